@@ -1,0 +1,93 @@
+# `make demo` and `make test` set up what they need in .venv and reuse it. The Python packages are listed in pyproject.toml only:
+# when it changes, the next command installs again. Another interpreter: `make demo PYTHON=python3.12`, after `rm -r .venv`.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.SUFFIXES:
+
+PYTHON ?= python3
+PYTEST_ARGS ?=
+
+ENVIRONMENT := .venv
+BIN := $(ENVIRONMENT)/bin
+BASE := $(ENVIRONMENT)/.base-installed
+DEVELOPMENT := $(ENVIRONMENT)/.development-installed
+DEVELOPMENT_EXTRAS := napari,distributed,dictionary,test,test-viewer
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+
+.PHONY: help
+help: ## list the commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: $(BASE) ## fuse a generated focus stack into demo-output (no display needed)
+	@$(BIN)/qmcif demo -o demo-output
+
+.PHONY: test
+test: system-libraries lint types ## check everything: lint, types, all tests
+	@echo "== tests"
+	@if command -v xvfb-run >/dev/null; then \
+	    screen=(env QT_QPA_PLATFORM=offscreen xvfb-run -a); \
+	else \
+	    echo "xvfb-run was not found: the viewer tests use this session's display"; screen=(env); \
+	fi; \
+	$(ONE_THREAD) QMCIF_REQUIRE_VIEWER=1 "$${screen[@]}" $(BIN)/python -m pytest $(PYTEST_ARGS)
+
+.PHONY: lint
+lint: $(DEVELOPMENT) ## ruff, import layers, spelling, pyproject.toml
+	@echo "== lint"
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/typos
+	@$(BIN)/validate-pyproject pyproject.toml
+
+.PHONY: types
+types: $(DEVELOPMENT) ## mypy, strict
+	@echo "== types"
+	@$(BIN)/mypy
+
+.PHONY: bench
+bench: $(DEVELOPMENT) ## time and peak memory, per stage and end to end
+	@$(ONE_THREAD) $(BIN)/python benchmarks/run.py
+
+.PHONY: build
+build: $(DEVELOPMENT) ## wheel and source distribution into dist
+	@$(BIN)/python -m hatchling build
+
+.PHONY: clean
+clean: ## remove what the commands made, the environment apart
+	@rm -rf demo-output dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@find src tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.PHONY: system-libraries
+system-libraries:
+	@tools/install-system-libraries
+
+# --- the environment ---
+
+# An interrupted creation leaves no target behind, so the next run starts afresh. The target is a link to the interpreter: when that
+# is upgraded, the packages are installed again.
+$(BIN)/python:
+	@command -v "$(PYTHON)" >/dev/null \
+	    || { echo "$(PYTHON) was not found; Python 3.11 or newer is needed: install it, or name one with make PYTHON=..." >&2; exit 1; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	    || { echo "$(PYTHON) is $$("$(PYTHON)" --version); Python 3.11 or newer is needed: name one with make PYTHON=..." >&2; exit 1; }
+	@"$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null || tools/install-system-libraries python3-venv
+	@"$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null \
+	    || { echo "$(PYTHON) cannot create environments; its venv module is needed: apt-get install python3-venv" >&2; exit 1; }
+	@echo "== creating the environment in $(ENVIRONMENT)"
+	@"$(PYTHON)" -m venv --clear $(ENVIRONMENT)
+
+$(BASE): pyproject.toml $(BIN)/python
+	@echo "== installing the engine and the command line"
+	@$(PIP_INSTALL) --editable .
+	@touch $@
+
+$(DEVELOPMENT): pyproject.toml $(BIN)/python
+	@echo "== installing the viewer and the development tools (the first time some minutes and 1.5 GB)"
+	@$(PIP_INSTALL) --editable '.[$(DEVELOPMENT_EXTRAS)]'
+	@touch $(BASE) $@

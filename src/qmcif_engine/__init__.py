@@ -1,0 +1,65 @@
+"""Fuse focus stacks into one sharp image.
+
+The names in ``__all__`` are the public contract; each is imported when first used, so that ``qmcif --help`` starts at once.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from qmcif_engine.config import FusionConfig
+    from qmcif_engine.errors import InvalidConfigError, InvalidImageError, QmcifError
+    from qmcif_engine.io.readers import read_image
+    from qmcif_engine.io.writers import write_image
+    from qmcif_engine.metrics import evaluate
+    from qmcif_engine.pipeline import FusionResult, fuse
+    from qmcif_engine.presets import PRESETS
+    from qmcif_engine.synthetic import make_focus_stack
+
+__version__ = version("napari-qmcif")
+
+__all__ = [
+    "PRESETS",
+    "FusionConfig",
+    "FusionResult",
+    "InvalidConfigError",
+    "InvalidImageError",
+    "QmcifError",
+    "evaluate",
+    "fuse",
+    "make_focus_stack",
+    "read_image",
+    "write_image",
+]
+
+_MODULE_OF = {
+    "FusionConfig": "config",
+    "FusionResult": "pipeline",
+    "InvalidConfigError": "errors",
+    "InvalidImageError": "errors",
+    "PRESETS": "presets",
+    "QmcifError": "errors",
+    "evaluate": "metrics",
+    "fuse": "pipeline",
+    "make_focus_stack": "synthetic",
+    "read_image": "io.readers",
+    "write_image": "io.writers",
+}
+
+if not TYPE_CHECKING:  # a type checker would take any name for granted
+
+    def __getattr__(name: str) -> object:
+        """Import a public name on first use and keep it."""
+        if name not in _MODULE_OF:
+            msg = f"module {__name__!r} has no attribute {name!r}; its public names are: {', '.join(__all__)}"
+            raise AttributeError(msg)
+        value: object = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

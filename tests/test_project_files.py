@@ -1,0 +1,115 @@
+"""What stands at the top level is complete, agrees with itself, and reaches the user in the wheel."""
+
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+import yaml
+
+import qmcif_engine
+
+ROOT = Path(__file__).parents[1]
+
+TOP_LEVEL = [
+    ".ci/run",
+    "CHANGELOG.md",
+    "CITATION.cff",
+    "CONTRIBUTING.md",
+    "LICENSE",
+    "Makefile",
+    "README.md",
+    "docs/method.md",
+    "examples",
+    "napari.yaml",
+    "pyproject.toml",
+    "src/napari_qmcif",
+    "src/qmcif_engine",
+    "tests",
+]
+SHIPPED = [
+    "napari_qmcif/napari.yaml",
+    "napari_qmcif/py.typed",
+    "qmcif_engine/dictionary/trained.npz",
+    "qmcif_engine/py.typed",
+]
+
+
+@pytest.fixture(scope="module")
+def project():
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+@pytest.fixture(scope="module")
+def citation():
+    return yaml.safe_load((ROOT / "CITATION.cff").read_text())
+
+
+@pytest.fixture(scope="module")
+def distributions(tmp_path_factory):
+    """Names of the files in the wheel and in the source distribution."""
+    folder = tmp_path_factory.mktemp("dist")
+    subprocess.run([sys.executable, "-m", "hatchling", "build", "--directory", folder], cwd=ROOT, check=True, capture_output=True)
+    (wheel,) = folder.glob("*.whl")
+    (source,) = folder.glob("*.tar.gz")
+    with zipfile.ZipFile(wheel) as archive:
+        wheel_names = set(archive.namelist())
+    with tarfile.open(source) as archive:
+        source_names = {name.partition("/")[2] for name in archive.getnames()}
+    return wheel_names, source_names
+
+
+@pytest.mark.parametrize("path", TOP_LEVEL)
+def test_project_has(path):
+    assert (ROOT / path).exists()
+
+
+def test_build_server_calls_the_whole_check():
+    script = ROOT / ".ci" / "run"
+
+    assert script.stat().st_mode & 0o111
+    assert script.read_text().rstrip().endswith("exec make test")
+
+
+def test_version_is_the_same_everywhere(project, citation):
+    assert project["version"] == version("napari-qmcif") == qmcif_engine.__version__ == citation["version"]
+
+
+def test_citation_names_the_software_and_the_paper(project, citation):
+    (paper,) = citation["references"]
+
+    assert citation["cff-version"] == "1.2.0"
+    assert citation["title"] == project["name"]
+    assert citation["license"] == project["license"] == "BSD-3-Clause"
+    assert paper["title"] == "Quaternion Sparse Decomposition for Multi-focus Color Image Fusion"
+    assert [author["family-names"] for author in paper["authors"]] == ["Yang", "Zhou"]
+    assert paper["url"] == project["urls"]["Paper"]
+
+
+def test_base_install_brings_no_viewer(project):
+    for name in ("napari", "pyqt", "pyside", "qtpy", "magicgui", "dask"):
+        assert not any(requirement.lower().startswith(name) for requirement in project["dependencies"])
+
+
+def test_wheel_holds_every_file_of_both_packages(distributions):
+    wheel_names, _ = distributions
+    sources = {path.relative_to(ROOT / "src").as_posix() for path in (ROOT / "src").rglob("*") if path.is_file() and path.suffix != ".pyc"}
+
+    assert sources <= wheel_names
+    assert set(SHIPPED) <= wheel_names
+    assert {name.partition("/")[0] for name in wheel_names} == {
+        "napari_qmcif",
+        "qmcif_engine",
+        f"napari_qmcif-{qmcif_engine.__version__}.dist-info",
+    }
+
+
+def test_source_distribution_holds_what_is_needed_to_build_and_test(distributions):
+    _, source_names = distributions
+
+    assert {f"src/{name}" for name in SHIPPED} <= source_names
+    assert {"LICENSE", "Makefile", "README.md", "napari.yaml", "pyproject.toml", "tests/test_project_files.py"} <= source_names
