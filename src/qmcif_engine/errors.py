@@ -1,0 +1,35 @@
+"""Say what went wrong so that the reader knows what to do next.
+
+Every message has three parts: what was given, what is needed, what to do. Each class also inherits the fitting builtin, so that
+callers who know nothing of this package can still catch it.
+"""
+
+from __future__ import annotations
+
+
+class QmcifError(Exception):
+    """Be the common base of every error this package raises on purpose."""
+
+
+class InvalidConfigError(QmcifError, ValueError):
+    """Report a setting that is unknown, of the wrong type or out of bounds."""
+
+
+class InvalidImageError(QmcifError, ValueError):
+    """Report image arrays that cannot be fused or compared as they are."""
+
+
+class ImageFileError(QmcifError, OSError):
+    """Report an image file that cannot be read, or not without loss."""
+
+
+class OutputError(QmcifError, OSError):
+    """Report a target that cannot be written, or not without destroying something."""
+
+
+class MissingExtraError(QmcifError, ImportError):
+    """Report an optional package that the requested command needs."""
+
+
+class Cancelled(QmcifError):
+    """End a run because its cancellation token was set."""

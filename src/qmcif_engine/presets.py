@@ -1,0 +1,40 @@
+"""Name the two settings people ask for."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from qmcif_engine.config import (
+    DecisionConfig,
+    DecompositionConfig,
+    FocusConfig,
+    FusionConfig,
+    RefinementConfig,
+    SimilarityPart,
+)
+from qmcif_engine.errors import InvalidConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PAPER = FusionConfig(
+    decomposition=DecompositionConfig(is_low_rank=True, iterations=20, tolerance=1e-5),
+    focus=FocusConfig(smallest_detail_patch_px=3, largest_detail_patch_px=99, evidence_scales=1, border_px=0),
+    refinement=RefinementConfig(similarity=SimilarityPart.MODULUS),
+    decision=DecisionConfig(island_area_patches=0.0, follow_reach_px=0, blend_radius_px=0),
+)
+"""The published parameters (sections III and IV-A) and nothing the paper does not have. For mffw the paper sets beta, our
+``detail_sparsity``, to 2."""
+
+PRESETS: Mapping[str, FusionConfig] = MappingProxyType({"default": FusionConfig(), "paper": PAPER})
+"""``default`` is one setting of ours for every kind of picture."""
+
+
+def preset(name: str) -> FusionConfig:
+    """Return the settings of that name."""
+    try:
+        return PRESETS[name]
+    except KeyError:
+        msg = f"preset {name!r} is not known; choose one of: {', '.join(PRESETS)}"
+        raise InvalidConfigError(msg) from None

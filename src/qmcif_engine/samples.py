@@ -1,0 +1,174 @@
+"""Go between samples as users hold them and the 0-255 planes the method computes with.
+
+Two ranges are kept apart. The *sample range* is the dtype's and bounds the output. The *focus range* says which samples count as dark
+and bright for decisions; it is settled once for a whole stack, never from a part of it, so that 10-, 12- and 14-bit data in 16-bit
+files and floats of any range are decided on as 8-bit data are.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from qmcif_engine.config import Representation
+from qmcif_engine.errors import InvalidConfigError, InvalidImageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from numpy.typing import NDArray
+
+    from qmcif_engine.array_types import FloatArray, SampleArray
+
+SUPPORTED_DTYPES = ("uint8", "uint16", "float32", "float64")
+FOCUS_PERCENTILES = (0.1, 99.9)
+SUBSAMPLE_SIZE = 2**20
+"""Pixels looked at to settle the focus range: enough for a percentile of 0.1 %."""
+
+FARTHEST_LEVEL = 2.0**16
+"""Samples farther out on the 0-255 scale are sentinels, not light; their squares must not overflow."""
+
+LUMINANCE = (0.299, 0.587, 0.114)
+"""Gray value of a colour, for the paper's real-valued ablation."""
+
+
+class FocusRange(NamedTuple):
+    """Hold the samples that stand for 0 and for 255 when decisions are made."""
+
+    low: float
+    high: float
+
+    @property
+    def width(self) -> float:
+        """Difference of samples that stands for 255; a stack of one value keeps its own scale."""
+        return self.high - self.low or 255.0
+
+
+def as_stack(images: Sequence[SampleArray] | SampleArray, *, names: Sequence[str] | None = None) -> list[SampleArray]:
+    """Check that the images can be fused with each other and return them as a list.
+
+    Parameters
+    ----------
+    images : sequence of ndarray, or one ndarray of shape (N, H, W) or (N, H, W, 3)
+    names : sequence of str, optional
+        What messages call the images; "image 1" and so on where left out.
+
+    Raises
+    ------
+    InvalidImageError
+        For fewer than two images, different shapes or dtypes, an unsupported dtype or channel count, NaN or infinity.
+    """
+    _check_container(images)
+    stack = [np.asarray(image) for image in images]
+    called = [f"image {number}" for number in range(1, len(stack) + 1)] if names is None else list(names)
+    if len(stack) < 2:
+        given = "1 image was" if stack else "0 images were"
+        msg = f"{given} given; at least 2 of one scene are needed: add the other focus positions"
+        raise InvalidImageError(msg)
+    first = stack[0]
+    for image, name in zip(stack, called, strict=True):
+        _check_image(image, name)
+        if image.shape != first.shape:
+            msg = f"{called[0]} has shape {first.shape} and {name} {image.shape}; all must be equal: crop or align them first"
+            raise InvalidImageError(msg)
+        if image.dtype != first.dtype:
+            msg = f"{called[0]} is {first.dtype} and {name} {image.dtype}; all must be of one type: convert them first"
+            raise InvalidImageError(msg)
+    return stack
+
+
+def _check_container(images: Sequence[SampleArray] | SampleArray) -> None:
+    """Refuse an array that is one image rather than a stack: (Y, X), or (Y, X, 3), which would pass for Y gray images 3 pixels wide."""
+    if isinstance(images, np.ndarray) and (images.ndim < 3 or (images.ndim == 3 and images.shape[-1] == 3)):
+        msg = f"one array of shape {images.shape} was given; a stack (N, Y, X) or (N, Y, X, 3) is needed: pass a list of images"
+        raise InvalidImageError(msg)
+
+
+def _check_image(image: NDArray[Any], name: str) -> None:
+    if image.dtype.name not in SUPPORTED_DTYPES:
+        msg = f"{name} has samples of type {image.dtype}; {', '.join(SUPPORTED_DTYPES)} are supported: convert it with astype"
+        raise InvalidImageError(msg)
+    is_gray, is_color = image.ndim == 2, image.ndim == 3 and image.shape[-1] == 3
+    if not (is_gray or is_color) or image.size == 0:
+        msg = f"{name} has shape {image.shape}; (height, width) or (height, width, 3) is needed: drop or select channels first"
+        raise InvalidImageError(msg)
+    if image.dtype.kind == "f" and not np.isfinite(image).all():
+        msg = f"{name} holds NaN or infinite samples; finite ones are needed: fill them first, for example with numpy.nan_to_num"
+        raise InvalidImageError(msg)
+
+
+def settle_focus_range(stack: Sequence[SampleArray]) -> FocusRange:
+    """Return the 0.1 and 99.9 percentiles of one fixed subsample of the stack.
+
+    The subsample is a regular grid over all images that depends on the stack's shape alone, so the same stack always gives the same
+    range, however it is stored or cut into tiles.
+    """
+    height, width = stack[0].shape[:2]
+    step = max(1, int(np.ceil(np.sqrt(len(stack) * height * width / SUBSAMPLE_SIZE))))
+    grid = np.concatenate([image[::step, ::step].reshape(-1) for image in stack])
+    # no interpolation between samples: a gray image and its copy with three equal channels then have the same range
+    low, high = np.percentile(grid, FOCUS_PERCENTILES, method="inverted_cdf")
+    return FocusRange(float(low), float(high))
+
+
+def check_focus_range(bounds: Sequence[float]) -> FocusRange:
+    """Return a range given by the user, or say what is wrong with it."""
+    try:
+        low, high = (float(bound) for bound in bounds)
+    except (TypeError, ValueError):
+        low = high = float("nan")
+    if not (np.isfinite(low) and np.isfinite(high) and low < high):
+        msg = f"the focus range is {bounds}; two finite values, the lower first, are needed: give for example 0 and 4095 for 12 bits"
+        raise InvalidConfigError(msg)
+    return FocusRange(low, high)
+
+
+def to_planes(image: SampleArray, focus_range: FocusRange, *, representation: Representation) -> FloatArray:
+    """Embed an image as a pure quaternion block on the 0-255 scale of decisions.
+
+    Parameters
+    ----------
+    image : ndarray, shape (H, W) or (H, W, 3)
+    focus_range : FocusRange
+        Samples outside it map outside 0-255: clipping there would invent saturated areas.
+    representation : Representation
+
+    Returns
+    -------
+    ndarray of float32, shape (3, H, W)
+        The planes of ``I = R i + G j + B k`` [QMCIF, Definition 3], [QMCIF, Eq. (1)]. A gray image is a colour image with equal channels.
+
+    Notes
+    -----
+    float32 holds 16-bit samples exactly; floats of any magnitude are mapped in float64. The real-valued ablation
+    [QMCIF, section IV-D] puts the gray value on the gray axis, divided by the square root of three, so that the modulus of the
+    quaternion is that of the real number.
+    """
+    samples: FloatArray = image.astype(np.float64 if image.dtype.kind == "f" else np.float32)
+    samples -= focus_range.low
+    samples /= focus_range.width
+    samples *= 255
+    np.clip(samples, -FARTHEST_LEVEL, FARTHEST_LEVEL, out=samples)
+    if image.ndim == 2:
+        gray = samples.astype(np.float32, copy=False)
+        return np.stack((gray, gray, gray)) * _gray_factor(representation)
+    if representation is Representation.GRAY:
+        gray = (samples @ np.asarray(LUMINANCE, samples.dtype)).astype(np.float32, copy=False)
+        return np.stack((gray, gray, gray)) * _gray_factor(representation)
+    return np.ascontiguousarray(np.moveaxis(samples, -1, 0), dtype=np.float32)
+
+
+def _gray_factor(representation: Representation) -> np.float32:
+    return np.float32(1 / np.sqrt(3) if representation is Representation.GRAY else 1)
+
+
+def to_samples(values: FloatArray, dtype: np.dtype[Any]) -> SampleArray:
+    """Return working values to the source's dtype: the only way back. Integers are rounded and clipped, floats only cast."""
+    if dtype.kind == "f":
+        samples: SampleArray = values.astype(dtype)
+        return samples
+    limits = np.iinfo(dtype)
+    rounded: SampleArray = np.clip(np.rint(values), limits.min, limits.max).astype(dtype)
+    return rounded
