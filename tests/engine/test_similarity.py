@@ -1,0 +1,203 @@
+"""Q_SSIM against Definition 5 written out, and the properties a similarity must have."""
+
+import numpy as np
+import pytest
+
+from qmcif_engine.config import SimilarityPart
+from qmcif_engine.similarity import STABILISER, quaternion_similarity, window_moments
+
+LARGEST_POWER = 3 * 255.0**2
+"""Squared modulus of white: what the moments may have to cancel."""
+
+ROUNDINGS = 64
+"""How many roundings of that size the two window sums and the four products of one similarity may add up to."""
+
+
+def tolerance(dtype, *, power=LARGEST_POWER, variance=0.0):
+    """Rounding of second moments of that power, as a share of the smallest denominator they are divided by."""
+    return ROUNDINGS * np.finfo(dtype).eps * (1 + power / (2 * variance + STABILISER))
+
+
+def similarity(first, second, *, part, side_px=3, offset=None):
+    origin = np.zeros((3, 1, 1), first.dtype) if offset is None else offset
+    moments = [window_moments(image, offset=origin, side_px=side_px) for image in (first, second)]
+    return quaternion_similarity(*moments, part=part)
+
+
+def product(p, q):
+    """The product from ``i^2 = j^2 = k^2 = ijk = -1``, unit by unit: (1, i, j, k) are numbers 0 to 3."""
+    sign_and_unit = {
+        (1, 1): (-1, 0), (2, 2): (-1, 0), (3, 3): (-1, 0),
+        (1, 2): (1, 3), (2, 3): (1, 1), (3, 1): (1, 2),
+        (2, 1): (-1, 3), (3, 2): (-1, 1), (1, 3): (-1, 2),
+    }  # fmt: skip
+    result = np.zeros(4)
+    for a in range(4):
+        for b in range(4):
+            sign, unit = sign_and_unit.get((a, b), (1, a + b))
+            result[unit] += sign * p[a] * q[b]
+    return result
+
+
+def conjugate(q):
+    return q * np.array([1, -1, -1, -1])
+
+
+def definition_5(x, y, *, side_px):
+    """Q_SSIM, a quaternion a window, by loops; the image continues by reflection."""
+    radius = side_px // 2
+    x, y = (np.pad(image, ((0, 0), (radius, radius), (radius, radius)), mode="symmetric") for image in (x, y))
+    height, width = x.shape[1] - 2 * radius, x.shape[2] - 2 * radius
+    result = np.empty((4, height, width))
+    one = np.array([1.0, 0, 0, 0])
+    for row in range(height):
+        for column in range(width):
+            window = np.s_[:, row : row + side_px, column : column + side_px]
+            p, q = ([np.array([0.0, *pixel]) for pixel in image[window].reshape(3, -1).T] for image in (x, y))
+            mean_p, mean_q = np.mean(p, axis=0), np.mean(q, axis=0)
+            spread_p = np.mean([product(conjugate(u - mean_p), u - mean_p) for u in p], axis=0)
+            spread_q = np.mean([product(conjugate(v - mean_q), v - mean_q) for v in q], axis=0)
+            cross = np.mean([product(conjugate(u - mean_p), v - mean_q) for u, v in zip(p, q, strict=True)], axis=0)
+            light = product(conjugate(mean_p), mean_p) + product(conjugate(mean_q), mean_q) + STABILISER * one
+            a = (2 * product(conjugate(mean_p), mean_q) + STABILISER * one) / light[0]
+            b = (2 * cross + STABILISER * one) / (spread_p + spread_q + STABILISER * one)[0]
+            result[:, row, column] = product(conjugate(a), b)
+    return result
+
+
+def noise_image(seed, shape=(3, 6, 7), dtype=np.float64):
+    return np.random.default_rng(seed).uniform(0, 255, shape).astype(dtype)
+
+
+def period_three_texture(shape=(12, 12)):
+    """A zero-mean texture whose 3x3 window means are all zero, away from the border."""
+    return np.resize([40.0, -10.0, -30.0], shape[1]) * np.ones(shape)
+
+
+@pytest.mark.parametrize("side_px", [1, 3, 5])
+@pytest.mark.parametrize("shape", [(3, 6, 7), (3, 5, 9)])
+def test_both_parts_equal_definition_5_written_as_loops(shape, side_px):
+    x, y = noise_image(1, shape), noise_image(2, shape)
+    expected = definition_5(x, y, side_px=side_px)
+
+    scalar = similarity(x, y, part=SimilarityPart.SCALAR, side_px=side_px)
+    modulus = similarity(x, y, part=SimilarityPart.MODULUS, side_px=side_px)
+
+    np.testing.assert_allclose(scalar, expected[0], rtol=0, atol=tolerance(np.float64))
+    np.testing.assert_allclose(modulus, np.linalg.norm(expected, axis=0), rtol=0, atol=tolerance(np.float64))
+
+
+def test_offset_changes_nothing_but_rounding():
+    x, y = noise_image(1), noise_image(2)
+    offset = np.array([100.0, -20.0, 7.0]).reshape(3, 1, 1)
+
+    for part in SimilarityPart:
+        shifted = similarity(x, y, part=part, offset=offset)
+        np.testing.assert_allclose(shifted, similarity(x, y, part=part), rtol=0, atol=tolerance(np.float64))
+
+
+@pytest.mark.parametrize("part", SimilarityPart)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_equal_images_have_similarity_one(part, dtype):
+    x = noise_image(3, (3, 20, 30), dtype)
+    smallest_variance = float(window_moments(x, offset=np.zeros((3, 1, 1), dtype), side_px=5).variance.min())
+
+    result = similarity(x, x.copy(), part=part, side_px=5)
+
+    assert result.dtype == dtype
+    np.testing.assert_allclose(result, 1, rtol=0, atol=tolerance(dtype, variance=smallest_variance))
+
+
+@pytest.mark.parametrize("part", SimilarityPart)
+def test_equal_images_with_a_large_offset_stay_at_one_in_float32(part):
+    height = 1e4
+    texture = np.random.default_rng(4).normal(0, 5, (3, 24, 24))
+    x = (height + texture).astype(np.float32)
+    offset = x.mean(axis=(1, 2), keepdims=True, dtype=np.float64).astype(np.float32)
+    smallest_variance = float(window_moments(x, offset=offset, side_px=5).variance.min())
+
+    result = similarity(x, x.copy(), part=part, side_px=5, offset=offset)
+
+    # only the texture's own power is left to cancel, not that of the offset
+    accepted = tolerance(np.float32, power=float((texture**2).sum(axis=0).max()), variance=smallest_variance)
+    assert accepted < 1e-3
+    np.testing.assert_allclose(result, 1, rtol=0, atol=accepted)
+
+
+@pytest.mark.parametrize("part", SimilarityPart)
+def test_similarity_is_symmetric(part):
+    x, y = noise_image(5), noise_image(6)
+
+    np.testing.assert_allclose(similarity(x, y, part=part), similarity(y, x, part=part), rtol=0, atol=tolerance(np.float64))
+
+
+@pytest.mark.parametrize("part", SimilarityPart)
+@pytest.mark.parametrize("seed", range(5))
+def test_similarity_is_at_most_one_and_below_it_for_different_images(part, seed):
+    x = noise_image(seed, (3, 15, 16))
+    y = x + np.random.default_rng(seed + 100).normal(0, 10.0 ** (seed - 2), x.shape)
+
+    result = similarity(x, y, part=part, side_px=5)
+
+    assert result.max() <= 1 + tolerance(np.float64)
+    assert result.mean() < 1
+
+
+def test_modulus_is_blind_to_inverted_contrast_while_scalar_part_is_not():
+    texture = period_three_texture()
+    x = np.stack([128 + texture, 100 + texture, 90 + texture])
+    inverted = np.stack([128 - texture, 100 - texture, 90 - texture])
+    inside = np.s_[2:-2, 2:-2]
+    variance = 3 * np.mean(np.square([40.0, -10.0, -30.0]))
+    pull_of_stabiliser = 2 * STABILISER / variance
+
+    modulus = similarity(x, inverted, part=SimilarityPart.MODULUS)[inside]
+    scalar = similarity(x, inverted, part=SimilarityPart.SCALAR)[inside]
+
+    np.testing.assert_allclose(modulus, 1, rtol=0, atol=pull_of_stabiliser)
+    np.testing.assert_allclose(scalar, -1, rtol=0, atol=pull_of_stabiliser)
+
+
+def test_modulus_is_blind_to_texture_that_moves_from_red_to_green_while_scalar_part_is_not():
+    texture, flat = period_three_texture(), np.zeros((12, 12))
+    red, green = 100 + np.stack([texture, flat, flat]), 100 + np.stack([flat, texture, flat])
+    inside = np.s_[2:-2, 2:-2]
+    pull_of_stabiliser = 2 * STABILISER / np.mean(np.square([40.0, -10.0, -30.0]))
+
+    np.testing.assert_allclose(similarity(red, green, part=SimilarityPart.MODULUS)[inside], 1, rtol=0, atol=pull_of_stabiliser)
+    np.testing.assert_allclose(similarity(red, green, part=SimilarityPart.SCALAR)[inside], 0, rtol=0, atol=pull_of_stabiliser)
+
+
+@pytest.mark.parametrize("part", SimilarityPart)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_flat_windows_are_finite_and_compare_by_their_level(part, dtype):
+    black, dark, bright = (np.full((3, 9, 9), level, dtype) for level in (0, 10, 250))
+
+    assert np.isfinite([similarity(first, second, part=part) for first in (black, dark, bright) for second in (black, dark, bright)]).all()
+    np.testing.assert_allclose(similarity(black, black, part=part), 1, rtol=0, atol=tolerance(dtype, power=0))
+    expected = (2 * 3 * 10 * 250 + STABILISER) / (3 * 10**2 + 3 * 250**2 + STABILISER)
+    if dtype is np.float64:  # in float32 the rounding of white's moments reaches the stabiliser
+        np.testing.assert_allclose(similarity(dark, bright, part=part), expected, rtol=0, atol=tolerance(dtype))
+
+
+def test_single_pixel_is_compared_by_its_colour():
+    red, gray = np.zeros((3, 1, 1)), np.full((3, 1, 1), 100.0)
+    red[0] = 100
+
+    result = similarity(red, gray, part=SimilarityPart.SCALAR, side_px=1)
+
+    np.testing.assert_allclose(result, definition_5(red, gray, side_px=1)[0], rtol=0, atol=tolerance(np.float64))
+
+
+def test_moments_are_mean_and_variance_of_the_window():
+    x = noise_image(8, (3, 5, 6))
+    offset = np.full((3, 1, 1), 30.0)
+    padded = np.pad(x, ((0, 0), (1, 1), (1, 1)), mode="symmetric")
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(1, 2))
+
+    moments = window_moments(x, offset=offset, side_px=3)
+
+    accepted = ROUNDINGS * np.finfo(np.float64).eps * LARGEST_POWER
+    np.testing.assert_allclose(moments.mean + offset, windows.mean(axis=(-2, -1)), rtol=0, atol=accepted)
+    np.testing.assert_allclose(moments.variance, windows.var(axis=(-2, -1)).sum(axis=0), rtol=0, atol=accepted)
+    assert moments.side_px == 3

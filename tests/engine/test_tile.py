@@ -1,0 +1,219 @@
+"""The stages in their order on one block: levels in, decisions out."""
+
+import numpy as np
+import pytest
+from scipy import ndimage
+
+from qmcif_engine.config import FusionConfig
+from qmcif_engine.decomposition import decompose
+from qmcif_engine.focus import base_focus, confidence, detail_focus
+from qmcif_engine.patches import detail_patch_side
+from qmcif_engine.presets import PRESETS
+from qmcif_engine.tile import FocusLevels, decide, measure_focus, two_largest
+
+SHAPE = (48, 64)
+RAW = PRESETS["paper"].replaced({"is_low_rank": False, "iterations": 3})
+"""No clean-up, no blend: what the published maps say."""
+
+
+def blocks_of(n_images, shape=SHAPE):
+    """Vertical bands, each sharp in one image, on the 0-255 scale."""
+    noise = ndimage.gaussian_filter(np.random.default_rng(0).normal(size=(3, *shape)), (0, 0.8, 0.8))
+    sharp = (128 + 40 * noise / noise.std()).astype(np.float32)
+    blurred = ndimage.gaussian_filter(sharp, (0, 2, 2))
+    depth = np.arange(shape[1]) * n_images // shape[1]
+    return [np.where(depth == number, sharp, blurred) for number in range(n_images)], np.broadcast_to(depth, shape)
+
+
+def measured(blocks, config, **overrides):
+    options = {"keep_layers": False, "check_cancelled": lambda: None, "report_image": lambda: None} | overrides
+    return measure_focus(blocks, config, **options)
+
+
+def levels_of(detail, *, base=None, base_patch_px=8):
+    """Levels made by hand."""
+    detail = [np.asarray(level, np.float32) for level in detail]
+    grid = tuple(-(-side // base_patch_px) for side in detail[0].shape)
+    return FocusLevels(tuple([np.zeros(grid)] * len(detail) if base is None else base), tuple(detail), ())
+
+
+@pytest.mark.parametrize("n_images", [2, 3, 6])
+def test_two_largest_agree_with_sorting(n_images):
+    levels = list(np.random.default_rng(n_images).integers(0, 5, (n_images, 9, 11)).astype(np.float32))
+    in_order = np.sort(levels, axis=0)
+
+    best, second = two_largest(levels)
+
+    np.testing.assert_array_equal(best, in_order[-1])
+    np.testing.assert_array_equal(second, in_order[-2])
+
+
+def test_levels_are_those_of_each_image_by_itself():
+    blocks, _ = blocks_of(3)
+    config = FusionConfig()
+    side = detail_patch_side(SHAPE, config.focus)
+
+    levels = measured(blocks, config)
+
+    assert levels.layers == ()
+    for number, block in enumerate(blocks):
+        parts = decompose(block, config.decomposition)
+        np.testing.assert_array_equal(levels.base[number], base_focus(parts, base_patch_px=8, config=config.focus))
+        np.testing.assert_array_equal(levels.detail[number], detail_focus(parts.detail, detail_patch_px=side, config=config.focus))
+
+
+def test_layers_are_kept_on_request_only():
+    blocks, _ = blocks_of(2)
+
+    layers = measured(blocks, FusionConfig(), keep_layers=True).layers
+
+    assert [parts.detail.shape for parts in layers] == [(3, *SHAPE)] * 2
+
+
+def test_each_image_is_reported_once_and_cancellation_is_asked_before_every_iteration():
+    blocks, _ = blocks_of(2)
+    events = []
+
+    measured(
+        blocks,
+        FusionConfig().replaced({"iterations": 3}),
+        check_cancelled=lambda: events.append("asked"),
+        report_image=lambda: events.append("reported"),
+    )
+
+    assert events == ["asked", "asked", "asked", "reported"] * 2
+
+
+@pytest.mark.parametrize("n_images", [2, 3])
+@pytest.mark.parametrize("config", [FusionConfig(), RAW], ids=["default", "raw"])
+def test_sharp_bands_are_found_by_all_maps(n_images, config):
+    blocks, depth = blocks_of(n_images)
+
+    result = decide(blocks, measured(blocks, config), config)
+
+    is_far = ndimage.maximum_filter(depth, (1, 17)) == ndimage.minimum_filter(depth, (1, 17))
+    for index in (result.blend.source_index, result.detail_map, result.base_map):
+        assert index.dtype == np.uint16
+        assert np.mean(index[is_far] == depth[is_far]) >= 0.99
+
+
+def test_confidence_is_that_of_the_two_best_detail_levels():
+    blocks, _ = blocks_of(3)
+    levels = measured(blocks, FusionConfig())
+    in_order = np.sort(levels.detail, axis=0)
+
+    result = decide(blocks, levels, FusionConfig())
+
+    np.testing.assert_array_equal(result.confidence, confidence(in_order[-1], in_order[-2]))
+
+
+def test_base_map_takes_the_best_image_of_each_base_patch():
+    blocks, _ = blocks_of(3)
+    generator = np.random.default_rng(1)
+    base = [generator.random((6, 8)) for _ in range(3)]
+    levels = levels_of(generator.random((3, *SHAPE)), base=base)
+
+    result = decide(blocks, levels, RAW)
+
+    expected = np.argmax(base, axis=0)
+    for row, column in np.ndindex(SHAPE):
+        assert result.base_map[row, column] == expected[row // 8, column // 8]
+
+
+def test_base_map_of_an_image_that_is_no_multiple_of_a_patch_is_cut_to_it():
+    shape = (13, 19)
+    blocks, _ = blocks_of(2, shape)
+    base = [np.array([[0.0, 1, 0], [1, 0, 1]]), np.array([[1.0, 0, 1], [0, 1, 0]])]
+
+    result = decide(blocks, levels_of(np.random.default_rng(2).random((2, *shape)), base=base), RAW)
+
+    np.testing.assert_array_equal(result.base_map[8:, 16:], 0)
+    np.testing.assert_array_equal(result.base_map[:8, 16:], 1)
+    assert result.base_map.shape == shape
+
+
+def test_detail_map_is_the_majority_of_the_patches_around_a_pixel():
+    blocks, _ = blocks_of(2)
+    levels = levels_of(np.random.default_rng(3).random((2, *SHAPE)))
+    side = detail_patch_side(SHAPE, RAW.focus)
+    assert side >= 3
+    preferred = np.pad(levels.detail[1] >= levels.detail[0], side // 2, mode="symmetric")
+    ballots = np.lib.stride_tricks.sliding_window_view(preferred, (side, side))
+
+    result = decide(blocks, levels, RAW)
+
+    np.testing.assert_array_equal(result.detail_map, ballots.sum(axis=(2, 3)) > side**2 / 2)
+
+
+def test_equal_levels_go_to_the_last_image_in_the_published_method():
+    blocks, _ = blocks_of(3)
+
+    result = decide(blocks, levels_of(np.ones((3, *SHAPE))), RAW)
+
+    np.testing.assert_array_equal(result.detail_map, 2)
+    np.testing.assert_array_equal(result.base_map, 2)
+    np.testing.assert_array_equal(result.confidence, 0)
+
+
+def test_pixels_without_level_follow_the_decided_ones_at_both_scales():
+    shape = (64, 96)
+    blocks, _ = blocks_of(2, shape)
+    detail = np.zeros((2, *shape), np.float32)
+    detail[0, :, :24] = 0.2
+    detail[1, :, 72:] = 0.2
+
+    result = decide(blocks, levels_of(detail), FusionConfig())
+
+    np.testing.assert_array_equal(result.detail_map[:, :44], 0)
+    np.testing.assert_array_equal(result.detail_map[:, 52:], 1)
+    np.testing.assert_array_equal(result.base_map[:, 28:68], result.detail_map[:, 28:68])
+
+
+def test_islands_of_the_chosen_map_are_removed_unless_switched_off():
+    shape = (120, 160)
+    blocks, _ = blocks_of(2, shape)
+    side = 9
+    detail = np.stack([np.full(shape, 0.5), np.full(shape, 0.1)]).astype(np.float32)
+    detail[1, 60:69, 80:89] = 0.9
+    config = FusionConfig().replaced({"result": "detail", "detail_patch_px": side, "blend_radius_px": 0, "evidence_scales": 1})
+
+    cleaned = decide(blocks, levels_of(detail), config)
+    kept = decide(blocks, levels_of(detail), config.replaced({"island_area_patches": 0}))
+
+    assert (kept.blend.source_index == 1).any()
+    np.testing.assert_array_equal(cleaned.blend.source_index, 0)
+    np.testing.assert_array_equal(cleaned.detail_map, kept.detail_map)
+
+
+def test_result_scale_chooses_the_map():
+    blocks, _ = blocks_of(2)
+    levels = levels_of(np.stack([np.full(SHAPE, 0.9), np.full(SHAPE, 0.1)]), base=[np.zeros((6, 8)), np.ones((6, 8))])
+
+    base = decide(blocks, levels, RAW.replaced({"result": "base"}))
+    detail = decide(blocks, levels, RAW.replaced({"result": "detail"}))
+
+    np.testing.assert_array_equal(base.blend.source_index, 1)
+    np.testing.assert_array_equal(detail.blend.source_index, 0)
+
+
+def test_refinement_prefers_the_scale_that_looks_like_the_focused_source():
+    blocks, _ = blocks_of(1)
+    sharp = blocks[0]
+    blurred = ndimage.gaussian_filter(sharp, (0, 2, 2))
+    # the base scale says the second image, the detail scale the first, which is in focus
+    levels = levels_of(np.stack([np.full(SHAPE, 0.9), np.full(SHAPE, 0.1)]), base=[np.zeros((6, 8)), np.ones((6, 8))])
+
+    result = decide([sharp, blurred], levels, RAW)
+
+    np.testing.assert_array_equal(result.blend.source_index, 0)
+
+
+def test_deciding_leaves_blocks_and_levels_alone():
+    blocks, _ = blocks_of(2)
+    levels = measured(blocks, FusionConfig())
+    kept = [array.copy() for array in (*blocks, *levels.base, *levels.detail)]
+
+    decide(blocks, levels, FusionConfig())
+
+    for array, copy in zip((*blocks, *levels.base, *levels.detail), kept, strict=True):
+        np.testing.assert_array_equal(array, copy)
