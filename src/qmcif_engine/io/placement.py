@@ -1,0 +1,216 @@
+"""Bring finished files into place at once, so that nobody ever sees, or is left with, half a file."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+from contextlib import ExitStack, contextmanager, suppress
+from typing import TYPE_CHECKING, BinaryIO
+
+from qmcif_engine.errors import OutputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+_WITHOUT_HARD_LINKS = frozenset({errno.EPERM, errno.EACCES, errno.ENOSYS, errno.EOPNOTSUPP, errno.EMLINK})
+"""How file systems that know no hard links (FAT, some network drives) refuse one."""
+
+
+def check_place(target: Path, *, overwrite: bool) -> None:
+    """Refuse a target that is taken or lies where nothing can be written, by really creating a file beside it.
+
+    Permission bits would tell less: they do not bind the administrator, and a read-only file system has them all.
+
+    Raises
+    ------
+    OutputError
+        With the reason and the remedy.
+    """
+    try:
+        check_folder(target.parent)
+        _check_vacant(target, overwrite=overwrite)
+    except OutputError:
+        raise
+    except OSError as error:
+        raise _unwritable(target, error) from error
+    except ValueError as error:
+        msg = f"{str(target)!r} is not a possible file name ({error}); the name of a file is needed; correct it"
+        raise OutputError(msg) from error
+
+
+def _check_vacant(target: Path, *, overwrite: bool) -> None:
+    mode = _existing_mode(target)
+    if mode is None:
+        return
+    if target.is_dir():
+        msg = f"{str(target)!r} is a folder; the name of a file is needed; add one to it"
+        raise OutputError(msg)
+    if not overwrite:
+        raise _existing(target)
+    if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
+        msg = f"{str(target)!r} is a pipe, socket or device; the name of a file is needed; choose another one"
+        raise OutputError(msg)
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse a folder that is missing, none, or not writable.
+
+    Raises
+    ------
+    OutputError
+        With the reason and the remedy.
+    """
+    if not folder.is_dir():
+        state = "is not a folder" if folder.exists() else "does not exist"
+        msg = f"the folder {str(folder)!r} {state}; an existing folder is needed; make it or choose another one"
+        raise OutputError(msg)
+    try:
+        with _temporary_in(folder) as probe:
+            probe.open("xb").close()
+    except OSError as error:
+        raise _unwritable(folder, error) from error
+
+
+@contextmanager
+def ready_folder(folder: Path) -> Iterator[None]:
+    """Make the folder if it is missing, and take it away again if the block fails and it was not there before."""
+    is_new = not folder.exists()
+    try:
+        _make_folder(folder)
+        yield
+    except BaseException:
+        if is_new:
+            with suppress(OSError):  # somebody else put something into it meanwhile: then it stays
+                folder.rmdir()
+        raise
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise _unwritable(folder, error) from error
+
+
+def place_files(writes: Mapping[Path, Callable[[BinaryIO], None]], *, overwrite: bool) -> None:
+    """Write all files beside their targets, then move all into place; where that fails, none that is new remains.
+
+    Parameters
+    ----------
+    writes : mapping of Path to callable
+        For each target, what writes its bytes into an open file.
+    overwrite : bool
+        Whether existing files may be replaced. What was replaced before a failure stays replaced.
+
+    Raises
+    ------
+    OutputError
+        When a target exists or the system refuses it (then with the system's error number).
+    """
+    placed: list[tuple[Path, tuple[int, int]]] = []
+    with ExitStack() as cleanup:
+        finished = {}
+        for target, write in writes.items():
+            finished[target] = cleanup.enter_context(_temporary_in(target.parent))
+            with _refusing(target):
+                _fill(finished[target], write)
+        try:
+            for target, temporary in finished.items():
+                with _refusing(target):
+                    if _existing_mode(target) is None:
+                        placed.append((target, _identity(temporary)))
+                    _move(temporary, target, overwrite=overwrite)
+        except BaseException:
+            for target, identity in placed:
+                _remove_own(target, identity)
+            raise
+
+
+@contextmanager
+def _temporary_in(folder: Path) -> Iterator[Path]:
+    """Offer an unused name, and remove whatever is left under it afterwards, however the block ends."""
+    temporary = folder / f".qmcif-{secrets.token_hex(8)}.tmp"
+    try:
+        yield temporary
+    finally:
+        with suppress(OSError):  # never made, or already moved, or the failure to report is the one that led here
+            temporary.unlink()
+
+
+@contextmanager
+def _refusing(target: Path) -> Iterator[None]:
+    try:
+        yield
+    except OutputError:
+        raise
+    except OSError as error:
+        raise _unwritable(target, error) from error
+
+
+def _fill(path: Path, write: Callable[[BinaryIO], None]) -> None:
+    with path.open("x+b") as stream:
+        write(stream)
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def _move(temporary: Path, target: Path, *, overwrite: bool) -> None:
+    """Give the finished file its name in one step; without ``overwrite`` a file that appeared meanwhile wins."""
+    if overwrite:
+        temporary.replace(target)
+        return
+    try:
+        target.hardlink_to(temporary)
+    except FileExistsError as error:
+        raise _existing(target) from error
+    except OSError as error:
+        if error.errno not in _WITHOUT_HARD_LINKS:
+            raise
+        _claim_and_replace(temporary, target)
+
+
+def _claim_and_replace(temporary: Path, target: Path) -> None:
+    """Take the name with an empty file, which only one process can, then replace that by the finished one."""
+    try:
+        target.open("xb").close()
+    except FileExistsError as error:
+        raise _existing(target) from error
+    try:
+        temporary.replace(target)
+    except BaseException:
+        target.unlink()
+        raise
+
+
+def _existing_mode(path: Path) -> int | None:
+    try:
+        return path.lstat().st_mode
+    except FileNotFoundError:
+        return None
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    status = path.lstat()
+    return status.st_dev, status.st_ino
+
+
+def _remove_own(target: Path, identity: tuple[int, int]) -> None:
+    """Remove the target if it is the very file that was moved there, and not one that somebody else put there first."""
+    with suppress(FileNotFoundError):
+        if _identity(target) == identity:
+            target.unlink()
+
+
+def _existing(target: Path) -> OutputError:
+    return OutputError(f"{str(target)!r} exists already; a new name is needed; choose another one or allow overwriting (--overwrite)")
+
+
+def _unwritable(target: Path, error: OSError) -> OutputError:
+    """Return the refusal with the system's error number, by which callers can tell a full disk from a wrong name."""
+    reason = error.strerror or str(error)
+    refusal = OutputError(f"{str(target)!r} cannot be written ({reason}); a writable place with room is needed; choose another one")
+    refusal.errno = error.errno
+    return refusal

@@ -1,0 +1,114 @@
+"""Decode and encode PNG at 8 and 16 bits a sample, which Pillow cannot for color."""
+
+from __future__ import annotations
+
+import os
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import imagecodecs
+import numpy as np
+
+from qmcif_engine.io.image_file import assemble_image, check_claimed_size, check_decoded_shape, refuse_content, refuse_damaged
+from qmcif_engine.io.orientation import parse_exif_orientation
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from qmcif_engine.io.image_file import ImageFile
+
+PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+
+LARGEST_PNG_SIDE_PX = 1_000_000
+"""The largest side libpng reads without being told otherwise."""
+
+_PALETTE = 3
+_N_CHANNELS = {0: 1, 2: 3, 4: 2, 6: 4}
+"""Channels by color type: gray, RGB, gray with alpha, RGB with alpha."""
+
+_PICTURE_CHUNKS = (b"IHDR", b"IDAT", b"IEND")
+_LARGEST_EXIF_BYTES = 2**16
+_LARGEST_OVERHEAD_BYTES = 2**26
+"""Metadata that a file may carry beyond twice its raw samples; a larger file is not read into memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    width: int
+    height: int
+    bit_depth: int
+    color_type: int
+
+    @property
+    def raw_bytes(self) -> int:
+        """Return the size of the unfiltered samples, each row rounded up to whole bytes."""
+        return self.height * -(-self.width * self.bit_depth * _N_CHANNELS[self.color_type] // 8)
+
+
+def read_png(stream: BinaryIO, path: Path) -> ImageFile:
+    """Return the picture of a PNG file.
+
+    The chunks are walked before anything is decoded: the decoder itself stops at the last sample and would not notice that the end
+    of the file is missing, and it would turn a palette or a color key into channels of its own making. It is given the picture and
+    no metadata, about which it would print complaints.
+    """
+    header = _read_header(stream, path)
+    picture, exif = _walk_chunks(stream, path)
+    dtype = np.dtype(np.uint16 if header.bit_depth == 16 else np.uint8)
+    decoded = imagecodecs.png_decode(picture)
+    shape = (header.height, header.width, _N_CHANNELS[header.color_type])
+    channels = check_decoded_shape(path, decoded, shape=shape, dtype=dtype)
+    return assemble_image(channels, orientation=parse_exif_orientation(exif))
+
+
+def _read_header(stream: BinaryIO, path: Path) -> _Header:
+    stream.seek(len(PNG_SIGNATURE))
+    start = stream.read(25)
+    if len(start) < 25 or start[4:8] != b"IHDR":
+        raise refuse_damaged(path, "no PNG header")
+    header = _Header(*struct.unpack(">IIBB", start[8:18]))
+    if header.color_type == _PALETTE:
+        raise refuse_content(path, given="palette colors", needed="gray or RGB", remedy="convert the image to RGB and save it again")
+    if header.color_type not in _N_CHANNELS:
+        raise refuse_damaged(path, f"color type {header.color_type} does not exist")
+    if header.bit_depth == 1:
+        raise refuse_content(path, given="bilevel (1-bit) samples", needed="8 or 16 bits a sample", remedy="save the image as gray")
+    file_bytes = os.fstat(stream.fileno()).st_size
+    check_claimed_size(path, height=header.height, width=header.width, decoded_bytes=header.raw_bytes, stored_bytes=file_bytes)
+    if file_bytes > 2 * header.raw_bytes + _LARGEST_OVERHEAD_BYTES:
+        raise refuse_damaged(path, f"{file_bytes} bytes for {header.width} x {header.height} pixels")
+    return header
+
+
+def _walk_chunks(stream: BinaryIO, path: Path) -> tuple[bytes, bytes]:
+    """Return the file without its metadata, and the EXIF block (empty where there is none), once every chunk is known to be there."""
+    file_bytes = os.fstat(stream.fileno()).st_size
+    picture = [PNG_SIGNATURE]
+    exif = kind = b""
+    position = len(PNG_SIGNATURE)
+    while kind != b"IEND":
+        stream.seek(position)
+        start = stream.read(8)
+        length, kind = int.from_bytes(start[:4], "big"), start[4:]
+        position += 12 + length
+        if len(start) < 8 or position > file_bytes:
+            raise refuse_damaged(path, "the end of the file is missing")
+        if kind == b"acTL":
+            raise refuse_content(path, given="an animation", needed="one image a file", remedy="save each frame as a file of its own")
+        if kind == b"tRNS":
+            raise refuse_content(
+                path, given="a transparent color key", needed="a full alpha channel or none", remedy="save the image with or without alpha"
+            )
+        if kind in _PICTURE_CHUNKS:
+            picture += [start, stream.read(length + 4)]
+        elif kind == b"eXIf" and length <= _LARGEST_EXIF_BYTES:
+            exif = stream.read(length)
+    return b"".join(picture), exif
+
+
+def write_png(stream: BinaryIO, channels: NDArray[Any]) -> None:
+    """Write channels of shape (H, W) or (H, W, 2 to 4), uint8 or uint16, without time or text chunks."""
+    stream.write(imagecodecs.png_encode(channels))
