@@ -1,0 +1,8 @@
+"""Judge a fused image: six metrics against its sources, and four figures against the truth where it is known."""
+
+from __future__ import annotations
+
+from .evaluation import Evaluation, evaluate
+from .progress import EvaluationProgress
+
+__all__ = ["Evaluation", "EvaluationProgress", "evaluate"]
