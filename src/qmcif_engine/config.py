@@ -235,8 +235,18 @@ class DecisionConfig(_Checked):
         high=4096,
         unit="px",
     )
+    edge_band_px: int = setting(
+        6,
+        "pixels on either side of a decision edge that are decided again by which image explains the other; 0 keeps the edge",
+        low=0,
+        high=64,
+        unit="px",
+    )
+    edge_inertia: float = setting(
+        0.3, "how much better (logarithm of a ratio) the other image must explain before a pixel changes sides", low=0.0, high=10.0
+    )
     blend_radius_px: int = setting(
-        2, "radius of the guided filter that blends along decision edges; 0 cuts hard", low=0, high=16, unit="px"
+        1, "radius of the guided filter that blends along decision edges; 0 cuts hard", low=0, high=16, unit="px"
     )
     blend_edge_contrast: float = setting(
         0.1, "contrast (0-1) above which the blend keeps an edge of the picture sharp", low=1e-4, high=10.0

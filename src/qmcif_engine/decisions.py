@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import ndimage
 
+from qmcif_engine.filters import guided_filter
 from qmcif_engine.fusion import Blend
-from qmcif_engine.patches import window_mean
 
 if TYPE_CHECKING:
     from qmcif_engine.array_types import BoolArray, FloatArray, IndexArray
@@ -37,6 +37,8 @@ def remove_islands(index: IndexArray, *, largest_area_px: float, longest_side_px
     An island is a 4-connected region of one decision whose area and bounding box both lie within the limits. Longer ones are kept:
     thin structures are real more often than not.
     """
+    if largest_area_px < 1:
+        return index
     is_island = np.zeros(index.shape, bool)
     for value in np.unique(index):
         regions, _ = ndimage.label(index == value)
@@ -80,21 +82,3 @@ def blend_along_edges(index: IndexArray, guide: FloatArray, config: DecisionConf
     led = index.copy()
     led[band] = np.asarray(sources, np.uint16)[weights.argmax(axis=0)]
     return Blend(led, band, sources, weights)
-
-
-def guided_filter(planes: FloatArray, guide: FloatArray, *, radius_px: int, edge_contrast: float) -> FloatArray:
-    """Smooth ``(n, h, w)`` planes, keeping the edges of the guide whose contrast exceeds `edge_contrast`.
-
-    Notes
-    -----
-    In every window the output is ``a guide + b`` with ``a = cov(guide, p) / (var(guide) + eps)``, ``b = mean(p) - a mean(guide)`` and
-    ``eps`` the squared contrast; a pixel gets the mean over the windows that contain it (He, Sun and Tang 2013, Eqs. 5 to 8).
-    """
-    side = 2 * radius_px + 1
-    guide_mean = window_mean(guide, side_px=side)
-    variance = window_mean(guide * guide, side_px=side) - guide_mean**2
-    mean = window_mean(planes, side_px=side)
-    covariance = window_mean(planes * guide, side_px=side) - mean * guide_mean
-    slope = covariance / (np.maximum(variance, 0) + np.asarray(edge_contrast**2, guide.dtype))
-    intercept = mean - slope * guide_mean
-    return window_mean(slope, side_px=side) * guide + window_mean(intercept, side_px=side)

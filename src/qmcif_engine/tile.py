@@ -10,9 +10,10 @@ import numpy as np
 from qmcif_engine import decisions
 from qmcif_engine.config import ResultScale
 from qmcif_engine.decomposition import Decomposition, decompose
-from qmcif_engine.focus import base_focus, confidence, detail_focus, gather_evidence
+from qmcif_engine.focus import FULL_SCALE, base_focus, confidence, detail_focus, gather_evidence
 from qmcif_engine.fusion import Blend, select
 from qmcif_engine.patches import detail_patch_side, last_largest, spread_patches, vote
+from qmcif_engine.reblurring import refine_edges
 from qmcif_engine.refinement import refine, source_weights
 
 if TYPE_CHECKING:
@@ -89,8 +90,9 @@ def decide(blocks: Sequence[FloatArray], levels: FocusLevels, config: FusionConf
     Focus maps ``M_B`` and ``M_D`` [QMCIF, Eqs. (16) and (17)], fusion [QMCIF, Eqs. (18) and (19)], refinement
     [QMCIF, Eqs. (20), (21) and (22)], then our clean-up and blend.
 
-    Departs: where the focus levels of a pixel are equal, both maps follow the decided pixels around it instead of the tie rule, and
-    islands and hard edges of the final map are removed (`qmcif_engine.decisions`). The ``paper`` preset does neither.
+    Departs: where the focus levels of a pixel are equal, both maps follow the decided pixels around it instead of the tie rule; islands
+    of the final map are removed (`qmcif_engine.decisions`), its edges drawn anew (`qmcif_engine.reblurring`) and blended. The
+    ``paper`` preset does none of it.
     """
     shape = blocks[0].shape[-2:]
     side = detail_patch_side(shape, config.focus)
@@ -99,15 +101,22 @@ def decide(blocks: Sequence[FloatArray], levels: FocusLevels, config: FusionConf
     if config.decision.follow_reach_px:
         base_map = np.where(_spread(levels.detail) > EQUAL_LEVELS, base_map, detail_map)
     index = _chosen_map(blocks, levels, base_map=base_map, detail_map=detail_map, config=config)
-    if config.decision.island_area_patches:
-        index = decisions.remove_islands(
-            index,
-            largest_area_px=min(config.decision.island_area_patches * side**2, SHARE_OF_IMAGE * shape[0] * shape[1]),
-            longest_side_px=config.decision.island_side_patches * side,
-        )
-    guide = np.mean([block.mean(axis=0) for block in blocks], axis=0) / np.float32(255)
+    guide = np.mean([block.mean(axis=0) for block in blocks], axis=0) / np.float32(FULL_SCALE)
+    index = _cleaned_map(index, blocks, guide, config)
     blend = decisions.blend_along_edges(index, guide, config.decision)
     return TileResult(blend, base_map, detail_map, confidence(*two_largest(levels.detail)).astype(np.float32, copy=False))
+
+
+def _cleaned_map(index: IndexArray, blocks: Sequence[FloatArray], guide: FloatArray, config: FusionConfig) -> IndexArray:
+    """Remove islands, draw the edges anew, and remove what crumbs that leaves."""
+    side = detail_patch_side(index.shape, config.focus)
+    largest = min(config.decision.island_area_patches * side**2, SHARE_OF_IMAGE * index.size)
+    longest = config.decision.island_side_patches * side
+    joined = decisions.remove_islands(index, largest_area_px=largest, longest_side_px=longest)
+    redrawn = refine_edges(joined, blocks, guide, config.decision)
+    if redrawn is joined:
+        return joined
+    return decisions.remove_islands(redrawn, largest_area_px=min(largest, side**2), longest_side_px=longest)
 
 
 def _detail_map(levels: FocusLevels, *, side: int, config: FusionConfig) -> IndexArray:

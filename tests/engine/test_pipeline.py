@@ -336,7 +336,7 @@ def test_given_focus_range_takes_the_place_of_the_measured_one(pair, fused_pair)
         {"detail_patch_px": 13},
         {"precision": "float64"},
         {"tolerance": 1e-3, "iterations": 50},
-        {"island_area_patches": 0, "follow_reach_px": 0, "blend_radius_px": 0},
+        {"island_area_patches": 0, "follow_reach_px": 0, "edge_band_px": 0, "blend_radius_px": 0},
     ],
     ids=lambda changes: ", ".join(f"{name}={value}" for name, value in changes.items()),
 )
@@ -354,7 +354,7 @@ def test_presets_find_an_easy_truth(pair, truth, name):
 
 
 def test_result_scale_decides_which_map_is_followed(pair):
-    raw = {"island_area_patches": 0, "blend_radius_px": 0}
+    raw = {"island_area_patches": 0, "edge_band_px": 0, "blend_radius_px": 0}
 
     base = fuse(pair, FusionConfig().replaced({"result": "base", **raw}))
     detail = fuse(pair, FusionConfig().replaced({"result": "detail", **raw}))
@@ -365,7 +365,7 @@ def test_result_scale_decides_which_map_is_followed(pair):
 
 
 def test_refined_result_takes_each_pixel_from_one_of_the_two_maps(pair):
-    result = fuse(pair, FusionConfig().replaced({"island_area_patches": 0, "blend_radius_px": 0}))
+    result = fuse(pair, FusionConfig().replaced({"island_area_patches": 0, "edge_band_px": 0, "blend_radius_px": 0}))
 
     assert ((result.source_index == result.base_map) | (result.source_index == result.detail_map)).all()
 
