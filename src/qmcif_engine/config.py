@@ -193,7 +193,7 @@ class FocusConfig(_Checked):
     evidence_scales: int = setting(
         5, "number of window sizes, each twice the last, whose focus levels add up to the evidence of a patch", low=1, high=8
     )
-    evidence_decay: float = setting(0.2, "weight of each further window size against the last", low=0.0, high=1.0)
+    evidence_decay: float = setting(0.4, "weight of each further window size against the last", low=0.0, high=1.0)
     border_px: int = setting(
         8, "focus levels this near the image border are those of the interior mirrored outwards", low=0, high=64, unit="px"
     )

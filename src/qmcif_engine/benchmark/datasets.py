@@ -1,0 +1,133 @@
+"""Find the image sets of a data folder.
+
+Two layouts are known. Flat: ``NAME_a.png``, ``NAME_b.png``, further letters for further images, and ``NAME_truth.png`` where the sharp
+picture is known. By folders: each subfolder is a set, its images in the order of their names, ``truth.png`` among them the truth.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from string import ascii_lowercase
+from typing import TYPE_CHECKING
+
+from qmcif_engine.errors import ImageFileError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff")
+TRUTH = "truth"
+_FLAT_STEM = re.compile(rf"(?P<set>.+)_(?P<role>[a-z]|{TRUTH})", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageSet:
+    """Name the files of one scene: two or more images, and the all-in-focus truth where there is one."""
+
+    name: str
+    sources: tuple[Path, ...]
+    truth: Path | None = None
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """Return all files of the set, the truth last."""
+        return self.sources if self.truth is None else (*self.sources, self.truth)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dataset:
+    """Hold the sets of one folder in the order of their names."""
+
+    folder: Path
+    sets: tuple[ImageSet, ...]
+
+    @property
+    def name(self) -> str:
+        """Return the name of the folder."""
+        return self.folder.name
+
+
+def find_dataset(folder: Path) -> Dataset:
+    """Find all image sets of a folder; subfolders count only where the folder itself holds no image.
+
+    Raises
+    ------
+    ImageFileError
+        When the folder is missing or empty, or an image belongs to no complete set.
+    """
+    place = folder.resolve()
+    files = list_images(place)
+    if files:
+        sets = _group_flat(files)
+    else:
+        subfolders = [path for path in place.iterdir() if path.is_dir() and not path.name.startswith(".")]
+        sets = [_read_subfolder(path, images) for path in subfolders if (images := list_images(path))]
+    if not sets:
+        msg = (
+            f"{str(folder)!r} holds no image; files such as 01_a.png and 01_b.png, or a folder of images a set, are needed: check the name"
+        )
+        raise ImageFileError(msg)
+    return Dataset(folder=place, sets=tuple(sorted(sets, key=lambda found: natural_order(found.name))))
+
+
+def list_images(folder: Path) -> list[Path]:
+    """Return the PNG, JPEG and TIFF files of a folder, hidden ones left out, in natural order.
+
+    Raises
+    ------
+    ImageFileError
+        When there is no such folder, or it cannot be read.
+    """
+    try:
+        entries = [path for path in folder.iterdir() if path.suffix.lower() in IMAGE_SUFFIXES and not path.name.startswith(".")]
+        images = [path for path in entries if path.is_file()]
+    except OSError as error:
+        msg = f"the folder {str(folder)!r} cannot be read ({error.strerror}); a folder of images is needed: check its name and permissions"
+        raise ImageFileError(msg) from error
+    return sorted(images, key=lambda path: natural_order(path.name))
+
+
+def natural_order(name: str) -> list[tuple[int, str]]:
+    """Return a sorting key that puts ``image2`` before ``image10``."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
+
+
+def _group_flat(files: Iterable[Path]) -> list[ImageSet]:
+    groups: dict[str, dict[str, Path]] = {}
+    for path in files:
+        match = _FLAT_STEM.fullmatch(path.stem)
+        if match is None:
+            msg = f"{str(path)!r} has no partner; names such as 01_a.png, 01_b.png and 01_truth.png are needed: rename or remove it"
+            raise ImageFileError(msg)
+        roles = groups.setdefault(match["set"], {})
+        other = roles.setdefault(match["role"].lower(), path)
+        if other != path:
+            msg = f"{str(other)!r} and {path.name!r} are the same image of one set; one file is needed: remove the other"
+            raise ImageFileError(msg)
+    return [_build_flat_set(name, roles) for name, roles in groups.items()]
+
+
+def _build_flat_set(name: str, roles: Mapping[str, Path]) -> ImageSet:
+    letters = sorted(role for role in roles if role != TRUTH)
+    wanted = ascii_lowercase[: max(len(letters), 2)]
+    missing = [letter for letter in wanted if letter not in letters]
+    if missing:
+        present = ", ".join(sorted(path.name for path in roles.values()))
+        msg = (
+            f"set {name!r} has only {present}; images lettered from a on without a gap, at least two, are needed: "
+            f"add {name}_{missing[0]} or remove the set"
+        )
+        raise ImageFileError(msg)
+    return ImageSet(name=name, sources=tuple(roles[letter] for letter in letters), truth=roles.get(TRUTH))
+
+
+def _read_subfolder(folder: Path, images: list[Path]) -> ImageSet:
+    truths = [path for path in images if path.stem.lower() == TRUTH]
+    sources = tuple(path for path in images if path not in truths)
+    if len(sources) < 2 or len(truths) > 1:
+        present = ", ".join(path.name for path in images)
+        msg = f"the set {str(folder)!r} has {present}; at least two images and at most one truth are needed: complete or remove the set"
+        raise ImageFileError(msg)
+    return ImageSet(name=folder.name, sources=sources, truth=truths[0] if truths else None)

@@ -1,0 +1,169 @@
+"""Describe the command line; nothing here computes."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from qmcif_engine import __version__
+from qmcif_engine.config import FusionConfig, setting_fields
+from qmcif_engine.presets import PRESETS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands; each sets ``run`` to the function that carries it out."""
+    parser = argparse.ArgumentParser(prog="qmcif", description="Fuse focus stacks into one sharp picture.")
+    parser.add_argument("--version", action="version", version=f"qmcif {__version__}")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    _add_fuse(commands)
+    _add_demo(commands)
+    _add_evaluate(commands)
+    _add_benchmark(commands)
+    _add_learn_dictionary(commands)
+    return parser
+
+
+def _add_command(commands: Subparsers, name: str, help_text: str, run: Callable[[argparse.Namespace], None]) -> argparse.ArgumentParser:
+    parser = commands.add_parser(
+        name, help=help_text, description=help_text[0].upper() + help_text[1:] + ".", formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    parser.set_defaults(run=run)
+    return parser
+
+
+def _add_fuse(commands: Subparsers) -> None:
+    parser = _add_command(commands, "fuse", "fuse images of one scene into one that is sharp everywhere", _run_fuse)
+    parser.epilog = _settings_help()
+    parser.add_argument("images", nargs="+", type=Path, metavar="IMAGE", help="PNG, JPEG or TIFF files, two or more")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="OUT", help="fused picture: .png, .jpg or .tif")
+    parser.add_argument(
+        "--maps", type=Path, metavar="DIR", help="also write source_index, base_map, detail_map and confidence as .tif here"
+    )
+    parser.add_argument("--preset", choices=tuple(PRESETS), default="default", help="settings to start from (default: %(default)s)")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="TOML file with settings that replace the preset's")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", dest="assignments", help="change one setting; may be repeated"
+    )
+    parser.add_argument(
+        "--focus-range", type=float, nargs=2, metavar=("LOW", "HIGH"), help="samples that count as black and white for decisions"
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace existing output files")
+    parser.add_argument("--quiet", action="store_true", help="no progress bar and no summary")
+    parser.add_argument("--json", action="store_true", help="print one JSON object with times, memory, settings and output paths")
+
+
+def _add_demo(commands: Subparsers) -> None:
+    parser = _add_command(commands, "demo", "generate a focus stack with a known truth, fuse it and compare", _run_demo)
+    parser.add_argument(
+        "-o", "--output", type=Path, default=Path("qmcif-demo"), metavar="DIR", help="folder for the pictures (default: %(default)s)"
+    )
+
+
+def _add_evaluate(commands: Subparsers) -> None:
+    parser = _add_command(
+        commands, "evaluate", "judge a fused picture against its sources and, where it is known, the truth", _run_evaluate
+    )
+    parser.add_argument("images", nargs="+", type=Path, metavar="SOURCE", help="the images that were fused, two or more")
+    parser.add_argument("--fused", type=Path, required=True, metavar="F", help="the picture to judge, of the size and type of the sources")
+    parser.add_argument("--truth", type=Path, metavar="T", help="the all-in-focus picture")
+    parser.add_argument("--frame", type=int, metavar="PX", help="width of the frame left out of the inner PSNR (default: 8)")
+    parser.add_argument(
+        "--sample-range", type=float, nargs=2, metavar=("LOW", "HIGH"), help="samples shown as black and white; floats need it"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object with all digits")
+
+
+def _add_benchmark(commands: Subparsers) -> None:
+    parser = _add_command(commands, "benchmark", "fuse and score a whole data set, next to other methods", _run_benchmark)
+    parser.epilog = _BENCHMARK_HELP
+    parser.add_argument("dataset", type=Path, metavar="DATASET_DIR", help="folder of image sets; see below")
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="REPORT_DIR", help="folder for the report; an earlier run there is resumed"
+    )
+    parser.add_argument(
+        "--preset",
+        action="append",
+        default=[],
+        metavar="NAME",
+        dest="presets",
+        help=f"settings to fuse with: {', '.join(PRESETS)}; may be repeated",
+    )
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", dest="assignments", help="change one setting of every preset"
+    )
+    parser.add_argument(
+        "--fused-by", action="append", default=[], metavar="NAME=DIR", help="score another method's pictures too; may be repeated"
+    )
+    parser.add_argument(
+        "--published", metavar="SET", help="figures of the paper to show: lytro, mffw, mfi_whu or none (default: by the folder's name)"
+    )
+    parser.add_argument("--jobs", type=int, metavar="N", help="worker processes; they change no figure (default: all cores)")
+    parser.add_argument(
+        "--ablation", action="store_true", help="make the paper's two ablation tables instead, from the preset paper or the one given"
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace a report on other data or with other settings")
+
+
+_BENCHMARK_HELP = """\
+data sets:
+  NAME_a.png, NAME_b.png, further letters for further images, NAME_truth.png where the sharp picture is known;
+  or one folder a set, its images in the order of their names, truth.png among them the truth
+pictures of --fused-by:
+  named NAME, or with NAME between separators: 01.png, 01_fused.png, lytro_01_cnn.png
+"""
+
+
+def _add_learn_dictionary(commands: Subparsers) -> None:
+    parser = _add_command(
+        commands, "learn-dictionary", "learn the quaternion dictionary again from the shipped pictures", _run_learn_dictionary
+    )
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="dictionary file: .npz")
+    parser.add_argument("--overwrite", action="store_true", help="replace an existing file")
+
+
+def _settings_help() -> str:
+    """Return one line a setting, from the configuration itself."""
+    lines = ["settings for --set and --config, with their defaults:"]
+    defaults = FusionConfig()
+    for full_name, item in setting_fields().items():
+        section, _, name = full_name.partition(".")
+        unit = f" [{item.metadata['unit']}]" if item.metadata["unit"] else ""
+        lines.append(f"  {name}={getattr(getattr(defaults, section), name)}{unit}\n      {item.metadata['help']}")
+    return "\n".join(lines)
+
+
+def _run_fuse(options: argparse.Namespace) -> None:
+    from qmcif_engine.cli.fuse_command import run
+
+    run(options)
+
+
+def _run_demo(options: argparse.Namespace) -> None:
+    from qmcif_engine.cli.demo_command import run
+
+    run(options)
+
+
+def _run_evaluate(options: argparse.Namespace) -> None:
+    from qmcif_engine.cli.evaluate_command import run
+
+    run(options)
+
+
+def _run_benchmark(options: argparse.Namespace) -> None:
+    from qmcif_engine.cli.benchmark_command import run
+
+    run(options)
+
+
+def _run_learn_dictionary(options: argparse.Namespace) -> None:
+    from qmcif_engine.cli.dictionary_command import run
+
+    run(options)

@@ -1,0 +1,261 @@
+"""Drive the command as a person would, and see its exit codes, messages and files."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import tifffile
+from PIL import Image
+
+from qmcif_engine.cli import main
+from qmcif_engine.config import FusionConfig
+from qmcif_engine.io.readers import read_image
+from qmcif_engine.io.writers import write_image
+from qmcif_engine.pipeline import fuse
+from qmcif_engine.synthetic import make_focus_stack
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+MAPS = {"source_index.tif", "base_map.tif", "detail_map.tif", "confidence.tif"}
+
+
+@pytest.fixture(scope="module")
+def stack() -> NDArray[Any]:
+    return make_focus_stack(n_images=2, shape=(48, 64), seed=4).images
+
+
+@pytest.fixture
+def pair(stack: NDArray[Any], tmp_path: Path) -> list[str]:
+    paths = [tmp_path / "a.png", tmp_path / "b.png"]
+    for path, image in zip(paths, stack, strict=True):
+        write_image(path, image)
+    return [str(path) for path in paths]
+
+
+def refused(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> str:
+    """Run the command, check that it refuses in one line without a traceback, and return the line."""
+    assert main(arguments) == 2
+
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "Traceback" not in captured.err
+    lines = captured.err.strip().splitlines()
+    assert len(lines) == 1
+    return lines[0]
+
+
+def test_fuse_writes_what_the_function_returns(stack: NDArray[Any], pair: list[str], tmp_path: Path) -> None:
+    result = fuse(list(stack))
+
+    assert main(["fuse", *pair, "-o", str(tmp_path / "out.png"), "--maps", str(tmp_path / "maps"), "--quiet"]) == 0
+    np.testing.assert_array_equal(read_image(tmp_path / "out.png").samples, result.fused)
+    assert {path.name for path in (tmp_path / "maps").iterdir()} == MAPS
+    for name in MAPS:
+        np.testing.assert_array_equal(tifffile.imread(tmp_path / "maps" / name), getattr(result, name.removesuffix(".tif")))
+
+
+def test_json_is_one_object_with_times_memory_settings_and_paths(
+    pair: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "out.tif"
+    assert main(["fuse", *pair, "-o", str(target), "--json", "--set", "iterations=2", "--preset", "paper"]) == 0
+
+    report = json.loads(capsys.readouterr().out)
+    assert report["outputs"] == [str(target)]
+    assert report["settings"]["decomposition"]["iterations"] == 2
+    assert report["settings"]["decomposition"]["is_low_rank"] is True
+    assert report["wall_seconds"] >= 0
+    assert report["cpu_seconds"] > 0
+    assert report["peak_memory_bytes"] > 1e6
+
+
+def test_a_configuration_file_stands_between_preset_and_single_settings(
+    pair: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "c.toml").write_text("[decomposition]\niterations = 3\nn_groups = 4\n", encoding="utf-8")
+    arguments = ["fuse", *pair, "-o", str(tmp_path / "o.png"), "--json", "--preset", "paper", "--config", str(tmp_path / "c.toml")]
+    assert main([*arguments, "--set", "n_groups=5"]) == 0
+
+    settings = json.loads(capsys.readouterr().out)["settings"]["decomposition"]
+    assert (settings["iterations"], settings["n_groups"], settings["is_low_rank"]) == (3, 5, True)
+
+
+def test_every_setting_of_the_configuration_is_in_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ending:
+        main(["fuse", "--help"])
+
+    shown = capsys.readouterr().out
+    assert ending.value.code == 0
+    for section in FusionConfig().to_dict().values():
+        for name in section:
+            assert f"{name}=" in shown
+
+
+def test_sixteen_bit_alpha_follows_the_decisions(stack: NDArray[Any], tmp_path: Path) -> None:
+    paths = [tmp_path / "a.png", tmp_path / "b.png"]
+    for level, (path, image) in enumerate(zip(paths, stack, strict=True), start=1):
+        write_image(path, image.astype(np.uint16) * 257, alpha=np.full(image.shape[:2], 20000 * level, np.uint16))
+
+    assert main(["fuse", *map(str, paths), "-o", str(tmp_path / "o.png"), "--quiet"]) == 0
+    written = read_image(tmp_path / "o.png")
+    assert written.samples.dtype == np.uint16
+    assert written.alpha is not None
+    assert {20000, 40000} <= set(np.unique(written.alpha))
+
+
+def test_significant_bits_settle_the_focus_range(stack: NDArray[Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = [tmp_path / "a.ome.tif", tmp_path / "b.ome.tif"]
+    for path, image in zip(paths, stack, strict=True):
+        tifffile.imwrite(path, image[..., 0].astype(np.uint16) * 16, metadata={"axes": "YX", "SignificantBits": 12})
+    assert main(["fuse", *map(str, paths), "-o", str(tmp_path / "o.tif"), "--json"]) == 0
+
+    assert json.loads(capsys.readouterr().out)["focus_range"] == [0.0, 4095.0]
+
+
+def test_a_given_focus_range_wins(pair: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fuse", *pair, "-o", str(tmp_path / "o.png"), "--json", "--focus-range", "10", "200"]) == 0
+
+    assert json.loads(capsys.readouterr().out)["focus_range"] == [10.0, 200.0]
+
+
+def test_overwrite_is_needed_to_replace(pair: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = tmp_path / "o.png"
+    target.write_bytes(b"precious")
+
+    assert "exists already" in refused(capsys, ["fuse", *pair, "-o", str(target)])
+    assert target.read_bytes() == b"precious"
+    assert main(["fuse", *pair, "-o", str(target), "--overwrite", "--quiet"]) == 0
+    assert read_image(target).samples.shape == (48, 64, 3)
+
+
+def test_bad_requests_are_refused_by_name(pair: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = str(tmp_path / "o.png")
+    write_image(tmp_path / "small.png", np.zeros((10, 10, 3), np.uint8))
+    write_image(tmp_path / "deep.png", np.zeros((48, 64, 3), np.uint16))
+    write_image(tmp_path / "clear.png", np.zeros((48, 64, 3), np.uint8), alpha=np.zeros((48, 64), np.uint8))
+    write_image(tmp_path / "nan.tif", np.full((48, 64), np.nan, np.float32))
+    Image.new("CMYK", (64, 48)).save(tmp_path / "cmyk.jpg")
+    Image.new("P", (64, 48)).save(tmp_path / "palette.png")
+    (tmp_path / "cut.png").write_bytes(Path(pair[0]).read_bytes()[:-200])
+    (tmp_path / "bad.toml").write_text("[focus\n", encoding="utf-8")
+    before = {path.name for path in tmp_path.iterdir()}
+    requests = {
+        "at least 2": [pair[0], "-o", out],
+        "shape": [pair[0], str(tmp_path / "small.png"), "-o", out],
+        "of one type": [pair[0], str(tmp_path / "deep.png"), "-o", out],
+        "no alpha while others have": [pair[0], str(tmp_path / "clear.png"), "-o", out],
+        "NaN": [str(tmp_path / "nan.tif"), str(tmp_path / "nan.tif"), "-o", str(tmp_path / "o.tif")],
+        "CMYK": [pair[0], str(tmp_path / "cmyk.jpg"), "-o", out],
+        "palette": [pair[0], str(tmp_path / "palette.png"), "-o", out],
+        "truncated or corrupt": [pair[0], str(tmp_path / "cut.png"), "-o", out],
+        "cannot be read": [pair[0], str(tmp_path / "missing.png"), "-o", out],
+        "suffix": [*pair, "-o", str(tmp_path / "o.bmp")],
+        "does not exist": [*pair, "-o", str(tmp_path / "nowhere" / "o.png")],
+        "is not known": [*pair, "-o", out, "--set", "sharpness=3"],
+        "must lie between": [*pair, "-o", out, "--set", "iterations=0"],
+        "has no value": [*pair, "-o", out, "--set", "iterations"],
+        "a whole number is needed": [*pair, "-o", out, "--set", "iterations=many"],
+        "not valid TOML": [*pair, "-o", out, "--config", str(tmp_path / "bad.toml")],
+        "configuration": [*pair, "-o", out, "--config", str(tmp_path / "none.toml")],
+        "the lower first": [*pair, "-o", out, "--focus-range", "9", "3"],
+    }
+    for expected, arguments in requests.items():
+        assert expected in refused(capsys, ["fuse", *arguments])
+
+    assert {path.name for path in tmp_path.iterdir()} == before
+
+
+def test_a_format_that_cannot_hold_the_samples_is_refused_before_the_work(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("a.png", "b.png"):
+        write_image(tmp_path / name, np.zeros((20, 20), np.uint16))
+
+    message = refused(capsys, ["fuse", str(tmp_path / "a.png"), str(tmp_path / "b.png"), "-o", str(tmp_path / "o.jpg")])
+    assert "JPEG holds uint8" in message
+
+
+def test_maps_and_picture_appear_together_or_not_at_all(
+    pair: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = []
+
+    def fail_at_the_last_file(descriptor: int) -> None:
+        calls.append(descriptor)
+        if len(calls) == len(MAPS) + 1:
+            raise OSError(28, "No space left on device")
+
+    before = {path.name for path in tmp_path.iterdir()}
+    monkeypatch.setattr(os, "fsync", fail_at_the_last_file)
+
+    assert main(["fuse", *pair, "-o", str(tmp_path / "o.png"), "--maps", str(tmp_path / "maps"), "--quiet"]) == 1
+    assert "No space left" in capsys.readouterr().err
+    assert {path.name for path in tmp_path.iterdir()} == before
+
+
+def test_debug_shows_the_traceback(pair: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fuse", pair[0], "-o", str(tmp_path / "o.png"), "--debug"]) == 2
+
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_interrupting_a_real_run_leaves_nothing_and_ends_with_130(tmp_path: Path) -> None:
+    for letter, image in zip("ab", make_focus_stack(n_images=2, shape=(600, 800), seed=1).images, strict=True):
+        write_image(tmp_path / f"{letter}.png", image)
+    before = {path.name for path in tmp_path.iterdir()}
+    command = [sys.executable, "-m", "qmcif_engine", "fuse", "a.png", "b.png", "-o", "o.png", "--set", "iterations=1000"]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
+        time.sleep(5)
+        process.send_signal(signal.SIGINT)
+        _, message = process.communicate(timeout=60)
+
+    assert process.returncode == 130
+    assert "Traceback" not in message
+    assert "interrupted" in message
+    assert {path.name for path in tmp_path.iterdir()} == before
+
+
+def test_help_loads_no_heavy_library() -> None:
+    heavy = "{'scipy', 'sklearn', 'tifffile', 'PIL', 'imagecodecs', 'napari', 'dask', 'numpy'}"
+    code = (
+        "import sys, contextlib\nfrom qmcif_engine.cli import main\nwith contextlib.suppress(SystemExit): main(['--help'])\n"
+        f"print(sorted({heavy} & set(sys.modules)))"
+    )
+    finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert finished.stdout.strip().splitlines()[-1] == "[]"
+
+
+def test_the_demo_writes_its_pictures_and_tells_psnr(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "new" / "demo"
+    assert main(["demo", "-o", str(folder)]) == 0
+
+    shown = capsys.readouterr().out
+    assert "PSNR against the truth" in shown
+    for name in ("fused.png", "truth.png", "side_by_side.png"):
+        assert read_image(folder / name).samples.size
+    assert {path.name for path in (folder / "maps").iterdir()} == MAPS
+    truth, fused = read_image(folder / "truth.png").samples, read_image(folder / "fused.png").samples
+    assert np.mean((truth.astype(float) - fused) ** 2) < 30
+
+
+def test_the_demo_refuses_a_folder_it_cannot_make(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+
+    assert "cannot be made" in refused(capsys, ["demo", "-o", str(tmp_path / "file" / "demo")])
+
+
+def test_learn_dictionary_refuses_a_wrong_target_before_learning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "d.npz").write_bytes(b"precious")
+
+    assert ".npz is needed" in refused(capsys, ["learn-dictionary", "-o", str(tmp_path / "d.txt")])
+    assert "exists already" in refused(capsys, ["learn-dictionary", "-o", str(tmp_path / "d.npz")])
+    assert (tmp_path / "d.npz").read_bytes() == b"precious"
