@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         options.run(options)
     except KeyboardInterrupt as stop:
-        print(f"qmcif: interrupted; {stop or 'nothing was left behind'}", file=sys.stderr)
+        print(f"qmcif: interrupted; {str(stop) or 'nothing was left behind'}", file=sys.stderr)
         return EXIT_INTERRUPTED
     except BrokenPipeError:
         # the reader, such as head, has seen enough; without this Python would complain once more when it closes the pipe
