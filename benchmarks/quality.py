@@ -1,0 +1,74 @@
+"""Show what each part of the default setting is worth: one row a variant, one column a metric, for the four shared data sets.
+
+Run as ``python benchmarks/quality.py`` beside ``../shared``. Every row changes one thing of the ``default`` preset; figures are means
+over the pairs of a set, computed on 8-bit results. The six metrics need no truth; PSNR, whole image and without an 8-px frame, does.
+"""
+
+from __future__ import annotations
+
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+
+from qmcif_engine import PRESETS, evaluate, fuse, read_image
+from qmcif_engine.benchmark.datasets import find_dataset
+
+SHARED_DATA = Path(__file__).parents[2] / "shared" / "data"
+DATA_SETS = ("lytro", "mffw", "mfi_whu", "nyu_d")
+VARIANTS: dict[str, tuple[str, dict[str, object]]] = {
+    "default": ("default", {}),
+    "edges not drawn anew": ("default", {"edge_band_px": 0}),
+    "edges drawn anew in 12 px": ("default", {"edge_band_px": 12}),
+    "evidence of the patch alone": ("default", {"evidence_scales": 1}),
+    "evidence decays by 0.2": ("default", {"evidence_decay": 0.2}),
+    "border levels as they are": ("default", {"border_px": 0}),
+    "islands kept": ("default", {"island_area_patches": 0.0}),
+    "undecided left to the tie rule": ("default", {"follow_reach_px": 0}),
+    "hard cut": ("default", {"blend_radius_px": 0}),
+    "blend radius 2": ("default", {"blend_radius_px": 2}),
+    "detail scale only": ("default", {"result": "detail"}),
+    "modulus similarity": ("default", {"similarity": "modulus"}),
+    "gray instead of quaternion": ("default", {"representation": "gray"}),
+    "with the low-rank term": ("default", {"is_low_rank": True}),
+    "20 iterations": ("default", {"iterations": 20}),
+    "beta 2": ("default", {"detail_sparsity": 2.0}),
+}
+SYMBOLS = ("Q_MI", "Q_G", "Q_P", "Q_E", "Q_Y", "Q_CB", "PSNR", "PSNR_inner")
+
+
+def main() -> None:
+    """Print one table a data set; arguments, if any, name the variants wanted."""
+    wanted = sys.argv[1:] or list(VARIANTS)
+    with ProcessPoolExecutor(mp_context=get_context("spawn")) as workers:
+        for name in DATA_SETS:
+            images = find_dataset(SHARED_DATA / name).sets
+            jobs = [(variant, pair.sources, pair.truth) for variant in wanted for pair in images]
+            rows = np.array(list(workers.map(score, jobs))).reshape(len(wanted), len(images), -1).mean(axis=1)
+            print_table(f"{name}, {len(images)} pairs", wanted, rows)
+
+
+def score(job: tuple[str, tuple[Path, ...], Path | None]) -> list[float]:
+    """Fuse one pair in one way and return its figures; NaN where there is no truth."""
+    variant, paths, truth_path = job
+    preset, changes = VARIANTS[variant]
+    sources = [read_image(path).samples for path in paths]
+    truth = None if truth_path is None else read_image(truth_path).samples
+    figures = evaluate(sources, fuse(sources, PRESETS[preset].replaced(changes)).fused, truth=truth).list_by_symbol()
+    return [float("nan") if figures[symbol] is None else figures[symbol] for symbol in SYMBOLS]
+
+
+def print_table(title: str, variants: list[str], rows: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> None:
+    """Print a Markdown table, without the columns that have no figures."""
+    is_known = ~np.isnan(rows).all(axis=0)
+    names = [symbol for symbol, known in zip(SYMBOLS, is_known, strict=True) if known]
+    print(f"\n### {title}\n\n| variant | {' | '.join(names)} |\n|{'---|' * (len(names) + 1)}")
+    for variant, row in zip(variants, rows[:, is_known], strict=True):
+        figures = [f"{value:.2f}" if name.startswith("PSNR") else f"{value:.4f}" for name, value in zip(names, row, strict=True)]
+        print(f"| {variant} | {' | '.join(figures)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
