@@ -176,7 +176,7 @@ class FocusConfig(_Checked):
     """Settings of the dual-scale focus measures, section III-B.2."""
 
     representation: Representation = setting(
-        Representation.QUATERNION, "what decisions look at: the colour as a quaternion, or its gray value"
+        Representation.QUATERNION, "what decisions look at: the color as a quaternion, or its gray value"
     )
     amplification_radius_px: int = setting(3, "r: the detail layer is summed over (2r+1)x(2r+1) windows", low=0, high=15, unit="px")
     coefficient_weight: float = setting(1.0, "theta: weight of the patch coefficients in the base-scale measure", low=0.0, high=1000.0)

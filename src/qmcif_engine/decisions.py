@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from qmcif_engine.config import DecisionConfig
 
 
-def follow_neighbours(index: IndexArray, is_decided: BoolArray, *, reach_px: int) -> IndexArray:
+def follow_neighbors(index: IndexArray, is_decided: BoolArray, *, reach_px: int) -> IndexArray:
     """Give undecided pixels the decision of the nearest decided one, as far as the reach; beyond it the tie rule stays.
 
     Saturated and textureless areas carry no evidence of their own: what is around them is the best guess.

@@ -73,7 +73,7 @@ def base_focus(decomposition: Decomposition, *, base_patch_px: int, config: Focu
 
 
 def detail_focus(detail: FloatArray, *, detail_patch_px: int, config: FocusConfig) -> FloatArray:
-    """Return the detail-scale focus level of the patch centred on each pixel, shape (h, w), before saturation.
+    """Return the detail-scale focus level of the patch centered on each pixel, shape (h, w), before saturation.
 
     Notes
     -----

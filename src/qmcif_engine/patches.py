@@ -1,7 +1,7 @@
 """Know the patch grid: cut an image into patches and back, and sum or vote over dense windows.
 
 Base patches do not overlap and cover the image, so that every pixel lies in exactly one of them: cutting is a permutation, its
-inverse is exact, and the constant 2 of the base update is too. Detail patches lie on the dense grid, one centred on each pixel.
+inverse is exact, and the constant 2 of the base update is too. Detail patches lie on the dense grid, one centered on each pixel.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def spread_patches(values: IndexArray, *, patch_px: int) -> IndexArray:
 
 
 def window_mean(planes: FloatArray, *, side_px: int) -> FloatArray:
-    """Average ``(..., h, w)`` over the window centred on each pixel; the image continues by reflection."""
+    """Average ``(..., h, w)`` over the window centered on each pixel; the image continues by reflection."""
     size = (1,) * (planes.ndim - 2) + (side_px, side_px)
     averaged: FloatArray = ndimage.uniform_filter(planes, size=size, mode="reflect")
     return averaged
@@ -109,7 +109,7 @@ def vote(choices: IndexArray, *, n_choices: int, side_px: int) -> IndexArray:
     Parameters
     ----------
     choices : ndarray of uint16, shape (h, w)
-        What the patch centred on each pixel chose.
+        What the patch centered on each pixel chose.
     n_choices : int
     side_px : int
 

@@ -152,9 +152,9 @@ def shrink_modulus(quaternions: FloatArray, threshold: float) -> FloatArray:
 
     Notes
     -----
-    Minimises ``tau ||X||_1 + 1/2 ||X - Y||_F^2`` [QMCIF, Lemma 2].
+    Minimizes ``tau ||X||_1 + 1/2 ||X - Y||_F^2`` [QMCIF, Lemma 2].
 
-    Departs: the lemma prints the formula by columns, but the l1 norm is the sum of moduli (Definition 1), whose minimiser acts on
+    Departs: the lemma prints the formula by columns, but the l1 norm is the sum of moduli (Definition 1), whose minimizer acts on
     each element by itself. A modulus of zero is guarded, so that 0/0 cannot arise.
     """
     length = modulus(quaternions)
@@ -179,7 +179,7 @@ def shrink_singular_values(matrix: FloatArray, threshold: float) -> FloatArray:
 
     Notes
     -----
-    Minimises ``1/2 ||Y - X||_F^2 + lambda ||X||_*`` [QMCIF, Lemma 1]. With ``G = Y Y^H = U S^2 U^H`` the solution is
+    Minimizes ``1/2 ||Y - X||_F^2 + lambda ||X||_*`` [QMCIF, Lemma 1]. With ``G = Y Y^H = U S^2 U^H`` the solution is
     ``U f(S) U^H Y``, ``f(s) = max(1 - lambda/s, 0)``: only the small Hermitian ``G`` is decomposed, whatever n is. Its complex adjoint
     has each eigenvalue twice; the matrix function does not depend on the basis chosen inside such a pair.
     """

@@ -69,13 +69,13 @@ def rival_index(index: IndexArray) -> IndexArray:
     across = index.copy()
     is_edge = np.zeros(index.shape, bool)
     for shift, axis in ((1, 0), (-1, 0), (1, 1), (-1, 1)):
-        neighbour = np.roll(index, shift, axis)
-        # what is rolled in from the opposite border is no neighbour
+        neighbor = np.roll(index, shift, axis)
+        # what is rolled in from the opposite border is no neighbor
         border = [slice(None), slice(None)]
         border[axis] = slice(0, 1) if shift == 1 else slice(-1, None)
-        neighbour[tuple(border)] = index[tuple(border)]
-        differs = neighbour != index
-        across[differs] = neighbour[differs]
+        neighbor[tuple(border)] = index[tuple(border)]
+        differs = neighbor != index
+        across[differs] = neighbor[differs]
         is_edge |= differs
     nearest = tuple(ndimage.distance_transform_edt(~is_edge, return_distances=False, return_indices=True))
     # the nearest edge pixel may lie on the other side; then it is itself the rival

@@ -31,7 +31,7 @@ FARTHEST_LEVEL = 2.0**16
 """Samples farther out on the 0-255 scale are sentinels, not light; their squares must not overflow."""
 
 LUMINANCE = (0.299, 0.587, 0.114)
-"""Gray value of a colour, for the paper's real-valued ablation."""
+"""Gray value of a color, for the paper's real-valued ablation."""
 
 
 class FocusRange(NamedTuple):
@@ -138,7 +138,7 @@ def to_planes(image: SampleArray, focus_range: FocusRange, *, representation: Re
     Returns
     -------
     ndarray of float32, shape (3, H, W)
-        The planes of ``I = R i + G j + B k`` [QMCIF, Definition 3], [QMCIF, Eq. (1)]. A gray image is a colour image with equal channels.
+        The planes of ``I = R i + G j + B k`` [QMCIF, Definition 3], [QMCIF, Eq. (1)]. A gray image is a color image with equal channels.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""Compare two colour images window by window, without splitting their channels."""
+"""Compare two color images window by window, without splitting their channels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from qmcif_engine.patches import window_mean
 if TYPE_CHECKING:
     from qmcif_engine.array_types import FloatArray
 
-STABILISER = (0.001 * 255) ** 2
+STABILIZER = (0.001 * 255) ** 2
 """``C_1`` and ``C_2``: "as small as possible", yet above the rounding of float32 window moments on the 0-255 scale."""
 
 
@@ -41,12 +41,12 @@ class WindowMoments:
 
 
 def window_moments(planes: FloatArray, *, offset: FloatArray, side_px: int) -> WindowMoments:
-    """Return mean and variance over the window centred on each pixel; compare only moments made with equal `offset` and side."""
-    centred = planes - offset
-    mean = window_mean(centred, side_px=side_px)
-    power = window_mean(np.einsum("cyx,cyx->yx", centred, centred), side_px=side_px)
+    """Return mean and variance over the window centered on each pixel; compare only moments made with equal `offset` and side."""
+    centered = planes - offset
+    mean = window_mean(centered, side_px=side_px)
+    power = window_mean(np.einsum("cyx,cyx->yx", centered, centered), side_px=side_px)
     variance = np.maximum(power - np.einsum("cyx,cyx->yx", mean, mean), 0)
-    return WindowMoments(centred, offset, mean, variance, side_px)
+    return WindowMoments(centered, offset, mean, variance, side_px)
 
 
 def quaternion_similarity(first: WindowMoments, second: WindowMoments, *, part: SimilarityPart) -> FloatArray:
@@ -68,12 +68,12 @@ def quaternion_similarity(first: WindowMoments, second: WindowMoments, *, part: 
     """
     mean_first, mean_second = first.mean + first.offset, second.mean + second.offset
     luminance = 2 * _conjugate_product(mean_first, mean_second)
-    luminance[0] += STABILISER
-    luminance /= _power(mean_first) + _power(mean_second) + STABILISER
+    luminance[0] += STABILIZER
+    luminance /= _power(mean_first) + _power(mean_second) + STABILIZER
     products = _conjugate_product(first.planes, second.planes)
     structure = 2 * (window_mean(products, side_px=first.side_px) - _conjugate_product(first.mean, second.mean))
-    structure[0] += STABILISER
-    structure /= first.variance + second.variance + STABILISER
+    structure[0] += STABILIZER
+    structure /= first.variance + second.variance + STABILIZER
     if part is SimilarityPart.SCALAR:
         # the scalar part of conj(a) b is the inner product of the two as vectors of four
         scalar: FloatArray = np.einsum("cyx,cyx->yx", luminance, structure)

@@ -122,7 +122,7 @@ def _cleaned_map(index: IndexArray, blocks: Sequence[FloatArray], guide: FloatAr
 def _detail_map(levels: FocusLevels, *, side: int, config: FusionConfig) -> IndexArray:
     """Return ``M_D`` after the votes."""
     evidence = [gather_evidence(level, detail_patch_px=side, config=config.focus) for level in levels.detail]
-    choices = decisions.follow_neighbours(
+    choices = decisions.follow_neighbors(
         last_largest(evidence), _spread(evidence) > EQUAL_EVIDENCE, reach_px=config.decision.follow_reach_px
     )
     return vote(choices, n_choices=len(evidence), side_px=side)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from qmcif_engine.config import DecisionConfig
-from qmcif_engine.decisions import blend_along_edges, follow_neighbours, remove_islands
+from qmcif_engine.decisions import blend_along_edges, follow_neighbors, remove_islands
 
 ROUNDINGS = 64
 NO_LIMIT = 1e9
@@ -22,14 +22,14 @@ def texture(shape, seed=0):
     return np.random.default_rng(seed).uniform(0, 1, shape)
 
 
-# --- following neighbours ---
+# --- following neighbors ---
 
 
 def test_undecided_pixels_get_the_decision_of_the_nearest_decided_one():
     index = index_of(["0222222223"])
     is_decided = np.array([[True] + [False] * 8 + [True]])
 
-    followed = follow_neighbours(index, is_decided, reach_px=64)
+    followed = follow_neighbors(index, is_decided, reach_px=64)
 
     np.testing.assert_array_equal(followed, index_of(["0000033333"]))
     assert followed.dtype == np.uint16
@@ -39,7 +39,7 @@ def test_beyond_the_reach_the_tie_rule_stays():
     index = index_of(["0222222223"])
     is_decided = np.array([[True] + [False] * 8 + [True]])
 
-    np.testing.assert_array_equal(follow_neighbours(index, is_decided, reach_px=2), index_of(["0002222333"]))
+    np.testing.assert_array_equal(follow_neighbors(index, is_decided, reach_px=2), index_of(["0002222333"]))
 
 
 @pytest.mark.parametrize("reach_px", [1, 3, 50])
@@ -48,7 +48,7 @@ def test_following_agrees_with_a_search_for_the_nearest_decided_pixel(reach_px):
     index = generator.integers(0, 4, (17, 19)).astype(np.uint16)
     is_decided = generator.random((17, 19)) < 0.06
 
-    followed = follow_neighbours(index, is_decided, reach_px=reach_px)
+    followed = follow_neighbors(index, is_decided, reach_px=reach_px)
 
     places = np.argwhere(is_decided)
     for row, column in np.ndindex(index.shape):
@@ -65,7 +65,7 @@ def test_decided_pixels_keep_their_decision():
     index = generator.integers(0, 3, (20, 20)).astype(np.uint16)
     is_decided = generator.random((20, 20)) < 0.3
 
-    followed = follow_neighbours(index, is_decided, reach_px=9)
+    followed = follow_neighbors(index, is_decided, reach_px=9)
 
     np.testing.assert_array_equal(followed[is_decided], index[is_decided])
 
@@ -76,7 +76,7 @@ def test_decided_pixels_keep_their_decision():
 def test_nothing_follows_where_all_or_none_are_decided_or_the_reach_is_zero(is_decided, reach_px):
     index = np.arange(20, dtype=np.uint16).reshape(4, 5)
 
-    np.testing.assert_array_equal(follow_neighbours(index, is_decided, reach_px=reach_px), index)
+    np.testing.assert_array_equal(follow_neighbors(index, is_decided, reach_px=reach_px), index)
 
 
 # --- islands ---
@@ -153,7 +153,7 @@ def test_clean_up_leaves_its_argument_alone():
     kept = index.copy()
 
     remove_islands(index, largest_area_px=1, longest_side_px=1)
-    follow_neighbours(index, index == 1, reach_px=5)
+    follow_neighbors(index, index == 1, reach_px=5)
     blend_along_edges(index, texture(index.shape), DecisionConfig(blend_radius_px=1))
 
     np.testing.assert_array_equal(index, kept)

@@ -287,9 +287,9 @@ def test_equal_channels_count_as_one_channel_times_the_root_of_three():
 
 def test_gray_image_and_equal_channels_have_the_same_focus_levels():
     gray = np.random.default_rng(11).integers(0, 256, (24, 30), dtype=np.uint8)
-    colour = np.repeat(gray[..., None], 3, axis=-1)
+    color = np.repeat(gray[..., None], 3, axis=-1)
     bounds = FocusRange(3, 250)
-    planes = [to_planes(image, bounds, representation=Representation.QUATERNION) for image in (gray, colour)]
+    planes = [to_planes(image, bounds, representation=Representation.QUATERNION) for image in (gray, color)]
 
     levels = [detail_focus(block, detail_patch_px=9, config=FocusConfig()) for block in planes]
 

@@ -27,7 +27,7 @@ def numbered(*shape):
 
 
 def windows(plane, side_px):
-    """Return every window centred on a pixel, shape (h, w, side, side), of a plane that continues by reflection."""
+    """Return every window centered on a pixel, shape (h, w, side, side), of a plane that continues by reflection."""
     padded = np.pad(plane, side_px // 2, mode="symmetric")
     return np.lib.stride_tricks.sliding_window_view(padded, (side_px, side_px))
 
@@ -151,7 +151,7 @@ def test_spreading_gives_each_pixel_the_value_of_its_patch(side):
 
 @PROPERTY
 @given(arrays(np.float32, st.tuples(st.integers(1, 9), st.integers(1, 9)), elements=st.floats(0, 255, width=32)), odd_sides)
-def test_window_mean_averages_each_centred_window_of_the_reflected_image(plane, side_px):
+def test_window_mean_averages_each_centered_window_of_the_reflected_image(plane, side_px):
     expected = windows(plane.astype(np.float64), side_px).mean(axis=(2, 3))
 
     np.testing.assert_allclose(patches.window_mean(plane, side_px=side_px), expected, rtol=0, atol=MEAN_TOLERANCE * 255)

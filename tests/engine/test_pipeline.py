@@ -19,7 +19,7 @@ EDGE_REACH_PX = 8
 
 
 def painted(shape, *, seed=0, contrast=0.17):
-    """A colour texture on the 0-1 scale, sharp to about a pixel."""
+    """A color texture on the 0-1 scale, sharp to about a pixel."""
     noise = ndimage.gaussian_filter(np.random.default_rng(seed).normal(size=(*shape, 3)), (0.8, 0.8, 0))
     return np.clip(0.5 + contrast * noise / noise.std(), 0, 1)
 
@@ -190,7 +190,7 @@ def test_companions_that_do_not_match_are_refused(pair, shapes, given):
         fuse(pair, companions=[np.zeros(shape, np.uint8) for shape in shapes])
 
 
-def test_one_colour_image_in_place_of_a_stack_is_refused(pair):
+def test_one_color_image_in_place_of_a_stack_is_refused(pair):
     with pytest.raises(InvalidImageError, match="image"):
         fuse(pair[0])
 
@@ -370,18 +370,18 @@ def test_refined_result_takes_each_pixel_from_one_of_the_two_maps(pair):
     assert ((result.source_index == result.base_map) | (result.source_index == result.detail_map)).all()
 
 
-def test_gray_representation_does_not_see_detail_that_only_colour_has(truth):
+def test_gray_representation_does_not_see_detail_that_only_color_has(truth):
     # red and blue texture of equal luminance
     noise = ndimage.gaussian_filter(np.random.default_rng(3).normal(size=SHAPE), 0.8)
     noise *= 0.15 / noise.std()
     sharp = 0.5 + np.stack([noise, np.zeros(SHAPE), -noise * 0.299 / 0.114], axis=-1)
     images = [image.astype(np.float32) for image in defocused(sharp, truth)]
 
-    colour = fuse(images)
+    color = fuse(images)
     gray = fuse(images, FusionConfig().replaced({"representation": Representation.GRAY}))
 
-    assert share_right(colour, truth) == 1
-    assert gray.confidence.max() < 0.5 * colour.confidence.max() or share_right(gray, truth) < 0.75
+    assert share_right(color, truth) == 1
+    assert gray.confidence.max() < 0.5 * color.confidence.max() or share_right(gray, truth) < 0.75
 
 
 # --- sizes and numbers of images ---
@@ -442,10 +442,10 @@ def test_constant_images_give_no_nan_with_the_published_method_too(levels):
 
 def with_flat_patches(*, level, side_px, blur_px=2.0):
     """Left half sharp in the first image, right half in the second, and a patch without texture deep inside each half."""
-    shape, centres = (110, 220), (55, 165)
+    shape, centers = (110, 220), (55, 165)
     truth = bands(shape, 2)
     scene = painted(shape, seed=5)
-    patches = [np.s_[55 - side_px // 2 : 55 + side_px // 2, centre - side_px // 2 : centre + side_px // 2] for centre in centres]
+    patches = [np.s_[55 - side_px // 2 : 55 + side_px // 2, center - side_px // 2 : center + side_px // 2] for center in centers]
     for patch in patches:
         scene[patch] = level
     return as_bytes(defocused(scene, truth, blur_px=blur_px)), truth, patches

@@ -1,4 +1,4 @@
-"""Quaternions: algebra, matrix forms, and the two shrinkages as minimisers."""
+"""Quaternions: algebra, matrix forms, and the two shrinkages as minimizers."""
 
 import numpy as np
 import pytest
@@ -314,7 +314,7 @@ def test_modulus_shrinkage_shortens_by_the_threshold_and_keeps_the_direction(q, 
 @PROPERTY
 @given(quaternions, st.floats(0.01, 500))
 def test_modulus_shrinkage_satisfies_the_condition_of_its_minimum(target, threshold):
-    """The minimiser of tau |x| + |x - y|^2 / 2 leaves y - x = tau x/|x|, or |y - x| <= tau where x = 0."""
+    """The minimizer of tau |x| + |x - y|^2 / 2 leaves y - x = tau x/|x|, or |y - x| <= tau where x = 0."""
     shrunk = quaternion.shrink_modulus(target, threshold)
     pull = target - shrunk
     length = quaternion.modulus(shrunk)

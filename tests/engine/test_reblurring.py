@@ -12,7 +12,7 @@ FULL_SCALE = 255.0
 
 
 def texture(shape, *, seed=0):
-    """A pure block of colour texture on the 0-255 scale."""
+    """A pure block of color texture on the 0-255 scale."""
     noise = np.random.default_rng(seed).normal(size=(3, *shape))
     smooth = ndimage.gaussian_filter(noise, (0, 0.8, 0.8))
     return (128 + 40 * smooth / smooth.std()).astype(np.float32)

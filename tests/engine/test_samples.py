@@ -222,7 +222,7 @@ def test_unfit_focus_range_is_refused(bounds):
 
 
 @pytest.mark.parametrize("dtype", SUPPORTED_DTYPES)
-def test_colour_becomes_three_float32_planes_on_the_scale_of_decisions(dtype):
+def test_color_becomes_three_float32_planes_on_the_scale_of_decisions(dtype):
     image = picture(dtype)
     bounds = FocusRange(float(image.min()), float(image.max()))
 
@@ -242,10 +242,10 @@ def test_gray_becomes_three_equal_planes_which_are_those_of_equal_channels(dtype
     bounds = FocusRange(float(gray.min()), float(gray.max()))
 
     planes = to_planes(gray, bounds, representation=Representation.QUATERNION)
-    of_colour = to_planes(np.repeat(gray[..., None], 3, axis=-1), bounds, representation=Representation.QUATERNION)
+    of_color = to_planes(np.repeat(gray[..., None], 3, axis=-1), bounds, representation=Representation.QUATERNION)
 
     assert planes.shape == (3, 12, 13)
-    np.testing.assert_array_equal(planes, of_colour)
+    np.testing.assert_array_equal(planes, of_color)
     np.testing.assert_array_equal(planes[0], planes[2])
 
 
@@ -275,9 +275,9 @@ def test_gray_representation_of_gray_is_that_of_equal_channels():
     bounds = FocusRange(0, 255)
 
     of_gray = to_planes(gray, bounds, representation=Representation.GRAY)
-    of_colour = to_planes(np.repeat(gray[..., None], 3, axis=-1), bounds, representation=Representation.GRAY)
+    of_color = to_planes(np.repeat(gray[..., None], 3, axis=-1), bounds, representation=Representation.GRAY)
 
-    np.testing.assert_allclose(of_gray, of_colour, rtol=0, atol=4 * FULL_SCALE * SINGLE_EPS)
+    np.testing.assert_allclose(of_gray, of_color, rtol=0, atol=4 * FULL_SCALE * SINGLE_EPS)
 
 
 def test_small_range_on_a_large_offset_keeps_its_detail():
@@ -290,7 +290,7 @@ def test_small_range_on_a_large_offset_keeps_its_detail():
     np.testing.assert_allclose(planes[0], detail / 1e-3 * FULL_SCALE, rtol=0, atol=2 * rounding_of_input)
 
 
-def test_neighbouring_16_bit_samples_stay_apart():
+def test_neighboring_16_bit_samples_stay_apart():
     image = np.array([[40000, 40001]], np.uint16)
 
     planes = to_planes(image, FocusRange(0, 65535), representation=Representation.QUATERNION)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from qmcif_engine.config import SimilarityPart
-from qmcif_engine.similarity import STABILISER, quaternion_similarity, window_moments
+from qmcif_engine.similarity import STABILIZER, quaternion_similarity, window_moments
 
 LARGEST_POWER = 3 * 255.0**2
 """Squared modulus of white: what the moments may have to cancel."""
@@ -15,7 +15,7 @@ ROUNDINGS = 64
 
 def tolerance(dtype, *, power=LARGEST_POWER, variance=0.0):
     """Rounding of second moments of that power, as a share of the smallest denominator they are divided by."""
-    return ROUNDINGS * np.finfo(dtype).eps * (1 + power / (2 * variance + STABILISER))
+    return ROUNDINGS * np.finfo(dtype).eps * (1 + power / (2 * variance + STABILIZER))
 
 
 def similarity(first, second, *, part, side_px=3, offset=None):
@@ -58,9 +58,9 @@ def definition_5(x, y, *, side_px):
             spread_p = np.mean([product(conjugate(u - mean_p), u - mean_p) for u in p], axis=0)
             spread_q = np.mean([product(conjugate(v - mean_q), v - mean_q) for v in q], axis=0)
             cross = np.mean([product(conjugate(u - mean_p), v - mean_q) for u, v in zip(p, q, strict=True)], axis=0)
-            light = product(conjugate(mean_p), mean_p) + product(conjugate(mean_q), mean_q) + STABILISER * one
-            a = (2 * product(conjugate(mean_p), mean_q) + STABILISER * one) / light[0]
-            b = (2 * cross + STABILISER * one) / (spread_p + spread_q + STABILISER * one)[0]
+            light = product(conjugate(mean_p), mean_p) + product(conjugate(mean_q), mean_q) + STABILIZER * one
+            a = (2 * product(conjugate(mean_p), mean_q) + STABILIZER * one) / light[0]
+            b = (2 * cross + STABILIZER * one) / (spread_p + spread_q + STABILIZER * one)[0]
             result[:, row, column] = product(conjugate(a), b)
     return result
 
@@ -149,23 +149,23 @@ def test_modulus_is_blind_to_inverted_contrast_while_scalar_part_is_not():
     inverted = np.stack([128 - texture, 100 - texture, 90 - texture])
     inside = np.s_[2:-2, 2:-2]
     variance = 3 * np.mean(np.square([40.0, -10.0, -30.0]))
-    pull_of_stabiliser = 2 * STABILISER / variance
+    pull_of_stabilizer = 2 * STABILIZER / variance
 
     modulus = similarity(x, inverted, part=SimilarityPart.MODULUS)[inside]
     scalar = similarity(x, inverted, part=SimilarityPart.SCALAR)[inside]
 
-    np.testing.assert_allclose(modulus, 1, rtol=0, atol=pull_of_stabiliser)
-    np.testing.assert_allclose(scalar, -1, rtol=0, atol=pull_of_stabiliser)
+    np.testing.assert_allclose(modulus, 1, rtol=0, atol=pull_of_stabilizer)
+    np.testing.assert_allclose(scalar, -1, rtol=0, atol=pull_of_stabilizer)
 
 
 def test_modulus_is_blind_to_texture_that_moves_from_red_to_green_while_scalar_part_is_not():
     texture, flat = period_three_texture(), np.zeros((12, 12))
     red, green = 100 + np.stack([texture, flat, flat]), 100 + np.stack([flat, texture, flat])
     inside = np.s_[2:-2, 2:-2]
-    pull_of_stabiliser = 2 * STABILISER / np.mean(np.square([40.0, -10.0, -30.0]))
+    pull_of_stabilizer = 2 * STABILIZER / np.mean(np.square([40.0, -10.0, -30.0]))
 
-    np.testing.assert_allclose(similarity(red, green, part=SimilarityPart.MODULUS)[inside], 1, rtol=0, atol=pull_of_stabiliser)
-    np.testing.assert_allclose(similarity(red, green, part=SimilarityPart.SCALAR)[inside], 0, rtol=0, atol=pull_of_stabiliser)
+    np.testing.assert_allclose(similarity(red, green, part=SimilarityPart.MODULUS)[inside], 1, rtol=0, atol=pull_of_stabilizer)
+    np.testing.assert_allclose(similarity(red, green, part=SimilarityPart.SCALAR)[inside], 0, rtol=0, atol=pull_of_stabilizer)
 
 
 @pytest.mark.parametrize("part", SimilarityPart)
@@ -175,12 +175,12 @@ def test_flat_windows_are_finite_and_compare_by_their_level(part, dtype):
 
     assert np.isfinite([similarity(first, second, part=part) for first in (black, dark, bright) for second in (black, dark, bright)]).all()
     np.testing.assert_allclose(similarity(black, black, part=part), 1, rtol=0, atol=tolerance(dtype, power=0))
-    expected = (2 * 3 * 10 * 250 + STABILISER) / (3 * 10**2 + 3 * 250**2 + STABILISER)
-    if dtype is np.float64:  # in float32 the rounding of white's moments reaches the stabiliser
+    expected = (2 * 3 * 10 * 250 + STABILIZER) / (3 * 10**2 + 3 * 250**2 + STABILIZER)
+    if dtype is np.float64:  # in float32 the rounding of white's moments reaches the stabilizer
         np.testing.assert_allclose(similarity(dark, bright, part=part), expected, rtol=0, atol=tolerance(dtype))
 
 
-def test_single_pixel_is_compared_by_its_colour():
+def test_single_pixel_is_compared_by_its_color():
     red, gray = np.zeros((3, 1, 1)), np.full((3, 1, 1), 100.0)
     red[0] = 100
 

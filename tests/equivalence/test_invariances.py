@@ -1,4 +1,4 @@
-"""What must not change the result: copies, order, gray as colour, bit depth, range of floats, another run."""
+"""What must not change the result: copies, order, gray as color, bit depth, range of floats, another run."""
 
 import hashlib
 import itertools
@@ -18,7 +18,7 @@ SAME_DECISIONS = 0.999
 
 
 def painted(shape=SHAPE, *, seed=0, contrast=0.15):
-    """A colour texture on the 0-1 scale, sharp to about a pixel."""
+    """A color texture on the 0-1 scale, sharp to about a pixel."""
     noise = ndimage.gaussian_filter(np.random.default_rng(seed).normal(size=(*shape, 3)), (0.8, 0.8, 0))
     return np.clip(0.5 + contrast * noise / noise.std(), 0, 1)
 
@@ -123,17 +123,17 @@ def test_a_permutation_of_three_images_permutes_the_index_and_leaves_the_picture
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n_images", [2, 3])
-def test_gray_equals_colour_with_equal_channels(dtype, n_images):
+def test_gray_equals_color_with_equal_channels(dtype, n_images):
     gray = [image[..., 1] for image in stored(focus_stack(n_images), dtype)]
-    colour = [np.repeat(image[..., None], 3, axis=-1) for image in gray]
+    color = [np.repeat(image[..., None], 3, axis=-1) for image in gray]
 
-    of_gray, of_colour = fuse(gray), fuse(colour)
+    of_gray, of_color = fuse(gray), fuse(color)
 
-    assert of_gray.focus_range == of_colour.focus_range
-    np.testing.assert_array_equal(of_gray.source_index, of_colour.source_index)
+    assert of_gray.focus_range == of_color.focus_range
+    np.testing.assert_array_equal(of_gray.source_index, of_color.source_index)
     for channel in range(3):
-        np.testing.assert_array_equal(of_colour.fused[..., channel], of_gray.fused)
-    np.testing.assert_array_equal(of_gray.confidence, of_colour.confidence)
+        np.testing.assert_array_equal(of_color.fused[..., channel], of_gray.fused)
+    np.testing.assert_array_equal(of_gray.confidence, of_color.confidence)
 
 
 # --- bit depth ---

@@ -31,7 +31,7 @@ def group_patches(patches: FloatArray, *, n_groups: int, seed: int) -> tuple[NDA
     n_groups : int
         ``K``; fewer where there are fewer distinct patches.
     seed : int
-        Seed of the k-means initialisation.
+        Seed of the k-means initialization.
 
     Returns
     -------

@@ -142,7 +142,7 @@ def decompose(image: FloatArray, config: DecompositionConfig, *, check_cancelled
     -----
     [QMCIF, Eq. (3)] by [QMCIF, Algorithm 1].
     """
-    problem, state = initialise(image, config)
+    problem, state = initialize(image, config)
     records: list[IterationRecord] = []
     penalty = config.penalty
     reason = StopReason.ITERATIONS_DONE
@@ -158,7 +158,7 @@ def decompose(image: FloatArray, config: DecompositionConfig, *, check_cancelled
     return _trimmed(state, image.shape, History(tuple(records), reason))
 
 
-def initialise(image: FloatArray, config: DecompositionConfig) -> tuple[Problem, SolverState]:
+def initialize(image: FloatArray, config: DecompositionConfig) -> tuple[Problem, SolverState]:
     """Pad the image to whole patches, form the groups and set the published first values.
 
     Notes

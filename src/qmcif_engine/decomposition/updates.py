@@ -1,6 +1,6 @@
-"""Minimise the augmented Lagrangian of QFED over one variable at a time, in closed form: one function an update.
+"""Minimize the augmented Lagrangian of QFED over one variable at a time, in closed form: one function an update.
 
-Every update here is the exact minimiser of its sub-problem, because base patches do not overlap (`qmcif_engine.patches`): with
+Every update here is the exact minimizer of its sub-problem, because base patches do not overlap (`qmcif_engine.patches`): with
 overlapping patches the constant 2 of Eq. (10) would have to become the number of patches over each pixel, plus one, and the published
 base update would only be an approximation.
 
@@ -120,8 +120,8 @@ def update_base(
     -----
     [QMCIF, Eq. (9)], solved by [QMCIF, Eq. (10)].
 
-    Departs: ``A Z`` has a real part, which no colour image has. The base layer is kept pure, so only the imaginary planes of the patch
-    target act; for that constrained problem the update is still the exact minimiser.
+    Departs: ``A Z`` has a real part, which no color image has. The base layer is kept pure, so only the imaginary planes of the patch
+    target act; for that constrained problem the update is still the exact minimizer.
     """
     right_side = gradients_adjoint(gradient_target)
     right_side += image_target

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from qmcif_engine.config import DecompositionConfig, Precision
-from qmcif_engine.decomposition.solver import CoefficientState, Problem, SolverState, initialise
+from qmcif_engine.decomposition.solver import CoefficientState, Problem, SolverState, initialize
 from qmcif_engine.decomposition.updates import CoefficientOperator
 
 PATCH_PX = 5
@@ -67,11 +67,11 @@ def make_tiny_problem():
 
 
 @pytest.fixture(scope="session")
-def make_initialised_problem():
+def make_initialized_problem():
     """Return a maker of problems that start as `decompose` starts, but on a dictionary of our own."""
 
     def make(image, config, *, atoms, groups):
-        problem, state = initialise(image, config)
+        problem, state = initialize(image, config)
         operator = CoefficientOperator.from_dictionary(atoms, dtype=problem.image.dtype)
         base_patches = problem.cut(state.base)
         n_patches = base_patches.shape[1]

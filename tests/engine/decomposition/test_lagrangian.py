@@ -8,7 +8,7 @@ import pytest
 from qmcif_engine import quaternion
 from qmcif_engine.config import DecompositionConfig, Precision
 from qmcif_engine.decomposition.lagrangian import augmented_lagrangian
-from qmcif_engine.decomposition.solver import initialise, raise_multipliers, sweep
+from qmcif_engine.decomposition.solver import initialize, raise_multipliers, sweep
 
 EPS = float(np.finfo(np.float64).eps)
 VALUE_TOLERANCE = 1000 * EPS
@@ -129,7 +129,7 @@ def test_sweeps_with_fixed_multipliers_never_raise_the_value_from_a_random_state
 @pytest.mark.parametrize("is_low_rank", [False, True])
 def test_sweeps_with_fixed_multipliers_never_raise_the_value_during_a_real_solve(textured_image, is_low_rank, seed):
     config = DecompositionConfig(is_low_rank=is_low_rank, base_patch_px=5, n_groups=4, precision=Precision.DOUBLE)
-    problem, state = initialise(textured_image((20, 25), seed), config)
+    problem, state = initialize(textured_image((20, 25), seed), config)
     penalty = config.penalty
     for iteration in range(12):
         if iteration in (0, 5, 11):

@@ -11,7 +11,7 @@ from qmcif_engine import quaternion
 from qmcif_engine.config import DecompositionConfig, Precision
 from qmcif_engine.decomposition import StopReason, decompose, solver
 from qmcif_engine.decomposition.operators import gradients, gradients_adjoint
-from qmcif_engine.decomposition.solver import initialise, raise_multipliers, sweep
+from qmcif_engine.decomposition.solver import initialize, raise_multipliers, sweep
 from qmcif_engine.dictionary import load_dictionary
 from qmcif_engine.patches import cut_patches, join_patches
 
@@ -62,7 +62,7 @@ def all_finite(decomposition):
 @WITH_AND_WITHOUT_LOW_RANK
 def test_first_layers_are_the_published_ones(textured_image, is_low_rank):
     image = textured_image((10, 15))
-    problem, state = initialise(image, settings(precision=Precision.DOUBLE, is_low_rank=is_low_rank))
+    problem, state = initialize(image, settings(precision=Precision.DOUBLE, is_low_rank=is_low_rank))
     smoothed = gradients_adjoint(gradients(state.base)) + state.base
 
     np.testing.assert_array_equal(problem.image, image)
@@ -73,8 +73,8 @@ def test_first_layers_are_the_published_ones(textured_image, is_low_rank):
         np.testing.assert_array_equal(zero, 0)
 
 
-def test_first_coefficients_solve_their_regularised_equation(textured_image):
-    _, state = initialise(textured_image((10, 15)), settings(precision=Precision.DOUBLE, is_low_rank=True))
+def test_first_coefficients_solve_their_regularized_equation(textured_image):
+    _, state = initialize(textured_image((10, 15)), settings(precision=Precision.DOUBLE, is_low_rank=True))
     patches, atoms = state.patches, load_dictionary(5).astype(np.float64)
     z = patches.coefficients.reshape(4, atoms.shape[2], -1)
     pure = np.zeros((4, 25, 6))
@@ -93,7 +93,7 @@ def test_groups_are_formed_from_the_patches_of_the_first_base_layer(textured_ima
     """The left half is smooth and dark, the right half bright: no group reaches across."""
     image = textured_image((20, 40)) * 0.1
     image[:, :, 20:] += 200
-    problem, _ = initialise(image, settings(is_low_rank=True, n_groups=2))
+    problem, _ = initialize(image, settings(is_low_rank=True, n_groups=2))
     is_right = np.tile(np.repeat([False, True], 4), 4)
 
     assert len(problem.groups) == 2
@@ -101,7 +101,7 @@ def test_groups_are_formed_from_the_patches_of_the_first_base_layer(textured_ima
 
 
 def test_without_the_low_rank_term_nothing_of_it_exists(textured_image):
-    problem, state = initialise(textured_image((10, 15)), settings())
+    problem, state = initialize(textured_image((10, 15)), settings())
 
     assert state.patches is None
     assert problem.operator is None
@@ -147,7 +147,7 @@ def test_raising_multipliers_changes_no_variable(make_tiny_problem):
 def test_result_and_records_are_those_of_sweeps_and_raised_multipliers_in_turn(textured_image, is_low_rank):
     image, config = textured_image((10, 15)), settings(precision=Precision.DOUBLE, is_low_rank=is_low_rank, iterations=4)
     decomposition = decompose(image, config)
-    problem, state = initialise(image, config)
+    problem, state = initialize(image, config)
 
     for iteration, record in enumerate(decomposition.history.records):
         penalty = record.penalty
@@ -174,7 +174,7 @@ def test_recorded_change_is_the_largest_change_of_a_detail_or_coefficient_modulu
 def test_change_of_the_first_iteration_counts_from_the_first_values(textured_image):
     image, config = textured_image((10, 15)), settings(precision=Precision.DOUBLE, iterations=1)
     decomposition = decompose(image, config)
-    _, first = initialise(image, config)
+    _, first = initialize(image, config)
     change = np.sqrt(np.sum((decomposition.detail - first.detail) ** 2, axis=0)).max() / FULL_SCALE
 
     assert decomposition.history.records[0].change == pytest.approx(change, rel=LINEAR_TOLERANCE)
@@ -329,14 +329,14 @@ def test_cancellation_ends_the_solve_with_its_own_exception(textured_image):
 
 
 def test_converged_layers_satisfy_the_conditions_of_the_published_minimum(textured_image):
-    """With a constant penalty the splitting converges to the minimiser of Eq. (3) without its first term.
+    """With a constant penalty the splitting converges to the minimizer of Eq. (3) without its first term.
 
     There y = 2 lambda E is the multiplier of I = B + D + E: no longer than beta, and beta D/|D| where D is not zero. It is also minus the
     adjoint gradient of the multiplier of G = grad B, which is -alpha G/|G| where the gradient is not zero and no longer than alpha.
     """
     image = textured_image((10, 15))
     config = settings(precision=Precision.DOUBLE, iterations=1000, penalty=0.2, penalty_growth=1.0, **PUBLISHED)
-    problem, state = initialise(image, config)
+    problem, state = initialize(image, config)
     for _ in range(config.iterations):
         state, _ = raise_multipliers(sweep(state, problem, penalty=config.penalty), problem, penalty=config.penalty)
     y = 2 * config.noise_weight * state.noise
@@ -369,11 +369,11 @@ def unitary_atoms(n_atoms):
     return np.stack((first.real, first.imag, second.real, second.imag))
 
 
-def test_converged_coefficients_satisfy_the_conditions_of_the_published_minimum(textured_image, make_initialised_problem):
+def test_converged_coefficients_satisfy_the_conditions_of_the_published_minimum(textured_image, make_initialized_problem):
     """As above, with the first term: its multiplier Y_1 = A^H Y_2 is a subgradient of the nuclear norm of each group's coefficients."""
     config = settings(precision=Precision.DOUBLE, is_low_rank=True, penalty=0.1, penalty_growth=1.0, detail_sparsity=2.0)
     atoms, groups = unitary_atoms(25), [(0, 1, 3), (2, 4, 5)]
-    problem, state = make_initialised_problem(textured_image((10, 15)), config, atoms=atoms, groups=groups)
+    problem, state = make_initialized_problem(textured_image((10, 15)), config, atoms=atoms, groups=groups)
     for _ in range(300):
         state, residuals = raise_multipliers(sweep(state, problem, penalty=config.penalty), problem, penalty=config.penalty)
     patches = state.patches
@@ -461,13 +461,13 @@ def test_gray_stays_gray_without_the_low_rank_term(textured_image):
         np.testing.assert_allclose(layer, np.broadcast_to(layer[0], layer.shape), rtol=0, atol=SINGLE_TOLERANCE)
 
 
-def test_gray_stays_gray_with_atoms_on_the_gray_axis(textured_image, make_initialised_problem):
+def test_gray_stays_gray_with_atoms_on_the_gray_axis(textured_image, make_initialized_problem):
     """Atoms of the form a + b (i + j + k) commute with gray; atoms of any color would tint the base layer."""
     generator = np.random.default_rng(0)
     real, gray_part = generator.normal(size=(2, 25, 25)) / 8
     gray = np.stack([textured_image((10, 15))[0]] * 3)
     config = settings(precision=Precision.DOUBLE, is_low_rank=True)
-    problem, state = make_initialised_problem(gray, config, atoms=np.stack([real] + [gray_part] * 3), groups=[(0, 1, 3), (2, 4, 5)])
+    problem, state = make_initialized_problem(gray, config, atoms=np.stack([real] + [gray_part] * 3), groups=[(0, 1, 3), (2, 4, 5)])
     for _ in range(5):
         state, _ = raise_multipliers(sweep(state, problem, penalty=0.2), problem, penalty=0.2)
 
@@ -497,10 +497,10 @@ def test_constant_image_stays_finite_with_the_low_rank_term(level):
     np.testing.assert_allclose(sum(layers_of(decomposition)), level, rtol=0, atol=0.1)
 
 
-def test_constant_image_loses_its_detail_with_the_low_rank_term_where_the_penalty_stays(make_initialised_problem):
+def test_constant_image_loses_its_detail_with_the_low_rank_term_where_the_penalty_stays(make_initialized_problem):
     """Detail is dearer than what a flat base layer adds to the nuclear norm, so that the minimum has none."""
     config = settings(precision=Precision.DOUBLE, is_low_rank=True)
-    problem, state = make_initialised_problem(np.full((3, 10, 10), 200.0), config, atoms=unitary_atoms(25), groups=[range(4)])
+    problem, state = make_initialized_problem(np.full((3, 10, 10), 200.0), config, atoms=unitary_atoms(25), groups=[range(4)])
     for _ in range(300):
         state, _ = raise_multipliers(sweep(state, problem, penalty=0.2), problem, penalty=0.2)
 

@@ -1,4 +1,4 @@
-"""Each update against a brute-force minimiser of its sub-problem.
+"""Each update against a brute-force minimizer of its sub-problem.
 
 Every sub-problem is written out here from the augmented Lagrangian, Eq. (4) of the paper, with the multipliers as they stand there.
 The smooth ones are least squares: their terms become the rows of one dense matrix, solved by `numpy.linalg.lstsq`. The others are
@@ -32,7 +32,7 @@ def tiny(make_tiny_problem):
 
 
 def least_squares(terms):
-    """Minimise the sum of <Y, r> + mu/2 |r|^2 over x, for terms (M, sign, c, Y, mu) with the residual r = c + sign M x.
+    """Minimize the sum of <Y, r> + mu/2 |r|^2 over x, for terms (M, sign, c, Y, mu) with the residual r = c + sign M x.
 
     Completing the square, each is mu/2 |r + Y/mu|^2 up to a constant.
     """
@@ -148,7 +148,7 @@ def test_coefficient_update_is_the_least_squares_solution_of_its_sub_problem(tin
     dictionary = matrix_of(lambda column: left_product(tiny.atoms, column.reshape(4, n_atoms)), 4 * n_atoms)
 
     for patch in range(updated.shape[1]):
-        quaternion_patch = np.concatenate((np.zeros(25), base_patches[:, patch]))  # a colour has no real part
+        quaternion_patch = np.concatenate((np.zeros(25), base_patches[:, patch]))  # a color has no real part
         found = least_squares(
             [
                 (np.eye(4 * n_atoms), 1, -patches.low_rank[:, patch], patches.coefficient_multiplier[:, patch], penalty),
