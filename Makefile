@@ -24,7 +24,7 @@ help: ## list the commands
 
 .PHONY: demo
 demo: $(BASE) ## fuse a generated focus stack into demo-output (no display needed)
-	@$(BIN)/qmcif demo -o demo-output
+	@$(BIN)/qmcif demo -o demo-output --overwrite
 
 .PHONY: test
 test: system-libraries lint types ## check everything: lint, types, all tests

@@ -6,12 +6,14 @@ Each command has a module; the heavy imports happen inside its ``run``, so that 
 from __future__ import annotations
 
 import errno
+import io
 import os
 import sys
 import traceback
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from qmcif_engine.cli.parser import build_parser
+from qmcif_engine.cli.parser import parse_command_line
 from qmcif_engine.errors import OutputError, QmcifError
 
 if TYPE_CHECKING:
@@ -25,22 +27,52 @@ EXIT_INTERRUPTED = 130
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0 done, 1 failed while running, 2 refused, 130 interrupted."""
-    options = build_parser().parse_args(arguments)
+    _escape_unprintable()
     try:
+        return _run(arguments)
+    finally:
+        _drop_unread()
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    is_debug = False
+    try:
+        options = parse_command_line(arguments)
+        is_debug = options.debug
         options.run(options)
+        print(end="", flush=True)
     except KeyboardInterrupt as stop:
-        print(f"qmcif: interrupted; {str(stop) or 'nothing was left behind'}", file=sys.stderr)
+        _complain(f"interrupted; {str(stop) or 'nothing was left behind'}")
         return EXIT_INTERRUPTED
-    except BrokenPipeError:
-        # the reader, such as head, has seen enough; without this Python would complain once more when it closes the pipe
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # the reader, such as head, has seen enough
         return EXIT_FAILED
     except (QmcifError, MemoryError, OSError) as error:
-        if options.debug:
+        if is_debug:
             traceback.print_exc()
-        print(f"qmcif: {_one_line(error)}", file=sys.stderr)
+        _complain(_one_line(error))
         return _exit_code(error)
     return EXIT_DONE
+
+
+def _complain(message: str) -> None:
+    with suppress(OSError):  # nobody is listening; the exit code still tells
+        print(f"qmcif: {message}", file=sys.stderr)
+
+
+def _escape_unprintable() -> None:
+    """Let file names be printed that the terminal's encoding lacks: a finished run must not fail at its last line."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _drop_unread() -> None:
+    """Throw away what nobody reads any more; otherwise Python would complain once more when it closes the streams."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            print(end="", file=stream, flush=True)
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _one_line(error: Exception) -> str:

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qmcif_engine.cli.maps import collect_maps, list_map_paths
 from qmcif_engine.cli.progress import progress_bar
-from qmcif_engine.errors import OutputError
-from qmcif_engine.io.writers import write_image, write_maps
+from qmcif_engine.io.placement import ready_folder
+from qmcif_engine.io.writers import check_target, write_images
 from qmcif_engine.metrics import evaluate
 from qmcif_engine.metrics.truth import measure_signal_to_noise
 from qmcif_engine.pipeline import FusionResult, fuse
@@ -29,26 +30,22 @@ EDGE_DISTANCE_PX = 8
 def run(options: Namespace) -> None:
     """Write the stack, its fusion, the maps and a side-by-side picture, and print where they are and how good the result is."""
     folder = options.output
-    _make_folder(folder)
-    stack = make_focus_stack(n_images=N_IMAGES, shape=SHAPE, seed=SEED)
-    with progress_bar("fusing", is_quiet=False) as move:
-        result = fuse(list(stack.images), on_progress=lambda progress: move(*progress))
-    pictures = {f"input_{number}.png": image for number, image in enumerate(stack.images, start=1)}
-    pictures |= {"truth.png": stack.truth, "fused.png": result.fused, "side_by_side.png": side_by_side(stack, result)}
-    for name, picture in pictures.items():
-        write_image(folder / name, picture, overwrite=True)
-    names = ("source_index", "base_map", "detail_map", "confidence")
-    write_maps(folder / "maps", {name: getattr(result, name) for name in names}, overwrite=True)
+    with ready_folder(folder), ready_folder(folder / "maps"):
+        targets = _list_targets(folder)
+        for target in targets:
+            check_target(target, overwrite=options.overwrite)
+        stack = make_focus_stack(n_images=N_IMAGES, shape=SHAPE, seed=SEED)
+        with progress_bar("fusing", is_quiet=False) as move:
+            result = fuse(list(stack.images), on_progress=lambda progress: move(*progress))
+        pictures = [*stack.images, stack.truth, result.fused, side_by_side(stack, result), *collect_maps(result).values()]
+        write_images(dict(zip(targets, pictures, strict=True)), overwrite=options.overwrite)
     for line in _summary(stack, result, folder):
         print(line)
 
 
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        msg = f"the folder {str(folder)!r} cannot be made ({error.strerror}); a writable place is needed: choose another one"
-        raise OutputError(msg) from error
+def _list_targets(folder: Path) -> list[Path]:
+    inputs = [f"input_{number}.png" for number in range(1, N_IMAGES + 1)]
+    return [folder / name for name in (*inputs, "truth.png", "fused.png", "side_by_side.png")] + list_map_paths(folder / "maps")
 
 
 def _summary(stack: SyntheticStack, result: FusionResult, folder: Path) -> list[str]:

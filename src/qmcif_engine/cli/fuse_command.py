@@ -7,13 +7,15 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from qmcif_engine import __version__
+from qmcif_engine.cli.maps import MAP_NAMES, collect_maps, list_map_paths
 from qmcif_engine.cli.progress import progress_bar
 from qmcif_engine.cli.resources import peak_memory_bytes
 from qmcif_engine.cli.settings import gather_settings
 from qmcif_engine.errors import ImageFileError
+from qmcif_engine.io.placement import check_sources_kept
 from qmcif_engine.io.readers import ImageFile, read_image
 from qmcif_engine.io.writers import check_maps_target, check_target, write_outputs
-from qmcif_engine.pipeline import FusionResult, fuse
+from qmcif_engine.pipeline import fuse
 from qmcif_engine.samples import as_stack
 
 if TYPE_CHECKING:
@@ -23,8 +25,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-MAP_NAMES = ("source_index", "base_map", "detail_map", "confidence")
-
 
 def run(options: Namespace) -> None:
     """Fuse the named files as the options say."""
@@ -32,7 +32,7 @@ def run(options: Namespace) -> None:
     settings = gather_settings(preset_name=options.preset, config_file=options.config, assignments=options.assignments)
     _check_targets(options)
     files = [read_image(path) for path in options.images]
-    stack = as_stack([file.samples for file in files], names=[str(path) for path in options.images])
+    stack = as_stack([file.samples for file in files], names=[repr(str(path)) for path in options.images])
     alphas = _common_alphas(files, options.images)
     check_target(options.output, overwrite=options.overwrite, samples_dtype=stack[0].dtype, has_alpha=alphas is not None)
     with progress_bar("fusing", is_quiet=options.quiet) as move:
@@ -48,7 +48,7 @@ def run(options: Namespace) -> None:
         result.fused,
         alpha=result.companions,
         maps_folder=options.maps,
-        maps=_maps(result) if options.maps else {},
+        maps=collect_maps(result) if options.maps else {},
         overwrite=options.overwrite,
     )
     report = {
@@ -67,9 +67,10 @@ def run(options: Namespace) -> None:
 
 
 def _check_targets(options: Namespace) -> None:
+    check_sources_kept(_outputs(options), options.images)
     check_target(options.output, overwrite=options.overwrite)
     if options.maps:
-        check_maps_target(options.maps, MAP_NAMES, overwrite=options.overwrite)
+        check_maps_target(options.maps, MAP_NAMES, overwrite=options.overwrite, picture=options.output)
 
 
 def _common_alphas(files: Sequence[ImageFile], paths: Sequence[Path]) -> list[NDArray[Any]] | None:
@@ -91,13 +92,8 @@ def _focus_range(files: Sequence[ImageFile], given: Sequence[float] | None) -> t
     return None if common is None else (0.0, float(2**common - 1))
 
 
-def _maps(result: FusionResult) -> dict[str, NDArray[Any]]:
-    return {name: getattr(result, name) for name in MAP_NAMES}
-
-
 def _outputs(options: Namespace) -> list[Path]:
-    maps = [options.maps / f"{name}.tif" for name in MAP_NAMES] if options.maps else []
-    return [options.output, *maps]
+    return [options.output, *(list_map_paths(options.maps) if options.maps else [])]
 
 
 def _render(report: dict[str, Any], options: Namespace) -> None:

@@ -3,22 +3,69 @@
 from __future__ import annotations
 
 import argparse
+import re
+import sys
+from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from qmcif_engine import __version__
 from qmcif_engine.config import FusionConfig, setting_fields
+from qmcif_engine.errors import InvalidConfigError
 from qmcif_engine.presets import PRESETS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    import dataclasses
+    from collections.abc import Callable, Sequence
 
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+
+_NUMBER_LIKE_AN_OPTION = re.compile(r"-(\d+\.|(\d+\.?\d*|\.\d+)e[+-]?\d+|inf|infinity|nan)", re.IGNORECASE)
+"""Negative numbers beyond the plain ones, such as -3 and -0.5, that argparse knows."""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Refuse as the rest of the program does, in one line and without repeating the usage."""
+
+    def error(self, message: str) -> NoReturn:
+        msg = f"{message}; see {self.prog} --help"
+        raise InvalidConfigError(msg)
+
+
+def parse_command_line(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """Return the options of the command that was typed; its ``run`` carries it out.
+
+    Raises
+    ------
+    InvalidConfigError
+        When something is unknown, missing or malformed.
+    """
+    words = _shield_negative_numbers(sys.argv[1:] if arguments is None else list(arguments))
+    options, unknown = build_parser().parse_known_args(words)
+    if unknown:
+        options.refuse(f"unrecognized arguments: {' '.join(unknown)}")
+    return options
+
+
+def _shield_negative_numbers(words: list[str]) -> list[str]:
+    """Put a blank before numbers such as -1e3, which argparse takes for options; what converts to a number ignores it.
+
+    Words behind ``--`` stay: they are names of files.
+    """
+    end = words.index("--") if "--" in words else len(words)
+    return [f" {word}" if _NUMBER_LIKE_AN_OPTION.fullmatch(word) else word for word in words[:end]] + words[end:]
+
+
+def _path(text: str) -> Path:
+    if not text:
+        msg = "an empty name was given, the name of a file or folder is needed"
+        raise argparse.ArgumentTypeError(msg)
+    return Path(text)
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of all commands; each sets ``run`` to the function that carries it out."""
-    parser = argparse.ArgumentParser(prog="qmcif", description="Fuse focus stacks into one sharp picture.")
+    parser: argparse.ArgumentParser = _Parser(prog="qmcif", description="Fuse focus stacks into one sharp picture.")
     parser.add_argument("--version", action="version", version=f"qmcif {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     _add_fuse(commands)
@@ -34,20 +81,20 @@ def _add_command(commands: Subparsers, name: str, help_text: str, run: Callable[
         name, help=help_text, description=help_text[0].upper() + help_text[1:] + ".", formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, refuse=parser.error)
     return parser
 
 
 def _add_fuse(commands: Subparsers) -> None:
     parser = _add_command(commands, "fuse", "fuse images of one scene into one that is sharp everywhere", _run_fuse)
     parser.epilog = _settings_help()
-    parser.add_argument("images", nargs="+", type=Path, metavar="IMAGE", help="PNG, JPEG or TIFF files, two or more")
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="OUT", help="fused picture: .png, .jpg or .tif")
+    parser.add_argument("images", nargs="+", type=_path, metavar="IMAGE", help="PNG, JPEG or TIFF files, two or more")
+    parser.add_argument("-o", "--output", type=_path, required=True, metavar="OUT", help="fused picture: .png, .jpg or .tif")
     parser.add_argument(
-        "--maps", type=Path, metavar="DIR", help="also write source_index, base_map, detail_map and confidence as .tif here"
+        "--maps", type=_path, metavar="DIR", help="also write source_index, base_map, detail_map and confidence as .tif here"
     )
     parser.add_argument("--preset", choices=tuple(PRESETS), default="default", help="settings to start from (default: %(default)s)")
-    parser.add_argument("--config", type=Path, metavar="FILE", help="TOML file with settings that replace the preset's")
+    parser.add_argument("--config", type=_path, metavar="FILE", help="TOML file with settings that replace the preset's")
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", dest="assignments", help="change one setting; may be repeated"
     )
@@ -62,17 +109,18 @@ def _add_fuse(commands: Subparsers) -> None:
 def _add_demo(commands: Subparsers) -> None:
     parser = _add_command(commands, "demo", "generate a focus stack with a known truth, fuse it and compare", _run_demo)
     parser.add_argument(
-        "-o", "--output", type=Path, default=Path("qmcif-demo"), metavar="DIR", help="folder for the pictures (default: %(default)s)"
+        "-o", "--output", type=_path, default=Path("qmcif-demo"), metavar="DIR", help="folder for the pictures (default: %(default)s)"
     )
+    parser.add_argument("--overwrite", action="store_true", help="replace existing output files")
 
 
 def _add_evaluate(commands: Subparsers) -> None:
     parser = _add_command(
         commands, "evaluate", "judge a fused picture against its sources and, where it is known, the truth", _run_evaluate
     )
-    parser.add_argument("images", nargs="+", type=Path, metavar="SOURCE", help="the images that were fused, two or more")
-    parser.add_argument("--fused", type=Path, required=True, metavar="F", help="the picture to judge, of the size and type of the sources")
-    parser.add_argument("--truth", type=Path, metavar="T", help="the all-in-focus picture")
+    parser.add_argument("images", nargs="+", type=_path, metavar="SOURCE", help="the images that were fused, two or more")
+    parser.add_argument("--fused", type=_path, required=True, metavar="F", help="the picture to judge, of the size and type of the sources")
+    parser.add_argument("--truth", type=_path, metavar="T", help="the all-in-focus picture")
     parser.add_argument("--frame", type=int, metavar="PX", help="width of the frame left out of the inner PSNR (default: 8)")
     parser.add_argument(
         "--sample-range", type=float, nargs=2, metavar=("LOW", "HIGH"), help="samples shown as black and white; floats need it"
@@ -83,9 +131,9 @@ def _add_evaluate(commands: Subparsers) -> None:
 def _add_benchmark(commands: Subparsers) -> None:
     parser = _add_command(commands, "benchmark", "fuse and score a whole data set, next to other methods", _run_benchmark)
     parser.epilog = _BENCHMARK_HELP
-    parser.add_argument("dataset", type=Path, metavar="DATASET_DIR", help="folder of image sets; see below")
+    parser.add_argument("dataset", type=_path, metavar="DATASET_DIR", help="folder of image sets; see below")
     parser.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="REPORT_DIR", help="folder for the report; an earlier run there is resumed"
+        "-o", "--output", type=_path, required=True, metavar="REPORT_DIR", help="folder for the report; an earlier run there is resumed"
     )
     parser.add_argument(
         "--preset",
@@ -124,19 +172,37 @@ def _add_learn_dictionary(commands: Subparsers) -> None:
     parser = _add_command(
         commands, "learn-dictionary", "learn the quaternion dictionary again from the shipped pictures", _run_learn_dictionary
     )
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="dictionary file: .npz")
+    parser.add_argument("-o", "--output", type=_path, required=True, metavar="FILE", help="dictionary file: .npz")
     parser.add_argument("--overwrite", action="store_true", help="replace an existing file")
 
 
 def _settings_help() -> str:
-    """Return one line a setting, from the configuration itself."""
-    lines = ["settings for --set and --config, with their defaults:"]
+    """Return two lines a setting, from the configuration itself."""
+    lines = ["settings for --set and --config, with their defaults and what they may be:"]
     defaults = FusionConfig()
     for full_name, item in setting_fields().items():
         section, _, name = full_name.partition(".")
-        unit = f" [{item.metadata['unit']}]" if item.metadata["unit"] else ""
-        lines.append(f"  {name}={getattr(getattr(defaults, section), name)}{unit}\n      {item.metadata['help']}")
+        default = getattr(getattr(defaults, section), name)
+        unit = f" {item.metadata['unit']}" if item.metadata["unit"] else ""
+        lines.append(f"  {name}={_show(default)}  ({_describe_domain(item, default)}{unit})\n      {item.metadata['help']}")
     return "\n".join(lines)
+
+
+def _describe_domain(item: dataclasses.Field[Any], default: object) -> str:
+    """Return the choices of a setting, or its bounds."""
+    choices: Sequence[object] = item.metadata["choices"]
+    if isinstance(default, bool):
+        choices = (True, False)
+    elif isinstance(default, StrEnum):
+        choices = tuple(type(default))
+    return ", ".join(map(_show, choices)) if choices else f"{_show(item.metadata['low'])} to {_show(item.metadata['high'])}"
+
+
+def _show(value: object) -> str:
+    """Return a value as ``--set`` takes it."""
+    if isinstance(value, float):
+        return f"{value:g}"
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _run_fuse(options: argparse.Namespace) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from qmcif_engine.errors import OutputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
 _WITHOUT_HARD_LINKS = frozenset({errno.EPERM, errno.EACCES, errno.ENOSYS, errno.EOPNOTSUPP, errno.EMLINK})
@@ -74,25 +74,43 @@ def check_folder(folder: Path) -> None:
         raise _unwritable(folder, error) from error
 
 
+def check_sources_kept(targets: Iterable[Path], sources: Iterable[Path]) -> None:
+    """Refuse a target that is one of the sources, under whatever name: overwriting it would destroy what the result was made of.
+
+    Raises
+    ------
+    OutputError
+        Naming both.
+    """
+    known = list(sources)
+    for target in targets:
+        for source in known:
+            if _is_one_file(target, source):
+                msg = f"{str(target)!r} is the input {str(source)!r}, which would be lost; another name is needed; choose one"
+                raise OutputError(msg)
+
+
+def _is_one_file(target: Path, source: Path) -> bool:
+    try:
+        return target.samefile(source)
+    except (OSError, ValueError):  # one of them cannot be: reading or writing it will say so
+        return False
+
+
 @contextmanager
 def ready_folder(folder: Path) -> Iterator[None]:
-    """Make the folder if it is missing, and take it away again if the block fails and it was not there before."""
-    is_new = not folder.exists()
+    """Make the folder and its parents where they are missing, and take those away again if the block fails."""
+    with _refusing(folder):
+        missing = [place for place in (folder, *folder.parents) if not place.exists()]
     try:
-        _make_folder(folder)
+        with _refusing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
         yield
     except BaseException:
-        if is_new:
-            with suppress(OSError):  # somebody else put something into it meanwhile: then it stays
-                folder.rmdir()
+        for place in missing:
+            with suppress(OSError):  # never made, or somebody else put something into it meanwhile: then it stays
+                place.rmdir()
         raise
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(exist_ok=True)
-    except OSError as error:
-        raise _unwritable(folder, error) from error
 
 
 def place_files(writes: Mapping[Path, Callable[[BinaryIO], None]], *, overwrite: bool) -> None:
@@ -205,7 +223,8 @@ def _remove_own(target: Path, identity: tuple[int, int]) -> None:
 
 
 def _existing(target: Path) -> OutputError:
-    return OutputError(f"{str(target)!r} exists already; a new name is needed; choose another one or allow overwriting (--overwrite)")
+    remedy = "choose another one or allow overwriting (overwrite=True, on the command line --overwrite)"
+    return OutputError(f"{str(target)!r} exists already; a new name is needed; {remedy}")
 
 
 def _unwritable(target: Path, error: OSError) -> OutputError:

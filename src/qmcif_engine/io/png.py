@@ -29,6 +29,11 @@ _PALETTE = 3
 _N_CHANNELS = {0: 1, 2: 3, 4: 2, 6: 4}
 """Channels by color type: gray, RGB, gray with alpha, RGB with alpha."""
 
+_GRAY = 0
+_BIT_DEPTHS = (8, 16)
+_GRAY_BIT_DEPTHS = (2, 4, *_BIT_DEPTHS)
+_INTERLACE_METHODS = (0, 1)
+
 _PICTURE_CHUNKS = (b"IHDR", b"IDAT", b"IEND")
 _LARGEST_EXIF_BYTES = 2**16
 _LARGEST_OVERHEAD_BYTES = 2**26
@@ -41,6 +46,9 @@ class _Header:
     height: int
     bit_depth: int
     color_type: int
+    compression_method: int
+    filter_method: int
+    interlace_method: int
 
     @property
     def raw_bytes(self) -> int:
@@ -69,18 +77,35 @@ def _read_header(stream: BinaryIO, path: Path) -> _Header:
     start = stream.read(25)
     if len(start) < 25 or start[4:8] != b"IHDR":
         raise refuse_damaged(path, "no PNG header")
-    header = _Header(*struct.unpack(">IIBB", start[8:18]))
+    header = _Header(*struct.unpack(">IIBBBBB", start[8:21]))
+    _check_kind(header, path)
+    file_bytes = os.fstat(stream.fileno()).st_size
+    check_claimed_size(path, height=header.height, width=header.width, decoded_bytes=header.raw_bytes, stored_bytes=file_bytes)
+    if max(header.height, header.width) > LARGEST_PNG_SIDE_PX:
+        raise refuse_content(
+            path,
+            given=f"{header.width} x {header.height} pixels",
+            needed=f"a PNG of at most {LARGEST_PNG_SIDE_PX} a side",
+            remedy="crop it or save it as TIFF",
+        )
+    if file_bytes > 2 * header.raw_bytes + _LARGEST_OVERHEAD_BYTES:
+        raise refuse_damaged(path, f"{file_bytes} bytes for {header.width} x {header.height} pixels")
+    return header
+
+
+def _check_kind(header: _Header, path: Path) -> None:
+    """Refuse what cannot be kept, and what no PNG has: the decoder would refuse the latter too, but print complaints first."""
     if header.color_type == _PALETTE:
         raise refuse_content(path, given="palette colors", needed="gray or RGB", remedy="convert the image to RGB and save it again")
     if header.color_type not in _N_CHANNELS:
         raise refuse_damaged(path, f"color type {header.color_type} does not exist")
     if header.bit_depth == 1:
         raise refuse_content(path, given="bilevel (1-bit) samples", needed="8 or 16 bits a sample", remedy="save the image as gray")
-    file_bytes = os.fstat(stream.fileno()).st_size
-    check_claimed_size(path, height=header.height, width=header.width, decoded_bytes=header.raw_bytes, stored_bytes=file_bytes)
-    if file_bytes > 2 * header.raw_bytes + _LARGEST_OVERHEAD_BYTES:
-        raise refuse_damaged(path, f"{file_bytes} bytes for {header.width} x {header.height} pixels")
-    return header
+    if header.bit_depth not in (_GRAY_BIT_DEPTHS if header.color_type == _GRAY else _BIT_DEPTHS):
+        raise refuse_damaged(path, f"{header.bit_depth} bits a sample do not exist in color type {header.color_type}")
+    methods = (header.compression_method, header.filter_method, header.interlace_method)
+    if methods[:2] != (0, 0) or methods[2] not in _INTERLACE_METHODS:
+        raise refuse_damaged(path, f"compression, filter and interlace methods {methods} do not exist")
 
 
 def _walk_chunks(stream: BinaryIO, path: Path) -> tuple[bytes, bytes]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -12,12 +13,11 @@ from qmcif_engine.io.output_formats import check_content, choose_format, join_ch
 from qmcif_engine.io.placement import check_folder, check_place, place_files, ready_folder
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Iterable, Mapping
 
     from numpy.typing import DTypeLike, NDArray
 
-__all__ = ["check_maps_target", "check_target", "write_image", "write_maps", "write_outputs"]
+__all__ = ["check_maps_target", "check_target", "map_path", "write_image", "write_images", "write_maps", "write_outputs"]
 
 
 def write_image(path: str | os.PathLike[str], samples: NDArray[Any], *, alpha: NDArray[Any] | None = None, overwrite: bool = False) -> None:
@@ -43,11 +43,29 @@ def write_image(path: str | os.PathLike[str], samples: NDArray[Any], *, alpha: N
     OutputError
         When the format cannot hold them or the place cannot be written.
     """
-    target = Path(path)
-    channels = join_channels(samples, alpha)
-    check_content(target, dtype=channels.dtype, has_alpha=alpha is not None, longest_side_px=max(channels.shape[:2]))
-    check_place(target, overwrite=overwrite)
-    place_files({target: _writing(target, channels)}, overwrite=overwrite)
+    _place({Path(path): join_channels(samples, alpha)}, overwrite=overwrite)
+
+
+def write_images(images: Mapping[Path, NDArray[Any]], *, overwrite: bool = False) -> None:
+    """Write each image as `write_image` does, but all of them appear or none.
+
+    Parameters
+    ----------
+    images : mapping of Path to ndarray
+        The samples for each file; its folder must exist.
+    overwrite : bool, optional
+        Whether existing files may be replaced.
+    """
+    _place({target: join_channels(samples, None) for target, samples in images.items()}, overwrite=overwrite)
+
+
+def _place(images: Mapping[Path, NDArray[Any]], *, overwrite: bool) -> None:
+    """Write joined channels once each is known to fit its format and its place."""
+    for target, channels in images.items():
+        has_alpha = channels.ndim == 3 and channels.shape[2] in (2, 4)
+        check_content(target, dtype=channels.dtype, has_alpha=has_alpha, longest_side_px=max(channels.shape[:2]))
+        check_place(target, overwrite=overwrite)
+    place_files({target: _writing(target, channels) for target, channels in images.items()}, overwrite=overwrite)
 
 
 def check_target(path: str | os.PathLike[str], *, overwrite: bool, samples_dtype: DTypeLike | None = None, has_alpha: bool = False) -> None:
@@ -96,7 +114,7 @@ def write_maps(folder: str | os.PathLike[str], maps: Mapping[str, NDArray[Any]],
     place = Path(folder)
     check_maps_target(place, maps, overwrite=overwrite)
     with ready_folder(place):
-        place_files(_map_writes(place, maps), overwrite=overwrite)
+        write_images({map_path(place, name): samples for name, samples in maps.items()}, overwrite=overwrite)
 
 
 def write_outputs(
@@ -123,37 +141,20 @@ def write_outputs(
     overwrite : bool
         Whether existing files may be replaced.
     """
+    picture = {Path(path): join_channels(samples, alpha)}
     if maps_folder is None:
-        write_image(path, samples, alpha=alpha, overwrite=overwrite)
+        _place(picture, overwrite=overwrite)
         return
-    target, folder = Path(path), Path(maps_folder)
-    channels = join_channels(samples, alpha)
-    check_content(target, dtype=channels.dtype, has_alpha=alpha is not None, longest_side_px=max(channels.shape[:2]))
-    check_place(target, overwrite=overwrite)
-    check_maps_target(folder, maps, overwrite=overwrite)
-    writes = _map_writes(folder, maps)
-    _check_no_clash(target, writes)
+    folder = Path(maps_folder)
+    check_maps_target(folder, maps, overwrite=overwrite, picture=path)
+    planes = {map_path(folder, name): join_channels(plane, None) for name, plane in maps.items()}
     with ready_folder(folder):
-        place_files({**writes, target: _writing(target, channels)}, overwrite=overwrite)
+        _place(planes | picture, overwrite=overwrite)
 
 
-def _check_no_clash(target: Path, others: Iterable[Path]) -> None:
-    if any(target.resolve() == other.resolve() for other in others):
-        msg = f"{str(target)!r} is the name of a map too; a name of its own is needed for the picture; choose another one"
-        raise OutputError(msg)
-
-
-def _map_writes(folder: Path, maps: Mapping[str, NDArray[Any]]) -> dict[Path, Callable[[BinaryIO], None]]:
-    writes = {}
-    for name, samples in maps.items():
-        target = _map_path(folder, name)
-        channels = join_channels(samples, None)
-        check_content(target, dtype=channels.dtype, has_alpha=False, longest_side_px=max(channels.shape[:2]))
-        writes[target] = _writing(target, channels)
-    return writes
-
-
-def check_maps_target(folder: str | os.PathLike[str], names: Iterable[str], *, overwrite: bool) -> None:
+def check_maps_target(
+    folder: str | os.PathLike[str], names: Iterable[str], *, overwrite: bool, picture: str | os.PathLike[str] | None = None
+) -> None:
     """Refuse a folder that ``write_maps`` would refuse, before any work is spent on the maps.
 
     Parameters
@@ -164,6 +165,8 @@ def check_maps_target(folder: str | os.PathLike[str], names: Iterable[str], *, o
         Names of the maps, without suffix.
     overwrite : bool
         Whether existing maps may be replaced.
+    picture : path-like, optional
+        Target of the picture written with the maps, which may not be one of them.
 
     Raises
     ------
@@ -171,7 +174,9 @@ def check_maps_target(folder: str | os.PathLike[str], names: Iterable[str], *, o
         With the reason and the remedy.
     """
     place = Path(folder)
-    targets = [_map_path(place, name) for name in names]
+    targets = [map_path(place, name) for name in names]
+    if picture is not None:
+        _check_no_clash(Path(picture), targets)
     if place.exists() or place.is_symlink():
         check_folder(place)
         for target in targets:
@@ -180,7 +185,13 @@ def check_maps_target(folder: str | os.PathLike[str], names: Iterable[str], *, o
         check_place(place, overwrite=False)
 
 
-def _map_path(folder: Path, name: str) -> Path:
+def _check_no_clash(target: Path, others: Iterable[Path]) -> None:
+    if any(os.path.realpath(target) == os.path.realpath(other) for other in others):
+        msg = f"{str(target)!r} is the name of a map too; a name of its own is needed for the picture; choose another one"
+        raise OutputError(msg)
+
+
+def map_path(folder: Path, name: str) -> Path:
     """Return the file of a map, whose name must not lead out of the folder."""
     if not name.isidentifier():
         msg = f"a map was named {name!r}; letters, digits and underscores are needed; rename it"

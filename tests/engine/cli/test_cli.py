@@ -98,7 +98,10 @@ def test_every_setting_of_the_configuration_is_in_the_help(capsys: pytest.Captur
     assert ending.value.code == 0
     for section in FusionConfig().to_dict().values():
         for name in section:
-            assert f"{name}=" in shown
+            assert f"\n  {name}=" in shown
+    for line in ("iterations=5  (1 to 1000 iterations)", "base_patch_px=8  (5, 8, 10 px)", "weights=adaptive  (adaptive, equal)"):
+        assert f"\n  {line}\n" in shown
+    assert "\n  is_low_rank=false  (true, false)\n" in shown
 
 
 def test_sixteen_bit_alpha_follows_the_decisions(stack: NDArray[Any], tmp_path: Path) -> None:
@@ -151,8 +154,8 @@ def test_bad_requests_are_refused_by_name(pair: list[str], tmp_path: Path, capsy
     before = {path.name for path in tmp_path.iterdir()}
     requests = {
         "at least 2": [pair[0], "-o", out],
-        "shape": [pair[0], str(tmp_path / "small.png"), "-o", out],
-        "of one type": [pair[0], str(tmp_path / "deep.png"), "-o", out],
+        "a.png' has shape (48, 64, 3) and '": [pair[0], str(tmp_path / "small.png"), "-o", out],
+        "deep.png' uint16; all must be of one type": [pair[0], str(tmp_path / "deep.png"), "-o", out],
         "no alpha while others have": [pair[0], str(tmp_path / "clear.png"), "-o", out],
         "NaN": [str(tmp_path / "nan.tif"), str(tmp_path / "nan.tif"), "-o", str(tmp_path / "o.tif")],
         "CMYK": [pair[0], str(tmp_path / "cmyk.jpg"), "-o", out],
@@ -168,11 +171,138 @@ def test_bad_requests_are_refused_by_name(pair: list[str], tmp_path: Path, capsy
         "not valid TOML": [*pair, "-o", out, "--config", str(tmp_path / "bad.toml")],
         "configuration": [*pair, "-o", out, "--config", str(tmp_path / "none.toml")],
         "the lower first": [*pair, "-o", out, "--focus-range", "9", "3"],
+        "1e-320": [*pair, "-o", out, "--focus-range", "0", "1e-320"],
+        "-inf": [*pair, "-o", out, "--focus-range", "-inf", "1"],
     }
     for expected, arguments in requests.items():
         assert expected in refused(capsys, ["fuse", *arguments])
 
     assert {path.name for path in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ([], "the following arguments are required: COMMAND; see qmcif --help"),
+        (["melt"], "'melt'"),
+        (["fuse", "a.png", "b.png"], "the following arguments are required: -o/--output; see qmcif fuse --help"),
+        (["fuse", "a.png", "-o", "o.png", "--sharp", "--er"], "unrecognized arguments: --sharp --er; see qmcif fuse --help"),
+        (["fuse", "a.png", "-o", ""], "argument -o/--output: an empty name was given"),
+        (["fuse", "a.png", "-o", "o.png", "--maps", ""], "argument --maps: an empty name was given"),
+        (["fuse", "a.png", "-o", "o.png", "--focus-range", "two\nlines", "3"], "invalid float value"),
+        (["fuse", "a.png", "-o", "o.png", "--preset", "sharp"], "invalid choice: 'sharp'"),
+        (["demo", "here"], "unrecognized arguments: here; see qmcif demo --help"),
+    ],
+)
+def test_words_that_make_no_request_are_refused_in_one_line(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], expected: str
+) -> None:
+    message = refused(capsys, arguments)
+
+    assert message.startswith("qmcif: ")
+    assert expected in message
+
+
+@pytest.mark.parametrize("low", ["-1e3", "-1.5E+3", "-.5e3", "-3.", "-3"])
+def test_negative_numbers_are_not_taken_for_options(pair: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], low: str) -> None:
+    assert main(["fuse", *pair, "--focus-range", low, "1e3", "-o", str(tmp_path / "o.png"), "--json", "--set", "iterations=1"]) == 0
+
+    assert json.loads(capsys.readouterr().out)["focus_range"] == [float(low), 1000.0]
+
+
+def test_files_named_like_numbers_keep_their_names(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "'-1e3' cannot be read" in refused(capsys, ["fuse", "-o", "never-written.png", "--", "-1e3", "-5"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["x = " + "[" * 5000 + "]" * 5000, "focus.border_px = " + "9" * 5000, "focus.border_px = 0x" + "f" * 5000],
+    ids=["brackets", "digits", "hexadecimal"],
+)
+def test_absurd_configurations_are_refused(pair: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
+    (tmp_path / "c.toml").write_text(text, encoding="utf-8")
+
+    message = refused(capsys, ["fuse", *pair, "-o", str(tmp_path / "o.png"), "--config", str(tmp_path / "c.toml")])
+    assert len(message) < 400
+
+
+def test_configurations_that_are_no_small_file_are_refused(pair: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "large.toml").write_bytes(b"#" * (2**20 + 1))
+    (tmp_path / "latin.toml").write_bytes(b"# \xe9")
+    expected = {
+        tmp_path / "pipe": "is a folder, pipe or device",
+        tmp_path: "is a folder, pipe or device",
+        Path("/dev/zero"): "is a folder, pipe or device",
+        tmp_path / "large.toml": "is larger than 1048576 bytes",
+        tmp_path / "latin.toml": "cannot be read",
+    }
+    for path, reason in expected.items():
+        assert reason in refused(capsys, ["fuse", *pair, "-o", str(tmp_path / "o.png"), "--config", str(path)])
+
+
+@pytest.mark.parametrize("name", ["a.png", "link.png"])
+def test_a_source_is_never_overwritten(pair: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    (tmp_path / "link.png").symlink_to(pair[0])
+    before = Path(pair[0]).read_bytes()
+
+    assert "is the input" in refused(capsys, ["fuse", *pair, "-o", str(tmp_path / name), "--overwrite"])
+    assert Path(pair[0]).read_bytes() == before
+
+
+def test_a_map_never_overwrites_a_source(stack: NDArray[Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = [tmp_path / "confidence.tif", tmp_path / "b.tif"]
+    for path, image in zip(paths, stack, strict=True):
+        write_image(path, image)
+
+    request = ["fuse", *map(str, paths), "-o", str(tmp_path / "o.tif"), "--maps", str(tmp_path), "--overwrite"]
+    assert "confidence.tif' is the input" in refused(capsys, request)
+    assert {path.name for path in tmp_path.iterdir()} == {"confidence.tif", "b.tif"}
+
+
+def test_a_picture_with_the_name_of_a_map_is_refused_before_the_work(
+    pair: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("qmcif_engine.cli.fuse_command.fuse", lambda *_, **__: pytest.fail("the work was begun"))
+
+    request = ["fuse", *pair, "-o", str(tmp_path / "confidence.tif"), "--maps", str(tmp_path)]
+    assert "name of a map too" in refused(capsys, request)
+
+
+def run_process(folder: Path, *arguments: str, **options: Any) -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-m", "qmcif_engine", *arguments]
+    return subprocess.run(command, cwd=folder, stderr=subprocess.PIPE, check=False, timeout=120, **options)
+
+
+def test_names_that_the_terminal_cannot_show_do_not_fail_a_finished_run(pair: list[str], tmp_path: Path) -> None:
+    target = tmp_path / "schärfe.png"
+    finished = run_process(
+        tmp_path,
+        *("fuse", *pair, "-o", target.name),
+        stdout=subprocess.PIPE,
+        env=os.environ | {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "1"},
+    )
+
+    assert (finished.returncode, finished.stderr) == (0, b"")
+    assert rb"sch\xe4rfe.png" in finished.stdout
+    assert target.exists()
+
+
+@pytest.mark.parametrize(
+    "arguments", [["fuse", "a.png", "b.png", "-o", "o.png"], ["fuse", "a.png", "b.png", "-o", "o.png", "--json"], ["fuse", "--help"]]
+)
+def test_nobody_reading_the_output_is_no_reason_to_complain(pair: list[str], tmp_path: Path, arguments: list[str]) -> None:
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        finished = run_process(tmp_path, *arguments, stdout=writing, env=buffered)
+    finally:
+        os.close(writing)
+
+    assert finished.stderr == b""
+    assert finished.returncode in (0, 1)
+    assert (tmp_path / "o.png").exists() == ("-o" in arguments)
 
 
 def test_a_format_that_cannot_hold_the_samples_is_refused_before_the_work(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -246,11 +376,46 @@ def test_the_demo_writes_its_pictures_and_tells_psnr(tmp_path: Path, capsys: pyt
     truth, fused = read_image(folder / "truth.png").samples, read_image(folder / "fused.png").samples
     assert np.mean((truth.astype(float) - fused) ** 2) < 30
 
+    (folder / "fused.png").unlink()
+    (folder / "truth.png").write_bytes(b"precious")
+    (folder / "maps" / "confidence.tif").write_bytes(b"precious")
+    assert "input_1.png' exists already" in refused(capsys, ["demo", "-o", str(folder)])
+    assert not (folder / "fused.png").exists()
+    assert (folder / "truth.png").read_bytes() == b"precious"
+    assert main(["demo", "-o", str(folder), "--overwrite"]) == 0
+    np.testing.assert_array_equal(read_image(folder / "truth.png").samples, truth)
+
+
+def test_the_demo_checks_every_target_before_the_work(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("qmcif_engine.cli.demo_command.fuse", lambda *_, **__: pytest.fail("the work was begun"))
+    (tmp_path / "maps").mkdir()
+    (tmp_path / "maps" / "confidence.tif").write_bytes(b"precious")
+
+    assert "confidence.tif' exists already" in refused(capsys, ["demo", "-o", str(tmp_path)])
+    assert [path.name for path in tmp_path.rglob("*")] == ["maps", "confidence.tif"]
+
+
+def test_a_demo_that_fails_leaves_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+
+    def fail_at_the_last_file(descriptor: int) -> None:
+        calls.append(descriptor)
+        if len(calls) == 6 + len(MAPS):
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fail_at_the_last_file)
+
+    assert main(["demo", "-o", str(tmp_path / "new" / "demo")]) == 1
+    assert "No space left" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
 
 def test_the_demo_refuses_a_folder_it_cannot_make(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
 
-    assert "cannot be made" in refused(capsys, ["demo", "-o", str(tmp_path / "file" / "demo")])
+    assert "cannot be written (Not a directory)" in refused(capsys, ["demo", "-o", str(tmp_path / "file" / "demo")])
 
 
 def test_learn_dictionary_refuses_a_wrong_target_before_learning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -441,6 +441,31 @@ def test_png_kinds_that_cannot_be_kept_are_refused_by_name(tmp_path):
     assert "holds a transparent color key; a full alpha channel or none is needed" in refusal(stored(tmp_path, keyed))
 
 
+@pytest.mark.parametrize(
+    ("position", "value", "expected"),
+    [
+        (24, 0, "0 bits a sample do not exist in color type 2"),
+        (24, 3, "3 bits a sample do not exist in color type 2"),
+        (24, 4, "4 bits a sample do not exist in color type 2"),
+        (24, 32, "32 bits a sample do not exist in color type 2"),
+        (26, 1, "methods (1, 0, 0) do not exist"),
+        (27, 1, "methods (0, 1, 0) do not exist"),
+        (28, 2, "methods (0, 0, 2) do not exist"),
+    ],
+)
+def test_png_headers_that_cannot_be_are_refused_before_the_decoder_complains(tmp_path, capfd, position, value, expected):
+    content = bytearray(patched_header(position, value))
+    content[29:33] = struct.pack(">I", zlib.crc32(content[12:29]))
+    assert expected in refusal(stored(tmp_path, bytes(content)))
+    assert capfd.readouterr().err == ""
+
+
+def test_png_with_a_longer_side_than_the_decoder_takes_is_refused_before_it_complains(tmp_path, capfd):
+    content = png_bytes(np.zeros((1, 1_000_001, 1), np.uint8))
+    assert "holds 1000001 x 1 pixels; a PNG of at most 1000000 a side is needed" in refusal(stored(tmp_path, content))
+    assert capfd.readouterr().err == ""
+
+
 def test_png_whose_samples_are_not_what_its_header_claims_is_refused(tmp_path, monkeypatch):
     path = stored(tmp_path, png_bytes(smooth(3, "uint8")))
     monkeypatch.setattr("qmcif_engine.io.png.imagecodecs.png_decode", lambda _: np.zeros((2, 2), np.uint8))

@@ -12,8 +12,9 @@ import tifffile
 from PIL import Image
 
 from qmcif_engine.errors import InvalidImageError, OutputError
+from qmcif_engine.io.placement import check_sources_kept, ready_folder
 from qmcif_engine.io.readers import read_image
-from qmcif_engine.io.writers import check_maps_target, check_target, write_image, write_maps, write_outputs
+from qmcif_engine.io.writers import check_maps_target, check_target, write_image, write_images, write_maps, write_outputs
 
 SHAPE = (11, 14)
 JPEG_TOLERANCE = 12  # levels; smooth pictures at quality 95
@@ -144,7 +145,7 @@ def test_written_file_has_ordinary_permissions(tmp_path):
 def test_existing_file_is_never_replaced_unasked(tmp_path):
     (tmp_path / "image.png").write_bytes(b"precious")
     message = refusal(OutputError, write_image, tmp_path / "image.png", picture("uint8"))
-    assert "image.png' exists already; a new name is needed; choose another one or allow overwriting" in message
+    assert "image.png' exists already; a new name is needed; choose another one or allow overwriting (overwrite=True, " in message
     assert (tmp_path / "image.png").read_bytes() == b"precious"
     assert_nothing_else(tmp_path, "image.png")
 
@@ -511,3 +512,45 @@ def test_a_picture_may_not_take_the_name_of_a_map(tmp_path: Path) -> None:
             tmp_path / "maps" / "index.tif", plane, alpha=None, maps_folder=tmp_path / "maps", maps={"index": plane}, overwrite=True
         )
     assert list((tmp_path / "maps").iterdir()) == []
+
+
+def test_the_clash_of_picture_and_map_is_known_beforehand(tmp_path: Path) -> None:
+    (tmp_path / "loop.tif").symlink_to("loop.tif")
+    check_maps_target(tmp_path, ["index"], overwrite=False, picture=tmp_path / "loop.tif")
+
+    with pytest.raises(OutputError, match="is the name of a map too; a name of its own is needed"):
+        check_maps_target(tmp_path, ["index"], overwrite=False, picture=tmp_path / "elsewhere" / ".." / "index.tif")
+
+
+def test_several_images_are_written_together_or_not_at_all(tmp_path: Path) -> None:
+    plane = np.zeros((4, 5), np.uint16)
+    with pytest.raises(OutputError, match="JPEG holds uint8"):
+        write_images({tmp_path / "a.png": plane, tmp_path / "b.jpg": plane})
+    assert_nothing_else(tmp_path)
+
+    write_images({tmp_path / "a.png": plane, tmp_path / "b.tif": plane})
+    assert_nothing_else(tmp_path, "a.png", "b.tif")
+
+    with pytest.raises(OutputError, match=r"b\.tif' exists already"):
+        write_images({tmp_path / "c.png": plane, tmp_path / "b.tif": plane})
+    assert_nothing_else(tmp_path, "a.png", "b.tif")
+
+
+def test_a_target_that_is_a_source_is_found_under_any_name(tmp_path: Path) -> None:
+    source = tmp_path / "a.png"
+    source.write_bytes(b"precious")
+    (tmp_path / "link.png").symlink_to(source)
+    check_sources_kept([tmp_path / "b.png", tmp_path / "a\0b.png"], [source, tmp_path / "none.png"])
+
+    for name in ("a.png", "link.png", "../" + tmp_path.name + "/a.png"):
+        with pytest.raises(OutputError, match=r"is the input '.*a.png', which would be lost; another name is needed"):
+            check_sources_kept([tmp_path / "b.png", tmp_path / name], [tmp_path / "none.png", source])
+
+
+def test_folders_made_for_a_failing_block_are_taken_away_and_others_stay(tmp_path: Path) -> None:
+    (tmp_path / "old").mkdir()
+    with pytest.raises(FileExistsError), ready_folder(tmp_path / "old" / "new" / "newer"):
+        (tmp_path / "old" / "new" / "newer").mkdir()
+
+    assert_nothing_else(tmp_path, "old")
+    assert_nothing_else(tmp_path / "old")
