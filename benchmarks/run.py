@@ -17,15 +17,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from qmcif_engine import PRESETS, __version__, make_focus_stack, read_image, write_image
 from qmcif_engine.decomposition import decompose
 from qmcif_engine.focus import base_focus, detail_focus
 from qmcif_engine.fusion import compose
-from qmcif_engine.patches import detail_patch_side
 from qmcif_engine.samples import settle_focus_range, to_planes
-from qmcif_engine.tile import FocusLevels, decide
+from qmcif_engine.single_thread import single_thread
+from qmcif_engine.tile import FocusLevels, decide, plan_geometry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,9 +61,10 @@ def existing_or_generated_pair(folder: Path) -> tuple[Path, ...]:
 
 def report_stages(name: str, images: list[np.ndarray[Any, Any]], config: FusionConfig) -> None:
     """Print the CPU time of each stage of one fusion."""
-    side = detail_patch_side(images[0].shape[:2], config.focus)
+    geometry = plan_geometry(images[0].shape[:2], config)
+    side = geometry.detail_patch_px
     patch = config.decomposition.base_patch_px
-    with threadpool_limits(limits=1):
+    with single_thread():
         bounds, settle_seconds = timed(lambda: settle_focus_range(images))
         blocks, embed_seconds = timed(lambda: [to_planes(image, bounds, representation=config.focus.representation) for image in images])
         parts, decompose_seconds = timed(lambda: [decompose(block, config.decomposition) for block in blocks])
@@ -72,7 +72,7 @@ def report_stages(name: str, images: list[np.ndarray[Any, Any]], config: FusionC
         detail, detail_seconds = timed(
             lambda: tuple(detail_focus(part.detail, detail_patch_px=side, config=config.focus) for part in parts)
         )
-        tile, decide_seconds = timed(lambda: decide(blocks, FocusLevels(base, detail, ()), config))
+        tile, decide_seconds = timed(lambda: decide(blocks, FocusLevels(base, detail, ()), geometry=geometry, config=config))
         _, compose_seconds = timed(lambda: compose(images, tile.blend))
     stages = {
         "settle focus range": settle_seconds,

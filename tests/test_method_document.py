@@ -1,4 +1,4 @@
-"""Keep docs/method.md in step with the source: every citation has a row, every row a citation, and so for the departures."""
+"""Keep docs/method.md in step with the source: rows and citations are the same pairs, and so for departures and settings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PACKAGE = ROOT / "src" / "qmcif_engine"
 DOCUMENT = (ROOT / "docs" / "method.md").read_text(encoding="utf-8")
 
 CITATION = re.compile(r"\[QMCIF,\s+([^\]]+)\]")
-CODE = re.compile(r"`([a-z_.]+)`")
+CODE = re.compile(r"`([A-Za-z_.]+)`")
 
 
 def cited_items(text: str) -> set[str]:
@@ -35,10 +35,13 @@ def documented_names() -> dict[str, str]:
 
 
 def table_rows(heading: str) -> list[list[str]]:
-    """Return the cells of the table under a heading of the document, its header left out."""
+    """Return the cells of the one table under a heading of the document, its header left out; all rows are as long as the header."""
     section = DOCUMENT.split(f"\n## {heading}\n")[1].split("\n## ")[0]
     lines = [line for line in section.splitlines() if line.startswith("|")]
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+    header, rule, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    assert set("".join(rule)) == {"-"}
+    assert {len(row) for row in rows} == {len(header)}
+    return rows
 
 
 NAMES = documented_names()
@@ -52,11 +55,19 @@ def test_every_row_names_code_that_cites_it() -> None:
     assert stale == []
 
 
-def test_every_citation_in_the_source_has_a_row() -> None:
+def test_every_citation_in_the_source_has_its_row() -> None:
+    """Not just a row for what it cites: the one that names the function."""
     cited = {(item, name) for name, text in NAMES.items() for item in cited_items(text)}
-    items_with_rows = {item for item, _ in SYMBOL_ROWS}
 
-    assert {item for item, _ in cited} == items_with_rows
+    assert sorted(cited - set(SYMBOL_ROWS)) == []
+    assert len(SYMBOL_ROWS) == len(set(SYMBOL_ROWS))
+
+
+def test_every_citation_stands_in_the_docstring_of_a_function_or_class() -> None:
+    """What is cited elsewhere, in a comment or by a constant, would escape the tables."""
+    everywhere = sum(len(CITATION.findall(path.read_text(encoding="utf-8"))) for path in PACKAGE.rglob("*.py"))
+
+    assert sum(len(CITATION.findall(text)) for text in NAMES.values()) == everywhere
 
 
 def test_every_numbered_equation_of_the_paper_has_a_row() -> None:
@@ -70,17 +81,39 @@ def test_the_departures_are_those_of_the_source() -> None:
     assert in_source == in_document
 
 
-def test_every_setting_in_the_document_exists_with_that_default() -> None:
-    from qmcif_engine.config import FusionConfig, setting_fields
+def shown(value: object) -> str:
+    """Return a value of a setting as the document writes it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:g}".replace("e+0", "e").replace("e-0", "e-") if isinstance(value, float) else str(value)
 
-    fields = {full.partition(".")[2]: full for full in setting_fields()}
-    defaults = FusionConfig().to_dict()
-    for _, settings, _, default in table_rows("Settings"):
-        names = CODE.findall(settings)
-        values = default.split(", ")
-        for name, shown in zip(names, values, strict=True) if len(names) == len(values) else [(names[0], None)]:
-            section, _, field = fields[name].partition(".")
-            value = defaults[section][field]
-            if shown is not None and not shown.startswith("the same"):
-                expected = {"yes": True, "no": False}.get(shown, shown)
-                assert value == (expected if isinstance(expected, bool) else float(expected)), name
+
+def test_the_settings_table_has_one_row_a_setting_with_the_values_of_both_presets() -> None:
+    from qmcif_engine.config import setting_fields
+    from qmcif_engine.presets import PRESETS
+
+    names = [full.split(".") for full in setting_fields()]
+    paper, default = (PRESETS[name].to_dict() for name in ("paper", "default"))
+
+    expected = [[f"`{name}`", shown(paper[section][name]), shown(default[section][name])] for section, name in names]
+
+    assert [[setting, *values] for setting, _, *values in table_rows("Settings")] == expected
+
+
+def test_constants_named_in_the_document_have_the_values_it_gives() -> None:
+    """Written as `NAME` = value."""
+    from qmcif_engine import focus, patches, reblurring, refinement, samples
+
+    given = re.findall(r"`([A-Z_]+)` = (\([^)]*\)|\d+(?:\.\d+)?(?:e-?\d+)?)", DOCUMENT)
+    modules = (focus, patches, reblurring, refinement, samples)
+
+    assert {name for name, _ in given} >= {"BLURS_PX", "NOISE_POWER", "COMPARISON_WINDOW_PX", "SMOOTHING_RADIUS_PX", "NEGLIGIBLE_LEVEL"}
+    for name, value in given:
+        (holder,) = (module for module in modules if _is_home(module, name))
+        assert ast.literal_eval(value) == getattr(holder, name), name
+
+
+def _is_home(module: object, name: str) -> bool:
+    """Tell whether a module defines a constant rather than imports it."""
+    tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
+    return any(isinstance(node, ast.Assign) and name in {getattr(target, "id", None) for target in node.targets} for node in tree.body)

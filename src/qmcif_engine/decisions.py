@@ -13,6 +13,7 @@ from scipy import ndimage
 
 from qmcif_engine.filters import guided_filter
 from qmcif_engine.fusion import Blend
+from qmcif_engine.patches import edge_band
 
 if TYPE_CHECKING:
     from qmcif_engine.array_types import BoolArray, FloatArray, IndexArray
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def follow_neighbors(index: IndexArray, is_decided: BoolArray, *, reach_px: int) -> IndexArray:
-    """Give undecided pixels the decision of the nearest decided one, as far as the reach; beyond it the tie rule stays.
+    """Give undecided pixels the decision of the nearest decided one, as far as the reach; beyond it they keep what `index` says.
 
     Saturated and textureless areas carry no evidence of their own: what is around them is the best guess.
     """
@@ -35,23 +36,20 @@ def remove_islands(index: IndexArray, *, largest_area_px: float, longest_side_px
     """Let small islands of the decision map join the nearest pixels around them.
 
     An island is a 4-connected region of one decision whose area and bounding box both lie within the limits. Longer ones are kept:
-    thin structures are real more often than not.
+    thin structures are real more often than not. An island farther from other ground than the longest side stays too, so that what
+    lies farther away can never matter.
     """
     if largest_area_px < 1:
         return index
     is_island = np.zeros(index.shape, bool)
     for value in np.unique(index):
-        regions, _ = ndimage.label(index == value)
-        areas = np.bincount(regions.reshape(-1))
-        for label, box in enumerate(ndimage.find_objects(regions), start=1):
-            height, width = (side.stop - side.start for side in box)
-            if areas[label] <= largest_area_px and max(height, width) <= longest_side_px:
-                is_island[box] |= regions[box] == label
-    if not is_island.any() or is_island.all():
-        return index
-    nearest = ndimage.distance_transform_edt(is_island, return_distances=False, return_indices=True)
-    joined: IndexArray = index[tuple(nearest)]
-    return joined
+        regions, n_regions = ndimage.label(index == value)
+        boxes = ndimage.find_objects(regions)
+        sides = np.array([max(rows.stop - rows.start, columns.stop - columns.start) for rows, columns in boxes])
+        areas = np.bincount(regions.reshape(-1), minlength=n_regions + 1)
+        is_small = np.append(False, (areas[1:] <= largest_area_px) & (sides <= longest_side_px))
+        is_island |= is_small[regions]
+    return follow_neighbors(index, ~is_island, reach_px=int(longest_side_px))
 
 
 def blend_along_edges(index: IndexArray, guide: FloatArray, config: DecisionConfig) -> Blend:
@@ -70,15 +68,15 @@ def blend_along_edges(index: IndexArray, guide: FloatArray, config: DecisionConf
     one image gives the pixel whole.
     """
     radius = config.blend_radius_px
-    reach = 4 * radius + 1
-    band = ndimage.maximum_filter(index, reach) != ndimage.minimum_filter(index, reach)
+    band = edge_band(index, reach_px=2 * radius)
     sources = tuple(int(value) for value in np.unique(index[band]))
-    if radius == 0 or not sources:
-        return Blend(index, np.zeros(index.shape, bool), (), np.empty((0, 0), guide.dtype))
-    memberships = np.stack([index == source for source in sources]).astype(guide.dtype)
-    filtered = guided_filter(memberships, guide, radius_px=radius, edge_contrast=config.blend_edge_contrast)
-    weights = np.clip(filtered[:, band], 0, 1)
+    weights = np.empty((len(sources), np.count_nonzero(band)), guide.dtype)
+    for row, source in zip(weights, sources, strict=True):
+        membership = (index == source).astype(guide.dtype)
+        share = guided_filter(membership, guide, radius_px=radius, edge_contrast=config.blend_edge_contrast)
+        np.clip(share[band], 0, 1, out=row)
     weights /= weights.sum(axis=0)
     led = index.copy()
-    led[band] = np.asarray(sources, np.uint16)[weights.argmax(axis=0)]
+    if sources:
+        led[band] = np.asarray(sources, np.uint16)[weights.argmax(axis=0)]
     return Blend(led, band, sources, weights)

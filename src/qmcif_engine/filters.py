@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def guided_filter(planes: FloatArray, guide: FloatArray, *, radius_px: int, edge_contrast: float) -> FloatArray:
-    """Smooth ``(n, h, w)`` planes, keeping the edges of the guide whose contrast exceeds `edge_contrast`.
+    """Smooth ``(..., h, w)`` planes, keeping the edges of the guide whose contrast exceeds `edge_contrast`.
 
     Notes
     -----
@@ -21,10 +21,12 @@ def guided_filter(planes: FloatArray, guide: FloatArray, *, radius_px: int, edge
     ``eps`` the squared contrast; a pixel gets the mean over the windows that contain it (He, Sun and Tang 2013, Eqs. 5 to 8).
     """
     side = 2 * radius_px + 1
-    guide_mean = window_mean(guide, side_px=side)
-    variance = window_mean(guide * guide, side_px=side) - guide_mean**2
-    mean = window_mean(planes, side_px=side)
-    covariance = window_mean(planes * guide, side_px=side) - mean * guide_mean
-    slope = covariance / (np.maximum(variance, 0) + np.asarray(edge_contrast**2, guide.dtype))
+    precise = guide.astype(np.float64)
+    guide_mean = window_mean(precise, side_px=side)
+    variance = np.maximum(window_mean(precise * precise, side_px=side) - guide_mean**2, 0)
+    mean = window_mean(planes.astype(np.float64), side_px=side)
+    covariance = window_mean(planes * precise, side_px=side) - mean * guide_mean
+    slope = covariance / (variance + edge_contrast**2)
     intercept = mean - slope * guide_mean
-    return window_mean(slope, side_px=side) * guide + window_mean(intercept, side_px=side)
+    smoothed = window_mean(slope, side_px=side) * precise + window_mean(intercept, side_px=side)
+    return smoothed.astype(planes.dtype, copy=False)

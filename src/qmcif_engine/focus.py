@@ -9,16 +9,15 @@ import numpy as np
 from qmcif_engine.decomposition.operators import gradients
 from qmcif_engine.patches import pad_to_grid, sum_patches, window_mean
 from qmcif_engine.quaternion import modulus
+from qmcif_engine.samples import FULL_SCALE
 
 if TYPE_CHECKING:
     from qmcif_engine.array_types import FloatArray
     from qmcif_engine.config import FocusConfig
     from qmcif_engine.decomposition import Decomposition
 
-FULL_SCALE = 255.0
-
-NEGLIGIBLE_LEVEL = 1e-6
-"""A detail-scale level below this is the rounding of the window sums over a textureless area, not focus."""
+NEGLIGIBLE_LEVEL = 4e-6
+"""Detail-scale levels, and differences of levels, below this are the rounding of the solve and of the window sums, not focus."""
 
 
 def amplify_detail(detail: FloatArray, *, radius_px: int) -> FloatArray:
@@ -63,6 +62,9 @@ def base_focus(decomposition: Decomposition, *, base_patch_px: int, config: Focu
     Notes
     -----
     ``l_B = ||nabla_1 d||_1 + ||nabla_2 d||_1 + theta ||z||_2`` [QMCIF, Eq. (14)]; without the low-rank term there is no ``z``.
+
+    Departs: the gradients are taken on the whole layer before patches are cut, so a patch sees the step to its right and lower
+    neighbor.
     """
     level = pad_to_grid(gradient_level(decomposition.detail, border_px=config.border_px), patch_px=base_patch_px)
     focus = sum_patches(level, patch_px=base_patch_px)
@@ -79,7 +81,8 @@ def detail_focus(detail: FloatArray, *, detail_patch_px: int, config: FocusConfi
     -----
     The argument of ``phi`` in [QMCIF, Eq. (15)].
 
-    Departs: the mean over the patch on the 0-1 scale takes the place of the sum, because ``phi`` of the sum is 1 for every image.
+    Departs: the mean over the patch on the 0-1 scale takes the place of the sum, because ``phi`` of the sum is 1 for every image;
+    levels below `NEGLIGIBLE_LEVEL` are zero.
     """
     amplified = amplify_detail(detail, radius_px=config.amplification_radius_px)
     level = window_mean(gradient_level(amplified, border_px=config.border_px), side_px=detail_patch_px)
@@ -103,7 +106,6 @@ def gather_evidence(level: FloatArray, *, detail_patch_px: int, config: FocusCon
     for _ in range(1, config.evidence_scales):
         side, weight = 2 * side + 1, weight * config.evidence_decay
         evidence += np.asarray(weight, level.dtype) * window_mean(level, side_px=side)
-    evidence[evidence < NEGLIGIBLE_LEVEL * weight] = 0
     return evidence
 
 

@@ -6,7 +6,7 @@ inverse is exact, and the constant 2 of the base update is too. Detail patches l
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy import ndimage
@@ -14,7 +14,7 @@ from scipy import ndimage
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from qmcif_engine.array_types import FloatArray, IndexArray
+    from qmcif_engine.array_types import BoolArray, FloatArray, IndexArray
     from qmcif_engine.config import FocusConfig
 
 PIXEL_SHARE = 5e-5
@@ -119,26 +119,55 @@ def vote(choices: IndexArray, *, n_choices: int, side_px: int) -> IndexArray:
 
     Notes
     -----
-    Aggregates patch decisions to the global maps [QMCIF, Eqs. (16), (17) and (22)].
+    Aggregates patch decisions to global maps [QMCIF, Eqs. (17) and (22)].
 
     Departs: the paper does not say whether patches overlap; dense patches with a majority vote are clearly better.
     """
     shares = (window_mean((choices == index).astype(np.float32), side_px=side_px) for index in range(n_choices))
     # whole numbers, so that equal counts are equal whatever the rounding of the window sums
-    return last_largest(np.rint(share * side_px**2) for share in shares)
+    return rank(np.rint(share * side_px**2) for share in shares).winner
 
 
-def last_largest(levels: Iterable[FloatArray]) -> IndexArray:
-    """Return, pixel by pixel, which level is the largest: the last of them where several are equal.
+class Ranking(NamedTuple):
+    """Hold how the levels of N images compare at each pixel.
 
-    A fold over the images, so that no more than two levels are held at once. The tie rule is the paper's ("<=" in Eqs. (16), (17)),
-    carried over to N images.
+    Attributes
+    ----------
+    winner : ndarray of uint16, shape (h, w)
+        Which level is the largest; the last of them where several are equal.
+    best, second, least : ndarray of float, shape (h, w)
+        The largest, the second largest and the smallest level.
+    """
+
+    winner: IndexArray
+    best: FloatArray
+    second: FloatArray
+    least: FloatArray
+
+
+def rank(levels: Iterable[FloatArray]) -> Ranking:
+    """Compare the levels of two or more images pixel by pixel, by a fold that holds no more than one of them at a time.
+
+    Notes
+    -----
+    The comparisons of [QMCIF, Eq. (16)] and [QMCIF, Eq. (17)]. Ties go to the later image, the paper's rule ("<=") carried over to N
+    images.
     """
     iterator = iter(levels)
     best = np.array(next(iterator), copy=True)
+    second, least = np.full_like(best, -np.inf), best.copy()
     winner = np.zeros(best.shape, np.uint16)
-    for index, level in enumerate(iterator, start=1):
+    for number, level in enumerate(iterator, start=1):
         is_better = level >= best
-        best[is_better] = level[is_better]
-        winner[is_better] = index
-    return winner
+        winner[is_better] = number
+        np.maximum(second, np.where(is_better, best, level), out=second)
+        np.maximum(best, level, out=best)
+        np.minimum(least, level, out=least)
+    return Ranking(winner, best, second, least)
+
+
+def edge_band(index: IndexArray, *, reach_px: int) -> BoolArray:
+    """Return which pixels have another index within a square of this reach around them."""
+    side = 2 * reach_px + 1
+    band: BoolArray = ndimage.maximum_filter(index, side) != ndimage.minimum_filter(index, side)
+    return band

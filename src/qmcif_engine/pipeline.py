@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from qmcif_engine.config import FusionConfig
 from qmcif_engine.errors import Cancelled, InvalidImageError
 from qmcif_engine.fusion import compose
-from qmcif_engine.samples import SUPPORTED_DTYPES, as_stack, check_focus_range, settle_focus_range, to_planes
-from qmcif_engine.tile import decide, measure_focus
+from qmcif_engine.samples import SUPPORTED_DTYPES, PlaneStack, as_stack, check_focus_range, settle_focus_range
+from qmcif_engine.single_thread import single_thread
+from qmcif_engine.tile import decide, measure_focus, plan_geometry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -111,11 +111,19 @@ def fuse(
     bounds = settle_focus_range(stack) if focus_range is None else check_focus_range(focus_range)
     steps = _Steps(len(stack) + 1, on_progress, is_cancelled)
     logger.info("fusing %d images of shape %s, focus range %g to %g", len(stack), stack[0].shape, *bounds)
-    with threadpool_limits(limits=1):
-        blocks = [to_planes(image, bounds, representation=settings.focus.representation) for image in stack]
-        levels = measure_focus(blocks, settings, keep_layers=keep_layers, check_cancelled=steps.check_cancelled, report_image=steps.report)
+    blocks = PlaneStack(stack, bounds, representation=settings.focus.representation)
+    geometry = plan_geometry(stack[0].shape[:2], settings)
+    with single_thread():
+        levels = measure_focus(
+            blocks,
+            settings,
+            geometry=geometry,
+            keep_layers=keep_layers,
+            check_cancelled=steps.check_cancelled,
+            report_image=steps.report,
+        )
         steps.check_cancelled()
-        tile = decide(blocks, levels, settings)
+        tile = decide(blocks, levels, geometry=geometry, config=settings)
     fused = compose(stack, tile.blend)
     composed = None if extras is None else compose(extras, tile.blend)
     steps.report()

@@ -52,7 +52,7 @@ def conjugate(quaternions: FloatArray) -> FloatArray:
 
 
 def modulus(quaternions: FloatArray) -> FloatArray:
-    """Return ``|q|``, shape (..., h, w), of a block with four planes, or of a pure one with three."""
+    """Return ``|q|``, shape (..., h, w), of a block with four planes, or of a pure one with three [QMCIF, Definition 1]."""
     squares: FloatArray = np.einsum("...cyx,...cyx->...yx", quaternions, quaternions)
     return np.sqrt(squares, out=squares)
 

@@ -17,7 +17,7 @@ from scipy import ndimage
 
 from qmcif_engine.filters import guided_filter
 from qmcif_engine.fusion import select
-from qmcif_engine.patches import window_mean
+from qmcif_engine.patches import edge_band, window_mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,16 +50,20 @@ def refine_edges(index: IndexArray, blocks: Sequence[FloatArray], guide: FloatAr
     Returns
     -------
     ndarray of uint16, shape (h, w)
+
+    Notes
+    -----
+    Departs: the paper keeps the edges that its focus maps draw, which is `edge_band_px` = 0.
     """
-    reach = 2 * config.edge_band_px + 1
-    band = ndimage.maximum_filter(index, reach) != ndimage.minimum_filter(index, reach)
-    if config.edge_band_px == 0 or not band.any():
+    band = edge_band(index, reach_px=config.edge_band_px)
+    if not band.any():
         return index
     rival = rival_index(index)
-    # one order for both sides of an edge, so that the two pictures compared are continuous across it
+    # one order for both sides of an edge, so that the two pictures compared are continuous across it; where three images meet, they
+    # are not, and the comparison is as good as its small window allows
     first, second = np.minimum(index, rival), np.maximum(index, rival)
     evidence = sharpness_evidence(select(blocks, first), select(blocks, second))
-    evidence = guided_filter(evidence[None], guide, radius_px=SMOOTHING_RADIUS_PX, edge_contrast=config.blend_edge_contrast)[0]
+    evidence = guided_filter(evidence, guide, radius_px=SMOOTHING_RADIUS_PX, edge_contrast=config.blend_edge_contrast)
     evidence += np.where(index == second, config.edge_inertia, -config.edge_inertia)
     return np.where(band, np.where(evidence > 0, second, first), index)
 

@@ -12,7 +12,7 @@ from qmcif_engine.patches import vote
 from qmcif_engine.similarity import quaternion_similarity, window_moments
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from qmcif_engine.array_types import FloatArray, IndexArray
     from qmcif_engine.config import RefinementConfig
@@ -21,28 +21,32 @@ SMALL_WEIGHT = 1e-6
 """``epsilon`` of the adaptive weights."""
 
 
-def source_weights(levels: Sequence[FloatArray], *, rule: WeightRule, saturation: float) -> list[FloatArray]:
-    """Return how much each source patch counts, one (h, w) array an image, adding up to one.
+def source_weights(levels: Sequence[FloatArray], *, rule: WeightRule, saturation: float) -> Iterator[FloatArray]:
+    """Yield how much the patches of each source count, shape (h, w), one image after the other.
 
     Notes
     -----
-    ``tau_n = l_D,n / (sum of l_D + epsilon)`` [QMCIF, Eq. (21)], carried over from two images to N; the last weight takes what is
-    missing to one, as ``tau_2 = 1 - tau_1`` does.
+    ``tau_n = l_D,n / (sum of l_D + epsilon)`` [QMCIF, Eq. (21)], carried over from two images to N.
+
+    Departs: the last weight does not take what epsilon leaves to one, so that the order of the images does not matter.
     """
     if rule is WeightRule.EQUAL:
-        return [np.full(level.shape, 1 / len(levels), level.dtype) for level in levels]
-    saturated = [saturate(level, saturation=saturation) for level in levels]
-    total = np.add.reduce(saturated) + np.asarray(SMALL_WEIGHT, saturated[0].dtype)
-    weights = [level / total for level in saturated]
-    weights[-1] = 1 - np.add.reduce(weights[:-1])
-    return weights
+        for level in levels:
+            yield np.full_like(level, 1 / len(levels))
+        return
+    total = np.zeros(levels[0].shape)  # float64: the sum does not depend on the order of the images
+    for level in levels:
+        total += saturate(level, saturation=saturation)
+    total += SMALL_WEIGHT
+    for level in levels:
+        yield (saturate(level, saturation=saturation) / total).astype(level.dtype, copy=False)
 
 
 def refine(
     candidates: tuple[FloatArray, FloatArray],
-    sources: Sequence[FloatArray],
+    sources: Iterable[FloatArray],
     *,
-    weights: Sequence[FloatArray],
+    weights: Iterable[FloatArray],
     detail_patch_px: int,
     config: RefinementConfig,
 ) -> IndexArray:
@@ -52,9 +56,9 @@ def refine(
     ----------
     candidates : tuple of two ndarray of float, shape (3, h, w)
         ``F_1`` and ``F_2``.
-    sources : sequence of ndarray of float, shape (3, h, w)
-    weights : sequence of ndarray of float, shape (h, w)
-        ``tau_n``.
+    sources : iterable of ndarray of float, shape (3, h, w)
+    weights : iterable of ndarray of float, shape (h, w)
+        ``tau_n``, one for each source.
     detail_patch_px : int
     config : RefinementConfig
 
@@ -62,11 +66,10 @@ def refine(
     -----
     ``WQ_SSIM(f) = sum tau_n Q_SSIM(f, p_n)`` [QMCIF, Eq. (20)]; the larger wins and the detail scale takes ties [QMCIF, Eq. (22)].
     """
-    offset: FloatArray = sources[0].mean(axis=(-2, -1), keepdims=True, dtype=np.float64).astype(sources[0].dtype)
-    moments = [window_moments(candidate, offset=offset, side_px=detail_patch_px) for candidate in candidates]
-    scores = [np.zeros(weights[0].shape, weights[0].dtype) for _ in candidates]
+    moments = [window_moments(candidate, side_px=detail_patch_px) for candidate in candidates]
+    scores = [np.zeros(candidate.shape[-2:]) for candidate in candidates]
     for source, weight in zip(sources, weights, strict=True):
-        of_source = window_moments(source, offset=offset, side_px=detail_patch_px)
+        of_source = window_moments(source, side_px=detail_patch_px)
         for score, of_candidate in zip(scores, moments, strict=True):
             score += weight * quaternion_similarity(of_candidate, of_source, part=config.similarity)
     choice = (scores[0] <= scores[1]).astype(np.uint16)

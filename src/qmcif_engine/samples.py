@@ -7,7 +7,8 @@ files and floats of any range are decided on as 8-bit data are.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple, overload
 
 import numpy as np
 
@@ -15,7 +16,6 @@ from qmcif_engine.config import Representation
 from qmcif_engine.errors import InvalidConfigError, InvalidImageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from typing import Any
 
     from numpy.typing import NDArray
@@ -23,12 +23,18 @@ if TYPE_CHECKING:
     from qmcif_engine.array_types import FloatArray, SampleArray
 
 SUPPORTED_DTYPES = ("uint8", "uint16", "float32", "float64")
-FOCUS_PERCENTILES = (0.1, 99.9)
-SUBSAMPLE_SIZE = 2**20
-"""Pixels looked at to settle the focus range: enough for a percentile of 0.1 %."""
+FULL_SCALE = 255.0
+"""The published parameters assume samples from 0 to 255."""
 
+FOCUS_PERCENTILES = (0.1, 99.9)
 FARTHEST_LEVEL = 2.0**16
 """Samples farther out on the 0-255 scale are sentinels, not light; their squares must not overflow."""
+
+N_SENTINELS = 2
+"""So many different values far outside the percentiles are marks for missing samples; more of them are light on a dark ground."""
+
+SUBSAMPLE_SIZE = 2**20
+"""Pixels looked at to settle the focus range: enough for a percentile of 0.1 %."""
 
 LUMINANCE = (0.299, 0.587, 0.114)
 """Gray value of a color, for the paper's real-valued ablation."""
@@ -43,7 +49,7 @@ class FocusRange(NamedTuple):
     @property
     def width(self) -> float:
         """Difference of samples that stands for 255; a stack of one value keeps its own scale."""
-        return self.high - self.low or 255.0
+        return self.high - self.low or FULL_SCALE
 
 
 def as_stack(images: Sequence[SampleArray] | SampleArray, *, names: Sequence[str] | None = None) -> list[SampleArray]:
@@ -100,17 +106,29 @@ def _check_image(image: NDArray[Any], name: str) -> None:
 
 
 def settle_focus_range(stack: Sequence[SampleArray]) -> FocusRange:
-    """Return the 0.1 and 99.9 percentiles of one fixed subsample of the stack.
+    """Return the 0.1 and 99.9 percentiles of one fixed subsample of the stack, or the extremes of a sparse stack.
+
+    In a sparse picture, such as a few bright beads on black, the percentiles span the noise of the background only, and all that is to
+    be seen lies far beyond them.
 
     The subsample is a regular grid over all images that depends on the stack's shape alone, so the same stack always gives the same
     range, however it is stored or cut into tiles.
+
+    Notes
+    -----
+    Departs: the paper has 8-bit samples and takes them as they are. The range applies in the ``paper`` preset too; ``focus_range`` of
+    `qmcif_engine.fuse` overrides it.
     """
     height, width = stack[0].shape[:2]
     step = max(1, int(np.ceil(np.sqrt(len(stack) * height * width / SUBSAMPLE_SIZE))))
     grid = np.concatenate([image[::step, ::step].reshape(-1) for image in stack])
     # no interpolation between samples: a gray image and its copy with three equal channels then have the same range
-    low, high = np.percentile(grid, FOCUS_PERCENTILES, method="inverted_cdf")
-    return FocusRange(float(low), float(high))
+    low, high = (float(bound) for bound in np.percentile(grid, FOCUS_PERCENTILES, method="inverted_cdf"))
+    least, largest = float(min(image.min() for image in stack)), float(max(image.max() for image in stack))
+    farthest = FARTHEST_LEVEL / FULL_SCALE * (high - low)
+    beyond = np.concatenate([image[(image < low - farthest) | (image > high + farthest)] for image in stack])
+    is_sparse = high == low or len(np.unique(beyond)) > N_SENTINELS
+    return FocusRange(least, largest) if is_sparse else FocusRange(low, high)
 
 
 def check_focus_range(bounds: Sequence[float]) -> FocusRange:
@@ -119,7 +137,8 @@ def check_focus_range(bounds: Sequence[float]) -> FocusRange:
         low, high = (float(bound) for bound in bounds)
     except (TypeError, ValueError):
         low = high = float("nan")
-    if not (np.isfinite(low) and np.isfinite(high) and low < high):
+    is_usable = low < high and np.isfinite(high - low) and high - low >= np.finfo(np.float64).tiny
+    if not is_usable:
         msg = f"the focus range is {bounds}; two finite values, the lower first, are needed: give for example 0 and 4095 for 12 bits"
         raise InvalidConfigError(msg)
     return FocusRange(low, high)
@@ -149,7 +168,7 @@ def to_planes(image: SampleArray, focus_range: FocusRange, *, representation: Re
     samples: FloatArray = image.astype(np.float64 if image.dtype.kind == "f" else np.float32)
     samples -= focus_range.low
     samples /= focus_range.width
-    samples *= 255
+    samples *= FULL_SCALE
     np.clip(samples, -FARTHEST_LEVEL, FARTHEST_LEVEL, out=samples)
     if image.ndim == 2:
         gray = samples.astype(np.float32, copy=False)
@@ -172,3 +191,26 @@ def to_samples(values: FloatArray, dtype: np.dtype[Any]) -> SampleArray:
     limits = np.iinfo(dtype)
     rounded: SampleArray = np.clip(np.rint(values), limits.min, limits.max).astype(dtype)
     return rounded
+
+
+class PlaneStack(Sequence["FloatArray"]):
+    """Offer the images of a stack as blocks for decisions, each embedded when it is asked for, so that memory does not grow with N."""
+
+    def __init__(self, images: Sequence[SampleArray], focus_range: FocusRange, *, representation: Representation) -> None:
+        self._images, self._focus_range, self._representation = images, focus_range, representation
+
+    def __len__(self) -> int:
+        """Return the number of images."""
+        return len(self._images)
+
+    @overload
+    def __getitem__(self, number: int) -> FloatArray: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> PlaneStack: ...
+
+    def __getitem__(self, number: int | slice) -> FloatArray | PlaneStack:
+        """Return one block of shape (3, H, W), or the stack of some images."""
+        if isinstance(number, slice):
+            return PlaneStack(self._images[number], self._focus_range, representation=self._representation)
+        return to_planes(self._images[number], self._focus_range, representation=self._representation)

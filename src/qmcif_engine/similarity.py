@@ -9,44 +9,40 @@ import numpy as np
 
 from qmcif_engine.config import SimilarityPart
 from qmcif_engine.patches import window_mean
+from qmcif_engine.samples import FULL_SCALE
 
 if TYPE_CHECKING:
     from qmcif_engine.array_types import FloatArray
 
-STABILIZER = (0.001 * 255) ** 2
-"""``C_1`` and ``C_2``: "as small as possible", yet above the rounding of float32 window moments on the 0-255 scale."""
+STABILIZER = (0.001 * FULL_SCALE) ** 2
+"""``C_1`` and ``C_2``: "as small as possible", yet far above the rounding of the window moments."""
 
 
 @dataclass(frozen=True, slots=True)
 class WindowMoments:
-    """Hold the first two moments of a pure quaternion image over every window.
+    """Hold a pure quaternion image with its first two moments over every window, in float64.
+
+    float64, because in float32 the difference of two large squares would leave more rounding than variance in a bright flat area.
 
     Attributes
     ----------
-    planes : ndarray of float, shape (3, h, w)
-        The image itself, less its overall mean.
-    offset : ndarray of float, shape (3, 1, 1)
-        That mean, taken off so that the moments do not cancel in float32.
-    mean : ndarray of float, shape (3, h, w)
-        Window mean of `planes`.
-    variance : ndarray of float, shape (h, w)
+    planes, mean : ndarray of float64, shape (3, h, w)
+    variance : ndarray of float64, shape (h, w)
     side_px : int
     """
 
     planes: FloatArray
-    offset: FloatArray
     mean: FloatArray
     variance: FloatArray
     side_px: int
 
 
-def window_moments(planes: FloatArray, *, offset: FloatArray, side_px: int) -> WindowMoments:
-    """Return mean and variance over the window centered on each pixel; compare only moments made with equal `offset` and side."""
-    centered = planes - offset
-    mean = window_mean(centered, side_px=side_px)
-    power = window_mean(np.einsum("cyx,cyx->yx", centered, centered), side_px=side_px)
-    variance = np.maximum(power - np.einsum("cyx,cyx->yx", mean, mean), 0)
-    return WindowMoments(centered, offset, mean, variance, side_px)
+def window_moments(planes: FloatArray, *, side_px: int) -> WindowMoments:
+    """Return mean and variance over the window centered on each pixel."""
+    precise = planes.astype(np.float64)
+    mean = window_mean(precise, side_px=side_px)
+    variance = np.maximum(window_mean(_power(precise), side_px=side_px) - _power(mean), 0)
+    return WindowMoments(precise, mean, variance, side_px)
 
 
 def quaternion_similarity(first: WindowMoments, second: WindowMoments, *, part: SimilarityPart) -> FloatArray:
@@ -66,12 +62,12 @@ def quaternion_similarity(first: WindowMoments, second: WindowMoments, *, part: 
     Departs: printed as a quaternion with the product of two deviations in ``b``. Following its source (Kolaman and Yadid-Pecht 2012)
     ``sigma_XY`` is the quaternion cross covariance ``E[conj(x) y]``, and one real number stands for the result.
     """
-    mean_first, mean_second = first.mean + first.offset, second.mean + second.offset
-    luminance = 2 * _conjugate_product(mean_first, mean_second)
+    product_of_means = _conjugate_product(first.mean, second.mean)
+    mean_of_products = window_mean(_conjugate_product(first.planes, second.planes), side_px=first.side_px)
+    structure = 2 * (mean_of_products - product_of_means)
+    luminance = 2 * product_of_means
     luminance[0] += STABILIZER
-    luminance /= _power(mean_first) + _power(mean_second) + STABILIZER
-    products = _conjugate_product(first.planes, second.planes)
-    structure = 2 * (window_mean(products, side_px=first.side_px) - _conjugate_product(first.mean, second.mean))
+    luminance /= _power(first.mean) + _power(second.mean) + STABILIZER
     structure[0] += STABILIZER
     structure /= first.variance + second.variance + STABILIZER
     if part is SimilarityPart.SCALAR:

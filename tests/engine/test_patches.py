@@ -243,15 +243,15 @@ def test_window_of_one_pixel_leaves_the_choices():
     np.testing.assert_array_equal(patches.vote(choices, n_choices=4, side_px=1), choices)
 
 
-# arg max over the images
+# ranks of the images
 
 
 @PROPERTY
 @given(
-    arrays(np.float32, st.tuples(st.integers(1, 40), st.integers(1, 3), st.integers(1, 3)), elements=st.sampled_from([0.0, 1.0, 2.0, 2.5]))
+    arrays(np.float32, st.tuples(st.integers(2, 40), st.integers(1, 3), st.integers(1, 3)), elements=st.sampled_from([0.0, 1.0, 2.0, 2.5]))
 )
 def test_last_of_the_largest_levels_wins(levels):
-    winner = patches.last_largest(levels)
+    winner = patches.rank(levels).winner
 
     assert winner.dtype == np.uint16
     for pixel in np.ndindex(winner.shape):
@@ -263,4 +263,32 @@ def test_levels_may_come_one_at_a_time_and_are_left_alone():
     levels = np.random.default_rng(0).uniform(size=(32, 4, 5))
     levels.flags.writeable = False  # writing into one would raise
 
-    np.testing.assert_array_equal(patches.last_largest(iter(levels)), np.argmax(levels, axis=0))
+    np.testing.assert_array_equal(patches.rank(iter(levels)).winner, np.argmax(levels, axis=0))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n_images", [2, 3, 6])
+def test_best_second_and_least_agree_with_sorting(n_images, dtype):
+    levels = np.random.default_rng(n_images).integers(0, 5, (n_images, 9, 11)).astype(dtype)
+    in_order = np.sort(levels, axis=0)
+
+    ranking = patches.rank(levels)
+
+    for found, expected in zip(ranking[1:], (in_order[-1], in_order[-2], in_order[0]), strict=True):
+        np.testing.assert_array_equal(found, expected)
+        assert found.dtype == dtype
+
+
+# bands along edges
+
+
+@pytest.mark.parametrize("reach_px", [0, 1, 2, 4])
+def test_edge_band_is_where_another_index_lies_within_the_square(reach_px):
+    index = np.kron(np.random.default_rng(1).integers(0, 3, (3, 4)), np.ones((6, 5), int)).astype(np.uint16)
+    padded = np.pad(index, reach_px, mode="symmetric")
+    around = np.lib.stride_tricks.sliding_window_view(padded, (2 * reach_px + 1,) * 2)
+
+    band = patches.edge_band(index, reach_px=reach_px)
+
+    np.testing.assert_array_equal(band, (around != index[..., None, None]).any(axis=(2, 3)))
+    assert band.any() == (reach_px > 0)

@@ -526,3 +526,47 @@ def test_generated_scenes_come_from_the_right_image_away_from_depth_edges(scene)
     assert is_right.mean() > 0.3
     rows, columns = np.nonzero(is_right)
     np.testing.assert_array_equal(result.fused[is_right], stack.images[stack.depth_index[is_right], rows, columns])
+
+
+# --- sparse pictures ---
+
+BEADS = ((60, 80, 0), (150, 90, 0), (70, 310, 1), (160, 300, 1))
+"""Row, column and the image that has the bead in focus."""
+
+
+def bead_images(shape=(400, 520), *, sharp_px=0.8, blur_px=2.0):
+    """A few beads on exact black, 0-1: so few that the percentiles of the focus range see none of them."""
+    rows, columns = np.indices(shape)
+    images = np.zeros((2, *shape))
+    for number, image in enumerate(images):
+        for row, column, focused in BEADS:
+            width = sharp_px if number == focused else blur_px
+            distance = np.hypot(rows - row, columns - column)
+            image += np.where(distance <= 2.5 * width, (sharp_px / width) ** 2 * np.exp(-((distance / width) ** 2) / 2), 0)
+    assert np.mean(images > 0) < 0.001
+    return images
+
+
+@pytest.mark.parametrize("noise", [0, 1e-17])
+@pytest.mark.parametrize("dtype", ["uint16", "float32", "float64"])
+def test_beads_on_exact_black_are_taken_from_the_image_that_has_them_in_focus(dtype, noise):
+    images = bead_images() + np.random.default_rng(0).normal(0, noise, (2, 400, 520))
+    stack = list(np.rint(images * 60_000).astype(dtype) if dtype == "uint16" else images.astype(dtype))
+
+    result = fuse(stack)
+
+    for row, column, focused in BEADS:
+        around = np.s_[row - 4 : row + 5, column - 4 : column + 5]
+        np.testing.assert_array_equal(result.source_index[around], focused)
+        np.testing.assert_array_equal(result.fused[around], stack[focused][around])
+
+
+def test_beads_far_above_the_noise_of_a_camera_are_taken_from_the_image_that_has_them_in_focus():
+    """The beads reach 60000 on a dark offset of 100 with noise of one count."""
+    noise = np.random.default_rng(0).normal(0, 1, (2, 400, 520))
+    stack = list(np.rint(bead_images() * 60_000 + 100 + noise).astype(np.uint16))
+
+    result = fuse(stack)
+
+    for row, column, focused in BEADS:
+        assert result.source_index[row, column] == focused

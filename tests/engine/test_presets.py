@@ -1,8 +1,22 @@
 """The two presets: the published numbers, and ours."""
 
+from pathlib import Path
+
 import pytest
 
-from qmcif_engine.config import FusionConfig, Precision, Representation, ResultScale, SimilarityPart, WeightRule
+from qmcif_engine.config import (
+    DecisionConfig,
+    DecompositionConfig,
+    FocusConfig,
+    FusionConfig,
+    Precision,
+    RefinementConfig,
+    Representation,
+    ResultScale,
+    SimilarityPart,
+    WeightRule,
+    setting_fields,
+)
 from qmcif_engine.errors import InvalidConfigError
 from qmcif_engine.presets import PRESETS, preset
 
@@ -15,37 +29,59 @@ def test_default_preset_is_what_no_settings_give():
     assert preset("default") == FusionConfig()
 
 
-@pytest.mark.parametrize(
-    ("section", "name", "published"),
-    [
-        ("decomposition", "base_smoothness", 1.5),  # alpha
-        ("decomposition", "detail_sparsity", 0.5),  # beta for lytro and MFI-WHU
-        ("decomposition", "noise_weight", 0.05),  # lambda
-        ("decomposition", "is_low_rank", True),
-        ("decomposition", "penalty_growth", 1.1),
-        ("decomposition", "penalty_cap", 1e6),
-        ("decomposition", "iterations", 20),
-        ("decomposition", "base_patch_px", 8),
-        ("focus", "representation", Representation.QUATERNION),
-        ("focus", "amplification_radius_px", 3),  # r
-        ("focus", "coefficient_weight", 1.0),  # theta
-        ("focus", "saturation", 0.2),  # gamma
-        ("focus", "detail_patch_px", 0),  # by the rule 5e-5 M N
-        ("refinement", "result", ResultScale.REFINED),
-        ("refinement", "weights", WeightRule.ADAPTIVE),
-        ("refinement", "similarity", SimilarityPart.MODULUS),
-    ],
-)
-def test_paper_preset_has_the_published_value(section, name, published):
-    assert getattr(getattr(preset("paper"), section), name) == published
+def test_paper_preset_is_the_published_setting_and_nothing_the_paper_does_not_have():
+    assert preset("paper") == FusionConfig(
+        decomposition=DecompositionConfig(
+            base_smoothness=1.5,  # alpha
+            detail_sparsity=0.5,  # beta for lytro and MFI-WHU
+            noise_weight=0.05,  # lambda
+            is_low_rank=True,
+            penalty=0.2,  # mu; not given
+            penalty_growth=1.1,
+            penalty_cap=1e6,
+            iterations=20,  # "within 20"
+            tolerance=1e-5,
+            base_patch_px=8,
+            n_groups=8,  # K; not given
+            cluster_seed=0,
+            precision=Precision.SINGLE,
+        ),
+        focus=FocusConfig(
+            representation=Representation.QUATERNION,
+            amplification_radius_px=3,  # r
+            coefficient_weight=1.0,  # theta
+            saturation=0.2,  # gamma
+            detail_patch_px=0,  # by the rule 5e-5 M N
+            smallest_detail_patch_px=3,
+            largest_detail_patch_px=99,
+            evidence_scales=1,  # the patches alone
+            evidence_decay=0.4,  # without effect at one scale
+            border_px=0,
+        ),
+        refinement=RefinementConfig(
+            result=ResultScale.REFINED,
+            weights=WeightRule.ADAPTIVE,
+            similarity=SimilarityPart.MODULUS,
+        ),
+        decision=DecisionConfig(
+            island_area_patches=0.0,
+            island_side_patches=6.0,  # without effect where no island goes
+            follow_reach_px=0,
+            edge_band_px=0,
+            edge_inertia=0.3,  # without effect where no edge is drawn anew
+            blend_radius_px=0,
+            blend_edge_contrast=0.1,  # without effect where nothing blends
+        ),
+    )
 
 
-def test_paper_preset_does_nothing_that_the_paper_does_not():
-    decision = preset("paper").decision
+def test_the_setting_above_names_every_field():
+    """A field left out there would be compared with its own default."""
+    text = Path(__file__).read_text(encoding="utf-8")
 
-    assert decision.island_area_patches == 0
-    assert decision.follow_reach_px == 0
-    assert decision.blend_radius_px == 0
+    missing = [name for name in setting_fields() if f" {name.partition('.')[2]}=" not in text]
+
+    assert missing == []
 
 
 def test_paper_preset_gives_the_published_side_for_the_published_size():

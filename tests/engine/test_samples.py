@@ -9,6 +9,7 @@ from qmcif_engine.samples import (
     LUMINANCE,
     SUPPORTED_DTYPES,
     FocusRange,
+    PlaneStack,
     as_stack,
     check_focus_range,
     settle_focus_range,
@@ -348,3 +349,101 @@ def test_a_sentinel_far_outside_the_range_stays_within_what_can_be_squared(senti
 
     assert np.isfinite(planes**2).all()
     np.testing.assert_array_equal(planes[:, 0, :2], [[0, 255]] * 3)
+
+
+# --- sparse pictures ---
+
+
+@pytest.mark.parametrize("noise", [0, 1e-17])
+def test_focus_range_of_a_few_bright_samples_on_black_spans_them(noise):
+    generator = np.random.default_rng(3)
+    stack = [generator.normal(0, noise, (200, 300)) for _ in range(2)]
+    stack[0][50, 60:90] = np.linspace(0.1, 0.7, 30)
+    stack[1][50, 60:90] = np.linspace(0.2, 1.0, 30)
+
+    low, high = settle_focus_range(stack)
+
+    assert low == pytest.approx(0, abs=1e-15)
+    assert high == 1
+
+
+def test_focus_range_of_one_bright_sample_off_the_subsampling_grid_spans_it():
+    stack = [plain((1500, 1500), np.uint16) for _ in range(2)]
+    stack[1][701, 703] = 900
+
+    assert settle_focus_range(stack) == (0, 900)
+
+
+@pytest.mark.parametrize("sentinel", [-1e9, -3.4e38])
+def test_one_sentinel_value_does_not_stretch_the_focus_range(sentinel):
+    stack = [picture(np.float64, seed=seed) for seed in range(2)]
+    expected = settle_focus_range(stack)
+    stack[0][0, :2] = sentinel
+
+    low, high = settle_focus_range(stack)
+
+    assert low == pytest.approx(expected.low, abs=0.5)
+    assert high == pytest.approx(expected.high, abs=0.5)
+
+
+@pytest.mark.parametrize("bounds", [(0, 1e-320), (-1.7e308, 1.7e308)])
+def test_focus_range_whose_width_cannot_be_divided_by_is_refused(bounds):
+    with pytest.raises(InvalidConfigError, match="the focus range is"):
+        check_focus_range(bounds)
+
+
+# --- blocks on demand ---
+
+
+class WatchedImages(list):
+    """Images that say which of them were asked for."""
+
+    def __init__(self, images):
+        super().__init__(images)
+        self.asked = []
+
+    def __getitem__(self, number):
+        self.asked.append(number)
+        return super().__getitem__(number)
+
+
+def test_blocks_are_the_planes_of_the_images_in_their_order():
+    images, bounds = [picture(seed=seed) for seed in range(3)], FocusRange(10, 200)
+
+    for representation in Representation:
+        blocks = PlaneStack(images, bounds, representation=representation)
+        assert len(blocks) == 3
+        for block, image in zip(blocks, images, strict=True):
+            np.testing.assert_array_equal(block, to_planes(image, bounds, representation=representation))
+
+
+def test_blocks_are_made_when_they_are_asked_for_and_not_kept():
+    images = WatchedImages([picture(seed=seed) for seed in range(3)])
+    blocks = PlaneStack(images, FocusRange(0, 255), representation=Representation.QUATERNION)
+    assert images.asked == []
+
+    first, again = blocks[1], blocks[1]
+
+    assert images.asked == [1, 1]
+    assert first is not again
+    assert not np.shares_memory(first, again)
+    np.testing.assert_array_equal(first, again)
+
+
+def test_a_slice_of_blocks_is_a_stack_that_embeds_nothing_yet():
+    images = [picture(seed=seed) for seed in range(4)]
+    blocks = PlaneStack(images, FocusRange(0, 255), representation=Representation.QUATERNION)
+
+    part = blocks[1:3]
+
+    assert isinstance(part, PlaneStack)
+    assert len(part) == 2
+    np.testing.assert_array_equal(part[0], blocks[1])
+    np.testing.assert_array_equal(part[-1], blocks[2])
+
+
+def test_a_block_beyond_the_last_is_refused():
+    blocks = PlaneStack([picture()] * 2, FocusRange(0, 255), representation=Representation.QUATERNION)
+
+    with pytest.raises(IndexError):
+        blocks[2]

@@ -18,9 +18,8 @@ def tolerance(dtype, *, power=LARGEST_POWER, variance=0.0):
     return ROUNDINGS * np.finfo(dtype).eps * (1 + power / (2 * variance + STABILIZER))
 
 
-def similarity(first, second, *, part, side_px=3, offset=None):
-    origin = np.zeros((3, 1, 1), first.dtype) if offset is None else offset
-    moments = [window_moments(image, offset=origin, side_px=side_px) for image in (first, second)]
+def similarity(first, second, *, part, side_px=3):
+    moments = [window_moments(image, side_px=side_px) for image in (first, second)]
     return quaternion_similarity(*moments, part=part)
 
 
@@ -87,25 +86,32 @@ def test_both_parts_equal_definition_5_written_as_loops(shape, side_px):
     np.testing.assert_allclose(modulus, np.linalg.norm(expected, axis=0), rtol=0, atol=tolerance(np.float64))
 
 
-def test_offset_changes_nothing_but_rounding():
-    x, y = noise_image(1), noise_image(2)
-    offset = np.array([100.0, -20.0, 7.0]).reshape(3, 1, 1)
+@pytest.mark.parametrize("part", SimilarityPart)
+@pytest.mark.parametrize("level", [255, 1000, 5000])
+def test_similarity_in_a_bright_flat_area_is_that_of_its_noise(level, part):
+    """In float32 the rounding of the squares, up to 5000 squared, would exceed the variance 3 x 0.2 squared."""
+    x, y = ((level + np.random.default_rng(seed).normal(0, 0.2, (3, 9, 10))).astype(np.float32) for seed in (1, 2))
+    precise = definition_5(x.astype(np.float64), y.astype(np.float64), side_px=5)
+    expected = precise[0] if part is SimilarityPart.SCALAR else np.linalg.norm(precise, axis=0)
 
-    for part in SimilarityPart:
-        shifted = similarity(x, y, part=part, offset=offset)
-        np.testing.assert_allclose(shifted, similarity(x, y, part=part), rtol=0, atol=tolerance(np.float64))
+    result = similarity(x, y, part=part, side_px=5)
+
+    accepted = tolerance(np.float64, power=3.0 * level**2)
+    assert accepted < 1e-4
+    np.testing.assert_allclose(result, expected, rtol=0, atol=accepted)
+    assert result.max() <= 1
 
 
 @pytest.mark.parametrize("part", SimilarityPart)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_equal_images_have_similarity_one(part, dtype):
     x = noise_image(3, (3, 20, 30), dtype)
-    smallest_variance = float(window_moments(x, offset=np.zeros((3, 1, 1), dtype), side_px=5).variance.min())
+    smallest_variance = float(window_moments(x, side_px=5).variance.min())
 
     result = similarity(x, x.copy(), part=part, side_px=5)
 
-    assert result.dtype == dtype
-    np.testing.assert_allclose(result, 1, rtol=0, atol=tolerance(dtype, variance=smallest_variance))
+    assert result.dtype == np.float64
+    np.testing.assert_allclose(result, 1, rtol=0, atol=tolerance(np.float64, variance=smallest_variance))
 
 
 @pytest.mark.parametrize("part", SimilarityPart)
@@ -113,14 +119,12 @@ def test_equal_images_with_a_large_offset_stay_at_one_in_float32(part):
     height = 1e4
     texture = np.random.default_rng(4).normal(0, 5, (3, 24, 24))
     x = (height + texture).astype(np.float32)
-    offset = x.mean(axis=(1, 2), keepdims=True, dtype=np.float64).astype(np.float32)
-    smallest_variance = float(window_moments(x, offset=offset, side_px=5).variance.min())
+    smallest_variance = float(window_moments(x, side_px=5).variance.min())
 
-    result = similarity(x, x.copy(), part=part, side_px=5, offset=offset)
+    result = similarity(x, x.copy(), part=part, side_px=5)
 
-    # only the texture's own power is left to cancel, not that of the offset
-    accepted = tolerance(np.float32, power=float((texture**2).sum(axis=0).max()), variance=smallest_variance)
-    assert accepted < 1e-3
+    accepted = tolerance(np.float64, power=3 * height**2, variance=smallest_variance)
+    assert accepted < 1e-6
     np.testing.assert_allclose(result, 1, rtol=0, atol=accepted)
 
 
@@ -174,10 +178,9 @@ def test_flat_windows_are_finite_and_compare_by_their_level(part, dtype):
     black, dark, bright = (np.full((3, 9, 9), level, dtype) for level in (0, 10, 250))
 
     assert np.isfinite([similarity(first, second, part=part) for first in (black, dark, bright) for second in (black, dark, bright)]).all()
-    np.testing.assert_allclose(similarity(black, black, part=part), 1, rtol=0, atol=tolerance(dtype, power=0))
+    np.testing.assert_allclose(similarity(black, black, part=part), 1, rtol=0, atol=tolerance(np.float64, power=0))
     expected = (2 * 3 * 10 * 250 + STABILIZER) / (3 * 10**2 + 3 * 250**2 + STABILIZER)
-    if dtype is np.float64:  # in float32 the rounding of white's moments reaches the stabilizer
-        np.testing.assert_allclose(similarity(dark, bright, part=part), expected, rtol=0, atol=tolerance(dtype))
+    np.testing.assert_allclose(similarity(dark, bright, part=part), expected, rtol=0, atol=tolerance(np.float64))
 
 
 def test_single_pixel_is_compared_by_its_color():
@@ -189,15 +192,16 @@ def test_single_pixel_is_compared_by_its_color():
     np.testing.assert_allclose(result, definition_5(red, gray, side_px=1)[0], rtol=0, atol=tolerance(np.float64))
 
 
-def test_moments_are_mean_and_variance_of_the_window():
-    x = noise_image(8, (3, 5, 6))
-    offset = np.full((3, 1, 1), 30.0)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_moments_are_mean_and_variance_of_the_window_in_double_precision(dtype):
+    x = noise_image(8, (3, 5, 6), dtype).astype(np.float64)
     padded = np.pad(x, ((0, 0), (1, 1), (1, 1)), mode="symmetric")
     windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(1, 2))
 
-    moments = window_moments(x, offset=offset, side_px=3)
+    moments = window_moments(x.astype(dtype), side_px=3)
 
     accepted = ROUNDINGS * np.finfo(np.float64).eps * LARGEST_POWER
-    np.testing.assert_allclose(moments.mean + offset, windows.mean(axis=(-2, -1)), rtol=0, atol=accepted)
+    np.testing.assert_allclose(moments.mean, windows.mean(axis=(-2, -1)), rtol=0, atol=accepted)
     np.testing.assert_allclose(moments.variance, windows.var(axis=(-2, -1)).sum(axis=0), rtol=0, atol=accepted)
     assert moments.side_px == 3
+    assert {array.dtype.name for array in (moments.planes, moments.mean, moments.variance)} == {"float64"}

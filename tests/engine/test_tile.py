@@ -6,10 +6,10 @@ from scipy import ndimage
 
 from qmcif_engine.config import FusionConfig
 from qmcif_engine.decomposition import decompose
-from qmcif_engine.focus import base_focus, confidence, detail_focus
+from qmcif_engine.focus import NEGLIGIBLE_LEVEL, base_focus, confidence, detail_focus
 from qmcif_engine.patches import detail_patch_side
 from qmcif_engine.presets import PRESETS
-from qmcif_engine.tile import FocusLevels, decide, measure_focus, two_largest
+from qmcif_engine.tile import LARGEST_ISLAND_SHARE, FocusLevels, Geometry, decide, measure_focus, plan_geometry
 
 SHAPE = (48, 64)
 RAW = PRESETS["paper"].replaced({"is_low_rank": False, "iterations": 3})
@@ -27,7 +27,12 @@ def blocks_of(n_images, shape=SHAPE):
 
 def measured(blocks, config, **overrides):
     options = {"keep_layers": False, "check_cancelled": lambda: None, "report_image": lambda: None} | overrides
-    return measure_focus(blocks, config, **options)
+    return measure_focus(blocks, config, geometry=plan_geometry(blocks[0].shape[-2:], config), **options)
+
+
+def decided(blocks, levels, config):
+    """Decisions with the sizes that belong to the blocks."""
+    return decide(blocks, levels, geometry=plan_geometry(blocks[0].shape[-2:], config), config=config)
 
 
 def levels_of(detail, *, base=None, base_patch_px=8):
@@ -37,15 +42,29 @@ def levels_of(detail, *, base=None, base_patch_px=8):
     return FocusLevels(tuple([np.zeros(grid)] * len(detail) if base is None else base), tuple(detail), ())
 
 
-@pytest.mark.parametrize("n_images", [2, 3, 6])
-def test_two_largest_agree_with_sorting(n_images):
-    levels = list(np.random.default_rng(n_images).integers(0, 5, (n_images, 9, 11)).astype(np.float32))
-    in_order = np.sort(levels, axis=0)
+@pytest.mark.parametrize(("shape", "side"), [((520, 520), 13), ((100, 100), 9), ((6000, 4000), 17)])
+def test_sizes_follow_from_the_shape_of_the_image_and_the_settings(shape, side):
+    config = FusionConfig().replaced({"island_area_patches": 0.5, "island_side_patches": 3})
 
-    best, second = two_largest(levels)
+    assert plan_geometry(shape, config) == Geometry(side, 0.5 * side**2, 3 * side)
 
-    np.testing.assert_array_equal(best, in_order[-1])
-    np.testing.assert_array_equal(second, in_order[-2])
+
+def test_no_island_exceeds_its_share_of_a_small_picture():
+    side = plan_geometry((60, 60), FusionConfig()).detail_patch_px
+
+    assert plan_geometry((60, 60), FusionConfig()).largest_island_px == LARGEST_ISLAND_SHARE * 60 * 60 < 8 * side**2
+    assert plan_geometry((2000, 2000), FusionConfig()).largest_island_px == 8 * 17**2
+
+
+def test_sizes_are_taken_from_the_plan_and_not_from_the_block():
+    blocks, _ = blocks_of(2)
+    config = FusionConfig()
+    levels = measure_focus(
+        blocks, config, geometry=Geometry(5, 0, 0), keep_layers=False, check_cancelled=lambda: None, report_image=lambda: None
+    )
+
+    parts = decompose(blocks[0], config.decomposition)
+    np.testing.assert_array_equal(levels.detail[0], detail_focus(parts.detail, detail_patch_px=5, config=config.focus))
 
 
 def test_levels_are_those_of_each_image_by_itself():
@@ -89,7 +108,7 @@ def test_each_image_is_reported_once_and_cancellation_is_asked_before_every_iter
 def test_sharp_bands_are_found_by_all_maps(n_images, config):
     blocks, depth = blocks_of(n_images)
 
-    result = decide(blocks, measured(blocks, config), config)
+    result = decided(blocks, measured(blocks, config), config)
 
     is_far = ndimage.maximum_filter(depth, (1, 17)) == ndimage.minimum_filter(depth, (1, 17))
     for index in (result.blend.source_index, result.detail_map, result.base_map):
@@ -102,7 +121,7 @@ def test_confidence_is_that_of_the_two_best_detail_levels():
     levels = measured(blocks, FusionConfig())
     in_order = np.sort(levels.detail, axis=0)
 
-    result = decide(blocks, levels, FusionConfig())
+    result = decided(blocks, levels, FusionConfig())
 
     np.testing.assert_array_equal(result.confidence, confidence(in_order[-1], in_order[-2]))
 
@@ -113,7 +132,7 @@ def test_base_map_takes_the_best_image_of_each_base_patch():
     base = [generator.random((6, 8)) for _ in range(3)]
     levels = levels_of(generator.random((3, *SHAPE)), base=base)
 
-    result = decide(blocks, levels, RAW)
+    result = decided(blocks, levels, RAW)
 
     expected = np.argmax(base, axis=0)
     for row, column in np.ndindex(SHAPE):
@@ -125,7 +144,7 @@ def test_base_map_of_an_image_that_is_no_multiple_of_a_patch_is_cut_to_it():
     blocks, _ = blocks_of(2, shape)
     base = [np.array([[0.0, 1, 0], [1, 0, 1]]), np.array([[1.0, 0, 1], [0, 1, 0]])]
 
-    result = decide(blocks, levels_of(np.random.default_rng(2).random((2, *shape)), base=base), RAW)
+    result = decided(blocks, levels_of(np.random.default_rng(2).random((2, *shape)), base=base), RAW)
 
     np.testing.assert_array_equal(result.base_map[8:, 16:], 0)
     np.testing.assert_array_equal(result.base_map[:8, 16:], 1)
@@ -140,7 +159,7 @@ def test_detail_map_is_the_majority_of_the_patches_around_a_pixel():
     preferred = np.pad(levels.detail[1] >= levels.detail[0], side // 2, mode="symmetric")
     ballots = np.lib.stride_tricks.sliding_window_view(preferred, (side, side))
 
-    result = decide(blocks, levels, RAW)
+    result = decided(blocks, levels, RAW)
 
     np.testing.assert_array_equal(result.detail_map, ballots.sum(axis=(2, 3)) > side**2 / 2)
 
@@ -148,7 +167,7 @@ def test_detail_map_is_the_majority_of_the_patches_around_a_pixel():
 def test_equal_levels_go_to_the_last_image_in_the_published_method():
     blocks, _ = blocks_of(3)
 
-    result = decide(blocks, levels_of(np.ones((3, *SHAPE))), RAW)
+    result = decided(blocks, levels_of(np.ones((3, *SHAPE))), RAW)
 
     np.testing.assert_array_equal(result.detail_map, 2)
     np.testing.assert_array_equal(result.base_map, 2)
@@ -162,11 +181,40 @@ def test_pixels_without_level_follow_the_decided_ones_at_both_scales():
     detail[0, :, :24] = 0.2
     detail[1, :, 72:] = 0.2
 
-    result = decide(blocks, levels_of(detail), FusionConfig())
+    result = decided(blocks, levels_of(detail), FusionConfig())
 
     np.testing.assert_array_equal(result.detail_map[:, :44], 0)
     np.testing.assert_array_equal(result.detail_map[:, 52:], 1)
     np.testing.assert_array_equal(result.base_map[:, 28:68], result.detail_map[:, 28:68])
+
+
+@pytest.mark.parametrize("n_images", [2, 3])
+def test_pixels_beyond_the_reach_of_any_decided_one_go_to_the_last_image(n_images):
+    shape, reach_px, side = (40, 160), 20, 9
+    blocks, _ = blocks_of(n_images, shape)
+    config = FusionConfig().replaced({"follow_reach_px": reach_px, "evidence_scales": 1, "detail_patch_px": side})
+    # levels that differ by less than is negligible: rounding prefers the first image everywhere
+    detail = np.full((n_images, *shape), 0.1, np.float32)
+    detail[0] += NEGLIGIBLE_LEVEL / 2
+    detail[0, :, :10] = 0.5
+    assert (detail[0] > detail[-1]).all()
+
+    result = decided(blocks, levels_of(detail), config)
+
+    followed = 10 + reach_px
+    np.testing.assert_array_equal(result.detail_map[:, :followed], 0)
+    np.testing.assert_array_equal(result.detail_map[:, followed:], n_images - 1)
+    np.testing.assert_array_equal(result.base_map[:, 10:], result.detail_map[:, 10:])
+
+
+def test_nothing_to_decide_anywhere_goes_to_the_last_image():
+    blocks, _ = blocks_of(3)
+    detail = np.full((3, *SHAPE), 0.1, np.float32)
+    detail[0] += NEGLIGIBLE_LEVEL / 2
+
+    result = decided(blocks, levels_of(detail), FusionConfig())
+
+    np.testing.assert_array_equal(result.blend.source_index, 2)
 
 
 def test_islands_of_the_chosen_map_are_removed_unless_switched_off():
@@ -177,8 +225,8 @@ def test_islands_of_the_chosen_map_are_removed_unless_switched_off():
     detail[1, 60:69, 80:89] = 0.9
     config = FusionConfig().replaced({"result": "detail", "detail_patch_px": side, "blend_radius_px": 0, "evidence_scales": 1})
 
-    cleaned = decide(blocks, levels_of(detail), config)
-    kept = decide(blocks, levels_of(detail), config.replaced({"island_area_patches": 0}))
+    cleaned = decided(blocks, levels_of(detail), config)
+    kept = decided(blocks, levels_of(detail), config.replaced({"island_area_patches": 0}))
 
     assert (kept.blend.source_index == 1).any()
     np.testing.assert_array_equal(cleaned.blend.source_index, 0)
@@ -189,8 +237,8 @@ def test_result_scale_chooses_the_map():
     blocks, _ = blocks_of(2)
     levels = levels_of(np.stack([np.full(SHAPE, 0.9), np.full(SHAPE, 0.1)]), base=[np.zeros((6, 8)), np.ones((6, 8))])
 
-    base = decide(blocks, levels, RAW.replaced({"result": "base"}))
-    detail = decide(blocks, levels, RAW.replaced({"result": "detail"}))
+    base = decided(blocks, levels, RAW.replaced({"result": "base"}))
+    detail = decided(blocks, levels, RAW.replaced({"result": "detail"}))
 
     np.testing.assert_array_equal(base.blend.source_index, 1)
     np.testing.assert_array_equal(detail.blend.source_index, 0)
@@ -203,7 +251,7 @@ def test_refinement_prefers_the_scale_that_looks_like_the_focused_source():
     # the base scale says the second image, the detail scale the first, which is in focus
     levels = levels_of(np.stack([np.full(SHAPE, 0.9), np.full(SHAPE, 0.1)]), base=[np.zeros((6, 8)), np.ones((6, 8))])
 
-    result = decide([sharp, blurred], levels, RAW)
+    result = decided([sharp, blurred], levels, RAW)
 
     np.testing.assert_array_equal(result.blend.source_index, 0)
 
@@ -213,7 +261,7 @@ def test_deciding_leaves_blocks_and_levels_alone():
     levels = measured(blocks, FusionConfig())
     kept = [array.copy() for array in (*blocks, *levels.base, *levels.detail)]
 
-    decide(blocks, levels, FusionConfig())
+    decided(blocks, levels, FusionConfig())
 
     for array, copy in zip((*blocks, *levels.base, *levels.detail), kept, strict=True):
         np.testing.assert_array_equal(array, copy)

@@ -4,6 +4,8 @@ import hashlib
 import itertools
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -249,6 +251,24 @@ def test_two_runs_give_the_same_bytes(changes):
     images, config = stored(focus_stack(2), "uint8"), FusionConfig().replaced(changes)
 
     assert_same_bytes(fuse(images, config), fuse(images, config))
+
+
+@pytest.mark.parametrize("changes", [{}, {"is_low_rank": True, "iterations": 2}], ids=str)
+def test_two_threads_at_once_give_the_same_bytes_as_one_after_the_other(changes):
+    stacks = [stored(focus_stack(2, seed=seed), "uint8") for seed in (0, 1)]
+    config = FusionConfig().replaced(changes)
+    expected = [fuse(images, config) for images in stacks]
+    both_started = threading.Barrier(2)
+
+    def fuse_together(images):
+        both_started.wait(timeout=60)
+        return fuse(images, config)
+
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        results = list(pool.map(fuse_together, stacks))
+
+    for result, alone in zip(results, expected, strict=True):
+        assert_same_bytes(result, alone)
 
 
 def test_another_process_with_more_threads_gives_the_same_bytes(tmp_path, monkeypatch):

@@ -6,46 +6,37 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qmcif_engine.decomposition.operators import gradients
+from qmcif_engine.decomposition.solver import residuals
 from qmcif_engine.quaternion import modulus, singular_values
 
 if TYPE_CHECKING:
     from qmcif_engine.array_types import FloatArray
-    from qmcif_engine.decomposition.solver import CoefficientState, Problem, SolverState
+    from qmcif_engine.decomposition.solver import Problem, SolverState
 
 
 def augmented_lagrangian(state: SolverState, problem: Problem, *, penalty: float) -> float:
     """Return the value of [QMCIF, Eq. (4)], in float64; without the low-rank term its lines are left out."""
     config = problem.config
-    of_sum = problem.image - state.base - state.detail - state.noise
-    of_gradients = state.gradients - gradients(state.base)
+    rest = residuals(state, problem)
     value = (
         config.base_smoothness * _total(modulus(state.gradients))
         + config.detail_sparsity * _total(modulus(state.detail))
         + config.noise_weight * _inner(state.noise, state.noise)
-        + _constraint(state.sum_multiplier, of_sum, penalty)
-        + _constraint(state.gradient_multipliers, of_gradients, penalty)
+        + _constraint(state.sum_multiplier, rest.of_sum, penalty=penalty)
+        + _constraint(state.gradient_multipliers, rest.of_gradients, penalty=penalty)
     )
-    if state.patches is not None:
-        value += _low_rank_lines(state.patches, state.base, problem, penalty=penalty)
-    return value
-
-
-def _low_rank_lines(patches: CoefficientState, base: FloatArray, problem: Problem, *, penalty: float) -> float:
-    """Return the first two lines of [QMCIF, Eq. (4)]."""
-    assert problem.operator is not None
-    nuclear = sum(float(singular_values(patches.low_rank[:, members].reshape(4, -1, len(members))).sum()) for members in problem.groups)
-    of_dictionary = -(problem.operator.synthesis @ patches.coefficients)
-    base_patches = problem.cut(base)
-    of_dictionary[-len(base_patches) :] += base_patches
+    if state.patches is None:
+        return value
+    groups = (state.patches.low_rank[:, members].reshape(4, -1, len(members)) for members in problem.groups)
     return (
-        nuclear
-        + _constraint(patches.coefficient_multiplier, patches.coefficients - patches.low_rank, penalty)
-        + _constraint(patches.dictionary_multiplier, of_dictionary, penalty)
+        value
+        + sum(_total(singular_values(group)) for group in groups)
+        + _constraint(state.patches.coefficient_multiplier, rest.of_low_rank, penalty=penalty)
+        + _constraint(state.patches.dictionary_multiplier, rest.of_dictionary, penalty=penalty)
     )
 
 
-def _constraint(multiplier: FloatArray, residual: FloatArray, penalty: float) -> float:
+def _constraint(multiplier: FloatArray, residual: FloatArray, *, penalty: float) -> float:
     return _inner(multiplier, residual) + penalty / 2 * _inner(residual, residual)
 
 

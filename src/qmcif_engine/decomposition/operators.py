@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -56,6 +57,14 @@ def laplacian_eigenvalues(shape: tuple[int, int]) -> FloatArray:
     return total
 
 
+@lru_cache(maxsize=4)
+def _inverse_factors(height: int, width: int, screening: float, dtype_name: str) -> FloatArray:
+    """Return what the spectrum is multiplied by; every iteration and every image of a stack asks for the same."""
+    factors: FloatArray = (1 / (laplacian_eigenvalues((height, width)) + screening)).astype(dtype_name)
+    factors.flags.writeable = False
+    return factors
+
+
 def solve_screened(planes: FloatArray, *, screening: float) -> FloatArray:
     """Solve ``(nabla_1^T nabla_1 + nabla_2^T nabla_2 + screening) X = planes``.
 
@@ -77,8 +86,8 @@ def solve_screened(planes: FloatArray, *, screening: float) -> FloatArray:
     Departs: the cosine transform takes the place of the Fourier transform, because it diagonalises the same operator for an image
     that continues by reflection.
     """
-    factors = (1 / (laplacian_eigenvalues(planes.shape[-2:]) + screening)).astype(planes.dtype)
+    height, width = planes.shape[-2:]
     spectrum = scipy.fft.dctn(planes, type=2, axes=SPATIAL_AXES, norm="ortho", workers=1)
-    spectrum *= factors
+    spectrum *= _inverse_factors(height, width, screening, planes.dtype.name)
     solution: FloatArray = scipy.fft.idctn(spectrum, type=2, axes=SPATIAL_AXES, norm="ortho", workers=1, overwrite_x=True)
     return solution

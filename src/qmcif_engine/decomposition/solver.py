@@ -17,6 +17,7 @@ from qmcif_engine.decomposition.operators import gradients, solve_screened
 from qmcif_engine.dictionary import load_dictionary
 from qmcif_engine.patches import cut_patches, join_patches, pad_to_grid
 from qmcif_engine.quaternion import modulus
+from qmcif_engine.samples import FULL_SCALE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
     from qmcif_engine.array_types import FloatArray
     from qmcif_engine.config import DecompositionConfig
     from qmcif_engine.decomposition.updates import CoefficientOperator
-
-FULL_SCALE = 255.0
-"""The published parameters assume samples from 0 to 255; changes are reported as a share of it."""
 
 
 class StopReason(StrEnum):
@@ -140,7 +138,9 @@ def decompose(image: FloatArray, config: DecompositionConfig, *, check_cancelled
 
     Notes
     -----
-    [QMCIF, Eq. (3)] by [QMCIF, Algorithm 1].
+    [QMCIF, Eq. (3)] by [QMCIF, Algorithm 1]; it ends when the relative difference falls to `tolerance` [QMCIF, section IV-A].
+
+    Departs: the default leaves out the low-rank term (`is_low_rank`) and runs a fixed number of iterations.
     """
     problem, state = initialize(image, config)
     records: list[IterationRecord] = []
@@ -149,8 +149,8 @@ def decompose(image: FloatArray, config: DecompositionConfig, *, check_cancelled
     for _ in range(config.iterations):
         check_cancelled()
         previous, state = state, sweep(state, problem, penalty=penalty)
-        state, residuals = raise_multipliers(state, problem, penalty=penalty)
-        records.append(IterationRecord(penalty, largest_change(previous, state), *residuals))
+        state, sizes = raise_multipliers(state, problem, penalty=penalty)
+        records.append(IterationRecord(penalty, largest_change(previous, state), *sizes))
         if config.tolerance and records[-1].change <= config.tolerance:
             reason = StopReason.TOLERANCE_REACHED
             break
@@ -165,7 +165,8 @@ def initialize(image: FloatArray, config: DecompositionConfig) -> tuple[Problem,
     -----
     ``B = (nabla^T nabla + 1)^-1 I``, ``D = I - B``, ``E`` and all multipliers 0 [QMCIF, section IV-B]; the text omits the inverse
     transform. ``Z = (A^H A + I)^-1 A^H R(B)``, ``J = Z`` and ``G = nabla B`` are not given there. The last two satisfy their constraints;
-    ``A Z`` starts at about half of ``R(B)``, which the multipliers make up for while mu is small.
+    ``A Z`` starts at about half of ``R(B)``. While mu grows, part of that difference stays in the detail layer as a smooth
+    brightness (about 27 gray levels for an even image of 200); its gradients, and so the focus measures, do not see it.
     """
     padded = pad_to_grid(image.astype(config.precision.value, copy=False), patch_px=config.base_patch_px)
     base = solve_screened(padded, screening=1.0)
@@ -229,48 +230,69 @@ def _patch_target(patches: CoefficientState | None, problem: Problem, *, penalty
 
 
 class Residuals(NamedTuple):
-    """Hold the four relative constraint residuals, in the order of `IterationRecord`."""
+    """Hold by how much a state misses each constraint of [QMCIF, Eq. (4)].
 
-    of_sum: float
-    of_gradients: float
-    of_dictionary: float
-    of_low_rank: float
+    Attributes
+    ----------
+    of_sum : ndarray of float, shape (3, h, w)
+        ``I - B - D - E``.
+    of_gradients : ndarray of float, shape (2, 3, h, w)
+        ``G_1 - nabla_1 B`` and ``G_2 - nabla_2 B``.
+    of_dictionary : ndarray of float, shape (4 d, P)
+        ``R(B) - A Z``; empty without the low-rank term.
+    of_low_rank : ndarray of float, shape (4 L, P)
+        ``Z - J``; empty without the low-rank term.
+    """
+
+    of_sum: FloatArray
+    of_gradients: FloatArray
+    of_dictionary: FloatArray
+    of_low_rank: FloatArray
 
 
-def raise_multipliers(state: SolverState, problem: Problem, *, penalty: float) -> tuple[SolverState, Residuals]:
-    """Add ``mu`` times each constraint's residual to its multiplier, and return how large the residuals were.
+def residuals(state: SolverState, problem: Problem) -> Residuals:
+    """Return what each constraint leaves."""
+    of_sum = problem.image - state.base - state.detail - state.noise
+    of_gradients = state.gradients - gradients(state.base)
+    patches, nothing = state.patches, np.empty((0, 0), of_sum.dtype)
+    if patches is None or problem.operator is None:
+        return Residuals(of_sum, of_gradients, nothing, nothing)
+    of_dictionary = -(problem.operator.synthesis @ patches.coefficients)
+    base_patches = problem.cut(state.base)
+    of_dictionary[-len(base_patches) :] += base_patches  # a pure block has no real rows
+    return Residuals(of_sum, of_gradients, of_dictionary, patches.coefficients - patches.low_rank)
+
+
+def raise_multipliers(state: SolverState, problem: Problem, *, penalty: float) -> tuple[SolverState, tuple[float, ...]]:
+    """Add ``mu`` times each constraint's residual to its multiplier, and return the relative norms of the residuals.
 
     Notes
     -----
     The multiplier lines of [QMCIF, Algorithm 1], for ``Y_1`` to ``Y_5``.
     """
-    scale = 1 / max(_norm(problem.image), float(np.finfo(np.float32).tiny))
-    of_sum = problem.image - state.base - state.detail - state.noise
-    of_gradients = state.gradients - gradients(state.base)
-    sizes = [_norm(of_sum) * scale, _norm(of_gradients) * scale, 0.0, 0.0]
+    rest = residuals(state, problem)
     patches = state.patches
-    if patches is not None and problem.operator is not None:
-        of_low_rank = patches.coefficients - patches.low_rank
-        of_dictionary = -(problem.operator.synthesis @ patches.coefficients)
-        base_patches = problem.cut(state.base)
-        of_dictionary[-len(base_patches) :] += base_patches
-        sizes[2:] = [_norm(of_dictionary) * scale, _norm(of_low_rank) * scale]
+    if patches is not None:
         patches = replace(
             patches,
-            coefficient_multiplier=patches.coefficient_multiplier + penalty * of_low_rank,
-            dictionary_multiplier=patches.dictionary_multiplier + penalty * of_dictionary,
+            coefficient_multiplier=patches.coefficient_multiplier + penalty * rest.of_low_rank,
+            dictionary_multiplier=patches.dictionary_multiplier + penalty * rest.of_dictionary,
         )
     raised = replace(
         state,
-        sum_multiplier=state.sum_multiplier + penalty * of_sum,
-        gradient_multipliers=state.gradient_multipliers + penalty * of_gradients,
+        sum_multiplier=state.sum_multiplier + penalty * rest.of_sum,
+        gradient_multipliers=state.gradient_multipliers + penalty * rest.of_gradients,
         patches=patches,
     )
-    return raised, Residuals(*sizes)
+    scale = max(_norm(problem.image), float(np.finfo(np.float32).tiny))
+    return raised, tuple(_norm(residual) / scale for residual in rest)
 
 
 def largest_change(previous: SolverState, current: SolverState) -> float:
-    """Return the relative difference ``max(||Z' - Z||_inf, ||D' - D||_inf)`` of [QMCIF, section IV-B], as a share of 255."""
+    """Return the relative difference ``max(||Z' - Z||_inf, ||D' - D||_inf)`` of [QMCIF, section IV-B].
+
+    Departs: divided by 255, because on the 0-255 scale float32 could not resolve the published 1e-5.
+    """
     change = float(modulus(current.detail - previous.detail).max())
     if current.patches is not None and previous.patches is not None:
         difference = current.patches.coefficients - previous.patches.coefficients

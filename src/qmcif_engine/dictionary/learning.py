@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.fft
 import scipy.linalg
-from threadpoolctl import threadpool_limits
 
 from qmcif_engine.dictionary import SHIPPED_PATCH_SIDES, array_name
 from qmcif_engine.dictionary.pursuit import ROUNDING, encode_patches
 from qmcif_engine.dictionary.training import load_training_pictures, sample_patches
 from qmcif_engine.errors import OutputError
 from qmcif_engine.quaternion import complex_adjoint, conjugate, conjugate_transpose, gram_matrix, matrix_product, modulus
+from qmcif_engine.single_thread import single_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -106,7 +106,7 @@ def learn_dictionary(
     One BLAS thread, because the order of summation depends on the number of threads.
     """
     fixed, atoms = initial[:, :, :1], initial[:, :, 1:]
-    with threadpool_limits(limits=1, user_api="blas"):
+    with single_thread():
         varying = patches - matrix_product(fixed, matrix_product(conjugate_transpose(fixed), patches))
         for iteration in range(iterations):
             codes = encode_patches(varying, atoms, sparsity=sparsity)

@@ -11,7 +11,7 @@ from qmcif_engine import quaternion
 from qmcif_engine.config import DecompositionConfig, Precision
 from qmcif_engine.decomposition import StopReason, decompose, solver
 from qmcif_engine.decomposition.operators import gradients, gradients_adjoint
-from qmcif_engine.decomposition.solver import initialize, raise_multipliers, sweep
+from qmcif_engine.decomposition.solver import initialize, raise_multipliers, residuals, sweep
 from qmcif_engine.dictionary import load_dictionary
 from qmcif_engine.patches import cut_patches, join_patches
 
@@ -116,21 +116,23 @@ def test_without_the_low_rank_term_nothing_of_it_exists(textured_image):
 def test_multipliers_rise_by_the_penalty_times_the_residuals(make_tiny_problem, penalty):
     tiny = make_tiny_problem(0, is_low_rank=True)
     state, problem, patches = tiny.state, tiny.problem, tiny.state.patches
-    raised, residuals = raise_multipliers(state, problem, penalty=penalty)
+    raised, sizes = raise_multipliers(state, problem, penalty=penalty)
+    rest = residuals(state, problem)
     of_sum = problem.image - state.base - state.detail - state.noise
     of_gradients = state.gradients - gradients(state.base)
     of_low_rank = patches.coefficients - patches.low_rank
     pure = np.concatenate((np.zeros((25, 6)), cut_patches(state.base, patch_px=5)))
     of_dictionary = pure - problem.operator.synthesis @ patches.coefficients
 
-    def assert_raised(after, before, residual, size):
+    def assert_raised(after, before, residual, found, size):
+        np.testing.assert_allclose(found, residual, rtol=0, atol=LINEAR_TOLERANCE * np.abs(residual).max())
         np.testing.assert_allclose(after, before + penalty * residual, rtol=0, atol=LINEAR_TOLERANCE * np.abs(residual).max())
         assert size == pytest.approx(np.linalg.norm(residual) / np.linalg.norm(problem.image), rel=LINEAR_TOLERANCE)
 
-    assert_raised(raised.sum_multiplier, state.sum_multiplier, of_sum, residuals.of_sum)
-    assert_raised(raised.gradient_multipliers, state.gradient_multipliers, of_gradients, residuals.of_gradients)
-    assert_raised(raised.patches.coefficient_multiplier, patches.coefficient_multiplier, of_low_rank, residuals.of_low_rank)
-    assert_raised(raised.patches.dictionary_multiplier, patches.dictionary_multiplier, of_dictionary, residuals.of_dictionary)
+    assert_raised(raised.sum_multiplier, state.sum_multiplier, of_sum, rest.of_sum, sizes[0])
+    assert_raised(raised.gradient_multipliers, state.gradient_multipliers, of_gradients, rest.of_gradients, sizes[1])
+    assert_raised(raised.patches.coefficient_multiplier, patches.coefficient_multiplier, of_low_rank, rest.of_low_rank, sizes[3])
+    assert_raised(raised.patches.dictionary_multiplier, patches.dictionary_multiplier, of_dictionary, rest.of_dictionary, sizes[2])
 
 
 def test_raising_multipliers_changes_no_variable(make_tiny_problem):
@@ -143,6 +145,15 @@ def test_raising_multipliers_changes_no_variable(make_tiny_problem):
         assert getattr(raised.patches, name) is getattr(state.patches, name)
 
 
+def test_residuals_of_the_patches_are_empty_without_the_low_rank_term(textured_image):
+    problem, state = initialize(textured_image((10, 15)), settings())
+
+    rest = residuals(state, problem)
+
+    assert rest.of_dictionary.size == rest.of_low_rank.size == 0
+    assert raise_multipliers(state, problem, penalty=0.2)[1][2:] == (0, 0)
+
+
 @WITH_AND_WITHOUT_LOW_RANK
 def test_result_and_records_are_those_of_sweeps_and_raised_multipliers_in_turn(textured_image, is_low_rank):
     image, config = textured_image((10, 15)), settings(precision=Precision.DOUBLE, is_low_rank=is_low_rank, iterations=4)
@@ -151,8 +162,8 @@ def test_result_and_records_are_those_of_sweeps_and_raised_multipliers_in_turn(t
 
     for iteration, record in enumerate(decomposition.history.records):
         penalty = record.penalty
-        state, residuals = raise_multipliers(sweep(state, problem, penalty=penalty), problem, penalty=penalty)
-        assert record[2:] == tuple(residuals), iteration
+        state, sizes = raise_multipliers(sweep(state, problem, penalty=penalty), problem, penalty=penalty)
+        assert record[2:] == sizes, iteration
     for layer, expected in zip(layers_of(decomposition), (state.base, state.detail, state.noise), strict=True):
         np.testing.assert_array_equal(layer, expected)
     if is_low_rank:
@@ -375,11 +386,11 @@ def test_converged_coefficients_satisfy_the_conditions_of_the_published_minimum(
     atoms, groups = unitary_atoms(25), [(0, 1, 3), (2, 4, 5)]
     problem, state = make_initialized_problem(textured_image((10, 15)), config, atoms=atoms, groups=groups)
     for _ in range(300):
-        state, residuals = raise_multipliers(sweep(state, problem, penalty=config.penalty), problem, penalty=config.penalty)
+        state, sizes = raise_multipliers(sweep(state, problem, penalty=config.penalty), problem, penalty=config.penalty)
     patches = state.patches
     patch_multiplier = join_patches(patches.dictionary_multiplier[25:], shape=problem.shape, patch_px=5)
 
-    assert max(residuals) < OPTIMALITY_TOLERANCE
+    assert max(sizes) < OPTIMALITY_TOLERANCE
     np.testing.assert_allclose(
         patches.coefficient_multiplier, problem.operator.synthesis.T @ patches.dictionary_multiplier, rtol=0, atol=OPTIMALITY_TOLERANCE
     )

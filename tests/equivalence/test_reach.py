@@ -1,0 +1,437 @@
+"""How far each stage after the solve looks: what lies beyond its reach does not matter, what lies just within it does.
+
+The table "Reach of every stage in pixels" of docs/method.md states these formulas.
+"""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import ndimage
+
+from qmcif_engine.config import DecisionConfig, DecompositionConfig, FocusConfig, RefinementConfig
+from qmcif_engine.decisions import blend_along_edges, follow_neighbors, remove_islands
+from qmcif_engine.decomposition import Decomposition, History, StopReason
+from qmcif_engine.focus import amplify_detail, base_focus, detail_focus, gather_evidence, gradient_level
+from qmcif_engine.patches import edge_band, vote
+from qmcif_engine.reblurring import BLURS_PX, COMPARISON_WINDOW_PX, SMOOTHING_RADIUS_PX, refine_edges
+from qmcif_engine.refinement import refine
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "method.md"
+
+ROUNDING = 1e-5
+"""Of float32 levels of order one: window means are running sums, so samples far away on a line may change the last bit."""
+
+
+# --- the reaches ---
+
+
+def reach_of_amplification(config):
+    return config.amplification_radius_px
+
+
+def reach_of_gradient_level(config):
+    """One pixel for the forward difference; within the border band the mirrored interior, and its difference."""
+    return max(1, 2 * config.border_px)
+
+
+def reach_of_base_focus(config, *, base_patch_px):
+    return base_patch_px - 1 + reach_of_gradient_level(config)
+
+
+def reach_of_detail_focus(config, *, side):
+    return reach_of_amplification(config) + reach_of_gradient_level(config) + side // 2
+
+
+def reach_of_evidence(config, *, side):
+    """Half of the largest window, whose side is ``2^(scales - 1) (side + 1) - 1``."""
+    return 0 if config.evidence_scales == 1 else 2 ** (config.evidence_scales - 2) * (side + 1) - 1
+
+
+def reach_of_following(config):
+    return config.follow_reach_px
+
+
+def reach_of_vote(side):
+    return side // 2
+
+
+def reach_of_refinement(side):
+    """Similarity over a window, then votes over another."""
+    return 2 * (side // 2)
+
+
+def reach_of_island_removal(longest_side_px):
+    """One side to the ground that an island joins, and one more to know that this is no island itself."""
+    return 2 * int(longest_side_px)
+
+
+def reach_of_edges_to_samples():
+    """The guided filter's two windows, the window of comparison, and the widest Gaussian cut off at three deviations."""
+    return 2 * SMOOTHING_RADIUS_PX + COMPARISON_WINDOW_PX // 2 + int(3 * max(BLURS_PX) + 0.5)
+
+
+def reach_of_edges_to_index(config):
+    """From there to the nearest edge, which lies at most a diagonal beyond the band, and the pixel across it."""
+    samples = reach_of_edges_to_samples()
+    return samples + math.ceil(math.sqrt(2) * (samples + config.edge_band_px)) + 1
+
+
+def reach_of_edges_to_guide():
+    return 2 * SMOOTHING_RADIUS_PX
+
+
+def reach_of_blend(config):
+    return 2 * config.blend_radius_px
+
+
+def test_reaches_of_the_default_settings_are_those_of_the_document():
+    focus, decision, side = FocusConfig(), DecisionConfig(), FocusConfig().largest_detail_patch_px
+    section = DOCUMENT.read_text(encoding="utf-8").split("\n## Reach of every stage in pixels\n")[1].split("\n## ")[0]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in section.splitlines() if line.startswith("| `")]
+
+    reaches = {
+        "`focus.amplify_detail`": reach_of_amplification(focus),
+        "`focus.gradient_level`": reach_of_gradient_level(focus),
+        "`focus.base_focus`": reach_of_base_focus(focus, base_patch_px=DecompositionConfig().base_patch_px),
+        "`focus.detail_focus`": reach_of_detail_focus(focus, side=side),
+        "`focus.gather_evidence`": reach_of_evidence(focus, side=side),
+        "`decisions.follow_neighbors`": reach_of_following(decision),
+        "`patches.vote`": reach_of_vote(side),
+        "`refinement.refine`": reach_of_refinement(side),
+        "`decisions.remove_islands`": reach_of_island_removal(decision.island_side_patches * side),
+        "`reblurring.refine_edges`, samples": reach_of_edges_to_samples(),
+        "`reblurring.refine_edges`, map": reach_of_edges_to_index(decision),
+        "`reblurring.refine_edges`, guide": reach_of_edges_to_guide(),
+        "`decisions.blend_along_edges`": reach_of_blend(decision),
+    }
+    assert {stage: int(default) for stage, _, default in rows} == reaches
+    assert reach_of_evidence(focus, side=side) == 8 * (side + 1) - 1
+
+
+# --- helpers ---
+
+
+def beyond(shape, place, reach):
+    """Return which pixels lie farther than the reach, in rows or in columns, from every pixel of a block (two slices)."""
+    is_kept = np.zeros(shape, bool)
+    is_kept[place] = True
+    return ~ndimage.maximum_filter(is_kept, 2 * reach + 1, mode="constant")
+
+
+def just_within(place, reach):
+    """The pixel in the row of a one-pixel place that lies at the reach."""
+    row, column = place
+    return np.s_[row, column + reach]
+
+
+def planes_of(shape, *, seed=0, n=3):
+    return np.random.default_rng(seed).uniform(0, 255, (n, *shape)).astype(np.float32)
+
+
+def mixed(planes, others, is_far):
+    """Planes with those of others where it is far."""
+    return np.where(is_far, others, planes)
+
+
+def blocky(shape, *, n_labels, side, seed=0):
+    """A map of square regions."""
+    labels = np.random.default_rng(seed).integers(0, n_labels, (-(-shape[0] // side), -(-shape[1] // side)))
+    return np.kron(labels, np.ones((side, side), int))[: shape[0], : shape[1]].astype(np.uint16)
+
+
+def assert_far_is_ignored(stage, planes, *, reach, places):
+    """Exchange everything beyond the reach of some places for something else; the result there stays."""
+    expected = stage(planes)
+    for number, place in enumerate(places):
+        others = planes_of(planes.shape[-2:], seed=100 + number, n=len(planes))
+        is_far = beyond(planes.shape[-2:], place, reach)
+        assert is_far.any()
+        result = stage(mixed(planes, others, is_far))
+        scale = np.abs(expected).max()
+        np.testing.assert_allclose(result[..., *place], expected[..., *place], rtol=0, atol=ROUNDING * scale)
+
+
+INTERIOR = (slice(30, 33), slice(40, 44))
+CORNERS = ((slice(0, 3), slice(0, 2)), (slice(-3, None), slice(-2, None)))
+SHAPE = (64, 90)
+
+
+# --- focus measures ---
+
+
+@pytest.mark.parametrize("radius_px", [0, 1, 3])
+def test_amplification(radius_px):
+    config, planes = FocusConfig(amplification_radius_px=radius_px), planes_of(SHAPE)
+    reach = reach_of_amplification(config)
+
+    def stage(layer):
+        return amplify_detail(layer, radius_px=radius_px)
+
+    assert_far_is_ignored(stage, planes, reach=reach, places=[INTERIOR, *CORNERS])
+    changed = planes.copy()
+    changed[:, *just_within((30, 40), reach)] += 50
+    assert np.abs(stage(changed) - stage(planes))[:, 30, 40].min() > 40
+
+
+@pytest.mark.parametrize("border_px", [0, 1, 8])
+def test_gradient_level(border_px):
+    planes = planes_of(SHAPE)
+    reach = reach_of_gradient_level(FocusConfig(border_px=border_px))
+
+    def stage(layer):
+        return gradient_level(layer, border_px=border_px)
+
+    assert_far_is_ignored(stage, planes, reach=1, places=[INTERIOR])
+    assert_far_is_ignored(stage, planes, reach=reach, places=CORNERS)
+    changed = planes.copy()
+    changed[:, 30, reach] += 50
+    assert stage(changed)[30, 0] != stage(planes)[30, 0]
+
+
+@pytest.mark.parametrize("border_px", [0, 8])
+def test_base_focus(border_px):
+    planes, patch = planes_of((64, 96)), 8
+    config = FocusConfig(border_px=border_px)
+
+    def stage(layer):
+        parts = Decomposition(layer, layer, layer, None, History((), StopReason.ITERATIONS_DONE))
+        levels = base_focus(parts, base_patch_px=patch, config=config)
+        return np.repeat(np.repeat(levels, patch, axis=0), patch, axis=1)
+
+    assert_far_is_ignored(stage, planes, reach=reach_of_base_focus(config, base_patch_px=patch), places=[INTERIOR, *CORNERS])
+
+
+@pytest.mark.parametrize("side", [1, 9])
+@pytest.mark.parametrize("border_px", [0, 4])
+def test_detail_focus(border_px, side):
+    planes, config = planes_of(SHAPE), FocusConfig(border_px=border_px)
+
+    def stage(detail):
+        return detail_focus(detail, detail_patch_px=side, config=config)
+
+    assert_far_is_ignored(stage, planes, reach=reach_of_detail_focus(config, side=side), places=[INTERIOR, *CORNERS])
+    # inside the picture nothing is mirrored
+    inner = reach_of_detail_focus(FocusConfig(border_px=0), side=side)
+    assert_far_is_ignored(stage, planes, reach=inner, places=[INTERIOR])
+    changed = planes.copy()
+    changed[:, *just_within((30, 40), inner)] += 100
+    assert abs(stage(changed) - stage(planes))[30, 40] > 1e-3
+
+
+@pytest.mark.parametrize("side", [3, 9])
+@pytest.mark.parametrize("scales", [1, 2, 3, 5])
+def test_evidence(scales, side):
+    shape, config = (200, 220), FocusConfig(evidence_scales=scales)
+    planes = planes_of(shape, n=1)
+    reach = reach_of_evidence(config, side=side)
+    assert scales != 5 or reach == 8 * (side + 1) - 1
+
+    def stage(levels):
+        return gather_evidence(levels[0], detail_patch_px=side, config=config)[None]
+
+    place = (slice(100, 102), slice(110, 113))
+    assert_far_is_ignored(stage, planes, reach=reach, places=[place, *CORNERS])
+    changed = planes.copy()
+    changed[:, *just_within((100, 110), reach)] += 1e6
+    assert abs(stage(changed) - stage(planes))[0, 100, 110] > 1
+
+
+# --- decisions of patches ---
+
+
+@pytest.mark.parametrize("reach_px", [1, 5, 20])
+def test_following(reach_px):
+    generator = np.random.default_rng(reach_px)
+    reach = reach_of_following(DecisionConfig(follow_reach_px=reach_px))
+    for _ in range(10):
+        index, others = generator.integers(0, 4, (2, *SHAPE)).astype(np.uint16)
+        is_decided, is_otherwise = generator.random((2, *SHAPE)) < 0.01
+        expected = follow_neighbors(index, is_decided, reach_px=reach_px)
+        for place in (INTERIOR, *CORNERS):
+            is_far = beyond(SHAPE, place, reach)
+            result = follow_neighbors(mixed(index, others, is_far), mixed(is_decided, is_otherwise, is_far), reach_px=reach_px)
+            np.testing.assert_array_equal(result[place], expected[place])
+
+    index, is_decided = np.zeros(SHAPE, np.uint16), np.zeros(SHAPE, bool)
+    index[just_within((30, 40), reach)], is_decided[just_within((30, 40), reach)] = 1, True
+    assert follow_neighbors(index, is_decided, reach_px=reach_px)[30, 40] == 1
+    assert follow_neighbors(index, is_decided, reach_px=reach_px)[30, 39] == 0
+
+
+@pytest.mark.parametrize("side", [1, 5, 9])
+def test_vote(side):
+    index, others = np.random.default_rng(side).integers(0, 3, (2, *SHAPE)).astype(np.uint16)
+    expected = vote(index, n_choices=3, side_px=side)
+    for place in (INTERIOR, *CORNERS):
+        result = vote(mixed(index, others, beyond(SHAPE, place, reach_of_vote(side))), n_choices=3, side_px=side)
+        np.testing.assert_array_equal(result[place], expected[place])
+
+    halves = np.zeros(SHAPE, np.uint16)
+    halves[:, 40:] = 1
+    halves[: 30 - side // 2] = halves[31 + side // 2 :] = 0
+    before = vote(halves, n_choices=2, side_px=side)[30, 40]
+    halves[30 - side // 2 : 31 + side // 2, 40 + reach_of_vote(side)] = 0  # takes the majority away
+    assert (before, vote(halves, n_choices=2, side_px=side)[30, 40]) == (1, 0)
+
+
+@pytest.mark.parametrize("side", [3, 9])
+def test_refinement(side):
+    planes = planes_of(SHAPE, n=12)
+    tau = np.random.default_rng(5).uniform(0, 1, (2, *SHAPE)).astype(np.float32)
+
+    def stage(stacked, weights):
+        first, second, *sources = np.split(stacked, 4)
+        return refine((first, second), sources, weights=weights, detail_patch_px=side, config=RefinementConfig())
+
+    expected = stage(planes, tau)
+    assert 0.2 < expected.mean() < 0.8
+    reach = reach_of_refinement(side)
+    for number, place in enumerate((INTERIOR, *CORNERS)):
+        is_far = beyond(SHAPE, place, reach)
+        result = stage(mixed(planes, planes_of(SHAPE, seed=200 + number, n=12), is_far), mixed(tau, 1 - tau, is_far))
+        np.testing.assert_array_equal(result[place], expected[place])
+
+
+# --- clean-up ---
+
+
+@pytest.mark.parametrize("longest", [4, 9.5, 20])
+def test_island_removal(longest):
+    shape, reach = (150, 170), reach_of_island_removal(longest)
+    place = (slice(70, 74), slice(80, 85))
+    for seed in range(12):
+        side = 1 + seed % 6
+        index, others = (blocky(shape, n_labels=3, side=side, seed=number) for number in (seed, seed + 50))
+        options = {"largest_area_px": longest**2 / 3, "longest_side_px": longest}
+        expected = remove_islands(index, **options)
+        for kept in (place, *CORNERS):
+            result = remove_islands(mixed(index, others, beyond(shape, kept, reach)), **options)
+            np.testing.assert_array_equal(result[kept], expected[kept])
+
+
+def test_ground_at_the_longest_side_is_joined_and_what_makes_it_ground_matters():
+    longest = 10
+    # single pixels of many images are islands all; column 60 is ground while it is long
+    index = (np.arange(40)[:, None] * 3 + np.arange(120)[None, :] * 7).astype(np.uint16) % 23 + np.uint16(2)
+    index[10:21, 60] = 0
+    expected = remove_islands(index, largest_area_px=11, longest_side_px=longest)
+    changed = index.copy()
+    changed[20, 60] = 1  # now it is an island as well
+
+    assert expected[15, 50] == 0
+    assert expected[15, 49] == index[15, 49]
+    assert remove_islands(changed, largest_area_px=11, longest_side_px=longest)[15, 50] == index[15, 50]
+
+
+def test_a_wide_carpet_of_small_islands_does_not_carry_decisions_across_it():
+    """Checkers of 3 px: all of them islands, for 400 px; what lies left of the carpet must not reach into its middle."""
+    longest, shape = 24, (120, 600)
+    rows, columns = np.indices(shape)
+    carpet = (((rows // 3) + (columns // 3)) % 2).astype(np.uint16)
+    for left in (0, 1, 2):
+        index = carpet.copy()
+        index[:, :100], index[:, 500:] = left, 3
+        cleaned = remove_islands(index, largest_area_px=200, longest_side_px=longest)
+        # no ground within the longest side: the carpet stays
+        np.testing.assert_array_equal(cleaned[:, 100 + longest + 3 : 500 - longest - 3], carpet[:, 100 + longest + 3 : 500 - longest - 3])
+        np.testing.assert_array_equal(cleaned[:, 105 : 97 + longest], left)
+        np.testing.assert_array_equal(cleaned[:, 503 - longest : 495], 3)
+
+
+# --- edges ---
+
+
+def edge_case(shape, *, seed, n_images=3):
+    blocks = planes_of(shape, seed=seed, n=3 * n_images)
+    soft = ndimage.gaussian_filter(blocks, (0, 1.2, 1.2))
+    return blocky(shape, n_labels=n_images, side=24, seed=seed), soft, soft.mean(axis=0) / 255
+
+
+def edges(index, planes, guide, config):
+    return refine_edges(index, np.split(planes, len(planes) // 3), guide, config)
+
+
+@pytest.mark.parametrize("edge_band_px", [2, 6])
+def test_edges(edge_band_px):
+    shape, config = (200, 200), DecisionConfig(edge_band_px=edge_band_px, edge_inertia=0.05)
+    n_changed = 0
+    for seed in range(6):
+        index, planes, guide = edge_case(shape, seed=seed)
+        others, other_planes, other_guide = edge_case(shape, seed=seed + 50)
+        expected = edges(index, planes, guide, config)
+        n_changed += np.count_nonzero(expected != index)
+        for place in ((slice(92, 104), slice(90, 106)), *CORNERS):
+            result = edges(
+                mixed(index, others, beyond(shape, place, reach_of_edges_to_index(config))),
+                mixed(planes, other_planes, beyond(shape, place, reach_of_edges_to_samples())),
+                mixed(guide, other_guide, beyond(shape, place, reach_of_edges_to_guide())),
+                config,
+            )
+            np.testing.assert_array_equal(result[place], expected[place])
+    assert n_changed > 100
+
+
+def test_samples_within_the_reach_of_an_edge_matter():
+    shape, config = (80, 120), DecisionConfig(edge_inertia=0.0)
+    _, planes, _ = edge_case(shape, seed=0, n_images=2)
+    index = np.zeros(shape, np.uint16)
+    index[:, 60:] = 1
+    guide = np.full(shape, 0.5, np.float32)
+    expected = edges(index, planes, guide, config)
+    changed = planes.copy()
+    changed[:3, :, 60 + reach_of_edges_to_samples() - 1] += 1e7  # the first image at the reach of column 59
+
+    result = edges(index, changed, guide, config)
+
+    assert (result[:, 59] != expected[:, 59]).any() or (result[:, 60] != expected[:, 60]).any()
+    np.testing.assert_array_equal(result[:, 54:59], expected[:, 54:59])
+
+
+def test_only_pixels_within_the_band_can_change():
+    config = DecisionConfig(edge_band_px=6, edge_inertia=0.0)
+    index, planes, guide = edge_case((120, 120), seed=3)
+
+    result = edges(index, planes, guide, config)
+
+    is_outside = ~edge_band(index, reach_px=6)
+    assert is_outside.any()
+    np.testing.assert_array_equal(result[is_outside], index[is_outside])
+
+
+def share_maps(blend, n_images):
+    """The share of every image at every pixel."""
+    shares = (np.arange(n_images)[:, None, None] == blend.source_index).astype(np.float64)
+    shares[:, blend.band] = 0
+    for source, weights in zip(blend.sources, blend.weights, strict=True):
+        shares[source, blend.band] = weights
+    return shares
+
+
+@pytest.mark.parametrize("radius_px", [0, 1, 3])
+def test_blend(radius_px):
+    config = DecisionConfig(blend_radius_px=radius_px)
+    reach, shape = reach_of_blend(config), (100, 120)
+    place = (slice(46, 56), slice(60, 75))
+    for seed in range(6):
+        index, _, guide = edge_case(shape, seed=seed)
+        others, _, other_guide = edge_case(shape, seed=seed + 50)
+        others = others + np.uint16(2)  # further images far away
+        expected = share_maps(blend_along_edges(index, guide, config), 5)
+        for kept in (place, *CORNERS):
+            is_far = beyond(shape, kept, reach)
+            result = blend_along_edges(mixed(index, others, is_far), mixed(guide, other_guide, is_far), config)
+            np.testing.assert_allclose(share_maps(result, 5)[:, *kept], expected[:, *kept], rtol=0, atol=ROUNDING)
+
+
+def test_an_edge_within_the_reach_of_the_blend_matters():
+    config = DecisionConfig(blend_radius_px=3)
+    index = np.zeros((40, 80), np.uint16)
+    index[:, 40 + reach_of_blend(config) :] = 1
+    guide = np.full((40, 80), 0.5, np.float32)
+
+    shares = share_maps(blend_along_edges(index, guide, config), 2)
+
+    assert shares[1, 20, 40] > 0
+    assert shares[1, 20, 39] == 0
