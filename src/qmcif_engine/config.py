@@ -9,17 +9,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
-import sys
 import tomllib
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from numbers import Integral
-from typing import Any, Self, TypeVar, get_type_hints
+from typing import Any, Self, get_type_hints
 
 from qmcif_engine.errors import InvalidConfigError
-
-_T = TypeVar("_T")
+from qmcif_engine.settings import Checked, parse_value, setting
 
 SMALLEST_TOLERANCE = 1e-6
 """Below this a change of the 0-255 scale drowns in float32 rounding: the loop would never stop."""
@@ -61,84 +57,8 @@ class Precision(StrEnum):
     DOUBLE = "float64"
 
 
-def setting(
-    default: _T, help_text: str, *, low: float | None = None, high: float | None = None, unit: str = "", choices: tuple[int, ...] = ()
-) -> _T:
-    """Declare a field together with what a form or a command line must know of it."""
-    metadata = {"help": help_text, "low": low, "high": high, "unit": unit, "choices": choices}
-    value: _T = field(default=default, metadata=metadata)
-    return value
-
-
-class _Checked:
-    """Check each field's type, bounds and choices when a configuration is made."""
-
-    __slots__ = ()
-
-    def __post_init__(self) -> None:
-        hints = get_type_hints(type(self))
-        for item in fields(self):  # type: ignore[arg-type]
-            value = _checked(item, hints[item.name], getattr(self, item.name))
-            object.__setattr__(self, item.name, value)
-
-
-def _checked(item: dataclasses.Field[Any], kind: type, value: Any) -> Any:  # noqa: ANN401 - any settings value
-    """Return the value in its declared type, or say what is wrong with it."""
-    if dataclasses.is_dataclass(kind):
-        if not isinstance(value, kind):
-            msg = f"setting {item.name} is {value!r}; a {kind.__name__} is needed: build one from its fields"
-            raise InvalidConfigError(msg)
-        return value
-    if issubclass(kind, StrEnum):
-        return _checked_choice(item.name, kind, value)
-    value = _plain_number(value)
-    if kind is float and type(value) is int and abs(value) <= sys.float_info.max:
-        value = float(value)
-    if type(value) is not kind or (isinstance(value, float) and not math.isfinite(value)):
-        msg = f"setting {item.name} is {value!r}; {_kind_name(kind)} is needed: {item.metadata['help']}"
-        raise InvalidConfigError(msg)
-    _check_bounds(item, value)
-    return value
-
-
-def _plain_number(value: Any) -> Any:  # noqa: ANN401 - any settings value
-    """Return numbers of other libraries, such as NumPy's, as Python's own."""
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, Integral):
-        return int(value)
-    return float(value) if isinstance(value, float) else value
-
-
-def _checked_choice(name: str, kind: type[StrEnum], value: Any) -> StrEnum:  # noqa: ANN401 - any settings value
-    try:
-        return kind(value)
-    except ValueError:
-        choices = ", ".join(member.value for member in kind)
-        msg = f"setting {name} is {value!r}; choose one of: {choices}"
-        raise InvalidConfigError(msg) from None
-
-
-def _check_bounds(item: dataclasses.Field[Any], value: Any) -> None:  # noqa: ANN401 - any settings value
-    low, high, choices = (item.metadata[key] for key in ("low", "high", "choices"))
-    if choices and value not in choices:
-        msg = f"setting {item.name} is {value!r}; choose one of: {', '.join(map(str, choices))}"
-        raise InvalidConfigError(msg)
-    if (low is not None and value < low) or (high is not None and value > high):
-        msg = f"setting {item.name} is {value!r}; it must lie between {_shown(low)} and {_shown(high)}: {item.metadata['help']}"
-        raise InvalidConfigError(msg)
-
-
-def _shown(bound: float) -> str:
-    return str(bound) if isinstance(bound, int) else f"{bound:g}"
-
-
-def _kind_name(kind: type) -> str:
-    return {int: "a whole number", float: "a finite number", bool: "true or false"}[kind]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DecompositionConfig(_Checked):
+class DecompositionConfig(Checked):
     """Settings of the quaternion focal element decomposition (QFED), section III-B.1."""
 
     base_smoothness: float = setting(1.5, "alpha: how smooth the base layer is made", low=0.0, high=1000.0)
@@ -159,7 +79,7 @@ class DecompositionConfig(_Checked):
 
     def __post_init__(self) -> None:
         """Check the fields, then what they must be together."""
-        _Checked.__post_init__(self)
+        Checked.__post_init__(self)
         if self.penalty > self.penalty_cap:
             msg = f"setting penalty is {self.penalty:g}, above penalty_cap {self.penalty_cap:g}; it only grows: lower it or raise the cap"
             raise InvalidConfigError(msg)
@@ -172,7 +92,7 @@ class DecompositionConfig(_Checked):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FocusConfig(_Checked):
+class FocusConfig(Checked):
     """Settings of the dual-scale focus measures, section III-B.2."""
 
     representation: Representation = setting(
@@ -200,7 +120,7 @@ class FocusConfig(_Checked):
 
     def __post_init__(self) -> None:
         """Check the fields, then what they must be together."""
-        _Checked.__post_init__(self)
+        Checked.__post_init__(self)
         if self.smallest_detail_patch_px > self.largest_detail_patch_px:
             msg = (
                 f"setting smallest_detail_patch_px is {self.smallest_detail_patch_px}, above largest_detail_patch_px "
@@ -210,7 +130,7 @@ class FocusConfig(_Checked):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RefinementConfig(_Checked):
+class RefinementConfig(Checked):
     """Settings of the structural similarity refinement (QSSR), section III-D."""
 
     result: ResultScale = setting(ResultScale.REFINED, "what is returned: the refined choice, or one scale alone")
@@ -221,7 +141,7 @@ class RefinementConfig(_Checked):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DecisionConfig(_Checked):
+class DecisionConfig(Checked):
     """Settings of what follows the published method: clean-up of the decision map and blending along its edges."""
 
     island_area_patches: float = setting(
@@ -254,7 +174,7 @@ class DecisionConfig(_Checked):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FusionConfig(_Checked):
+class FusionConfig(Checked):
     """Every setting of a fusion; the defaults are the ``default`` preset."""
 
     decomposition: DecompositionConfig = field(default_factory=DecompositionConfig)
@@ -328,17 +248,7 @@ def parse_assignment(text: str) -> tuple[str, Any]:
         raise InvalidConfigError(msg)
     section, name = _located(key.strip())
     kind = get_type_hints(_section_type(section))[name]
-    return f"{section}.{name}", _parsed(name, kind, value.strip())
-
-
-def _parsed(name: str, kind: type, text: str) -> Any:  # noqa: ANN401 - any settings value
-    truth = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
-    try:
-        return truth[text.lower()] if kind is bool else kind(text)
-    except (KeyError, ValueError):
-        wanted = f"one of {', '.join(member.value for member in kind)}" if issubclass(kind, StrEnum) else _kind_name(kind)
-        msg = f"setting {name} is {text!r}; {wanted} is needed: correct the value"
-        raise InvalidConfigError(msg) from None
+    return f"{section}.{name}", parse_value(name, kind, value.strip())
 
 
 def _located(key: str) -> tuple[str, str]:

@@ -9,7 +9,7 @@ import pytest
 from qmcif_engine.benchmark.datasets import find_dataset, natural_order
 from qmcif_engine.errors import ImageFileError
 
-SHARED = Path("/work/shared/data")
+SHARED = Path(__file__).parents[4] / "shared" / "data"
 
 
 def touch(folder: Path, *names: str) -> None:

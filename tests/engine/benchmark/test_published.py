@@ -12,7 +12,7 @@ from qmcif_engine.benchmark.ablation import SETTING_ROWS, TERM_ROWS
 from qmcif_engine.benchmark.published import ABLATIONS, PUBLISHED_SETS, SYMBOLS, choose_published
 from qmcif_engine.errors import InvalidConfigError
 
-SHARED = Path("/work/shared")
+SHARED = Path(__file__).parents[4] / "shared"
 
 
 def test_every_set_has_the_same_twelve_methods() -> None:

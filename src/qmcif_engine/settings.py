@@ -1,0 +1,103 @@
+"""Declare a setting with its bounds and help text, and check or read its value: what every configuration shares."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import sys
+from dataclasses import field, fields
+from enum import StrEnum
+from numbers import Integral
+from typing import Any, TypeVar, get_type_hints
+
+from qmcif_engine.errors import InvalidConfigError
+
+_T = TypeVar("_T")
+
+
+def setting(
+    default: _T, help_text: str, *, low: float | None = None, high: float | None = None, unit: str = "", choices: tuple[int, ...] = ()
+) -> _T:
+    """Declare a field together with what a form or a command line must know of it."""
+    metadata = {"help": help_text, "low": low, "high": high, "unit": unit, "choices": choices}
+    value: _T = field(default=default, metadata=metadata)
+    return value
+
+
+class Checked:
+    """Check each field's type, bounds and choices when a configuration is made."""
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        """Replace each value by its checked form."""
+        hints = get_type_hints(type(self))
+        for item in fields(self):  # type: ignore[arg-type]
+            value = _checked(item, hints[item.name], getattr(self, item.name))
+            object.__setattr__(self, item.name, value)
+
+
+def _checked(item: dataclasses.Field[Any], kind: type, value: Any) -> Any:  # noqa: ANN401 - any settings value
+    """Return the value in its declared type, or say what is wrong with it."""
+    if dataclasses.is_dataclass(kind):
+        if not isinstance(value, kind):
+            msg = f"setting {item.name} is {value!r}; a {kind.__name__} is needed: build one from its fields"
+            raise InvalidConfigError(msg)
+        return value
+    if issubclass(kind, StrEnum):
+        return _checked_choice(item.name, kind, value)
+    value = _plain_number(value)
+    if kind is float and type(value) is int and abs(value) <= sys.float_info.max:
+        value = float(value)
+    if type(value) is not kind or (isinstance(value, float) and not math.isfinite(value)):
+        msg = f"setting {item.name} is {value!r}; {_kind_name(kind)} is needed: {item.metadata['help']}"
+        raise InvalidConfigError(msg)
+    _check_bounds(item, value)
+    return value
+
+
+def _plain_number(value: Any) -> Any:  # noqa: ANN401 - any settings value
+    """Return numbers of other libraries, such as NumPy's, as Python's own."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, Integral):
+        return int(value)
+    return float(value) if isinstance(value, float) else value
+
+
+def _checked_choice(name: str, kind: type[StrEnum], value: Any) -> StrEnum:  # noqa: ANN401 - any settings value
+    try:
+        return kind(value)
+    except ValueError:
+        choices = ", ".join(member.value for member in kind)
+        msg = f"setting {name} is {value!r}; choose one of: {choices}"
+        raise InvalidConfigError(msg) from None
+
+
+def _check_bounds(item: dataclasses.Field[Any], value: Any) -> None:  # noqa: ANN401 - any settings value
+    low, high, choices = (item.metadata[key] for key in ("low", "high", "choices"))
+    if choices and value not in choices:
+        msg = f"setting {item.name} is {value!r}; choose one of: {', '.join(map(str, choices))}"
+        raise InvalidConfigError(msg)
+    if (low is not None and value < low) or (high is not None and value > high):
+        msg = f"setting {item.name} is {value!r}; it must lie between {_shown(low)} and {_shown(high)}: {item.metadata['help']}"
+        raise InvalidConfigError(msg)
+
+
+def _shown(bound: float) -> str:
+    return str(bound) if isinstance(bound, int) else f"{bound:g}"
+
+
+def _kind_name(kind: type) -> str:
+    return {int: "a whole number", float: "a finite number", bool: "true or false"}[kind]
+
+
+def parse_value(name: str, kind: type, text: str) -> Any:  # noqa: ANN401 - any settings value
+    """Read the text of one value, as a command line gives it, into the type of its setting."""
+    truth = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+    try:
+        return truth[text.lower()] if kind is bool else kind(text)
+    except (KeyError, ValueError):
+        wanted = f"one of {', '.join(member.value for member in kind)}" if issubclass(kind, StrEnum) else _kind_name(kind)
+        msg = f"setting {name} is {text!r}; {wanted} is needed: correct the value"
+        raise InvalidConfigError(msg) from None
