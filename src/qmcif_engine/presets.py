@@ -24,8 +24,8 @@ PAPER = FusionConfig(
     refinement=RefinementConfig(similarity=SimilarityPart.MODULUS),
     decision=DecisionConfig(island_area_patches=0.0, follow_reach_px=0, edge_band_px=0, blend_radius_px=0),
 )
-"""The published parameters (sections III and IV-A) and nothing the paper does not have. For mffw the paper sets beta, our
-``detail_sparsity``, to 2."""
+"""The published parameters (sections III, IV-A and IV-B), without our additions to the decision map; where the paper leaves a choice
+open or slips, `docs/method.md` says what is done. For mffw the paper sets beta, our ``detail_sparsity``, to 2."""
 
 PRESETS: Mapping[str, FusionConfig] = MappingProxyType({"default": FusionConfig(), "paper": PAPER})
 """``default`` is one setting of ours for every kind of picture."""
