@@ -1,0 +1,42 @@
+"""Name a rectangle of an image."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Window(NamedTuple):
+    """Hold a half-open rectangle: rows from `top` up to `bottom`, columns from `left` up to `right`."""
+
+    top: int
+    left: int
+    bottom: int
+    right: int
+
+    @classmethod
+    def whole(cls, shape: tuple[int, ...]) -> Window:
+        """Return the window that covers an image of shape (H, W, ...)."""
+        return cls(0, 0, shape[0], shape[1])
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Height and width."""
+        return self.bottom - self.top, self.right - self.left
+
+    @property
+    def slices(self) -> tuple[slice, slice]:
+        """What cuts the window out of an image (H, W, ...)."""
+        return slice(self.top, self.bottom), slice(self.left, self.right)
+
+    def grown(self, margin_px: int, shape: tuple[int, int]) -> Window:
+        """Return the window with a margin on every side, as far as an image of this shape goes."""
+        return Window(
+            max(self.top - margin_px, 0),
+            max(self.left - margin_px, 0),
+            min(self.bottom + margin_px, shape[0]),
+            min(self.right + margin_px, shape[1]),
+        )
+
+    def relative_to(self, outer: Window) -> Window:
+        """Return the same rectangle counted from the corner of an outer one."""
+        return Window(self.top - outer.top, self.left - outer.left, self.bottom - outer.top, self.right - outer.left)
