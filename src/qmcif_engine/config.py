@@ -174,6 +174,19 @@ class DecisionConfig(Checked):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TilingConfig(Checked):
+    """Settings of the grid that large images are cut along; it is part of the result's definition, unlike anything about the machine."""
+
+    tile_px: int = setting(
+        1024,
+        "side of a tile; an image of no more pixels than its square is one tile, a larger one is cut into tiles of about this side",
+        low=64,
+        high=16384,
+        unit="px",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FusionConfig(Checked):
     """Every setting of a fusion; the defaults are the ``default`` preset."""
 
@@ -181,6 +194,7 @@ class FusionConfig(Checked):
     focus: FocusConfig = field(default_factory=FocusConfig)
     refinement: RefinementConfig = field(default_factory=RefinementConfig)
     decision: DecisionConfig = field(default_factory=DecisionConfig)
+    tiling: TilingConfig = field(default_factory=TilingConfig)
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:

@@ -31,5 +31,9 @@ class MissingExtraError(QmcifError, ImportError):
     """Report an optional package that the requested command needs."""
 
 
+class ExecutionError(QmcifError, RuntimeError):
+    """Report a failure while tiles were computed: a lost worker, a worker of another version."""
+
+
 class Cancelled(QmcifError):
     """End a run because its cancellation token was set."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,18 @@ if TYPE_CHECKING:
 
 NEGLIGIBLE_LEVEL = 4e-6
 """Detail-scale levels, and differences of levels, below this are the rounding of the solve and of the window sums, not focus."""
+
+
+class Borders(NamedTuple):
+    """Say which sides of a block lie on the border of the image; the other sides go on in it."""
+
+    top: bool = True
+    left: bool = True
+    bottom: bool = True
+    right: bool = True
+
+
+WHOLE_IMAGE = Borders()
 
 
 def amplify_detail(detail: FloatArray, *, radius_px: int) -> FloatArray:
@@ -41,8 +53,15 @@ def amplify_detail(detail: FloatArray, *, radius_px: int) -> FloatArray:
     return window_mean(detail, side_px=side) * np.asarray(side**2, detail.dtype)
 
 
-def gradient_level(layer: FloatArray, *, border_px: int) -> FloatArray:
+def gradient_level(layer: FloatArray, *, border_px: int, borders: Borders = WHOLE_IMAGE) -> FloatArray:
     """Return ``|nabla_1 d| + |nabla_2 d|`` at each pixel, shape (h, w): the summand of the focus measures.
+
+    Parameters
+    ----------
+    layer : ndarray of float, shape (3, h, w)
+    border_px : int
+    borders : Borders
+        The sides where the block ends because the image does.
 
     Notes
     -----
@@ -53,10 +72,12 @@ def gradient_level(layer: FloatArray, *, border_px: int) -> FloatArray:
     width = min(border_px, (min(level.shape) - 1) // 4)
     if width == 0:
         return level
-    return np.pad(level[width:-width, width:-width], width, mode="symmetric")
+    top, left, bottom, right = (width if is_border else 0 for is_border in borders)
+    inner = level[top : level.shape[0] - bottom, left : level.shape[1] - right]
+    return np.pad(inner, ((top, bottom), (left, right)), mode="symmetric")
 
 
-def base_focus(decomposition: Decomposition, *, base_patch_px: int, config: FocusConfig) -> FloatArray:
+def base_focus(decomposition: Decomposition, *, base_patch_px: int, config: FocusConfig, borders: Borders = WHOLE_IMAGE) -> FloatArray:
     """Return the base-scale focus level of each base patch, on the grid padded to whole patches.
 
     Notes
@@ -66,15 +87,15 @@ def base_focus(decomposition: Decomposition, *, base_patch_px: int, config: Focu
     Departs: the gradients are taken on the whole layer before patches are cut, so a patch sees the step to its right and lower
     neighbor.
     """
-    level = pad_to_grid(gradient_level(decomposition.detail, border_px=config.border_px), patch_px=base_patch_px)
-    focus = sum_patches(level, patch_px=base_patch_px)
+    level = gradient_level(decomposition.detail, border_px=config.border_px, borders=borders)
+    focus = sum_patches(pad_to_grid(level, patch_px=base_patch_px), patch_px=base_patch_px)
     if decomposition.coefficients is not None:
         energy = np.einsum("clp,clp->p", decomposition.coefficients, decomposition.coefficients, dtype=np.float64)
         focus += config.coefficient_weight * np.sqrt(energy).reshape(focus.shape)
     return focus
 
 
-def detail_focus(detail: FloatArray, *, detail_patch_px: int, config: FocusConfig) -> FloatArray:
+def detail_focus(detail: FloatArray, *, detail_patch_px: int, config: FocusConfig, borders: Borders = WHOLE_IMAGE) -> FloatArray:
     """Return the detail-scale focus level of the patch centered on each pixel, shape (h, w), before saturation.
 
     Notes
@@ -85,7 +106,7 @@ def detail_focus(detail: FloatArray, *, detail_patch_px: int, config: FocusConfi
     levels below `NEGLIGIBLE_LEVEL` are zero.
     """
     amplified = amplify_detail(detail, radius_px=config.amplification_radius_px)
-    level = window_mean(gradient_level(amplified, border_px=config.border_px), side_px=detail_patch_px)
+    level = window_mean(gradient_level(amplified, border_px=config.border_px, borders=borders), side_px=detail_patch_px)
     level /= np.asarray(FULL_SCALE, level.dtype)
     level[level < NEGLIGIBLE_LEVEL] = 0
     return level

@@ -1,19 +1,21 @@
-"""Fuse a stack of images: the one function people call."""
+"""Fuse images in memory: the one function people call."""
 
 from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from qmcif_engine.config import FusionConfig
-from qmcif_engine.errors import Cancelled, InvalidImageError
-from qmcif_engine.fusion import compose
-from qmcif_engine.samples import SUPPORTED_DTYPES, PlaneStack, as_stack, check_focus_range, settle_focus_range
-from qmcif_engine.single_thread import single_thread
-from qmcif_engine.tile import decide, measure_focus, plan_geometry
+from qmcif_engine.errors import InvalidConfigError, InvalidImageError
+from qmcif_engine.execution import count_workers, run_tiles
+from qmcif_engine.samples import SUPPORTED_DTYPES, as_stack, check_focus_range, settle_focus_range
+from qmcif_engine.stack import ArrayStack, sample_stack
+from qmcif_engine.steps import FusionProgress, Steps
+from qmcif_engine.tile_task import TileTask
+from qmcif_engine.tiling import plan_tiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -21,15 +23,13 @@ if TYPE_CHECKING:
     from qmcif_engine.array_types import FloatArray, IndexArray, SampleArray
     from qmcif_engine.decomposition import Decomposition
     from qmcif_engine.samples import FocusRange
+    from qmcif_engine.tile_task import FusedTile
+    from qmcif_engine.tiling import Tile, TilePlan
 
 logger = logging.getLogger(__name__)
 
-
-class FusionProgress(NamedTuple):
-    """Say how much of a fusion is done: one step an image, and one for the decision."""
-
-    done: int
-    total: int
+PLANES = ("fused", "source_index", "base_map", "detail_map", "confidence", "companions")
+"""What every tile gives of a result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +74,7 @@ def fuse(
     focus_range: tuple[float, float] | None = None,
     companions: Sequence[SampleArray] | None = None,
     keep_layers: bool = False,
+    workers: int | None = None,
     on_progress: Callable[[FusionProgress], None] | None = None,
     is_cancelled: Callable[[], bool] | None = None,
 ) -> FusionResult:
@@ -91,45 +92,63 @@ def fuse(
     companions : sequence of ndarray, optional
         One array an image, shape (Y, X) or (Y, X, c), such as alpha planes or further channels, composed by the same decisions.
     keep_layers : bool
-        Return the layers of every image too; they take some 40 bytes a pixel and image.
+        Return the layers of every image too, which an image of one tile has; they take some 40 bytes a pixel and image.
+    workers : int, optional
+        Tiles computed at once, on threads; one for each core where it is left out. It changes no byte.
     on_progress : callable, optional
-        Receives a `FusionProgress` after each step.
+        Receives a `FusionProgress` after each step, in the calling thread.
     is_cancelled : callable, optional
-        Asked before each iteration; when it returns true the fusion ends with `Cancelled`.
+        Asked in the calling thread, many times a second; when it returns true the fusion ends with `Cancelled`.
 
     Returns
     -------
     FusionResult
-
-    Notes
-    -----
-    One thread in the linear algebra, because with several the rounding, and so the last byte, would depend on their number.
     """
     settings = FusionConfig() if config is None else config
     stack = as_stack(images)
     extras = None if companions is None else _checked_companions(companions, stack)
-    bounds = settle_focus_range(stack) if focus_range is None else check_focus_range(focus_range)
-    steps = _Steps(len(stack) + 1, on_progress, is_cancelled)
-    logger.info("fusing %d images of shape %s, focus range %g to %g", len(stack), stack[0].shape, *bounds)
-    blocks = PlaneStack(stack, bounds, representation=settings.focus.representation)
-    geometry = plan_geometry(stack[0].shape[:2], settings)
-    with single_thread():
-        levels = measure_focus(
-            blocks,
-            settings,
-            geometry=geometry,
-            keep_layers=keep_layers,
-            check_cancelled=steps.check_cancelled,
-            report_image=steps.report,
+    bounds = settle_focus_range(sample_stack(ArrayStack(stack))) if focus_range is None else check_focus_range(focus_range)
+    plan = plan_tiles(stack[0].shape[:2], settings)
+    if keep_layers and len(plan.tiles) > 1:
+        side = settings.tiling.tile_px
+        msg = f"layers of {len(plan.tiles)} tiles were asked for; only an image of one tile has them: crop it to {side} x {side} pixels"
+        raise InvalidConfigError(msg)
+    logger.info("fusing %d images of shape %s in %d tiles, focus range %g to %g", len(stack), stack[0].shape, len(plan.tiles), *bounds)
+    task = TileTask(ArrayStack(stack), settings, bounds, None if extras is None else ArrayStack(extras), keep_layers)
+    steps = Steps(n_tiles=len(plan.tiles), steps_a_tile=len(stack) + 1, on_progress=on_progress, is_cancelled=is_cancelled)
+    picture = _Picture(plan)
+    run_tiles(task, plan.tiles, n_workers=count_workers(workers), steps=steps, keep=picture.keep)
+    return picture.finish(settings, bounds)
+
+
+class _Picture:
+    """Put tiles together in memory."""
+
+    def __init__(self, plan: TilePlan) -> None:
+        self._plan = plan
+        self._planes: dict[str, Any] = {}
+        self._layers: tuple[Decomposition, ...] = ()
+
+    def keep(self, tile: Tile, result: FusedTile) -> None:
+        for name in PLANES:
+            plane = getattr(result, name)
+            if plane is not None:
+                whole = self._planes.setdefault(name, np.empty((*self._plan.shape, *plane.shape[2:]), plane.dtype))
+                whole[tile.core.slices] = plane
+        self._layers = result.layers
+
+    def finish(self, config: FusionConfig, focus_range: FocusRange) -> FusionResult:
+        return FusionResult(
+            fused=self._planes["fused"],
+            source_index=self._planes["source_index"],
+            base_map=self._planes["base_map"],
+            detail_map=self._planes["detail_map"],
+            confidence=self._planes["confidence"],
+            config=config,
+            focus_range=focus_range,
+            companions=self._planes.get("companions"),
+            layers=self._layers,
         )
-        steps.check_cancelled()
-        tile = decide(blocks, levels, geometry=geometry, config=settings)
-    fused = compose(stack, tile.blend)
-    composed = None if extras is None else compose(extras, tile.blend)
-    steps.report()
-    return FusionResult(
-        fused, tile.blend.source_index, tile.base_map, tile.detail_map, tile.confidence, settings, bounds, composed, levels.layers
-    )
 
 
 def _checked_companions(companions: Sequence[SampleArray], stack: Sequence[SampleArray]) -> Sequence[SampleArray]:
@@ -144,21 +163,3 @@ def _checked_companions(companions: Sequence[SampleArray], stack: Sequence[Sampl
         )
         raise InvalidImageError(msg)
     return planes
-
-
-class _Steps:
-    """Count steps for the progress callback and ask whether to go on."""
-
-    def __init__(self, total: int, on_progress: Callable[[FusionProgress], None] | None, is_cancelled: Callable[[], bool] | None) -> None:
-        self._done, self._total = 0, total
-        self._on_progress, self._is_cancelled = on_progress, is_cancelled
-
-    def report(self) -> None:
-        self._done += 1
-        if self._on_progress is not None:
-            self._on_progress(FusionProgress(self._done, self._total))
-
-    def check_cancelled(self) -> None:
-        if self._is_cancelled is not None and self._is_cancelled():
-            msg = f"the fusion was cancelled after {self._done} of {self._total} steps; nothing was returned: start it again"
-            raise Cancelled(msg)

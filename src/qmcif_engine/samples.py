@@ -100,7 +100,12 @@ def _check_image(image: NDArray[Any], name: str) -> None:
     if not (is_gray or is_color) or image.size == 0:
         msg = f"{name} has shape {image.shape}; (height, width) or (height, width, 3) is needed: drop or select channels first"
         raise InvalidImageError(msg)
-    if image.dtype.kind == "f" and not np.isfinite(image).all():
+    check_finite(image, name)
+
+
+def check_finite(samples: NDArray[Any], name: str) -> None:
+    """Refuse NaN and infinity, which no decision can be made on."""
+    if samples.dtype.kind == "f" and not np.isfinite(samples).all():
         msg = f"{name} holds NaN or infinite samples; finite ones are needed: fill them first, for example with numpy.nan_to_num"
         raise InvalidImageError(msg)
 
@@ -112,7 +117,7 @@ def settle_focus_range(stack: Sequence[SampleArray]) -> FocusRange:
     be seen lies far beyond them.
 
     The subsample is a regular grid over all images that depends on the stack's shape alone, so the same stack always gives the same
-    range, however it is stored or cut into tiles.
+    range, however it is stored or cut into tiles. Of a large stack, `qmcif_engine.stack.sample_stack` gives the windows to look at.
 
     Notes
     -----

@@ -10,12 +10,20 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from qmcif_engine.samples import check_finite
 from qmcif_engine.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from qmcif_engine.array_types import SampleArray
+
+LARGEST_SAMPLED_WHOLE_PX = 2**22
+"""Pixels of a stack, all images together, up to which all of them are looked at to settle the focus range."""
+
+N_SAMPLED_WINDOWS = 256
+SAMPLED_SIDE_PX = 64
+"""Of a larger stack so many windows of this side, a million pixels, are looked at."""
 
 _HASHED_ROWS = 256
 """Rows hashed at a time, so that a fingerprint never needs a copy of a whole image."""
@@ -99,3 +107,35 @@ def digest_samples(stack: Stack) -> str:
             band = stack.read(number, Window(top, 0, min(top + _HASHED_ROWS, height), width))
             digest.update(np.ascontiguousarray(band).data)
     return digest.hexdigest()
+
+
+def sample_stack(stack: Stack) -> list[SampleArray]:
+    """Return what the focus range is settled from: every image of a small stack, windows spread over a large one.
+
+    Which windows depends on the number and shape of the images alone, never on how they are stored.
+
+    Raises
+    ------
+    InvalidImageError
+        When a sample is NaN or infinite.
+    """
+    height, width = stack.image_shape[:2]
+    if stack.n_images * height * width <= LARGEST_SAMPLED_WHOLE_PX:
+        places = [(number, Window(0, 0, height, width)) for number in range(stack.n_images)]
+    else:
+        places = [_place_window(position, stack) for position in range(N_SAMPLED_WINDOWS)]
+    samples = []
+    for number, window in places:
+        samples.append(stack.read(number, window))
+        check_finite(samples[-1], stack.names[number])
+    return samples
+
+
+def _place_window(position: int, stack: Stack) -> tuple[int, Window]:
+    """Return the image and the place of one sampled window: images in turn, places by an additive sequence that leaves no gaps."""
+    height, width = stack.image_shape[:2]
+    rows, columns = min(SAMPLED_SIDE_PX, height), min(SAMPLED_SIDE_PX, width)
+    plastic = 1.32471795724474602596  # its powers give the evenest additive sequence in two dimensions
+    top = int((0.5 + position / plastic) % 1 * (height - rows + 1))
+    left = int((0.5 + position / plastic**2) % 1 * (width - columns + 1))
+    return position * stack.n_images // N_SAMPLED_WINDOWS, Window(top, left, top + rows, left + columns)

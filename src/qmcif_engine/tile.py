@@ -1,8 +1,8 @@
-"""Run the numerical stages of the method, in order, on one block of images."""
+"""Run the numerical stages of the method, in order, on one block of images: the padded window of a tile, or a whole small image."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,18 +10,27 @@ import numpy as np
 from qmcif_engine import decisions
 from qmcif_engine.config import ResultScale
 from qmcif_engine.decomposition import Decomposition, decompose
-from qmcif_engine.focus import NEGLIGIBLE_LEVEL, base_focus, confidence, detail_focus, gather_evidence
+from qmcif_engine.focus import NEGLIGIBLE_LEVEL, WHOLE_IMAGE, Borders, base_focus, confidence, detail_focus, gather_evidence
 from qmcif_engine.fusion import Blend, select
-from qmcif_engine.patches import detail_patch_side, rank, spread_patches, vote
+from qmcif_engine.patches import detail_patch_side, padding_to_grid, rank, spread_patches, vote
 from qmcif_engine.reblurring import refine_edges
 from qmcif_engine.refinement import refine, source_weights
 from qmcif_engine.samples import FULL_SCALE
+from qmcif_engine.spilling import SpilledArrays
+from qmcif_engine.tiling import SOLVE_MARGIN_PX, cut_side
+from qmcif_engine.window import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from qmcif_engine.array_types import FloatArray, IndexArray
+    from qmcif_engine.array_types import BoolArray, FloatArray, IndexArray
     from qmcif_engine.config import FusionConfig
+
+LEVELS_IN_MEMORY_BYTES = 32 * 2**20
+"""Focus levels beyond this wait in a temporary file for the refinement, so that memory does not grow with the number of images."""
+
+NEVER_CHOSEN = -1.0
+"""Focus level of pixels that an image does not have."""
 
 LARGEST_ISLAND_SHARE = 0.005
 """In small pictures a few patches can be an object: there no island exceeds this share of the whole image."""
@@ -61,14 +70,14 @@ class FocusLevels:
     ----------
     base : tuple of ndarray of float, shape (rows, columns)
         One level a base patch, an image.
-    detail : tuple of ndarray of float, shape (h, w)
-        One level a pixel, an image.
+    detail : sequence of ndarray of float, shape (h, w)
+        One level a pixel, an image; 0 where the image has no such pixel.
     layers : tuple of Decomposition
         Empty unless they were asked for.
     """
 
     base: tuple[FloatArray, ...]
-    detail: tuple[FloatArray, ...]
+    detail: Sequence[FloatArray]
     layers: tuple[Decomposition, ...]
 
 
@@ -87,24 +96,95 @@ def measure_focus(
     config: FusionConfig,
     *,
     geometry: Geometry,
-    keep_layers: bool,
-    check_cancelled: Callable[[], None],
-    report_image: Callable[[], None],
+    borders: Borders = WHOLE_IMAGE,
+    validity: Callable[[int], BoolArray] | None = None,
+    keep_layers: bool = False,
+    check_cancelled: Callable[[], None] = lambda: None,
+    report_image: Callable[[], None] = lambda: None,
 ) -> FocusLevels:
-    """Decompose each image and measure its focus at both scales; images are independent and taken one at a time."""
-    base, detail, layers = [], [], []
-    for block in blocks:
-        parts = decompose(block, config.decomposition, check_cancelled=check_cancelled)
-        base.append(base_focus(parts, base_patch_px=config.decomposition.base_patch_px, config=config.focus))
-        detail.append(detail_focus(parts.detail, detail_patch_px=geometry.detail_patch_px, config=config.focus))
-        if keep_layers:
+    """Decompose each image and measure its focus at both scales; images are independent and taken one at a time.
+
+    Parameters
+    ----------
+    blocks : iterable of ndarray of float, shape (3, h, w)
+    config : FusionConfig
+    geometry : Geometry
+    borders : Borders
+        The sides where the block ends because the image does.
+    validity : callable, optional
+        Returns which pixels, shape (h, w), an image really has; all where left out.
+    keep_layers : bool
+        Keep the layers of every image; a block that is solved in parts has none to keep.
+    check_cancelled, report_image : callable
+        Called before each iteration of the solve, and after each image.
+    """
+    base, layers = [], []
+    detail = SpilledArrays(memory_bytes=LEVELS_IN_MEMORY_BYTES)
+    for number, block in enumerate(blocks):
+        base_level, detail_layer, parts = _solve_in_parts(block, config, borders=borders, check_cancelled=check_cancelled)
+        level = detail_focus(detail_layer, detail_patch_px=geometry.detail_patch_px, config=config.focus, borders=borders)
+        if validity is not None:
+            is_valid = validity(number)
+            level[~is_valid] = 0
+            base_level[_any_in_patches(~is_valid, patch_px=config.decomposition.base_patch_px)] = NEVER_CHOSEN
+        base.append(base_level)
+        detail.append(level)
+        if keep_layers and parts is not None:
             layers.append(parts)
         report_image()
-    return FocusLevels(tuple(base), tuple(detail), tuple(layers))
+    return FocusLevels(tuple(base), detail, tuple(layers))
 
 
-def decide(blocks: Sequence[FloatArray], levels: FocusLevels, *, geometry: Geometry, config: FusionConfig) -> TileResult:
-    """Decide which image gives each pixel.
+def _solve_in_parts(
+    block: FloatArray, config: FusionConfig, *, borders: Borders, check_cancelled: Callable[[], None]
+) -> tuple[FloatArray, FloatArray, Decomposition | None]:
+    """Return the base-scale focus, the detail layer and, of a block solved in one piece, all layers.
+
+    A larger block is solved in parts of about the published image size.
+
+    The published parameters mean what they mean at that size, since singular values grow with the number of patches; and memory stays
+    small. Each part is solved with a margin that the screened solve does not see across.
+    """
+    shape, patch = (block.shape[-2], block.shape[-1]), config.decomposition.base_patch_px
+    tile_px = config.tiling.tile_px
+    rows, columns = (cut_side(side, shape=shape, tile_px=tile_px, multiple_of=patch) for side in shape)
+    if len(rows) * len(columns) == 1:
+        parts = decompose(block, config.decomposition, check_cancelled=check_cancelled)
+        return base_focus(parts, base_patch_px=patch, config=config.focus, borders=borders), parts.detail, parts
+    margin = -(-SOLVE_MARGIN_PX // patch) * patch
+    base_level = np.empty([-(-side // patch) for side in shape])
+    detail = np.empty(block.shape, config.decomposition.precision.value)
+    for core in (Window(top, left, bottom, right) for top, bottom in rows for left, right in columns):
+        padded = core.grown(margin, shape)
+        parts = decompose(np.ascontiguousarray(block[:, *padded.slices]), config.decomposition, check_cancelled=check_cancelled)
+        inner = core.relative_to(padded)
+        at_border = Borders(*(end and border for end, border in zip(padded.ends_of(shape), borders, strict=True)))
+        level = base_focus(parts, base_patch_px=patch, config=config.focus, borders=at_border)
+        base_level[_in_patches(core, patch).slices] = level[_in_patches(inner, patch).slices]
+        detail[:, *core.slices] = parts.detail[:, *inner.slices]
+    return base_level, detail, None
+
+
+def _in_patches(window: Window, patch_px: int) -> Window:
+    """Return which base patches a window covers that starts on a patch."""
+    return Window(window.top // patch_px, window.left // patch_px, -(-window.bottom // patch_px), -(-window.right // patch_px))
+
+
+def _any_in_patches(plane: BoolArray, *, patch_px: int) -> BoolArray:
+    rows, columns = padding_to_grid((plane.shape[0], plane.shape[1]), patch_px=patch_px)
+    padded = np.pad(plane, ((0, rows), (0, columns)))
+    return np.asarray(padded.reshape(padded.shape[0] // patch_px, patch_px, -1, patch_px).any(axis=(1, 3)))
+
+
+def decide(
+    blocks: Sequence[FloatArray],
+    levels: FocusLevels,
+    *,
+    geometry: Geometry,
+    config: FusionConfig,
+    validity: Callable[[int], BoolArray] | None = None,
+) -> TileResult:
+    """Decide which image gives each pixel; one that does not have the pixel never does while another has it.
 
     Notes
     -----
@@ -115,26 +195,49 @@ def decide(blocks: Sequence[FloatArray], levels: FocusLevels, *, geometry: Geome
     of the final map are removed (`qmcif_engine.decisions`), its edges drawn anew (`qmcif_engine.reblurring`) and blended. The
     ``paper`` preset does none of it.
     """
-    ranking = rank(levels.detail)
-    detail_map = _detail_map(levels, geometry=geometry, config=config)
+    ranking = rank(_eligible(levels.detail, validity))
+    best, second = np.maximum(ranking.best, 0), np.maximum(ranking.second, 0)
+    detail_map = _detail_map(levels, geometry=geometry, config=config, validity=validity)
     patch = config.decomposition.base_patch_px
     base_map = spread_patches(rank(levels.base).winner, patch_px=patch)[: detail_map.shape[0], : detail_map.shape[1]]
     if config.decision.follow_reach_px:
-        base_map = np.where(ranking.best - ranking.least > NEGLIGIBLE_LEVEL, base_map, detail_map)
+        base_map = np.where(best - np.maximum(ranking.least, 0) > NEGLIGIBLE_LEVEL, base_map, detail_map)
     index = _chosen_map(blocks, levels, base_map=base_map, detail_map=detail_map, geometry=geometry, config=config)
     guide = _mean_brightness(blocks)
     index = _cleaned_map(index, blocks, guide=guide, geometry=geometry, config=config)
+    if validity is not None:
+        index = _valid_map(index, ranking.winner, validity)
     blend = decisions.blend_along_edges(index, guide, config.decision)
-    return TileResult(blend, base_map, detail_map, confidence(ranking.best, ranking.second).astype(np.float32, copy=False))
+    if validity is not None:
+        blend = without_invalid(blend, validity)
+    return TileResult(blend, base_map, detail_map, confidence(best, second).astype(np.float32, copy=False))
 
 
-def _detail_map(levels: FocusLevels, *, geometry: Geometry, config: FusionConfig) -> IndexArray:
+def _eligible(levels: Iterable[FloatArray], validity: Callable[[int], BoolArray] | None) -> Iterator[FloatArray]:
+    """Yield the levels with those of pixels that an image does not have below any other."""
+    for number, level in enumerate(levels):
+        yield level if validity is None else np.where(validity(number), level, np.asarray(NEVER_CHOSEN, level.dtype))
+
+
+def _valid_map(index: IndexArray, fallback: IndexArray, validity: Callable[[int], BoolArray]) -> IndexArray:
+    """Return the map with the pixels that their image does not have given to the best image that has them."""
+    result = index.copy()
+    for number in np.unique(index):
+        is_missing = (index == number) & ~validity(int(number))
+        result[is_missing] = fallback[is_missing]
+    return result
+
+
+def _detail_map(
+    levels: FocusLevels, *, geometry: Geometry, config: FusionConfig, validity: Callable[[int], BoolArray] | None
+) -> IndexArray:
     """Return ``M_D`` after the votes."""
     side = geometry.detail_patch_px
-    ranking = rank(gather_evidence(level, detail_patch_px=side, config=config.focus) for level in levels.detail)
+    evidence = (gather_evidence(level, detail_patch_px=side, config=config.focus) for level in levels.detail)
+    ranking = rank(_eligible(evidence, validity))
     choices = ranking.winner
     if config.decision.follow_reach_px:
-        is_decided = ranking.best - ranking.least > NEGLIGIBLE_LEVEL
+        is_decided = ranking.best - np.maximum(ranking.least, 0) > NEGLIGIBLE_LEVEL
         tied = np.uint16(len(levels.detail) - 1)  # the tie rule, not the rounding of equal levels
         choices = np.where(is_decided, choices, tied)
         choices = decisions.follow_neighbors(choices, is_decided, reach_px=config.decision.follow_reach_px)
@@ -163,6 +266,14 @@ def _chosen_map(
         config=config.refinement,
     )
     return np.where(choice == 0, base_map, detail_map)
+
+
+def without_invalid(blend: Blend, validity: Callable[[int], BoolArray]) -> Blend:
+    """Return the blend with no share for images that do not have the pixel, unless no contributing image has it."""
+    kept = np.stack([validity(source)[blend.band] for source in blend.sources]) * blend.weights if blend.sources else blend.weights
+    total = kept.sum(axis=0)
+    weights = np.where(total > 0, kept / np.where(total > 0, total, 1), blend.weights)
+    return replace(blend, weights=weights)
 
 
 def _mean_brightness(blocks: Sequence[FloatArray]) -> FloatArray:

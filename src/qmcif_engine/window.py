@@ -37,6 +37,16 @@ class Window(NamedTuple):
             min(self.right + margin_px, shape[1]),
         )
 
+    def ends_of(self, shape: tuple[int, int]) -> tuple[bool, bool, bool, bool]:
+        """Return whether the window reaches the top, left, bottom and right border of an image of this shape."""
+        return self.top == 0, self.left == 0, self.bottom == shape[0], self.right == shape[1]
+
+    def common(self, other: Window) -> Window:
+        """Return what two windows share; they must touch."""
+        return Window(
+            max(self.top, other.top), max(self.left, other.left), min(self.bottom, other.bottom), min(self.right, other.right)
+        )
+
     def relative_to(self, outer: Window) -> Window:
         """Return the same rectangle counted from the corner of an outer one."""
         return Window(self.top - outer.top, self.left - outer.left, self.bottom - outer.top, self.right - outer.left)

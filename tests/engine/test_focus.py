@@ -7,7 +7,7 @@ import pytest
 
 from qmcif_engine.config import FocusConfig, Representation
 from qmcif_engine.decomposition import Decomposition, History, StopReason
-from qmcif_engine.focus import amplify_detail, base_focus, confidence, detail_focus, gather_evidence, gradient_level, saturate
+from qmcif_engine.focus import Borders, amplify_detail, base_focus, confidence, detail_focus, gather_evidence, gradient_level, saturate
 from qmcif_engine.samples import FocusRange, to_planes
 
 ROUNDINGS = 16
@@ -110,6 +110,32 @@ def test_levels_near_the_border_are_those_of_the_interior_mirrored_outwards(shap
             expected[row, column] = plain[inner]
 
     np.testing.assert_allclose(gradient_level(layer, border_px=border_px), expected, rtol=0, atol=rounding(expected, np.float64))
+
+
+@pytest.mark.parametrize("borders", [Borders(top, left, bottom, right) for top, left, bottom, right in np.ndindex(2, 2, 2, 2)])
+def test_levels_are_mirrored_only_at_the_sides_where_the_image_ends(borders):
+    layer = noise_layer(3, (3, 20, 24))
+    plain, width = gradient_level(layer, border_px=0), 3
+
+    def mirrored(position, length, *, is_low, is_high):
+        if is_low and position < width:
+            return 2 * width - 1 - position
+        return 2 * (length - width) - 1 - position if is_high and position >= length - width else position
+
+    rows = [mirrored(row, 20, is_low=borders.top, is_high=borders.bottom) for row in range(20)]
+    columns = [mirrored(column, 24, is_low=borders.left, is_high=borders.right) for column in range(24)]
+
+    np.testing.assert_array_equal(gradient_level(layer, border_px=width, borders=borders), plain[np.ix_(rows, columns)])
+
+
+def test_focus_measures_of_a_block_inside_the_image_keep_their_own_border_levels():
+    detail, inside = noise_layer(3, (3, 40, 48)), Borders(False, False, False, False)
+    unmirrored = FocusConfig(border_px=0)
+
+    base = base_focus(parts_with(detail), base_patch_px=8, config=FocusConfig(), borders=inside)
+    np.testing.assert_array_equal(base, base_focus(parts_with(detail), base_patch_px=8, config=unmirrored))
+    level = detail_focus(detail, detail_patch_px=5, config=FocusConfig(), borders=inside)
+    np.testing.assert_array_equal(level, detail_focus(detail, detail_patch_px=5, config=unmirrored))
 
 
 def test_frame_around_the_picture_does_not_count_as_focus():

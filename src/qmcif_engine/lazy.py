@@ -1,0 +1,72 @@
+"""Fuse lazily: dask arrays whose tiles are computed when, and only if, somebody asks for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import dask.array as da
+import numpy as np
+from dask.delayed import delayed
+
+from qmcif_engine.config import FusionConfig
+from qmcif_engine.samples import check_focus_range, settle_focus_range
+from qmcif_engine.stack import sample_stack
+from qmcif_engine.tile_task import TileTask
+from qmcif_engine.tiling import plan_tiles
+
+if TYPE_CHECKING:
+    from qmcif_engine.stack import Stack
+    from qmcif_engine.tile_task import FusedTile
+
+
+@dataclass(frozen=True, slots=True)
+class LazyFusion:
+    """Hold what `FusionResult` holds, not yet computed: one chunk a tile, all planes of a tile from one computation.
+
+    Attributes
+    ----------
+    fused : dask array, shape (Y, X) or (Y, X, 3)
+    source_index, base_map, detail_map : dask array of uint16, shape (Y, X)
+    confidence : dask array of float32, shape (Y, X)
+    """
+
+    fused: da.Array
+    source_index: da.Array
+    base_map: da.Array
+    detail_map: da.Array
+    confidence: da.Array
+
+
+def fuse_lazily(stack: Stack, config: FusionConfig | None = None, *, focus_range: tuple[float, float] | None = None) -> LazyFusion:
+    """Return the fusion of a stack as dask arrays, for previews and pipelines.
+
+    Only the samples that settle the focus range are read at once, and none where it is given. The bytes are those of
+    `qmcif_engine.fuse`, whatever scheduler computes them. A chunk that is asked for twice is computed twice: for a whole large result
+    use `qmcif_engine.fuse_to_file`.
+    """
+    settings = FusionConfig() if config is None else config
+    bounds = check_focus_range(focus_range) if focus_range is not None else settle_focus_range(sample_stack(stack))
+    plan = plan_tiles((stack.image_shape[0], stack.image_shape[1]), settings)
+    task = delayed(TileTask(stack, settings, bounds), pure=False)
+    results = [(tile, task(tile)) for tile in plan.tiles]
+
+    def arranged(name: str, dtype: np.dtype[Any], channels: tuple[int, ...] = ()) -> da.Array:
+        chunks = [da.from_delayed(delayed(_plane_of)(result, name), (*tile.core.shape, *channels), dtype=dtype) for tile, result in results]
+        n_columns = plan.grid[1]
+        rows = [da.concatenate(chunks[start : start + n_columns], axis=1) for start in range(0, len(chunks), n_columns)]
+        whole: da.Array = da.concatenate(rows, axis=0)
+        return whole
+
+    index_type = np.dtype(np.uint16)
+    return LazyFusion(
+        arranged("fused", stack.dtype, stack.image_shape[2:]),
+        arranged("source_index", index_type),
+        arranged("base_map", index_type),
+        arranged("detail_map", index_type),
+        arranged("confidence", np.dtype(np.float32)),
+    )
+
+
+def _plane_of(result: FusedTile, name: str) -> Any:  # noqa: ANN401 - one of the planes
+    return getattr(result, name)

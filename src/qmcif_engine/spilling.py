@@ -1,0 +1,62 @@
+"""Keep a growing row of equal arrays without letting memory grow: the first few in memory, the others in a temporary file."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import IO
+
+    from numpy.typing import NDArray
+
+
+class SpilledArrays(Sequence["NDArray[Any]"]):
+    """Hold arrays of one shape and dtype in the order they were appended; the file is gone when the object is."""
+
+    def __init__(self, *, memory_bytes: int, folder: Path | None = None) -> None:
+        self._memory_bytes, self._folder = memory_bytes, folder
+        self._held: list[NDArray[Any]] = []
+        self._file: IO[bytes] | None = None
+        self._n_spilled = 0
+        self._model: NDArray[Any] = np.empty(0)
+
+    def __len__(self) -> int:
+        """Return the number of arrays."""
+        return len(self._held) + self._n_spilled
+
+    def append(self, array: NDArray[Any]) -> None:
+        """Add an array at the end."""
+        if self._file is None:
+            if (len(self._held) + 1) * array.nbytes <= self._memory_bytes:
+                self._held.append(array)
+                return
+            self._file = tempfile.TemporaryFile(prefix="qmcif-", dir=self._folder)  # noqa: SIM115 - it lives as long as this object
+            self._model = np.empty((0, *array.shape), array.dtype)
+        self._file.seek(self._n_spilled * array.nbytes)
+        self._file.write(np.ascontiguousarray(array).data)
+        self._n_spilled += 1
+
+    @overload
+    def __getitem__(self, number: int) -> NDArray[Any]: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> Sequence[NDArray[Any]]: ...
+
+    def __getitem__(self, number: int | slice) -> NDArray[Any] | Sequence[NDArray[Any]]:
+        """Return an array; one from the file is a fresh copy."""
+        if isinstance(number, slice):
+            return [self[position] for position in range(*number.indices(len(self)))]
+        if not 0 <= number < len(self):
+            msg = f"array {number} was asked for; there are {len(self)}: count from 0"
+            raise IndexError(msg)
+        if self._file is None or number < len(self._held):
+            return self._held[number]
+        array = np.empty(self._model.shape[1:], self._model.dtype)
+        self._file.seek((number - len(self._held)) * array.nbytes)
+        content = self._file.read(array.nbytes)
+        return np.frombuffer(content, array.dtype).reshape(array.shape)

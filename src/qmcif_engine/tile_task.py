@@ -1,0 +1,193 @@
+"""Fuse one tile: read its windows, run the numerical stages, trim to the core. Everything a worker needs is in the task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+
+from qmcif_engine.focus import Borders
+from qmcif_engine.fusion import Blend, compose
+from qmcif_engine.samples import PlaneStack, check_finite
+from qmcif_engine.single_thread import single_thread
+from qmcif_engine.spilling import SpilledArrays
+from qmcif_engine.stack import ArrayStack
+from qmcif_engine.tile import decide, measure_focus, plan_geometry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from qmcif_engine.array_types import BoolArray, FloatArray, IndexArray, SampleArray
+    from qmcif_engine.config import FusionConfig
+    from qmcif_engine.decomposition import Decomposition
+    from qmcif_engine.samples import FocusRange
+    from qmcif_engine.stack import Stack
+    from qmcif_engine.tiling import Tile
+    from qmcif_engine.window import Window
+
+SAMPLES_IN_MEMORY_BYTES = 48 * 2**20
+"""Windows of more images than this holds wait in a temporary file: every stage looks at each image again, and decoding is dear."""
+
+
+@dataclass(frozen=True, slots=True)
+class FusedTile:
+    """Hold what one tile gives, all of the size of its core.
+
+    Attributes
+    ----------
+    fused : ndarray, shape (h, w) or (h, w, 3)
+    source_index, base_map, detail_map : ndarray of uint16, shape (h, w)
+    confidence : ndarray of float32, shape (h, w)
+    companions : ndarray, shape (h, w) or (h, w, c), or None
+    layers : tuple of Decomposition
+        Empty unless they were asked for.
+    """
+
+    fused: SampleArray
+    source_index: IndexArray
+    base_map: IndexArray
+    detail_map: IndexArray
+    confidence: FloatArray
+    companions: SampleArray | None
+    layers: tuple[Decomposition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TileTask:
+    """Hold what is common to all tiles of a run; it can be sent to another process.
+
+    Attributes
+    ----------
+    stack : Stack
+    config : FusionConfig
+    focus_range : FocusRange
+    companions : Stack or None
+        Planes composed by the same decisions.
+    keep_layers : bool
+    """
+
+    stack: Stack
+    config: FusionConfig
+    focus_range: FocusRange
+    companions: Stack | None = None
+    keep_layers: bool = False
+
+    def __call__(
+        self, tile: Tile, *, check_cancelled: Callable[[], None] = lambda: None, report_image: Callable[[], None] = lambda: None
+    ) -> FusedTile:
+        """Fuse one tile.
+
+        One thread in the linear algebra, because with several the rounding, and so the last byte, would depend on their number.
+        """
+        shape = (self.stack.image_shape[0], self.stack.image_shape[1])
+        geometry = plan_geometry(shape, self.config)
+        images = WindowImages(self.stack, tile.padded)
+        blocks = PlaneStack(images, self.focus_range, representation=self.config.focus.representation)
+        with single_thread():
+            levels = measure_focus(
+                blocks,
+                self.config,
+                geometry=geometry,
+                borders=Borders(*tile.padded.ends_of(shape)),
+                validity=images.validity,
+                keep_layers=self.keep_layers,
+                check_cancelled=check_cancelled,
+                report_image=report_image,
+            )
+            check_cancelled()
+            result = decide(blocks, levels, geometry=geometry, config=self.config, validity=images.validity)
+        core = tile.core.relative_to(tile.padded)
+        blend = crop_blend(result.blend, core)
+        companions = None if self.companions is None else compose(WindowImages(self.companions, tile.core), blend)
+        return FusedTile(
+            fused=compose(images.cropped(core), blend),
+            source_index=blend.source_index,
+            base_map=np.ascontiguousarray(result.base_map[core.slices]),
+            detail_map=np.ascontiguousarray(result.detail_map[core.slices]),
+            confidence=np.ascontiguousarray(result.confidence[core.slices]),
+            companions=companions,
+            layers=levels.layers,
+        )
+
+
+def crop_blend(blend: Blend, window: Window) -> Blend:
+    """Return a window of a blend."""
+    is_inside = np.zeros(blend.band.shape, bool)
+    is_inside[window.slices] = True
+    return Blend(
+        np.ascontiguousarray(blend.source_index[window.slices]),
+        np.ascontiguousarray(blend.band[window.slices]),
+        blend.sources,
+        blend.weights[:, is_inside[blend.band]],
+    )
+
+
+class WindowImages(Sequence["SampleArray"]):
+    """Offer one window of every image of a stack, each read from its source only once."""
+
+    def __init__(self, stack: Stack, window: Window) -> None:
+        self._stack, self._window = stack, window
+        self._known = SpilledArrays(memory_bytes=SAMPLES_IN_MEMORY_BYTES)
+
+    @property
+    def validity(self) -> Callable[[int], BoolArray] | None:
+        """What tells which pixels of the window an image has; None where every image has all."""
+        of_stack: Callable[[int, Window], BoolArray] | None = getattr(self._stack, "valid", None)
+        return None if of_stack is None else lambda number: of_stack(number, self._window)
+
+    def __len__(self) -> int:
+        """Return the number of images."""
+        return self._stack.n_images
+
+    @overload
+    def __getitem__(self, number: int) -> SampleArray: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> Sequence[SampleArray]: ...
+
+    def __getitem__(self, number: int | slice) -> SampleArray | Sequence[SampleArray]:
+        """Return the window of one image."""
+        if isinstance(number, slice):
+            return _Some(self, range(*number.indices(len(self))), None)
+        if not 0 <= number < len(self):
+            raise IndexError(number)
+        if isinstance(self._stack, ArrayStack):  # a view costs nothing
+            return self._stack.read(number, self._window)
+        while len(self._known) <= number:
+            self._known.append(self._checked(len(self._known)))
+        return self._known[number]
+
+    def cropped(self, window: Window) -> Sequence[SampleArray]:
+        """Return the images cut to a window that is counted from the corner of this one."""
+        return _Some(self, range(len(self)), window)
+
+    def _checked(self, number: int) -> NDArray[Any]:
+        samples = self._stack.read(number, self._window)
+        check_finite(samples, self._stack.names[number])
+        return samples
+
+
+class _Some(Sequence["SampleArray"]):
+    """Offer some of the images, or a part of each, without reading them before they are asked for."""
+
+    def __init__(self, images: WindowImages, numbers: range, window: Window | None) -> None:
+        self._images, self._numbers, self._window = images, numbers, window
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @overload
+    def __getitem__(self, number: int) -> SampleArray: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> Sequence[SampleArray]: ...
+
+    def __getitem__(self, number: int | slice) -> SampleArray | Sequence[SampleArray]:
+        if isinstance(number, slice):
+            return _Some(self._images, self._numbers[number], self._window)
+        image = self._images[self._numbers[number]]
+        return image if self._window is None else image[self._window.slices]
