@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, overload
 
@@ -36,6 +37,7 @@ class SpilledArrays(Sequence["NDArray[Any]"]):
                 self._held.append(array)
                 return
             self._file = tempfile.TemporaryFile(prefix="qmcif-", dir=self._folder)  # noqa: SIM115 - it lives as long as this object
+            weakref.finalize(self, self._file.close)
             self._model = np.empty((0, *array.shape), array.dtype)
         self._file.seek(self._n_spilled * array.nbytes)
         self._file.write(np.ascontiguousarray(array).data)

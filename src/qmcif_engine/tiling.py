@@ -91,8 +91,8 @@ def derive_halo(config: FusionConfig, *, detail_patch_px: int) -> int:
     """Return how far beyond its core a tile looks.
 
     The sum of what the stages reach that act on every pixel, and the largest of those that act far: evidence of large windows, pixels
-    without evidence, islands. Their sum would be three times as long; what it adds are chains of rare events, one beginning where the
-    other ends, and `tests/equivalence/test_seams.py` shows how little they matter.
+    without evidence, islands. The sum of these too would be four times as long; what it adds are chains of rare events, one beginning
+    where the other ends, and the outskirts of the largest window. `benchmarks/seams.py` shows how little they matter.
     """
     side, decision = detail_patch_px, config.decision
     on_every_pixel = (
@@ -110,9 +110,9 @@ def derive_halo(config: FusionConfig, *, detail_patch_px: int) -> int:
 
 
 def reach_of_evidence(config: FusionConfig, *, detail_patch_px: int) -> int:
-    """Return half the side of the largest window whose focus levels count."""
-    scales = config.focus.evidence_scales
-    return 2 ** (scales - 2) * (detail_patch_px + 1) - 1 if scales > 1 else 0
+    """Return half the side of the largest window but one whose focus levels count; the largest has little weight and much area."""
+    n_windows = config.focus.evidence_scales - 1
+    return 2 ** (n_windows - 2) * (detail_patch_px + 1) - 1 if n_windows > 1 else 0
 
 
 def _multiple_above(length_px: int, unit_px: int) -> int:

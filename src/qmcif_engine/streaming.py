@@ -1,0 +1,269 @@
+"""Fuse from files to files, tile by tile, so that neither images nor results have to fit into memory."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qmcif_engine import __version__
+from qmcif_engine.config import FusionConfig
+from qmcif_engine.errors import InvalidImageError
+from qmcif_engine.execution import count_workers, run_tiles
+from qmcif_engine.io.map_files import check_maps_target, map_path
+from qmcif_engine.io.placement import check_sources_kept
+from qmcif_engine.io.streamed_output import stream_outputs
+from qmcif_engine.io.writers import check_target
+from qmcif_engine.job import Job, PlaneKind
+from qmcif_engine.memory import choose_tiles_at_once, estimate_tile_bytes
+from qmcif_engine.metadata import PictureMetadata
+from qmcif_engine.samples import FocusRange, check_focus_range, settle_focus_range
+from qmcif_engine.stack import Stack, sample_stack
+from qmcif_engine.steps import FusionProgress, Steps
+from qmcif_engine.tile_task import TileTask
+from qmcif_engine.tiling import TilePlan, plan_tiles
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from distributed import Client
+
+
+logger = logging.getLogger(__name__)
+
+MAP_KINDS = {
+    "source_index": PlaneKind(np.dtype(np.uint16)),
+    "base_map": PlaneKind(np.dtype(np.uint16)),
+    "detail_map": PlaneKind(np.dtype(np.uint16)),
+    "confidence": PlaneKind(np.dtype(np.float32)),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunPlan:
+    """Say what a run will do and take, before it does anything.
+
+    Attributes
+    ----------
+    tiles : TilePlan
+    tiles_at_once : int
+    tile_bytes : int
+        Memory of one tile while it is computed, at most.
+    job_bytes : int
+        Disk space beside the target while the run lasts.
+    transcoded_bytes : int
+        Disk space for images that cannot be read by window.
+    output_bytes : int
+        Size of the outputs before compression.
+    """
+
+    tiles: TilePlan
+    tiles_at_once: int
+    tile_bytes: int
+    job_bytes: int
+    transcoded_bytes: int
+    output_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileReport:
+    """Say what a finished run did.
+
+    Attributes
+    ----------
+    outputs : tuple of Path
+    n_images : int
+    image_shape : tuple of int
+    dtype : str
+    focus_range : FocusRange
+    n_tiles, n_resumed : int
+        Tiles in all, and those that an earlier, interrupted run had finished.
+    """
+
+    outputs: tuple[Path, ...]
+    n_images: int
+    image_shape: tuple[int, ...]
+    dtype: str
+    focus_range: FocusRange
+    n_tiles: int
+    n_resumed: int
+
+
+def fuse_to_file(
+    stack: Stack,
+    output: Path | str,
+    config: FusionConfig | None = None,
+    *,
+    maps: Path | str | None = None,
+    focus_range: tuple[float, float] | None = None,
+    memory_bytes: int | None = None,
+    workers: int | None = None,
+    client: Client | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    on_progress: Callable[[FusionProgress], None] | None = None,
+    is_cancelled: Callable[[], bool] | None = None,
+) -> FileReport:
+    """Fuse a stack of any size and write the result.
+
+    Parameters
+    ----------
+    stack : Stack
+        What `qmcif_engine.open_stack` returns.
+    output : Path
+        The suffix chooses the format: .ome.zarr, .ome.tif, .tif, .png or .jpg.
+    config : FusionConfig, optional
+    maps : Path, optional
+        A folder for the source index, base map, detail map and confidence.
+    focus_range : tuple of float, optional
+        See `qmcif_engine.fuse`.
+    memory_bytes : int, optional
+        Tiles in flight take no more than this; half of the free memory where it is left out.
+    workers : int, optional
+        Tiles computed at once on this machine.
+    client : distributed.Client, optional
+        A Dask cluster that computes the tiles instead.
+    resume : bool
+        Go on with an interrupted run of the same images and settings.
+    overwrite : bool
+        Replace existing outputs, and throw an unfinished run away.
+    on_progress, is_cancelled : callable, optional
+        See `qmcif_engine.fuse`. A cancelled run can be resumed.
+
+    Returns
+    -------
+    FileReport
+    """
+    settings = FusionConfig() if config is None else config
+    target, folder = Path(output), None if maps is None else Path(maps)
+    outputs = check_outputs(stack, target, folder, overwrite=overwrite)
+    run = plan_run(stack, settings, with_maps=folder is not None, memory_bytes=memory_bytes, workers=workers)
+    bounds = check_focus_range(focus_range) if focus_range is not None else settle_focus_range(sample_stack(stack))
+    companions = companions_of(stack)
+    job = Job(target.parent / f"{target.name}.qmcif-job", run.tiles, _kept_planes(stack, with_maps=folder is not None))
+    provenance = describe_run(stack, settings, bounds)
+    job.begin(provenance["identity"], resume=resume, overwrite=overwrite)
+    missing = job.missing()
+    n_resumed = len(run.tiles.tiles) - len(missing)
+    logger.info("fusing %d images of shape %s, %d of %d tiles", stack.n_images, stack.image_shape, len(missing), len(run.tiles.tiles))
+    steps = Steps(n_tiles=len(missing), steps_a_tile=stack.n_images + 1, on_progress=on_progress, is_cancelled=is_cancelled)
+    try:
+        task = TileTask(stack, settings, bounds, companions)
+        run_tiles(task, missing, n_workers=run.tiles_at_once, steps=steps, keep=job.keep, client=client)
+        _write(job, target, folder, stack=stack, provenance=provenance, overwrite=overwrite, check_cancelled=steps.check_cancelled)
+    except BaseException:
+        if len(job.missing()) == len(run.tiles.tiles):
+            job.remove()  # nothing to go on with
+        raise
+    job.remove()
+    return FileReport(
+        outputs=outputs,
+        n_images=stack.n_images,
+        image_shape=stack.image_shape,
+        dtype=stack.dtype.name,
+        focus_range=bounds,
+        n_tiles=len(run.tiles.tiles),
+        n_resumed=n_resumed,
+    )
+
+
+def plan_run(
+    stack: Stack, config: FusionConfig, *, with_maps: bool = False, memory_bytes: int | None = None, workers: int | None = None
+) -> RunPlan:
+    """Say what fusing a stack will take, without reading a sample.
+
+    Raises
+    ------
+    InvalidImageError
+        For fewer than two images.
+    InvalidConfigError
+        When the memory does not hold a single tile.
+    """
+    if stack.n_images < 2:
+        given = "1 image was" if stack.n_images else "0 images were"
+        msg = f"{given} given; at least 2 of one scene are needed: add the other focus positions"
+        raise InvalidImageError(msg)
+    tiles = plan_tiles((stack.image_shape[0], stack.image_shape[1]), config)
+    tile_bytes = estimate_tile_bytes(tiles, config, stack=stack)
+    planes = _kept_planes(stack, with_maps=with_maps)
+    job_bytes = tiles.shape[0] * tiles.shape[1] * sum(kind.pixel_bytes for kind in planes.values())
+    return RunPlan(
+        tiles=tiles,
+        tiles_at_once=choose_tiles_at_once(tile_bytes, budget_bytes=memory_bytes, n_workers=count_workers(workers)),
+        tile_bytes=tile_bytes,
+        job_bytes=job_bytes,
+        transcoded_bytes=getattr(stack, "scratch_bytes", 0),
+        output_bytes=job_bytes,
+    )
+
+
+def check_outputs(stack: Stack, target: Path, maps_folder: Path | None, *, overwrite: bool) -> tuple[Path, ...]:
+    """Return every file that will be written, once all of them can be."""
+    alpha = getattr(stack, "alpha", None)
+    check_target(target, overwrite=overwrite, samples_dtype=stack.dtype, has_alpha=alpha is not None, shape=stack.image_shape)
+    maps = () if maps_folder is None else tuple(map_path(maps_folder, name) for name in MAP_KINDS)
+    if maps_folder is not None:
+        check_maps_target(maps_folder, MAP_KINDS, overwrite=overwrite, picture=target)
+    check_sources_kept((target, *maps), getattr(stack, "sources", ()))
+    return (target, *maps)
+
+
+def companions_of(stack: Stack) -> Stack | None:
+    """Return the planes that follow the decisions on a stack: all of its channels where only some decide, or else its alpha."""
+    channels: Stack | None = getattr(stack, "companions", None)
+    alpha: Stack | None = getattr(stack, "alpha", None)
+    return channels if channels is not None else alpha
+
+
+def describe_run(stack: Stack, config: FusionConfig, focus_range: FocusRange) -> dict[str, Any]:
+    """Return version, settings and inputs, and an identity that follows from them and the samples: no times and no paths."""
+    companions = companions_of(stack)
+    description = {
+        "version": __version__,
+        "inputs": [Path(name).name for name in stack.names],
+        "focus_range": list(focus_range),
+        "settings": config.to_dict(),
+    }
+    samples = [stack.fingerprint(), None if companions is None else companions.fingerprint()]
+    identity = hashlib.sha256(json.dumps([description, samples], sort_keys=True).encode()).hexdigest()
+    return {**description, "identity": identity}
+
+
+def _kept_planes(stack: Stack, *, with_maps: bool) -> dict[str, PlaneKind]:
+    companions = companions_of(stack)
+    planes = {"fused": PlaneKind(stack.dtype, stack.image_shape[2:])}
+    if companions is not None:
+        planes["companions"] = PlaneKind(companions.dtype, companions.image_shape[2:])
+    return planes | (MAP_KINDS if with_maps else {})
+
+
+def _write(
+    job: Job,
+    target: Path,
+    maps_folder: Path | None,
+    *,
+    stack: Stack,
+    provenance: Mapping[str, object],
+    overwrite: bool,
+    check_cancelled: Callable[[], None],
+) -> None:
+    """Put the tiles together in the formats that the targets name."""
+    is_multichannel = getattr(stack, "companions", None) is not None
+    has_alpha = not is_multichannel and getattr(stack, "alpha", None) is not None
+    stream_outputs(
+        target,
+        job.picture("companions" if is_multichannel else "fused"),
+        alpha=job.picture("companions") if has_alpha else None,
+        maps_folder=maps_folder,
+        maps={} if maps_folder is None else {name: job.picture(name) for name in MAP_KINDS},
+        metadata=getattr(stack, "metadata", PictureMetadata()),
+        provenance=provenance,
+        overwrite=overwrite,
+        scratch_folder=job.folder,
+        check_cancelled=check_cancelled,
+    )
