@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from qmcif_engine.tiling import Tile, TilePlan
     from qmcif_engine.window import Window
 
+DIGEST_BYTES = 32
 _DESCRIPTION = "job.json"
 _LARGEST_DESCRIPTION_BYTES = 2**20
 
@@ -67,7 +68,7 @@ class Job:
         Parameters
         ----------
         identity : str
-            Names input and settings; tiles of another identity are not used.
+            Names settings and kind of input; tiles of another identity are not used.
         resume : bool
             Go on with an unfinished run, if there is one.
         overwrite : bool
@@ -101,11 +102,14 @@ class Job:
             msg = f"{str(self.folder)!r} is no unfinished run of ours ({error}); one is needed to go on: start anew with --overwrite"
             raise OutputError(msg) from error
         if known != identity:
-            msg = (
-                f"the unfinished run in {str(self.folder)!r} has other images, settings or another version; the same are needed to go on: "
-                "restore them, or start anew with --overwrite"
-            )
-            raise OutputError(msg)
+            raise self.refuse_other_input()
+
+    def refuse_other_input(self) -> OutputError:
+        """Return the error for tiles that were made of something else."""
+        return OutputError(
+            f"the unfinished run in {str(self.folder)!r} has other images, settings or another version; the same are needed to go on: "
+            "restore them, or start anew with --overwrite"
+        )
 
     def missing(self) -> tuple[Tile, ...]:
         """Return the tiles that are not on the disk yet."""
@@ -113,7 +117,8 @@ class Job:
 
     def keep(self, tile: Tile, result: FusedTile) -> None:
         """Put a tile on the disk."""
-        content = b"".join(np.ascontiguousarray(getattr(result, name), kind.dtype).tobytes() for name, kind in self._planes.items())
+        planes = (np.ascontiguousarray(getattr(result, name), kind.dtype).tobytes() for name, kind in self._planes.items())
+        content = b"".join((*planes, result.input_digest))
         with refusing(self.folder):
             self._write(_file_name(tile), content)
 
@@ -133,10 +138,16 @@ class Job:
 
     def _is_whole(self, tile: Tile) -> bool:
         height, width = tile.core.shape
-        n_bytes = height * width * sum(kind.pixel_bytes for kind in self._planes.values())
+        n_bytes = height * width * sum(kind.pixel_bytes for kind in self._planes.values()) + DIGEST_BYTES
         with suppress(OSError):
             return (self.folder / _file_name(tile)).stat().st_size == n_bytes
         return False
+
+    def input_digest(self, tile: Tile) -> bytes:
+        """Return what a finished tile was made of."""
+        with (self.folder / _file_name(tile)).open("rb") as stream:
+            stream.seek(-DIGEST_BYTES, os.SEEK_END)
+            return stream.read()
 
     def picture(self, name: str) -> JobPicture:
         """Return one plane of the whole result, to be read by window."""

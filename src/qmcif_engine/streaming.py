@@ -143,18 +143,22 @@ def fuse_to_file(
     target, folder = Path(output), None if maps is None else Path(maps)
     outputs = check_outputs(stack, target, folder, overwrite=overwrite)
     run = plan_run(stack, settings, with_maps=folder is not None, memory_bytes=memory_bytes, workers=workers)
-    bounds = check_focus_range(focus_range) if focus_range is not None else settle_focus_range(sample_stack(stack))
+    bounds = settle_range(stack, focus_range)
     companions = companions_of(stack)
     job = Job(target.parent / f"{target.name}.qmcif-job", run.tiles, _kept_planes(stack, with_maps=folder is not None))
-    provenance = describe_run(stack, settings, bounds)
-    job.begin(provenance["identity"], resume=resume, overwrite=overwrite)
+    description = describe_run(stack, settings, bounds)
+    job.begin(_digest(description), resume=resume, overwrite=overwrite)
+    task = TileTask(stack, settings, bounds, companions)
     missing = job.missing()
-    n_resumed = len(run.tiles.tiles) - len(missing)
+    finished = [tile for tile in run.tiles.tiles if tile not in set(missing)]
+    if any(job.input_digest(tile) != task.digest_input(tile) for tile in finished):
+        raise job.refuse_other_input()
     logger.info("fusing %d images of shape %s, %d of %d tiles", stack.n_images, stack.image_shape, len(missing), len(run.tiles.tiles))
     steps = Steps(n_tiles=len(missing), steps_a_tile=stack.n_images + 1, on_progress=on_progress, is_cancelled=is_cancelled)
     try:
-        task = TileTask(stack, settings, bounds, companions)
         run_tiles(task, missing, n_workers=run.tiles_at_once, steps=steps, keep=job.keep, client=client)
+        samples = [job.input_digest(tile).hex() for tile in run.tiles.tiles]
+        provenance = {**description, "identity": _digest([description, samples])}
         _write(job, target, folder, stack=stack, provenance=provenance, overwrite=overwrite, check_cancelled=steps.check_cancelled)
     except BaseException:
         if len(job.missing()) == len(run.tiles.tiles):
@@ -168,7 +172,7 @@ def fuse_to_file(
         dtype=stack.dtype.name,
         focus_range=bounds,
         n_tiles=len(run.tiles.tiles),
-        n_resumed=n_resumed,
+        n_resumed=len(finished),
     )
 
 
@@ -221,17 +225,31 @@ def companions_of(stack: Stack) -> Stack | None:
 
 
 def describe_run(stack: Stack, config: FusionConfig, focus_range: FocusRange) -> dict[str, Any]:
-    """Return version, settings and inputs, and an identity that follows from them and the samples: no times and no paths."""
-    companions = companions_of(stack)
-    description = {
+    """Return version, settings and inputs, with no times and no paths, so that the same run always has the same description."""
+    return {
         "version": __version__,
         "inputs": [Path(name).name for name in stack.names],
+        "image_shape": list(stack.image_shape),  # tifffile takes "shape" in a description for its own
+        "dtype": stack.dtype.name,
         "focus_range": list(focus_range),
         "settings": config.to_dict(),
     }
-    samples = [stack.fingerprint(), None if companions is None else companions.fingerprint()]
-    identity = hashlib.sha256(json.dumps([description, samples], sort_keys=True).encode()).hexdigest()
-    return {**description, "identity": identity}
+
+
+def settle_range(stack: Stack, given: tuple[float, float] | None) -> FocusRange:
+    """Return the samples that count as black and white: those given, else what the source says of its bits, else the samples' own."""
+    if given is not None:
+        return check_focus_range(given)
+    samples = sample_stack(stack)
+    bits = getattr(stack, "metadata", PictureMetadata()).significant_bits
+    # a claim that the samples contradict is none
+    if bits is not None and all(int(block.max()) < 2**bits for block in samples):
+        return FocusRange(0.0, float(2**bits - 1))
+    return settle_focus_range(samples)
+
+
+def _digest(description: object) -> str:
+    return hashlib.sha256(json.dumps(description, sort_keys=True).encode()).hexdigest()
 
 
 def _kept_planes(stack: Stack, *, with_maps: bool) -> dict[str, PlaneKind]:

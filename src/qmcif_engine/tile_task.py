@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -43,6 +45,8 @@ class FusedTile:
     source_index, base_map, detail_map : ndarray of uint16, shape (h, w)
     confidence : ndarray of float32, shape (h, w)
     companions : ndarray, shape (h, w) or (h, w, c), or None
+    input_digest : bytes
+        SHA-256 of the samples that went in, within the core: tells whether a finished tile still belongs to its input.
     layers : tuple of Decomposition
         Empty unless they were asked for.
     """
@@ -53,6 +57,7 @@ class FusedTile:
     detail_map: IndexArray
     confidence: FloatArray
     companions: SampleArray | None
+    input_digest: bytes
     layers: tuple[Decomposition, ...]
 
 
@@ -102,16 +107,32 @@ class TileTask:
             result = decide(blocks, levels, geometry=geometry, config=self.config, validity=images.validity)
         core = tile.core.relative_to(tile.padded)
         blend = crop_blend(result.blend, core)
-        companions = None if self.companions is None else compose(WindowImages(self.companions, tile.core), blend)
+        chosen = images.cropped(core)
+        further = () if self.companions is None else WindowImages(self.companions, tile.core)
+        companions = compose(further, blend) if further else None
         return FusedTile(
-            fused=compose(images.cropped(core), blend),
+            fused=compose(chosen, blend),
             source_index=blend.source_index,
             base_map=np.ascontiguousarray(result.base_map[core.slices]),
             detail_map=np.ascontiguousarray(result.detail_map[core.slices]),
             confidence=np.ascontiguousarray(result.confidence[core.slices]),
             companions=companions,
+            input_digest=digest_images(chosen, further),
             layers=levels.layers,
         )
+
+    def digest_input(self, tile: Tile) -> bytes:
+        """Return what `FusedTile.input_digest` is now, without fusing."""
+        further = () if self.companions is None else WindowImages(self.companions, tile.core)
+        return digest_images(WindowImages(self.stack, tile.core), further)
+
+
+def digest_images(*groups: Sequence[SampleArray]) -> bytes:
+    """Return one digest of all samples, which does not depend on how they are stored."""
+    digest = hashlib.sha256()
+    for image in chain.from_iterable(groups):
+        digest.update(np.ascontiguousarray(image).data)
+    return digest.digest()
 
 
 def crop_blend(blend: Blend, window: Window) -> Blend:
@@ -155,7 +176,7 @@ class WindowImages(Sequence["SampleArray"]):
             return _Some(self, range(*number.indices(len(self))), None)
         if not 0 <= number < len(self):
             raise IndexError(number)
-        if isinstance(self._stack, ArrayStack):  # a view costs nothing
+        if type(self._stack) is ArrayStack:  # a view costs nothing
             return self._stack.read(number, self._window)
         while len(self._known) <= number:
             self._known.append(self._checked(len(self._known)))

@@ -24,7 +24,7 @@ def whole_result():
 def tile_result(tile):
     fused, index = whole_result()
     blank = np.zeros(tile.core.shape, np.float32)
-    return FusedTile(fused[tile.core.slices], index[tile.core.slices], blank, blank, blank, None, ())
+    return FusedTile(fused[tile.core.slices], index[tile.core.slices], blank, blank, blank, None, bytes(range(32)), ())
 
 
 def begun(folder, identity="same", **options):
@@ -46,6 +46,7 @@ def test_finished_tiles_are_found_again_and_the_picture_is_read_by_window(tmp_pa
 
     fused, index = whole_result()
     assert resumed.missing() == ()
+    assert resumed.input_digest(PLAN.tiles[3]) == bytes(range(32))
     for name, expected in (("fused", fused), ("source_index", index)):
         picture = resumed.picture(name)
         assert (picture.shape, picture.dtype) == (expected.shape, expected.dtype)

@@ -557,7 +557,7 @@ def test_markers_without_length_and_filling_are_skipped(tmp_path):
 
 def test_tiff_with_several_images_is_refused(tmp_path):
     pages = np.stack([smooth(1, "uint8")[..., 0]] * 3)
-    expected = "holds more than one image; one image a file is needed; pass one file per image for now"
+    expected = "holds more than one image; one image a file is needed; open it as a stack with open_stack"
     assert expected in refusal(tiff(tmp_path, pages, photometric="minisblack"))
     assert expected in refusal(tiff(tmp_path, pages, photometric="minisblack", volumetric=True, tile=(16, 16, 16)))
     assert expected in refusal(tiff(tmp_path, pages[0], subfiletype=1))

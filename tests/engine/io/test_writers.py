@@ -241,7 +241,7 @@ def test_disk_that_fills_up_while_encoding_is_reported(tmp_path, monkeypatch):
 def test_unknown_suffix_is_refused(tmp_path, name):
     message = refusal(OutputError, check_target, tmp_path / name, overwrite=False)
     assert "has the suffix" in message
-    assert "one of .png, .jpg, .jpeg, .tif, .tiff is needed; rename the target" in message
+    assert "one of .png, .jpg, .jpeg, .tif, .tiff, .ome.tif, .ome.tiff, .ome.zarr, .zarr is needed; rename the target" in message
     assert refusal(OutputError, write_image, tmp_path / name, picture("uint8")) == message
 
 
