@@ -145,7 +145,7 @@ def fuse_to_file(
     run = plan_run(stack, settings, with_maps=folder is not None, memory_bytes=memory_bytes, workers=workers)
     bounds = settle_range(stack, focus_range)
     companions = companions_of(stack)
-    job = Job(target.parent / f"{target.name}.qmcif-job", run.tiles, _kept_planes(stack, with_maps=folder is not None))
+    job = Job(job_folder(target), run.tiles, _kept_planes(stack, with_maps=folder is not None))
     description = describe_run(stack, settings, bounds)
     job.begin(_digest(description), resume=resume, overwrite=overwrite)
     task = TileTask(stack, settings, bounds, companions)
@@ -174,6 +174,11 @@ def fuse_to_file(
         n_tiles=len(run.tiles.tiles),
         n_resumed=len(finished),
     )
+
+
+def job_folder(target: Path) -> Path:
+    """Return where the tiles of a run wait until all of them are there."""
+    return target.parent / f"{target.name}.qmcif-job"
 
 
 def plan_run(
@@ -228,7 +233,7 @@ def describe_run(stack: Stack, config: FusionConfig, focus_range: FocusRange) ->
     """Return version, settings and inputs, with no times and no paths, so that the same run always has the same description."""
     return {
         "version": __version__,
-        "inputs": [Path(name).name for name in stack.names],
+        "inputs": [_file_name(name) for name in stack.names],
         "image_shape": list(stack.image_shape),  # tifffile takes "shape" in a description for its own
         "dtype": stack.dtype.name,
         "focus_range": list(focus_range),
@@ -246,6 +251,11 @@ def settle_range(stack: Stack, given: tuple[float, float] | None) -> FocusRange:
     if bits is not None and all(int(block.max()) < 2**bits for block in samples):
         return FocusRange(0.0, float(2**bits - 1))
     return settle_focus_range(samples)
+
+
+def _file_name(name: str) -> str:
+    """Return what messages call an image without the quotes and the folder it was found in."""
+    return Path(name.replace("'", "").replace('"', "")).name
 
 
 def _digest(description: object) -> str:

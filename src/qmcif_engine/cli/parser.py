@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from qmcif_engine import __version__
+from qmcif_engine.cli.quantities import parse_bytes
 from qmcif_engine.config import FusionConfig, setting_fields
 from qmcif_engine.errors import InvalidConfigError
 from qmcif_engine.presets import PRESETS
@@ -88,8 +89,10 @@ def _add_command(commands: Subparsers, name: str, help_text: str, run: Callable[
 def _add_fuse(commands: Subparsers) -> None:
     parser = _add_command(commands, "fuse", "fuse images of one scene into one that is sharp everywhere", _run_fuse)
     parser.epilog = _settings_help()
-    parser.add_argument("images", nargs="+", type=_path, metavar="IMAGE", help="PNG, JPEG or TIFF files, two or more")
-    parser.add_argument("-o", "--output", type=_path, required=True, metavar="OUT", help="fused picture: .png, .jpg or .tif")
+    _add_input(parser)
+    parser.add_argument(
+        "-o", "--output", type=_path, required=True, metavar="OUT", help="fused picture: .ome.zarr, .ome.tif, .tif, .png or .jpg"
+    )
     parser.add_argument(
         "--maps", type=_path, metavar="DIR", help="also write source_index, base_map, detail_map and confidence as .tif here"
     )
@@ -101,9 +104,70 @@ def _add_fuse(commands: Subparsers) -> None:
     parser.add_argument(
         "--focus-range", type=float, nargs=2, metavar=("LOW", "HIGH"), help="samples that count as black and white for decisions"
     )
-    parser.add_argument("--overwrite", action="store_true", help="replace existing output files")
+    _add_running(parser)
+    parser.add_argument("--overwrite", action="store_true", help="replace existing output files, and throw an unfinished run away")
     parser.add_argument("--quiet", action="store_true", help="no progress bar and no summary")
     parser.add_argument("--json", action="store_true", help="print one JSON object with times, memory, settings and output paths")
+
+
+def _add_input(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "images",
+        nargs="+",
+        type=_path,
+        metavar="INPUT",
+        help="image files; or one folder, pattern, multi-page TIFF, OME-TIFF, OME-Zarr or Zarr that holds the stack",
+    )
+    parser.add_argument(
+        "--exclude", action="append", default=[], type=_frame, metavar="FRAME", help="leave out a frame: number from 1, or name pattern"
+    )
+    parser.add_argument("--order", type=_order, metavar="ORDER", help="frames in this order: reversed, or numbers such as 3,1,2")
+    parser.add_argument("--axes", metavar="AXES", help="axes of the input where it does not say them, such as ZCYX")
+    parser.add_argument("--time", type=int, default=0, metavar="T", help="point in time, counted from 0 (default: %(default)s)")
+    parser.add_argument(
+        "--channels", type=_channels, metavar="LIST", help="up to three channels that decide, by number from 1 or name: 1,3 or DAPI,GFP"
+    )
+    parser.add_argument("--scratch", type=_path, metavar="DIR", help="folder for decoded copies of PNG and JPEG images")
+
+
+def _add_running(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--memory", type=_memory, metavar="SIZE", help="limit for tiles in memory, such as 1GB (default: half of what is free)"
+    )
+    parser.add_argument("--workers", type=_count, metavar="N", help="tiles computed at once (default: one a core)")
+    parser.add_argument("--scheduler", metavar="ADDRESS", help="compute on the Dask cluster at this address, such as tcp://host:8786")
+    parser.add_argument("--resume", action="store_true", help="go on with an interrupted run of the same images and settings")
+    parser.add_argument("--dry-run", action="store_true", help="say what the run would take, and do nothing")
+
+
+def _frame(text: str) -> int | str:
+    return int(text) if text.isdecimal() else text
+
+
+def _order(text: str) -> list[int] | str:
+    try:
+        return text if text == "reversed" else [int(number) for number in text.split(",")]
+    except ValueError:
+        msg = f"{text!r} was given, reversed or frame numbers with commas between them are needed"
+        raise argparse.ArgumentTypeError(msg) from None
+
+
+def _channels(text: str) -> list[int | str]:
+    return [_frame(name.strip()) for name in text.split(",")]
+
+
+def _memory(text: str) -> int:
+    try:
+        return parse_bytes(text)
+    except InvalidConfigError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        msg = f"{text!r} was given, a whole number from 1 on is needed"
+        raise argparse.ArgumentTypeError(msg)
+    return int(text)
 
 
 def _add_demo(commands: Subparsers) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -263,7 +264,7 @@ def test_a_map_never_overwrites_a_source(stack: NDArray[Any], tmp_path: Path, ca
 def test_a_picture_with_the_name_of_a_map_is_refused_before_the_work(
     pair: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("qmcif_engine.cli.fuse_command.fuse", lambda *_, **__: pytest.fail("the work was begun"))
+    monkeypatch.setattr("qmcif_engine.streaming.run_tiles", lambda *_, **__: pytest.fail("the work was begun"))
 
     request = ["fuse", *pair, "-o", str(tmp_path / "confidence.tif"), "--maps", str(tmp_path)]
     assert "name of a map too" in refused(capsys, request)
@@ -317,18 +318,25 @@ def test_maps_and_picture_appear_together_or_not_at_all(
     pair: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = []
+    sync = os.fsync
 
     def fail_at_the_last_file(descriptor: int) -> None:
-        calls.append(descriptor)
-        if len(calls) == len(MAPS) + 1:
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            calls.append(descriptor)
+        if len(calls) == 2 + len(MAPS) + 1:  # description and tile of the job, maps, picture
             raise OSError(28, "No space left on device")
+        sync(descriptor)
 
     before = {path.name for path in tmp_path.iterdir()}
-    monkeypatch.setattr(os, "fsync", fail_at_the_last_file)
+    request = ["fuse", *pair, "-o", str(tmp_path / "o.png"), "--maps", str(tmp_path / "maps"), "--quiet"]
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", fail_at_the_last_file)
+        assert main(request) == 1
 
-    assert main(["fuse", *pair, "-o", str(tmp_path / "o.png"), "--maps", str(tmp_path / "maps"), "--quiet"]) == 1
     assert "No space left" in capsys.readouterr().err
-    assert {path.name for path in tmp_path.iterdir()} == before
+    assert {path.name for path in tmp_path.iterdir()} == before | {"o.png.qmcif-job"}
+    assert main([*request, "--resume"]) == 0
+    assert {path.name for path in tmp_path.iterdir()} == before | {"o.png", "maps"}
 
 
 def test_debug_shows_the_traceback(pair: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

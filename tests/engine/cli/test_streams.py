@@ -1,0 +1,189 @@
+"""Runs of real processes: killed, out of space, on a cluster; whatever happens, the same bytes or a clear refusal."""
+
+import contextlib
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import tifffile
+
+from qmcif_engine.cli import main
+from qmcif_engine.cli.quantities import parse_bytes, show_bytes, show_seconds
+from qmcif_engine.errors import InvalidConfigError
+from qmcif_engine.synthetic import make_focus_stack
+
+FAST = ("--set", "tile_px=128", "--set", "iterations=2", "--set", "evidence_scales=1", "--set", "island_area_patches=0")
+
+
+@pytest.fixture(scope="module")
+def scene():
+    return make_focus_stack(shape=(400, 520), n_images=2, seed=3).images
+
+
+@pytest.fixture
+def folder(scene, tmp_path):
+    tifffile.imwrite(tmp_path / "stack.tif", scene, tile=(128, 128), compression="zlib", photometric="rgb")
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def expected(scene, tmp_path_factory):
+    """The bytes of a run that nothing happened to."""
+    folder = tmp_path_factory.mktemp("expected")
+    tifffile.imwrite(folder / "stack.tif", scene, tile=(128, 128), compression="zlib", photometric="rgb")
+    assert (
+        main(["fuse", str(folder / "stack.tif"), "-o", str(folder / "out.ome.tif"), "--maps", str(folder / "maps"), *FAST, "--quiet"]) == 0
+    )
+    return digests(folder)
+
+
+def digests(folder):
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != "stack.tif"
+    }
+
+
+def command(*arguments):
+    return [sys.executable, "-m", "qmcif_engine", "fuse", "stack.tif", "-o", "out.ome.tif", "--maps", "maps", *FAST, "--quiet", *arguments]
+
+
+def wait_for_tiles(folder, n_tiles, process):
+    deadline = time.monotonic() + 60
+    while len(list(folder.glob("out.ome.tif.qmcif-job/tile-??????"))) < n_tiles:
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGKILL, -9), (signal.SIGINT, 130)])
+def test_a_killed_run_leaves_no_output_and_resumes_to_the_same_bytes(folder, expected, sent, code):
+    process = subprocess.Popen(command("--workers", "1"), cwd=folder, stderr=subprocess.PIPE)
+    wait_for_tiles(folder, 3, process)
+    process.send_signal(sent)
+    message = process.communicate(timeout=60)[1].decode()
+
+    assert process.returncode == code
+    assert sent is signal.SIGKILL or "go on with --resume" in message
+    assert sorted(path.name for path in folder.iterdir()) == ["out.ome.tif.qmcif-job", "stack.tif"]
+    n_finished = len(list(folder.glob("out.ome.tif.qmcif-job/tile-??????")))
+    resumed = subprocess.run(command("--resume", "--json"), cwd=folder, stdout=subprocess.PIPE, check=True, timeout=120)
+    assert json.loads(resumed.stdout)["resumed_tiles"] == n_finished >= 3
+    assert digests(folder) == expected
+
+
+def test_resuming_after_the_input_changed_is_refused(folder, scene):
+    process = subprocess.Popen(command("--workers", "1"), cwd=folder, stderr=subprocess.PIPE)
+    wait_for_tiles(folder, 2, process)
+    process.kill()
+    process.communicate()
+    changed = scene.copy()
+    changed[0, 3, 3] ^= 1
+    tifffile.imwrite(folder / "stack.tif", changed, tile=(128, 128), compression="zlib", photometric="rgb")
+
+    refused = subprocess.run(command("--resume"), cwd=folder, stderr=subprocess.PIPE, check=False, timeout=120)
+
+    assert refused.returncode == 2
+    assert b"other images, settings or another version" in refused.stderr
+
+
+@contextlib.contextmanager
+def small_file_system(place, size):
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(place)], check=False, capture_output=True)
+    if mounted.returncode != 0:
+        pytest.skip("mounting a small file system needs rights this machine does not give")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="mounting a small file system needs the administrator's rights")
+def test_a_full_disk_ends_with_a_clear_message_and_resumes_to_the_same_bytes(folder, expected):
+    place = folder / "full"
+    place.mkdir()
+    with small_file_system(place, "2500k"):
+        request = [sys.executable, "-m", "qmcif_engine", "fuse", "../stack.tif", "-o", "out.ome.tif", "--maps", "maps", *FAST, "--quiet"]
+        failed = subprocess.run(request, cwd=place, stderr=subprocess.PIPE, check=False, timeout=120)
+        assert failed.returncode == 1
+        assert b"No space left on device" in failed.stderr
+        assert [path.name for path in place.iterdir()] == ["out.ome.tif.qmcif-job"]
+        n_finished = len(list(place.glob("out.ome.tif.qmcif-job/tile-??????")))
+        assert n_finished > 0
+
+        subprocess.run(["mount", "-o", "remount,size=50m", str(place)], check=True)
+        resumed = subprocess.run([*request, "--resume", "--json"], cwd=place, stdout=subprocess.PIPE, check=True, timeout=120)
+        assert json.loads(resumed.stdout)["resumed_tiles"] == n_finished
+        assert digests(place) == expected
+
+
+def test_a_dry_run_says_what_it_would_take_and_does_nothing(folder, capsys):
+    request = ["fuse", str(folder / "stack.tif"), "-o", str(folder / "out.tif"), "--dry-run", *FAST]
+    assert main([*request, "--json"]) == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert main(request) == 0
+    text = capsys.readouterr().out
+
+    assert plan["tiles"] == 4 * 5
+    assert plan["output_bytes"] == 400 * 520 * 3
+    assert {"memory_bytes", "scratch_bytes", "cpu_seconds", "halo_px", "tiles_at_once"} <= plan.keys()
+    for word in ("tiles", "memory", "scratch", "output", "time"):
+        assert word in text
+    assert [path.name for path in folder.iterdir()] == ["stack.tif"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["--memory", "1KB"], "the memory budget is 0.001 MB; one tile needs"),
+        (["--memory", "much"], "the amount of memory is 'much'"),
+        (["--workers", "0"], "a whole number from 1 on is needed"),
+        (["--order", "2,x"], "reversed or frame numbers"),
+        (["--exclude", "2"], "at least 2"),
+        (["--time", "3"], "time is 3"),
+        (["--scheduler", "tcp://127.0.0.1:9"], "cannot be reached"),
+        (["--axes", "QYX"], "QYX"),
+    ],
+)
+def test_requests_that_cannot_be_met_are_refused_before_the_work(folder, capsys, arguments, reason, monkeypatch):
+    monkeypatch.setattr("qmcif_engine.cluster.CONNECT_SECONDS", 0.2)
+    assert main(["fuse", str(folder / "stack.tif"), "-o", str(folder / "out.tif"), *FAST, *arguments]) == 2
+
+    assert reason in capsys.readouterr().err
+    assert [path.name for path in folder.iterdir()] == ["stack.tif"]
+
+
+def test_frames_can_be_left_out_and_turned_around(scene, tmp_path):
+    for number, image in enumerate([scene[0], 255 - scene[0], scene[1]], start=1):
+        tifffile.imwrite(tmp_path / f"frame{number}.tif", image[:100, :120], photometric="rgb")
+    folder = str(tmp_path)
+    for name, arguments in (("a", ["--exclude", "2"]), ("b", ["--exclude", "frame2*", "--order", "reversed"])):
+        assert main(["fuse", folder, "-o", f"{folder}/{name}.ome.zarr", "--maps", f"{folder}/{name}", "--quiet", *arguments]) == 0
+
+    forward, backward = (tifffile.imread(tmp_path / name / "source_index.tif").astype(int) for name in "ab")
+    assert np.mean(forward == 1 - backward) > 0.95
+
+
+@pytest.mark.parametrize(
+    ("text", "amount"), [("1GB", 10**9), ("512 MiB", 512 * 2**20), ("1.5kb", 1500), ("2000000", 2_000_000), ("3B", 3), ("1tib", 2**40)]
+)
+def test_amounts_of_memory_are_read_as_people_write_them(text, amount):
+    assert parse_bytes(text) == amount
+
+
+@pytest.mark.parametrize("text", ["", "GB", "-1GB", "0", "1XB", "1e9", "1 GB x", "9" * 40])
+def test_other_amounts_are_refused(text):
+    with pytest.raises(InvalidConfigError, match="a number and a unit are needed"):
+        parse_bytes(text)
+
+
+def test_amounts_are_shown_in_the_unit_that_suits_them():
+    assert [show_bytes(amount) for amount in (12, 1500, 2_340_000, 10**9, 5 * 10**12)] == ["12 bytes", "1.5 KB", "2.34 MB", "1 GB", "5 TB"]
+    assert [show_seconds(seconds) for seconds in (0.5, 42, 600, 7200)] == ["0.5 s", "42 s", "10 min", "2.0 h"]
