@@ -230,10 +230,13 @@ def companions_of(stack: Stack) -> Stack | None:
 
 
 def describe_run(stack: Stack, config: FusionConfig, focus_range: FocusRange) -> dict[str, Any]:
-    """Return version, settings and inputs, with no times and no paths, so that the same run always has the same description."""
+    """Return version, settings and the kind of the input, without times, names and paths.
+
+    The same samples and settings give the same description, wherever and however the samples are stored.
+    """
     return {
         "version": __version__,
-        "inputs": [_file_name(name) for name in stack.names],
+        "images": stack.n_images,
         "image_shape": list(stack.image_shape),  # tifffile takes "shape" in a description for its own
         "dtype": stack.dtype.name,
         "focus_range": list(focus_range),
@@ -251,11 +254,6 @@ def settle_range(stack: Stack, given: tuple[float, float] | None) -> FocusRange:
     if bits is not None and all(int(block.max()) < 2**bits for block in samples):
         return FocusRange(0.0, float(2**bits - 1))
     return settle_focus_range(samples)
-
-
-def _file_name(name: str) -> str:
-    """Return what messages call an image without the quotes and the folder it was found in."""
-    return Path(name.replace("'", "").replace('"', "")).name
 
 
 def _digest(description: object) -> str:
