@@ -10,8 +10,8 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from qmcif_engine.config import FusionConfig
-    from qmcif_engine.errors import InvalidConfigError, InvalidImageError, QmcifError
+    from qmcif_engine.config import FusionConfig, setting_fields
+    from qmcif_engine.errors import Cancelled, InvalidConfigError, InvalidImageError, QmcifError
     from qmcif_engine.io.readers import read_image
     from qmcif_engine.io.writers import write_image
     from qmcif_engine.metrics import evaluate
@@ -23,6 +23,7 @@ __version__ = version("napari-qmcif")
 
 __all__ = [
     "PRESETS",
+    "Cancelled",
     "FusionConfig",
     "FusionResult",
     "InvalidConfigError",
@@ -32,10 +33,12 @@ __all__ = [
     "fuse",
     "make_focus_stack",
     "read_image",
+    "setting_fields",
     "write_image",
 ]
 
 _MODULE_OF = {
+    "Cancelled": "errors",
     "FusionConfig": "config",
     "FusionResult": "pipeline",
     "InvalidConfigError": "errors",
@@ -46,6 +49,7 @@ _MODULE_OF = {
     "fuse": "pipeline",
     "make_focus_stack": "synthetic",
     "read_image": "io.readers",
+    "setting_fields": "config",
     "write_image": "io.writers",
 }
 

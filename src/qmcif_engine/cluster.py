@@ -55,7 +55,7 @@ def run_on_cluster(task: TileTask, tiles: Sequence[Tile], *, steps: Steps, keep:
     shared = client.scatter(task, broadcast=True) if len(pickle.dumps(task)) > LARGEST_TASK_BYTES else task
     waiting = iter(tiles)
     running: dict[Future[FusedTile], Tile] = {}
-    completed = as_completed()
+    completed = as_completed(loop=client.loop)
 
     def start_next() -> None:
         tile = next(waiting, None)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from qmcif_engine.errors import ImageFileError
-from qmcif_engine.io.orientation import turn_upright
+from qmcif_engine.io.orientation import UPRIGHT, turn_upright, upright_size
+from qmcif_engine.metadata import PictureMetadata
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,8 +45,9 @@ class ImageFile:
     significant_bits: int | None
 
 
-def assemble_image(channels: NDArray[Any], *, orientation: int, significant_bits: int | None = None) -> ImageFile:
-    """Split alpha off, turn the picture upright and make it contiguous: the last step of every decoder.
+@dataclass(frozen=True, slots=True, eq=False)
+class StoredPicture:
+    """Hold a picture as its decoder returns it, before it is turned and split.
 
     Parameters
     ----------
@@ -54,9 +56,54 @@ def assemble_image(channels: NDArray[Any], *, orientation: int, significant_bits
     orientation : int
         EXIF orientation, 1 to 8.
     significant_bits : int, optional
-        The file's claim; dropped where a sample is larger than it allows, since clipping to it would destroy samples.
+        The file's claim.
     """
-    upright = turn_upright(channels, orientation)
+
+    channels: NDArray[Any]
+    orientation: int
+    significant_bits: int | None = None
+
+    @property
+    def upright(self) -> NDArray[Any]:
+        """The channels as the photographer saw them: a view."""
+        return turn_upright(self.channels, self.orientation)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PictureHeader:
+    """Hold what a file says about its picture before anything of it is decoded.
+
+    Attributes
+    ----------
+    height, width : int
+        As stored.
+    n_samples : int
+        Channels as `StoredPicture` has them, alpha included.
+    dtype : dtype
+    orientation : int
+        EXIF orientation, 1 to 8.
+    metadata : PictureMetadata
+    """
+
+    height: int
+    width: int
+    n_samples: int
+    dtype: np.dtype[Any]
+    orientation: int = UPRIGHT
+    metadata: PictureMetadata = field(default_factory=PictureMetadata)
+
+    @property
+    def upright_size(self) -> tuple[int, int]:
+        """Height and width of the picture as the photographer saw it."""
+        return upright_size(self.height, self.width, self.orientation)
+
+
+def assemble_image(picture: StoredPicture) -> ImageFile:
+    """Split alpha off, turn the picture upright and make it contiguous.
+
+    The claim of significant bits is dropped where a sample is larger than it allows, since clipping to it would destroy samples.
+    """
+    upright, significant_bits = picture.upright, picture.significant_bits
     n_colors = 1 if upright.shape[2] < 3 else 3
     color = upright[:, :, 0] if n_colors == 1 else upright[:, :, :3]
     if significant_bits is not None and color.size and int(color.max()) >= 2**significant_bits:
@@ -79,7 +126,9 @@ def refuse_content(path: Path, *, given: str, needed: str, remedy: str) -> Image
     return ImageFileError(f"{str(path)!r} holds {given}; {needed} is needed; {remedy}")
 
 
-def check_claimed_size(path: Path, *, height: int, width: int, decoded_bytes: int, stored_bytes: int | None) -> None:
+def check_claimed_size(
+    path: Path, *, height: int, width: int, decoded_bytes: int, stored_bytes: int | None, max_pixels: int = MAX_PIXELS
+) -> None:
     """Refuse a header whose claimed size is absurd, before memory is taken on its word.
 
     Parameters
@@ -92,14 +141,16 @@ def check_claimed_size(path: Path, *, height: int, width: int, decoded_bytes: in
         What the decoded picture would take.
     stored_bytes : int or None
         What the file has for it; None for codecs whose expansion has no useful bound.
+    max_pixels : int, optional
+        How many pixels a header may claim.
     """
     if height < 1 or width < 1:
         raise refuse_damaged(path, f"its header claims {width} x {height} pixels")
-    if height * width > MAX_PIXELS:
+    if height * width > max_pixels:
         raise refuse_content(
             path,
             given=f"{width} x {height} pixels according to its header",
-            needed=f"an image of at most {MAX_PIXELS} pixels (MAX_PIXELS)",
+            needed=f"an image of at most {max_pixels} pixels (MAX_PIXELS)",
             remedy="crop or reduce it first",
         )
     if stored_bytes is not None and decoded_bytes > MAX_EXPANSION * stored_bytes:

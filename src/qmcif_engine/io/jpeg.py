@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import imagecodecs
 import numpy as np
 
-from qmcif_engine.io.image_file import assemble_image, check_claimed_size, check_decoded_shape, refuse_content, refuse_damaged
+from qmcif_engine.io.exif import check_profile, set_upright
+from qmcif_engine.io.image_file import PictureHeader, StoredPicture, check_claimed_size, check_decoded_shape, refuse_content, refuse_damaged
 from qmcif_engine.io.orientation import parse_exif_orientation
+from qmcif_engine.metadata import PictureMetadata
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import NDArray
-
-    from qmcif_engine.io.image_file import ImageFile
 
 JPEG_SIGNATURE = b"\xff\xd8\xff"
 
@@ -27,11 +27,16 @@ LARGEST_JPEG_SIDE_PX = 65500
 
 _QUALITY = 95
 _START_OF_SCAN = 0xDA
-_APP1 = 0xE1
+_APP0, _APP1, _APP2 = 0xE0, 0xE1, 0xE2
 _END_OF_IMAGE = b"\xff\xd9"
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _WITHOUT_LENGTH = frozenset(range(0xD0, 0xD8)) | {0x01}
 _EXIF_PREFIX = b"Exif\0\0"
+_JFIF_PREFIX = b"JFIF\0"
+_PROFILE_PREFIX = b"ICC_PROFILE\0"
+_DOTS_PER_INCH = {1: 1.0, 2: 2.54}
+"""What one dot a unit is in dots an inch, by the code of the unit: inch, centimeter."""
+
 _LARGEST_HEADER_BYTES = 2**26
 _LARGEST_OVERHEAD_BYTES = 2**26
 """What compressed samples may take beyond twice their number; whatever lies behind that is not read into memory."""
@@ -43,7 +48,7 @@ class _Header:
     height: int
     width: int
     n_components: int
-    exif: bytes
+    notes: dict[int, list[bytes]]
     scan_start: int
 
     @property
@@ -51,8 +56,59 @@ class _Header:
         """Return how many samples, of one byte each, the header claims."""
         return self.height * self.width * self.n_components
 
+    @property
+    def exif(self) -> bytes:
+        """Return the first EXIF block, empty where there is none."""
+        return next((note[len(_EXIF_PREFIX) :] for note in self.notes[_APP1] if note.startswith(_EXIF_PREFIX)), b"")
 
-def read_jpeg(stream: BinaryIO, path: Path) -> ImageFile:
+
+def inspect_jpeg(stream: BinaryIO, path: Path) -> PictureHeader:
+    """Return what a JPEG file says about its picture; nothing is decoded."""
+    header = _walk_markers(stream, path)
+    _check_header(header, path, file_bytes=os.fstat(stream.fileno()).st_size)
+    return PictureHeader(
+        height=header.height,
+        width=header.width,
+        n_samples=header.n_components,
+        dtype=np.dtype(np.uint8),
+        orientation=parse_exif_orientation(header.exif),
+        metadata=PictureMetadata(
+            icc_profile=_join_profile(header.notes[_APP2]), exif=set_upright(header.exif), dpi=_parse_density(header.notes[_APP0])
+        ),
+    )
+
+
+def measure_jpeg(stream: BinaryIO, path: Path) -> tuple[int, int, int]:
+    """Return the height, width and number of channels that the header of a JPEG stream claims."""
+    header = _walk_markers(stream, path)
+    return header.height, header.width, header.n_components
+
+
+def has_jpeg_end(encoded: bytes) -> bool:
+    """Tell whether a JPEG stream has its end mark."""
+    return encoded.rfind(_END_OF_IMAGE) >= 0
+
+
+def _join_profile(notes: list[bytes]) -> bytes | None:
+    """Return the color profile, which is cut into numbered pieces; None where one is missing."""
+    pieces = {note[12]: note for note in notes if note.startswith(_PROFILE_PREFIX) and len(note) > 14}
+    wanted = {note[13] for note in pieces.values()}
+    if len(wanted) != 1 or set(pieces) != set(range(1, wanted.pop() + 1)):
+        return None
+    return check_profile(b"".join(pieces[number][14:] for number in sorted(pieces)))
+
+
+def _parse_density(notes: list[bytes]) -> tuple[float, float] | None:
+    """Return dots an inch of a JFIF block, horizontal first."""
+    for note in notes:
+        if note.startswith(_JFIF_PREFIX) and len(note) >= 12:
+            unit, horizontal, vertical = struct.unpack(">BHH", note[7:12])
+            if unit in _DOTS_PER_INCH and horizontal and vertical:
+                return horizontal * _DOTS_PER_INCH[unit], vertical * _DOTS_PER_INCH[unit]
+    return None
+
+
+def read_jpeg(stream: BinaryIO, path: Path) -> StoredPicture:
     """Return the picture of a JPEG file; further pictures behind it (stereo pairs, gain maps, previews) are left alone.
 
     The markers are walked before anything is decoded: the decoder fills what is missing with gray instead of failing. Inside
@@ -66,12 +122,12 @@ def read_jpeg(stream: BinaryIO, path: Path) -> ImageFile:
         raise refuse_damaged(path, "the end of the file is missing")
     shape = (header.height, header.width, header.n_components)
     channels = check_decoded_shape(path, imagecodecs.jpeg8_decode(encoded), shape=shape, dtype=np.dtype(np.uint8))
-    return assemble_image(channels, orientation=parse_exif_orientation(header.exif))
+    return StoredPicture(channels, parse_exif_orientation(header.exif))
 
 
 def _walk_markers(stream: BinaryIO, path: Path) -> _Header:
     frame: tuple[int, int, int, int] | None = None
-    exif = b""
+    notes: dict[int, list[bytes]] = {_APP0: [], _APP1: [], _APP2: []}
     stream.seek(2)
     while stream.tell() < _LARGEST_HEADER_BYTES:
         marker = _next_marker(stream, path)
@@ -83,10 +139,10 @@ def _walk_markers(stream: BinaryIO, path: Path) -> _Header:
             raise refuse_damaged(path, "the file ends inside its header")
         if marker in _FRAMES and frame is None and len(payload) >= 6:
             frame = struct.unpack(">BHHB", payload[:6])
-        elif marker == _APP1 and payload.startswith(_EXIF_PREFIX) and not exif:
-            exif = payload[len(_EXIF_PREFIX) :]
+        elif marker in notes:
+            notes[marker].append(payload)
         elif marker == _START_OF_SCAN and frame is not None:
-            return _Header(*frame, exif=exif, scan_start=stream.tell())
+            return _Header(*frame, notes=notes, scan_start=stream.tell())
     raise refuse_damaged(path, f"no picture in the first {_LARGEST_HEADER_BYTES} bytes")
 
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 UPRIGHT = 1
 """The EXIF orientation of a picture that needs no turning."""
 
+_ORDERS = {b"II*\0": "<", b"MM\0*": ">"}
 _ORIENTATION_TAG = 274
 _SHORT_TYPE = 3
 _TRANSPOSED = (5, 6, 7, 8)
@@ -34,19 +35,30 @@ def parse_exif_orientation(exif: bytes) -> int:
     exif : bytes
         The TIFF structure of the block, beginning with its byte order mark.
     """
-    order = {b"II*\0": "<", b"MM\0*": ">"}.get(exif[:4])
+    place = find_exif_orientation(exif)
+    return UPRIGHT if place is None else settle_orientation(struct.unpack_from(_ORDERS[exif[:4]] + "H", exif, place)[0])
+
+
+def find_exif_orientation(exif: bytes) -> int | None:
+    """Return where in an EXIF block the orientation is stored; None where it is not, or the block is damaged."""
+    order = _ORDERS.get(exif[:4])
     if order is None:
-        return UPRIGHT
+        return None
     try:
         (directory,) = struct.unpack_from(order + "I", exif, 4)
         (n_entries,) = struct.unpack_from(order + "H", exif, directory)
-        for entry in range(n_entries):
-            tag, kind, count, value = struct.unpack_from(order + "HHIH", exif, directory + 2 + 12 * entry)
+        for entry in range(directory + 2, directory + 2 + 12 * n_entries, 12):
+            tag, kind, count, _ = struct.unpack_from(order + "HHIH", exif, entry)
             if tag == _ORIENTATION_TAG:
-                return settle_orientation(value) if (kind, count) == (_SHORT_TYPE, 1) else UPRIGHT
+                return entry + 8 if (kind, count) == (_SHORT_TYPE, 1) else None
     except struct.error:
-        return UPRIGHT
-    return UPRIGHT
+        return None
+    return None
+
+
+def upright_size(height: int, width: int, orientation: int) -> tuple[int, int]:
+    """Return height and width of the picture once it is turned."""
+    return (width, height) if orientation in _TRANSPOSED else (height, width)
 
 
 def turn_upright(channels: NDArray[Any], orientation: int) -> NDArray[Any]:

@@ -3,79 +3,111 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from qmcif_engine.errors import InvalidImageError, OutputError
-from qmcif_engine.io.jpeg import LARGEST_JPEG_SIDE_PX, write_jpeg
-from qmcif_engine.io.png import LARGEST_PNG_SIDE_PX, write_png
-from qmcif_engine.io.tiff import write_tiff
+from qmcif_engine.errors import OutputError
+from qmcif_engine.io.encoders import count_tiff_blocks, count_whole_blocks, encode_jpeg, encode_png, encode_tiff
+from qmcif_engine.io.jpeg import LARGEST_JPEG_SIDE_PX
+from qmcif_engine.io.ome_zarr import count_chunks, write_ome_zarr
+from qmcif_engine.io.png import LARGEST_PNG_SIDE_PX
+from qmcif_engine.io.tiled_tiff import count_tiles, write_ome_tiff
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from numpy.typing import NDArray
+    import numpy as np
+
+    from qmcif_engine.io.picture import PictureContent
+
+LARGEST_WHOLE_PIXELS = 2**28
+"""Pixels of the largest picture that is written in a format which needs it whole in memory."""
+
+_EVERY_DTYPE = ("uint8", "uint16", "float32", "float64")
+_LONGEST_SIDE_PX = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputFormat:
-    """Describe one format: its sample types (dtype names), whether it has alpha, its largest side, and how it is written."""
+    """Describe one format: what it can hold and how it is written.
+
+    Attributes
+    ----------
+    name : str
+    suffixes : tuple of str
+    dtypes : tuple of str
+        Names of the sample types.
+    holds_alpha : bool
+    holds_channels : bool
+        Whether channels may be other than gray or RGB.
+    largest_side_px, largest_n_pixels : int
+    is_store : bool
+        Whether it is a folder rather than a file.
+    write : callable
+        Writes a content into an open file or, for a store, into an empty folder.
+    count_blocks : callable
+        Returns how many blocks that takes.
+    """
 
     name: str
     suffixes: tuple[str, ...]
-    dtypes: tuple[str, ...]
-    holds_alpha: bool
-    largest_side_px: int
-    write: Callable[[BinaryIO, NDArray[Any]], None]
+    dtypes: tuple[str, ...] = _EVERY_DTYPE
+    holds_alpha: bool = True
+    holds_channels: bool = True
+    largest_side_px: int = _LONGEST_SIDE_PX
+    largest_n_pixels: int = _LONGEST_SIDE_PX**2
+    is_store: bool = False
+    write: Callable[..., None]
+    count_blocks: Callable[[PictureContent], int]
 
 
-_FORMATS = (
+_PLAIN_FORMATS = (
     OutputFormat(
         name="PNG",
         suffixes=(".png",),
         dtypes=("uint8", "uint16"),
-        holds_alpha=True,
+        holds_channels=False,
         largest_side_px=LARGEST_PNG_SIDE_PX,
-        write=write_png,
+        largest_n_pixels=LARGEST_WHOLE_PIXELS,
+        write=encode_png,
+        count_blocks=count_whole_blocks,
     ),
     OutputFormat(
         name="JPEG",
         suffixes=(".jpg", ".jpeg"),
         dtypes=("uint8",),
         holds_alpha=False,
+        holds_channels=False,
         largest_side_px=LARGEST_JPEG_SIDE_PX,
-        write=write_jpeg,
+        largest_n_pixels=LARGEST_WHOLE_PIXELS,
+        write=encode_jpeg,
+        count_blocks=count_whole_blocks,
     ),
-    OutputFormat(
-        name="TIFF",
-        suffixes=(".tif", ".tiff"),
-        dtypes=("uint8", "uint16", "float32", "float64"),
-        holds_alpha=True,
-        largest_side_px=2**31 - 1,
-        write=write_tiff,
-    ),
+    OutputFormat(name="TIFF", suffixes=(".tif", ".tiff"), write=encode_tiff, count_blocks=count_tiff_blocks),
+)
+_PYRAMID_FORMATS = (
+    OutputFormat(name="OME-TIFF", suffixes=(".ome.tif", ".ome.tiff"), write=write_ome_tiff, count_blocks=count_tiles),
+    OutputFormat(name="OME-Zarr", suffixes=(".ome.zarr", ".zarr"), is_store=True, write=write_ome_zarr, count_blocks=count_chunks),
 )
 
 
 def choose_format(target: Path) -> OutputFormat:
-    """Return the format that the target's suffix names.
+    """Return the format that the target's suffix names; ``.ome.tif`` is another one than ``.tif``.
 
     Raises
     ------
     OutputError
         When it names none.
     """
-    for candidate in _FORMATS:
-        if target.suffix.lower() in candidate.suffixes:
+    for candidate in (*_PYRAMID_FORMATS, *_PLAIN_FORMATS):
+        if target.name.lower().endswith(candidate.suffixes):
             return candidate
-    known = ", ".join(suffix for candidate in _FORMATS for suffix in candidate.suffixes)
+    known = ", ".join(suffix for candidate in (*_PLAIN_FORMATS, *_PYRAMID_FORMATS) for suffix in candidate.suffixes)
     msg = f"{str(target)!r} has the suffix {target.suffix!r}; one of {known} is needed; rename the target"
     raise OutputError(msg)
 
 
-def check_content(target: Path, *, dtype: np.dtype[Any] | None, has_alpha: bool, longest_side_px: int = 1) -> None:
+def check_content(target: Path, *, dtype: np.dtype[Any] | None, has_alpha: bool, shape: tuple[int, ...] = (1, 1)) -> None:
     """Refuse content that the target's format cannot hold.
 
     Parameters
@@ -86,8 +118,8 @@ def check_content(target: Path, *, dtype: np.dtype[Any] | None, has_alpha: bool,
         Sample type, None where not yet known.
     has_alpha : bool
         Whether alpha goes with the samples.
-    longest_side_px : int, optional
-        The larger of height and width.
+    shape : tuple of int, optional
+        Height, width and, where there is more than one, channels without alpha.
 
     Raises
     ------
@@ -95,57 +127,50 @@ def check_content(target: Path, *, dtype: np.dtype[Any] | None, has_alpha: bool,
         Naming a format that can.
     """
     chosen = choose_format(target)
+    for reason in (
+        _refuse_dtype(chosen, dtype),
+        _refuse_alpha(chosen, has_alpha=has_alpha),
+        _refuse_channels(chosen, shape[2:]),
+        _refuse_size(chosen, shape[:2]),
+    ):
+        if reason is not None:
+            remedy = _find_remedy(dtype, has_alpha=has_alpha, shape=shape)
+            msg = f"{str(target)!r} would have {reason}; {remedy}"
+            raise OutputError(msg)
+
+
+def _refuse_dtype(chosen: OutputFormat, dtype: np.dtype[Any] | None) -> str | None:
+    if dtype is None or dtype.name in chosen.dtypes:
+        return None
+    return f"to hold {dtype.name} samples; {chosen.name} holds {', '.join(chosen.dtypes)}"
+
+
+def _refuse_alpha(chosen: OutputFormat, *, has_alpha: bool) -> str | None:
+    return f"to hold alpha; {chosen.name} has none" if has_alpha and not chosen.holds_alpha else None
+
+
+def _refuse_channels(chosen: OutputFormat, channels: tuple[int, ...]) -> str | None:
+    if chosen.holds_channels or channels in ((), (3,)):
+        return None
+    return f"to hold {channels[0]} channels; {chosen.name} holds gray or RGB"
+
+
+def _refuse_size(chosen: OutputFormat, size: tuple[int, ...]) -> str | None:
+    if max(size) > chosen.largest_side_px:
+        return f"a side of {max(size)} pixels; {chosen.name} holds at most {chosen.largest_side_px}"
+    if size[0] * size[1] > chosen.largest_n_pixels:
+        return f"{size[1]} x {size[0]} pixels; as {chosen.name} at most {chosen.largest_n_pixels} are written, which must be held in memory"
+    return None
+
+
+def _find_remedy(dtype: np.dtype[Any] | None, *, has_alpha: bool, shape: tuple[int, ...]) -> str:
+    """Return the formats that can hold the content: those everybody knows, unless the picture is for a pyramid."""
+    is_large = shape[0] * shape[1] > LARGEST_WHOLE_PIXELS or shape[2:] not in ((), (3,))
     able = [
         candidate.suffixes[0]
-        for candidate in _FORMATS
+        for candidate in (_PYRAMID_FORMATS if is_large else _PLAIN_FORMATS)
         if (dtype is None or dtype.name in candidate.dtypes)
         and (candidate.holds_alpha or not has_alpha)
-        and longest_side_px <= candidate.largest_side_px
+        and max(shape[:2]) <= candidate.largest_side_px
     ]
-    remedy = f"use {' or '.join(able)}" if able else "convert the samples to one of these"
-    if dtype is not None and dtype.name not in chosen.dtypes:
-        msg = f"{str(target)!r} would have to hold {dtype.name} samples; {chosen.name} holds {', '.join(chosen.dtypes)}; {remedy}"
-        raise OutputError(msg)
-    if has_alpha and not chosen.holds_alpha:
-        msg = f"{str(target)!r} would have to hold alpha; {chosen.name} has none; {remedy}"
-        raise OutputError(msg)
-    if longest_side_px > chosen.largest_side_px:
-        limit = f"{chosen.name} holds at most {chosen.largest_side_px}"
-        msg = f"{str(target)!r} would have a side of {longest_side_px} pixels; {limit}; {remedy}"
-        raise OutputError(msg)
-
-
-def join_channels(samples: NDArray[Any], alpha: NDArray[Any] | None) -> NDArray[Any]:
-    """Return samples and alpha as one contiguous array in native byte order, which is what the codecs take.
-
-    Parameters
-    ----------
-    samples : ndarray, shape (H, W) or (H, W, 3)
-        Gray or RGB.
-    alpha : ndarray of the same dtype, shape (H, W), or None
-        Opacity.
-
-    Returns
-    -------
-    ndarray, shape (H, W) or (H, W, 2 to 4)
-        Alpha, if any, is the last channel.
-
-    Raises
-    ------
-    InvalidImageError
-        When the two are not an image.
-    """
-    is_image = samples.ndim == 2 or (samples.ndim == 3 and samples.shape[2] == 3)
-    if not is_image or samples.size == 0:
-        msg = f"an array of shape {samples.shape} was to be written; (H, W) or (H, W, 3) without empty sides is needed; reshape it"
-        raise InvalidImageError(msg)
-    native = samples.dtype.newbyteorder("=")
-    if alpha is None:
-        return np.ascontiguousarray(samples, dtype=native)
-    if alpha.shape != samples.shape[:2] or alpha.dtype != samples.dtype:
-        msg = (
-            f"alpha of shape {alpha.shape} and type {alpha.dtype} was to be written; "
-            f"{samples.shape[:2]} and {samples.dtype} as in the samples is needed; convert it"
-        )
-        raise InvalidImageError(msg)
-    return np.ascontiguousarray(np.dstack([samples, alpha]), dtype=native)
+    return f"use {' or '.join(able)}" if able else "convert the samples to one of these"

@@ -5,11 +5,13 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import shutil
 import stat
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, BinaryIO
 
-from qmcif_engine.errors import OutputError
+from qmcif_engine.errors import OutputError, QmcifError
+from qmcif_engine.io.stores import build_store, check_replaceable, move_store, restore_store, sync_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -19,10 +21,18 @@ _WITHOUT_HARD_LINKS = frozenset({errno.EPERM, errno.EACCES, errno.ENOSYS, errno.
 """How file systems that know no hard links (FAT, some network drives) refuse one."""
 
 
-def check_place(target: Path, *, overwrite: bool) -> None:
+def check_place(target: Path, *, overwrite: bool, is_store: bool = False) -> None:
     """Refuse a target that is taken or lies where nothing can be written, by really creating a file beside it.
 
     Permission bits would tell less: they do not bind the administrator, and a read-only file system has them all.
+
+    Parameters
+    ----------
+    target : Path
+    overwrite : bool
+        Whether an existing file, or Zarr folder, may be replaced.
+    is_store : bool, optional
+        Whether the target is to be a Zarr folder rather than a file.
 
     Raises
     ------
@@ -31,7 +41,10 @@ def check_place(target: Path, *, overwrite: bool) -> None:
     """
     try:
         check_folder(target.parent)
-        _check_vacant(target, overwrite=overwrite)
+        if is_store:
+            _check_store_vacant(target, overwrite=overwrite)
+        else:
+            _check_vacant(target, overwrite=overwrite)
     except OutputError:
         raise
     except OSError as error:
@@ -39,6 +52,14 @@ def check_place(target: Path, *, overwrite: bool) -> None:
     except ValueError as error:
         msg = f"{str(target)!r} is not a possible file name ({error}); the name of a file is needed; correct it"
         raise OutputError(msg) from error
+
+
+def _check_store_vacant(target: Path, *, overwrite: bool) -> None:
+    if _existing_mode(target) is None:
+        return
+    if not overwrite:
+        raise _existing(target)
+    check_replaceable(target)
 
 
 def _check_vacant(target: Path, *, overwrite: bool) -> None:
@@ -91,8 +112,9 @@ def check_sources_kept(targets: Iterable[Path], sources: Iterable[Path]) -> None
 
 
 def _is_one_file(target: Path, source: Path) -> bool:
+    """Tell whether the source is the target or lies in it, as it may where the target is a folder to be replaced."""
     try:
-        return target.samefile(source)
+        return any(place.exists() and target.samefile(place) for place in (source, *source.resolve().parents))
     except (OSError, ValueError):  # one of them cannot be: reading or writing it will say so
         return False
 
@@ -100,10 +122,10 @@ def _is_one_file(target: Path, source: Path) -> bool:
 @contextmanager
 def ready_folder(folder: Path) -> Iterator[None]:
     """Make the folder and its parents where they are missing, and take those away again if the block fails."""
-    with _refusing(folder):
+    with refusing(folder):
         missing = [place for place in (folder, *folder.parents) if not place.exists()]
     try:
-        with _refusing(folder):
+        with refusing(folder):
             folder.mkdir(parents=True, exist_ok=True)
         yield
     except BaseException:
@@ -113,7 +135,9 @@ def ready_folder(folder: Path) -> Iterator[None]:
         raise
 
 
-def place_files(writes: Mapping[Path, Callable[[BinaryIO], None]], *, overwrite: bool) -> None:
+def place_files(
+    writes: Mapping[Path, Callable[[BinaryIO], None]], *, overwrite: bool, stores: Mapping[Path, Callable[[Path], None]] | None = None
+) -> None:
     """Write all files beside their targets, then move all into place; where that fails, none that is new remains.
 
     Parameters
@@ -121,30 +145,49 @@ def place_files(writes: Mapping[Path, Callable[[BinaryIO], None]], *, overwrite:
     writes : mapping of Path to callable
         For each target, what writes its bytes into an open file.
     overwrite : bool
-        Whether existing files may be replaced. What was replaced before a failure stays replaced.
+        Whether existing files and Zarr folders may be replaced. A file that was replaced before a failure stays replaced; a Zarr folder
+        comes back.
+    stores : mapping of Path to callable, optional
+        For each Zarr folder, what fills an empty folder.
 
     Raises
     ------
     OutputError
         When a target exists or the system refuses it (then with the system's error number).
     """
-    placed: list[tuple[Path, tuple[int, int]]] = []
-    with ExitStack() as cleanup:
-        finished = {}
+    with ExitStack() as cleanup, ExitStack() as undo:
+        finished = {target: cleanup.enter_context(_temporary_in(target.parent)) for target in [*writes, *(stores or {})]}
         for target, write in writes.items():
-            finished[target] = cleanup.enter_context(_temporary_in(target.parent))
-            with _refusing(target):
+            with refusing(target):
                 _fill(finished[target], write)
-        try:
-            for target, temporary in finished.items():
-                with _refusing(target):
-                    if _existing_mode(target) is None:
-                        placed.append((target, _identity(temporary)))
-                    _move(temporary, target, overwrite=overwrite)
-        except BaseException:
-            for target, identity in placed:
-                _remove_own(target, identity)
-            raise
+        for target, fill in (stores or {}).items():
+            with refusing(target):
+                build_store(finished[target], fill)
+        for target, temporary in finished.items():
+            with refusing(target):
+                if target in writes:
+                    _place_file(temporary, target, overwrite=overwrite, undo=undo)
+                else:
+                    retired = cleanup.enter_context(_temporary_in(target.parent))
+                    _place_store(temporary, target, retired=retired, overwrite=overwrite, undo=undo)
+        undo.pop_all()
+        for folder in {target.parent for target in finished}:
+            sync_folder(folder)
+
+
+def _place_file(temporary: Path, target: Path, *, overwrite: bool, undo: ExitStack) -> None:
+    if _existing_mode(target) is None:
+        undo.callback(_remove_own, target, _identity(temporary))
+    _move(temporary, target, overwrite=overwrite)
+
+
+def _place_store(temporary: Path, target: Path, *, retired: Path, overwrite: bool, undo: ExitStack) -> None:
+    undo.callback(restore_store, target, retired=retired)
+    undo.callback(_remove_own, target, _identity(temporary))
+    try:
+        move_store(temporary, target, retired=retired, overwrite=overwrite)
+    except FileExistsError as error:
+        raise _existing(target) from error
 
 
 @contextmanager
@@ -155,14 +198,22 @@ def _temporary_in(folder: Path) -> Iterator[Path]:
         yield temporary
     finally:
         with suppress(OSError):  # never made, or already moved, or the failure to report is the one that led here
-            temporary.unlink()
+            _remove(temporary)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
 
 
 @contextmanager
-def _refusing(target: Path) -> Iterator[None]:
+def refusing(target: Path) -> Iterator[None]:
+    """Report what the system refuses inside the block as a target that cannot be written, with the system's error number."""
     try:
         yield
-    except OutputError:
+    except QmcifError:  # also of what is read in order to be written
         raise
     except OSError as error:
         raise _unwritable(target, error) from error
@@ -219,7 +270,7 @@ def _remove_own(target: Path, identity: tuple[int, int]) -> None:
     """Remove the target if it is the very file that was moved there, and not one that somebody else put there first."""
     with suppress(FileNotFoundError):
         if _identity(target) == identity:
-            target.unlink()
+            _remove(target)
 
 
 def _existing(target: Path) -> OutputError:

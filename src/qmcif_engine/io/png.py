@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import os
 import struct
+import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import imagecodecs
 import numpy as np
 
-from qmcif_engine.io.image_file import assemble_image, check_claimed_size, check_decoded_shape, refuse_content, refuse_damaged
+from qmcif_engine.io.exif import check_profile, set_upright
+from qmcif_engine.io.image_file import PictureHeader, StoredPicture, check_claimed_size, check_decoded_shape, refuse_content, refuse_damaged
 from qmcif_engine.io.orientation import parse_exif_orientation
+from qmcif_engine.metadata import PictureMetadata
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
-
-    from qmcif_engine.io.image_file import ImageFile
 
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
@@ -36,6 +38,11 @@ _INTERLACE_METHODS = (0, 1)
 
 _PICTURE_CHUNKS = (b"IHDR", b"IDAT", b"IEND")
 _LARGEST_EXIF_BYTES = 2**16
+_LARGEST_PROFILE_BYTES = 2**24
+_NOTES = {b"eXIf": _LARGEST_EXIF_BYTES, b"iCCP": _LARGEST_PROFILE_BYTES, b"pHYs": 9}
+"""Chunks that tell something about the picture, and how long each may be."""
+
+_METERS_PER_INCH = 0.0254
 _LARGEST_OVERHEAD_BYTES = 2**26
 """Metadata that a file may carry beyond twice its raw samples; a larger file is not read into memory."""
 
@@ -55,8 +62,48 @@ class _Header:
         """Return the size of the unfiltered samples, each row rounded up to whole bytes."""
         return self.height * -(-self.width * self.bit_depth * _N_CHANNELS[self.color_type] // 8)
 
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Return the type that holds a sample."""
+        return np.dtype(np.uint16 if self.bit_depth == 16 else np.uint8)
 
-def read_png(stream: BinaryIO, path: Path) -> ImageFile:
+
+def inspect_png(stream: BinaryIO, path: Path) -> PictureHeader:
+    """Return what a PNG file says about its picture, once every chunk is known to be there; nothing is decoded."""
+    header = _read_header(stream, path)
+    notes = {kind: stream.read(length) for kind, length in _walk_chunks(stream, path) if length <= _NOTES.get(kind, -1)}
+    exif = notes.get(b"eXIf", b"")
+    return PictureHeader(
+        height=header.height,
+        width=header.width,
+        n_samples=_N_CHANNELS[header.color_type],
+        dtype=header.dtype,
+        orientation=parse_exif_orientation(exif),
+        metadata=PictureMetadata(
+            icc_profile=_unpack_profile(notes.get(b"iCCP", b"")), exif=set_upright(exif), dpi=_parse_density(notes.get(b"pHYs", b""))
+        ),
+    )
+
+
+def _unpack_profile(chunk: bytes) -> bytes | None:
+    """Return the color profile of an iCCP chunk: a name, a zero, the compression method 0, and the profile deflated."""
+    _, _, packed = chunk.partition(b"\0")
+    try:
+        profile = zlib.decompressobj().decompress(packed[1:], _LARGEST_PROFILE_BYTES)
+    except zlib.error:
+        return None
+    return check_profile(profile)
+
+
+def _parse_density(chunk: bytes) -> tuple[float, float] | None:
+    """Return dots an inch of a pHYs chunk, horizontal first, where its unit is the meter."""
+    if len(chunk) != 9 or chunk[8] != 1:
+        return None
+    horizontal, vertical = (density * _METERS_PER_INCH for density in struct.unpack(">II", chunk[:8]))
+    return (horizontal, vertical) if horizontal and vertical else None
+
+
+def read_png(stream: BinaryIO, path: Path) -> StoredPicture:
     """Return the picture of a PNG file.
 
     The chunks are walked before anything is decoded: the decoder itself stops at the last sample and would not notice that the end
@@ -64,12 +111,11 @@ def read_png(stream: BinaryIO, path: Path) -> ImageFile:
     no metadata, about which it would print complaints.
     """
     header = _read_header(stream, path)
-    picture, exif = _walk_chunks(stream, path)
-    dtype = np.dtype(np.uint16 if header.bit_depth == 16 else np.uint8)
+    picture, exif = _gather_picture(stream, path)
     decoded = imagecodecs.png_decode(picture)
     shape = (header.height, header.width, _N_CHANNELS[header.color_type])
-    channels = check_decoded_shape(path, decoded, shape=shape, dtype=dtype)
-    return assemble_image(channels, orientation=parse_exif_orientation(exif))
+    channels = check_decoded_shape(path, decoded, shape=shape, dtype=header.dtype)
+    return StoredPicture(channels, parse_exif_orientation(exif))
 
 
 def _read_header(stream: BinaryIO, path: Path) -> _Header:
@@ -108,11 +154,22 @@ def _check_kind(header: _Header, path: Path) -> None:
         raise refuse_damaged(path, f"compression, filter and interlace methods {methods} do not exist")
 
 
-def _walk_chunks(stream: BinaryIO, path: Path) -> tuple[bytes, bytes]:
+def _gather_picture(stream: BinaryIO, path: Path) -> tuple[bytes, bytes]:
     """Return the file without its metadata, and the EXIF block (empty where there is none), once every chunk is known to be there."""
-    file_bytes = os.fstat(stream.fileno()).st_size
     picture = [PNG_SIGNATURE]
-    exif = kind = b""
+    exif = b""
+    for kind, length in _walk_chunks(stream, path):
+        if kind in _PICTURE_CHUNKS:
+            picture += [struct.pack(">I", length), kind, stream.read(length + 4)]
+        elif kind == b"eXIf" and length <= _LARGEST_EXIF_BYTES:
+            exif = stream.read(length)
+    return b"".join(picture), exif
+
+
+def _walk_chunks(stream: BinaryIO, path: Path) -> Iterator[tuple[bytes, int]]:
+    """Yield kind and length of every chunk, with the stream at its payload, once the chunk is known to be there."""
+    file_bytes = os.fstat(stream.fileno()).st_size
+    kind = b""
     position = len(PNG_SIGNATURE)
     while kind != b"IEND":
         stream.seek(position)
@@ -127,11 +184,7 @@ def _walk_chunks(stream: BinaryIO, path: Path) -> tuple[bytes, bytes]:
             raise refuse_content(
                 path, given="a transparent color key", needed="a full alpha channel or none", remedy="save the image with or without alpha"
             )
-        if kind in _PICTURE_CHUNKS:
-            picture += [start, stream.read(length + 4)]
-        elif kind == b"eXIf" and length <= _LARGEST_EXIF_BYTES:
-            exif = stream.read(length)
-    return b"".join(picture), exif
+        yield kind, length
 
 
 def write_png(stream: BinaryIO, channels: NDArray[Any]) -> None:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import stat
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any
 
-from qmcif_engine.errors import ImageFileError, QmcifError
-from qmcif_engine.io.image_file import MAX_PIXELS, ImageFile, refuse_damaged
-from qmcif_engine.io.jpeg import JPEG_SIGNATURE, read_jpeg
-from qmcif_engine.io.png import PNG_SIGNATURE, read_png
+from qmcif_engine.errors import ImageFileError
+from qmcif_engine.io.file_failures import check_regular_file, translate_failures
+from qmcif_engine.io.image_file import MAX_PIXELS, ImageFile, assemble_image
+from qmcif_engine.io.jpeg import JPEG_SIGNATURE, inspect_jpeg, read_jpeg
+from qmcif_engine.io.png import PNG_SIGNATURE, inspect_png, read_png
 from qmcif_engine.io.tiff import TIFF_SIGNATURES, read_tiff
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable
 
-__all__ = ["MAX_PIXELS", "ImageFile", "read_image"]
+    from numpy.typing import NDArray
+
+    from qmcif_engine.io.image_file import PictureHeader, StoredPicture
+
+__all__ = ["MAX_PIXELS", "ImageFile", "inspect_image", "read_channels", "read_image"]
 
 
 def read_image(path: str | os.PathLike[str]) -> ImageFile:
@@ -40,45 +43,40 @@ def read_image(path: str | os.PathLike[str]) -> ImageFile:
     ImageFileError
         For whatever cannot be read completely and faithfully; the message says what to do.
     """
-    location = Path(path)
-    try:
-        _check_regular_file(location)
-        with location.open("rb") as stream:
-            return _choose_decoder(stream.read(8), location)(stream, location)
-    except QmcifError:
-        raise
-    except MemoryError as error:
-        msg = f"{str(location)!r} does not fit into memory; more memory or a smaller image is needed; crop or reduce it first"
-        raise ImageFileError(msg) from error
-    except OSError as error:
-        msg = (
-            f"{str(location)!r} cannot be read ({error.strerror or error}); a readable image file is needed; check its name and permissions"
-        )
-        raise ImageFileError(msg) from error
-    except Exception as error:  # codecs fail on hostile bytes with any class there is; all of them mean the same to the reader
-        raise refuse_damaged(location, f"{type(error).__name__}: {error}") from error
+    return assemble_image(translate_failures(_decode, Path(path)))
 
 
-def _check_regular_file(path: Path) -> None:
-    """Refuse folders, and pipes and devices too: those may never end."""
-    try:
-        mode = path.stat().st_mode
-    except ValueError as error:
-        msg = f"{str(path)!r} is not a possible file name ({error}); the name of an image file is needed; correct it"
-        raise ImageFileError(msg) from error
-    if not stat.S_ISREG(mode):
-        kind = "a folder" if stat.S_ISDIR(mode) else "a pipe, socket or device"
-        msg = f"{str(path)!r} is {kind}; an image file is needed; pass a PNG, JPEG or TIFF file"
-        raise ImageFileError(msg)
+def read_channels(path: str | os.PathLike[str]) -> NDArray[Any]:
+    """Return the picture of a file as `read_image` does, upright, but with alpha left among the channels: (H, W, 1 to 4), a view."""
+    return translate_failures(_decode, Path(path)).upright
 
 
-def _choose_decoder(start: bytes, path: Path) -> Callable[[BinaryIO, Path], ImageFile]:
-    if start.startswith(PNG_SIGNATURE):
-        return read_png
-    if start.startswith(JPEG_SIGNATURE):
-        return read_jpeg
-    if start.startswith(TIFF_SIGNATURES):
-        return read_tiff
+def inspect_image(path: str | os.PathLike[str]) -> PictureHeader | None:
+    """Return what a PNG or JPEG file says about its picture, without decoding it; None for a TIFF file, which has pages.
+
+    The same files are refused as by `read_image`, as far as that can be told from the header.
+    """
+    return translate_failures(_inspect, Path(path))
+
+
+def _decode(path: Path) -> StoredPicture:
+    check_regular_file(path)
+    with path.open("rb") as stream:
+        decode = {"PNG": read_png, "JPEG": read_jpeg, "TIFF": read_tiff}[_recognize(stream.read(8), path)]
+        return decode(stream, path)
+
+
+def _inspect(path: Path) -> PictureHeader | None:
+    check_regular_file(path)
+    with path.open("rb") as stream:
+        kind = _recognize(stream.read(8), path)
+        return None if kind == "TIFF" else {"PNG": inspect_png, "JPEG": inspect_jpeg}[kind](stream, path)
+
+
+def _recognize(start: bytes, path: Path) -> str:
+    for kind, signatures in (("PNG", PNG_SIGNATURE), ("JPEG", JPEG_SIGNATURE), ("TIFF", TIFF_SIGNATURES)):
+        if start.startswith(signatures):
+            return kind
     content = f"begins with {start!r}" if start else "is empty"
     msg = f"{str(path)!r} {content}; a PNG, JPEG or TIFF file is needed; convert the image to one of these"
     raise ImageFileError(msg)

@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qmcif_engine.errors import OutputError
-from qmcif_engine.io.output_formats import check_content, choose_format, join_channels
-from qmcif_engine.io.placement import check_folder, check_place, place_files, ready_folder
+from qmcif_engine.errors import InvalidImageError
+from qmcif_engine.io.map_files import check_maps_target, map_path
+from qmcif_engine.io.output_formats import check_content, choose_format
+from qmcif_engine.io.picture import ArrayPicture, assemble_content
+from qmcif_engine.io.placement import check_place, ready_folder
+from qmcif_engine.io.streamed_output import place_contents, stream_outputs, stream_picture
+from qmcif_engine.metadata import PictureMetadata
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    import os
+    from collections.abc import Mapping
 
     from numpy.typing import DTypeLike, NDArray
 
-__all__ = ["check_maps_target", "check_target", "map_path", "write_image", "write_images", "write_maps", "write_outputs"]
+    from qmcif_engine.io.picture import PictureContent
+
+__all__ = [
+    "check_maps_target",
+    "check_target",
+    "map_path",
+    "stream_outputs",
+    "stream_picture",
+    "write_image",
+    "write_images",
+    "write_maps",
+    "write_outputs",
+]
 
 
 def write_image(path: str | os.PathLike[str], samples: NDArray[Any], *, alpha: NDArray[Any] | None = None, overwrite: bool = False) -> None:
@@ -28,9 +44,9 @@ def write_image(path: str | os.PathLike[str], samples: NDArray[Any], *, alpha: N
     Parameters
     ----------
     path : path-like
-        Ends in ``.png``, ``.jpg``, ``.jpeg``, ``.tif`` or ``.tiff``.
+        Ends in ``.png``, ``.jpg``, ``.jpeg``, ``.tif``, ``.tiff``, ``.ome.tif``, ``.ome.tiff``, ``.ome.zarr`` or ``.zarr``.
     samples : ndarray of uint8, uint16, float32 or float64, shape (H, W) or (H, W, 3)
-        PNG holds integers, JPEG only uint8, TIFF everything.
+        PNG holds integers, JPEG only uint8, the others everything.
     alpha : ndarray of the same dtype, shape (H, W), optional
         Unassociated opacity; JPEG cannot hold it.
     overwrite : bool, optional
@@ -43,7 +59,7 @@ def write_image(path: str | os.PathLike[str], samples: NDArray[Any], *, alpha: N
     OutputError
         When the format cannot hold them or the place cannot be written.
     """
-    _place({Path(path): join_channels(samples, alpha)}, overwrite=overwrite)
+    place_contents({Path(path): _hold(samples, alpha)}, overwrite=overwrite)
 
 
 def write_images(images: Mapping[Path, NDArray[Any]], *, overwrite: bool = False) -> None:
@@ -56,20 +72,28 @@ def write_images(images: Mapping[Path, NDArray[Any]], *, overwrite: bool = False
     overwrite : bool, optional
         Whether existing files may be replaced.
     """
-    _place({target: join_channels(samples, None) for target, samples in images.items()}, overwrite=overwrite)
+    place_contents({target: _hold(samples) for target, samples in images.items()}, overwrite=overwrite)
 
 
-def _place(images: Mapping[Path, NDArray[Any]], *, overwrite: bool) -> None:
-    """Write joined channels once each is known to fit its format and its place."""
-    for target, channels in images.items():
-        has_alpha = channels.ndim == 3 and channels.shape[2] in (2, 4)
-        check_content(target, dtype=channels.dtype, has_alpha=has_alpha, longest_side_px=max(channels.shape[:2]))
-        check_place(target, overwrite=overwrite)
-    place_files({target: _writing(target, channels) for target, channels in images.items()}, overwrite=overwrite)
+def _hold(samples: NDArray[Any], alpha: NDArray[Any] | None = None) -> PictureContent:
+    """Return arrays in memory as the content of a file, once they are known to be gray or RGB."""
+    is_image = samples.ndim == 2 or (samples.ndim == 3 and samples.shape[2] == 3)
+    if not is_image or samples.size == 0:
+        msg = f"an array of shape {samples.shape} was to be written; (H, W) or (H, W, 3) without empty sides is needed; reshape it"
+        raise InvalidImageError(msg)
+    opacity = None if alpha is None else ArrayPicture(alpha)
+    return assemble_content(ArrayPicture(samples), opacity, metadata=PictureMetadata(), provenance={})
 
 
-def check_target(path: str | os.PathLike[str], *, overwrite: bool, samples_dtype: DTypeLike | None = None, has_alpha: bool = False) -> None:
-    """Refuse a target that ``write_image`` would refuse, before any work is spent on what goes there.
+def check_target(
+    path: str | os.PathLike[str],
+    *,
+    overwrite: bool,
+    samples_dtype: DTypeLike | None = None,
+    has_alpha: bool = False,
+    shape: tuple[int, ...] = (1, 1),
+) -> None:
+    """Refuse a target that ``write_image`` or ``stream_picture`` would refuse, before any work is spent on what goes there.
 
     Parameters
     ----------
@@ -81,6 +105,8 @@ def check_target(path: str | os.PathLike[str], *, overwrite: bool, samples_dtype
         What will be written, where already known.
     has_alpha : bool, optional
         Whether alpha will be written with it.
+    shape : tuple of int, optional
+        Height, width and, where there is more than one, channels without alpha, where already known.
 
     Raises
     ------
@@ -88,8 +114,8 @@ def check_target(path: str | os.PathLike[str], *, overwrite: bool, samples_dtype
         With the reason and the remedy.
     """
     target = Path(path)
-    check_content(target, dtype=None if samples_dtype is None else np.dtype(samples_dtype), has_alpha=has_alpha)
-    check_place(target, overwrite=overwrite)
+    check_content(target, dtype=None if samples_dtype is None else np.dtype(samples_dtype), has_alpha=has_alpha, shape=shape)
+    check_place(target, overwrite=overwrite, is_store=choose_format(target).is_store)
 
 
 def write_maps(folder: str | os.PathLike[str], maps: Mapping[str, NDArray[Any]], *, overwrite: bool = False) -> None:
@@ -141,68 +167,12 @@ def write_outputs(
     overwrite : bool
         Whether existing files may be replaced.
     """
-    picture = {Path(path): join_channels(samples, alpha)}
+    picture = {Path(path): _hold(samples, alpha)}
     if maps_folder is None:
-        _place(picture, overwrite=overwrite)
+        place_contents(picture, overwrite=overwrite)
         return
     folder = Path(maps_folder)
     check_maps_target(folder, maps, overwrite=overwrite, picture=path)
-    planes = {map_path(folder, name): join_channels(plane, None) for name, plane in maps.items()}
+    planes = {map_path(folder, name): _hold(plane) for name, plane in maps.items()}
     with ready_folder(folder):
-        _place(planes | picture, overwrite=overwrite)
-
-
-def check_maps_target(
-    folder: str | os.PathLike[str], names: Iterable[str], *, overwrite: bool, picture: str | os.PathLike[str] | None = None
-) -> None:
-    """Refuse a folder that ``write_maps`` would refuse, before any work is spent on the maps.
-
-    Parameters
-    ----------
-    folder : path-like
-        Where the maps shall go; it need not exist, its parent must.
-    names : iterable of str
-        Names of the maps, without suffix.
-    overwrite : bool
-        Whether existing maps may be replaced.
-    picture : path-like, optional
-        Target of the picture written with the maps, which may not be one of them.
-
-    Raises
-    ------
-    OutputError
-        With the reason and the remedy.
-    """
-    place = Path(folder)
-    targets = [map_path(place, name) for name in names]
-    if picture is not None:
-        _check_no_clash(Path(picture), targets)
-    if place.exists() or place.is_symlink():
-        check_folder(place)
-        for target in targets:
-            check_place(target, overwrite=overwrite)
-    else:
-        check_place(place, overwrite=False)
-
-
-def _check_no_clash(target: Path, others: Iterable[Path]) -> None:
-    if any(os.path.realpath(target) == os.path.realpath(other) for other in others):
-        msg = f"{str(target)!r} is the name of a map too; a name of its own is needed for the picture; choose another one"
-        raise OutputError(msg)
-
-
-def map_path(folder: Path, name: str) -> Path:
-    """Return the file of a map, whose name must not lead out of the folder."""
-    if not name.isidentifier():
-        msg = f"a map was named {name!r}; letters, digits and underscores are needed; rename it"
-        raise OutputError(msg)
-    return folder / f"{name}.tif"
-
-
-def _writing(target: Path, channels: NDArray[Any]) -> Callable[[BinaryIO], None]:
-    write = choose_format(target).write
-
-    def write_channels(stream: BinaryIO) -> None:
-        write(stream, channels)
-
-    return write_channels
+        place_contents(planes | picture, overwrite=overwrite)

@@ -640,7 +640,7 @@ def test_floats_with_white_as_zero_are_refused(tmp_path):
 
 def test_tiff_compression_without_known_bounds_is_refused_by_name(tmp_path):
     path = tiff(tmp_path, smooth(3, "uint8"), photometric="rgb", compression="png")
-    assert "holds PNG compressed samples; no, LZW, Deflate, ZSTD, LZMA, PackBits or JPEG compression is needed" in refusal(path)
+    assert "holds PNG compressed samples; no, LZW, Deflate, ZSTD, LZMA, PackBits, JPEG or JPEG 2000 compression is needed" in refusal(path)
 
 
 def with_tag(folder: Path, name: str, value: object, **options: object) -> Path:

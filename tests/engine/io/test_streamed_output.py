@@ -161,7 +161,9 @@ def test_cancelling_leaves_nothing_behind(tmp_path, suffix, n_blocks):
             raise Cancelled(msg)
 
     with pytest.raises(Cancelled):
-        stream(tmp_path / f"p{suffix}", GeneratedPicture((1100, 700, 3)), check_cancelled=check_cancelled, scratch_folder=tmp_path / "scratch")
+        stream(
+            tmp_path / f"p{suffix}", GeneratedPicture((1100, 700, 3)), check_cancelled=check_cancelled, scratch_folder=tmp_path / "scratch"
+        )
     assert names_in(tmp_path) == ["scratch"]
     assert names_in(tmp_path / "scratch") == []
 
@@ -305,5 +307,5 @@ def test_a_failure_at_the_last_move_takes_picture_and_maps_back(tmp_path, suffix
 def test_maps_may_not_lie_in_the_zarr_folder_that_is_replaced(tmp_path):
     stream(tmp_path / "p.ome.zarr", GeneratedPicture((30, 20)))
     (tmp_path / "p.ome.zarr" / "maps").mkdir()
-    with pytest.raises(OutputError, match="a name of its own is needed for the picture"):
+    with pytest.raises(OutputError, match="would have the maps inside; a name of its own is needed for the picture"):
         stream_all(tmp_path, tmp_path / "p.ome.zarr", maps_folder=tmp_path / "p.ome.zarr" / "maps", overwrite=True)

@@ -1,0 +1,120 @@
+"""Find the files of a stack, in the order people number them, and choose among the frames."""
+
+from __future__ import annotations
+
+import fnmatch
+import glob
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from qmcif_engine.errors import ImageFileError, InvalidConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".jpe", ".tif", ".tiff", ".btf", ".tf8")
+"""What is taken from a folder, camera raw files apart; inside a file the content decides, never the name."""
+
+RAW_SUFFIXES = (".3fr", ".arw", ".cr2", ".cr3", ".dng", ".erf", ".nef", ".nrw", ".orf", ".pef", ".raf", ".raw", ".rw2", ".srw", ".x3f")
+
+_DIGITS = re.compile(r"(\d+)", re.ASCII)
+_ZARR_MARKERS = ("zarr.json", ".zarray", ".zgroup")
+
+
+def natural_key(name: str) -> list[tuple[int, int, str]]:
+    """Return what sorts names as people count: image 2 before image 10; case does not matter, except among equals."""
+    parts = [(0, int(part), part) if part.isdigit() else (1, 0, part.casefold()) for part in _DIGITS.split(name) if part]
+    return [*parts, (2, 0, name)]
+
+
+def is_zarr_folder(path: Path) -> bool:
+    """Tell whether a folder is a Zarr array or group."""
+    return any((path / marker).is_file() for marker in _ZARR_MARKERS)
+
+
+def list_files(given: str | Path) -> list[Path]:
+    """Return the files one input stands for: itself, the images of a folder, or what a pattern matches, in natural order.
+
+    Hidden files of a folder, and those that do not end as images do, are left out; what a pattern matches is all taken. A Zarr
+    folder is one input.
+
+    Parameters
+    ----------
+    given : str or Path
+        A file, a folder, or a pattern with ``*``, ``?`` or ``[...]``. A file of exactly that name goes before a pattern.
+    """
+    path = Path(given)
+    try:
+        if path.is_dir() and not is_zarr_folder(path):
+            return _list_folder(path)
+        if glob.has_magic(str(given)) and not path.exists():
+            return _list_matches(str(given))
+    except OSError as error:
+        msg = f"{str(path)!r} cannot be read ({error.strerror or error}); a readable folder is needed; check its name and permissions"
+        raise ImageFileError(msg) from error
+    except ValueError:  # a null byte: opening the file says so
+        return [path]
+    return [path]
+
+
+def _list_folder(folder: Path) -> list[Path]:
+    suffixes = IMAGE_SUFFIXES + RAW_SUFFIXES
+    found = [path for path in folder.iterdir() if path.name.lower().endswith(suffixes) and not path.name.startswith(".")]
+    if not found:
+        msg = f"the folder {str(folder)!r} holds no image; files ending in {', '.join(IMAGE_SUFFIXES)} are needed; check its name"
+        raise ImageFileError(msg)
+    return sorted(found, key=lambda path: natural_key(path.name))
+
+
+def _list_matches(pattern: str) -> list[Path]:
+    found = sorted((Path(match) for match in glob.glob(pattern)), key=lambda path: natural_key(str(path)))  # noqa: PTH207 - any root
+    if not found:
+        msg = f"no file matches {pattern!r}; at least 2 images of one scene are needed; check the pattern"
+        raise ImageFileError(msg)
+    return found
+
+
+def choose_frames(names: Sequence[str], *, exclude: Sequence[int | str] = (), order: Sequence[int] | str | None = None) -> list[int]:
+    """Return which frames are used, in which order, counted from 0.
+
+    Parameters
+    ----------
+    names : sequence of str
+        One a frame: the file's name, where it has a file of its own.
+    exclude : sequence of int or str
+        Numbers counted from 1, or patterns of names such as ``*_dark.tif``.
+    order : "reversed", or sequence of int
+        The frames that are left, each once, by their number counted from 1 before anything was excluded.
+    """
+    excluded = _excluded_frames(names, exclude)
+    kept = [number for number in range(len(names)) if number not in excluded]
+    if order is None:
+        return kept
+    if isinstance(order, str):
+        if order != "reversed":
+            msg = f"the order {order!r} is unknown; 'reversed' or the numbers of all frames are needed: give one of these"
+            raise InvalidConfigError(msg)
+        return kept[::-1]
+    chosen = [number - 1 for number in order]
+    if sorted(chosen) != kept:
+        msg = (
+            f"the order {list(order)} does not name each frame once; the numbers {[number + 1 for number in kept]} are needed in "
+            "the order wanted: correct it"
+        )
+        raise InvalidConfigError(msg)
+    return chosen
+
+
+def _excluded_frames(names: Sequence[str], exclude: Sequence[int | str]) -> set[int]:
+    excluded: set[int] = set()
+    for item in (exclude,) if isinstance(exclude, str) else exclude:
+        if isinstance(item, str):
+            matches = {number for number, name in enumerate(names) if fnmatch.fnmatch(name, item)}
+        else:
+            matches = {item - 1} & set(range(len(names)))
+        if not matches:
+            msg = f"no frame is excluded by {item!r}; a number from 1 to {len(names)} or a pattern of names is needed: correct it"
+            raise InvalidConfigError(msg)
+        excluded |= matches
+    return excluded

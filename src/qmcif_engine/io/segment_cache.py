@@ -1,0 +1,55 @@
+"""Keep decoded strips, tiles and chunks for a while, within a fixed number of bytes."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from numpy.typing import NDArray
+
+DEFAULT_CACHE_BYTES = 64 * 2**20
+"""Room for a few full-width strips of a large image, so that neighboring windows do not decode them again."""
+
+
+class SegmentCache:
+    """Hold the segments used last; threads may share it, and a copy in another process starts empty.
+
+    Parameters
+    ----------
+    limit_bytes : int
+        What all held segments may take together. A segment larger than that is returned but not held.
+    """
+
+    def __init__(self, limit_bytes: int = DEFAULT_CACHE_BYTES) -> None:
+        self.limit_bytes = limit_bytes
+        self._segments: OrderedDict[Hashable, NDArray[Any]] = OrderedDict()
+        self._held_bytes = 0
+        self._lock = threading.Lock()
+
+    def __reduce__(self) -> tuple[type[SegmentCache], tuple[int]]:
+        """Send only the limit: the other process decodes what it needs."""
+        return SegmentCache, (self.limit_bytes,)
+
+    @property
+    def held_bytes(self) -> int:
+        """What the held segments take."""
+        return self._held_bytes
+
+    def fetch(self, key: Hashable, decode: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+        """Return the segment of this key, decoding it where it is not held. Callers must not write into it."""
+        with self._lock:
+            if key in self._segments:
+                self._segments.move_to_end(key)
+                return self._segments[key]
+        segment = decode()  # outside the lock: decoding in several threads at once is the point of having them
+        with self._lock:
+            if key not in self._segments and segment.nbytes <= self.limit_bytes:
+                self._segments[key] = segment
+                self._held_bytes += segment.nbytes
+            while self._held_bytes > self.limit_bytes:
+                self._held_bytes -= self._segments.popitem(last=False)[1].nbytes
+        return segment

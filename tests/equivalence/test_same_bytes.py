@@ -1,0 +1,135 @@
+"""For a given input and settings, the same bytes: whatever the chunks, the scheduler, the workers, or a worker that dies."""
+
+import hashlib
+import os
+import signal
+import time
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+import tifffile
+import zarr
+
+from qmcif_engine.cluster import check_workers, connect
+from qmcif_engine.config import FusionConfig
+from qmcif_engine.errors import ExecutionError
+from qmcif_engine.io.stack_input import open_stack
+from qmcif_engine.lazy import fuse_lazily
+from qmcif_engine.pipeline import fuse
+from qmcif_engine.stack import ArrayStack
+from qmcif_engine.streaming import fuse_to_file
+from qmcif_engine.synthetic import make_focus_stack
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:unclosed <socket:ResourceWarning",  # distributed's own, when a cluster closes
+    "ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning",
+)
+
+CONFIG = FusionConfig().replaced({"tile_px": 128, "evidence_scales": 2, "island_side_patches": 2.0, "follow_reach_px": 16, "iterations": 2})
+PLANES = ("fused", "source_index", "base_map", "detail_map", "confidence")
+SHAPE = (390, 450)
+
+
+@pytest.fixture(scope="module")
+def images():
+    return make_focus_stack(shape=SHAPE, n_images=3, seed=11).images
+
+
+@pytest.fixture(scope="module")
+def expected(images):
+    return fuse(images, CONFIG, workers=1)
+
+
+@pytest.fixture(scope="module")
+def expected_files(images, tmp_path_factory):
+    return written(ArrayStack(images), tmp_path_factory.mktemp("expected"), workers=1)
+
+
+def written(stack, folder, **options):
+    """Digest of every file that a run writes."""
+    fuse_to_file(stack, folder / "fused.ome.tif", CONFIG, maps=folder / "maps", **options)
+    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("chunks", [(1, 333, 333, 3), (1, 512, 512, 3), (1, 1, 450, 3), (3, 390, 450, 1), (2, 77, 101, 2)])
+def test_chunks_of_the_input(images, expected_files, chunks, tmp_path):
+    with open_stack(da.from_array(images, chunks=chunks), axes="ZYXS") as stack:
+        assert written(stack, tmp_path) == expected_files
+
+
+@pytest.mark.parametrize("kind", ["strips", "tiles", "zarr"])
+def test_kinds_of_files(images, expected_files, kind, tmp_path):
+    source = tmp_path / ("stack.zarr" if kind == "zarr" else "stack.tif")
+    if kind == "zarr":
+        zarr.create_array(source, data=images, chunks=(1, 100, 130, 3))
+    else:
+        options = {"tile": (128, 96)} if kind == "tiles" else {"rowsperstrip": 7}
+        tifffile.imwrite(source, images, photometric="rgb", compression="lzw", **options)
+    (tmp_path / "out").mkdir()
+    with open_stack(source, axes="ZYXS" if kind == "zarr" else None) as stack:
+        assert written(stack, tmp_path / "out") == expected_files
+
+
+@pytest.mark.parametrize("options", [{"workers": 2}, {"workers": 5}, {"memory_bytes": 10**8}])
+def test_workers_and_memory(images, expected_files, options, tmp_path):
+    assert written(ArrayStack(images), tmp_path, **options) == expected_files
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    from distributed import LocalCluster
+
+    with LocalCluster(n_workers=3, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50) as running:
+        yield running
+
+
+def test_a_cluster_of_processes(images, expected, expected_files, cluster, tmp_path):
+    tifffile.imwrite(tmp_path / "stack.tif", images, photometric="rgb")
+    (tmp_path / "out").mkdir()
+    with connect(cluster.scheduler_address) as client, open_stack(tmp_path / "stack.tif") as stack:
+        assert written(stack, tmp_path / "out", client=client) == expected_files
+        lazy = fuse_lazily(stack, CONFIG)
+        with dask.config.set(scheduler=client):
+            planes = dask.compute(*(getattr(lazy, name) for name in PLANES))
+    for name, plane in zip(PLANES, planes, strict=True):
+        np.testing.assert_array_equal(plane, getattr(expected, name))
+
+
+def test_arrays_in_memory_reach_the_workers(images, expected_files, cluster, tmp_path):
+    with connect(cluster.scheduler_address) as client:
+        assert written(ArrayStack(images), tmp_path, client=client) == expected_files
+
+
+def test_a_worker_killed_in_the_middle(images, expected_files, cluster, tmp_path):
+    killed = []
+
+    def kill_one(progress):
+        if progress.done > 4 and not killed:
+            victim = next(iter(cluster.workers.values()))
+            killed.append(victim.pid)
+            os.kill(victim.pid, signal.SIGKILL)
+            time.sleep(0.2)
+
+    with connect(cluster.scheduler_address) as client:
+        assert written(ArrayStack(images), tmp_path, client=client, on_progress=kill_one) == expected_files
+    assert killed
+
+
+def test_workers_of_another_version_are_refused(cluster, monkeypatch):
+    monkeypatch.setattr("qmcif_engine.cluster.__version__", "9.9")
+
+    with connect(cluster.scheduler_address) as client, pytest.raises(ExecutionError, match=r"qmcif .* instead of 9\.9; the same versions"):
+        check_workers(client)
+
+
+def test_a_cluster_without_workers_is_refused():
+    from distributed import LocalCluster
+
+    with (
+        LocalCluster(n_workers=0, dashboard_address=":0", processes=False, silence_logs=50) as empty,
+        connect(empty.scheduler_address) as client,
+        pytest.raises(ExecutionError, match="the cluster has no workers"),
+    ):
+        check_workers(client)
