@@ -13,10 +13,13 @@ if TYPE_CHECKING:
     from qmcif_engine.config import FusionConfig, setting_fields
     from qmcif_engine.errors import Cancelled, InvalidConfigError, InvalidImageError, QmcifError
     from qmcif_engine.io.readers import read_image
+    from qmcif_engine.io.stack_input import open_stack
     from qmcif_engine.io.writers import write_image
+    from qmcif_engine.lazy import fuse_lazily
     from qmcif_engine.metrics import evaluate
     from qmcif_engine.pipeline import FusionResult, fuse
     from qmcif_engine.presets import PRESETS
+    from qmcif_engine.streaming import fuse_to_file
     from qmcif_engine.synthetic import make_focus_stack
 
 __version__ = version("napari-qmcif")
@@ -31,7 +34,10 @@ __all__ = [
     "QmcifError",
     "evaluate",
     "fuse",
+    "fuse_lazily",
+    "fuse_to_file",
     "make_focus_stack",
+    "open_stack",
     "read_image",
     "setting_fields",
     "write_image",
@@ -47,7 +53,10 @@ _MODULE_OF = {
     "QmcifError": "errors",
     "evaluate": "metrics",
     "fuse": "pipeline",
+    "fuse_lazily": "lazy",
+    "fuse_to_file": "streaming",
     "make_focus_stack": "synthetic",
+    "open_stack": "io.stack_input",
     "read_image": "io.readers",
     "setting_fields": "config",
     "write_image": "io.writers",

@@ -10,8 +10,7 @@ import numpy as np
 from dask.delayed import delayed
 
 from qmcif_engine.config import FusionConfig
-from qmcif_engine.samples import check_focus_range, settle_focus_range
-from qmcif_engine.stack import sample_stack
+from qmcif_engine.stack import check_number, settle_range
 from qmcif_engine.tile_task import TileTask
 from qmcif_engine.tiling import plan_tiles
 
@@ -46,7 +45,8 @@ def fuse_lazily(stack: Stack, config: FusionConfig | None = None, *, focus_range
     use `qmcif_engine.fuse_to_file`.
     """
     settings = FusionConfig() if config is None else config
-    bounds = check_focus_range(focus_range) if focus_range is not None else settle_focus_range(sample_stack(stack))
+    check_number(stack)
+    bounds = settle_range(stack, focus_range)
     plan = plan_tiles((stack.image_shape[0], stack.image_shape[1]), settings)
     task = delayed(TileTask(stack, settings, bounds), pure=False)
     results = [(tile, task(tile)) for tile in plan.tiles]

@@ -11,8 +11,8 @@ import numpy as np
 from qmcif_engine.config import FusionConfig
 from qmcif_engine.errors import InvalidConfigError, InvalidImageError
 from qmcif_engine.execution import count_workers, run_tiles
-from qmcif_engine.samples import SUPPORTED_DTYPES, as_stack, check_focus_range, settle_focus_range
-from qmcif_engine.stack import ArrayStack, sample_stack
+from qmcif_engine.samples import SUPPORTED_DTYPES, as_stack
+from qmcif_engine.stack import ArrayStack, Stack, check_number, companions_of, settle_range
 from qmcif_engine.steps import FusionProgress, Steps
 from qmcif_engine.tile_task import TileTask
 from qmcif_engine.tiling import plan_tiles
@@ -68,7 +68,7 @@ class FusionResult:
 
 
 def fuse(
-    images: Sequence[SampleArray] | SampleArray,
+    images: Sequence[SampleArray] | SampleArray | Stack,
     config: FusionConfig | None = None,
     *,
     focus_range: tuple[float, float] | None = None,
@@ -82,8 +82,9 @@ def fuse(
 
     Parameters
     ----------
-    images : sequence of ndarray, or one ndarray of shape (N, Y, X) or (N, Y, X, 3)
-        At least two, gray or RGB; uint8, uint16, float32 or float64.
+    images : sequence of ndarray, one ndarray of shape (N, Y, X) or (N, Y, X, 3), or Stack
+        At least two, gray or RGB; uint8, uint16, float32 or float64. A stack, such as `qmcif_engine.open_stack` gives, is read tile by
+        tile, and what it has of alpha and further channels takes the place of `companions`.
     config : FusionConfig, optional
         The ``default`` preset where it is left out.
     focus_range : tuple of float, optional
@@ -105,17 +106,19 @@ def fuse(
     FusionResult
     """
     settings = FusionConfig() if config is None else config
-    stack = as_stack(images)
-    extras = None if companions is None else _checked_companions(companions, stack)
-    bounds = settle_focus_range(sample_stack(ArrayStack(stack))) if focus_range is None else check_focus_range(focus_range)
-    plan = plan_tiles(stack[0].shape[:2], settings)
+    stack = images if isinstance(images, Stack) else ArrayStack(as_stack(images))
+    check_number(stack)
+    extras = companions_of(stack) if companions is None else ArrayStack(_checked_companions(companions, stack))
+    bounds = settle_range(stack, focus_range)
+    plan = plan_tiles((stack.image_shape[0], stack.image_shape[1]), settings)
     if keep_layers and len(plan.tiles) > 1:
         side = settings.tiling.tile_px
         msg = f"layers of {len(plan.tiles)} tiles were asked for; only an image of one tile has them: crop it to {side} x {side} pixels"
         raise InvalidConfigError(msg)
-    logger.info("fusing %d images of shape %s in %d tiles, focus range %g to %g", len(stack), stack[0].shape, len(plan.tiles), *bounds)
-    task = TileTask(ArrayStack(stack), settings, bounds, None if extras is None else ArrayStack(extras), keep_layers)
-    steps = Steps(n_tiles=len(plan.tiles), steps_a_tile=len(stack) + 1, on_progress=on_progress, is_cancelled=is_cancelled)
+    n_tiles = len(plan.tiles)
+    logger.info("fusing %d images of shape %s in %d tiles, focus range %g to %g", stack.n_images, stack.image_shape, n_tiles, *bounds)
+    task = TileTask(stack, settings, bounds, extras, keep_layers)
+    steps = Steps(n_tiles=n_tiles, steps_a_tile=stack.n_images + 1, on_progress=on_progress, is_cancelled=is_cancelled)
     picture = _Picture(plan)
     run_tiles(task, plan.tiles, n_workers=count_workers(workers), steps=steps, keep=picture.keep)
     return picture.finish(settings, bounds)
@@ -151,15 +154,16 @@ class _Picture:
         )
 
 
-def _checked_companions(companions: Sequence[SampleArray], stack: Sequence[SampleArray]) -> Sequence[SampleArray]:
+def _checked_companions(companions: Sequence[SampleArray], stack: Stack) -> Sequence[SampleArray]:
     planes: list[Any] = [np.asarray(companion) for companion in companions]
     kinds = {(plane.shape, plane.dtype.name) for plane in planes}
     shapes, dtypes = {shape for shape, _ in kinds}, {dtype for _, dtype in kinds}
-    if len(planes) != len(stack) or len(kinds) != 1 or next(iter(shapes))[:2] != stack[0].shape[:2] or not dtypes <= set(SUPPORTED_DTYPES):
+    is_matching = len(planes) == stack.n_images and len(kinds) == 1 and next(iter(shapes))[:2] == stack.image_shape[:2]
+    if not is_matching or not dtypes <= set(SUPPORTED_DTYPES):
         msg = (
             f"{len(planes)} companions of shape {sorted(shapes)} and type {', '.join(sorted(dtypes))} were given; one for each of the "
-            f"{len(stack)} images, all of height and width {stack[0].shape[:2]} and of one type out of {', '.join(SUPPORTED_DTYPES)}, "
-            "is needed: pass matching arrays"
+            f"{stack.n_images} images, all of height and width {stack.image_shape[:2]} and of one type out of "
+            f"{', '.join(SUPPORTED_DTYPES)}, is needed: pass matching arrays"
         )
         raise InvalidImageError(msg)
     return planes

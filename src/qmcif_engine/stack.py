@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from qmcif_engine.samples import check_finite
+from qmcif_engine.errors import InvalidImageError
+from qmcif_engine.metadata import PictureMetadata
+from qmcif_engine.samples import FocusRange, check_finite, check_focus_range, settle_focus_range
 from qmcif_engine.window import Window
 
 if TYPE_CHECKING:
@@ -139,3 +141,35 @@ def _place_window(position: int, stack: Stack) -> tuple[int, Window]:
     top = int((0.5 + position / plastic) % 1 * (height - rows + 1))
     left = int((0.5 + position / plastic**2) % 1 * (width - columns + 1))
     return position * stack.n_images // N_SAMPLED_WINDOWS, Window(top, left, top + rows, left + columns)
+
+
+def check_number(stack: Stack) -> None:
+    """Refuse a stack of one image: there is nothing to choose from.
+
+    Raises
+    ------
+    InvalidImageError
+    """
+    if stack.n_images < 2:
+        given = "1 image was" if stack.n_images else "0 images were"
+        msg = f"{given} given; at least 2 of one scene are needed: add the other focus positions"
+        raise InvalidImageError(msg)
+
+
+def companions_of(stack: Stack) -> Stack | None:
+    """Return the planes that follow the decisions on a stack: all of its channels where only some decide, or else its alpha."""
+    channels: Stack | None = getattr(stack, "companions", None)
+    alpha: Stack | None = getattr(stack, "alpha", None)
+    return channels if channels is not None else alpha
+
+
+def settle_range(stack: Stack, given: tuple[float, float] | None) -> FocusRange:
+    """Return the samples that count as black and white: those given, else what the source says of its bits, else the samples' own."""
+    if given is not None:
+        return check_focus_range(given)
+    samples = sample_stack(stack)
+    bits = getattr(stack, "metadata", PictureMetadata()).significant_bits
+    # a claim that the samples contradict is none
+    if bits is not None and all(int(block.max()) < 2**bits for block in samples):
+        return FocusRange(0.0, float(2**bits - 1))
+    return settle_focus_range(samples)

@@ -13,7 +13,6 @@ import numpy as np
 
 from qmcif_engine import __version__
 from qmcif_engine.config import FusionConfig
-from qmcif_engine.errors import InvalidImageError
 from qmcif_engine.execution import count_workers, run_tiles
 from qmcif_engine.io.map_files import check_maps_target, map_path
 from qmcif_engine.io.placement import check_sources_kept
@@ -22,8 +21,7 @@ from qmcif_engine.io.writers import check_target
 from qmcif_engine.job import Job, PlaneKind
 from qmcif_engine.memory import choose_tiles_at_once, estimate_tile_bytes
 from qmcif_engine.metadata import PictureMetadata
-from qmcif_engine.samples import FocusRange, check_focus_range, settle_focus_range
-from qmcif_engine.stack import Stack, sample_stack
+from qmcif_engine.stack import Stack, check_number, companions_of, settle_range
 from qmcif_engine.steps import FusionProgress, Steps
 from qmcif_engine.tile_task import TileTask
 from qmcif_engine.tiling import TilePlan, plan_tiles
@@ -32,6 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from distributed import Client
+
+    from qmcif_engine.samples import FocusRange
 
 
 logger = logging.getLogger(__name__)
@@ -193,10 +193,7 @@ def plan_run(
     InvalidConfigError
         When the memory does not hold a single tile.
     """
-    if stack.n_images < 2:
-        given = "1 image was" if stack.n_images else "0 images were"
-        msg = f"{given} given; at least 2 of one scene are needed: add the other focus positions"
-        raise InvalidImageError(msg)
+    check_number(stack)
     tiles = plan_tiles((stack.image_shape[0], stack.image_shape[1]), config)
     tile_bytes = estimate_tile_bytes(tiles, config, stack=stack)
     planes = _kept_planes(stack, with_maps=with_maps)
@@ -222,13 +219,6 @@ def check_outputs(stack: Stack, target: Path, maps_folder: Path | None, *, overw
     return (target, *maps)
 
 
-def companions_of(stack: Stack) -> Stack | None:
-    """Return the planes that follow the decisions on a stack: all of its channels where only some decide, or else its alpha."""
-    channels: Stack | None = getattr(stack, "companions", None)
-    alpha: Stack | None = getattr(stack, "alpha", None)
-    return channels if channels is not None else alpha
-
-
 def describe_run(stack: Stack, config: FusionConfig, focus_range: FocusRange) -> dict[str, Any]:
     """Return version, settings and the kind of the input, without times, names and paths.
 
@@ -242,18 +232,6 @@ def describe_run(stack: Stack, config: FusionConfig, focus_range: FocusRange) ->
         "focus_range": list(focus_range),
         "settings": config.to_dict(),
     }
-
-
-def settle_range(stack: Stack, given: tuple[float, float] | None) -> FocusRange:
-    """Return the samples that count as black and white: those given, else what the source says of its bits, else the samples' own."""
-    if given is not None:
-        return check_focus_range(given)
-    samples = sample_stack(stack)
-    bits = getattr(stack, "metadata", PictureMetadata()).significant_bits
-    # a claim that the samples contradict is none
-    if bits is not None and all(int(block.max()) < 2**bits for block in samples):
-        return FocusRange(0.0, float(2**bits - 1))
-    return settle_focus_range(samples)
 
 
 def _digest(description: object) -> str:
