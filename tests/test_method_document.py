@@ -102,10 +102,10 @@ def test_the_settings_table_has_one_row_a_setting_with_the_values_of_both_preset
 
 def test_constants_named_in_the_document_have_the_values_it_gives() -> None:
     """Written as `NAME` = value."""
-    from qmcif_engine import focus, patches, reblurring, refinement, samples
+    from qmcif_engine import focus, patches, reblurring, refinement, samples, tiling
 
     given = re.findall(r"`([A-Z_]+)` = (\([^)]*\)|\d+(?:\.\d+)?(?:e-?\d+)?)", DOCUMENT)
-    modules = (focus, patches, reblurring, refinement, samples)
+    modules = (focus, patches, reblurring, refinement, samples, tiling)
 
     assert {name for name, _ in given} >= {"BLURS_PX", "NOISE_POWER", "COMPARISON_WINDOW_PX", "SMOOTHING_RADIUS_PX", "NEGLIGIBLE_LEVEL"}
     for name, value in given:

@@ -270,10 +270,14 @@ def _chosen_map(
 
 def without_invalid(blend: Blend, validity: Callable[[int], BoolArray]) -> Blend:
     """Return the blend with no share for images that do not have the pixel, unless no contributing image has it."""
-    kept = np.stack([validity(source)[blend.band] for source in blend.sources]) * blend.weights if blend.sources else blend.weights
+    if not blend.sources:
+        return blend
+    kept = np.stack([validity(source)[blend.band] for source in blend.sources]) * blend.weights
     total = kept.sum(axis=0)
     weights = np.where(total > 0, kept / np.where(total > 0, total, 1), blend.weights)
-    return replace(blend, weights=weights)
+    led = blend.source_index.copy()
+    led[blend.band] = np.asarray(blend.sources, np.uint16)[weights.argmax(axis=0)]
+    return replace(blend, source_index=led, weights=weights)
 
 
 def _mean_brightness(blocks: Sequence[FloatArray]) -> FloatArray:

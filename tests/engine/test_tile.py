@@ -10,6 +10,7 @@ from qmcif_engine.focus import NEGLIGIBLE_LEVEL, base_focus, confidence, detail_
 from qmcif_engine.patches import detail_patch_side
 from qmcif_engine.presets import PRESETS
 from qmcif_engine.tile import LARGEST_ISLAND_SHARE, FocusLevels, Geometry, decide, measure_focus, plan_geometry
+from qmcif_engine.tiling import SOLVE_MARGIN_PX
 
 SHAPE = (48, 64)
 RAW = PRESETS["paper"].replaced({"is_low_rank": False, "iterations": 3})
@@ -265,3 +266,73 @@ def test_deciding_leaves_blocks_and_levels_alone():
 
     for array, copy in zip((*blocks, *levels.base, *levels.detail), kept, strict=True):
         np.testing.assert_array_equal(array, copy)
+
+
+# --- parts and tiles ---
+
+
+@pytest.mark.parametrize("iterations", [5, 20])
+def test_the_solve_forgets_what_is_a_margin_away(iterations):
+    config = FusionConfig().replaced({"iterations": iterations}).decomposition
+    noise = ndimage.gaussian_filter(np.random.default_rng(2).normal(size=(3, 160, 160)), (0, 0.7, 0.7))
+    image = (128 + 50 * noise / noise.std()).astype(np.float32)
+    margin, inner = SOLVE_MARGIN_PX, (slice(60, 100), slice(60, 100))
+    part = image[:, 60 - margin : 100 + margin, 60 - margin : 100 + margin]
+
+    difference = decompose(part, config).detail[:, margin:-margin, margin:-margin] - decompose(image, config).detail[:, *inner]
+
+    assert np.abs(difference).max() < 0.01
+
+
+@pytest.mark.parametrize("patch", [5, 8])
+@pytest.mark.parametrize("is_low_rank", [False, True])
+def test_a_block_solved_in_parts_has_nearly_the_levels_of_one_piece(patch, is_low_rank):
+    blocks, _ = blocks_of(2, shape=(132, 157))
+    config = FusionConfig().replaced({"base_patch_px": patch, "is_low_rank": is_low_rank, "coefficient_weight": 0.0, "iterations": 3})
+    geometry = plan_geometry((132, 157), config)
+    whole = measure_focus(blocks, config, geometry=geometry)
+    parts = measure_focus(blocks, config.replaced({"tile_px": 64}), geometry=geometry)
+
+    tolerance = 0.03 if is_low_rank else 1e-4  # groups of similar patches differ from part to part
+    for number in range(2):
+        assert parts.base[number].shape == whole.base[number].shape
+        np.testing.assert_allclose(parts.base[number], whole.base[number], atol=tolerance * whole.base[number].max())
+        np.testing.assert_allclose(parts.detail[number], whole.detail[number], atol=tolerance * whole.detail[number].max())
+
+
+def test_layers_of_a_block_solved_in_parts_are_not_kept():
+    blocks, _ = blocks_of(2, shape=(132, 157))
+
+    assert measured(blocks, RAW.replaced({"tile_px": 64}), keep_layers=True).layers == ()
+
+
+def test_pixels_that_an_image_does_not_have_are_never_taken_from_it():
+    blocks, depth = blocks_of(3, shape=(96, 120))
+    config = FusionConfig()
+    geometry = plan_geometry((96, 120), config)
+    has = np.ones((3, 96, 120), bool)
+    has[0, :, :25] = False  # image 0 is the sharp one there
+    has[1, 40:60, 30:90] = False
+    levels = measure_focus(blocks, config, geometry=geometry, validity=lambda number: has[number])
+
+    result = decide(blocks, levels, geometry=geometry, config=config, validity=lambda number: has[number])
+
+    index = result.blend.source_index
+    for number in range(3):
+        assert not (index[~has[number]] == number).any()
+    for row, source in zip(result.blend.weights, result.blend.sources, strict=True):
+        assert (row[~has[source][result.blend.band]] == 0).all()
+    np.testing.assert_allclose(result.blend.weights.sum(axis=0), 1, rtol=1e-5)
+    assert np.mean(index[has[0]][depth[has[0]] == 0] == 0) > 0.9
+
+
+def test_a_pixel_that_no_image_has_still_comes_from_one_of_them():
+    blocks, _ = blocks_of(2)
+    has = np.zeros(SHAPE, bool)
+    geometry = plan_geometry(SHAPE, FusionConfig())
+    levels = measure_focus(blocks, FusionConfig(), geometry=geometry, validity=lambda _: has)
+
+    result = decide(blocks, levels, geometry=geometry, config=FusionConfig(), validity=lambda _: has)
+
+    assert set(np.unique(result.blend.source_index)) <= {0, 1}
+    assert (result.confidence == 0).all()
