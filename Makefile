@@ -54,6 +54,10 @@ types: $(DEVELOPMENT) ## mypy, strict
 bench: $(DEVELOPMENT) ## time and peak memory, per stage and end to end
 	@$(ONE_THREAD) $(BIN)/python benchmarks/run.py
 
+.PHONY: profile
+profile: $(DEVELOPMENT) ## CPU seconds of every numerical stage, for a generated pair
+	@$(ONE_THREAD) $(BIN)/python benchmarks/profile.py
+
 .PHONY: build
 build: $(DEVELOPMENT) ## wheel and source distribution into dist
 	@$(BIN)/python -m hatchling build

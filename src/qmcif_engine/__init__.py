@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from qmcif_engine.presets import PRESETS
     from qmcif_engine.streaming import fuse_to_file
     from qmcif_engine.synthetic import make_focus_stack
+    from qmcif_engine.synthetic_lazy import make_lazy_focus_stack
 
 __version__ = version("napari-qmcif")
 
@@ -37,6 +38,7 @@ __all__ = [
     "fuse_lazily",
     "fuse_to_file",
     "make_focus_stack",
+    "make_lazy_focus_stack",
     "open_stack",
     "read_image",
     "setting_fields",
@@ -56,6 +58,7 @@ _MODULE_OF = {
     "fuse_lazily": "lazy",
     "fuse_to_file": "streaming",
     "make_focus_stack": "synthetic",
+    "make_lazy_focus_stack": "synthetic_lazy",
     "open_stack": "io.stack_input",
     "read_image": "io.readers",
     "setting_fields": "config",

@@ -9,15 +9,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import ndimage
 
 from qmcif_engine.filters import guided_filter
 from qmcif_engine.fusion import Blend
-from qmcif_engine.patches import edge_band
+from qmcif_engine.kernels.regions import mark_small_regions
+from qmcif_engine.patches import cells_of, cut_reflected, edge_band, nearest_values
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from qmcif_engine.array_types import BoolArray, FloatArray, IndexArray
     from qmcif_engine.config import DecisionConfig
+    from qmcif_engine.window import Window
 
 
 def follow_neighbors(index: IndexArray, is_decided: BoolArray, *, reach_px: int) -> IndexArray:
@@ -27,9 +30,7 @@ def follow_neighbors(index: IndexArray, is_decided: BoolArray, *, reach_px: int)
     """
     if reach_px == 0 or is_decided.all() or not is_decided.any():
         return index
-    distance, nearest = ndimage.distance_transform_edt(~is_decided, return_indices=True)
-    followed = index[tuple(nearest)]
-    return np.where(distance <= reach_px, followed, index)
+    return nearest_values(index, is_decided, ~is_decided, reach_px=reach_px)
 
 
 def remove_islands(index: IndexArray, *, largest_area_px: float, longest_side_px: float) -> IndexArray:
@@ -41,14 +42,8 @@ def remove_islands(index: IndexArray, *, largest_area_px: float, longest_side_px
     """
     if largest_area_px < 1:
         return index
-    is_island = np.zeros(index.shape, bool)
-    for value in np.unique(index):
-        regions, n_regions = ndimage.label(index == value)
-        boxes = ndimage.find_objects(regions)
-        sides = np.array([max(rows.stop - rows.start, columns.stop - columns.start) for rows, columns in boxes])
-        areas = np.bincount(regions.reshape(-1), minlength=n_regions + 1)
-        is_small = np.append(False, (areas[1:] <= largest_area_px) & (sides <= longest_side_px))
-        is_island |= is_small[regions]
+    is_island = np.empty(index.shape, bool)
+    mark_small_regions(np.ascontiguousarray(index), largest_area_px, longest_side_px, is_island)
     return follow_neighbors(index, ~is_island, reach_px=int(longest_side_px))
 
 
@@ -67,16 +62,28 @@ def blend_along_edges(index: IndexArray, guide: FloatArray, config: DecisionConf
     A guided filter (He, Sun and Tang 2013) of each image's membership, used only within its reach of a decision edge; everywhere else
     one image gives the pixel whole.
     """
-    radius = config.blend_radius_px
-    band = edge_band(index, reach_px=2 * radius)
-    sources = tuple(int(value) for value in np.unique(index[band]))
-    weights = np.empty((len(sources), np.count_nonzero(band)), guide.dtype)
-    for row, source in zip(weights, sources, strict=True):
-        membership = (index == source).astype(guide.dtype)
-        share = guided_filter(membership, guide, radius_px=radius, edge_contrast=config.blend_edge_contrast)
-        np.clip(share[band], 0, 1, out=row)
+    band = edge_band(index, reach_px=2 * config.blend_radius_px)
+    sources = tuple(int(value) for value in np.flatnonzero(np.bincount(index[band])))
+    weights = np.zeros((len(sources), np.count_nonzero(band)), guide.dtype)
+    rows_of = {source: row for row, source in enumerate(sources)}
+    number = np.cumsum(band, dtype=np.int32).reshape(band.shape) - 1  # of a pixel of the band among all of them
+    for cell in cells_of(band):
+        is_blended = band[cell.slices]
+        for source, share in _shares(index, guide, cell, config=config):
+            weights[rows_of[source], number[cell.slices][is_blended]] = share[is_blended]
+    np.clip(weights, 0, 1, out=weights)
     weights /= weights.sum(axis=0)
     led = index.copy()
     if sources:
         led[band] = np.asarray(sources, np.uint16)[weights.argmax(axis=0)]
     return Blend(led, band, sources, weights)
+
+
+def _shares(index: IndexArray, guide: FloatArray, cell: Window, *, config: DecisionConfig) -> Iterator[tuple[int, FloatArray]]:
+    """Yield each image that the filter's windows around a cell contain, and its smoothed membership there."""
+    margin = 2 * config.blend_radius_px
+    near_index, near_guide = cut_reflected(index, cell, margin_px=margin), cut_reflected(guide, cell, margin_px=margin)
+    for source in np.flatnonzero(np.bincount(near_index.reshape(-1))):
+        membership = (near_index == source).astype(guide.dtype)
+        share = guided_filter(membership, near_guide, radius_px=config.blend_radius_px, edge_contrast=config.blend_edge_contrast)
+        yield int(source), share[margin:-margin, margin:-margin]

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from qmcif_engine.decomposition.operators import gradients
+from qmcif_engine.kernels.gradients import add_gradient_moduli
 from qmcif_engine.patches import pad_to_grid, sum_patches, window_mean
-from qmcif_engine.quaternion import modulus
 from qmcif_engine.samples import FULL_SCALE
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ def amplify_detail(detail: FloatArray, *, radius_px: int) -> FloatArray:
     ``D_s(x, y) = sum D(x + s, y + t)`` over ``|s|, |t| <= r`` [QMCIF, Eq. (13)].
     """
     side = 2 * radius_px + 1
-    return window_mean(detail, side_px=side) * np.asarray(side**2, detail.dtype)
+    return window_mean(detail, side_px=side, scale=side**2)
 
 
 def gradient_level(layer: FloatArray, *, border_px: int, borders: Borders = WHOLE_IMAGE) -> FloatArray:
@@ -68,7 +67,8 @@ def gradient_level(layer: FloatArray, *, border_px: int, borders: Borders = WHOL
     Departs: within `border_px` of the image border the levels of the interior are mirrored outwards, because blurring by software
     leaves dark frames there whose edges look like focus; 0 keeps the border as it is.
     """
-    level: FloatArray = modulus(gradients(layer)).sum(axis=0)
+    level: FloatArray = np.zeros(layer.shape[-2:], layer.dtype)
+    add_gradient_moduli(np.ascontiguousarray(layer), level)
     width = min(border_px, (min(level.shape) - 1) // 4)
     if width == 0:
         return level
@@ -106,8 +106,8 @@ def detail_focus(detail: FloatArray, *, detail_patch_px: int, config: FocusConfi
     levels below `NEGLIGIBLE_LEVEL` are zero.
     """
     amplified = amplify_detail(detail, radius_px=config.amplification_radius_px)
-    level = window_mean(gradient_level(amplified, border_px=config.border_px, borders=borders), side_px=detail_patch_px)
-    level /= np.asarray(FULL_SCALE, level.dtype)
+    moduli = gradient_level(amplified, border_px=config.border_px, borders=borders)
+    level = window_mean(moduli, side_px=detail_patch_px, scale=1 / FULL_SCALE)
     level[level < NEGLIGIBLE_LEVEL] = 0
     return level
 
@@ -126,7 +126,7 @@ def gather_evidence(level: FloatArray, *, detail_patch_px: int, config: FocusCon
     side, weight = detail_patch_px, 1.0
     for _ in range(1, config.evidence_scales):
         side, weight = 2 * side + 1, weight * config.evidence_decay
-        evidence += np.asarray(weight, level.dtype) * window_mean(level, side_px=side)
+        evidence += window_mean(level, side_px=side, scale=weight)
     return evidence
 
 

@@ -12,6 +12,8 @@ from qmcif_engine.samples import to_samples
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from numpy.typing import NDArray
+
     from qmcif_engine.array_types import BoolArray, FloatArray, IndexArray, SampleArray
 
 
@@ -53,11 +55,17 @@ def select(blocks: Iterable[FloatArray], index: IndexArray) -> FloatArray:
     -----
     ``F_1`` for the base-scale and ``F_2`` for the detail-scale map [QMCIF, Eqs. (18) and (19)].
     """
+    return select_each(blocks, (index,))[0]
+
+
+def select_each(blocks: Iterable[FloatArray], indices: Sequence[IndexArray]) -> tuple[FloatArray, ...]:
+    """Take each pixel from the block that its index names, for several maps in one pass over the blocks."""
     iterator = enumerate(blocks)
     _, first = next(iterator)
-    fused = np.array(first, copy=True)
+    fused = tuple(np.array(first, copy=True) for _ in indices)
     for number, block in iterator:
-        np.copyto(fused, block, where=index == number)
+        for picture, index in zip(fused, indices, strict=True):
+            np.copyto(picture, block, where=index == number)
     return fused
 
 
@@ -72,14 +80,29 @@ def compose(images: Sequence[SampleArray], blend: Blend) -> SampleArray:
     images : sequence of ndarray, shape (h, w) or (h, w, c)
     blend : Blend
     """
-    fused: SampleArray = images[0].copy()
-    for number, image in enumerate(images[1:], start=1):
-        is_chosen = blend.source_index == number
-        fused[is_chosen] = image[is_chosen]
-    leading = fused[blend.band].astype(np.float64)
+    fused: SampleArray = np.empty(images[0].shape, images[0].dtype)
+    contributions = {}  # an image may have to be read anew each time it is asked for
+    for number, image in enumerate(images):
+        np.copyto(_as_pixels(fused), _as_pixels(image), where=blend.source_index == number)
+        if number in blend.sources:
+            contributions[number] = _samples_of(image, blend.band)
+    leading = _samples_of(fused, blend.band).astype(np.float64)
     mixed = leading.copy()
     for number, weights in zip(blend.sources, blend.weights, strict=True):
-        share = weights.reshape(-1, *(1,) * (leading.ndim - 1))
-        mixed += share * (images[number][blend.band] - leading)
-    fused[blend.band] = to_samples(mixed, fused.dtype)
+        mixed += weights[:, None] * (contributions[number] - leading)
+    _as_pixels(fused)[blend.band] = _as_pixels(to_samples(mixed, fused.dtype)[:, None, :])[:, 0]
     return fused
+
+
+def _as_pixels(image: SampleArray) -> NDArray[np.void]:
+    """Return a view, shape (h, w), in which all samples of a pixel are one item: masks then move whole pixels."""
+    samples = np.ascontiguousarray(image if image.ndim == 3 else image[..., None])
+    pixels: NDArray[np.void] = samples.view(np.dtype((np.void, samples.itemsize * samples.shape[2])))[..., 0]
+    return pixels
+
+
+def _samples_of(image: SampleArray, mask: BoolArray) -> SampleArray:
+    """Return the samples of some pixels, shape (number of pixels, c)."""
+    pixels = _as_pixels(image)[mask]
+    samples: SampleArray = pixels[:, None].view(image.dtype)
+    return samples

@@ -6,19 +6,32 @@ inverse is exact, and the constant 2 of the base update is too. Detail patches l
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
-from scipy import ndimage
+
+from qmcif_engine.kernels.regions import take_nearest
+from qmcif_engine.kernels.windows import box_mean, majority, mark_edges
+from qmcif_engine.window import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
+
+    from numpy.typing import NDArray
 
     from qmcif_engine.array_types import BoolArray, FloatArray, IndexArray
     from qmcif_engine.config import FocusConfig
 
+_Sample = TypeVar("_Sample", bound=np.generic)
+
 PIXEL_SHARE = 5e-5
 """Published side of a detail patch, as a share of the number of pixels (section IV-A)."""
+
+CELL_PX = 128
+"""Side of the squares in which expensive stages look for the pixels that want them: an edge leaves many empty, a margin weighs little."""
+
+FARTHEST_PX = 32_000
+"""How far a nearest pixel may be looked for: rows are counted in 16 bits."""
 
 
 def padding_to_grid(shape: tuple[int, int], *, patch_px: int) -> tuple[int, int]:
@@ -79,11 +92,17 @@ def spread_patches(values: IndexArray, *, patch_px: int) -> IndexArray:
     return np.repeat(np.repeat(values, patch_px, axis=0), patch_px, axis=1)
 
 
-def window_mean(planes: FloatArray, *, side_px: int) -> FloatArray:
-    """Average ``(..., h, w)`` over the window centered on each pixel; the image continues by reflection."""
-    size = (1,) * (planes.ndim - 2) + (side_px, side_px)
-    averaged: FloatArray = ndimage.uniform_filter(planes, size=size, mode="reflect")
+def window_mean(planes: FloatArray, *, side_px: int, scale: float = 1.0) -> FloatArray:
+    """Average ``(..., h, w)`` over the window centered on each pixel, times `scale`; the image continues by reflection."""
+    contiguous = np.ascontiguousarray(planes)
+    averaged = np.empty_like(contiguous)
+    for plane, result in zip(_as_planes(contiguous), _as_planes(averaged), strict=True):
+        box_mean(plane, side_px, float(scale), result)
     return averaged
+
+
+def _as_planes(stack: FloatArray) -> FloatArray:
+    return stack.reshape(-1, *stack.shape[-2:])
 
 
 def detail_patch_side(shape: tuple[int, int], config: FocusConfig) -> int:
@@ -123,9 +142,9 @@ def vote(choices: IndexArray, *, n_choices: int, side_px: int) -> IndexArray:
 
     Departs: the paper does not say whether patches overlap; dense patches with a majority vote are clearly better.
     """
-    shares = (window_mean((choices == index).astype(np.float32), side_px=side_px) for index in range(n_choices))
-    # whole numbers, so that equal counts are equal whatever the rounding of the window sums
-    return rank(np.rint(share * side_px**2) for share in shares).winner
+    winner = np.empty_like(choices)
+    majority(np.ascontiguousarray(choices), side_px, n_choices, winner)
+    return winner
 
 
 class Ranking(NamedTuple):
@@ -168,6 +187,45 @@ def rank(levels: Iterable[FloatArray]) -> Ranking:
 
 def edge_band(index: IndexArray, *, reach_px: int) -> BoolArray:
     """Return which pixels have another index within a square of this reach around them."""
-    side = 2 * reach_px + 1
-    band: BoolArray = ndimage.maximum_filter(index, side) != ndimage.minimum_filter(index, side)
+    band = np.empty(index.shape, bool)
+    mark_edges(np.ascontiguousarray(index), reach_px, band)
     return band
+
+
+def cells_of(is_wanted: BoolArray) -> Iterator[Window]:
+    """Yield disjoint rectangles, none larger than a cell, that hold all wanted pixels: their boxes in the cells of a fixed grid.
+
+    For what is expensive and wanted along edges only.
+    """
+    for top in range(0, is_wanted.shape[0], CELL_PX):
+        for left in range(0, is_wanted.shape[1], CELL_PX):
+            cell = is_wanted[top : top + CELL_PX, left : left + CELL_PX]
+            rows = np.flatnonzero(cell.any(axis=1))
+            if len(rows):
+                columns = np.flatnonzero(cell.any(axis=0))
+                yield Window(top + int(rows[0]), left + int(columns[0]), top + int(rows[-1]) + 1, left + int(columns[-1]) + 1)
+
+
+def cut_reflected(planes: NDArray[_Sample], window: Window, *, margin_px: int) -> NDArray[_Sample]:
+    """Cut a window with a margin out of ``(..., h, w)`` planes, contiguous; outside the image it continues by reflection."""
+    height, width = planes.shape[-2:]
+    grown = window.grown(margin_px, (height, width))
+    cut = planes[..., *grown.slices]
+    before = (grown.top - window.top + margin_px, grown.left - window.left + margin_px)
+    after = (window.bottom + margin_px - grown.bottom, window.right + margin_px - grown.right)
+    if not any(before + after):
+        return np.ascontiguousarray(cut)
+    widths = [(0, 0)] * (planes.ndim - 2) + list(zip(before, after, strict=True))
+    return np.ascontiguousarray(np.pad(cut, widths, mode="symmetric"))
+
+
+def nearest_values(index: IndexArray, is_marked: BoolArray, is_asking: BoolArray, *, reach_px: int) -> IndexArray:
+    """Return a map in which the asking pixels have the value of the nearest marked pixel; without one in reach they keep their own.
+
+    Of several that are equally near, the one in the nearest column counts, then the left one, then the upper one: which it is depends on
+    nothing farther away.
+    """
+    reach = min(reach_px, sum(index.shape), FARTHEST_PX)
+    result = np.array(index, copy=True, order="C")
+    take_nearest(np.ascontiguousarray(index), is_marked, is_asking, reach, result)
+    return result

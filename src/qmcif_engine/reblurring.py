@@ -10,19 +10,22 @@ None of this is in the paper; `edge_band_px` = 0, as in the ``paper`` preset, sw
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import ndimage
 
 from qmcif_engine.filters import guided_filter
-from qmcif_engine.fusion import select
-from qmcif_engine.patches import edge_band, window_mean
+from qmcif_engine.fusion import select_each
+from qmcif_engine.kernels.blurring import add_unexplained
+from qmcif_engine.kernels.regions import take_rivals
+from qmcif_engine.patches import FARTHEST_PX, cells_of, cut_reflected, edge_band, window_mean
+from qmcif_engine.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from qmcif_engine.array_types import FloatArray, IndexArray
+    from qmcif_engine.array_types import BoolArray, FloatArray, IndexArray
     from qmcif_engine.config import DecisionConfig
 
 BLURS_PX = (1.5, 4.0)
@@ -33,6 +36,14 @@ NOISE_POWER = 12.0
 
 COMPARISON_WINDOW_PX = 3
 SMOOTHING_RADIUS_PX = 2
+
+CUT_OFF = 3.0
+"""Where a Gaussian ends, in standard deviations."""
+
+_LARGEST_RADIUS_PX = int(CUT_OFF * max(BLURS_PX) + 0.5)
+
+MARGIN_PX = 2 * SMOOTHING_RADIUS_PX + COMPARISON_WINDOW_PX // 2 + _LARGEST_RADIUS_PX
+"""How far from a pixel the samples lie that its new decision depends on: smoothing, comparison and blur in turn."""
 
 
 def refine_edges(index: IndexArray, blocks: Sequence[FloatArray], guide: FloatArray, config: DecisionConfig) -> IndexArray:
@@ -58,32 +69,34 @@ def refine_edges(index: IndexArray, blocks: Sequence[FloatArray], guide: FloatAr
     band = edge_band(index, reach_px=config.edge_band_px)
     if not band.any():
         return index
-    rival = rival_index(index)
+    is_looked_at = band | edge_band(band.astype(np.uint16), reach_px=MARGIN_PX)
+    rival = rival_index(index, is_looked_at, reach_px=math.ceil(math.sqrt(2) * (MARGIN_PX + config.edge_band_px)) + 1)
     # one order for both sides of an edge, so that the two pictures compared are continuous across it; where three images meet, they
     # are not, and the comparison is as good as its small window allows
     first, second = np.minimum(index, rival), np.maximum(index, rival)
-    evidence = sharpness_evidence(select(blocks, first), select(blocks, second))
-    evidence = guided_filter(evidence, guide, radius_px=SMOOTHING_RADIUS_PX, edge_contrast=config.blend_edge_contrast)
-    evidence += np.where(index == second, config.edge_inertia, -config.edge_inertia)
-    return np.where(band, np.where(evidence > 0, second, first), index)
+    pictures = select_each(blocks, (first, second))
+    refined = index.copy()
+    for cell in cells_of(band):
+        evidence = _evidence_around(cell, pictures, guide, edge_contrast=config.blend_edge_contrast)
+        evidence += np.where(index[cell.slices] == second[cell.slices], config.edge_inertia, -config.edge_inertia)
+        decided = np.where(evidence > 0, second[cell.slices], first[cell.slices])
+        np.copyto(refined[cell.slices], decided, where=band[cell.slices])
+    return refined
 
 
-def rival_index(index: IndexArray) -> IndexArray:
-    """Return, for each pixel, the image on the other side of the nearest edge of the decision map; the map must have an edge."""
-    across = index.copy()
-    is_edge = np.zeros(index.shape, bool)
-    for shift, axis in ((1, 0), (-1, 0), (1, 1), (-1, 1)):
-        neighbor = np.roll(index, shift, axis)
-        # what is rolled in from the opposite border is no neighbor
-        border = [slice(None), slice(None)]
-        border[axis] = slice(0, 1) if shift == 1 else slice(-1, None)
-        neighbor[tuple(border)] = index[tuple(border)]
-        differs = neighbor != index
-        across[differs] = neighbor[differs]
-        is_edge |= differs
-    nearest = tuple(ndimage.distance_transform_edt(~is_edge, return_distances=False, return_indices=True))
-    # the nearest edge pixel may lie on the other side; then it is itself the rival
-    rival: IndexArray = np.where(index[nearest] == index, across[nearest], index[nearest])
+def _evidence_around(cell: Window, pictures: Sequence[FloatArray], guide: FloatArray, *, edge_contrast: float) -> FloatArray:
+    """Return the smoothed evidence of a cell; what it looks at lies within the margin."""
+    smoothing = 2 * SMOOTHING_RADIUS_PX
+    evidence = _valid_evidence(*(cut_reflected(picture, cell, margin_px=MARGIN_PX) for picture in pictures))
+    near_guide = cut_reflected(guide, cell, margin_px=smoothing)
+    smoothed = guided_filter(evidence, near_guide, radius_px=SMOOTHING_RADIUS_PX, edge_contrast=edge_contrast)
+    return smoothed[smoothing:-smoothing, smoothing:-smoothing]
+
+
+def rival_index(index: IndexArray, is_asking: BoolArray, *, reach_px: int) -> IndexArray:
+    """Return, for the asking pixels, the image on the other side of the nearest edge of the decision map; the index where none is near."""
+    rival = index.copy()
+    take_rivals(np.ascontiguousarray(index), is_asking, min(reach_px, FARTHEST_PX), rival)
     return rival
 
 
@@ -100,21 +113,47 @@ def sharpness_evidence(first: FloatArray, second: FloatArray) -> FloatArray:
     ndarray of float, shape (h, w)
         Logarithm of the ratio of what each leaves unexplained; near 0 where the images are alike.
     """
-    left_by_first = unexplained_power(first, second)
-    left_by_second = unexplained_power(second, first)
+    whole, margin = Window.whole(first.shape[-2:]), _LARGEST_RADIUS_PX + COMPARISON_WINDOW_PX // 2
+    return _valid_evidence(*(cut_reflected(image, whole, margin_px=margin) for image in (first, second)))
+
+
+def _valid_evidence(first: FloatArray, second: FloatArray) -> FloatArray:
+    """Return the evidence for the pixels of two pictures that all windows fit around."""
+    left_by_first, left_by_second = unexplained_power(first, second), unexplained_power(second, first)
     return np.log((left_by_first + NOISE_POWER) / (left_by_second + NOISE_POWER))
 
 
 def unexplained_power(sharp: FloatArray, blurred: FloatArray) -> FloatArray:
-    """Return what remains of one image when the other, blurred as well as possible, is taken away: mean power a pixel, shape (h, w).
+    """Return what remains of one image when the other, blurred as well as possible, is taken away: mean power a pixel.
+
+    Parameters
+    ----------
+    sharp, blurred : ndarray of float, shape (3, h, w)
+
+    Returns
+    -------
+    ndarray of float, shape (h - 2 m, w - 2 m)
+        For the pixels that the widest Gaussian and the window fit around, ``m`` from the border.
 
     Notes
     -----
     ``min over s of mean |blurred - G_s * sharp|^2`` over a small window, with Gaussians of the standard deviations `BLURS_PX`.
     """
-    least = np.full(sharp.shape[-2:], np.inf, sharp.dtype)
+    window = COMPARISON_WINDOW_PX // 2
+    height, width = (length - 2 * _LARGEST_RADIUS_PX for length in sharp.shape[-2:])
+    least = np.full((height, width), np.inf, sharp.dtype)
     for deviation in BLURS_PX:
-        rest = blurred - ndimage.gaussian_filter(sharp, (0, deviation, deviation), mode="reflect", truncate=3)
-        power = window_mean(np.einsum("cyx,cyx->yx", rest, rest), side_px=COMPARISON_WINDOW_PX)
-        np.minimum(least, power, out=least)
-    return least
+        taps = _gaussian_taps(deviation).astype(sharp.dtype)
+        spare = _LARGEST_RADIUS_PX - (len(taps) - 1)
+        near = (slice(None), *[slice(spare, length - spare) for length in sharp.shape[-2:]])
+        power = np.zeros_like(least)
+        add_unexplained(np.ascontiguousarray(sharp[near]), np.ascontiguousarray(blurred[near]), taps, power)
+        np.minimum(least, window_mean(power, side_px=COMPARISON_WINDOW_PX), out=least)
+    return least[window:-window, window:-window]
+
+
+def _gaussian_taps(deviation: float) -> FloatArray:
+    """Return the weights of a Gaussian, cut off at three deviations, from its center on."""
+    taps = np.exp(-0.5 * (np.arange(int(CUT_OFF * deviation + 0.5) + 1) / deviation) ** 2)
+    normalized: FloatArray = taps / (2 * taps.sum() - taps[0])
+    return normalized

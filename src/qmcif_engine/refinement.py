@@ -8,14 +8,15 @@ import numpy as np
 
 from qmcif_engine.config import WeightRule
 from qmcif_engine.focus import saturate
-from qmcif_engine.patches import vote
-from qmcif_engine.similarity import quaternion_similarity, window_moments
+from qmcif_engine.patches import cells_of, cut_reflected, edge_band, vote
+from qmcif_engine.similarity import quaternion_similarity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from qmcif_engine.array_types import FloatArray, IndexArray
-    from qmcif_engine.config import RefinementConfig
+    from qmcif_engine.config import RefinementConfig, SimilarityPart
+    from qmcif_engine.window import Window
 
 SMALL_WEIGHT = 1e-6
 """``epsilon`` of the adaptive weights."""
@@ -39,7 +40,9 @@ def source_weights(levels: Sequence[FloatArray], *, rule: WeightRule, saturation
         total += saturate(level, saturation=saturation)
     total += SMALL_WEIGHT
     for level in levels:
-        yield (saturate(level, saturation=saturation) / total).astype(level.dtype, copy=False)
+        weight = saturate(level, saturation=saturation)
+        np.divide(weight, total, out=weight, casting="same_kind")
+        yield weight
 
 
 def refine(
@@ -64,13 +67,28 @@ def refine(
 
     Notes
     -----
-    ``WQ_SSIM(f) = sum tau_n Q_SSIM(f, p_n)`` [QMCIF, Eq. (20)]; the larger wins and the detail scale takes ties [QMCIF, Eq. (22)].
+    ``WQ_SSIM(f) = sum tau_n Q_SSIM(f, p_n)`` [QMCIF, Eq. (20)]; the larger wins and the detail scale takes ties [QMCIF, Eq. (22)]. Only
+    patches in which the candidates differ are compared: the others tie.
     """
-    moments = [window_moments(candidate, side_px=detail_patch_px) for candidate in candidates]
-    scores = [np.zeros(candidate.shape[-2:]) for candidate in candidates]
+    base, detail = candidates
+    is_different = (base != detail).any(axis=0)
+    # where both candidates fill a window alike, nothing can tell them apart
+    is_open = is_different | edge_band(is_different.astype(np.uint16), reach_px=detail_patch_px // 2)
+    cells = tuple(cells_of(is_open))
+    leads = [np.zeros(cell.shape) for cell in cells]
     for source, weight in zip(sources, weights, strict=True):
-        of_source = window_moments(source, side_px=detail_patch_px)
-        for score, of_candidate in zip(scores, moments, strict=True):
-            score += weight * quaternion_similarity(of_candidate, of_source, part=config.similarity)
-    choice = (scores[0] <= scores[1]).astype(np.uint16)
+        for cell, lead in zip(cells, leads, strict=True):
+            of_base, of_detail = (
+                _similarity(candidate, source, cell, side_px=detail_patch_px, part=config.similarity) for candidate in candidates
+            )
+            lead += weight[cell.slices] * (of_detail - of_base)
+    choice = np.ones(is_open.shape, np.uint16)
+    for cell, lead in zip(cells, leads, strict=True):
+        choice[cell.slices] = (lead >= 0) | ~is_open[cell.slices]
     return vote(choice, n_choices=2, side_px=detail_patch_px)
+
+
+def _similarity(candidate: FloatArray, source: FloatArray, cell: Window, *, side_px: int, part: SimilarityPart) -> FloatArray:
+    """Return the similarity over the window around each pixel of a cell."""
+    first, second = (cut_reflected(planes, cell, margin_px=side_px // 2) for planes in (candidate, source))
+    return quaternion_similarity(first, second, side_px=side_px, part=part)

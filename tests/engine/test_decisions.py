@@ -2,9 +2,13 @@
 
 import numpy as np
 import pytest
+from scipy import ndimage
 
 from qmcif_engine.config import DecisionConfig
 from qmcif_engine.decisions import blend_along_edges, follow_neighbors, remove_islands
+from qmcif_engine.filters import guided_filter
+from qmcif_engine.kernels.regions import mark_small_regions
+from qmcif_engine.patches import edge_band
 
 ROUNDINGS = 64
 NO_LIMIT = 1e9
@@ -89,6 +93,41 @@ def test_small_islands_join_what_is_around_them():
 
     np.testing.assert_array_equal(cleaned, 0)
     assert cleaned.dtype == np.uint16
+
+
+def small_regions_by_labels(index, *, largest_area_px, longest_side_px):
+    """Every value labeled by itself."""
+    is_small = np.zeros(index.shape, bool)
+    for value in np.unique(index):
+        regions, _ = ndimage.label(index == value)
+        for number, (rows, columns) in enumerate(ndimage.find_objects(regions), start=1):
+            side = max(rows.stop - rows.start, columns.stop - columns.start)
+            if np.count_nonzero(regions == number) <= largest_area_px and side <= longest_side_px:
+                is_small |= regions == number
+    return is_small
+
+
+@pytest.mark.parametrize("n_labels", [2, 3, 9])
+@pytest.mark.parametrize("shape", [(40, 50), (1, 30), (30, 1), (1, 1)])
+def test_islands_are_the_small_connected_regions_of_every_value(shape, n_labels):
+    generator = np.random.default_rng(n_labels)
+    smooth = ndimage.gaussian_filter(generator.normal(size=(n_labels, *shape)), (0, 1.5, 1.5))
+    index = smooth.argmax(axis=0).astype(np.uint16)
+    limits = {"largest_area_px": 25.5, "longest_side_px": 9.0}
+    is_island = small_regions_by_labels(index, **limits)
+
+    cleaned = remove_islands(index, **limits)
+
+    np.testing.assert_array_equal(cleaned, follow_neighbors(index, ~is_island, reach_px=9))
+
+
+def test_region_that_winds_back_to_itself_is_one():
+    index = index_of(["11111", "10001", "10101", "10100", "10111"])
+
+    np.testing.assert_array_equal(remove_islands(index, largest_area_px=12, longest_side_px=NO_LIMIT)[0], 1)
+    is_marked = np.empty(index.shape, bool)
+    mark_small_regions(index, 17, NO_LIMIT, is_marked)
+    np.testing.assert_array_equal(is_marked, True)
 
 
 def test_islands_above_the_area_are_kept():
@@ -242,3 +281,20 @@ def test_decision_edge_moves_to_the_edge_of_the_picture_next_to_it():
     blend = blend_along_edges(index, guide, DecisionConfig(blend_radius_px=2, blend_edge_contrast=0.05))
 
     np.testing.assert_array_equal(blend.source_index[:, picture_edge], 1)
+
+
+@pytest.mark.parametrize("radius_px", [1, 2])
+def test_shares_of_a_large_map_are_those_filtered_over_the_whole_picture(radius_px):
+    """Longer and wider than a cell, with edges across and along its borders."""
+    shape, config = (300, 280), DecisionConfig(blend_radius_px=radius_px)
+    index = np.kron(np.random.default_rng(2).integers(0, 4, (5, 4)), np.ones((60, 70), int)).astype(np.uint16)
+    guide = texture(shape).astype(np.float32)
+    band = edge_band(index, reach_px=2 * radius_px)
+    shares = [guided_filter((index == n).astype(np.float32), guide, radius_px=radius_px, edge_contrast=0.1)[band] for n in range(4)]
+    clipped = np.clip(shares, 0, 1)
+
+    blend = blend_along_edges(index, guide, config)
+
+    assert blend.sources == (0, 1, 2, 3)
+    np.testing.assert_array_equal(blend.band, band)
+    np.testing.assert_allclose(blend.weights, clipped / clipped.sum(axis=0), rtol=0, atol=1e-5)

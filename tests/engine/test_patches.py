@@ -8,6 +8,7 @@ from hypothesis.extra.numpy import arrays
 
 from qmcif_engine import patches
 from qmcif_engine.config import FocusConfig
+from qmcif_engine.window import Window
 
 EPS_SINGLE = float(np.finfo(np.float32).eps)
 MEAN_TOLERANCE = 4 * EPS_SINGLE
@@ -292,3 +293,52 @@ def test_edge_band_is_where_another_index_lies_within_the_square(reach_px):
 
     np.testing.assert_array_equal(band, (around != index[..., None, None]).any(axis=(2, 3)))
     assert band.any() == (reach_px > 0)
+
+
+# cells, cuts and nearest pixels
+
+
+def test_cells_are_disjoint_boxes_that_hold_every_wanted_pixel():
+    is_wanted = np.random.default_rng(0).random((200, 150)) < 0.0005
+    is_wanted[64:128, 64:128] = False
+    covered = np.zeros(is_wanted.shape, int)
+
+    cells = list(patches.cells_of(is_wanted))
+
+    for cell in cells:
+        covered[cell.slices] += 1
+        box = is_wanted[cell.slices]
+        assert max(cell.shape) <= patches.CELL_PX
+        assert box[0].any()
+        assert box[-1].any()
+        assert box[:, 0].any()
+        assert box[:, -1].any()
+    assert len(cells) > 2
+    assert covered.max() == 1
+    assert covered[is_wanted].all()
+    assert not list(patches.cells_of(np.zeros((70, 70), bool)))
+
+
+@pytest.mark.parametrize("shape", [(30, 40), (6, 9), (2, 3), (1, 1)])
+def test_cut_windows_continue_by_reflection(shape):
+    planes = numbered(2, *shape)
+    padded = np.pad(planes, ((0, 0), (7, 7), (7, 7)), mode="symmetric")
+    for window in (Window(0, 0, *shape), Window(shape[0] // 2, 0, shape[0] // 2 + 1, 1), Window(0, shape[1] - 1, 1, shape[1])):
+        cut = patches.cut_reflected(planes, window, margin_px=7)
+
+        np.testing.assert_array_equal(cut, padded[:, window.top : window.bottom + 14, window.left : window.right + 14])
+        assert cut.flags.c_contiguous
+
+
+@pytest.mark.parametrize("reach_px", [0, 2, 6, 1000])
+def test_nearest_value_is_found_by_distance_then_by_nearest_column_left_and_above(reach_px):
+    generator = np.random.default_rng(reach_px)
+    index = generator.permutation(300).reshape(15, 20).astype(np.uint16)
+    is_marked, is_asking = generator.random((2, 15, 20)) < [[[0.08]], [[0.7]]]
+    expected = index.copy()
+    for row, column in np.argwhere(is_asking):
+        ranked = sorted((np.hypot(y - row, x - column), abs(x - column), x, y) for y, x in np.argwhere(is_marked))
+        if ranked[0][0] <= reach_px:
+            expected[row, column] = index[ranked[0][3], ranked[0][2]]
+
+    np.testing.assert_array_equal(patches.nearest_values(index, is_marked, is_asking, reach_px=reach_px), expected)

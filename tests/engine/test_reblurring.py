@@ -5,6 +5,8 @@ import pytest
 from scipy import ndimage
 
 from qmcif_engine.config import DecisionConfig
+from qmcif_engine.filters import guided_filter
+from qmcif_engine.patches import edge_band
 from qmcif_engine.reblurring import BLURS_PX, NOISE_POWER, refine_edges, rival_index, sharpness_evidence, unexplained_power
 
 EPS = float(np.finfo(np.float32).eps)
@@ -60,7 +62,7 @@ def test_alike_images_give_no_evidence():
 def test_the_rival_is_the_other_side_of_the_nearest_edge(n_labels):
     rng = np.random.default_rng(n_labels)
     index = np.kron(rng.integers(0, n_labels, (4, 5)), np.ones((5, 4), int)).astype(np.uint16)
-    rival = rival_index(index)
+    rival = rival_index(index, np.ones(index.shape, bool), reach_px=100)
     rows, columns = np.indices(index.shape)
 
     assert (rival != index).all()
@@ -76,10 +78,55 @@ def test_rivals_do_not_wrap_round_the_border():
     index = np.zeros((6, 12), np.uint16)
     index[:, 4:8], index[:, 8:] = 1, 2
 
-    rival = rival_index(index)
+    rival = rival_index(index, np.ones(index.shape, bool), reach_px=100)
 
     assert set(np.unique(rival[:, :4])) == {1}
     assert set(np.unique(rival[:, 8:])) == {1}
+
+
+def test_pixels_that_do_not_ask_or_are_too_far_from_an_edge_have_themselves_as_rival():
+    index = np.zeros((3, 20), np.uint16)
+    index[:, 15:] = 1
+    is_asking = np.ones(index.shape, bool)
+    is_asking[2] = False
+
+    rival = rival_index(index, is_asking, reach_px=4)
+
+    np.testing.assert_array_equal(rival[:2, 10:15], 1)
+    np.testing.assert_array_equal(rival[:2, :10], 0)
+    np.testing.assert_array_equal(rival[2], index[2])
+
+
+@pytest.mark.parametrize("deviation", BLURS_PX)
+def test_unexplained_power_is_the_least_mean_square_that_blurring_leaves(deviation):
+    first, second = texture((50, 60)), blurred(texture((50, 60), seed=1), deviation)
+    rests = [second.astype(np.float64) - blurred(first.astype(np.float64), blur) for blur in BLURS_PX]
+    powers = [ndimage.uniform_filter(np.sum(rest**2, axis=0), 3) for rest in rests]
+
+    np.testing.assert_allclose(unexplained_power(first, second), np.min(powers, axis=0)[13:-13, 13:-13], rtol=1e-4, atol=1e-4)
+
+
+def refine_everywhere(index, blocks, guide, config):
+    """The same by whole pictures: evidence everywhere, used in the band."""
+    rival = rival_index(index, np.ones(index.shape, bool), reach_px=1000)
+    first, second = np.minimum(index, rival), np.maximum(index, rival)
+    pictures = [np.choose(choice, blocks) for choice in (first[None], second[None])]
+    evidence = guided_filter(sharpness_evidence(*pictures), guide, radius_px=2, edge_contrast=config.blend_edge_contrast)
+    evidence += np.where(index == second, config.edge_inertia, -config.edge_inertia)
+    return np.where(edge_band(index, reach_px=config.edge_band_px), np.where(evidence > 0, second, first), index)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_edges_drawn_cell_by_cell_are_those_drawn_in_the_whole_picture(seed):
+    shape, generator = (150, 170), np.random.default_rng(seed)
+    blocks = [texture(shape, seed=number) for number in range(3)]
+    index = np.kron(generator.integers(0, 3, (5, 5)), np.ones((30, 34), int)).astype(np.uint16)
+    guide, config = np.mean(blocks, axis=(0, 1)) / FULL_SCALE, DecisionConfig(edge_inertia=0.05)
+
+    refined = refine_edges(index, blocks, guide.astype(np.float32), config)
+
+    np.testing.assert_array_equal(refined, refine_everywhere(index, blocks, guide.astype(np.float32), config))
+    assert (refined != index).any()
 
 
 @pytest.mark.parametrize("offset", [-5, -3, 3, 5])

@@ -8,7 +8,7 @@ from scipy import ndimage
 
 from qmcif_engine.config import RefinementConfig, SimilarityPart, WeightRule
 from qmcif_engine.refinement import SMALL_WEIGHT, refine, source_weights
-from qmcif_engine.similarity import quaternion_similarity, window_moments
+from qmcif_engine.similarity import quaternion_similarity
 
 SATURATION = 0.2
 
@@ -186,10 +186,11 @@ def test_refinement_compares_weighted_similarities_and_takes_the_majority_of_the
     pick = generator.integers(0, n_images, (2, 1, *shape))
     candidates = tuple(np.choose(index, sources) for index in pick)
     weights = list(generator.dirichlet(np.ones(n_images), shape).transpose(2, 0, 1))
-    moments = {id(block): window_moments(block, side_px=side_px) for block in (*sources, *candidates)}
+    margin = ((0, 0), (side_px // 2, side_px // 2), (side_px // 2, side_px // 2))
+    wide = {id(block): np.pad(block, margin, mode="symmetric") for block in (*sources, *candidates)}
     scores = [
         sum(
-            weight * quaternion_similarity(moments[id(candidate)], moments[id(source)], part=part)
+            weight * quaternion_similarity(wide[id(candidate)], wide[id(source)], side_px=side_px, part=part)
             for source, weight in zip(sources, weights, strict=True)
         )
         for candidate in candidates
@@ -217,3 +218,28 @@ def test_right_candidate_is_chosen_in_a_bright_flat_area_too(level, right, part)
     )
 
     np.testing.assert_array_equal(choice, right)
+
+
+def test_refinement_of_candidates_that_differ_here_and_there_is_that_of_the_whole_pictures():
+    """The candidates differ in two blocks, one of them in a corner; everything else ties and goes to the detail scale."""
+    shape, side_px = (150, 210), 7
+    generator = np.random.default_rng(3)
+    sources = [generator.uniform(0, 255, (3, *shape)).astype(np.float32) for _ in range(2)]
+    is_second = np.zeros((2, *shape), bool)
+    is_second[0, 60:75, 120:140] = is_second[1, 140:, 200:] = True
+    candidates = tuple(np.where(mask, sources[1], sources[0]) for mask in is_second)
+    weights = list(generator.dirichlet(np.ones(2), shape).transpose(2, 0, 1))
+    wide = [np.pad(block, ((0, 0), (3, 3), (3, 3)), mode="symmetric") for block in (*candidates, *sources)]
+    leads = [
+        quaternion_similarity(wide[1], source, side_px=side_px, part=SimilarityPart.SCALAR)
+        - quaternion_similarity(wide[0], source, side_px=side_px, part=SimilarityPart.SCALAR)
+        for source in wide[2:]
+    ]
+    is_open = ndimage.maximum_filter(is_second.any(axis=0), side_px)
+    preferred = (sum(weight * lead for weight, lead in zip(weights, leads, strict=True)) >= 0) | ~is_open
+    ballots = np.lib.stride_tricks.sliding_window_view(np.pad(preferred, 3, mode="symmetric"), (side_px, side_px))
+
+    choice = refine(candidates, sources, weights=weights, detail_patch_px=side_px, config=RefinementConfig())
+
+    np.testing.assert_array_equal(choice, ballots.sum(axis=(2, 3)) > side_px**2 / 2)
+    assert 0 < (choice == 0).mean() < 0.1

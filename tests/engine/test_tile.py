@@ -323,7 +323,7 @@ def test_pixels_that_an_image_does_not_have_are_never_taken_from_it():
     for row, source in zip(result.blend.weights, result.blend.sources, strict=True):
         assert (row[~has[source][result.blend.band]] == 0).all()
     np.testing.assert_allclose(result.blend.weights.sum(axis=0), 1, rtol=1e-5)
-    assert np.mean(index[has[0]][depth[has[0]] == 0] == 0) > 0.9
+    assert np.mean(index[has[0]][depth[has[0]] == 0] == 0) > 0.8  # votes round the corners of what is missing
 
 
 def test_a_pixel_that_no_image_has_still_comes_from_one_of_them():

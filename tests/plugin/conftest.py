@@ -5,12 +5,15 @@ turns that into an error.
 """
 
 import os
+import threading
 from importlib.util import find_spec
 
 import pytest
 
 # napari reads this once, on import; its viewer fixture would otherwise reset the settings file of whoever runs the tests
 os.environ["NAPARI_CONFIG"] = ""
+# a widget that outlives its viewer fails the test
+os.environ["NAPARI_STRICT_QT"] = "raise"
 
 _MISSING = [name for name in ("napari", "npe2", "pytestqt") if find_spec(name) is None]
 _REMEDY = f"tests/plugin needs {', '.join(_MISSING)}: pip install -e '.[napari,test,test-viewer]'"
@@ -19,6 +22,24 @@ if _MISSING:
     if os.environ.get("QMCIF_REQUIRE_VIEWER"):
         raise pytest.UsageError(_REMEDY)
     collect_ignore_glob = ["*"]
+
+
+@pytest.fixture(autouse=True)
+def no_thread_stays_behind():
+    yield
+    left = [thread.name for thread in threading.enumerate() if thread.name == "qmcif"]
+    for thread in threading.enumerate():
+        if thread.name == "qmcif":
+            thread.join(timeout=30)
+    assert not left, "a fusion was still running when its test ended"
+
+
+@pytest.fixture
+def pictures():
+    """Three small color pictures of one scene, each sharp at another depth, shape (3, 48, 64, 3)."""
+    from qmcif_engine import make_focus_stack
+
+    return make_focus_stack(n_images=3, shape=(48, 64), seed=0).images
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -1,5 +1,7 @@
 """The manifest is valid, is found by napari, and names only things that exist and run."""
 
+import subprocess
+import sys
 from importlib.metadata import entry_points
 from importlib.resources import files
 from pathlib import Path
@@ -12,7 +14,10 @@ DISTRIBUTION = "napari-qmcif"
 PACKAGED_MANIFEST = Path(str(files("napari_qmcif") / "napari.yaml"))
 TOP_LEVEL_MANIFEST = Path(__file__).parents[2] / "napari.yaml"
 
-COMMANDS = [command["id"] for command in yaml.safe_load(PACKAGED_MANIFEST.read_text())["contributions"]["commands"]]
+CONTRIBUTIONS = yaml.safe_load(PACKAGED_MANIFEST.read_text())["contributions"]
+COMMANDS = {command["id"] for command in CONTRIBUTIONS["commands"]}
+SAMPLES = {sample["command"] for sample in CONTRIBUTIONS["sample_data"]}
+WIDGETS = {widget["display_name"]: widget["command"] for widget in CONTRIBUTIONS["widgets"]}
 
 
 @pytest.fixture
@@ -40,16 +45,34 @@ def test_entry_point_leads_to_the_packaged_manifest(manifest):
     assert manifest.contributions == npe2.PluginManifest.from_file(PACKAGED_MANIFEST).contributions
 
 
-def test_every_contribution_refers_to_a_declared_command(manifest):
-    declared = {command.id for command in manifest.contributions.commands}
-    used = {sample.command for sample in manifest.contributions.sample_data}
+def test_npe2_finds_nothing_wrong():
+    checked = subprocess.run([sys.executable, "-m", "npe2", "validate", DISTRIBUTION], capture_output=True, text=True, check=False)
 
-    assert used == declared
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert "Manifest for 'QMCIF focus stacking' valid" in checked.stdout.replace("\n", " ")
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_command_runs_without_arguments(command, npe2pm):
+def test_every_command_is_contributed_somewhere_and_executed_by_a_test_below():
+    assert SAMPLES | set(WIDGETS.values()) == COMMANDS
+
+
+def test_fusion_is_offered_under_layers_project(manifest):
+    assert [item.command for item in manifest.contributions.menus["napari/layers/project"]] == ["napari-qmcif.fuse"]
+
+
+@pytest.mark.parametrize("command", sorted(SAMPLES))
+def test_sample_command_runs_without_arguments(command, npe2pm):
     with npe2pm.tmp_plugin(package=DISTRIBUTION):
         result = npe2pm.commands.execute(command)
 
     assert result
+
+
+@pytest.mark.viewer
+@pytest.mark.parametrize("display_name", sorted(WIDGETS))
+def test_widget_command_opens_a_widget_in_an_empty_viewer(display_name, make_napari_viewer_proxy):
+    viewer = make_napari_viewer_proxy()
+
+    dock, widget = viewer.window.add_plugin_dock_widget(DISTRIBUTION, display_name)
+
+    assert dock.widget() is widget

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.fft
 
+from qmcif_engine.kernels.screened import relax_plane
+
 if TYPE_CHECKING:
     from qmcif_engine.array_types import FloatArray
 
 SPATIAL_AXES = (-2, -1)
+
+ROUNDINGS_LEFT = 8
+"""Error at which relaxation ends, in eps of the dtype as a share of the error of the first guess: below 0.001 gray level in float32."""
 
 
 def gradients(planes: FloatArray) -> FloatArray:
@@ -91,3 +97,32 @@ def solve_screened(planes: FloatArray, *, screening: float) -> FloatArray:
     spectrum *= _inverse_factors(height, width, screening, planes.dtype.name)
     solution: FloatArray = scipy.fft.idctn(spectrum, type=2, axes=SPATIAL_AXES, norm="ortho", workers=1, overwrite_x=True)
     return solution
+
+
+def relax_screened(planes: FloatArray, *, screening: float) -> None:
+    """Replace contiguous ``(..., h, w)`` planes by what `solve_screened` returns for them, as far as their dtype resolves it.
+
+    Twice as fast as two cosine transforms, and without their memory.
+
+    Notes
+    -----
+    Chessboard relaxation accelerated by Chebyshev polynomials (Golub and Varga 1961). The Jacobi iteration of the screened operator has
+    the spectral radius ``rho = 4 / (4 + screening)``; every half-sweep leaves ``(1 - sqrt(1 - rho^2)) / rho`` of the error, half of it
+    for a screening of 1.
+    """
+    omegas = _relaxation_steps(screening, planes.dtype.name)
+    for plane in planes.reshape(-1, *planes.shape[-2:]):
+        relax_plane(plane, omegas, screening)
+
+
+@lru_cache(maxsize=8)
+def _relaxation_steps(screening: float, dtype_name: str) -> FloatArray:
+    """Return the over-relaxation of each half-sweep."""
+    radius = 4 / (4 + screening)
+    rate = (1 - math.sqrt(1 - radius**2)) / radius
+    steps = [1.0, 1 / (1 - radius**2 / 2)]
+    while rate ** len(steps) > ROUNDINGS_LEFT * np.finfo(dtype_name).eps:
+        steps.append(1 / (1 - radius**2 * steps[-1] / 4))
+    omegas = np.array(steps)
+    omegas.flags.writeable = False
+    return omegas

@@ -1,6 +1,7 @@
 """Run QFED: split an image into base, detail and noise by the alternating direction method of multipliers (Algorithm 1).
 
-The loop does four things an iteration: update every variable, raise the multipliers by the residuals, record, and ask whether to stop.
+The loop does three things an iteration: update every variable and multiplier, record, and ask whether to stop. With the low-rank term
+the updates are `sweep` and `raise_multipliers`; without it `qmcif_engine.decomposition.image_solve` does the same in less time and memory.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 
 from qmcif_engine.decomposition import updates
 from qmcif_engine.decomposition.grouping import group_patches
+from qmcif_engine.decomposition.image_solve import ImageSolve, norm
 from qmcif_engine.decomposition.operators import gradients, solve_screened
 from qmcif_engine.dictionary import load_dictionary
 from qmcif_engine.patches import cut_patches, join_patches, pad_to_grid
@@ -48,13 +50,13 @@ class IterationRecord(NamedTuple):
     change: float
     sum_residual: float
     gradient_residual: float
-    dictionary_residual: float
-    low_rank_residual: float
+    dictionary_residual: float = 0.0
+    low_rank_residual: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Hold the records of all iterations and the reason why there are no more."""
+    """Hold the records of all iterations, none where nobody wanted them, and the reason why there are no more."""
 
     records: tuple[IterationRecord, ...]
     reason: StopReason
@@ -121,7 +123,9 @@ class Decomposition:
     history: History
 
 
-def decompose(image: FloatArray, config: DecompositionConfig, *, check_cancelled: Callable[[], None] = lambda: None) -> Decomposition:
+def decompose(
+    image: FloatArray, config: DecompositionConfig, *, check_cancelled: Callable[[], None] = lambda: None, keep_history: bool = True
+) -> Decomposition:
     """Split an image into a base, a detail and a noise layer.
 
     Parameters
@@ -131,6 +135,9 @@ def decompose(image: FloatArray, config: DecompositionConfig, *, check_cancelled
     config : DecompositionConfig
     check_cancelled : callable
         Called before each iteration; may raise to end the solve.
+    keep_history : bool
+        Whether somebody will read the records; measuring an iteration takes longer than doing it. The layers are the same. Where a
+        tolerance is set, every iteration is measured in any case.
 
     Returns
     -------
@@ -142,20 +149,47 @@ def decompose(image: FloatArray, config: DecompositionConfig, *, check_cancelled
 
     Departs: the default leaves out the low-rank term (`is_low_rank`) and runs a fixed number of iterations.
     """
-    problem, state = initialize(image, config)
+    solve = _PatchSolve(image, config) if config.is_low_rank else ImageSolve(image, config)
+    is_measured = keep_history or config.tolerance > 0
     records: list[IterationRecord] = []
     penalty = config.penalty
     reason = StopReason.ITERATIONS_DONE
     for _ in range(config.iterations):
         check_cancelled()
-        previous, state = state, sweep(state, problem, penalty=penalty)
-        state, sizes = raise_multipliers(state, problem, penalty=penalty)
-        records.append(IterationRecord(penalty, largest_change(previous, state), *sizes))
+        if is_measured:
+            records.append(IterationRecord(penalty, *solve.advance_measured(penalty)))
+        else:
+            solve.advance(penalty)
         if config.tolerance and records[-1].change <= config.tolerance:
             reason = StopReason.TOLERANCE_REACHED
             break
         penalty = min(config.penalty_cap, penalty * config.penalty_growth)
-    return _trimmed(state, image.shape, History(tuple(records), reason))
+    return Decomposition(*solve.layers(), History(tuple(records), reason))
+
+
+class _PatchSolve:
+    """Hold the state of a solve with the low-rank term, replaced in each iteration."""
+
+    def __init__(self, image: FloatArray, config: DecompositionConfig) -> None:
+        self._shape = image.shape[-2:]
+        self._problem, self._state = initialize(image, config)
+
+    def advance(self, penalty: float) -> None:
+        self.advance_measured(penalty)
+
+    def advance_measured(self, penalty: float) -> tuple[float, ...]:
+        previous = self._state
+        self._state, sizes = raise_multipliers(sweep(previous, self._problem, penalty=penalty), self._problem, penalty=penalty)
+        return (largest_change(previous, self._state), *sizes)
+
+    def layers(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray | None]:
+        """Drop the padding of the layers; the coefficients keep theirs, since they belong to whole patches."""
+        state, (height, width) = self._state, self._shape
+        base, detail, noise = (np.ascontiguousarray(layer[:, :height, :width]) for layer in (state.base, state.detail, state.noise))
+        coefficients = None
+        if state.patches is not None:
+            coefficients = state.patches.coefficients.reshape(4, -1, state.patches.coefficients.shape[1])
+        return base, detail, noise, coefficients
 
 
 def initialize(image: FloatArray, config: DecompositionConfig) -> tuple[Problem, SolverState]:
@@ -284,8 +318,8 @@ def raise_multipliers(state: SolverState, problem: Problem, *, penalty: float) -
         gradient_multipliers=state.gradient_multipliers + penalty * rest.of_gradients,
         patches=patches,
     )
-    scale = max(_norm(problem.image), float(np.finfo(np.float32).tiny))
-    return raised, tuple(_norm(residual) / scale for residual in rest)
+    scale = max(norm(problem.image), float(np.finfo(np.float32).tiny))
+    return raised, tuple(norm(residual) / scale for residual in rest)
 
 
 def largest_change(previous: SolverState, current: SolverState) -> float:
@@ -298,17 +332,3 @@ def largest_change(previous: SolverState, current: SolverState) -> float:
         difference = current.patches.coefficients - previous.patches.coefficients
         change = max(change, float(modulus(difference.reshape(4, -1, difference.shape[1])).max()))
     return change / FULL_SCALE
-
-
-def _norm(values: FloatArray) -> float:
-    """Return the Frobenius norm, summed in float64."""
-    return float(np.sqrt(np.einsum("i,i->", values.reshape(-1), values.reshape(-1), dtype=np.float64)))
-
-
-def _trimmed(state: SolverState, shape: tuple[int, ...], history: History) -> Decomposition:
-    """Drop the padding of the layers; the coefficients keep theirs, since they belong to whole patches."""
-    base, detail, noise = (np.ascontiguousarray(layer[:, : shape[1], : shape[2]]) for layer in (state.base, state.detail, state.noise))
-    coefficients = None
-    if state.patches is not None:
-        coefficients = state.patches.coefficients.reshape(4, -1, state.patches.coefficients.shape[1])
-    return Decomposition(base, detail, noise, coefficients, history)

@@ -9,7 +9,7 @@ import numpy as np
 from qmcif_engine.errors import InvalidImageError
 from qmcif_engine.io.acquisition import AxisPlan, name_axes, plan_axes
 from qmcif_engine.io.dask_input import find_dask_array
-from qmcif_engine.io.frame_source import FramePosition, SourceDescription
+from qmcif_engine.io.frame_source import FramePosition, SourceDescription, fit_metadata
 from qmcif_engine.metadata import PictureMetadata
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class ArraySource:
             n_channels=plan.n_channels,
             dtype=array.dtype.newbyteorder("="),
             n_times=plan.n_times,
-            metadata=metadata or PictureMetadata(),
+            metadata=fit_metadata(metadata or PictureMetadata(), plan.n_channels),
             paths=paths,
             axes=str(plan),
         )

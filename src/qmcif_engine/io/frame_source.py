@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from qmcif_engine.metadata import PictureMetadata
@@ -68,6 +68,11 @@ class SourceDescription:
     def frame_shape(self) -> tuple[int, ...]:
         """Shape of a frame without alpha, as messages give it: (H, W) or (H, W, C)."""
         return (self.height, self.width) if self.n_channels == 1 else (self.height, self.width, self.n_channels)
+
+
+def fit_metadata(metadata: PictureMetadata, n_channels: int) -> PictureMetadata:
+    """Return the metadata without names of channels where these are not as many as the channels."""
+    return metadata if len(metadata.channel_names) == n_channels else replace(metadata, channel_names=())
 
 
 class FrameSource(Protocol):

@@ -74,7 +74,8 @@ def read_acquisition(path: Path, *, location: Path, axes: str | None, time: int)
         check_directories(tiff, path)
         pixels = parse_ome(tiff.pages.first.description, path)
         series = _choose_series(tiff, path)
-        if series.kind != "ome" and pixels is not None and axes is None:
+        # one page needs no description: sets of one plane a file all carry that of the whole set
+        if series.kind != "ome" and pixels is not None and axes is None and tiff.pages.is_multipage:
             raise refuse_content(
                 path,
                 given="OME metadata that do not fit its pages or tell of other files",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qmcif_engine.io.file_failures import translate_failures
-from qmcif_engine.io.frame_source import SourceDescription
+from qmcif_engine.io.frame_source import SourceDescription, fit_metadata
 from qmcif_engine.io.image_file import refuse_damaged
 from qmcif_engine.io.orientation import UPRIGHT, turn_upright, upright_size
 from qmcif_engine.io.segment_cache import SegmentCache
@@ -134,7 +134,7 @@ def _describe(acquisition: TiffAcquisition, path: Path) -> SourceDescription:
         dtype=acquisition.first.dtype,
         has_alpha=acquisition.has_alpha,
         n_times=plan.n_times,
-        metadata=acquisition.metadata,
+        metadata=fit_metadata(acquisition.metadata, n_channels),
         paths=(path,),
         axes=str(plan),
     )

@@ -327,3 +327,15 @@ def test_pages_without_pixels_are_refused(tmp_path):
             page.tags["ImageWidth"].overwrite(0)
     with pytest.raises(InvalidImageError, match="has the axes I 2 x Y 20 x X 0 x S 1; at least one sample is needed"):
         open_stack(path)
+
+
+def test_files_of_one_plane_each_with_the_description_of_the_whole_set_are_a_stack(tmp_path):
+    inner = "".join(f'<TiffData FirstZ="{z}"><UUID FileName="{z}.tif">urn:uuid:{z}</UUID></TiffData>' for z in range(3))
+    description = ome_description(inner='<Channel Name="a"/><Channel Name="b"/>' + inner, PhysicalSizeX=0.5, PhysicalSizeY=0.5)
+    array = noise("uint8", 3, 20, 24)
+    for z in range(3):
+        tifffile.imwrite(tmp_path / f"{z}.tif", array[z], description=description, metadata=None)
+    stack = open_stack(tmp_path)
+    np.testing.assert_array_equal(frames(stack), array)
+    assert stack.metadata.pixel_size == (0.5, 0.5)
+    assert stack.metadata.channel_names == ()  # two names, but one channel a file
