@@ -54,9 +54,6 @@ class Stack(Protocol):
     def read(self, number: int, window: Window) -> SampleArray:
         """Return the samples of one window of one image, shape (h, w) or (h, w, C), in native byte order."""
 
-    def fingerprint(self) -> str:
-        """Return a short text that changes when the samples do: what a resumed run compares."""
-
 
 class ArrayStack:
     """Hold images that are in memory."""
@@ -89,10 +86,6 @@ class ArrayStack:
         """Return a view of one window."""
         view: SampleArray = self._images[number][window.slices]
         return view
-
-    def fingerprint(self) -> str:
-        """Return a digest of all samples."""
-        return digest_samples(self)
 
 
 def number_images(n_images: int) -> tuple[str, ...]:

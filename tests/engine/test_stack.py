@@ -1,7 +1,9 @@
 import numpy as np
 import pytest
 
-from qmcif_engine.stack import ArrayStack, Stack
+from qmcif_engine.errors import InvalidImageError
+from qmcif_engine.metadata import PictureMetadata
+from qmcif_engine.stack import N_SAMPLED_WINDOWS, ArrayStack, Stack, check_number, companions_of, sample_stack, settle_range
 from qmcif_engine.window import Window
 
 
@@ -23,19 +25,68 @@ def test_names_can_be_given():
     assert ArrayStack(make_images(2), names=("near", "far")).names == ("near", "far")
 
 
-@pytest.mark.parametrize("change", ["sample", "order", "type", "shape"])
-def test_the_fingerprint_changes_with_the_samples_and_only_with_them(change):
+def test_every_sample_of_a_small_stack_settles_its_focus_range():
     images = make_images()
-    before = ArrayStack(images).fingerprint()
-    assert ArrayStack([image.copy() for image in images], names=("a", "b", "c")).fingerprint() == before
 
-    changed = [image.copy() for image in images]
-    if change == "sample":
-        changed[1][299, 19, 2] ^= 1
-    elif change == "order":
-        changed = changed[::-1]
-    elif change == "type":
-        changed = [image.view(np.uint16) if image.shape[-1] % 2 == 0 else image.astype(np.uint16) for image in changed]
-    else:
-        changed = [image.reshape(20, 300, 3) for image in changed]
-    assert ArrayStack(changed).fingerprint() != before
+    np.testing.assert_array_equal(sample_stack(ArrayStack(images)), images)
+
+
+def test_windows_spread_over_all_of_a_large_stack_settle_its_focus_range():
+    places = []
+
+    class Claimed:
+        n_images, image_shape, dtype, names = 40, (3000, 5000), np.dtype(np.uint8), ("image",) * 40
+
+        def read(self, number, window):
+            places.append((number, window))
+            return np.zeros(window.shape, np.uint8)
+
+    samples = sample_stack(Claimed())
+
+    assert len(samples) == N_SAMPLED_WINDOWS
+    assert {number for number, _ in places} == set(range(40))
+    is_seen = np.zeros((8, 8), bool)
+    for _, window in places:
+        assert window.bottom <= 3000
+        assert window.right <= 5000
+        is_seen[window.top * 8 // 3000, window.left * 8 // 5000] = True
+    assert is_seen.all()
+
+
+def test_the_range_is_that_given_or_that_of_the_bits_or_that_of_the_samples():
+    class Described(ArrayStack):
+        metadata = PictureMetadata(significant_bits=12)
+
+    dark = [np.full((8, 8), 100, np.uint16), np.full((8, 8), 300, np.uint16)]
+    bright = [np.full((8, 8), 100, np.uint16), np.full((8, 8), 5000, np.uint16)]
+
+    assert settle_range(Described(dark), (1, 2)) == (1, 2)
+    assert settle_range(Described(dark), None) == (0, 4095)
+    assert settle_range(Described(bright), None) == (100, 5000)  # the samples contradict the claim
+    assert settle_range(ArrayStack(dark), None) == (100, 300)
+
+
+def test_nan_is_refused_by_name():
+    flawed = [np.zeros((8, 8)), np.full((8, 8), np.nan)]
+
+    with pytest.raises(InvalidImageError, match="far holds NaN or infinite samples"):
+        sample_stack(ArrayStack(flawed, names=("near", "far")))
+
+
+@pytest.mark.parametrize(("n_images", "given"), [(0, "0 images were given"), (1, "1 image was given")])
+def test_fewer_than_two_images_are_refused(n_images, given):
+    with pytest.raises(InvalidImageError, match=f"{given}; at least 2"):
+        check_number(ArrayStack(make_images(n_images)))
+
+
+def test_all_channels_follow_where_some_decide_and_otherwise_alpha_does():
+    class WithPlanes(ArrayStack):
+        alpha = companions = None
+
+    stack, alpha, channels = WithPlanes(make_images()), ArrayStack(make_images()), ArrayStack(make_images())
+    assert companions_of(stack) is None
+    stack.alpha = alpha
+    assert companions_of(stack) is alpha
+    stack.companions = channels
+    assert companions_of(stack) is channels
+    assert companions_of(ArrayStack(make_images())) is None

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from qmcif_engine import __version__
+from qmcif_engine.cli.alignment import prepare_inputs
 from qmcif_engine.cli.progress import progress_bar
 from qmcif_engine.cli.quantities import show_bytes, show_seconds
 from qmcif_engine.cli.resources import peak_memory_bytes
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from qmcif_engine.config import FusionConfig
     from qmcif_engine.io.file_stack import FileStack
+    from qmcif_engine.stack import Stack
 
 
 def run(options: Namespace) -> None:
@@ -33,8 +35,11 @@ def run(options: Namespace) -> None:
         if options.dry_run:
             _render_plan(stack, settings, options)
             return
+        check_outputs(stack, options.output, options.maps, overwrite=options.overwrite)
         client = closing.enter_context(_connect(options.scheduler)) if options.scheduler else None
-        _fuse(stack, settings, options, client=client)
+        if stack.scratch_bytes and not options.quiet and not options.json:
+            print(f"decoding {stack.n_images} images once into {show_bytes(stack.scratch_bytes)} of scratch space")
+        _fuse(prepare_inputs(stack, options), settings, options, client=client)
 
 
 def open_inputs(options: Namespace) -> FileStack:
@@ -57,10 +62,8 @@ def _connect(address: str) -> Client:
     return connect(address)
 
 
-def _fuse(stack: FileStack, settings: FusionConfig, options: Namespace, *, client: Client | None) -> None:
+def _fuse(stack: Stack, settings: FusionConfig, options: Namespace, *, client: Client | None) -> None:
     started_wall, started_cpu = time.perf_counter(), time.process_time()
-    if stack.scratch_bytes and not options.quiet and not options.json:
-        print(f"decoding {stack.n_images} images once into {show_bytes(stack.scratch_bytes)} of scratch space")
     try:
         with progress_bar("fusing", is_quiet=options.quiet) as move:
             report = fuse_to_file(

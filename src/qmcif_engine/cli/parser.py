@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from qmcif_engine import __version__
+from qmcif_engine.cli.alignment import add_alignment
 from qmcif_engine.cli.quantities import parse_bytes
 from qmcif_engine.config import FusionConfig, setting_fields
 from qmcif_engine.errors import InvalidConfigError
@@ -104,6 +105,7 @@ def _add_fuse(commands: Subparsers) -> None:
     parser.add_argument(
         "--focus-range", type=float, nargs=2, metavar=("LOW", "HIGH"), help="samples that count as black and white for decisions"
     )
+    add_alignment(parser)
     _add_running(parser)
     parser.add_argument("--overwrite", action="store_true", help="replace existing output files, and throw an unfinished run away")
     parser.add_argument("--quiet", action="store_true", help="no progress bar and no summary")

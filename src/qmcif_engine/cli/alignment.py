@@ -1,0 +1,93 @@
+"""Align and even out a stack as the options of a command say."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from qmcif_engine.cli.progress import progress_bar
+from qmcif_engine.errors import InvalidConfigError
+from qmcif_engine.preparation import prepare_stack
+
+if TYPE_CHECKING:
+    import argparse
+
+    from qmcif_engine.alignment.transforms import Transforms
+    from qmcif_engine.io.file_stack import FileStack
+    from qmcif_engine.stack import Stack
+
+MODELS = ("none", "translation", "similarity", "affine")
+
+
+def add_alignment(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument(
+        "--align", choices=MODELS, help="move the images to coincide; nothing is cropped (default: none, with a hint where needed)"
+    )
+    parser.add_argument("--reference", type=int, metavar="N", help="image that stays as it is, counted from 1 (default: the middle one)")
+    parser.add_argument(
+        "--transforms", metavar="FILE", help="JSON file of an alignment: used where it exists, else written with what --align finds"
+    )
+    parser.add_argument("--even-exposure", action="store_true", help="bring every image to the brightness of the reference")
+
+
+def prepare_inputs(stack: FileStack, options: argparse.Namespace) -> Stack:
+    """Return the stack as it shall be fused, and say on standard error what the user should know."""
+    reference = _reference(stack, options)
+    known = _known_transforms(options)
+    if options.align is None and known is None:
+        _hint(stack, options)
+    with progress_bar("aligning", is_quiet=options.quiet) as move:
+        prepared = prepare_stack(
+            stack,
+            align=options.align or "none",
+            reference=reference,
+            transforms=known,
+            even_exposure=options.even_exposure,
+            on_progress=move,
+        )
+    found: Transforms | None = getattr(prepared, "transforms", None)
+    if found is not None and known is None:
+        for warning in found.warnings:
+            print(f"qmcif: {warning.message}", file=sys.stderr)
+        if options.transforms is not None:
+            from qmcif_engine.alignment.transform_files import save_transforms
+
+            save_transforms(options.transforms, found)
+    return prepared
+
+
+def _reference(stack: FileStack, options: argparse.Namespace) -> int | None:
+    if options.reference is None:
+        return None
+    if not 1 <= options.reference <= stack.n_images:
+        msg = f"image {options.reference} was given as the reference; a number from 1 to {stack.n_images} is needed: choose one of them"
+        raise InvalidConfigError(msg)
+    return int(options.reference) - 1
+
+
+def _known_transforms(options: argparse.Namespace) -> Transforms | None:
+    """Return the transforms in the file that was named, if it exists."""
+    if options.transforms is None:
+        return None
+    from qmcif_engine.alignment.transform_files import load_transforms
+
+    if Path(options.transforms).exists():
+        return load_transforms(options.transforms)
+    if options.align in (None, "none"):
+        msg = f"{options.transforms!r} does not exist; a file with transforms is needed: make one by adding --align similarity"
+        raise InvalidConfigError(msg)
+    return None
+
+
+def _hint(stack: FileStack, options: argparse.Namespace) -> None:
+    """Say that a stack is visibly misaligned; nothing is moved unasked."""
+    if options.quiet or options.json or find_spec("cv2") is None:
+        return
+    from qmcif_engine.alignment.suggestion import suggest_alignment
+
+    suggestion = suggest_alignment(stack)
+    if suggestion is not None:
+        print(f"qmcif: {suggestion.message}", file=sys.stderr)

@@ -1,0 +1,151 @@
+"""Bring a stack into the state it is fused in: aligned, of even exposure, with everything that goes with it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from qmcif_engine.errors import InvalidConfigError
+from qmcif_engine.metadata import PictureMetadata
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    import numpy as np
+
+    from qmcif_engine.alignment.transforms import TransformModel, Transforms
+    from qmcif_engine.array_types import BoolArray, SampleArray
+    from qmcif_engine.exposure import ExposureCorrection
+    from qmcif_engine.stack import Stack
+    from qmcif_engine.window import Window
+
+
+class PreparedStack:
+    """Show a stack aligned or corrected, and its alpha and further channels aligned with it.
+
+    Parameters
+    ----------
+    original : Stack
+        The stack as it was opened: what it says of itself is handed on.
+    transforms : Transforms, optional
+        Where its images are sampled.
+    correction : ExposureCorrection, optional
+        How bright its images are made. Further channels keep their samples.
+    """
+
+    def __init__(self, original: Stack, *, transforms: Transforms | None = None, correction: ExposureCorrection | None = None) -> None:
+        self._original, self.transforms = original, transforms
+        self._shown = _corrected(_aligned(original, transforms), correction)
+        self.alpha = _aligned(getattr(original, "alpha", None), transforms)
+        self.companions = _aligned(getattr(original, "companions", None), transforms)
+        self.metadata: PictureMetadata = getattr(original, "metadata", PictureMetadata())
+        self.sources: tuple[Path, ...] = getattr(original, "sources", ())
+        self.scratch_bytes: int = getattr(original, "scratch_bytes", 0)
+
+    @property
+    def n_images(self) -> int:
+        """Number of images."""
+        return self._original.n_images
+
+    @property
+    def image_shape(self) -> tuple[int, ...]:
+        """Shape of each image."""
+        return self._original.image_shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Sample type."""
+        return self._original.dtype
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What messages call the images."""
+        return self._original.names
+
+    def read(self, number: int, window: Window) -> SampleArray:
+        """Return one window of one image."""
+        samples: SampleArray = self._shown.read(number, window)
+        return samples
+
+    def valid(self, number: int, window: Window) -> BoolArray:
+        """Return which pixels of a window, (h, w), the image really has."""
+        is_valid: BoolArray = self._shown.valid(number, window)
+        return is_valid
+
+
+def prepare_stack(
+    stack: Stack,
+    *,
+    align: str = "none",
+    reference: int | None = None,
+    transforms: Transforms | None = None,
+    even_exposure: bool = False,
+    on_progress: Callable[[int, int], None] | None = None,
+    check_cancelled: Callable[[], None] | None = None,
+) -> Stack:
+    """Return a stack whose images coincide and are equally bright, as far as that is asked for.
+
+    What moved is estimated here, from reduced previews; samples are moved only when a window of them is read. Nothing is cropped: pixels
+    that an image lacks after it was moved are taken from the others.
+
+    Parameters
+    ----------
+    stack : Stack
+    align : str
+        ``none``, ``translation``, ``similarity`` or ``affine``.
+    reference : int, optional
+        The image that stays as it is, 0-based; the middle one where it is left out.
+    transforms : Transforms, optional
+        Taken instead of an estimate.
+    even_exposure : bool
+        Bring every image to the brightness of the reference, channel by channel.
+    on_progress, check_cancelled : callable, optional
+        For the estimate: takes the images done and all of them; may raise to end it.
+
+    Returns
+    -------
+    Stack
+        The stack itself where nothing is asked for.
+    """
+    # OpenCV is loaded only for those who align
+    from qmcif_engine.alignment.estimation import estimate_transforms
+    from qmcif_engine.exposure import estimate_exposure
+
+    model = parse_model(align)
+    if transforms is None and model is not model.NONE:
+        transforms = estimate_transforms(
+            stack,
+            model,
+            reference=reference,
+            on_progress=None if on_progress is None else lambda progress: on_progress(*progress),
+            check_cancelled=check_cancelled,
+        )
+    correction = None
+    if even_exposure:
+        correction = estimate_exposure(stack if transforms is None else PreparedStack(stack, transforms=transforms), reference=reference)
+    if transforms is None and correction is None:
+        return stack
+    return PreparedStack(stack, transforms=transforms, correction=correction)
+
+
+def parse_model(name: str) -> TransformModel:
+    """Return the model of that name."""
+    from qmcif_engine.alignment.transforms import TransformModel
+
+    try:
+        return TransformModel(name)
+    except ValueError:
+        msg = f"align is {name!r}; one of {', '.join(TransformModel)} is needed: choose one"
+        raise InvalidConfigError(msg) from None
+
+
+def _aligned(stack: Stack | None, transforms: Transforms | None) -> Any:  # noqa: ANN401 - a stack or nothing, as it came
+    from qmcif_engine.alignment.aligned_stack import AlignedStack
+
+    return stack if stack is None or transforms is None else AlignedStack(stack, transforms)
+
+
+def _corrected(stack: Any, correction: ExposureCorrection | None) -> Any:  # noqa: ANN401 - a stack with or without `valid`
+    from qmcif_engine.exposure import CorrectedStack
+
+    return stack if correction is None else CorrectedStack(stack, correction)
