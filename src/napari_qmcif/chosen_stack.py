@@ -1,0 +1,208 @@
+"""Turn chosen layers into the images of one stack, without reading a pixel of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from napari.layers import Image, Layer
+
+from napari_qmcif.placement import Placement
+from qmcif_engine import InvalidImageError
+
+FOCUS_AXIS_NAMES = ("z", "focus", "depth")
+SUPPORTED_DTYPES = ("uint8", "uint16", "float32", "float64")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChosenStack:
+    """Hold what is to be fused: the pictures of several layers, or the planes of one layer along one axis.
+
+    Attributes
+    ----------
+    layers : tuple of napari.layers.Image
+        One, or one a picture.
+    arrays : tuple of ndarray or dask array
+        One a layer; the finest level of a pyramid.
+    axis : int or None
+        The axis of the one layer that is fused over; None for several layers.
+    index : tuple of int or slice
+        What cuts a picture out of each array; the entry of `axis` is replaced by the number of the image.
+    picture_axes : tuple of int
+        Rows and columns.
+    placement : Placement
+        Where the picture lies.
+    note : str
+        Something the user should know that does not stand in the way.
+    """
+
+    layers: tuple[Any, ...]
+    arrays: tuple[Any, ...]
+    axis: int | None
+    index: tuple[int | slice, ...]
+    picture_axes: tuple[int, int]
+    placement: Placement
+    note: str = ""
+
+    @property
+    def n_images(self) -> int:
+        """Number of images."""
+        return len(self.arrays) if self.axis is None else int(self.arrays[0].shape[self.axis])
+
+    @property
+    def is_color(self) -> bool:
+        """Whether the last axis holds channels."""
+        return bool(self.layers[0].rgb)
+
+    @property
+    def picture_shape(self) -> tuple[int, int]:
+        """Height and width."""
+        rows, columns = (int(self.arrays[0].shape[axis]) for axis in self.picture_axes)
+        return rows, columns
+
+    @property
+    def n_channels(self) -> int:
+        """Number of channels, 1 for gray."""
+        return int(self.arrays[0].shape[-1]) if self.is_color else 1
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Sample type."""
+        dtype: np.dtype[Any] = np.dtype(self.arrays[0].dtype)
+        return dtype
+
+    @property
+    def title(self) -> str:
+        """What the layers of the result are named after."""
+        first = str(self.layers[0].name)
+        return first if len(self.layers) == 1 else f"{first} + {len(self.layers) - 1}"
+
+    def cut_images(self, rows: slice = slice(None), columns: slice = slice(None)) -> list[Any]:
+        """Return the images, or one rectangle of each: views of arrays in memory, lazy where a layer is lazy."""
+        index = list(self.index)
+        index[self.picture_axes[0]], index[self.picture_axes[1]] = rows, columns
+        if self.axis is None:
+            return [array[tuple(index)] for array in self.arrays]
+        return [
+            self.arrays[0][tuple({self.axis: number}.get(axis, item) for axis, item in enumerate(index))] for number in range(self.n_images)
+        ]
+
+
+def choose_pictures(layers: Sequence[Any]) -> ChosenStack:
+    """Take several layers for the images of one stack.
+
+    Raises
+    ------
+    InvalidImageError
+        When they cannot be fused, as far as can be told without reading them.
+    """
+    for layer in layers:
+        _check_is_image(layer)
+        if layer.ndim != 2:
+            msg = f"{layer.name!r} has {layer.ndim} axes; pictures with 2 are needed: choose it alone to fuse it along one of them"
+            raise InvalidImageError(msg)
+    if len(layers) < 2:
+        msg = f"{len(layers)} image was given; at least 2 of one scene are needed: add the other focus positions"
+        raise InvalidImageError(msg)
+    arrays = tuple(_lazy_array(layer) for layer in layers)
+    _check_alike(layers, arrays)
+    places = [Placement.of_layer(layer, (0, 1)) for layer in layers]
+    is_one_place = all(place.is_close_to(places[0]) for place in places)
+    note = f"the layers lie at different places; they are fused pixel by pixel, at the place of {layers[0].name!r}"
+    return ChosenStack(
+        layers=tuple(layers),
+        arrays=arrays,
+        axis=None,
+        index=(slice(None), slice(None)),
+        picture_axes=(0, 1),
+        placement=places[0],
+        note="" if is_one_place else note,
+    )
+
+
+def choose_planes(layer: Layer, axis: int, *, point: Sequence[float]) -> ChosenStack:
+    """Take the planes of one layer along an axis for the images of a stack.
+
+    Parameters
+    ----------
+    layer : napari.layers.Image
+        Of three axes or more, channels not counted.
+    axis : int
+        The axis to fuse over. Rows and columns are the last two of the others.
+    point : sequence of float
+        Where the sliders stand, in world coordinates: further axes, such as time, are taken there.
+    """
+    _check_is_image(layer)
+    array = _lazy_array(layer)
+    if array.shape[axis] < 2:
+        label = name_axis(layer, axis)
+        msg = f"{label} of {layer.name!r} has length {array.shape[axis]}; 2 or more planes are needed: choose another axis or layer"
+        raise InvalidImageError(msg)
+    _check_alike([layer], [array])
+    others = [other for other in range(layer.ndim) if other != axis]
+    rows, columns = others[-2:]
+    position = np.rint(layer.world_to_data(point)).astype(int)
+    steps = [int(np.clip(step, 0, length - 1)) for step, length in zip(position, array.shape, strict=False)]
+    index = [slice(None) if number in (rows, columns) else steps[number] for number in range(layer.ndim)]
+    return ChosenStack(
+        layers=(layer,),
+        arrays=(array,),
+        axis=axis,
+        index=tuple(index),
+        picture_axes=(rows, columns),
+        placement=Placement.of_layer(layer, (rows, columns)),
+        note=_describe_position(layer, {other: steps[other] for other in others[:-2]}),
+    )
+
+
+def _describe_position(layer: Layer, steps: Mapping[int, int]) -> str:
+    places = [f"{name_axis(layer, axis)} at {step}" for axis, step in steps.items()]
+    return f"taken where the sliders stand: {', '.join(places)}" if places else ""
+
+
+def name_axis(layer: Layer, axis: int) -> str:
+    """Return what a person calls an axis: its label where it has one."""
+    label = str(layer.axis_labels[axis])
+    return f"axis {axis}" if label.lstrip("-").isdigit() or not label else f"axis {label}"
+
+
+def guess_focus_axis(layer: Layer) -> int:
+    """Return the axis named like a focus axis, else the last one before rows and columns."""
+    named = [axis for axis, label in enumerate(layer.axis_labels) if str(label).lower() in FOCUS_AXIS_NAMES]
+    return named[0] if named else max(int(layer.ndim) - 3, 0)
+
+
+def _check_is_image(layer: Layer) -> None:
+    if not isinstance(layer, Image):
+        kind = type(layer).__name__.lower()
+        msg = f"{layer.name!r} is a {kind} layer; image layers are needed: choose those with the pictures"
+        raise InvalidImageError(msg)
+
+
+def _lazy_array(layer: Layer) -> Any:  # noqa: ANN401 - any array
+    """Return the finest level; arrays that read as soon as they are cut are wrapped so that nothing is read on the GUI thread."""
+    array = layer.data[0] if layer.multiscale else layer.data
+    if isinstance(array, np.ndarray) or hasattr(array, "dask"):
+        return array
+    from dask.array import from_array
+
+    return from_array(array, name=False)
+
+
+def _check_alike(layers: Sequence[Any], arrays: Sequence[Any]) -> None:
+    """Refuse what the engine would refuse, before anything is read."""
+    first = arrays[0]
+    for layer, array in zip(layers, arrays, strict=True):
+        if np.dtype(array.dtype).name not in SUPPORTED_DTYPES:
+            msg = f"{layer.name!r} has samples of type {array.dtype}; {', '.join(SUPPORTED_DTYPES)} are supported: convert it with astype"
+            raise InvalidImageError(msg)
+        if array.shape != first.shape:
+            msg = (
+                f"{layers[0].name!r} has shape {first.shape} and {layer.name!r} {array.shape}; all must be equal: crop or align them first"
+            )
+            raise InvalidImageError(msg)
+        if array.dtype != first.dtype:
+            msg = f"{layers[0].name!r} is {first.dtype} and {layer.name!r} {array.dtype}; all must be of one type: convert them first"
+            raise InvalidImageError(msg)

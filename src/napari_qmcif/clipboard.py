@@ -1,0 +1,91 @@
+"""Write the equivalent call of what the widget would run, for scripts and for the command line."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
+
+from napari_qmcif.chosen_stack import ChosenStack
+from qmcif_engine import InvalidImageError, QmcifError, open_stack
+
+OUTPUT_NAME = "fused.tif"
+
+
+def write_python(stack: ChosenStack, *, preset: str, changes: Mapping[str, Any]) -> str:
+    """Return a script that gives the same result as Run."""
+    paths = _list_paths(stack)
+    if paths and stack.axis is None:
+        names = "PRESETS, fuse, read_image, write_image"
+        listing = "\n".join(f"    {path!r}," for path in paths)
+        images = f"paths = [\n{listing}\n]\nimages = [read_image(path).samples for path in paths]"
+    else:
+        names = "PRESETS, fuse, write_image"
+        images = _take_layers(stack)
+    config = f"PRESETS[{preset!r}]"
+    if changes:
+        config += f".replaced({ {name: _plain(value) for name, value in changes.items()} })"
+    return f"""\
+from qmcif_engine import {names}
+
+{images}
+config = {config}
+result = fuse(images, config)
+write_image({OUTPUT_NAME!r}, result.fused)
+"""
+
+
+def write_command(stack: ChosenStack, *, preset: str, changes: Mapping[str, Any]) -> str:
+    """Return the command line that gives the same result as Run.
+
+    Raises
+    ------
+    InvalidImageError
+        When the images are not what the files hold: a command line cannot reach into the viewer.
+    """
+    paths = _list_paths(stack)
+    if not paths or not (stack.axis is None or _is_same_stack(paths[0], stack)):
+        msg = "the images do not lie in files as they are shown; such files are needed for a command: save them first, or copy as Python"
+        raise InvalidImageError(msg)
+    words = ["qmcif", "fuse", *paths, "-o", OUTPUT_NAME, "--preset", preset]
+    for name, value in changes.items():
+        words += ["--set", f"{name.partition('.')[2]}={_assigned(value)}"]
+    return shlex.join(words)
+
+
+def _list_paths(stack: ChosenStack) -> list[str]:
+    """Return one file a layer, or none where they have no own ones."""
+    paths = [layer.source.path for layer in stack.layers]
+    is_whole = all(paths) and len(set(paths)) == len(paths)
+    return [str(path) for path in paths] if is_whole else []
+
+
+def _is_same_stack(path: str, stack: ChosenStack) -> bool:
+    """Say whether a file holds what the layer shows: of a stack put together from several files, napari remembers the first only."""
+    channels = (stack.n_channels,) if stack.is_color else ()
+    try:
+        stored = open_stack(path)
+    except QmcifError:
+        return False
+    return stack.layers[0].ndim == 3 and (stored.n_images, stored.image_shape) == (stack.n_images, (*stack.picture_shape, *channels))
+
+
+def _take_layers(stack: ChosenStack) -> str:
+    """Return lines for napari's console, where ``viewer`` is known."""
+    head = "# in napari's console, where `viewer` is this viewer\n"
+    level = "[0]" if stack.layers[0].multiscale else ""
+    if stack.axis is None:
+        names = [str(layer.name) for layer in stack.layers]
+        return f"{head}images = [viewer.layers[name].data{level} for name in {names!r}]"
+    index = ["number" if axis == stack.axis else ":" if isinstance(item, slice) else str(item) for axis, item in enumerate(stack.index)]
+    array = f"viewer.layers[{str(stack.layers[0].name)!r}].data{level}"
+    return f"{head}stack = {array}\nimages = [stack[{', '.join(index)}] for number in range({stack.n_images})]"
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - any settings value
+    return value.value if isinstance(value, StrEnum) else value
+
+
+def _assigned(value: Any) -> str:  # noqa: ANN401 - any settings value
+    return str(value).lower() if isinstance(value, bool) else str(_plain(value))

@@ -1,0 +1,64 @@
+"""Keep a picture where its source lies: the part of a layer's transform that concerns two of its axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from napari.layers import Layer
+from napari.utils.transforms import CompositeAffine
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Say where the pixels of a picture lie in the world.
+
+    Attributes
+    ----------
+    transform : napari.utils.transforms.CompositeAffine
+        Scale, translation, rotation and shear over two axes, with their units and labels.
+    affine : ndarray of float, shape (3, 3)
+        What the layer applies on top of it.
+    """
+
+    transform: Any
+    affine: Any
+
+    @classmethod
+    def of_layer(cls, layer: Layer, axes: Sequence[int]) -> Placement:
+        """Take two axes out of a layer's transform; the axis that is fused over is not among them."""
+        whole = CompositeAffine(
+            scale=layer.scale,
+            translate=layer.translate,
+            rotate=layer.rotate,
+            shear=layer.shear,
+            ndim=layer.ndim,
+            units=layer.units,
+            axis_labels=layer.axis_labels,
+        )
+        return cls(whole.set_slice(list(axes)), np.asarray(layer.affine.set_slice(list(axes)).affine_matrix))
+
+    def shifted(self, corner_px: Sequence[float]) -> Placement:
+        """Return the place of a part whose first pixel is the given (row, column) of the whole."""
+        part = CompositeAffine(**{**self._composition(), "translate": self.transform(np.asarray(corner_px, dtype=float))})
+        return Placement(part, self.affine)
+
+    def is_close_to(self, other: Placement) -> bool:
+        """Say whether both put the same pixel at the same place."""
+        return bool(
+            np.allclose(self.transform.affine_matrix, other.transform.affine_matrix)
+            and np.allclose(self.affine, other.affine)
+            and tuple(self.transform.units) == tuple(other.transform.units)
+        )
+
+    def as_layer_arguments(self) -> dict[str, Any]:
+        """Return the keyword arguments that put a new layer there."""
+        arguments = self._composition()
+        return {**{key: value for key, value in arguments.items() if key != "ndim"}, "affine": self.affine}
+
+    def _composition(self) -> dict[str, Any]:
+        parts = ("scale", "translate", "rotate", "shear")
+        composition = {name: np.asarray(getattr(self.transform, name)) for name in parts}
+        return {**composition, "units": tuple(self.transform.units), "axis_labels": tuple(self.transform.axis_labels), "ndim": 2}

@@ -1,0 +1,108 @@
+"""Find the part of a picture to preview: what the viewer shows, or a drawn rectangle."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from napari.layers import Layer
+from numpy.typing import NDArray
+
+from napari_qmcif.chosen_stack import ChosenStack
+from qmcif_engine import InvalidImageError
+
+LARGEST_PREVIEW_PX = 2**20
+"""A preview that takes longer than a glance is none."""
+
+SMALLEST_SIDE_PX = 2
+
+
+class Area(NamedTuple):
+    """Hold a half-open rectangle of a picture, in pixels."""
+
+    top: int
+    left: int
+    bottom: int
+    right: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Height and width."""
+        return self.bottom - self.top, self.right - self.left
+
+    @property
+    def n_pixels(self) -> int:
+        """Height times width."""
+        return self.shape[0] * self.shape[1]
+
+    def grown(self, margin_px: int, shape: tuple[int, int]) -> Area:
+        """Return the rectangle with a margin, as far as the picture goes."""
+        return Area(
+            max(self.top - margin_px, 0),
+            max(self.left - margin_px, 0),
+            min(self.bottom + margin_px, shape[0]),
+            min(self.right + margin_px, shape[1]),
+        )
+
+    def middle(self, largest_px: int) -> Area:
+        """Return the rectangle, or its middle part of the same proportions where it has too many pixels."""
+        share = min(1.0, (largest_px / max(self.n_pixels, 1)) ** 0.5)
+        height, width = (max(int(side * share), min(side, SMALLEST_SIDE_PX)) for side in self.shape)
+        top, left = self.top + (self.shape[0] - height) // 2, self.left + (self.shape[1] - width) // 2
+        return Area(top, left, top + height, left + width)
+
+
+def find_visible_area(stack: ChosenStack, *, displayed_axes: tuple[int, ...], n_viewer_axes: int) -> Area:
+    """Return what the viewer shows of the first layer.
+
+    Parameters
+    ----------
+    stack : ChosenStack
+    displayed_axes : tuple of int
+        Axes the viewer displays, counted in its own dimensions.
+    n_viewer_axes : int
+        How many dimensions it has; a layer of fewer takes part in the last ones.
+
+    Raises
+    ------
+    InvalidImageError
+        When the picture is not what is shown, or lies outside.
+    """
+    layer = stack.layers[0]
+    shown = sorted(axis - (n_viewer_axes - layer.ndim) for axis in displayed_axes)
+    if tuple(shown) != stack.picture_axes:
+        msg = "the viewer shows other axes than rows and columns; the picture itself is needed: go back to the 2-D view of it"
+        raise InvalidImageError(msg)
+    axes = list(stack.picture_axes)
+    factors = layer.downsample_factors[layer.data_level][axes] if layer.multiscale else np.ones(2)
+    first, last = np.asarray(layer.corner_pixels)[:, axes]
+    return _clip(first * factors, (last + 1) * factors, stack)
+
+
+def find_drawn_area(stack: ChosenStack, shapes: Layer) -> Area:
+    """Return the box around the selected shape of a layer, or around its last one.
+
+    Raises
+    ------
+    InvalidImageError
+        When nothing is drawn there, or it lies outside the picture.
+    """
+    if len(shapes.data) == 0:
+        msg = f"{shapes.name!r} holds no shape; a rectangle is needed: draw one over the part to preview"
+        raise InvalidImageError(msg)
+    number = max(shapes.selected_data) if shapes.selected_data else len(shapes.data) - 1
+    corners = np.array([stack.layers[0].world_to_data(shapes.data_to_world(corner)) for corner in shapes.data[number]])
+    on_picture = corners[:, list(stack.picture_axes)]
+    return _clip(on_picture.min(axis=0), on_picture.max(axis=0), stack)
+
+
+def _clip(first: NDArray[Any], end: NDArray[Any], stack: ChosenStack) -> Area:
+    sides = stack.picture_shape
+    top, left = (int(side) for side in np.clip(np.floor(first), 0, sides))
+    bottom, right = (int(side) for side in np.clip(np.ceil(end), 0, sides))
+    area = Area(top, left, bottom, right)
+    if min(area.shape) < SMALLEST_SIDE_PX:
+        height, width = area.shape
+        msg = f"the area to preview covers {height} x {width} pixels of the picture; more is needed: move it over the picture"
+        raise InvalidImageError(msg)
+    return area

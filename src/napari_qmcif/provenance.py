@@ -1,0 +1,45 @@
+"""Write down how a result came about, in plain values that survive any file format."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from napari_qmcif.chosen_stack import ChosenStack, name_axis
+from qmcif_engine import FusionConfig, __version__
+
+METADATA_KEY = "qmcif"
+"""Under this name a layer's metadata holds the record."""
+
+
+def record_provenance(
+    stack: ChosenStack, config: FusionConfig, *, focus_range: tuple[float, float], path: Path | None = None
+) -> dict[str, Any]:
+    """Return what one needs to make the result again: version, settings, inputs and the range the decisions looked at.
+
+    Parameters
+    ----------
+    stack : ChosenStack
+    config : FusionConfig
+    focus_range : tuple of float
+    path : Path, optional
+        Where the result was written.
+    """
+    return {
+        "version": __version__,
+        "made": datetime.now(UTC).isoformat(timespec="seconds"),
+        "settings": config.to_dict(),
+        "inputs": [
+            {"layer": str(layer.name), "path": None if layer.source.path is None else str(layer.source.path)} for layer in stack.layers
+        ],
+        "n_images": stack.n_images,
+        "axis": None if stack.axis is None else name_axis(stack.layers[0], stack.axis),
+        "position": {
+            name_axis(stack.layers[0], axis): step
+            for axis, step in enumerate(stack.index)
+            if isinstance(step, int) and axis not in (stack.axis, *stack.picture_axes)
+        },
+        "focus_range": [float(bound) for bound in focus_range],
+        "path": None if path is None else str(path),
+    }

@@ -1,0 +1,123 @@
+"""What is copied runs, and gives what Run gives."""
+
+import shlex
+from functools import partial
+
+import numpy as np
+import pytest
+import tifffile
+from napari.components import ViewerModel
+from napari.layers import Image
+
+from napari_qmcif.chosen_stack import choose_pictures, choose_planes
+from napari_qmcif.clipboard import write_command, write_python
+from qmcif_engine import InvalidImageError, fuse, read_image, write_image
+from qmcif_engine.cli import main
+
+FEW = {"decomposition.iterations": 1, "decomposition.is_low_rank": False, "refinement.weights": "equal"}
+
+
+@pytest.fixture
+def in_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def file_layers(in_folder, pictures, npe2pm):
+    paths = [in_folder / f"the image {number}.png" for number in range(len(pictures))]
+    for path, picture in zip(paths, pictures, strict=True):
+        write_image(path, picture)
+    with npe2pm.tmp_plugin(package="napari"):
+        return ViewerModel().open(paths, plugin="napari", stack=False)
+
+
+def run_python(text, **names):
+    exec(compile(text, "copied", "exec"), names)
+    return read_image("fused.tif").samples
+
+
+@pytest.fixture
+def expected(pictures):
+    from qmcif_engine import PRESETS
+
+    return fuse(pictures, PRESETS["default"].replaced(FEW)).fused
+
+
+def test_copied_script_reads_the_files_and_gives_the_result(file_layers, expected):
+    text = write_python(choose_pictures(file_layers), preset="default", changes=FEW)
+
+    np.testing.assert_array_equal(run_python(text), expected)
+
+
+def test_copied_script_takes_layers_without_files_from_the_viewer(in_folder, pictures, expected):
+    viewer = ViewerModel()
+    for picture in pictures:
+        viewer.add_image(picture, rgb=True)
+
+    text = write_python(choose_pictures(list(viewer.layers)), preset="default", changes=FEW)
+
+    np.testing.assert_array_equal(run_python(text, viewer=viewer), expected)
+
+
+def test_copied_script_takes_planes_of_a_stack_at_the_position_of_the_sliders(in_folder, pictures, expected):
+    viewer = ViewerModel()
+    layer = viewer.add_image(np.stack([np.zeros_like(pictures), pictures]), rgb=True, axis_labels=("t", "z", "y", "x"))
+
+    text = write_python(choose_planes(layer, 1, point=(1, 0, 0, 0)), preset="default", changes=FEW)
+
+    np.testing.assert_array_equal(run_python(text, viewer=viewer), expected)
+
+
+def test_copied_command_gives_the_result(file_layers, expected):
+    text = write_command(choose_pictures(file_layers), preset="default", changes=FEW)
+
+    program, *arguments = shlex.split(text)
+
+    assert program == "qmcif"
+    assert main(arguments) == 0
+    np.testing.assert_array_equal(read_image("fused.tif").samples, expected)
+
+
+def test_unchanged_settings_are_not_repeated(file_layers):
+    write = partial(write_command, choose_pictures(file_layers), preset="paper")
+
+    assert "--set" not in write(changes={})
+    assert "--preset paper" in write(changes={})
+
+
+def test_layers_without_files_cannot_become_a_command(pictures):
+    stack = choose_pictures([Image(picture, rgb=True) for picture in pictures])
+
+    with pytest.raises(InvalidImageError, match="the images do not lie in files as they are shown"):
+        write_command(stack, preset="default", changes={})
+
+
+@pytest.fixture
+def open_in_viewer(npe2pm):
+    def open_files(paths, *, stack):
+        with npe2pm.tmp_plugin(package="napari"):
+            (layer,) = ViewerModel().open(paths, plugin="napari", stack=stack)
+        return layer
+
+    return open_files
+
+
+def test_a_stack_in_one_file_becomes_a_command(in_folder, pictures, expected, open_in_viewer):
+    tifffile.imwrite("stack.tif", pictures, photometric="rgb")
+    layer = open_in_viewer(["stack.tif"], stack=False)
+
+    text = write_command(choose_planes(layer, 0, point=(0, 0, 0)), preset="default", changes=FEW)
+
+    assert main(shlex.split(text)[1:]) == 0
+    np.testing.assert_array_equal(read_image("fused.tif").samples, expected)
+
+
+def test_a_stack_of_several_files_cannot_become_a_command_because_only_one_is_known(in_folder, pictures, open_in_viewer):
+    names = [f"{number}.tif" for number in range(3)]
+    for name, picture in zip(names, pictures, strict=True):
+        tifffile.imwrite(name, picture, photometric="rgb")
+    layer = open_in_viewer(names, stack=True)
+
+    with pytest.raises(InvalidImageError, match="the images do not lie in files as they are shown"):
+        write_command(choose_planes(layer, 0, point=(0, 0, 0)), preset="default", changes={})

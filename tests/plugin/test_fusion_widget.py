@@ -1,0 +1,346 @@
+"""The whole widget, driven in a real viewer as a person would."""
+
+import sys
+import threading
+import time
+
+import dask.array as da
+import numpy as np
+import pytest
+from napari.utils.notifications import notification_manager
+from qtpy.QtGui import QGuiApplication
+
+from napari_qmcif import run_panel as run_panel_module
+from qmcif_engine import Cancelled, FusionConfig, fuse, make_focus_stack
+
+pytestmark = pytest.mark.viewer
+
+PARTS = ["confidence", "detail map", "base map", "source index", "fused"]
+
+
+@pytest.fixture
+def viewer(make_napari_viewer_proxy):
+    return make_napari_viewer_proxy()
+
+
+@pytest.fixture
+def open_widget(viewer, qtbot):
+    """Opens the widget from the manifest, sets one iteration, and ends everything it started."""
+    opened = []
+
+    def open_one():
+        _, widget = viewer.window.add_plugin_dock_widget("napari-qmcif", "Fuse focus stack")
+        widget.settings.boxes["decomposition.iterations"].value = 1
+        opened.append(widget)
+        return widget
+
+    yield open_one
+    for widget in opened:
+        widget.run_panel.cancel()
+        wait_for(widget, qtbot)
+        widget.shut_down()
+    opened.clear()
+
+
+def wait_for(widget, qtbot):
+    qtbot.waitUntil(lambda: not (widget.run_panel.is_running or widget.preview.is_running), timeout=30_000)
+
+
+def names(viewer):
+    return [layer.name for layer in viewer.layers]
+
+
+def add_pictures(viewer, pictures):
+    return [viewer.add_image(picture, rgb=True, name=f"frame {number}") for number, picture in enumerate(pictures, start=1)]
+
+
+def work_until_cancelled(stack, config, *, job):
+    while not job.is_cancelled():
+        time.sleep(0.005)
+    msg = "the fusion was cancelled"
+    raise Cancelled(msg)
+
+
+@pytest.fixture
+def endless(monkeypatch):
+    monkeypatch.setattr(run_panel_module, "fuse_layers", work_until_cancelled)
+
+
+def test_select_layers_change_a_setting_preview_and_run(viewer, open_widget, qtbot, pictures):
+    layers = add_pictures(viewer, pictures)
+    widget = open_widget()
+    assert not widget.run_panel.run_button.isEnabled()
+    assert "1 image was given; at least 2 of one scene are needed" in widget.run_panel.reason.text()
+    for layer in layers:
+        viewer.layers.selection.add(layer)
+    widget.layer_choice.use_selected_button.click()
+    assert (widget.run_panel.run_button.isEnabled(), widget.run_panel.reason.text()) == (True, "")
+
+    widget.preview.button.click()
+    wait_for(widget, qtbot)
+    assert names(viewer)[-1] == "frame 1 + 2: preview"
+    widget.run_panel.run_button.click()
+    wait_for(widget, qtbot)
+
+    expected = fuse(list(pictures), FusionConfig().replaced({"iterations": 1}))
+    assert names(viewer)[-5:] == [f"frame 1 + 2: {part}" for part in PARTS]
+    np.testing.assert_array_equal(viewer.layers["frame 1 + 2: fused"].data, expected.fused)
+    np.testing.assert_array_equal(viewer.layers["frame 1 + 2: source index"].data, expected.source_index)
+    record = viewer.layers["frame 1 + 2: fused"].metadata["qmcif"]
+    assert record["settings"]["decomposition"]["iterations"] == 1
+    assert [entry["layer"] for entry in record["inputs"]] == ["frame 1", "frame 2", "frame 3"]
+    assert record["focus_range"] == list(expected.focus_range)
+
+
+def test_a_stack_is_fused_along_its_axis_and_the_result_lies_on_it(viewer, open_widget, qtbot, pictures):
+    space = {"scale": (2, 0.5, 0.5), "translate": (0, 10, 20), "units": ("um",) * 3, "axis_labels": ("z", "y", "x")}
+    viewer.add_image(pictures, rgb=True, name="leaf", **space)
+    widget = open_widget()
+
+    widget.run_panel.run_button.click()
+    wait_for(widget, qtbot)
+
+    for layer in viewer.layers[1:]:
+        np.testing.assert_allclose((layer.scale, layer.translate), ((0.5, 0.5), (10, 20)))
+        assert (layer.axis_labels, [str(unit) for unit in layer.units]) == (("y", "x"), ["micrometer"] * 2)
+        assert layer.data.shape[:2] == pictures.shape[1:3]
+    assert viewer.layers["leaf: fused"].rgb
+    assert widget.run_panel.status.text().startswith("fused 3 images in")
+
+
+def test_cancel_in_the_middle_adds_nothing_and_the_next_run_works(viewer, open_widget, qtbot):
+    scene = make_focus_stack(n_images=3, shape=(320, 320), seed=0)
+    viewer.add_image(scene.images, rgb=True, name="leaf")
+    widget = open_widget()
+    widget.settings.boxes["decomposition.iterations"].value = 200
+    widget.run_panel.run_button.click()
+    qtbot.wait(100)
+    started = time.monotonic()
+
+    widget.run_panel.cancel_button.click()
+    wait_for(widget, qtbot)
+
+    assert time.monotonic() - started < 2
+    assert names(viewer) == ["leaf"]
+    assert widget.run_panel.status.text() == "cancelled; nothing was added"
+    widget.settings.reset_button.click()
+    widget.settings.boxes["decomposition.iterations"].value = 1
+    widget.run_panel.run_button.click()
+    wait_for(widget, qtbot)
+    assert names(viewer)[-1] == "leaf: fused"
+
+
+def test_what_cannot_be_fused_is_said_in_place_and_run_is_disabled(viewer, open_widget):
+    add_pictures(viewer, np.zeros((2, 8, 8, 3), np.uint8))
+    viewer.add_image(np.zeros((8, 9), np.uint8), name="wide", rgb=False)
+    viewer.add_image(np.zeros((8, 8), np.int32), name="counts", rgb=False)
+    viewer.add_image(np.zeros((1, 8, 8), np.uint8), name="flat", rgb=False)
+    viewer.add_labels(np.zeros((8, 8), int), name="cells")
+    widget = open_widget()
+    reasons = {}
+    for chosen in (["frame 1", "wide"], ["counts", "wide"], ["flat"], ["frame 1", "cells"], []):
+        viewer.layers.selection.clear()
+        for name in chosen:
+            viewer.layers.selection.add(viewer.layers[name])
+        widget.layer_choice.use_selected_button.click()
+        assert not widget.run_panel.run_button.isEnabled()
+        reasons[tuple(chosen)] = widget.run_panel.reason.text()
+
+    assert "all must be equal" in reasons["frame 1", "wide"]
+    assert "samples of type int32" in reasons["counts", "wide"]
+    assert "has length 1" in reasons["flat",]
+    assert "'cells' is a labels layer" in reasons["frame 1", "cells"]
+    assert "nothing is chosen" in reasons[()]
+
+
+def test_the_position_of_further_axes_follows_the_sliders(viewer, open_widget, pictures):
+    viewer.add_image(np.stack([pictures, pictures]), rgb=True, axis_labels=("t", "z", "y", "x"))
+    widget = open_widget()
+    viewer.dims.set_current_step(0, 0)
+    assert widget.run_panel.reason.text() == "taken where the sliders stand: axis t at 0"
+
+    viewer.dims.set_current_step(0, 1)
+
+    assert widget.run_panel.reason.text() == "taken where the sliders stand: axis t at 1"
+    assert widget.run_panel.run_button.isEnabled()
+
+
+def test_settings_that_cannot_go_together_disable_run_until_they_do(viewer, open_widget, pictures):
+    viewer.add_image(pictures, rgb=True)
+    widget = open_widget()
+
+    widget.settings.boxes["focus.smallest_detail_patch_px"].value = 31
+    assert not widget.run_panel.run_button.isEnabled()
+    assert "above largest_detail_patch_px 17" in widget.run_panel.reason.text()
+
+    widget.settings.reset_button.click()
+    assert widget.run_panel.run_button.isEnabled()
+
+
+def test_missing_samples_are_told_by_the_run_in_the_words_of_the_engine(viewer, open_widget, qtbot, monkeypatch):
+    told = []
+    monkeypatch.setattr(notification_manager, "dispatch", told.append)
+    samples = np.zeros((2, 16, 16), np.float32)
+    samples[1, 2, 3] = np.nan
+    viewer.add_image(samples, name="gap", contrast_limits=(0, 1))
+    widget = open_widget()
+
+    widget.run_panel.run_button.click()
+    wait_for(widget, qtbot)
+
+    assert "holds NaN or infinite samples" in widget.run_panel.status.text()
+    assert [notification.message for notification in told] == [widget.run_panel.status.text()]
+    assert names(viewer) == ["gap"]
+
+
+def test_no_pixel_is_touched_on_the_gui_thread(viewer, open_widget, qtbot, pictures):
+    readers, modules = set(), set()
+
+    def read(block):
+        readers.add(threading.get_ident())
+        return block
+
+    array = da.from_array(pictures, chunks=(1, *pictures.shape[1:])).map_blocks(read, meta=pictures)
+    viewer.add_image(array, rgb=True, name="lazy", visible=False)
+    widget = open_widget()
+    readers.clear()
+
+    def note(frame, event, argument):
+        if event == "call":
+            modules.add(frame.f_globals.get("__name__", ""))
+
+    sys.setprofile(note)
+    try:
+        widget.run_panel.run_button.click()
+        wait_for(widget, qtbot)
+    finally:
+        sys.setprofile(None)
+
+    on_gui_thread = {name for name in modules if name.startswith("qmcif_engine")}
+    assert on_gui_thread <= {f"qmcif_engine{name}" for name in ("", ".config", ".settings", ".presets", ".errors")}
+    assert readers
+    assert threading.get_ident() not in readers
+    assert names(viewer)[-1] == "lazy: fused"
+
+
+def test_two_widgets_run_at_once_and_both_give_the_right_result(viewer, open_widget, qtbot, pictures):
+    viewer.add_image(pictures, rgb=True, name="a")
+    viewer.add_image(pictures[::-1], rgb=True, name="b")
+    first = open_widget()
+    from napari_qmcif.fusion_widget import FusionWidget
+
+    second = FusionWidget(viewer)
+    qtbot.addWidget(second)
+    second.settings.boxes["decomposition.iterations"].value = 1
+    first.layer_choice.select_layers([viewer.layers["a"]])
+    second.layer_choice.select_layers([viewer.layers["b"]])
+
+    first.run_panel.run_button.click()
+    second.run_panel.run_button.click()
+    wait_for(first, qtbot)
+    wait_for(second, qtbot)
+
+    config = FusionConfig().replaced({"iterations": 1})
+    np.testing.assert_array_equal(viewer.layers["a: fused"].data, fuse(pictures, config).fused)
+    np.testing.assert_array_equal(viewer.layers["b: fused"].data, fuse(pictures[::-1], config).fused)
+    second.shut_down()
+
+
+def test_deleting_a_source_while_running_changes_nothing(viewer, open_widget, qtbot, pictures):
+    viewer.add_image(pictures, rgb=True, name="leaf")
+    widget = open_widget()
+    widget.run_panel.run_button.click()
+
+    viewer.layers.remove("leaf")
+    wait_for(widget, qtbot)
+
+    assert names(viewer) == [f"leaf: {part}" for part in PARTS]
+    assert not widget.run_panel.run_button.isEnabled()
+    assert "nothing is chosen" in widget.run_panel.reason.text()
+
+
+def test_closing_the_widget_while_running_stops_the_run(viewer, open_widget, qtbot, pictures, endless):
+    viewer.add_image(pictures, rgb=True, name="leaf")
+    widget = open_widget()
+    widget.run_panel.run_button.click()
+
+    viewer.window.remove_dock_widget(widget)
+    wait_for(widget, qtbot)
+    viewer.add_image(pictures, rgb=True, name="later")
+
+    assert names(viewer) == ["leaf", "later"]
+    assert widget.layer_choice.list.count() == 1, "a closed widget hears nothing of the viewer"
+
+
+def test_closing_the_viewer_while_running_stops_the_run(make_napari_viewer, qtbot, pictures, endless):
+    viewer = make_napari_viewer()
+    viewer.add_image(pictures, rgb=True, name="leaf")
+    _, widget = viewer.window.add_plugin_dock_widget("napari-qmcif", "Fuse focus stack")
+    widget.run_panel.run_button.click()
+    qtbot.waitUntil(lambda: any(thread.name == "qmcif" for thread in threading.enumerate()))
+    del widget
+
+    viewer.close()
+
+    qtbot.waitUntil(lambda: all(thread.name != "qmcif" for thread in threading.enumerate()), timeout=10_000)
+
+
+def test_the_activity_dock_shows_the_run_and_can_cancel_it(viewer, open_widget, qtbot, pictures, endless):
+    from napari.utils import progress
+
+    viewer.add_image(pictures, rgb=True, name="leaf")
+    widget = open_widget()
+    widget.run_panel.run_button.click()
+    (entry,) = [entry for entry in progress._all_instances if entry.desc.startswith("Fusing leaf")]
+
+    entry.cancel()
+    wait_for(widget, qtbot)
+
+    assert entry not in progress._all_instances
+    assert widget.run_panel.status.text() == "cancelled; nothing was added"
+
+
+def test_a_result_on_disk_is_opened_as_a_pyramid_with_its_maps(viewer, open_widget, qtbot, tmp_path):
+    scene = make_focus_stack(n_images=2, shape=(300, 600), seed=1)
+    viewer.add_image(scene.images, rgb=True, name="leaf", scale=(1, 0.5, 0.5))
+    widget = open_widget()
+    widget.destination.kind_box.setCurrentText("OME-Zarr on disk")
+    assert not widget.run_panel.run_button.isEnabled()
+    assert "no place for the result is chosen" in widget.run_panel.reason.text()
+    widget.destination.set_path(tmp_path / "leaf")
+
+    widget.run_panel.run_button.click()
+    wait_for(widget, qtbot)
+
+    assert names(viewer)[-5:] == [f"leaf: {part}" for part in PARTS]
+    fused = viewer.layers["leaf: fused"]
+    assert (fused.multiscale, fused.rgb, fused.data[0].shape) == (True, True, (300, 600, 3))
+    np.testing.assert_allclose(fused.scale, (0.5, 0.5))
+    assert fused.metadata["qmcif"]["path"] == str(tmp_path / "leaf.ome.zarr")
+
+
+def test_copy_as_python_puts_a_script_on_the_clipboard(viewer, open_widget, pictures):
+    viewer.add_image(pictures, rgb=True, name="leaf")
+    widget = open_widget()
+
+    widget.python_button.click()
+
+    text = QGuiApplication.clipboard().text()
+    assert "viewer.layers['leaf'].data" in text
+    assert "PRESETS['default'].replaced({'decomposition.iterations': 1})" in text
+    assert widget.run_panel.status.text() == "copied"
+
+
+def test_copy_as_command_says_what_it_needs(viewer, open_widget, pictures):
+    viewer.add_image(pictures, rgb=True, name="leaf")
+    widget = open_widget()
+
+    widget.command_button.click()
+
+    assert "such files are needed for a command" in widget.run_panel.status.text()
+
+
+def test_layers_that_are_selected_when_the_widget_opens_are_chosen(viewer, open_widget, pictures):
+    viewer.add_image(pictures, rgb=True, name="leaf")
+
+    assert [layer.name for layer in open_widget().layer_choice.selected_layers()] == ["leaf"]

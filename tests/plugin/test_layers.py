@@ -1,0 +1,73 @@
+"""Result layers look and lie like their sources."""
+
+import numpy as np
+import pytest
+from napari.components import ViewerModel
+from napari.layers import Image
+
+from napari_qmcif.chosen_stack import choose_pictures, choose_planes
+from napari_qmcif.layers import MAP_NAMES, add_result
+
+
+def make_pictures(fused):
+    maps = {name: np.zeros(fused.shape[:2], np.uint16) for name in MAP_NAMES}
+    return {"fused": fused, **maps}
+
+
+def test_result_is_the_fused_picture_above_its_hidden_maps_under_one_name():
+    viewer = ViewerModel()
+    stack = choose_planes(viewer.add_image(np.zeros((5, 6, 8, 3), np.uint8), rgb=True, name="leaf"), 0, point=(0, 0, 0))
+
+    layers = add_result(viewer, stack, make_pictures(np.zeros((6, 8, 3), np.uint8)), record={"version": "1"})
+
+    expected = ["leaf: confidence", "leaf: detail map", "leaf: base map", "leaf: source index", "leaf: fused"]
+    assert [layer.name for layer in layers] == [layer.name for layer in viewer.layers[1:]] == expected
+    assert [layer.visible for layer in layers] == [False] * 4 + [True]
+    assert [layer.rgb for layer in layers] == [False] * 4 + [True]
+    assert [layer.ndim for layer in layers] == [2] * 5
+
+
+def test_every_layer_carries_the_record_and_its_part():
+    viewer = ViewerModel()
+    stack = choose_planes(viewer.add_image(np.zeros((2, 6, 8), np.uint8)), 0, point=(0, 0, 0))
+
+    layers = add_result(viewer, stack, make_pictures(np.zeros((6, 8), np.uint8)), record={"version": "1"})
+
+    assert [layer.metadata["qmcif"] for layer in layers] == [
+        {"version": "1", "part": part} for part in ("confidence", "detail_map", "base_map", "source_index", "fused")
+    ]
+
+
+def test_gray_result_looks_like_its_sources():
+    sources = [
+        Image(np.zeros((6, 8), np.uint16), contrast_limits=limits, colormap="magma", gamma=0.7) for limits in ((100, 900), (50, 800))
+    ]
+
+    fused = add_result(ViewerModel(), choose_pictures(sources), make_pictures(np.zeros((6, 8), np.uint16)), record={})[-1]
+
+    assert tuple(fused.contrast_limits) == (50, 900)
+    assert (fused.colormap.name, fused.gamma) == ("magma", 0.7)
+
+
+def test_maps_show_first_to_last_image_and_confidence_from_none_to_full():
+    viewer = ViewerModel()
+    stack = choose_planes(viewer.add_image(np.zeros((5, 6, 8), np.uint8)), 0, point=(0, 0, 0))
+
+    layers = {layer.name: layer for layer in add_result(viewer, stack, make_pictures(np.zeros((6, 8), np.uint8)), record={})}
+
+    assert tuple(layers["Image: source index"].contrast_limits) == (0, 4)
+    assert tuple(layers["Image: confidence"].contrast_limits) == (0, 1)
+
+
+@pytest.mark.parametrize("is_color", [False, True])
+def test_pyramids_become_multiscale_layers(is_color):
+    channels = (3,) * is_color
+    viewer = ViewerModel()
+    source = viewer.add_image(np.zeros((2, 16, 16, *channels), np.uint8), rgb=is_color)
+    levels = [np.zeros((side, side, *channels), np.uint8) for side in (16, 8)]
+    maps = {name: [np.zeros((side, side), np.uint16) for side in (16, 8)] for name in MAP_NAMES}
+
+    layers = add_result(viewer, choose_planes(source, 0, point=(0, 0, 0)), {"fused": levels, **maps}, record={})
+
+    assert all(layer.multiscale for layer in layers)
+    assert layers[-1].rgb == is_color
