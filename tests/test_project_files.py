@@ -91,13 +91,14 @@ def test_citation_names_the_software_and_the_paper(project, citation):
 
 
 def test_base_install_brings_no_viewer(project):
-    for name in ("napari", "pyqt", "pyside", "qtpy", "magicgui", "dask"):
+    for name in ("napari", "pyqt", "pyside", "qtpy", "magicgui"):
         assert not any(requirement.lower().startswith(name) for requirement in project["dependencies"])
 
 
 def test_wheel_holds_every_file_of_both_packages(distributions):
     wheel_names, _ = distributions
-    sources = {path.relative_to(ROOT / "src").as_posix() for path in (ROOT / "src").rglob("*") if path.is_file() and path.suffix != ".pyc"}
+    files = (path.relative_to(ROOT / "src") for path in (ROOT / "src").rglob("*") if path.is_file())
+    sources = {path.as_posix() for path in files if "__pycache__" not in path.parts}
 
     assert sources <= wheel_names
     assert set(SHIPPED) <= wheel_names

@@ -5,10 +5,7 @@ Whatever can be fused is a `Stack`: arrays in memory, dask arrays, files. Nothin
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
-
-import numpy as np
 
 from qmcif_engine.errors import InvalidImageError
 from qmcif_engine.metadata import PictureMetadata
@@ -18,6 +15,8 @@ from qmcif_engine.window import Window
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
+
     from qmcif_engine.array_types import SampleArray
 
 LARGEST_SAMPLED_WHOLE_PX = 2**22
@@ -26,9 +25,6 @@ LARGEST_SAMPLED_WHOLE_PX = 2**22
 N_SAMPLED_WINDOWS = 256
 SAMPLED_SIDE_PX = 64
 """Of a larger stack so many windows of this side, a million pixels, are looked at."""
-
-_HASHED_ROWS = 256
-"""Rows hashed at a time, so that a fingerprint never needs a copy of a whole image."""
 
 
 @runtime_checkable
@@ -91,17 +87,6 @@ class ArrayStack:
 def number_images(n_images: int) -> tuple[str, ...]:
     """Return names for images that have none."""
     return tuple(f"image {number}" for number in range(1, n_images + 1))
-
-
-def digest_samples(stack: Stack) -> str:
-    """Return a digest of every sample of a stack, read in bands of rows."""
-    digest = hashlib.sha256(repr((stack.n_images, stack.image_shape, stack.dtype.name)).encode())
-    height, width = stack.image_shape[:2]
-    for number in range(stack.n_images):
-        for top in range(0, height, _HASHED_ROWS):
-            band = stack.read(number, Window(top, 0, min(top + _HASHED_ROWS, height), width))
-            digest.update(np.ascontiguousarray(band).data)
-    return digest.hexdigest()
 
 
 def sample_stack(stack: Stack) -> list[SampleArray]:

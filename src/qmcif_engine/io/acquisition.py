@@ -15,6 +15,9 @@ from dataclasses import dataclass
 from qmcif_engine.errors import InvalidConfigError, InvalidImageError
 from qmcif_engine.io.frame_source import FramePosition
 
+MAX_FRAMES = 2**16 - 1
+"""What a map of 16-bit numbers of images has room for."""
+
 _PLANE_AXES = "YX"
 _CHANNEL_AXES = "CS"
 
@@ -143,7 +146,10 @@ def plan_axes(name: str, axes: str, shape: tuple[int, ...]) -> AxisPlan:
         stack_axis, time_axis = (others[0] if others else ""), ""
     if rest:
         raise _refuse_axes(name, axes, shape, "one axis to fuse along is needed")
-    return AxisPlan(axes, shape, stack_axis, time_axis)
+    plan = AxisPlan(axes, shape, stack_axis, time_axis)
+    if plan.n_frames > MAX_FRAMES:
+        raise _refuse_axes(name, axes, shape, f"at most {MAX_FRAMES} images are needed")
+    return plan
 
 
 def describe_axes(axes: str, shape: tuple[int, ...]) -> str:

@@ -9,12 +9,13 @@ import numpy as np
 
 from qmcif_engine.errors import InvalidConfigError, InvalidImageError
 from qmcif_engine.io.frame_source import FramePosition
-from qmcif_engine.stack import digest_samples
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
     from types import TracebackType
+
+    from dask.array import Array
 
     from qmcif_engine.array_types import SampleArray
     from qmcif_engine.io.frame_source import FrameSource
@@ -42,7 +43,6 @@ class FrameView:
     def __init__(self, source: FrameSource, *, positions: Sequence[FramePosition], channels: Sequence[int], has_channel_axis: bool) -> None:
         self._source, self._positions, self._channels = source, tuple(positions), tuple(channels)
         self._has_channel_axis = has_channel_axis
-        self._fingerprint: str | None = None
 
     @property
     def n_images(self) -> int:
@@ -89,11 +89,11 @@ class FrameView:
             raise InvalidImageError(msg)
         return samples if self._has_channel_axis else samples[:, :, 0]
 
-    def fingerprint(self) -> str:
-        """Return a digest of all samples: the same stack stored in another way has the same."""
-        if self._fingerprint is None:
-            self._fingerprint = digest_samples(self)
-        return self._fingerprint
+    def to_dask(self) -> Array:
+        """Return the images as one lazy array, shape (N, H, W) or (N, H, W, C), for viewers; nothing is read yet."""
+        from qmcif_engine.io.lazy_stack import stack_to_dask
+
+        return stack_to_dask(self)
 
 
 class FileStack(FrameView):

@@ -91,6 +91,7 @@ def stream_outputs(
     maps: Mapping[str, Picture],
     overwrite: bool,
     scratch_folder: Path | None,
+    further: Mapping[Path, PictureContent] | None = None,
     on_progress: Callable[[int, int], None] | None = None,
     check_cancelled: Callable[[], None] | None = None,
 ) -> None:
@@ -104,11 +105,14 @@ def stream_outputs(
         Folder of the maps, made if it is missing; None writes none.
     maps : mapping of str to Picture
         Written to ``<maps_folder>/<name>.tif`` with the picture's size of a pixel and its provenance.
+    further : mapping of Path to PictureContent, optional
+        What else is written with them, such as heights.
     """
     content = assemble_content(picture, alpha, metadata=metadata, provenance=provenance)
+    others = dict(further or {})
     options: dict[str, Any] = {"scratch_folder": scratch_folder, "on_progress": on_progress, "check_cancelled": check_cancelled}
     if maps_folder is None:
-        place_contents({target: content}, overwrite=overwrite, **options)
+        place_contents(others | {target: content}, overwrite=overwrite, **options)
         return
     check_maps_target(maps_folder, maps, overwrite=overwrite, picture=target)
     scale = PictureMetadata(pixel_size=metadata.pixel_size, unit=metadata.unit, dpi=metadata.dpi)
@@ -116,7 +120,7 @@ def stream_outputs(
         map_path(maps_folder, name): assemble_content(plane, None, metadata=scale, provenance=provenance) for name, plane in maps.items()
     }
     with ready_folder(maps_folder):
-        place_contents(planes | {target: content}, overwrite=overwrite, **options)
+        place_contents(planes | others | {target: content}, overwrite=overwrite, **options)
 
 
 def place_contents(

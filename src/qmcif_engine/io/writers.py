@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +37,16 @@ __all__ = [
 ]
 
 
-def write_image(path: str | os.PathLike[str], samples: NDArray[Any], *, alpha: NDArray[Any] | None = None, overwrite: bool = False) -> None:
+def write_image(
+    path: str | os.PathLike[str],
+    samples: NDArray[Any],
+    *,
+    alpha: NDArray[Any] | None = None,
+    pixel_size: tuple[float, float] | None = None,
+    unit: str | None = None,
+    provenance: Mapping[str, object] | None = None,
+    overwrite: bool = False,
+) -> None:
     """Write one image in the format its suffix names; the file appears complete or not at all.
 
     The same samples always give the same bytes: neither time nor place is stored.
@@ -49,6 +59,12 @@ def write_image(path: str | os.PathLike[str], samples: NDArray[Any], *, alpha: N
         PNG holds integers, JPEG only uint8, the others everything.
     alpha : ndarray of the same dtype, shape (H, W), optional
         Unassociated opacity; JPEG cannot hold it.
+    pixel_size : tuple of float, optional
+        Height and width of a pixel, kept as far as the format has a place for it.
+    unit : str, optional
+        Its unit as OME-NGFF writes it, for example ``micrometer``.
+    provenance : mapping of str to JSON values, optional
+        How the image came about, kept as far as the format has a place for it.
     overwrite : bool, optional
         Whether an existing file may be replaced.
 
@@ -59,7 +75,9 @@ def write_image(path: str | os.PathLike[str], samples: NDArray[Any], *, alpha: N
     OutputError
         When the format cannot hold them or the place cannot be written.
     """
-    place_contents({Path(path): _hold(samples, alpha)}, overwrite=overwrite)
+    content = _hold(samples, alpha)
+    metadata = PictureMetadata(pixel_size=pixel_size, unit=unit)
+    place_contents({Path(path): replace(content, metadata=metadata, provenance=provenance or {})}, overwrite=overwrite)
 
 
 def write_images(images: Mapping[Path, NDArray[Any]], *, overwrite: bool = False) -> None:

@@ -72,3 +72,9 @@ def test_a_wrong_number_of_names_is_refused():
 def test_frames_are_numbered_from_one_in_messages():
     assert plan_axes("it", "ZYX", (2, 8, 9)).name_frames("it") == ("image 1 of it", "image 2 of it")
     assert plan_axes("it", "YX", (8, 9)).name_frames("it") == ("it",)
+
+
+def test_more_images_than_a_map_can_number_are_refused():
+    assert plan_axes("it", "ZYX", (65535, 4, 5)).n_frames == 65535
+    with pytest.raises(InvalidImageError, match="it has the axes Z 65536 x Y 4 x X 5; at most 65535 images are needed"):
+        plan_axes("it", "ZYX", (65536, 4, 5))

@@ -43,6 +43,7 @@ def test_a_file_goes_before_a_pattern_of_the_same_name(tmp_path):
 def test_a_file_stands_for_itself_even_where_it_is_missing(tmp_path):
     assert list_files(tmp_path / "none.png") == [tmp_path / "none.png"]
     assert len(list_files("a\0b")) == 1
+    assert len(list_files("a\0b/*.png")) == 1
 
 
 @pytest.mark.parametrize("marker", ["zarr.json", ".zarray", ".zgroup"])

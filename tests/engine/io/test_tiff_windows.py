@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import os
+import pickle
 import struct
 from pathlib import Path
 
@@ -331,6 +332,25 @@ def test_compressed_strip_far_longer_than_its_rows_is_refused_at_opening(tmp_pat
         file.pages[1].tags["StripByteCounts"].overwrite(2**21)
     with pytest.raises(ImageFileError, match=r"\d+ bytes in a strip or tile of 5561"):
         open_stack(path)
+
+
+def test_file_that_is_changed_before_a_copy_reads_it_is_refused(tmp_path):
+    path = written(tmp_path, noise("uint8", 2, *SHAPE))
+    copy = pickle.loads(pickle.dumps(open_stack(path)))
+    os.utime(path, ns=(1, 1))
+    with pytest.raises(ImageFileError, match="it was changed after it was opened"):
+        copy.read(0, WINDOWS[1])
+
+
+def test_turned_pages_are_prepared_in_the_scratch_folder(tmp_path):
+    stack = noise("uint8", 2, *SHAPE)
+    path = written(tmp_path, stack, extratags=[(ORIENTATION_TAG, 3, 1, 3, True)])
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    with open_stack(path, memory_bytes=0, scratch_folder=scratch) as opened:
+        opened.prepare()
+        assert len(list(scratch.glob("*/*.npy"))) == 2
+        np.testing.assert_array_equal(opened.read(1, WINDOWS[1]), stack[1, ::-1, ::-1][WINDOWS[1].slices])
 
 
 def test_source_tells_what_it_transcodes(tmp_path):
