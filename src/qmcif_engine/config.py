@@ -50,6 +50,14 @@ class SimilarityPart(StrEnum):
     SCALAR = "scalar"
 
 
+class Preference(StrEnum):
+    """Choose which end of the stack wins where several images could give a pixel."""
+
+    NONE = "none"
+    FRONT = "front"
+    BACK = "back"
+
+
 class Precision(StrEnum):
     """Choose the floating-point type of the decomposition."""
 
@@ -170,6 +178,18 @@ class DecisionConfig(Checked):
     )
     blend_edge_contrast: float = setting(
         0.1, "contrast (0-1) above which the blend keeps an edge of the picture sharp", low=1e-4, high=10.0
+    )
+    preference: Preference = setting(
+        Preference.NONE, "lean towards the first images (front) or the last (back) where several could give a pixel"
+    )
+    preference_ratio: float = setting(
+        3.0, "how many times as sharp the other end of the stack must be to win against the preferred end", low=1.0, high=1000.0
+    )
+    thin_elongation: float = setting(
+        0.0,
+        "islands are kept whose length, squared, is at least this many times their area, such as 4 for hairs; 0 keeps none of them",
+        low=0.0,
+        high=1000.0,
     )
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-PLANES = ("fused", "source_index", "base_map", "detail_map", "confidence", "companions")
+PLANES = ("fused", "source_index", "base_map", "detail_map", "confidence", "companions", "position")
 """What every tile gives of a result."""
 
 
@@ -54,6 +54,11 @@ class FusionResult:
         The companion planes, composed by the same decisions.
     layers : tuple of Decomposition
         Base, detail, noise and coefficients of each image where they were asked for, else empty.
+    position : ndarray of float32, shape (Y, X), or None
+        Where along the stack each pixel is sharpest, counted in images from 0, where it was asked for: what
+        `qmcif_engine.depth.height_map` turns into heights.
+    pixels_by_image : tuple of int
+        How many pixels each image gave; images with none could have been left out.
     """
 
     fused: SampleArray
@@ -65,6 +70,8 @@ class FusionResult:
     focus_range: FocusRange
     companions: SampleArray | None
     layers: tuple[Decomposition, ...]
+    position: FloatArray | None
+    pixels_by_image: tuple[int, ...]
 
 
 def fuse(
@@ -74,6 +81,7 @@ def fuse(
     focus_range: tuple[float, float] | None = None,
     companions: Sequence[SampleArray] | None = None,
     keep_layers: bool = False,
+    with_position: bool = False,
     workers: int | None = None,
     on_progress: Callable[[FusionProgress], None] | None = None,
     is_cancelled: Callable[[], bool] | None = None,
@@ -94,6 +102,8 @@ def fuse(
         One array an image, shape (Y, X) or (Y, X, c), such as alpha planes or further channels, composed by the same decisions.
     keep_layers : bool
         Return the layers of every image too, which an image of one tile has; they take some 40 bytes a pixel and image.
+    with_position : bool
+        Return where between the images each pixel is sharpest too.
     workers : int, optional
         Tiles computed at once, on threads; one for each core where it is left out. It changes no byte.
     on_progress : callable, optional
@@ -117,11 +127,11 @@ def fuse(
         raise InvalidConfigError(msg)
     n_tiles = len(plan.tiles)
     logger.info("fusing %d images of shape %s in %d tiles, focus range %g to %g", stack.n_images, stack.image_shape, n_tiles, *bounds)
-    task = TileTask(stack, settings, bounds, extras, keep_layers)
+    task = TileTask(stack, settings, bounds, extras, keep_layers, with_position)
     steps = Steps(n_tiles=n_tiles, steps_a_tile=stack.n_images + 1, on_progress=on_progress, is_cancelled=is_cancelled)
     picture = _Picture(plan)
     run_tiles(task, plan.tiles, n_workers=count_workers(workers), steps=steps, keep=picture.keep)
-    return picture.finish(settings, bounds)
+    return picture.finish(settings, bounds, n_images=stack.n_images)
 
 
 class _Picture:
@@ -140,7 +150,7 @@ class _Picture:
                 whole[tile.core.slices] = plane
         self._layers = result.layers
 
-    def finish(self, config: FusionConfig, focus_range: FocusRange) -> FusionResult:
+    def finish(self, config: FusionConfig, focus_range: FocusRange, *, n_images: int) -> FusionResult:
         return FusionResult(
             fused=self._planes["fused"],
             source_index=self._planes["source_index"],
@@ -151,6 +161,8 @@ class _Picture:
             focus_range=focus_range,
             companions=self._planes.get("companions"),
             layers=self._layers,
+            position=self._planes.get("position"),
+            pixels_by_image=tuple(np.bincount(self._planes["source_index"].reshape(-1), minlength=n_images).tolist()),
         )
 
 

@@ -11,6 +11,7 @@ None of this is in the paper; `edge_band_px` = 0, as in the ``paper`` preset, sw
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -143,7 +144,7 @@ def unexplained_power(sharp: FloatArray, blurred: FloatArray) -> FloatArray:
     height, width = (length - 2 * _LARGEST_RADIUS_PX for length in sharp.shape[-2:])
     least = np.full((height, width), np.inf, sharp.dtype)
     for deviation in BLURS_PX:
-        taps = _gaussian_taps(deviation).astype(sharp.dtype)
+        taps = _gaussian_taps(deviation, sharp.dtype.name)
         spare = _LARGEST_RADIUS_PX - (len(taps) - 1)
         near = (slice(None), *[slice(spare, length - spare) for length in sharp.shape[-2:]])
         power = np.zeros_like(least)
@@ -152,8 +153,9 @@ def unexplained_power(sharp: FloatArray, blurred: FloatArray) -> FloatArray:
     return least[window:-window, window:-window]
 
 
-def _gaussian_taps(deviation: float) -> FloatArray:
-    """Return the weights of a Gaussian, cut off at three deviations, from its center on."""
+@lru_cache
+def _gaussian_taps(deviation: float, dtype_name: str) -> FloatArray:
+    """Return the weights of a Gaussian, cut off, from its center on."""
     taps = np.exp(-0.5 * (np.arange(int(CUT_OFF * deviation + 0.5) + 1) / deviation) ** 2)
-    normalized: FloatArray = taps / (2 * taps.sum() - taps[0])
+    normalized: FloatArray = (taps / (2 * taps.sum() - taps[0])).astype(dtype_name)
     return normalized

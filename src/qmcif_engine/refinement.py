@@ -78,9 +78,7 @@ def refine(
     leads = [np.zeros(cell.shape) for cell in cells]
     for source, weight in zip(sources, weights, strict=True):
         for cell, lead in zip(cells, leads, strict=True):
-            of_base, of_detail = (
-                _similarity(candidate, source, cell, side_px=detail_patch_px, part=config.similarity) for candidate in candidates
-            )
+            of_base, of_detail = _similarities(candidates, source, cell, side_px=detail_patch_px, part=config.similarity)
             lead += weight[cell.slices] * (of_detail - of_base)
     choice = np.ones(is_open.shape, np.uint16)
     for cell, lead in zip(cells, leads, strict=True):
@@ -88,7 +86,11 @@ def refine(
     return vote(choice, n_choices=2, side_px=detail_patch_px)
 
 
-def _similarity(candidate: FloatArray, source: FloatArray, cell: Window, *, side_px: int, part: SimilarityPart) -> FloatArray:
-    """Return the similarity over the window around each pixel of a cell."""
-    first, second = (cut_reflected(planes, cell, margin_px=side_px // 2) for planes in (candidate, source))
-    return quaternion_similarity(first, second, side_px=side_px, part=part)
+def _similarities(
+    candidates: tuple[FloatArray, FloatArray], source: FloatArray, cell: Window, *, side_px: int, part: SimilarityPart
+) -> Iterator[FloatArray]:
+    """Yield the similarity of each candidate over the window around each pixel of a cell."""
+    near_source = cut_reflected(source, cell, margin_px=side_px // 2)
+    for candidate in candidates:
+        near_candidate = cut_reflected(candidate, cell, margin_px=side_px // 2)
+        yield quaternion_similarity(near_candidate, near_source, side_px=side_px, part=part)

@@ -33,6 +33,9 @@ FARTHEST_LEVEL = 2.0**16
 N_SENTINELS = 2
 """So many different values far outside the percentiles are marks for missing samples; more of them are light on a dark ground."""
 
+PLANES_IN_MEMORY_BYTES = 48 * 2**20
+"""Embedded blocks that are kept for the next stage: those of two images for a tile of the default size."""
+
 SUBSAMPLE_SIZE = 2**20
 """Pixels looked at to settle the focus range: enough for a percentile of 0.1 %."""
 
@@ -199,10 +202,14 @@ def to_samples(values: FloatArray, dtype: np.dtype[Any]) -> SampleArray:
 
 
 class PlaneStack(Sequence["FloatArray"]):
-    """Offer the images of a stack as blocks for decisions, each embedded when it is asked for, so that memory does not grow with N."""
+    """Offer the images of a stack as blocks for decisions, each embedded when it is asked for.
+
+    Every stage looks at every image, so the first few blocks are kept; memory does not grow with N beyond them.
+    """
 
     def __init__(self, images: Sequence[SampleArray], focus_range: FocusRange, *, representation: Representation) -> None:
         self._images, self._focus_range, self._representation = images, focus_range, representation
+        self._kept: dict[int, FloatArray] = {}
 
     def __len__(self) -> int:
         """Return the number of images."""
@@ -218,4 +225,9 @@ class PlaneStack(Sequence["FloatArray"]):
         """Return one block of shape (3, H, W), or the stack of some images."""
         if isinstance(number, slice):
             return PlaneStack(self._images[number], self._focus_range, representation=self._representation)
-        return to_planes(self._images[number], self._focus_range, representation=self._representation)
+        if number in self._kept:
+            return self._kept[number]
+        planes = to_planes(self._images[number], self._focus_range, representation=self._representation)
+        if (len(self._kept) + 1) * planes.nbytes <= PLANES_IN_MEMORY_BYTES:
+            self._kept[number] = planes
+        return planes

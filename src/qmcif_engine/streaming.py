@@ -13,6 +13,8 @@ import numpy as np
 
 from qmcif_engine import __version__
 from qmcif_engine.config import FusionConfig
+from qmcif_engine.depth import HeightRequest, assemble_heights, settle_scale
+from qmcif_engine.errors import OutputError
 from qmcif_engine.execution import count_workers, run_tiles
 from qmcif_engine.io.map_files import check_maps_target, map_path
 from qmcif_engine.io.placement import check_sources_kept
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
     from distributed import Client
 
+    from qmcif_engine.io.picture import PictureContent
     from qmcif_engine.samples import FocusRange
 
 
@@ -83,6 +86,10 @@ class FileReport:
     focus_range : FocusRange
     n_tiles, n_resumed : int
         Tiles in all, and those that an earlier, interrupted run had finished.
+    pixels_by_image : tuple of int
+        How many pixels each image gave; images with none could have been left out.
+    identity : str
+        Digest of version, settings and every sample that went in, as `identify_run` returns it.
     """
 
     outputs: tuple[Path, ...]
@@ -92,6 +99,8 @@ class FileReport:
     focus_range: FocusRange
     n_tiles: int
     n_resumed: int
+    pixels_by_image: tuple[int, ...]
+    identity: str
 
 
 def fuse_to_file(
@@ -100,6 +109,7 @@ def fuse_to_file(
     config: FusionConfig | None = None,
     *,
     maps: Path | str | None = None,
+    height: HeightRequest | None = None,
     focus_range: tuple[float, float] | None = None,
     memory_bytes: int | None = None,
     workers: int | None = None,
@@ -120,6 +130,8 @@ def fuse_to_file(
     config : FusionConfig, optional
     maps : Path, optional
         A folder for the source index, base map, detail map and confidence.
+    height : HeightRequest, optional
+        Where a height map goes, and how it is made.
     focus_range : tuple of float, optional
         See `qmcif_engine.fuse`.
     memory_bytes : int, optional
@@ -141,14 +153,16 @@ def fuse_to_file(
     """
     settings = FusionConfig() if config is None else config
     target, folder = Path(output), None if maps is None else Path(maps)
-    outputs = check_outputs(stack, target, folder, overwrite=overwrite)
-    run = plan_run(stack, settings, with_maps=folder is not None, memory_bytes=memory_bytes, workers=workers)
+    outputs = check_outputs(stack, target, folder, height=height, overwrite=overwrite)
+    kept = {"with_maps": folder is not None, "with_height": height is not None}
+    run = plan_run(stack, settings, **kept, memory_bytes=memory_bytes, workers=workers)
     bounds = settle_range(stack, focus_range)
     companions = companions_of(stack)
-    job = Job(job_folder(target), run.tiles, _kept_planes(stack, with_maps=folder is not None))
+    planes = _kept_planes(stack, **kept)
+    job = Job(job_folder(target), run.tiles, planes)
     description = describe_run(stack, settings, bounds)
-    job.begin(_digest(description), resume=resume, overwrite=overwrite)
-    task = TileTask(stack, settings, bounds, companions)
+    job.begin(_digest([description, list(planes)]), resume=resume, overwrite=overwrite)
+    task = TileTask(stack, settings, bounds, companions, with_position=height is not None)
     missing = job.missing()
     finished = [tile for tile in run.tiles.tiles if tile not in set(missing)]
     if any(job.input_digest(tile) != task.digest_input(tile) for tile in finished):
@@ -159,7 +173,10 @@ def fuse_to_file(
         run_tiles(task, missing, n_workers=run.tiles_at_once, steps=steps, keep=job.keep, client=client)
         samples = [job.input_digest(tile).hex() for tile in run.tiles.tiles]
         provenance = {**description, "identity": _digest([description, samples])}
-        _write(job, target, folder, stack=stack, provenance=provenance, overwrite=overwrite, check_cancelled=steps.check_cancelled)
+        heights = {} if height is None else _heights_of(job, height, stack=stack, focus_range=bounds, provenance=provenance)
+        writing: dict[str, Any] = {"provenance": provenance, "overwrite": overwrite, "check_cancelled": steps.check_cancelled}
+        _write(job, target, folder, stack=stack, further=heights, **writing)
+        pixels = _count_pixels(job, run.tiles, n_images=stack.n_images)
     except BaseException:
         if len(job.missing()) == len(run.tiles.tiles):
             job.remove()  # nothing to go on with
@@ -173,6 +190,8 @@ def fuse_to_file(
         focus_range=bounds,
         n_tiles=len(run.tiles.tiles),
         n_resumed=len(finished),
+        pixels_by_image=pixels,
+        identity=provenance["identity"],
     )
 
 
@@ -182,7 +201,13 @@ def job_folder(target: Path) -> Path:
 
 
 def plan_run(
-    stack: Stack, config: FusionConfig, *, with_maps: bool = False, memory_bytes: int | None = None, workers: int | None = None
+    stack: Stack,
+    config: FusionConfig,
+    *,
+    with_maps: bool = False,
+    with_height: bool = False,
+    memory_bytes: int | None = None,
+    workers: int | None = None,
 ) -> RunPlan:
     """Say what fusing a stack will take, without reading a sample.
 
@@ -196,27 +221,45 @@ def plan_run(
     check_number(stack)
     tiles = plan_tiles((stack.image_shape[0], stack.image_shape[1]), config)
     tile_bytes = estimate_tile_bytes(tiles, config, stack=stack)
-    planes = _kept_planes(stack, with_maps=with_maps)
-    job_bytes = tiles.shape[0] * tiles.shape[1] * sum(kind.pixel_bytes for kind in planes.values())
+    planes = _kept_planes(stack, with_maps=with_maps, with_height=with_height)
+    n_pixels = tiles.shape[0] * tiles.shape[1]
+    job_bytes = n_pixels * sum(kind.pixel_bytes for kind in planes.values())
     return RunPlan(
         tiles=tiles,
         tiles_at_once=choose_tiles_at_once(tile_bytes, budget_bytes=memory_bytes, n_workers=count_workers(workers)),
         tile_bytes=tile_bytes,
         job_bytes=job_bytes,
         transcoded_bytes=getattr(stack, "scratch_bytes", 0),
-        output_bytes=job_bytes,
+        output_bytes=job_bytes if with_maps else job_bytes - n_pixels * planes["source_index"].pixel_bytes,
     )
 
 
-def check_outputs(stack: Stack, target: Path, maps_folder: Path | None, *, overwrite: bool) -> tuple[Path, ...]:
+def check_outputs(
+    stack: Stack, target: Path, maps_folder: Path | None, *, height: HeightRequest | None = None, overwrite: bool
+) -> tuple[Path, ...]:
     """Return every file that will be written, once all of them can be."""
-    alpha = getattr(stack, "alpha", None)
-    check_target(target, overwrite=overwrite, samples_dtype=stack.dtype, has_alpha=alpha is not None, shape=stack.image_shape)
+    channels: Stack | None = getattr(stack, "companions", None)
+    has_alpha = channels is None and getattr(stack, "alpha", None) is not None
+    shape = stack.image_shape if channels is None else channels.image_shape
+    check_target(target, overwrite=overwrite, samples_dtype=stack.dtype, has_alpha=has_alpha, shape=shape)
     maps = () if maps_folder is None else tuple(map_path(maps_folder, name) for name in MAP_KINDS)
     if maps_folder is not None:
         check_maps_target(maps_folder, MAP_KINDS, overwrite=overwrite, picture=target)
-    check_sources_kept((target, *maps), getattr(stack, "sources", ()))
-    return (target, *maps)
+    heights = () if height is None else _check_heights(stack, height, overwrite=overwrite)
+    outputs = (target, *maps, *heights)
+    if len({path.resolve() for path in outputs}) < len(outputs):
+        msg = f"{', '.join(repr(str(path)) for path in outputs)} are to be written; a name of its own is needed for each: choose others"
+        raise OutputError(msg)
+    check_sources_kept(outputs, getattr(stack, "sources", ()))
+    return outputs
+
+
+def _check_heights(stack: Stack, height: HeightRequest, *, overwrite: bool) -> tuple[Path, Path]:
+    settle_scale(getattr(stack, "metadata", PictureMetadata()), z_step=height.z_step, unit=height.unit)
+    targets = (height.target, height.confidence_target)
+    for target in targets:
+        check_target(target, overwrite=overwrite, samples_dtype=np.float32, shape=stack.image_shape[:2])
+    return targets
 
 
 def describe_run(stack: Stack, config: FusionConfig, focus_range: FocusRange) -> dict[str, Any]:
@@ -234,16 +277,46 @@ def describe_run(stack: Stack, config: FusionConfig, focus_range: FocusRange) ->
     }
 
 
+def identify_run(stack: Stack, config: FusionConfig, focus_range: FocusRange) -> str:
+    """Return the identity that a run would have, by reading every sample and fusing none."""
+    task = TileTask(stack, config, focus_range, companions_of(stack))
+    tiles = plan_tiles((stack.image_shape[0], stack.image_shape[1]), config).tiles
+    return _digest([describe_run(stack, config, focus_range), [task.digest_input(tile).hex() for tile in tiles]])
+
+
 def _digest(description: object) -> str:
     return hashlib.sha256(json.dumps(description, sort_keys=True).encode()).hexdigest()
 
 
-def _kept_planes(stack: Stack, *, with_maps: bool) -> dict[str, PlaneKind]:
+def _kept_planes(stack: Stack, *, with_maps: bool, with_height: bool) -> dict[str, PlaneKind]:
     companions = companions_of(stack)
     planes = {"fused": PlaneKind(stack.dtype, stack.image_shape[2:])}
     if companions is not None:
         planes["companions"] = PlaneKind(companions.dtype, companions.image_shape[2:])
-    return planes | (MAP_KINDS if with_maps else {})
+    maps = MAP_KINDS if with_maps else {"source_index": MAP_KINDS["source_index"]}
+    heights = {"confidence": MAP_KINDS["confidence"], "position": PlaneKind(np.dtype(np.float32))} if with_height else {}
+    return planes | maps | heights
+
+
+def _heights_of(
+    job: Job, height: HeightRequest, *, stack: Stack, focus_range: FocusRange, provenance: Mapping[str, object]
+) -> dict[Path, PictureContent]:
+    return assemble_heights(
+        height,
+        position=job.picture("position"),
+        confidence=job.picture("confidence"),
+        guide=job.picture("fused"),
+        guide_range=focus_range,
+        metadata=getattr(stack, "metadata", PictureMetadata()),
+        provenance=provenance,
+    )
+
+
+def _count_pixels(job: Job, plan: TilePlan, *, n_images: int) -> tuple[int, ...]:
+    index, counts = job.picture("source_index"), np.zeros(n_images, np.int64)
+    for tile in plan.tiles:
+        counts += np.bincount(index.read(tile.core).reshape(-1), minlength=n_images)
+    return tuple(counts.tolist())
 
 
 def _write(
@@ -253,6 +326,7 @@ def _write(
     *,
     stack: Stack,
     provenance: Mapping[str, object],
+    further: Mapping[Path, PictureContent],
     overwrite: bool,
     check_cancelled: Callable[[], None],
 ) -> None:
@@ -267,6 +341,7 @@ def _write(
         maps={} if maps_folder is None else {name: job.picture(name) for name in MAP_KINDS},
         metadata=getattr(stack, "metadata", PictureMetadata()),
         provenance=provenance,
+        further=further,
         overwrite=overwrite,
         scratch_folder=job.folder,
         check_cancelled=check_cancelled,

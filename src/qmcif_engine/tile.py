@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qmcif_engine import decisions
-from qmcif_engine.config import ResultScale
+from qmcif_engine.config import Preference, ResultScale
 from qmcif_engine.decomposition import Decomposition, decompose
 from qmcif_engine.focus import NEGLIGIBLE_LEVEL, WHOLE_IMAGE, Borders, base_focus, confidence, detail_focus, gather_evidence
 from qmcif_engine.fusion import Blend, select
 from qmcif_engine.patches import detail_patch_side, padding_to_grid, rank, spread_patches, vote
+from qmcif_engine.preference import WeightedLevels, weigh_images
 from qmcif_engine.reblurring import refine_edges
 from qmcif_engine.refinement import refine, source_weights
 from qmcif_engine.samples import FULL_SCALE
 from qmcif_engine.spilling import SpilledArrays
+from qmcif_engine.thin_structures import restore_thin_islands
 from qmcif_engine.tiling import SOLVE_MARGIN_PX, cut_side
 from qmcif_engine.window import Window
 
@@ -121,7 +123,9 @@ def measure_focus(
     base, layers = [], []
     detail = SpilledArrays(memory_bytes=LEVELS_IN_MEMORY_BYTES)
     for number, block in enumerate(blocks):
-        base_level, detail_layer, parts = _solve_in_parts(block, config, borders=borders, check_cancelled=check_cancelled)
+        base_level, detail_layer, parts = _solve_in_parts(
+            block, config, borders=borders, keep_layers=keep_layers, check_cancelled=check_cancelled
+        )
         level = detail_focus(detail_layer, detail_patch_px=geometry.detail_patch_px, config=config.focus, borders=borders)
         if validity is not None:
             is_valid = validity(number)
@@ -136,7 +140,7 @@ def measure_focus(
 
 
 def _solve_in_parts(
-    block: FloatArray, config: FusionConfig, *, borders: Borders, check_cancelled: Callable[[], None]
+    block: FloatArray, config: FusionConfig, *, borders: Borders, keep_layers: bool, check_cancelled: Callable[[], None]
 ) -> tuple[FloatArray, FloatArray, Decomposition | None]:
     """Return the base-scale focus, the detail layer and, of a block solved in one piece, all layers.
 
@@ -149,14 +153,15 @@ def _solve_in_parts(
     tile_px = config.tiling.tile_px
     rows, columns = (cut_side(side, shape=shape, tile_px=tile_px, multiple_of=patch) for side in shape)
     if len(rows) * len(columns) == 1:
-        parts = decompose(block, config.decomposition, check_cancelled=check_cancelled)
+        parts = decompose(block, config.decomposition, check_cancelled=check_cancelled, keep_history=keep_layers)
         return base_focus(parts, base_patch_px=patch, config=config.focus, borders=borders), parts.detail, parts
     margin = -(-SOLVE_MARGIN_PX // patch) * patch
     base_level = np.empty([-(-side // patch) for side in shape])
     detail = np.empty(block.shape, config.decomposition.precision.value)
     for core in (Window(top, left, bottom, right) for top, bottom in rows for left, right in columns):
         padded = core.grown(margin, shape)
-        parts = decompose(np.ascontiguousarray(block[:, *padded.slices]), config.decomposition, check_cancelled=check_cancelled)
+        part = np.ascontiguousarray(block[:, *padded.slices])
+        parts = decompose(part, config.decomposition, check_cancelled=check_cancelled, keep_history=False)
         inner = core.relative_to(padded)
         at_border = Borders(*(end and border for end, border in zip(padded.ends_of(shape), borders, strict=True)))
         level = base_focus(parts, base_patch_px=patch, config=config.focus, borders=at_border)
@@ -195,6 +200,7 @@ def decide(
     of the final map are removed (`qmcif_engine.decisions`), its edges drawn anew (`qmcif_engine.reblurring`) and blended. The
     ``paper`` preset does none of it.
     """
+    levels = _preferred(levels, config)
     ranking = rank(_eligible(levels.detail, validity))
     best, second = np.maximum(ranking.best, 0), np.maximum(ranking.second, 0)
     detail_map = _detail_map(levels, geometry=geometry, config=config, validity=validity)
@@ -211,6 +217,14 @@ def decide(
     if validity is not None:
         blend = without_invalid(blend, validity)
     return TileResult(blend, base_map, detail_map, confidence(best, second).astype(np.float32, copy=False))
+
+
+def _preferred(levels: FocusLevels, config: FusionConfig) -> FocusLevels:
+    """Return the levels that decide: those of the preferred end of the stack raised, where one is preferred."""
+    if config.decision.preference is Preference.NONE:
+        return levels
+    weights = weigh_images(len(levels.base), config.decision)
+    return replace(levels, base=tuple(WeightedLevels(levels.base, weights)), detail=WeightedLevels(levels.detail, weights))
 
 
 def _eligible(levels: Iterable[FloatArray], validity: Callable[[int], BoolArray] | None) -> Iterator[FloatArray]:
@@ -292,10 +306,15 @@ def _cleaned_map(
     index: IndexArray, blocks: Sequence[FloatArray], *, guide: FloatArray, geometry: Geometry, config: FusionConfig
 ) -> IndexArray:
     """Remove islands, draw the edges anew, and remove what crumbs that leaves."""
-    longest = geometry.longest_island_px
-    index = decisions.remove_islands(index, largest_area_px=geometry.largest_island_px, longest_side_px=longest)
+    index = _without_islands(index, largest_px=geometry.largest_island_px, geometry=geometry, config=config)
     if config.decision.edge_band_px == 0:
         return index
     index = refine_edges(index, blocks, guide, config.decision)
     largest_crumb = min(geometry.largest_island_px, geometry.detail_patch_px**2)
-    return decisions.remove_islands(index, largest_area_px=largest_crumb, longest_side_px=longest)
+    return _without_islands(index, largest_px=largest_crumb, geometry=geometry, config=config)
+
+
+def _without_islands(index: IndexArray, *, largest_px: float, geometry: Geometry, config: FusionConfig) -> IndexArray:
+    """Remove islands up to an area, except long and thin ones where these are to be kept."""
+    cleaned = decisions.remove_islands(index, largest_area_px=largest_px, longest_side_px=geometry.longest_island_px)
+    return restore_thin_islands(index, cleaned, elongation=config.decision.thin_elongation)

@@ -12,6 +12,7 @@ import numpy as np
 
 from qmcif_engine.focus import Borders
 from qmcif_engine.fusion import Blend, compose
+from qmcif_engine.positions import interpolate_position
 from qmcif_engine.samples import PlaneStack, check_finite
 from qmcif_engine.single_thread import single_thread
 from qmcif_engine.spilling import SpilledArrays
@@ -49,6 +50,8 @@ class FusedTile:
         SHA-256 of the samples that went in, within the core: tells whether a finished tile still belongs to its input.
     layers : tuple of Decomposition
         Empty unless they were asked for.
+    position : ndarray of float32, shape (h, w), or None
+        Where along the stack each pixel is sharpest, in images; None unless it was asked for.
     """
 
     fused: SampleArray
@@ -59,6 +62,7 @@ class FusedTile:
     companions: SampleArray | None
     input_digest: bytes
     layers: tuple[Decomposition, ...]
+    position: FloatArray | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +76,8 @@ class TileTask:
     focus_range : FocusRange
     companions : Stack or None
         Planes composed by the same decisions.
-    keep_layers : bool
+    keep_layers, with_position : bool
+        What is returned beyond the picture and its maps.
     """
 
     stack: Stack
@@ -80,6 +85,7 @@ class TileTask:
     focus_range: FocusRange
     companions: Stack | None = None
     keep_layers: bool = False
+    with_position: bool = False
 
     def __call__(
         self, tile: Tile, *, check_cancelled: Callable[[], None] = lambda: None, report_image: Callable[[], None] = lambda: None
@@ -105,6 +111,7 @@ class TileTask:
             )
             check_cancelled()
             result = decide(blocks, levels, geometry=geometry, config=self.config, validity=images.validity)
+            position = interpolate_position(levels.detail, result.blend.source_index) if self.with_position else None
         core = tile.core.relative_to(tile.padded)
         blend = crop_blend(result.blend, core)
         chosen = images.cropped(core)
@@ -119,6 +126,7 @@ class TileTask:
             companions=companions,
             input_digest=digest_images(chosen, further),
             layers=levels.layers,
+            position=None if position is None else np.ascontiguousarray(position[core.slices]),
         )
 
     def digest_input(self, tile: Tile) -> bytes:

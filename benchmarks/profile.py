@@ -1,0 +1,119 @@
+"""Show where a fusion spends its time: CPU seconds of every numerical stage, for a generated pair of two megapixels.
+
+Run by ``make profile``. A stage's figure leaves out the stages it calls, and adds up all threads. The peak is what arrays took in a
+second run of the same fusion, input and output apart.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import platform
+import sys
+import threading
+import time
+import tracemalloc
+from collections import Counter
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qmcif_engine import PRESETS, __version__, fuse, make_focus_stack
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SHAPE = (1248, 1600)
+STAGES = {
+    "samples": ("settle_focus_range", "to_planes"),
+    "decomposition.solver": ("decompose",),
+    "focus": ("base_focus", "detail_focus", "gather_evidence", "confidence"),
+    "patches": ("rank", "spread_patches", "vote"),
+    "fusion": ("select", "compose"),
+    "refinement": ("refine",),
+    "decisions": ("follow_neighbors", "remove_islands", "blend_along_edges"),
+    "reblurring": ("refine_edges",),
+}
+REST = "everything else"
+
+
+class Stopwatch:
+    """Add up the CPU time of functions by name, each without the time of the others it calls."""
+
+    def __init__(self) -> None:
+        self.seconds: Counter[str] = Counter()
+        self.calls: Counter[str] = Counter()
+        self._open = threading.local()
+        self._lock = threading.Lock()
+
+    def watch(self, function: Callable[..., Any], name: str) -> Callable[..., Any]:
+        """Return the function with its time taken."""
+
+        @functools.wraps(function)
+        def watched(*arguments: Any, **options: Any) -> Any:
+            inner = self._open.__dict__.setdefault("inner", [])
+            inner.append(0.0)
+            started = time.thread_time()
+            try:
+                return function(*arguments, **options)
+            finally:
+                took = time.thread_time() - started
+                of_others = inner.pop()
+                if inner:
+                    inner[-1] += took
+                with self._lock:
+                    self.seconds[name] += took - of_others
+                    self.calls[name] += 1
+
+        return watched
+
+
+def watch_stages(stopwatch: Stopwatch) -> None:
+    """Put the watched functions wherever the engine's modules name the plain ones."""
+    for module, names in STAGES.items():
+        for name in names:
+            plain = getattr(import_module(f"qmcif_engine.{module}"), name)
+            watched = stopwatch.watch(plain, name)
+            for user in [user for title, user in sys.modules.items() if title.startswith("qmcif_engine")]:
+                for key, value in list(vars(user).items()):
+                    if value is plain:
+                        setattr(user, key, watched)
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--preset", choices=sorted(PRESETS), default="default")
+    parser.add_argument("--images", type=int, default=2)
+    parser.add_argument("--shape", type=int, nargs=2, default=SHAPE, metavar=("HEIGHT", "WIDTH"))
+    options = parser.parse_args()
+    config = PRESETS[options.preset]
+    images = list(make_focus_stack(n_images=options.images, shape=tuple(options.shape), seed=0).images)
+    fuse(images, config)  # compiles and loads what is needed
+    stopwatch = Stopwatch()
+    watch_stages(stopwatch)
+    started = time.process_time()
+    fuse(images, config)
+    total = time.process_time() - started
+    seconds, calls = stopwatch.seconds.copy(), stopwatch.calls.copy()
+    tracemalloc.start()
+    fuse(images, config)
+    peak = tracemalloc.get_traced_memory()[1]
+    report(seconds, calls, total=total, peak=peak, images=images, preset=options.preset)
+
+
+def report(seconds: Counter[str], calls: Counter[str], *, total: float, peak: int, images: list[np.ndarray[Any, Any]], preset: str) -> None:
+    """Print seconds, seconds a megapixel and share of every stage, the largest first."""
+    megapixels = images[0].shape[0] * images[0].shape[1] / 1e6
+    print(f"napari-qmcif {__version__}, Python {platform.python_version()}, numpy {np.__version__}, {platform.machine()}")
+    print(f"preset {preset}, {len(images)} images of {images[0].shape[1]} x {images[0].shape[0]} pixels\n")
+    print(f"{'stage':24s} {'calls':>6s} {'CPU s':>8s} {'s/MP':>8s} {'share':>7s}")
+    for stage, spent in (seconds + Counter({REST: total - seconds.total()})).most_common():
+        print(f"{stage:24s} {calls[stage] or '':>6} {spent:8.3f} {spent / megapixels:8.3f} {spent / total:7.1%}")
+    print(f"{'all':24s} {'':6s} {total:8.3f} {total / megapixels:8.3f}\n")
+    print(f"peak of arrays: {peak / 1e6:.0f} MB, {peak / megapixels / 1e6:.0f} bytes a pixel")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,260 @@
+"""Turn the decisions of a fusion into heights: where along the stack, in physical units, each pixel of the picture lies."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from qmcif_engine.errors import InvalidConfigError
+from qmcif_engine.io.length_units import convert_length, settle_unit
+from qmcif_engine.io.picture import ArrayPicture, assemble_content
+from qmcif_engine.io.sibling_names import name_beside
+from qmcif_engine.kernels.heights import smooth_heights
+from qmcif_engine.metadata import PictureMetadata
+from qmcif_engine.patches import cut_reflected
+from qmcif_engine.samples import FocusRange
+from qmcif_engine.window import Window
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from qmcif_engine.array_types import FloatArray, IndexArray, SampleArray
+    from qmcif_engine.io.picture import Picture, PictureContent
+
+LARGEST_STEP = 1.5
+"""Heights that differ by this many images are never averaged: a step of the scene stays a step."""
+
+GUIDE_CONTRAST = 0.1
+"""Difference of brightness (0-1) at which a neighbor counts half."""
+
+LEAST_WEIGHT = 1e-3
+"""What a neighbor without confidence still counts."""
+
+LARGEST_SMOOTHING_PX = 32
+
+
+class HeightMap(NamedTuple):
+    """Hold the heights of a picture and how clear the decisions behind them were.
+
+    Attributes
+    ----------
+    height : ndarray of float32, shape (H, W)
+        In the unit of the z step; 0 is the first image, and heights grow along the stack unless the z step is negative.
+    confidence : ndarray of float32, shape (H, W)
+        Confidence of the fusion, 0 to 1.
+    """
+
+    height: NDArray[np.float32]
+    confidence: NDArray[np.float32]
+
+
+class HeightScale(NamedTuple):
+    """Hold what one image of a stack means in space: the distance to the next, and its unit where it is known."""
+
+    z_step: float
+    unit: str | None
+
+    @property
+    def channel_name(self) -> str:
+        """What a file calls its heights."""
+        return "height" if self.unit is None else f"height in {self.unit}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeightRequest:
+    """Say where a height map goes and how it is made.
+
+    Attributes
+    ----------
+    target : Path
+        A name whose format holds floats, such as ``height.ome.tif``; the confidence goes beside it.
+    z_step : float, optional
+        Distance between neighboring images, negative where the stack runs downwards; that of the stack's metadata where left out.
+    unit : str, optional
+        Unit of the z step and of the heights, such as ``micrometer``; that of the metadata where left out.
+    smoothing_px : int
+        Radius of the smoothing; 0 leaves the heights as they are.
+    """
+
+    target: Path
+    z_step: float | None = None
+    unit: str | None = None
+    smoothing_px: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be meant."""
+        check_smoothing(self.smoothing_px)
+
+    @property
+    def confidence_target(self) -> Path:
+        """Where the confidence goes: ``height.ome.tif`` has its own in ``height_confidence.ome.tif``."""
+        return name_beside(self.target, "_confidence")
+
+
+def settle_scale(metadata: PictureMetadata, *, z_step: float | None = None, unit: str | None = None) -> HeightScale:
+    """Return the z step and its unit: those given, else those of the metadata, in the unit that was asked for.
+
+    Raises
+    ------
+    InvalidConfigError
+        When there is no usable z step or unit.
+    """
+    name = settle_unit(unit)
+    if unit is not None and name is None:
+        msg = f"the unit of heights is {unit!r}; a unit of length is needed: give for example micrometer, mm or nm"
+        raise InvalidConfigError(msg)
+    if z_step is not None:
+        if not math.isfinite(z_step) or z_step == 0:
+            msg = f"the z step is {z_step}; a number other than 0 is needed: give the distance between neighboring images"
+            raise InvalidConfigError(msg)
+        return HeightScale(z_step, name or metadata.unit)
+    if metadata.z_step is None:
+        msg = "the images do not say their z step; it is needed for heights: give it with --z-step, or --z-step 1 to count in images"
+        raise InvalidConfigError(msg)
+    if name is None or metadata.unit is None:
+        return HeightScale(metadata.z_step, name or metadata.unit)
+    return HeightScale(convert_length(metadata.z_step, metadata.unit, to=name), name)
+
+
+def check_smoothing(smoothing_px: int) -> None:
+    """Refuse a radius that is none or would take hours."""
+    if not 0 <= smoothing_px <= LARGEST_SMOOTHING_PX:
+        msg = f"the smoothing of heights is {smoothing_px} px; 0 to {LARGEST_SMOOTHING_PX} is needed: choose a radius in between"
+        raise InvalidConfigError(msg)
+
+
+def height_map(
+    position: FloatArray | IndexArray,
+    *,
+    z_step: float,
+    confidence: FloatArray,
+    guide: SampleArray | None = None,
+    smoothing_px: int = 0,
+) -> HeightMap:
+    """Return heights from what a fusion found out.
+
+    Parameters
+    ----------
+    position : ndarray, shape (H, W)
+        `FusionResult.position`, or `FusionResult.source_index` for whole steps.
+    z_step : float
+        Distance between neighboring images, negative where the stack runs downwards.
+    confidence : ndarray of float, shape (H, W)
+        `FusionResult.confidence`.
+    guide : ndarray, shape (H, W) or (H, W, 3), optional
+        The fused picture, whose edges the smoothing keeps.
+    smoothing_px : int
+        Radius of the smoothing; 0 leaves the heights as they are.
+    """
+    scale = settle_scale(PictureMetadata(), z_step=z_step)
+    check_smoothing(smoothing_px)
+    tone = np.zeros(position.shape, np.uint8) if guide is None else guide
+    darkest, brightest = float(tone.min()), float(tone.max())
+    picture = HeightPicture(
+        ArrayPicture(position),
+        confidence=ArrayPicture(confidence),
+        guide=ArrayPicture(tone),
+        guide_range=FocusRange(darkest, brightest if brightest > darkest else darkest + 1),
+        z_step=scale.z_step,
+        smoothing_px=smoothing_px,
+    )
+    return HeightMap(picture.read(Window.whole(position.shape)), confidence.astype(np.float32))
+
+
+class HeightPicture:
+    """Offer heights window by window, computed when they are asked for; which window is asked for changes no height.
+
+    Parameters
+    ----------
+    position, confidence : Picture, shape (H, W)
+        Where along the stack each pixel is, in images, and how clear that is.
+    guide : Picture, shape (H, W) or (H, W, C)
+        The fused picture.
+    guide_range : FocusRange
+        Its black and white.
+    z_step : float
+    smoothing_px : int
+
+    Notes
+    -----
+    The smoothed position is ``p + sum w (q - p) / sum w`` over the neighbors ``q`` within the radius, with
+    ``w = c (1 - (q - p)^2 / s^2)^2 / (1 + (g_q - g_p)^2 / t^2)`` where ``|q - p| < s`` and 0 elsewhere: a bilateral filter (Tomasi and
+    Manduchi 1998) of compact support, weighted by the confidence ``c``; ``s`` is `LARGEST_STEP`, ``t`` is `GUIDE_CONTRAST`.
+    """
+
+    def __init__(
+        self, position: Picture, *, confidence: Picture, guide: Picture, guide_range: FocusRange, z_step: float, smoothing_px: int = 0
+    ) -> None:
+        self._position, self._confidence, self._guide = position, confidence, guide
+        self._guide_range, self._z_step, self._smoothing_px = guide_range, z_step, smoothing_px
+        self.shape: tuple[int, ...] = (position.shape[0], position.shape[1])
+        self.dtype = np.dtype(np.float32)
+
+    def read(self, window: Window) -> NDArray[np.float32]:
+        """Return the heights of a window."""
+        if self._smoothing_px == 0:
+            return self._scaled(self._position.read(window).astype(np.float32))
+        position = self._around(self._position, window).astype(np.float32)
+        weights = np.maximum(self._around(self._confidence, window).astype(np.float32), np.float32(LEAST_WEIGHT))
+        tones = self._brightness(self._around(self._guide, window))
+        smoothed = np.empty(window.shape, np.float32)
+        smooth_heights(position, weights, tones, np.array([LARGEST_STEP, GUIDE_CONTRAST], np.float32), smoothed)
+        return self._scaled(smoothed)
+
+    def _around(self, picture: Picture, window: Window) -> NDArray[Any]:
+        """Return a window with the reach of the smoothing around it; outside the picture it continues by reflection."""
+        grown = window.grown(self._smoothing_px, (self.shape[0], self.shape[1]))
+        planes = np.moveaxis(np.atleast_3d(picture.read(grown)), -1, 0)
+        cut = cut_reflected(planes, window.relative_to(grown), margin_px=self._smoothing_px)
+        return cut[0] if len(picture.shape) == 2 else cut
+
+    def _brightness(self, samples: NDArray[Any]) -> NDArray[np.float32]:
+        """Return the mean over channels on the 0-1 scale."""
+        planes = samples if samples.ndim == 3 else samples[np.newaxis]
+        tone = (planes.mean(axis=0, dtype=np.float64) - self._guide_range.low) / self._guide_range.width
+        return np.asarray(tone, np.float32)
+
+    def _scaled(self, position: NDArray[np.float32]) -> NDArray[np.float32]:
+        heights: NDArray[np.float32] = position * np.float32(self._z_step)
+        return heights
+
+
+def assemble_heights(
+    request: HeightRequest,
+    *,
+    position: Picture,
+    confidence: Picture,
+    guide: Picture,
+    guide_range: FocusRange,
+    metadata: PictureMetadata,
+    provenance: Mapping[str, object],
+) -> dict[Path, PictureContent]:
+    """Return what goes into the files of a height map and of its confidence.
+
+    Parameters
+    ----------
+    request : HeightRequest
+    position, confidence, guide, guide_range
+        As for `HeightPicture`.
+    metadata : PictureMetadata
+        Of the stack: z step, unit and size of a pixel.
+    provenance : mapping
+        What the picture was made of and how; z step, unit and smoothing are added.
+    """
+    scale = settle_scale(metadata, z_step=request.z_step, unit=request.unit)
+    heights = HeightPicture(
+        position, confidence=confidence, guide=guide, guide_range=guide_range, z_step=scale.z_step, smoothing_px=request.smoothing_px
+    )
+    described = {**provenance, "height": {"z_step": scale.z_step, "unit": scale.unit, "smoothing_px": request.smoothing_px}}
+    plain = PictureMetadata(pixel_size=metadata.pixel_size, unit=metadata.unit, dpi=metadata.dpi)
+    named = replace(plain, channel_names=(scale.channel_name,))
+    return {
+        request.target: assemble_content(heights, None, metadata=named, provenance=described),
+        request.confidence_target: assemble_content(confidence, None, metadata=plain, provenance=provenance),
+    }

@@ -1,0 +1,57 @@
+"""Compare a picture with another one blurred."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from qmcif_engine.kernels.compilation import compiled
+
+if TYPE_CHECKING:
+    from qmcif_engine.array_types import FloatArray
+
+
+@compiled
+def _weigh(sums: FloatArray, values: FloatArray, weight: float) -> None:
+    for x in range(sums.size):
+        sums[x] = weight * values[x]
+
+
+@compiled
+def _add_pair(sums: FloatArray, before: FloatArray, after: FloatArray, weight: float) -> None:
+    for x in range(sums.size):
+        sums[x] += weight * (before[x] + after[x])
+
+
+@compiled
+def _add_power(power: FloatArray, wanted: FloatArray, found: FloatArray) -> None:
+    for x in range(power.size):
+        rest = wanted[x] - found[x]
+        power[x] += rest * rest
+
+
+@compiled
+def add_unexplained(sharp: FloatArray, blurred: FloatArray, taps: FloatArray, power: FloatArray) -> None:
+    """Add the power of ``blurred - G * sharp`` to `power`.
+
+    Parameters
+    ----------
+    sharp, blurred : ndarray of float, shape (3, h, w)
+    taps : ndarray of float, shape (r + 1,)
+        Weights of the symmetric kernel from its center on, of the dtype of the planes.
+    power : ndarray of float, shape (h - 2 r, w - 2 r)
+        For the pixels that the kernel fits around.
+    """
+    n_planes, _, w = sharp.shape
+    h, radius = power.shape[0], taps.size - 1
+    column_sums, found = np.empty(w, sharp.dtype), np.empty(w - 2 * radius, sharp.dtype)
+    for y in range(radius, radius + h):
+        for c in range(n_planes):
+            _weigh(column_sums, sharp[c, y], taps[0])
+            for shift in range(1, radius + 1):
+                _add_pair(column_sums, sharp[c, y - shift], sharp[c, y + shift], taps[shift])
+            _weigh(found, column_sums[radius:], taps[0])
+            for shift in range(1, radius + 1):
+                _add_pair(found, column_sums[radius - shift :], column_sums[radius + shift :], taps[shift])
+            _add_power(power[y - radius], blurred[c, y][radius:], found)

@@ -1,0 +1,195 @@
+"""Find the nearest marked pixel, and the connected regions of a decision map."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from qmcif_engine.kernels.compilation import compiled
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qmcif_engine.array_types import BoolArray, IndexArray
+
+
+@compiled
+def _step(distances: NDArray[np.int16], is_marked: BoolArray, farthest: NDArray[np.int16]) -> None:
+    """Count one row on: zero where a pixel is marked, else one more, up to the farthest."""
+    for x in range(distances.size):
+        distances[x] = min(distances[x], farthest[0]) + farthest[1]
+        if is_marked[x]:
+            distances[x] = 0
+
+
+@compiled
+def _take_nearer(rows: NDArray[np.int16], below: NDArray[np.int16]) -> None:
+    for x in range(rows.size):
+        rows[x] = -rows[x] if rows[x] <= below[x] else below[x]
+
+
+@compiled
+def _rows_to_marked(is_marked: BoolArray, reach: int) -> NDArray[np.int16]:
+    """Return how many rows up (negative) or down the nearest marked pixel of the column lies, up where both are as near.
+
+    Farther ones than the reach count as ``reach + 1`` up.
+    """
+    h, w = is_marked.shape
+    rows = np.empty((h, w), np.int16)
+    farthest = np.array([reach, 1], np.int16)
+    distances = np.full(w, reach, np.int16)
+    for y in range(h):
+        _step(distances, is_marked[y], farthest)
+        for x in range(w):
+            rows[y, x] = distances[x]
+    for x in range(w):
+        distances[x] = reach
+    for y in range(h - 1, -1, -1):
+        _step(distances, is_marked[y], farthest)
+        _take_nearer(rows[y], distances)
+    return rows
+
+
+@compiled
+def _nearest_column(rows: NDArray[np.int16], x: int, reach: int) -> int:
+    """Return the column, in a row of `_rows_to_marked`, of the marked pixel nearest to `x`; -1 where none lies within the reach."""
+    best, column = reach * reach + 1, -1
+    for shift in range(reach + 1):
+        if shift * shift >= best:
+            break
+        for side in range(2):
+            at = x + shift if side else x - shift
+            if at < 0 or at >= rows.size:
+                continue
+            distance = shift * shift + int(rows[at]) * int(rows[at])
+            if distance < best:
+                best, column = distance, at
+    return column
+
+
+@compiled
+def take_nearest(values: IndexArray, is_marked: BoolArray, is_asking: BoolArray, reach: int, out: IndexArray) -> None:
+    """Give the asking pixels the value of the marked pixel nearest to them, where one lies within the reach; `out` starts as a copy.
+
+    Of several equally near pixels the one in the nearest column counts, then the one on the left, then the upper one: a rule that depends
+    on nothing but where they lie.
+    """
+    rows = _rows_to_marked(is_marked, reach)
+    h, w = values.shape
+    for y in range(h):
+        for x in range(w):
+            if is_asking[y, x]:
+                column = _nearest_column(rows[y], x, reach)
+                if column >= 0:
+                    out[y, x] = values[y + rows[y, column], column]
+
+
+@compiled
+def _root(parents: NDArray[np.int32], label: int) -> int:
+    while parents[label] != label:
+        parents[label] = parents[parents[label]]
+        label = parents[label]
+    return label
+
+
+@compiled
+def _join(parents: NDArray[np.int32], one: int, other: int) -> int:
+    """Unite two regions under the smaller of their labels and return it."""
+    one, other = _root(parents, one), _root(parents, other)
+    first = min(one, other)
+    parents[max(one, other)] = first
+    return first
+
+
+@compiled
+def _label(index: IndexArray, labels: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Label the runs of every row, united with those of the row above, and return the parent of each label; parents come first."""
+    h, w = index.shape
+    parents = np.empty(h * w, np.int32)
+    n_labels = 0
+    for y in range(h):
+        for x in range(w):
+            value = index[y, x]
+            is_left, is_above = x > 0 and index[y, x - 1] == value, y > 0 and index[y - 1, x] == value
+            if is_left and is_above and labels[y, x - 1] != labels[y - 1, x]:
+                labels[y, x] = _join(parents, labels[y, x - 1], labels[y - 1, x])
+            elif is_left:
+                labels[y, x] = labels[y, x - 1]
+            elif is_above:
+                labels[y, x] = labels[y - 1, x]
+            else:
+                parents[n_labels] = n_labels
+                labels[y, x] = n_labels
+                n_labels += 1
+    return parents[:n_labels]
+
+
+@compiled
+def mark_small_regions(index: IndexArray, largest_area: float, longest_side: float, out: BoolArray) -> None:
+    """Mark the pixels of every 4-connected region of one value whose area and whose box both lie within the limits."""
+    h, w = index.shape
+    labels = np.empty((h, w), np.int32)
+    parents = _label(index, labels)
+    areas = np.zeros(parents.size, np.int32)
+    boxes = np.empty((parents.size, 4), np.int32)
+    for label in range(parents.size):
+        parents[label] = _root(parents, label)
+        boxes[label, 0], boxes[label, 1], boxes[label, 2], boxes[label, 3] = h, w, -1, -1
+    for y in range(h):
+        for x in range(w):
+            label = parents[labels[y, x]]
+            labels[y, x] = label
+            areas[label] += 1
+            box = boxes[label]
+            box[0], box[1], box[2], box[3] = min(box[0], y), min(box[1], x), max(box[2], y), max(box[3], x)
+    for y in range(h):
+        for x in range(w):
+            label = labels[y, x]
+            box = boxes[label]
+            side = max(box[2] - box[0], box[3] - box[1]) + 1
+            out[y, x] = areas[label] <= largest_area and side <= longest_side
+
+
+@compiled
+def _mark_borders(index: IndexArray) -> BoolArray:
+    """Return which pixels have a neighbor of another value above, below, left or right."""
+    h, w = index.shape
+    is_border = np.zeros((h, w), np.bool_)
+    for y in range(h):
+        for x in range(w):
+            is_right, is_below = x < w - 1 and index[y, x + 1] != index[y, x], y < h - 1 and index[y + 1, x] != index[y, x]
+            if is_right:
+                is_border[y, x] = is_border[y, x + 1] = True
+            if is_below:
+                is_border[y, x] = is_border[y + 1, x] = True
+    return is_border
+
+
+@compiled
+def _value_across(index: IndexArray, y: int, x: int) -> int:
+    """Return another value beside a pixel that has one: right, left, below or above, the first that there is."""
+    h, w = index.shape
+    value = index[y, x]
+    if x < w - 1 and index[y, x + 1] != value:
+        return int(index[y, x + 1])
+    if x > 0 and index[y, x - 1] != value:
+        return int(index[y, x - 1])
+    if y < h - 1 and index[y + 1, x] != value:
+        return int(index[y + 1, x])
+    return int(index[y - 1, x])
+
+
+@compiled
+def take_rivals(index: IndexArray, is_asking: BoolArray, reach: int, out: IndexArray) -> None:
+    """Give the asking pixels the value on the other side of the nearest border between values, where one lies within the reach."""
+    h, w = index.shape
+    rows = _rows_to_marked(_mark_borders(index), reach)
+    for y in range(h):
+        for x in range(w):
+            column = _nearest_column(rows[y], x, reach) if is_asking[y, x] else -1
+            if column < 0:
+                continue
+            row = y + rows[y, column]
+            # the nearest pixel at a border may lie on the other side; then it is itself the rival
+            out[y, x] = index[row, column] if index[row, column] != index[y, x] else _value_across(index, row, column)

@@ -1,0 +1,177 @@
+"""Sum, count and compare over the square window around each pixel; the image continues by reflection."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from qmcif_engine.kernels.compilation import compiled
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qmcif_engine.array_types import BoolArray, FloatArray, IndexArray
+
+CELL_PX = 64
+"""Side of the squares in which counting looks for a reason to count: most of a decision map is even."""
+
+
+@compiled
+def _reflected(position: int, length: int) -> int:
+    """Return the position inside a line whose border pixel repeats."""
+    position %= 2 * length
+    return position if position < length else 2 * length - 1 - position
+
+
+@compiled
+def slide(sums: FloatArray, side: int, scale: float, out: FloatArray) -> None:
+    """Put `scale` times the sum of `side` neighbors, from each position on, into `out`, which is ``side - 1`` shorter than `sums`."""
+    total = 0.0
+    for x in range(side):
+        total += sums[x]
+    out[0] = total * scale
+    heads, later = sums[side:], out[1:]
+    for x in range(later.size):
+        total += heads[x] - sums[x]
+        later[x] = total * scale
+
+
+@compiled
+def _exchange(sums: FloatArray, entering: FloatArray, leaving: FloatArray) -> None:
+    for x in range(sums.size):
+        sums[x] += np.float64(entering[x]) - np.float64(leaving[x])
+
+
+@compiled
+def box_mean(plane: FloatArray, side: int, scale: float, out: FloatArray) -> None:
+    """Put `scale` times the mean over the window around each pixel into `out`; sums are running ones in float64."""
+    h, w = plane.shape
+    radius = side // 2
+    sums = np.zeros(w + 2 * radius)
+    inner = sums[radius : radius + w]
+    for y in range(-radius - 1, radius):
+        row = plane[_reflected(y, h)]
+        for x in range(w):
+            inner[x] += row[x]
+    for y in range(h):
+        _exchange(inner, plane[_reflected(y + radius, h)], plane[_reflected(y - radius - 1, h)])
+        for x in range(radius):
+            sums[x] = inner[_reflected(x - radius, w)]
+            sums[radius + w + x] = inner[_reflected(w + x, w)]
+        slide(sums, side, scale / (side * side), out[y])
+
+
+@compiled
+def _is_even(index: IndexArray, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> bool:
+    """Say whether one value fills a rectangle."""
+    value = index[rows[0], columns[0]]
+    for y in rows:
+        for x in columns:
+            if index[y, x] != value:
+                return False
+    return True
+
+
+@compiled
+def _number_values(index: IndexArray, rows: NDArray[np.intp], columns: NDArray[np.intp], numbers: NDArray[np.intp]) -> NDArray[np.uint16]:
+    """Return the values of a rectangle in ascending order, and set the place of each of them in `numbers`."""
+    for value in range(numbers.size):
+        numbers[value] = -1
+    for y in rows:
+        for x in columns:
+            numbers[index[y, x]] = 0
+    values = np.empty(numbers.size, np.uint16)
+    n_values = 0
+    for value in range(numbers.size):
+        if numbers[value] == 0:
+            numbers[value] = n_values
+            values[n_values] = value
+            n_values += 1
+    return values[:n_values]
+
+
+@compiled
+def _lead(counts: NDArray[np.int32], side: int, value: int, most: NDArray[np.int32], winner: IndexArray) -> None:
+    """Take the pixels of a row over for a value whose count there is at least as large as the largest so far."""
+    total = np.int32(0)
+    for x in range(side - 1):
+        total += counts[x]
+    for x in range(winner.size):
+        total += counts[x + side - 1]
+        if total >= most[x]:
+            most[x] = total
+            winner[x] = value
+        total -= counts[x]
+
+
+@compiled
+def _count_votes(
+    choices: IndexArray, rows: NDArray[np.intp], columns: NDArray[np.intp], side: int, numbers: NDArray[np.intp], out: IndexArray
+) -> None:
+    """Find the most frequent value of every window of a rectangle; `rows` and `columns` hold its pixels and ``side // 2`` around them."""
+    values = _number_values(choices, rows, columns, numbers)
+    counts = np.zeros((values.size, columns.size), np.int32)
+    most = np.empty(out.shape[1], np.int32)
+    for y in range(rows.size):
+        for i in range(columns.size):
+            counts[numbers[choices[rows[y], columns[i]]], i] += 1
+        if y < side - 1:
+            continue
+        for x in range(most.size):
+            most[x] = 0
+        for number in range(values.size):
+            _lead(counts[number], side, values[number], most, out[y - side + 1])
+        for i in range(columns.size):
+            counts[numbers[choices[rows[y - side + 1], columns[i]]], i] -= 1
+
+
+@compiled
+def majority(choices: IndexArray, side: int, n_choices: int, out: IndexArray) -> None:
+    """Put the most frequent value of the window around each pixel into `out`, the largest of those equally frequent."""
+    h, w = choices.shape
+    radius = side // 2
+    numbers = np.empty(n_choices, np.intp)
+    for top in range(0, h, CELL_PX):
+        bottom = min(top + CELL_PX, h)
+        rows = np.empty(bottom - top + 2 * radius, np.intp)
+        for i in range(rows.size):
+            rows[i] = _reflected(top - radius + i, h)
+        for left in range(0, w, CELL_PX):
+            right = min(left + CELL_PX, w)
+            columns = np.empty(right - left + 2 * radius, np.intp)
+            for i in range(columns.size):
+                columns[i] = _reflected(left - radius + i, w)
+            if not _is_even(choices, rows, columns):
+                _count_votes(choices, rows, columns, side, numbers, out[top:bottom, left:right])
+                continue
+            for y in range(top, bottom):
+                for x in range(left, right):
+                    out[y, x] = choices[rows[0], columns[0]]
+
+
+@compiled
+def _widen(low: IndexArray, high: IndexArray, lower: IndexArray, higher: IndexArray) -> None:
+    for x in range(low.size):
+        low[x] = min(low[x], lower[x])
+        high[x] = max(high[x], higher[x])
+
+
+@compiled
+def mark_edges(index: IndexArray, reach: int, out: BoolArray) -> None:
+    """Mark the pixels around which a square of this reach holds more than one value."""
+    h, w = index.shape
+    low, high, least, most = np.empty(w, np.uint16), np.empty(w, np.uint16), np.empty(w, np.uint16), np.empty(w, np.uint16)
+    for y in range(h):
+        for x in range(w):
+            low[x] = high[x] = index[y, x]
+        for row in range(max(y - reach, 0), min(y + reach + 1, h)):
+            _widen(low, high, index[row], index[row])
+        for x in range(w):
+            least[x], most[x] = low[x], high[x]
+        for shift in range(1, min(reach, w - 1) + 1):
+            for side in range(2):
+                here, there = shift * side, shift * (1 - side)
+                _widen(least[here : w - there], most[here : w - there], low[there:], high[there:])
+        for x in range(w):
+            out[y, x] = least[x] != most[x]

@@ -1,0 +1,193 @@
+"""Fuse again where a person says which image to take, and only there.
+
+A person paints names of images over the decisions; what the stroke touches is blended as the fusion blends, and every other pixel stays
+as it was, bit for bit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import ndimage
+
+from qmcif_engine.config import FusionConfig
+from qmcif_engine.decisions import blend_along_edges
+from qmcif_engine.errors import InvalidImageError
+from qmcif_engine.fusion import Blend, compose
+from qmcif_engine.patches import cells_of, edge_band
+from qmcif_engine.samples import FULL_SCALE, FocusRange, as_stack, to_planes
+from qmcif_engine.stack import ArrayStack, Stack, check_number, companions_of, settle_range
+from qmcif_engine.tile import without_invalid
+from qmcif_engine.tile_task import WindowImages, crop_blend
+from qmcif_engine.window import Window
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from qmcif_engine.array_types import BoolArray, FloatArray, IndexArray, SampleArray
+
+
+@dataclass(frozen=True, slots=True)
+class RetouchedWindow:
+    """Hold what a stroke may have changed: the stroke's window grown by how far a blend reaches.
+
+    Attributes
+    ----------
+    window : Window
+        Where the arrays belong; ``window.slices`` cuts the place out of the whole picture.
+    fused : ndarray, shape (h, w) or (h, w, c)
+    source_index : ndarray of uint16, shape (h, w)
+    focus_range : FocusRange
+        The range that was used, to be handed to the next call.
+    """
+
+    window: Window
+    fused: SampleArray
+    source_index: IndexArray
+    focus_range: FocusRange
+
+
+def retouch(
+    images: Sequence[SampleArray] | SampleArray | Stack,
+    labels: NDArray[Any],
+    *,
+    fused: SampleArray,
+    source_index: IndexArray,
+    window: tuple[int, int, int, int] | None = None,
+    focus_range: tuple[float, float] | None = None,
+    config: FusionConfig | None = None,
+) -> RetouchedWindow:
+    """Fuse one window again, with the images that a person chose.
+
+    The answer depends on the labels alone, not on the order of the strokes: pass the picture and the decisions as the fusion gave them,
+    every time. Where the labels say nothing new within the reach of a blend, the picture comes back bit for bit; so taking a stroke
+    back restores it.
+
+    Parameters
+    ----------
+    images : sequence of ndarray, one ndarray of shape (N, Y, X) or (N, Y, X, 3), or Stack
+        What was fused. Only the window is read of a stack, such as `qmcif_engine.open_stack` gives; images in memory are checked as
+        `qmcif_engine.fuse` checks them, which takes time for large ones.
+    labels : ndarray of int, shape (Y, X)
+        0 leaves the decision as it was; k takes image k, counted from 1.
+    fused : ndarray, shape (Y, X) or (Y, X, c)
+        The picture before any retouching; it may have the stack's opacity as a last channel, or all channels where only some decided.
+    source_index : ndarray of uint16, shape (Y, X)
+        The decisions before any retouching, counted from 0.
+    window : tuple of int, optional
+        Top, left, bottom and right of the pixels whose labels changed; the whole picture where it is left out.
+    focus_range : tuple of float, optional
+        `FusionResult.focus_range` of the fusion; settled again, from many samples, where it is left out.
+    config : FusionConfig, optional
+        The settings of the fusion, of which the blend matters here.
+
+    Returns
+    -------
+    RetouchedWindow
+
+    Raises
+    ------
+    InvalidImageError
+        When the arrays do not belong together.
+    """
+    stack = images if isinstance(images, Stack) else ArrayStack(as_stack(images))
+    settings = FusionConfig() if config is None else config
+    asked = _check_arguments(stack, labels, fused=fused, source_index=source_index, window=window)
+    bounds = settle_range(stack, focus_range)
+    reach = 2 * settings.decision.blend_radius_px
+    shape = (stack.image_shape[0], stack.image_shape[1])
+    outer = asked.grown(reach, shape)
+    seen = outer.grown(reach, shape)
+    decided = source_index[seen.slices].astype(np.uint16)
+    index = _corrected(decided, labels[seen.slices], n_images=stack.n_images)
+    result = RetouchedWindow(outer, fused[outer.slices].copy(), source_index[outer.slices].astype(np.uint16), bounds)
+    # painted pixels count even where the engine had chosen the same image: it may have blended another one in
+    is_touched = ndimage.maximum_filter(index != decided, 2 * reach + 1, mode="constant") | (labels[seen.slices] > 0)
+    if not is_touched.any():
+        return result
+    pictures = WindowImages(stack, seen)
+    guide = _mean_brightness(pictures, edge_band(index, reach_px=reach) & is_touched, focus_range=bounds, settings=settings)
+    blend = blend_along_edges(index, guide, settings.decision)
+    if pictures.validity is not None:
+        blend = without_invalid(blend, pictures.validity)
+    inner = outer.relative_to(seen)
+    cropped, is_touched = crop_blend(blend, inner), is_touched[inner.slices]
+    picture = compose(pictures.cropped(inner), cropped)
+    if fused.shape != stack.image_shape:
+        picture = _with_companions(picture, stack, blend=cropped, window=outer)
+    return replace(
+        result,
+        fused=np.where(is_touched.reshape(*outer.shape, *[1] * (fused.ndim - 2)), picture, result.fused),
+        source_index=np.where(is_touched, cropped.source_index, result.source_index),
+    )
+
+
+def _check_arguments(
+    stack: Stack, labels: NDArray[Any], *, fused: SampleArray, source_index: IndexArray, window: tuple[int, int, int, int] | None
+) -> Window:
+    """Return the window once everything is known to belong together."""
+    check_number(stack)
+    shape = tuple(stack.image_shape[:2])
+    for name, plane in (("labels", labels), ("source_index", source_index)):
+        if plane.shape != shape or plane.dtype.kind not in "iu":
+            msg = f"{name} is {plane.dtype} of shape {plane.shape}; whole numbers of the images' shape {shape} are needed: pass those"
+            raise InvalidImageError(msg)
+    if fused.dtype != stack.dtype or tuple(fused.shape) not in _possible_shapes(stack):
+        msg = (
+            f"the fused picture is {fused.dtype} of shape {fused.shape}; {stack.dtype} of shape {tuple(stack.image_shape)} as the images "
+            "are is needed: pass the images it was fused from"
+        )
+        raise InvalidImageError(msg)
+    asked = Window.whole(shape) if window is None else Window(*(int(side) for side in window))
+    if not (0 <= asked.top < asked.bottom <= shape[0] and 0 <= asked.left < asked.right <= shape[1]):
+        msg = f"the window {tuple(asked)} was given; top, left, bottom and right inside {shape} are needed: cut it to the picture"
+        raise InvalidImageError(msg)
+    return asked
+
+
+def _possible_shapes(stack: Stack) -> list[tuple[int, ...]]:
+    """Return the shapes that a fused picture of the stack may have: with the channels that decided, with opacity, with all channels."""
+    shape, companions = tuple(stack.image_shape), companions_of(stack)
+    if companions is None:
+        return [shape]
+    further = tuple(companions.image_shape)
+    return [shape, further if len(further) == 3 else (*shape[:2], (*shape, 1)[2] + 1)]
+
+
+def _corrected(decided: IndexArray, labels: NDArray[Any], *, n_images: int) -> IndexArray:
+    """Return the decisions with those of a person in their place."""
+    if labels.min() < 0 or labels.max() > n_images or decided.max() >= n_images:
+        msg = (
+            f"labels from {labels.min()} to {labels.max()} and a source index up to {decided.max()} were given for {n_images} images; "
+            f"labels from 0 to {n_images} and an index below {n_images} are needed: use the images that were fused"
+        )
+        raise InvalidImageError(msg)
+    index: IndexArray = np.where(labels > 0, labels - np.ones((), labels.dtype), decided).astype(np.uint16)
+    return index
+
+
+def _mean_brightness(images: WindowImages, is_wanted: BoolArray, *, focus_range: FocusRange, settings: FusionConfig) -> FloatArray:
+    """Return the guide of the blend, the mean over images and channels on the 0-1 scale, as far as the wanted pixels need it.
+
+    A stroke has a long edge but touches little ground: of many images, most samples need not be looked at.
+    """
+    guide = np.zeros(is_wanted.shape, np.float32)
+    for cell in cells_of(is_wanted):
+        near = cell.grown(2 * settings.decision.blend_radius_px, (is_wanted.shape[0], is_wanted.shape[1]))
+        total = np.zeros(near.shape)
+        for image in images.cropped(near):
+            total += to_planes(image, focus_range, representation=settings.focus.representation).mean(axis=0, dtype=np.float64)
+        guide[near.slices] = total / (len(images) * FULL_SCALE)
+    return guide
+
+
+def _with_companions(picture: SampleArray, stack: Stack, *, blend: Blend, window: Window) -> SampleArray:
+    """Return all channels of the window where only some decided, or the picture with its opacity as the last channel."""
+    companions: Any = companions_of(stack)
+    planes: Any = [picture, compose(WindowImages(companions, window), blend)]
+    joined: SampleArray = planes[1] if planes[1].ndim == 3 else np.dstack(planes)
+    return joined

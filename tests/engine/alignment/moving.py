@@ -1,0 +1,33 @@
+"""Stacks that moved in a known way."""
+
+import numpy as np
+from scipy import ndimage
+
+from qmcif_engine.stack import ArrayStack
+from qmcif_engine.synthetic import make_focus_stack
+
+SHAPE = (240, 320)
+_MARGIN_PX = 48
+
+
+def similarity(*, growth=1.0, turn=0.0, shift=(0.0, 0.0), shape=SHAPE):
+    """Return the matrix of a movement about the center of the frame."""
+    center = np.array([(shape[1] - 1) / 2, (shape[0] - 1) / 2])
+    matrix = np.eye(3)
+    matrix[:2, :2] = growth * np.array([(np.cos(turn), -np.sin(turn)), (np.sin(turn), np.cos(turn))])
+    matrix[:2, 2] = center + shift - matrix[:2, :2] @ center
+    return matrix
+
+
+def move_stack(matrices, *, shape=SHAPE, seed=0, dtype=np.uint8):
+    """Return a focus stack whose image k is the scene moved by matrix k, resampled by splines."""
+    canvas = tuple(side + 2 * _MARGIN_PX for side in shape)
+    scene = make_focus_stack(n_images=len(matrices), shape=canvas, seed=seed, dtype=np.float32, is_color=False, blur_px=3.0).images
+    y, x = np.mgrid[: shape[0], : shape[1]].astype(float)
+    images = []
+    for plane, matrix in zip(scene, matrices, strict=True):
+        inverse = np.linalg.inv(matrix)
+        places = [row[0] * x + row[1] * y + row[2] + _MARGIN_PX for row in (inverse[1], inverse[0])]
+        values = np.clip(ndimage.map_coordinates(plane, places, order=3, mode="reflect"), 0, 1)
+        images.append(values.astype(dtype) if np.dtype(dtype).kind == "f" else np.rint(values * np.iinfo(dtype).max).astype(dtype))
+    return ArrayStack(images)

@@ -1,0 +1,225 @@
+"""Fusing again where a person says so: blended like the engine, and nothing else changes."""
+
+import numpy as np
+import pytest
+
+from qmcif_engine import FusionConfig, InvalidImageError, fuse, make_focus_stack, open_stack, retouch, write_image
+from qmcif_engine.decisions import blend_along_edges
+from qmcif_engine.fusion import compose
+from qmcif_engine.samples import FULL_SCALE, to_planes
+
+CONFIG = FusionConfig().replaced({"iterations": 1, "blend_radius_px": 2})
+REACH_PX = 4
+
+
+@pytest.fixture(scope="module")
+def scene():
+    return make_focus_stack(n_images=3, shape=(90, 120), seed=5)
+
+
+@pytest.fixture(scope="module")
+def result(scene):
+    return fuse(scene.images, CONFIG)
+
+
+@pytest.fixture
+def labels():
+    return np.zeros((90, 120), np.uint8)
+
+
+def retouched(scene, result, labels, **further):
+    arguments = {"fused": result.fused, "source_index": result.source_index, "focus_range": result.focus_range, "config": CONFIG}
+    return retouch(list(scene.images), labels, **{**arguments, **further})
+
+
+def painted_over(result, answer):
+    """The whole picture and decisions after a stroke."""
+    fused, index = result.fused.copy(), result.source_index.copy()
+    fused[answer.window.slices], index[answer.window.slices] = answer.fused, answer.source_index
+    return fused, index
+
+
+def test_without_labels_the_picture_comes_back_bit_for_bit(scene, result, labels):
+    answer = retouched(scene, result, labels)
+
+    assert tuple(answer.window) == (0, 0, 90, 120)
+    np.testing.assert_array_equal(answer.fused, result.fused)
+    np.testing.assert_array_equal(answer.source_index, result.source_index)
+
+
+def test_painting_what_the_engine_chose_changes_no_decision_inside_a_region(scene, result, labels):
+    labels[:] = result.source_index + 1
+
+    answer = retouched(scene, result, labels)
+
+    is_same = answer.source_index == result.source_index
+    assert is_same.mean() > 0.98
+    changes = np.abs(answer.fused.astype(int) - result.fused)[is_same]
+    assert np.percentile(changes, 99) <= 4
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_the_inside_of_a_stroke_is_the_chosen_image_bit_for_bit(scene, result, labels, number):
+    labels[20:60, 30:80] = number
+
+    answer = retouched(scene, result, labels, window=(20, 30, 60, 80))
+    fused, index = painted_over(result, answer)
+
+    inside = slice(20 + REACH_PX, 60 - REACH_PX), slice(30 + REACH_PX, 80 - REACH_PX)
+    np.testing.assert_array_equal(fused[inside], scene.images[number - 1][inside])
+    assert (index[inside] == number - 1).all()
+
+
+def test_nothing_changes_beyond_the_reach_of_the_blend_around_a_stroke(scene, result, labels):
+    labels[20:60, 30:80] = 2
+
+    answer = retouched(scene, result, labels, window=(20, 30, 60, 80))
+    fused, index = painted_over(result, answer)
+
+    assert tuple(answer.window) == (20 - REACH_PX, 30 - REACH_PX, 60 + REACH_PX, 80 + REACH_PX)
+    is_far = np.ones((90, 120), bool)
+    is_far[answer.window.slices] = False
+    np.testing.assert_array_equal(fused[is_far], result.fused[is_far])
+    np.testing.assert_array_equal(index[is_far], result.source_index[is_far])
+
+
+def test_a_stroke_is_blended_as_the_engine_blends(scene, result, labels):
+    labels[20:60, 30:80] = 2
+    index = np.where(labels > 0, labels - 1, result.source_index).astype(np.uint16)
+    planes = [to_planes(image, result.focus_range, representation=CONFIG.focus.representation) for image in scene.images]
+    guide = (sum(plane.mean(axis=0, dtype=np.float64) for plane in planes) / (3 * FULL_SCALE)).astype(np.float32)
+    whole = compose(scene.images, blend_along_edges(index, guide, CONFIG.decision))
+
+    answer = retouched(scene, result, labels, window=(20, 30, 60, 80))
+
+    is_changed = index != result.source_index
+    inner = answer.window.slices
+    np.testing.assert_array_equal(answer.fused[is_changed[inner]], whole[is_changed])
+    assert is_changed.sum() > 100
+
+
+@pytest.mark.parametrize("window", [(20, 30, 60, 80), None])
+def test_taking_a_stroke_back_restores_the_picture_bit_for_bit(scene, result, labels, window):
+    labels[20:60, 30:80] = 2
+    fused, _ = painted_over(result, retouched(scene, result, labels, window=window))
+    assert (fused != result.fused).any()
+
+    labels[:] = 0
+    answer = retouched(scene, result, labels, window=window)
+    fused[answer.window.slices] = answer.fused
+
+    np.testing.assert_array_equal(fused, result.fused)
+
+
+def test_two_strokes_give_what_one_stroke_over_both_gives(scene, result, labels):
+    fused, index = result.fused.copy(), result.source_index.copy()
+    for window, number in (((10, 10, 50, 60), 1), ((40, 50, 80, 110), 3)):
+        labels[window[0] : window[2], window[1] : window[3]] = number
+        answer = retouched(scene, result, labels, window=window)
+        fused[answer.window.slices], index[answer.window.slices] = answer.fused, answer.source_index
+
+    at_once = retouched(scene, result, labels)
+    np.testing.assert_array_equal(fused, at_once.fused)
+    np.testing.assert_array_equal(index, at_once.source_index)
+
+
+@pytest.mark.parametrize(("dtype", "is_color"), [(np.uint16, False), (np.float32, True), (np.float64, False)])
+def test_every_kind_of_picture_can_be_retouched(labels, dtype, is_color):
+    scene = make_focus_stack(n_images=2, shape=(90, 120), dtype=dtype, is_color=is_color)
+    result = fuse(scene.images, CONFIG)
+    labels[5:40, 5:40] = 1
+
+    answer = retouched(scene, result, labels, window=(5, 5, 40, 40))
+
+    assert (answer.fused.dtype, answer.fused.shape[2:]) == (result.fused.dtype, result.fused.shape[2:])
+    np.testing.assert_array_equal(answer.fused[15:30, 15:30], scene.images[0][answer.window.slices][15:30, 15:30])
+
+
+@pytest.fixture
+def opacity():
+    return np.arange(1, 4, dtype=np.uint8)[:, None, None, None] * np.ones((3, 90, 120, 1), np.uint8)
+
+
+def open_with_channels(images, folder):
+    return open_stack(list(images), axes="YXS", channels=[1, 2, 3])
+
+
+def open_with_opacity(images, folder):
+    paths = [folder / f"{number}.png" for number in range(len(images))]
+    for path, image in zip(paths, images, strict=True):
+        write_image(path, image[..., :3], alpha=image[..., 3])
+    return open_stack(paths)
+
+
+@pytest.mark.parametrize("open_one", [open_with_channels, open_with_opacity])
+def test_a_lazy_stack_gives_the_same_and_its_fourth_channel_follows_the_stroke(scene, result, labels, opacity, tmp_path, open_one):
+    stack = open_one(np.concatenate([scene.images, opacity], axis=-1), tmp_path)
+    fused = np.dstack([result.fused, result.source_index.astype(np.uint8) + 1])
+    labels[20:60, 30:80] = 2
+    known = {"source_index": result.source_index, "focus_range": result.focus_range, "config": CONFIG, "window": (20, 30, 60, 80)}
+
+    answer = retouch(stack, labels, fused=fused, **known)
+
+    plain = retouched(scene, result, labels, window=(20, 30, 60, 80))
+    np.testing.assert_array_equal(answer.fused[..., :3], plain.fused)
+    assert (answer.fused[REACH_PX * 2 : -REACH_PX * 2, REACH_PX * 2 : -REACH_PX * 2, 3] == 2).all()
+
+
+def test_a_pixel_that_the_chosen_image_does_not_have_gets_no_share_of_it_in_the_blend(scene, result, labels):
+    class Moved:
+        """The third image lacks its left half."""
+
+        n_images, image_shape, dtype, names = 3, (90, 120, 3), np.dtype(np.uint8), ("a", "b", "c")
+
+        def read(self, number, window):
+            return scene.images[number][window.slices]
+
+        def valid(self, number, window):
+            columns = np.arange(window.left, window.right)
+            return np.broadcast_to((columns >= 60) | (number < 2), window.shape)
+
+        def fingerprint(self):
+            return ""
+
+    labels[20:60, 60:80] = 3
+    answer = retouch(Moved(), labels, fused=result.fused, source_index=result.source_index, focus_range=result.focus_range, config=CONFIG)
+
+    left_of_stroke = answer.fused[25:55, 58]
+    by_others = [scene.images[number][25:55, 58] for number in (0, 1)]
+    lowest, highest = np.minimum(*by_others), np.maximum(*by_others)
+    assert ((left_of_stroke >= lowest) & (left_of_stroke <= highest)).all()
+
+
+def test_the_focus_range_is_settled_once_and_handed_back(scene, result, labels):
+    assert retouched(scene, result, labels, focus_range=None).focus_range == result.focus_range
+
+
+def test_hard_cuts_are_retouched_too(scene, labels):
+    config = CONFIG.replaced({"blend_radius_px": 0})
+    result = fuse(scene.images, config)
+    labels[20:60, 30:80] = 2
+
+    answer = retouched(scene, result, labels, window=(20, 30, 60, 80), config=config)
+
+    assert tuple(answer.window) == (20, 30, 60, 80)
+    np.testing.assert_array_equal(answer.fused, scene.images[1][20:60, 30:80])
+
+
+@pytest.mark.parametrize(
+    ("further", "message"),
+    [
+        ({"labels": np.zeros((9, 9), np.uint8)}, r"labels is uint8 of shape \(9, 9\); whole numbers of the images' shape \(90, 120\)"),
+        ({"labels": np.zeros((90, 120))}, "labels is float64"),
+        ({"labels": np.full((90, 120), 4)}, "labels from 4 to 4 and a source index up to 2 were given for 3 images"),
+        ({"labels": np.full((90, 120), -1)}, "labels from -1 to -1"),
+        ({"source_index": np.full((90, 120), 3, np.uint16)}, "a source index up to 3 were given for 3 images"),
+        ({"source_index": np.zeros((90, 121), np.uint16)}, r"source_index is uint16 of shape \(90, 121\)"),
+        ({"fused": np.zeros((90, 120), np.uint8)}, r"the fused picture is uint8 of shape \(90, 120\); uint8 of shape \(90, 120, 3\)"),
+        ({"fused": np.zeros((90, 120, 3), np.uint16)}, "the fused picture is uint16"),
+        ({"window": (0, 0, 91, 5)}, r"the window \(0, 0, 91, 5\) was given; top, left, bottom and right inside \(90, 120\)"),
+        ({"window": (5, 5, 5, 9)}, r"the window \(5, 5, 5, 9\)"),
+    ],
+)
+def test_what_does_not_belong_together_is_refused(scene, result, labels, further, message):
+    with pytest.raises(InvalidImageError, match=message):
+        retouched(scene, result, **{"labels": labels, **further})
