@@ -183,7 +183,7 @@ class DecisionConfig(Checked):
         Preference.NONE, "lean towards the first images (front) or the last (back) where several could give a pixel"
     )
     preference_ratio: float = setting(
-        3.0, "how many times as sharp the other end of the stack must be to win against the preferred end", low=1.0, high=1000.0
+        1.5, "how many times as sharp the other end of the stack must be to win against the preferred end", low=1.0, high=1000.0
     )
     thin_elongation: float = setting(
         0.0,

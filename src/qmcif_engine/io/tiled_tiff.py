@@ -12,6 +12,7 @@ from qmcif_engine.io.embedding import prepare_embedding
 from qmcif_engine.io.ome_description import describe_for_xml
 from qmcif_engine.io.picture import BLOCK_SIDE_PX, count_blocks
 from qmcif_engine.io.pyramid import LevelFile, halve, level_shapes
+from qmcif_engine.io.tiff import DEFLATE_LEVEL
 from qmcif_engine.io.tiff_exif import attach_exif, describe_exif
 
 if TYPE_CHECKING:
@@ -105,6 +106,7 @@ def _layout(level: Picture, content: PictureContent) -> dict[str, Any]:
         "planarconfig": None if is_planar or n_channels == 1 else "contig",
         "extrasamples": ("unassalpha",) if content.has_alpha and not is_planar else None,
         "compression": "zlib",
+        "compressionargs": {"level": DEFLATE_LEVEL},
         "predictor": level.dtype.kind == "u",
         "maxworkers": 1,  # more of them would take tiles ahead, and memory with them
     }
