@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from qmcif_engine.tiling import TilePlan
 
 SHARE_OF_FREE_MEMORY = 0.5
-PIXEL_BYTES = 150
+PIXEL_BYTES = 120
 """What the stages hold for each pixel of a padded window at their peak, measured (`benchmarks/run.py`)."""
 
 SOLVED_PIXEL_BYTES = 100

@@ -1,4 +1,4 @@
-"""Name the two settings people ask for."""
+"""Name the settings people ask for."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from qmcif_engine.config import (
     FocusConfig,
     FusionConfig,
     RefinementConfig,
+    ResultScale,
     SimilarityPart,
 )
 from qmcif_engine.errors import InvalidConfigError
@@ -27,7 +28,13 @@ PAPER = FusionConfig(
 """The published parameters (sections III, IV-A and IV-B), without our additions to the decision map; where the paper leaves a choice
 open or slips, `docs/method.md` says what is done. For mffw the paper sets beta, our ``detail_sparsity``, to 2."""
 
-PRESETS: Mapping[str, FusionConfig] = MappingProxyType({"default": FusionConfig(), "paper": PAPER})
+FAST = FusionConfig(
+    decomposition=DecompositionConfig(iterations=2),
+    refinement=RefinementConfig(result=ResultScale.DETAIL),
+)
+"""For previews and for those in a hurry: fewer iterations, and the detail scale decides alone."""
+
+PRESETS: Mapping[str, FusionConfig] = MappingProxyType({"default": FusionConfig(), "fast": FAST, "paper": PAPER})
 """``default`` is one setting of ours for every kind of picture."""
 
 

@@ -8,10 +8,11 @@ import pytest
 import tifffile
 
 from qmcif_engine.config import FusionConfig
+from qmcif_engine.depth import HeightRequest, height_map
 from qmcif_engine.errors import Cancelled, InvalidConfigError, InvalidImageError, OutputError
 from qmcif_engine.pipeline import fuse
 from qmcif_engine.stack import ArrayStack
-from qmcif_engine.streaming import MAP_KINDS, fuse_to_file, plan_run
+from qmcif_engine.streaming import MAP_KINDS, fuse_to_file, identify_run, plan_run
 from qmcif_engine.synthetic import make_focus_stack
 
 CONFIG = FusionConfig().replaced({"tile_px": 64, "evidence_scales": 1, "follow_reach_px": 0, "island_area_patches": 0.0, "iterations": 2})
@@ -202,3 +203,37 @@ def test_nan_in_the_middle_of_a_run_is_named(tmp_path):
 
     with pytest.raises(InvalidImageError, match="image 2 holds NaN"):
         fuse_to_file(Flawed(floats), tmp_path / "f.tif", CONFIG, workers=1)
+
+
+def test_a_run_is_identified_by_settings_and_samples_before_and_after(images, tmp_path):
+    report = fuse_to_file(ArrayStack(images), tmp_path / "f.tif", CONFIG)
+
+    assert identify_run(ArrayStack(images), CONFIG, report.focus_range) == report.identity
+    assert identify_run(ArrayStack(images[::-1]), CONFIG, report.focus_range) != report.identity
+    assert identify_run(ArrayStack(images), CONFIG.replaced({"iterations": 3}), report.focus_range) != report.identity
+
+
+def test_heights_are_those_of_the_positions_and_the_same_with_one_or_many_workers(images, tmp_path):
+    result = fuse(images, CONFIG, with_position=True)
+    expected = height_map(result.position, z_step=2.0, confidence=result.confidence).height
+    for workers in (1, 3):
+        request = HeightRequest(target=tmp_path / f"h{workers}.ome.tif", z_step=2.0, unit="mm")
+        report = fuse_to_file(ArrayStack(images), tmp_path / f"f{workers}.tif", CONFIG, height=request, workers=workers)
+        np.testing.assert_array_equal(tifffile.imread(request.target), expected)
+        assert report.outputs[1:] == (request.target, request.confidence_target)
+
+    assert (tmp_path / "h1.ome.tif").read_bytes() == (tmp_path / "h3.ome.tif").read_bytes()
+
+
+def test_tiles_with_maps_are_not_taken_for_tiles_with_heights_of_as_many_bytes(images, tmp_path):
+    with pytest.raises(OSError, match="lost the disk"):
+        fuse_to_file(Counted(images, fail_after=12), tmp_path / "f.tif", CONFIG, maps=tmp_path / "maps", workers=1)
+    request = HeightRequest(target=tmp_path / "h.tif", z_step=1.0)
+
+    with pytest.raises(OutputError, match="other images, settings or another version"):
+        fuse_to_file(ArrayStack(images), tmp_path / "f.tif", CONFIG, height=request, resume=True)
+
+
+def test_a_height_map_under_the_name_of_the_picture_is_refused(images, tmp_path):
+    with pytest.raises(OutputError, match="a name of its own is needed for each: choose others"):
+        fuse_to_file(ArrayStack(images), tmp_path / "f.tif", CONFIG, height=HeightRequest(target=tmp_path / "f.tif", z_step=1.0))

@@ -43,7 +43,9 @@ def test_an_existing_file_is_kept_unless_offered(tmp_path, transforms):
 
 
 def refused(path, reason):
-    return pytest.raises(InvalidConfigError, match=rf"holds no usable transforms \(.*{reason}.*\); a file written by save_transforms is needed")
+    return pytest.raises(
+        InvalidConfigError, match=rf"holds no usable transforms \(.*{reason}.*\); a file written by save_transforms is needed"
+    )
 
 
 def test_valid_content_is_accepted(tmp_path):

@@ -554,3 +554,19 @@ def test_folders_made_for_a_failing_block_are_taken_away_and_others_stay(tmp_pat
 
     assert_nothing_else(tmp_path, "old")
     assert_nothing_else(tmp_path / "old")
+
+
+@pytest.mark.parametrize("name", ["a.ome.tif", "a.ome.zarr"])
+def test_pixel_size_and_provenance_go_with_the_image(tmp_path, name):
+    write_image(tmp_path / name, np.zeros((12, 14), np.uint8), pixel_size=(0.5, 0.25), unit="micrometer", provenance={"version": "1"})
+
+    if name == "a.ome.zarr":
+        described = (tmp_path / name / "zarr.json").read_text()
+        assert '"unit": "micrometer"' in described
+        assert "0.25" in described
+    else:
+        with tifffile.TiffFile(tmp_path / name) as file:
+            described = file.pages[0].description
+        assert 'PhysicalSizeY="0.5"' in described
+        assert 'PhysicalSizeX="0.25"' in described
+    assert "qmcif" in described

@@ -1,6 +1,7 @@
 """Stacks that moved in a known way."""
 
 import numpy as np
+import pytest
 from scipy import ndimage
 
 from qmcif_engine.stack import ArrayStack
@@ -10,7 +11,7 @@ SHAPE = (240, 320)
 _MARGIN_PX = 48
 
 
-def similarity(*, growth=1.0, turn=0.0, shift=(0.0, 0.0), shape=SHAPE):
+def _make_similarity(*, growth=1.0, turn=0.0, shift=(0.0, 0.0), shape=SHAPE):
     """Return the matrix of a movement about the center of the frame."""
     center = np.array([(shape[1] - 1) / 2, (shape[0] - 1) / 2])
     matrix = np.eye(3)
@@ -19,7 +20,7 @@ def similarity(*, growth=1.0, turn=0.0, shift=(0.0, 0.0), shape=SHAPE):
     return matrix
 
 
-def move_stack(matrices, *, shape=SHAPE, seed=0, dtype=np.uint8):
+def _move_stack(matrices, *, shape=SHAPE, seed=0, dtype=np.uint8):
     """Return a focus stack whose image k is the scene moved by matrix k, resampled by splines."""
     canvas = tuple(side + 2 * _MARGIN_PX for side in shape)
     scene = make_focus_stack(n_images=len(matrices), shape=canvas, seed=seed, dtype=np.float32, is_color=False, blur_px=3.0).images
@@ -31,3 +32,13 @@ def move_stack(matrices, *, shape=SHAPE, seed=0, dtype=np.uint8):
         values = np.clip(ndimage.map_coordinates(plane, places, order=3, mode="reflect"), 0, 1)
         images.append(values.astype(dtype) if np.dtype(dtype).kind == "f" else np.rint(values * np.iinfo(dtype).max).astype(dtype))
     return ArrayStack(images)
+
+
+@pytest.fixture(scope="session")
+def similarity():
+    return _make_similarity
+
+
+@pytest.fixture(scope="session")
+def move_stack():
+    return _move_stack

@@ -1,0 +1,259 @@
+"""Show how well and how fast stacks are aligned, beside what two libraries do when they are asked for the same.
+
+Run as ``python benchmarks/alignment.py`` beside ``../shared``; some minutes. Four tables: generated stacks with known movements and
+different focus; real stacks, by what is left between neighbors; stacks that are aligned already; CPU time at 8 megapixels. The rows of
+libraries that are not installed are left out: ``pip install pystackreg`` for the second one.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from importlib.util import find_spec
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import cv2
+import numpy as np
+from scipy import ndimage
+
+from qmcif_engine import make_focus_stack, read_image
+from qmcif_engine.alignment.aligned_stack import AlignedStack
+from qmcif_engine.alignment.estimation import estimate_transforms
+from qmcif_engine.alignment.residuals import residual_shifts
+from qmcif_engine.alignment.transforms import TransformModel, Transforms, apply_matrix, as_matrix, frame_corners, lift_matrix
+from qmcif_engine.exposure import estimate_exposure
+from qmcif_engine.previews import choose_reduction, read_preview, to_gray
+from qmcif_engine.stack import ArrayStack
+from qmcif_engine.window import Window
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from qmcif_engine.stack import Stack
+
+STACKS = Path(__file__).parents[2] / "shared" / "data" / "stacks"
+REAL = ("macro_focus_breathing", "scorpion_microscope_misaligned", "algae_microscope_5x20mpx", "pcb_7")
+EQUAL_FOCUS = {"scorpion_microscope_misaligned": ((2, 12), (3, 12), (1, 11))}
+"""Images that are no neighbors but show the same plane, 0-based: there the stack can be measured, between neighbors it hardly can."""
+
+ALIGNED = "aligned_32"
+N_CASES = 30
+CASE_SHAPE, CASE_N_IMAGES = (480, 640), 5
+TIMED_SHAPE, TIMED_N_IMAGES = (2448, 3264), 6
+MARGIN_PX = 64
+LIBRARY_PX = 2**20
+
+
+def main() -> None:
+    """Print all tables, or those named on the command line."""
+    tables = {"generated": show_generated, "real": show_real, "aligned": show_aligned, "speed": show_speed, "exposure": show_exposure}
+    for name in sys.argv[1:] or tables:
+        tables[name]()
+
+
+def make_moved_stack(
+    seed: int, *, shape: tuple[int, int], n_images: int, flicker: float = 0.05
+) -> tuple[ArrayStack, list[NDArray[np.float64]], list[float]]:
+    """Return a focus stack whose images moved, the matrices from the scene to each image, and the gain of each image.
+
+    Every image shifts by up to 8 px, turns by up to 0.3 degrees and grows by up to 1 % against the one before, most of the growth
+    steadily, as lenses do. The images are resampled by splines, which the method under test does not use.
+    """
+    generator = np.random.default_rng(seed)
+    canvas = (shape[0] + 2 * MARGIN_PX, shape[1] + 2 * MARGIN_PX)
+    scene = make_focus_stack(n_images=n_images, shape=canvas, seed=seed, dtype=np.float32, blur_px=4.0).images
+    breathing = generator.uniform(-0.01, 0.01)
+    matrix, matrices, gains, images = np.eye(3), [], [], []
+    for number in range(n_images):
+        if number:
+            growth = 1 + breathing + generator.uniform(-0.001, 0.001)
+            matrix = make_similarity(growth, generator.uniform(-0.005, 0.005), generator.uniform(-8, 8, 2), shape=shape) @ matrix
+        gains.append(1 + generator.uniform(-flicker, flicker))
+        matrices.append(matrix)
+        planes = take_samples(scene[number], np.linalg.inv(matrix), shape=shape) * 255 * gains[-1] + generator.normal(0, 1, (*shape, 3))
+        images.append(np.clip(np.rint(planes), 0, 255).astype(np.uint8))
+    return ArrayStack(images), matrices, gains
+
+
+def make_similarity(growth: float, turn: float, shift: NDArray[np.float64], *, shape: tuple[int, int]) -> NDArray[np.float64]:
+    center = np.array([(shape[1] - 1) / 2, (shape[0] - 1) / 2])
+    matrix = np.eye(3)
+    matrix[:2, :2] = growth * np.array([(np.cos(turn), -np.sin(turn)), (np.sin(turn), np.cos(turn))])
+    matrix[:2, 2] = center + shift - matrix[:2, :2] @ center
+    return matrix
+
+
+def take_samples(image: NDArray[np.float32], matrix: NDArray[np.float64], *, shape: tuple[int, int]) -> NDArray[np.float64]:
+    y, x = np.mgrid[: shape[0], : shape[1]].astype(float)
+    places = [row[0] * x + row[1] * y + row[2] + MARGIN_PX for row in (matrix[1], matrix[0])]
+    return np.stack([ndimage.map_coordinates(plane, places, order=3, mode="reflect") for plane in np.moveaxis(image, -1, 0)], axis=-1)
+
+
+def align_by_library(stack: Stack, register: Callable[[NDArray[np.float32], NDArray[np.float32]], NDArray[np.float64]]) -> Transforms:
+    """Return transforms chained from what a library says of neighbors, on previews of a megapixel with normalized local contrast."""
+    factor = choose_reduction(stack.image_shape, largest_px=LIBRARY_PX)
+    previews = [normalize(to_gray(read_preview(stack, number, factor=factor))) for number in range(stack.n_images)]
+    chain = [np.eye(3)]
+    for first, second in pairwise(previews):
+        chain.append(lift_matrix(register(first, second), factor) @ chain[-1])
+    reference = stack.n_images // 2
+    matrices = tuple(as_matrix(matrix @ np.linalg.inv(chain[reference])) for matrix in chain)
+    return Transforms(matrices=matrices, model=TransformModel.SIMILARITY, image_shape=stack.image_shape[:2], reference=reference)
+
+
+def normalize(gray: NDArray[np.float32]) -> NDArray[np.float32]:
+    smooth = cv2.GaussianBlur(gray, (0, 0), 1)
+    detail = smooth - cv2.GaussianBlur(smooth, (0, 0), 12)
+    return detail / (np.sqrt(cv2.GaussianBlur(detail * detail, (0, 0), 12)) + 0.02 * np.ptp(gray))
+
+
+def register_by_ecc(first: NDArray[np.float32], second: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Return the similarity nearest to the affine movement of the enhanced correlation coefficient, over three sizes."""
+    matrix = np.eye(3)
+    for factor in (4, 2, 1):
+        pair = [cv2.resize(image, None, fx=1 / factor, fy=1 / factor, interpolation=cv2.INTER_AREA) for image in (first, second)]
+        scaled = matrix[:2].astype(np.float32)
+        scaled[:, 2] /= factor
+        criteria = (cv2.TERM_CRITERIA_EPS | cv2.TERM_CRITERIA_COUNT, 60, 1e-6)
+        try:
+            _, scaled = cv2.findTransformECC(*pair, scaled, cv2.MOTION_AFFINE, criteria, None, 5)
+        except cv2.error:
+            continue
+        matrix = np.eye(3)
+        matrix[:2] = scaled
+        matrix[:2, 2] *= factor
+    return nearest_similarity(matrix, first.shape)
+
+
+def nearest_similarity(matrix: NDArray[np.float64], shape: tuple[int, int]) -> NDArray[np.float64]:
+    center = np.array([(shape[1] - 1) / 2, (shape[0] - 1) / 2])
+    moved = matrix[:2, :2] @ center + matrix[:2, 2]
+    growth, turn = (matrix[0, 0] + matrix[1, 1]) / 2, (matrix[1, 0] - matrix[0, 1]) / 2
+    nearest = np.eye(3)
+    nearest[:2, :2] = [(growth, -turn), (turn, growth)]
+    nearest[:2, 2] = moved - nearest[:2, :2] @ center
+    return nearest
+
+
+def register_by_stackreg(first: NDArray[np.float32], second: NDArray[np.float32]) -> NDArray[np.float64]:
+    from pystackreg import StackReg
+
+    return np.asarray(StackReg(StackReg.SCALED_ROTATION).register(first, second))
+
+
+METHODS: dict[str, Callable[[Stack], Transforms]] = {
+    "ours": lambda stack: estimate_transforms(stack, TransformModel.SIMILARITY),
+    "OpenCV ECC": lambda stack: align_by_library(stack, register_by_ecc),
+    "pystackreg": lambda stack: align_by_library(stack, register_by_stackreg),
+}
+if find_spec("pystackreg") is None:
+    del METHODS["pystackreg"]
+
+
+def show_generated() -> None:
+    """Print the corner error over all images of all cases, against the movements the stacks were made with."""
+    errors: dict[str, list[float]] = {name: [] for name in METHODS}
+    seconds = dict.fromkeys(METHODS, 0.0)
+    for seed in range(N_CASES):
+        stack, truth, _ = make_moved_stack(seed, shape=CASE_SHAPE, n_images=CASE_N_IMAGES)
+        for name, method in METHODS.items():
+            start = time.process_time()
+            transforms = method(stack)
+            seconds[name] += time.process_time() - start
+            errors[name] += find_corner_errors(transforms, truth)
+    print(f"\n{N_CASES} generated stacks of {CASE_N_IMAGES} images, {CASE_SHAPE[1]} x {CASE_SHAPE[0]} px: corner error in px")
+    print(f"{'':12}{'median':>8}{'worst':>8}{'CPU s/frame':>13}")
+    for name, found in errors.items():
+        print(f"{name:12}{np.median(found):8.3f}{max(found):8.3f}{seconds[name] / N_CASES / CASE_N_IMAGES:13.2f}")
+
+
+def find_corner_errors(transforms: Transforms, truth: list[NDArray[np.float64]]) -> list[float]:
+    """Return the largest error of the four corners for every image but the reference."""
+    corners = frame_corners(transforms.image_shape)
+    to_scene = np.linalg.inv(truth[transforms.reference])
+    return [
+        float(np.hypot(*(apply_matrix(transforms.matrix(number), corners) - apply_matrix(matrix @ to_scene, corners)).T).max())
+        for number, matrix in enumerate(truth)
+        if number != transforms.reference
+    ]
+
+
+def read_stack(name: str) -> ArrayStack:
+    paths = sorted((STACKS / name).glob("[0-9]*.jpg"))
+    return ArrayStack([read_image(path).samples for path in paths], names=[path.name for path in paths])
+
+
+def show_real() -> None:
+    """Print what is left between neighbors, over windows with a clear peak, and how many these are."""
+    print("\nreal stacks: median shift between neighboring images in px (windows measured, pairs with such windows),")
+    print("and at the end of a line between images of equal focus that are no neighbors")
+    for name in REAL:
+        stack = read_stack(name)
+        print(f"{name}, {stack.n_images} images, {stack.image_shape[1]} x {stack.image_shape[0]} px")
+        print(f"  {'as it is':12}{describe_residuals(stack)}{describe_equal_focus(stack, name)}")
+        for method_name, method in METHODS.items():
+            start = time.process_time()
+            transforms = method(stack)
+            seconds = (time.process_time() - start) / stack.n_images
+            aligned = AlignedStack(stack, transforms)
+            print(f"  {method_name:12}{describe_residuals(aligned)}{seconds:8.2f} CPU s/frame{describe_equal_focus(aligned, name)}")
+            for warning in transforms.warnings:
+                print(f"      {warning.message}")
+
+
+def describe_residuals(stack: Stack) -> str:
+    found = residual_shifts(stack)
+    return f"{np.median(found.length_px):6.2f}  ({len(found.first)}, {len(np.unique(found.first))} of {stack.n_images - 1})"
+
+
+def describe_equal_focus(stack: Stack, name: str) -> str:
+    whole = Window.whole(stack.image_shape)
+    lengths = [residual_shifts(ArrayStack([stack.read(number, whole) for number in pair])).length_px for pair in EQUAL_FOCUS.get(name, ())]
+    return "".join(f"{np.median(length):8.2f} ({len(length)})" for length in lengths)
+
+
+def show_aligned() -> None:
+    """Print how far stacks that need no alignment are moved."""
+    print("\naligned stacks: largest movement of a corner in px")
+    generated = ArrayStack(list(make_focus_stack(n_images=5, shape=CASE_SHAPE, blur_px=4.0).images))
+    stacks = {"generated": generated} | ({ALIGNED: read_stack(ALIGNED)} if (STACKS / ALIGNED).exists() else {})
+    for name, stack in stacks.items():
+        for model in (TransformModel.TRANSLATION, TransformModel.SIMILARITY, TransformModel.AFFINE):
+            print(f"{name:12}{model.value:12}{estimate_transforms(stack, model).largest_movement_px():8.3f}")
+
+
+def show_speed() -> None:
+    """Print CPU seconds a frame for estimating and for reading everything aligned; both grow in proportion to the number of frames."""
+    stack, truth, _ = make_moved_stack(0, shape=TIMED_SHAPE, n_images=TIMED_N_IMAGES)
+    start = time.process_time()
+    transforms = estimate_transforms(stack, TransformModel.SIMILARITY)
+    seconds = time.process_time() - start
+    aligned = AlignedStack(stack, transforms)
+    aligned.read(0, Window(0, 0, 1, 1))  # compiles, once on a machine
+    start = time.process_time()
+    for number in range(stack.n_images):
+        aligned.read(number, Window.whole(stack.image_shape))
+    reading = time.process_time() - start
+    print(f"\n{TIMED_N_IMAGES} generated images of {TIMED_SHAPE[0] * TIMED_SHAPE[1] / 1e6:.1f} megapixels, CPU s/frame:")
+    print(f"estimate {seconds / TIMED_N_IMAGES:.2f}, resample {reading / TIMED_N_IMAGES:.2f}")
+    print(f"corner error there: median {np.median(find_corner_errors(transforms, truth)):.3f} px")
+
+
+def show_exposure() -> None:
+    """Print how well the gains of generated stacks with flicker are found."""
+    errors = []
+    for seed in range(N_CASES // 3):
+        stack, _, gains = make_moved_stack(seed, shape=CASE_SHAPE, n_images=CASE_N_IMAGES, flicker=0.1)
+        correction = estimate_exposure(stack)
+        wanted = gains[correction.reference] / np.array(gains)
+        errors += list(np.abs(np.array(correction.gains) / wanted[:, np.newaxis] - 1).ravel())
+    print(f"\nexposure of {N_CASES // 3} generated stacks that also moved: error of gains")
+    print(f"median {np.median(errors):.2%}, worst {max(errors):.2%}")
+
+
+if __name__ == "__main__":
+    main()

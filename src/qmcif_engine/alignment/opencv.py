@@ -1,0 +1,54 @@
+"""Reach OpenCV, which is an optional package, and keep it to one thread."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from qmcif_engine.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_lock = threading.Lock()
+_users = 0
+_threads_before = 1
+
+
+def load_opencv() -> Any:  # noqa: ANN401 - its own stubs know only a part of it
+    """Return the module ``cv2``.
+
+    Raises
+    ------
+    MissingExtraError
+        If OpenCV is not installed.
+    """
+    try:
+        import cv2
+    except ImportError as error:
+        msg = "aligning needs OpenCV, which is not installed: run pip install 'napari-qmcif[align]'"
+        raise MissingExtraError(msg) from error
+    return cv2
+
+
+@contextmanager
+def one_opencv_thread() -> Iterator[None]:
+    """Limit OpenCV to one thread while any caller is inside, so that sums are always added in the same order.
+
+    The limit belongs to the process, and callers may overlap: the first one in sets it and the last one out restores what was before.
+    """
+    global _users, _threads_before
+    cv2 = load_opencv()
+    with _lock:
+        if _users == 0:
+            _threads_before = cv2.getNumThreads()
+            cv2.setNumThreads(1)
+        _users += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _users -= 1
+            if _users == 0:
+                cv2.setNumThreads(_threads_before)

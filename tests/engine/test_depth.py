@@ -1,0 +1,153 @@
+"""Heights: physical units, steps kept, the same in any window."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from qmcif_engine.depth import (
+    LARGEST_STEP,
+    HeightPicture,
+    HeightRequest,
+    HeightScale,
+    assemble_heights,
+    height_map,
+    settle_scale,
+)
+from qmcif_engine.errors import InvalidConfigError
+from qmcif_engine.io.picture import ArrayPicture
+from qmcif_engine.metadata import PictureMetadata
+from qmcif_engine.samples import FocusRange
+from qmcif_engine.window import Window
+
+SHAPE = (40, 50)
+
+
+@pytest.fixture
+def noisy_step():
+    """Two levels, five images apart, with noise of a quarter of an image."""
+    generator = np.random.default_rng(2)
+    truth = np.where(np.arange(SHAPE[1]) < 25, 2.0, 7.0) * np.ones(SHAPE)
+    position = (truth + generator.normal(0, 0.25, SHAPE)).astype(np.float32)
+    confidence = generator.uniform(0.2, 1, SHAPE).astype(np.float32)
+    guide = generator.integers(100, 130, (*SHAPE, 3)).astype(np.uint8)
+    return truth, position, confidence, guide
+
+
+def test_heights_are_positions_times_the_z_step():
+    position, confidence = np.array([[0, 1.5], [2, 3]], np.float32), np.ones((2, 2), np.float32)
+
+    result = height_map(position, z_step=-2.5, confidence=confidence)
+
+    np.testing.assert_array_equal(result.height, [[0, -3.75], [-5, -7.5]])
+    np.testing.assert_array_equal(result.confidence, confidence)
+    assert result.height.dtype == result.confidence.dtype == np.float32
+
+
+def test_a_source_index_gives_heights_in_whole_steps():
+    result = height_map(np.array([[0, 3]], np.uint16), z_step=0.5, confidence=np.ones((1, 2)))
+
+    np.testing.assert_array_equal(result.height, [[0, 1.5]])
+
+
+def test_smoothing_takes_noise_away_and_keeps_the_step(noisy_step):
+    truth, position, confidence, guide = noisy_step
+
+    smoothed = height_map(position, z_step=1, confidence=confidence, guide=guide, smoothing_px=3).height
+
+    assert np.std(smoothed - truth) < np.std(position - truth) / 2
+    assert np.abs(smoothed - truth).max() < LARGEST_STEP / 2
+
+
+def test_smoothing_follows_the_confident_neighbors():
+    position = np.where(np.arange(9) == 4, 1.0, 0.0)[None] * np.ones((9, 1), np.float32)
+    confidence = np.ones((9, 9), np.float32)
+    doubtful = np.where(position > 0, np.float32(0), confidence)
+
+    alike, followed = (height_map(position, z_step=1, confidence=c, smoothing_px=2).height[4, 4] for c in (confidence, doubtful))
+
+    assert followed < alike / 4
+
+
+def test_smoothing_does_not_cross_edges_of_the_picture():
+    position = np.where(np.arange(20) < 10, 0.0, 1.0)[None] * np.ones((20, 1), np.float32)
+    guide = np.where(np.arange(20) < 10, 0, 255)[None] * np.ones((20, 1), np.uint8)
+    confidence = np.ones((20, 20), np.float32)
+
+    kept, crossed = (
+        height_map(position, z_step=1, confidence=confidence, guide=picture, smoothing_px=4).height
+        for picture in (guide, np.full_like(guide, 9))
+    )
+
+    assert kept[10, 9] < 0.02
+    assert crossed[10, 9] > 0.15
+
+
+def test_any_window_has_the_heights_of_the_whole(noisy_step):
+    _, position, confidence, guide = noisy_step
+    planes = [ArrayPicture(plane) for plane in (position, confidence, guide)]
+    picture = HeightPicture(planes[0], confidence=planes[1], guide=planes[2], guide_range=FocusRange(0, 255), z_step=1.0, smoothing_px=5)
+    whole = picture.read(Window.whole(SHAPE))
+
+    for window in (Window(0, 0, 7, 3), Window(10, 20, 31, 29), Window(37, 49, 40, 50)):
+        np.testing.assert_array_equal(picture.read(window), whole[window.slices])
+
+
+@pytest.mark.parametrize(
+    ("known", "given", "expected"),
+    [
+        (PictureMetadata(z_step=0.5, unit="micrometer"), {}, HeightScale(0.5, "micrometer")),
+        (PictureMetadata(z_step=0.5, unit="micrometer"), {"unit": "nm"}, HeightScale(500.0, "nanometer")),
+        (PictureMetadata(z_step=0.5), {"unit": "mm"}, HeightScale(0.5, "millimeter")),
+        (PictureMetadata(z_step=0.5, unit="micrometer"), {"z_step": -3.0}, HeightScale(-3.0, "micrometer")),
+        (PictureMetadata(), {"z_step": 3.0, "unit": "µm"}, HeightScale(3.0, "micrometer")),
+        (PictureMetadata(), {"z_step": 1.0}, HeightScale(1.0, None)),
+    ],
+)
+def test_what_is_given_goes_before_what_the_input_says(known, given, expected):
+    scale = settle_scale(known, **given)
+
+    assert scale.z_step == pytest.approx(expected.z_step)
+    assert scale.unit == expected.unit
+
+
+def test_heights_without_any_z_step_are_refused():
+    with pytest.raises(InvalidConfigError, match=r"do not say their z step; it is needed for heights: give it with --z-step"):
+        settle_scale(PictureMetadata())
+
+
+@pytest.mark.parametrize("z_step", [0.0, float("nan"), float("inf")])
+def test_a_z_step_that_is_none_is_refused(z_step):
+    with pytest.raises(InvalidConfigError, match=rf"the z step is {z_step}; a number other than 0 is needed"):
+        settle_scale(PictureMetadata(), z_step=z_step)
+
+
+def test_a_unit_that_is_none_is_refused():
+    with pytest.raises(InvalidConfigError, match=r"the unit of heights is 'parsec'; a unit of length is needed: give for example micro"):
+        settle_scale(PictureMetadata(), z_step=1.0, unit="parsec")
+
+
+@pytest.mark.parametrize("smoothing_px", [-1, 33])
+def test_a_smoothing_out_of_bounds_is_refused(smoothing_px):
+    with pytest.raises(InvalidConfigError, match=rf"the smoothing of heights is {smoothing_px} px; 0 to 32 is needed"):
+        HeightRequest(target=Path("h.tif"), smoothing_px=smoothing_px)
+
+
+def test_the_files_say_unit_z_step_and_size_of_a_pixel():
+    plane = ArrayPicture(np.ones(SHAPE, np.float32))
+    request = HeightRequest(target=Path("h.v2.ome.tif"), smoothing_px=2)
+
+    contents = assemble_heights(
+        request,
+        position=plane,
+        confidence=plane,
+        guide=plane,
+        guide_range=FocusRange(0, 1),
+        metadata=PictureMetadata(z_step=0.4, unit="micrometer", pixel_size=(0.1, 0.2), channel_names=("DAPI",)),
+        provenance={"identity": "x"},
+    )
+
+    assert list(contents) == [Path("h.v2.ome.tif"), Path("h.v2_confidence.ome.tif")]
+    heights = contents[request.target]
+    assert heights.metadata == PictureMetadata(pixel_size=(0.1, 0.2), unit="micrometer", channel_names=("height in micrometer",))
+    assert heights.provenance == {"identity": "x", "height": {"z_step": 0.4, "unit": "micrometer", "smoothing_px": 2}}
