@@ -85,7 +85,7 @@ def test_every_field_of_every_section_is_a_setting_in_order_of_the_stages():
     expected = [f"{section}.{item.name}" for section, kind in SECTIONS.items() for item in dataclasses.fields(kind)]
 
     assert list(setting_fields()) == expected
-    assert list(SECTIONS) == ["decomposition", "focus", "refinement", "decision"]
+    assert list(SECTIONS) == ["decomposition", "focus", "refinement", "decision", "tiling"]
 
 
 @pytest.mark.parametrize("full", KINDS)
@@ -426,7 +426,7 @@ def test_least_detail_patch_above_the_largest_is_refused():
 
 @pytest.mark.parametrize("values", [{"iterations": 3}, {"focus": 3}, {"decomposition": {}, "iterations": 3}])
 def test_setting_outside_a_section_is_refused(values):
-    sections = "decomposition, focus, refinement, decision"
+    sections = "decomposition, focus, refinement, decision, tiling"
     message = rf"^setting '(iterations|focus)' stands outside a section; one of the tables {sections} is needed: move it into one$"
     with pytest.raises(InvalidConfigError, match=message):
         FusionConfig.from_dict(values)

@@ -1,4 +1,4 @@
-"""The two presets: the published numbers, and ours."""
+"""The presets: the published numbers, and ours."""
 
 from pathlib import Path
 
@@ -10,10 +10,12 @@ from qmcif_engine.config import (
     FocusConfig,
     FusionConfig,
     Precision,
+    Preference,
     RefinementConfig,
     Representation,
     ResultScale,
     SimilarityPart,
+    TilingConfig,
     WeightRule,
     setting_fields,
 )
@@ -21,8 +23,14 @@ from qmcif_engine.errors import InvalidConfigError
 from qmcif_engine.presets import PRESETS, preset
 
 
-def test_there_are_two_presets():
-    assert set(PRESETS) == {"default", "paper"}
+def test_there_are_three_presets():
+    assert list(PRESETS) == ["default", "fast", "paper"]
+
+
+def test_the_fast_preset_leaves_out_what_takes_time():
+    changed = {"iterations": 2, "result": "detail"}
+
+    assert preset("fast") == FusionConfig().replaced(changed)
 
 
 def test_default_preset_is_what_no_settings_give():
@@ -71,6 +79,12 @@ def test_paper_preset_is_the_published_setting_and_nothing_the_paper_does_not_ha
             edge_inertia=0.3,  # without effect where no edge is drawn anew
             blend_radius_px=0,
             blend_edge_contrast=0.1,  # without effect where nothing blends
+            preference=Preference.NONE,
+            preference_ratio=DecisionConfig().preference_ratio,  # without effect where nothing is preferred
+            thin_elongation=0.0,
+        ),
+        tiling=TilingConfig(
+            tile_px=1024,
         ),
     )
 
@@ -101,10 +115,10 @@ def test_presets_cannot_be_changed():
 
 
 def test_unknown_preset_is_refused_with_the_names_there_are():
-    with pytest.raises(InvalidConfigError, match=r"^preset 'papr' is not known; choose one of: default, paper$"):
+    with pytest.raises(InvalidConfigError, match=r"^preset 'papr' is not known; choose one of: default, fast, paper$"):
         preset("papr")
 
 
-@pytest.mark.parametrize("name", ["default", "paper"])
+@pytest.mark.parametrize("name", ["default", "fast", "paper"])
 def test_presets_survive_storage(name):
     assert FusionConfig.from_toml(preset(name).to_toml()) == preset(name)
