@@ -51,8 +51,10 @@ types: $(DEVELOPMENT) ## mypy, strict
 	@$(BIN)/mypy
 
 .PHONY: bench
-bench: $(DEVELOPMENT) ## time and peak memory, per stage and end to end
+bench: $(DEVELOPMENT) ## time and peak memory: stages, whole runs beside enfuse, growth with size
 	@$(ONE_THREAD) $(BIN)/python benchmarks/run.py
+	@$(ONE_THREAD) $(BIN)/python benchmarks/speed.py
+	@$(ONE_THREAD) $(BIN)/python benchmarks/scaling.py
 
 .PHONY: profile
 profile: $(DEVELOPMENT) ## CPU seconds of every numerical stage, for a generated pair

@@ -1,0 +1,119 @@
+"""Compare the speed and memory of whole runs with enfuse, on generated pictures of 24 megapixels, all in one go.
+
+Run as ``python benchmarks/speed.py``; part of ``make bench``. TIFF to TIFF on the command line, no maps. CPU seconds are user and system
+time of the process and its children, memory is the proportional set size of the tree. enfuse (Debian package of that name) is run beside
+where it is installed, in two ways: as it blends pictures that carry a color profile, as cameras write them (CIECAM), and as it blends
+bare ones.
+"""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import psutil
+import tifffile
+
+from qmcif_engine import __version__, make_lazy_focus_stack
+
+SHAPE = (4000, 6000)
+N_IMAGES = 5
+POLL_SECONDS = 0.02
+ENFUSE = ("enfuse", "--hard-mask", "--exposure-weight=0", "--saturation-weight=0", "--contrast-weight=1")
+
+
+class Usage(NamedTuple):
+    """Hold what a process and its children took."""
+
+    cpu_seconds: float
+    wall_seconds: float
+    peak_bytes: int
+
+
+def main() -> None:
+    """Print the table."""
+    print(f"napari-qmcif {__version__}, Python {platform.python_version()}, numpy {np.__version__}, {psutil.cpu_count()} cores\n")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        images = write_images(folder)
+        warm_up(images, folder)
+        yardstick = watch_enfuse(images[:2], folder, "--blend-colorspace=CIECAM")
+        rows = {
+            "default, 2 threads": watch_ours(images[:2], folder, workers=2),
+            "default, 1 thread": watch_ours(images[:2], folder, workers=1),
+            "fast, 2 threads": watch_ours(images[:2], folder, workers=2, preset="fast"),
+            "default, five images": watch_ours(images, folder, workers=2),
+            "enfuse, color profile": yardstick,
+            "enfuse, bare": watch_enfuse(images[:2], folder, "--blend-colorspace=IDENTITY"),
+        }
+    print("| run | CPU s | against enfuse | wall s | peak memory, MB |\n|---|---|---|---|---|")
+    for title, usage in rows.items():
+        if usage is not None:
+            ratio = "–" if yardstick is None else f"{usage.cpu_seconds / yardstick.cpu_seconds:.2f}"
+            print(f"| {title} | {usage.cpu_seconds:.1f} | {ratio} | {usage.wall_seconds:.1f} | {usage.peak_bytes / 1e6:.0f} |")
+    two, one, five = (rows[title] for title in ("default, 2 threads", "default, 1 thread", "default, five images"))
+    print(f"\nthroughput of two threads against one: {one.wall_seconds / two.wall_seconds:.2f}")
+    print(f"CPU time of five images against two: {five.cpu_seconds / two.cpu_seconds:.2f}")
+
+
+def write_images(folder: Path) -> list[Path]:
+    """Write the generated pictures as plain TIFF files."""
+    stack = make_lazy_focus_stack(shape=SHAPE, n_images=N_IMAGES)
+    paths = [folder / f"image_{number}.tif" for number in range(N_IMAGES)]
+    for path, image in zip(paths, stack, strict=True):
+        tifffile.imwrite(path, image.compute(scheduler="synchronous"), photometric="rgb")
+    return paths
+
+
+def warm_up(images: list[Path], folder: Path) -> None:
+    """Fuse something small, so that compiled kernels are there and files are in the system's cache."""
+    small = []
+    for number, path in enumerate(images[:2]):
+        small.append(folder / f"small_{number}.tif")
+        tifffile.imwrite(small[-1], tifffile.imread(path)[:200, :200], photometric="rgb")
+    for preset in ("default", "fast"):
+        watch_ours(small, folder, workers=1, preset=preset)
+
+
+def watch_ours(images: list[Path], folder: Path, *, workers: int, preset: str = "default") -> Usage:
+    """Run our command."""
+    target = folder / "ours.tif"
+    target.unlink(missing_ok=True)
+    options = ["-o", str(target), "--preset", preset, "--workers", str(workers), "--align", "none", "--quiet"]
+    return watch([sys.executable, "-m", "qmcif_engine", "fuse", *map(str, images), *options])
+
+
+def watch_enfuse(images: list[Path], folder: Path, *options: str) -> Usage | None:
+    """Run enfuse where it is installed."""
+    if shutil.which("enfuse") is None:
+        return None
+    return watch([*ENFUSE, *options, "-o", str(folder / "theirs.tif"), *map(str, images)])
+
+
+def watch(command: list[str]) -> Usage:
+    """Run a command and look at its tree until it ends."""
+    started, peak = time.perf_counter(), 0
+    process = psutil.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    cpu = 0.0
+    while process.poll() is None:
+        try:
+            tree = [process, *process.children(recursive=True)]
+            peak = max(peak, sum(member.memory_full_info().pss for member in tree))
+            cpu = max(cpu, sum(sum(member.cpu_times()[:2]) for member in tree))
+        except psutil.NoSuchProcess:
+            pass
+        time.sleep(POLL_SECONDS)
+    if process.returncode != 0:
+        raise subprocess.CalledProcessError(process.returncode, command)
+    return Usage(cpu, time.perf_counter() - started, peak)
+
+
+if __name__ == "__main__":
+    main()
