@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 SPATIAL_AXES = (-2, -1)
 
-ROUNDINGS_LEFT = 64
-"""Error at which relaxation ends, in eps of the dtype as a share of the error of the first guess: below 0.01 gray level in float32."""
+ROUNDINGS_LEFT = 8
+"""Error at which relaxation ends, in eps of the dtype as a share of the error of the first guess: below 0.001 gray level in float32."""
 
 
 def gradients(planes: FloatArray) -> FloatArray:
