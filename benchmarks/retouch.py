@@ -12,6 +12,7 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
 import numpy as np
 from napari.components import ViewerModel
+from qtpy.QtCore import QEventLoop
 from qtpy.QtWidgets import QApplication
 
 from napari_qmcif.chosen_stack import choose_planes
@@ -31,7 +32,7 @@ def main():
     application = QApplication.instance() or QApplication([])
     pair = make_lazy_focus_stack(shape=SHAPE).compute()
     for n_images in options.images:
-        measure(np.stack([pair[0], pair[1]]) if n_images == 2 else pair[np.arange(n_images) % 2], application)
+        measure(pair[np.arange(n_images) % 2], application)
 
 
 def measure(images, application):
@@ -48,9 +49,10 @@ def measure(images, application):
         focus_range=(0.0, 255.0),
     )
     session = RetouchSession(viewer, subject)
-    paint(session, (50, 50), 32, application)  # compiles
+    strokes = Strokes(session, application)
+    strokes.paint((50, 50), 32)  # compiles
     for side_px in SIDES_PX:
-        times = [paint(session, (700 * turn + 400, 900 * turn + 400), side_px, application) for turn in range(N_REPEATS)]
+        times = [strokes.paint((700 * turn + 400, 900 * turn + 400), side_px) for turn in range(N_REPEATS)]
         print(
             f"{n_images:3d} images of {SHAPE[0] * SHAPE[1] / 1e6:.0f} megapixels, stroke {side_px:3d} x {side_px:3d} px: "
             f"{1000 * np.median(times):4.0f} ms, slowest {1000 * max(times):4.0f} ms"
@@ -58,17 +60,27 @@ def measure(images, application):
     session.end()
 
 
-def paint(session, center, side_px, application):
-    """Paint a disc and return the seconds from the paint event, when the labels are in place, to the updated arrays."""
-    painted_at = []
-    session.labels.events.paint.connect(lambda event: painted_at.append(time.perf_counter()), position="first")
-    session.labels.brush_size = side_px
-    session.labels.paint(center, 2)
-    session.labels.events.paint.disconnect()
-    session._connect()
-    while session.is_running:
-        application.processEvents()
-    return time.perf_counter() - painted_at[0]
+class Strokes:
+    """Paint discs, and note when the paint event comes."""
+
+    def __init__(self, session, application):
+        self._session, self._application = session, application
+        self._painted_at = 0.0
+        session.labels.events.paint.connect(self._note_time, position="first")
+
+    def _note_time(self, event):
+        self._painted_at = time.perf_counter()
+
+    def paint(self, center, side_px):
+        """Return the seconds from the paint event to the updated arrays."""
+        labels = self._session.labels
+        labels.brush_size = side_px
+        labels.paint(center, 2)
+        while self._session.is_running:
+            self._application.processEvents(QEventLoop.ProcessEventsFlag.WaitForMoreEvents)
+        seconds = time.perf_counter() - self._painted_at
+        assert labels.data[center] == 2
+        return seconds
 
 
 if __name__ == "__main__":

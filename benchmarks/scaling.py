@@ -1,9 +1,9 @@
 """Show how time and memory grow with the size of the images and with the number of workers.
 
 Run as ``python benchmarks/scaling.py`` (4, 24 and 100 megapixels), ``--gigapixel`` for 32768 x 32768 beside 24 megapixels, ``--deep`` for
-100 images of 4 megapixels. Pairs are generated block by block as they are read, and results written as OME-Zarr, so nothing depends on
-a file of that size being there; what generating alone takes is measured too and taken off. Each row is one process, whose memory
-(proportional set size of its tree) is looked at twenty times a second.
+100 images of 4 megapixels. The images are generated block by block into one tiled TIFF of the temporary folder (6.4 GB for a gigapixel
+pair), results are written as OME-Zarr beside it. Each row is one process, whose memory (proportional set size of its tree) is looked at
+twenty times a second.
 """
 
 from __future__ import annotations
@@ -15,12 +15,21 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import psutil
+import tifffile
+
+from qmcif_engine import make_lazy_focus_stack
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy as np
 
 SIZES = {"4": (2000, 2000), "24": (4000, 6000), "100": (10000, 10000), "1074": (32768, 32768)}
 POLL_SECONDS = 0.05
+TILE_PX = 1024
 
 
 class Usage(NamedTuple):
@@ -32,17 +41,12 @@ class Usage(NamedTuple):
 
 
 def main() -> None:
-    """Print the table, or be one of its processes."""
+    """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--gigapixel", action="store_true")
     parser.add_argument("--deep", action="store_true")
     parser.add_argument("--memory", type=int, default=10**9, help="budget in bytes")
-    parser.add_argument("--child", nargs=4, metavar=("KIND", "SIZE", "IMAGES", "WORKERS"))
     options = parser.parse_args()
-    if options.child:
-        kind, size, n_images, workers = options.child
-        run_child(kind, size, n_images=int(n_images), workers=int(workers), memory_bytes=options.memory)
-        return
     print(f"Python {platform.python_version()}, {platform.machine()}, {psutil.cpu_count()} cores, budget {options.memory / 1e6:.0f} MB\n")
     print("| megapixels | images | workers | CPU s a megapixel | wall s a megapixel | peak memory, MB |\n|---|---|---|---|---|---|")
     if options.deep:
@@ -57,46 +61,47 @@ def main() -> None:
 
 def print_row(size: str, *, n_images: int, workers: int, memory_bytes: int) -> None:
     """Run one case and print its figures, a megapixel of the result."""
-    idle = watch("generate", size, n_images=n_images, workers=workers, memory_bytes=memory_bytes)
-    used = watch("fuse", size, n_images=n_images, workers=workers, memory_bytes=memory_bytes)
+    with tempfile.TemporaryDirectory() as name:
+        source = Path(name) / "stack.tif"
+        write_stack(source, SIZES[size], n_images=n_images)
+        used = watch(source, workers=workers, memory_bytes=memory_bytes)
     megapixels = SIZES[size][0] * SIZES[size][1] / 1e6
-    cpu, wall = (used.cpu_seconds - idle.cpu_seconds) / megapixels, (used.wall_seconds - idle.wall_seconds) / megapixels
+    cpu, wall = used.cpu_seconds / megapixels, used.wall_seconds / megapixels
     print(f"| {megapixels:.0f} | {n_images} | {workers} | {cpu:.2f} | {wall:.2f} | {used.peak_bytes / 1e6:.0f} |", flush=True)
 
 
-def watch(kind: str, size: str, *, n_images: int, workers: int, memory_bytes: int) -> Usage:
-    """Run one case in a process and look at it until it ends."""
-    command = [sys.executable, __file__, "--memory", str(memory_bytes), "--child", kind, size, str(n_images), str(workers)]
+def write_stack(target: Path, shape: tuple[int, int], *, n_images: int) -> None:
+    """Write generated images as pages of tiles, one tile in memory at a time."""
+    images = make_lazy_focus_stack(shape=shape, n_images=n_images)
+
+    def tiles() -> Iterator[np.ndarray]:
+        for image in images:
+            for top in range(0, shape[0], TILE_PX):
+                for left in range(0, shape[1], TILE_PX):
+                    yield image[top : top + TILE_PX, left : left + TILE_PX].compute(scheduler="synchronous")
+
+    tifffile.imwrite(
+        target, tiles(), shape=images.shape, dtype=images.dtype, tile=(TILE_PX, TILE_PX), photometric="rgb", bigtiff=True, metadata=None
+    )
+
+
+def watch(source: Path, *, workers: int, memory_bytes: int) -> Usage:
+    """Fuse in a process of its own and look at it until it ends."""
+    target = source.with_name("fused.ome.zarr")
+    command = [sys.executable, "-m", "qmcif_engine", "fuse", str(source), "-o", str(target), "--align", "none", "--quiet"]
     started, peak, cpu = time.perf_counter(), 0, 0.0
-    process = psutil.Popen(command)
+    process = psutil.Popen([*command, "--workers", str(workers), "--memory", str(memory_bytes)])
     while process.poll() is None:
         try:
             tree = [process, *process.children(recursive=True)]
             peak = max(peak, sum(member.memory_full_info().pss for member in tree))
-            times = [member.cpu_times() for member in tree]
-            cpu = max(cpu, sum(moment.user + moment.system for moment in times))
+            cpu = max(cpu, sum(sum(member.cpu_times()[:2]) for member in tree))
         except psutil.NoSuchProcess:
             pass
         time.sleep(POLL_SECONDS)
     if process.returncode != 0:
         raise subprocess.CalledProcessError(process.returncode, command)
     return Usage(time.perf_counter() - started, cpu, peak)
-
-
-def run_child(kind: str, size: str, *, n_images: int, workers: int, memory_bytes: int) -> None:
-    """Read or fuse a generated stack."""
-    from qmcif_engine import fuse_to_file, make_lazy_focus_stack, open_stack
-    from qmcif_engine.config import FusionConfig
-    from qmcif_engine.tiling import plan_tiles
-
-    images = make_lazy_focus_stack(shape=SIZES[size], n_images=n_images)
-    with open_stack(images, axes="ZYXS") as stack, tempfile.TemporaryDirectory() as folder:
-        if kind == "fuse":
-            fuse_to_file(stack, Path(folder) / "fused.ome.zarr", workers=workers, memory_bytes=memory_bytes)
-            return
-        for tile in plan_tiles(SIZES[size], FusionConfig()).tiles:
-            for number in range(n_images):
-                stack.read(number, tile.padded)
 
 
 if __name__ == "__main__":

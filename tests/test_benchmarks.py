@@ -30,3 +30,19 @@ def test_every_variant_of_the_ablation_is_a_valid_setting() -> None:
 
     for preset, changes in script["VARIANTS"].values():
         script["PRESETS"][preset].replaced(changes)
+
+
+def test_the_depth_report_names_every_scene_and_setting_and_writes_its_pictures(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = runpy.run_path(str(BENCHMARKS / "depth.py"))
+    script["main"].__globals__.update(SHAPE=(72, 96), N_IMAGES=4, BACKGROUND=2, CROP=(slice(40), slice(40)))
+    monkeypatch.setattr("sys.argv", ["depth.py", "--pictures", str(tmp_path)])
+
+    script["main"]()
+
+    shown = capsys.readouterr().out
+    assert shown.count("within half a step") == 1
+    assert shown.count("between images") == 4
+    assert "| preference=front |" in shown
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["depth-see-through.png", "depth-steps.png"]

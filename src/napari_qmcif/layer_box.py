@@ -37,7 +37,7 @@ class LayerBox(CalmComboBox):
     def choose(self, layer: Layer | None) -> None:
         """Choose a layer that is offered."""
         for row in range(self.count()):
-            if self.itemData(row) is layer:
+            if self.itemData(row) == layer:  # not `is`: napari hands its plugins layers behind a proxy
                 self.setCurrentIndex(row)
 
     def refresh_layers(self) -> None:
@@ -52,7 +52,7 @@ class LayerBox(CalmComboBox):
                 self.addItem(str(layer.name), layer)
         self.choose(chosen)
         self.blockSignals(False)
-        if self.layer is not chosen:
+        if self.layer != chosen:
             self.currentIndexChanged.emit(self.currentIndex())
 
 

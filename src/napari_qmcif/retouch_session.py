@@ -98,10 +98,10 @@ class RetouchSession(QObject):
         if self.labels.selected_label > self._subject.stack.n_images:
             self.labels.selected_label = self._subject.stack.n_images
 
-    def _on_removed(self, event: Any) -> None:  # noqa: ANN401 - napari's events
-        if event.value is self.labels:
+    def _on_removed(self, event: Any = None) -> None:  # noqa: ANN401 - napari's events
+        if self.labels not in self._viewer.layers:
             self.end("the retouch layer was deleted; its strokes stay in the picture")
-        elif event.value is self._subject.fused:
+        elif self._subject.fused not in self._viewer.layers:
             self.end("the fused picture was deleted")
 
     def _update(self, event: Any = None) -> None:  # noqa: ANN401 - napari's events
@@ -166,8 +166,9 @@ def find_difference(painted: Any, heeded: Any) -> Box | None:  # noqa: ANN401 - 
 
 def color_sources(n_images: int) -> DirectLabelColormap:
     """Return the colors of the source index for the labels of the images, and none for what the engine decides."""
-    colors = ensure_colormap("turbo").map(np.linspace(0, 1, n_images))
-    return DirectLabelColormap(color_dict={None: np.zeros(4), 0: np.zeros(4), **dict(enumerate(colors, start=1))})
+    colors: dict[int | None, Any] = {None: np.zeros(4), 0: np.zeros(4)}
+    colors.update(enumerate(ensure_colormap("turbo").map(np.linspace(0, 1, n_images)), start=1))
+    return DirectLabelColormap(color_dict=colors)
 
 
 def _open(subject: RetouchSubject) -> Any:  # noqa: ANN401 - a stack of the engine

@@ -41,6 +41,8 @@ class RetouchWidget(DockedWidget):
         self._arrange()
         self._connect()
         self.find_parts()
+        if not self.sources.selected_layers():
+            self.sources_fold.button.click()
 
     def find_parts(self) -> None:
         """Choose the index and the sources that belong to the chosen result, as far as it says them."""
@@ -65,9 +67,11 @@ class RetouchWidget(DockedWidget):
         except QmcifError as error:
             self.start_button.setEnabled(False)
             self.message.say(str(error))
+            self.sources_fold.set_remark("")
         else:
             self.start_button.setEnabled(True)
             self.message.say("")
+            self.sources_fold.set_remark(f": {subject.stack.title}")
             self._list_images(subject)
 
     def toggle(self) -> None:
@@ -137,10 +141,10 @@ class RetouchWidget(DockedWidget):
     def _show_state(self) -> None:
         is_active = self.session is not None
         self.start_button.setText("Stop" if is_active else "Start")
-        for part in (self.result_box, self.index_box, self.sources_fold):
-            part.setEnabled(not is_active)
-        for part in (self.image_box, self.clear_button):
-            part.setEnabled(is_active)
+        for choice in (self.result_box, self.index_box, self.sources_fold):
+            choice.setEnabled(not is_active)
+        for tool in (self.image_box, self.clear_button):
+            tool.setEnabled(is_active)
 
     def _take_back(self) -> None:
         if self.session is not None:
@@ -158,9 +162,11 @@ class RetouchWidget(DockedWidget):
 
     def _arrange(self) -> None:
         form = QFormLayout()
+        form.setRowWrapPolicy(QFormLayout.RowWrapPolicy.WrapAllRows)
         form.addRow("Result", self.result_box)
         form.addRow("Source index", self.index_box)
         paint = QFormLayout()
+        paint.setRowWrapPolicy(QFormLayout.RowWrapPolicy.WrapAllRows)
         paint.addRow("Paint with", self.image_box)
         layout = QVBoxLayout(self)
         layout.addLayout(form)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from qmcif_engine.metrics import evaluate
     from qmcif_engine.pipeline import FusionResult, fuse
     from qmcif_engine.presets import PRESETS
-    from qmcif_engine.retouch import retouch
+    from qmcif_engine.retouching import retouch
     from qmcif_engine.streaming import fuse_to_file
     from qmcif_engine.synthetic import make_focus_stack
     from qmcif_engine.synthetic_lazy import make_lazy_focus_stack
@@ -63,7 +63,7 @@ _MODULE_OF = {
     "make_lazy_focus_stack": "synthetic_lazy",
     "open_stack": "io.stack_input",
     "read_image": "io.readers",
-    "retouch": "retouch",
+    "retouch": "retouching",
     "setting_fields": "config",
     "write_image": "io.writers",
 }

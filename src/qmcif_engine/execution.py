@@ -96,6 +96,7 @@ def _run_on_threads(
                 running[pool.submit(task, tile, check_cancelled=steps.check_stopped, report_image=steps.count)] = tile
 
         try:
+            steps.check_cancelled()
             for _ in range(n_workers):
                 start_next()
             while running:

@@ -17,6 +17,7 @@ TOP_LEVEL_MANIFEST = Path(__file__).parents[2] / "napari.yaml"
 CONTRIBUTIONS = yaml.safe_load(PACKAGED_MANIFEST.read_text())["contributions"]
 COMMANDS = {command["id"] for command in CONTRIBUTIONS["commands"]}
 SAMPLES = {sample["command"] for sample in CONTRIBUTIONS["sample_data"]}
+FILE_COMMANDS = {item["command"] for kind in ("readers", "writers") for item in CONTRIBUTIONS[kind]}
 WIDGETS = {widget["display_name"]: widget["command"] for widget in CONTRIBUTIONS["widgets"]}
 
 
@@ -53,11 +54,27 @@ def test_npe2_finds_nothing_wrong():
 
 
 def test_every_command_is_contributed_somewhere_and_executed_by_a_test_below():
-    assert SAMPLES | set(WIDGETS.values()) == COMMANDS
+    assert SAMPLES | FILE_COMMANDS | set(WIDGETS.values()) == COMMANDS
 
 
-def test_fusion_is_offered_under_layers_project(manifest):
-    assert [item.command for item in manifest.contributions.menus["napari/layers/project"]] == ["napari-qmcif.fuse"]
+def test_the_commands_that_others_may_rely_on_are_there():
+    assert {f"napari-qmcif.{name}" for name in ("fuse", "retouch", "evaluate", "read", "write")} <= COMMANDS
+
+
+@pytest.mark.parametrize(("place", "name"), [("project", "fuse"), ("measure", "evaluate"), ("visualize", "depth_view")])
+def test_widgets_are_offered_where_they_belong_among_the_layers(manifest, place, name):
+    assert [item.command for item in manifest.contributions.menus[f"napari/layers/{place}"]] == [f"napari-qmcif.{name}"]
+
+
+def test_file_commands_write_and_read_a_picture(npe2pm, tmp_path, pictures):
+    target = str(tmp_path / "picture.tif")
+    attributes = {"name": "picture", "metadata": {"qmcif": {"version": "1"}}}
+    with npe2pm.tmp_plugin(package=DISTRIBUTION):
+        assert npe2pm.commands.execute("napari-qmcif.write", (target, pictures[0], attributes)) == [target]
+        assert npe2pm.commands.execute("napari-qmcif.write_result", (str(tmp_path / "all"), [(pictures[0], attributes, "image")]))
+        ((samples, _, _),) = npe2pm.commands.execute("napari-qmcif.read", (target,))(target)
+
+    assert (samples == pictures[0]).all()
 
 
 @pytest.mark.parametrize("command", sorted(SAMPLES))

@@ -1,17 +1,22 @@
-"""Opening the sample gives the layers a person expects, in a real viewer."""
+"""Opening a sample gives the layers a person expects, in a real viewer."""
 
+import dask.array as da
 import numpy as np
 import pytest
 
-from napari_qmcif.sample_data import make_color_stack_layers
+from napari_qmcif.sample_data import make_color_stack_layers, make_gray_stack_layers, make_large_stack_layers
 
 
-def test_sample_names_color_explicitly_because_napari_guesses_it_from_the_shape():
-    assert [attributes["rgb"] for _, attributes, _ in make_color_stack_layers()] == [True, True]
+@pytest.mark.parametrize(
+    ("make", "is_color"),
+    [(make_color_stack_layers, [True, True]), (make_gray_stack_layers, [False, False]), (make_large_stack_layers, [True])],
+)
+def test_sample_names_color_explicitly_because_napari_guesses_it_from_the_shape(make, is_color):
+    assert [attributes["rgb"] for _, attributes, _ in make()] == is_color
 
 
 @pytest.mark.viewer
-def test_opening_the_sample_adds_the_stack_and_its_hidden_truth(make_napari_viewer_proxy):
+def test_opening_the_color_sample_adds_the_stack_and_its_hidden_truth(make_napari_viewer_proxy):
     viewer = make_napari_viewer_proxy()
 
     viewer.open_sample("napari-qmcif", "color_focus_stack")
@@ -23,3 +28,28 @@ def test_opening_the_sample_adds_the_stack_and_its_hidden_truth(make_napari_view
     assert stack.axis_labels == ("focus", "y", "x")
     assert truth.axis_labels == ("y", "x")
     assert viewer.dims.ndim == 3
+
+
+@pytest.mark.viewer
+def test_the_gray_sample_is_a_z_stack_of_16_bits_with_units(make_napari_viewer_proxy):
+    viewer = make_napari_viewer_proxy()
+
+    viewer.open_sample("napari-qmcif", "gray_z_stack")
+
+    stack, truth = viewer.layers
+    assert (stack.data.dtype, stack.data.shape, stack.rgb, truth.visible) == (np.uint16, (7, 512, 512), False, False)
+    assert (tuple(stack.scale), stack.axis_labels) == ((4, 0.5, 0.5), ("z", "y", "x"))
+    assert {str(unit) for unit in (*stack.units, *truth.units)} == {"micrometer"}
+    np.testing.assert_allclose(truth.scale, (0.5, 0.5))
+
+
+@pytest.mark.viewer
+def test_the_large_sample_is_lazy(make_napari_viewer_proxy):
+    viewer = make_napari_viewer_proxy()
+
+    viewer.open_sample("napari-qmcif", "large_focus_stack")
+
+    (stack,) = viewer.layers
+    assert stack.multiscale
+    assert stack.data[0].shape == (2, 8192, 8192, 3)
+    assert all(isinstance(level, da.Array) for level in stack.data)

@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from qmcif_engine.cli.parser import parse_command_line
-from qmcif_engine.errors import OutputError, QmcifError
+from qmcif_engine.errors import ExecutionError, OutputError, QmcifError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -82,6 +82,7 @@ def _one_line(error: Exception) -> str:
 
 
 def _exit_code(error: Exception) -> int:
-    """Tell a fault of the request from a failure while running: a full disk is nobody's wrong argument."""
+    """Tell a fault of the request from a failure while running: a full disk or a lost worker is nobody's wrong argument."""
     is_full = isinstance(error, OutputError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO)
-    return EXIT_REFUSED if isinstance(error, QmcifError) and not is_full else EXIT_FAILED
+    is_request = isinstance(error, QmcifError) and not isinstance(error, ExecutionError)
+    return EXIT_REFUSED if is_request and not is_full else EXIT_FAILED

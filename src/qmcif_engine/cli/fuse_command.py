@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import time
 from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from qmcif_engine import __version__
@@ -13,33 +15,82 @@ from qmcif_engine.cli.progress import progress_bar
 from qmcif_engine.cli.quantities import show_bytes, show_seconds
 from qmcif_engine.cli.resources import peak_memory_bytes
 from qmcif_engine.cli.settings import gather_settings
+from qmcif_engine.cli.targets import gather_targets
 from qmcif_engine.io.stack_input import open_stack
+from qmcif_engine.slabs import fuse_in_slabs
 from qmcif_engine.speed import estimate_seconds
 from qmcif_engine.streaming import FileReport, check_outputs, fuse_to_file, job_folder, plan_run
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Sequence
 
     from distributed import Client
 
+    from qmcif_engine.cli.targets import Targets
     from qmcif_engine.config import FusionConfig
     from qmcif_engine.io.file_stack import FileStack
-    from qmcif_engine.stack import Stack
+
+LARGEST_LIST = 10
+"""Names that a line of text lists before it only counts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fused:
+    """Hold a finished fusion.
+
+    Attributes
+    ----------
+    report : FileReport
+    unused_images : tuple of str
+        Names of the images that gave no pixel.
+    wall_seconds, cpu_seconds : float
+    """
+
+    report: FileReport
+    unused_images: tuple[str, ...]
+    wall_seconds: float
+    cpu_seconds: float
 
 
 def run(options: Namespace) -> None:
     """Fuse the named inputs as the options say."""
     settings = gather_settings(preset_name=options.preset, config_file=options.config, assignments=options.assignments)
+    if options.dry_run:
+        with open_inputs(options) as stack:
+            render_plan(stack, settings, options, points=points_in_time(stack, options))
+        return
+    render(fuse_inputs(options, settings), settings, options)
+
+
+def fuse_inputs(options: Namespace, settings: FusionConfig) -> list[Fused]:
+    """Fuse what the options name, every point in time by itself, and write it; finished ones are left out where the options say so."""
     with ExitStack() as closing:
         stack = closing.enter_context(open_inputs(options))
-        if options.dry_run:
-            _render_plan(stack, settings, options)
-            return
-        check_outputs(stack, options.output, options.maps, overwrite=options.overwrite)
+        points = {
+            number: targets
+            for number, targets in points_in_time(stack, options).items()
+            if not (options.skips_finished and targets.output.exists())
+        }
+        for targets in points.values():
+            check_outputs(stack, targets.output, targets.maps, height=targets.height, overwrite=options.overwrite)
         client = closing.enter_context(_connect(options.scheduler)) if options.scheduler else None
         if stack.scratch_bytes and not options.quiet and not options.json:
             print(f"decoding {stack.n_images} images once into {show_bytes(stack.scratch_bytes)} of scratch space")
-        _fuse(prepare_inputs(stack, options), settings, options, client=client)
+        results = []
+        for number, targets in points.items():
+            with stack.at_time(number) as point:  # leaving it removes decoded copies, which would add up
+                results.append(_fuse(point, settings, options, targets=targets, client=client))
+        return results
+
+
+def points_in_time(stack: FileStack, options: Namespace) -> dict[int, Targets]:
+    """Return where the result of each point in time goes: the one that was asked for, or else all there are."""
+    targets = gather_targets(options)
+    if options.time is not None or stack.n_times == 1:
+        return {options.time or 0: targets}
+    n_digits = max(3, len(str(stack.n_times - 1)))
+    return {number: targets.at_time(f"t{number:0{n_digits}d}") for number in range(stack.n_times)}
 
 
 def open_inputs(options: Namespace) -> FileStack:
@@ -49,7 +100,7 @@ def open_inputs(options: Namespace) -> FileStack:
         exclude=options.exclude,
         order=options.order,
         axes=options.axes,
-        time=options.time,
+        time=options.time or 0,
         channels=options.channels,
         scratch_folder=options.scratch,
     )
@@ -62,15 +113,18 @@ def _connect(address: str) -> Client:
     return connect(address)
 
 
-def _fuse(stack: Stack, settings: FusionConfig, options: Namespace, *, client: Client | None) -> None:
+def _fuse(stack: FileStack, settings: FusionConfig, options: Namespace, *, targets: Targets, client: Client | None) -> Fused:
     started_wall, started_cpu = time.perf_counter(), time.process_time()
+    prepared = prepare_inputs(stack, options)
+    fuse = fuse_to_file if targets.slabs is None else partial(fuse_in_slabs, slabs=targets.slabs, channels=options.channels)
     try:
         with progress_bar("fusing", is_quiet=options.quiet) as move:
-            report = fuse_to_file(
-                stack,
-                options.output,
+            report = fuse(
+                prepared,
+                targets.output,
                 settings,
-                maps=options.maps,
+                maps=targets.maps,
+                height=targets.height,
                 focus_range=None if options.focus_range is None else tuple(options.focus_range),
                 memory_bytes=options.memory,
                 workers=options.workers,
@@ -80,45 +134,69 @@ def _fuse(stack: Stack, settings: FusionConfig, options: Namespace, *, client: C
                 on_progress=lambda progress: move(*progress),
             )
     except KeyboardInterrupt:
-        if job_folder(options.output).exists():
+        folders = [job_folder(targets.output), *([] if targets.slabs is None else [targets.slabs.folder])]
+        if any(folder.exists() for folder in folders):
             msg = "finished tiles are kept: go on with --resume, or throw them away with --overwrite"
             raise KeyboardInterrupt(msg) from None
         raise
-    seconds = {
-        "wall_seconds": round(time.perf_counter() - started_wall, 3),
-        "cpu_seconds": round(time.process_time() - started_cpu, 3),
-    }
-    _render(report, settings, options, seconds)
+    unused = tuple(name for name, n_pixels in zip(prepared.names, report.pixels_by_image, strict=True) if n_pixels == 0)
+    return Fused(
+        report=report,
+        unused_images=unused,
+        wall_seconds=round(time.perf_counter() - started_wall, 3),
+        cpu_seconds=round(time.process_time() - started_cpu, 3),
+    )
 
 
-def _render(report: FileReport, settings: FusionConfig, options: Namespace, seconds: dict[str, float]) -> None:
-    outputs = [str(path) for path in report.outputs]
+def render(results: list[Fused], settings: FusionConfig, options: Namespace) -> None:
+    """Say what was done: one JSON object, or a line or two for each point in time."""
     if options.json:
-        content: dict[str, Any] = {
-            "version": __version__,
-            "images": report.n_images,
-            "shape": list(report.image_shape),
-            "dtype": report.dtype,
-            **seconds,
-            "peak_memory_bytes": peak_memory_bytes(),
-            "tiles": report.n_tiles,
-            "resumed_tiles": report.n_resumed,
-            "focus_range": list(report.focus_range),
-            "settings": settings.to_dict(),
-            "outputs": outputs,
-        }
-        print(json.dumps(content))
-    elif not options.quiet:
-        print(f"fused {report.n_images} images in {seconds['wall_seconds']:.1f} s: {', '.join(outputs)}")
+        contents = [describe(result, settings) for result in results]
+        print(json.dumps(contents[0] if len(contents) == 1 else {"times": contents}))
+        return
+    for result in [] if options.quiet else results:
+        report = result.report
+        print(f"fused {report.n_images} images in {result.wall_seconds:.1f} s: {', '.join(map(str, report.outputs))}")
+        if result.unused_images:
+            print(f"{len(result.unused_images)} of {report.n_images} images gave no pixel: {_shorten(result.unused_images)}")
 
 
-def _render_plan(stack: FileStack, settings: FusionConfig, options: Namespace) -> None:
+def _shorten(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:LARGEST_LIST])
+    return shown if len(names) <= LARGEST_LIST else f"{shown} and {len(names) - LARGEST_LIST} more"
+
+
+def describe(result: Fused, settings: FusionConfig) -> dict[str, Any]:
+    """Return a finished fusion as JSON tells it."""
+    report = result.report
+    return {
+        "version": __version__,
+        "images": report.n_images,
+        "shape": list(report.image_shape),
+        "dtype": report.dtype,
+        "wall_seconds": result.wall_seconds,
+        "cpu_seconds": result.cpu_seconds,
+        "peak_memory_bytes": peak_memory_bytes(),
+        "tiles": report.n_tiles,
+        "resumed_tiles": report.n_resumed,
+        "focus_range": list(report.focus_range),
+        "pixels_by_image": list(report.pixels_by_image),
+        "unused_images": list(result.unused_images),
+        "settings": settings.to_dict(),
+        "outputs": [str(path) for path in report.outputs],
+    }
+
+
+def render_plan(stack: FileStack, settings: FusionConfig, options: Namespace, *, points: dict[int, Targets]) -> None:
     """Say what the run would take, once it is known to be possible."""
-    check_outputs(stack, options.output, options.maps, overwrite=options.overwrite)
-    plan = plan_run(stack, settings, with_maps=options.maps is not None, memory_bytes=options.memory, workers=options.workers)
-    cpu_seconds = estimate_seconds(plan.tiles, settings, stack=stack)
+    for targets in points.values():
+        check_outputs(stack, targets.output, targets.maps, height=targets.height, overwrite=options.overwrite)
+    kept = {"with_maps": options.maps is not None, "with_height": options.depth is not None}
+    plan = plan_run(stack, settings, **kept, memory_bytes=options.memory, workers=options.workers)
+    cpu_seconds = len(points) * estimate_seconds(plan.tiles, settings, stack=stack)
     content = {
         "images": stack.n_images,
+        "times": len(points),
         "shape": list(stack.image_shape),
         "dtype": stack.dtype.name,
         "tiles": len(plan.tiles.tiles),
@@ -127,7 +205,7 @@ def _render_plan(stack: FileStack, settings: FusionConfig, options: Namespace) -
         "tiles_at_once": plan.tiles_at_once,
         "memory_bytes": plan.tiles_at_once * plan.tile_bytes,
         "scratch_bytes": plan.job_bytes + plan.transcoded_bytes,
-        "output_bytes": plan.output_bytes,
+        "output_bytes": len(points) * plan.output_bytes,
         "cpu_seconds": round(cpu_seconds, 1),
         "wall_seconds": round(cpu_seconds / plan.tiles_at_once, 1),
     }
@@ -135,9 +213,10 @@ def _render_plan(stack: FileStack, settings: FusionConfig, options: Namespace) -
         print(json.dumps(content))
         return
     height, width = plan.tiles.tiles[0].core.shape
-    print(f"images      {stack.n_images} of {stack.image_shape[1]} x {stack.image_shape[0]} pixels, {stack.dtype.name}")
+    times = "" if len(points) == 1 else f", at {len(points)} points in time"
+    print(f"images      {stack.n_images} of {stack.image_shape[1]} x {stack.image_shape[0]} pixels, {stack.dtype.name}{times}")
     print(f"tiles       {content['tiles']} of {width} x {height} pixels and a halo of {plan.tiles.halo_px}, {plan.tiles_at_once} at once")
     print(f"memory      at most {show_bytes(plan.tiles_at_once * plan.tile_bytes)} for tiles")
     print(f"scratch     {show_bytes(plan.job_bytes + plan.transcoded_bytes)} on disk while it runs")
-    print(f"output      at most {show_bytes(plan.output_bytes)} before compression and smaller copies")
+    print(f"output      at most {show_bytes(len(points) * plan.output_bytes)} before compression and smaller copies")
     print(f"time        about {show_seconds(cpu_seconds / plan.tiles_at_once)}")

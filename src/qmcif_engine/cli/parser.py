@@ -6,12 +6,15 @@ import argparse
 import re
 import sys
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from qmcif_engine import __version__
 from qmcif_engine.cli.alignment import add_alignment
+from qmcif_engine.cli.contributed_commands import add_contributed
 from qmcif_engine.cli.quantities import parse_bytes
+from qmcif_engine.cli.stack_options import add_height_scale, add_heights, add_slab_size, add_slabs
 from qmcif_engine.config import FusionConfig, setting_fields
 from qmcif_engine.errors import InvalidConfigError
 from qmcif_engine.presets import PRESETS
@@ -71,10 +74,12 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"qmcif {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     _add_fuse(commands)
+    _add_batch(commands)
     _add_demo(commands)
     _add_evaluate(commands)
     _add_benchmark(commands)
     _add_learn_dictionary(commands)
+    add_contributed(partial(_add_command, commands))
     return parser
 
 
@@ -97,6 +102,32 @@ def _add_fuse(commands: Subparsers) -> None:
     parser.add_argument(
         "--maps", type=_path, metavar="DIR", help="also write source_index, base_map, detail_map and confidence as .tif here"
     )
+    add_heights(parser)
+    add_slabs(parser)
+    _add_fusing(parser)
+    parser.set_defaults(skips_finished=False)
+
+
+def _add_batch(commands: Subparsers) -> None:
+    parser = _add_command(commands, "batch", "fuse every stack below a folder, and say what became of each", _run_batch)
+    parser.epilog = _settings_help()
+    parser.add_argument("root", type=_path, metavar="ROOT", help="folder of the stacks; each of its folders that holds images is one")
+    parser.add_argument("-o", "--output", type=_path, required=True, metavar="OUT", help="folder for the results, made where it is missing")
+    parser.add_argument(
+        "--pattern",
+        metavar="P",
+        help="files below ROOT instead, such as '{group}_z{frame}.tif': {group} names a stack, {frame} numbers an image, * is anything",
+    )
+    parser.add_argument("--suffix", default=".ome.tif", metavar="S", help="format of the fused pictures (default: %(default)s)")
+    parser.add_argument("--maps", action="store_true", help="also write the maps of every stack")
+    parser.add_argument("--depth", action="store_true", default=None, help="also write the heights of every stack")
+    add_height_scale(parser)
+    add_slab_size(parser)
+    _add_choice(parser)
+    _add_fusing(parser)
+
+
+def _add_fusing(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--preset", choices=tuple(PRESETS), default="default", help="settings to start from (default: %(default)s)")
     parser.add_argument("--config", type=_path, metavar="FILE", help="TOML file with settings that replace the preset's")
     parser.add_argument(
@@ -120,12 +151,19 @@ def _add_input(parser: argparse.ArgumentParser) -> None:
         metavar="INPUT",
         help="image files; or one folder, pattern, multi-page TIFF, OME-TIFF, OME-Zarr or Zarr that holds the stack",
     )
+    _add_choice(parser)
+
+
+def _add_choice(parser: argparse.ArgumentParser) -> None:
+    """Add what is taken of an input."""
     parser.add_argument(
         "--exclude", action="append", default=[], type=_frame, metavar="FRAME", help="leave out a frame: number from 1, or name pattern"
     )
     parser.add_argument("--order", type=_order, metavar="ORDER", help="frames in this order: reversed, or numbers such as 3,1,2")
     parser.add_argument("--axes", metavar="AXES", help="axes of the input where it does not say them, such as ZCYX")
-    parser.add_argument("--time", type=int, default=0, metavar="T", help="point in time, counted from 0 (default: %(default)s)")
+    parser.add_argument(
+        "--time", type=int, metavar="T", help="fuse one point in time, counted from 0 (default: all, each into a file of its own)"
+    )
     parser.add_argument(
         "--channels", type=_channels, metavar="LIST", help="up to three channels that decide, by number from 1 or name: 1,3 or DAPI,GFP"
     )
@@ -273,6 +311,12 @@ def _show(value: object) -> str:
 
 def _run_fuse(options: argparse.Namespace) -> None:
     from qmcif_engine.cli.fuse_command import run
+
+    run(options)
+
+
+def _run_batch(options: argparse.Namespace) -> None:
+    from qmcif_engine.cli.batch_command import run
 
     run(options)
 

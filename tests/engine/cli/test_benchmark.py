@@ -198,7 +198,7 @@ def test_bad_requests_are_refused_before_anything_is_written(
         "set '01' has only 01_a.png": [tmp_path / "lonely"],
         "01_b.png' is 64 x 40 px RGB and": [tmp_path / "uneven"],
         "01_truth.png' is 64 x 40 px RGB and": [tmp_path / "small_truth"],
-        "preset 'sharp' is not known; choose one of: default, paper": [data, "--preset", "sharp"],
+        "preset 'sharp' is not known; choose one of: default, fast, paper": [data, "--preset", "sharp"],
         "method 'default' was given twice": [data, "--preset", "default", "--preset", "default"],
         "method 'paper' was given twice": [data, "--preset", "paper", "--fused-by", f"paper={others}"],
         "sharpness": [data, "--set", "sharpness=1"],

@@ -1,0 +1,80 @@
+"""Ask the engine how good a fusion is; everything here runs in a worker thread."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from napari.layers import Layer
+
+from napari_qmcif.chosen_stack import ChosenStack
+from napari_qmcif.worker import Job, Progress
+from qmcif_engine import Cancelled, InvalidImageError, evaluate
+
+N_COLORS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationRequest:
+    """Hold what is to be judged: the result and its name, the sources, the truth where there is one, and what counts as black and white."""
+
+    name: str
+    stack: ChosenStack
+    result: Any
+    truth: Any
+    sample_range: tuple[float, float] | None
+
+
+def assemble_request(stack: ChosenStack, *, result: Layer | None, truth: Layer | None) -> EvaluationRequest:
+    """Return the request, once everything is known to be of one size and type.
+
+    Floats have no black and white of their own: what the result's layer shows as such is taken.
+
+    Raises
+    ------
+    InvalidImageError
+        With the reason and the remedy.
+    """
+    if result is None:
+        msg = "no result is chosen; the fused picture is needed: fuse a stack first, or choose a layer"
+        raise InvalidImageError(msg)
+    for layer in (result, truth):
+        if layer is None:
+            continue
+        array = _finest(layer)
+        if array.shape[:2] != stack.picture_shape or bool(layer.rgb) != stack.is_color or array.dtype != stack.dtype:
+            msg = (
+                f"{layer.name!r} is {array.dtype} of shape {array.shape}, the sources are {stack.dtype} of {stack.picture_shape} pixels; "
+                "equal ones are needed: choose the images that were fused"
+            )
+            raise InvalidImageError(msg)
+    low, high = (float(bound) for bound in result.contrast_limits)
+    sample_range = (low, high) if stack.dtype.kind == "f" else None
+    known_truth = None if truth is None else _finest(truth)
+    return EvaluationRequest(name=str(result.name), stack=stack, result=_finest(result), truth=known_truth, sample_range=sample_range)
+
+
+def evaluate_layers(request: EvaluationRequest, job: Job) -> tuple[str, dict[str, float]]:
+    """Return the name of the result and its figures by symbol; those that need a truth there is none of are left out."""
+
+    def report(progress: Progress) -> None:
+        if job.is_cancelled():
+            msg = "the evaluation was cancelled; no figures were returned: start it again"
+            raise Cancelled(msg)
+        job.report(progress)
+
+    sources = [_opaque(image) for image in request.stack.cut_images()]
+    truth = None if request.truth is None else _opaque(request.truth)
+    scores = evaluate(sources, _opaque(request.result), truth=truth, sample_range=request.sample_range, progress=report)
+    return request.name, {symbol: figure for symbol, figure in scores.list_by_symbol().items() if figure is not None}
+
+
+def _finest(layer: Any) -> Any:  # noqa: ANN401 - any array
+    return layer.data[0] if layer.multiscale else layer.data
+
+
+def _opaque(array: Any) -> Any:  # noqa: ANN401 - any array
+    """Return the samples in memory, without opacity."""
+    samples = np.asarray(array)
+    return samples[..., :N_COLORS] if samples.ndim == N_COLORS else samples

@@ -1,0 +1,33 @@
+"""Carry out ``qmcif view``: open a stack in napari with the fusion beside it. The viewer is imported only when the command runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+HELP = "open a stack in napari, with the fusion beside it"
+_PLUGIN, _WIDGET = "napari-qmcif", "Fuse focus stack"
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Say what the command takes."""
+    parser.add_argument(
+        "images", nargs="+", type=Path, metavar="INPUT", help="image files; or one folder, multi-page TIFF or OME-Zarr with a stack"
+    )
+
+
+def run(options: Namespace) -> None:
+    """Open the viewer and stay until it is closed."""
+    import napari
+
+    from napari_qmcif.reader import read_stack
+
+    layers = read_stack(options.images[0] if len(options.images) == 1 else list(options.images))
+    viewer = napari.Viewer(title="qmcif view")
+    for samples, attributes, _ in layers:
+        viewer.add_image(samples, **attributes)
+    viewer.window.add_plugin_dock_widget(_PLUGIN, _WIDGET)
+    napari.run()

@@ -1,0 +1,113 @@
+"""Carry out ``qmcif batch``: fuse every stack below a folder, and end with a table of what became of them."""
+
+from __future__ import annotations
+
+import json
+from argparse import Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from qmcif_engine.batch import BatchRow, BatchStatus, find_groups, run_batch
+from qmcif_engine.cli.fuse_command import fuse_inputs
+from qmcif_engine.cli.settings import gather_settings
+from qmcif_engine.errors import ExecutionError, InvalidConfigError
+from qmcif_engine.io.output_formats import choose_format
+from qmcif_engine.io.placement import ready_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from qmcif_engine.batch import Group
+    from qmcif_engine.config import FusionConfig
+
+
+def run(options: Namespace) -> None:
+    """Fuse every stack as the options say.
+
+    Raises
+    ------
+    ExecutionError
+        At the end, when a stack failed.
+    """
+    settings = gather_settings(preset_name=options.preset, config_file=options.config, assignments=options.assignments)
+    choose_format(options.output / f"name{options.suffix}")
+    _check_transforms(options)
+    groups = find_groups(options.root, options.pattern, leave_out=options.output)
+    if options.dry_run:
+        _render_plan(groups, options)
+        return
+    with ready_folder(options.output):
+        rows = run_batch(groups, lambda group: _fuse_group(group, options, settings), on_row=lambda row: _tell(row, options))
+    _render(rows, options)
+    n_failed = sum(row.status is BatchStatus.FAILED for row in rows)
+    if n_failed:
+        msg = (
+            f"{n_failed} of {len(rows)} stacks failed; the reasons are in the table: correct them, then fuse what is missing with --resume"
+        )
+        raise ExecutionError(msg)
+
+
+def _check_transforms(options: Namespace) -> None:
+    """Refuse to write one file from the first stack that the others would then be moved by."""
+    if options.transforms is not None and not Path(options.transforms).exists():
+        msg = f"{options.transforms!r} does not exist; transforms for all stacks are needed: leave it out to align each stack by itself"
+        raise InvalidConfigError(msg)
+
+
+def _render_plan(groups: Sequence[Group], options: Namespace) -> None:
+    plan = [(group.name, [str(path) for path in group.inputs], str(_target(group, options))) for group in groups]
+    if options.json:
+        print(json.dumps({"stacks": [{"name": name, "inputs": inputs, "output": output} for name, inputs, output in plan]}))
+        return
+    for name, inputs, output in plan:
+        print(f"{_printable(name)}: {inputs[0] if len(inputs) == 1 else f'{len(inputs)} files'} to {_printable(output)}")
+
+
+def _target(group: Group, options: Namespace) -> Path:
+    target: Path = options.output / f"{group.name}{options.suffix}"
+    return target
+
+
+def _printable(text: str) -> str:
+    """Return a name as a terminal may show it: names of files can hold anything."""
+    return text if text.isprintable() else ascii(text)
+
+
+def _fuse_group(group: Group, options: Namespace, settings: FusionConfig) -> list[Path]:
+    folder = options.output
+    names = {
+        "images": group.inputs,
+        "output": _target(group, options),
+        "maps": folder / f"{group.name}_maps" if options.maps else None,
+        "depth": folder / f"{group.name}_height.ome.tif" if options.depth else None,
+        "slab_folder": None if options.slab is None else folder / f"{group.name}_slabs",
+        "quiet": True,
+        "skips_finished": options.resume,
+    }
+    results = fuse_inputs(Namespace(**{**vars(options), **names}), settings)
+    return [path for result in results for path in result.report.outputs]
+
+
+def _tell(row: BatchRow, options: Namespace) -> None:
+    if not options.quiet and not options.json:
+        print(f"{_printable(row.name)}: {row.status} in {row.seconds:.1f} s", flush=True)
+
+
+def _render(rows: Sequence[BatchRow], options: Namespace) -> None:
+    if options.json:
+        content = [
+            {
+                "name": row.name,
+                "status": row.status.value,
+                "seconds": row.seconds,
+                "outputs": [str(path) for path in row.outputs],
+                "message": row.message,
+            }
+            for row in rows
+        ]
+        print(json.dumps({"stacks": content}))
+    elif not options.quiet:
+        width = max(len("stack"), *(len(_printable(row.name)) for row in rows))
+        print(f"\n{'stack':{width}}  result   output or reason")
+        for row in rows:
+            print(f"{_printable(row.name):{width}}  {row.status:7}  {row.message or ', '.join(path.name for path in row.outputs)}".rstrip())

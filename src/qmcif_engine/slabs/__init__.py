@@ -1,0 +1,12 @@
+"""Fuse a deep stack in slabs: overlapping groups of neighboring images first, then their results.
+
+Each slab is a picture in its own right, of a part of the depth: what people look through, retouch or show one by one. The maps of the
+final picture name images of the original stack.
+"""
+
+from __future__ import annotations
+
+from qmcif_engine.slabs.fusing import fuse_in_slabs
+from qmcif_engine.slabs.layout import SlabLayout, plan_slabs
+
+__all__ = ["SlabLayout", "fuse_in_slabs", "plan_slabs"]

@@ -1,0 +1,43 @@
+"""What the engine is asked for, and how it is stopped."""
+
+import numpy as np
+import pytest
+from napari.layers import Image
+from qtpy.QtCore import QObject
+
+from napari_qmcif.chosen_stack import choose_pictures
+from napari_qmcif.evaluating import assemble_request, evaluate_layers
+from napari_qmcif.worker import Job
+from qmcif_engine import Cancelled, evaluate
+
+
+@pytest.fixture
+def layers(pictures):
+    return [Image(picture, rgb=True, name=f"frame {number}") for number, picture in enumerate(pictures)]
+
+
+def test_opacity_is_left_out_of_the_comparison(pictures, qapp):
+    opaque = np.concatenate([pictures, np.full((*pictures.shape[:3], 1), 255, np.uint8)], axis=-1)
+    layers = [Image(picture, rgb=True) for picture in opaque]
+    owner = QObject()
+
+    name, figures = evaluate_layers(assemble_request(choose_pictures(layers), result=layers[0], truth=None), Job(None, owner=owner))
+
+    assert name == layers[0].name
+    assert figures["Q_Y"] == evaluate(list(pictures), pictures[0]).structural_similarity
+
+
+def test_a_cancelled_job_ends_at_the_next_step(layers, qapp):
+    owner = QObject()
+    job = Job(None, owner=owner)
+    job.cancel()
+
+    with pytest.raises(Cancelled, match="the evaluation was cancelled; no figures were returned: start it again"):
+        evaluate_layers(assemble_request(choose_pictures(layers), result=layers[0], truth=None), job)
+
+
+def test_integers_have_the_range_of_their_type_and_floats_that_of_the_layer(layers, pictures):
+    floats = [Image(picture / 255.0, rgb=False, contrast_limits=(0.1, 0.9)) for picture in pictures[..., 0]]
+
+    assert assemble_request(choose_pictures(layers), result=layers[0], truth=None).sample_range is None
+    assert assemble_request(choose_pictures(floats), result=floats[0], truth=None).sample_range == (0.1, 0.9)

@@ -1,0 +1,99 @@
+"""A result is traced back to what it was made from."""
+
+import dask.array as da
+import numpy as np
+import pytest
+from napari.components import ViewerModel
+
+from napari_qmcif.chosen_stack import choose_pictures, choose_planes
+from napari_qmcif.layers import MAP_NAMES, add_result
+from napari_qmcif.provenance import record_provenance
+from napari_qmcif.retouch_subject import assemble_subject, find_index, find_sources
+from qmcif_engine import FusionConfig, InvalidImageError
+
+CONFIG = FusionConfig().replaced({"blend_radius_px": 3})
+
+
+@pytest.fixture
+def viewer():
+    return ViewerModel()
+
+
+def add_result_of(viewer, stack, **pictures):
+    shape = stack.picture_shape
+    made = {"fused": np.zeros((*shape, 3), np.uint8), **{name: np.zeros(shape, np.uint16) for name in MAP_NAMES}, **pictures}
+    return add_result(viewer, stack, made, record=record_provenance(stack, CONFIG, focus_range=(3, 250)))[-1]
+
+
+def test_a_stack_is_found_again_with_its_axis_and_the_position_of_further_axes(viewer):
+    layer = viewer.add_image(np.zeros((4, 5, 6, 8, 3), np.uint8), rgb=True, scale=(1, 2, 1, 1), axis_labels=("t", "z", "y", "x"))
+    fused = add_result_of(viewer, choose_planes(layer, 1, point=(2, 0, 0, 0)))
+
+    found = find_sources(fused, viewer.layers)
+
+    assert (found.layers, found.axis, found.index[0]) == ((layer,), 1, 2)
+
+
+def test_several_layers_are_found_again_in_their_order(viewer):
+    layers = [viewer.add_image(np.zeros((6, 8, 3), np.uint8), rgb=True, name=name) for name in "ab"]
+    fused = add_result_of(viewer, choose_pictures(layers[::-1]))
+
+    assert find_sources(fused, viewer.layers).layers == tuple(layers[::-1])
+
+
+def test_the_index_of_the_same_run_is_found_among_several(viewer):
+    layer = viewer.add_image(np.zeros((4, 6, 8, 3), np.uint8), rgb=True)
+    first = add_result_of(viewer, choose_planes(layer, 0, point=(0, 0, 0)))
+    first.metadata["qmcif"]["made"] = viewer.layers[-2].metadata["qmcif"]["made"] = "earlier"
+    index = viewer.layers[-2]
+    add_result_of(viewer, choose_planes(layer, 0, point=(0, 0, 0)))
+
+    assert find_index(first, viewer.layers) is index
+
+
+@pytest.mark.parametrize("record", [{}, {"qmcif": 3}, {"qmcif": {"inputs": [{"layer": "gone"}], "axis": None, "position": {}}}])
+def test_without_a_usable_record_nothing_is_found(viewer, record):
+    layer = viewer.add_image(np.zeros((6, 8), np.uint8), rgb=False, metadata=record)
+
+    assert find_sources(layer, viewer.layers) is None
+    assert find_index(layer, viewer.layers) is None
+
+
+def test_settings_and_range_come_from_the_record_or_are_the_usual_ones(viewer):
+    layer = viewer.add_image(np.zeros((4, 6, 8, 3), np.uint8), rgb=True)
+    stack = choose_planes(layer, 0, point=(0, 0, 0))
+    fused = add_result_of(viewer, stack)
+    known = assemble_subject(stack, fused=fused, index=viewer.layers[-2])
+    fused.metadata.clear()
+    unknown = assemble_subject(stack, fused=fused, index=viewer.layers[-2])
+
+    assert (known.config, known.focus_range) == (CONFIG, (3.0, 250.0))
+    assert (unknown.config, unknown.focus_range) == (FusionConfig(), None)
+
+
+def test_a_result_on_disk_is_refused_with_the_remedy(viewer):
+    layer = viewer.add_image(np.zeros((4, 6, 8, 3), np.uint8), rgb=True)
+    stack = choose_planes(layer, 0, point=(0, 0, 0))
+    fused = add_result_of(viewer, stack, fused=da.zeros((6, 8, 3), np.uint8))
+
+    with pytest.raises(InvalidImageError, match="lies on disk; retouching changes samples in memory: run the fusion with Keep"):
+        assemble_subject(stack, fused=fused, index=viewer.layers[-2])
+
+
+@pytest.mark.parametrize(("has_fused", "missing"), [(True, "source index"), (False, "fused picture")])
+def test_a_missing_part_is_named(viewer, has_fused, missing):
+    layer = viewer.add_image(np.zeros((4, 6, 8, 3), np.uint8), rgb=True)
+    stack = choose_planes(layer, 0, point=(0, 0, 0))
+    fused = add_result_of(viewer, stack)
+
+    with pytest.raises(InvalidImageError, match=f"no {missing} is chosen; both layers of a result are needed"):
+        assemble_subject(stack, fused=fused if has_fused else None, index=None)
+
+
+def test_another_size_is_refused(viewer):
+    layer = viewer.add_image(np.zeros((4, 6, 8, 3), np.uint8), rgb=True)
+    stack = choose_planes(layer, 0, point=(0, 0, 0))
+    fused = viewer.add_image(np.zeros((6, 9, 3), np.uint8), rgb=True, name="wide")
+
+    with pytest.raises(InvalidImageError, match=r"'wide' has \(6, 9\) pixels and the sources \(6, 8\); equal ones are needed"):
+        assemble_subject(stack, fused=fused, index=fused)

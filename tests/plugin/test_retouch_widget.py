@@ -1,0 +1,269 @@
+"""Retouching, driven in a real viewer as a person would: fuse, paint, undo."""
+
+import numpy as np
+import pytest
+from napari.utils.notifications import notification_manager
+
+from napari_qmcif.chosen_stack import choose_pictures, choose_planes
+from napari_qmcif.layers import MAP_NAMES, add_result
+from napari_qmcif.provenance import record_provenance
+from qmcif_engine import FusionConfig, fuse, make_focus_stack
+
+pytestmark = pytest.mark.viewer
+
+CONFIG = FusionConfig().replaced({"iterations": 1})
+
+
+@pytest.fixture
+def viewer(make_napari_viewer_proxy):
+    return make_napari_viewer_proxy()
+
+
+@pytest.fixture
+def open_widget(viewer, qtbot):
+    opened = []
+
+    def open_one():
+        _, widget = viewer.window.add_plugin_dock_widget("napari-qmcif", "Retouch fusion")
+        opened.append(widget)
+        return widget
+
+    yield open_one
+    for widget in opened:
+        settle(widget, qtbot)
+        widget.shut_down()
+    opened.clear()
+
+
+def settle(widget, qtbot):
+    qtbot.waitUntil(lambda: widget.session is None or not widget.session.is_running, timeout=20_000)
+
+
+def add_fused(viewer, stack, images):
+    result = fuse(list(images), CONFIG)
+    pictures = {"fused": result.fused, **{name: getattr(result, name) for name in MAP_NAMES}}
+    record = record_provenance(stack, CONFIG, focus_range=result.focus_range)
+    add_result(viewer, stack, pictures, record=record)
+    return result
+
+
+def fuse_stack(viewer, images, **space):
+    is_color = images.ndim == 4
+    layer = viewer.add_image(images, rgb=is_color, name="leaf", contrast_limits=None if is_color else (0, 65535), **space)
+    return add_fused(viewer, choose_planes(layer, 0, point=(0,) * layer.ndim), images)
+
+
+@pytest.mark.parametrize("is_color", [True, False])
+def test_paint_and_undo_and_redo_follow_in_the_picture_and_the_index(viewer, open_widget, qtbot, is_color):
+    images = make_focus_stack(n_images=3, shape=(48, 64), is_color=is_color, dtype=np.uint8 if is_color else np.uint16).images
+    result = fuse_stack(viewer, images, scale=(3, 0.5, 0.5), units=("um",) * 3)
+    before, decided = result.fused.copy(), result.source_index.copy()
+    widget = open_widget()
+    assert (widget.result_box.layer.name, widget.index_box.layer.name) == ("leaf: fused", "leaf: source index")
+    assert widget.start_button.isEnabled(), widget.message.text()
+    widget.start_button.click()
+    labels = viewer.layers["retouch"]
+    fused, index = viewer.layers["leaf: fused"], viewer.layers["leaf: source index"]
+    assert (labels.mode, labels.selected_label) == ("paint", 1)
+    np.testing.assert_allclose(labels.scale, (0.5, 0.5))
+
+    widget.image_box.setCurrentIndex(2)
+    labels.brush_size = 21
+    labels.paint((24, 32), labels.selected_label)
+    settle(widget, qtbot)
+    painted = fused.data.copy()
+    np.testing.assert_array_equal(fused.data[20:29, 28:37], images[1][20:29, 28:37])
+    assert (index.data[20:29, 28:37] == 1).all()
+    assert fused.metadata["qmcif"]["is_retouched"] is True
+
+    labels.undo()
+    settle(widget, qtbot)
+    np.testing.assert_array_equal(fused.data, before)
+    np.testing.assert_array_equal(index.data, decided)
+    assert fused.metadata["qmcif"]["is_retouched"] is False
+
+    labels.redo()
+    settle(widget, qtbot)
+    np.testing.assert_array_equal(fused.data, painted)
+
+
+def test_strokes_are_taken_back_by_the_button_and_by_label_zero(viewer, open_widget, qtbot, pictures):
+    before = fuse_stack(viewer, pictures).fused.copy()
+    widget = open_widget()
+    widget.start_button.click()
+    labels, fused = viewer.layers["retouch"], viewer.layers["leaf: fused"]
+    labels.paint((10, 10), 3)
+    labels.paint((30, 40), 2)
+    settle(widget, qtbot)
+    assert (fused.data != before).any()
+
+    widget.image_box.setCurrentIndex(0)
+    assert labels.selected_label == 0
+    labels.brush_size = 200
+    labels.paint((24, 32), labels.selected_label)
+    settle(widget, qtbot)
+    np.testing.assert_array_equal(fused.data, before)
+
+    labels.paint((10, 10), 3)
+    settle(widget, qtbot)
+    widget.clear_button.click()
+    settle(widget, qtbot)
+    np.testing.assert_array_equal(fused.data, before)
+
+
+def test_a_fill_larger_than_one_piece_arrives_piece_by_piece(viewer, open_widget, qtbot, pictures, monkeypatch):
+    from napari_qmcif import retouch_session
+
+    monkeypatch.setattr(retouch_session, "LARGEST_PIECE_PX", 20)
+    fuse_stack(viewer, pictures)
+    widget = open_widget()
+    widget.start_button.click()
+
+    viewer.layers["retouch"].fill((5, 5), 3)
+    settle(widget, qtbot)
+
+    np.testing.assert_array_equal(viewer.layers["leaf: fused"].data, pictures[2])
+
+
+def test_several_layers_are_found_as_sources_and_the_order_of_their_colors_is_that_of_the_labels(viewer, open_widget, qtbot, pictures):
+    layers = [viewer.add_image(picture, rgb=True, name=f"frame {number}") for number, picture in enumerate(pictures, start=1)]
+    add_fused(viewer, choose_pictures(layers), pictures)
+    widget = open_widget()
+
+    widget.start_button.click()
+    assert [widget.image_box.itemText(row) for row in (0, 3)] == ["0: let the engine decide", "3: frame 3"]
+    labels = viewer.layers["retouch"]
+    labels.paint((24, 32), 3)
+    settle(widget, qtbot)
+
+    np.testing.assert_array_equal(viewer.layers[-2].data[24, 32], pictures[2][24, 32])
+    colors = labels.colormap.color_dict
+    assert colors[0][3] == 0
+    assert len({tuple(colors[number]) for number in (1, 2, 3)}) == 3
+    labels.selected_label = 9
+    assert (labels.selected_label, widget.image_box.currentIndex()) == (3, 3)
+
+
+def test_opacity_follows_the_strokes(viewer, open_widget, qtbot, pictures):
+    opacity = np.arange(100, 103, dtype=np.uint8)[:, None, None, None] * np.ones((3, 48, 64, 1), np.uint8)
+    images = np.concatenate([pictures, opacity], axis=-1)
+    layer = viewer.add_image(images, rgb=True, name="leaf")
+    stack = choose_planes(layer, 0, point=(0, 0, 0))
+    result = fuse(list(pictures), CONFIG)
+    fused = np.dstack([result.fused, (result.source_index + 100).astype(np.uint8)])
+    maps = {name: getattr(result, name) for name in MAP_NAMES}
+    add_result(viewer, stack, {"fused": fused, **maps}, record=record_provenance(stack, CONFIG, focus_range=result.focus_range))
+    widget = open_widget()
+    widget.start_button.click()
+
+    viewer.layers["retouch"].paint((24, 32), 3)
+    settle(widget, qtbot)
+
+    np.testing.assert_array_equal(viewer.layers["leaf: fused"].data[24, 32], images[2, 24, 32])
+
+
+def test_parts_chosen_by_hand_work_without_a_record(viewer, open_widget, qtbot, pictures):
+    result = fuse(list(pictures), CONFIG)
+    viewer.add_image(pictures, rgb=True, name="leaf")
+    viewer.add_image(result.source_index, rgb=False, name="which")
+    viewer.add_image(result.fused, rgb=True, name="sharp")
+    widget = open_widget()
+    widget.result_box.choose(viewer.layers["sharp"])
+    widget.sources.select_layers([viewer.layers["leaf"]])
+    assert widget.start_button.isEnabled(), widget.message.text()
+
+    widget.start_button.click()
+    viewer.layers["retouch"].paint((24, 32), 3)
+    settle(widget, qtbot)
+
+    np.testing.assert_array_equal(viewer.layers["sharp"].data[24, 32], pictures[2, 24, 32])
+
+
+def test_what_is_missing_is_said_in_place(viewer, open_widget, pictures):
+    widget = open_widget()
+    assert not widget.start_button.isEnabled()
+    assert "nothing is chosen" in widget.message.text()
+
+    viewer.add_image(pictures, rgb=True, name="leaf")
+    widget.sources.select_layers([viewer.layers["leaf"]])
+    assert "no fused picture is chosen" in widget.message.text()
+
+    viewer.add_image(pictures[0], rgb=True, name="sharp")
+    assert "no source index is chosen" in widget.message.text()
+
+    viewer.add_image(np.zeros((9, 9), np.uint16), rgb=False, name="which", contrast_limits=(0, 2))
+    assert "'which' has (9, 9) pixels and the sources (48, 64)" in widget.message.text()
+    assert not widget.start_button.isEnabled()
+
+
+@pytest.mark.parametrize("name", ["retouch", "leaf: fused", "leaf: source index", "leaf"])
+def test_deleting_any_layer_is_safe(viewer, open_widget, qtbot, pictures, name):
+    fuse_stack(viewer, pictures)
+    widget = open_widget()
+    widget.start_button.click()
+    viewer.layers["retouch"].paint((24, 32), 3)
+
+    viewer.layers.remove(name)
+    settle(widget, qtbot)
+
+    has_ended = name in ("retouch", "leaf: fused")
+    assert (widget.session is None) == has_ended
+    assert ("was deleted" in widget.message.text()) == has_ended
+    if not has_ended:
+        viewer.layers["retouch"].paint((10, 10), 2)
+        settle(widget, qtbot)
+        np.testing.assert_array_equal(viewer.layers["leaf: fused"].data[10, 10], pictures[1, 10, 10])
+
+
+def test_stopping_keeps_the_strokes_and_lets_go_of_the_labels(viewer, open_widget, qtbot, pictures):
+    fuse_stack(viewer, pictures)
+    widget = open_widget()
+    widget.start_button.click()
+    labels, fused = viewer.layers["retouch"], viewer.layers["leaf: fused"]
+    labels.paint((24, 32), 3)
+    settle(widget, qtbot)
+    after = fused.data.copy()
+
+    widget.start_button.click()
+    labels.paint((10, 10), 2)
+
+    assert (widget.session, widget.start_button.text()) == (None, "Start")
+    np.testing.assert_array_equal(fused.data, after)
+
+
+def test_closing_the_widget_ends_the_session(viewer, open_widget, qtbot, pictures):
+    fuse_stack(viewer, pictures)
+    widget = open_widget()
+    widget.start_button.click()
+    session = widget.session
+    viewer.layers["retouch"].paint((24, 32), 3)
+
+    viewer.window.remove_dock_widget(widget)
+    qtbot.waitUntil(lambda: not session.is_running)
+
+    assert widget.session is None
+
+
+def test_a_label_that_stands_for_no_image_is_told_in_the_words_of_the_engine(viewer, open_widget, qtbot, pictures, monkeypatch):
+    told = []
+    monkeypatch.setattr(notification_manager, "dispatch", told.append)
+    fuse_stack(viewer, pictures)
+    widget = open_widget()
+    widget.start_button.click()
+
+    viewer.layers["retouch"].data_setitem((np.array([5]), np.array([5])), 9)
+    settle(widget, qtbot)
+
+    assert "labels from 0 to 9" in widget.message.text()
+    assert len(told) == 1
+
+
+def test_replacing_the_labels_by_others_of_another_size_ends_the_session(viewer, open_widget, pictures):
+    fuse_stack(viewer, pictures)
+    widget = open_widget()
+    widget.start_button.click()
+
+    viewer.layers["retouch"].data = np.zeros((5, 5), np.uint8)
+
+    assert widget.session is None
+    assert "another size" in widget.message.text()

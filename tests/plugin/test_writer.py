@@ -1,0 +1,119 @@
+"""Results are written through the engine and come back as they were."""
+
+import dask.array as da
+import numpy as np
+import pytest
+import tifffile
+
+from napari_qmcif.reader import get_reader
+from napari_qmcif.writer import write_picture, write_result
+from qmcif_engine import QmcifError, read_image
+
+RECORD = {"version": "1", "made": "today", "path": None, "inputs": [{"layer": "leaf"}], "n_images": 3, "part": "fused"}
+ATTRIBUTES = {
+    "name": "leaf: fused",
+    "rgb": True,
+    "scale": (0.5, 0.25),
+    "units": ("micrometer", "micrometer"),
+    "metadata": {"qmcif": RECORD},
+    "multiscale": False,
+}
+
+
+@pytest.mark.parametrize("name", ["a.png", "a.jpg", "a.tif", "a.ome.tif"])
+def test_every_format_holds_the_samples(tmp_path, pictures, name):
+    target = str(tmp_path / name)
+
+    assert write_picture(target, pictures[0], ATTRIBUTES) == [target]
+
+    samples = read_image(target).samples
+    if name == "a.jpg":
+        assert np.abs(samples.astype(int) - pictures[0]).mean() < 12
+    else:
+        np.testing.assert_array_equal(samples, pictures[0])
+
+
+@pytest.mark.parametrize("name", ["a.ome.tif", "a.ome.zarr", "a.tif"])
+def test_scale_and_record_come_back_without_times_and_places(tmp_path, pictures, name):
+    target = str(tmp_path / name)
+    write_picture(target, pictures[0], ATTRIBUTES)
+
+    ((samples, attributes, _),) = get_reader(target)(target)
+
+    np.testing.assert_array_equal(samples, pictures[0])
+    np.testing.assert_allclose(attributes["scale"], (0.5, 0.25))
+    assert {str(unit) for unit in attributes["units"]} <= {"micrometer", "µm"}
+    assert attributes["metadata"]["qmcif"] == {"version": "1", "images": 3, "part": "fused"}
+
+
+def test_pyramids_and_lazy_arrays_are_written_from_their_finest_level(tmp_path, pictures):
+    levels = [da.from_array(pictures[0], chunks=16), pictures[0][::2, ::2]]
+
+    write_picture(str(tmp_path / "a.tif"), levels, {**ATTRIBUTES, "multiscale": True})
+
+    np.testing.assert_array_equal(read_image(tmp_path / "a.tif").samples, pictures[0])
+
+
+def test_opacity_is_written_as_such(tmp_path, pictures):
+    opaque = np.dstack([pictures[0], np.full((48, 64), 9, np.uint8)])
+
+    write_picture(str(tmp_path / "a.png"), opaque, ATTRIBUTES)
+
+    read = read_image(tmp_path / "a.png")
+    np.testing.assert_array_equal(read.samples, pictures[0])
+    assert (read.alpha == 9).all()
+
+
+def test_an_existing_file_is_replaced_as_the_dialog_asked(tmp_path, pictures):
+    for picture in pictures[:2]:
+        write_picture(str(tmp_path / "a.png"), picture, ATTRIBUTES)
+
+    np.testing.assert_array_equal(read_image(tmp_path / "a.png").samples, pictures[1])
+
+
+def test_what_a_format_cannot_hold_is_refused_in_the_words_of_the_engine(tmp_path):
+    with pytest.raises(QmcifError, match="JPEG holds uint8"):
+        write_picture(str(tmp_path / "a.jpg"), np.zeros((4, 5), np.uint16), {**ATTRIBUTES, "rgb": False})
+
+
+def test_a_result_becomes_a_folder_that_is_read_as_one(tmp_path, pictures):
+    index = np.arange(48 * 64, dtype=np.uint16).reshape(48, 64) % 3
+    named = {**ATTRIBUTES, "rgb": False, "name": "leaf: source index", "metadata": {"qmcif": {**RECORD, "part": "source_index"}}}
+    plain = {**ATTRIBUTES, "name": "../over: there", "metadata": {}}
+    target = str(tmp_path / "result")
+
+    written = write_result(target, [(index, named, "image"), (pictures[0], ATTRIBUTES, "image"), (pictures[1], plain, "image")] * 2)
+
+    assert sorted(path.name for path in (tmp_path / "result").iterdir()) == sorted(
+        ["source_index.tif", "source_index_2.tif", "fused.ome.tif", "fused_2.ome.tif", "over_there.ome.tif", "over_there_2.ome.tif"]
+    )
+    assert len(written) == 6
+    np.testing.assert_array_equal(tifffile.imread(tmp_path / "result" / "source_index.tif"), index)
+
+
+@pytest.mark.viewer
+@pytest.mark.parametrize("name", ["saved.ome.tif", "saved.ome.zarr", "saved.png"])
+def test_a_person_saves_a_layer_and_opens_it_again(tmp_path, pictures, make_napari_viewer_proxy, name):
+    viewer = make_napari_viewer_proxy()
+    layer = viewer.add_image(pictures[0], rgb=True, name="leaf", scale=(0.5, 0.5), units=("um", "um"), metadata={"qmcif": RECORD})
+
+    layer.save(str(tmp_path / name), plugin="napari-qmcif")
+    (opened,) = viewer.open(str(tmp_path / name), plugin="napari" if name.endswith("png") else "napari-qmcif")
+
+    np.testing.assert_array_equal(np.asarray(opened.data), pictures[0])
+    assert opened.rgb
+    if not name.endswith("png"):
+        np.testing.assert_allclose(opened.scale, (0.5, 0.5))
+        assert opened.metadata["qmcif"]["version"] == "1"
+
+
+@pytest.mark.viewer
+def test_several_layers_are_saved_into_a_folder(tmp_path, pictures, make_napari_viewer_proxy):
+    viewer = make_napari_viewer_proxy()
+    viewer.add_image(pictures[0], rgb=True, name="one")
+    viewer.add_image(pictures[1], rgb=True, name="two")
+
+    written = viewer.layers.save(str(tmp_path / "both"), plugin="napari-qmcif")
+
+    assert len(written) == 2
+    assert sorted(path.name for path in (tmp_path / "both").iterdir()) == ["one.ome.tif", "two.ome.tif"]

@@ -1,0 +1,156 @@
+"""Make the pictures of docs/tutorial.md: the main steps in a real viewer, on the sample data.
+
+Run it as ``xvfb-run -a -s "-screen 0 1600x1000x24" python tools/make_screenshots.py``, or on a desktop. The window has 1280 x 800 pixels
+and the dock of the widget is 300 wide, as on a small laptop. ``--themes dark light`` makes every picture in both themes.
+"""
+
+import argparse
+import os
+import time
+from pathlib import Path
+
+os.environ["NAPARI_CONFIG"] = ""  # nobody's own settings
+
+import napari
+import numpy as np
+from PIL import Image
+from qtpy.QtCore import Qt
+from qtpy.QtWidgets import QApplication
+
+WINDOW = (1280, 800)
+DOCK_PX = 300
+LARGEST_BYTES = 300_000
+DOCS = Path(__file__).parents[1] / "docs" / "images"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("-o", "--output", type=Path, default=DOCS, help="folder for the pictures")
+    parser.add_argument("--themes", nargs="+", choices=("dark", "light"), default=["dark"], help="themes to make every picture in")
+    options = parser.parse_args()
+    for theme in options.themes:
+        Session(theme, options.output).run()
+
+
+class Session:
+    """Do the steps of the tutorial in one viewer, and take a picture of each."""
+
+    def __init__(self, theme, folder):
+        self.theme, self.folder = theme, folder
+        self.viewer = napari.Viewer(title="napari")
+        self.viewer.theme = theme
+        self.viewer.window.resize(*WINDOW)
+        self.dock = self.widget = None
+
+    def run(self):
+        for step in (self.open_sample, self.show_settings, self.preview, self.fuse, self.retouch, self.evaluate, self.show_depth):
+            step()
+        self.close_widget()
+        self.viewer.close()
+
+    def open_sample(self):
+        self.viewer.open_sample("napari-qmcif", "color_focus_stack")
+        self.viewer.layers.selection = {self.viewer.layers["focus stack"]}
+        self.open_widget("Fuse focus stack")
+        self.wait(0.5)
+        self.viewer.reset_view()
+        self.take("open")
+
+    def show_settings(self):
+        self.widget.settings.advanced.button.click()
+        self.wait(1)
+        self.take("settings")
+        self.widget.settings.advanced.button.click()
+
+    def preview(self):
+        camera = self.viewer.scene.camera
+        camera.center, camera.zoom = (0, 200, 480), 1.9
+        self.wait(1)
+        self.widget.preview.button.click()
+        self.wait_until(lambda: not self.widget.preview.is_running)
+        self.take("preview")
+
+    def fuse(self):
+        for layer in [layer for layer in self.viewer.layers if layer.name.endswith("preview")]:
+            self.viewer.layers.remove(layer)
+        self.viewer.reset_view()
+        self.widget.run_panel.run_button.click()
+        self.wait_until(lambda: not self.widget.run_panel.is_running)
+        index = self.viewer.layers["focus stack: source index"]
+        index.visible, index.opacity = True, 0.7
+        self.viewer.layers.move(self.viewer.layers.index(index), len(self.viewer.layers))
+        self.viewer.layers.selection = {index}
+        self.take("result")
+        index.visible = False
+
+    def retouch(self):
+        self.open_widget("Retouch fusion")
+        self.widget.result_box.choose(self.viewer.layers["focus stack: fused"])
+        self.widget.start_button.click()
+        self.widget.image_box.setCurrentIndex(5)
+        labels = self.viewer.layers["retouch"]
+        labels.brush_size = 40
+        for column in range(300, 460, 10):
+            labels.paint((150 + 40 * np.sin(column / 30), column), 5)
+        self.wait_until(lambda: not self.widget.session.is_running)
+        self.take("retouch")
+        self.widget.clear_button.click()
+        self.wait_until(lambda: not self.widget.session.is_running)
+        self.widget.start_button.click()
+        self.viewer.layers.remove("retouch")
+        self.viewer.layers.selection = {self.viewer.layers["focus stack: fused"]}
+
+    def evaluate(self):
+        self.open_widget("Evaluate fusion")
+        self.widget.result_box.choose(self.viewer.layers["focus stack: fused"])
+        self.widget.truth_box.choose(self.viewer.layers["focus stack truth"])
+        self.widget.evaluate_button.click()
+        self.wait_until(lambda: not self.widget.is_running)
+        self.take("evaluate")
+
+    def show_depth(self):
+        self.open_widget("Depth in 3-D")
+        self.widget.stretch_box.setValue(20)
+        self.widget.show_button.click()
+        self.take("depth")
+
+    def open_widget(self, name):
+        self.close_widget()
+        self.dock, self.widget = self.viewer.window.add_plugin_dock_widget("napari-qmcif", name)
+        self.viewer.window._qt_window.resizeDocks([self.dock], [DOCK_PX], Qt.Orientation.Horizontal)
+
+    def close_widget(self):
+        if self.dock is not None:
+            self.viewer.window.remove_dock_widget(self.dock)
+        self.dock = self.widget = None
+
+    def wait(self, seconds):
+        """Let the viewer work."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            QApplication.processEvents()
+            time.sleep(0.01)
+
+    def wait_until(self, is_done, seconds=300):
+        end = time.monotonic() + seconds
+        while not is_done():
+            if time.monotonic() > end:
+                msg = "the step takes too long"
+                raise TimeoutError(msg)
+            self.wait(0.05)
+        self.wait(0.5)
+
+    def take(self, name):
+        """Write what the window shows, in 256 colors if it would be too large for the documents."""
+        self.wait(1.5)
+        shown = self.viewer.screenshot(canvas_only=False, flash=False)
+        picture = Image.fromarray(shown[..., :3])
+        target = self.folder / f"plugin-{name}{'' if self.theme == 'dark' else '-light'}.png"
+        picture.save(target, optimize=True)
+        if target.stat().st_size > LARGEST_BYTES:
+            picture.quantize(256, dither=Image.Dither.NONE).save(target, optimize=True)
+        print(f"{target.name}: {picture.width} x {picture.height}, {target.stat().st_size / 1000:.0f} kB, dock {self.dock.width()} px wide")
+
+
+if __name__ == "__main__":
+    main()
