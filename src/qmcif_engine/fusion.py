@@ -81,15 +81,12 @@ def compose(images: Sequence[SampleArray], blend: Blend) -> SampleArray:
     blend : Blend
     """
     fused: SampleArray = np.empty(images[0].shape, images[0].dtype)
-    contributions = {}  # an image may have to be read anew each time it is asked for
-    for number, image in enumerate(images):
-        np.copyto(_as_pixels(fused), _as_pixels(image), where=blend.source_index == number)
-        if number in blend.sources:
-            contributions[number] = _samples_of(image, blend.band)
+    for number in np.flatnonzero(np.bincount(blend.source_index.reshape(-1))):
+        np.copyto(_as_pixels(fused), _as_pixels(images[number]), where=blend.source_index == number)
     leading = _samples_of(fused, blend.band).astype(np.float64)
     mixed = leading.copy()
     for number, weights in zip(blend.sources, blend.weights, strict=True):
-        mixed += weights[:, None] * (contributions[number] - leading)
+        mixed += weights[:, None] * (_samples_of(images[number], blend.band) - leading)
     _as_pixels(fused)[blend.band] = _as_pixels(to_samples(mixed, fused.dtype)[:, None, :])[:, 0]
     return fused
 
