@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from qmcif_engine.filters import guided_filter
-from qmcif_engine.fusion import Blend
+from qmcif_engine.fusion import Blend, lead
 from qmcif_engine.kernels.regions import mark_small_regions
 from qmcif_engine.patches import cells_of, cut_reflected, edge_band, nearest_values
 
@@ -64,19 +65,23 @@ def blend_along_edges(index: IndexArray, guide: FloatArray, config: DecisionConf
     """
     band = edge_band(index, reach_px=2 * config.blend_radius_px)
     sources = tuple(int(value) for value in np.flatnonzero(np.bincount(index[band])))
-    weights = np.zeros((len(sources), np.count_nonzero(band)), guide.dtype)
     rows_of = {source: row for row, source in enumerate(sources)}
     number = np.cumsum(band, dtype=np.int32).reshape(band.shape) - 1  # of a pixel of the band among all of them
+    rows, pixels, shares = [np.empty(0, np.int32)], [np.empty(0, np.int32)], [np.empty(0, guide.dtype)]
     for cell in cells_of(band):
         is_blended = band[cell.slices]
         for source, share in _shares(index, guide, cell, config=config):
-            weights[rows_of[source], number[cell.slices][is_blended]] = share[is_blended]
-    np.clip(weights, 0, 1, out=weights)
-    weights /= weights.sum(axis=0)
-    led = index.copy()
-    if sources:
-        led[band] = np.asarray(sources, np.uint16)[weights.argmax(axis=0)]
-    return Blend(led, band, sources, weights)
+            given = np.clip(share[is_blended], 0, 1)
+            is_given = given > 0
+            shares.append(given[is_given])
+            pixels.append(number[cell.slices][is_blended][is_given])
+            rows.append(np.full(len(shares[-1]), rows_of[source], np.int32))
+    where, share_of_each = np.concatenate(pixels), np.concatenate(shares)
+    n_pixels = int(np.count_nonzero(band))
+    total = np.bincount(where, weights=share_of_each, minlength=n_pixels)
+    share_of_each = (share_of_each / total[where]).astype(guide.dtype)
+    weights = csr_array((share_of_each, (np.concatenate(rows), where)), shape=(len(sources), n_pixels))
+    return Blend(lead(index, band, sources=sources, weights=weights), band, sources, weights)
 
 
 def _shares(index: IndexArray, guide: FloatArray, cell: Window, *, config: DecisionConfig) -> Iterator[tuple[int, FloatArray]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
+    from scipy.sparse import csr_array
 
     from qmcif_engine.array_types import BoolArray, FloatArray, IndexArray, SampleArray
 
@@ -29,14 +30,14 @@ class Blend:
         Where several images contribute.
     sources : tuple of int
         The images that contribute anywhere in the band.
-    weights : ndarray of float, shape (len(sources), number of pixels in the band)
-        Their shares, which add up to one.
+    weights : sparse array of float, shape (len(sources), number of pixels in the band)
+        Their shares, which add up to one. Sparse, because at any pixel only few of a deep stack's images contribute.
     """
 
     source_index: IndexArray
     band: BoolArray
     sources: tuple[int, ...]
-    weights: FloatArray
+    weights: csr_array
 
 
 def select(blocks: Iterable[FloatArray], index: IndexArray) -> FloatArray:
@@ -81,14 +82,35 @@ def compose(images: Sequence[SampleArray], blend: Blend) -> SampleArray:
     blend : Blend
     """
     fused: SampleArray = np.empty(images[0].shape, images[0].dtype)
-    for number in np.flatnonzero(np.bincount(blend.source_index.reshape(-1))):
-        np.copyto(_as_pixels(fused), _as_pixels(images[number]), where=blend.source_index == number)
+    for chosen in np.flatnonzero(np.bincount(blend.source_index.reshape(-1))):
+        np.copyto(_as_pixels(fused), _as_pixels(images[int(chosen)]), where=blend.source_index == chosen)
     leading = _samples_of(fused, blend.band).astype(np.float64)
     mixed = leading.copy()
-    for number, weights in zip(blend.sources, blend.weights, strict=True):
-        mixed += weights[:, None] * (_samples_of(images[number], blend.band) - leading)
+    for row, source in enumerate(blend.sources):
+        pixels, weights = row_of(blend.weights, row)
+        mixed[pixels] += weights[:, None] * (_samples_of(images[source], blend.band)[pixels] - leading[pixels])
     _as_pixels(fused)[blend.band] = _as_pixels(to_samples(mixed, fused.dtype)[:, None, :])[:, 0]
     return fused
+
+
+def row_of(weights: csr_array, row: int) -> tuple[NDArray[np.integer[Any]], FloatArray]:
+    """Return where in the band one image contributes, and with which shares."""
+    span = slice(weights.indptr[row], weights.indptr[row + 1])
+    return weights.indices[span], weights.data[span]
+
+
+def lead(source_index: IndexArray, band: BoolArray, *, sources: tuple[int, ...], weights: csr_array) -> IndexArray:
+    """Return the index with the image of the largest share in the band; the first of them where shares are equal."""
+    largest = np.zeros(weights.shape[1], weights.dtype)
+    leading = source_index[band]
+    for row, source in enumerate(sources):
+        pixels, shares = row_of(weights, row)
+        is_larger = shares > largest[pixels]
+        largest[pixels[is_larger]] = shares[is_larger]
+        leading[pixels[is_larger]] = source
+    led = source_index.copy()
+    led[band] = leading
+    return led
 
 
 def _as_pixels(image: SampleArray) -> NDArray[np.void]:

@@ -11,7 +11,7 @@ from qmcif_engine import decisions
 from qmcif_engine.config import Preference, ResultScale
 from qmcif_engine.decomposition import Decomposition, decompose
 from qmcif_engine.focus import NEGLIGIBLE_LEVEL, WHOLE_IMAGE, Borders, base_focus, confidence, detail_focus, gather_evidence
-from qmcif_engine.fusion import Blend, select
+from qmcif_engine.fusion import Blend, lead, row_of, select
 from qmcif_engine.patches import detail_patch_side, padding_to_grid, rank, spread_patches, vote
 from qmcif_engine.preference import WeightedLevels, weigh_images
 from qmcif_engine.reblurring import refine_edges
@@ -286,12 +286,13 @@ def without_invalid(blend: Blend, validity: Callable[[int], BoolArray]) -> Blend
     """Return the blend with no share for images that do not have the pixel, unless no contributing image has it."""
     if not blend.sources:
         return blend
-    kept = np.stack([validity(source)[blend.band] for source in blend.sources]) * blend.weights
-    total = kept.sum(axis=0)
-    weights = np.where(total > 0, kept / np.where(total > 0, total, 1), blend.weights)
-    led = blend.source_index.copy()
-    led[blend.band] = np.asarray(blend.sources, np.uint16)[weights.argmax(axis=0)]
-    return replace(blend, source_index=led, weights=weights)
+    kept = blend.weights.copy()
+    for row, source in enumerate(blend.sources):
+        pixels, shares = row_of(kept, row)
+        shares *= validity(source)[blend.band][pixels]
+    total = np.bincount(kept.indices, weights=kept.data, minlength=kept.shape[1])[kept.indices]
+    kept.data = np.where(total > 0, kept.data / np.where(total > 0, total, 1), blend.weights.data).astype(kept.dtype)
+    return replace(blend, source_index=lead(blend.source_index, blend.band, sources=blend.sources, weights=kept), weights=kept)
 
 
 def _mean_brightness(blocks: Sequence[FloatArray]) -> FloatArray:

@@ -151,7 +151,7 @@ def crop_blend(blend: Blend, window: Window) -> Blend:
         np.ascontiguousarray(blend.source_index[window.slices]),
         np.ascontiguousarray(blend.band[window.slices]),
         blend.sources,
-        blend.weights[:, is_inside[blend.band]],
+        blend.weights[:, np.flatnonzero(is_inside[blend.band])],
     )
 
 

@@ -43,9 +43,7 @@ class Window(NamedTuple):
 
     def common(self, other: Window) -> Window:
         """Return what two windows share; they must touch."""
-        return Window(
-            max(self.top, other.top), max(self.left, other.left), min(self.bottom, other.bottom), min(self.right, other.right)
-        )
+        return Window(max(self.top, other.top), max(self.left, other.left), min(self.bottom, other.bottom), min(self.right, other.right))
 
     def relative_to(self, outer: Window) -> Window:
         """Return the same rectangle counted from the corner of an outer one."""

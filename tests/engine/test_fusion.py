@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from qmcif_engine.fusion import Blend, compose, select
 
@@ -23,8 +24,8 @@ def random_index(n_images, seed=1):
 
 def blend_of(index, *, band=None, sources=(), weights=None):
     is_mixed = np.zeros(index.shape, bool) if band is None else band
-    shares = np.empty((len(sources), int(is_mixed.sum())), np.float32) if weights is None else np.asarray(weights)
-    return Blend(index, is_mixed, tuple(sources), shares)
+    shares = np.zeros((len(sources), int(is_mixed.sum())), np.float32) if weights is None else np.asarray(weights)
+    return Blend(index, is_mixed, tuple(sources), csr_array(shares))
 
 
 def middle_band():

@@ -404,7 +404,7 @@ def share_maps(blend, n_images):
     """The share of every image at every pixel."""
     shares = (np.arange(n_images)[:, None, None] == blend.source_index).astype(np.float64)
     shares[:, blend.band] = 0
-    for source, weights in zip(blend.sources, blend.weights, strict=True):
+    for source, weights in zip(blend.sources, blend.weights.toarray(), strict=True):
         shares[source, blend.band] = weights
     return shares
 
