@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy import ndimage
 
-from qmcif_engine import FusionConfig, fuse, read_image
+from qmcif_engine import FusionConfig, fuse, make_focus_stack, read_image
 from qmcif_engine.benchmark.datasets import find_dataset
 from qmcif_engine.tiling import plan_tiles
 
@@ -45,6 +45,8 @@ def main() -> None:
         images = [read_image(path).samples for path in sorted((SHARED_DATA / "stacks" / name).glob("[0-9]*.jpg"))]
         print_row(f"stacks/{name}", tile_px, [compare(images, tile_px)])
     print_row("smooth, generated", tile_px, [compare(make_smooth_scene(), tile_px)])
+    painted = list(make_focus_stack(n_images=3, shape=(1500, 2100), seed=2).images)
+    print_row("painted, generated", tile_px, [compare(painted, tile_px)])
 
 
 def read_sets(name: str) -> Iterator[list[np.ndarray]]:

@@ -22,7 +22,7 @@ def test_the_timing_report_names_every_stage_for_every_preset(capsys: pytest.Cap
 
     shown = capsys.readouterr().out
     assert "generated_a.png" in shown
-    assert shown.count("decompose (QFED)") == shown.count("two runs byte-identical") == 2
+    assert shown.count("decompose (QFED)") == shown.count("two runs byte-identical") == 3
 
 
 def test_every_variant_of_the_ablation_is_a_valid_setting() -> None:
@@ -46,3 +46,64 @@ def test_the_depth_report_names_every_scene_and_setting_and_writes_its_pictures(
     assert shown.count("between images") == 4
     assert "| preference=front |" in shown
     assert sorted(path.name for path in tmp_path.iterdir()) == ["depth-see-through.png", "depth-steps.png"]
+
+
+def test_the_seam_report_compares_tiles_with_the_whole_image(capsys: pytest.CaptureFixture[str]) -> None:
+    script = runpy.run_path(str(BENCHMARKS / "seams.py"))
+    images = list(script["make_focus_stack"](n_images=2, shape=(150, 170), seed=1).images)
+
+    comparison = script["compare"](images, 64)
+    script["print_row"]("small", 64, [comparison])
+
+    assert 0.95 < comparison.equal_share <= 1
+    assert len(comparison.border_steps) == 2 + 2
+    assert "| small | 64 |" in capsys.readouterr().out
+
+
+def test_the_scaling_report_has_a_row_a_case(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    script = runpy.run_path(str(BENCHMARKS / "scaling.py"))
+    script["main"].__globals__.update(SIZES={"4": (100, 130)}, TILE_PX=64)
+    monkeypatch.setattr("sys.argv", ["scaling.py", "--deep"])
+
+    script["main"]()
+
+    assert capsys.readouterr().out.count("| 0 | ") == 2
+
+
+def test_the_speed_report_compares_presets_workers_and_numbers_of_images(capsys: pytest.CaptureFixture[str]) -> None:
+    script = runpy.run_path(str(BENCHMARKS / "speed.py"))
+    script["main"].__globals__.update(SHAPE=(210, 230), watch_enfuse=lambda *_: None)
+
+    script["main"]()
+
+    shown = capsys.readouterr().out
+    for title in (
+        "default, 2 threads",
+        "default, 1 thread",
+        "fast, 2 threads",
+        "default, five images",
+        "throughput",
+        "five images against two",
+    ):
+        assert title in shown
+
+
+def test_the_alignment_report_measures_generated_stacks(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    script = runpy.run_path(str(BENCHMARKS / "alignment.py"))
+    script["main"].__globals__.update(N_CASES=1, CASE_SHAPE=(240, 320), CASE_N_IMAGES=3)
+    monkeypatch.setattr("sys.argv", ["alignment.py", "generated"])
+
+    script["main"]()
+
+    assert "ours" in capsys.readouterr().out
+
+
+def test_the_profile_names_the_stages(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["profile.py", "--shape", "96", "120"])
+    script = runpy.run_path(str(BENCHMARKS / "profile.py"))
+
+    script["main"]()
+
+    shown = capsys.readouterr().out
+    assert "decompose" in shown
+    assert "peak of arrays" in shown

@@ -34,6 +34,8 @@ class ChosenStack:
         Rows and columns.
     placement : Placement
         Where the picture lies.
+    align : str
+        How its images are moved to coincide before they are fused.
     note : str
         Something the user should know that does not stand in the way.
     """
@@ -44,6 +46,7 @@ class ChosenStack:
     index: tuple[int | slice, ...]
     picture_axes: tuple[int, int]
     placement: Placement
+    align: str = "none"
     note: str = ""
 
     @property

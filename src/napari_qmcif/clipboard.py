@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
+from napari_qmcif.aligning import N_COLORS
 from napari_qmcif.chosen_stack import ChosenStack
 from qmcif_engine import InvalidImageError, QmcifError, open_stack
 
@@ -15,24 +16,28 @@ OUTPUT_NAME = "fused.tif"
 
 def write_python(stack: ChosenStack, *, preset: str, changes: Mapping[str, Any]) -> str:
     """Return a script that gives the same result as Run."""
-    paths = _list_paths(stack)
+    paths, has_opacity = _list_paths(stack), stack.n_channels > N_COLORS
     if paths and stack.axis is None:
-        names = "PRESETS, fuse, read_image, write_image"
         listing = "\n".join(f"    {path!r}," for path in paths)
-        images = f"paths = [\n{listing}\n]\nimages = [read_image(path).samples for path in paths]"
+        images, given, opacity = f"paths = [\n{listing}\n]", "open_stack(paths)", "result.companions"
+    elif has_opacity:
+        images, given, opacity = _take_layers(stack), "open_stack(images, axes='YXS', channels=[1, 2, 3])", "result.companions[..., 3]"
     else:
-        names = "PRESETS, fuse, write_image"
-        images = _take_layers(stack)
+        images, given, opacity = _take_layers(stack), "images" if stack.align == "none" else "open_stack(images)", ""
+    if stack.align != "none":
+        given = f"prepare_stack({given}, align={stack.align!r})"
+    names = ["PRESETS", "fuse", *(name for name in ("open_stack", "prepare_stack") if f"{name}(" in given), "write_image"]
     config = f"PRESETS[{preset!r}]"
     if changes:
         config += f".replaced({ {name: _plain(value) for name, value in changes.items()} })"
+    further = f", alpha={opacity}" if has_opacity else ""
     return f"""\
-from qmcif_engine import {names}
+from qmcif_engine import {", ".join(names)}
 
 {images}
 config = {config}
-result = fuse(images, config)
-write_image({OUTPUT_NAME!r}, result.fused)
+result = fuse({given}, config)
+write_image({OUTPUT_NAME!r}, result.fused{further})
 """
 
 
@@ -49,6 +54,8 @@ def write_command(stack: ChosenStack, *, preset: str, changes: Mapping[str, Any]
         msg = "the images do not lie in files as they are shown; such files are needed for a command: save them first, or copy as Python"
         raise InvalidImageError(msg)
     words = ["qmcif", "fuse", *paths, "-o", OUTPUT_NAME, "--preset", preset]
+    if stack.align != "none":
+        words += ["--align", stack.align]
     for name, value in changes.items():
         words += ["--set", f"{name.partition('.')[2]}={_assigned(value)}"]
     return shlex.join(words)
@@ -74,13 +81,12 @@ def _is_same_stack(path: str, stack: ChosenStack) -> bool:
 def _take_layers(stack: ChosenStack) -> str:
     """Return lines for napari's console, where ``viewer`` is known."""
     head = "# in napari's console, where `viewer` is this viewer\n"
-    level = "[0]" if stack.layers[0].multiscale else ""
+    arrays = [f"viewer.layers[{str(layer.name)!r}].data{'[0]' if layer.multiscale else ''}" for layer in stack.layers]
     if stack.axis is None:
-        names = [str(layer.name) for layer in stack.layers]
-        return f"{head}images = [viewer.layers[name].data{level} for name in {names!r}]"
+        listing = "\n".join(f"    {array}," for array in arrays)
+        return f"{head}images = [\n{listing}\n]"
     index = ["number" if axis == stack.axis else ":" if isinstance(item, slice) else str(item) for axis, item in enumerate(stack.index)]
-    array = f"viewer.layers[{str(stack.layers[0].name)!r}].data{level}"
-    return f"{head}stack = {array}\nimages = [stack[{', '.join(index)}] for number in range({stack.n_images})]"
+    return f"{head}stack = {arrays[0]}\nimages = [stack[{', '.join(index)}] for number in range({stack.n_images})]"
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - any settings value

@@ -9,6 +9,7 @@ import numpy as np
 from napari.layers import Layer
 
 from napari_qmcif.chosen_stack import ChosenStack
+from napari_qmcif.provenance import METADATA_KEY
 from napari_qmcif.worker import Job, Progress
 from qmcif_engine import Cancelled, InvalidImageError, evaluate
 
@@ -17,13 +18,17 @@ N_COLORS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationRequest:
-    """Hold what is to be judged: the result and its name, the sources, the truth where there is one, and what counts as black and white."""
+    """Hold what is to be judged.
+
+    The result and its name, the sources, the truth where there is one, what counts as black and white, and what the user should know.
+    """
 
     name: str
     stack: ChosenStack
     result: Any
     truth: Any
     sample_range: tuple[float, float] | None
+    note: str = ""
 
 
 def assemble_request(stack: ChosenStack, *, result: Layer | None, truth: Layer | None) -> EvaluationRequest:
@@ -52,7 +57,14 @@ def assemble_request(stack: ChosenStack, *, result: Layer | None, truth: Layer |
     low, high = (float(bound) for bound in result.contrast_limits)
     sample_range = (low, high) if stack.dtype.kind == "f" else None
     known_truth = None if truth is None else _finest(truth)
-    return EvaluationRequest(name=str(result.name), stack=stack, result=_finest(result), truth=known_truth, sample_range=sample_range)
+    return EvaluationRequest(
+        name=str(result.name),
+        stack=stack,
+        result=_finest(result),
+        truth=known_truth,
+        sample_range=sample_range,
+        note=_note_alignment(result),
+    )
 
 
 def evaluate_layers(request: EvaluationRequest, job: Job) -> tuple[str, dict[str, float]]:
@@ -68,6 +80,15 @@ def evaluate_layers(request: EvaluationRequest, job: Job) -> tuple[str, dict[str
     truth = None if request.truth is None else _opaque(request.truth)
     scores = evaluate(sources, _opaque(request.result), truth=truth, sample_range=request.sample_range, progress=report)
     return request.name, {symbol: figure for symbol, figure in scores.list_by_symbol().items() if figure is not None}
+
+
+def _note_alignment(result: Layer) -> str:
+    """Say that figures suffer from it where a result is compared with images that were moved for it."""
+    record = dict(result.metadata).get(METADATA_KEY)
+    was_aligned = isinstance(record, dict) and record.get("align", "none") != "none"
+    return (
+        "the images were aligned to make this result; it is compared with them as they are, so the figures are low" if was_aligned else ""
+    )
 
 
 def _finest(layer: Any) -> Any:  # noqa: ANN401 - any array

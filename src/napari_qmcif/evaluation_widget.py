@@ -88,7 +88,7 @@ class EvaluationWidget(DockedWidget):
         else:
             self.sources_fold.set_remark(f": {request.stack.title}")
             self.evaluate_button.setEnabled(not self.is_running)
-            self.message.say("")
+            self.message.say(request.note)
 
     def start(self) -> None:
         """Evaluate in a thread of its own."""

@@ -10,15 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from napari_qmcif.aligning import N_COLORS, CutStack, align_images
 from napari_qmcif.chosen_stack import ChosenStack
 from napari_qmcif.layers import MAP_NAMES
 from napari_qmcif.opened_files import PYRAMID_SUFFIX, open_pyramid, open_tiles
 from napari_qmcif.preview_area import Area
 from napari_qmcif.worker import Job
-from qmcif_engine import Cancelled, FusionConfig, fuse, fuse_to_file, open_stack
-
-N_COLORS = 3
-"""What comes behind them is opacity, which follows the decisions without taking part in them."""
+from qmcif_engine import Cancelled, FusionConfig, fuse, fuse_to_file
 
 MARGIN_PX = 64
 """So far around a preview is read too: about as far as a decision looks."""
@@ -77,14 +75,25 @@ def _read(image: Any, job: Job) -> NDArray[Any]:  # noqa: ANN401 - any array
 
 def fuse_layers(stack: ChosenStack, config: FusionConfig, *, job: Job) -> Outcome:
     """Fuse a chosen stack as a whole."""
-    return fuse_in_memory(stack.cut_images(), config, job=job)
+    if stack.align == "none":
+        return fuse_in_memory(stack.cut_images(), config, job=job)
+    samples = [_read(image, job) for image in stack.cut_images()]
+    return _fuse_aligned(align_images(samples, stack, job=job), config, job=job)
+
+
+def _fuse_aligned(aligned: Any, config: FusionConfig, *, job: Job) -> Outcome:  # noqa: ANN401 - a stack of the engine
+    result = fuse(aligned, config, on_progress=job.report, is_cancelled=job.is_cancelled)
+    # where there is opacity, the companions are all channels
+    fused = result.fused if result.companions is None else result.companions
+    maps = {name: getattr(result, name) for name in MAP_NAMES}
+    return Outcome({"fused": fused, **maps}, (float(result.focus_range[0]), float(result.focus_range[1])))
 
 
 def fuse_to_disk(stack: ChosenStack, config: FusionConfig, *, target: Path, job: Job) -> Outcome:
     """Fuse a chosen stack into files beside each other, tile by tile, and open them; an interrupted run is gone on with."""
     maps = target.with_name(f"{target.name.removesuffix(PYRAMID_SUFFIX)}-maps")
     report = fuse_to_file(
-        open_stack(stack.cut_images()),
+        align_images(stack.cut_images(), stack, job=job),
         target,
         config,
         maps=maps,
@@ -100,8 +109,11 @@ def fuse_to_disk(stack: ChosenStack, config: FusionConfig, *, target: Path, job:
 def fuse_area(stack: ChosenStack, config: FusionConfig, *, area: Area, job: Job) -> Outcome:
     """Fuse one rectangle of a chosen stack; the surroundings that decide along its edges are read too, and cut off again."""
     outer = area.grown(MARGIN_PX, stack.picture_shape)
-    images = stack.cut_images(slice(outer.top, outer.bottom), slice(outer.left, outer.right))
-    outcome = fuse_in_memory(images, config, job=job)
+    if stack.align == "none":
+        images = stack.cut_images(slice(outer.top, outer.bottom), slice(outer.left, outer.right))
+        outcome = fuse_in_memory(images, config, job=job)
+    else:
+        outcome = _fuse_aligned(CutStack(align_images(stack.cut_images(), stack, job=job), outer), config, job=job)
     top, left = area.top - outer.top, area.left - outer.left
     height, width = area.shape
     cut = {name: picture[top : top + height, left : left + width] for name, picture in outcome.pictures.items()}

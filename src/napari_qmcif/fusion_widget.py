@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from napari.viewer import Viewer
 from qtpy.QtCore import QEvent, Qt
 from qtpy.QtGui import QGuiApplication
-from qtpy.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QScrollArea, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QFormLayout, QFrame, QHBoxLayout, QLabel, QPushButton, QScrollArea, QVBoxLayout, QWidget
 
+from napari_qmcif.aligning import ALIGNMENTS
+from napari_qmcif.chosen_stack import ChosenStack
 from napari_qmcif.clipboard import write_command, write_python
 from napari_qmcif.destination import DestinationPanel
 from napari_qmcif.layer_choice import LayerChoice
@@ -17,6 +20,7 @@ from napari_qmcif.layers import add_result
 from napari_qmcif.preview import PreviewPanel
 from napari_qmcif.provenance import record_provenance
 from napari_qmcif.run_panel import FinishedRun, RunPanel
+from napari_qmcif.setting_box import CalmComboBox
 from napari_qmcif.settings_form import SettingsForm
 from qmcif_engine import QmcifError
 
@@ -29,8 +33,11 @@ class FusionWidget(QWidget):
         self._viewer = napari_viewer
         self._is_docked = False
         self.layer_choice = LayerChoice(napari_viewer)
+        self.align_box = CalmComboBox()
+        self.align_box.addItems(ALIGNMENTS)
+        self.align_box.setToolTip("Move the images to coincide before they are fused; nothing is cropped.\nNeeds OpenCV (extra: align).")
         self.settings = SettingsForm()
-        self.preview = PreviewPanel(napari_viewer, choose=self.layer_choice.choose, read_config=self.settings.read_config)
+        self.preview = PreviewPanel(napari_viewer, choose=self.choose, read_config=self.settings.read_config)
         self.destination = DestinationPanel()
         self.run_panel = RunPanel()
         self.python_button, self.command_button = QPushButton("Copy as Python"), QPushButton("Copy as command")
@@ -40,10 +47,20 @@ class FusionWidget(QWidget):
         self._connect()
         self.layer_choice.use_selected_layers()
 
+    def choose(self) -> ChosenStack:
+        """Return the stack that was chosen, to be aligned as the form says.
+
+        Raises
+        ------
+        InvalidImageError
+            When it cannot be fused.
+        """
+        return replace(self.layer_choice.choose(), align=self.align_box.currentText())
+
     def check(self) -> None:
         """Say in place what stands in the way of a run, and allow it where nothing does."""
         try:
-            stack = self.layer_choice.choose()
+            stack = self.choose()
             self.settings.read_config()
             self.destination.choose(stack)
         except QmcifError as error:
@@ -55,7 +72,7 @@ class FusionWidget(QWidget):
     def run(self) -> None:
         """Fuse what is chosen, as the settings say."""
         try:
-            stack, config = self.layer_choice.choose(), self.settings.read_config()
+            stack, config = self.choose(), self.settings.read_config()
             target = self.destination.choose(stack)
         except QmcifError as error:
             self.run_panel.forbid(str(error))
@@ -88,7 +105,7 @@ class FusionWidget(QWidget):
 
     def _copy(self, write: Callable[..., str]) -> None:
         try:
-            stack = self.layer_choice.choose()
+            stack = self.choose()
             self.settings.read_config()
             text = write(stack, preset=self.settings.preset, changes=self.settings.list_changes())
         except QmcifError as error:
@@ -107,6 +124,11 @@ class FusionWidget(QWidget):
         self.layer_choice.refresh_layers()
         self.preview.refresh_areas()
 
+    def _on_choice(self) -> None:
+        """Forget what was said of other layers."""
+        if not self.run_panel.is_running:
+            self.run_panel.say("")
+
     def _on_sliders(self, event: Any = None) -> None:  # noqa: ANN401 - napari's events
         self.check()
 
@@ -119,6 +141,8 @@ class FusionWidget(QWidget):
             events.connect(self._on_layers)
         self._viewer.dims.events.current_step.connect(self._on_sliders)
         self.layer_choice.changed.connect(self.check)
+        self.layer_choice.list.itemSelectionChanged.connect(self._on_choice)
+        self.align_box.currentIndexChanged.connect(self.check)
         self.settings.changed.connect(self.check)
         self.destination.changed.connect(self.check)
         self.preview.said.connect(self.run_panel.say)
@@ -131,7 +155,12 @@ class FusionWidget(QWidget):
     def _arrange(self) -> None:
         form = QWidget()
         column = QVBoxLayout(form)
-        parts = {"Images": self.layer_choice, "Settings": self.settings, "Preview": self.preview, "Result": self.destination}
+        images = QWidget()
+        choice = QFormLayout(images)
+        choice.setContentsMargins(0, 0, 0, 0)
+        choice.addRow(self.layer_choice)
+        choice.addRow("Align", self.align_box)
+        parts = {"Images": images, "Settings": self.settings, "Preview": self.preview, "Result": self.destination}
         for title, part in parts.items():
             column.addWidget(QLabel(f"<b>{title}</b>"))
             column.addWidget(part)

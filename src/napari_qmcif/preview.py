@@ -83,6 +83,7 @@ class PreviewPanel(QWidget):
             return
         area = wanted.middle(LARGEST_PREVIEW_PX)
         job = Job(partial(compute_preview, stack, config, area), owner=self)
+        job.noted.connect(self.said)
         job.returned.connect(self._show)
         job.failed.connect(self.failed)
         job.ended.connect(self._end)

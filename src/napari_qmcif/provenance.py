@@ -40,6 +40,7 @@ def record_provenance(
             for axis, step in enumerate(stack.index)
             if isinstance(step, int) and axis not in (stack.axis, *stack.picture_axes)
         },
+        "align": stack.align,
         "focus_range": [float(bound) for bound in focus_range],
         "path": None if path is None else str(path),
     }

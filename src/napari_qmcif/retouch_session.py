@@ -14,16 +14,16 @@ from napari.utils.colormaps import DirectLabelColormap, ensure_colormap
 from napari.viewer import Viewer
 from qtpy.QtCore import QObject, Signal
 
+from napari_qmcif.aligning import align_images
 from napari_qmcif.provenance import METADATA_KEY
 from napari_qmcif.retouch_subject import RetouchSubject
 from napari_qmcif.worker import Job
-from qmcif_engine import open_stack, retouch
+from qmcif_engine import retouch
 
 LARGEST_PIECE_PX = 512
 """Side of the largest piece that is fused at once: so much takes a fraction of a second."""
 
 BRUSH_SIZE_PX = 20
-N_COLORS = 3
 Box = tuple[int, int, int, int]
 
 
@@ -45,7 +45,7 @@ class RetouchSession(QObject):
         self._viewer, self._subject = viewer, subject
         self._job: Job | None = None
         self._is_over = False
-        self._stack = _open(subject)
+        self._stack: Any = None
         self._focus_range = subject.focus_range
         self._fused, self._index = subject.fused.data.copy(), subject.index.data.copy()
         self._heeded = np.zeros(subject.stack.picture_shape, np.min_scalar_type(subject.stack.n_images))
@@ -127,6 +127,8 @@ class RetouchSession(QObject):
 
     def _retouch(self, box: Box, job: Job) -> Any:  # noqa: ANN401 - the engine's answer
         """Ask the engine; runs in the worker thread, while nobody else changes what it reads."""
+        if self._stack is None:
+            self._stack = align_images(self._subject.stack.cut_images(), self._subject.stack, job=job)
         return retouch(
             self._stack,
             self._heeded,
@@ -169,11 +171,3 @@ def color_sources(n_images: int) -> DirectLabelColormap:
     colors: dict[int | None, Any] = {None: np.zeros(4), 0: np.zeros(4)}
     colors.update(enumerate(ensure_colormap("turbo").map(np.linspace(0, 1, n_images)), start=1))
     return DirectLabelColormap(color_dict=colors)
-
-
-def _open(subject: RetouchSubject) -> Any:  # noqa: ANN401 - a stack of the engine
-    """Open the sources by window; of four channels the last is opacity, which follows the decisions."""
-    images = subject.stack.cut_images()
-    if subject.stack.n_channels > N_COLORS:
-        return open_stack(images, axes="YXS", channels=list(range(1, N_COLORS + 1)))
-    return open_stack(images)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from napari.layers import Layer
 
+from napari_qmcif.aligning import ALIGNMENTS
 from napari_qmcif.chosen_stack import ChosenStack, choose_pictures, choose_planes, name_axis
 from napari_qmcif.layer_box import part_of
 from napari_qmcif.provenance import METADATA_KEY
@@ -60,6 +61,8 @@ def assemble_subject(stack: ChosenStack, *, fused: Layer | None, index: Layer | 
             )
             raise InvalidImageError(msg)
     record = _record_of(fused)
+    if record.get("align") in ALIGNMENTS:
+        stack = replace(stack, align=record["align"])
     try:
         config = FusionConfig.from_dict(record["settings"])
         low, high = record["focus_range"]

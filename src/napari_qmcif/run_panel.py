@@ -11,11 +11,12 @@ from napari.utils.notifications import notification_manager, show_error
 from qtpy.QtCore import Qt, Signal
 from qtpy.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QPushButton, QVBoxLayout, QWidget
 
+from napari_qmcif.aligning import hint_at_alignment
 from napari_qmcif.chosen_stack import ChosenStack
 from napari_qmcif.fusing import Outcome, fuse_layers, fuse_to_disk
 from napari_qmcif.progress_display import DockEntry, describe_time_left
 from napari_qmcif.worker import Job
-from qmcif_engine import FusionConfig, QmcifError
+from qmcif_engine import FusionConfig, InvalidImageError, QmcifError
 
 
 class FinishedRun(NamedTuple):
@@ -25,6 +26,7 @@ class FinishedRun(NamedTuple):
     config: FusionConfig
     outcome: Outcome
     seconds: float
+    hint: str
 
 
 class RunPanel(QWidget):
@@ -78,6 +80,7 @@ class RunPanel(QWidget):
         self._started_at, self._is_on_disk = time.monotonic(), target is not None
         job = Job(partial(_run, stack, config, target), owner=self)
         job.progressed.connect(self._show_step)
+        job.noted.connect(self.say)
         job.returned.connect(self._pass_on)
         job.failed.connect(self.complain)
         job.ended.connect(self._end)
@@ -101,13 +104,17 @@ class RunPanel(QWidget):
         if isinstance(error, QmcifError | MemoryError):
             words = str(error) if isinstance(error, QmcifError) else _TOO_LARGE
             show_error(words)
+            if isinstance(error, InvalidImageError):  # the images must change first, and then this is checked again
+                self.forbid(words)
+                self.say("")
+                return
         else:
             words = f"{type(error).__name__}: {error}"
             notification_manager.receive_error(type(error), error, error.__traceback__)
         self.say(words)
 
     def _pass_on(self, run: FinishedRun) -> None:
-        self.say(f"fused {run.stack.n_images} images in {run.seconds:.1f} s")
+        self.say(f"fused {run.stack.n_images} images in {run.seconds:.1f} s" + (f"; {run.hint}" if run.hint else ""))
         self.returned.emit(run)
 
     def _show_step(self, done: int, total: int) -> None:
@@ -157,5 +164,8 @@ _TOO_LARGE = "the images do not fit into memory; more memory or smaller images a
 
 def _run(stack: ChosenStack, config: FusionConfig, target: Path | None, job: Job) -> FinishedRun:
     started_at = time.monotonic()
+    hint = hint_at_alignment(stack)
+    if hint:
+        job.note(hint)
     outcome = fuse_layers(stack, config, job=job) if target is None else fuse_to_disk(stack, config, target=target, job=job)
-    return FinishedRun(stack, config, outcome, time.monotonic() - started_at)
+    return FinishedRun(stack, config, outcome, time.monotonic() - started_at, hint)

@@ -21,12 +21,12 @@ def make_color_stack_layers() -> "list[LayerDataTuple]":
     Returns
     -------
     list of LayerDataTuple
-        The stack, shape (5, 512, 768, 3), then the truth, shape (512, 768, 3).
+        The truth, shape (512, 768, 3), then the stack, shape (5, 512, 768, 3): the viewer selects the last.
     """
     scene = make_focus_stack(n_images=5, shape=(512, 768), seed=0)
     stack = {"name": "focus stack", "rgb": True, "axis_labels": ("focus", "y", "x")}
     truth = {"name": "focus stack truth", "rgb": True, "axis_labels": ("y", "x"), "visible": False}
-    return [(scene.images, stack, "image"), (scene.truth, truth, "image")]
+    return [(scene.truth, truth, "image"), (scene.images, stack, "image")]
 
 
 def make_gray_stack_layers() -> "list[LayerDataTuple]":
@@ -35,7 +35,7 @@ def make_gray_stack_layers() -> "list[LayerDataTuple]":
     Returns
     -------
     list of LayerDataTuple
-        The stack, shape (7, 512, 512), then the truth, shape (512, 512).
+        The truth, shape (512, 512), then the stack, shape (7, 512, 512): the viewer selects the last.
     """
     scene = make_focus_stack(n_images=7, shape=(512, 512), seed=4, dtype=np.uint16, is_color=False)
     space = {"units": ("micrometer",) * 3, "scale": (4.0, 0.5, 0.5), "axis_labels": ("z", "y", "x")}
@@ -43,7 +43,7 @@ def make_gray_stack_layers() -> "list[LayerDataTuple]":
     look = {"rgb": False, "colormap": "gray", "contrast_limits": (0, 65535)}
     stack = {"name": "z-stack", **look, **space}
     truth = {"name": "z-stack truth", "visible": False, **look, **flat}
-    return [(scene.images, stack, "image"), (scene.truth, truth, "image")]
+    return [(scene.truth, truth, "image"), (scene.images, stack, "image")]
 
 
 def make_large_stack_layers() -> "list[LayerDataTuple]":

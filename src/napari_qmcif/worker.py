@@ -42,6 +42,7 @@ class Job(QObject):
     """
 
     progressed = Signal(int, int)
+    noted = Signal(str)
     returned = Signal(object)
     failed = Signal(object)
     ended = Signal()
@@ -76,6 +77,10 @@ class Job(QObject):
         if progress.done >= progress.total or now - self._reported_at >= SHORTEST_REPORT_INTERVAL_SECONDS:
             self._reported_at = now
             self.progressed.emit(progress.done, progress.total)
+
+    def note(self, text: str) -> None:
+        """Tell the GUI thread something that a person should read meanwhile."""
+        self.noted.emit(text)
 
     def _run(self) -> None:
         try:

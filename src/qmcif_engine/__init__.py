@@ -10,6 +10,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from qmcif_engine.alignment.suggestion import suggest_alignment
     from qmcif_engine.config import FusionConfig, setting_fields
     from qmcif_engine.errors import Cancelled, InvalidConfigError, InvalidImageError, QmcifError
     from qmcif_engine.io.readers import read_image
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from qmcif_engine.lazy import fuse_lazily
     from qmcif_engine.metrics import evaluate
     from qmcif_engine.pipeline import FusionResult, fuse
+    from qmcif_engine.preparation import prepare_stack
     from qmcif_engine.presets import PRESETS
     from qmcif_engine.retouching import retouch
     from qmcif_engine.streaming import fuse_to_file
@@ -41,9 +43,11 @@ __all__ = [
     "make_focus_stack",
     "make_lazy_focus_stack",
     "open_stack",
+    "prepare_stack",
     "read_image",
     "retouch",
     "setting_fields",
+    "suggest_alignment",
     "write_image",
 ]
 
@@ -62,9 +66,11 @@ _MODULE_OF = {
     "make_focus_stack": "synthetic",
     "make_lazy_focus_stack": "synthetic_lazy",
     "open_stack": "io.stack_input",
+    "prepare_stack": "preparation",
     "read_image": "io.readers",
     "retouch": "retouching",
     "setting_fields": "config",
+    "suggest_alignment": "alignment.suggestion",
     "write_image": "io.writers",
 }
 

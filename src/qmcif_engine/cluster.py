@@ -6,6 +6,7 @@ import pickle
 from typing import TYPE_CHECKING
 
 from distributed import Client, as_completed
+from distributed.comm.addressing import get_address_host_port
 from distributed.scheduler import KilledWorker
 
 from qmcif_engine import __version__
@@ -36,9 +37,10 @@ def connect(address: str) -> Client:
     Raises
     ------
     InvalidConfigError
-        When nobody answers there.
+        When it is no address of host and port, or nobody answers there.
     """
     try:
+        get_address_host_port(address)  # a client that fails on a malformed one cannot be closed any more, and hangs
         return Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError) as error:
         msg = (

@@ -25,7 +25,7 @@ _PERIODS_PX = (512, 405)
 """Without a common divisor, and both quick to transform."""
 
 _SMALLEST_SIDE_PX, _LARGEST_SIDE_PX = 8, 2**20
-_LARGEST_N_IMAGES = 32
+_LARGEST_N_IMAGES = 1024
 _N_CHANNELS = 3
 _BLUR_PX = 2.5
 """Standard deviation of the blur far from focus."""
@@ -54,7 +54,7 @@ def make_lazy_focus_stack(*, shape: tuple[int, int] = (8192, 8192), n_images: in
     shape : tuple of int, optional
         Height and width, 8 to 1048576 px each.
     n_images : int, optional
-        2 to 32.
+        2 to 1024.
     seed : int, optional
         The same seed gives the same samples, in whatever blocks they are asked for.
 

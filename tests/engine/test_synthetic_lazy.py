@@ -53,7 +53,7 @@ def test_everything_is_textured_and_what_is_sharp_in_one_image_is_blurred_in_the
     [
         ({"shape": (4, 9)}, r"shape=\(4, 9\) was given; height and width of 8 to 1048576 px are needed"),
         ({"shape": (64,)}, r"shape=\(64,\) was given; height and width"),
-        ({"n_images": 1}, "n_images=1 was given; 2 to 32 is needed"),
+        ({"n_images": 1}, "n_images=1 was given; 2 to 1024 is needed"),
         ({"n_images": True}, "n_images=True was given"),
         ({"seed": -1}, "seed=-1 was given; a whole number that is not negative is needed"),
     ],

@@ -1,6 +1,7 @@
 """What is copied runs, and gives what Run gives."""
 
 import shlex
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -11,7 +12,7 @@ from napari.layers import Image
 
 from napari_qmcif.chosen_stack import choose_pictures, choose_planes
 from napari_qmcif.clipboard import write_command, write_python
-from qmcif_engine import InvalidImageError, fuse, read_image, write_image
+from qmcif_engine import PRESETS, InvalidImageError, fuse, open_stack, prepare_stack, read_image, write_image
 from qmcif_engine.cli import main
 
 FEW = {"decomposition.iterations": 1, "decomposition.is_low_rank": False, "refinement.weights": "equal"}
@@ -39,8 +40,6 @@ def run_python(text, **names):
 
 @pytest.fixture
 def expected(pictures):
-    from qmcif_engine import PRESETS
-
     return fuse(pictures, PRESETS["default"].replaced(FEW)).fused
 
 
@@ -67,6 +66,48 @@ def test_copied_script_takes_planes_of_a_stack_at_the_position_of_the_sliders(in
     text = write_python(choose_planes(layer, 1, point=(1, 0, 0, 0)), preset="default", changes=FEW)
 
     np.testing.assert_array_equal(run_python(text, viewer=viewer), expected)
+
+
+def test_copied_script_takes_each_layer_at_its_finest_level(in_folder, pictures, expected):
+    viewer = ViewerModel()
+    viewer.add_image(pictures[0], rgb=True)
+    for picture in pictures[1:]:
+        viewer.add_image([picture, picture[::2, ::2]], rgb=True, multiscale=True)
+
+    text = write_python(choose_pictures(list(viewer.layers)), preset="default", changes=FEW)
+
+    np.testing.assert_array_equal(run_python(text, viewer=viewer), expected)
+
+
+@pytest.mark.parametrize("is_in_files", [False, True])
+def test_copied_script_keeps_opacity(in_folder, pictures, expected, open_in_viewer, is_in_files):
+    images = [np.dstack([picture, np.full(picture.shape[:2], 50 * number, np.uint8)]) for number, picture in enumerate(pictures)]
+    viewer = ViewerModel()
+    for number, image in enumerate(images):
+        viewer.add_image(image, rgb=True)
+        write_image(f"{number}.png", image[..., :3], alpha=image[..., 3])
+    layers = [open_in_viewer([f"{number}.png"], stack=False) for number in range(3)] if is_in_files else list(viewer.layers)
+
+    run_python(write_python(choose_pictures(layers), preset="default", changes=FEW), viewer=viewer)
+
+    stored = tifffile.imread("fused.tif")
+    np.testing.assert_array_equal(stored[..., :3], expected)
+    assert set(np.unique(stored[..., 3])) >= {0, 50, 100}
+
+
+@pytest.mark.parametrize("is_in_files", [False, True])
+def test_what_is_copied_aligns(in_folder, pictures, file_layers, is_in_files):
+    viewer = ViewerModel()
+    layers = file_layers if is_in_files else [viewer.add_image(picture, rgb=True) for picture in pictures]
+    stack = replace(choose_pictures(layers), align="translation")
+    config = PRESETS["default"].replaced(FEW)
+    expected = fuse(prepare_stack(open_stack(list(pictures)), align="translation"), config).fused
+
+    np.testing.assert_array_equal(run_python(write_python(stack, preset="default", changes=FEW), viewer=viewer), expected)
+    if is_in_files:
+        arguments = shlex.split(write_command(stack, preset="default", changes=FEW))[1:]
+        assert main([*arguments, "--overwrite"]) == 0
+        np.testing.assert_array_equal(read_image("fused.tif").samples, expected)
 
 
 def test_copied_command_gives_the_result(file_layers, expected):

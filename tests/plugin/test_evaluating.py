@@ -41,3 +41,12 @@ def test_integers_have_the_range_of_their_type_and_floats_that_of_the_layer(laye
 
     assert assemble_request(choose_pictures(layers), result=layers[0], truth=None).sample_range is None
     assert assemble_request(choose_pictures(floats), result=floats[0], truth=None).sample_range == (0.1, 0.9)
+
+
+@pytest.mark.parametrize(("record", "is_noted"), [({}, False), ({"align": "none"}, False), ({"align": "affine"}, True)])
+def test_a_result_of_aligned_images_is_not_compared_with_the_images_as_they_are_in_silence(layers, pictures, record, is_noted):
+    result = Image(pictures[0], rgb=True, metadata={"qmcif": record})
+
+    note = assemble_request(choose_pictures(layers), result=result, truth=None).note
+
+    assert note.startswith("the images were aligned to make this result") == is_noted

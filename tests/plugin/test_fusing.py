@@ -1,5 +1,7 @@
 """A worker gets from layers what the engine gives from arrays."""
 
+from dataclasses import replace
+
 import dask.array as da
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ from napari_qmcif.fusing import MARGIN_PX, fuse_area, fuse_layers, fuse_to_disk
 from napari_qmcif.layers import MAP_NAMES
 from napari_qmcif.preview_area import Area
 from napari_qmcif.worker import Job
-from qmcif_engine import Cancelled, FusionConfig, InvalidImageError, QmcifError, fuse, make_focus_stack
+from qmcif_engine import Cancelled, FusionConfig, InvalidImageError, QmcifError, fuse, make_focus_stack, open_stack, prepare_stack
 
 CONFIG = FusionConfig().replaced({"iterations": 1})
 
@@ -116,6 +118,47 @@ def test_on_disk_lies_what_memory_would_hold_and_is_opened_lazily(is_color, job,
         np.testing.assert_array_equal(outcome.pictures[name].compute(), getattr(expected, name))
     assert outcome.focus_range == tuple(expected.focus_range)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["leaf-maps", "leaf.ome.zarr"]
+
+
+def test_on_disk_opacity_follows_the_decisions_too(pictures, job, tmp_path):
+    opacity = np.arange(len(pictures), dtype=np.uint8)[:, None, None, None] * np.ones((*pictures.shape[:3], 1), np.uint8)
+    stack = choose_planes(Image(np.concatenate((pictures, opacity), axis=-1), rgb=True), 0, point=(0, 0, 0))
+
+    outcome = fuse_to_disk(stack, CONFIG, target=tmp_path / "leaf.ome.zarr", job=job)
+
+    np.testing.assert_array_equal(outcome.pictures["fused"][0].compute(), fuse_layers(stack, CONFIG, job=job).pictures["fused"])
+
+
+@pytest.fixture
+def moved():
+    """Two pictures of one scene, the second 5 pixels lower, with opacity."""
+    scene = make_focus_stack(n_images=2, shape=(300, 400), seed=3).images
+    opacity = np.full((2, 300, 400, 1), 200, np.uint8)
+    images = np.concatenate([np.stack([scene[0], np.roll(scene[1], 5, axis=0)]), opacity], axis=-1)
+    return replace(choose_planes(Image(images, rgb=True), 0, point=(0, 0, 0)), align="translation")
+
+
+def test_aligned_images_give_what_the_engine_gives_in_memory_and_on_disk(moved, job, tmp_path):
+    prepared = prepare_stack(open_stack([image[..., :3] for image in moved.cut_images()]), align="translation")
+    expected = fuse(prepared, CONFIG)
+
+    in_memory = fuse_layers(moved, CONFIG, job=job).pictures
+    on_disk = fuse_to_disk(moved, CONFIG, target=tmp_path / "leaf.ome.zarr", job=job).pictures
+
+    assert in_memory["fused"].shape == (300, 400, 4)
+    np.testing.assert_array_equal(in_memory["fused"][..., :3], expected.fused)
+    np.testing.assert_array_equal(in_memory["source_index"], expected.source_index)
+    np.testing.assert_array_equal(on_disk["fused"][0].compute(), in_memory["fused"])
+
+
+def test_a_preview_of_aligned_images_shows_what_the_run_will_give(moved, job):
+    whole = fuse_layers(moved, CONFIG, job=job).pictures["fused"].astype(int)
+
+    part = fuse_area(moved, CONFIG, area=Area(120, 150, 180, 250), job=job).pictures["fused"]
+
+    assert part.shape == (60, 100, 4)
+    assert np.abs(part - whole[120:180, 150:250]).mean() < 1
+    assert np.abs(part - whole[125:185, 150:250]).mean() > 5  # as if nothing had been aligned
 
 
 def test_on_disk_nothing_that_exists_is_replaced(pictures, job, tmp_path):

@@ -11,7 +11,7 @@ from napari.utils.notifications import notification_manager
 from qtpy.QtGui import QGuiApplication
 
 from napari_qmcif import run_panel as run_panel_module
-from qmcif_engine import Cancelled, FusionConfig, fuse, make_focus_stack
+from qmcif_engine import Cancelled, FusionConfig, fuse, make_focus_stack, open_stack, prepare_stack
 
 pytestmark = pytest.mark.viewer
 
@@ -344,3 +344,43 @@ def test_layers_that_are_selected_when_the_widget_opens_are_chosen(viewer, open_
     viewer.add_image(pictures, rgb=True, name="leaf")
 
     assert [layer.name for layer in open_widget().layer_choice.selected_layers()] == ["leaf"]
+
+
+def test_align_is_heeded_by_preview_and_run_and_written_down(viewer, open_widget, qtbot):
+    scene = make_focus_stack(n_images=2, shape=(200, 240), seed=3).images
+    viewer.add_image(np.stack([scene[0], np.roll(scene[1], 5, axis=1)]), rgb=True, name="leaf")
+    widget = open_widget()
+    widget.align_box.setCurrentText("translation")
+
+    for button in (widget.preview.button, widget.run_panel.run_button):
+        button.click()
+        wait_for(widget, qtbot)
+
+    config = FusionConfig().replaced({"iterations": 1})
+    expected = fuse(prepare_stack(open_stack(list(viewer.layers["leaf"].data)), align="translation"), config).fused
+    np.testing.assert_array_equal(viewer.layers["leaf: fused"].data, expected)
+    assert [viewer.layers[f"leaf: {part}"].metadata["qmcif"]["align"] for part in ("preview", "fused")] == ["translation"] * 2
+
+
+@pytest.mark.parametrize("name", ["color_focus_stack", "gray_z_stack"])
+def test_a_sample_can_be_run_as_it_was_opened(viewer, open_widget, name):
+    viewer.open_sample("napari-qmcif", name)
+
+    assert open_widget().run_panel.run_button.isEnabled()
+
+
+def test_what_was_said_of_one_stack_is_not_said_of_the_next(viewer, open_widget, qtbot, pictures):
+    broken = pictures[..., 0].astype(np.float32)
+    broken[1, 3, 4] = np.nan
+    viewer.add_image(broken, rgb=False, name="broken", contrast_limits=(0, 255))
+    widget = open_widget()
+    widget.run_panel.run_button.click()
+    wait_for(widget, qtbot)
+    assert "holds NaN or infinite samples" in widget.run_panel.reason.text()
+    assert not widget.run_panel.run_button.isEnabled()
+
+    fine = viewer.add_image(pictures, rgb=True, name="fine")
+    viewer.layers.selection = {fine}
+    widget.layer_choice.use_selected_button.click()
+
+    assert (widget.run_panel.run_button.isEnabled(), widget.run_panel.reason.text(), widget.run_panel.status.text()) == (True, "", "")

@@ -71,6 +71,16 @@ def test_settings_and_range_come_from_the_record_or_are_the_usual_ones(viewer):
     assert (unknown.config, unknown.focus_range) == (FusionConfig(), None)
 
 
+@pytest.mark.parametrize(("align", "expected"), [("similarity", "similarity"), ("melted", "none")])
+def test_sources_are_aligned_as_they_were_for_the_fusion(viewer, align, expected):
+    layer = viewer.add_image(np.zeros((4, 6, 8, 3), np.uint8), rgb=True)
+    stack = choose_planes(layer, 0, point=(0, 0, 0))
+    fused = add_result_of(viewer, stack)
+    fused.metadata["qmcif"]["align"] = align
+
+    assert assemble_subject(stack, fused=fused, index=viewer.layers[-2]).stack.align == expected
+
+
 def test_a_result_on_disk_is_refused_with_the_remedy(viewer):
     layer = viewer.add_image(np.zeros((4, 6, 8, 3), np.uint8), rgb=True)
     stack = choose_planes(layer, 0, point=(0, 0, 0))

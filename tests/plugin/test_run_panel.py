@@ -11,7 +11,7 @@ from napari.utils.notifications import notification_manager
 from napari_qmcif import run_panel as run_panel_module
 from napari_qmcif.chosen_stack import choose_planes
 from napari_qmcif.run_panel import RunPanel
-from qmcif_engine import Cancelled, FusionConfig
+from qmcif_engine import Cancelled, FusionConfig, make_focus_stack
 
 CONFIG = FusionConfig().replaced({"iterations": 1})
 
@@ -103,8 +103,20 @@ def test_errors_of_the_engine_are_told_in_its_words_in_place_and_as_a_notificati
     panel.start(choose_planes(Image(samples, contrast_limits=(0, 1)), 0, point=(0, 0, 0)), CONFIG)
     finish(panel, qtbot)
 
-    assert "holds NaN or infinite samples" in panel.status.text()
-    assert [(notification.message, notification.severity.value) for notification in told] == [(panel.status.text(), "error")]
+    assert "holds NaN or infinite samples" in panel.reason.text()
+    assert [(notification.message, notification.severity.value) for notification in told] == [(panel.reason.text(), "error")]
+    assert (panel.run_button.isEnabled(), panel.status.text()) == (False, "")
+
+
+def test_a_stack_that_looks_misaligned_is_fused_and_said_to_be(panel, qtbot):
+    scene = make_focus_stack(n_images=2, shape=(200, 240), seed=3).images
+    moved = np.stack([scene[0], np.roll(scene[1], 5, axis=1)])
+
+    panel.start(choose_planes(Image(moved, rgb=True), 0, point=(0, 0, 0)), CONFIG)
+    finish(panel, qtbot)
+
+    assert panel.status.text().startswith("fused 2 images in")
+    assert panel.status.text().endswith("neighboring images look misaligned by about 5 px: set Align to translation")
 
 
 def test_too_little_memory_is_told_with_a_remedy(panel, told):

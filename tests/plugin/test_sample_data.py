@@ -21,7 +21,7 @@ def test_opening_the_color_sample_adds_the_stack_and_its_hidden_truth(make_napar
 
     viewer.open_sample("napari-qmcif", "color_focus_stack")
 
-    stack, truth = viewer.layers
+    truth, stack = viewer.layers
     assert (stack.name, stack.rgb, stack.visible, stack.data.shape) == ("focus stack", True, True, (5, 512, 768, 3))
     assert (truth.name, truth.rgb, truth.visible, truth.data.shape) == ("focus stack truth", True, False, (512, 768, 3))
     assert stack.data.dtype == truth.data.dtype == np.uint8
@@ -36,7 +36,7 @@ def test_the_gray_sample_is_a_z_stack_of_16_bits_with_units(make_napari_viewer_p
 
     viewer.open_sample("napari-qmcif", "gray_z_stack")
 
-    stack, truth = viewer.layers
+    truth, stack = viewer.layers
     assert (stack.data.dtype, stack.data.shape, stack.rgb, truth.visible) == (np.uint16, (7, 512, 512), False, False)
     assert (tuple(stack.scale), stack.axis_labels) == ((4, 0.5, 0.5), ("z", "y", "x"))
     assert {str(unit) for unit in (*stack.units, *truth.units)} == {"micrometer"}

@@ -63,7 +63,8 @@ def load_transforms(path: str | os.PathLike[str]) -> Transforms:
     try:
         return _parse(json.loads(_read_bounded(Path(path)), parse_constant=_refuse_constant))
     except (OSError, ValueError, RecursionError) as error:
-        msg = f"{str(path)!r} holds no usable transforms ({error}); a file written by save_transforms is needed: estimate them anew"
+        needed = "a file written by save_transforms is needed, or by --align with --transforms"
+        msg = f"{str(path)!r} holds no usable transforms ({error}); {needed}: estimate them anew"
         raise InvalidConfigError(msg) from error
 
 

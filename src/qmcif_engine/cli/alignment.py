@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 
 from qmcif_engine.cli.progress import progress_bar
 from qmcif_engine.errors import InvalidConfigError
+from qmcif_engine.io.placement import check_place
 from qmcif_engine.preparation import prepare_stack
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterable
 
     from qmcif_engine.alignment.transforms import Transforms
     from qmcif_engine.io.file_stack import FileStack
@@ -31,6 +33,26 @@ def add_alignment(parser: argparse.ArgumentParser) -> None:
         "--transforms", metavar="FILE", help="JSON file of an alignment: used where it exists, else written with what --align finds"
     )
     parser.add_argument("--even-exposure", action="store_true", help="bring every image to the brightness of the reference")
+
+
+def check_alignment(stack: FileStack, options: argparse.Namespace, outputs: Iterable[Path]) -> None:
+    """Refuse a reference that there is none of and transforms that can be neither read nor written, before anything is computed."""
+    _reference(stack, options)
+    if options.transforms is None:
+        return
+    target = Path(options.transforms)
+    if target.resolve() in {path.resolve() for path in outputs}:
+        msg = f"{options.transforms!r} is to hold both a result and the transforms; a name of its own is needed for each: choose another"
+        raise InvalidConfigError(msg)
+    known = _known_transforms(options)
+    if known is None:
+        check_place(target, overwrite=False)
+    elif options.align not in (None, known.model) or options.reference not in (None, known.reference + 1):
+        msg = (
+            f"{options.transforms!r} holds transforms of the model {known.model} and the reference {known.reference + 1}; --align and "
+            "--reference must say the same: leave them out to use the file, or name a new file to estimate anew"
+        )
+        raise InvalidConfigError(msg)
 
 
 def prepare_inputs(stack: FileStack, options: argparse.Namespace) -> Stack:
@@ -56,6 +78,8 @@ def prepare_inputs(stack: FileStack, options: argparse.Namespace) -> Stack:
             from qmcif_engine.alignment.transform_files import save_transforms
 
             save_transforms(options.transforms, found)
+            if not options.quiet:
+                print(f"qmcif: the transforms are kept in {options.transforms!r}", file=sys.stderr)
     return prepared
 
 

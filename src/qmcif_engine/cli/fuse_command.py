@@ -10,14 +10,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from qmcif_engine import __version__
-from qmcif_engine.cli.alignment import prepare_inputs
+from qmcif_engine.cli.alignment import check_alignment, prepare_inputs
+from qmcif_engine.cli.notices import tell_repeated, tell_taken_next
 from qmcif_engine.cli.progress import progress_bar
 from qmcif_engine.cli.quantities import show_bytes, show_seconds
 from qmcif_engine.cli.resources import peak_memory_bytes
 from qmcif_engine.cli.settings import gather_settings
 from qmcif_engine.cli.targets import gather_targets
 from qmcif_engine.io.stack_input import open_stack
-from qmcif_engine.slabs import fuse_in_slabs
+from qmcif_engine.slabs import fuse_in_slabs, plan_slabs
 from qmcif_engine.speed import estimate_seconds
 from qmcif_engine.streaming import FileReport, check_outputs, fuse_to_file, job_folder, plan_run
 
@@ -60,20 +61,20 @@ def run(options: Namespace) -> None:
         with open_inputs(options) as stack:
             render_plan(stack, settings, options, points=points_in_time(stack, options))
         return
-    render(fuse_inputs(options, settings), settings, options)
+    if not options.quiet:
+        tell_repeated(options.images)
+    results = fuse_inputs(options, settings)
+    render(results, settings, options)
+    if not options.quiet:
+        tell_taken_next(options.images, [path for result in results for path in result.report.outputs])
 
 
 def fuse_inputs(options: Namespace, settings: FusionConfig) -> list[Fused]:
     """Fuse what the options name, every point in time by itself, and write it; finished ones are left out where the options say so."""
     with ExitStack() as closing:
         stack = closing.enter_context(open_inputs(options))
-        points = {
-            number: targets
-            for number, targets in points_in_time(stack, options).items()
-            if not (options.skips_finished and targets.output.exists())
-        }
-        for targets in points.values():
-            check_outputs(stack, targets.output, targets.maps, height=targets.height, overwrite=options.overwrite)
+        points = points_in_time(stack, options)
+        _check_request(stack, options, points)
         client = closing.enter_context(_connect(options.scheduler)) if options.scheduler else None
         if stack.scratch_bytes and not options.quiet and not options.json:
             print(f"decoding {stack.n_images} images once into {show_bytes(stack.scratch_bytes)} of scratch space")
@@ -84,13 +85,25 @@ def fuse_inputs(options: Namespace, settings: FusionConfig) -> list[Fused]:
         return results
 
 
+def _check_request(stack: FileStack, options: Namespace, points: dict[int, Targets]) -> None:
+    """Refuse what cannot be met before anything is computed."""
+    for targets in points.values():
+        outputs = check_outputs(stack, targets.output, targets.maps, height=targets.height, overwrite=options.overwrite)
+        check_alignment(stack, options, outputs)
+        if targets.slabs is not None:
+            plan_slabs(stack.n_images, size=targets.slabs.size, overlap=targets.slabs.overlap)
+
+
 def points_in_time(stack: FileStack, options: Namespace) -> dict[int, Targets]:
-    """Return where the result of each point in time goes: the one that was asked for, or else all there are."""
+    """Return where the result of each point in time goes: the one that was asked for, or else all that are not finished."""
     targets = gather_targets(options)
     if options.time is not None or stack.n_times == 1:
-        return {options.time or 0: targets}
-    n_digits = max(3, len(str(stack.n_times - 1)))
-    return {number: targets.at_time(f"t{number:0{n_digits}d}") for number in range(stack.n_times)}
+        points, skips_finished = {options.time or 0: targets}, options.skips_finished
+    else:
+        n_digits = max(3, len(str(stack.n_times - 1)))
+        points = {number: targets.at_time(f"t{number:0{n_digits}d}") for number in range(stack.n_times)}
+        skips_finished = options.resume
+    return {number: place for number, place in points.items() if not (skips_finished and place.output.exists())}
 
 
 def open_inputs(options: Namespace) -> FileStack:
@@ -154,6 +167,8 @@ def render(results: list[Fused], settings: FusionConfig, options: Namespace) -> 
         contents = [describe(result, settings) for result in results]
         print(json.dumps(contents[0] if len(contents) == 1 else {"times": contents}))
         return
+    if not results and not options.quiet:
+        print("nothing is left to fuse: every point in time is there already")
     for result in [] if options.quiet else results:
         report = result.report
         print(f"fused {report.n_images} images in {result.wall_seconds:.1f} s: {', '.join(map(str, report.outputs))}")
@@ -189,8 +204,7 @@ def describe(result: Fused, settings: FusionConfig) -> dict[str, Any]:
 
 def render_plan(stack: FileStack, settings: FusionConfig, options: Namespace, *, points: dict[int, Targets]) -> None:
     """Say what the run would take, once it is known to be possible."""
-    for targets in points.values():
-        check_outputs(stack, targets.output, targets.maps, height=targets.height, overwrite=options.overwrite)
+    _check_request(stack, options, points)
     kept = {"with_maps": options.maps is not None, "with_height": options.depth is not None}
     plan = plan_run(stack, settings, **kept, memory_bytes=options.memory, workers=options.workers)
     cpu_seconds = len(points) * estimate_seconds(plan.tiles, settings, stack=stack)

@@ -159,4 +159,4 @@ def describe_axes(axes: str, shape: tuple[int, ...]) -> str:
 
 def _refuse_axes(name: str, axes: str, shape: tuple[int, ...], needed: str) -> InvalidImageError:
     sizes = describe_axes(axes, shape)
-    return InvalidImageError(f"{name} has the axes {sizes}; {needed}: name them with axes=, for example axes='ZYX' or axes='TCZYX'")
+    return InvalidImageError(f"{name} has the axes {sizes}; {needed}: name them with axes='ZYX' or such, on the command line --axes ZYX")

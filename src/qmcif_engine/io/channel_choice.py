@@ -33,7 +33,7 @@ def choose_channels(found: SourceDescription, wanted: Sequence[int | str] | None
         if len(chosen) > _N_COLORS:
             msg = (
                 f"{found.names[0]} has {found.n_channels} channels{_list_names(found)}; up to {_N_COLORS} decide about focus: "
-                "choose them with channels=, for example channels=[1, 2, 3]; all others follow their decision"
+                "choose them with channels=[1, 2, 3], on the command line --channels 1,2,3; all others follow their decision"
             )
             raise InvalidConfigError(msg)
     else:

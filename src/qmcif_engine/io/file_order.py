@@ -50,6 +50,8 @@ def list_files(given: str | Path) -> list[Path]:
             return _list_folder(path)
         if glob.has_magic(str(given)) and not path.exists():
             return _list_matches(str(given))
+    except ImageFileError:
+        raise
     except OSError as error:
         msg = f"{str(path)!r} cannot be read ({error.strerror or error}); a readable folder is needed; check its name and permissions"
         raise ImageFileError(msg) from error

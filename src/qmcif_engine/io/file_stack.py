@@ -181,5 +181,6 @@ class Selection:
 def check_time(time: int, n_times: int) -> None:
     """Refuse a point in time that there is none of."""
     if not 0 <= time < n_times:
-        msg = f"time is {time}; a number from 0 to {n_times - 1} is needed, as the acquisition has that many points: correct it"
+        needed = f"a number from 0 to {n_times - 1} is needed, as there are {n_times} points: correct it"
+        msg = f"time is {time}; {needed if n_times > 1 else 'there is one point in time, which is 0: leave it out'}"
         raise InvalidConfigError(msg)

@@ -96,7 +96,7 @@ def check_folder(folder: Path) -> None:
 
 
 def check_sources_kept(targets: Iterable[Path], sources: Iterable[Path]) -> None:
-    """Refuse a target that is one of the sources, under whatever name: overwriting it would destroy what the result was made of.
+    """Refuse a target that is one of the sources, under whatever name, or lies in one: that would destroy what the result was made of.
 
     Raises
     ------
@@ -109,6 +109,9 @@ def check_sources_kept(targets: Iterable[Path], sources: Iterable[Path]) -> None
             if _is_one_file(target, source):
                 msg = f"{str(target)!r} is the input {str(source)!r}, which would be lost; another name is needed; choose one"
                 raise OutputError(msg)
+            if _lies_in(target, source):
+                msg = f"{str(target)!r} lies in the input {str(source)!r}, which must not change; a place outside is needed; choose one"
+                raise OutputError(msg)
 
 
 def _is_one_file(target: Path, source: Path) -> bool:
@@ -116,6 +119,14 @@ def _is_one_file(target: Path, source: Path) -> bool:
     try:
         return any(place.exists() and target.samefile(place) for place in (source, *source.resolve().parents))
     except (OSError, ValueError):  # one of them cannot be: reading or writing it will say so
+        return False
+
+
+def _lies_in(target: Path, source: Path) -> bool:
+    """Tell whether the source is a folder, such as a Zarr array, and the target would be put into it."""
+    try:
+        return source.is_dir() and source.resolve() in target.resolve().parents
+    except (OSError, ValueError):  # as above
         return False
 
 

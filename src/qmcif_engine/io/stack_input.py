@@ -171,6 +171,6 @@ def _check_source(source: FrameSource) -> None:
     if found.n_frames == 1 and found.axes:
         msg = (
             f"{found.names[0]} has the axes {found.axes}; at least 2 images along one axis other than C are needed: "
-            "name the axes with axes=, for example axes='ZYX'"
+            "name the axes with axes='ZYX' or such, on the command line --axes ZYX"
         )
         raise InvalidImageError(msg)

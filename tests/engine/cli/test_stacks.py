@@ -106,6 +106,23 @@ def test_json_of_several_points_in_time_is_one_object(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["times"] == 2
 
 
+def test_resuming_fuses_the_points_in_time_that_are_missing(tmp_path, capsys):
+    times = np.stack([make_focus_stack(n_images=2, shape=SHAPE, seed=seed, is_color=False).images for seed in (1, 2)])
+    movie = write_ome(tmp_path / "in.ome.tif", times, "TZYX")
+    arguments = ["fuse", movie, "-o", str(tmp_path / "out.tif"), "--set", "iterations=2"]
+    assert main(arguments) == 0
+    expected = (tmp_path / "out_t001.tif").read_bytes()
+    (tmp_path / "out_t001.tif").unlink()
+
+    assert main(arguments) == 2
+    assert "out_t000.tif' exists already" in capsys.readouterr().err
+    assert main([*arguments, "--resume"]) == 0
+    assert "out_t000" not in capsys.readouterr().out
+    assert (tmp_path / "out_t001.tif").read_bytes() == expected
+    assert main([*arguments, "--resume"]) == 0
+    assert "nothing is left to fuse" in capsys.readouterr().out
+
+
 def test_heights_are_floats_in_the_unit_that_the_file_says(tmp_path):
     images = make_focus_stack(n_images=4, shape=SHAPE, seed=3, is_color=False).images
     path = write_ome(

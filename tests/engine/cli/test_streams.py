@@ -149,7 +149,13 @@ def test_a_dry_run_says_what_it_would_take_and_does_nothing(folder, capsys):
         (["--exclude", "2"], "at least 2"),
         (["--time", "3"], "time is 3"),
         (["--scheduler", "tcp://127.0.0.1:9"], "cannot be reached"),
+        (["--scheduler", "nonsense"], "cannot be reached (missing port number"),
         (["--axes", "QYX"], "QYX"),
+        (["--reference", "9"], "a number from 1 to 2 is needed"),
+        (["--reference", "9", "--dry-run"], "a number from 1 to 2 is needed"),
+        (["--slab", "9", "--dry-run"], "slabs of 9 images were asked of a stack of 2"),
+        (["--transforms", "missing.json", "--dry-run"], "'missing.json' does not exist"),
+        (["--align", "translation", "--transforms", "missing/t.json"], "the folder 'missing' does not exist"),
     ],
 )
 def test_requests_that_cannot_be_met_are_refused_before_the_work(folder, capsys, arguments, reason, monkeypatch):

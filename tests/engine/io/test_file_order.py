@@ -60,7 +60,7 @@ def test_folder_without_images_is_refused(tmp_path):
 
 
 def test_pattern_without_match_is_refused(tmp_path):
-    with pytest.raises(ImageFileError, match=r"no file matches '.*\*.tif'; at least 2 images of one scene are needed; check the pattern"):
+    with pytest.raises(ImageFileError, match=r"^no file matches '.*\*.tif'; at least 2 images of one scene are needed; check the pattern"):
         list_files(str(tmp_path / "*.tif"))
 
 

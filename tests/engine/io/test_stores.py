@@ -158,3 +158,11 @@ def test_inputs_inside_the_store_to_be_replaced_are_kept(tmp_path):
         with pytest.raises(OutputError, match=r"p\.zarr' is the input '.*', which would be lost"):
             check_sources_kept([tmp_path / "p.zarr"], [source])
     check_sources_kept([tmp_path / "q.zarr", tmp_path / "p.png"], [tmp_path / "p.zarr"])
+
+
+def test_nothing_is_put_into_a_store_that_is_an_input(tmp_path):
+    write_image(tmp_path / "p.zarr", SAMPLES)
+    for inside in (tmp_path / "p.zarr" / "q.ome.zarr", tmp_path / "p.zarr" / "0" / "fused.png"):
+        with pytest.raises(OutputError, match=r"lies in the input '.*p\.zarr', which must not change; a place outside is needed"):
+            check_sources_kept([inside], [tmp_path / "p.zarr"])
+    check_sources_kept([tmp_path / "a\0b.png"], [tmp_path / "p.zarr"])

@@ -1,0 +1,123 @@
+"""Open chosen layers for the engine, aligned where that is wanted; everything here runs in a worker thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary, ref
+
+from napari.layers import Layer
+from numpy.typing import NDArray
+
+from napari_qmcif.chosen_stack import ChosenStack
+from napari_qmcif.preview_area import Area
+from napari_qmcif.worker import Job
+from qmcif_engine import Cancelled, QmcifError, open_stack, prepare_stack, suggest_alignment
+
+ALIGNMENTS = ("none", "translation", "similarity", "affine")
+
+N_COLORS = 3
+"""What comes behind them is opacity, which follows the decisions without taking part in them."""
+
+
+def open_images(images: Sequence[Any], *, n_channels: int) -> Any:  # noqa: ANN401 - a stack of the engine
+    """Return images as a stack that is read by window; of four channels three decide."""
+    if n_channels > N_COLORS:
+        return open_stack(images, axes="YXS", channels=list(range(1, N_COLORS + 1)))
+    return open_stack(images)
+
+
+def align_images(images: Sequence[Any], stack: ChosenStack, *, job: Job) -> Any:  # noqa: ANN401 - a stack of the engine
+    """Return images of a chosen stack as it says that they are to be aligned; what moved is estimated once.
+
+    Parameters
+    ----------
+    images : sequence of ndarray or dask array
+        Those of the stack, or what was read of them.
+    stack : ChosenStack
+    job : Job
+        Hears what is being done and says whether to go on.
+    """
+    opened = open_images(images, n_channels=stack.n_channels)
+    if stack.align == "none":
+        return opened
+
+    def check_cancelled() -> None:
+        if job.is_cancelled():
+            msg = "the fusion was cancelled while its images were aligned; nothing was returned: start it again"
+            raise Cancelled(msg)
+
+    def estimate() -> Any:  # noqa: ANN401 - transforms of the engine
+        job.note(f"aligning {stack.n_images} images …")
+        prepared: Any = prepare_stack(opened, align=stack.align, check_cancelled=check_cancelled)
+        job.note("")
+        return prepared.transforms
+
+    return prepare_stack(opened, transforms=_once(stack, stack.align, estimate))
+
+
+def hint_at_alignment(stack: ChosenStack) -> str:
+    """Return advice for a stack whose images visibly moved and are not to be aligned, else nothing."""
+    if stack.align != "none":
+        return ""
+
+    def judge() -> str:
+        try:
+            suggestion = suggest_alignment(open_images(stack.cut_images(), n_channels=stack.n_channels))
+        except QmcifError:  # OpenCV is missing, or the fusion itself will say what is wrong
+            return ""
+        if suggestion is None:
+            return ""
+        return f"neighboring images look misaligned by about {suggestion.movement_px:.0f} px: set Align to {suggestion.model.value}"
+
+    text: str = _once(stack, "hint", judge)
+    return text
+
+
+class CutStack:
+    """Show one rectangle of a stack of the engine as a stack of its own."""
+
+    def __init__(self, stack: Any, area: Area) -> None:  # noqa: ANN401 - a stack of the engine
+        self._stack, self._area = stack, area
+        self.n_images, self.dtype, self.names = stack.n_images, stack.dtype, stack.names
+        self.image_shape: tuple[int, ...] = (*area.shape, *stack.image_shape[2:])
+        further = getattr(stack, "companions", None)
+        self.companions = None if further is None else CutStack(further, area)
+
+    def read(self, number: int, window: Any) -> NDArray[Any]:  # noqa: ANN401 - a window of the engine
+        """Return one window of one image."""
+        samples: NDArray[Any] = self._stack.read(number, self._shifted(window))
+        return samples
+
+    def valid(self, number: int, window: Any) -> NDArray[Any]:  # noqa: ANN401 - a window of the engine
+        """Return which pixels of a window the image really has."""
+        is_valid: NDArray[Any] = self._stack.valid(number, self._shifted(window))
+        return is_valid
+
+    def _shifted(self, window: Any) -> Any:  # noqa: ANN401 - a window of the engine
+        top, left = self._area.top, self._area.left
+        return type(window)(window.top + top, window.left + left, window.bottom + top, window.right + left)
+
+
+class _Found(NamedTuple):
+    """Hold something found out about a stack, and what it was found from."""
+
+    arrays: tuple[ref[Any], ...]
+    cut: tuple[Any, ...]
+    value: Any
+
+
+_found: WeakKeyDictionary[Layer, dict[str, _Found]] = WeakKeyDictionary()
+"""What was found out stays known while the layers hold the same arrays, so that previews and runs share it."""
+
+
+def _once(stack: ChosenStack, kind: str, find: Callable[[], Any]) -> Any:  # noqa: ANN401 - whatever is looked for
+    """Return what was found before for the same images, else find it."""
+    known = _found.setdefault(stack.layers[0], {})
+    cut = (stack.axis, stack.index)
+    last = known.get(kind)
+    if last is not None and last.cut == cut and [id(array()) for array in last.arrays] == [id(array) for array in stack.arrays]:
+        return last.value
+    value = find()
+    known[kind] = _Found(tuple(ref(array) for array in stack.arrays), cut, value)
+    return value

@@ -1,0 +1,38 @@
+"""Say on standard error what is allowed but hardly meant."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from qmcif_engine.errors import ImageFileError
+from qmcif_engine.io.file_order import list_files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+
+def tell_repeated(inputs: Iterable[Path]) -> None:
+    """Say that an image was given twice: it counts as two, and takes the time of two."""
+    given = [path for item in inputs for path in list_files(item)]
+    counts = Counter(path.resolve() for path in given if path.exists())
+    repeated = next((path for path in given if path.exists() and counts[path.resolve()] > 1), None)
+    if repeated is not None:
+        print(f"qmcif: {str(repeated)!r} was given more than once; each image is needed once: leave the others out", file=sys.stderr)
+
+
+def tell_taken_next(inputs: Iterable[Path], outputs: Iterable[Path]) -> None:
+    """Say that a result lies where the same command would take it for an image of the stack, and fuse it with the others."""
+    found = None
+    with suppress(ImageFileError):  # inputs that are gone by now are no reason to fail
+        listed = {path.resolve() for item in inputs for path in list_files(item)}
+        found = next((path for path in outputs if path.resolve() in listed), None)
+    if found is not None:
+        print(
+            f"qmcif: {str(found)!r} lies among the images, and the next run would take it for one of them: "
+            f"move it, or leave it out with --exclude {found.name!r}",
+            file=sys.stderr,
+        )

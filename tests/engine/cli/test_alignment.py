@@ -1,0 +1,56 @@
+"""Alignment from the command line: what cannot be meant is refused before the work, and transforms are kept and used again."""
+
+import pytest
+
+from qmcif_engine.alignment.transform_files import save_transforms
+from qmcif_engine.alignment.transforms import IDENTITY, TransformModel, Transforms
+from qmcif_engine.cli import main
+from qmcif_engine.io.writers import write_image
+from qmcif_engine.synthetic import make_focus_stack
+
+SHAPE = (40, 48)
+FAST = ["--set", "iterations=2", "--quiet"]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in").mkdir()
+    for number, image in enumerate(make_focus_stack(n_images=3, shape=SHAPE).images):
+        write_image(tmp_path / "in" / f"{number}.png", image)
+    moved = ((1.0, 0.0, 2.0), IDENTITY[1], IDENTITY[2])
+    known = Transforms(matrices=(moved, IDENTITY, IDENTITY), model=TransformModel.TRANSLATION, image_shape=SHAPE, reference=1)
+    save_transforms(tmp_path / "known.json", known)
+    return tmp_path
+
+
+def test_transforms_and_results_need_names_of_their_own(folder, capsys):
+    assert main(["fuse", "in", "-o", "f.png", "--align", "translation", "--transforms", "f.png", *FAST]) == 2
+
+    assert "'f.png' is to hold both a result and the transforms; a name of its own is needed for each" in capsys.readouterr().err
+    assert not (folder / "f.png").exists()
+
+
+@pytest.mark.parametrize("arguments", [["--align", "similarity"], ["--align", "none"], ["--reference", "1"]])
+def test_options_that_known_transforms_contradict_are_refused(folder, capsys, arguments):
+    assert main(["fuse", "in", "-o", "f.png", "--transforms", "known.json", *arguments, *FAST]) == 2
+
+    message = "'known.json' holds transforms of the model translation and the reference 2; --align and --reference must say the same"
+    assert message in capsys.readouterr().err
+    assert not (folder / "f.png").exists()
+
+
+def test_known_transforms_are_used_with_or_without_the_options_that_made_them(folder):
+    assert main(["fuse", "in", "-o", "unmoved.png", *FAST]) == 0
+    assert main(["fuse", "in", "-o", "a.png", "--transforms", "known.json", *FAST]) == 0
+    assert main(["fuse", "in", "-o", "b.png", "--transforms", "known.json", "--align", "translation", "--reference", "2", *FAST]) == 0
+
+    assert (folder / "a.png").read_bytes() == (folder / "b.png").read_bytes() != (folder / "unmoved.png").read_bytes()
+
+
+def test_where_found_transforms_are_kept_is_told(folder, capsys):
+    arguments = ["--align", "translation", "--transforms", "new.json", "--set", "iterations=2"]
+    assert main(["fuse", "in", "-o", "f.png", *arguments]) == 0
+
+    assert "the transforms are kept in 'new.json'" in capsys.readouterr().err
+    assert (folder / "new.json").is_file()

@@ -1,0 +1,90 @@
+"""Stacks are aligned as chosen, looked at once, and advice is given where it helps."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from napari.layers import Image
+from qtpy.QtCore import QObject
+
+from napari_qmcif import aligning
+from napari_qmcif.aligning import align_images, hint_at_alignment
+from napari_qmcif.chosen_stack import choose_planes
+from napari_qmcif.worker import Job
+from qmcif_engine import Cancelled, QmcifError, make_focus_stack, prepare_stack
+
+
+@pytest.fixture
+def job(qapp):
+    owner = QObject()
+    job = Job(lambda _: None, owner=owner)
+    yield job
+    owner.deleteLater()
+
+
+@pytest.fixture
+def layer():
+    scene = make_focus_stack(n_images=2, shape=(200, 240), seed=3).images
+    return Image(np.stack([scene[0], np.roll(scene[1], 5, axis=1)]), rgb=True)
+
+
+def choose(layer, align="none"):
+    return replace(choose_planes(layer, 0, point=(0, 0, 0)), align=align)
+
+
+def test_a_stack_that_visibly_moved_gets_advice(layer):
+    assert hint_at_alignment(choose(layer)) == "neighboring images look misaligned by about 5 px: set Align to translation"
+
+
+def test_a_stack_that_is_aligned_anyway_or_did_not_move_gets_none(layer):
+    still = Image(make_focus_stack(n_images=2, shape=(200, 240), seed=3).images, rgb=True)
+
+    assert hint_at_alignment(choose(layer, "affine")) == ""
+    assert hint_at_alignment(choose(still)) == ""
+
+
+def test_without_opencv_there_is_no_advice(layer, monkeypatch):
+    def refuse(stack):
+        msg = "aligning needs OpenCV"
+        raise QmcifError(msg)
+
+    monkeypatch.setattr(aligning, "suggest_alignment", refuse)
+
+    assert hint_at_alignment(choose(layer)) == ""
+
+
+def test_images_that_are_not_to_be_aligned_are_only_opened(layer, job):
+    stack = choose(layer)
+
+    assert not hasattr(align_images(stack.cut_images(), stack, job=job), "transforms")
+
+
+def test_what_moved_is_estimated_once_until_the_images_change(layer, job, monkeypatch, qtbot):
+    estimated, notes = [], []
+
+    def prepare(opened, **arguments):
+        if "align" in arguments:
+            estimated.append(arguments["align"])
+        return prepare_stack(opened, **arguments)
+
+    monkeypatch.setattr(aligning, "prepare_stack", prepare)
+    job.noted.connect(notes.append)
+
+    for align in ("translation", "translation", "similarity", "translation"):
+        stack = choose(layer, align)
+        align_images(stack.cut_images(), stack, job=job)
+    assert estimated == ["translation", "similarity"]
+    assert notes == ["aligning 2 images …", ""] * 2
+
+    layer.data = layer.data.copy()
+    stack = choose(layer, "translation")
+    align_images(stack.cut_images(), stack, job=job)
+    assert estimated == ["translation", "similarity", "translation"]
+
+
+def test_aligning_can_be_cancelled(layer, job):
+    stack = choose(layer, "translation")
+    job.cancel()
+
+    with pytest.raises(Cancelled, match="the fusion was cancelled while its images were aligned; nothing was returned: start it again"):
+        align_images(stack.cut_images(), stack, job=job)
