@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import psutil
 
 from qmcif_engine.errors import InvalidConfigError
+from qmcif_engine.samples import PLANES_IN_MEMORY_BYTES
 from qmcif_engine.tile import LEVELS_IN_MEMORY_BYTES
 from qmcif_engine.tile_task import SAMPLES_IN_MEMORY_BYTES
 
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
     from qmcif_engine.tiling import TilePlan
 
 SHARE_OF_FREE_MEMORY = 0.5
-PIXEL_BYTES = 120
-"""What the stages hold for each pixel of a padded window at their peak, measured (`benchmarks/run.py`)."""
+PIXEL_BYTES = 100
+"""What the stages hold for each pixel of a padded window at their peak, measured (`benchmarks/scaling.py`)."""
 
 SOLVED_PIXEL_BYTES = 100
 """What the solve holds for each pixel of the part it works on."""
@@ -37,8 +38,9 @@ def estimate_tile_bytes(plan: TilePlan, config: FusionConfig, *, stack: Stack) -
     solve = SOLVED_PIXEL_BYTES + (LOW_RANK_PIXEL_BYTES if config.decomposition.is_low_rank else 0)
     pixel_samples_bytes = stack.dtype.itemsize * (stack.image_shape[2] if len(stack.image_shape) == 3 else 1)
     samples = min(stack.n_images * pixel_samples_bytes * padded_px, SAMPLES_IN_MEMORY_BYTES) + 2 * pixel_samples_bytes * padded_px
+    planes = min(stack.n_images * 12 * padded_px, PLANES_IN_MEMORY_BYTES)
     levels = min(stack.n_images * 4 * padded_px, LEVELS_IN_MEMORY_BYTES)
-    return PIXEL_BYTES * padded_px + scale * solve * solved_px + samples + levels
+    return PIXEL_BYTES * padded_px + scale * solve * solved_px + samples + planes + levels
 
 
 def choose_tiles_at_once(tile_bytes: int, *, budget_bytes: int | None, n_workers: int) -> int:

@@ -33,8 +33,8 @@ FARTHEST_LEVEL = 2.0**16
 N_SENTINELS = 2
 """So many different values far outside the percentiles are marks for missing samples; more of them are light on a dark ground."""
 
-PLANES_IN_MEMORY_BYTES = 48 * 2**20
-"""Embedded blocks that are kept for the next stage: those of two images for a tile of the default size."""
+PLANES_IN_MEMORY_BYTES = 112 * 2**20
+"""Embedded blocks that are kept for the next stage: those of five images for a tile of the default size."""
 
 SUBSAMPLE_SIZE = 2**20
 """Pixels looked at to settle the focus range: enough for a percentile of 0.1 %."""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from qmcif_engine.array_types import BoolArray, FloatArray, IndexArray
     from qmcif_engine.config import FusionConfig
 
-LEVELS_IN_MEMORY_BYTES = 32 * 2**20
+LEVELS_IN_MEMORY_BYTES = 48 * 2**20
 """Focus levels beyond this wait in a temporary file for the refinement, so that memory does not grow with the number of images."""
 
 NEVER_CHOSEN = -1.0

@@ -188,8 +188,8 @@ def test_missing_samples_are_told_by_the_run_in_the_words_of_the_engine(viewer, 
     widget.run_panel.run_button.click()
     wait_for(widget, qtbot)
 
-    assert "holds NaN or infinite samples" in widget.run_panel.status.text()
-    assert [notification.message for notification in told] == [widget.run_panel.status.text()]
+    assert "holds NaN or infinite samples" in widget.run_panel.reason.text()
+    assert [notification.message for notification in told] == [widget.run_panel.reason.text()]
     assert names(viewer) == ["gap"]
 
 
@@ -369,7 +369,8 @@ def test_a_sample_can_be_run_as_it_was_opened(viewer, open_widget, name):
     assert open_widget().run_panel.run_button.isEnabled()
 
 
-def test_what_was_said_of_one_stack_is_not_said_of_the_next(viewer, open_widget, qtbot, pictures):
+def test_what_was_said_of_one_stack_is_not_said_of_the_next(viewer, open_widget, qtbot, pictures, monkeypatch):
+    monkeypatch.setattr(notification_manager, "dispatch", lambda notification: None)
     broken = pictures[..., 0].astype(np.float32)
     broken[1, 3, 4] = np.nan
     viewer.add_image(broken, rgb=False, name="broken", contrast_limits=(0, 255))

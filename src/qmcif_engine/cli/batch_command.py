@@ -36,8 +36,14 @@ def run(options: Namespace) -> None:
     if options.dry_run:
         _render_plan(groups, options)
         return
-    with ready_folder(options.output):
-        rows = run_batch(groups, lambda group: _fuse_group(group, options, settings), on_row=lambda row: _tell(row, options))
+    try:
+        with ready_folder(options.output):
+            rows = run_batch(groups, lambda group: _fuse_group(group, options, settings), on_row=lambda row: _tell(row, options))
+    except KeyboardInterrupt:
+        if options.output.exists():
+            msg = "what is finished is kept: go on with --resume"
+            raise KeyboardInterrupt(msg) from None
+        raise
     _render(rows, options)
     n_failed = sum(row.status is BatchStatus.FAILED for row in rows)
     if n_failed:

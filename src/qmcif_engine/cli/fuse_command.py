@@ -61,11 +61,10 @@ def run(options: Namespace) -> None:
         with open_inputs(options) as stack:
             render_plan(stack, settings, options, points=points_in_time(stack, options))
         return
-    if not options.quiet:
-        tell_repeated(options.images)
     results = fuse_inputs(options, settings)
     render(results, settings, options)
     if not options.quiet:
+        tell_repeated(options.images)
         tell_taken_next(options.images, [path for result in results for path in result.report.outputs])
 
 
@@ -80,8 +79,14 @@ def fuse_inputs(options: Namespace, settings: FusionConfig) -> list[Fused]:
             print(f"decoding {stack.n_images} images once into {show_bytes(stack.scratch_bytes)} of scratch space")
         results = []
         for number, targets in points.items():
-            with stack.at_time(number) as point:  # leaving it removes decoded copies, which would add up
-                results.append(_fuse(point, settings, options, targets=targets, client=client))
+            try:
+                with stack.at_time(number) as point:  # leaving it removes decoded copies, which would add up
+                    results.append(_fuse(point, settings, options, targets=targets, client=client))
+            except KeyboardInterrupt:
+                if results:
+                    msg = "what is finished is kept: go on with --resume"
+                    raise KeyboardInterrupt(msg) from None
+                raise
         return results
 
 

@@ -17,22 +17,27 @@ if TYPE_CHECKING:
 
 def tell_repeated(inputs: Iterable[Path]) -> None:
     """Say that an image was given twice: it counts as two, and takes the time of two."""
-    given = [path for item in inputs for path in list_files(item)]
-    counts = Counter(path.resolve() for path in given if path.exists())
-    repeated = next((path for path in given if path.exists() and counts[path.resolve()] > 1), None)
+    given = _list_images(inputs)
+    counts = Counter(path.resolve() for path in given)
+    repeated = next((path for path in given if counts[path.resolve()] > 1), None)
     if repeated is not None:
         print(f"qmcif: {str(repeated)!r} was given more than once; each image is needed once: leave the others out", file=sys.stderr)
 
 
 def tell_taken_next(inputs: Iterable[Path], outputs: Iterable[Path]) -> None:
     """Say that a result lies where the same command would take it for an image of the stack, and fuse it with the others."""
-    found = None
-    with suppress(ImageFileError):  # inputs that are gone by now are no reason to fail
-        listed = {path.resolve() for item in inputs for path in list_files(item)}
-        found = next((path for path in outputs if path.resolve() in listed), None)
+    listed = {path.resolve() for path in _list_images(inputs)}
+    found = next((path for path in outputs if path.resolve() in listed), None)
     if found is not None:
         print(
             f"qmcif: {str(found)!r} lies among the images, and the next run would take it for one of them: "
             f"move it, or leave it out with --exclude {found.name!r}",
             file=sys.stderr,
         )
+
+
+def _list_images(inputs: Iterable[Path]) -> list[Path]:
+    """Return every file that the inputs stand for; none where some are gone by now, which is no reason to fail."""
+    with suppress(ImageFileError):
+        return [path for item in inputs for path in list_files(item)]
+    return []

@@ -8,6 +8,7 @@ import tifffile
 
 from qmcif_engine.cli import main
 from qmcif_engine.io.writers import write_image
+from qmcif_engine.streaming import fuse_to_file
 from qmcif_engine.synthetic import make_focus_stack
 
 FAST = ["--set", "iterations=2"]
@@ -42,6 +43,23 @@ def test_one_failure_among_many_is_told_and_ends_with_exit_code_1(root, tmp_path
     assert "Traceback" not in shown.err
     names = sorted(path.name for path in (tmp_path / "out").iterdir())
     assert names == ["ant.ome.tif", "ant_maps", "bee.ome.tif", "bee_maps"]
+
+
+@pytest.mark.parametrize(("n_finished", "reason"), [(0, "nothing was left behind"), (1, "what is finished is kept: go on with --resume")])
+def test_an_interruption_says_whether_something_was_finished(root, tmp_path, capsys, monkeypatch, n_finished, reason):
+    calls = []
+
+    def fuse(*arguments, **options):
+        calls.append(arguments)
+        if len(calls) > n_finished:
+            raise KeyboardInterrupt
+        return fuse_to_file(*arguments, **options)
+
+    monkeypatch.setattr("qmcif_engine.cli.fuse_command.fuse_to_file", fuse)
+    assert main(["batch", str(root), "-o", str(tmp_path / "out"), *FAST]) == 130
+
+    assert f"interrupted; {reason}" in capsys.readouterr().err
+    assert (tmp_path / "out").exists() == bool(n_finished)
 
 
 def test_resuming_skips_what_is_there_and_fuses_what_is_missing(root, images, tmp_path, capsys):

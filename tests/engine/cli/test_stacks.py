@@ -7,6 +7,7 @@ import pytest
 import tifffile
 
 from qmcif_engine.cli import main
+from qmcif_engine.streaming import fuse_to_file
 from qmcif_engine.synthetic import make_focus_stack
 
 FAST = ["--set", "iterations=2", "--quiet"]
@@ -121,6 +122,25 @@ def test_resuming_fuses_the_points_in_time_that_are_missing(tmp_path, capsys):
     assert (tmp_path / "out_t001.tif").read_bytes() == expected
     assert main([*arguments, "--resume"]) == 0
     assert "nothing is left to fuse" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("n_finished", "reason"), [(0, "nothing was left behind"), (1, "what is finished is kept: go on with --resume")])
+def test_an_interruption_says_whether_a_point_in_time_was_finished(tmp_path, capsys, monkeypatch, n_finished, reason):
+    times = np.stack([make_focus_stack(n_images=2, shape=SHAPE, seed=seed, is_color=False).images for seed in (1, 2)])
+    path = write_ome(tmp_path / "in.ome.tif", times, "TZYX")
+    calls = []
+
+    def fuse(*arguments, **options):
+        calls.append(arguments)
+        if len(calls) > n_finished:
+            raise KeyboardInterrupt
+        return fuse_to_file(*arguments, **options)
+
+    monkeypatch.setattr("qmcif_engine.cli.fuse_command.fuse_to_file", fuse)
+    assert main(["fuse", path, "-o", str(tmp_path / "out.tif"), *FAST]) == 130
+
+    assert f"interrupted; {reason}" in capsys.readouterr().err
+    assert len(list(tmp_path.iterdir())) == 1 + n_finished
 
 
 def test_heights_are_floats_in_the_unit_that_the_file_says(tmp_path):
