@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from napari.viewer import Viewer
@@ -36,6 +37,8 @@ class FusionWidget(QWidget):
         self.align_box = CalmComboBox()
         self.align_box.addItems(ALIGNMENTS)
         self.align_box.setToolTip("Move the images to coincide before they are fused; nothing is cropped.\nNeeds OpenCV (extra: align).")
+        # not a method: a child that knows its parent would keep it from being deleted
+        self.choose = partial(_choose, self.layer_choice, self.align_box)
         self.settings = SettingsForm()
         self.preview = PreviewPanel(napari_viewer, choose=self.choose, read_config=self.settings.read_config)
         self.destination = DestinationPanel()
@@ -46,16 +49,6 @@ class FusionWidget(QWidget):
         self._arrange()
         self._connect()
         self.layer_choice.use_selected_layers()
-
-    def choose(self) -> ChosenStack:
-        """Return the stack that was chosen, to be aligned as the form says.
-
-        Raises
-        ------
-        InvalidImageError
-            When it cannot be fused.
-        """
-        return replace(self.layer_choice.choose(), align=self.align_box.currentText())
 
     def check(self) -> None:
         """Say in place what stands in the way of a run, and allow it where nothing does."""
@@ -177,3 +170,8 @@ class FusionWidget(QWidget):
         layout.addWidget(scroll)
         layout.addWidget(self.run_panel)
         layout.addLayout(copies)
+
+
+def _choose(choice: LayerChoice, align_box: CalmComboBox) -> ChosenStack:
+    """Return the stack that was chosen, to be aligned as the form says; refuse one that cannot be fused."""
+    return replace(choice.choose(), align=align_box.currentText())

@@ -54,6 +54,7 @@ class RetouchSession(QObject):
             name="retouch",
             opacity=0.4,
             colormap=color_sources(subject.stack.n_images),
+            metadata={METADATA_KEY: {"part": "retouch"}},  # whole numbers, but no source index
             **subject.stack.placement.as_layer_arguments(),
         )
         self.labels.brush_size = BRUSH_SIZE_PX

@@ -37,10 +37,11 @@ def connect(address: str) -> Client:
     Raises
     ------
     InvalidConfigError
-        When it is no address of host and port, or nobody answers there.
+        When it is no address, or nobody answers there.
     """
     try:
-        get_address_host_port(address)  # a client that fails on a malformed one cannot be closed any more, and hangs
+        if not address.startswith("inproc://"):  # a cluster in this process has no port
+            get_address_host_port(address)  # a client that fails on a malformed one cannot be closed any more, and hangs
         return Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError) as error:
         msg = (

@@ -122,7 +122,8 @@ def prepare_stack(
         )
     correction = None
     if even_exposure:
-        correction = estimate_exposure(stack if transforms is None else PreparedStack(stack, transforms=transforms), reference=reference)
+        center = reference if transforms is None else transforms.reference
+        correction = estimate_exposure(stack if transforms is None else PreparedStack(stack, transforms=transforms), reference=center)
     if transforms is None and correction is None:
         return stack
     return PreparedStack(stack, transforms=transforms, correction=correction)
