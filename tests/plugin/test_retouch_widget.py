@@ -5,6 +5,7 @@ import pytest
 from napari.utils.notifications import notification_manager
 
 from napari_qmcif.chosen_stack import choose_pictures, choose_planes
+from napari_qmcif.layer_box import is_index_map
 from napari_qmcif.layers import MAP_NAMES, add_result
 from napari_qmcif.provenance import record_provenance
 from qmcif_engine import FusionConfig, fuse, make_focus_stack
@@ -63,6 +64,7 @@ def test_paint_and_undo_and_redo_follow_in_the_picture_and_the_index(viewer, ope
     assert widget.start_button.isEnabled(), widget.message.text()
     widget.start_button.click()
     labels = viewer.layers["retouch"]
+    assert not is_index_map(labels)  # Depth in 3-D would take it for one
     fused, index = viewer.layers["leaf: fused"], viewer.layers["leaf: source index"]
     assert (labels.mode, labels.selected_label) == ("paint", 1)
     np.testing.assert_allclose(labels.scale, (0.5, 0.5))
