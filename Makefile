@@ -34,7 +34,7 @@ test: system-libraries lint types ## check everything: lint, types, all tests
 	else \
 	    echo "xvfb-run was not found: the viewer tests use this session's display"; screen=(env); \
 	fi; \
-	$(ONE_THREAD) QMCIF_REQUIRE_VIEWER=1 "$${screen[@]}" $(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(ONE_THREAD) QMCIF_REQUIRE_VIEWER=1 "$${screen[@]}" $(BIN)/python -m pytest --numprocesses auto --dist loadfile $(PYTEST_ARGS)
 
 .PHONY: lint
 lint: $(DEVELOPMENT) ## ruff, import layers, spelling, pyproject.toml
