@@ -8,12 +8,15 @@ bare ones.
 
 from __future__ import annotations
 
+import json
 import platform
+import resource
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,7 +28,7 @@ from qmcif_engine import __version__, make_lazy_focus_stack
 
 SHAPE = (4000, 6000)
 N_IMAGES = 5
-POLL_SECONDS = 0.02
+POLL_SECONDS = 0.2
 ENFUSE = ("enfuse", "--hard-mask", "--exposure-weight=0", "--saturation-weight=0", "--contrast-weight=1")
 
 
@@ -35,6 +38,7 @@ class Usage(NamedTuple):
     cpu_seconds: float
     wall_seconds: float
     peak_bytes: int
+    shown: str
 
 
 def main() -> None:
@@ -46,8 +50,8 @@ def main() -> None:
         warm_up(images, folder)
         yardstick = watch_enfuse(images[:2], folder, "--blend-colorspace=CIECAM")
         rows = {
-            "default, 2 threads": watch_ours(images[:2], folder, workers=2),
-            "default, 1 thread": watch_ours(images[:2], folder, workers=1),
+            "default, 2 threads": better_of_two(images[:2], folder, workers=2),
+            "default, 1 thread": better_of_two(images[:2], folder, workers=1),
             "fast, 2 threads": watch_ours(images[:2], folder, workers=2, preset="fast"),
             "default, five images": watch_ours(images, folder, workers=2),
             "enfuse, color profile": yardstick,
@@ -59,7 +63,9 @@ def main() -> None:
             ratio = "–" if yardstick is None else f"{usage.cpu_seconds / yardstick.cpu_seconds:.2f}"
             print(f"| {title} | {usage.cpu_seconds:.1f} | {ratio} | {usage.wall_seconds:.1f} | {usage.peak_bytes / 1e6:.0f} |")
     two, one, five = (rows[title] for title in ("default, 2 threads", "default, 1 thread", "default, five images"))
-    print(f"\nthroughput of two threads against one: {one.wall_seconds / two.wall_seconds:.2f}")
+    fusing = [json.loads(usage.shown)["wall_seconds"] for usage in (one, two)]
+    whole = one.wall_seconds / two.wall_seconds
+    print(f"\nthroughput of two threads against one: {fusing[0] / fusing[1]:.2f}; with the start of the process {whole:.2f}")
     print(f"CPU time of five images against two: {five.cpu_seconds / two.cpu_seconds:.2f}")
 
 
@@ -86,8 +92,13 @@ def watch_ours(images: list[Path], folder: Path, *, workers: int, preset: str = 
     """Run our command."""
     target = folder / "ours.tif"
     target.unlink(missing_ok=True)
-    options = ["-o", str(target), "--preset", preset, "--workers", str(workers), "--align", "none", "--quiet"]
+    options = ["-o", str(target), "--preset", preset, "--workers", str(workers), "--align", "none", "--json"]
     return watch([sys.executable, "-m", "qmcif_engine", "fuse", *map(str, images), *options])
+
+
+def better_of_two(images: list[Path], folder: Path, *, workers: int) -> Usage:
+    """Run our command twice: what else the machine does must not decide on a ratio."""
+    return min((watch_ours(images, folder, workers=workers) for _ in range(2)), key=lambda usage: usage.wall_seconds)
 
 
 def watch_enfuse(images: list[Path], folder: Path, *options: str) -> Usage | None:
@@ -98,21 +109,20 @@ def watch_enfuse(images: list[Path], folder: Path, *options: str) -> Usage | Non
 
 
 def watch(command: list[str]) -> Usage:
-    """Run a command and look at its tree until it ends."""
-    started, peak = time.perf_counter(), 0
-    process = psutil.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    cpu = 0.0
-    while process.poll() is None:
-        try:
-            tree = [process, *process.children(recursive=True)]
-            peak = max(peak, sum(member.memory_full_info().pss for member in tree))
-            cpu = max(cpu, sum(sum(member.cpu_times()[:2]) for member in tree))
-        except psutil.NoSuchProcess:
-            pass
-        time.sleep(POLL_SECONDS)
+    """Run a command and look at the memory of its tree until it ends, not so often that looking takes its time."""
+    before, started, peak = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter(), 0
+    with tempfile.TemporaryFile("w+") as output:
+        process = psutil.Popen(command, stdout=output, stderr=subprocess.DEVNULL)
+        while process.poll() is None:
+            with suppress(psutil.NoSuchProcess):
+                peak = max(peak, sum(member.memory_full_info().pss for member in [process, *process.children(recursive=True)]))
+            time.sleep(POLL_SECONDS)
+        output.seek(0)
+        shown = output.read()
+    wall, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
     if process.returncode != 0:
         raise subprocess.CalledProcessError(process.returncode, command)
-    return Usage(cpu, time.perf_counter() - started, peak)
+    return Usage(after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime, wall, peak, shown)
 
 
 if __name__ == "__main__":
