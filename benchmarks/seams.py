@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 SHARED_DATA = Path(__file__).parents[2] / "shared" / "data"
 PAIRS = ("lytro", "mffw", "mfi_whu", "nyu_d", "lytro_triple")
-STACKS = ("aligned_32", "macro_focus_breathing", "pcb_7")
+STACKS = ("macro_focus_breathing", "pcb_7")
+"""Those of more than one tile; the others of that folder are not aligned, or of one tile."""
 SMALL_TILE_PX = 208
 WHOLE_IMAGE_PX = 16384
 
