@@ -20,6 +20,7 @@ SHARED_DATA = Path(__file__).parents[2] / "shared" / "data"
 DATA_SETS = ("lytro", "mffw", "mfi_whu", "nyu_d")
 VARIANTS: dict[str, tuple[str, dict[str, object]]] = {
     "default": ("default", {}),
+    "preset fast": ("fast", {}),
     "edges not drawn anew": ("default", {"edge_band_px": 0}),
     "evidence of the patch alone": ("default", {"evidence_scales": 1}),
     "border levels as they are": ("default", {"border_px": 0}),
