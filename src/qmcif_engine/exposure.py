@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy import ndimage
@@ -12,6 +12,7 @@ from scipy import ndimage
 from qmcif_engine.errors import InvalidConfigError
 from qmcif_engine.previews import choose_reduction, read_preview
 from qmcif_engine.samples import to_samples
+from qmcif_engine.stack import StackView
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -222,7 +223,7 @@ def _settle(gain: float, offset: float, *, bounds: tuple[float, float]) -> tuple
     return (1.0, 0.0) if change <= _UNCHANGED_SHARE * (high - low) else (gain, offset)
 
 
-class CorrectedStack:
+class CorrectedStack(StackView):
     """Show the images of a stack as bright as the reference image; images that need no correction keep their samples.
 
     Parameters
@@ -244,27 +245,8 @@ class CorrectedStack:
                 f"{stack.n_images} with {n_channels}; both must be equal: estimate a correction for this stack"
             )
             raise InvalidConfigError(msg)
-        self._stack, self._correction = stack, correction
-
-    @property
-    def n_images(self) -> int:
-        """Number of images."""
-        return self._stack.n_images
-
-    @property
-    def image_shape(self) -> tuple[int, ...]:
-        """Shape of each image."""
-        return self._stack.image_shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Sample type."""
-        return self._stack.dtype
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """What messages call the images."""
-        return self._stack.names
+        super().__init__(stack)
+        self._correction = correction
 
     def read(self, number: int, window: Window) -> SampleArray:
         """Return one window of one image; integers are rounded and clipped once."""

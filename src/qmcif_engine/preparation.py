@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from qmcif_engine.errors import InvalidConfigError
 from qmcif_engine.metadata import PictureMetadata
+from qmcif_engine.stack import StackView
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-
-    import numpy as np
 
     from qmcif_engine.alignment.transforms import TransformModel, Transforms
     from qmcif_engine.array_types import BoolArray, SampleArray
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from qmcif_engine.window import Window
 
 
-class PreparedStack:
+class PreparedStack(StackView):
     """Show a stack aligned or corrected, and its alpha and further channels aligned with it.
 
     Parameters
@@ -34,33 +33,14 @@ class PreparedStack:
     """
 
     def __init__(self, original: Stack, *, transforms: Transforms | None = None, correction: ExposureCorrection | None = None) -> None:
-        self._original, self.transforms = original, transforms
+        super().__init__(original)
+        self.transforms = transforms
         self._shown = _corrected(_aligned(original, transforms), correction)
         self.alpha = _aligned(getattr(original, "alpha", None), transforms)
         self.companions = _aligned(getattr(original, "companions", None), transforms)
         self.metadata: PictureMetadata = getattr(original, "metadata", PictureMetadata())
         self.sources: tuple[Path, ...] = getattr(original, "sources", ())
         self.scratch_bytes: int = getattr(original, "scratch_bytes", 0)
-
-    @property
-    def n_images(self) -> int:
-        """Number of images."""
-        return self._original.n_images
-
-    @property
-    def image_shape(self) -> tuple[int, ...]:
-        """Shape of each image."""
-        return self._original.image_shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Sample type."""
-        return self._original.dtype
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """What messages call the images."""
-        return self._original.names
 
     def read(self, number: int, window: Window) -> SampleArray:
         """Return one window of one image."""

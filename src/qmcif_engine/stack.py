@@ -84,6 +84,33 @@ class ArrayStack:
         return view
 
 
+class StackView:
+    """Be a stack that shows another one: of its shape, type and names, with windows that a subclass reads in its own way."""
+
+    def __init__(self, stack: Stack) -> None:
+        self._stack = stack
+
+    @property
+    def n_images(self) -> int:
+        """Number of images."""
+        return self._stack.n_images
+
+    @property
+    def image_shape(self) -> tuple[int, ...]:
+        """Shape of each image."""
+        return self._stack.image_shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Sample type."""
+        return self._stack.dtype
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What messages call the images."""
+        return self._stack.names
+
+
 def number_images(n_images: int) -> tuple[str, ...]:
     """Return names for images that have none."""
     return tuple(f"image {number}" for number in range(1, n_images + 1))

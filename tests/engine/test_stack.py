@@ -3,7 +3,7 @@ import pytest
 
 from qmcif_engine.errors import InvalidImageError
 from qmcif_engine.metadata import PictureMetadata
-from qmcif_engine.stack import N_SAMPLED_WINDOWS, ArrayStack, Stack, check_number, companions_of, sample_stack, settle_range
+from qmcif_engine.stack import N_SAMPLED_WINDOWS, ArrayStack, Stack, StackView, check_number, companions_of, sample_stack, settle_range
 from qmcif_engine.window import Window
 
 
@@ -90,3 +90,10 @@ def test_all_channels_follow_where_some_decide_and_otherwise_alpha_does():
     stack.companions = channels
     assert companions_of(stack) is channels
     assert companions_of(ArrayStack(make_images())) is None
+
+
+def test_a_view_says_of_itself_what_the_stack_behind_it_says():
+    stack = ArrayStack(make_images(), names=("near", "middle", "far"))
+    view = StackView(stack)
+
+    assert (view.n_images, view.image_shape, view.dtype, view.names) == (3, (300, 20, 3), np.uint8, ("near", "middle", "far"))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from qmcif_engine.alignment.transforms import IDENTITY, Transforms
 from qmcif_engine.alignment.warping import find_valid, warp_window
 from qmcif_engine.errors import InvalidConfigError
+from qmcif_engine.stack import StackView
 
 if TYPE_CHECKING:
     from qmcif_engine.array_types import BoolArray, SampleArray
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from qmcif_engine.window import Window
 
 
-class AlignedStack:
+class AlignedStack(StackView):
     """Show the images of a stack as the reference image sees them; shape and type stay, nothing is cropped.
 
     Images that do not move are handed on sample by sample, and shifts by whole pixels copy samples; everything else is resampled.
@@ -41,27 +42,8 @@ class AlignedStack:
                 f"{stack.n_images} of {_describe(shape)}; both must be equal: estimate transforms for this stack"
             )
             raise InvalidConfigError(msg)
-        self._stack, self._transforms = stack, transforms
-
-    @property
-    def n_images(self) -> int:
-        """Number of images."""
-        return self._stack.n_images
-
-    @property
-    def image_shape(self) -> tuple[int, ...]:
-        """Shape of each image."""
-        return self._stack.image_shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Sample type."""
-        return self._stack.dtype
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """What messages call the images."""
-        return self._stack.names
+        super().__init__(stack)
+        self._transforms = transforms
 
     @property
     def transforms(self) -> Transforms:

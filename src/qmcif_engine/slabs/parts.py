@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qmcif_engine.metadata import PictureMetadata
+from qmcif_engine.stack import StackView
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -18,11 +19,12 @@ if TYPE_CHECKING:
     from qmcif_engine.window import Window
 
 
-class StackPart:
+class StackPart(StackView):
     """Show some neighboring images of a stack, and what goes with them, as a stack of their own."""
 
     def __init__(self, stack: Stack, numbers: range) -> None:
-        self._stack, self._numbers = stack, numbers
+        super().__init__(stack)
+        self._numbers = numbers
         alpha, companions = getattr(stack, "alpha", None), getattr(stack, "companions", None)
         self.alpha = None if alpha is None else StackPart(alpha, numbers)
         self.companions = None if companions is None else StackPart(companions, numbers)
@@ -35,16 +37,6 @@ class StackPart:
     def n_images(self) -> int:
         """Number of images."""
         return len(self._numbers)
-
-    @property
-    def image_shape(self) -> tuple[int, ...]:
-        """Shape of each image."""
-        return self._stack.image_shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Sample type."""
-        return self._stack.dtype
 
     @property
     def names(self) -> tuple[str, ...]:
