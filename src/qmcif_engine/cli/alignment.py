@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from qmcif_engine.cli.progress import progress_bar
 from qmcif_engine.errors import InvalidConfigError
 from qmcif_engine.io.placement import check_place
-from qmcif_engine.preparation import prepare_stack
 
 if TYPE_CHECKING:
     import argparse
@@ -57,6 +56,9 @@ def check_alignment(stack: FileStack, options: argparse.Namespace, outputs: Iter
 
 def prepare_inputs(stack: FileStack, options: argparse.Namespace) -> Stack:
     """Return the stack as it shall be fused, and say on standard error what the user should know."""
+    # loads NumPy, which `qmcif --help` does without
+    from qmcif_engine.preparation import prepare_stack
+
     reference = _reference(stack, options)
     known = _known_transforms(options)
     if options.align is None and known is None:
