@@ -127,6 +127,7 @@ def test_ome_zarr_is_read_at_full_size_with_its_metadata(tmp_path, version):
     assert stack.sources == (tmp_path / "image.zarr",)
 
 
+@pytest.mark.filterwarnings("ignore:The 'coordinate_transformations' argument is deprecated:DeprecationWarning")  # older ones have no other
 @pytest.mark.parametrize("form", [FormatV04(), FormatV05()], ids=["0.4", "0.5"])
 def test_what_the_ome_zarr_library_writes_is_read(tmp_path, form):
     array = noise("uint16", 2, 4, 40, 48)
