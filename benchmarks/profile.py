@@ -32,8 +32,10 @@ STAGES = {
     "patches": ("rank", "spread_patches", "vote"),
     "fusion": ("select", "compose"),
     "refinement": ("refine",),
-    "decisions": ("follow_neighbors", "remove_islands", "blend_along_edges"),
+    "decisions": ("follow_neighbors", "remove_islands"),
     "reblurring": ("refine_edges",),
+    "outlines": ("shorten_outlines",),
+    "blending": ("measure_smoothness", "blend_along_edges"),
 }
 REST = "everything else"
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import sys
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from multiprocessing import get_context
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 
@@ -22,9 +24,17 @@ VARIANTS: dict[str, tuple[str, dict[str, object]]] = {
     "default": ("default", {}),
     "preset fast": ("fast", {}),
     "edges not drawn anew": ("default", {"edge_band_px": 0}),
+    "outlines not shortened": ("default", {"edge_stiffness": 0.0}),
+    "no blur above 4 px": ("default", {"reblurring.BLURS_PX": (1.5, 4.0, 4.0)}),
+    "no share of contrast": ("default", {"reblurring.LARGEST_CONTRAST_EVIDENCE": 0.0}),
+    "dark frames kept": ("default", {"dark_frame_px": 0}),
+    "no feather": ("default", {"feather_px": 0}),
+    "invisible blends made": ("default", {"blending.LEAST_VISIBLE_CHANGE": 0.0}),
     "evidence of the patch alone": ("default", {"evidence_scales": 1}),
+    "faint levels as all others": ("default", {"focus.FAINT_LEVEL": 0.0}),
     "border levels as they are": ("default", {"border_px": 0}),
     "islands kept": ("default", {"island_area_patches": 0.0}),
+    "thin islands kept": ("default", {"thin_elongation": 4.0}),
     "undecided left to the tie rule": ("default", {"follow_reach_px": 0}),
     "hard cut": ("default", {"blend_radius_px": 0}),
     "blend radius 2": ("default", {"blend_radius_px": 2}),
@@ -34,6 +44,7 @@ VARIANTS: dict[str, tuple[str, dict[str, object]]] = {
     "20 iterations": ("default", {"iterations": 20}),
     "beta 2": ("default", {"detail_sparsity": 2.0}),
 }
+"""A preset, and what is changed: settings by their name, constants by module and name."""
 SYMBOLS = ("Q_MI", "Q_G", "Q_P", "Q_E", "Q_Y", "Q_CB", "PSNR", "PSNR_inner")
 
 
@@ -52,9 +63,14 @@ def score(job: tuple[str, tuple[Path, ...], Path | None]) -> list[float]:
     """Fuse one pair in one way and return its figures; NaN where there is no truth."""
     variant, paths, truth_path = job
     preset, changes = VARIANTS[variant]
+    settings = {name: value for name, value in changes.items() if "." not in name}
     sources = [read_image(path).samples for path in paths]
     truth = None if truth_path is None else read_image(truth_path).samples
-    figures = evaluate(sources, fuse(sources, PRESETS[preset].replaced(changes)).fused, truth=truth).list_by_symbol()
+    with ExitStack() as changed:
+        for name in changes.keys() - settings.keys():
+            changed.enter_context(mock.patch(f"qmcif_engine.{name}", changes[name]))
+        fused = fuse(sources, PRESETS[preset].replaced(settings)).fused
+    figures = evaluate(sources, fused, truth=truth).list_by_symbol()
     return [float("nan") if figures[symbol] is None else figures[symbol] for symbol in SYMBOLS]
 
 

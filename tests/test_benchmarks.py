@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import runpy
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,11 +26,13 @@ def test_the_timing_report_names_every_stage_for_every_preset(capsys: pytest.Cap
     assert shown.count("decompose (QFED)") == shown.count("two runs byte-identical") == 3
 
 
-def test_every_variant_of_the_ablation_is_a_valid_setting() -> None:
+def test_every_variant_of_the_ablation_changes_settings_and_constants_that_exist() -> None:
     script = runpy.run_path(str(BENCHMARKS / "quality.py"))
 
     for preset, changes in script["VARIANTS"].values():
-        script["PRESETS"][preset].replaced(changes)
+        script["PRESETS"][preset].replaced({name: value for name, value in changes.items() if "." not in name})
+        for module, _, constant in (name.partition(".") for name in changes if "." in name):
+            assert hasattr(import_module(f"qmcif_engine.{module}"), constant)
 
 
 def test_the_depth_report_names_every_scene_and_setting_and_writes_its_pictures(

@@ -102,12 +102,15 @@ def test_the_settings_table_has_one_row_a_setting_with_the_values_of_both_preset
 
 def test_constants_named_in_the_document_have_the_values_it_gives() -> None:
     """Written as `NAME` = value."""
-    from qmcif_engine import focus, patches, reblurring, refinement, samples, tiling
+    from qmcif_engine import blending, dark_frames, focus, outlines, patches, reblurring, refinement, samples, tiling
 
-    given = re.findall(r"`([A-Z_]+)` = (\([^)]*\)|\d+(?:\.\d+)?(?:e-?\d+)?)", DOCUMENT)
-    modules = (focus, patches, reblurring, refinement, samples, tiling)
+    given = re.findall(r"`([A-Z_]+)`\s=\s(\([^)]*\)|\d+(?:\.\d+)?(?:e-?\d+)?)", DOCUMENT)
+    modules = (blending, dark_frames, focus, outlines, patches, reblurring, refinement, samples, tiling)
 
-    assert {name for name, _ in given} >= {"BLURS_PX", "NOISE_POWER", "COMPARISON_WINDOW_PX", "SMOOTHING_RADIUS_PX", "NEGLIGIBLE_LEVEL"}
+    of_edges = {"BLURS_PX", "NOISE_POWER", "COMPARISON_WINDOW_PX", "CONTRAST_SHARE", "CONTRAST_WINDOW_PX", "LARGEST_CONTRAST_EVIDENCE"}
+    of_blends = {"TEXTURE_PX", "SMOOTH_CONTRAST", "LEAST_VISIBLE_STEP", "LEAST_VISIBLE_CHANGE"}
+    of_frames = {"REACH_PX", "FRAMED_LOSS", "FADING_LOSS", "LARGEST_DIFFERENCE"}
+    assert {name for name, _ in given} >= of_edges | of_blends | of_frames | {"MARGIN_PX", "ROUNDS", "NEGLIGIBLE_LEVEL", "FAINT_LEVEL"}
     for name, value in given:
         (holder,) = (module for module in modules if _is_home(module, name))
         assert ast.literal_eval(value) == getattr(holder, name), name

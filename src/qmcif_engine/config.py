@@ -123,7 +123,10 @@ class FocusConfig(Checked):
     )
     evidence_decay: float = setting(0.4, "weight of each further window size against the last", low=0.0, high=1.0)
     border_px: int = setting(
-        8, "focus levels this near the image border are those of the interior mirrored outwards", low=0, high=64, unit="px"
+        4, "focus levels this near the image border are those of the interior mirrored outwards", low=0, high=64, unit="px"
+    )
+    dark_frame_px: int = setting(
+        4, "where one image alone fades to black in its outermost pixels, up to this many are taken from others", low=0, high=64, unit="px"
     )
 
     def __post_init__(self) -> None:
@@ -164,7 +167,7 @@ class DecisionConfig(Checked):
         unit="px",
     )
     edge_band_px: int = setting(
-        6,
+        8,
         "pixels on either side of a decision edge that are decided again by which image explains the other; 0 keeps the edge",
         low=0,
         high=64,
@@ -173,11 +176,17 @@ class DecisionConfig(Checked):
     edge_inertia: float = setting(
         0.3, "how much better (logarithm of a ratio) the other image must explain before a pixel changes sides", low=0.0, high=10.0
     )
+    edge_stiffness: float = setting(
+        2.0, "what a step of an outline drawn anew costs, in the same unit: the larger, the smoother the outlines", low=0.0, high=100.0
+    )
     blend_radius_px: int = setting(
         1, "radius of the guided filter that blends along decision edges; 0 cuts hard", low=0, high=16, unit="px"
     )
     blend_edge_contrast: float = setting(
         0.1, "contrast (0-1) above which the blend keeps an edge of the picture sharp", low=1e-4, high=10.0
+    )
+    feather_px: int = setting(
+        16, "how far blends reach where the picture is smooth and a narrow one would show as a step; 0 for none", low=0, high=128, unit="px"
     )
     preference: Preference = setting(
         Preference.NONE, "lean towards the first images (front) or the last (back) where several could give a pixel"

@@ -1,4 +1,4 @@
-"""Smooth without crossing edges."""
+"""Smooth without crossing edges, and measure how much there is to smooth."""
 
 from __future__ import annotations
 
@@ -30,3 +30,11 @@ def guided_filter(planes: FloatArray, guide: FloatArray, *, radius_px: int, edge
     intercept = mean - slope * guide_mean
     smoothed = window_mean(slope, side_px=side) * precise + window_mean(intercept, side_px=side)
     return smoothed.astype(planes.dtype, copy=False)
+
+
+def local_variance(block: FloatArray, *, side_px: int) -> FloatArray:
+    """Return the variance over the window around each pixel of a ``(c, h, w)`` block, summed over its planes, shape (h, w)."""
+    power = window_mean(np.einsum("chw,chw->hw", block, block), side_px=side_px)
+    mean = window_mean(block, side_px=side_px)
+    variance: FloatArray = np.maximum(power - np.einsum("chw,chw->hw", mean, mean), 0)
+    return variance

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 NEGLIGIBLE_LEVEL = 4e-6
 """Detail-scale levels, and differences of levels, below this are the rounding of the solve and of the window sums, not focus."""
 
+FAINT_LEVEL = 0.01
+"""What defocused gradients and fine noise reach. Only what a level has above this is evidence, and may stand against larger windows."""
+
 
 class Borders(NamedTuple):
     """Say which sides of a block lie on the border of the image; the other sides go on in it."""
@@ -120,8 +123,11 @@ def gather_evidence(level: FloatArray, *, detail_patch_px: int, config: FocusCon
 
     Notes
     -----
-    Departs: the paper compares the patches alone, which is `evidence_scales` = 1.
+    Departs: the paper compares the patches alone, which is `evidence_scales` = 1, and faint levels as all others.
     """
+    if config.evidence_scales == 1:
+        return level
+    level = np.maximum(level - np.asarray(FAINT_LEVEL, level.dtype), 0)
     evidence = level.copy()
     side, weight = detail_patch_px, 1.0
     for _ in range(1, config.evidence_scales):

@@ -12,19 +12,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import ndimage
 
+from qmcif_engine.blending import TEXTURE_PX, blend_along_edges
 from qmcif_engine.config import FusionConfig
-from qmcif_engine.decisions import blend_along_edges
+from qmcif_engine.dark_frames import REACH_PX, find_dark_frames, sight_across
 from qmcif_engine.errors import InvalidImageError
+from qmcif_engine.focus import Borders
 from qmcif_engine.fusion import Blend, compose
 from qmcif_engine.patches import cells_of, edge_band
-from qmcif_engine.samples import FULL_SCALE, FocusRange, as_stack, to_planes
+from qmcif_engine.samples import FULL_SCALE, FocusRange, PlaneStack, as_stack, to_planes
 from qmcif_engine.stack import ArrayStack, Stack, check_number, companions_of, settle_range
 from qmcif_engine.tile import without_invalid
 from qmcif_engine.tile_task import WindowImages, crop_blend
+from qmcif_engine.tiling import reach_of_blend
 from qmcif_engine.window import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -98,10 +101,10 @@ def retouch(
     settings = FusionConfig() if config is None else config
     asked = _check_arguments(stack, labels, fused=fused, source_index=source_index, window=window)
     bounds = settle_range(stack, focus_range)
-    reach = 2 * settings.decision.blend_radius_px
+    reach = reach_of_blend(settings.decision)
     shape = (stack.image_shape[0], stack.image_shape[1])
     outer = asked.grown(reach, shape)
-    seen = outer.grown(reach, shape)
+    seen = outer.grown(reach + TEXTURE_PX // 2, shape)  # what a blend looks at
     decided = source_index[seen.slices].astype(np.uint16)
     index = _corrected(decided, labels[seen.slices], n_images=stack.n_images)
     result = RetouchedWindow(outer, fused[outer.slices].copy(), source_index[outer.slices].astype(np.uint16), bounds)
@@ -110,10 +113,13 @@ def retouch(
     if not is_touched.any():
         return result
     pictures = WindowImages(stack, seen)
-    guide = _mean_brightness(pictures, edge_band(index, reach_px=reach) & is_touched, focus_range=bounds, settings=settings)
-    blend = blend_along_edges(index, guide, settings.decision)
-    if pictures.validity is not None:
-        blend = without_invalid(blend, pictures.validity)
+    near_edges = edge_band(index, reach_px=2 * settings.decision.blend_radius_px)
+    guide = _mean_brightness(pictures, near_edges & is_touched, focus_range=bounds, settings=settings)
+    blocks = PlaneStack(pictures, bounds, representation=settings.focus.representation)
+    blend = blend_along_edges(index, blocks, guide, settings.decision)
+    validity = pictures.validity or _outside_frames(stack, seen, focus_range=bounds, settings=settings)
+    if validity is not None:
+        blend = without_invalid(blend, validity)
     inner = outer.relative_to(seen)
     cropped, is_touched = crop_blend(blend, inner), is_touched[inner.slices]
     picture = compose(pictures.cropped(inner), cropped)
@@ -183,6 +189,20 @@ def _mean_brightness(images: WindowImages, is_wanted: BoolArray, *, focus_range:
             total += to_planes(image, focus_range, representation=settings.focus.representation).mean(axis=0, dtype=np.float64)
         guide[near.slices] = total / (len(images) * FULL_SCALE)
     return guide
+
+
+def _outside_frames(stack: Stack, window: Window, *, focus_range: FocusRange, settings: FusionConfig) -> Callable[[int], BoolArray] | None:
+    """Return what tells which pixels of a window belong to no dark frame; None where it lies within the picture or there are none.
+
+    Frames are looked for in so much more of the picture that they do not depend on the window.
+    """
+    shape, depth = (stack.image_shape[0], stack.image_shape[1]), settings.focus.dark_frame_px
+    if not any(window.ends_of(shape)):
+        return None
+    seen = window.grown(max(2 * REACH_PX, sight_across(depth)), shape)
+    blocks = PlaneStack(WindowImages(stack, seen), focus_range, representation=settings.focus.representation)
+    frames = find_dark_frames(blocks, depth_px=depth, borders=Borders(*seen.ends_of(shape)))
+    return None if frames is None else lambda number: frames.validity(number)[window.relative_to(seen).slices]
 
 
 def _with_companions(picture: SampleArray, stack: Stack, *, blend: Blend, window: Window) -> SampleArray:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qmcif_engine import decisions
+from qmcif_engine.blending import blend_along_edges
 from qmcif_engine.config import Preference, ResultScale
+from qmcif_engine.dark_frames import exclude_dark_frames
 from qmcif_engine.decomposition import Decomposition, decompose
 from qmcif_engine.focus import NEGLIGIBLE_LEVEL, WHOLE_IMAGE, Borders, base_focus, confidence, detail_focus, gather_evidence
 from qmcif_engine.fusion import Blend, lead, row_of, select
@@ -187,9 +189,12 @@ def decide(
     *,
     geometry: Geometry,
     config: FusionConfig,
+    borders: Borders = WHOLE_IMAGE,
     validity: Callable[[int], BoolArray] | None = None,
 ) -> TileResult:
     """Decide which image gives each pixel; one that does not have the pixel never does while another has it.
+
+    Pixels of a dark frame count as missing (`qmcif_engine.dark_frames`).
 
     Notes
     -----
@@ -201,6 +206,7 @@ def decide(
     ``paper`` preset does none of it.
     """
     levels = _preferred(levels, config)
+    validity = exclude_dark_frames(validity, blocks, depth_px=config.focus.dark_frame_px, borders=borders)
     ranking = rank(_eligible(levels.detail, validity))
     best, second = np.maximum(ranking.best, 0), np.maximum(ranking.second, 0)
     detail_map = _detail_map(levels, geometry=geometry, config=config, validity=validity)
@@ -209,11 +215,10 @@ def decide(
     if config.decision.follow_reach_px:
         base_map = np.where(best - np.maximum(ranking.least, 0) > NEGLIGIBLE_LEVEL, base_map, detail_map)
     index = _chosen_map(blocks, levels, base_map=base_map, detail_map=detail_map, geometry=geometry, config=config)
-    guide = _mean_brightness(blocks)
-    index = _cleaned_map(index, blocks, guide=guide, geometry=geometry, config=config)
+    index = _cleaned_map(index, blocks, geometry=geometry, config=config)
     if validity is not None:
         index = _valid_map(index, ranking.winner, validity)
-    blend = decisions.blend_along_edges(index, guide, config.decision)
+    blend = blend_along_edges(index, blocks, _mean_brightness(blocks), config.decision)
     if validity is not None:
         blend = without_invalid(blend, validity)
     return TileResult(blend, base_map, detail_map, confidence(best, second).astype(np.float32, copy=False))
@@ -296,21 +301,19 @@ def without_invalid(blend: Blend, validity: Callable[[int], BoolArray]) -> Blend
 
 
 def _mean_brightness(blocks: Sequence[FloatArray]) -> FloatArray:
-    """Return the mean over images and channels on the 0-1 scale, shape (h, w): what blends and edges are guided by."""
+    """Return the mean over images and channels on the 0-1 scale, shape (h, w): what blends are guided by."""
     total = np.zeros(blocks[0].shape[-2:])
     for block in blocks:
         total += block.mean(axis=0, dtype=np.float64)
     return (total / (len(blocks) * FULL_SCALE)).astype(np.float32)
 
 
-def _cleaned_map(
-    index: IndexArray, blocks: Sequence[FloatArray], *, guide: FloatArray, geometry: Geometry, config: FusionConfig
-) -> IndexArray:
+def _cleaned_map(index: IndexArray, blocks: Sequence[FloatArray], *, geometry: Geometry, config: FusionConfig) -> IndexArray:
     """Remove islands, draw the edges anew, and remove what crumbs that leaves."""
     index = _without_islands(index, largest_px=geometry.largest_island_px, geometry=geometry, config=config)
     if config.decision.edge_band_px == 0:
         return index
-    index = refine_edges(index, blocks, guide, config.decision)
+    index = refine_edges(index, blocks, config.decision)
     largest_crumb = min(geometry.largest_island_px, geometry.detail_patch_px**2)
     return _without_islands(index, largest_px=largest_crumb, geometry=geometry, config=config)
 

@@ -98,19 +98,20 @@ class TileTask:
         geometry = plan_geometry(shape, self.config)
         images = WindowImages(self.stack, tile.padded)
         blocks = PlaneStack(images, self.focus_range, representation=self.config.focus.representation)
+        borders = Borders(*tile.padded.ends_of(shape))
         with single_thread():
             levels = measure_focus(
                 blocks,
                 self.config,
                 geometry=geometry,
-                borders=Borders(*tile.padded.ends_of(shape)),
+                borders=borders,
                 validity=images.validity,
                 keep_layers=self.keep_layers,
                 check_cancelled=check_cancelled,
                 report_image=report_image,
             )
             check_cancelled()
-            result = decide(blocks, levels, geometry=geometry, config=self.config, validity=images.validity)
+            result = decide(blocks, levels, geometry=geometry, config=self.config, borders=borders, validity=images.validity)
             position = interpolate_position(levels.detail, result.blend.source_index) if self.with_position else None
         core = tile.core.relative_to(tile.padded)
         blend = crop_blend(result.blend, core)

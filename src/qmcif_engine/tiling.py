@@ -13,7 +13,7 @@ from qmcif_engine.patches import detail_patch_side
 from qmcif_engine.window import Window
 
 if TYPE_CHECKING:
-    from qmcif_engine.config import FusionConfig
+    from qmcif_engine.config import DecisionConfig, FusionConfig
 
 SOLVE_MARGIN_PX = 24
 """The screened solve forgets what is this far away: the detail layer then changes by less than a hundredth of a gray level."""
@@ -103,7 +103,7 @@ def derive_halo(config: FusionConfig, *, detail_patch_px: int) -> int:
         + side // 2  # votes
         + side - 1  # similarity, and votes on it
         + decision.edge_band_px
-        + 2 * decision.blend_radius_px
+        + reach_of_blend(decision)
     )  # fmt: skip
     islands = decision.island_side_patches * side if decision.island_area_patches else 0
     return on_every_pixel + max(reach_of_evidence(config, detail_patch_px=side), decision.follow_reach_px, int(islands))
@@ -113,6 +113,11 @@ def reach_of_evidence(config: FusionConfig, *, detail_patch_px: int) -> int:
     """Return half the side of the largest window but one whose focus levels count; the largest has little weight and much area."""
     n_windows = config.focus.evidence_scales - 1
     return 2 ** (n_windows - 2) * (detail_patch_px + 1) - 1 if n_windows > 1 else 0
+
+
+def reach_of_blend(config: DecisionConfig) -> int:
+    """Return how far from a decision edge two images may be mixed; a hard cut has no feather either."""
+    return max(2 * config.blend_radius_px, config.feather_px) if config.blend_radius_px else 0
 
 
 def _multiple_above(length_px: int, unit_px: int) -> int:

@@ -4,13 +4,9 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from qmcif_engine.config import DecisionConfig
-from qmcif_engine.decisions import blend_along_edges, follow_neighbors, remove_islands
-from qmcif_engine.filters import guided_filter
+from qmcif_engine.decisions import follow_neighbors, remove_islands
 from qmcif_engine.kernels.regions import mark_small_regions
-from qmcif_engine.patches import edge_band
 
-ROUNDINGS = 64
 NO_LIMIT = 1e9
 
 
@@ -20,10 +16,6 @@ def index_of(rows):
 
 def halves(shape=(24, 30)):
     return np.broadcast_to((np.arange(shape[1]) >= shape[1] // 2).astype(np.uint16), shape).copy()
-
-
-def texture(shape, seed=0):
-    return np.random.default_rng(seed).uniform(0, 1, shape)
 
 
 # --- following neighbors ---
@@ -193,108 +185,5 @@ def test_clean_up_leaves_its_argument_alone():
 
     remove_islands(index, largest_area_px=1, longest_side_px=1)
     follow_neighbors(index, index == 1, reach_px=5)
-    blend_along_edges(index, texture(index.shape), DecisionConfig(blend_radius_px=1))
 
     np.testing.assert_array_equal(index, kept)
-
-
-# --- blending ---
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("n_images", [2, 3, 5])
-def test_shares_in_the_band_add_up_to_one_and_none_is_negative(n_images, dtype):
-    generator = np.random.default_rng(n_images)
-    index = np.repeat(np.repeat(generator.integers(0, n_images, (5, 6)), 7, axis=0), 7, axis=1).astype(np.uint16)
-
-    blend = blend_along_edges(index, texture(index.shape).astype(dtype), DecisionConfig())
-
-    assert blend.weights.dtype == dtype
-    assert blend.weights.shape == (len(blend.sources), blend.band.sum())
-    assert blend.band.any()
-    assert set(blend.sources) == set(range(n_images))
-    np.testing.assert_allclose(blend.weights.toarray().sum(axis=0), 1, rtol=0, atol=n_images * np.finfo(dtype).eps)
-    assert blend.weights.toarray().min() >= 0
-
-
-def test_index_names_the_image_with_the_largest_share():
-    index = halves()
-
-    blend = blend_along_edges(index, texture(index.shape), DecisionConfig())
-
-    led = blend.source_index[blend.band]
-    shares = dict(zip(blend.sources, blend.weights.toarray(), strict=True))
-    own = np.where(led == 0, shares[0], shares[1])
-    assert (own >= 0.5 - np.finfo(np.float64).eps).all()
-    np.testing.assert_array_equal(blend.source_index[~blend.band], index[~blend.band])
-
-
-@pytest.mark.parametrize("radius_px", [1, 2, 4])
-def test_band_is_what_the_filter_reaches_from_a_decision_edge(radius_px):
-    index = halves((20, 60))
-
-    blend = blend_along_edges(index, texture(index.shape), DecisionConfig(blend_radius_px=radius_px))
-
-    # the filter is two windows of that radius, one after the other
-    expected = np.zeros(index.shape, bool)
-    expected[:, 30 - 2 * radius_px : 30 + 2 * radius_px] = True
-    np.testing.assert_array_equal(blend.band, expected)
-
-
-def test_sources_are_those_of_the_band_only():
-    index = halves((20, 60)) + np.uint16(3)
-    index[:, :5] = 0
-
-    blend = blend_along_edges(index, texture(index.shape), DecisionConfig(blend_radius_px=1))
-
-    assert blend.sources == (0, 3, 4)
-    assert not set(blend.sources) & {1, 2}
-
-
-@pytest.mark.parametrize(("index", "radius_px"), [(halves(), 0), (np.full((9, 9), 2, np.uint16), 2), (np.zeros((1, 1), np.uint16), 2)])
-def test_there_is_no_band_without_a_radius_or_without_an_edge(index, radius_px):
-    blend = blend_along_edges(index, texture(index.shape), DecisionConfig(blend_radius_px=radius_px))
-
-    assert not blend.band.any()
-    assert blend.sources == ()
-    np.testing.assert_array_equal(blend.source_index, index)
-
-
-def test_blend_is_soft_on_a_flat_guide_and_sharp_along_an_edge_of_the_picture():
-    index = halves((21, 40))
-    flat, edge = np.full(index.shape, 0.5), index.astype(np.float64)
-    config = DecisionConfig(blend_radius_px=2, blend_edge_contrast=0.05)
-
-    soft, sharp = blend_along_edges(index, flat, config), blend_along_edges(index, edge, config)
-
-    own_soft = np.where(index[soft.band] == 0, *soft.weights.toarray())
-    own_sharp = np.where(index[sharp.band] == 0, *sharp.weights.toarray())
-    assert own_soft.min() < 0.65
-    assert own_sharp.min() > 0.95
-
-
-def test_decision_edge_moves_to_the_edge_of_the_picture_next_to_it():
-    picture_edge = 20
-    guide = np.broadcast_to((np.arange(40) >= picture_edge).astype(np.float64), (21, 40))
-    index = np.broadcast_to((np.arange(40) >= picture_edge + 1).astype(np.uint16), (21, 40))
-
-    blend = blend_along_edges(index, guide, DecisionConfig(blend_radius_px=2, blend_edge_contrast=0.05))
-
-    np.testing.assert_array_equal(blend.source_index[:, picture_edge], 1)
-
-
-@pytest.mark.parametrize("radius_px", [1, 2])
-def test_shares_of_a_large_map_are_those_filtered_over_the_whole_picture(radius_px):
-    """Longer and wider than a cell, with edges across and along its borders."""
-    shape, config = (300, 280), DecisionConfig(blend_radius_px=radius_px)
-    index = np.kron(np.random.default_rng(2).integers(0, 4, (5, 4)), np.ones((60, 70), int)).astype(np.uint16)
-    guide = texture(shape).astype(np.float32)
-    band = edge_band(index, reach_px=2 * radius_px)
-    shares = [guided_filter((index == n).astype(np.float32), guide, radius_px=radius_px, edge_contrast=0.1)[band] for n in range(4)]
-    clipped = np.clip(shares, 0, 1)
-
-    blend = blend_along_edges(index, guide, config)
-
-    assert blend.sources == (0, 1, 2, 3)
-    np.testing.assert_array_equal(blend.band, band)
-    np.testing.assert_allclose(blend.weights.toarray(), clipped / clipped.sum(axis=0), rtol=0, atol=1e-5)

@@ -7,7 +7,17 @@ import pytest
 
 from qmcif_engine.config import FocusConfig, Representation
 from qmcif_engine.decomposition import Decomposition, History, StopReason
-from qmcif_engine.focus import Borders, amplify_detail, base_focus, confidence, detail_focus, gather_evidence, gradient_level, saturate
+from qmcif_engine.focus import (
+    FAINT_LEVEL,
+    Borders,
+    amplify_detail,
+    base_focus,
+    confidence,
+    detail_focus,
+    gather_evidence,
+    gradient_level,
+    saturate,
+)
 from qmcif_engine.samples import FocusRange, to_planes
 
 ROUNDINGS = 16
@@ -227,10 +237,12 @@ def test_faint_texture_is_not_taken_for_rounding():
 def test_evidence_adds_the_means_of_windows_each_about_twice_as_large_and_less_weighted(n_scales, dtype):
     level = np.random.default_rng(12).exponential(0.1, (10, 13)).astype(dtype)
     decay, side_px = 0.25, 3
-    expected = level.astype(np.float64)
+    assert 0.05 < (level < FAINT_LEVEL).mean() < 0.5
+    counted = level.astype(np.float64) if n_scales == 1 else np.maximum(level.astype(np.float64) - FAINT_LEVEL, 0)
+    expected = counted
     for scale in range(1, n_scales):
         side_px = 2 * side_px + 1
-        expected = expected + decay**scale * window_sum(level.astype(np.float64), radius_px=side_px // 2) / side_px**2
+        expected = expected + decay**scale * window_sum(counted, radius_px=side_px // 2) / side_px**2
 
     result = gather_evidence(level, detail_patch_px=3, config=FocusConfig(evidence_scales=n_scales, evidence_decay=decay))
 
@@ -248,6 +260,37 @@ def test_evidence_of_an_empty_patch_comes_from_its_surroundings_and_stays_zero_w
     largest_radius_px = (9 * 4 + 3) // 2
     assert (evidence[:, : 10 + largest_radius_px] > 0).all()
     np.testing.assert_array_equal(evidence[:, 10 + largest_radius_px :], 0)
+
+
+def test_levels_of_the_patch_alone_are_taken_as_they_are():
+    level = np.random.default_rng(13).exponential(FAINT_LEVEL, (10, 13)).astype(np.float32)
+
+    evidence = gather_evidence(level, detail_patch_px=3, config=FocusConfig(evidence_scales=1))
+
+    np.testing.assert_array_equal(evidence, level)
+
+
+@pytest.mark.parametrize("n_scales", [2, 5])
+def test_a_faint_level_has_no_say_against_structure_in_the_surroundings(n_scales):
+    """A defocused gradient in one image, nothing but structure a little further in the other."""
+    side_px = 9
+    faint, structured = np.full((101, 101), FAINT_LEVEL, np.float32), np.zeros((101, 101), np.float32)
+    structured[:, 50 + side_px :] = 3 * FAINT_LEVEL
+    config = FocusConfig(evidence_scales=n_scales)
+
+    of_faint, of_structured = (gather_evidence(level, detail_patch_px=side_px, config=config) for level in (faint, structured))
+
+    np.testing.assert_array_equal(of_faint, 0)
+    assert 0 < of_structured[50, 50] < FAINT_LEVEL  # as levels are, the faint one would have won
+
+
+def test_what_a_level_has_above_a_faint_one_is_evidence():
+    config = FocusConfig(evidence_scales=2, evidence_decay=0.5)
+    level = np.full((40, 40), 1.5 * FAINT_LEVEL)
+
+    evidence = gather_evidence(level, detail_patch_px=5, config=config)
+
+    np.testing.assert_allclose(evidence, 1.5 * 0.5 * FAINT_LEVEL, rtol=1e-12)
 
 
 def test_saturation_is_one_minus_the_exponential():

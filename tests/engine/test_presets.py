@@ -65,6 +65,7 @@ def test_paper_preset_is_the_published_setting_and_nothing_the_paper_does_not_ha
             evidence_scales=1,  # the patches alone
             evidence_decay=0.4,  # without effect at one scale
             border_px=0,
+            dark_frame_px=0,
         ),
         refinement=RefinementConfig(
             result=ResultScale.REFINED,
@@ -77,8 +78,10 @@ def test_paper_preset_is_the_published_setting_and_nothing_the_paper_does_not_ha
             follow_reach_px=0,
             edge_band_px=0,
             edge_inertia=0.3,  # without effect where no edge is drawn anew
+            edge_stiffness=2.0,  # as above
             blend_radius_px=0,
             blend_edge_contrast=0.1,  # without effect where nothing blends
+            feather_px=16,  # as above
             preference=Preference.NONE,
             preference_ratio=DecisionConfig().preference_ratio,  # without effect where nothing is preferred
             thin_elongation=0.0,

@@ -2,14 +2,16 @@
 
 import numpy as np
 import pytest
+from scipy import ndimage
 
 from qmcif_engine import FusionConfig, InvalidImageError, fuse, make_focus_stack, open_stack, retouch, write_image
-from qmcif_engine.decisions import blend_along_edges
+from qmcif_engine.blending import blend_along_edges
 from qmcif_engine.fusion import compose
 from qmcif_engine.samples import FULL_SCALE, to_planes
+from qmcif_engine.tiling import reach_of_blend
 
 CONFIG = FusionConfig().replaced({"iterations": 1, "blend_radius_px": 2})
-REACH_PX = 4
+REACH_PX = 16
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +90,7 @@ def test_a_stroke_is_blended_as_the_engine_blends(scene, result, labels):
     index = np.where(labels > 0, labels - 1, result.source_index).astype(np.uint16)
     planes = [to_planes(image, result.focus_range, representation=CONFIG.focus.representation) for image in scene.images]
     guide = (sum(plane.mean(axis=0, dtype=np.float64) for plane in planes) / (3 * FULL_SCALE)).astype(np.float32)
-    whole = compose(scene.images, blend_along_edges(index, guide, CONFIG.decision))
+    whole = compose(scene.images, blend_along_edges(index, planes, guide, CONFIG.decision))
 
     answer = retouched(scene, result, labels, window=(20, 30, 60, 80))
 
@@ -123,16 +125,75 @@ def test_two_strokes_give_what_one_stroke_over_both_gives(scene, result, labels)
     np.testing.assert_array_equal(index, at_once.source_index)
 
 
+@pytest.fixture
+def even():
+    """Two even images of different brightness, fused to the first of them."""
+    images = [np.full((120, 140, 3), level, np.uint8) for level in (100, 120)]
+    return images, {"fused": images[0], "source_index": np.zeros((120, 140), np.uint16), "focus_range": (0, 255)}
+
+
+def test_a_stroke_on_smooth_ground_is_feathered(even):
+    images, known = even
+    labels = np.zeros((120, 140), np.uint8)
+    labels[:, 70:] = 2
+
+    def columns_of(**changes):
+        config = CONFIG.replaced(changes)
+        return retouch(images, labels, **known, config=config).fused[60, :, 0].astype(int)
+
+    steps, narrow_steps = np.diff(columns_of()), np.diff(columns_of(feather_px=0))
+    assert steps.min() >= 0
+    assert steps.max() <= 2 < narrow_steps.max()
+    assert steps.sum() == narrow_steps.sum() == 20
+    assert np.flatnonzero(steps).max() - np.flatnonzero(steps).min() > 4 * CONFIG.decision.blend_radius_px
+
+
+@pytest.mark.parametrize("changes", [{}, {"feather_px": 0}, {"feather_px": 7}, {"blend_radius_px": 0}, {"blend_radius_px": 9}])
+def test_pixels_beyond_the_reach_of_every_changed_label_come_back_bit_for_bit(even, changes):
+    """The picture handed in is one that no fusion gives, so that whatever was fused again shows."""
+    images, known = even
+    config = CONFIG.replaced(changes)
+    fused = np.random.default_rng(1).integers(0, 255, images[0].shape).astype(np.uint8)
+    labels = np.zeros((120, 140), np.uint8)
+    labels[40:50, 30:70], labels[100, 120] = 2, 2
+    is_near = ndimage.maximum_filter(labels > 0, 2 * reach_of_blend(config.decision) + 1, mode="constant")
+
+    answer = retouch(images, labels, **{**known, "fused": fused}, config=config)
+
+    np.testing.assert_array_equal(answer.fused[~is_near], fused[~is_near])
+    np.testing.assert_array_equal(answer.source_index[~is_near], 0)
+    assert (answer.fused[is_near] != fused[is_near]).any(axis=-1).mean() > 0.9
+    assert (~is_near).any()
+
+
+@pytest.mark.parametrize("window", [(30, 30, 90, 100), None])
+def test_taking_a_stroke_on_smooth_ground_back_restores_the_picture_bit_for_bit(even, window):
+    images, known = even
+    labels = np.zeros((120, 140), np.uint8)
+    labels[30:90, 30:100] = 2
+    painted = images[0].copy()
+    answer = retouch(images, labels, **known, window=window, config=CONFIG)
+    painted[answer.window.slices] = answer.fused
+    assert painted.max() == 120
+
+    answer = retouch(images, np.zeros_like(labels), **known, window=window, config=CONFIG)
+    painted[answer.window.slices] = answer.fused
+
+    np.testing.assert_array_equal(painted, images[0])
+
+
 @pytest.mark.parametrize(("dtype", "is_color"), [(np.uint16, False), (np.float32, True), (np.float64, False)])
 def test_every_kind_of_picture_can_be_retouched(labels, dtype, is_color):
     scene = make_focus_stack(n_images=2, shape=(90, 120), dtype=dtype, is_color=is_color)
     result = fuse(scene.images, CONFIG)
-    labels[5:40, 5:40] = 1
+    labels[5:60, 5:60] = 1
 
-    answer = retouched(scene, result, labels, window=(5, 5, 40, 40))
+    answer = retouched(scene, result, labels, window=(5, 5, 60, 60))
 
     assert (answer.fused.dtype, answer.fused.shape[2:]) == (result.fused.dtype, result.fused.shape[2:])
-    np.testing.assert_array_equal(answer.fused[15:30, 15:30], scene.images[0][answer.window.slices][15:30, 15:30])
+    inside = slice(5 + REACH_PX, 60 - REACH_PX), slice(5 + REACH_PX, 60 - REACH_PX)
+    assert tuple(answer.window)[:2] == (0, 0)
+    np.testing.assert_array_equal(answer.fused[inside], scene.images[0][inside])
 
 
 @pytest.fixture
@@ -188,6 +249,38 @@ def test_a_pixel_that_the_chosen_image_does_not_have_gets_no_share_of_it_in_the_
     by_others = [scene.images[number][25:55, 58] for number in (0, 1)]
     lowest, highest = np.minimum(*by_others), np.maximum(*by_others)
     assert ((left_of_stroke >= lowest) & (left_of_stroke <= highest)).all()
+
+
+def test_a_stroke_beside_the_dark_frame_of_its_image_brings_nothing_of_the_frame_in(labels):
+    scene = make_focus_stack(n_images=2, shape=(90, 120), seed=3)
+    images = [scene.images[0], scene.images[1].copy()]
+    images[1][:, :3] = 0
+    result = fuse(images, CONFIG)
+    assert (result.source_index[:, :3] == 0).all()
+    labels[30:60, 3:50] = 2
+
+    answer = retouch(images, labels, fused=result.fused, source_index=result.source_index, focus_range=result.focus_range, config=CONFIG)
+
+    np.testing.assert_array_equal(answer.fused[:, :3], images[0][:, :3])
+    np.testing.assert_array_equal(answer.fused[36:54, 10:40], images[1][36:54, 10:40])
+
+
+@pytest.mark.parametrize("window", [(60, 0, 70, 6), (104, 2, 112, 5), (0, 40, 6, 52), (120, 154, 130, 160), (190, 60, 200, 70)])
+def test_a_small_window_at_the_border_gives_what_the_whole_picture_gives_there(window):
+    """Frames along a part of a side, and painted right across."""
+    scene = make_focus_stack(n_images=2, shape=(200, 160), seed=3)
+    images = [scene.images[0].copy(), scene.images[1].copy()]
+    images[1][:110, :3], images[1][:2, :], images[0][100:, -3:], images[0][-1:, 50:] = 0, 0, 0, 0
+    result = fuse(images, CONFIG)
+    labels = (1 + (np.indices((200, 160)) // 10).sum(axis=0) % 2).astype(np.uint8)
+    known = {"fused": result.fused, "source_index": result.source_index, "focus_range": result.focus_range, "config": CONFIG}
+
+    whole, part = (retouch(images, labels, **known, window=asked) for asked in (None, window))
+
+    np.testing.assert_array_equal(part.fused, whole.fused[part.window.slices])
+    np.testing.assert_array_equal(part.source_index, whole.source_index[part.window.slices])
+    without = retouch(images, labels, **known | {"config": CONFIG.replaced({"dark_frame_px": 0})}, window=window)
+    assert (without.fused != part.fused).any()
 
 
 def test_the_focus_range_is_settled_once_and_handed_back(scene, result, labels):

@@ -53,17 +53,32 @@ def test_no_argument_is_written_into(islands):
     np.testing.assert_array_equal(after, before)
 
 
-def test_a_hair_before_a_background_is_lost_by_default_and_kept_when_asked():
+def hair_before_texture(length_px):
+    """A pair, one image with focus on a dark hair, one with focus on the texture behind it, and which pixels are hair."""
     shape = (120, 160)
-    background = 128 + 40 * ndimage.gaussian_filter(np.random.default_rng(0).normal(size=shape), 0.7)
+    background = 128 + 30 * ndimage.gaussian_filter(np.random.default_rng(0).normal(size=shape), 0.7)
     hair = np.zeros(shape)
-    hair[50:82, 80] = 1
+    hair[66 - length_px // 2 : 66 + length_px // 2, 80] = 1
     spread = ndimage.gaussian_filter(hair, 4)
     front = ndimage.gaussian_filter(background, 4) * (1 - hair) + 20 * hair
     back = background * (1 - spread) + 20 * spread
-    pair = [np.rint(np.clip(image, 0, 255)).astype(np.uint8) for image in (front, back)]
+    return [np.rint(np.clip(image, 0, 255)).astype(np.uint8) for image in (front, back)], hair > 0
 
-    default, kept = (fuse(pair, FusionConfig().replaced({"thin_elongation": limit})).source_index for limit in (0.0, 3.0))
 
-    assert (default[hair > 0] == 0).mean() < 0.1
-    assert (kept[hair > 0] == 0).mean() > 0.9
+def test_a_short_hair_is_lost_by_default_and_kept_when_asked():
+    pair, is_hair = hair_before_texture(24)
+
+    default, asked = (fuse(pair, FusionConfig().replaced({"thin_elongation": limit})).source_index for limit in (0.0, 3.0))
+
+    assert (default[is_hair] == 0).mean() < 0.1
+    assert (asked[is_hair] == 0).mean() > 0.9
+    assert (asked[~is_hair] == 1).mean() > 0.99  # and not much of its surroundings with it
+
+
+def test_a_longer_hair_is_kept_by_default():
+    pair, is_hair = hair_before_texture(32)
+
+    index = fuse(pair).source_index
+
+    assert (index[is_hair] == 0).mean() > 0.9
+    assert (index[~is_hair] == 1).mean() > 0.99

@@ -6,7 +6,7 @@ import pytest
 from qmcif_engine.config import FusionConfig
 from qmcif_engine.patches import detail_patch_side
 from qmcif_engine.presets import PRESETS
-from qmcif_engine.tiling import SOLVE_MARGIN_PX, cut_side, derive_halo, plan_tiles, reach_of_evidence
+from qmcif_engine.tiling import SOLVE_MARGIN_PX, cut_side, derive_halo, plan_tiles, reach_of_blend, reach_of_evidence
 from qmcif_engine.window import Window
 
 SMALL_TILES = FusionConfig().replaced({"tile_px": 208})
@@ -56,10 +56,20 @@ def test_the_halo_grows_with_what_the_stages_reach():
     assert halo(evidence_scales=1, follow_reach_px=0, island_area_patches=0.0) < halo(evidence_scales=1, follow_reach_px=0) <= halo()
     assert halo(evidence_scales=6) - halo(evidence_scales=6, island_side_patches=0.0, follow_reach_px=0) == 0
     assert halo(follow_reach_px=500) - halo(follow_reach_px=400) == 100
-    assert halo(blend_radius_px=4) - halo() == 6
-    assert halo(edge_band_px=16) - halo() == 10
+    assert halo(edge_band_px=16) - halo(edge_band_px=6) == 10
     assert halo(amplification_radius_px=5) - halo() == 2
     assert derive_halo(PRESETS["paper"], detail_patch_px=13) == SOLVE_MARGIN_PX + 3 + 1 + 6 + 6 + 12
+
+
+@pytest.mark.parametrize(
+    ("blend_radius_px", "feather_px", "reach_px"), [(1, 16, 16), (1, 17, 17), (8, 16, 16), (9, 16, 18), (3, 0, 6), (0, 16, 0), (0, 0, 0)]
+)
+def test_a_blend_reaches_as_far_as_the_wider_of_both_kinds_and_a_hard_cut_nowhere(blend_radius_px, feather_px, reach_px):
+    config = FusionConfig().replaced({"blend_radius_px": blend_radius_px, "feather_px": feather_px})
+    hard_cut = config.replaced({"blend_radius_px": 0})
+
+    assert reach_of_blend(config.decision) == reach_px
+    assert derive_halo(config, detail_patch_px=17) - derive_halo(hard_cut, detail_patch_px=17) == reach_px
 
 
 def test_evidence_reaches_half_its_largest_window_but_one():

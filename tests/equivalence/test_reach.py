@@ -4,19 +4,25 @@ The table "Reach of every stage in pixels" of docs/method.md states these formul
 """
 
 import math
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import ndimage
 
-from qmcif_engine.config import DecisionConfig, DecompositionConfig, FocusConfig, RefinementConfig
-from qmcif_engine.decisions import blend_along_edges, follow_neighbors, remove_islands
+from qmcif_engine.blending import TEXTURE_PX, blend_along_edges
+from qmcif_engine.config import DecisionConfig, DecompositionConfig, FocusConfig, FusionConfig, RefinementConfig
+from qmcif_engine.dark_frames import REACH_PX, REFERENCE_PX, find_dark_frames
+from qmcif_engine.decisions import follow_neighbors, remove_islands
 from qmcif_engine.decomposition import Decomposition, History, StopReason
 from qmcif_engine.focus import amplify_detail, base_focus, detail_focus, gather_evidence, gradient_level
+from qmcif_engine.outlines import ROUNDS
 from qmcif_engine.patches import edge_band, vote
-from qmcif_engine.reblurring import BLURS_PX, COMPARISON_WINDOW_PX, SMOOTHING_RADIUS_PX, refine_edges
+from qmcif_engine.reblurring import BLURS_PX, COMPARISON_WINDOW_PX, MARGIN_PX, refine_edges
 from qmcif_engine.refinement import refine
+from qmcif_engine.tiling import derive_halo
+from qmcif_engine.tiling import reach_of_blend as blend_of_halo
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "method.md"
 
@@ -68,22 +74,37 @@ def reach_of_island_removal(longest_side_px):
 
 
 def reach_of_edges_to_samples():
-    """The guided filter's two windows, the window of comparison, and the widest Gaussian cut off at three deviations."""
-    return 2 * SMOOTHING_RADIUS_PX + COMPARISON_WINDOW_PX // 2 + int(3 * max(BLURS_PX) + 0.5)
+    """Messages of the pixels, and the evidence of the farthest that is heard: comparison, and the widest Gaussian at three deviations."""
+    assert COMPARISON_WINDOW_PX // 2 + int(3 * max(BLURS_PX) + 0.5) == MARGIN_PX
+    return ROUNDS + MARGIN_PX
 
 
 def reach_of_edges_to_index(config):
-    """From there to the nearest edge, which lies at most a diagonal beyond the band, and the pixel across it."""
-    samples = reach_of_edges_to_samples()
-    return samples + math.ceil(math.sqrt(2) * (samples + config.edge_band_px)) + 1
+    """From there to the nearest edge, which lies at most a diagonal beyond the band of the pixel heard, and the pixel across it."""
+    return reach_of_edges_to_samples() + math.ceil(math.sqrt(2) * (MARGIN_PX + config.edge_band_px)) + 1
 
 
-def reach_of_edges_to_guide():
-    return 2 * SMOOTHING_RADIUS_PX
-
-
-def reach_of_blend(config):
+def reach_of_blend_to_guide(config):
     return 2 * config.blend_radius_px
+
+
+def reach_of_blend_to_samples(config):
+    """What tells whether the surroundings are smooth: the feather, and the mean that is taken away to leave the texture at its end."""
+    return reach_of_feather(config) + TEXTURE_PX // 2 if reach_of_feather(config) else 0
+
+
+def reach_of_feather(config):
+    return config.feather_px // 2 * 2 if config.blend_radius_px else 0
+
+
+def reach_of_blend_to_index(config):
+    """Of the narrow blend or of the wide one."""
+    return max(reach_of_blend_to_guide(config), reach_of_feather(config))
+
+
+def reach_of_dark_frames(config):
+    """Along the border, or across to the last row compared with, whichever is farther."""
+    return max(REACH_PX, config.dark_frame_px + REFERENCE_PX - 1) if config.dark_frame_px else 0
 
 
 def test_reaches_of_the_default_settings_are_those_of_the_document():
@@ -103,11 +124,35 @@ def test_reaches_of_the_default_settings_are_those_of_the_document():
         "`decisions.remove_islands`": reach_of_island_removal(decision.island_side_patches * side),
         "`reblurring.refine_edges`, samples": reach_of_edges_to_samples(),
         "`reblurring.refine_edges`, map": reach_of_edges_to_index(decision),
-        "`reblurring.refine_edges`, guide": reach_of_edges_to_guide(),
-        "`decisions.blend_along_edges`": reach_of_blend(decision),
+        "`dark_frames.find_dark_frames`": reach_of_dark_frames(focus),
+        "`blending.blend_along_edges`, samples": reach_of_blend_to_samples(decision),
+        "`blending.blend_along_edges`, guide": reach_of_blend_to_guide(decision),
+        "`blending.blend_along_edges`, map": reach_of_blend_to_index(decision),
     }
     assert {stage: int(default) for stage, _, default in rows} == reaches
     assert reach_of_evidence(focus, side=side) == 8 * (side + 1) - 1
+
+
+def test_sums_and_the_halo_in_the_document_are_those_of_the_table_and_of_the_code():
+    text = " ".join(DOCUMENT.read_text(encoding="utf-8").split())
+    summands, total = re.search(r"(\d+(?: \+ \d+)+) = (\d+) px for the default", text).groups()
+    focus, decision, side = FocusConfig(), DecisionConfig(), FocusConfig().largest_detail_patch_px
+    islands = reach_of_island_removal(decision.island_side_patches * side)
+    longest_way = [
+        reach_of_detail_focus(focus, side=side),
+        reach_of_evidence(focus, side=side),
+        reach_of_following(decision),
+        reach_of_vote(side),
+        reach_of_refinement(side),
+        islands,
+        reach_of_edges_to_index(decision),
+        islands,
+        reach_of_blend_to_index(decision),
+    ]
+
+    assert [int(number) for number in summands.split(" + ")] == longest_way
+    assert int(total) == sum(longest_way)
+    assert f"; {derive_halo(FusionConfig(), detail_patch_px=side)} px for the default at s = {side}" in text
 
 
 # --- helpers ---
@@ -340,6 +385,57 @@ def test_a_wide_carpet_of_small_islands_does_not_carry_decisions_across_it():
         np.testing.assert_array_equal(cleaned[:, 503 - longest : 495], 3)
 
 
+# --- dark frames ---
+
+
+def frames(planes, *, depth_px):
+    """Which pixels of each of two images are frames."""
+    found = find_dark_frames(np.split(planes, 2), depth_px=depth_px)
+    return np.zeros((2, *planes.shape[-2:]), bool) if found is None else ~np.array([found.validity(0), found.validity(1)])
+
+
+def framed_planes(shape, *, frame_px, seed):
+    """Whole gray levels, darker at the border by an amount that changes along it."""
+    generator = np.random.default_rng(seed)
+    planes = generator.integers(60, 200, (6, *shape)).astype(np.float32)
+    for view in (planes, planes[..., ::-1, :], planes.swapaxes(-2, -1), planes.swapaxes(-2, -1)[..., ::-1, :]):
+        shares = np.repeat(generator.uniform(0, 1, (2, frame_px, view.shape[-1] // 60 + 1)), 60, axis=-1)[..., : view.shape[-1]]
+        view[..., :frame_px, :] = np.rint(view[..., :frame_px, :] * np.repeat(shares, 3, axis=0))
+    return planes
+
+
+@pytest.mark.parametrize("depth_px", [4, 20])
+def test_dark_frames(depth_px):
+    shape, reach = (150, 230), reach_of_dark_frames(FocusConfig(dark_frame_px=depth_px))
+    places = ((slice(0, depth_px), slice(100, 130)), (slice(60, 90), slice(-depth_px, None)), *CORNERS)
+    n_found = 0
+    for seed in range(5):
+        planes, others = (framed_planes(shape, frame_px=depth_px // 2, seed=number) for number in (seed, seed + 50))
+        expected = frames(planes, depth_px=depth_px)
+        for place in places:
+            result = frames(mixed(planes, others, beyond(shape, place, reach)), depth_px=depth_px)
+            np.testing.assert_array_equal(result[:, *place], expected[:, *place])
+            n_found += np.count_nonzero(expected[:, *place])
+    assert n_found > 40
+
+
+@pytest.mark.parametrize(("depth_px", "row", "column", "level"), [(4, 0, 100 + REACH_PX, 0), (40, 39 + REFERENCE_PX, 100, 255)])
+def test_samples_at_the_reach_of_a_dark_frame_matter_and_those_one_pixel_farther_do_not(depth_px, row, column, level):
+    """An image whose border is all but dark enough; one pixel more makes it a frame."""
+    assert max(row, column - 100) == reach_of_dark_frames(FocusConfig(dark_frame_px=depth_px))
+    planes = np.full((6, 200, 220), 100, np.float32)
+    planes[:3, 0] = 67.7
+    assert not frames(planes, depth_px=depth_px).any()
+
+    planes[:3, row, column] = level
+
+    is_frame = frames(planes, depth_px=depth_px)
+    assert is_frame[0, 0, 100]
+    assert not is_frame[0, 0, 99 - (0 if row == 0 else REACH_PX)]
+    planes[:3, row, column], planes[:3, row + (row > 0), column + (row == 0)] = (67.7 if row == 0 else 100), level
+    assert not frames(planes, depth_px=depth_px)[0, 0, 100]
+
+
 # --- edges ---
 
 
@@ -349,55 +445,103 @@ def edge_case(shape, *, seed, n_images=3):
     return blocky(shape, n_labels=n_images, side=24, seed=seed), soft, soft.mean(axis=0) / 255
 
 
-def edges(index, planes, guide, config):
-    return refine_edges(index, np.split(planes, len(planes) // 3), guide, config)
+def edges(index, planes, config):
+    return refine_edges(index, np.split(planes, len(planes) // 3), config)
 
 
-@pytest.mark.parametrize("edge_band_px", [2, 6])
-def test_edges(edge_band_px):
-    shape, config = (200, 200), DecisionConfig(edge_band_px=edge_band_px, edge_inertia=0.05)
+@pytest.mark.parametrize("stiffness", [0.0, 0.5, 2.0])
+@pytest.mark.parametrize("edge_band_px", [2, 8])
+def test_edges(edge_band_px, stiffness):
+    shape, config = (250, 250), DecisionConfig(edge_band_px=edge_band_px, edge_inertia=0.0, edge_stiffness=stiffness)
     n_changed = 0
     for seed in range(6):
-        index, planes, guide = edge_case(shape, seed=seed)
-        others, other_planes, other_guide = edge_case(shape, seed=seed + 50)
-        expected = edges(index, planes, guide, config)
+        index, planes, _ = edge_case(shape, seed=seed)
+        others, other_planes, _ = edge_case(shape, seed=seed + 50)
+        expected = edges(index, planes, config)
         n_changed += np.count_nonzero(expected != index)
-        for place in ((slice(92, 104), slice(90, 106)), *CORNERS):
+        for place in ((slice(118, 130), slice(116, 132)), *CORNERS):
+            assert beyond(shape, place, reach_of_edges_to_index(config)).mean() > 0.3
             result = edges(
                 mixed(index, others, beyond(shape, place, reach_of_edges_to_index(config))),
                 mixed(planes, other_planes, beyond(shape, place, reach_of_edges_to_samples())),
-                mixed(guide, other_guide, beyond(shape, place, reach_of_edges_to_guide())),
                 config,
             )
             np.testing.assert_array_equal(result[place], expected[place])
     assert n_changed > 100
 
 
-def test_samples_within_the_reach_of_an_edge_matter():
-    shape, config = (80, 120), DecisionConfig(edge_inertia=0.0)
-    _, planes, _ = edge_case(shape, seed=0, n_images=2)
+def explained_by_the_widest_blur(width, *, center):
+    """An image and its copy blurred most, alike at the center, where lines nearby let narrower blurs explain less than no blur at all."""
+    distance = np.abs(np.arange(width) - center)
+    lines, ground = 100.0 * (distance == 3), 100.0 * (distance > 12)
+
+    def blurred(profile):
+        return ndimage.gaussian_filter(profile, max(BLURS_PX), truncate=3)
+
+    profile = 100 + lines - ground * blurred(lines)[center] / blurred(ground)[center]
+    return np.tile(np.repeat([profile, blurred(profile)], 3, axis=0)[:, None], (1, 20, 1)).astype(np.float32)
+
+
+@pytest.mark.parametrize(("distance", "is_seen"), [(0, False), (MARGIN_PX, True), (MARGIN_PX + 1, False)])
+def test_samples_at_the_margin_of_the_evidence_matter_and_those_one_pixel_farther_do_not(distance, is_seen):
+    """A glaring line takes its explanation from the widest Gaussian."""
+    asked, config = 80, DecisionConfig(edge_inertia=0.0, edge_stiffness=0.0)
+    planes = explained_by_the_widest_blur(160, center=asked)
+    index = np.broadcast_to(np.arange(160) >= asked, planes.shape[1:]).astype(np.uint16)
+    if distance:
+        planes[:3, :, asked + distance] += 1e5
+
+    result = edges(index, planes, config)
+
+    np.testing.assert_array_equal(result[:, asked], is_seen)
+    np.testing.assert_array_equal(result[:, asked - config.edge_band_px : asked], 0)
+
+
+def test_evidence_at_a_distance_of_as_many_pixels_as_there_are_rounds_matters():
+    """In plain pictures nothing else speaks, so that a word comes as far as it can."""
+    shape, line, config = (7, 200), 90, DecisionConfig(edge_band_px=64, edge_inertia=0.0)
     index = np.zeros(shape, np.uint16)
-    index[:, 60:] = 1
-    guide = np.full(shape, 0.5, np.float32)
-    expected = edges(index, planes, guide, config)
-    changed = planes.copy()
-    changed[:3, :, 60 + reach_of_edges_to_samples() - 1] += 1e7  # the first image at the reach of column 59
+    index[:, 100:] = 1
+    planes = np.full((6, *shape), 100, np.float32)
+    assert (edges(index, planes, config)[:, :100] == 0).all()
+    planes[:3, :, line] = 1e7  # the first image, were it sharp, would shine as far as the narrowest Gaussian in the second
+    last_lit = line - COMPARISON_WINDOW_PX // 2 - int(3 * min(BLURS_PX) + 0.5)
 
-    result = edges(index, changed, guide, config)
+    result = edges(index, planes, config)
 
-    assert (result[:, 59] != expected[:, 59]).any() or (result[:, 60] != expected[:, 60]).any()
-    np.testing.assert_array_equal(result[:, 54:59], expected[:, 54:59])
+    assert (result[:, last_lit - ROUNDS] == 1).all()
+    assert (result[:, last_lit - ROUNDS - 1] == 0).all()
+
+
+def test_the_map_matters_to_the_evidence_as_far_as_a_straight_line_goes():
+    """Nearly the reach, which has a diagonal: a third image becomes the rival of the farthest sample that is looked at."""
+    shape, asked, config = (80, 200), 100, DecisionConfig(edge_inertia=0.0, edge_stiffness=0.0)
+    farthest, to_edge = asked + MARGIN_PX, MARGIN_PX + config.edge_band_px
+    _, planes, _ = edge_case(shape, seed=0)
+    planes[:3, :, farthest] += 1e7
+    results = []
+    for end in (farthest + to_edge - 1, farthest + to_edge, farthest + to_edge + 1):
+        index = np.zeros(shape, np.uint16)
+        index[:, farthest - to_edge + 1 :], index[:, end:] = 1, 2
+        results.append(edges(index, planes, config)[:, asked])
+        assert end - asked <= reach_of_edges_to_index(config) - ROUNDS
+
+    assert (results[0] != results[1]).any()
+    np.testing.assert_array_equal(results[1], results[2])
 
 
 def test_only_pixels_within_the_band_can_change():
     config = DecisionConfig(edge_band_px=6, edge_inertia=0.0)
-    index, planes, guide = edge_case((120, 120), seed=3)
+    index, planes, _ = edge_case((120, 120), seed=3)
 
-    result = edges(index, planes, guide, config)
+    result = edges(index, planes, config)
 
     is_outside = ~edge_band(index, reach_px=6)
     assert is_outside.any()
     np.testing.assert_array_equal(result[is_outside], index[is_outside])
+
+
+# --- blending ---
 
 
 def share_maps(blend, n_images):
@@ -409,29 +553,58 @@ def share_maps(blend, n_images):
     return shares
 
 
+def blended(index, planes, guide, config):
+    return share_maps(blend_along_edges(index, np.split(planes, len(planes) // 3), guide, config), len(planes) // 3)
+
+
+def blend_case(shape, *, seed):
+    """Images of which some parts are smooth, so that both blends are asked for."""
+    index, planes, guide = edge_case(shape, seed=seed, n_images=5)
+    strength = np.kron(np.random.default_rng(seed).choice([0.0, 0.02, 1.0], (3, 3)), np.ones((50, 50)))[: shape[0], : shape[1]]
+    levels = 100 + 4 * np.arange(5).repeat(3)[:, None, None]
+    return index, (levels + strength * (planes - 128)).astype(np.float32), guide
+
+
+@pytest.mark.parametrize("feather_px", [0, 5, 16])
 @pytest.mark.parametrize("radius_px", [0, 1, 3])
-def test_blend(radius_px):
-    config = DecisionConfig(blend_radius_px=radius_px)
-    reach, shape = reach_of_blend(config), (100, 120)
-    place = (slice(46, 56), slice(60, 75))
+def test_blend(radius_px, feather_px):
+    config = DecisionConfig(blend_radius_px=radius_px, feather_px=feather_px)
+    shape, place = (110, 130), (slice(50, 56), slice(60, 70))
     for seed in range(6):
-        index, _, guide = edge_case(shape, seed=seed)
-        others, _, other_guide = edge_case(shape, seed=seed + 50)
-        others = others + np.uint16(2)  # further images far away
-        expected = share_maps(blend_along_edges(index, guide, config), 5)
+        index, planes, guide = blend_case(shape, seed=seed)
+        others, other_planes, other_guide = blend_case(shape, seed=seed + 50)
+        expected = blended(index, planes, guide, config)
         for kept in (place, *CORNERS):
-            is_far = beyond(shape, kept, reach)
-            result = blend_along_edges(mixed(index, others, is_far), mixed(guide, other_guide, is_far), config)
-            np.testing.assert_allclose(share_maps(result, 5)[:, *kept], expected[:, *kept], rtol=0, atol=ROUNDING)
+            result = blended(
+                mixed(index, others, beyond(shape, kept, reach_of_blend_to_index(config))),
+                mixed(planes, other_planes, beyond(shape, kept, reach_of_blend_to_samples(config))),
+                mixed(guide, other_guide, beyond(shape, kept, reach_of_blend_to_guide(config))),
+                config,
+            )
+            np.testing.assert_allclose(result[:, *kept], expected[:, *kept], rtol=0, atol=ROUNDING)
 
 
-def test_an_edge_within_the_reach_of_the_blend_matters():
-    config = DecisionConfig(blend_radius_px=3)
-    index = np.zeros((40, 80), np.uint16)
-    index[:, 40 + reach_of_blend(config) :] = 1
-    guide = np.full((40, 80), 0.5, np.float32)
+@pytest.mark.parametrize(("distance", "is_seen"), [(0, False), (16 + TEXTURE_PX // 2, True), (17 + TEXTURE_PX // 2, False)])
+def test_samples_at_the_reach_of_a_blend_matter_and_those_one_pixel_farther_do_not(distance, is_seen):
+    """A glaring line, whose mean leaves texture beside it, takes the feather from a pixel of smooth ground."""
+    asked, config = 80, DecisionConfig(feather_px=16)
+    assert reach_of_blend_to_samples(config) == 16 + TEXTURE_PX // 2
+    index = np.broadcast_to(np.arange(160) > asked, (20, 160)).astype(np.uint16)
+    planes = np.full((6, 20, 160), 100, np.float32)
+    planes[3:] += 8
+    if distance:
+        planes[:3, :, asked - distance] += 1e4
 
-    shares = share_maps(blend_along_edges(index, guide, config), 2)
+    shares = blended(index, planes, np.full(index.shape, 0.5, np.float32), config)
 
-    assert shares[1, 20, 40] > 0
-    assert shares[1, 20, 39] == 0
+    narrow = blended(index, planes, np.full(index.shape, 0.5, np.float32), DecisionConfig(feather_px=0))
+    np.testing.assert_array_equal(np.isclose(shares[0, :, asked], narrow[0, :, asked], rtol=0, atol=ROUNDING), is_seen)
+
+
+def test_the_halo_of_a_tile_holds_what_a_blend_looks_at():
+    for radius_px in (0, 1, 3):
+        for feather_px in (0, 1, 5, 16):
+            config = DecisionConfig(blend_radius_px=radius_px, feather_px=feather_px)
+            assert reach_of_blend_to_index(config) <= blend_of_halo(config) <= reach_of_blend_to_index(config) + 1
+            # samples are looked at once, by no stage after another, so that all of the halo is there for them
+            assert reach_of_blend_to_samples(config) <= derive_halo(FusionConfig(decision=config), detail_patch_px=1)
