@@ -41,7 +41,8 @@ def see_through():
 
 @pytest.mark.parametrize(("preference", "winner"), [("front", 0), ("back", 1)])
 def test_where_both_images_are_as_sharp_the_preferred_one_gives_every_pixel(see_through, preference, winner):
-    result = fuse(see_through, FusionConfig().replaced({"preference": preference}))
+    # noise is not equally sharp in every small patch: at the border, where few pixels count, 1.5 times does happen
+    result = fuse(see_through, FusionConfig().replaced({"preference": preference, "preference_ratio": 2.0}))
 
     assert (result.source_index == winner).all()
 
