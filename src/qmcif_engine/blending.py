@@ -83,28 +83,44 @@ def measure_smoothness(index: IndexArray, blocks: Sequence[FloatArray], config: 
     An image counts as far as the feather could bring it in.
     """
     reach = config.feather_px // 2 * 2 if config.blend_radius_px else 0
+    smooth, rough = SMOOTH_CONTRAST
     band = edge_band(index, reach_px=reach)
-    roughness = np.zeros(index.shape, np.float32)
-    darkest, brightest = np.full((3, *index.shape), np.inf, np.float32), np.full((3, *index.shape), -np.inf, np.float32)
+    power, is_step = np.zeros(index.shape, np.float32), np.zeros(index.shape, bool)
     around = [(cell, cut_reflected(index, cell, margin_px=reach)) for cell in cells_of(band)]
-    inner, rim = (..., slice(reach, -reach), slice(reach, -reach)), TEXTURE_PX // 2
+    extremes: dict[Window, tuple[FloatArray, FloatArray]] = {}
     for source in np.flatnonzero(np.bincount(index[band])):
         block = blocks[int(source)]
         for cell, near in around:
-            if (near == source).any():
-                # where only two images meet, every pixel of the band has both in reach
-                counts = np.asarray(_is_pair(near) or ndimage.maximum_filter(near == source, 2 * reach + 1)[inner])
-                near_block = cut_reflected(block, cell, margin_px=reach + rim)
-                texture = (near_block - window_mean(near_block, side_px=TEXTURE_PX))[..., rim:-rim, rim:-rim]
-                mean = window_mean(near_block[..., rim:-rim, rim:-rim], side_px=2 * reach + 1)[inner]
-                power = window_mean(texture * texture, side_px=2 * reach + 1)[inner]
-                here = (..., *cell.slices)
-                np.maximum(roughness[here], power.max(axis=0), out=roughness[here], where=counts)
-                np.maximum(brightest[here], mean, out=brightest[here], where=counts)
-                np.minimum(darkest[here], mean, out=darkest[here], where=counts)
-    smooth, rough = SMOOTH_CONTRAST
-    is_step = band & (brightest - darkest >= LEAST_VISIBLE_STEP).any(axis=0)
-    return np.where(is_step, np.clip((rough - np.sqrt(roughness)) / (rough - smooth), 0, 1), 0).astype(np.float32)
+            known = power[cell.slices]
+            if not (near == source).any() or (known >= rough**2).all():
+                continue
+            # where only two images meet, every pixel of the band has both in reach
+            inner = (slice(reach, -reach), slice(reach, -reach))
+            counts = np.asarray(_is_pair(near) or ndimage.maximum_filter(near == source, 2 * reach + 1)[inner])
+            near_block = cut_reflected(block, cell, margin_px=reach + TEXTURE_PX // 2)
+            # brightness has no more texture than the channel with most of it: where it has enough, the channels need not be looked at
+            found = _texture_power(near_block.mean(axis=0, keepdims=True), reach_px=reach)
+            if (found < rough**2).any():
+                found = _texture_power(near_block, reach_px=reach)
+                darkest, brightest = extremes.setdefault(cell, (np.full((3, *cell.shape), np.inf), np.full((3, *cell.shape), -np.inf)))
+                mean = _inner(window_mean(_inner(near_block, TEXTURE_PX // 2), side_px=2 * reach + 1), reach)
+                np.maximum(brightest, mean, out=brightest, where=counts)
+                np.minimum(darkest, mean, out=darkest, where=counts)
+            np.maximum(known, found, out=known, where=counts)
+    for cell, (darkest, brightest) in extremes.items():
+        is_step[cell.slices] = (brightest - darkest >= LEAST_VISIBLE_STEP).any(axis=0)
+    return np.where(band & is_step, np.clip((rough - np.sqrt(power)) / (rough - smooth), 0, 1), 0).astype(np.float32)
+
+
+def _texture_power(near_block: FloatArray, *, reach_px: int) -> FloatArray:
+    """Return the mean power of the texture over the window of this reach, of the channel with most of it; all windows lie inside."""
+    texture = _inner(near_block - window_mean(near_block, side_px=TEXTURE_PX), TEXTURE_PX // 2)
+    power: FloatArray = _inner(window_mean(texture * texture, side_px=2 * reach_px + 1), reach_px).max(axis=0)
+    return power
+
+
+def _inner(planes: FloatArray, margin_px: int) -> FloatArray:
+    return planes[..., margin_px:-margin_px, margin_px:-margin_px]
 
 
 def _is_pair(index: IndexArray) -> bool:

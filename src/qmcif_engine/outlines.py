@@ -42,8 +42,10 @@ def shorten_outlines(
     stiffness : float
         What a step of an outline costs, in units of evidence; 0 lets every pixel decide for itself.
     """
-    certain = np.where(is_second, _CERTAIN, -_CERTAIN).astype(evidence.dtype)
-    known = np.where(is_open, evidence, certain)
+    if stiffness == 0:
+        return np.where(is_open, evidence > 0, is_second)
+    certain = np.asarray(_CERTAIN, evidence.dtype)
+    known = np.where(is_open, evidence, np.where(is_second, certain, -certain))
     decided = is_second.copy()
     for cell in cells_of(is_open):
         near = cell.grown(ROUNDS, (evidence.shape[0], evidence.shape[1]))

@@ -87,7 +87,8 @@ def refine_edges(index: IndexArray, blocks: Sequence[FloatArray], config: Decisi
     evidence = np.zeros(index.shape, pictures[0].dtype)
     for cell in cells_of(band):
         evidence[cell.slices] = _valid_evidence(*(cut_reflected(picture, cell, margin_px=MARGIN_PX) for picture in pictures))
-    evidence += np.where(index == second, config.edge_inertia, -config.edge_inertia).astype(evidence.dtype)
+    inertia = np.asarray(config.edge_inertia, evidence.dtype)
+    evidence += np.where(index == second, inertia, -inertia)
     is_second = shorten_outlines(evidence, index == second, band, pairs=(first, second), stiffness=config.edge_stiffness)
     return np.where(band, np.where(is_second, second, first), index)
 

@@ -28,7 +28,7 @@ def test_there_are_three_presets():
 
 
 def test_the_fast_preset_leaves_out_what_takes_time():
-    changed = {"iterations": 2, "result": "detail"}
+    changed = {"iterations": 2, "result": "detail", "edge_stiffness": 0.0, "feather_px": 0}
 
     assert preset("fast") == FusionConfig().replaced(changed)
 
