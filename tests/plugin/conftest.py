@@ -27,12 +27,10 @@ if _MISSING:
 @pytest.fixture(autouse=True)
 def no_thread_stays_behind():
     yield
-    threads = [thread for thread in threading.enumerate() if thread.name == "qmcif"]
-    for thread in threads:
-        thread.join(timeout=0.5)  # one that has handed over its result takes an instant to end
-    left = [thread.name for thread in threads if thread.is_alive()]
-    for thread in threads:
-        thread.join(timeout=30)
+    left = [thread.name for thread in threading.enumerate() if thread.name == "qmcif"]
+    for thread in threading.enumerate():
+        if thread.name == "qmcif":
+            thread.join(timeout=30)
     assert not left, "a fusion was still running when its test ended"
 
 
