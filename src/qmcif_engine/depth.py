@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from qmcif_engine.array_types import FloatArray, IndexArray, SampleArray
     from qmcif_engine.io.picture import Picture, PictureContent
+    from qmcif_engine.samples import FocusRanges
 
 LARGEST_STEP = 1.5
 """Heights that differ by this many images are never averaged: a step of the scene stays a step."""
@@ -176,7 +177,7 @@ class HeightPicture:
         Where along the stack each pixel is, in images, and how clear that is.
     guide : Picture, shape (H, W) or (H, W, C)
         The fused picture.
-    guide_range : FocusRange
+    guide_range : FocusRange, or tuple of one a channel
         Its black and white.
     z_step : float
     smoothing_px : int
@@ -189,7 +190,7 @@ class HeightPicture:
     """
 
     def __init__(
-        self, position: Picture, *, confidence: Picture, guide: Picture, guide_range: FocusRange, z_step: float, smoothing_px: int = 0
+        self, position: Picture, *, confidence: Picture, guide: Picture, guide_range: FocusRanges, z_step: float, smoothing_px: int = 0
     ) -> None:
         self._position, self._confidence, self._guide = position, confidence, guide
         self._guide_range, self._z_step, self._smoothing_px = guide_range, z_step, smoothing_px
@@ -217,8 +218,12 @@ class HeightPicture:
     def _brightness(self, samples: NDArray[Any]) -> NDArray[np.float32]:
         """Return the mean over channels on the 0-1 scale."""
         planes = samples if samples.ndim == 3 else samples[np.newaxis]
-        tone = (planes.mean(axis=0, dtype=np.float64) - self._guide_range.low) / self._guide_range.width
-        return np.asarray(tone, np.float32)
+        if isinstance(self._guide_range, FocusRange):
+            tone = (planes.mean(axis=0, dtype=np.float64) - self._guide_range.low) / self._guide_range.width
+            return np.asarray(tone, np.float32)
+        # a plane of zeros has no range and no tone
+        tones = [(plane.astype(np.float64) - bounds.low) / bounds.width for plane, bounds in zip(planes, self._guide_range, strict=False)]
+        return np.asarray(np.mean(tones, axis=0), np.float32)
 
     def _scaled(self, position: NDArray[np.float32]) -> NDArray[np.float32]:
         heights: NDArray[np.float32] = position * np.float32(self._z_step)
@@ -231,7 +236,7 @@ def assemble_heights(
     position: Picture,
     confidence: Picture,
     guide: Picture,
-    guide_range: FocusRange,
+    guide_range: FocusRanges,
     metadata: PictureMetadata,
     provenance: Mapping[str, object],
 ) -> dict[Path, PictureContent]:

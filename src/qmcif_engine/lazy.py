@@ -15,6 +15,7 @@ from qmcif_engine.tile_task import TileTask
 from qmcif_engine.tiling import plan_tiles
 
 if TYPE_CHECKING:
+    from qmcif_engine.samples import GivenRanges
     from qmcif_engine.stack import Stack
     from qmcif_engine.tile_task import FusedTile
 
@@ -37,7 +38,7 @@ class LazyFusion:
     confidence: da.Array
 
 
-def fuse_lazily(stack: Stack, config: FusionConfig | None = None, *, focus_range: tuple[float, float] | None = None) -> LazyFusion:
+def fuse_lazily(stack: Stack, config: FusionConfig | None = None, *, focus_range: GivenRanges | None = None) -> LazyFusion:
     """Return the fusion of a stack as dask arrays, for previews and pipelines.
 
     Only the samples that settle the focus range are read at once, and none where it is given. The bytes are those of

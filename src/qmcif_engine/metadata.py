@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+COLOR_NAMES = (("r", "g", "b"), ("red", "green", "blue"))
+"""What the channels of a color picture are called, in lower case; other names are those of dyes."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PictureMetadata:

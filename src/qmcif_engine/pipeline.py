@@ -11,7 +11,7 @@ import numpy as np
 from qmcif_engine.config import FusionConfig
 from qmcif_engine.errors import InvalidConfigError, InvalidImageError
 from qmcif_engine.execution import count_workers, run_tiles
-from qmcif_engine.samples import SUPPORTED_DTYPES, as_stack
+from qmcif_engine.samples import SUPPORTED_DTYPES, as_stack, list_bounds
 from qmcif_engine.stack import ArrayStack, Stack, check_number, companions_of, settle_range
 from qmcif_engine.steps import FusionProgress, Steps
 from qmcif_engine.tile_task import TileTask
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from qmcif_engine.array_types import FloatArray, IndexArray, SampleArray
     from qmcif_engine.decomposition import Decomposition
-    from qmcif_engine.samples import FocusRange
+    from qmcif_engine.samples import FocusRanges, GivenRanges
     from qmcif_engine.tile_task import FusedTile
     from qmcif_engine.tiling import Tile, TilePlan
 
@@ -48,7 +48,7 @@ class FusionResult:
         ``(best - second) / (best + second)`` of the detail-scale focus level; 0 where both are 0.
     config : FusionConfig
         The settings used.
-    focus_range : FocusRange
+    focus_range : FocusRange, or tuple of one a channel
         The samples that stood for 0 and 255 in the decisions.
     companions : ndarray or None
         The companion planes, composed by the same decisions.
@@ -67,7 +67,7 @@ class FusionResult:
     detail_map: IndexArray
     confidence: FloatArray
     config: FusionConfig
-    focus_range: FocusRange
+    focus_range: FocusRanges
     companions: SampleArray | None
     layers: tuple[Decomposition, ...]
     position: FloatArray | None
@@ -78,7 +78,7 @@ def fuse(
     images: Sequence[SampleArray] | SampleArray | Stack,
     config: FusionConfig | None = None,
     *,
-    focus_range: tuple[float, float] | None = None,
+    focus_range: GivenRanges | None = None,
     companions: Sequence[SampleArray] | None = None,
     keep_layers: bool = False,
     with_position: bool = False,
@@ -126,7 +126,7 @@ def fuse(
         msg = f"layers of {len(plan.tiles)} tiles were asked for; only an image of one tile has them: crop it to {side} x {side} pixels"
         raise InvalidConfigError(msg)
     n_tiles = len(plan.tiles)
-    logger.info("fusing %d images of shape %s in %d tiles, focus range %g to %g", stack.n_images, stack.image_shape, n_tiles, *bounds)
+    logger.info("fusing %d images of shape %s in %d tiles, focus range %s", stack.n_images, stack.image_shape, n_tiles, list_bounds(bounds))
     task = TileTask(stack, settings, bounds, extras, keep_layers, with_position)
     steps = Steps(n_tiles=n_tiles, steps_a_tile=stack.n_images + 1, on_progress=on_progress, is_cancelled=is_cancelled)
     picture = _Picture(plan)
@@ -150,7 +150,7 @@ class _Picture:
                 whole[tile.core.slices] = plane
         self._layers = result.layers
 
-    def finish(self, config: FusionConfig, focus_range: FocusRange, *, n_images: int) -> FusionResult:
+    def finish(self, config: FusionConfig, focus_range: FocusRanges, *, n_images: int) -> FusionResult:
         return FusionResult(
             fused=self._planes["fused"],
             source_index=self._planes["source_index"],

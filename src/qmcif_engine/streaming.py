@@ -23,6 +23,7 @@ from qmcif_engine.io.writers import check_target
 from qmcif_engine.job import Job, PlaneKind
 from qmcif_engine.memory import choose_tiles_at_once, estimate_tile_bytes
 from qmcif_engine.metadata import PictureMetadata
+from qmcif_engine.samples import list_bounds
 from qmcif_engine.stack import Stack, check_number, companions_of, settle_range
 from qmcif_engine.steps import FusionProgress, Steps
 from qmcif_engine.tile_task import TileTask
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
     from qmcif_engine.io.picture import PictureContent
-    from qmcif_engine.samples import FocusRange
+    from qmcif_engine.samples import FocusRanges, GivenRanges
 
 
 logger = logging.getLogger(__name__)
@@ -83,7 +84,7 @@ class FileReport:
     n_images : int
     image_shape : tuple of int
     dtype : str
-    focus_range : FocusRange
+    focus_range : FocusRange, or tuple of one a channel
     n_tiles, n_resumed : int
         Tiles in all, and those that an earlier, interrupted run had finished.
     pixels_by_image : tuple of int
@@ -96,7 +97,7 @@ class FileReport:
     n_images: int
     image_shape: tuple[int, ...]
     dtype: str
-    focus_range: FocusRange
+    focus_range: FocusRanges
     n_tiles: int
     n_resumed: int
     pixels_by_image: tuple[int, ...]
@@ -110,7 +111,7 @@ def fuse_to_file(
     *,
     maps: Path | str | None = None,
     height: HeightRequest | None = None,
-    focus_range: tuple[float, float] | None = None,
+    focus_range: GivenRanges | None = None,
     memory_bytes: int | None = None,
     workers: int | None = None,
     client: Client | None = None,
@@ -262,7 +263,7 @@ def _check_heights(stack: Stack, height: HeightRequest, *, overwrite: bool) -> t
     return targets
 
 
-def describe_run(stack: Stack, config: FusionConfig, focus_range: FocusRange) -> dict[str, Any]:
+def describe_run(stack: Stack, config: FusionConfig, focus_range: FocusRanges) -> dict[str, Any]:
     """Return version, settings and the kind of the input, without times, names and paths.
 
     The same samples and settings give the same description, wherever and however the samples are stored.
@@ -272,12 +273,12 @@ def describe_run(stack: Stack, config: FusionConfig, focus_range: FocusRange) ->
         "images": stack.n_images,
         "image_shape": list(stack.image_shape),  # tifffile takes "shape" in a description for its own
         "dtype": stack.dtype.name,
-        "focus_range": list(focus_range),
+        "focus_range": list_bounds(focus_range),
         "settings": config.to_dict(),
     }
 
 
-def identify_run(stack: Stack, config: FusionConfig, focus_range: FocusRange) -> str:
+def identify_run(stack: Stack, config: FusionConfig, focus_range: FocusRanges) -> str:
     """Return the identity that a run would have, by reading every sample and fusing none."""
     task = TileTask(stack, config, focus_range, companions_of(stack))
     tiles = plan_tiles((stack.image_shape[0], stack.image_shape[1]), config).tiles
@@ -299,7 +300,7 @@ def _kept_planes(stack: Stack, *, with_maps: bool, with_height: bool) -> dict[st
 
 
 def _heights_of(
-    job: Job, height: HeightRequest, *, stack: Stack, focus_range: FocusRange, provenance: Mapping[str, object]
+    job: Job, height: HeightRequest, *, stack: Stack, focus_range: FocusRanges, provenance: Mapping[str, object]
 ) -> dict[Path, PictureContent]:
     return assemble_heights(
         height,

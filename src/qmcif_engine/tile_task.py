@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from qmcif_engine.array_types import BoolArray, FloatArray, IndexArray, SampleArray
     from qmcif_engine.config import FusionConfig
     from qmcif_engine.decomposition import Decomposition
-    from qmcif_engine.samples import FocusRange
+    from qmcif_engine.samples import FocusRanges
     from qmcif_engine.stack import Stack
     from qmcif_engine.tiling import Tile
     from qmcif_engine.window import Window
@@ -73,7 +73,7 @@ class TileTask:
     ----------
     stack : Stack
     config : FusionConfig
-    focus_range : FocusRange
+    focus_range : FocusRange, or tuple of one a channel
     companions : Stack or None
         Planes composed by the same decisions.
     keep_layers, with_position : bool
@@ -82,7 +82,7 @@ class TileTask:
 
     stack: Stack
     config: FusionConfig
-    focus_range: FocusRange
+    focus_range: FocusRanges
     companions: Stack | None = None
     keep_layers: bool = False
     with_position: bool = False

@@ -134,7 +134,12 @@ def _add_fusing(parser: argparse.ArgumentParser) -> None:
         "--set", action="append", default=[], metavar="KEY=VALUE", dest="assignments", help="change one setting; may be repeated"
     )
     parser.add_argument(
-        "--focus-range", type=float, nargs=2, metavar=("LOW", "HIGH"), help="samples that count as black and white for decisions"
+        "--focus-range",
+        action="append",
+        type=float,
+        nargs=2,
+        metavar=("LOW", "HIGH"),
+        help="samples that count as black and white for decisions; repeated, one range for each channel that decides",
     )
     add_alignment(parser)
     _add_running(parser)

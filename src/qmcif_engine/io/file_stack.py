@@ -112,6 +112,8 @@ class FileStack(FrameView):
         Of the inputs, or of the first of them.
     sources : tuple of Path
         Files and folders that are read, so that no output replaces them.
+    n_separate_channels : int
+        How many of the channels that decide were recorded one by one, as dyes are; 0 for one, and for the colors of a picture.
     n_times : int
         Points in time of the acquisition; the stack is one of them.
     scratch_bytes : int
@@ -133,6 +135,8 @@ class FileStack(FrameView):
         )
         self.metadata: PictureMetadata = found.metadata
         self.sources: tuple[Path, ...] = found.paths
+        n_deciding = len(chosen) - chosen.count(ZERO_PLANE)
+        self.n_separate_channels = n_deciding if found.has_separate_channels and n_deciding > 1 else 0
         self.n_times = found.n_times
         decoded_bytes = sum(source.transcoded_bytes(position) for position in positions)
         self.scratch_bytes = store.expect(decoded_bytes, memory_bytes=selection.memory_bytes)

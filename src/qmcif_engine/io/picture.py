@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import numpy as np
 
 from qmcif_engine.errors import InvalidImageError
-from qmcif_engine.metadata import PictureMetadata
+from qmcif_engine.metadata import COLOR_NAMES, PictureMetadata
 from qmcif_engine.window import Window
 
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ BLOCK_SIDE_PX = 512
 """Side of the tiles and chunks that are written; even, so that the halves of blocks are blocks of the next level."""
 
 OmeZarrVersion = Literal["0.4", "0.5"]
-
-_COLOR_NAMES = (("r", "g", "b"), ("red", "green", "blue"))
 
 
 class Picture(Protocol):
@@ -116,7 +114,7 @@ class PictureContent:
     def is_rgb(self) -> bool:
         """Whether the channels are red, green and blue, rather than three dyes with names of their own."""
         names = tuple(name.lower() for name in self.metadata.channel_names)
-        return self.n_colors == 3 and (len(names) != 3 or names in _COLOR_NAMES)
+        return self.n_colors == 3 and (len(names) != 3 or names in COLOR_NAMES)
 
 
 def assemble_content(

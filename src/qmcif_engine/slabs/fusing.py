@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from distributed import Client
 
-    from qmcif_engine.samples import FocusRange
+    from qmcif_engine.samples import FocusRanges, GivenRanges
     from qmcif_engine.stack import Stack
 
 CHOICE_MAPS = "choice_maps"
@@ -41,7 +41,7 @@ def fuse_in_slabs(
     channels: Sequence[int | str] | None = None,
     maps: Path | str | None = None,
     height: HeightRequest | None = None,
-    focus_range: tuple[float, float] | None = None,
+    focus_range: GivenRanges | None = None,
     memory_bytes: int | None = None,
     workers: int | None = None,
     client: Client | None = None,
@@ -99,7 +99,7 @@ class _Run:
     """Hold what all fusions of a run have in common."""
 
     config: FusionConfig
-    focus_range: FocusRange
+    focus_range: FocusRanges
     height: HeightRequest | None
     options: dict[str, Any]
 
