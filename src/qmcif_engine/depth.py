@@ -10,7 +10,7 @@ import numpy as np
 
 from qmcif_engine.errors import InvalidConfigError
 from qmcif_engine.io.length_units import convert_length, settle_unit
-from qmcif_engine.io.picture import ArrayPicture, assemble_content
+from qmcif_engine.io.picture import ArrayPicture, ChannelPicture, JoinedPicture, assemble_content
 from qmcif_engine.io.sibling_names import name_beside
 from qmcif_engine.kernels.heights import smooth_heights
 from qmcif_engine.metadata import PictureMetadata
@@ -248,18 +248,43 @@ def assemble_heights(
     position, confidence, guide, guide_range
         As for `HeightPicture`.
     metadata : PictureMetadata
-        Of the stack: z step, unit and size of a pixel.
+        Of the stack: z step, unit and size of a pixel, and the names of channels where each has heights of its own.
     provenance : mapping
         What the picture was made of and how; z step, unit and smoothing are added.
     """
     scale = settle_scale(metadata, z_step=request.z_step, unit=request.unit)
-    heights = HeightPicture(
-        position, confidence=confidence, guide=guide, guide_range=guide_range, z_step=scale.z_step, smoothing_px=request.smoothing_px
-    )
+    form: dict[str, Any] = {"z_step": scale.z_step, "smoothing_px": request.smoothing_px}
+    heights: Picture
+    names: tuple[str, ...] = ()
+    if len(position.shape) == 2:
+        heights = HeightPicture(position, confidence=confidence, guide=guide, guide_range=guide_range, **form)
+    else:
+        heights, names = _heights_by_channel(position, confidence, guide, guide_range, **form), metadata.channel_names
     described = {**provenance, "height": {"z_step": scale.z_step, "unit": scale.unit, "smoothing_px": request.smoothing_px}}
-    plain = PictureMetadata(pixel_size=metadata.pixel_size, unit=metadata.unit, dpi=metadata.dpi)
-    named = replace(plain, channel_names=(scale.channel_name,))
+    plain = PictureMetadata(pixel_size=metadata.pixel_size, unit=metadata.unit, dpi=metadata.dpi, channel_names=names)
+    named = replace(plain, channel_names=tuple(f"{name} {scale.channel_name}" for name in names) or (scale.channel_name,))
     return {
         request.target: assemble_content(heights, None, metadata=named, provenance=described),
         request.confidence_target: assemble_content(confidence, None, metadata=plain, provenance=provenance),
     }
+
+
+def _heights_by_channel(
+    position: Picture, confidence: Picture, guide: Picture, guide_range: FocusRanges, *, z_step: float, smoothing_px: int
+) -> JoinedPicture:
+    """Return the heights of channels that were decided on one by one, each guided by its own picture."""
+    n_channels = position.shape[2]
+    ranges = (guide_range,) * n_channels if isinstance(guide_range, FocusRange) else guide_range
+    return JoinedPicture(
+        [
+            HeightPicture(
+                ChannelPicture(position, channel),
+                confidence=ChannelPicture(confidence, channel),
+                guide=ChannelPicture(guide, channel),
+                guide_range=bounds,
+                z_step=z_step,
+                smoothing_px=smoothing_px,
+            )
+            for channel, bounds in enumerate(ranges)
+        ]
+    )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from qmcif_engine.errors import InvalidConfigError
 from qmcif_engine.metadata import PictureMetadata
-from qmcif_engine.stack import StackView, count_separate_channels
+from qmcif_engine.stack import StackView, count_separate_channels, decides_each
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +39,7 @@ class PreparedStack(StackView):
         self.alpha = _aligned(getattr(original, "alpha", None), transforms)
         self.companions = _aligned(getattr(original, "companions", None), transforms)
         self.metadata: PictureMetadata = getattr(original, "metadata", PictureMetadata())
-        self.n_separate_channels = count_separate_channels(original)
+        self.n_separate_channels, self.decides_each = count_separate_channels(original), decides_each(original)
         self.sources: tuple[Path, ...] = getattr(original, "sources", ())
         self.scratch_bytes: int = getattr(original, "scratch_bytes", 0)
 

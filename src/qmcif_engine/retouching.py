@@ -20,7 +20,7 @@ from qmcif_engine.focus import Borders
 from qmcif_engine.fusion import Blend, compose
 from qmcif_engine.patches import cells_of, edge_band
 from qmcif_engine.samples import FULL_SCALE, PlaneStack, as_stack, to_planes
-from qmcif_engine.stack import ArrayStack, Stack, check_number, companions_of, settle_range
+from qmcif_engine.stack import ArrayStack, Stack, check_number, companions_of, decides_each, settle_range
 from qmcif_engine.tile import without_invalid
 from qmcif_engine.tile_task import WindowImages, crop_blend
 from qmcif_engine.tiling import reach_of_blend
@@ -99,6 +99,11 @@ def retouch(
         When the arrays do not belong together.
     """
     stack = images if isinstance(images, Stack) else ArrayStack(as_stack(images))
+    if decides_each(stack):
+        msg = (
+            "a stack whose channels are decided on one by one was given; one decision is needed to correct: retouch each channel by itself"
+        )
+        raise InvalidImageError(msg)
     settings = FusionConfig() if config is None else config
     asked = _check_arguments(stack, labels, fused=fused, source_index=source_index, window=window)
     bounds = settle_range(stack, focus_range)

@@ -175,13 +175,18 @@ def count_separate_channels(stack: Stack) -> int:
     return n_channels
 
 
+def decides_each(stack: Stack) -> bool:
+    """Tell whether every channel of a stack is decided on by itself, rather than all of them together."""
+    return bool(getattr(stack, "decides_each", False))
+
+
 def settle_range(stack: Stack, given: GivenRanges | None) -> FocusRanges:
     """Return the samples that count as black and white: those given, else what the source says of its bits, else the samples' own.
 
     Channels that were recorded one by one have a range each, so that a dim one counts as much as a bright one. The colors of a picture
-    share one: their relation is the white balance.
+    share one: their relation is the white balance. Channels that are decided on one by one have a range each, whatever they are.
     """
-    n_separate = count_separate_channels(stack)
+    n_separate = stack.image_shape[2] if decides_each(stack) else count_separate_channels(stack)
     if given is not None:
         n_channels = n_separate or (stack.image_shape[2] if len(stack.image_shape) == 3 else 1)
         return check_focus_ranges(given, n_channels=n_channels)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,8 @@ from qmcif_engine.job import Job, PlaneKind
 from qmcif_engine.memory import choose_tiles_at_once, estimate_tile_bytes
 from qmcif_engine.metadata import PictureMetadata
 from qmcif_engine.samples import list_bounds
-from qmcif_engine.stack import Stack, check_number, companions_of, settle_range
+from qmcif_engine.separate_channels import EACH, channel_planes, count_decisions, name_planes, settle_channels
+from qmcif_engine.stack import Stack, check_number, companions_of, decides_each, settle_range
 from qmcif_engine.steps import FusionProgress, Steps
 from qmcif_engine.tile_task import TileTask
 from qmcif_engine.tiling import TilePlan, plan_tiles
@@ -46,6 +47,7 @@ MAP_KINDS = {
     "detail_map": PlaneKind(np.dtype(np.uint16)),
     "confidence": PlaneKind(np.dtype(np.float32)),
 }
+POSITION_KIND = {"position": PlaneKind(np.dtype(np.float32))}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +114,7 @@ def fuse_to_file(
     maps: Path | str | None = None,
     height: HeightRequest | None = None,
     focus_range: GivenRanges | None = None,
+    channels: str | None = None,
     memory_bytes: int | None = None,
     workers: int | None = None,
     client: Client | None = None,
@@ -133,8 +136,9 @@ def fuse_to_file(
         A folder for the source index, base map, detail map and confidence.
     height : HeightRequest, optional
         Where a height map goes, and how it is made.
-    focus_range : tuple of float, optional
-        See `qmcif_engine.fuse`.
+    focus_range, channels : optional
+        See `qmcif_engine.fuse`. Where each channel is decided on by itself, maps and heights have a page for each, in the order of the
+        channels.
     memory_bytes : int, optional
         Tiles in flight take no more than this; half of the free memory where it is left out.
     workers : int, optional
@@ -153,6 +157,7 @@ def fuse_to_file(
     FileReport
     """
     settings = FusionConfig() if config is None else config
+    stack = settle_channels(stack, channels)
     target, folder = Path(output), None if maps is None else Path(maps)
     outputs = check_outputs(stack, target, folder, height=height, overwrite=overwrite)
     kept = {"with_maps": folder is not None, "with_height": height is not None}
@@ -169,7 +174,9 @@ def fuse_to_file(
     if any(job.input_digest(tile) != task.digest_input(tile) for tile in finished):
         raise job.refuse_other_input()
     logger.info("fusing %d images of shape %s, %d of %d tiles", stack.n_images, stack.image_shape, len(missing), len(run.tiles.tiles))
-    steps = Steps(n_tiles=len(missing), steps_a_tile=stack.n_images + 1, on_progress=on_progress, is_cancelled=is_cancelled)
+    steps = Steps(
+        n_tiles=len(missing), steps_a_tile=count_decisions(stack) * stack.n_images + 1, on_progress=on_progress, is_cancelled=is_cancelled
+    )
     try:
         run_tiles(task, missing, n_workers=run.tiles_at_once, steps=steps, keep=job.keep, client=client)
         samples = [job.input_digest(tile).hex() for tile in run.tiles.tiles]
@@ -259,7 +266,7 @@ def _check_heights(stack: Stack, height: HeightRequest, *, overwrite: bool) -> t
     settle_scale(getattr(stack, "metadata", PictureMetadata()), z_step=height.z_step, unit=height.unit)
     targets = (height.target, height.confidence_target)
     for target in targets:
-        check_target(target, overwrite=overwrite, samples_dtype=np.float32, shape=stack.image_shape[:2])
+        check_target(target, overwrite=overwrite, samples_dtype=np.float32, shape=(*stack.image_shape[:2], *channel_planes(stack)))
     return targets
 
 
@@ -275,7 +282,14 @@ def describe_run(stack: Stack, config: FusionConfig, focus_range: FocusRanges) -
         "dtype": stack.dtype.name,
         "focus_range": list_bounds(focus_range),
         "settings": config.to_dict(),
+        **({"channels": EACH} if decides_each(stack) else {}),
     }
+
+
+def describe_picture(stack: Stack) -> PictureMetadata:
+    """Return the metadata of what is made of a stack; channels that were recorded one by one are named, so that none passes for a color."""
+    known: PictureMetadata = getattr(stack, "metadata", PictureMetadata())
+    return replace(known, channel_names=name_planes(stack) or known.channel_names)
 
 
 def identify_run(stack: Stack, config: FusionConfig, focus_range: FocusRanges) -> str:
@@ -294,9 +308,9 @@ def _kept_planes(stack: Stack, *, with_maps: bool, with_height: bool) -> dict[st
     planes = {"fused": PlaneKind(stack.dtype, stack.image_shape[2:])}
     if companions is not None:
         planes["companions"] = PlaneKind(companions.dtype, companions.image_shape[2:])
-    maps = MAP_KINDS if with_maps else {"source_index": MAP_KINDS["source_index"]}
-    heights = {"confidence": MAP_KINDS["confidence"], "position": PlaneKind(np.dtype(np.float32))} if with_height else {}
-    return planes | maps | heights
+    kinds = {name: PlaneKind(kind.dtype, channel_planes(stack)) for name, kind in (MAP_KINDS | POSITION_KIND).items()}
+    wanted = ["source_index", *(MAP_KINDS if with_maps else ()), *(("confidence", "position") if with_height else ())]
+    return planes | {name: kinds[name] for name in dict.fromkeys(wanted)}
 
 
 def _heights_of(
@@ -308,7 +322,7 @@ def _heights_of(
         confidence=job.picture("confidence"),
         guide=job.picture("fused"),
         guide_range=focus_range,
-        metadata=getattr(stack, "metadata", PictureMetadata()),
+        metadata=describe_picture(stack),
         provenance=provenance,
     )
 
@@ -340,7 +354,7 @@ def _write(
         alpha=job.picture("companions") if has_alpha else None,
         maps_folder=maps_folder,
         maps={} if maps_folder is None else {name: job.picture(name) for name in MAP_KINDS},
-        metadata=getattr(stack, "metadata", PictureMetadata()),
+        metadata=describe_picture(stack),
         provenance=provenance,
         further=further,
         overwrite=overwrite,

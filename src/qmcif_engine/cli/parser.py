@@ -170,7 +170,10 @@ def _add_choice(parser: argparse.ArgumentParser) -> None:
         "--time", type=int, metavar="T", help="fuse one point in time, counted from 0 (default: all, each into a file of its own)"
     )
     parser.add_argument(
-        "--channels", type=_channels, metavar="LIST", help="up to three channels that decide, by number from 1 or name: 1,3 or DAPI,GFP"
+        "--channels",
+        type=_channels,
+        metavar="LIST",
+        help="up to three channels that decide for all, by number from 1 or name: 1,3 or DAPI,GFP; or each: every channel for itself",
     )
     parser.add_argument("--scratch", type=_path, metavar="DIR", help="folder for decoded copies of PNG and JPEG images")
 
@@ -197,8 +200,8 @@ def _order(text: str) -> list[int] | str:
         raise argparse.ArgumentTypeError(msg) from None
 
 
-def _channels(text: str) -> list[int | str]:
-    return [_frame(name.strip()) for name in text.split(",")]
+def _channels(text: str) -> list[int | str] | str:
+    return text if text == "each" else [_frame(name.strip()) for name in text.split(",")]
 
 
 def _memory(text: str) -> int:

@@ -12,7 +12,7 @@ from qmcif_engine.metadata import COLOR_NAMES, PictureMetadata
 from qmcif_engine.window import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -75,6 +75,32 @@ class _WithAlpha:
 
     def read(self, window: Window) -> NDArray[Any]:
         return np.dstack([self._color.read(window), self._alpha.read(window)])
+
+
+class ChannelPicture:
+    """One channel of a picture, shape (H, W)."""
+
+    def __init__(self, picture: Picture, channel: int) -> None:
+        self._picture, self._channel = picture, channel
+        self.shape: tuple[int, ...] = picture.shape[:2]
+        self.dtype = picture.dtype
+
+    def read(self, window: Window) -> NDArray[Any]:
+        """Return the samples of a window."""
+        return np.ascontiguousarray(self._picture.read(window)[..., self._channel])
+
+
+class JoinedPicture:
+    """Pictures of shape (H, W) as the channels of one."""
+
+    def __init__(self, pictures: Sequence[Picture]) -> None:
+        self._pictures = list(pictures)
+        self.shape: tuple[int, ...] = (*self._pictures[0].shape, len(self._pictures))
+        self.dtype = self._pictures[0].dtype
+
+    def read(self, window: Window) -> NDArray[Any]:
+        """Return the samples of a window."""
+        return np.stack([picture.read(window) for picture in self._pictures], axis=-1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
