@@ -81,7 +81,7 @@ def _read(image: Any, job: Job) -> NDArray[Any]:  # noqa: ANN401 - any array
 
 def fuse_layers(stack: ChosenStack, config: FusionConfig, *, job: Job) -> Outcome:
     """Fuse a chosen stack as a whole."""
-    if stack.align == "none":
+    if not stack.is_prepared:
         return fuse_in_memory(stack.cut_images(), config, job=job)
     samples = [_read(image, job) for image in stack.cut_images()]
     return _fuse_aligned(align_images(samples, stack, job=job), config, job=job)
@@ -115,7 +115,7 @@ def fuse_to_disk(stack: ChosenStack, config: FusionConfig, *, target: Path, job:
 def fuse_area(stack: ChosenStack, config: FusionConfig, *, area: Area, job: Job) -> Outcome:
     """Fuse one rectangle of a chosen stack; the surroundings that decide along its edges are read too, and cut off again."""
     outer = area.grown(MARGIN_PX, stack.picture_shape)
-    if stack.align == "none":
+    if not stack.is_prepared:
         images = stack.cut_images(slice(outer.top, outer.bottom), slice(outer.left, outer.right))
         outcome = fuse_in_memory(images, config, job=job)
     else:

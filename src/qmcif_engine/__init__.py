@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from qmcif_engine.alignment.suggestion import suggest_alignment
     from qmcif_engine.config import FusionConfig, setting_fields
     from qmcif_engine.errors import Cancelled, InvalidConfigError, InvalidImageError, QmcifError
+    from qmcif_engine.exposure_suggestion import suggest_even_exposure
     from qmcif_engine.io.readers import read_image
     from qmcif_engine.io.stack_input import open_stack
     from qmcif_engine.io.writers import write_image
@@ -48,6 +49,7 @@ __all__ = [
     "retouch",
     "setting_fields",
     "suggest_alignment",
+    "suggest_even_exposure",
     "write_image",
 ]
 
@@ -71,6 +73,7 @@ _MODULE_OF = {
     "retouch": "retouching",
     "setting_fields": "config",
     "suggest_alignment": "alignment.suggestion",
+    "suggest_even_exposure": "exposure_suggestion",
     "write_image": "io.writers",
 }
 

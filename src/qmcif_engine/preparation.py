@@ -29,15 +29,15 @@ class PreparedStack(StackView):
     transforms : Transforms, optional
         Where its images are sampled.
     correction : ExposureCorrection, optional
-        How bright its images are made. Further channels keep their samples.
+        How bright its images are made. Channels that do not decide keep their samples.
     """
 
     def __init__(self, original: Stack, *, transforms: Transforms | None = None, correction: ExposureCorrection | None = None) -> None:
         super().__init__(original)
-        self.transforms = transforms
+        self.transforms, self.correction = transforms, correction
         self._shown = _corrected(_aligned(original, transforms), correction)
         self.alpha = _aligned(getattr(original, "alpha", None), transforms)
-        self.companions = _aligned(getattr(original, "companions", None), transforms)
+        self.companions = _corrected_companions(_aligned(getattr(original, "companions", None), transforms), original, correction)
         self.metadata: PictureMetadata = getattr(original, "metadata", PictureMetadata())
         self.n_separate_channels, self.decides_each = count_separate_channels(original), decides_each(original)
         self.sources: tuple[Path, ...] = getattr(original, "sources", ())
@@ -61,6 +61,7 @@ def prepare_stack(
     reference: int | None = None,
     transforms: Transforms | None = None,
     even_exposure: bool = False,
+    correction: ExposureCorrection | None = None,
     on_progress: Callable[[int, int], None] | None = None,
     check_cancelled: Callable[[], None] | None = None,
 ) -> Stack:
@@ -80,6 +81,8 @@ def prepare_stack(
         Taken instead of an estimate.
     even_exposure : bool
         Bring every image to the brightness of the reference, channel by channel.
+    correction : ExposureCorrection, optional
+        Taken instead of an estimate.
     on_progress, check_cancelled : callable, optional
         For the estimate: takes the images done and all of them; may raise to end it.
 
@@ -101,8 +104,7 @@ def prepare_stack(
             on_progress=None if on_progress is None else lambda progress: on_progress(*progress),
             check_cancelled=check_cancelled,
         )
-    correction = None
-    if even_exposure:
+    if even_exposure and correction is None:
         center = reference if transforms is None else transforms.reference
         correction = estimate_exposure(stack if transforms is None else PreparedStack(stack, transforms=transforms), reference=center)
     if transforms is None and correction is None:
@@ -131,3 +133,11 @@ def _corrected(stack: Any, correction: ExposureCorrection | None) -> Any:  # noq
     from qmcif_engine.exposure import CorrectedStack
 
     return stack if correction is None else CorrectedStack(stack, correction)
+
+
+def _corrected_companions(companions: Any, original: Stack, correction: ExposureCorrection | None) -> Any:  # noqa: ANN401 - as above
+    """Return all channels, those that decide as bright as they are made."""
+    deciding: tuple[int, ...] = getattr(original, "deciding_channels", ())
+    if companions is None or correction is None or not deciding:
+        return companions
+    return _corrected(companions, correction.for_channels(deciding, companions.image_shape[2]))

@@ -165,3 +165,22 @@ def test_numbers_that_are_no_exposure_are_refused(gains, offsets):
 def test_a_correction_of_another_stack_is_refused(scene, gains):
     with pytest.raises(InvalidConfigError, match=r"the correction is for \d images with \d channels and the stack has 2 with 3"):
         CorrectedStack(ArrayStack(list(scene[:2])), correct(gains))
+
+
+def test_a_channel_of_one_value_stays_as_it_is(scene):
+    stack = [np.dstack([image[..., 0], np.zeros(SHAPE)]) * gain for image, gain in zip(scene[:2], (1.0, 0.8), strict=True)]
+
+    correction = estimate_exposure(ArrayStack(stack), reference=0)
+
+    assert correction.warnings == ()
+    assert (correction.gains[1][1], correction.offsets[1][1]) == (1, 0)
+    np.testing.assert_allclose(correction.gains[1][0], 1 / 0.8, rtol=GAIN_ERROR)
+
+
+def test_a_correction_can_be_spread_over_more_channels():
+    correction = ExposureCorrection(gains=((1, 1, 1), (2, 3, 1)), offsets=((0, 0, 0), (4, 5, 0)), reference=0)
+
+    spread = correction.for_channels((3, 0, -1), 4)
+
+    assert spread.gains == ((1, 1, 1, 1), (3, 1, 1, 2))
+    assert spread.offsets == ((0, 0, 0, 0), (5, 0, 0, 4))

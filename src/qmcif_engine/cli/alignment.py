@@ -31,7 +31,11 @@ def add_alignment(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--transforms", metavar="FILE", help="JSON file of an alignment: used where it exists, else written with what --align finds"
     )
-    parser.add_argument("--even-exposure", action="store_true", help="bring every image to the brightness of the reference")
+    parser.add_argument(
+        "--even-exposure",
+        action="store_true",
+        help="bring every image to the brightness of the reference (default: no, with a hint where needed)",
+    )
 
 
 def check_alignment(stack: FileStack, options: argparse.Namespace, outputs: Iterable[Path]) -> None:
@@ -61,8 +65,11 @@ def prepare_inputs(stack: FileStack, options: argparse.Namespace) -> Stack:
 
     reference = _reference(stack, options)
     known = _known_transforms(options)
-    if options.align is None and known is None:
-        _hint(stack, options)
+    if not options.quiet and not options.json:
+        if options.align is None and known is None:
+            _hint_at_alignment(stack)
+        if not options.even_exposure:
+            _hint_at_exposure(stack)
     with progress_bar("aligning", is_quiet=options.quiet) as move:
         prepared = prepare_stack(
             stack,
@@ -108,12 +115,21 @@ def _known_transforms(options: argparse.Namespace) -> Transforms | None:
     return None
 
 
-def _hint(stack: FileStack, options: argparse.Namespace) -> None:
+def _hint_at_alignment(stack: FileStack) -> None:
     """Say that a stack is visibly misaligned; nothing is moved unasked."""
-    if options.quiet or options.json or find_spec("cv2") is None:
+    if find_spec("cv2") is None:
         return
     from qmcif_engine.alignment.suggestion import suggest_alignment
 
     suggestion = suggest_alignment(stack)
+    if suggestion is not None:
+        print(f"qmcif: {suggestion.message}", file=sys.stderr)
+
+
+def _hint_at_exposure(stack: FileStack) -> None:
+    """Say that the images of a stack visibly differ in brightness; nothing is made brighter or darker unasked."""
+    from qmcif_engine.exposure_suggestion import suggest_even_exposure
+
+    suggestion = suggest_even_exposure(stack)
     if suggestion is not None:
         print(f"qmcif: {suggestion.message}", file=sys.stderr)

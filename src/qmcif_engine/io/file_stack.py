@@ -113,6 +113,8 @@ class FileStack(FrameView):
         Of the inputs, or of the first of them.
     sources : tuple of Path
         Files and folders that are read, so that no output replaces them.
+    deciding_channels : tuple of int
+        Which of all channels the stack shows, 0-based, or `ZERO_PLANE`.
     n_separate_channels : int
         How many of the channels that decide were recorded one by one, as dyes are; 0 for one, and for the colors of a picture.
     decides_each : bool
@@ -138,6 +140,7 @@ class FileStack(FrameView):
         )
         self.metadata: PictureMetadata = found.metadata
         self.sources: tuple[Path, ...] = found.paths
+        self.deciding_channels = chosen
         self.decides_each = selection.decides_each and len(chosen) > 1
         n_deciding = len(chosen) - chosen.count(ZERO_PLANE)
         self.n_separate_channels = n_deciding if found.has_separate_channels and n_deciding > 1 else 0

@@ -266,3 +266,21 @@ def test_alpha_is_refused_where_each_channel_decides_and_gray_pictures_are_fused
     assert main(["fuse", str(tmp_path / "g0.png"), str(tmp_path / "g1.png"), "-o", str(tmp_path / "out.png"), *arguments]) == 0
     assert main(["fuse", str(tmp_path / "g0.png"), str(tmp_path / "g1.png"), "-o", str(tmp_path / "joint.png"), *FAST]) == 0
     assert (tmp_path / "out.png").read_bytes() == (tmp_path / "joint.png").read_bytes()
+
+
+@pytest.mark.parametrize("channels", [[], ["--channels", "2,1"]])
+def test_channels_that_decide_together_are_evened_out_in_the_result(tmp_path, channels):
+    samples = make_dyes(n_images=2, factors=(0.4, 0.4), offsets=(9000, 9000))
+    darker = samples.copy()
+    darker[0] = darker[0] * 0.8
+    maps = ["--maps", str(tmp_path / "maps"), "--set", "blend_radius_px=0", "--focus-range", "0", "65535"]
+
+    path = write_ome(tmp_path / "in.ome.tif", darker, "ZCYX")
+    assert main(["fuse", path, "-o", str(tmp_path / "out.ome.tif"), "--even-exposure", "--reference", "2", *channels, *maps, *FAST]) == 0
+
+    fused, index = tifffile.imread(tmp_path / "out.ome.tif"), tifffile.imread(tmp_path / "maps" / "source_index.tif")
+    assert 0 < (index == 0).mean() < 1
+    for channel in (0, 1):
+        taken = fused[channel][index == 0] / samples[0, channel][index == 0]
+        np.testing.assert_allclose(taken, 1, atol=0.05)  # as bright as before it was made darker by a fifth
+        np.testing.assert_array_equal(fused[channel][index == 1], samples[1, channel][index == 1])
