@@ -13,7 +13,7 @@ from qmcif_engine.io.length_units import convert_length, settle_unit
 from qmcif_engine.io.picture import ArrayPicture, ChannelPicture, JoinedPicture, assemble_content
 from qmcif_engine.io.sibling_names import name_beside
 from qmcif_engine.kernels.heights import smooth_heights
-from qmcif_engine.metadata import PictureMetadata
+from qmcif_engine.metadata import PictureMetadata, name_planes
 from qmcif_engine.patches import cut_reflected
 from qmcif_engine.samples import FocusRange
 from qmcif_engine.window import Window
@@ -259,7 +259,8 @@ def assemble_heights(
     if len(position.shape) == 2:
         heights = HeightPicture(position, confidence=confidence, guide=guide, guide_range=guide_range, **form)
     else:
-        heights, names = _heights_by_channel(position, confidence, guide, guide_range, **form), metadata.channel_names
+        heights = _heights_by_channel(position, confidence, guide, guide_range, **form)
+        names = name_planes(metadata.channel_names, position.shape[2])
     described = {**provenance, "height": {"z_step": scale.z_step, "unit": scale.unit, "smoothing_px": request.smoothing_px}}
     plain = PictureMetadata(pixel_size=metadata.pixel_size, unit=metadata.unit, dpi=metadata.dpi, channel_names=names)
     named = replace(plain, channel_names=tuple(f"{name} {scale.channel_name}" for name in names) or (scale.channel_name,))

@@ -28,6 +28,7 @@ class EachChannel(StackView):
     def __init__(self, stack: Stack) -> None:
         super().__init__(stack)
         self.metadata: PictureMetadata = getattr(stack, "metadata", PictureMetadata())
+        self.n_separate_channels = count_separate_channels(stack)
         self.sources: tuple[Path, ...] = getattr(stack, "sources", ())
         if hasattr(stack, "valid"):  # a stack that has it is asked for every window
             self.valid: Callable[[int, Window], BoolArray] = stack.valid
@@ -66,16 +67,6 @@ def settle_channels(stack: Stack, channels: str | None) -> Stack:
         )
         raise InvalidConfigError(msg)
     return EachChannel(stack)
-
-
-def name_planes(stack: Stack) -> tuple[str, ...]:
-    """Return a name for each channel that was recorded or decided on by itself: its own, else its number; none for gray and colors."""
-    channels: Stack = getattr(stack, "companions", None) or stack
-    if not (decides_each(stack) or count_separate_channels(stack)) or len(channels.image_shape) == 2:
-        return ()
-    names = getattr(stack, "metadata", PictureMetadata()).channel_names
-    n_channels = channels.image_shape[2]
-    return names if len(names) == n_channels else tuple(f"Channel {number}" for number in range(1, n_channels + 1))
 
 
 def channel_planes(stack: Stack) -> tuple[int, ...]:

@@ -22,10 +22,10 @@ from qmcif_engine.io.streamed_output import stream_outputs
 from qmcif_engine.io.writers import check_target
 from qmcif_engine.job import Job, PlaneKind
 from qmcif_engine.memory import choose_tiles_at_once, estimate_tile_bytes
-from qmcif_engine.metadata import PictureMetadata
+from qmcif_engine.metadata import PictureMetadata, name_planes
 from qmcif_engine.samples import list_bounds
-from qmcif_engine.separate_channels import EACH, channel_planes, count_decisions, name_planes, settle_channels
-from qmcif_engine.stack import Stack, check_number, companions_of, decides_each, settle_range
+from qmcif_engine.separate_channels import EACH, channel_planes, count_decisions, settle_channels
+from qmcif_engine.stack import Stack, check_number, companions_of, count_separate_channels, decides_each, settle_range
 from qmcif_engine.steps import FusionProgress, Steps
 from qmcif_engine.tile_task import TileTask
 from qmcif_engine.tiling import TilePlan, plan_tiles
@@ -289,7 +289,10 @@ def describe_run(stack: Stack, config: FusionConfig, focus_range: FocusRanges) -
 def describe_picture(stack: Stack) -> PictureMetadata:
     """Return the metadata of what is made of a stack; channels that were recorded one by one are named, so that none passes for a color."""
     known: PictureMetadata = getattr(stack, "metadata", PictureMetadata())
-    return replace(known, channel_names=name_planes(stack) or known.channel_names)
+    if not count_separate_channels(stack):
+        return known
+    shown: Stack = getattr(stack, "companions", None) or stack
+    return replace(known, channel_names=name_planes(known.channel_names, shown.image_shape[2]))
 
 
 def identify_run(stack: Stack, config: FusionConfig, focus_range: FocusRanges) -> str:

@@ -11,9 +11,9 @@ from qmcif_engine.memory import estimate_tile_bytes
 from qmcif_engine.pipeline import fuse
 from qmcif_engine.preparation import PreparedStack
 from qmcif_engine.retouching import retouch
-from qmcif_engine.separate_channels import EachChannel, name_planes, settle_channels
+from qmcif_engine.separate_channels import EachChannel, settle_channels
 from qmcif_engine.stack import ArrayStack, decides_each
-from qmcif_engine.streaming import fuse_to_file, plan_run
+from qmcif_engine.streaming import describe_picture, fuse_to_file, plan_run
 from qmcif_engine.synthetic import make_focus_stack
 from qmcif_engine.window import Window
 
@@ -73,7 +73,7 @@ def test_any_number_of_channels_can_be_opened_for_each(dyes, alone):
     result = fuse(stack, CONFIG)
 
     assert decides_each(stack)
-    assert name_planes(stack) == tuple(f"Channel {number}" for number in range(1, 7))
+    assert describe_picture(stack).channel_names == tuple(f"Channel {number}" for number in range(1, 7))
     np.testing.assert_array_equal(result.fused[..., 5], alone[0].fused)
 
 

@@ -9,7 +9,7 @@ from qmcif_engine.io.map_files import check_maps_target, map_path
 from qmcif_engine.io.output_formats import check_content, choose_format
 from qmcif_engine.io.picture import WriteRun, assemble_content
 from qmcif_engine.io.placement import check_place, place_files, ready_folder
-from qmcif_engine.metadata import PictureMetadata
+from qmcif_engine.metadata import PictureMetadata, name_planes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -126,7 +126,7 @@ def stream_outputs(
 
 def describe_map(plane: Picture, metadata: PictureMetadata) -> PictureMetadata:
     """Return what of the metadata of a picture holds for its maps: the scale, and the channels where each has a map of its own."""
-    names = metadata.channel_names if len(plane.shape) == 3 else ()
+    names = name_planes(metadata.channel_names, plane.shape[2]) if len(plane.shape) == 3 else ()
     return PictureMetadata(pixel_size=metadata.pixel_size, unit=metadata.unit, dpi=metadata.dpi, channel_names=names)
 
 

@@ -284,3 +284,23 @@ def test_channels_that_decide_together_are_evened_out_in_the_result(tmp_path, ch
         taken = fused[channel][index == 0] / samples[0, channel][index == 0]
         np.testing.assert_allclose(taken, 1, atol=0.05)  # as bright as before it was made darker by a fifth
         np.testing.assert_array_equal(fused[channel][index == 1], samples[1, channel][index == 1])
+
+
+@pytest.mark.parametrize(
+    ("axes", "metadata"),
+    [("ZYXS", {}), ("ZCYX", {"Channel": {"Name": ["Red", "Green", "Blue"]}})],
+    ids=["samples", "named red, green, blue"],
+)
+def test_colors_that_are_decided_on_one_by_one_stay_colors_and_their_maps_are_pages(tmp_path, axes, metadata):
+    colors = make_dyes(n_images=4, factors=(1, 0.5, 0.1), offsets=(0, 0, 0))
+    path = write_ome(tmp_path / "in.ome.tif", np.moveaxis(colors, 1, -1) if axes.endswith("S") else colors, axes, **metadata)
+    heights = ["--depth", str(tmp_path / "height.ome.tif"), "--z-step", "1"]
+    for name, arguments in {"whole": [], "slabs": ["--slab", "3"]}.items():
+        outputs = ["-o", str(tmp_path / f"{name}.ome.tif"), "--maps", str(tmp_path / name), *heights, "--overwrite"]
+        assert main(["fuse", path, "--channels", "each", *outputs, *arguments, *FAST]) == 0
+
+        with tifffile.TiffFile(tmp_path / f"{name}.ome.tif") as file:
+            assert (file.series[0].axes, file.series[0].shape) == ("YXS", (*SHAPE, 3))
+        assert tifffile.imread(tmp_path / name / "source_index.tif").shape == (3, *SHAPE)
+        assert tifffile.imread(tmp_path / "height.ome.tif").shape == (3, *SHAPE)
+    np.testing.assert_array_equal(tifffile.imread(tmp_path / "whole.ome.tif")[..., 1], fuse_alone(tmp_path, colors, 1))
