@@ -203,6 +203,8 @@ def _fit(wanted: FloatArray, given: FloatArray, solve: Callable[[FloatArray, Flo
     floor = np.finfo(np.float32).eps * float(np.abs(wanted).max()) + np.finfo(np.float64).tiny
     for _ in range(_ITERATIONS):
         gain, offset = solve(wanted, given, weight)
+        if not np.isfinite(gain):  # a plane without contrast, or without light, tells nothing
+            return _Line(gain, offset, np.inf)
         distance = np.abs(wanted - gain * given - offset)
         deviation = float(np.median(distance))
         weight = (1 + (distance / (3 * max(deviation, floor))) ** 2) ** -2.0

@@ -184,3 +184,22 @@ def test_a_correction_can_be_spread_over_more_channels():
 
     assert spread.gains == ((1, 1, 1, 1), (3, 1, 1, 2))
     assert spread.offsets == ((0, 0, 0, 0), (5, 0, 0, 4))
+
+
+def test_an_image_without_contrast_is_compared_by_its_brightness_alone():
+    ramp = np.broadcast_to(np.linspace(0.1, 0.9, SHAPE[1]), SHAPE)
+    flat = np.full(SHAPE, 0.5)
+
+    correction = estimate_exposure(ArrayStack([ramp, flat, 0.9 * flat]), reference=1)
+
+    np.testing.assert_allclose(correction.gains[2], 1 / 0.9, rtol=GAIN_ERROR)
+    assert np.isfinite(correction.gains).all()
+
+
+def test_images_without_light_are_taken_as_equally_exposed(scene):
+    dark = np.zeros((*SHAPE, 3))
+
+    correction = estimate_exposure(ArrayStack([scene[0] - 0.5, dark, dark]), reference=1)
+
+    assert correction.gains[2] == (1, 1, 1)
+    assert len(correction.warnings) >= 1
