@@ -5,10 +5,9 @@ from __future__ import annotations
 import runpy
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import pytest
+import numpy as np
+import pytest
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
@@ -110,3 +109,41 @@ def test_the_profile_names_the_stages(capsys: pytest.CaptureFixture[str], monkey
     shown = capsys.readouterr().out
     assert "decompose" in shown
     assert "peak of arrays" in shown
+
+
+@pytest.mark.parametrize("name", ["dome", "plane", "steps", "threads", "beads"])
+def test_every_scene_is_sharpest_at_its_true_depth_and_shows_its_beads_there(name: str) -> None:
+    script = runpy.run_path(str(BENCHMARKS / "scenes.py"))
+    scene = script["make_scene"](name, 6, shape=(96, 112))
+    nearest = np.clip(np.rint(scene.depth), 0, 5).astype(int)
+    rows, columns = np.indices(nearest.shape)
+
+    def error(index: np.ndarray) -> float:
+        return float(np.mean((scene.images[index, rows, columns].astype(float) - scene.truth) ** 2))
+
+    assert script["measure_right_share"](scene, nearest) == 1
+    assert script["measure_right_share"](scene, (nearest + 3) % 6) < 0.01
+    assert error(nearest) < 0.5 * min(error(np.full_like(nearest, number)) for number in range(6))
+    assert all(script["find_kept_beads"](scene, scene.images[nearest, rows, columns]))
+    assert bool(scene.beads) == (name == "beads")
+
+
+@pytest.mark.parametrize(("noise", "expected"), [("gaussian 10", 10.0), ("photons 30", 255 / 60**0.5), ("photons 10", 255 / 20**0.5)])
+def test_the_noise_of_a_scene_is_as_strong_as_its_name_says(noise: str, expected: float) -> None:
+    script = runpy.run_path(str(BENCHMARKS / "scenes.py"))
+
+    noisy = script["add_noise"](np.full((200, 200), 127.5), noise, generator=np.random.default_rng(0))
+
+    assert noisy.mean() == pytest.approx(127.5, abs=1)
+    assert noisy.std() == pytest.approx(expected, rel=0.02)
+
+
+def test_hot_pixels_are_where_they_were_put_and_lie_elsewhere_in_every_image() -> None:
+    script = runpy.run_path(str(BENCHMARKS / "scenes.py"))
+    scene = script["make_scene"]("plane", 8, noise=script["HOT"], shape=(200, 200))
+    again = script["make_scene"]("plane", 8, noise=script["HOT"], shape=(200, 200))
+
+    assert np.array_equal(scene.images, again.images)
+    assert script["measure_hot_share"](scene.truth) == 0
+    assert script["measure_hot_share"](scene.images) == pytest.approx(2e-4, rel=0.5)
+    assert (scene.images == 255).all(axis=-1).sum(axis=0).max() == 1
