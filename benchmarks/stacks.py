@@ -12,12 +12,14 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import os
+import platform
 import subprocess
 import sys
 import tempfile
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from fnmatch import fnmatch
+from importlib.metadata import version
 from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -27,6 +29,7 @@ import stack_pictures
 from real_stacks import PROGRAMS, StackPlace, find_stacks, fuse_by_program, keep_figures, read_channel, read_frames
 from scenes import (
     HOT,
+    LEAST_BEAD_CONTRAST,
     N_IMAGES,
     NOISES,
     SCENES,
@@ -109,6 +112,8 @@ def main(arguments: list[str] | None = None) -> None:
 
 def write_report(parts: list[str], patterns: list[str], options: Options, run: Callable[..., list[Any]]) -> None:
     """Run what the parts need and print their tables."""
+    versions = ", ".join(f"{name} {version(name)}" for name in ("napari-qmcif", "numpy", "scipy", "numba"))
+    print(f"Python {platform.python_version()}, {versions}; {platform.machine()}, {os.cpu_count()} cores.\n", flush=True)
     stacks: list[StackFigures] = []
     scenes: list[SceneFigures] = []
     if {"stacks", "confidence"} & set(parts):
@@ -205,7 +210,8 @@ def find_counted(tool: ModuleType, grays: list[np.ndarray]) -> tuple[np.ndarray,
 
 def print_stacks(stacks: list[StackFigures]) -> None:
     """Print the figures of every stack and which bars hold."""
-    print("## Real stacks\n\nEach cell: lost / soft / excess, in % of the pixels that count.\n")
+    print("## Real stacks\n\nEach cell: lost / soft / excess, in % of the pixels that count. The bars: lost at most")
+    print(f"{100 * LARGEST_LOST:g} % or {LARGEST_LOST_PX} px; soft and excess {100 * LARGEST_SOFT:g} %, or the better of the others.\n")
     print("| stack | images | ours | lost px | enfuse | openfocus_b | lost | soft | excess |\n|---|---|---|--:|---|---|---|---|---|")
     for figures in stacks:
         print_stack(figures.place.name, figures, figures.programs["ours"] or {})
@@ -270,7 +276,8 @@ def count_bins(scene: Scene, result: FusionResult) -> np.ndarray:
 
 def print_scenes(scenes: list[SceneFigures]) -> None:
     """Print the right shares, the beads and the hot pixels of every scene."""
-    print("\n## Generated scenes\n\nTextured pixels whose image is within one of the true depth, in %; bold: below the bar.\n")
+    print("\n## Generated scenes\n\nTextured pixels whose image is within one of the true depth, in %; bold: beyond the bar.")
+    print(f"A bead is kept when the fused image shows at least {LEAST_BEAD_CONTRAST} of its contrast against what lies behind it.\n")
     bars = " | ".join(f"{noise} (≥ {100 * bar:.0f})" for noise, bar in LEAST_RIGHT.items())
     print(f"| scene | images | {bars} | beads ≥ 5 px kept, by noise | hot pixels, fused / one image |")
     print(f"|---|--:|{'--:|' * len(NOISES)}---|--:|")
