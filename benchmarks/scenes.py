@@ -4,8 +4,11 @@ Five scenes of any number of images: a dome and a tilted plane (surfaces without
 far background, and beads of 3 to 15 px at random depths. Image 0 focuses on the farthest plane. The blur is Gaussian, its standard
 deviation grows by 0.7 px for each image of distance between a pixel's depth and the image. On surfaces every pixel takes the texture
 blurred by its own distance; the other scenes are layers, each blurred together with its matte and laid over those behind it, so that
-blurred things in front spread over sharp things behind, as in a camera. Every scene is periodic: what leaves it on one side enters on
-the other, so no border is special. Equal arguments give equal stacks.
+blurred things in front spread over sharp things behind, as in a camera. There the image of the true depth is not always the one nearest
+to the truth: beside a thread, the blurred thread veils the background in the image that focuses on it. The ``simple`` variants of these
+scenes have no such veil: as on surfaces, every pixel takes the sharp scene blurred by its own distance.
+
+Every scene is periodic: what leaves it on one side enters on the other, so no border is special. Equal arguments give equal stacks.
 """
 
 from __future__ import annotations
@@ -15,10 +18,13 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
+from scene_textures import BRIGHTEST, DARKEST, make_texture, measure_frequencies
 from scipy import fft, ndimage
-from scipy.spatial import cKDTree
 
-SCENES = ("dome", "plane", "steps", "threads", "beads")
+SURFACES = ("dome", "plane")
+LAYERED = ("steps", "threads", "beads")
+SIMPLE = tuple(f"simple {name}" for name in LAYERED)
+SCENES = (*SURFACES, *LAYERED, *SIMPLE)
 NOISES = ("none", "gaussian 10", "photons 30", "photons 10")
 HOT = "hot pixels"
 N_IMAGES = (5, 12, 40, 100)
@@ -28,11 +34,7 @@ HOT_SHARE = 2e-4
 LEAST_HOT = 250
 """Gray level from which a pixel counts as hot; the scenes stay below ``BRIGHTEST``."""
 
-DARKEST, BRIGHTEST = 10, 240
 TEXTURE_WINDOW_PX, LEAST_TEXTURE = 9, 3.0
-SMOOTH_SHARE = 0.12
-"""Part of every texture that is nearly flat."""
-
 SMALLEST_KEPT_BEAD_PX, LEAST_BEAD_CONTRAST = 5.0, 0.7
 N_STEPS, N_THREADS, N_HAIRS, N_BEAD_PLANES, N_BEADS = 4, 2, 3, 12, 30
 LUMA = np.array([0.299, 0.587, 0.114], np.float32)
@@ -166,6 +168,17 @@ def measure_right_share(scene: Scene, source_index: np.ndarray) -> float:
     return float(find_right(scene, source_index)[scene.textured].mean())
 
 
+def find_nearest_to_truth(scene: Scene) -> np.ndarray:
+    """Return which image is nearest to the truth around each pixel (Gaussian, 0.5 px), (H, W): what one who knows it would choose."""
+    truth = scene.truth.astype(np.float32)
+    nearest, least = np.zeros(scene.depth.shape, np.uint16), np.full(scene.depth.shape, np.inf, np.float32)
+    for number, image in enumerate(scene.images):
+        error = ndimage.gaussian_filter(((image - truth) ** 2).sum(axis=-1), 0.5)
+        nearest[error < least] = number
+        least = np.minimum(least, error)
+    return nearest
+
+
 def measure_bead_contrast(scene: Scene, bead: Bead, fused: np.ndarray) -> float:
     """Return the share of a bead's contrast against what lies behind it that the fused image has.
 
@@ -191,50 +204,14 @@ def measure_hot_share(image: np.ndarray) -> float:
 @lru_cache(maxsize=1)
 def photograph(name: str, n_images: int, *, seed: int, shape: tuple[int, int]) -> CleanStack:
     """Return a scene without noise; the last one is kept, so that its noises cost little."""
-    generator = np.random.default_rng((seed, SCENES.index(name)))
-    if name in ("dome", "plane"):
-        return photograph_surface(make_texture(generator, shape), (make_dome if name == "dome" else make_plane)(n_images, shape), n_images)
-    return {"steps": make_steps, "threads": make_threads, "beads": make_beads}[name](generator, n_images, shape)
-
-
-# --- texture ---------------------------------------------------------------------------------------------------------------------
-
-
-def make_texture(generator: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
-    """Return a periodic texture (3, H, W), 0-255: tones at every scale, cells with dark walls, fine grain, and parts that are flat."""
-    pink = make_noise(generator, shape, steepness=1.0, n_planes=4)
-    grain = make_noise(generator, shape, steepness=0.0, n_planes=1)[0]
-    tones, walls = make_cells(generator, shape)
-    planes = 130 + 16 * pink[:1] + 8 * pink[1:] + 22 * tones + 9 * grain - 55 * walls
-    landscape = make_noise(generator, shape, steepness=2.5, n_planes=1)[0]
-    flatness = np.clip((np.quantile(landscape, SMOOTH_SHARE) - landscape) * 12 + 0.5, 0, 1)
-    tone = (120 + generator.uniform(-40, 40, 3))[:, None, None] + 3 * landscape
-    return np.clip(planes * (1 - flatness) + tone * flatness, DARKEST, BRIGHTEST).astype(np.float32)
-
-
-def make_noise(generator: np.random.Generator, shape: tuple[int, int], *, steepness: float, n_planes: int) -> np.ndarray:
-    """Return periodic planes of mean 0 and standard deviation 1, the amplitude falling with this power of the frequency."""
-    frequency = measure_frequencies(shape)
-    frequency[0, 0] = np.inf
-    spectrum = frequency**-steepness * np.exp(-((frequency / 0.42) ** 4))
-    spectrum[0, 0] = 0
-    planes = fft.irfft2(fft.rfft2(generator.standard_normal((n_planes, *shape))) * spectrum, s=shape)
-    return planes / planes.std(axis=(1, 2), keepdims=True)
-
-
-def make_cells(generator: np.random.Generator, shape: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the tone of each cell, (3, H, W), and the share of wall in each pixel, (H, W)."""
-    n_cells = max(8, shape[0] * shape[1] // 220)
-    tree = cKDTree(generator.random((n_cells, 2)) * shape, boxsize=shape)
-    distances, cells = tree.query(np.moveaxis(np.mgrid[: shape[0], : shape[1]], 0, -1), k=2)
-    walls = np.clip(1.6 - (distances[..., 1] - distances[..., 0]), 0, 1)
-    tones = generator.normal(0, 1, (n_cells, 1)) * 0.8 + generator.normal(0, 0.5, (n_cells, 3))
-    return np.moveaxis(tones[cells[..., 0]], -1, 0), walls
-
-
-def measure_frequencies(shape: tuple[int, int]) -> np.ndarray:
-    """Return the frequency of each coefficient of a real Fourier transform, in cycles per pixel."""
-    return np.hypot(fft.fftfreq(shape[0])[:, None], fft.rfftfreq(shape[1])[None])
+    kind = name.removeprefix("simple ")
+    generator = np.random.default_rng((seed, SCENES.index(kind)))
+    if kind in SURFACES:
+        return photograph_surface(make_texture(generator, shape), {"dome": make_dome, "plane": make_plane}[kind](n_images, shape), n_images)
+    layers, beads = {"steps": make_steps, "threads": make_threads, "beads": make_beads}[kind](generator, n_images, shape)
+    if name == kind:
+        return photograph_layers(layers, n_images)._replace(beads=beads)
+    return photograph_surface(*flatten(layers), n_images)._replace(beads=beads)
 
 
 # --- surfaces --------------------------------------------------------------------------------------------------------------------
@@ -276,22 +253,28 @@ def blur(spectra: np.ndarray, sigma_px: float, *, shape: tuple[int, int]) -> np.
 # --- layers ----------------------------------------------------------------------------------------------------------------------
 
 
-def photograph_layers(layers: list[Layer], n_images: int, *, beads: tuple[Bead, ...] = ()) -> CleanStack:
+def flatten(layers: list[Layer]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the sharp scene, (3, H, W), and its depth, (H, W), of layers given from back to front."""
+    truth, depth = layers[0].color, np.full(layers[0].matte.shape, layers[0].depth, np.float32)
+    for layer in layers[1:]:
+        truth = truth * (1 - layer.matte) + layer.color
+        depth[layer.matte > 0.5] = layer.depth
+    return truth, depth
+
+
+def photograph_layers(layers: list[Layer], n_images: int) -> CleanStack:
     """Return the images of layers given from back to front, each blurred with its matte and laid over those behind it."""
     shape = layers[0].matte.shape
     images = np.zeros((n_images, 3, *shape), np.float32)
-    truth, depth = np.zeros((3, *shape), np.float32), np.zeros(shape, np.float32)
     for layer in layers:
-        truth = truth * (1 - layer.matte) + layer.color
-        depth[layer.matte > 0.5] = layer.depth
         spectra = fft.rfft2(np.concatenate([layer.color, layer.matte[None]]))
         for number in range(n_images):
             blurred = blur(spectra, BLUR_AN_IMAGE_PX * abs(layer.depth - number), shape=shape)
             images[number] = images[number] * (1 - np.clip(blurred[3], 0, 1)) + blurred[:3]
-    return CleanStack(images, truth, depth, beads)
+    return CleanStack(images, *flatten(layers), ())
 
 
-def make_steps(generator: np.random.Generator, n_images: int, shape: tuple[int, int]) -> CleanStack:
+def make_steps(generator: np.random.Generator, n_images: int, shape: tuple[int, int]) -> tuple[list[Layer], tuple[Bead, ...]]:
     """Return a pyramid of turned boards, each smaller and nearer than the one below it."""
     rows, columns = np.indices(shape, np.float32)
     layers = [make_ground(generator, shape)]
@@ -304,14 +287,14 @@ def make_steps(generator: np.random.Generator, n_images: int, shape: tuple[int, 
         matte = np.clip(np.minimum(half[0] - np.abs(across), half[1] - np.abs(along)) + 0.5, 0, 1).astype(np.float32)
         depth = round(number * (n_images - 1) / (n_steps - 1))
         layers.append(Layer(make_texture(generator, shape) * matte, matte, float(depth)))
-    return photograph_layers(layers, n_images)
+    return layers, ()
 
 
 def make_ground(generator: np.random.Generator, shape: tuple[int, int]) -> Layer:
     return Layer(make_texture(generator, shape), np.ones(shape, np.float32), 0.0)
 
 
-def make_threads(generator: np.random.Generator, n_images: int, shape: tuple[int, int]) -> CleanStack:
+def make_threads(generator: np.random.Generator, n_images: int, shape: tuple[int, int]) -> tuple[list[Layer], tuple[Bead, ...]]:
     """Return two twisted threads, 4 to 6 px wide, and three hairs, 1.5 to 2.5 px wide, the last one short, before a far ground."""
     layers = []
     rows, columns = np.indices(shape, np.float32)
@@ -333,10 +316,10 @@ def make_threads(generator: np.random.Generator, n_images: int, shape: tuple[int
         color = np.clip(tone[:, None, None] + twist, DARKEST, BRIGHTEST)
         layers.append(Layer((color * matte).astype(np.float32), matte.astype(np.float32), float(depth)))
     layers.sort(key=lambda layer: layer.depth)
-    return photograph_layers([make_ground(generator, shape), *layers], n_images)
+    return [make_ground(generator, shape), *layers], ()
 
 
-def make_beads(generator: np.random.Generator, n_images: int, shape: tuple[int, int]) -> CleanStack:
+def make_beads(generator: np.random.Generator, n_images: int, shape: tuple[int, int]) -> tuple[list[Layer], tuple[Bead, ...]]:
     """Return beads of 3 to 15 px that do not overlap, in planes at random depths before a far ground."""
     ground = make_ground(generator, shape)
     depths = np.sort(generator.uniform(0.3, 1.0, N_BEAD_PLANES)) * (n_images - 1)
@@ -353,7 +336,7 @@ def make_beads(generator: np.random.Generator, n_images: int, shape: tuple[int, 
         without = np.moveaxis(ground.color[:, *box], 0, -1)
         beads.append(Bead((row, column), diameter_px, float(depths[plane]), box, matte > 0.5, without))
     layers = [ground, *(Layer(color, matte, float(depth)) for (color, matte), depth in zip(planes, depths, strict=True))]
-    return photograph_layers(layers, n_images, beads=tuple(beads))
+    return layers, tuple(beads)
 
 
 def place_beads(generator: np.random.Generator, shape: tuple[int, int]) -> list[tuple[float, float, float]]:

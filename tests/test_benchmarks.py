@@ -20,9 +20,18 @@ SHARED = Path(__file__).parents[2] / "shared"
 
 
 @pytest.fixture
-def stack_report(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    # at the end: ahead of the standard library, `profile.py` would take the place of its module
+def beside_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let benchmarks import each other, as when one is run; at the end, for their `profile.py` is not that of the standard library."""
     monkeypatch.setattr(sys, "path", [*sys.path, str(BENCHMARKS)])
+
+
+@pytest.fixture
+def scenes(beside_each_other: None) -> dict[str, Any]:
+    return runpy.run_path(str(BENCHMARKS / "scenes.py"))
+
+
+@pytest.fixture
+def stack_report(beside_each_other: None) -> dict[str, Any]:
     return runpy.run_path(str(BENCHMARKS / "stacks.py"))
 
 
@@ -125,41 +134,47 @@ def test_the_profile_names_the_stages(capsys: pytest.CaptureFixture[str], monkey
     assert "peak of arrays" in shown
 
 
-@pytest.mark.parametrize("name", ["dome", "plane", "steps", "threads", "beads"])
-def test_every_scene_is_sharpest_at_its_true_depth_and_shows_its_beads_there(name: str) -> None:
-    script = runpy.run_path(str(BENCHMARKS / "scenes.py"))
-    scene = script["make_scene"](name, 6, shape=(96, 112))
+@pytest.mark.parametrize("name", ["dome", "plane", "steps", "threads", "beads", "simple steps", "simple threads", "simple beads"])
+def test_every_scene_is_sharpest_at_its_true_depth_and_shows_its_beads_there(scenes: dict[str, Any], name: str) -> None:
+    scene = scenes["make_scene"](name, 6, shape=(96, 112))
     nearest = np.clip(np.rint(scene.depth), 0, 5).astype(int)
     rows, columns = np.indices(nearest.shape)
 
     def error(index: np.ndarray) -> float:
         return float(np.mean((scene.images[index, rows, columns].astype(float) - scene.truth) ** 2))
 
-    assert script["measure_right_share"](scene, nearest) == 1
-    assert script["measure_right_share"](scene, (nearest + 3) % 6) < 0.01
+    assert scenes["measure_right_share"](scene, nearest) == 1
+    assert scenes["measure_right_share"](scene, (nearest + 3) % 6) < 0.01
     assert error(nearest) < 0.5 * min(error(np.full_like(nearest, number)) for number in range(6))
-    assert all(script["find_kept_beads"](scene, scene.images[nearest, rows, columns]))
-    assert bool(scene.beads) == (name == "beads")
+    assert all(scenes["find_kept_beads"](scene, scene.images[nearest, rows, columns]))
+    assert bool(scene.beads) == name.endswith("beads")
+
+
+def test_without_a_veil_the_image_nearest_to_the_truth_is_that_of_the_depth(scenes: dict[str, Any]) -> None:
+    shares = {}
+    for name in ("threads", "simple threads"):
+        scene = scenes["make_scene"](name, 8, shape=(160, 160))
+        shares[name] = scenes["measure_right_share"](scene, scenes["find_nearest_to_truth"](scene))
+
+    assert shares["threads"] < shares["simple threads"]
+    assert shares["simple threads"] > 0.95
 
 
 @pytest.mark.parametrize(("noise", "expected"), [("gaussian 10", 10.0), ("photons 30", 255 / 60**0.5), ("photons 10", 255 / 20**0.5)])
-def test_the_noise_of_a_scene_is_as_strong_as_its_name_says(noise: str, expected: float) -> None:
-    script = runpy.run_path(str(BENCHMARKS / "scenes.py"))
-
-    noisy = script["add_noise"](np.full((200, 200), 127.5), noise, generator=np.random.default_rng(0))
+def test_the_noise_of_a_scene_is_as_strong_as_its_name_says(scenes: dict[str, Any], noise: str, expected: float) -> None:
+    noisy = scenes["add_noise"](np.full((200, 200), 127.5), noise, generator=np.random.default_rng(0))
 
     assert noisy.mean() == pytest.approx(127.5, abs=1)
     assert noisy.std() == pytest.approx(expected, rel=0.02)
 
 
-def test_hot_pixels_are_where_they_were_put_and_lie_elsewhere_in_every_image() -> None:
-    script = runpy.run_path(str(BENCHMARKS / "scenes.py"))
-    scene = script["make_scene"]("plane", 8, noise=script["HOT"], shape=(200, 200))
-    again = script["make_scene"]("plane", 8, noise=script["HOT"], shape=(200, 200))
+def test_hot_pixels_are_where_they_were_put_and_lie_elsewhere_in_every_image(scenes: dict[str, Any]) -> None:
+    scene = scenes["make_scene"]("plane", 8, noise=scenes["HOT"], shape=(200, 200))
+    again = scenes["make_scene"]("plane", 8, noise=scenes["HOT"], shape=(200, 200))
 
     assert np.array_equal(scene.images, again.images)
-    assert script["measure_hot_share"](scene.truth) == 0
-    assert script["measure_hot_share"](scene.images) == pytest.approx(2e-4, rel=0.5)
+    assert scenes["measure_hot_share"](scene.truth) == 0
+    assert scenes["measure_hot_share"](scene.images) == pytest.approx(2e-4, rel=0.5)
     assert (scene.images == 255).all(axis=-1).sum(axis=0).max() == 1
 
 
@@ -175,7 +190,7 @@ def test_the_stack_report_measures_scenes_and_the_confidence_of_their_decisions(
     printed = capsys.readouterr()
     rows = [line for line in printed.out.splitlines() if line.startswith("| beads | 3 |")]
     assert len(rows) == 1
-    assert len(rows[0].split("|")) == 10
+    assert len(rows[0].split("|")) == 11
     assert "The bar holds in" in printed.out
     assert "| 0.9 ± 0.05 |" in printed.out
     assert "name the folder by --shared" in printed.err
