@@ -236,6 +236,8 @@ def print_stack(name: str, stack: StackFigures, ours: dict[str, float]) -> None:
 def show_figures(figures: dict[str, float] | None) -> str:
     if figures is None:
         return "not installed"
+    if figures["textured"] == 0:
+        return "nothing counts"
     return " / ".join(f"{100 * figures[name]:.2f}" for name in ("lost", "soft", "excess"))
 
 
