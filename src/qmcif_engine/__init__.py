@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from qmcif_engine.preparation import prepare_stack
     from qmcif_engine.presets import PRESETS
     from qmcif_engine.retouching import retouch
+    from qmcif_engine.stack_output import write_stack
     from qmcif_engine.streaming import fuse_to_file
     from qmcif_engine.synthetic import make_focus_stack
     from qmcif_engine.synthetic_lazy import make_lazy_focus_stack
@@ -49,6 +50,7 @@ __all__ = [
     "setting_fields",
     "suggest_alignment",
     "write_image",
+    "write_stack",
 ]
 
 _MODULE_OF = {
@@ -72,6 +74,7 @@ _MODULE_OF = {
     "setting_fields": "config",
     "suggest_alignment": "alignment.suggestion",
     "write_image": "io.writers",
+    "write_stack": "stack_output",
 }
 
 if not TYPE_CHECKING:  # a type checker would take any name for granted

@@ -114,6 +114,8 @@ class FileStack(FrameView):
         Files and folders that are read, so that no output replaces them.
     n_times : int
         Points in time of the acquisition; the stack is one of them.
+    frame_numbers : tuple of int
+        Which images of the input the stack has, counted from 0.
     scratch_bytes : int
         What decoded copies will take on disk; known before anything is decoded.
     """
@@ -134,6 +136,7 @@ class FileStack(FrameView):
         self.metadata: PictureMetadata = found.metadata
         self.sources: tuple[Path, ...] = found.paths
         self.n_times = found.n_times
+        self.frame_numbers = selection.frames
         decoded_bytes = sum(source.transcoded_bytes(position) for position in positions)
         self.scratch_bytes = store.expect(decoded_bytes, memory_bytes=selection.memory_bytes)
 
