@@ -14,7 +14,7 @@ from napari_qmcif.preview_area import Area
 from napari_qmcif.worker import Job
 from qmcif_engine import Cancelled, QmcifError, open_stack, prepare_stack, suggest_alignment, suggest_even_exposure
 
-ALIGNMENTS = ("none", "translation", "similarity", "affine")
+ALIGNMENTS = ("none", "translation", "similarity", "affine", "homography")
 
 N_COLORS = 3
 """What comes behind them is opacity, which follows the decisions without taking part in them."""

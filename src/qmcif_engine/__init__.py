@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from qmcif_engine.preparation import prepare_stack
     from qmcif_engine.presets import PRESETS
     from qmcif_engine.retouching import retouch
+    from qmcif_engine.stack_output import write_stack
     from qmcif_engine.streaming import fuse_to_file
     from qmcif_engine.synthetic import make_focus_stack
     from qmcif_engine.synthetic_lazy import make_lazy_focus_stack
@@ -51,6 +52,7 @@ __all__ = [
     "suggest_alignment",
     "suggest_even_exposure",
     "write_image",
+    "write_stack",
 ]
 
 _MODULE_OF = {
@@ -75,6 +77,7 @@ _MODULE_OF = {
     "suggest_alignment": "alignment.suggestion",
     "suggest_even_exposure": "exposure_suggestion",
     "write_image": "io.writers",
+    "write_stack": "stack_output",
 }
 
 if not TYPE_CHECKING:  # a type checker would take any name for granted

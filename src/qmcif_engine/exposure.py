@@ -181,7 +181,7 @@ def compare_exposure(first: FloatArray, second: FloatArray, *, bounds: tuple[flo
     is_used = np.ones(first.shape, bool)
     for plane in (first, second):
         is_used &= (plane >= low + margin) & (plane <= high - margin)
-    if is_used.sum() < _SMALLEST_N_PIXELS:
+    if high <= low or is_used.sum() < _SMALLEST_N_PIXELS:
         return None
     wanted, given = first[is_used], second[is_used]
     pure, line = _fit(wanted, given, _solve_gain), _fit(wanted, given, _solve_line)

@@ -29,19 +29,34 @@ class PreparedStack(StackView):
     transforms : Transforms, optional
         Where its images are sampled.
     correction : ExposureCorrection, optional
-        How bright its images are made. Channels that do not decide keep their samples.
+        How bright its images are made; its deciding channels too, where the companions hold them.
+    companion_correction : ExposureCorrection, optional
+        How bright all of its further channels are made; those that do not decide keep their samples without it.
     """
 
-    def __init__(self, original: Stack, *, transforms: Transforms | None = None, correction: ExposureCorrection | None = None) -> None:
+    def __init__(
+        self,
+        original: Stack,
+        *,
+        transforms: Transforms | None = None,
+        correction: ExposureCorrection | None = None,
+        companion_correction: ExposureCorrection | None = None,
+    ) -> None:
         super().__init__(original)
-        self.transforms, self.correction = transforms, correction
+        self.transforms, self.correction = transforms, correction if companion_correction is None else companion_correction
         self._shown = _corrected(_aligned(original, transforms), correction)
         self.alpha = _aligned(getattr(original, "alpha", None), transforms)
-        self.companions = _corrected_companions(_aligned(getattr(original, "companions", None), transforms), original, correction)
+        companions = _aligned(getattr(original, "companions", None), transforms)
+        self.companions = (
+            _corrected_companions(companions, original, correction)
+            if companion_correction is None
+            else _corrected(companions, companion_correction)
+        )
         self.metadata: PictureMetadata = getattr(original, "metadata", PictureMetadata())
         self.n_separate_channels, self.decides_each = count_separate_channels(original), decides_each(original)
         self.sources: tuple[Path, ...] = getattr(original, "sources", ())
         self.scratch_bytes: int = getattr(original, "scratch_bytes", 0)
+        self.frame_numbers: tuple[int, ...] = getattr(original, "frame_numbers", ())
 
     def read(self, number: int, window: Window) -> SampleArray:
         """Return one window of one image."""
@@ -62,6 +77,7 @@ def prepare_stack(
     transforms: Transforms | None = None,
     even_exposure: bool = False,
     correction: ExposureCorrection | None = None,
+    even_companions: bool = False,
     on_progress: Callable[[int, int], None] | None = None,
     check_cancelled: Callable[[], None] | None = None,
 ) -> Stack:
@@ -74,7 +90,7 @@ def prepare_stack(
     ----------
     stack : Stack
     align : str
-        ``none``, ``translation``, ``similarity`` or ``affine``.
+        ``none``, ``translation``, ``similarity``, ``affine`` or ``homography``.
     reference : int, optional
         The image that stays as it is, 0-based; the middle one where it is left out.
     transforms : Transforms, optional
@@ -83,6 +99,8 @@ def prepare_stack(
         Bring every image to the brightness of the reference, channel by channel.
     correction : ExposureCorrection, optional
         Taken instead of an estimate.
+    even_companions : bool
+        Do the same to further channels, which otherwise keep their samples: they are composed by decisions made on the stack.
     on_progress, check_cancelled : callable, optional
         For the estimate: takes the images done and all of them; may raise to end it.
 
@@ -104,12 +122,15 @@ def prepare_stack(
             on_progress=None if on_progress is None else lambda progress: on_progress(*progress),
             check_cancelled=check_cancelled,
         )
+    aligned = stack if transforms is None else PreparedStack(stack, transforms=transforms)
+    center = reference if transforms is None else transforms.reference
     if even_exposure and correction is None:
-        center = reference if transforms is None else transforms.reference
-        correction = estimate_exposure(stack if transforms is None else PreparedStack(stack, transforms=transforms), reference=center)
-    if transforms is None and correction is None:
-        return stack
-    return PreparedStack(stack, transforms=transforms, correction=correction)
+        correction = estimate_exposure(aligned, reference=center)
+    channels: Stack | None = getattr(aligned, "companions", None)
+    companion_correction = estimate_exposure(channels, reference=center) if even_companions and channels is not None else None
+    if correction is None and companion_correction is None:
+        return aligned
+    return PreparedStack(stack, transforms=transforms, correction=correction, companion_correction=companion_correction)
 
 
 def parse_model(name: str) -> TransformModel:

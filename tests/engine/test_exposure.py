@@ -74,6 +74,16 @@ def test_an_even_stack_keeps_its_samples(scene):
         np.testing.assert_array_equal(corrected.read(number, WHOLE), stack.read(number, WHOLE))
 
 
+def test_a_plane_of_one_value_keeps_its_samples(scene):
+    gains = (1.0, 0.8, 1.0, 0.9)
+    images = [np.dstack([image[..., :2] * gain, np.zeros(SHAPE)]).astype(np.float32) for image, gain in zip(scene, gains, strict=True)]
+
+    correction = estimate_exposure(ArrayStack(images), reference=0)
+
+    np.testing.assert_array_equal(np.array(correction.gains)[:, 2], 1)
+    np.testing.assert_allclose(np.array(correction.gains)[:, 0], 1 / np.array(gains), rtol=GAIN_ERROR)
+
+
 def test_the_middle_image_is_the_reference_and_progress_counts_images(scene):
     steps = []
 

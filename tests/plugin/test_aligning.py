@@ -130,3 +130,9 @@ def test_aligning_can_be_cancelled(layer, job):
 
     with pytest.raises(Cancelled, match="the fusion was cancelled while its images were aligned; nothing was returned: start it again"):
         align_images(stack.cut_images(), stack, job=job)
+
+
+def test_the_widget_offers_every_model_of_the_engine():
+    from qmcif_engine.alignment.transforms import TransformModel
+
+    assert tuple(TransformModel) == aligning.ALIGNMENTS

@@ -19,14 +19,30 @@ if TYPE_CHECKING:
     from qmcif_engine.io.file_stack import FileStack
     from qmcif_engine.stack import Stack
 
-MODELS = ("none", "translation", "similarity", "affine")
+MODELS = ("none", "translation", "similarity", "affine", "homography")
 
 
 def add_alignment(parser: argparse.ArgumentParser) -> None:
-    """Add the options."""
+    """Add the options of a command that may align."""
     parser.add_argument(
         "--align", choices=MODELS, help="move the images to coincide; nothing is cropped (default: none, with a hint where needed)"
     )
+    _add_how(parser)
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command that is there for aligning."""
+    parser.add_argument(
+        "--model",
+        "--align",
+        dest="align",
+        choices=MODELS,
+        help="how the images may have moved (default: similarity, or what the file of --transforms says)",
+    )
+    _add_how(parser)
+
+
+def _add_how(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--reference", type=int, metavar="N", help="image that stays as it is, counted from 1 (default: the middle one)")
     parser.add_argument(
         "--transforms", metavar="FILE", help="JSON file of an alignment: used where it exists, else written with what --align finds"
@@ -59,7 +75,7 @@ def check_alignment(stack: FileStack, options: argparse.Namespace, outputs: Iter
 
 
 def prepare_inputs(stack: FileStack, options: argparse.Namespace) -> Stack:
-    """Return the stack as it shall be fused, and say on standard error what the user should know."""
+    """Return the stack as it shall be fused or written, and say on standard error what the user should know."""
     # loads NumPy, which `qmcif --help` does without
     from qmcif_engine.preparation import prepare_stack
 
@@ -77,6 +93,7 @@ def prepare_inputs(stack: FileStack, options: argparse.Namespace) -> Stack:
             reference=reference,
             transforms=known,
             even_exposure=options.even_exposure,
+            even_companions=options.even_exposure and options.keeps_channels,
             on_progress=move,
         )
     found: Transforms | None = getattr(prepared, "transforms", None)

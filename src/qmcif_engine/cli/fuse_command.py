@@ -16,7 +16,7 @@ from qmcif_engine.cli.progress import progress_bar
 from qmcif_engine.cli.quantities import show_bytes, show_seconds
 from qmcif_engine.cli.resources import peak_memory_bytes
 from qmcif_engine.cli.settings import gather_settings
-from qmcif_engine.cli.targets import gather_targets
+from qmcif_engine.cli.targets import gather_targets, label_times
 from qmcif_engine.io.stack_input import open_stack
 from qmcif_engine.samples import list_bounds
 from qmcif_engine.slabs import fuse_in_slabs, plan_slabs
@@ -107,8 +107,7 @@ def points_in_time(stack: FileStack, options: Namespace) -> dict[int, Targets]:
     if options.time is not None or stack.n_times == 1:
         points, skips_finished = {options.time or 0: targets}, options.skips_finished
     else:
-        n_digits = max(3, len(str(stack.n_times - 1)))
-        points = {number: targets.at_time(f"t{number:0{n_digits}d}") for number in range(stack.n_times)}
+        points = {number: targets.at_time(label) for number, label in label_times(stack.n_times).items()}
         skips_finished = options.resume
     return {number: place for number, place in points.items() if not (skips_finished and place.output.exists())}
 

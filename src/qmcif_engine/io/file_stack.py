@@ -121,6 +121,8 @@ class FileStack(FrameView):
         Whether its channels are decided on one by one.
     n_times : int
         Points in time of the acquisition; the stack is one of them.
+    frame_numbers : tuple of int
+        Which images of the input the stack has, counted from 0.
     scratch_bytes : int
         What decoded copies will take on disk; known before anything is decoded.
     """
@@ -145,6 +147,7 @@ class FileStack(FrameView):
         n_deciding = len(chosen) - chosen.count(ZERO_PLANE)
         self.n_separate_channels = n_deciding if found.has_separate_channels and n_deciding > 1 else 0
         self.n_times = found.n_times
+        self.frame_numbers = selection.frames
         decoded_bytes = sum(source.transcoded_bytes(position) for position in positions)
         self.scratch_bytes = store.expect(decoded_bytes, memory_bytes=selection.memory_bytes)
 

@@ -199,11 +199,15 @@ class WriteRun:
         self._n_blocks, self._n_written = n_blocks, 0
         self._on_progress, self._check_cancelled = on_progress, check_cancelled
 
+    def check_cancelled(self) -> None:
+        """Give the caller a chance to stop, by raising."""
+        if self._check_cancelled is not None:
+            self._check_cancelled()
+
     def windows(self, shape: tuple[int, ...]) -> Iterator[Window]:
         """Yield the blocks of a picture one by one, each after a chance to stop."""
         for window in block_windows(shape):
-            if self._check_cancelled is not None:
-                self._check_cancelled()
+            self.check_cancelled()
             yield window
 
     def count_block(self) -> None:

@@ -6,6 +6,7 @@ import pytest
 from qmcif_engine.alignment.transform_files import save_transforms
 from qmcif_engine.alignment.transforms import IDENTITY, TransformModel, Transforms
 from qmcif_engine.cli import main
+from qmcif_engine.cli.alignment import MODELS
 from qmcif_engine.io.writers import write_image
 from qmcif_engine.synthetic import make_focus_stack
 
@@ -70,3 +71,17 @@ def test_a_stack_that_drifts_in_color_gets_a_hint_and_is_changed_only_when_asked
 
     assert told == {"plain": True, "even": False, "quiet": False, "json": False}
     assert (tmp_path / "plain.png").read_bytes() == (tmp_path / "json.png").read_bytes() != (tmp_path / "even.png").read_bytes()
+
+
+def test_every_model_can_be_asked_for():
+    assert tuple(TransformModel) == MODELS
+
+
+def test_a_homography_can_be_fused_by(folder):
+    tilted = ((1.0, 0.0, 1.0), IDENTITY[1], (1e-3, -1e-3, 1.0))
+    known = Transforms(matrices=(tilted, IDENTITY, IDENTITY), model=TransformModel.HOMOGRAPHY, image_shape=SHAPE, reference=1)
+    save_transforms(folder / "tilted.json", known)
+
+    assert main(["fuse", "in", "-o", "a.png", "--transforms", "tilted.json", "--align", "homography", *FAST]) == 0
+    assert main(["fuse", "in", "-o", "unmoved.png", *FAST]) == 0
+    assert (folder / "a.png").read_bytes() != (folder / "unmoved.png").read_bytes()
