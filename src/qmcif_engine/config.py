@@ -58,6 +58,13 @@ class Preference(StrEnum):
     BACK = "back"
 
 
+class StackOrder(StrEnum):
+    """Whether neighboring images of a stack are near in depth."""
+
+    ORDERED = "ordered"
+    NONE = "none"
+
+
 class Precision(StrEnum):
     """Choose the floating-point type of the decomposition."""
 
@@ -129,6 +136,10 @@ class FocusConfig(Checked):
         4, "where one image alone fades to black in its outermost pixels, up to this many are taken from others", low=0, high=64, unit="px"
     )
 
+    adapts_to_noise: bool = setting(
+        True, "decisions look past hot pixels and smooth what they look at by as much as the noise of the stack asks for"
+    )
+
     def __post_init__(self) -> None:
         """Check the fields, then what they must be together."""
         Checked.__post_init__(self)
@@ -155,10 +166,15 @@ class RefinementConfig(Checked):
 class DecisionConfig(Checked):
     """Settings of what follows the published method: clean-up of the decision map and blending along its edges."""
 
-    island_area_patches: float = setting(
-        8.0, "islands of the decision map up to this area join their surroundings; 0 keeps all", low=0.0, high=1000.0, unit="detail patches"
+    order: StackOrder = setting(
+        StackOrder.ORDERED, "from three images on, whether they were taken in the order of their focus: none where they were not"
     )
-    island_side_patches: float = setting(6.0, "islands longer than this are kept", low=0.0, high=100.0, unit="detail patch sides")
+    consistency: float = setting(
+        1.0,
+        "what it costs when neighboring decisions differ, against their evidence; 0 lets every patch decide for itself",
+        low=0.0,
+        high=100.0,
+    )
     follow_reach_px: int = setting(
         64,
         "textureless pixels follow the nearest decided pixel up to this distance; 0 leaves them to the tie rule",
@@ -193,12 +209,6 @@ class DecisionConfig(Checked):
     )
     preference_ratio: float = setting(
         1.5, "how many times as sharp the other end of the stack must be to win against the preferred end", low=1.0, high=1000.0
-    )
-    thin_elongation: float = setting(
-        0.0,
-        "islands are kept whose length, squared, is at least this many times their area, such as 4 for hairs; 0 keeps none of them",
-        low=0.0,
-        high=1000.0,
     )
 
 

@@ -22,6 +22,13 @@ FAINT_LEVEL = 0.01
 """What defocused gradients and fine noise reach. Only what a level has above this is evidence, and may stand against larger windows."""
 
 
+FINEST_WINDOW_PX = 5
+"""Side of the window of `fine_focus` for clean images."""
+
+FINE_WEIGHT = 1.0
+"""What a level of that window counts beside the evidence of detail patches and larger windows."""
+
+
 class Borders(NamedTuple):
     """Say which sides of a block lie on the border of the image; the other sides go on in it."""
 
@@ -115,6 +122,27 @@ def detail_focus(detail: FloatArray, *, detail_patch_px: int, config: FocusConfi
     return level
 
 
+def fine_focus(detail: FloatArray, *, growth_px: int, config: FocusConfig) -> FloatArray:
+    """Return the focus level of a small window around each pixel, shape (h, w), on the scale of the detail-scale level.
+
+    It resolves what is smaller than a detail patch, such as hairs and beads, and slopes of deep stacks.
+
+    Parameters
+    ----------
+    detail : ndarray of float, shape (3, h, w)
+    growth_px : int
+        By how much the window is larger than `FINEST_WINDOW_PX`, for noise.
+    config : FocusConfig
+
+    Notes
+    -----
+    The gradients of [QMCIF, Eq. (14)], averaged over a small window. The detail-scale level takes them after a sum over ``2 r + 1``
+    pixels each way [QMCIF, Eq. (13)]; that factor brings both to one scale.
+    """
+    scale = FINE_WEIGHT * (2 * config.amplification_radius_px + 1) / FULL_SCALE
+    return window_mean(gradient_level(detail, border_px=0), side_px=FINEST_WINDOW_PX + growth_px, scale=scale)
+
+
 def gather_evidence(level: FloatArray, *, detail_patch_px: int, config: FocusConfig) -> FloatArray:
     """Add to each detail-scale level those of ever larger windows around it, ever less weighted.
 
@@ -143,9 +171,3 @@ def saturate(level: FloatArray, *, saturation: float) -> FloatArray:
     the refinement only.
     """
     return -np.expm1(-level / np.asarray(saturation, level.dtype))
-
-
-def confidence(best: FloatArray, second: FloatArray) -> FloatArray:
-    """Return ``(best - second) / (best + second)`` of two focus levels; 0 where both are 0."""
-    total = best + second
-    return np.divide(best - second, total, out=np.zeros_like(total), where=total > 0)

@@ -11,7 +11,7 @@ from dask.delayed import delayed
 
 from qmcif_engine.config import FusionConfig
 from qmcif_engine.separate_channels import channel_planes, settle_channels
-from qmcif_engine.stack import check_number, settle_range
+from qmcif_engine.stack import check_number, settle_range_and_noise
 from qmcif_engine.tile_task import TileTask
 from qmcif_engine.tiling import plan_tiles
 
@@ -51,9 +51,9 @@ def fuse_lazily(
     settings = FusionConfig() if config is None else config
     stack = settle_channels(stack, channels)
     check_number(stack)
-    bounds = settle_range(stack, focus_range)
+    bounds, noise_levels = settle_range_and_noise(stack, focus_range)
     plan = plan_tiles((stack.image_shape[0], stack.image_shape[1]), settings)
-    task = delayed(TileTask(stack, settings, bounds), pure=False)
+    task = delayed(TileTask(stack, settings, bounds, noise_levels=noise_levels), pure=False)
     results = [(tile, task(tile)) for tile in plan.tiles]
 
     def arranged(name: str, dtype: np.dtype[Any], channels: tuple[int, ...] = ()) -> da.Array:

@@ -87,7 +87,7 @@ def sum_patches(plane: FloatArray, *, patch_px: int) -> FloatArray:
     return total
 
 
-def spread_patches(values: IndexArray, *, patch_px: int) -> IndexArray:
+def spread_patches(values: NDArray[_Sample], *, patch_px: int) -> NDArray[_Sample]:
     """Give every pixel of a base patch the value of its patch."""
     return np.repeat(np.repeat(values, patch_px, axis=0), patch_px, axis=1)
 

@@ -13,7 +13,7 @@ from qmcif_engine.errors import InvalidConfigError, InvalidImageError
 from qmcif_engine.execution import count_workers, run_tiles
 from qmcif_engine.samples import SUPPORTED_DTYPES, as_stack, list_bounds
 from qmcif_engine.separate_channels import count_decisions, settle_channels
-from qmcif_engine.stack import ArrayStack, Stack, check_number, companions_of, decides_each, settle_range
+from qmcif_engine.stack import ArrayStack, Stack, check_number, companions_of, decides_each, settle_range_and_noise
 from qmcif_engine.steps import FusionProgress, Steps
 from qmcif_engine.tile_task import TileTask
 from qmcif_engine.tiling import plan_tiles
@@ -129,7 +129,7 @@ def fuse(
         msg = "companions were given and each channel is decided on by itself; one decision is needed to follow: leave one of the two out"
         raise InvalidConfigError(msg)
     extras = companions_of(stack) if companions is None else ArrayStack(_checked_companions(companions, stack))
-    bounds = settle_range(stack, focus_range)
+    bounds, noise_levels = settle_range_and_noise(stack, focus_range)
     plan = plan_tiles((stack.image_shape[0], stack.image_shape[1]), settings)
     if keep_layers and len(plan.tiles) > 1:
         side = settings.tiling.tile_px
@@ -137,7 +137,7 @@ def fuse(
         raise InvalidConfigError(msg)
     n_tiles = len(plan.tiles)
     logger.info("fusing %d images of shape %s in %d tiles, focus range %s", stack.n_images, stack.image_shape, n_tiles, list_bounds(bounds))
-    task = TileTask(stack, settings, bounds, extras, keep_layers, with_position)
+    task = TileTask(stack, settings, bounds, extras, keep_layers, with_position, noise_levels)
     steps = Steps(
         n_tiles=n_tiles, steps_a_tile=count_decisions(stack) * stack.n_images + 1, on_progress=on_progress, is_cancelled=is_cancelled
     )

@@ -21,9 +21,11 @@ if TYPE_CHECKING:
 
 PAPER = FusionConfig(
     decomposition=DecompositionConfig(is_low_rank=True, iterations=20, tolerance=1e-5),
-    focus=FocusConfig(smallest_detail_patch_px=3, largest_detail_patch_px=99, evidence_scales=1, border_px=0, dark_frame_px=0),
+    focus=FocusConfig(
+        smallest_detail_patch_px=3, largest_detail_patch_px=99, evidence_scales=1, border_px=0, dark_frame_px=0, adapts_to_noise=False
+    ),
     refinement=RefinementConfig(similarity=SimilarityPart.MODULUS),
-    decision=DecisionConfig(island_area_patches=0.0, follow_reach_px=0, edge_band_px=0, blend_radius_px=0),
+    decision=DecisionConfig(consistency=0.0, follow_reach_px=0, edge_band_px=0, blend_radius_px=0),
 )
 """The published parameters (sections III, IV-A and IV-B), without our additions to the decision map; where the paper leaves a choice
 open or slips, `docs/method.md` says what is done. For mffw the paper sets beta, our ``detail_sparsity``, to 2."""

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
 from qmcif_engine.filters import local_variance
 from qmcif_engine.fusion import select_each
-from qmcif_engine.kernels.blurring import add_unexplained
+from qmcif_engine.kernels.blurring import add_rests, add_unexplained
 from qmcif_engine.kernels.regions import take_rivals
 from qmcif_engine.outlines import ROUNDS, shorten_outlines
 from qmcif_engine.patches import FARTHEST_PX, cells_of, cut_reflected, edge_band, window_mean
@@ -52,12 +52,29 @@ CUT_OFF = 3.0
 
 _LARGEST_RADIUS_PX = int(CUT_OFF * max(BLURS_PX) + 0.5)
 
+EXACT_BLURS_PX = (1.5, 2.5, 4.0)
+EXPLAINED_WINDOW_PX = 17
+EXPLAINED_SHARES = (0.12, 0.25)
+"""Share of the difference of two images that the blurred fused picture may leave: up to the first the model of defocus is trusted, from
+the second on it is not. Registered pairs have .03 to .24, pairs that do not lie on each other .25 to 1."""
+
+LEAST_REST = 0.05
+"""Share of the difference that counts as unexplained in any case."""
+
+EXACT_BAND_PX = 4
+EXACT_PASSES = 2
+EXACT_INERTIA = 0.6
+EXACT_STIFFNESS = 0.5
+"""What edges drawn to the pixel cost to change, and a step of their outline beside one of the first drawing."""
+
+EXACT_MARGIN_PX = int(CUT_OFF * max(EXACT_BLURS_PX) + 0.5) + EXPLAINED_WINDOW_PX // 2
+
 MARGIN_PX = COMPARISON_WINDOW_PX // 2 + _LARGEST_RADIUS_PX
 """How far from a pixel the samples lie that its evidence depends on: comparison and blur in turn; contrast looks less far."""
 
 
-def refine_edges(index: IndexArray, blocks: Sequence[FloatArray], config: DecisionConfig) -> IndexArray:
-    """Decide again near the edges of a decision map.
+def refine_edges(index: IndexArray, blocks: Sequence[FloatArray], config: DecisionConfig, *, noise_level: float = 0.0) -> IndexArray:
+    """Decide again near the edges of a decision map, first by the two images alone, then to the pixel by what they give together.
 
     Parameters
     ----------
@@ -65,6 +82,8 @@ def refine_edges(index: IndexArray, blocks: Sequence[FloatArray], config: Decisi
     blocks : sequence of ndarray of float, shape (3, h, w)
         The images on the 0-255 scale.
     config : DecisionConfig
+    noise_level : float
+        Standard deviation of the noise, in gray levels: what it leaves unexplained decides nothing.
 
     Returns
     -------
@@ -74,23 +93,106 @@ def refine_edges(index: IndexArray, blocks: Sequence[FloatArray], config: Decisi
     -----
     Departs: the paper keeps the edges that its focus maps draw, which is `edge_band_px` = 0.
     """
-    band = edge_band(index, reach_px=config.edge_band_px)
-    if not band.any():
+    noise_power = NOISE_POWER + 3 * noise_level**2
+    index = _redraw(
+        index,
+        blocks,
+        draft=Draft(config.edge_band_px, MARGIN_PX, config.edge_inertia, config.edge_stiffness),
+        measure=lambda first, second, _fused, _is_first: _valid_evidence(first, second, noise_power=noise_power),
+    )
+    exact = Draft(min(EXACT_BAND_PX, config.edge_band_px), EXACT_MARGIN_PX, EXACT_INERTIA, EXACT_STIFFNESS * config.edge_stiffness)
+    for _ in range(EXACT_PASSES if config.edge_stiffness and noise_level == 0 else 0):
+        index = _redraw(index, blocks, draft=exact, measure=lambda *pictures: exact_evidence(*pictures, noise_power=noise_power))
+    return index
+
+
+class Measure(Protocol):
+    """Evidence for the second of two images, from both, the fused picture, and where that is the first; without their margin."""
+
+    def __call__(self, first: FloatArray, second: FloatArray, fused: FloatArray, is_first: BoolArray, /) -> FloatArray:
+        """Return the evidence; above 0 the second image is the sharp one."""
+
+
+class Draft(NamedTuple):
+    """How edges are drawn: how far from them, how far the evidence looks, and what a change and a step of an outline cost."""
+
+    band_px: int
+    margin_px: int
+    inertia: float
+    stiffness: float
+
+
+def _redraw(index: IndexArray, blocks: Sequence[FloatArray], *, draft: Draft, measure: Measure) -> IndexArray:
+    """Decide again within a band around the edges, by evidence for the one or the other of the two images that meet there."""
+    band = edge_band(index, reach_px=draft.band_px)
+    if draft.band_px == 0 or not band.any():
         return index
-    looks_px = max(MARGIN_PX, ROUNDS)
+    looks_px = max(draft.margin_px, ROUNDS)
     is_looked_at = band | edge_band(band.astype(np.uint16), reach_px=looks_px)
-    rival = rival_index(index, is_looked_at, reach_px=math.ceil(math.sqrt(2) * (looks_px + config.edge_band_px)) + 1)
+    rival = rival_index(index, is_looked_at, reach_px=math.ceil(math.sqrt(2) * (looks_px + draft.band_px)) + 1)
     # one order for both sides of an edge, so that the two pictures compared are continuous across it; where three images meet, they
     # are not, and the comparison is as good as its small window allows
     first, second = np.minimum(index, rival), np.maximum(index, rival)
     pictures = select_each(blocks, (first, second))
+    is_first = index == first
     evidence = np.zeros(index.shape, pictures[0].dtype)
     for cell in cells_of(band):
-        evidence[cell.slices] = _valid_evidence(*(cut_reflected(picture, cell, margin_px=MARGIN_PX) for picture in pictures))
-    inertia = np.asarray(config.edge_inertia, evidence.dtype)
+        near = [cut_reflected(picture, cell, margin_px=draft.margin_px) for picture in pictures]
+        near_is_first = cut_reflected(is_first, cell, margin_px=draft.margin_px)
+        evidence[cell.slices] = measure(near[0], near[1], np.where(near_is_first, near[0], near[1]), near_is_first)
+    inertia = np.asarray(draft.inertia, evidence.dtype)
     evidence += np.where(index == second, inertia, -inertia)
-    is_second = shorten_outlines(evidence, index == second, band, pairs=(first, second), stiffness=config.edge_stiffness)
+    is_second = shorten_outlines(evidence, index == second, band, pairs=(first, second), stiffness=draft.stiffness)
     return np.where(band, np.where(is_second, second, first), index)
+
+
+def exact_evidence(first: FloatArray, second: FloatArray, fused: FloatArray, is_first: BoolArray, *, noise_power: float) -> FloatArray:
+    """Return by how much better the fused picture, blurred, explains the first image than the second; above 0 the second is sharp.
+
+    Near an edge each image alone is sharp on one side only, and blurring it again reproduces the other image on that side only. The fused
+    picture is sharp on both: where an image is out of focus, the fused picture, blurred, is that image, to the pixel. This holds where
+    defocus is a blur of what is seen. Where images do not lie on each other, or something hidden comes into view, it does not; what the
+    blurred picture leaves of the image that was not chosen tells, and there the evidence is nothing.
+
+    Parameters
+    ----------
+    first, second, fused : ndarray of float, shape (3, h, w)
+    is_first : ndarray of bool, shape (h, w)
+        Where the fused picture is taken from the first image.
+    noise_power : float
+
+    Returns
+    -------
+    ndarray of float, shape (h - 2 m, w - 2 m)
+        For the pixels that all windows fit around, ``m`` from the border.
+
+    Notes
+    -----
+    ``ln((r_2 + n) / (r_1 + n))`` with ``r_k = min over s of |I_k - G_s * F|^2``, times a gate that is 1 where the image not chosen is
+    explained up to `EXPLAINED_SHARES`[0] of its difference to the other, and 0 from `EXPLAINED_SHARES`[1] on.
+    """
+    window, radius = EXPLAINED_WINDOW_PX // 2, EXACT_MARGIN_PX - EXPLAINED_WINDOW_PX // 2
+    kept = (slice(radius, -radius), slice(radius, -radius))
+    inner = (slice(window, -window), slice(window, -window))
+    least = np.full((2, *is_first[kept].shape), np.inf, first.dtype)
+    unexplained = np.full(is_first[kept].shape, np.inf, first.dtype)
+    for deviation in EXACT_BLURS_PX:
+        taps = _gaussian_taps(deviation, first.dtype.name)
+        spare = radius - (len(taps) - 1)
+        near = (slice(None), *[slice(spare, length - spare) for length in first.shape[-2:]])
+        rests = np.zeros_like(least)
+        near_fused, near_first, near_second = (np.ascontiguousarray(picture[near]) for picture in (fused, first, second))
+        add_rests(near_fused, near_first, near_second, taps, rests)
+        np.minimum(least, rests, out=least)
+        not_chosen = np.where(is_first[kept], rests[1], rests[0])
+        np.minimum(unexplained, window_mean(not_chosen, side_px=EXPLAINED_WINDOW_PX), out=unexplained)
+    difference = np.einsum("chw,chw->hw", *[(first - second)[:, *kept]] * 2)
+    share = unexplained / (window_mean(difference, side_px=EXPLAINED_WINDOW_PX) + 2.5 * noise_power)
+    well, badly = EXPLAINED_SHARES
+    gate = np.clip((badly - share) / (badly - well), 0, 1)
+    floor = noise_power + LEAST_REST * window_mean(difference, side_px=COMPARISON_WINDOW_PX)
+    evidence: FloatArray = (gate * np.log((least[1] + floor) / (least[0] + floor)))[inner]
+    return evidence
 
 
 def rival_index(index: IndexArray, is_asking: BoolArray, *, reach_px: int) -> IndexArray:
@@ -120,12 +222,12 @@ def sharpness_evidence(first: FloatArray, second: FloatArray) -> FloatArray:
     return _valid_evidence(*(cut_reflected(image, whole, margin_px=MARGIN_PX) for image in (first, second)))
 
 
-def _valid_evidence(first: FloatArray, second: FloatArray) -> FloatArray:
+def _valid_evidence(first: FloatArray, second: FloatArray, *, noise_power: float = NOISE_POWER) -> FloatArray:
     """Return the evidence for the pixels of two pictures that all windows fit around."""
     left_by_first, left_by_second = unexplained_power(first, second), unexplained_power(second, first)
-    evidence = np.log((left_by_first + NOISE_POWER) / (left_by_second + NOISE_POWER))
+    evidence = np.log((left_by_first + noise_power) / (left_by_second + noise_power))
     inner = (slice(MARGIN_PX, -MARGIN_PX), slice(MARGIN_PX, -MARGIN_PX))
-    variances = (local_variance(picture, side_px=CONTRAST_WINDOW_PX)[inner] + NOISE_POWER for picture in (second, first))
+    variances = (local_variance(picture, side_px=CONTRAST_WINDOW_PX)[inner] + noise_power for picture in (second, first))
     evidence += np.clip(CONTRAST_SHARE * np.log(np.divide(*variances)), -LARGEST_CONTRAST_EVIDENCE, LARGEST_CONTRAST_EVIDENCE)
     return evidence
 

@@ -25,7 +25,7 @@ from qmcif_engine.memory import choose_tiles_at_once, estimate_tile_bytes
 from qmcif_engine.metadata import PictureMetadata, name_planes
 from qmcif_engine.samples import list_bounds
 from qmcif_engine.separate_channels import EACH, channel_planes, count_decisions, settle_channels
-from qmcif_engine.stack import Stack, check_number, companions_of, count_separate_channels, decides_each, settle_range
+from qmcif_engine.stack import Stack, check_number, companions_of, count_separate_channels, decides_each, settle_range_and_noise
 from qmcif_engine.steps import FusionProgress, Steps
 from qmcif_engine.tile_task import TileTask
 from qmcif_engine.tiling import TilePlan, plan_tiles
@@ -162,13 +162,13 @@ def fuse_to_file(
     outputs = check_outputs(stack, target, folder, height=height, overwrite=overwrite)
     kept = {"with_maps": folder is not None, "with_height": height is not None}
     run = plan_run(stack, settings, **kept, memory_bytes=memory_bytes, workers=workers)
-    bounds = settle_range(stack, focus_range)
+    bounds, noise_levels = settle_range_and_noise(stack, focus_range)
     companions = companions_of(stack)
     planes = _kept_planes(stack, **kept)
     job = Job(job_folder(target), run.tiles, planes)
     description = describe_run(stack, settings, bounds)
     job.begin(_digest([description, list(planes)]), resume=resume, overwrite=overwrite)
-    task = TileTask(stack, settings, bounds, companions, with_position=height is not None)
+    task = TileTask(stack, settings, bounds, companions, with_position=height is not None, noise_levels=noise_levels)
     missing = job.missing()
     finished = [tile for tile in run.tiles.tiles if tile not in set(missing)]
     if any(job.input_digest(tile) != task.digest_input(tile) for tile in finished):

@@ -12,15 +12,16 @@ from qmcif_engine.blending import blend_along_edges
 from qmcif_engine.config import Preference, ResultScale
 from qmcif_engine.dark_frames import exclude_dark_frames
 from qmcif_engine.decomposition import Decomposition, decompose
-from qmcif_engine.focus import NEGLIGIBLE_LEVEL, WHOLE_IMAGE, Borders, base_focus, confidence, detail_focus, gather_evidence
+from qmcif_engine.focus import NEGLIGIBLE_LEVEL, WHOLE_IMAGE, Borders, base_focus, detail_focus, fine_focus, gather_evidence
 from qmcif_engine.fusion import Blend, lead, row_of, select
+from qmcif_engine.noise import NO_NOISE, NoiseAdaptation, smooth_along_stack
 from qmcif_engine.patches import detail_patch_side, padding_to_grid, rank, spread_patches, vote
 from qmcif_engine.preference import WeightedLevels, weigh_images
 from qmcif_engine.reblurring import refine_edges
 from qmcif_engine.refinement import refine, source_weights
+from qmcif_engine.regularization import CellEvidence, regularize, sample_cells, weigh_breadth
 from qmcif_engine.samples import FULL_SCALE
 from qmcif_engine.spilling import SpilledArrays
-from qmcif_engine.thin_structures import restore_thin_islands
 from qmcif_engine.tiling import SOLVE_MARGIN_PX, cut_side
 from qmcif_engine.window import Window
 
@@ -36,39 +37,22 @@ LEVELS_IN_MEMORY_BYTES = 48 * 2**20
 NEVER_CHOSEN = -1.0
 """Focus level of pixels that an image does not have."""
 
-LARGEST_ISLAND_SHARE = 0.005
-"""In small pictures a few patches can be an object: there no island exceeds this share of the whole image."""
-
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
-    """Hold the sizes that follow from the shape of the whole image and the settings, never from a part of it.
-
-    Attributes
-    ----------
-    detail_patch_px : int
-    largest_island_px : float
-        Area, in pixels.
-    longest_island_px : float
-        Side of the bounding box.
-    """
+    """The sizes that follow from the shape of the whole image and the settings, never from a part of it."""
 
     detail_patch_px: int
-    largest_island_px: float
-    longest_island_px: float
 
 
 def plan_geometry(shape: tuple[int, int], config: FusionConfig) -> Geometry:
     """Settle the sizes for an image of this shape."""
-    side = detail_patch_side(shape, config.focus)
-    decision = config.decision
-    largest = min(decision.island_area_patches * side**2, LARGEST_ISLAND_SHARE * shape[0] * shape[1])
-    return Geometry(side, largest, decision.island_side_patches * side)
+    return Geometry(detail_patch_side(shape, config.focus))
 
 
 @dataclass(frozen=True, slots=True)
 class FocusLevels:
-    """Hold how well the images are in focus.
+    """Focus levels of all images of one block.
 
     Attributes
     ----------
@@ -76,18 +60,21 @@ class FocusLevels:
         One level a base patch, an image.
     detail : sequence of ndarray of float, shape (h, w)
         One level a pixel, an image; 0 where the image has no such pixel.
+    fine : tuple of ndarray of float, shape (rows, columns)
+        One level of the finest window a cell (`qmcif_engine.regularization`), an image.
     layers : tuple of Decomposition
         Empty unless they were asked for.
     """
 
     base: tuple[FloatArray, ...]
     detail: Sequence[FloatArray]
+    fine: tuple[FloatArray, ...]
     layers: tuple[Decomposition, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class TileResult:
-    """Hold the decisions on one block; all maps have shape (h, w)."""
+    """Decisions on one block; all maps have shape (h, w)."""
 
     blend: Blend
     base_map: IndexArray
@@ -101,6 +88,7 @@ def measure_focus(
     *,
     geometry: Geometry,
     borders: Borders = WHOLE_IMAGE,
+    adaptation: NoiseAdaptation = NO_NOISE,
     validity: Callable[[int], BoolArray] | None = None,
     keep_layers: bool = False,
     check_cancelled: Callable[[], None] = lambda: None,
@@ -115,6 +103,8 @@ def measure_focus(
     geometry : Geometry
     borders : Borders
         The sides where the block ends because the image does.
+    adaptation : NoiseAdaptation
+        How the images are smoothed for the noise of the stack.
     validity : callable, optional
         Returns which pixels, shape (h, w), an image really has; all where left out.
     keep_layers : bool
@@ -122,23 +112,36 @@ def measure_focus(
     check_cancelled, report_image : callable
         Called before each iteration of the solve, and after each image.
     """
-    base, layers = [], []
+    base, fine, layers = [], [], []
     detail = SpilledArrays(memory_bytes=LEVELS_IN_MEMORY_BYTES)
+    config = replace(config, decomposition=adaptation.decomposition(config.decomposition))
     for number, block in enumerate(blocks):
         base_level, detail_layer, parts = _solve_in_parts(
-            block, config, borders=borders, keep_layers=keep_layers, check_cancelled=check_cancelled
+            adaptation.smooth(block) if config.focus.adapts_to_noise else block,
+            config,
+            borders=borders,
+            keep_layers=keep_layers,
+            check_cancelled=check_cancelled,
         )
         level = detail_focus(detail_layer, detail_patch_px=geometry.detail_patch_px, config=config.focus, borders=borders)
+        fine_level = fine_focus(detail_layer, growth_px=adaptation.window_growth_px, config=config.focus)
         if validity is not None:
             is_valid = validity(number)
             level[~is_valid] = 0
+            fine_level[~is_valid] = 0
             base_level[_any_in_patches(~is_valid, patch_px=config.decomposition.base_patch_px)] = NEVER_CHOSEN
         base.append(base_level)
         detail.append(level)
+        fine.append(sample_cells(fine_level))
         if keep_layers and parts is not None:
             layers.append(parts)
         report_image()
-    return FocusLevels(tuple(base), detail, tuple(layers))
+    return FocusLevels(
+        tuple(smooth_along_stack(base, adaptation)),
+        smooth_along_stack(detail, adaptation),
+        tuple(smooth_along_stack(fine, adaptation)),
+        tuple(layers),
+    )
 
 
 def _solve_in_parts(
@@ -190,6 +193,7 @@ def decide(
     geometry: Geometry,
     config: FusionConfig,
     borders: Borders = WHOLE_IMAGE,
+    adaptation: NoiseAdaptation = NO_NOISE,
     validity: Callable[[int], BoolArray] | None = None,
 ) -> TileResult:
     """Decide which image gives each pixel; one that does not have the pixel never does while another has it.
@@ -201,27 +205,28 @@ def decide(
     Focus maps ``M_B`` and ``M_D`` [QMCIF, Eqs. (16) and (17)], fusion [QMCIF, Eqs. (18) and (19)], refinement
     [QMCIF, Eqs. (20), (21) and (22)], then our clean-up and blend.
 
-    Departs: where the focus levels of a pixel are equal, both maps follow the decided pixels around it instead of the tie rule; islands
-    of the final map are removed (`qmcif_engine.decisions`), its edges drawn anew (`qmcif_engine.reblurring`) and blended. The
-    ``paper`` preset does none of it.
+    Departs: where the focus levels of a pixel are equal, both maps follow the decided pixels around it instead of the tie rule;
+    decisions are made to fit together (`qmcif_engine.regularization`), their edges drawn anew (`qmcif_engine.reblurring`) and blended.
+    The ``paper`` preset does none of it.
     """
     levels = _preferred(levels, config)
     validity = exclude_dark_frames(validity, blocks, depth_px=config.focus.dark_frame_px, borders=borders)
     ranking = rank(_eligible(levels.detail, validity))
-    best, second = np.maximum(ranking.best, 0), np.maximum(ranking.second, 0)
-    detail_map = _detail_map(levels, geometry=geometry, config=config, validity=validity)
+    detail_map, evidence = _detail_map(levels, geometry=geometry, config=config, adaptation=adaptation, validity=validity)
     patch = config.decomposition.base_patch_px
     base_map = spread_patches(rank(levels.base).winner, patch_px=patch)[: detail_map.shape[0], : detail_map.shape[1]]
     if config.decision.follow_reach_px:
-        base_map = np.where(best - np.maximum(ranking.least, 0) > NEGLIGIBLE_LEVEL, base_map, detail_map)
+        is_decided = np.maximum(ranking.best, 0) - np.maximum(ranking.least, 0) > NEGLIGIBLE_LEVEL
+        base_map = np.where(is_decided, base_map, detail_map)
     index = _chosen_map(blocks, levels, base_map=base_map, detail_map=detail_map, geometry=geometry, config=config)
-    index = _cleaned_map(index, blocks, geometry=geometry, config=config)
+    fitting = regularize(index, evidence, noise_level=adaptation.level, config=config.decision)
+    index = refine_edges(fitting.index, blocks, config.decision, noise_level=adaptation.level)
     if validity is not None:
         index = _valid_map(index, ranking.winner, validity)
     blend = blend_along_edges(index, blocks, _mean_brightness(blocks), config.decision)
     if validity is not None:
         blend = without_invalid(blend, validity)
-    return TileResult(blend, base_map, detail_map, confidence(best, second).astype(np.float32, copy=False))
+    return TileResult(blend, base_map, detail_map, fitting.confidence)
 
 
 def _preferred(levels: FocusLevels, config: FusionConfig) -> FocusLevels:
@@ -229,7 +234,12 @@ def _preferred(levels: FocusLevels, config: FusionConfig) -> FocusLevels:
     if config.decision.preference is Preference.NONE:
         return levels
     weights = weigh_images(len(levels.base), config.decision)
-    return replace(levels, base=tuple(WeightedLevels(levels.base, weights)), detail=WeightedLevels(levels.detail, weights))
+    return replace(
+        levels,
+        base=tuple(WeightedLevels(levels.base, weights)),
+        detail=WeightedLevels(levels.detail, weights),
+        fine=tuple(WeightedLevels(levels.fine, weights)),
+    )
 
 
 def _eligible(levels: Iterable[FloatArray], validity: Callable[[int], BoolArray] | None) -> Iterator[FloatArray]:
@@ -248,19 +258,31 @@ def _valid_map(index: IndexArray, fallback: IndexArray, validity: Callable[[int]
 
 
 def _detail_map(
-    levels: FocusLevels, *, geometry: Geometry, config: FusionConfig, validity: Callable[[int], BoolArray] | None
-) -> IndexArray:
-    """Return ``M_D`` after the votes."""
-    side = geometry.detail_patch_px
-    evidence = (gather_evidence(level, detail_patch_px=side, config=config.focus) for level in levels.detail)
-    ranking = rank(_eligible(evidence, validity))
+    levels: FocusLevels,
+    *,
+    geometry: Geometry,
+    config: FusionConfig,
+    adaptation: NoiseAdaptation,
+    validity: Callable[[int], BoolArray] | None,
+) -> tuple[IndexArray, CellEvidence]:
+    """Return ``M_D`` after the votes, and the evidence of both scales in cells."""
+    side, cells = geometry.detail_patch_px, CellEvidence(noise_level=adaptation.remaining_level)
+    breadth = np.float32(weigh_breadth(len(levels.fine), adaptation.level))
+
+    def gathered() -> Iterator[FloatArray]:
+        for level, fine_level in zip(levels.detail, levels.fine, strict=True):
+            evidence = gather_evidence(level, detail_patch_px=side, config=config.focus)
+            cells.add(breadth * sample_cells(evidence) + fine_level)
+            yield evidence
+
+    ranking = rank(_eligible(gathered(), validity))
     choices = ranking.winner
     if config.decision.follow_reach_px:
         is_decided = ranking.best - np.maximum(ranking.least, 0) > NEGLIGIBLE_LEVEL
         tied = np.uint16(len(levels.detail) - 1)  # the tie rule, not the rounding of equal levels
         choices = np.where(is_decided, choices, tied)
         choices = decisions.follow_neighbors(choices, is_decided, reach_px=config.decision.follow_reach_px)
-    return vote(choices, n_choices=len(levels.detail), side_px=side)
+    return vote(choices, n_choices=len(levels.detail), side_px=side), cells
 
 
 def _chosen_map(
@@ -306,19 +328,3 @@ def _mean_brightness(blocks: Sequence[FloatArray]) -> FloatArray:
     for block in blocks:
         total += block.mean(axis=0, dtype=np.float64)
     return (total / (len(blocks) * FULL_SCALE)).astype(np.float32)
-
-
-def _cleaned_map(index: IndexArray, blocks: Sequence[FloatArray], *, geometry: Geometry, config: FusionConfig) -> IndexArray:
-    """Remove islands, draw the edges anew, and remove what crumbs that leaves."""
-    index = _without_islands(index, largest_px=geometry.largest_island_px, geometry=geometry, config=config)
-    if config.decision.edge_band_px == 0:
-        return index
-    index = refine_edges(index, blocks, config.decision)
-    largest_crumb = min(geometry.largest_island_px, geometry.detail_patch_px**2)
-    return _without_islands(index, largest_px=largest_crumb, geometry=geometry, config=config)
-
-
-def _without_islands(index: IndexArray, *, largest_px: float, geometry: Geometry, config: FusionConfig) -> IndexArray:
-    """Remove islands up to an area, except long and thin ones where these are to be kept."""
-    cleaned = decisions.remove_islands(index, largest_area_px=largest_px, longest_side_px=geometry.longest_island_px)
-    return restore_thin_islands(index, cleaned, elongation=config.decision.thin_elongation)

@@ -12,6 +12,7 @@ import numpy as np
 
 from qmcif_engine.focus import Borders
 from qmcif_engine.fusion import Blend, compose
+from qmcif_engine.noise import adapt_to_noise
 from qmcif_engine.positions import interpolate_position
 from qmcif_engine.samples import FocusRange, PlaneStack, check_finite
 from qmcif_engine.single_thread import single_thread
@@ -78,6 +79,8 @@ class TileTask:
         Planes composed by the same decisions.
     keep_layers, with_position : bool
         What is returned beyond the picture and its maps.
+    noise_levels : tuple of float
+        Standard deviation of the noise on the 0-255 scale; one a channel where channels are decided on one by one.
     """
 
     stack: Stack
@@ -86,6 +89,7 @@ class TileTask:
     companions: Stack | None = None
     keep_layers: bool = False
     with_position: bool = False
+    noise_levels: tuple[float, ...] = (0.0,)
 
     def __call__(
         self, tile: Tile, *, check_cancelled: Callable[[], None] = lambda: None, report_image: Callable[[], None] = lambda: None
@@ -97,11 +101,15 @@ class TileTask:
         images = WindowImages(self.stack, tile.padded)
         told: dict[str, Any] = {"check_cancelled": check_cancelled, "report_image": report_image}
         if not decides_each(self.stack):
-            return self._fuse(images, tile, focus_range=self.focus_range, **told)
+            return self._fuse(images, tile, focus_range=self.focus_range, noise_level=self.noise_levels[0], **told)
         n_channels = self.stack.image_shape[2]
         ranges = (self.focus_range,) * n_channels if isinstance(self.focus_range, FocusRange) else self.focus_range
         digest = digest_images(images.cropped(tile.core.relative_to(tile.padded)))
-        parts = [self._fuse(ChannelImages(images, channel), tile, focus_range=bounds, **told) for channel, bounds in enumerate(ranges)]
+        levels = self.noise_levels * n_channels if len(self.noise_levels) == 1 else self.noise_levels
+        parts = [
+            self._fuse(ChannelImages(images, channel), tile, focus_range=bounds, noise_level=level, **told)
+            for channel, (bounds, level) in enumerate(zip(ranges, levels, strict=True))
+        ]
         return join_channels(parts, input_digest=digest)
 
     def _fuse(
@@ -110,6 +118,7 @@ class TileTask:
         tile: Tile,
         *,
         focus_range: FocusRanges,
+        noise_level: float,
         check_cancelled: Callable[[], None],
         report_image: Callable[[], None],
     ) -> FusedTile:
@@ -118,19 +127,29 @@ class TileTask:
         geometry = plan_geometry(shape, self.config)
         blocks = PlaneStack(images, focus_range, representation=self.config.focus.representation)
         borders = Borders(*tile.padded.ends_of(shape))
+        adaptation = adapt_to_noise(noise_level, self.config, n_images=self.stack.n_images)
         with single_thread():
             levels = measure_focus(
                 blocks,
                 self.config,
                 geometry=geometry,
                 borders=borders,
+                adaptation=adaptation,
                 validity=images.validity,
                 keep_layers=self.keep_layers,
                 check_cancelled=check_cancelled,
                 report_image=report_image,
             )
             check_cancelled()
-            result = decide(blocks, levels, geometry=geometry, config=self.config, borders=borders, validity=images.validity)
+            result = decide(
+                blocks,
+                levels,
+                geometry=geometry,
+                config=self.config,
+                borders=borders,
+                adaptation=adaptation,
+                validity=images.validity,
+            )
             position = interpolate_position(levels.detail, result.blend.source_index) if self.with_position else None
         core = tile.core.relative_to(tile.padded)
         blend = crop_blend(result.blend, core)

@@ -9,7 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from qmcif_engine.noise import LONGEST_BLUR_REACH_PX
 from qmcif_engine.patches import detail_patch_side
+from qmcif_engine.regularization import REACH_PX
 from qmcif_engine.window import Window
 
 if TYPE_CHECKING:
@@ -96,7 +98,8 @@ def derive_halo(config: FusionConfig, *, detail_patch_px: int) -> int:
     """
     side, decision = detail_patch_px, config.decision
     on_every_pixel = (
-        SOLVE_MARGIN_PX
+        (LONGEST_BLUR_REACH_PX if config.focus.adapts_to_noise else 0)
+        + SOLVE_MARGIN_PX
         + config.focus.amplification_radius_px
         + 1  # gradient
         + side // 2  # the detail patch itself
@@ -105,8 +108,8 @@ def derive_halo(config: FusionConfig, *, detail_patch_px: int) -> int:
         + decision.edge_band_px
         + reach_of_blend(decision)
     )  # fmt: skip
-    islands = decision.island_side_patches * side if decision.island_area_patches else 0
-    return on_every_pixel + max(reach_of_evidence(config, detail_patch_px=side), decision.follow_reach_px, int(islands))
+    fitting = REACH_PX if decision.consistency else 0
+    return on_every_pixel + max(reach_of_evidence(config, detail_patch_px=side), decision.follow_reach_px, fitting)
 
 
 def reach_of_evidence(config: FusionConfig, *, detail_patch_px: int) -> int:

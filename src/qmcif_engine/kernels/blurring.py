@@ -55,3 +55,30 @@ def add_unexplained(sharp: FloatArray, blurred: FloatArray, taps: FloatArray, po
             for shift in range(1, radius + 1):
                 _add_pair(found, column_sums[radius - shift :], column_sums[radius + shift :], taps[shift])
             _add_power(power[y - radius], blurred[c, y][radius:], found)
+
+
+@compiled
+def add_rests(fused: FloatArray, first: FloatArray, second: FloatArray, taps: FloatArray, rests: FloatArray) -> None:
+    """Add the powers of ``first - G * fused`` and of ``second - G * fused`` to `rests`.
+
+    Parameters
+    ----------
+    fused, first, second : ndarray of float, shape (3, h, w)
+    taps : ndarray of float, shape (r + 1,)
+        Weights of the symmetric kernel from its center on, of the dtype of the planes.
+    rests : ndarray of float, shape (2, h - 2 r, w - 2 r)
+        For the pixels that the kernel fits around.
+    """
+    n_planes, _, w = fused.shape
+    h, radius = rests.shape[1], taps.size - 1
+    column_sums, found = np.empty(w, fused.dtype), np.empty(w - 2 * radius, fused.dtype)
+    for y in range(radius, radius + h):
+        for c in range(n_planes):
+            _weigh(column_sums, fused[c, y], taps[0])
+            for shift in range(1, radius + 1):
+                _add_pair(column_sums, fused[c, y - shift], fused[c, y + shift], taps[shift])
+            _weigh(found, column_sums[radius:], taps[0])
+            for shift in range(1, radius + 1):
+                _add_pair(found, column_sums[radius - shift :], column_sums[radius + shift :], taps[shift])
+            _add_power(rests[0, y - radius], first[c, y][radius:], found)
+            _add_power(rests[1, y - radius], second[c, y][radius:], found)

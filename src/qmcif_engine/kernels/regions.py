@@ -1,4 +1,4 @@
-"""Find the nearest marked pixel, and the connected regions of a decision map."""
+"""The nearest marked pixel, and the value across the nearest border of a decision map."""
 
 from __future__ import annotations
 
@@ -83,72 +83,6 @@ def take_nearest(values: IndexArray, is_marked: BoolArray, is_asking: BoolArray,
                 column = _nearest_column(rows[y], x, reach)
                 if column >= 0:
                     out[y, x] = values[y + rows[y, column], column]
-
-
-@compiled
-def _root(parents: NDArray[np.int32], label: int) -> int:
-    while parents[label] != label:
-        parents[label] = parents[parents[label]]
-        label = parents[label]
-    return label
-
-
-@compiled
-def _join(parents: NDArray[np.int32], one: int, other: int) -> int:
-    """Unite two regions under the smaller of their labels and return it."""
-    one, other = _root(parents, one), _root(parents, other)
-    first = min(one, other)
-    parents[max(one, other)] = first
-    return first
-
-
-@compiled
-def _label(index: IndexArray, labels: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Label the runs of every row, united with those of the row above, and return the parent of each label; parents come first."""
-    h, w = index.shape
-    parents = np.empty(h * w, np.int32)
-    n_labels = 0
-    for y in range(h):
-        for x in range(w):
-            value = index[y, x]
-            is_left, is_above = x > 0 and index[y, x - 1] == value, y > 0 and index[y - 1, x] == value
-            if is_left and is_above and labels[y, x - 1] != labels[y - 1, x]:
-                labels[y, x] = _join(parents, labels[y, x - 1], labels[y - 1, x])
-            elif is_left:
-                labels[y, x] = labels[y, x - 1]
-            elif is_above:
-                labels[y, x] = labels[y - 1, x]
-            else:
-                parents[n_labels] = n_labels
-                labels[y, x] = n_labels
-                n_labels += 1
-    return parents[:n_labels]
-
-
-@compiled
-def mark_small_regions(index: IndexArray, largest_area: float, longest_side: float, out: BoolArray) -> None:
-    """Mark the pixels of every 4-connected region of one value whose area and whose box both lie within the limits."""
-    h, w = index.shape
-    labels = np.empty((h, w), np.int32)
-    parents = _label(index, labels)
-    areas = np.zeros(parents.size, np.int32)
-    boxes = np.empty((parents.size, 4), np.int32)
-    for label in range(parents.size):
-        parents[label] = _root(parents, label)
-        boxes[label, 0], boxes[label, 1], boxes[label, 2], boxes[label, 3] = h, w, -1, -1
-    for y in range(h):
-        for x in range(w):
-            label = parents[labels[y, x]]
-            labels[y, x] = label
-            areas[label] += 1
-            box = boxes[label]
-            box[0], box[1], box[2], box[3] = min(box[0], y), min(box[1], x), max(box[2], y), max(box[3], x)
-    for y in range(h):
-        for x in range(w):
-            label = labels[y, x]
-            box = boxes[label]
-            side = max(box[2] - box[0], box[3] - box[1]) + 1
-            out[y, x] = areas[label] <= largest_area and side <= longest_side
 
 
 @compiled

@@ -1,0 +1,118 @@
+"""Belief propagation over the images of a stack: cells of a map tell their neighbors what each choice would cost them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from qmcif_engine.kernels.compilation import compiled
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qmcif_engine.array_types import FloatArray
+
+_N_NEIGHBORS = 4
+
+
+@compiled
+def _subtract(belief: FloatArray, heard: FloatArray, out: FloatArray) -> None:
+    for x in range(out.size):
+        out[x] = belief[x] - heard[x]
+
+
+@compiled
+def _lower(least: FloatArray, values: FloatArray) -> None:
+    for x in range(least.size):
+        least[x] = min(least[x], values[x])
+
+
+@compiled
+def _start(values: FloatArray, least: FloatArray, dearest: FloatArray, out: FloatArray) -> None:
+    """Begin a message: what a choice costs beyond the cheapest one, but no more than a jump to that."""
+    for x in range(out.size):
+        out[x] = min(values[x] - least[x], dearest[0])
+
+
+@compiled
+def _step(values: FloatArray, least: FloatArray, price: FloatArray, out: FloatArray) -> None:
+    """Let a message choose another image at the price of the step to it."""
+    for x in range(out.size):
+        out[x] = min(out[x], values[x] - least[x] + price[0])
+
+
+@compiled
+def _add(total: FloatArray, values: FloatArray) -> None:
+    for x in range(total.size):
+        total[x] += values[x]
+
+
+@compiled
+def _tell_row(spoken: FloatArray, labels: NDArray[np.int64], prices: FloatArray, least: FloatArray, told: FloatArray) -> None:
+    """Turn what a row of cells believes, shape (K, w), into what it tells its neighbors, by the price of every change of the image."""
+    n_labels, farthest = labels.size, prices.size - 1
+    for x in range(least.size):
+        least[x] = spoken[0, x]
+    for k in range(1, n_labels):
+        _lower(least, spoken[k])
+    for k in range(n_labels):
+        _start(spoken[k], least, prices[farthest:], told[k])
+        for other in range(k + 1, n_labels):
+            if labels[other] - labels[k] >= farthest:
+                break
+            _step(spoken[other], least, prices[labels[other] - labels[k] :], told[k])
+        for other in range(k - 1, -1, -1):
+            if labels[k] - labels[other] >= farthest:
+                break
+            _step(spoken[other], least, prices[labels[k] - labels[other] :], told[k])
+
+
+@compiled
+def pass_label_messages(costs: FloatArray, labels: NDArray[np.int64], prices: FloatArray, rounds: int, out: FloatArray) -> None:
+    """Put what each choice costs a cell, its own reasons and its neighbors' together, into `out`, shape (K, h, w).
+
+    Min-sum belief propagation on the four neighbors. All messages of a round depend on those of the round before, so that a cell hears
+    of nothing farther away than the number of rounds.
+
+    Parameters
+    ----------
+    costs : ndarray of float32, shape (K, h, w)
+        What speaks against taking each image.
+    labels : ndarray of int64, shape (K,)
+        The numbers of these images, ascending.
+    prices : ndarray of float32
+        What neighboring cells pay whose images differ by 0, 1, 2 and so on; the last entry is for that and every larger difference.
+    rounds : int
+    out : ndarray of float32, shape (K, h, w)
+    """
+    n_labels, h, w = costs.shape
+    heard, told = np.zeros((_N_NEIGHBORS, n_labels, h, w), costs.dtype), np.zeros((_N_NEIGHBORS, n_labels, h, w), costs.dtype)
+    spoken, message = np.empty((n_labels, w), costs.dtype), np.empty((n_labels, w), costs.dtype)
+    least = np.empty(w, costs.dtype)
+    for turn in range(rounds + 1):
+        for k in range(n_labels):
+            for y in range(h):
+                for x in range(w):
+                    out[k, y, x] = costs[k, y, x]
+                for neighbor in range(_N_NEIGHBORS):
+                    _add(out[k, y], heard[neighbor, k, y])
+        if turn == rounds:
+            break
+        for y in range(h):
+            # to the right, to the left, down, up; what a cell heard from the receiver stands under the opposite direction
+            for direction in range(_N_NEIGHBORS):
+                back = direction + 1 - 2 * (direction % 2)
+                for k in range(n_labels):
+                    _subtract(out[k, y], heard[back, k, y], spoken[k])
+                _tell_row(spoken, labels, prices, least, message)
+                for k in range(n_labels):
+                    if direction == 0:
+                        told[0, k, y, 1:] = message[k, : w - 1]
+                    elif direction == 1:
+                        told[1, k, y, : w - 1] = message[k, 1:]
+                    elif direction == 2 and y + 1 < h:
+                        told[2, k, y + 1] = message[k]
+                    elif direction == 3 and y > 0:
+                        told[3, k, y - 1] = message[k]
+        heard, told = told, heard
