@@ -16,6 +16,7 @@ from scipy.sparse import csr_array
 from qmcif_engine.filters import guided_filter
 from qmcif_engine.fusion import Blend, lead, row_of
 from qmcif_engine.patches import cells_of, cut_reflected, edge_band, window_mean
+from qmcif_engine.regularization import SLOPE_REACH_PX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -37,7 +38,9 @@ LEAST_VISIBLE_CHANGE = 2.25
 """Gray levels by which a blend in texture must change a pixel to be worth it."""
 
 
-def blend_along_edges(index: IndexArray, blocks: Sequence[FloatArray], guide: FloatArray, config: DecisionConfig) -> Blend:
+def blend_along_edges(
+    index: IndexArray, blocks: Sequence[FloatArray], guide: FloatArray, config: DecisionConfig, *, is_even: BoolArray | None = None
+) -> Blend:
     """Turn a decision map into shares that change softly across its edges, but not across edges of the picture.
 
     Parameters
@@ -48,6 +51,9 @@ def blend_along_edges(index: IndexArray, blocks: Sequence[FloatArray], guide: Fl
     guide : ndarray of float, shape (h, w)
         Mean of the images on the 0-1 scale.
     config : DecisionConfig
+    is_even : ndarray of bool, shape (h, w), optional
+        Where the neighbor in the stack is about as sharp as the chosen image: there the blend runs from one to the other across the
+        border, by the position between them.
 
     Notes
     -----
@@ -55,12 +61,14 @@ def blend_along_edges(index: IndexArray, blocks: Sequence[FloatArray], guide: Fl
     mean over a wide window instead. Everywhere else one image gives the pixel whole.
     """
     smoothness = measure_smoothness(index, blocks, config)
-    band = edge_band(index, reach_px=2 * config.blend_radius_px) | (smoothness > 0)
+    is_slope = find_slopes(index, is_even) if is_even is not None and config.blend_radius_px else np.zeros(index.shape, bool)
+    band = edge_band(index, reach_px=2 * config.blend_radius_px) | (smoothness > 0) | is_slope
     number = np.cumsum(band, dtype=np.int32).reshape(band.shape) - 1  # of a pixel of the band among all of them
     images, pixels, shares = [np.empty(0, np.int64)], [np.empty(0, np.int32)], [np.empty(0, guide.dtype)]
     for cell in cells_of(band):
         is_blended = band[cell.slices]
-        for source, share in _shares(index, guide, cell, smoothness=smoothness[cell.slices], config=config):
+        shares_there = _shares(index, guide, cell, smoothness=smoothness[cell.slices], is_slope=is_slope[cell.slices], config=config)
+        for source, share in shares_there:
             given = np.clip(share[is_blended], 0, 1)
             is_given = given > 0
             shares.append(given[is_given])
@@ -74,7 +82,15 @@ def blend_along_edges(index: IndexArray, blocks: Sequence[FloatArray], guide: Fl
     weights = csr_array((share_of_each, (rows.astype(np.int32), where)), shape=(len(sources), n_pixels))
     named = tuple(int(source) for source in sources)
     blend = Blend(lead(index, band, sources=named, weights=weights), band, named, weights)
-    return _without_invisible(blend, blocks, index=index, is_smooth=smoothness[band] > 0)
+    return _without_invisible(blend, blocks, index=index, is_smooth=(smoothness[band] > 0) | is_slope[band])
+
+
+def find_slopes(index: IndexArray, is_even: BoolArray) -> BoolArray:
+    """Return where a border between two neighbors of the stack, and no other image, is near, and both are about as sharp, shape (h, w)."""
+    side = 2 * SLOPE_REACH_PX + 1
+    span = ndimage.maximum_filter(index, side) - ndimage.minimum_filter(index, side)
+    found: BoolArray = is_even & (span == 1)
+    return found
 
 
 def measure_smoothness(index: IndexArray, blocks: Sequence[FloatArray], config: DecisionConfig) -> FloatArray:
@@ -128,11 +144,11 @@ def _is_pair(index: IndexArray) -> bool:
 
 
 def _shares(
-    index: IndexArray, guide: FloatArray, cell: Window, *, smoothness: FloatArray, config: DecisionConfig
+    index: IndexArray, guide: FloatArray, cell: Window, *, smoothness: FloatArray, is_slope: BoolArray, config: DecisionConfig
 ) -> Iterator[tuple[int, FloatArray]]:
     """Yield each image that the filters' windows around a cell contain, and its smoothed membership there."""
     narrow, wide = 2 * config.blend_radius_px, config.feather_px // 2 * 2
-    margin = max(narrow, wide if smoothness.any() else 0)
+    margin = max(narrow, wide if smoothness.any() else 0, SLOPE_REACH_PX if is_slope.any() else 0)
     near_index, near_guide = cut_reflected(index, cell, margin_px=margin), cut_reflected(guide, cell, margin_px=margin)
     inner = (slice(margin, -margin), slice(margin, -margin))
     for source in np.flatnonzero(np.bincount(near_index.reshape(-1))):
@@ -142,6 +158,8 @@ def _shares(
             side = wide + 1
             feathered = window_mean(window_mean(membership, side_px=side), side_px=side)[inner]
             share = share + smoothness * (feathered - share)
+        if is_slope.any():
+            share = np.where(is_slope, window_mean(membership, side_px=2 * SLOPE_REACH_PX + 1)[inner], share)
         yield int(source), share
 
 

@@ -10,8 +10,9 @@ import numpy as np
 from dask.delayed import delayed
 
 from qmcif_engine.config import FusionConfig
+from qmcif_engine.noise import settle_range_and_noise
 from qmcif_engine.separate_channels import channel_planes, settle_channels
-from qmcif_engine.stack import check_number, settle_range_and_noise
+from qmcif_engine.stack import check_number
 from qmcif_engine.tile_task import TileTask
 from qmcif_engine.tiling import plan_tiles
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import psutil
 
 from qmcif_engine.errors import InvalidConfigError
+from qmcif_engine.regularization import BLOCK_CELLS, CELL_PX, ROUNDS
 from qmcif_engine.samples import PLANES_IN_MEMORY_BYTES
 from qmcif_engine.separate_channels import count_decisions
 from qmcif_engine.stack import decides_each
@@ -32,6 +33,12 @@ LOW_RANK_PIXEL_BYTES = 400
 """What the low-rank term adds to that: coefficients of every base patch."""
 
 
+CELL_LEVEL_BYTES = 6 / CELL_PX**2
+"""What the levels of one image take for each pixel, kept one a cell, in single and in half precision."""
+
+BLOCK_OF_CELLS_BYTES = 12 * 4 * (BLOCK_CELLS + 2 * ROUNDS) ** 2
+"""What belief propagation holds for each image of a block: costs, beliefs, and messages of two rounds to four neighbors."""
+
 RESULT_PIXEL_BYTES = 44
 """What each channel that is decided on by itself keeps of its result until all are done, and once more while they are put together."""
 
@@ -46,8 +53,9 @@ def estimate_tile_bytes(plan: TilePlan, config: FusionConfig, *, stack: Stack) -
     samples = min(stack.n_images * pixel_samples_bytes * padded_px, SAMPLES_IN_MEMORY_BYTES) + 2 * pixel_samples_bytes * padded_px
     planes = min(stack.n_images * 12 * padded_px, PLANES_IN_MEMORY_BYTES)
     levels = min(stack.n_images * 4 * padded_px, LEVELS_IN_MEMORY_BYTES)
+    cells = int(stack.n_images * (CELL_LEVEL_BYTES * padded_px + BLOCK_OF_CELLS_BYTES))
     results = RESULT_PIXEL_BYTES * count_decisions(stack) * padded_px if decides_each(stack) else 0
-    return results + PIXEL_BYTES * padded_px + scale * solve * solved_px + samples + planes + levels
+    return results + PIXEL_BYTES * padded_px + scale * solve * solved_px + samples + planes + levels + cells
 
 
 def choose_tiles_at_once(tile_bytes: int, *, budget_bytes: int | None, n_workers: int) -> int:

@@ -16,12 +16,14 @@ from scipy import ndimage
 
 from qmcif_engine.config import Representation, StackOrder
 from qmcif_engine.kernels.outliers import clip_outliers
-from qmcif_engine.samples import to_planes
+from qmcif_engine.samples import FocusRange, to_planes
+from qmcif_engine.stack import decides_each, sample_stack, settle_range
 
 if TYPE_CHECKING:
     from qmcif_engine.array_types import FloatArray, SampleArray
     from qmcif_engine.config import DecompositionConfig, FusionConfig
-    from qmcif_engine.samples import FocusRanges
+    from qmcif_engine.samples import FocusRanges, GivenRanges
+    from qmcif_engine.stack import Stack
 
 BLOCK_PX = 16
 """Side of the squares whose noise is measured one by one."""
@@ -151,6 +153,24 @@ def measure_noise(samples: Sequence[SampleArray], focus_range: FocusRanges) -> f
     order = np.argsort(brightness, kind="stable")
     classes = np.array_split(deviation[order], min(N_BRIGHTNESS_CLASSES, deviation.size))
     return float(np.median([np.quantile(squares_of_one, SMOOTH_QUANTILE, method="lower") for squares_of_one in classes]))
+
+
+def settle_range_and_noise(stack: Stack, given: GivenRanges | None) -> tuple[FocusRanges, tuple[float, ...]]:
+    """Return the samples that count as black and white, as `settle_range` does, and the noise on that scale, from one look at the stack.
+
+    Returns
+    -------
+    focus_range : FocusRange, or tuple of one a channel
+    noise_levels : tuple of float
+        Standard deviation of the noise on the 0-255 scale of decisions; one a channel where channels are decided on one by one.
+    """
+    samples = sample_stack(stack)
+    focus_range = settle_range(stack, given, samples=samples)
+    if not decides_each(stack):
+        return focus_range, (measure_noise(samples, focus_range),)
+    n_channels = stack.image_shape[2]
+    ranges = (focus_range,) * n_channels if isinstance(focus_range, FocusRange) else focus_range
+    return focus_range, tuple(measure_noise([block[..., channel] for block in samples], ranges[channel]) for channel in range(n_channels))
 
 
 def _measure_squares(image: SampleArray, focus_range: FocusRanges) -> FloatArray:

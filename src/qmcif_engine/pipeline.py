@@ -11,9 +11,10 @@ import numpy as np
 from qmcif_engine.config import FusionConfig
 from qmcif_engine.errors import InvalidConfigError, InvalidImageError
 from qmcif_engine.execution import count_workers, run_tiles
+from qmcif_engine.noise import settle_range_and_noise
 from qmcif_engine.samples import SUPPORTED_DTYPES, as_stack, list_bounds
 from qmcif_engine.separate_channels import count_decisions, settle_channels
-from qmcif_engine.stack import ArrayStack, Stack, check_number, companions_of, decides_each, settle_range_and_noise
+from qmcif_engine.stack import ArrayStack, Stack, check_number, companions_of, decides_each
 from qmcif_engine.steps import FusionProgress, Steps
 from qmcif_engine.tile_task import TileTask
 from qmcif_engine.tiling import plan_tiles

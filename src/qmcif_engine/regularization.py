@@ -23,9 +23,11 @@ from qmcif_engine.patches import spread_patches
 from qmcif_engine.window import Window
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
-    from qmcif_engine.array_types import FloatArray, IndexArray
+    from qmcif_engine.array_types import BoolArray, FloatArray, IndexArray
     from qmcif_engine.config import DecisionConfig
 
 _Sample = TypeVar("_Sample", bound=np.generic)
@@ -72,7 +74,15 @@ HOPELESS_COST = 8.0
 BLOCK_CELLS = 96
 """Side of the blocks that are solved at once, without the cells around them that matter."""
 
-CONFIDENCE_SLOPE, CONFIDENCE_OFFSET = 1.0, 0.0
+SLOPE_REACH_PX = 4
+"""How far from a border between two neighbors of the stack both are mixed, where they are about as sharp."""
+
+EVEN_SHARE = 0.7
+"""An image counts as about as sharp as its neighbor from this share of the sharper one's focus level on."""
+
+CONFIDENCE_MARGINS = (0.0, 0.15, 0.25, 0.35, 0.45, 0.55, 0.7, 0.9, 1.2, 1.4)
+CONFIDENCES = (0.61, 0.65, 0.72, 0.82, 0.885, 0.92, 0.945, 0.965, 0.98, 0.99)
+"""Share of right decisions among those whose wrong alternatives are so much dearer, measured on generated scenes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +145,24 @@ def weigh_breadth(n_images: int, noise_level: float) -> float:
     return float((2 / n_images) ** (1 / (1 + noise_level / NOISE_AT_HALF_BREADTH)))
 
 
+def find_even_focus(index: IndexArray, levels: Sequence[FloatArray]) -> BoolArray:
+    """Return where the image before or after the chosen one is about as sharp, shape (h, w).
+
+    Parameters
+    ----------
+    index : ndarray of uint16, shape (h, w)
+    levels : sequence of ndarray of float, one level a cell
+        Of the finest window, in the order of the stack.
+    """
+    chosen = sample_cells(index)
+    is_even = np.zeros(chosen.shape, bool)
+    for number in range(len(levels) - 1):
+        least = np.asarray(EVEN_SHARE, levels[number].dtype) * np.maximum(levels[number], levels[number + 1])
+        is_alike = np.minimum(levels[number], levels[number + 1]) >= least
+        is_even |= is_alike & ((chosen == number) | (chosen == number + 1))
+    return _to_pixels(is_even, index.shape)
+
+
 def price_borders(n_images: int, order: StackOrder) -> NDArray[np.float32]:
     """Return what two neighboring cells pay whose images differ by 0, 1, 2 and so on; the last price holds for larger differences.
 
@@ -163,7 +191,7 @@ def regularize(index: IndexArray, evidence: CellEvidence, *, noise_level: float,
     """
     chosen = sample_cells(index)
     decided, margin = np.empty(evidence.shape, np.uint16), np.empty(evidence.shape, np.float32)
-    prices = price_borders(len(evidence), config.order) * np.float32(config.consistency)
+    prices = price_borders(len(evidence), config.order)
     rounds = ROUNDS if config.consistency else 0
     contrast_weight = CONTRAST_WEIGHT / (1 + noise_level / NOISE_AT_HALF_CONTRAST)
     weight = CHOSEN_WEIGHT * weigh_breadth(len(evidence), noise_level) / (1 + noise_level / NOISE_AT_HALF)
@@ -174,10 +202,11 @@ def regularize(index: IndexArray, evidence: CellEvidence, *, noise_level: float,
         costs += np.float32(weight) * (np.arange(len(evidence), dtype=np.uint16)[:, None, None] != chosen[near.slices])
         labels = _contenders(costs)
         beliefs = np.empty((labels.size, *near.shape), np.float32)
-        pass_label_messages(np.ascontiguousarray(costs[labels]), labels, prices, rounds, beliefs)
+        pass_label_messages(np.ascontiguousarray(costs[labels]), labels, prices * np.float32(config.consistency), rounds, beliefs)
         inner = (slice(None), *block.relative_to(near).slices)
         decided[block.slices], margin[block.slices] = _decide(beliefs[inner], labels, n_alike=n_alike)
-    confidence = _to_pixels(_probability(margin), index.shape)
+    unit = contrast_weight * float(prices[min(n_alike + 1, prices.size - 1)]) ** 0.5
+    confidence = _to_pixels(_probability(margin / np.float32(unit)), index.shape)
     return Regularized(_to_pixels(decided, index.shape) if config.consistency else index, confidence)
 
 
@@ -208,8 +237,11 @@ def _decide(beliefs: NDArray[np.float32], labels: NDArray[np.int64], *, n_alike:
 
 
 def _probability(margin: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the probability that a decision is right, from how much dearer the wrong ones are: a logistic curve, fitted."""
-    probability: NDArray[np.float32] = (1 / (1 + np.exp(-(CONFIDENCE_SLOPE * margin + CONFIDENCE_OFFSET)))).astype(np.float32)
+    """Return the probability that a decision is right, from how much dearer the wrong ones are.
+
+    Read off generated scenes with and without noise, whose depth is known (`benchmarks/stacks.py confidence` shows how well it holds).
+    """
+    probability: NDArray[np.float32] = np.interp(margin, CONFIDENCE_MARGINS, CONFIDENCES).astype(np.float32)
     return probability
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from qmcif_engine.errors import InvalidImageError
 from qmcif_engine.metadata import PictureMetadata
-from qmcif_engine.noise import measure_noise
 from qmcif_engine.samples import FocusRange, check_finite, check_focus_ranges, settle_focus_range
 from qmcif_engine.window import Window
 
@@ -181,38 +180,18 @@ def decides_each(stack: Stack) -> bool:
     return bool(getattr(stack, "decides_each", False))
 
 
-def settle_range(stack: Stack, given: GivenRanges | None) -> FocusRanges:
+def settle_range(stack: Stack, given: GivenRanges | None, *, samples: Sequence[SampleArray] | None = None) -> FocusRanges:
     """Return the samples that count as black and white: those given, else what the source says of its bits, else the samples' own.
 
     Channels that were recorded one by one have a range each, so that a dim one counts as much as a bright one. The colors of a picture
     share one: their relation is the white balance. Channels that are decided on one by one have a range each, whatever they are.
+    `samples` are those of `sample_stack`, where they were read before.
     """
-    return _settle_range(stack, given, [] if given is not None else sample_stack(stack))
-
-
-def settle_range_and_noise(stack: Stack, given: GivenRanges | None) -> tuple[FocusRanges, tuple[float, ...]]:
-    """Return the samples that count as black and white, as `settle_range` does, and the noise on that scale, from one look at the stack.
-
-    Returns
-    -------
-    focus_range : FocusRange, or tuple of one a channel
-    noise_levels : tuple of float
-        Standard deviation of the noise on the 0-255 scale of decisions; one a channel where channels are decided on one by one.
-    """
-    samples = sample_stack(stack)
-    focus_range = _settle_range(stack, given, samples)
-    if not decides_each(stack):
-        return focus_range, (measure_noise(samples, focus_range),)
-    n_channels = stack.image_shape[2]
-    ranges = (focus_range,) * n_channels if isinstance(focus_range, FocusRange) else focus_range
-    return focus_range, tuple(measure_noise([block[..., channel] for block in samples], ranges[channel]) for channel in range(n_channels))
-
-
-def _settle_range(stack: Stack, given: GivenRanges | None, samples: list[SampleArray]) -> FocusRanges:
     n_separate = stack.image_shape[2] if decides_each(stack) else count_separate_channels(stack)
     if given is not None:
         n_channels = n_separate or (stack.image_shape[2] if len(stack.image_shape) == 3 else 1)
         return check_focus_ranges(given, n_channels=n_channels)
+    samples = sample_stack(stack) if samples is None else samples
     if n_separate:
         return tuple(settle_focus_range([block[..., channel] for block in samples]) for channel in range(n_separate))
     bits = getattr(stack, "metadata", PictureMetadata()).significant_bits

@@ -23,9 +23,10 @@ from qmcif_engine.io.writers import check_target
 from qmcif_engine.job import Job, PlaneKind
 from qmcif_engine.memory import choose_tiles_at_once, estimate_tile_bytes
 from qmcif_engine.metadata import PictureMetadata, name_planes
+from qmcif_engine.noise import settle_range_and_noise
 from qmcif_engine.samples import list_bounds
 from qmcif_engine.separate_channels import EACH, channel_planes, count_decisions, settle_channels
-from qmcif_engine.stack import Stack, check_number, companions_of, count_separate_channels, decides_each, settle_range_and_noise
+from qmcif_engine.stack import Stack, check_number, companions_of, count_separate_channels, decides_each
 from qmcif_engine.steps import FusionProgress, Steps
 from qmcif_engine.tile_task import TileTask
 from qmcif_engine.tiling import TilePlan, plan_tiles

@@ -9,7 +9,7 @@ import numpy as np
 
 from qmcif_engine import decisions
 from qmcif_engine.blending import blend_along_edges
-from qmcif_engine.config import Preference, ResultScale
+from qmcif_engine.config import Preference, ResultScale, StackOrder
 from qmcif_engine.dark_frames import exclude_dark_frames
 from qmcif_engine.decomposition import Decomposition, decompose
 from qmcif_engine.focus import NEGLIGIBLE_LEVEL, WHOLE_IMAGE, Borders, base_focus, detail_focus, fine_focus, gather_evidence
@@ -19,7 +19,7 @@ from qmcif_engine.patches import detail_patch_side, padding_to_grid, rank, sprea
 from qmcif_engine.preference import WeightedLevels, weigh_images
 from qmcif_engine.reblurring import refine_edges
 from qmcif_engine.refinement import refine, source_weights
-from qmcif_engine.regularization import CellEvidence, regularize, sample_cells, weigh_breadth
+from qmcif_engine.regularization import CellEvidence, find_even_focus, regularize, sample_cells, weigh_breadth
 from qmcif_engine.samples import FULL_SCALE
 from qmcif_engine.spilling import SpilledArrays
 from qmcif_engine.tiling import SOLVE_MARGIN_PX, cut_side
@@ -223,7 +223,9 @@ def decide(
     index = refine_edges(fitting.index, blocks, config.decision, noise_level=adaptation.level)
     if validity is not None:
         index = _valid_map(index, ranking.winner, validity)
-    blend = blend_along_edges(index, blocks, _mean_brightness(blocks), config.decision)
+    is_ordered = len(levels.fine) > 2 and config.decision.order is StackOrder.ORDERED
+    is_even = find_even_focus(index, levels.fine) if is_ordered else None
+    blend = blend_along_edges(index, blocks, _mean_brightness(blocks), config.decision, is_even=is_even)
     if validity is not None:
         blend = without_invalid(blend, validity)
     return TileResult(blend, base_map, detail_map, fitting.confidence)
