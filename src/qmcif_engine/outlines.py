@@ -26,7 +26,13 @@ _CERTAIN = 1000.0
 
 
 def shorten_outlines(
-    evidence: FloatArray, is_second: BoolArray, is_open: BoolArray, *, pairs: tuple[IndexArray, IndexArray], stiffness: float
+    evidence: FloatArray,
+    is_second: BoolArray,
+    is_open: BoolArray,
+    *,
+    pairs: tuple[IndexArray, IndexArray],
+    stiffness: float,
+    rounds: int = ROUNDS,
 ) -> BoolArray:
     """Return which of two images each pixel is to be taken from: true for the second one.
 
@@ -41,6 +47,8 @@ def shorten_outlines(
         The two images that compete for each pixel. Pixels that have others to choose from do not talk to each other.
     stiffness : float
         What a step of an outline costs, in units of evidence; 0 lets every pixel decide for itself.
+    rounds : int
+        How often the pixels talk; fewer are enough where only pixels near an outline are open.
     """
     if stiffness == 0:
         return np.where(is_open, evidence > 0, is_second)
@@ -48,9 +56,9 @@ def shorten_outlines(
     known = np.where(is_open, evidence, np.where(is_second, certain, -certain))
     decided = is_second.copy()
     for cell in cells_of(is_open):
-        near = cell.grown(ROUNDS, (evidence.shape[0], evidence.shape[1]))
+        near = cell.grown(rounds, (evidence.shape[0], evidence.shape[1]))
         first, second = (image[near.slices].astype(np.int64) for image in pairs)
         beliefs = np.empty(near.shape, evidence.dtype)
-        pass_messages(np.ascontiguousarray(known[near.slices]), first << 16 | second, float(stiffness), ROUNDS, beliefs)
+        pass_messages(np.ascontiguousarray(known[near.slices]), first << 16 | second, float(stiffness), rounds, beliefs)
         decided[cell.slices] = beliefs[cell.relative_to(near).slices] > 0
     return decided

@@ -54,7 +54,7 @@ _LARGEST_RADIUS_PX = int(CUT_OFF * max(BLURS_PX) + 0.5)
 
 EXACT_BLURS_PX = (1.5, 2.5, 4.0)
 EXPLAINED_WINDOW_PX = 17
-EXPLAINED_SHARES = (0.12, 0.25)
+EXPLAINED_SHARES = (0.2, 0.3)
 """Share of the difference of two images that the blurred fused picture may leave: up to the first the model of defocus is trusted, from
 the second on it is not. Registered pairs have .03 to .24, pairs that do not lie on each other .25 to 1."""
 
@@ -62,9 +62,10 @@ LEAST_REST = 0.05
 """Share of the difference that counts as unexplained in any case."""
 
 EXACT_BAND_PX = 4
-EXACT_PASSES = 2
+EXACT_PASSES = 1
+EXACT_ROUNDS = 6
 EXACT_INERTIA = 0.6
-EXACT_STIFFNESS = 0.5
+EXACT_STIFFNESS = 0.25
 """What edges drawn to the pixel cost to change, and a step of their outline beside one of the first drawing."""
 
 EXACT_MARGIN_PX = int(CUT_OFF * max(EXACT_BLURS_PX) + 0.5) + EXPLAINED_WINDOW_PX // 2
@@ -100,7 +101,9 @@ def refine_edges(index: IndexArray, blocks: Sequence[FloatArray], config: Decisi
         draft=Draft(config.edge_band_px, MARGIN_PX, config.edge_inertia, config.edge_stiffness),
         measure=lambda first, second, _fused, _is_first: _valid_evidence(first, second, noise_power=noise_power),
     )
-    exact = Draft(min(EXACT_BAND_PX, config.edge_band_px), EXACT_MARGIN_PX, EXACT_INERTIA, EXACT_STIFFNESS * config.edge_stiffness)
+    exact = Draft(
+        min(EXACT_BAND_PX, config.edge_band_px), EXACT_MARGIN_PX, EXACT_INERTIA, EXACT_STIFFNESS * config.edge_stiffness, EXACT_ROUNDS
+    )
     for _ in range(EXACT_PASSES if config.edge_stiffness and noise_level == 0 else 0):
         index = _redraw(index, blocks, draft=exact, measure=lambda *pictures: exact_evidence(*pictures, noise_power=noise_power))
     return index
@@ -114,12 +117,13 @@ class Measure(Protocol):
 
 
 class Draft(NamedTuple):
-    """How edges are drawn: how far from them, how far the evidence looks, and what a change and a step of an outline cost."""
+    """How edges are drawn: how far from them, how far the evidence looks, what a change and a step of an outline cost, in how many rounds."""
 
     band_px: int
     margin_px: int
     inertia: float
     stiffness: float
+    rounds: int = ROUNDS
 
 
 def _redraw(index: IndexArray, blocks: Sequence[FloatArray], *, draft: Draft, measure: Measure) -> IndexArray:
@@ -127,7 +131,7 @@ def _redraw(index: IndexArray, blocks: Sequence[FloatArray], *, draft: Draft, me
     band = edge_band(index, reach_px=draft.band_px)
     if draft.band_px == 0 or not band.any():
         return index
-    looks_px = max(draft.margin_px, ROUNDS)
+    looks_px = max(draft.margin_px, draft.rounds)
     is_looked_at = band | edge_band(band.astype(np.uint16), reach_px=looks_px)
     rival = rival_index(index, is_looked_at, reach_px=math.ceil(math.sqrt(2) * (looks_px + draft.band_px)) + 1)
     # one order for both sides of an edge, so that the two pictures compared are continuous across it; where three images meet, they
@@ -142,7 +146,7 @@ def _redraw(index: IndexArray, blocks: Sequence[FloatArray], *, draft: Draft, me
         evidence[cell.slices] = measure(near[0], near[1], np.where(near_is_first, near[0], near[1]), near_is_first)
     inertia = np.asarray(draft.inertia, evidence.dtype)
     evidence += np.where(index == second, inertia, -inertia)
-    is_second = shorten_outlines(evidence, index == second, band, pairs=(first, second), stiffness=draft.stiffness)
+    is_second = shorten_outlines(evidence, index == second, band, pairs=(first, second), stiffness=draft.stiffness, rounds=draft.rounds)
     return np.where(band, np.where(is_second, second, first), index)
 
 
