@@ -25,12 +25,18 @@ if _MISSING:
 
 
 @pytest.fixture(autouse=True)
-def no_thread_stays_behind():
+def no_job_stays_behind():
+    """Fail a test that did not wait for the end of every job it started; a job has ended when its thread has."""
+    from qtpy.QtCore import QCoreApplication, QEventLoop
+
+    from napari_qmcif.worker import list_running_jobs
+
     yield
-    left = [thread.name for thread in threading.enumerate() if thread.name == "qmcif"]
-    for thread in threading.enumerate():
-        if thread.name == "qmcif":
-            thread.join(timeout=30)
+    left = [*list_running_jobs(), *(thread for thread in threading.enumerate() if thread.name == "qmcif")]
+    for job in list_running_jobs():
+        job.cancel()
+    while list_running_jobs():  # the next test shall not find them
+        QCoreApplication.processEvents(QEventLoop.ProcessEventsFlag.WaitForMoreEvents)
     assert not left, "a fusion was still running when its test ended"
 
 
