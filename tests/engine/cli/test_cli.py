@@ -351,7 +351,8 @@ def test_interrupting_a_real_run_leaves_nothing_and_ends_with_130(tmp_path: Path
     before = {path.name for path in tmp_path.iterdir()}
     command = [sys.executable, "-m", "qmcif_engine", "fuse", "a.png", "b.png", "-o", "o.png", "--set", "iterations=1000"]
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
-        time.sleep(5)
+        while process.poll() is None and not (tmp_path / "o.png.qmcif-job" / "job.json").exists():
+            time.sleep(0.01)
         process.send_signal(signal.SIGINT)
         _, message = process.communicate(timeout=60)
 
