@@ -44,7 +44,7 @@ def open_widget(viewer, qtbot):
 
 
 def wait_for(widget, qtbot):
-    qtbot.waitUntil(lambda: not (widget.run_panel.is_running or widget.preview.is_running), timeout=30_000)
+    qtbot.waitUntil(lambda: not (widget.run_panel.is_running or widget.preview.is_running))
 
 
 def names(viewer):
@@ -123,7 +123,7 @@ def test_cancel_in_the_middle_adds_nothing_and_the_next_run_works(viewer, open_w
     viewer.add_image(scene.images, rgb=True, name="leaf")
     widget = open_widget()
     widget.run_panel.run_button.click()
-    qtbot.waitUntil(lambda: bool(steps), timeout=30_000)
+    qtbot.waitUntil(lambda: bool(steps))
 
     widget.run_panel.cancel_button.click()
     is_cancelled.set()
@@ -287,7 +287,7 @@ def test_closing_the_viewer_while_running_stops_the_run(make_napari_viewer, qtbo
     (job,) = list_running_jobs()
     del widget
 
-    with qtbot.waitSignal(job.ended, timeout=30_000):
+    with qtbot.waitSignal(job.ended):
         viewer.close()
 
     assert job.is_cancelled()
