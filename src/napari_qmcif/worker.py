@@ -31,8 +31,8 @@ class Progress(Protocol):
 class Job(QObject):
     """One piece of work in a thread of its own; the signals arrive on the thread that made the job.
 
-    The last of them, `ended`, comes when the thread is no more: whoever has heard it has nothing left to wait for. A result or an error
-    is passed on just before, unless the job was cancelled by then.
+    The last of them, `ended`, is emitted after the thread has ended, so that nothing is left to wait for. A result or an error is passed
+    on just before, unless the job was cancelled by then.
 
     napari's own worker is not used because it replaces the warning filter of the whole process while it runs: two runs at once would
     leave it replaced.
@@ -102,8 +102,8 @@ class Job(QObject):
         return partial(self.returned.emit, result)
 
     def _conclude(self, tell: Callable[[], None]) -> None:
-        """Tell the end, on the thread that made the job: only there no cancelling comes between the look and the telling."""
-        self._thread.join()  # it has done its last work, and takes an instant to end
+        """Announce the end on the thread that made the job, where `cancel` cannot come between the check and the signal."""
+        self._thread.join()  # its work is done, so this takes an instant
         _running.discard(self)
         if not self.is_cancelled():
             tell()
