@@ -1,8 +1,10 @@
 """Show how well and how fast stacks are aligned, beside what two libraries do when they are asked for the same.
 
-Run as ``python benchmarks/alignment.py`` beside ``../shared``; some minutes. Four tables: generated stacks with known movements and
-different focus; real stacks, by what is left between neighbors; stacks that are aligned already; CPU time at 8 megapixels. The rows of
-libraries that are not installed are left out: ``pip install pystackreg`` for the second one.
+Run as ``python benchmarks/alignment.py`` beside ``../shared``; some minutes. Tables, all or those named behind the command:
+``generated`` stacks with known movements and different focus; ``tilted`` ones, seen in a perspective that changes, by model; ``real``
+stacks, by what is left between neighbors; ``boards``, the real stacks taken at an angle, by model; stacks that are ``aligned`` already;
+CPU time at 8 megapixels (``speed``); ``exposure``. The rows of libraries that are not installed are left out: ``pip install pystackreg``
+for the second one.
 """
 
 from __future__ import annotations
@@ -40,6 +42,8 @@ REAL = ("macro_focus_breathing", "scorpion_microscope_misaligned", "algae_micros
 EQUAL_FOCUS = {"scorpion_microscope_misaligned": ((2, 12), (3, 12), (1, 11))}
 """Images that are no neighbors but show the same plane, 0-based: there the stack can be measured, between neighbors it hardly can."""
 
+BOARDS = ("pcb_7", "pcb_10")
+MOVING_MODELS = (TransformModel.TRANSLATION, TransformModel.SIMILARITY, TransformModel.AFFINE, TransformModel.HOMOGRAPHY)
 ALIGNED = "aligned_32"
 N_CASES = 30
 CASE_SHAPE, CASE_N_IMAGES = (480, 640), 5
@@ -50,18 +54,27 @@ LIBRARY_PX = 2**20
 
 def main() -> None:
     """Print all tables, or those named on the command line."""
-    tables = {"generated": show_generated, "real": show_real, "aligned": show_aligned, "speed": show_speed, "exposure": show_exposure}
+    tables = {
+        "generated": show_generated,
+        "tilted": show_tilted,
+        "real": show_real,
+        "boards": show_boards,
+        "aligned": show_aligned,
+        "speed": show_speed,
+        "exposure": show_exposure,
+    }
     for name in sys.argv[1:] or tables:
         tables[name]()
 
 
 def make_moved_stack(
-    seed: int, *, shape: tuple[int, int], n_images: int, flicker: float = 0.05
+    seed: int, *, shape: tuple[int, int], n_images: int, flicker: float = 0.05, tilt: float = 0.0
 ) -> tuple[ArrayStack, list[NDArray[np.float64]], list[float]]:
     """Return a focus stack whose images moved, the matrices from the scene to each image, and the gain of each image.
 
     Every image shifts by up to 8 px, turns by up to 0.3 degrees and grows by up to 1 % against the one before, most of the growth
-    steadily, as lenses do. The images are resampled by splines, which the method under test does not use.
+    steadily, as lenses do. A tilt of 0.01 brings one end of the frame up to 1 % nearer than the other from image to image. The images are
+    resampled by splines, which the method under test does not use.
     """
     generator = np.random.default_rng(seed)
     canvas = (shape[0] + 2 * MARGIN_PX, shape[1] + 2 * MARGIN_PX)
@@ -72,6 +85,8 @@ def make_moved_stack(
         if number:
             growth = 1 + breathing + generator.uniform(-0.001, 0.001)
             matrix = make_similarity(growth, generator.uniform(-0.005, 0.005), generator.uniform(-8, 8, 2), shape=shape) @ matrix
+            if tilt:
+                matrix = make_tilt(generator.uniform(-tilt, tilt, 2), shape=shape) @ matrix
         gains.append(1 + generator.uniform(-flicker, flicker))
         matrices.append(matrix)
         planes = take_samples(scene[number], np.linalg.inv(matrix), shape=shape) * 255 * gains[-1] + generator.normal(0, 1, (*shape, 3))
@@ -87,9 +102,19 @@ def make_similarity(growth: float, turn: float, shift: NDArray[np.float64], *, s
     return matrix
 
 
+def make_tilt(nearness: NDArray[np.float64], *, shape: tuple[int, int]) -> NDArray[np.float64]:
+    """Return the homography about the center that brings the right and the lower end of the frame nearer by a share."""
+    to_center = np.array([(1, 0, -(shape[1] - 1) / 2), (0, 1, -(shape[0] - 1) / 2), (0, 0, 1)])
+    matrix = np.eye(3)
+    matrix[2, :2] = -nearness / (shape[1], shape[0])
+    matrix = np.linalg.inv(to_center) @ matrix @ to_center
+    return matrix / matrix[2, 2]
+
+
 def take_samples(image: NDArray[np.float32], matrix: NDArray[np.float64], *, shape: tuple[int, int]) -> NDArray[np.float64]:
     y, x = np.mgrid[: shape[0], : shape[1]].astype(float)
-    places = [row[0] * x + row[1] * y + row[2] + MARGIN_PX for row in (matrix[1], matrix[0])]
+    distance, *places = (row[0] * x + row[1] * y + row[2] for row in matrix[::-1])
+    places = [place / distance + MARGIN_PX for place in places]
     return np.stack([ndimage.map_coordinates(plane, places, order=3, mode="reflect") for plane in np.moveaxis(image, -1, 0)], axis=-1)
 
 
@@ -171,6 +196,24 @@ def show_generated() -> None:
         print(f"{name:12}{np.median(found):8.3f}{max(found):8.3f}{seconds[name] / N_CASES / CASE_N_IMAGES:13.2f}")
 
 
+def show_tilted() -> None:
+    """Print the corner error of every model on stacks seen in a changing perspective, and what a homography costs where there is none."""
+    print(
+        f"\n{N_CASES} generated stacks of {CASE_N_IMAGES} images that also tilt: corner error in px (median, worst; images with a warning)"
+    )
+    for tilt in (0.0, 0.01, 0.03):
+        errors: dict[TransformModel, list[float]] = {model: [] for model in MOVING_MODELS[1:]}
+        n_warned = dict.fromkeys(errors, 0)
+        for seed in range(N_CASES):
+            stack, truth, _ = make_moved_stack(seed, shape=CASE_SHAPE, n_images=CASE_N_IMAGES, tilt=tilt)
+            for model in errors:
+                transforms = estimate_transforms(stack, model)
+                errors[model] += find_corner_errors(transforms, truth)
+                n_warned[model] += len(transforms.warnings)
+        found = (f"{model.value} {np.median(errors[model]):.3f} {max(errors[model]):.3f} ({n_warned[model]})" for model in errors)
+        print(f"tilt up to {tilt:4.0%} from image to image: {', '.join(found)}")
+
+
 def find_corner_errors(transforms: Transforms, truth: list[NDArray[np.float64]]) -> list[float]:
     """Return the largest error of the four corners for every image but the reference."""
     corners = frame_corners(transforms.image_shape)
@@ -183,7 +226,7 @@ def find_corner_errors(transforms: Transforms, truth: list[NDArray[np.float64]])
 
 
 def read_stack(name: str) -> ArrayStack:
-    paths = sorted((STACKS / name).glob("[0-9]*.jpg"))
+    paths = sorted((STACKS / name).glob("*.jpg"))
     return ArrayStack([read_image(path).samples for path in paths], names=[path.name for path in paths])
 
 
@@ -205,6 +248,22 @@ def show_real() -> None:
                 print(f"      {warning.message}")
 
 
+def show_boards() -> None:
+    """Print what every model leaves between neighbors of the stacks taken at an angle."""
+    print("\nstacks taken at an angle: median shift between neighboring images in px (windows measured, pairs with such windows)")
+    for name in BOARDS:
+        stack = read_stack(name)
+        print(f"{name}, {stack.n_images} images, {stack.image_shape[1]} x {stack.image_shape[0]} px")
+        for model in MOVING_MODELS:
+            start = time.process_time()
+            transforms = estimate_transforms(stack, model)
+            seconds = (time.process_time() - start) / stack.n_images
+            print(
+                f"  {model.value:12}{describe_residuals(AlignedStack(stack, transforms))}{seconds:8.2f} CPU s/frame, "
+                f"{len(transforms.warnings)} warnings"
+            )
+
+
 def describe_residuals(stack: Stack) -> str:
     found = residual_shifts(stack)
     return f"{np.median(found.length_px):6.2f}  ({len(found.first)}, {len(np.unique(found.first))} of {stack.n_images - 1})"
@@ -222,7 +281,7 @@ def show_aligned() -> None:
     generated = ArrayStack(list(make_focus_stack(n_images=5, shape=CASE_SHAPE, blur_px=4.0).images))
     stacks = {"generated": generated} | ({ALIGNED: read_stack(ALIGNED)} if (STACKS / ALIGNED).exists() else {})
     for name, stack in stacks.items():
-        for model in (TransformModel.TRANSLATION, TransformModel.SIMILARITY, TransformModel.AFFINE):
+        for model in MOVING_MODELS:
             print(f"{name:12}{model.value:12}{estimate_transforms(stack, model).largest_movement_px():8.3f}")
 
 

@@ -3,14 +3,36 @@
 from __future__ import annotations
 
 import runpy
+import sys
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import Any
 
-if TYPE_CHECKING:
-    import pytest
+import numpy as np
+import pytest
+import tifffile
+
+from qmcif_engine import make_focus_stack, write_image
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+SHARED = Path(__file__).parents[2] / "shared"
+
+
+@pytest.fixture
+def beside_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let benchmarks import each other, as when one is run; at the end, for their `profile.py` is not that of the standard library."""
+    monkeypatch.setattr(sys, "path", [*sys.path, str(BENCHMARKS)])
+
+
+@pytest.fixture
+def scenes(beside_each_other: None) -> dict[str, Any]:
+    return runpy.run_path(str(BENCHMARKS / "scenes.py"))
+
+
+@pytest.fixture
+def stack_report(beside_each_other: None) -> dict[str, Any]:
+    return runpy.run_path(str(BENCHMARKS / "stacks.py"))
 
 
 def test_the_timing_report_names_every_stage_for_every_preset(capsys: pytest.CaptureFixture[str]) -> None:
@@ -110,3 +132,127 @@ def test_the_profile_names_the_stages(capsys: pytest.CaptureFixture[str], monkey
     shown = capsys.readouterr().out
     assert "decompose" in shown
     assert "peak of arrays" in shown
+
+
+@pytest.mark.parametrize("name", ["dome", "plane", "steps", "threads", "beads", "simple steps", "simple threads", "simple beads"])
+def test_every_scene_is_sharpest_at_its_true_depth_and_shows_its_beads_there(scenes: dict[str, Any], name: str) -> None:
+    scene = scenes["make_scene"](name, 6, shape=(96, 112))
+    nearest = np.clip(np.rint(scene.depth), 0, 5).astype(int)
+    rows, columns = np.indices(nearest.shape)
+
+    def error(index: np.ndarray) -> float:
+        return float(np.mean((scene.images[index, rows, columns].astype(float) - scene.truth) ** 2))
+
+    assert scenes["measure_right_share"](scene, nearest) == 1
+    assert scenes["measure_right_share"](scene, (nearest + 3) % 6) < 0.01
+    assert error(nearest) < 0.5 * min(error(np.full_like(nearest, number)) for number in range(6))
+    assert all(scenes["find_kept_beads"](scene, scene.images[nearest, rows, columns]))
+    assert bool(scene.beads) == name.endswith("beads")
+
+
+def test_without_a_veil_the_image_nearest_to_the_truth_is_that_of_the_depth(scenes: dict[str, Any]) -> None:
+    shares = {}
+    for name in ("threads", "simple threads"):
+        scene = scenes["make_scene"](name, 8, shape=(160, 160))
+        shares[name] = scenes["measure_right_share"](scene, scenes["find_nearest_to_truth"](scene))
+
+    assert shares["threads"] < shares["simple threads"]
+    assert shares["simple threads"] > 0.95
+
+
+@pytest.mark.parametrize(("noise", "expected"), [("gaussian 10", 10.0), ("photons 30", 255 / 60**0.5), ("photons 10", 255 / 20**0.5)])
+def test_the_noise_of_a_scene_is_as_strong_as_its_name_says(scenes: dict[str, Any], noise: str, expected: float) -> None:
+    noisy = scenes["add_noise"](np.full((200, 200), 127.5), noise, generator=np.random.default_rng(0))
+
+    assert noisy.mean() == pytest.approx(127.5, abs=1)
+    assert noisy.std() == pytest.approx(expected, rel=0.02)
+
+
+def test_hot_pixels_are_where_they_were_put_and_lie_elsewhere_in_every_image(scenes: dict[str, Any]) -> None:
+    scene = scenes["make_scene"]("plane", 8, noise=scenes["HOT"], shape=(200, 200))
+    again = scenes["make_scene"]("plane", 8, noise=scenes["HOT"], shape=(200, 200))
+
+    assert np.array_equal(scene.images, again.images)
+    assert scenes["measure_hot_share"](scene.truth) == 0
+    assert scenes["measure_hot_share"](scene.images) == pytest.approx(2e-4, rel=0.5)
+    assert (scene.images == 255).all(axis=-1).sum(axis=0).max() == 1
+
+
+def test_the_stack_report_measures_scenes_and_the_confidence_of_their_decisions(
+    stack_report: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stack_report["main"].__globals__.update(N_IMAGES=(3,), SHAPE=(96, 112))
+
+    stack_report["main"](
+        ["scenes", "confidence", "--jobs", "1", "--shared", str(tmp_path), "--only", "beads-3", "--pictures", str(tmp_path)]
+    )
+
+    printed = capsys.readouterr()
+    rows = [line for line in printed.out.splitlines() if line.startswith("| beads | 3 |")]
+    assert len(rows) == 1
+    assert len(rows[0].split("|")) == 11
+    assert "The bar holds in" in printed.out
+    assert "| 0.9 ± 0.05 |" in printed.out
+    assert "name the folder by --shared" in printed.err
+    assert len(list(tmp_path.glob("scene_beads_003_*.png"))) == 4
+
+
+@pytest.mark.shared
+@pytest.mark.skipif(not SHARED.exists(), reason="the measure of lost detail is not beside this checkout")
+def test_the_stack_report_has_a_row_a_stack_and_channel_and_says_which_programs_are_missing(
+    stack_report: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shutil.which", lambda _: None)
+    (tmp_path / "tools").symlink_to(SHARED / "tools")
+    images = make_focus_stack(n_images=3, shape=(96, 112)).images
+    (tmp_path / "data" / "stacks" / "garden").mkdir(parents=True)
+    (tmp_path / "data" / "microscopy").mkdir()
+    for number, image in enumerate(images):
+        write_image(tmp_path / "data" / "stacks" / "garden" / f"{number}.png", image)
+    channels = np.moveaxis(images[..., :2], -1, 1).astype(np.uint16) * 40
+    tifffile.imwrite(tmp_path / "data" / "microscopy" / "cells.tif", channels, imagej=True, metadata={"axes": "ZCYX"})
+    options = ["--jobs", "1", "--shared", str(tmp_path), "--cache", str(tmp_path / "cache"), "--pictures", str(tmp_path / "pictures")]
+
+    stack_report["main"](["stacks", *options])
+    first = capsys.readouterr().out
+    stack_report["main"](["stacks", *options])
+
+    assert capsys.readouterr().out == first
+    assert "| garden | 3 × 112×96 |" in first
+    assert first.count("| cells, channel ") == 4
+    assert first.count("decided jointly") == 2
+    assert first.count("not installed | not installed") == 5
+    assert {path.name for path in (tmp_path / "pictures").iterdir()} >= {"garden.png", "garden_detail.png", "cells_channel_2.png"}
+
+
+@pytest.mark.parametrize(
+    ("figures", "verdicts"),
+    [
+        ({"lost": 0.001, "lost_px": 99, "soft": 0.02, "excess": 0.02}, (True, True, True)),
+        ({"lost": 0.3, "lost_px": 10, "soft": 0.04, "excess": 0.021}, (True, True, False)),
+        ({"lost": 0.002, "lost_px": 11, "soft": 0.041, "excess": 0}, (False, False, True)),
+    ],
+)
+def test_a_bar_of_the_stack_report_is_a_limit_or_the_better_of_the_other_programs(
+    stack_report: dict[str, Any], figures: dict[str, float], verdicts: tuple[bool, ...]
+) -> None:
+    programs = {"ours": figures, "enfuse": {"soft": 0.04, "excess": 0.0}, "openfocus_b": {"soft": 0.05, "excess": 0.0}}
+
+    assert tuple(stack_report["judge"](figures, programs).values()) == verdicts
+
+
+def test_the_stack_report_refuses_parts_that_it_does_not_have(stack_report: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        stack_report["main"](["stocks"])
+
+    assert ended.value.code == 2
+    assert "stocks is no part of the report; choose from stacks, scenes" in capsys.readouterr().err
+
+
+def test_frames_that_moved_are_cut_to_the_area_that_all_of_them_show() -> None:
+    script = runpy.run_path(str(BENCHMARKS / "real_stacks.py"))
+    is_valid = np.zeros((2, 20, 30), bool)
+    is_valid[0, 3:, :28] = is_valid[1, :18, 1:] = True
+    stack = SimpleNamespace(n_images=2, image_shape=(20, 30), valid=lambda number, window: is_valid[number][window.slices])
+
+    assert tuple(script["find_common_area"](stack)) == (3, 1, 18, 28)

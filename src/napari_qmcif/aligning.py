@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from napari_qmcif.chosen_stack import ChosenStack
 from napari_qmcif.preview_area import Area
 from napari_qmcif.worker import Job
-from qmcif_engine import Cancelled, QmcifError, open_stack, prepare_stack, suggest_alignment
+from qmcif_engine import Cancelled, QmcifError, open_stack, prepare_stack, suggest_alignment, suggest_even_exposure
 
-ALIGNMENTS = ("none", "translation", "similarity", "affine")
+ALIGNMENTS = ("none", "translation", "similarity", "affine", "homography")
 
 N_COLORS = 3
 """What comes behind them is opacity, which follows the decisions without taking part in them."""
@@ -28,7 +28,7 @@ def open_images(images: Sequence[Any], *, n_channels: int) -> Any:  # noqa: ANN4
 
 
 def align_images(images: Sequence[Any], stack: ChosenStack, *, job: Job) -> Any:  # noqa: ANN401 - a stack of the engine
-    """Return images of a chosen stack as it says that they are to be aligned; what moved is estimated once.
+    """Return images of a chosen stack, aligned and evened out as it says; what moved, and how bright they are, is estimated once.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def align_images(images: Sequence[Any], stack: ChosenStack, *, job: Job) -> Any:
         Hears what is being done and says whether to go on.
     """
     opened = open_images(images, n_channels=stack.n_channels)
-    if stack.align == "none":
+    if not stack.is_prepared:
         return opened
 
     def check_cancelled() -> None:
@@ -53,14 +53,40 @@ def align_images(images: Sequence[Any], stack: ChosenStack, *, job: Job) -> Any:
         job.note("")
         return prepared.transforms
 
-    return prepare_stack(opened, transforms=_once(stack, stack.align, estimate))
+    transforms = None if stack.align == "none" else _once(stack, stack.align, estimate)
+    if not stack.even_exposure:
+        return prepare_stack(opened, transforms=transforms)
+
+    def compare() -> Any:  # noqa: ANN401 - a correction of the engine
+        job.note(f"comparing the brightness of {stack.n_images} images …")
+        prepared: Any = prepare_stack(opened, transforms=transforms, even_exposure=True)
+        job.note("")
+        return prepared.correction
+
+    return prepare_stack(opened, transforms=transforms, correction=_once(stack, f"exposure, {stack.align}", compare))
 
 
-def hint_at_alignment(stack: ChosenStack) -> str:
-    """Return advice for a stack whose images visibly moved and are not to be aligned, else nothing."""
-    if stack.align != "none":
-        return ""
+def hint_at_preparation(stack: ChosenStack) -> str:
+    """Return advice for a stack whose images visibly moved or differ in brightness, as far as nothing is done about it."""
+    hints = ["" if stack.align != "none" else _hint_at_alignment(stack), "" if stack.even_exposure else _hint_at_exposure(stack)]
+    return "; ".join(hint for hint in hints if hint)
 
+
+def _hint_at_exposure(stack: ChosenStack) -> str:
+    def judge() -> str:
+        try:
+            suggestion = suggest_even_exposure(open_images(stack.cut_images(), n_channels=stack.n_channels))
+        except QmcifError:  # the fusion itself will say what is wrong
+            return ""
+        if suggestion is None:
+            return ""
+        return f"the images differ in brightness or color by about {100 * suggestion.difference:.0f} %: set Even exposure"
+
+    text: str = _once(stack, "exposure hint", judge)
+    return text
+
+
+def _hint_at_alignment(stack: ChosenStack) -> str:
     def judge() -> str:
         try:
             suggestion = suggest_alignment(open_images(stack.cut_images(), n_channels=stack.n_channels))

@@ -36,6 +36,8 @@ class ChosenStack:
         Where the picture lies.
     align : str
         How its images are moved to coincide before they are fused.
+    even_exposure : bool
+        Whether its images are brought to one brightness before they are fused.
     note : str
         Something the user should know that does not stand in the way.
     """
@@ -47,12 +49,18 @@ class ChosenStack:
     picture_axes: tuple[int, int]
     placement: Placement
     align: str = "none"
+    even_exposure: bool = False
     note: str = ""
 
     @property
     def n_images(self) -> int:
         """Number of images."""
         return len(self.arrays) if self.axis is None else int(self.arrays[0].shape[self.axis])
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether anything is done to its images before they are fused."""
+        return self.align != "none" or self.even_exposure
 
     @property
     def is_color(self) -> bool:

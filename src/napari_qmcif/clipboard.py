@@ -23,9 +23,10 @@ def write_python(stack: ChosenStack, *, preset: str, changes: Mapping[str, Any])
     elif has_opacity:
         images, given, opacity = _take_layers(stack), "open_stack(images, axes='YXS', channels=[1, 2, 3])", "result.companions[..., 3]"
     else:
-        images, given, opacity = _take_layers(stack), "images" if stack.align == "none" else "open_stack(images)", ""
-    if stack.align != "none":
-        given = f"prepare_stack({given}, align={stack.align!r})"
+        images, given, opacity = _take_layers(stack), "open_stack(images)" if stack.is_prepared else "images", ""
+    if stack.is_prepared:
+        options = [f"align={stack.align!r}"] * (stack.align != "none") + ["even_exposure=True"] * stack.even_exposure
+        given = f"prepare_stack({given}, {', '.join(options)})"
     names = ["PRESETS", "fuse", *(name for name in ("open_stack", "prepare_stack") if f"{name}(" in given), "write_image"]
     config = f"PRESETS[{preset!r}]"
     if changes:
@@ -56,6 +57,8 @@ def write_command(stack: ChosenStack, *, preset: str, changes: Mapping[str, Any]
     words = ["qmcif", "fuse", *paths, "-o", OUTPUT_NAME, "--preset", preset]
     if stack.align != "none":
         words += ["--align", stack.align]
+    if stack.even_exposure:
+        words.append("--even-exposure")
     for name, value in changes.items():
         words += ["--set", f"{name.partition('.')[2]}={_assigned(value)}"]
     return shlex.join(words)

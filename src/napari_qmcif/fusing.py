@@ -63,7 +63,13 @@ def fuse_in_memory(images: Sequence[Any], config: FusionConfig, *, job: Job) -> 
     maps = {name: getattr(result, name) for name in MAP_NAMES}
     planes: list[NDArray[Any]] = [result.fused] if result.companions is None else [result.fused, result.companions]
     fused = np.concatenate(planes, axis=-1) if has_opacity else result.fused
-    return Outcome({"fused": fused, **maps}, (float(result.focus_range[0]), float(result.focus_range[1])))
+    return Outcome({"fused": fused, **maps}, _to_pair(result.focus_range))
+
+
+def _to_pair(focus_range: Any) -> tuple[float, float]:  # noqa: ANN401 - a range of the engine
+    """Return the range as plain numbers; layers hold gray or color pictures, whose channels share one."""
+    low, high = focus_range
+    return float(low), float(high)
 
 
 def _read(image: Any, job: Job) -> NDArray[Any]:  # noqa: ANN401 - any array
@@ -75,7 +81,7 @@ def _read(image: Any, job: Job) -> NDArray[Any]:  # noqa: ANN401 - any array
 
 def fuse_layers(stack: ChosenStack, config: FusionConfig, *, job: Job) -> Outcome:
     """Fuse a chosen stack as a whole."""
-    if stack.align == "none":
+    if not stack.is_prepared:
         return fuse_in_memory(stack.cut_images(), config, job=job)
     samples = [_read(image, job) for image in stack.cut_images()]
     return _fuse_aligned(align_images(samples, stack, job=job), config, job=job)
@@ -86,7 +92,7 @@ def _fuse_aligned(aligned: Any, config: FusionConfig, *, job: Job) -> Outcome:  
     # where there is opacity, the companions are all channels
     fused = result.fused if result.companions is None else result.companions
     maps = {name: getattr(result, name) for name in MAP_NAMES}
-    return Outcome({"fused": fused, **maps}, (float(result.focus_range[0]), float(result.focus_range[1])))
+    return Outcome({"fused": fused, **maps}, _to_pair(result.focus_range))
 
 
 def fuse_to_disk(stack: ChosenStack, config: FusionConfig, *, target: Path, job: Job) -> Outcome:
@@ -103,13 +109,13 @@ def fuse_to_disk(stack: ChosenStack, config: FusionConfig, *, target: Path, job:
     )
     written = {path.stem: path for path in report.outputs if path != target}
     pictures = {"fused": open_pyramid(target), **{name: open_tiles(written[name]) for name in MAP_NAMES}}
-    return Outcome(pictures, (float(report.focus_range[0]), float(report.focus_range[1])), target)
+    return Outcome(pictures, _to_pair(report.focus_range), target)
 
 
 def fuse_area(stack: ChosenStack, config: FusionConfig, *, area: Area, job: Job) -> Outcome:
     """Fuse one rectangle of a chosen stack; the surroundings that decide along its edges are read too, and cut off again."""
     outer = area.grown(MARGIN_PX, stack.picture_shape)
-    if stack.align == "none":
+    if not stack.is_prepared:
         images = stack.cut_images(slice(outer.top, outer.bottom), slice(outer.left, outer.right))
         outcome = fuse_in_memory(images, config, job=job)
     else:

@@ -10,7 +10,7 @@ from typing import Any
 from napari.viewer import Viewer
 from qtpy.QtCore import QEvent, Qt
 from qtpy.QtGui import QGuiApplication
-from qtpy.QtWidgets import QFormLayout, QFrame, QHBoxLayout, QLabel, QPushButton, QScrollArea, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QCheckBox, QFormLayout, QFrame, QHBoxLayout, QLabel, QPushButton, QScrollArea, QVBoxLayout, QWidget
 
 from napari_qmcif.aligning import ALIGNMENTS
 from napari_qmcif.chosen_stack import ChosenStack
@@ -37,8 +37,10 @@ class FusionWidget(QWidget):
         self.align_box = CalmComboBox()
         self.align_box.addItems(ALIGNMENTS)
         self.align_box.setToolTip("Move the images to coincide before they are fused; nothing is cropped.\nNeeds OpenCV (extra: align).")
+        self.exposure_box = QCheckBox("Even exposure")
+        self.exposure_box.setToolTip("Bring every image to the brightness and color of the middle one before they are fused.")
         # not a method: a child that knows its parent would keep it from being deleted
-        self.choose = partial(_choose, self.layer_choice, self.align_box)
+        self.choose = partial(_choose, self.layer_choice, self.align_box, self.exposure_box)
         self.settings = SettingsForm()
         self.preview = PreviewPanel(napari_viewer, choose=self.choose, read_config=self.settings.read_config)
         self.destination = DestinationPanel()
@@ -136,6 +138,7 @@ class FusionWidget(QWidget):
         self.layer_choice.changed.connect(self.check)
         self.layer_choice.list.itemSelectionChanged.connect(self._on_choice)
         self.align_box.currentIndexChanged.connect(self.check)
+        self.exposure_box.toggled.connect(self.check)
         self.settings.changed.connect(self.check)
         self.destination.changed.connect(self.check)
         self.preview.said.connect(self.run_panel.say)
@@ -153,6 +156,7 @@ class FusionWidget(QWidget):
         choice.setContentsMargins(0, 0, 0, 0)
         choice.addRow(self.layer_choice)
         choice.addRow("Align", self.align_box)
+        choice.addRow("", self.exposure_box)
         parts = {"Images": images, "Settings": self.settings, "Preview": self.preview, "Result": self.destination}
         for title, part in parts.items():
             column.addWidget(QLabel(f"<b>{title}</b>"))
@@ -172,6 +176,6 @@ class FusionWidget(QWidget):
         layout.addLayout(copies)
 
 
-def _choose(choice: LayerChoice, align_box: CalmComboBox) -> ChosenStack:
-    """Return the stack that was chosen, to be aligned as the form says; refuse one that cannot be fused."""
-    return replace(choice.choose(), align=align_box.currentText())
+def _choose(choice: LayerChoice, align_box: CalmComboBox, exposure_box: QCheckBox) -> ChosenStack:
+    """Return the stack that was chosen, to be prepared as the form says; refuse one that cannot be fused."""
+    return replace(choice.choose(), align=align_box.currentText(), even_exposure=exposure_box.isChecked())

@@ -41,6 +41,7 @@ def record_provenance(
             if isinstance(step, int) and axis not in (stack.axis, *stack.picture_axes)
         },
         "align": stack.align,
+        "even_exposure": stack.even_exposure,
         "focus_range": [float(bound) for bound in focus_range],
         "path": None if path is None else str(path),
     }

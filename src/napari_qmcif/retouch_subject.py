@@ -62,7 +62,7 @@ def assemble_subject(stack: ChosenStack, *, fused: Layer | None, index: Layer | 
             raise InvalidImageError(msg)
     record = _record_of(fused)
     if record.get("align") in ALIGNMENTS:
-        stack = replace(stack, align=record["align"])
+        stack = replace(stack, align=record["align"], even_exposure=record.get("even_exposure") is True)
     try:
         config = FusionConfig.from_dict(record["settings"])
         low, high = record["focus_range"]

@@ -11,7 +11,7 @@ from napari.utils.notifications import notification_manager, show_error
 from qtpy.QtCore import Qt, Signal
 from qtpy.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QPushButton, QVBoxLayout, QWidget
 
-from napari_qmcif.aligning import hint_at_alignment
+from napari_qmcif.aligning import hint_at_preparation
 from napari_qmcif.chosen_stack import ChosenStack
 from napari_qmcif.fusing import Outcome, fuse_layers, fuse_to_disk
 from napari_qmcif.progress_display import DockEntry, describe_time_left
@@ -164,7 +164,7 @@ _TOO_LARGE = "the images do not fit into memory; more memory or smaller images a
 
 def _run(stack: ChosenStack, config: FusionConfig, target: Path | None, job: Job) -> FinishedRun:
     started_at = time.monotonic()
-    hint = hint_at_alignment(stack)
+    hint = hint_at_preparation(stack)
     if hint:
         job.note(hint)
     outcome = fuse_layers(stack, config, job=job) if target is None else fuse_to_disk(stack, config, target=target, job=job)

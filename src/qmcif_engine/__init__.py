@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from qmcif_engine.alignment.suggestion import suggest_alignment
     from qmcif_engine.config import FusionConfig, setting_fields
     from qmcif_engine.errors import Cancelled, InvalidConfigError, InvalidImageError, QmcifError
+    from qmcif_engine.exposure_suggestion import suggest_even_exposure
     from qmcif_engine.io.readers import read_image
     from qmcif_engine.io.stack_input import open_stack
     from qmcif_engine.io.writers import write_image
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from qmcif_engine.preparation import prepare_stack
     from qmcif_engine.presets import PRESETS
     from qmcif_engine.retouching import retouch
+    from qmcif_engine.stack_output import write_stack
     from qmcif_engine.streaming import fuse_to_file
     from qmcif_engine.synthetic import make_focus_stack
     from qmcif_engine.synthetic_lazy import make_lazy_focus_stack
@@ -48,7 +50,9 @@ __all__ = [
     "retouch",
     "setting_fields",
     "suggest_alignment",
+    "suggest_even_exposure",
     "write_image",
+    "write_stack",
 ]
 
 _MODULE_OF = {
@@ -71,7 +75,9 @@ _MODULE_OF = {
     "retouch": "retouching",
     "setting_fields": "config",
     "suggest_alignment": "alignment.suggestion",
+    "suggest_even_exposure": "exposure_suggestion",
     "write_image": "io.writers",
+    "write_stack": "stack_output",
 }
 
 if not TYPE_CHECKING:  # a type checker would take any name for granted

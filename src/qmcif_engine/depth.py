@@ -10,10 +10,10 @@ import numpy as np
 
 from qmcif_engine.errors import InvalidConfigError
 from qmcif_engine.io.length_units import convert_length, settle_unit
-from qmcif_engine.io.picture import ArrayPicture, assemble_content
+from qmcif_engine.io.picture import ArrayPicture, ChannelPicture, JoinedPicture, assemble_content
 from qmcif_engine.io.sibling_names import name_beside
 from qmcif_engine.kernels.heights import smooth_heights
-from qmcif_engine.metadata import PictureMetadata
+from qmcif_engine.metadata import PictureMetadata, name_planes
 from qmcif_engine.patches import cut_reflected
 from qmcif_engine.samples import FocusRange
 from qmcif_engine.window import Window
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from qmcif_engine.array_types import FloatArray, IndexArray, SampleArray
     from qmcif_engine.io.picture import Picture, PictureContent
+    from qmcif_engine.samples import FocusRanges
 
 LARGEST_STEP = 1.5
 """Heights that differ by this many images are never averaged: a step of the scene stays a step."""
@@ -176,7 +177,7 @@ class HeightPicture:
         Where along the stack each pixel is, in images, and how clear that is.
     guide : Picture, shape (H, W) or (H, W, C)
         The fused picture.
-    guide_range : FocusRange
+    guide_range : FocusRange, or tuple of one a channel
         Its black and white.
     z_step : float
     smoothing_px : int
@@ -189,7 +190,7 @@ class HeightPicture:
     """
 
     def __init__(
-        self, position: Picture, *, confidence: Picture, guide: Picture, guide_range: FocusRange, z_step: float, smoothing_px: int = 0
+        self, position: Picture, *, confidence: Picture, guide: Picture, guide_range: FocusRanges, z_step: float, smoothing_px: int = 0
     ) -> None:
         self._position, self._confidence, self._guide = position, confidence, guide
         self._guide_range, self._z_step, self._smoothing_px = guide_range, z_step, smoothing_px
@@ -217,8 +218,12 @@ class HeightPicture:
     def _brightness(self, samples: NDArray[Any]) -> NDArray[np.float32]:
         """Return the mean over channels on the 0-1 scale."""
         planes = samples if samples.ndim == 3 else samples[np.newaxis]
-        tone = (planes.mean(axis=0, dtype=np.float64) - self._guide_range.low) / self._guide_range.width
-        return np.asarray(tone, np.float32)
+        if isinstance(self._guide_range, FocusRange):
+            tone = (planes.mean(axis=0, dtype=np.float64) - self._guide_range.low) / self._guide_range.width
+            return np.asarray(tone, np.float32)
+        # a plane of zeros has no range and no tone
+        tones = [(plane.astype(np.float64) - bounds.low) / bounds.width for plane, bounds in zip(planes, self._guide_range, strict=False)]
+        return np.asarray(np.mean(tones, axis=0), np.float32)
 
     def _scaled(self, position: NDArray[np.float32]) -> NDArray[np.float32]:
         heights: NDArray[np.float32] = position * np.float32(self._z_step)
@@ -231,7 +236,7 @@ def assemble_heights(
     position: Picture,
     confidence: Picture,
     guide: Picture,
-    guide_range: FocusRange,
+    guide_range: FocusRanges,
     metadata: PictureMetadata,
     provenance: Mapping[str, object],
 ) -> dict[Path, PictureContent]:
@@ -243,18 +248,44 @@ def assemble_heights(
     position, confidence, guide, guide_range
         As for `HeightPicture`.
     metadata : PictureMetadata
-        Of the stack: z step, unit and size of a pixel.
+        Of the stack: z step, unit and size of a pixel, and the names of channels where each has heights of its own.
     provenance : mapping
         What the picture was made of and how; z step, unit and smoothing are added.
     """
     scale = settle_scale(metadata, z_step=request.z_step, unit=request.unit)
-    heights = HeightPicture(
-        position, confidence=confidence, guide=guide, guide_range=guide_range, z_step=scale.z_step, smoothing_px=request.smoothing_px
-    )
+    form: dict[str, Any] = {"z_step": scale.z_step, "smoothing_px": request.smoothing_px}
+    heights: Picture
+    names: tuple[str, ...] = ()
+    if len(position.shape) == 2:
+        heights = HeightPicture(position, confidence=confidence, guide=guide, guide_range=guide_range, **form)
+    else:
+        heights = _heights_by_channel(position, confidence, guide, guide_range, **form)
+        names = name_planes(metadata.channel_names, position.shape[2])
     described = {**provenance, "height": {"z_step": scale.z_step, "unit": scale.unit, "smoothing_px": request.smoothing_px}}
-    plain = PictureMetadata(pixel_size=metadata.pixel_size, unit=metadata.unit, dpi=metadata.dpi)
-    named = replace(plain, channel_names=(scale.channel_name,))
+    plain = PictureMetadata(pixel_size=metadata.pixel_size, unit=metadata.unit, dpi=metadata.dpi, channel_names=names)
+    named = replace(plain, channel_names=tuple(f"{name} {scale.channel_name}" for name in names) or (scale.channel_name,))
     return {
         request.target: assemble_content(heights, None, metadata=named, provenance=described),
         request.confidence_target: assemble_content(confidence, None, metadata=plain, provenance=provenance),
     }
+
+
+def _heights_by_channel(
+    position: Picture, confidence: Picture, guide: Picture, guide_range: FocusRanges, *, z_step: float, smoothing_px: int
+) -> JoinedPicture:
+    """Return the heights of channels that were decided on one by one, each guided by its own picture."""
+    n_channels = position.shape[2]
+    ranges = (guide_range,) * n_channels if isinstance(guide_range, FocusRange) else guide_range
+    return JoinedPicture(
+        [
+            HeightPicture(
+                ChannelPicture(position, channel),
+                confidence=ChannelPicture(confidence, channel),
+                guide=ChannelPicture(guide, channel),
+                guide_range=bounds,
+                z_step=z_step,
+                smoothing_px=smoothing_px,
+            )
+            for channel, bounds in enumerate(ranges)
+        ]
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,7 +15,7 @@ from qmcif_engine.samples import to_samples
 from qmcif_engine.stack import StackView
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from qmcif_engine.array_types import BoolArray, FloatArray, SampleArray
     from qmcif_engine.stack import Stack
@@ -80,6 +80,23 @@ class ExposureCorrection:
             )
             raise InvalidConfigError(msg)
 
+    def for_channels(self, channels: Sequence[int], n_channels: int) -> ExposureCorrection:
+        """Return the correction for a stack of more channels, among them those it was estimated for; the others stay as they are.
+
+        Parameters
+        ----------
+        channels : sequence of int
+            Which channel, 0-based, each of this correction belongs to; a number below 0 belongs to none.
+        n_channels : int
+            How many the stack has.
+        """
+
+        def spread(table: tuple[tuple[float, ...], ...], neutral: float) -> tuple[tuple[float, ...], ...]:
+            rows = [dict(zip(channels, row, strict=True)) for row in table]
+            return tuple(tuple(row.get(channel, neutral) for channel in range(n_channels)) for row in rows)
+
+        return replace(self, gains=spread(self.gains, 1.0), offsets=spread(self.offsets, 0.0))
+
     def is_identity(self, number: int) -> bool:
         """Return whether one image stays as it is."""
         return set(self.gains[number]) == {1.0} and set(self.offsets[number]) == {0.0}
@@ -113,7 +130,7 @@ def estimate_exposure(
         raise InvalidConfigError(msg)
     previews = []
     for number in range(stack.n_images):
-        previews.append(_read_blurred(stack, number))
+        previews.append(read_blurred(stack, number))
         if on_progress is not None:
             on_progress(ExposureProgress(number + 1, stack.n_images))
     # by channel and image
@@ -142,27 +159,29 @@ class _Channel(NamedTuple):
 def _relate(planes: list[FloatArray], *, reference: int) -> _Channel:
     """Return what makes the planes of all images as bright as that of the reference."""
     bounds = min(float(plane.min()) for plane in planes), max(float(plane.max()) for plane in planes)
-    steps = [_compare(first, second, bounds=bounds) for first, second in pairwise(planes)]
+    if bounds[0] == bounds[1]:  # nothing to be made brighter, such as the plane of zeros beside two channels
+        return _Channel((1.0,) * len(planes), (0.0,) * len(planes), ())
+    steps = [compare_exposure(first, second, bounds=bounds) for first, second in pairwise(planes)]
     chain = _compose(steps, reference, bounds=bounds)
     gaps = tuple(number for number, step in enumerate(steps) if step is None)
     return _Channel(tuple(gain for gain, _ in chain), tuple(offset for _, offset in chain), gaps)
 
 
-def _read_blurred(stack: Stack, number: int) -> FloatArray:
+def read_blurred(stack: Stack, number: int) -> FloatArray:
     """Return a small blurred preview, shape (C, h, w)."""
     preview = read_preview(stack, number, factor=choose_reduction(stack.image_shape, largest_px=_PREVIEW_PX))
     sigma = _BLUR_SHARE * max(preview.shape[:2])
     return np.asarray(ndimage.gaussian_filter(np.moveaxis(preview, -1, 0).astype(np.float64), (0, sigma, sigma)))
 
 
-def _compare(first: FloatArray, second: FloatArray, *, bounds: tuple[float, float]) -> tuple[float, float] | None:
+def compare_exposure(first: FloatArray, second: FloatArray, *, bounds: tuple[float, float]) -> tuple[float, float] | None:
     """Return gain and offset that make the second plane as bright as the first, or None where they cannot be compared."""
     low, high = bounds
     margin = _CLIPPED_SHARE * (high - low)
     is_used = np.ones(first.shape, bool)
     for plane in (first, second):
         is_used &= (plane >= low + margin) & (plane <= high - margin)
-    if is_used.sum() < _SMALLEST_N_PIXELS:
+    if high <= low or is_used.sum() < _SMALLEST_N_PIXELS:
         return None
     wanted, given = first[is_used], second[is_used]
     pure, line = _fit(wanted, given, _solve_gain), _fit(wanted, given, _solve_line)
@@ -184,6 +203,8 @@ def _fit(wanted: FloatArray, given: FloatArray, solve: Callable[[FloatArray, Flo
     floor = np.finfo(np.float32).eps * float(np.abs(wanted).max()) + np.finfo(np.float64).tiny
     for _ in range(_ITERATIONS):
         gain, offset = solve(wanted, given, weight)
+        if not np.isfinite(gain):  # a plane without contrast, or without light, tells nothing
+            return _Line(gain, offset, np.inf)
         distance = np.abs(wanted - gain * given - offset)
         deviation = float(np.median(distance))
         weight = (1 + (distance / (3 * max(deviation, floor))) ** 2) ** -2.0

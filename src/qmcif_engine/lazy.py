@@ -10,11 +10,13 @@ import numpy as np
 from dask.delayed import delayed
 
 from qmcif_engine.config import FusionConfig
+from qmcif_engine.separate_channels import channel_planes, settle_channels
 from qmcif_engine.stack import check_number, settle_range
 from qmcif_engine.tile_task import TileTask
 from qmcif_engine.tiling import plan_tiles
 
 if TYPE_CHECKING:
+    from qmcif_engine.samples import GivenRanges
     from qmcif_engine.stack import Stack
     from qmcif_engine.tile_task import FusedTile
 
@@ -25,9 +27,9 @@ class LazyFusion:
 
     Attributes
     ----------
-    fused : dask array, shape (Y, X) or (Y, X, 3)
-    source_index, base_map, detail_map : dask array of uint16, shape (Y, X)
-    confidence : dask array of float32, shape (Y, X)
+    fused : dask array, shape (Y, X) or (Y, X, C)
+    source_index, base_map, detail_map : dask array of uint16, shape (Y, X), or (Y, X, C) where each channel was decided on by itself
+    confidence : dask array of float32, of the same shape
     """
 
     fused: da.Array
@@ -37,14 +39,17 @@ class LazyFusion:
     confidence: da.Array
 
 
-def fuse_lazily(stack: Stack, config: FusionConfig | None = None, *, focus_range: tuple[float, float] | None = None) -> LazyFusion:
+def fuse_lazily(
+    stack: Stack, config: FusionConfig | None = None, *, focus_range: GivenRanges | None = None, channels: str | None = None
+) -> LazyFusion:
     """Return the fusion of a stack as dask arrays, for previews and pipelines.
 
     Only the samples that settle the focus range are read at once, and none where it is given. The bytes are those of
-    `qmcif_engine.fuse`, whatever scheduler computes them. A chunk that is asked for twice is computed twice: for a whole large result
-    use `qmcif_engine.fuse_to_file`.
+    `qmcif_engine.fuse`, whose `focus_range` and `channels` these are, whatever scheduler computes them. A chunk that is asked for twice
+    is computed twice: for a whole large result use `qmcif_engine.fuse_to_file`.
     """
     settings = FusionConfig() if config is None else config
+    stack = settle_channels(stack, channels)
     check_number(stack)
     bounds = settle_range(stack, focus_range)
     plan = plan_tiles((stack.image_shape[0], stack.image_shape[1]), settings)
@@ -58,13 +63,13 @@ def fuse_lazily(stack: Stack, config: FusionConfig | None = None, *, focus_range
         whole: da.Array = da.concatenate(rows, axis=0)
         return whole
 
-    index_type = np.dtype(np.uint16)
+    index_type, planes = np.dtype(np.uint16), channel_planes(stack)
     return LazyFusion(
         arranged("fused", stack.dtype, stack.image_shape[2:]),
-        arranged("source_index", index_type),
-        arranged("base_map", index_type),
-        arranged("detail_map", index_type),
-        arranged("confidence", np.dtype(np.float32)),
+        arranged("source_index", index_type, planes),
+        arranged("base_map", index_type, planes),
+        arranged("detail_map", index_type, planes),
+        arranged("confidence", np.dtype(np.float32), planes),
     )
 
 

@@ -11,6 +11,8 @@ import psutil
 
 from qmcif_engine.errors import InvalidConfigError
 from qmcif_engine.samples import PLANES_IN_MEMORY_BYTES
+from qmcif_engine.separate_channels import count_decisions
+from qmcif_engine.stack import decides_each
 from qmcif_engine.tile import LEVELS_IN_MEMORY_BYTES
 from qmcif_engine.tile_task import SAMPLES_IN_MEMORY_BYTES
 
@@ -30,6 +32,10 @@ LOW_RANK_PIXEL_BYTES = 400
 """What the low-rank term adds to that: coefficients of every base patch."""
 
 
+RESULT_PIXEL_BYTES = 44
+"""What each channel that is decided on by itself keeps of its result until all are done, and once more while they are put together."""
+
+
 def estimate_tile_bytes(plan: TilePlan, config: FusionConfig, *, stack: Stack) -> int:
     """Return an upper bound of the memory that one tile takes while it is computed."""
     padded_px = plan.largest_padded_px
@@ -40,7 +46,8 @@ def estimate_tile_bytes(plan: TilePlan, config: FusionConfig, *, stack: Stack) -
     samples = min(stack.n_images * pixel_samples_bytes * padded_px, SAMPLES_IN_MEMORY_BYTES) + 2 * pixel_samples_bytes * padded_px
     planes = min(stack.n_images * 12 * padded_px, PLANES_IN_MEMORY_BYTES)
     levels = min(stack.n_images * 4 * padded_px, LEVELS_IN_MEMORY_BYTES)
-    return PIXEL_BYTES * padded_px + scale * solve * solved_px + samples + planes + levels
+    results = RESULT_PIXEL_BYTES * count_decisions(stack) * padded_px if decides_each(stack) else 0
+    return results + PIXEL_BYTES * padded_px + scale * solve * solved_px + samples + planes + levels
 
 
 def choose_tiles_at_once(tile_bytes: int, *, budget_bytes: int | None, n_workers: int) -> int:

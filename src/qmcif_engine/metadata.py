@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+COLOR_NAMES = (("r", "g", "b"), ("red", "green", "blue"))
+"""What the channels of a color picture are called, in lower case; other names are those of dyes."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PictureMetadata:
@@ -35,3 +38,9 @@ class PictureMetadata:
     icc_profile: bytes | None = None
     exif: bytes | None = None
     dpi: tuple[float, float] | None = None
+
+
+def name_planes(names: tuple[str, ...], n_planes: int) -> tuple[str, ...]:
+    """Return a name for each of several planes that are no colors: those given, else numbers."""
+    is_usable = len(names) == n_planes and tuple(name.lower() for name in names) not in COLOR_NAMES
+    return names if is_usable else tuple(f"Channel {number}" for number in range(1, n_planes + 1))

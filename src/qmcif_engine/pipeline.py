@@ -11,8 +11,9 @@ import numpy as np
 from qmcif_engine.config import FusionConfig
 from qmcif_engine.errors import InvalidConfigError, InvalidImageError
 from qmcif_engine.execution import count_workers, run_tiles
-from qmcif_engine.samples import SUPPORTED_DTYPES, as_stack
-from qmcif_engine.stack import ArrayStack, Stack, check_number, companions_of, settle_range
+from qmcif_engine.samples import SUPPORTED_DTYPES, as_stack, list_bounds
+from qmcif_engine.separate_channels import count_decisions, settle_channels
+from qmcif_engine.stack import ArrayStack, Stack, check_number, companions_of, decides_each, settle_range
 from qmcif_engine.steps import FusionProgress, Steps
 from qmcif_engine.tile_task import TileTask
 from qmcif_engine.tiling import plan_tiles
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from qmcif_engine.array_types import FloatArray, IndexArray, SampleArray
     from qmcif_engine.decomposition import Decomposition
-    from qmcif_engine.samples import FocusRange
+    from qmcif_engine.samples import FocusRanges, GivenRanges
     from qmcif_engine.tile_task import FusedTile
     from qmcif_engine.tiling import Tile, TilePlan
 
@@ -40,25 +41,26 @@ class FusionResult:
     ----------
     fused : ndarray
         Dtype and shape of one input.
-    source_index : ndarray of uint16, shape (Y, X)
+    source_index : ndarray of uint16, shape (Y, X), or (Y, X, C) where each channel was decided on by itself
         Which image, 0-based, gave each pixel, or the largest share of it.
-    base_map, detail_map : ndarray of uint16, shape (Y, X)
+    base_map, detail_map : ndarray of uint16, of the same shape
         What the base scale and the detail scale chose.
-    confidence : ndarray of float32, shape (Y, X)
+    confidence : ndarray of float32, of the same shape
         ``(best - second) / (best + second)`` of the detail-scale focus level; 0 where both are 0.
     config : FusionConfig
         The settings used.
-    focus_range : FocusRange
+    focus_range : FocusRange, or tuple of one a channel
         The samples that stood for 0 and 255 in the decisions.
     companions : ndarray or None
         The companion planes, composed by the same decisions.
     layers : tuple of Decomposition
         Base, detail, noise and coefficients of each image where they were asked for, else empty.
-    position : ndarray of float32, shape (Y, X), or None
+    position : ndarray of float32, of the shape of `source_index`, or None
         Where along the stack each pixel is sharpest, counted in images from 0, where it was asked for: what
         `qmcif_engine.depth.height_map` turns into heights.
     pixels_by_image : tuple of int
-        How many pixels each image gave; images with none could have been left out.
+        How many pixels each image gave, in all channels together where these were decided on one by one; images with none could have
+        been left out.
     """
 
     fused: SampleArray
@@ -67,7 +69,7 @@ class FusionResult:
     detail_map: IndexArray
     confidence: FloatArray
     config: FusionConfig
-    focus_range: FocusRange
+    focus_range: FocusRanges
     companions: SampleArray | None
     layers: tuple[Decomposition, ...]
     position: FloatArray | None
@@ -78,10 +80,11 @@ def fuse(
     images: Sequence[SampleArray] | SampleArray | Stack,
     config: FusionConfig | None = None,
     *,
-    focus_range: tuple[float, float] | None = None,
+    focus_range: GivenRanges | None = None,
     companions: Sequence[SampleArray] | None = None,
     keep_layers: bool = False,
     with_position: bool = False,
+    channels: str | None = None,
     workers: int | None = None,
     on_progress: Callable[[FusionProgress], None] | None = None,
     is_cancelled: Callable[[], bool] | None = None,
@@ -96,14 +99,18 @@ def fuse(
     config : FusionConfig, optional
         The ``default`` preset where it is left out.
     focus_range : tuple of float, optional
-        Samples that count as black and white for the decisions; the 0.1 and 99.9 percentiles of the stack where it is left out. Needed
-        only where a few extreme samples mislead those.
+        Samples that count as black and white for the decisions, or such a pair for each channel that decides; the 0.1 and 99.9
+        percentiles of the stack, or of each channel that was recorded by itself, where it is left out. Needed only where a few extreme
+        samples mislead those.
     companions : sequence of ndarray, optional
         One array an image, shape (Y, X) or (Y, X, c), such as alpha planes or further channels, composed by the same decisions.
     keep_layers : bool
         Return the layers of every image too, which an image of one tile has; they take some 40 bytes a pixel and image.
     with_position : bool
         Return where between the images each pixel is sharpest too.
+    channels : "each", optional
+        Decide on every channel by itself and fuse it by itself: maps then have a plane for each channel. Where it is left out, channels
+        decide together, unless the stack was opened for each.
     workers : int, optional
         Tiles computed at once, on threads; one for each core where it is left out. It changes no byte.
     on_progress : callable, optional
@@ -116,8 +123,11 @@ def fuse(
     FusionResult
     """
     settings = FusionConfig() if config is None else config
-    stack = images if isinstance(images, Stack) else ArrayStack(as_stack(images))
+    stack = settle_channels(images if isinstance(images, Stack) else ArrayStack(as_stack(images)), channels)
     check_number(stack)
+    if companions is not None and decides_each(stack):
+        msg = "companions were given and each channel is decided on by itself; one decision is needed to follow: leave one of the two out"
+        raise InvalidConfigError(msg)
     extras = companions_of(stack) if companions is None else ArrayStack(_checked_companions(companions, stack))
     bounds = settle_range(stack, focus_range)
     plan = plan_tiles((stack.image_shape[0], stack.image_shape[1]), settings)
@@ -126,9 +136,11 @@ def fuse(
         msg = f"layers of {len(plan.tiles)} tiles were asked for; only an image of one tile has them: crop it to {side} x {side} pixels"
         raise InvalidConfigError(msg)
     n_tiles = len(plan.tiles)
-    logger.info("fusing %d images of shape %s in %d tiles, focus range %g to %g", stack.n_images, stack.image_shape, n_tiles, *bounds)
+    logger.info("fusing %d images of shape %s in %d tiles, focus range %s", stack.n_images, stack.image_shape, n_tiles, list_bounds(bounds))
     task = TileTask(stack, settings, bounds, extras, keep_layers, with_position)
-    steps = Steps(n_tiles=n_tiles, steps_a_tile=stack.n_images + 1, on_progress=on_progress, is_cancelled=is_cancelled)
+    steps = Steps(
+        n_tiles=n_tiles, steps_a_tile=count_decisions(stack) * stack.n_images + 1, on_progress=on_progress, is_cancelled=is_cancelled
+    )
     picture = _Picture(plan)
     run_tiles(task, plan.tiles, n_workers=count_workers(workers), steps=steps, keep=picture.keep)
     return picture.finish(settings, bounds, n_images=stack.n_images)
@@ -150,7 +162,7 @@ class _Picture:
                 whole[tile.core.slices] = plane
         self._layers = result.layers
 
-    def finish(self, config: FusionConfig, focus_range: FocusRange, *, n_images: int) -> FusionResult:
+    def finish(self, config: FusionConfig, focus_range: FocusRanges, *, n_images: int) -> FusionResult:
         return FusionResult(
             fused=self._planes["fused"],
             source_index=self._planes["source_index"],

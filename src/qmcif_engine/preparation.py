@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from qmcif_engine.errors import InvalidConfigError
 from qmcif_engine.metadata import PictureMetadata
-from qmcif_engine.stack import StackView
+from qmcif_engine.stack import StackView, count_separate_channels, decides_each
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,18 +29,34 @@ class PreparedStack(StackView):
     transforms : Transforms, optional
         Where its images are sampled.
     correction : ExposureCorrection, optional
-        How bright its images are made. Further channels keep their samples.
+        How bright its images are made; its deciding channels too, where the companions hold them.
+    companion_correction : ExposureCorrection, optional
+        How bright all of its further channels are made; those that do not decide keep their samples without it.
     """
 
-    def __init__(self, original: Stack, *, transforms: Transforms | None = None, correction: ExposureCorrection | None = None) -> None:
+    def __init__(
+        self,
+        original: Stack,
+        *,
+        transforms: Transforms | None = None,
+        correction: ExposureCorrection | None = None,
+        companion_correction: ExposureCorrection | None = None,
+    ) -> None:
         super().__init__(original)
-        self.transforms = transforms
+        self.transforms, self.correction = transforms, correction if companion_correction is None else companion_correction
         self._shown = _corrected(_aligned(original, transforms), correction)
         self.alpha = _aligned(getattr(original, "alpha", None), transforms)
-        self.companions = _aligned(getattr(original, "companions", None), transforms)
+        companions = _aligned(getattr(original, "companions", None), transforms)
+        self.companions = (
+            _corrected_companions(companions, original, correction)
+            if companion_correction is None
+            else _corrected(companions, companion_correction)
+        )
         self.metadata: PictureMetadata = getattr(original, "metadata", PictureMetadata())
+        self.n_separate_channels, self.decides_each = count_separate_channels(original), decides_each(original)
         self.sources: tuple[Path, ...] = getattr(original, "sources", ())
         self.scratch_bytes: int = getattr(original, "scratch_bytes", 0)
+        self.frame_numbers: tuple[int, ...] = getattr(original, "frame_numbers", ())
 
     def read(self, number: int, window: Window) -> SampleArray:
         """Return one window of one image."""
@@ -60,6 +76,8 @@ def prepare_stack(
     reference: int | None = None,
     transforms: Transforms | None = None,
     even_exposure: bool = False,
+    correction: ExposureCorrection | None = None,
+    even_companions: bool = False,
     on_progress: Callable[[int, int], None] | None = None,
     check_cancelled: Callable[[], None] | None = None,
 ) -> Stack:
@@ -72,13 +90,17 @@ def prepare_stack(
     ----------
     stack : Stack
     align : str
-        ``none``, ``translation``, ``similarity`` or ``affine``.
+        ``none``, ``translation``, ``similarity``, ``affine`` or ``homography``.
     reference : int, optional
         The image that stays as it is, 0-based; the middle one where it is left out.
     transforms : Transforms, optional
         Taken instead of an estimate.
     even_exposure : bool
         Bring every image to the brightness of the reference, channel by channel.
+    correction : ExposureCorrection, optional
+        Taken instead of an estimate.
+    even_companions : bool
+        Do the same to further channels, which otherwise keep their samples: they are composed by decisions made on the stack.
     on_progress, check_cancelled : callable, optional
         For the estimate: takes the images done and all of them; may raise to end it.
 
@@ -100,13 +122,15 @@ def prepare_stack(
             on_progress=None if on_progress is None else lambda progress: on_progress(*progress),
             check_cancelled=check_cancelled,
         )
-    correction = None
-    if even_exposure:
-        center = reference if transforms is None else transforms.reference
-        correction = estimate_exposure(stack if transforms is None else PreparedStack(stack, transforms=transforms), reference=center)
-    if transforms is None and correction is None:
-        return stack
-    return PreparedStack(stack, transforms=transforms, correction=correction)
+    aligned = stack if transforms is None else PreparedStack(stack, transforms=transforms)
+    center = reference if transforms is None else transforms.reference
+    if even_exposure and correction is None:
+        correction = estimate_exposure(aligned, reference=center)
+    channels: Stack | None = getattr(aligned, "companions", None)
+    companion_correction = estimate_exposure(channels, reference=center) if even_companions and channels is not None else None
+    if correction is None and companion_correction is None:
+        return aligned
+    return PreparedStack(stack, transforms=transforms, correction=correction, companion_correction=companion_correction)
 
 
 def parse_model(name: str) -> TransformModel:
@@ -130,3 +154,11 @@ def _corrected(stack: Any, correction: ExposureCorrection | None) -> Any:  # noq
     from qmcif_engine.exposure import CorrectedStack
 
     return stack if correction is None else CorrectedStack(stack, correction)
+
+
+def _corrected_companions(companions: Any, original: Stack, correction: ExposureCorrection | None) -> Any:  # noqa: ANN401 - as above
+    """Return all channels, those that decide as bright as they are made."""
+    deciding: tuple[int, ...] = getattr(original, "deciding_channels", ())
+    if companions is None or correction is None or not deciding:
+        return companions
+    return _corrected(companions, correction.for_channels(deciding, companions.image_shape[2]))

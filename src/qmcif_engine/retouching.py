@@ -19,8 +19,8 @@ from qmcif_engine.errors import InvalidImageError
 from qmcif_engine.focus import Borders
 from qmcif_engine.fusion import Blend, compose
 from qmcif_engine.patches import cells_of, edge_band
-from qmcif_engine.samples import FULL_SCALE, FocusRange, PlaneStack, as_stack, to_planes
-from qmcif_engine.stack import ArrayStack, Stack, check_number, companions_of, settle_range
+from qmcif_engine.samples import FULL_SCALE, PlaneStack, as_stack, to_planes
+from qmcif_engine.stack import ArrayStack, Stack, check_number, companions_of, decides_each, settle_range
 from qmcif_engine.tile import without_invalid
 from qmcif_engine.tile_task import WindowImages, crop_blend
 from qmcif_engine.tiling import reach_of_blend
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qmcif_engine.array_types import BoolArray, FloatArray, IndexArray, SampleArray
+    from qmcif_engine.samples import FocusRanges, GivenRanges
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +45,14 @@ class RetouchedWindow:
         Where the arrays belong; ``window.slices`` cuts the place out of the whole picture.
     fused : ndarray, shape (h, w) or (h, w, c)
     source_index : ndarray of uint16, shape (h, w)
-    focus_range : FocusRange
+    focus_range : FocusRange, or tuple of one a channel
         The range that was used, to be handed to the next call.
     """
 
     window: Window
     fused: SampleArray
     source_index: IndexArray
-    focus_range: FocusRange
+    focus_range: FocusRanges
 
 
 def retouch(
@@ -61,7 +62,7 @@ def retouch(
     fused: SampleArray,
     source_index: IndexArray,
     window: tuple[int, int, int, int] | None = None,
-    focus_range: tuple[float, float] | None = None,
+    focus_range: GivenRanges | None = None,
     config: FusionConfig | None = None,
 ) -> RetouchedWindow:
     """Fuse one window again, with the images that a person chose.
@@ -98,6 +99,11 @@ def retouch(
         When the arrays do not belong together.
     """
     stack = images if isinstance(images, Stack) else ArrayStack(as_stack(images))
+    if decides_each(stack):
+        msg = (
+            "a stack whose channels are decided on one by one was given; one decision is needed to correct: retouch each channel by itself"
+        )
+        raise InvalidImageError(msg)
     settings = FusionConfig() if config is None else config
     asked = _check_arguments(stack, labels, fused=fused, source_index=source_index, window=window)
     bounds = settle_range(stack, focus_range)
@@ -176,7 +182,7 @@ def _corrected(decided: IndexArray, labels: NDArray[Any], *, n_images: int) -> I
     return index
 
 
-def _mean_brightness(images: WindowImages, is_wanted: BoolArray, *, focus_range: FocusRange, settings: FusionConfig) -> FloatArray:
+def _mean_brightness(images: WindowImages, is_wanted: BoolArray, *, focus_range: FocusRanges, settings: FusionConfig) -> FloatArray:
     """Return the guide of the blend, the mean over images and channels on the 0-1 scale, as far as the wanted pixels need it.
 
     A stroke has a long edge but touches little ground: of many images, most samples need not be looked at.
@@ -191,7 +197,7 @@ def _mean_brightness(images: WindowImages, is_wanted: BoolArray, *, focus_range:
     return guide
 
 
-def _outside_frames(stack: Stack, window: Window, *, focus_range: FocusRange, settings: FusionConfig) -> Callable[[int], BoolArray] | None:
+def _outside_frames(stack: Stack, window: Window, *, focus_range: FocusRanges, settings: FusionConfig) -> Callable[[int], BoolArray] | None:
     """Return what tells which pixels of a window belong to no dark frame; None where it lies within the picture or there are none.
 
     Frames are looked for in so much more of the picture that they do not depend on the window.

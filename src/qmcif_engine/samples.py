@@ -8,7 +8,7 @@ files and floats of any range are decided on as 8-bit data are.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, overload
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, overload
 
 import numpy as np
 
@@ -53,6 +53,13 @@ class FocusRange(NamedTuple):
     def width(self) -> float:
         """Difference of samples that stands for 255; a stack of one value keeps its own scale."""
         return self.high - self.low or FULL_SCALE
+
+
+FocusRanges: TypeAlias = "FocusRange | tuple[FocusRange, ...]"
+"""One range for all channels, or one for each channel of a stack whose channels were recorded one by one."""
+
+GivenRanges: TypeAlias = "tuple[float, float] | Sequence[tuple[float, float]]"
+"""What a user may give: the bounds for all channels, or those of each."""
 
 
 def as_stack(images: Sequence[SampleArray] | SampleArray, *, names: Sequence[str] | None = None) -> list[SampleArray]:
@@ -145,6 +152,8 @@ def check_focus_range(bounds: Sequence[float]) -> FocusRange:
         low, high = (float(bound) for bound in bounds)
     except (TypeError, ValueError):
         low = high = float("nan")
+    if isinstance(bounds, FocusRange) and low == high:
+        return bounds  # settled before, of a stack of one value
     is_usable = low < high and np.isfinite(high - low) and high - low >= np.finfo(np.float64).tiny
     if not is_usable:
         msg = f"the focus range is {bounds}; two finite values, the lower first, are needed: give for example 0 and 4095 for 12 bits"
@@ -152,13 +161,50 @@ def check_focus_range(bounds: Sequence[float]) -> FocusRange:
     return FocusRange(low, high)
 
 
-def to_planes(image: SampleArray, focus_range: FocusRange, *, representation: Representation) -> FloatArray:
+def check_focus_ranges(bounds: GivenRanges, *, n_channels: int) -> FocusRanges:
+    """Return what the user gave: one range for all channels, or one for each.
+
+    Parameters
+    ----------
+    bounds : two floats, or a sequence of two floats a channel
+    n_channels : int
+        How many channels decide.
+    """
+    is_pair = not isinstance(bounds, (list, tuple)) or not any(isinstance(bound, (list, tuple)) for bound in bounds)
+    if is_pair:
+        return check_focus_range(bounds)  # type: ignore[arg-type] # whatever else it is, that is refused there
+    if len(bounds) != n_channels:
+        msg = (
+            f"{len(bounds)} focus ranges were given and {n_channels} channels decide; one for all or one for each is needed: "
+            "give as many as there are channels"
+        )
+        raise InvalidConfigError(msg)
+    return tuple(check_focus_range(pair) for pair in bounds)  # type: ignore[arg-type] # as above
+
+
+def list_bounds(focus_range: FocusRanges) -> list[float] | list[list[float]]:
+    """Return ranges as JSON holds them: two numbers, or two numbers a channel."""
+    return list(focus_range) if isinstance(focus_range, FocusRange) else [list(bounds) for bounds in focus_range]
+
+
+def spread_range(focus_range: FocusRanges, n_planes: int, *, dtype: np.dtype[Any]) -> tuple[float | FloatArray, float | FloatArray]:
+    """Return the lower bound and the width of the focus range: numbers, or one an image plane.
+
+    Planes beyond the ranges hold zeros: they stand where a quaternion has room for a third channel, and stay zero.
+    """
+    if isinstance(focus_range, FocusRange):
+        return focus_range.low, focus_range.width
+    ranges = [*focus_range, *[FocusRange(0.0, FULL_SCALE)] * (n_planes - len(focus_range))]
+    return np.array([bounds.low for bounds in ranges], dtype), np.array([bounds.width for bounds in ranges], dtype)
+
+
+def to_planes(image: SampleArray, focus_range: FocusRanges, *, representation: Representation) -> FloatArray:
     """Embed an image as a pure quaternion block on the 0-255 scale of decisions.
 
     Parameters
     ----------
     image : ndarray, shape (H, W) or (H, W, 3)
-    focus_range : FocusRange
+    focus_range : FocusRange, or tuple of one a channel
         Samples outside it map outside 0-255: clipping there would invent saturated areas.
     representation : Representation
 
@@ -174,8 +220,9 @@ def to_planes(image: SampleArray, focus_range: FocusRange, *, representation: Re
     quaternion is that of the real number.
     """
     samples: FloatArray = image.astype(np.float64 if image.dtype.kind == "f" else np.float32)
-    samples -= focus_range.low
-    samples /= focus_range.width
+    low, width = spread_range(focus_range, image.shape[-1], dtype=samples.dtype)
+    samples -= low
+    samples /= width
     samples *= FULL_SCALE
     np.clip(samples, -FARTHEST_LEVEL, FARTHEST_LEVEL, out=samples)
     if image.ndim == 2:
@@ -207,7 +254,7 @@ class PlaneStack(Sequence["FloatArray"]):
     Every stage looks at every image, so the first few blocks are kept; memory does not grow with N beyond them.
     """
 
-    def __init__(self, images: Sequence[SampleArray], focus_range: FocusRange, *, representation: Representation) -> None:
+    def __init__(self, images: Sequence[SampleArray], focus_range: FocusRanges, *, representation: Representation) -> None:
         self._images, self._focus_range, self._representation = images, focus_range, representation
         self._kept: dict[int, FloatArray] = {}
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qmcif_engine.samples import FULL_SCALE, FocusRange
+from qmcif_engine.separate_channels import count_decisions
 from qmcif_engine.stack import ArrayStack
 from qmcif_engine.tile_task import TileTask
 from qmcif_engine.tiling import plan_tiles
@@ -32,4 +33,4 @@ def estimate_seconds(plan: TilePlan, config: FusionConfig, *, stack: Stack) -> f
     task(trial)
     seconds_a_pixel = (time.process_time() - started) / (2 * side**2)
     padded_px = sum(height * width for height, width in (tile.padded.shape for tile in plan.tiles))
-    return seconds_a_pixel * padded_px * stack.n_images
+    return seconds_a_pixel * padded_px * stack.n_images * count_decisions(stack)

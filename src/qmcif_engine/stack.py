@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from qmcif_engine.errors import InvalidImageError
 from qmcif_engine.metadata import PictureMetadata
-from qmcif_engine.samples import FocusRange, check_finite, check_focus_range, settle_focus_range
+from qmcif_engine.samples import FocusRange, check_finite, check_focus_ranges, settle_focus_range
 from qmcif_engine.window import Window
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from qmcif_engine.array_types import SampleArray
+    from qmcif_engine.samples import FocusRanges, GivenRanges
 
 LARGEST_SAMPLED_WHOLE_PX = 2**22
 """Pixels of a stack, all images together, up to which all of them are looked at to settle the focus range."""
@@ -168,11 +169,30 @@ def companions_of(stack: Stack) -> Stack | None:
     return channels if channels is not None else alpha
 
 
-def settle_range(stack: Stack, given: tuple[float, float] | None) -> FocusRange:
-    """Return the samples that count as black and white: those given, else what the source says of its bits, else the samples' own."""
+def count_separate_channels(stack: Stack) -> int:
+    """Return how many of the channels that decide were recorded one by one, as dyes are; 0 for gray, and for the colors of a picture."""
+    n_channels: int = getattr(stack, "n_separate_channels", 0)
+    return n_channels
+
+
+def decides_each(stack: Stack) -> bool:
+    """Tell whether every channel of a stack is decided on by itself, rather than all of them together."""
+    return bool(getattr(stack, "decides_each", False))
+
+
+def settle_range(stack: Stack, given: GivenRanges | None) -> FocusRanges:
+    """Return the samples that count as black and white: those given, else what the source says of its bits, else the samples' own.
+
+    Channels that were recorded one by one have a range each, so that a dim one counts as much as a bright one. The colors of a picture
+    share one: their relation is the white balance. Channels that are decided on one by one have a range each, whatever they are.
+    """
+    n_separate = stack.image_shape[2] if decides_each(stack) else count_separate_channels(stack)
     if given is not None:
-        return check_focus_range(given)
+        n_channels = n_separate or (stack.image_shape[2] if len(stack.image_shape) == 3 else 1)
+        return check_focus_ranges(given, n_channels=n_channels)
     samples = sample_stack(stack)
+    if n_separate:
+        return tuple(settle_focus_range([block[..., channel] for block in samples]) for channel in range(n_separate))
     bits = getattr(stack, "metadata", PictureMetadata()).significant_bits
     # a claim that the samples contradict is none
     if bits is not None and all(int(block.max()) < 2**bits for block in samples):

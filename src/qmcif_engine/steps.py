@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class FusionProgress(NamedTuple):
-    """Say how much of a fusion is done: for each tile one step an image, and one for the decision."""
+    """Say how much of a fusion is done: for each tile one step an image, or one an image and channel, and one for the decision."""
 
     done: int
     total: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +22,10 @@ from qmcif_engine.io.streamed_output import stream_outputs
 from qmcif_engine.io.writers import check_target
 from qmcif_engine.job import Job, PlaneKind
 from qmcif_engine.memory import choose_tiles_at_once, estimate_tile_bytes
-from qmcif_engine.metadata import PictureMetadata
-from qmcif_engine.stack import Stack, check_number, companions_of, settle_range
+from qmcif_engine.metadata import PictureMetadata, name_planes
+from qmcif_engine.samples import list_bounds
+from qmcif_engine.separate_channels import EACH, channel_planes, count_decisions, settle_channels
+from qmcif_engine.stack import Stack, check_number, companions_of, count_separate_channels, decides_each, settle_range
 from qmcif_engine.steps import FusionProgress, Steps
 from qmcif_engine.tile_task import TileTask
 from qmcif_engine.tiling import TilePlan, plan_tiles
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
     from qmcif_engine.io.picture import PictureContent
-    from qmcif_engine.samples import FocusRange
+    from qmcif_engine.samples import FocusRanges, GivenRanges
     from qmcif_engine.tiling import Tile
 
 
@@ -46,6 +48,7 @@ MAP_KINDS = {
     "detail_map": PlaneKind(np.dtype(np.uint16)),
     "confidence": PlaneKind(np.dtype(np.float32)),
 }
+POSITION_KIND = {"position": PlaneKind(np.dtype(np.float32))}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +87,7 @@ class FileReport:
     n_images : int
     image_shape : tuple of int
     dtype : str
-    focus_range : FocusRange
+    focus_range : FocusRange, or tuple of one a channel
     n_tiles, n_resumed : int
         Tiles in all, and those that an earlier, interrupted run had finished.
     pixels_by_image : tuple of int
@@ -97,7 +100,7 @@ class FileReport:
     n_images: int
     image_shape: tuple[int, ...]
     dtype: str
-    focus_range: FocusRange
+    focus_range: FocusRanges
     n_tiles: int
     n_resumed: int
     pixels_by_image: tuple[int, ...]
@@ -111,7 +114,8 @@ def fuse_to_file(
     *,
     maps: Path | str | None = None,
     height: HeightRequest | None = None,
-    focus_range: tuple[float, float] | None = None,
+    focus_range: GivenRanges | None = None,
+    channels: str | None = None,
     memory_bytes: int | None = None,
     workers: int | None = None,
     client: Client | None = None,
@@ -133,8 +137,9 @@ def fuse_to_file(
         A folder for the source index, base map, detail map and confidence.
     height : HeightRequest, optional
         Where a height map goes, and how it is made.
-    focus_range : tuple of float, optional
-        See `qmcif_engine.fuse`.
+    focus_range, channels : optional
+        See `qmcif_engine.fuse`. Where each channel is decided on by itself, maps and heights have a page for each, in the order of the
+        channels.
     memory_bytes : int, optional
         Tiles in flight take no more than this; half of the free memory where it is left out.
     workers : int, optional
@@ -153,6 +158,7 @@ def fuse_to_file(
     FileReport
     """
     settings = FusionConfig() if config is None else config
+    stack = settle_channels(stack, channels)
     target, folder = Path(output), None if maps is None else Path(maps)
     outputs = check_outputs(stack, target, folder, height=height, overwrite=overwrite)
     kept = {"with_maps": folder is not None, "with_height": height is not None}
@@ -169,7 +175,8 @@ def fuse_to_file(
         finished = [tile for tile in run.tiles.tiles if tile not in set(missing)]
         _check_input(job, task, finished)
         logger.info("fusing %d images of shape %s, %d of %d tiles", stack.n_images, stack.image_shape, len(missing), len(run.tiles.tiles))
-        steps = Steps(n_tiles=len(missing), steps_a_tile=stack.n_images + 1, on_progress=on_progress, is_cancelled=is_cancelled)
+        steps_a_tile = count_decisions(stack) * stack.n_images + 1
+        steps = Steps(n_tiles=len(missing), steps_a_tile=steps_a_tile, on_progress=on_progress, is_cancelled=is_cancelled)
         run_tiles(task, missing, n_workers=run.tiles_at_once, steps=steps, keep=job.keep, client=client)
         samples = [job.input_digest(tile).hex() for tile in run.tiles.tiles]
         provenance = {**description, "identity": _digest([description, samples])}
@@ -264,11 +271,11 @@ def _check_heights(stack: Stack, height: HeightRequest, *, overwrite: bool) -> t
     settle_scale(getattr(stack, "metadata", PictureMetadata()), z_step=height.z_step, unit=height.unit)
     targets = (height.target, height.confidence_target)
     for target in targets:
-        check_target(target, overwrite=overwrite, samples_dtype=np.float32, shape=stack.image_shape[:2])
+        check_target(target, overwrite=overwrite, samples_dtype=np.float32, shape=(*stack.image_shape[:2], *channel_planes(stack)))
     return targets
 
 
-def describe_run(stack: Stack, config: FusionConfig, focus_range: FocusRange) -> dict[str, Any]:
+def describe_run(stack: Stack, config: FusionConfig, focus_range: FocusRanges) -> dict[str, Any]:
     """Return version, settings and the kind of the input, without times, names and paths.
 
     The same samples and settings give the same description, wherever and however the samples are stored.
@@ -278,12 +285,22 @@ def describe_run(stack: Stack, config: FusionConfig, focus_range: FocusRange) ->
         "images": stack.n_images,
         "image_shape": list(stack.image_shape),  # tifffile takes "shape" in a description for its own
         "dtype": stack.dtype.name,
-        "focus_range": list(focus_range),
+        "focus_range": list_bounds(focus_range),
         "settings": config.to_dict(),
+        **({"channels": EACH} if decides_each(stack) else {}),
     }
 
 
-def identify_run(stack: Stack, config: FusionConfig, focus_range: FocusRange) -> str:
+def describe_picture(stack: Stack) -> PictureMetadata:
+    """Return the metadata of what is made of a stack; channels that were recorded one by one are named, so that none passes for a color."""
+    known: PictureMetadata = getattr(stack, "metadata", PictureMetadata())
+    if not count_separate_channels(stack):
+        return known
+    shown: Stack = getattr(stack, "companions", None) or stack
+    return replace(known, channel_names=name_planes(known.channel_names, shown.image_shape[2]))
+
+
+def identify_run(stack: Stack, config: FusionConfig, focus_range: FocusRanges) -> str:
     """Return the identity that a run would have, by reading every sample and fusing none."""
     task = TileTask(stack, config, focus_range, companions_of(stack))
     tiles = plan_tiles((stack.image_shape[0], stack.image_shape[1]), config).tiles
@@ -299,13 +316,13 @@ def _kept_planes(stack: Stack, *, with_maps: bool, with_height: bool) -> dict[st
     planes = {"fused": PlaneKind(stack.dtype, stack.image_shape[2:])}
     if companions is not None:
         planes["companions"] = PlaneKind(companions.dtype, companions.image_shape[2:])
-    maps = MAP_KINDS if with_maps else {"source_index": MAP_KINDS["source_index"]}
-    heights = {"confidence": MAP_KINDS["confidence"], "position": PlaneKind(np.dtype(np.float32))} if with_height else {}
-    return planes | maps | heights
+    kinds = {name: PlaneKind(kind.dtype, channel_planes(stack)) for name, kind in (MAP_KINDS | POSITION_KIND).items()}
+    wanted = ["source_index", *(MAP_KINDS if with_maps else ()), *(("confidence", "position") if with_height else ())]
+    return planes | {name: kinds[name] for name in dict.fromkeys(wanted)}
 
 
 def _heights_of(
-    job: Job, height: HeightRequest, *, stack: Stack, focus_range: FocusRange, provenance: Mapping[str, object]
+    job: Job, height: HeightRequest, *, stack: Stack, focus_range: FocusRanges, provenance: Mapping[str, object]
 ) -> dict[Path, PictureContent]:
     return assemble_heights(
         height,
@@ -313,7 +330,7 @@ def _heights_of(
         confidence=job.picture("confidence"),
         guide=job.picture("fused"),
         guide_range=focus_range,
-        metadata=getattr(stack, "metadata", PictureMetadata()),
+        metadata=describe_picture(stack),
         provenance=provenance,
     )
 
@@ -345,7 +362,7 @@ def _write(
         alpha=job.picture("companions") if has_alpha else None,
         maps_folder=maps_folder,
         maps={} if maps_folder is None else {name: job.picture(name) for name in MAP_KINDS},
-        metadata=getattr(stack, "metadata", PictureMetadata()),
+        metadata=describe_picture(stack),
         provenance=provenance,
         further=further,
         overwrite=overwrite,

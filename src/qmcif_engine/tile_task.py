@@ -13,10 +13,10 @@ import numpy as np
 from qmcif_engine.focus import Borders
 from qmcif_engine.fusion import Blend, compose
 from qmcif_engine.positions import interpolate_position
-from qmcif_engine.samples import PlaneStack, check_finite
+from qmcif_engine.samples import FocusRange, PlaneStack, check_finite
 from qmcif_engine.single_thread import single_thread
 from qmcif_engine.spilling import SpilledArrays
-from qmcif_engine.stack import ArrayStack
+from qmcif_engine.stack import ArrayStack, decides_each
 from qmcif_engine.tile import decide, measure_focus, plan_geometry
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from qmcif_engine.array_types import BoolArray, FloatArray, IndexArray, SampleArray
     from qmcif_engine.config import FusionConfig
     from qmcif_engine.decomposition import Decomposition
-    from qmcif_engine.samples import FocusRange
+    from qmcif_engine.samples import FocusRanges
     from qmcif_engine.stack import Stack
     from qmcif_engine.tiling import Tile
     from qmcif_engine.window import Window
@@ -42,15 +42,15 @@ class FusedTile:
 
     Attributes
     ----------
-    fused : ndarray, shape (h, w) or (h, w, 3)
-    source_index, base_map, detail_map : ndarray of uint16, shape (h, w)
-    confidence : ndarray of float32, shape (h, w)
+    fused : ndarray, shape (h, w) or (h, w, C)
+    source_index, base_map, detail_map : ndarray of uint16, shape (h, w), or (h, w, C) where each channel was decided on by itself
+    confidence : ndarray of float32, of the same shape
     companions : ndarray, shape (h, w) or (h, w, c), or None
     input_digest : bytes
         SHA-256 of the samples that went in, within the core: tells whether a finished tile still belongs to its input.
     layers : tuple of Decomposition
         Empty unless they were asked for.
-    position : ndarray of float32, shape (h, w), or None
+    position : ndarray of float32, of the same shape, or None
         Where along the stack each pixel is sharpest, in images; None unless it was asked for.
     """
 
@@ -73,7 +73,7 @@ class TileTask:
     ----------
     stack : Stack
     config : FusionConfig
-    focus_range : FocusRange
+    focus_range : FocusRange, or tuple of one a channel
     companions : Stack or None
         Planes composed by the same decisions.
     keep_layers, with_position : bool
@@ -82,7 +82,7 @@ class TileTask:
 
     stack: Stack
     config: FusionConfig
-    focus_range: FocusRange
+    focus_range: FocusRanges
     companions: Stack | None = None
     keep_layers: bool = False
     with_position: bool = False
@@ -94,10 +94,29 @@ class TileTask:
 
         One thread in the linear algebra, because with several the rounding, and so the last byte, would depend on their number.
         """
+        images = WindowImages(self.stack, tile.padded)
+        told: dict[str, Any] = {"check_cancelled": check_cancelled, "report_image": report_image}
+        if not decides_each(self.stack):
+            return self._fuse(images, tile, focus_range=self.focus_range, **told)
+        n_channels = self.stack.image_shape[2]
+        ranges = (self.focus_range,) * n_channels if isinstance(self.focus_range, FocusRange) else self.focus_range
+        digest = digest_images(images.cropped(tile.core.relative_to(tile.padded)))
+        parts = [self._fuse(ChannelImages(images, channel), tile, focus_range=bounds, **told) for channel, bounds in enumerate(ranges)]
+        return join_channels(parts, input_digest=digest)
+
+    def _fuse(
+        self,
+        images: WindowImages,
+        tile: Tile,
+        *,
+        focus_range: FocusRanges,
+        check_cancelled: Callable[[], None],
+        report_image: Callable[[], None],
+    ) -> FusedTile:
+        """Decide on the images of one window, and compose them and their companions within the core of the tile."""
         shape = (self.stack.image_shape[0], self.stack.image_shape[1])
         geometry = plan_geometry(shape, self.config)
-        images = WindowImages(self.stack, tile.padded)
-        blocks = PlaneStack(images, self.focus_range, representation=self.config.focus.representation)
+        blocks = PlaneStack(images, focus_range, representation=self.config.focus.representation)
         borders = Borders(*tile.padded.ends_of(shape))
         with single_thread():
             levels = measure_focus(
@@ -134,6 +153,25 @@ class TileTask:
         """Return what `FusedTile.input_digest` is now, without fusing."""
         further = () if self.companions is None else WindowImages(self.companions, tile.core)
         return digest_images(WindowImages(self.stack, tile.core), further)
+
+
+def join_channels(parts: Sequence[FusedTile], *, input_digest: bytes) -> FusedTile:
+    """Return the tiles of all channels as one, with a plane for each channel in everything."""
+
+    def stacked(name: str) -> NDArray[Any]:
+        return np.stack([getattr(part, name) for part in parts], axis=-1)
+
+    return FusedTile(
+        fused=stacked("fused"),
+        source_index=stacked("source_index"),
+        base_map=stacked("base_map"),
+        detail_map=stacked("detail_map"),
+        confidence=stacked("confidence"),
+        companions=None,
+        input_digest=input_digest,
+        layers=tuple(chain.from_iterable(part.layers for part in parts)),
+        position=None if parts[0].position is None else stacked("position"),
+    )
 
 
 def digest_images(*groups: Sequence[SampleArray]) -> bytes:
@@ -185,6 +223,9 @@ class WindowImages(Sequence["SampleArray"]):
             return _Some(self, range(*number.indices(len(self))), None)
         if not 0 <= number < len(self):
             raise IndexError(number)
+        return self._image(number)
+
+    def _image(self, number: int) -> SampleArray:
         if type(self._stack) is ArrayStack:  # a view costs nothing
             return self._stack.read(number, self._window)
         while len(self._known) <= number:
@@ -199,6 +240,17 @@ class WindowImages(Sequence["SampleArray"]):
         samples = self._stack.read(number, self._window)
         check_finite(samples, self._stack.names[number])
         return samples
+
+
+class ChannelImages(WindowImages):
+    """One channel of a window of every image, shape (h, w); the images are read once for all channels."""
+
+    def __init__(self, images: WindowImages, channel: int) -> None:
+        super().__init__(images._stack, images._window)
+        self._images, self._channel = images, channel
+
+    def _image(self, number: int) -> SampleArray:
+        return self._images[number][..., self._channel]
 
 
 class _Some(Sequence["SampleArray"]):

@@ -74,6 +74,16 @@ def test_an_even_stack_keeps_its_samples(scene):
         np.testing.assert_array_equal(corrected.read(number, WHOLE), stack.read(number, WHOLE))
 
 
+def test_a_plane_of_one_value_keeps_its_samples(scene):
+    gains = (1.0, 0.8, 1.0, 0.9)
+    images = [np.dstack([image[..., :2] * gain, np.zeros(SHAPE)]).astype(np.float32) for image, gain in zip(scene, gains, strict=True)]
+
+    correction = estimate_exposure(ArrayStack(images), reference=0)
+
+    np.testing.assert_array_equal(np.array(correction.gains)[:, 2], 1)
+    np.testing.assert_allclose(np.array(correction.gains)[:, 0], 1 / np.array(gains), rtol=GAIN_ERROR)
+
+
 def test_the_middle_image_is_the_reference_and_progress_counts_images(scene):
     steps = []
 
@@ -165,3 +175,41 @@ def test_numbers_that_are_no_exposure_are_refused(gains, offsets):
 def test_a_correction_of_another_stack_is_refused(scene, gains):
     with pytest.raises(InvalidConfigError, match=r"the correction is for \d images with \d channels and the stack has 2 with 3"):
         CorrectedStack(ArrayStack(list(scene[:2])), correct(gains))
+
+
+def test_a_channel_of_one_value_stays_as_it_is(scene):
+    stack = [np.dstack([image[..., 0], np.zeros(SHAPE)]) * gain for image, gain in zip(scene[:2], (1.0, 0.8), strict=True)]
+
+    correction = estimate_exposure(ArrayStack(stack), reference=0)
+
+    assert correction.warnings == ()
+    assert (correction.gains[1][1], correction.offsets[1][1]) == (1, 0)
+    np.testing.assert_allclose(correction.gains[1][0], 1 / 0.8, rtol=GAIN_ERROR)
+
+
+def test_a_correction_can_be_spread_over_more_channels():
+    correction = ExposureCorrection(gains=((1, 1, 1), (2, 3, 1)), offsets=((0, 0, 0), (4, 5, 0)), reference=0)
+
+    spread = correction.for_channels((3, 0, -1), 4)
+
+    assert spread.gains == ((1, 1, 1, 1), (3, 1, 1, 2))
+    assert spread.offsets == ((0, 0, 0, 0), (5, 0, 0, 4))
+
+
+def test_an_image_without_contrast_is_compared_by_its_brightness_alone():
+    ramp = np.broadcast_to(np.linspace(0.1, 0.9, SHAPE[1]), SHAPE)
+    flat = np.full(SHAPE, 0.5)
+
+    correction = estimate_exposure(ArrayStack([ramp, flat, 0.9 * flat]), reference=1)
+
+    np.testing.assert_allclose(correction.gains[2], 1 / 0.9, rtol=GAIN_ERROR)
+    assert np.isfinite(correction.gains).all()
+
+
+def test_images_without_light_are_taken_as_equally_exposed(scene):
+    dark = np.zeros((*SHAPE, 3))
+
+    correction = estimate_exposure(ArrayStack([scene[0] - 0.5, dark, dark]), reference=1)
+
+    assert correction.gains[2] == (1, 1, 1)
+    assert len(correction.warnings) >= 1

@@ -12,6 +12,8 @@ from qmcif_engine.samples import (
     PlaneStack,
     as_stack,
     check_focus_range,
+    check_focus_ranges,
+    list_bounds,
     settle_focus_range,
     to_planes,
     to_samples,
@@ -451,3 +453,52 @@ def test_a_block_beyond_the_last_is_refused():
 
     with pytest.raises(IndexError):
         blocks[2]
+
+
+def test_a_range_settled_from_a_stack_of_one_value_can_be_handed_on():
+    assert check_focus_range(FocusRange(7.0, 7.0)) == (7, 7)
+
+
+def test_ranges_are_one_for_all_channels_or_one_for_each():
+    assert check_focus_ranges((0, 9), n_channels=3) == FocusRange(0, 9)
+    assert check_focus_ranges([(0, 9), [1, 4]], n_channels=2) == (FocusRange(0, 9), FocusRange(1, 4))
+
+
+@pytest.mark.parametrize(
+    ("bounds", "message"),
+    [
+        ([(0, 9)], r"^1 focus ranges were given and 2 channels decide; one for all or one for each is needed: give as many as"),
+        ([(0, 9), (4, 1)], r"^the focus range is \(4, 1\); two finite values, the lower first, are needed"),
+        ([(0, 9), 3], r"^the focus range is 3; two finite values"),
+        (7, r"^the focus range is 7; two finite values"),
+    ],
+)
+def test_unfit_ranges_of_channels_are_refused(bounds, message):
+    with pytest.raises(InvalidConfigError, match=message):
+        check_focus_ranges(bounds, n_channels=2)
+
+
+@pytest.mark.parametrize("dtype", [np.uint16, np.float64])
+def test_each_channel_is_mapped_through_its_own_range_and_a_plane_of_zeros_stays_zero(dtype):
+    image = np.zeros((4, 5, 3), dtype)
+    image[..., 0], image[..., 1] = 1000, np.arange(5)
+
+    planes = to_planes(image, (FocusRange(0, 2000), FocusRange(0, 4)), representation=Representation.QUATERNION)
+
+    np.testing.assert_array_equal(planes[0], FULL_SCALE / 2)
+    np.testing.assert_allclose(planes[1], np.broadcast_to(np.arange(5) * FULL_SCALE / 4, (4, 5)))
+    np.testing.assert_array_equal(planes[2], 0)
+
+
+def test_equal_ranges_map_as_one_range_does():
+    image = np.random.default_rng(3).integers(0, 4096, (6, 7, 3)).astype(np.uint16)
+    bounds = FocusRange(10, 4000)
+
+    each = to_planes(image, (bounds,) * 3, representation=Representation.QUATERNION)
+
+    np.testing.assert_array_equal(each, to_planes(image, bounds, representation=Representation.QUATERNION))
+
+
+def test_ranges_are_plain_lists_in_a_record():
+    assert list_bounds(FocusRange(0, 9)) == [0, 9]
+    assert list_bounds((FocusRange(0, 9), FocusRange(1, 4))) == [[0, 9], [1, 4]]

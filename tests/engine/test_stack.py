@@ -66,6 +66,22 @@ def test_the_range_is_that_given_or_that_of_the_bits_or_that_of_the_samples():
     assert settle_range(ArrayStack(dark), None) == (100, 300)
 
 
+def test_channels_recorded_one_by_one_have_a_range_each_whatever_their_bits_and_colors_share_one():
+    class Dyes(ArrayStack):
+        n_separate_channels = 2
+        metadata = PictureMetadata(significant_bits=12)
+
+    image = np.zeros((8, 8, 3), np.uint16)
+    image[:4, :, 0], image[:4, :, 1] = 4000, 30
+    images = [image, image[::-1]]
+
+    assert settle_range(Dyes(images), None) == ((0, 4000), (0, 30))
+    assert settle_range(Dyes(images), (1, 2)) == (1, 2)
+    assert settle_range(Dyes(images), [(1, 2), (3, 4)]) == ((1, 2), (3, 4))
+    assert settle_range(ArrayStack(images), None) == (0, 4000)
+    assert settle_range(ArrayStack(images), [(0, 1), (0, 2), (0, 3)]) == ((0, 1), (0, 2), (0, 3))
+
+
 def test_nan_is_refused_by_name():
     flawed = [np.zeros((8, 8)), np.full((8, 8), np.nan)]
 

@@ -1,5 +1,6 @@
 """Stacks are aligned as chosen, looked at once, and advice is given where it helps."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +9,7 @@ from napari.layers import Image
 from qtpy.QtCore import QObject
 
 from napari_qmcif import aligning
-from napari_qmcif.aligning import align_images, hint_at_alignment
+from napari_qmcif.aligning import align_images, hint_at_preparation
 from napari_qmcif.chosen_stack import choose_planes
 from napari_qmcif.worker import Job
 from qmcif_engine import Cancelled, QmcifError, make_focus_stack, prepare_stack
@@ -33,14 +34,55 @@ def choose(layer, align="none"):
 
 
 def test_a_stack_that_visibly_moved_gets_advice(layer):
-    assert hint_at_alignment(choose(layer)) == "neighboring images look misaligned by about 5 px: set Align to translation"
+    assert hint_at_preparation(choose(layer)) == "neighboring images look misaligned by about 5 px: set Align to translation"
 
 
 def test_a_stack_that_is_aligned_anyway_or_did_not_move_gets_none(layer):
     still = Image(make_focus_stack(n_images=2, shape=(200, 240), seed=3).images, rgb=True)
 
-    assert hint_at_alignment(choose(layer, "affine")) == ""
-    assert hint_at_alignment(choose(still)) == ""
+    assert hint_at_preparation(choose(layer, "affine")) == ""
+    assert hint_at_preparation(choose(still)) == ""
+
+
+@pytest.fixture
+def uneven():
+    """Four pictures that become darker, blue the most."""
+    scene = 60 + 0.7 * make_focus_stack(n_images=4, shape=(120, 160), seed=3).images
+    drift = np.linspace(1, [0.95, 0.9, 0.8], 4)[:, None, None]
+    return Image((scene * drift).astype(np.uint8), rgb=True)
+
+
+def test_a_stack_of_uneven_brightness_gets_advice_unless_it_is_evened_out_anyway(uneven):
+    hint = hint_at_preparation(choose(uneven))
+
+    assert re.fullmatch(r"the images differ in brightness or color by about \d+ %: set Even exposure", hint)
+    assert hint_at_preparation(replace(choose(uneven), even_exposure=True)) == ""
+
+
+def test_a_failing_judgment_is_no_advice(uneven, monkeypatch):
+    def refuse(stack):
+        msg = "damaged"
+        raise QmcifError(msg)
+
+    monkeypatch.setattr(aligning, "suggest_even_exposure", refuse)
+
+    assert hint_at_preparation(choose(uneven)) == ""
+
+
+def test_brightness_is_compared_once_and_evened_out(uneven, job, monkeypatch):
+    stack = replace(choose(uneven), even_exposure=True)
+    calls = []
+
+    def count(*arguments, **options):
+        calls.append(options)
+        return prepare_stack(*arguments, **options)
+
+    monkeypatch.setattr(aligning, "prepare_stack", count)
+    first, second = (align_images(stack.cut_images(), stack, job=job) for _ in range(2))
+
+    assert [options.get("even_exposure", False) for options in calls] == [True, False, False]
+    assert first.correction == second.correction
+    assert first.correction.gains[3][2] > first.correction.gains[3][0] > 1
 
 
 def test_without_opencv_there_is_no_advice(layer, monkeypatch):
@@ -50,7 +92,7 @@ def test_without_opencv_there_is_no_advice(layer, monkeypatch):
 
     monkeypatch.setattr(aligning, "suggest_alignment", refuse)
 
-    assert hint_at_alignment(choose(layer)) == ""
+    assert hint_at_preparation(choose(layer)) == ""
 
 
 def test_images_that_are_not_to_be_aligned_are_only_opened(layer, job):
@@ -88,3 +130,9 @@ def test_aligning_can_be_cancelled(layer, job):
 
     with pytest.raises(Cancelled, match="the fusion was cancelled while its images were aligned; nothing was returned: start it again"):
         align_images(stack.cut_images(), stack, job=job)
+
+
+def test_the_widget_offers_every_model_of_the_engine():
+    from qmcif_engine.alignment.transforms import TransformModel
+
+    assert tuple(TransformModel) == aligning.ALIGNMENTS

@@ -95,13 +95,14 @@ def test_copied_script_keeps_opacity(in_folder, pictures, expected, open_in_view
     assert set(np.unique(stored[..., 3])) >= {0, 50, 100}
 
 
+@pytest.mark.parametrize("prepared", [{"align": "translation"}, {"even_exposure": True}, {"align": "translation", "even_exposure": True}])
 @pytest.mark.parametrize("is_in_files", [False, True])
-def test_what_is_copied_aligns(in_folder, pictures, file_layers, is_in_files):
+def test_what_is_copied_aligns_and_evens_out(in_folder, pictures, file_layers, is_in_files, prepared):
     viewer = ViewerModel()
     layers = file_layers if is_in_files else [viewer.add_image(picture, rgb=True) for picture in pictures]
-    stack = replace(choose_pictures(layers), align="translation")
+    stack = replace(choose_pictures(layers), **prepared)
     config = PRESETS["default"].replaced(FEW)
-    expected = fuse(prepare_stack(open_stack(list(pictures)), align="translation"), config).fused
+    expected = fuse(prepare_stack(open_stack(list(pictures)), **prepared), config).fused
 
     np.testing.assert_array_equal(run_python(write_python(stack, preset="default", changes=FEW), viewer=viewer), expected)
     if is_in_files:

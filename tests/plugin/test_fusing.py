@@ -161,6 +161,22 @@ def test_a_preview_of_aligned_images_shows_what_the_run_will_give(moved, job):
     assert np.abs(part - whole[125:185, 150:250]).mean() > 5  # as if nothing had been aligned
 
 
+def test_exposure_is_evened_out_in_memory_on_disk_and_in_a_preview(moved, job, tmp_path):
+    dark = np.stack(moved.cut_images())
+    dark[1, ..., :3] = dark[1, ..., :3] * 0.8
+    stack = replace(choose_planes(Image(dark, rgb=True), 0, point=(0, 0, 0)), even_exposure=True)
+    expected = fuse(prepare_stack(open_stack(list(dark[..., :3])), even_exposure=True), CONFIG).fused
+
+    in_memory = fuse_layers(stack, CONFIG, job=job).pictures["fused"]
+    on_disk = fuse_to_disk(stack, CONFIG, target=tmp_path / "leaf.ome.zarr", job=job).pictures["fused"]
+    part = fuse_area(stack, CONFIG, area=Area(120, 150, 180, 250), job=job).pictures["fused"]
+
+    np.testing.assert_array_equal(in_memory[..., :3], expected)
+    np.testing.assert_array_equal(in_memory[..., 3], 200)
+    np.testing.assert_array_equal(on_disk[0].compute(), in_memory)
+    assert np.abs(part - in_memory[120:180, 150:250].astype(int)).mean() < 1
+
+
 def test_on_disk_nothing_that_exists_is_replaced(pictures, job, tmp_path):
     (tmp_path / "leaf.ome.zarr").mkdir()
     stack = choose_planes(Image(pictures, rgb=True), 0, point=(0, 0, 0))

@@ -354,20 +354,25 @@ def test_layers_that_are_selected_when_the_widget_opens_are_chosen(viewer, open_
     assert [layer.name for layer in open_widget().layer_choice.selected_layers()] == ["leaf"]
 
 
-def test_align_is_heeded_by_preview_and_run_and_written_down(viewer, open_widget, qtbot):
+def test_align_and_exposure_are_heeded_by_preview_and_run_and_written_down(viewer, open_widget, qtbot):
     scene = make_focus_stack(n_images=2, shape=(200, 240), seed=3).images
-    viewer.add_image(np.stack([scene[0], np.roll(scene[1], 5, axis=1)]), rgb=True, name="leaf")
+    darker = (0.8 * np.roll(scene[1], 5, axis=1)).astype(np.uint8)
+    viewer.add_image(np.stack([scene[0], darker]), rgb=True, name="leaf")
     widget = open_widget()
     widget.align_box.setCurrentText("translation")
+    widget.exposure_box.setChecked(True)
 
     for button in (widget.preview.button, widget.run_panel.run_button):
         button.click()
         wait_for(widget, qtbot)
 
     config = FusionConfig().replaced({"iterations": 1})
-    expected = fuse(prepare_stack(open_stack(list(viewer.layers["leaf"].data)), align="translation"), config).fused
+    opened = open_stack(list(viewer.layers["leaf"].data))
+    expected = fuse(prepare_stack(opened, align="translation", even_exposure=True), config).fused
     np.testing.assert_array_equal(viewer.layers["leaf: fused"].data, expected)
-    assert [viewer.layers[f"leaf: {part}"].metadata["qmcif"]["align"] for part in ("preview", "fused")] == ["translation"] * 2
+    for part in ("preview", "fused"):
+        record = viewer.layers[f"leaf: {part}"].metadata["qmcif"]
+        assert (record["align"], record["even_exposure"]) == ("translation", True)
 
 
 @pytest.mark.parametrize("name", ["color_focus_stack", "gray_z_stack"])

@@ -81,6 +81,16 @@ def test_sources_are_aligned_as_they_were_for_the_fusion(viewer, align, expected
     assert assemble_subject(stack, fused=fused, index=viewer.layers[-2]).stack.align == expected
 
 
+@pytest.mark.parametrize(("noted", "expected"), [(True, True), (False, False), ("perhaps", False)])
+def test_sources_are_as_bright_as_they_were_for_the_fusion(viewer, noted, expected):
+    layer = viewer.add_image(np.zeros((4, 6, 8, 3), np.uint8), rgb=True)
+    stack = choose_planes(layer, 0, point=(0, 0, 0))
+    fused = add_result_of(viewer, stack)
+    fused.metadata["qmcif"]["even_exposure"] = noted
+
+    assert assemble_subject(stack, fused=fused, index=viewer.layers[-2]).stack.even_exposure is expected
+
+
 def test_a_result_on_disk_is_refused_with_the_remedy(viewer):
     layer = viewer.add_image(np.zeros((4, 6, 8, 3), np.uint8), rgb=True)
     stack = choose_planes(layer, 0, point=(0, 0, 0))

@@ -19,6 +19,7 @@ from qmcif_engine.alignment.transforms import (
     Transforms,
     apply_matrix,
     as_matrix,
+    as_projective_matrix,
     frame_corners,
     identity_transforms,
 )
@@ -61,7 +62,8 @@ def estimate_transforms(
 
     Each image is linked to the next one. Where that fails, because the two have nothing sharp in common, the image is also linked to the
     one that looks most like it; the most certain links then lead from the reference to all the others. An image that no link leads to
-    with certainty is only shifted, or left where its neighbor lies, and `Transforms.warnings` says so.
+    with certainty is only shifted, or left where its neighbor lies, and `Transforms.warnings` says so. So it does where windows are too
+    few or too badly spread for a homography and a similarity was taken.
 
     Parameters
     ----------
@@ -171,7 +173,7 @@ def _relate(stack: Stack, model: TransformModel, *, reference: int, links: _Link
                 heapq.heappush(queue, (link.uncertainty_px, second - first, first + second - number, number))
     logger.info("aligned %d images by %s to %s, %d of them uncertain", stack.n_images, model, stack.names[reference], len(warnings))
     return Transforms(
-        matrices=tuple(_settle(found[number], stack.image_shape) for number in range(stack.n_images)),
+        matrices=tuple(_settle(found[number], model, stack.image_shape) for number in range(stack.n_images)),
         model=model,
         image_shape=(stack.image_shape[0], stack.image_shape[1]),
         reference=reference,
@@ -186,22 +188,25 @@ class _Path(NamedTuple):
     uncertainty_px: float
 
 
-def _settle(path: _Path, image_shape: tuple[int, ...]) -> Matrix:
+def _settle(path: _Path, model: TransformModel, image_shape: tuple[int, ...]) -> Matrix:
     """Return the matrix in plain numbers, and exactly the identity where the image hardly moves."""
     corners = frame_corners(image_shape)
     movement_px = float(np.hypot(*(apply_matrix(path.matrix, corners) - corners).T).max())
     unmoved_px = min(max(_UNMOVED_PX, 3 * path.uncertainty_px), _LARGEST_UNMOVED_PX)
-    return IDENTITY if movement_px < unmoved_px else as_matrix(path.matrix)
+    if movement_px < unmoved_px:
+        return IDENTITY
+    return as_projective_matrix(path.matrix) if model is TransformModel.HOMOGRAPHY else as_matrix(path.matrix)
 
 
 def _warn(names: tuple[str, ...], number: int, *, origin: int, link: Link, model: TransformModel) -> list[AlignmentWarning]:
     if link.model is TransformModel.NONE:
         told = "no movement could be estimated and none is assumed"
     elif link.model is not model:
-        told = f"no {model.value} could be estimated and a translation is assumed"
+        told = f"no {model.value} could be estimated and a {link.model.value} is assumed"
     elif link.uncertainty_px > TRUSTED_PX:
         told = f"the {model.value} is uncertain"
     else:
         return []
-    reason = "too few windows are sharp and alike in both images"
+    is_spread_short = model is TransformModel.HOMOGRAPHY and link.model is TransformModel.SIMILARITY
+    reason = "too few windows are sharp and alike in both images" + (", or they lie too close together" if is_spread_short else "")
     return [AlignmentWarning(number, f"{names[number]} against {names[origin]}: {told}, because {reason}; check the result there")]

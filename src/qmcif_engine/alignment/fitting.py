@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from qmcif_engine.alignment.transforms import TransformModel
+from qmcif_engine.alignment.transforms import TransformModel, apply_matrix, frame_corners
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,7 +20,7 @@ _TOLERANCE_PX = 0.3
 _AGREEING_PX = 0.6
 _ITERATIONS = 50
 _CONVERGED_PX = 1e-5
-_N_PARAMETERS = {TransformModel.TRANSLATION: 2, TransformModel.SIMILARITY: 4, TransformModel.AFFINE: 6}
+_N_PARAMETERS = {TransformModel.TRANSLATION: 2, TransformModel.SIMILARITY: 4, TransformModel.AFFINE: 6, TransformModel.HOMOGRAPHY: 8}
 
 
 class Fit(NamedTuple):
@@ -33,11 +33,14 @@ class Fit(NamedTuple):
     agrees : ndarray of bool, shape (n,)
     support : float
         Share of the information that agrees, 0 to 1.
+    corner_error_px : float
+        Expected error at the corner of the frame where it is largest, up to a factor: small only where the windows are spread.
     """
 
     matrix: NDArray[np.float64]
     agrees: NDArray[np.bool_]
     support: float
+    corner_error_px: float
 
 
 def fit_movement(matches: Matches, model: TransformModel, *, shape: tuple[int, ...]) -> Fit:
@@ -62,6 +65,29 @@ def fit_movement(matches: Matches, model: TransformModel, *, shape: tuple[int, .
     return max(fits, key=lambda fit: fit.support)
 
 
+def compare_fits(matches: Matches, simple: TransformModel, rich: TransformModel, *, shape: tuple[int, ...]) -> float:
+    """Return how much more a richer model explains, over what it leaves, each by degree of freedom: the statistic of an F test.
+
+    Only windows that agree with the richer model count. About 1 where the further parameters follow noise, were the windows independent.
+
+    Parameters
+    ----------
+    matches : Matches
+        At least one.
+    simple, rich : TransformModel
+    shape : tuple of int
+        Height and width of the images matched.
+    """
+    fits = [fit_movement(matches, model, shape=shape) for model in (simple, rich)]
+    chosen = matches.chosen(fits[1].agrees)
+    n_further, n_left = _N_PARAMETERS[rich] - _N_PARAMETERS[simple], 2 * len(chosen.shift) - _N_PARAMETERS[rich]
+    if n_left < 1:
+        return 0.0
+    distances = [chosen.shift - (apply_matrix(fit.matrix, chosen.position) - chosen.position) for fit in fits]
+    poor, good = (float(np.einsum("ni,nij,nj->", distance, chosen.information, distance)) for distance in distances)
+    return (poor - good) / n_further / max(good / n_left, np.finfo(np.float64).tiny)
+
+
 def _find_common_shift(matches: Matches) -> NDArray[np.float64]:
     """Return the shift of the window that most information agrees with."""
     strength = np.trace(matches.information, axis1=1, axis2=2)
@@ -76,7 +102,8 @@ def _squared(distance: NDArray[np.float64]) -> NDArray[np.float64]:
 def _descend(matches: Matches, model: TransformModel, *, start: NDArray[np.float64], shape: tuple[int, ...]) -> Fit:
     center = np.array([(shape[1] - 1) / 2, (shape[0] - 1) / 2])
     radius = math.hypot(*shape) / 2
-    design = _design(model, (matches.position - center) / radius)
+    place = (matches.position - center) / radius
+    design = _design(model, place, found=place + matches.shift / radius)
     strength = np.trace(matches.information, axis1=1, axis2=2)
     # a breath of evidence for no movement keeps the system solvable where all windows lie in one spot
     stiffness = np.diag(np.where(np.arange(len(start)) < 2, 1e-9, 1e-4) * strength.mean())
@@ -91,17 +118,34 @@ def _descend(matches: Matches, model: TransformModel, *, start: NDArray[np.float
             break
     distance = matches.shift - design @ parameters
     support = float((strength / (1 + _squared(distance))).sum() / strength.sum())
-    return Fit(_to_matrix(model, parameters, center=center, radius=radius), np.hypot(*distance.T) <= _AGREEING_PX, support)
+    corners = (frame_corners(shape) - center) / radius
+    at_corners = _design(model, corners, found=corners)
+    variance = np.einsum("nia,nai->n", at_corners, np.linalg.solve(normal, at_corners.swapaxes(1, 2)))
+    return Fit(
+        _to_matrix(model, parameters, center=center, radius=radius),
+        np.hypot(*distance.T) <= _AGREEING_PX,
+        support,
+        float(np.sqrt(variance.max())),
+    )
 
 
-def _design(model: TransformModel, place: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return what the parameters are multiplied with to give shifts, shape (n, 2, parameters): shift first, then the linear part."""
+def _design(model: TransformModel, place: NDArray[np.float64], *, found: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return what the parameters are multiplied with to give shifts, shape (n, 2, parameters): shift, linear part, perspective.
+
+    With perspective q a place u is found at v = (u + t + A u) / (1 + q u), so that v - u = t + A u - v (q u): linear in all parameters
+    once v is known.
+    """
     x, y = place.T
+    right, down = found.T
     zero, one = np.zeros_like(x), np.ones_like(x)
     rows = {
         TransformModel.TRANSLATION: ((one, zero), (zero, one)),
         TransformModel.SIMILARITY: ((one, zero, x, -y), (zero, one, y, x)),
         TransformModel.AFFINE: ((one, zero, x, y, zero, zero), (zero, one, zero, zero, x, y)),
+        TransformModel.HOMOGRAPHY: (
+            (one, zero, x, y, zero, zero, -right * x, -right * y),
+            (zero, one, zero, zero, x, y, -down * x, -down * y),
+        ),
     }[model]
     return np.stack([np.stack(row, axis=1) for row in rows], axis=1)
 
@@ -109,6 +153,8 @@ def _design(model: TransformModel, place: NDArray[np.float64]) -> NDArray[np.flo
 def _to_matrix(
     model: TransformModel, parameters: NDArray[np.float64], *, center: NDArray[np.float64], radius: float
 ) -> NDArray[np.float64]:
+    if model is TransformModel.HOMOGRAPHY:
+        return _to_projective_matrix(parameters / radius, center=center, radius=radius)
     linear = np.zeros((2, 2))
     if model is TransformModel.SIMILARITY:
         grow, turn = parameters[2:] / radius
@@ -119,3 +165,13 @@ def _to_matrix(
     matrix[:2, :2] += linear
     matrix[:2, 2] = parameters[:2] - linear @ center
     return matrix
+
+
+def _to_projective_matrix(parameters: NDArray[np.float64], *, center: NDArray[np.float64], radius: float) -> NDArray[np.float64]:
+    """Return the matrix of eight parameters that are given in units of the radius, scaled so that its last entry is 1."""
+    around = np.eye(3)
+    around[:2, :2] += parameters[2:6].reshape(2, 2)
+    around[:2, 2], around[2, :2] = parameters[:2], parameters[6:]
+    to_center = np.array([(1 / radius, 0, -center[0] / radius), (0, 1 / radius, -center[1] / radius), (0, 0, 1)])
+    matrix = np.linalg.inv(to_center) @ around @ to_center
+    return np.asarray(matrix / matrix[2, 2])

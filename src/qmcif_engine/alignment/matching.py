@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from qmcif_engine.alignment.opencv import load_opencv
-from qmcif_engine.alignment.transforms import apply_matrix
+from qmcif_engine.alignment.transforms import apply_matrix, is_affine
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -73,8 +73,11 @@ def match_windows(first: FloatArray, second: FloatArray, *, matrix: NDArray[np.f
     """
     cv2 = load_opencv()
     height, width = first.shape
-    flags = cv2.INTER_CUBIC | cv2.WARP_INVERSE_MAP
-    moved = cv2.warpAffine(second, matrix[:2], (width, height), flags=flags, borderMode=cv2.BORDER_REPLICATE)
+    options = {"flags": cv2.INTER_CUBIC | cv2.WARP_INVERSE_MAP, "borderMode": cv2.BORDER_REPLICATE}
+    if is_affine(matrix):
+        moved = cv2.warpAffine(second, matrix[:2], (width, height), **options)
+    else:
+        moved = cv2.warpPerspective(second, matrix, (width, height), **options)
     found = []
     for top, left in _choose_windows(first, moved, matrix=matrix):
         window = first[top : top + WINDOW_PX, left : left + WINDOW_PX]

@@ -6,10 +6,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from qmcif_engine.alignment.fitting import fit_movement
+from qmcif_engine.alignment.fitting import compare_fits, fit_movement
 from qmcif_engine.alignment.matching import match_windows
 from qmcif_engine.alignment.opencv import load_opencv
-from qmcif_engine.alignment.transforms import TransformModel, apply_matrix, frame_corners, lift_matrix, lower_matrix
+from qmcif_engine.alignment.transforms import (
+    TransformModel,
+    apply_matrix,
+    frame_corners,
+    is_affine,
+    lift_matrix,
+    linearize,
+    lower_matrix,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +36,20 @@ USABLE_PX = 6.0
 _SMALLEST_PRECISION = 0.5
 _N_BEST, _PRECISE_SHARE = 20, 0.25
 _LARGEST_N_MATCHES = 120
-_SMALLEST_N_AGREEING = {TransformModel.TRANSLATION: 4, TransformModel.SIMILARITY: 6, TransformModel.AFFINE: 10}
+_SMALLEST_N_AGREEING = {
+    TransformModel.TRANSLATION: 4,
+    TransformModel.SIMILARITY: 6,
+    TransformModel.AFFINE: 10,
+    TransformModel.HOMOGRAPHY: 16,
+}
+_LARGEST_CORNER_ERROR_PX = 6.0
+"""Expected error of a homography at a corner of the frame, in pixels of a level; windows that are badly spread leave more. Measured
+errors are about a tenth."""
+
+_PERSPECTIVE_GAIN = 20.0
+"""What a homography must explain beyond a similarity, by `compare_fits`: without perspective it is below 16 (measured, windows overlap),
+and the further parameters would only follow noise."""
+
 _SMALLEST_SHARE = 0.3
 _ROUNDS = 2
 _LARGEST_TURN = 0.2
@@ -57,7 +78,7 @@ class Link(NamedTuple):
 
 
 def link_images(first: Sequence[Level], second: Sequence[Level], model: TransformModel, *, image_shape: tuple[int, ...]) -> Link:
-    """Estimate the movement from one image to another.
+    """Estimate the movement from one image to another; a homography that explains no more than a similarity is replaced by it.
 
     Parameters
     ----------
@@ -68,6 +89,27 @@ def link_images(first: Sequence[Level], second: Sequence[Level], model: Transfor
     image_shape : tuple of int
         Of the images at full size.
     """
+    link = _link_freely(first, second, model, image_shape=image_shape)
+    if model is not TransformModel.HOMOGRAPHY:
+        return link
+    rigid = _link_freely(first, second, TransformModel.SIMILARITY, image_shape=image_shape)
+    if link.model is not TransformModel.HOMOGRAPHY:
+        return rigid
+    if rigid.uncertainty_px > TRUSTED_PX or _has_perspective(first[-1], second[-1], rigid):
+        return link
+    return rigid._replace(model=TransformModel.HOMOGRAPHY)
+
+
+def _has_perspective(level: Level, other: Level, rigid: Link) -> bool:
+    """Return whether the windows of one level say clearly more than a similarity can, which they were expected by."""
+    matches = _keep_precise(match_windows(level.detail, other.detail, matrix=lower_matrix(rigid.matrix, level.factor)))
+    if len(matches.shift) < _SMALLEST_N_AGREEING[TransformModel.HOMOGRAPHY]:
+        return False
+    gain = compare_fits(matches, TransformModel.SIMILARITY, TransformModel.HOMOGRAPHY, shape=level.detail.shape)
+    return gain >= _PERSPECTIVE_GAIN
+
+
+def _link_freely(first: Sequence[Level], second: Sequence[Level], model: TransformModel, *, image_shape: tuple[int, ...]) -> Link:
     link = _refine(first, second, model, start=np.eye(3), image_shape=image_shape)
     if link.uncertainty_px <= TRUSTED_PX:
         return link
@@ -94,11 +136,16 @@ def _register_whole(first: Level, second: Level) -> list[NDArray[np.float64]]:
 def _refine(
     first: Sequence[Level], second: Sequence[Level], model: TransformModel, *, start: NDArray[np.float64], image_shape: tuple[int, ...]
 ) -> Link:
-    """Follow a start through the levels; a level where too few windows agree changes nothing."""
+    """Follow a start through the levels; a level where too few windows agree changes nothing.
+
+    Windows that are too few or badly spread for a homography still correct by a similarity what coarser levels found.
+    """
     link = Link(start, TransformModel.NONE, np.inf)
     for level, other in zip(first, second, strict=True):
         for _ in range(_ROUNDS):
             found = _refine_level(level, other, model, start=link.matrix)
+            if found is None and model is TransformModel.HOMOGRAPHY:
+                found = _refine_level(level, other, TransformModel.SIMILARITY, start=link.matrix)
             if found is None or not is_plausible(found.matrix, image_shape):
                 break
             link = found
@@ -114,10 +161,15 @@ def _refine_level(level: Level, other: Level, model: TransformModel, *, start: N
     fit = fit_movement(matches, model, shape=level.detail.shape)
     if fit.agrees.sum() < max(_SMALLEST_N_AGREEING[model], _SMALLEST_SHARE * len(fit.agrees)):
         return None
+    if model is TransformModel.HOMOGRAPHY and fit.corner_error_px > _LARGEST_CORNER_ERROR_PX * fit.support:
+        return None
     certainty = float((matches.precision[fit.agrees] ** 2).sum())
     matrix = lift_matrix(expected @ fit.matrix, level.factor)
     if model is TransformModel.TRANSLATION:
         matrix[:2, :2] = np.eye(2)  # exactly, whatever the arithmetic of levels left
+    if not is_affine(matrix):
+        matrix /= matrix[2, 2]
+        model = TransformModel.HOMOGRAPHY
     return Link(matrix, model, level.factor / np.sqrt(certainty) / fit.support)
 
 
@@ -133,10 +185,12 @@ def _keep_precise(matches: Matches) -> Matches:
 
 def is_plausible(matrix: NDArray[np.float64], image_shape: tuple[int, ...]) -> bool:
     """Return whether images of one stack can have moved so: neighbors never turn, grow or shift more."""
-    linear = matrix[:2, :2]
-    growth = np.linalg.svd(linear, compute_uv=False)
-    turn = abs(np.arctan2(linear[1, 0] - linear[0, 1], linear[0, 0] + linear[1, 1]))
     corners = frame_corners(image_shape)
+    if (corners @ matrix[2, :2] + matrix[2, 2]).min() <= 0:
+        return False  # a part of the frame would lie behind the camera
+    linear = linearize(matrix, corners)
+    growth = np.linalg.svd(linear, compute_uv=False)
+    turn = np.abs(np.arctan2(linear[:, 1, 0] - linear[:, 0, 1], linear[:, 0, 0] + linear[:, 1, 1])).max()
     shift = np.abs((apply_matrix(matrix, corners) - corners).mean(axis=0)).max()
     is_small = turn <= _LARGEST_TURN and shift <= _LARGEST_SHIFT * max(image_shape[:2])
-    return bool(is_small and growth[0] <= _LARGEST_GROWTH and growth[1] >= 1 / _LARGEST_GROWTH)
+    return bool(is_small and growth.max() <= _LARGEST_GROWTH and growth.min() >= 1 / _LARGEST_GROWTH)

@@ -49,8 +49,8 @@ def resample(source: FloatArray, weights: FloatArray, matrix: FloatArray, corner
     source : ndarray of float64, shape (h, w, C)
         All samples that the block needs.
     weights : ndarray of float64, shape (N_PHASES, 6)
-    matrix : ndarray of float64, shape (2, 3)
-        Maps (x, y, 1) of the result to the source image.
+    matrix : ndarray of float64, shape (3, 3)
+        Maps (x, y, 1) of the result to a multiple of (x, y, 1) in the source image.
     corner : ndarray of int64, shape (4,)
         Row and column of the block's first pixel in the result, and of the first sample of `source` in its image.
     out : ndarray of float64, shape (h', w', C)
@@ -65,8 +65,9 @@ def resample(source: FloatArray, weights: FloatArray, matrix: FloatArray, corner
         y = float(corner[0] + row)
         for column in range(n_columns):
             x = float(corner[1] + column)
-            right = math.floor((matrix[0, 0] * x + matrix[0, 1] * y + matrix[0, 2]) * N_PHASES + 0.5)
-            down = math.floor((matrix[1, 0] * x + matrix[1, 1] * y + matrix[1, 2]) * N_PHASES + 0.5)
+            distance = matrix[2, 0] * x + matrix[2, 1] * y + matrix[2, 2]
+            right = math.floor((matrix[0, 0] * x + matrix[0, 1] * y + matrix[0, 2]) / distance * N_PHASES + 0.5)
+            down = math.floor((matrix[1, 0] * x + matrix[1, 1] * y + matrix[1, 2]) / distance * N_PHASES + 0.5)
             left = (right >> PHASE_BITS) - TAPS_BEFORE - corner[3]
             top = (down >> PHASE_BITS) - TAPS_BEFORE - corner[2]
             across, along = weights[right & (N_PHASES - 1)], weights[down & (N_PHASES - 1)]

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Never
 
-from qmcif_engine.alignment.transforms import AlignmentWarning, Matrix, TransformModel, Transforms, as_matrix
+from qmcif_engine.alignment.transforms import AlignmentWarning, Matrix, TransformModel, Transforms, as_matrix, as_projective_matrix
 from qmcif_engine.errors import InvalidConfigError
 from qmcif_engine.io.placement import check_place, place_files
 
@@ -90,17 +90,20 @@ def _parse(content: Any) -> Transforms:  # noqa: ANN401 - checks what it is
         msg = f"its format is {str(content['format'])[:40]!r} and not {_FORMAT!r}"
         raise ValueError(msg)
     height, width = (_whole(side) for side in _listed(content["image_shape"], length=2))
+    model = TransformModel(content["model"])
     return Transforms(
-        matrices=tuple(_parse_matrix(matrix) for matrix in _listed(content["matrices"])),
-        model=TransformModel(content["model"]),
+        matrices=tuple(_parse_matrix(matrix, model) for matrix in _listed(content["matrices"])),
+        model=model,
         image_shape=(height, width),
         reference=_whole(content["reference"]),
         warnings=tuple(_parse_warning(warning) for warning in _listed(content["warnings"])),
     )
 
 
-def _parse_matrix(value: Any) -> Matrix:  # noqa: ANN401 - checks what it is
+def _parse_matrix(value: Any, model: TransformModel) -> Matrix:  # noqa: ANN401 - checks what it is
     rows = [[_number(entry) for entry in _listed(row, length=3)] for row in _listed(value, length=3)]
+    if model is TransformModel.HOMOGRAPHY and rows[2][2] == 1:
+        return as_projective_matrix(rows)
     if rows[2] != [0, 0, 1]:
         msg = "the last row of a matrix is not 0, 0, 1"
         raise ValueError(msg)

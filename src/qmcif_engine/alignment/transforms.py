@@ -26,6 +26,9 @@ LARGEST_STRETCH = 4.0
 LARGEST_SHIFT = 4.0
 """Times the longer side of the image; frames that lie farther apart share nothing."""
 
+LARGEST_PERSPECTIVE = 2.0
+"""How much nearer one corner of the frame may appear than its origin; more would turn a part of the frame to the horizon."""
+
 LARGEST_N_IMAGES = 65_535
 LARGEST_SIDE_PX = 2**24
 
@@ -37,6 +40,7 @@ class TransformModel(StrEnum):
     TRANSLATION = "translation"
     SIMILARITY = "similarity"
     AFFINE = "affine"
+    HOMOGRAPHY = "homography"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +66,8 @@ class Transforms:
     Attributes
     ----------
     matrices : tuple of Matrix
-        Matrix k maps (x, y, 1) of a pixel center in the reference image to (x, y, 1) in image k; the last row is (0, 0, 1).
+        Matrix k maps (x, y, 1) of a pixel center in the reference image to a multiple of (x, y, 1) in image k. The last row is
+        (0, 0, 1), save in homographies, where its last entry is 1.
     model : TransformModel
         What the matrices were restricted to when they were estimated.
     image_shape : tuple of int
@@ -88,7 +93,7 @@ class Transforms:
         """Refuse what no stack can have."""
         _check_frame(self)
         for number, matrix in enumerate(self.matrices):
-            _check_matrix(matrix, number=number, side_px=max(self.image_shape))
+            _check_matrix(matrix, number=number, model=self.model, image_shape=self.image_shape)
 
     @property
     def n_images(self) -> int:
@@ -119,6 +124,19 @@ def as_matrix(rows: FloatArray | Sequence[Sequence[float]]) -> Matrix:
     return (first[0], first[1], first[2]), (second[0], second[1], second[2]), IDENTITY[2]
 
 
+def as_projective_matrix(rows: FloatArray | Sequence[Sequence[float]]) -> Matrix:
+    """Return an array of shape (3, 3) as plain numbers, scaled so that the last entry is exactly 1."""
+    scaled = np.array(rows, np.float64)
+    scaled /= scaled[2, 2]
+    first, second, last = ((float(row[0]), float(row[1]), float(row[2])) for row in scaled)
+    return first, second, last
+
+
+def is_affine(matrix: NDArray[np.float64]) -> bool:
+    """Return whether a matrix keeps parallels parallel: its last row is (0, 0, 1)."""
+    return tuple(matrix[2]) == IDENTITY[2]
+
+
 def identity_transforms(n_images: int, image_shape: tuple[int, ...], *, reference: int = 0) -> Transforms:
     """Return the transforms that leave every image as it is."""
     shape = (image_shape[0], image_shape[1])
@@ -133,7 +151,15 @@ def frame_corners(image_shape: tuple[int, ...]) -> NDArray[np.float64]:
 
 def apply_matrix(matrix: NDArray[np.float64], points: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return points (n, 2), given as x and y, moved by a matrix."""
-    return np.asarray(points @ matrix[:2, :2].T + matrix[:2, 2])
+    moved = np.asarray(points @ matrix[:2, :2].T + matrix[:2, 2])
+    return moved if is_affine(matrix) else moved / (points @ matrix[2, :2] + matrix[2, 2])[:, np.newaxis]
+
+
+def linearize(matrix: NDArray[np.float64], points: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return how a matrix turns and stretches the surroundings of points (n, 2), shape (n, 2, 2): its derivative there."""
+    distance = points @ matrix[2, :2] + matrix[2, 2]
+    moved = apply_matrix(matrix, points)
+    return np.asarray((matrix[:2, :2] - moved[:, :, np.newaxis] * matrix[2, :2]) / distance[:, np.newaxis, np.newaxis])
 
 
 def lower_matrix(matrix: NDArray[np.float64], factor: int) -> NDArray[np.float64]:
@@ -170,18 +196,32 @@ def _check_frame(transforms: Transforms) -> None:
         raise InvalidConfigError(msg)
 
 
-def _check_matrix(matrix: Any, *, number: int, side_px: int) -> None:  # noqa: ANN401 - checks what it is
+def _check_matrix(matrix: Any, *, number: int, model: TransformModel, image_shape: tuple[int, int]) -> None:  # noqa: ANN401 - checks it
     rows = np.array(matrix, np.float64)
-    is_plausible = False
-    if rows.shape == (3, 3) and np.isfinite(rows).all() and tuple(rows[2]) == IDENTITY[2]:
-        # bounds first: singular values of huge numbers overflow
-        is_bounded = np.abs(rows[:2, :2]).max() <= LARGEST_STRETCH and np.abs(rows[:2, 2]).max() <= LARGEST_SHIFT * side_px
-        if is_bounded:
-            stretches = np.linalg.svd(rows[:2, :2], compute_uv=False)
-            is_plausible = bool(stretches[0] <= LARGEST_STRETCH and stretches[1] >= 1 / LARGEST_STRETCH)
-    if not is_plausible:
-        msg = (
-            f"the transform of image {number + 1} is {matrix}; an invertible 3 x 3 matrix with last row (0, 0, 1), a stretch of "
-            f"1/{LARGEST_STRETCH:g} to {LARGEST_STRETCH:g} and a shift of at most {LARGEST_SHIFT:g} frame sides is needed: estimate it anew"
-        )
-        raise InvalidConfigError(msg)
+    if rows.shape == (3, 3) and np.isfinite(rows).all() and _has_last_row(rows, model) and _is_bounded(rows, image_shape):
+        return
+    is_projective = model is TransformModel.HOMOGRAPHY
+    last_row = f"last entry 1, a perspective of at most {LARGEST_PERSPECTIVE:g}" if is_projective else "last row (0, 0, 1)"
+    msg = (
+        f"the transform of image {number + 1} is {matrix}; an invertible 3 x 3 matrix with {last_row}, a stretch of "
+        f"1/{LARGEST_STRETCH:g} to {LARGEST_STRETCH:g} and a shift of at most {LARGEST_SHIFT:g} frame sides is needed: estimate it anew"
+    )
+    raise InvalidConfigError(msg)
+
+
+def _has_last_row(rows: NDArray[np.float64], model: TransformModel) -> bool:
+    return bool(rows[2, 2] == 1) if model is TransformModel.HOMOGRAPHY else is_affine(rows)
+
+
+def _is_bounded(rows: NDArray[np.float64], image_shape: tuple[int, int]) -> bool:
+    """Return whether perspective, shift and stretch are small at the corners of the frame, and so all over it."""
+    corners = frame_corners(image_shape)
+    # bounds first: distances, positions and singular values of huge numbers overflow
+    if np.abs(rows[:2, :2]).max() > LARGEST_PERSPECTIVE * LARGEST_STRETCH or np.abs(rows[2, :2]).max() > LARGEST_PERSPECTIVE:
+        return False
+    distance = corners @ rows[2, :2] + 1
+    is_near = (distance >= 1 / LARGEST_PERSPECTIVE) & (distance <= LARGEST_PERSPECTIVE)
+    if not is_near.all() or np.abs(rows[:2, 2]).max() > LARGEST_SHIFT * max(image_shape):
+        return False
+    stretches = np.linalg.svd(linearize(rows, corners), compute_uv=False)
+    return bool(stretches.max() <= LARGEST_STRETCH and stretches.min() >= 1 / LARGEST_STRETCH)

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import ndimage
 
 from qmcif_engine.alignment.resampling import N_PHASES, PHASE_BITS, TAPS_AFTER, TAPS_BEFORE, resample, tabulate_weights
-from qmcif_engine.alignment.transforms import apply_matrix
+from qmcif_engine.alignment.transforms import apply_matrix, is_affine
 from qmcif_engine.samples import to_samples
 from qmcif_engine.window import Window
 
@@ -45,7 +45,7 @@ def warp_window(
     window : Window
         In the coordinates of the result.
     matrix : ndarray of float64, shape (3, 3)
-        Maps (x, y, 1) of the result to the source.
+        Maps (x, y, 1) of the result to a multiple of (x, y, 1) in the source.
     shape : tuple of int
         (H, W) or (H, W, C) of the source.
     dtype : dtype
@@ -55,7 +55,7 @@ def warp_window(
     ndarray, shape (h, w) or (h, w, C)
         Positions outside the source take the nearest sample on its edge. Integers are rounded and clipped.
     """
-    shift = _find_whole_shift(matrix)
+    shift = find_whole_shift(matrix)
     if shift is not None:
         right, down = shift
         moved = Window(window.top + down, window.left + right, window.bottom + down, window.right + right)
@@ -66,7 +66,7 @@ def warp_window(
         source = _read_extended(read, outer, shape=shape).astype(np.float64)
         values = np.empty((*block.shape, source[0, 0].size))
         corner = np.array([block.top, block.left, outer.top, outer.left])
-        resample(np.ascontiguousarray(source.reshape(*source.shape[:2], -1)), _weights(), matrix[:2], corner, values)
+        resample(np.ascontiguousarray(source.reshape(*source.shape[:2], -1)), _weights(), matrix, corner, values)
         samples[block.relative_to(window).slices] = to_samples(values, dtype).reshape(*block.shape, *shape[2:])
     return samples
 
@@ -114,10 +114,10 @@ def _split(window: Window) -> Iterator[Window]:
             yield Window(top, left, min(top + _BLOCK_ROWS, window.bottom), min(left + _BLOCK_COLUMNS, window.right))
 
 
-def _find_whole_shift(matrix: NDArray[np.float64]) -> tuple[int, int] | None:
+def find_whole_shift(matrix: NDArray[np.float64]) -> tuple[int, int] | None:
     """Return how far the samples move right and down if they only move, and by whole pixels."""
     phases = np.floor(matrix[:2, 2] * N_PHASES + 0.5).astype(np.int64)
-    if not np.array_equal(matrix[:2, :2], np.eye(2)) or (phases % N_PHASES).any():
+    if not (is_affine(matrix) and np.array_equal(matrix[:2, :2], np.eye(2))) or (phases % N_PHASES).any():
         return None
     return int(phases[0] >> PHASE_BITS), int(phases[1] >> PHASE_BITS)
 
@@ -126,7 +126,8 @@ def _locate(block: Window, matrix: NDArray[np.float64]) -> _Places:
     """Return the places that `resample` takes."""
     x = np.arange(block.left, block.right, dtype=np.float64)
     y = np.arange(block.top, block.bottom, dtype=np.float64)[:, np.newaxis]
-    right, down = (np.floor((line[0] * x + line[1] * y + line[2]) * N_PHASES + 0.5).astype(np.int64) for line in matrix[:2])
+    distance = matrix[2, 0] * x + matrix[2, 1] * y + matrix[2, 2]
+    right, down = (np.floor((line[0] * x + line[1] * y + line[2]) / distance * N_PHASES + 0.5).astype(np.int64) for line in matrix[:2])
     return _Places(right >> PHASE_BITS, down >> PHASE_BITS, right % N_PHASES, down % N_PHASES)
 
 

@@ -19,19 +19,39 @@ if TYPE_CHECKING:
     from qmcif_engine.io.file_stack import FileStack
     from qmcif_engine.stack import Stack
 
-MODELS = ("none", "translation", "similarity", "affine")
+MODELS = ("none", "translation", "similarity", "affine", "homography")
 
 
 def add_alignment(parser: argparse.ArgumentParser) -> None:
-    """Add the options."""
+    """Add the options of a command that may align."""
     parser.add_argument(
         "--align", choices=MODELS, help="move the images to coincide; nothing is cropped (default: none, with a hint where needed)"
     )
+    _add_how(parser)
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command that is there for aligning."""
+    parser.add_argument(
+        "--model",
+        "--align",
+        dest="align",
+        choices=MODELS,
+        help="how the images may have moved (default: similarity, or what the file of --transforms says)",
+    )
+    _add_how(parser)
+
+
+def _add_how(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--reference", type=int, metavar="N", help="image that stays as it is, counted from 1 (default: the middle one)")
     parser.add_argument(
         "--transforms", metavar="FILE", help="JSON file of an alignment: used where it exists, else written with what --align finds"
     )
-    parser.add_argument("--even-exposure", action="store_true", help="bring every image to the brightness of the reference")
+    parser.add_argument(
+        "--even-exposure",
+        action="store_true",
+        help="bring every image to the brightness of the reference (default: no, with a hint where needed)",
+    )
 
 
 def check_alignment(stack: FileStack, options: argparse.Namespace, outputs: Iterable[Path]) -> None:
@@ -55,14 +75,17 @@ def check_alignment(stack: FileStack, options: argparse.Namespace, outputs: Iter
 
 
 def prepare_inputs(stack: FileStack, options: argparse.Namespace) -> Stack:
-    """Return the stack as it shall be fused, and say on standard error what the user should know."""
+    """Return the stack as it shall be fused or written, and say on standard error what the user should know."""
     # loads NumPy, which `qmcif --help` does without
     from qmcif_engine.preparation import prepare_stack
 
     reference = _reference(stack, options)
     known = _known_transforms(options)
-    if options.align is None and known is None:
-        _hint(stack, options)
+    if not options.quiet and not options.json:
+        if options.align is None and known is None:
+            _hint_at_alignment(stack)
+        if not options.even_exposure:
+            _hint_at_exposure(stack)
     with progress_bar("aligning", is_quiet=options.quiet) as move:
         prepared = prepare_stack(
             stack,
@@ -70,6 +93,7 @@ def prepare_inputs(stack: FileStack, options: argparse.Namespace) -> Stack:
             reference=reference,
             transforms=known,
             even_exposure=options.even_exposure,
+            even_companions=options.even_exposure and options.keeps_channels,
             on_progress=move,
         )
     found: Transforms | None = getattr(prepared, "transforms", None)
@@ -108,12 +132,21 @@ def _known_transforms(options: argparse.Namespace) -> Transforms | None:
     return None
 
 
-def _hint(stack: FileStack, options: argparse.Namespace) -> None:
+def _hint_at_alignment(stack: FileStack) -> None:
     """Say that a stack is visibly misaligned; nothing is moved unasked."""
-    if options.quiet or options.json or find_spec("cv2") is None:
+    if find_spec("cv2") is None:
         return
     from qmcif_engine.alignment.suggestion import suggest_alignment
 
     suggestion = suggest_alignment(stack)
+    if suggestion is not None:
+        print(f"qmcif: {suggestion.message}", file=sys.stderr)
+
+
+def _hint_at_exposure(stack: FileStack) -> None:
+    """Say that the images of a stack visibly differ in brightness; nothing is made brighter or darker unasked."""
+    from qmcif_engine.exposure_suggestion import suggest_even_exposure
+
+    suggestion = suggest_even_exposure(stack)
     if suggestion is not None:
         print(f"qmcif: {suggestion.message}", file=sys.stderr)

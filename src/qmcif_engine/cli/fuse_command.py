@@ -16,8 +16,9 @@ from qmcif_engine.cli.progress import progress_bar
 from qmcif_engine.cli.quantities import show_bytes, show_seconds
 from qmcif_engine.cli.resources import peak_memory_bytes
 from qmcif_engine.cli.settings import gather_settings
-from qmcif_engine.cli.targets import gather_targets
+from qmcif_engine.cli.targets import gather_targets, label_times
 from qmcif_engine.io.stack_input import open_stack
+from qmcif_engine.samples import list_bounds
 from qmcif_engine.slabs import fuse_in_slabs, plan_slabs
 from qmcif_engine.speed import estimate_seconds
 from qmcif_engine.streaming import FileReport, check_outputs, fuse_to_file, job_folder, plan_run
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from qmcif_engine.cli.targets import Targets
     from qmcif_engine.config import FusionConfig
     from qmcif_engine.io.file_stack import FileStack
+    from qmcif_engine.samples import GivenRanges
 
 LARGEST_LIST = 10
 """Names that a line of text lists before it only counts."""
@@ -105,8 +107,7 @@ def points_in_time(stack: FileStack, options: Namespace) -> dict[int, Targets]:
     if options.time is not None or stack.n_times == 1:
         points, skips_finished = {options.time or 0: targets}, options.skips_finished
     else:
-        n_digits = max(3, len(str(stack.n_times - 1)))
-        points = {number: targets.at_time(f"t{number:0{n_digits}d}") for number in range(stack.n_times)}
+        points = {number: targets.at_time(label) for number, label in label_times(stack.n_times).items()}
         skips_finished = options.resume
     return {number: place for number, place in points.items() if not (skips_finished and place.output.exists())}
 
@@ -143,7 +144,7 @@ def _fuse(stack: FileStack, settings: FusionConfig, options: Namespace, *, targe
                 settings,
                 maps=targets.maps,
                 height=targets.height,
-                focus_range=None if options.focus_range is None else tuple(options.focus_range),
+                focus_range=_given_ranges(options),
                 memory_bytes=options.memory,
                 workers=options.workers,
                 client=client,
@@ -164,6 +165,14 @@ def _fuse(stack: FileStack, settings: FusionConfig, options: Namespace, *, targe
         wall_seconds=round(time.perf_counter() - started_wall, 3),
         cpu_seconds=round(time.process_time() - started_cpu, 3),
     )
+
+
+def _given_ranges(options: Namespace) -> GivenRanges | None:
+    """Return one range for all channels, or one for each where the option was repeated."""
+    if options.focus_range is None:
+        return None
+    pairs = [(low, high) for low, high in options.focus_range]
+    return pairs[0] if len(pairs) == 1 else pairs
 
 
 def render(results: list[Fused], settings: FusionConfig, options: Namespace) -> None:
@@ -199,7 +208,7 @@ def describe(result: Fused, settings: FusionConfig) -> dict[str, Any]:
         "peak_memory_bytes": peak_memory_bytes(),
         "tiles": report.n_tiles,
         "resumed_tiles": report.n_resumed,
-        "focus_range": list(report.focus_range),
+        "focus_range": list_bounds(report.focus_range),
         "pixels_by_image": list(report.pixels_by_image),
         "unused_images": list(result.unused_images),
         "settings": settings.to_dict(),

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from qmcif_engine import __version__
-from qmcif_engine.cli.alignment import add_alignment
+from qmcif_engine.cli.alignment import add_alignment, add_model
 from qmcif_engine.cli.contributed_commands import add_contributed
 from qmcif_engine.cli.quantities import parse_bytes
 from qmcif_engine.cli.stack_options import add_height_scale, add_heights, add_slab_size, add_slabs
@@ -75,6 +75,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     _add_fuse(commands)
     _add_batch(commands)
+    _add_align(commands)
     _add_demo(commands)
     _add_evaluate(commands)
     _add_benchmark(commands)
@@ -134,13 +135,42 @@ def _add_fusing(parser: argparse.ArgumentParser) -> None:
         "--set", action="append", default=[], metavar="KEY=VALUE", dest="assignments", help="change one setting; may be repeated"
     )
     parser.add_argument(
-        "--focus-range", type=float, nargs=2, metavar=("LOW", "HIGH"), help="samples that count as black and white for decisions"
+        "--focus-range",
+        action="append",
+        type=float,
+        nargs=2,
+        metavar=("LOW", "HIGH"),
+        help="samples that count as black and white for decisions; repeated, one range for each channel that decides",
     )
     add_alignment(parser)
+    parser.set_defaults(keeps_channels=False)
     _add_running(parser)
     parser.add_argument("--overwrite", action="store_true", help="replace existing output files, and throw an unfinished run away")
     parser.add_argument("--quiet", action="store_true", help="no progress bar and no summary")
     parser.add_argument("--json", action="store_true", help="print one JSON object with times, memory, settings and output paths")
+
+
+def _add_align(commands: Subparsers) -> None:
+    parser = _add_command(commands, "align", "align the images of a stack, and write them as a stack", _run_align)
+    parser.epilog = _ALIGN_HELP
+    _add_input(parser)
+    parser.add_argument(
+        "-o", "--output", type=_path, required=True, metavar="OUT", help="aligned stack: .ome.zarr, .ome.tif or .tif; see below for files"
+    )
+    add_model(parser)
+    parser.add_argument("--crop", action="store_true", help="keep only the largest rectangle that all images show")
+    parser.add_argument("--workers", type=_count, metavar="N", help="windows resampled at once; they change no byte (default: one a core)")
+    parser.add_argument("--overwrite", action="store_true", help="replace existing output files")
+    parser.add_argument("--quiet", action="store_true", help="no progress bar and no summary")
+    parser.add_argument("--json", action="store_true", help="print one JSON object with times, memory, transforms and output paths")
+    parser.set_defaults(keeps_channels=True)
+
+
+_ALIGN_HELP = """\
+output:
+  the samples keep their type, the stack its axes: Z, channels, Y, X; pixels that an image does not have repeat its nearest edge sample
+  a name with {frame} in it, such as aligned/{frame}.png, gives each image a file with its number, in any format of qmcif fuse
+"""
 
 
 def _add_input(parser: argparse.ArgumentParser) -> None:
@@ -165,7 +195,10 @@ def _add_choice(parser: argparse.ArgumentParser) -> None:
         "--time", type=int, metavar="T", help="fuse one point in time, counted from 0 (default: all, each into a file of its own)"
     )
     parser.add_argument(
-        "--channels", type=_channels, metavar="LIST", help="up to three channels that decide, by number from 1 or name: 1,3 or DAPI,GFP"
+        "--channels",
+        type=_channels,
+        metavar="LIST",
+        help="up to three channels that decide for all, by number from 1 or name: 1,3 or DAPI,GFP; or each: every channel for itself",
     )
     parser.add_argument("--scratch", type=_path, metavar="DIR", help="folder for decoded copies of PNG and JPEG images")
 
@@ -192,8 +225,8 @@ def _order(text: str) -> list[int] | str:
         raise argparse.ArgumentTypeError(msg) from None
 
 
-def _channels(text: str) -> list[int | str]:
-    return [_frame(name.strip()) for name in text.split(",")]
+def _channels(text: str) -> list[int | str] | str:
+    return text if text == "each" else [_frame(name.strip()) for name in text.split(",")]
 
 
 def _memory(text: str) -> int:
@@ -311,6 +344,12 @@ def _show(value: object) -> str:
 
 def _run_fuse(options: argparse.Namespace) -> None:
     from qmcif_engine.cli.fuse_command import run
+
+    run(options)
+
+
+def _run_align(options: argparse.Namespace) -> None:
+    from qmcif_engine.cli.align_command import run
 
     run(options)
 

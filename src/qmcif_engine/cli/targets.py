@@ -45,6 +45,12 @@ class Targets:
         )
 
 
+def label_times(n_times: int) -> dict[int, str]:
+    """Return what the names of results say of each point in time: t000, t001 and so on."""
+    n_digits = max(3, len(str(n_times - 1)))
+    return {number: f"t{number:0{n_digits}d}" for number in range(n_times)}
+
+
 def gather_targets(options: Namespace) -> Targets:
     """Return the targets that the options name.
 

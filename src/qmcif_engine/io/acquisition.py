@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from qmcif_engine.errors import InvalidConfigError, InvalidImageError
 from qmcif_engine.io.frame_source import FramePosition
+from qmcif_engine.metadata import COLOR_NAMES
 
 MAX_FRAMES = 2**16 - 1
 """What a map of 16-bit numbers of images has room for."""
@@ -66,6 +67,13 @@ class AxisPlan:
     def n_channels(self) -> int:
         """Channels times samples of a pixel."""
         return self.length("C") * self.length("S")
+
+    def has_separate_channels(self, names: tuple[str, ...]) -> bool:
+        """Tell whether channels of these names were recorded one by one: along C, unless they are called red, green and blue.
+
+        Samples of one pixel (S) are the colors of a picture.
+        """
+        return self.length("C") > 1 and self.length("S") == 1 and tuple(name.lower() for name in names) not in COLOR_NAMES
 
     def locate(self, position: FramePosition, channel: int = 0) -> dict[str, int]:
         """Return the index along every axis but Y, X and S of one frame and one place along C."""

@@ -72,6 +72,7 @@ class ArraySource:
         paths: tuple[Path, ...] = (),
     ) -> None:
         self._array, self._plan = array, plan
+        described = metadata or PictureMetadata()
         self._description = SourceDescription(
             names=plan.name_frames(name),
             height=plan.length("Y"),
@@ -79,7 +80,8 @@ class ArraySource:
             n_channels=plan.n_channels,
             dtype=array.dtype.newbyteorder("="),
             n_times=plan.n_times,
-            metadata=fit_metadata(metadata or PictureMetadata(), plan.n_channels),
+            has_separate_channels=plan.has_separate_channels(described.channel_names),
+            metadata=fit_metadata(described, plan.n_channels),
             paths=paths,
             axes=str(plan),
         )

@@ -1,7 +1,7 @@
 """Settle which channels of an acquisition decide about focus.
 
 One channel is a gray image, three are a color image. Two are a color image whose third plane is zero: a quaternion has room for
-three, and zeros take part in no decision. Of more than three, the user names up to three.
+three, and zeros take part in no decision. Of more than three, the user names up to three. Any number can be decided on one by one.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from qmcif_engine.errors import InvalidConfigError
 from qmcif_engine.io.file_stack import ZERO_PLANE
+from qmcif_engine.separate_channels import EACH
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,20 +21,24 @@ _N_COLORS = 3
 
 
 def choose_channels(found: SourceDescription, wanted: Sequence[int | str] | None) -> tuple[int, ...]:
-    """Return one or three channels counted from 0, a missing third being a plane of zeros.
+    """Return one or three channels counted from 0, a missing third being a plane of zeros; or all where each decides by itself.
 
     Parameters
     ----------
     found : SourceDescription
     wanted : sequence of int or str, optional
-        Numbers counted from 1, or names; all channels where left out.
+        Numbers counted from 1, or names; all channels where left out. Or ``"each"``.
     """
+    if wanted == EACH:
+        _check_separable(found)
+        return tuple(range(found.n_channels))
     if wanted is None:
         chosen = list(range(found.n_channels))
         if len(chosen) > _N_COLORS:
             msg = (
                 f"{found.names[0]} has {found.n_channels} channels{_list_names(found)}; up to {_N_COLORS} decide about focus: "
-                "choose them with channels=[1, 2, 3], on the command line --channels 1,2,3; all others follow their decision"
+                "choose them with channels=[1, 2, 3], on the command line --channels 1,2,3, and all others follow their decision; "
+                "or let every channel decide for itself with --channels each"
             )
             raise InvalidConfigError(msg)
     else:
@@ -42,6 +47,16 @@ def choose_channels(found: SourceDescription, wanted: Sequence[int | str] | None
         msg = f"the channels {wanted} were chosen; one to {_N_COLORS} different ones are needed: correct the choice"
         raise InvalidConfigError(msg)
     return (*chosen, ZERO_PLANE) if len(chosen) == _N_COLORS - 1 else tuple(chosen)
+
+
+def _check_separable(found: SourceDescription) -> None:
+    """Refuse alpha beside several channels: it belongs to all of them, and each would be taken from other images."""
+    if found.has_alpha and found.n_channels > 1:
+        msg = (
+            f"{found.names[0]} has alpha, which belongs to all of its channels; none is needed to decide on each channel by itself: "
+            "remove it, or leave out --channels each"
+        )
+        raise InvalidConfigError(msg)
 
 
 def _find_channel(found: SourceDescription, channel: int | str) -> int:

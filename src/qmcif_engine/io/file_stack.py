@@ -9,6 +9,7 @@ import numpy as np
 
 from qmcif_engine.errors import InvalidConfigError, InvalidImageError
 from qmcif_engine.io.frame_source import FramePosition
+from qmcif_engine.separate_channels import EACH
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -112,8 +113,16 @@ class FileStack(FrameView):
         Of the inputs, or of the first of them.
     sources : tuple of Path
         Files and folders that are read, so that no output replaces them.
+    deciding_channels : tuple of int
+        Which of all channels the stack shows, 0-based, or `ZERO_PLANE`.
+    n_separate_channels : int
+        How many of the channels that decide were recorded one by one, as dyes are; 0 for one, and for the colors of a picture.
+    decides_each : bool
+        Whether its channels are decided on one by one.
     n_times : int
         Points in time of the acquisition; the stack is one of them.
+    frame_numbers : tuple of int
+        Which images of the input the stack has, counted from 0.
     scratch_bytes : int
         What decoded copies will take on disk; known before anything is decoded.
     """
@@ -133,7 +142,12 @@ class FileStack(FrameView):
         )
         self.metadata: PictureMetadata = found.metadata
         self.sources: tuple[Path, ...] = found.paths
+        self.deciding_channels = chosen
+        self.decides_each = selection.decides_each and len(chosen) > 1
+        n_deciding = len(chosen) - chosen.count(ZERO_PLANE)
+        self.n_separate_channels = n_deciding if found.has_separate_channels and n_deciding > 1 else 0
         self.n_times = found.n_times
+        self.frame_numbers = selection.frames
         decoded_bytes = sum(source.transcoded_bytes(position) for position in positions)
         self.scratch_bytes = store.expect(decoded_bytes, memory_bytes=selection.memory_bytes)
 
@@ -141,6 +155,13 @@ class FileStack(FrameView):
         """Return the stack of another point in time, counted from 0; it shares the scratch store with this one."""
         check_time(time, self.n_times)
         return FileStack(self._source, self._store, replace(self._selection, time=time))
+
+    def each_channel(self) -> FileStack:
+        """Return the stack with all channels, to be decided on one by one; it shares the scratch store with this one."""
+        from qmcif_engine.io.channel_choice import choose_channels
+
+        channels = choose_channels(self._source.description, EACH)
+        return FileStack(self._source, self._store, replace(self._selection, channels=channels, decides_each=True))
 
     def prepare(self, on_progress: Callable[[int, int], None] | None = None) -> None:
         """Decode now what cannot be read by window, which the first read would do otherwise.
@@ -176,6 +197,7 @@ class Selection:
     channels: tuple[int, ...]
     time: int
     memory_bytes: int
+    decides_each: bool = False
 
 
 def check_time(time: int, n_times: int) -> None:

@@ -37,6 +37,8 @@ class SourceDescription:
     n_channels : int
         Channels without alpha; alpha, where there is one, is the channel behind the last.
     has_alpha : bool
+    has_separate_channels : bool
+        Whether the channels were recorded one by one, as dyes are, rather than being the colors of one picture.
     dtype : dtype
         Native byte order.
     n_times : int
@@ -54,6 +56,7 @@ class SourceDescription:
     n_channels: int
     dtype: np.dtype[Any]
     has_alpha: bool = False
+    has_separate_channels: bool = False
     n_times: int = 1
     metadata: PictureMetadata = field(default_factory=PictureMetadata)
     paths: tuple[Path, ...] = ()

@@ -35,7 +35,7 @@ def describe_for_xml(content: PictureContent, *, axes: str) -> dict[str, Any]:
     ----------
     content : PictureContent
     axes : str
-        ``YX``, ``YXS`` for samples side by side, or ``CYX`` for a plane per channel.
+        ``YX``, ``YXS`` for samples side by side, or ``CYX`` for a plane per channel; with ``Z`` in front for a stack.
 
     Returns
     -------
@@ -53,11 +53,13 @@ def describe_for_xml(content: PictureContent, *, axes: str) -> dict[str, Any]:
         symbol = _SYMBOLS.get(metadata.unit or "", _UNKNOWN_UNIT)
         height, width = metadata.pixel_size
         described |= {"PhysicalSizeY": height, "PhysicalSizeYUnit": symbol, "PhysicalSizeX": width, "PhysicalSizeXUnit": symbol}
+    if metadata.z_step is not None and "Z" in axes:
+        described |= {"PhysicalSizeZ": metadata.z_step, "PhysicalSizeZUnit": _SYMBOLS.get(metadata.unit or "", _UNKNOWN_UNIT)}
     if metadata.significant_bits is not None and content.picture.dtype.kind == "u":
         described["SignificantBits"] = metadata.significant_bits
     if metadata.channel_names:
         names = name_channels(content)
-        described["Channel"] = {"Name": names if axes == "CYX" else [", ".join(names)]}
+        described["Channel"] = {"Name": names if "C" in axes else [", ".join(names)]}
     if content.provenance:
         described["CommentAnnotation"] = {"Namespace": PROVENANCE_NAMESPACE, "Value": encode_provenance(content.provenance)}
     return described

@@ -33,13 +33,14 @@ _DYE_COLORS = ("0000FF", "00FF00", "FF0000", "FF00FF", "00FFFF", "FFFF00")
 _WHITE = "FFFFFF"
 
 
-class _Extremes:
-    """Follow the least and the largest finite color sample, from which viewers set their contrast."""
+class Extremes:
+    """Least and largest finite color sample, from which viewers set their contrast."""
 
     def __init__(self) -> None:
         self.low, self.high = np.inf, -np.inf
 
     def include(self, samples: NDArray[Any]) -> None:
+        """Take samples into account."""
         finite = samples if samples.dtype.kind == "u" else samples[np.isfinite(samples)]
         if finite.size:
             self.low, self.high = min(self.low, float(finite.min())), max(self.high, float(finite.max()))
@@ -62,18 +63,18 @@ def write_ome_zarr(folder: Path, content: PictureContent, *, run: WriteRun) -> N
     """
     group = zarr.open_group(folder, mode="w-", zarr_format=3 if run.ome_zarr_version == "0.5" else 2)
     shapes = level_shapes(content.picture.shape)
-    arrays = [_create_level(group, str(number), content, shape) for number, shape in enumerate(shapes)]
-    extremes = _Extremes()
+    arrays = [create_level(group, str(number), content, shape) for number, shape in enumerate(shapes)]
+    extremes = Extremes()
     for window in run.windows(shapes[0]):
         block = content.picture.read(window)
         extremes.include(block[..., : content.n_colors] if content.has_alpha else block)
-        _store(arrays[0], window, block)
+        store_block(arrays[0], window, block)
         run.count_block()
     for larger, smaller, shape in zip(arrays, arrays[1:], shapes[1:], strict=False):
         for window in run.windows(shape):
-            _store(smaller, window, halve(_load_double(larger, window), is_index=content.is_index))
+            store_block(smaller, window, halve(load_double(larger, window), is_index=content.is_index))
             run.count_block()
-    group.attrs.update(_attributes(content, version=run.ome_zarr_version, n_levels=len(shapes), extremes=extremes))
+    group.attrs.update(describe_group(content, version=run.ome_zarr_version, n_levels=len(shapes), extremes=extremes))
 
 
 def count_chunks(content: PictureContent) -> int:
@@ -81,43 +82,63 @@ def count_chunks(content: PictureContent) -> int:
     return sum(count_blocks(shape) for shape in level_shapes(content.picture.shape))
 
 
-def _create_level(group: zarr.Group, name: str, content: PictureContent, shape: tuple[int, ...]) -> zarr.Array[Any]:
+def create_level(
+    group: zarr.Group, name: str, content: PictureContent, shape: tuple[int, ...], *, n_images: int | None = None
+) -> zarr.Array[Any]:
+    """Make the empty array of one level.
+
+    Parameters
+    ----------
+    group : zarr.Group
+    name : str
+    content : PictureContent
+        The picture, or one of the images of a stack.
+    shape : tuple of int
+        Of the level: height, width and, where there are several, channels.
+    n_images : int, optional
+        Images of a stack, which lie along an axis z; a picture has none.
+    """
     is_latest = group.metadata.zarr_format == 3
     options = {"level": _COMPRESSION_LEVEL, "checksum": True}
     compressor: Any = {"name": "zstd", "configuration": options} if is_latest else {"id": "zstd", **options}
-    channels = shape[2:]
+    channels, depth = shape[2:], () if n_images is None else (n_images,)
     return group.create_array(
         name,
-        shape=(*channels, *shape[:2]),
-        chunks=(*channels, BLOCK_SIDE_PX, BLOCK_SIDE_PX),
+        shape=(*channels, *depth, *shape[:2]),
+        chunks=(*channels, *(1 for _ in depth), BLOCK_SIDE_PX, BLOCK_SIDE_PX),
         dtype=content.picture.dtype,
         compressors=compressor,  # not Blosc: its threads store their parts in the order in which they happen to finish
         fill_value=0,
-        dimension_names=_axis_names(content) if is_latest else None,
+        dimension_names=_axis_names(content, n_images) if is_latest else None,
         chunk_key_encoding={"name": "default" if is_latest else "v2", "separator": "/"},
         config={"write_empty_chunks": True},
     )
 
 
-def _store(array: zarr.Array[Any], window: Window, block: NDArray[Any]) -> None:
-    array[(..., *window.slices)] = np.moveaxis(block, -1, 0) if block.ndim == 3 else block
+def store_block(array: zarr.Array[Any], window: Window, block: NDArray[Any], *, number: int | None = None) -> None:
+    """Write a window of a picture, or of one image of a stack."""
+    depth = () if number is None else (number,)
+    array[(..., *depth, *window.slices)] = np.moveaxis(block, -1, 0) if block.ndim == 3 else block
 
 
-def _load_double(larger: zarr.Array[Any], window: Window) -> NDArray[Any]:
+def load_double(larger: zarr.Array[Any], window: Window, *, number: int | None = None) -> NDArray[Any]:
     """Return the samples of the larger level whose means make up a window of the smaller."""
     rows, columns = (slice(2 * side.start, 2 * side.stop) for side in window.slices)
-    planes = np.asarray(larger[..., rows, columns])
+    planes = np.asarray(larger[(..., *(() if number is None else (number,)), rows, columns)])
     return np.moveaxis(planes, 0, -1) if planes.ndim == 3 else planes
 
 
-def _axis_names(content: PictureContent) -> list[str]:
-    return ["c", "y", "x"] if content.n_channels > 1 else ["y", "x"]
+def _axis_names(content: PictureContent, n_images: int | None) -> list[str]:
+    return ["c"] * (content.n_channels > 1) + ["z"] * (n_images is not None) + ["y", "x"]
 
 
-def _attributes(content: PictureContent, *, version: OmeZarrVersion, n_levels: int, extremes: _Extremes) -> dict[str, Any]:
+def describe_group(
+    content: PictureContent, *, version: OmeZarrVersion, n_levels: int, extremes: Extremes, n_images: int | None = None
+) -> dict[str, Any]:
+    """Return the attributes of a group of levels, of a picture or of a stack of images."""
     multiscale: dict[str, Any] = {
-        "axes": _axes(content),
-        "datasets": [_dataset(content, level) for level in range(n_levels)],
+        "axes": _axes(content, n_images),
+        "datasets": [_dataset(content, level, n_images) for level in range(n_levels)],
         "type": "nearest" if content.is_index else "mean",
     }
     described: dict[str, Any] = {"multiscales": [multiscale]}
@@ -129,27 +150,31 @@ def _attributes(content: PictureContent, *, version: OmeZarrVersion, n_levels: i
     return {"ome": {"version": version} | described} | _own_attributes(content)
 
 
-def _axes(content: PictureContent) -> list[dict[str, str]]:
-    unit = {"unit": content.metadata.unit} if content.metadata.unit and content.metadata.pixel_size else {}
-    return [{"name": name, "type": "channel"} if name == "c" else {"name": name, "type": "space"} | unit for name in _axis_names(content)]
+def _axes(content: PictureContent, n_images: int | None) -> list[dict[str, str]]:
+    metadata = content.metadata
+    known = {"y": metadata.pixel_size, "x": metadata.pixel_size, "z": metadata.z_step}
+    units = {name: {"unit": metadata.unit} if metadata.unit and length else {} for name, length in known.items()}
+    names = _axis_names(content, n_images)
+    return [{"name": name, "type": "channel"} if name == "c" else {"name": name, "type": "space"} | units[name] for name in names]
 
 
-def _dataset(content: PictureContent, level: int) -> dict[str, Any]:
+def _dataset(content: PictureContent, level: int, n_images: int | None) -> dict[str, Any]:
     """Return the place of a level: its first pixel covers several of the picture's, so its center lies a little further in."""
     factor = 2**level
     shift = (factor - 1) / 2
     pixel = content.metadata.pixel_size or (1.0, 1.0)
-    channel = content.n_channels > 1
+    channel, depth = content.n_channels > 1, n_images is not None
+    step = content.metadata.z_step or 1.0
     return {
         "path": str(level),
         "coordinateTransformations": [
-            {"type": "scale", "scale": [1.0] * channel + [side * factor for side in pixel]},
-            {"type": "translation", "translation": [0.0] * channel + [side * shift for side in pixel]},
+            {"type": "scale", "scale": [1.0] * channel + [step] * depth + [side * factor for side in pixel]},
+            {"type": "translation", "translation": [0.0] * (channel + depth) + [side * shift for side in pixel]},
         ],
     }
 
 
-def _rendering(content: PictureContent, extremes: _Extremes) -> dict[str, Any]:
+def _rendering(content: PictureContent, extremes: Extremes) -> dict[str, Any]:
     if content.is_rgb:
         colors: tuple[str, ...] = _RGB_COLORS
     else:
@@ -171,7 +196,7 @@ def _rendering(content: PictureContent, extremes: _Extremes) -> dict[str, Any]:
     return {"channels": channels, "rdefs": {"defaultT": 0, "defaultZ": 0, "model": "color" if content.n_colors > 1 else "greyscale"}}
 
 
-def _display_window(content: PictureContent, extremes: _Extremes) -> dict[str, float]:
+def _display_window(content: PictureContent, extremes: Extremes) -> dict[str, float]:
     """Return one contrast for all channels, so that colors keep their balance: 8 bits whole, others as far as there are samples."""
     low, high = (extremes.low, extremes.high) if extremes.low < extremes.high else (0.0, 1.0)
     if content.picture.dtype.kind != "u":

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import numpy as np
 
 from qmcif_engine.errors import InvalidImageError
-from qmcif_engine.metadata import PictureMetadata
+from qmcif_engine.metadata import COLOR_NAMES, PictureMetadata
 from qmcif_engine.window import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -21,8 +21,6 @@ BLOCK_SIDE_PX = 512
 """Side of the tiles and chunks that are written; even, so that the halves of blocks are blocks of the next level."""
 
 OmeZarrVersion = Literal["0.4", "0.5"]
-
-_COLOR_NAMES = (("r", "g", "b"), ("red", "green", "blue"))
 
 
 class Picture(Protocol):
@@ -79,6 +77,32 @@ class _WithAlpha:
         return np.dstack([self._color.read(window), self._alpha.read(window)])
 
 
+class ChannelPicture:
+    """One channel of a picture, shape (H, W)."""
+
+    def __init__(self, picture: Picture, channel: int) -> None:
+        self._picture, self._channel = picture, channel
+        self.shape: tuple[int, ...] = picture.shape[:2]
+        self.dtype = picture.dtype
+
+    def read(self, window: Window) -> NDArray[Any]:
+        """Return the samples of a window."""
+        return np.ascontiguousarray(self._picture.read(window)[..., self._channel])
+
+
+class JoinedPicture:
+    """Pictures of shape (H, W) as the channels of one."""
+
+    def __init__(self, pictures: Sequence[Picture]) -> None:
+        self._pictures = list(pictures)
+        self.shape: tuple[int, ...] = (*self._pictures[0].shape, len(self._pictures))
+        self.dtype = self._pictures[0].dtype
+
+    def read(self, window: Window) -> NDArray[Any]:
+        """Return the samples of a window."""
+        return np.stack([picture.read(window) for picture in self._pictures], axis=-1)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PictureContent:
     """Hold all that goes into one file.
@@ -116,7 +140,7 @@ class PictureContent:
     def is_rgb(self) -> bool:
         """Whether the channels are red, green and blue, rather than three dyes with names of their own."""
         names = tuple(name.lower() for name in self.metadata.channel_names)
-        return self.n_colors == 3 and (len(names) != 3 or names in _COLOR_NAMES)
+        return self.n_colors == 3 and (len(names) != 3 or names in COLOR_NAMES)
 
 
 def assemble_content(
@@ -175,11 +199,15 @@ class WriteRun:
         self._n_blocks, self._n_written = n_blocks, 0
         self._on_progress, self._check_cancelled = on_progress, check_cancelled
 
+    def check_cancelled(self) -> None:
+        """Give the caller a chance to stop, by raising."""
+        if self._check_cancelled is not None:
+            self._check_cancelled()
+
     def windows(self, shape: tuple[int, ...]) -> Iterator[Window]:
         """Yield the blocks of a picture one by one, each after a chance to stop."""
         for window in block_windows(shape):
-            if self._check_cancelled is not None:
-                self._check_cancelled()
+            self.check_cancelled()
             yield window
 
     def count_block(self) -> None:

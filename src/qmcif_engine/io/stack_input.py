@@ -17,6 +17,7 @@ from qmcif_engine.io.scratch_transcoding import DEFAULT_MEMORY_BYTES, ScratchSto
 from qmcif_engine.io.segment_cache import DEFAULT_CACHE_BYTES, SegmentCache
 from qmcif_engine.io.whole_file_source import WholeFileSource
 from qmcif_engine.samples import SUPPORTED_DTYPES
+from qmcif_engine.separate_channels import EACH
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,7 +64,7 @@ def open_stack(
     channels : sequence of int or str, optional
         Up to three channels that decide about focus, by number counted from 1 or by name; needed where there are more than three.
         One is a gray image, three are a color image; two are a color image whose third plane is zero. The stack's `companions`
-        are all channels.
+        are all channels. ``"each"`` takes all channels, to be decided on one by one.
     scratch_folder : path-like, optional
         Where decoded copies go of images that cannot be read by window (PNG, JPEG, camera raw, turned or one-strip TIFF); the
         system's folder for such files where left out.
@@ -103,7 +104,10 @@ def open_stack(
     _check_number(len(frames))
     check_time(time, source.description.n_times)
     chosen_channels = choose_channels(source.description, channels)
-    return FileStack(source, store, Selection(frames=tuple(frames), channels=chosen_channels, time=time, memory_bytes=memory_bytes))
+    selection = Selection(
+        frames=tuple(frames), channels=chosen_channels, time=time, memory_bytes=memory_bytes, decides_each=channels == EACH
+    )
+    return FileStack(source, store, selection)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from qmcif_engine.io.map_files import check_maps_target, map_path
 from qmcif_engine.io.output_formats import check_content, choose_format
 from qmcif_engine.io.picture import WriteRun, assemble_content
 from qmcif_engine.io.placement import check_place, place_files, ready_folder
-from qmcif_engine.metadata import PictureMetadata
+from qmcif_engine.metadata import PictureMetadata, name_planes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -104,7 +104,8 @@ def stream_outputs(
     maps_folder : Path or None
         Folder of the maps, made if it is missing; None writes none.
     maps : mapping of str to Picture
-        Written to ``<maps_folder>/<name>.tif`` with the picture's size of a pixel and its provenance.
+        Written to ``<maps_folder>/<name>.tif`` with the picture's size of a pixel and its provenance; a map of several channels has a
+        page for each of those that the picture names.
     further : mapping of Path to PictureContent, optional
         What else is written with them, such as heights.
     """
@@ -115,12 +116,18 @@ def stream_outputs(
         place_contents(others | {target: content}, overwrite=overwrite, **options)
         return
     check_maps_target(maps_folder, maps, overwrite=overwrite, picture=target)
-    scale = PictureMetadata(pixel_size=metadata.pixel_size, unit=metadata.unit, dpi=metadata.dpi)
     planes = {
-        map_path(maps_folder, name): assemble_content(plane, None, metadata=scale, provenance=provenance) for name, plane in maps.items()
+        map_path(maps_folder, name): assemble_content(plane, None, metadata=describe_map(plane, metadata), provenance=provenance)
+        for name, plane in maps.items()
     }
     with ready_folder(maps_folder):
         place_contents(planes | others | {target: content}, overwrite=overwrite, **options)
+
+
+def describe_map(plane: Picture, metadata: PictureMetadata) -> PictureMetadata:
+    """Return what of the metadata of a picture holds for its maps: the scale, and the channels where each has a map of its own."""
+    names = name_planes(metadata.channel_names, plane.shape[2]) if len(plane.shape) == 3 else ()
+    return PictureMetadata(pixel_size=metadata.pixel_size, unit=metadata.unit, dpi=metadata.dpi, channel_names=names)
 
 
 def place_contents(

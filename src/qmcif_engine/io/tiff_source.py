@@ -133,6 +133,7 @@ def _describe(acquisition: TiffAcquisition, path: Path) -> SourceDescription:
         n_channels=n_channels,
         dtype=acquisition.first.dtype,
         has_alpha=acquisition.has_alpha,
+        has_separate_channels=plan.has_separate_channels(acquisition.metadata.channel_names),
         n_times=plan.n_times,
         metadata=fit_metadata(acquisition.metadata, n_channels),
         paths=(path,),

@@ -36,7 +36,7 @@ def write_tiled_tiff(stream: BinaryIO, content: PictureContent, *, run: WriteRun
     with TiffWriter(stream, bigtiff=is_big, byteorder="<", ome=False, shaped=False) as writer:
         tiles = _tiles(content.picture, content, run=run)
         tags = describe_tags(embedding, is_big=is_big)
-        writer.write(tiles, metadata=None, description=embedding.comment, **_layout(content.picture, content), **tags)
+        writer.write(tiles, metadata=None, description=embedding.comment, **lay_out(content.picture, content), **tags)
     if embedding.exif is not None:
         attach_exif(stream, embedding.exif)
 
@@ -57,7 +57,7 @@ def write_ome_tiff(stream: BinaryIO, content: PictureContent, *, run: WriteRun) 
         for shape in [*shapes[1:], None]:
             smaller = None if shape is None else cleanup.enter_context(LevelFile(shape, level.dtype, folder=run.scratch_folder))
             tiles = _tiles(level, content, run=run, smaller=smaller)
-            writer.write(tiles, **_layout(level, content), **options)
+            writer.write(tiles, **lay_out(level, content), **options)
             if smaller is not None:
                 level = smaller
             options = {"metadata": None, "software": False, "subfiletype": _REDUCED_IMAGE}
@@ -94,7 +94,8 @@ def _tiles(level: Picture, content: PictureContent, *, run: WriteRun, smaller: L
             yield np.ascontiguousarray(block[..., plane])
 
 
-def _layout(level: Picture, content: PictureContent) -> dict[str, Any]:
+def lay_out(level: Picture, content: PictureContent) -> dict[str, Any]:
+    """Return shape, sample type, tiles and compression of a level as the options of tifffile."""
     height, width = level.shape[:2]
     is_planar, n_channels = has_planes(content), content.n_channels
     side_by_side = (height, width, n_channels) if n_channels > 1 else (height, width)

@@ -12,6 +12,7 @@ from qmcif_engine.errors import OutputError
 from qmcif_engine.io.placement import ready_folder
 from qmcif_engine.io.stack_input import open_stack
 from qmcif_engine.io.streamed_output import place_contents
+from qmcif_engine.separate_channels import EACH, count_decisions, settle_channels
 from qmcif_engine.slabs.layout import SlabFiles, SlabLayout, plan_slabs
 from qmcif_engine.slabs.maps import SlabMaps
 from qmcif_engine.slabs.parts import FusedSlabs, StackPart
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from distributed import Client
 
-    from qmcif_engine.samples import FocusRange
+    from qmcif_engine.samples import FocusRanges, GivenRanges
     from qmcif_engine.stack import Stack
 
 CHOICE_MAPS = "choice_maps"
@@ -41,7 +42,7 @@ def fuse_in_slabs(
     channels: Sequence[int | str] | None = None,
     maps: Path | str | None = None,
     height: HeightRequest | None = None,
-    focus_range: tuple[float, float] | None = None,
+    focus_range: GivenRanges | None = None,
     memory_bytes: int | None = None,
     workers: int | None = None,
     client: Client | None = None,
@@ -61,7 +62,8 @@ def fuse_in_slabs(
     config : FusionConfig, optional
     slabs : SlabLayout
     channels : sequence of int or str, optional
-        The channels that decide, as they were given to `qmcif_engine.open_stack`: the results of the slabs are opened with them.
+        The channels that decide, as they were given to `qmcif_engine.open_stack`: the results of the slabs are opened with them. Or
+        ``"each"``.
     maps, height, focus_range, memory_bytes, workers, client, overwrite, on_progress, is_cancelled
         See `qmcif_engine.fuse_to_file`.
     resume : bool
@@ -72,6 +74,7 @@ def fuse_in_slabs(
     FileReport
         The slabs are among its outputs.
     """
+    stack = settle_channels(stack, EACH if channels == EACH else None)
     settings, target, maps_folder = config or FusionConfig(), Path(output), None if maps is None else Path(maps)
     spans = plan_slabs(stack.n_images, size=slabs.size, overlap=slabs.overlap)
     outputs = check_outputs(stack, target, maps_folder, height=height, overwrite=overwrite)
@@ -84,7 +87,7 @@ def fuse_in_slabs(
             run.fuse_slab(StackPart(stack, span), place, on_progress=next(tellers))
         with open_stack([place.picture for place in files], channels=channels) as results:
             report = run.fuse(FusedSlabs(results, stack, spans), target, maps=slabs.folder / CHOICE_MAPS, on_progress=next(tellers))
-            composed = SlabMaps(files, spans, choice_folder=slabs.folder / CHOICE_MAPS)
+            composed = SlabMaps(files, spans, choice_folder=slabs.folder / CHOICE_MAPS, n_channels=count_decisions(stack))
             contents = composed.describe_maps(maps_folder, stack=stack, identity=report.identity) if maps_folder is not None else {}
             if height is not None:
                 contents |= composed.describe_heights(height, stack=stack, results=results, report=report)
@@ -99,7 +102,7 @@ class _Run:
     """Hold what all fusions of a run have in common."""
 
     config: FusionConfig
-    focus_range: FocusRange
+    focus_range: FocusRanges
     height: HeightRequest | None
     options: dict[str, Any]
 
@@ -137,7 +140,7 @@ def _tellers(
     if on_progress is None:
         return [None] * (len(spans) + 1)
     n_tiles = len(plan_tiles((stack.image_shape[0], stack.image_shape[1]), config).tiles)
-    steps = [n_tiles * (n_images + 1) for n_images in [*map(len, spans), len(spans)]]
+    steps = [n_tiles * (count_decisions(stack) * n_images + 1) for n_images in [*map(len, spans), len(spans)]]
 
     def teller(number: int) -> Callable[[FusionProgress], None]:
         before, own = sum(steps[:number]), steps[number]

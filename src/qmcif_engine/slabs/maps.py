@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,9 +14,9 @@ from qmcif_engine.io.map_files import map_path
 from qmcif_engine.io.picture import assemble_content, block_windows
 from qmcif_engine.io.scratch_transcoding import ScratchStore
 from qmcif_engine.io.segment_cache import DEFAULT_CACHE_BYTES, SegmentCache
+from qmcif_engine.io.streamed_output import describe_map
 from qmcif_engine.io.tiff_source import TiffSource
-from qmcif_engine.metadata import PictureMetadata
-from qmcif_engine.streaming import MAP_KINDS
+from qmcif_engine.streaming import MAP_KINDS, describe_picture
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,11 +33,12 @@ if TYPE_CHECKING:
 
 
 class MapFile:
-    """Offer a map that was written as TIFF, read by window."""
+    """A map that was written as TIFF, with a page for each channel where these were decided on one by one, read by window."""
 
-    def __init__(self, path: Path) -> None:
-        source = TiffSource(path, cache=SegmentCache(DEFAULT_CACHE_BYTES), store=ScratchStore())
-        self._view = FrameView(source, positions=[FramePosition(0, 0)], channels=[0], has_channel_axis=False)
+    def __init__(self, path: Path, *, n_channels: int = 1) -> None:
+        axes = "CYX" if n_channels > 1 else None
+        source = TiffSource(path, cache=SegmentCache(DEFAULT_CACHE_BYTES), store=ScratchStore(), axes=axes)
+        self._view = FrameView(source, positions=[FramePosition(0, 0)], channels=range(n_channels), has_channel_axis=n_channels > 1)
         self.shape: tuple[int, ...] = self._view.image_shape
         self.dtype: np.dtype[Any] = self._view.dtype
 
@@ -63,8 +65,8 @@ class ChosenPicture:
 
     Parameters
     ----------
-    choice : Picture of an integer type, shape (H, W)
-        Which slab, 0-based.
+    choice : Picture of an integer type, shape (H, W), or that of the parts
+        Which slab, 0-based, for each pixel or for each of its channels.
     parts : sequence of Picture
         One a slab.
     factor : float
@@ -100,17 +102,20 @@ class SlabMaps:
         The images of each slab.
     choice_folder : Path
         The maps that say which slab was chosen.
+    n_channels : int
+        How many channels were decided on one by one; 1 for a joint decision.
     """
 
-    def __init__(self, files: Sequence[SlabFiles], spans: Sequence[range], *, choice_folder: Path) -> None:
+    def __init__(self, files: Sequence[SlabFiles], spans: Sequence[range], *, choice_folder: Path, n_channels: int = 1) -> None:
         self._files, self._spans, self._folder = list(files), list(spans), choice_folder
+        self._open = partial(MapFile, n_channels=n_channels)
 
     def _composed(self, name: str) -> ChosenPicture:
         """Return a map of the kind of its name; confidence is that of the slab that gives the pixel."""
         is_index = name != "confidence"
-        choice = MapFile(map_path(self._folder, name if is_index else "source_index"))
+        choice = self._open(map_path(self._folder, name if is_index else "source_index"))
         offsets = [span.start for span in self._spans] if is_index else None
-        return ChosenPicture(choice, [MapFile(map_path(place.maps, name)) for place in self._files], offsets=offsets)
+        return ChosenPicture(choice, [self._open(map_path(place.maps, name)) for place in self._files], offsets=offsets)
 
     def count_pixels(self, n_images: int) -> tuple[int, ...]:
         """Return how many pixels each image of the whole stack gave."""
@@ -121,21 +126,20 @@ class SlabMaps:
 
     def describe_maps(self, folder: Path, *, stack: Stack, identity: str) -> dict[Path, PictureContent]:
         """Return what goes into the files of the maps."""
-        known: PictureMetadata = getattr(stack, "metadata", PictureMetadata())
-        scale = PictureMetadata(pixel_size=known.pixel_size, unit=known.unit, dpi=known.dpi)
-        provenance = self._provenance(identity)
+        known, provenance = describe_picture(stack), self._provenance(identity)
+        maps = {name: self._composed(name) for name in MAP_KINDS}
         return {
-            map_path(folder, name): assemble_content(self._composed(name), None, metadata=scale, provenance=provenance)
-            for name in MAP_KINDS
+            map_path(folder, name): assemble_content(plane, None, metadata=describe_map(plane, known), provenance=provenance)
+            for name, plane in maps.items()
         }
 
     def describe_heights(self, request: HeightRequest, *, stack: Stack, results: Stack, report: FileReport) -> dict[Path, PictureContent]:
         """Return what goes into the files of the heights, guided by the results of the slabs."""
-        metadata: PictureMetadata = getattr(stack, "metadata", PictureMetadata())
+        metadata = describe_picture(stack)
         z_step = settle_scale(metadata, z_step=request.z_step, unit=request.unit).z_step
-        choice = MapFile(map_path(self._folder, "source_index"))
+        choice = self._open(map_path(self._folder, "source_index"))
         position = ChosenPicture(
-            choice, [MapFile(place.heights) for place in self._files], factor=1 / z_step, offsets=[span.start for span in self._spans]
+            choice, [self._open(place.heights) for place in self._files], factor=1 / z_step, offsets=[span.start for span in self._spans]
         )
         return assemble_heights(
             request,

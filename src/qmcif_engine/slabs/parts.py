@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qmcif_engine.metadata import PictureMetadata
-from qmcif_engine.stack import StackView
+from qmcif_engine.stack import StackView, count_separate_channels, decides_each
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,6 +29,7 @@ class StackPart(StackView):
         self.alpha = None if alpha is None else StackPart(alpha, numbers)
         self.companions = None if companions is None else StackPart(companions, numbers)
         self.metadata: PictureMetadata = getattr(stack, "metadata", PictureMetadata())
+        self.n_separate_channels, self.decides_each = count_separate_channels(stack), decides_each(stack)
         self.sources: tuple[Path, ...] = getattr(stack, "sources", ())
         if hasattr(stack, "valid"):  # a stack that has it is asked for every window
             self.valid: Callable[[int, Window], BoolArray] = partial(_valid_in_part, stack.valid, numbers)
@@ -58,6 +59,7 @@ class FusedSlabs:
         self._results: Stack = results
         self.alpha, self.companions = results.alpha, results.companions
         self.metadata: PictureMetadata = getattr(original, "metadata", PictureMetadata())
+        self.n_separate_channels, self.decides_each = count_separate_channels(original), decides_each(results)
         self.sources: tuple[Path, ...] = (*getattr(original, "sources", ()), *results.sources)
         self.n_images, self.image_shape = results.n_images, results.image_shape
         self.dtype, self.names = results.dtype, results.names

@@ -13,6 +13,7 @@ from qmcif_engine.window import Window
 SHAPE = (90, 130)
 WHOLE = Window(0, 0, *SHAPE)
 TURNED = ((1.01, 0.02, 3.3), (-0.02, 1.01, -2.6), IDENTITY[2])
+TILTED = ((1.01, 0.02, 3.3), (-0.02, 1.01, -2.6), (2e-4, -1e-4, 1.0))
 WHOLE_SHIFT = ((1.0, 0.0, -7.0), (0.0, 1.0, 12.0), IDENTITY[2])
 KERNEL_ERROR = 0.004  # of the range: what a Lanczos kernel leaves on detail of this size
 
@@ -26,7 +27,8 @@ def make_image(dtype=np.uint8, channels=()):
 
 def align(*matrices, image=None):
     images = [make_image() if image is None else image] * (1 + len(matrices))
-    transforms = Transforms(matrices=(IDENTITY, *matrices), model=TransformModel.AFFINE, image_shape=SHAPE, reference=0)
+    model = TransformModel.HOMOGRAPHY if TILTED in matrices else TransformModel.AFFINE
+    transforms = Transforms(matrices=(IDENTITY, *matrices), model=model, image_shape=SHAPE, reference=0)
     return AlignedStack(ArrayStack(images, names=[f"frame {number}" for number in range(len(images))]), transforms)
 
 
@@ -44,11 +46,13 @@ def test_an_aligned_stack_has_the_form_of_its_source(dtype, channels):
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.float32, np.float64])
-def test_resampling_agrees_with_a_spline(dtype):
+@pytest.mark.parametrize("matrix", [TURNED, TILTED])
+def test_resampling_agrees_with_a_spline(dtype, matrix):
     image = make_image(dtype)
-    stack = align(TURNED, image=image)
+    stack = align(matrix, image=image)
     y, x = np.mgrid[: SHAPE[0], : SHAPE[1]].astype(float)
-    places = [-0.02 * x + 1.01 * y - 2.6, 1.01 * x + 0.02 * y + 3.3]
+    distance = matrix[2][0] * x + matrix[2][1] * y + 1
+    places = [(-0.02 * x + 1.01 * y - 2.6) / distance, (1.01 * x + 0.02 * y + 3.3) / distance]
     expected = ndimage.map_coordinates(image.astype(float), places, order=5, mode="nearest")
     if np.dtype(dtype).kind == "u":
         expected = np.clip(expected, 0, np.iinfo(dtype).max)
@@ -59,7 +63,7 @@ def test_resampling_agrees_with_a_spline(dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.float32, np.float64])
-@pytest.mark.parametrize("matrix", [TURNED, WHOLE_SHIFT, ((1.0, 0.0, 0.5), (0.0, 1.0, 0.25), IDENTITY[2])])
+@pytest.mark.parametrize("matrix", [TURNED, TILTED, WHOLE_SHIFT, ((1.0, 0.0, 0.5), (0.0, 1.0, 0.25), IDENTITY[2])])
 def test_a_pixel_is_the_same_in_every_window(dtype, matrix):
     stack = align(matrix, image=make_image(dtype, (3,)))
     samples, is_valid = stack.read(1, WHOLE), stack.valid(1, WHOLE)

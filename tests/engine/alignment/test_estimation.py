@@ -9,6 +9,7 @@ from qmcif_engine.stack import ArrayStack
 from qmcif_engine.synthetic import make_focus_stack
 from qmcif_engine.window import Window
 
+TILTED_CORNER_ERROR_PX = 0.8  # a homography has twice the parameters
 CORNER_ERROR_PX = 0.5  # of frames of 320 x 240 px; larger ones are found better
 
 
@@ -41,6 +42,38 @@ def test_known_movements_are_found_although_the_focus_differs(moved, model, refe
     assert corner_errors(transforms, matrices).max() <= CORNER_ERROR_PX
 
 
+def test_a_tilted_scene_needs_a_homography(move_stack, similarity, tilt):
+    matrices = [np.eye(3), tilt(0.03, -0.02) @ similarity(turn=0.003, shift=(2.2, -1.7)), tilt(-0.02, 0.03)]
+    stack = move_stack(matrices)
+    rigid, free = (estimate_transforms(stack, model) for model in (TransformModel.SIMILARITY, TransformModel.HOMOGRAPHY))
+
+    assert free.model is TransformModel.HOMOGRAPHY
+    assert free.warnings == ()
+    assert corner_errors(free, matrices).max() <= TILTED_CORNER_ERROR_PX < corner_errors(rigid, matrices).max()
+
+
+def test_without_perspective_a_homography_is_the_similarity(moved):
+    stack, _ = moved
+    rigid, free = (estimate_transforms(stack, model) for model in (TransformModel.SIMILARITY, TransformModel.HOMOGRAPHY))
+
+    assert free.matrices == rigid.matrices
+    assert (free.model, free.warnings) == (TransformModel.HOMOGRAPHY, ())
+
+
+def test_texture_in_one_corner_carries_a_similarity_and_a_note(move_stack, similarity):
+    matrices = [np.eye(3), similarity(shift=(3.4, -2.2))]
+    stack, whole = move_stack(matrices), Window(0, 0, 240, 320)
+    fade = np.clip((130 - np.hypot(*np.mgrid[:240, :320])) / 20, 0, 1)
+    cornered = ArrayStack([np.rint(128 + (stack.read(number, whole) - 128.0) * fade).astype(np.uint8) for number in (0, 1)])
+
+    transforms = estimate_transforms(cornered, TransformModel.HOMOGRAPHY)
+
+    assert [warning.number for warning in transforms.warnings] == [0]
+    assert "no homography could be estimated and a similarity is assumed" in transforms.warnings[0].message
+    assert "or they lie too close together" in transforms.warnings[0].message
+    assert transforms.matrices[0][2] == (0.0, 0.0, 1.0)
+
+
 @pytest.mark.parametrize("dtype", [np.uint16, np.float32])
 def test_deep_samples_are_aligned_as_well(move_stack, similarity, dtype):
     matrices = [np.eye(3), similarity(growth=1.01, shift=(2.5, -3.5))]
@@ -61,7 +94,7 @@ def test_exposure_does_not_matter(moved):
 def test_an_aligned_stack_is_left_alone_sample_by_sample():
     stack = ArrayStack(list(make_focus_stack(n_images=4, shape=(240, 320)).images))
 
-    for model in (TransformModel.TRANSLATION, TransformModel.SIMILARITY, TransformModel.AFFINE):
+    for model in (TransformModel.TRANSLATION, TransformModel.SIMILARITY, TransformModel.AFFINE, TransformModel.HOMOGRAPHY):
         assert estimate_transforms(stack, model).is_identity
 
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from qmcif_engine.alignment.fitting import fit_movement
+from qmcif_engine.alignment.fitting import compare_fits, fit_movement
 from qmcif_engine.alignment.matching import Matches
 from qmcif_engine.alignment.transforms import TransformModel, apply_matrix
 
@@ -10,6 +10,7 @@ TRUE = {
     TransformModel.TRANSLATION: np.array([(1, 0, 1.5), (0, 1, -2.25), (0, 0, 1)]),
     TransformModel.SIMILARITY: np.array([(1.002, -0.003, 1.5), (0.003, 1.002, -2.25), (0, 0, 1)]),
     TransformModel.AFFINE: np.array([(1.002, -0.001, 1.5), (0.003, 0.999, -2.25), (0, 0, 1)]),
+    TransformModel.HOMOGRAPHY: np.array([(1.002, -0.001, 1.5), (0.003, 0.999, -2.25), (8e-6, -5e-6, 1)]),
 }
 
 
@@ -44,10 +45,44 @@ def test_a_window_counts_along_the_direction_it_can_tell():
     np.testing.assert_allclose(fit.matrix[:2, 2], (0.2, 0.2), atol=1e-3)
 
 
-def test_windows_in_one_spot_do_not_invent_growth():
+@pytest.mark.parametrize("model", [TransformModel.AFFINE, TransformModel.HOMOGRAPHY])
+def test_windows_in_one_spot_do_not_invent_growth(model):
     matches = make_matches(TRUE[TransformModel.TRANSLATION], n_windows=12)
     matches = matches._replace(position=np.full((12, 2), 50.0))
 
-    fit = fit_movement(matches, TransformModel.AFFINE, shape=SHAPE)
+    fit = fit_movement(matches, model, shape=SHAPE)
 
     np.testing.assert_allclose(fit.matrix, TRUE[TransformModel.TRANSLATION], atol=0.01)
+
+
+def test_the_error_expected_at_the_corners_grows_where_windows_lie_close_together():
+    matches = make_matches(np.eye(3))
+    near = matches._replace(position=matches.position / 4)
+    spread, close = (fit_movement(chosen, TransformModel.HOMOGRAPHY, shape=SHAPE).corner_error_px for chosen in (matches, near))
+
+    assert close > 20 * spread
+
+
+def test_perspective_is_not_mistaken_for_growth():
+    matches = make_matches(TRUE[TransformModel.HOMOGRAPHY])
+    affine, homography = (fit_movement(matches, model, shape=SHAPE) for model in (TransformModel.AFFINE, TransformModel.HOMOGRAPHY))
+
+    assert homography.support > 0.999 > affine.support
+
+
+def test_a_richer_model_explains_more_only_where_there_is_something_to_explain():
+    generator = np.random.default_rng(4)
+    gains = {}
+    for model in (TransformModel.SIMILARITY, TransformModel.HOMOGRAPHY):
+        matches = make_matches(TRUE[model])
+        noisy = matches._replace(shift=matches.shift + generator.normal(0, 0.05, matches.shift.shape))
+        gains[model] = compare_fits(noisy, TransformModel.SIMILARITY, TransformModel.HOMOGRAPHY, shape=SHAPE)
+
+    assert gains[TransformModel.SIMILARITY] < 5
+    assert gains[TransformModel.HOMOGRAPHY] > 20
+
+
+def test_too_few_windows_explain_nothing():
+    matches = make_matches(TRUE[TransformModel.HOMOGRAPHY], n_windows=4)
+
+    assert compare_fits(matches, TransformModel.SIMILARITY, TransformModel.HOMOGRAPHY, shape=SHAPE) == 0

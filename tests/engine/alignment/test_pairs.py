@@ -53,6 +53,12 @@ def test_only_movements_of_one_stack_are_plausible(change, expected, similarity)
     assert is_plausible(similarity(**change), (240, 320)) is expected
 
 
+def test_a_frame_that_reaches_the_horizon_is_not_plausible(tilt):
+    assert is_plausible(tilt(0.05, -0.05), (240, 320))
+    assert not is_plausible(tilt(0.8, 0.0), (240, 320))
+    assert not is_plausible(tilt(3.0, 0.0), (240, 320))
+
+
 def test_the_link_back_is_the_inverse(move_stack, similarity):
     stack = move_stack([np.eye(3), similarity(growth=1.01, turn=0.004, shift=(3.0, -2.0))])
     pyramids = [read_pyramid(stack, number) for number in (0, 1)]

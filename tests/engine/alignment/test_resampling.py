@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 
 from qmcif_engine.alignment.resampling import N_PHASES, TAPS_BEFORE, resample, tabulate_weights
 
@@ -10,16 +11,18 @@ def resample_plainly(source, matrix, corner, shape):
     weights = tabulate_weights()
     out = np.empty((*shape, source.shape[-1]))
     for row, column in np.ndindex(shape):
-        right, down = (np.floor((matrix @ (corner[1] + column, corner[0] + row, 1)) * N_PHASES + 0.5)).astype(int)
+        *place, distance = matrix @ (corner[1] + column, corner[0] + row, 1)
+        right, down = np.floor(np.array(place) / distance * N_PHASES + 0.5).astype(int)
         left, top = right // N_PHASES - TAPS_BEFORE - corner[3], down // N_PHASES - TAPS_BEFORE - corner[2]
         kernel = np.outer(weights[down % N_PHASES], weights[right % N_PHASES])
         out[row, column] = np.tensordot(kernel, source[top : top + 6, left : left + 6], 2)
     return out
 
 
-def test_the_compiled_loop_does_what_plain_numpy_does():
+@pytest.mark.parametrize("last_row", [(0.0, 0.0, 1.0), (1e-4, -2e-4, 1.0)])
+def test_the_compiled_loop_does_what_plain_numpy_does(last_row):
     source = np.random.default_rng(5).random((30, 30, 2))
-    matrix = np.array([(1.02, 0.1, -90.3), (-0.1, 0.98, -40.6)])
+    matrix = np.array([(1.02, 0.1, -90.3), (-0.1, 0.98, -40.6), last_row])
     corner = np.array([60, 110, 0, 24])
     out = np.empty((12, 14, 2))
 

@@ -30,6 +30,14 @@ def test_transforms_come_back_to_the_last_bit(tmp_path, transforms):
     assert load_transforms(tmp_path / "t.json") == transforms
 
 
+def test_a_homography_comes_back_with_its_perspective(tmp_path):
+    tilted = ((1.0, 0.1, np.pi), (-0.1, 1.0, -2.0), (1 / 3000, -1e-4, 1.0))
+    transforms = Transforms(matrices=(tilted, IDENTITY), model=TransformModel.HOMOGRAPHY, image_shape=(20, 30), reference=1)
+    save_transforms(tmp_path / "t.json", transforms)
+
+    assert load_transforms(tmp_path / "t.json") == transforms
+
+
 def test_an_existing_file_is_kept_unless_offered(tmp_path, transforms):
     path = tmp_path / "t.json"
     path.write_text("mine")

@@ -7,9 +7,11 @@ from qmcif_engine.alignment.transforms import (
     Transforms,
     apply_matrix,
     as_matrix,
+    as_projective_matrix,
     frame_corners,
     identity_transforms,
     lift_matrix,
+    linearize,
     lower_matrix,
 )
 from qmcif_engine.errors import InvalidConfigError
@@ -64,6 +66,37 @@ def test_a_matrix_that_no_stack_can_have_is_refused(matrix):
         make_transforms(matrices=(IDENTITY, matrix))
 
 
+@pytest.mark.parametrize("last_row", [(0.005, 0.0, 2.0), (-0.05, 0.0, 1.0), (0.04, 0.0, 1.0), (1e300, 0.0, 1.0), (np.nan, 0.0, 1.0)])
+def test_a_perspective_that_no_stack_can_have_is_refused(last_row):
+    with pytest.raises(InvalidConfigError, match=r"the transform of image 2 is .*; an invertible 3 x 3 matrix with last entry 1, a persp"):
+        make_transforms(matrices=(IDENTITY, (*IDENTITY[:2], last_row)), model=TransformModel.HOMOGRAPHY)
+
+
+def test_perspective_belongs_to_homographies_alone():
+    matrices = (IDENTITY, (*IDENTITY[:2], (0.001, -0.002, 1.0)))
+
+    assert make_transforms(matrices=matrices, model=TransformModel.HOMOGRAPHY).largest_movement_px() > 0.5
+    with pytest.raises(InvalidConfigError, match=r"last row \(0, 0, 1\)"):
+        make_transforms(matrices=matrices, model=TransformModel.AFFINE)
+
+
+def test_a_homography_is_scaled_to_the_last_entry_one():
+    rows = np.array(((1.01, 0.02, 3.0), (-0.02, 0.99, -4.0), (1e-4, 2e-4, 1.0)))
+    points = np.array([(3.0, 8.0), (25.0, 1.0)])
+
+    assert as_projective_matrix(2 * rows)[2][2] == 1
+    np.testing.assert_allclose(as_projective_matrix(2 * rows), rows, rtol=1e-15)
+    np.testing.assert_allclose(apply_matrix(2 * rows, points), apply_matrix(rows, points), rtol=1e-15)
+
+
+def test_the_derivative_of_a_homography_is_that_of_small_differences():
+    matrix = np.array(((1.01, 0.02, 3.0), (-0.02, 0.99, -4.0), (1e-3, 2e-3, 1.0)))
+    points, step = np.array([(3.0, 8.0), (25.0, 1.0)]), 1e-5
+    differences = [(apply_matrix(matrix, points + side) - apply_matrix(matrix, points - side)) / (2 * step) for side in np.eye(2) * step]
+
+    np.testing.assert_allclose(linearize(matrix, points), np.stack(differences, axis=-1), atol=1e-8)
+
+
 def test_no_images_are_refused():
     with pytest.raises(InvalidConfigError, match="transforms of 0 images were given; 1 to 65535 are needed"):
         make_transforms(matrices=())
@@ -81,8 +114,10 @@ def test_a_reference_outside_the_stack_is_refused(reference):
         make_transforms(reference=reference)
 
 
-def test_reduced_coordinates_keep_the_centers_of_squares():
+@pytest.mark.parametrize("perspective", [(0.0, 0.0), (1e-3, -2e-3)])
+def test_reduced_coordinates_keep_the_centers_of_squares(perspective):
     matrix = np.array(as_matrix([[1.01, 0.02, 3.0], [-0.02, 0.99, -4.0]]))
+    matrix[2, :2] = perspective
     lowered = lower_matrix(matrix, 4)
 
     # the center of the reduced pixel (5, 7) is that of the pixels 20 to 23 and 28 to 31

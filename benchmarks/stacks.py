@@ -1,0 +1,337 @@
+"""Report the quality of fused focus stacks: real ones beside enfuse and OpenFocus, and generated ones whose depth is known.
+
+Run as ``python benchmarks/stacks.py`` beside ``../shared``; the Markdown it prints is part of docs/quality.md. Parts can be named
+(``stacks``, ``scenes``, ``confidence``, ``noise``), and ``--only`` takes patterns of stacks and scenes: ``--only 'pcb_7' 'beads-12'``.
+
+enfuse (Debian package of that name) is run where it is installed. OpenFocus (``openfocus`` on PyPI) needs other versions than the engine,
+so it goes into an environment of its own; ``--openfocus`` or the variable ``OPENFOCUS`` names its executable.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from importlib.metadata import version
+from multiprocessing import get_context
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import stack_pictures
+from real_stacks import PROGRAMS, StackPlace, find_stacks, fuse_by_program, keep_figures, read_channel, read_frames
+from scenes import (
+    HOT,
+    LEAST_BEAD_CONTRAST,
+    N_IMAGES,
+    NOISES,
+    SCENES,
+    SHAPE,
+    Scene,
+    find_kept_beads,
+    find_nearest_to_truth,
+    find_right,
+    make_scene,
+    measure_hot_share,
+    measure_right_share,
+)
+
+from qmcif_engine import FusionResult, fuse, open_stack
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from types import ModuleType
+
+PARTS = ("stacks", "scenes", "confidence", "noise")
+SHARED = Path(__file__).parents[2] / "shared"
+LARGEST_LOST, LARGEST_LOST_PX, LARGEST_SOFT, LARGEST_EXCESS = 0.001, 10, 0.02, 0.02
+LEAST_RIGHT = {"none": 0.99, "gaussian 10": 0.97, "photons 30": 0.93, "photons 10": 0.80}
+LARGEST_HOT_RATIO = 1.2
+CONFIDENCES, CONFIDENCE_TOLERANCE, LEAST_BIN_PX = (0.9, 0.7, 0.5), 0.05, 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What every job needs to know."""
+
+    shared: Path
+    cache: Path
+    openfocus: str | None
+    pictures: Path | None
+
+
+class StackFigures(NamedTuple):
+    """What was measured of one stack: figures for each program (None where it is not installed), and the mean confidences."""
+
+    place: StackPlace
+    size: str
+    programs: dict[str, dict[str, float] | None]
+    joint: dict[str, float] | None
+    confidence_counted: float
+    confidence_other: float
+
+
+class SceneFigures(NamedTuple):
+    """What was measured of one scene.
+
+    By noise the right share, and the beads kept and all; hot pixels in the fused image for each in one image; the right share of the images
+    nearest to the truth; pixels and right ones by bin of confidence.
+    """
+
+    name: str
+    n_images: int
+    right: dict[str, float]
+    beads: dict[str, tuple[int, int]]
+    hot_ratio: float
+    right_nearest: float
+    bins: np.ndarray
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Print the report."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; all where none is named")
+    parser.add_argument("--only", nargs="+", default=["*"], metavar="PATTERN", help="stacks by name, scenes as in 'dome-12'")
+    parser.add_argument("--shared", type=Path, default=SHARED, help="folder with data and tools")
+    parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "qmcif-stacks", help="frames and others' pictures")
+    parser.add_argument("--openfocus", default=os.environ.get("OPENFOCUS"), help="its executable")
+    parser.add_argument("--pictures", type=Path, metavar="FOLDER", help="write pictures to look at")
+    parser.add_argument("--jobs", type=int, default=2, choices=(1, 2))
+    chosen = parser.parse_args(arguments)
+    if unknown := set(chosen.parts) - set(PARTS):
+        parser.error(f"{', '.join(sorted(unknown))} is no part of the report; choose from {', '.join(PARTS)}")
+    options = Options(chosen.shared, chosen.cache, chosen.openfocus, chosen.pictures)
+    with ProcessPoolExecutor(chosen.jobs, mp_context=get_context("spawn")) as workers:
+
+        def run(job: Callable[..., Any], *items: Iterable[Any]) -> list[Any]:
+            return list(workers.map(job, *items)) if chosen.jobs > 1 else list(map(job, *items))
+
+        write_report(chosen.parts or list(PARTS), chosen.only, options, run)
+
+
+def write_report(parts: list[str], patterns: list[str], options: Options, run: Callable[..., list[Any]]) -> None:
+    """Run what the parts need and print their tables."""
+    versions = ", ".join(f"{name} {version(name)}" for name in ("napari-qmcif", "numpy", "scipy", "numba"))
+    print(f"Python {platform.python_version()}, {versions}; {platform.machine()}, {os.cpu_count()} cores.\n", flush=True)
+    stacks: list[StackFigures] = []
+    scenes: list[SceneFigures] = []
+    if {"stacks", "confidence"} & set(parts):
+        places = [place for place in find_stacks(options.shared / "data") if is_chosen(place.name, patterns)]
+        wanted = [place for place in places if "stacks" in parts or place.is_microscopy]
+        stacks = run(measure_stack, wanted, [options] * len(wanted))
+        if not stacks:
+            print(f"No stack below {options.shared / 'data'} was measured: name the folder by --shared.", file=sys.stderr, flush=True)
+    if "stacks" in parts:
+        print_stacks(stacks)
+    if {"scenes", "confidence"} & set(parts):
+        cases = [(name, number) for number in sorted(N_IMAGES, reverse=True) for name in SCENES if is_chosen(f"{name}-{number}", patterns)]
+        scenes = run(measure_scene, cases, [options.pictures] * len(cases))
+        scenes.sort(key=lambda figures: (SCENES.index(figures.name), figures.n_images))
+    if "scenes" in parts:
+        print_scenes(scenes)
+    if "confidence" in parts:
+        print_confidence(scenes, stacks)
+    if "noise" in parts:
+        print_noise(options.shared)
+
+
+def is_chosen(name: str, patterns: list[str]) -> bool:
+    return any(fnmatch(name, pattern) for pattern in patterns)
+
+
+# --- real stacks -----------------------------------------------------------------------------------------------------------------
+
+
+def load_lost_detail(shared: Path) -> ModuleType:
+    """Import the measure of lost detail by its path."""
+    path = shared / "tools" / "lost_detail.py"
+    specification = importlib.util.spec_from_file_location("lost_detail", path)
+    if specification is None or specification.loader is None or not path.exists():
+        msg = f"{path} is not there; the measure of lost detail is needed: name its folder by --shared"
+        raise FileNotFoundError(msg)
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+def measure_stack(place: StackPlace, options: Options) -> StackFigures:
+    """Fuse one stack and measure it beside the other programs' pictures."""
+    tool = load_lost_detail(options.shared)
+    frames = read_frames(place, options.cache)
+    grays = [tool.gray(frame) for frame in frames]
+
+    def measure(fused: np.ndarray) -> dict[str, float]:
+        figures, lost = tool.measure(tool.gray(fused), grays)
+        return {**figures, "lost_px": int(lost.sum())}
+
+    result = fuse(frames, workers=1)
+    pictures: dict[str, np.ndarray | None] = {"ours": result.fused}
+    programs: dict[str, dict[str, float] | None] = {"ours": measure(result.fused)}
+    for program in PROGRAMS:
+        fused = pictures[program] = fuse_by_program(program, place, options.cache, openfocus=options.openfocus)
+        programs[program] = (
+            None if fused is None else keep_figures(program, place, options.cache, measure=lambda fused=fused: measure(fused))
+        )
+    joint = None if place.channel is None else measure(fuse_jointly(place.path)[..., place.channel])
+    counted, other = find_counted(tool, grays)
+    if options.pictures is not None:
+        stack_pictures.write_stack(options.pictures, place.name, frames, result=result, pictures=pictures, counted=counted)
+    print(f"{place.name}: {programs['ours']}", file=sys.stderr, flush=True)
+    size = f"{len(frames)} × {frames[0].shape[1]}×{frames[0].shape[0]}"
+    return StackFigures(place, size, programs, joint, mean_where(result.confidence, counted), mean_where(result.confidence, other))
+
+
+def mean_where(values: np.ndarray, mask: np.ndarray) -> float:
+    return float(values[mask].mean()) if mask.any() else float("nan")
+
+
+def fuse_jointly(path: Path) -> np.ndarray:
+    """Return all channels of a stack, (H, W, C), fused by one decision of all of them."""
+    first = read_channel(path, 0)
+    channels = [first]
+    n_channels = open_stack(path).companions.image_shape[-1]
+    channels += [read_channel(path, number) for number in range(1, n_channels)]
+    stack = open_stack(np.stack([np.stack(planes) for planes in channels], axis=1), axes="ZCYX")
+    companions: np.ndarray = fuse(stack, workers=1).companions
+    return companions
+
+
+def find_counted(tool: ModuleType, grays: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Return which pixels count in the measure of lost detail, as it defines them, and which of those within its border do not."""
+    levels = np.stack([tool.sharpness(gray) for gray in grays])
+    best, middle = levels.max(0), np.median(levels, 0) if len(grays) > 2 else levels.min(0)
+    noise = np.median([tool.noise_of(gray) for gray in grays])
+    counts = (best > tool.NOISE_FACTOR * noise) & (best > tool.CONTRAST_FACTOR * middle)
+    inner = np.zeros_like(counts)
+    inner[tool.BORDER_PX : -tool.BORDER_PX, tool.BORDER_PX : -tool.BORDER_PX] = True
+    return counts & inner, ~counts & inner
+
+
+def print_stacks(stacks: list[StackFigures]) -> None:
+    """Print the figures of every stack and which bars hold."""
+    print("## Real stacks\n\nEach cell: lost / soft / excess, in % of the pixels that count. The bars: lost at most")
+    print(f"{100 * LARGEST_LOST:g} % or {LARGEST_LOST_PX} px; soft and excess {100 * LARGEST_SOFT:g} %, or the better of the others.\n")
+    print("| stack | images | ours | lost px | enfuse | openfocus_b | lost | soft | excess |\n|---|---|---|--:|---|---|---|---|---|")
+    for figures in stacks:
+        print_stack(figures.place.name, figures, figures.programs["ours"] or {})
+        if figures.joint is not None:
+            print_stack(f"{figures.place.name}, decided jointly", figures, figures.joint)
+    held = [all(judge(stack.programs["ours"] or {}, stack.programs).values()) for stack in stacks]
+    print(f"\nAll three bars hold for {sum(held)} of {len(held)} (each channel by itself).", flush=True)
+
+
+def print_stack(name: str, stack: StackFigures, ours: dict[str, float]) -> None:
+    verdicts = ["holds" if is_held else "**fails**" for is_held in judge(ours, stack.programs).values()]
+    others = [show_figures(stack.programs[program]) for program in PROGRAMS]
+    print(f"| {name} | {stack.size} | {show_figures(ours)} | {ours['lost_px']} | {' | '.join([*others, *verdicts])} |", flush=True)
+
+
+def show_figures(figures: dict[str, float] | None) -> str:
+    if figures is None:
+        return "not installed"
+    if figures["textured"] == 0:
+        return "nothing counts"
+    return " / ".join(f"{100 * figures[name]:.2f}" for name in ("lost", "soft", "excess"))
+
+
+def judge(ours: dict[str, float], programs: dict[str, dict[str, float] | None]) -> dict[str, bool]:
+    """Return which bars hold; soft and excess may also be as good as the better of the other programs."""
+    others = [figures for program in PROGRAMS if (figures := programs[program]) is not None]
+    verdicts = {"lost": ours["lost"] <= LARGEST_LOST or ours["lost_px"] <= LARGEST_LOST_PX}
+    for name, bar in (("soft", LARGEST_SOFT), ("excess", LARGEST_EXCESS)):
+        verdicts[name] = ours[name] <= max([bar, *([min(figures[name] for figures in others)] if others else [])])
+    return verdicts
+
+
+# --- scenes ----------------------------------------------------------------------------------------------------------------------
+
+
+def measure_scene(case: tuple[str, int], folder: Path | None) -> SceneFigures:
+    """Fuse one generated scene with every noise, and with hot pixels."""
+    name, n_images = case
+    right, beads, bins = {}, {}, np.zeros((len(CONFIDENCES), 2), np.int64)
+    for noise in NOISES:
+        scene = make_scene(name, n_images, noise=noise, shape=SHAPE)
+        result = fuse(list(scene.images), workers=1)
+        right[noise] = measure_right_share(scene, result.source_index)
+        kept = find_kept_beads(scene, result.fused)
+        beads[noise] = (sum(kept), len(kept))
+        bins += count_bins(scene, result)
+        if folder is not None:
+            stack_pictures.write_scene(folder, scene, result)
+    right_nearest = measure_right_share(clean := make_scene(name, n_images, shape=SHAPE), find_nearest_to_truth(clean))
+    hot = make_scene(name, n_images, noise=HOT, shape=SHAPE)
+    hot_ratio = measure_hot_share(fuse(list(hot.images), workers=1).fused) / max(measure_hot_share(hot.images), 1e-9)
+    print(f"{name}-{n_images}: {right}", file=sys.stderr, flush=True)
+    return SceneFigures(name, n_images, right, beads, hot_ratio, right_nearest, bins)
+
+
+def count_bins(scene: Scene, result: FusionResult) -> np.ndarray:
+    """Return for each confidence how many textured pixels have about that, and how many of them are right."""
+    is_right = find_right(scene, result.source_index)
+    rows = []
+    for confidence in CONFIDENCES:
+        is_near = scene.textured & (np.abs(result.confidence - confidence) <= CONFIDENCE_TOLERANCE)
+        rows.append((is_near.sum(), (is_near & is_right).sum()))
+    return np.array(rows, np.int64)
+
+
+def print_scenes(scenes: list[SceneFigures]) -> None:
+    """Print the right shares, the beads and the hot pixels of every scene."""
+    print("\n## Generated scenes\n\nTextured pixels whose image is within one of the true depth, in %; bold: beyond the bar.")
+    print(f"A bead is kept when the fused image shows at least {LEAST_BEAD_CONTRAST} of its contrast against what lies behind it.")
+    print("Last column: the share that is right, without noise, when the image nearest to the truth is taken at every pixel.\n")
+    bars = " | ".join(f"{noise} (≥ {100 * bar:.0f})" for noise, bar in LEAST_RIGHT.items())
+    print(f"| scene | images | {bars} | beads ≥ 5 px kept, by noise | hot pixels, fused / one image | nearest to truth |")
+    print(f"|---|--:|{'--:|' * len(NOISES)}---|--:|--:|")
+    for scene in scenes:
+        shares = " | ".join(show_bar(100 * scene.right[noise], scene.right[noise] >= LEAST_RIGHT[noise]) for noise in NOISES)
+        counts = [scene.beads[noise] for noise in NOISES]
+        beads = ", ".join(f"{kept}/{every}" for kept, every in counts) if counts[0][1] else ""
+        hot = show_bar(scene.hot_ratio, scene.hot_ratio <= LARGEST_HOT_RATIO)
+        print(f"| {scene.name} | {scene.n_images} | {shares} | {beads} | {hot} | {100 * scene.right_nearest:.2f} |", flush=True)
+    held = [scene.right[noise] >= LEAST_RIGHT[noise] for scene in scenes for noise in NOISES]
+    print(f"\nThe bar holds in {sum(held)} of {len(held)} cases.", flush=True)
+
+
+def show_bar(value: float, is_held: bool) -> str:
+    return f"{value:.2f}" if is_held else f"**{value:.2f}**"
+
+
+# --- confidence and noise --------------------------------------------------------------------------------------------------------
+
+
+def print_confidence(scenes: list[SceneFigures], stacks: list[StackFigures]) -> None:
+    """Print how often decisions of a given confidence are right, and what the confidence is where there is something to decide."""
+    print("\n## Confidence\n\n| confidence | pixels | right | bar |\n|---|--:|--:|---|")
+    bins = sum((scene.bins for scene in scenes), np.zeros((len(CONFIDENCES), 2), np.int64))
+    for confidence, (n_pixels, n_right) in zip(CONFIDENCES, bins, strict=True):
+        low, high = confidence - CONFIDENCE_TOLERANCE, confidence + CONFIDENCE_TOLERANCE
+        if n_pixels < LEAST_BIN_PX:
+            print(f"| {confidence} ± {CONFIDENCE_TOLERANCE} | {n_pixels} | | fewer than {LEAST_BIN_PX} px |")
+            continue
+        share = n_right / n_pixels
+        verdict = "holds" if low <= share <= high else "**fails**"
+        print(f"| {confidence} ± {CONFIDENCE_TOLERANCE} | {n_pixels} | {share:.1%} | {low:.0%} to {high:.0%}: {verdict} |")
+    print("\n| microscope stack | mean confidence where detail counts | elsewhere |\n|---|--:|--:|")
+    for stack in stacks:
+        if stack.place.is_microscopy:
+            print(f"| {stack.place.name} | {stack.confidence_counted:.3f} | {stack.confidence_other:.3f} |", flush=True)
+
+
+def print_noise(shared: Path) -> None:
+    """Print what the shared tool says of decisions under noise."""
+    command = [sys.executable, str(shared / "tools" / "noisy_decisions.py"), str(shared / "data" / "nyu_d")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    print(f"\n## Decisions under noise, nyu_d\n\n{done.stdout.strip() if done.returncode == 0 else done.stderr.strip()[-500:]}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

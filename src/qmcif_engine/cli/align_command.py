@@ -1,0 +1,124 @@
+"""``qmcif align``: a stack opened, aligned and written as a stack."""
+
+from __future__ import annotations
+
+import json
+import time
+from argparse import Namespace
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from qmcif_engine import __version__
+from qmcif_engine.cli.alignment import check_alignment, prepare_inputs
+from qmcif_engine.cli.fuse_command import open_inputs
+from qmcif_engine.cli.notices import tell_repeated, tell_taken_next
+from qmcif_engine.cli.progress import progress_bar
+from qmcif_engine.cli.quantities import show_bytes
+from qmcif_engine.cli.resources import peak_memory_bytes
+from qmcif_engine.cli.targets import label_times
+from qmcif_engine.io.sibling_names import name_beside
+from qmcif_engine.stack_output import check_stack_output, write_stack
+
+if TYPE_CHECKING:
+    from qmcif_engine.alignment.transforms import Transforms
+    from qmcif_engine.io.file_stack import FileStack
+
+DEFAULT_MODEL = "similarity"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aligned:
+    """One stack that was aligned and written.
+
+    Attributes
+    ----------
+    outputs : tuple of Path
+    n_images : int
+    transforms : Transforms or None
+        None where nothing was to be moved.
+    wall_seconds : float
+    """
+
+    outputs: tuple[Path, ...]
+    n_images: int
+    transforms: Transforms | None
+    wall_seconds: float
+
+
+def run(options: Namespace) -> None:
+    """Align the named inputs as the options say, every point in time by itself."""
+    settled = _settle_model(options)
+    with open_inputs(settled) as stack:
+        points = _points_in_time(stack, settled)
+        for target in points.values():
+            check_alignment(stack, settled, check_stack_output(stack, target, overwrite=settled.overwrite))
+        if stack.scratch_bytes and not settled.quiet and not settled.json:
+            print(f"decoding {stack.n_images} images once into {show_bytes(stack.scratch_bytes)} of scratch space")
+        results = []
+        for number, target in points.items():
+            try:
+                with stack.at_time(number) as point:  # leaving it removes decoded copies, which would add up
+                    results.append(_align(point, target, settled))
+            except KeyboardInterrupt:
+                if results:
+                    msg = f"the first {len(results)} of {len(points)} points in time are finished and kept"
+                    raise KeyboardInterrupt(msg) from None
+                raise
+    _render(results, settled)
+    if not settled.quiet:
+        tell_repeated(settled.images)
+        tell_taken_next(settled.images, [path for result in results for path in result.outputs])
+
+
+def _settle_model(options: Namespace) -> Namespace:
+    """Return the options with the model that is meant where none is named: that of a file of transforms, else the default."""
+    has_file = options.transforms is not None and Path(options.transforms).exists()
+    return options if options.align is not None or has_file else Namespace(**{**vars(options), "align": DEFAULT_MODEL})
+
+
+def _points_in_time(stack: FileStack, options: Namespace) -> dict[int, Path]:
+    if options.time is not None or stack.n_times == 1:
+        return {options.time or 0: options.output}
+    return {number: name_beside(options.output, f"_{label}") for number, label in label_times(stack.n_times).items()}
+
+
+def _align(stack: FileStack, target: Path, options: Namespace) -> Aligned:
+    started = time.perf_counter()
+    prepared = prepare_inputs(stack, options)
+    with progress_bar("writing", is_quiet=options.quiet) as move:
+        outputs = write_stack(prepared, target, crop=options.crop, workers=options.workers, overwrite=options.overwrite, on_progress=move)
+    return Aligned(
+        outputs=outputs,
+        n_images=stack.n_images,
+        transforms=getattr(prepared, "transforms", None),
+        wall_seconds=round(time.perf_counter() - started, 3),
+    )
+
+
+def _render(results: list[Aligned], options: Namespace) -> None:
+    """Say what was done: one JSON object, or a line for each point in time."""
+    if options.json:
+        contents = [_describe(result) for result in results]
+        print(json.dumps(contents[0] if len(contents) == 1 else {"times": contents}))
+        return
+    for result in [] if options.quiet else results:
+        moved = "as it is" if result.transforms is None else f"by {result.transforms.model.value}"
+        largest = 0.0 if result.transforms is None else result.transforms.largest_movement_px()
+        names = str(result.outputs[0]) if len(result.outputs) == 1 else f"{result.outputs[0]} to {result.outputs[-1].name}"
+        print(f"aligned {result.n_images} images {moved}, at most {largest:.1f} px, in {result.wall_seconds:.1f} s: {names}")
+
+
+def _describe(result: Aligned) -> dict[str, object]:
+    transforms = result.transforms
+    return {
+        "version": __version__,
+        "images": result.n_images,
+        "align": "none" if transforms is None else transforms.model.value,
+        "reference": None if transforms is None else transforms.reference + 1,
+        "matrices": None if transforms is None else transforms.matrices,
+        "warnings": [] if transforms is None else [warning.message for warning in transforms.warnings],
+        "wall_seconds": result.wall_seconds,
+        "peak_memory_bytes": peak_memory_bytes(),
+        "outputs": [str(path) for path in result.outputs],
+    }
