@@ -16,6 +16,8 @@ BASE := $(ENVIRONMENT)/.base-installed
 DEVELOPMENT := $(ENVIRONMENT)/.development-installed
 DEVELOPMENT_EXTRAS := napari,distributed,dictionary,test,test-viewer
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# without -noreset the display starts anew whenever its last client has gone, and refuses a test process that comes at that moment
+SCREEN := -screen 0 1280x1024x24 -noreset
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .PHONY: help
@@ -30,7 +32,7 @@ demo: $(BASE) ## fuse a generated focus stack into demo-output (no display neede
 test: system-libraries lint types ## check everything: lint, types, all tests
 	@echo "== tests"
 	@if command -v xvfb-run >/dev/null; then \
-	    screen=(env QT_QPA_PLATFORM=offscreen xvfb-run -a); \
+	    screen=(env QT_QPA_PLATFORM=offscreen xvfb-run -a -s '$(SCREEN)'); \
 	else \
 	    echo "xvfb-run was not found: the viewer tests use this session's display"; screen=(env); \
 	fi; \

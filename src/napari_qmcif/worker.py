@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
-from qtpy.QtCore import QCoreApplication, QObject, Signal
+from qtpy.QtCore import QCoreApplication, QObject, Qt, Signal
 
 from qmcif_engine import Cancelled
 
@@ -28,7 +29,10 @@ class Progress(Protocol):
 
 
 class Job(QObject):
-    """Carry out one piece of work in its own thread; the signals arrive on the thread that made the job.
+    """One piece of work in a thread of its own; the signals arrive on the thread that made the job.
+
+    The last of them, `ended`, is emitted after the thread has ended, so that nothing is left to wait for. A result or an error is passed
+    on just before, unless the job was cancelled by then.
 
     napari's own worker is not used because it replaces the warning filter of the whole process while it runs: two runs at once would
     leave it replaced.
@@ -46,22 +50,24 @@ class Job(QObject):
     returned = Signal(object)
     failed = Signal(object)
     ended = Signal()
+    _worked = Signal(object)
 
     def __init__(self, work: Callable[[Job], Any], *, owner: QObject) -> None:
         super().__init__()
         self._work = work
         self._is_cancelled = threading.Event()
         self._reported_at = float("-inf")
+        self._thread = threading.Thread(target=self._run, name="qmcif")
+        self._worked.connect(self._conclude, Qt.ConnectionType.QueuedConnection)
         owner.destroyed.connect(self.cancel)
 
     def start(self) -> None:
         """Begin; the job keeps itself alive until it has ended."""
         _running.add(self)
-        self.ended.connect(self._forget)
         application = QCoreApplication.instance()
         if application is not None:
             application.aboutToQuit.connect(self.cancel)
-        threading.Thread(target=self._run, name="qmcif").start()
+        self._thread.start()
 
     def cancel(self) -> None:
         """Ask the work to stop at its next step; nothing is returned any more."""
@@ -83,20 +89,30 @@ class Job(QObject):
         self.noted.emit(text)
 
     def _run(self) -> None:
+        self._worked.emit(self._attempt())
+
+    def _attempt(self) -> Callable[[], None]:
+        """Work, and return the call that tells what came of it."""
         try:
             result = self._work(self)
         except Cancelled:
-            self.cancel()
+            return self.cancel
         except Exception as error:
-            if not self.is_cancelled():
-                self.failed.emit(error)
-        else:
-            if not self.is_cancelled():
-                self.returned.emit(result)
+            return partial(self.failed.emit, error)
+        return partial(self.returned.emit, result)
+
+    def _conclude(self, tell: Callable[[], None]) -> None:
+        """Announce the end on the thread that made the job, where `cancel` cannot come between the check and the signal."""
+        self._thread.join()  # its work is done, so this takes an instant
+        _running.discard(self)
+        if not self.is_cancelled():
+            tell()
         self.ended.emit()
 
-    def _forget(self) -> None:
-        _running.discard(self)
+
+def list_running_jobs() -> list[Job]:
+    """Return the jobs that were started and have not ended yet, for whoever must not leave before them."""
+    return list(_running)
 
 
 _running: set[Job] = set()

@@ -92,7 +92,11 @@ class Job:
             return
         with refusing(self.folder):
             self.folder.mkdir()
-            self._write(_DESCRIPTION, json.dumps({"identity": identity}).encode())
+            try:
+                self._write(_DESCRIPTION, json.dumps({"identity": identity}).encode())
+            except BaseException:
+                shutil.rmtree(self.folder, ignore_errors=True)
+                raise
 
     def _check_identity(self, identity: str) -> None:
         try:

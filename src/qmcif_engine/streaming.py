@@ -32,12 +32,13 @@ from qmcif_engine.tile_task import TileTask
 from qmcif_engine.tiling import TilePlan, plan_tiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from distributed import Client
 
     from qmcif_engine.io.picture import PictureContent
     from qmcif_engine.samples import FocusRanges, GivenRanges
+    from qmcif_engine.tiling import Tile
 
 
 logger = logging.getLogger(__name__)
@@ -169,16 +170,14 @@ def fuse_to_file(
     job = Job(job_folder(target), run.tiles, planes)
     description = describe_run(stack, settings, bounds)
     job.begin(_digest([description, list(planes)]), resume=resume, overwrite=overwrite)
-    task = TileTask(stack, settings, bounds, companions, with_position=height is not None, noise_levels=noise_levels)
-    missing = job.missing()
-    finished = [tile for tile in run.tiles.tiles if tile not in set(missing)]
-    if any(job.input_digest(tile) != task.digest_input(tile) for tile in finished):
-        raise job.refuse_other_input()
-    logger.info("fusing %d images of shape %s, %d of %d tiles", stack.n_images, stack.image_shape, len(missing), len(run.tiles.tiles))
-    steps = Steps(
-        n_tiles=len(missing), steps_a_tile=count_decisions(stack) * stack.n_images + 1, on_progress=on_progress, is_cancelled=is_cancelled
-    )
     try:
+        task = TileTask(stack, settings, bounds, companions, with_position=height is not None, noise_levels=noise_levels)
+        missing = job.missing()
+        finished = [tile for tile in run.tiles.tiles if tile not in set(missing)]
+        _check_input(job, task, finished)
+        logger.info("fusing %d images of shape %s, %d of %d tiles", stack.n_images, stack.image_shape, len(missing), len(run.tiles.tiles))
+        steps_a_tile = count_decisions(stack) * stack.n_images + 1
+        steps = Steps(n_tiles=len(missing), steps_a_tile=steps_a_tile, on_progress=on_progress, is_cancelled=is_cancelled)
         run_tiles(task, missing, n_workers=run.tiles_at_once, steps=steps, keep=job.keep, client=client)
         samples = [job.input_digest(tile).hex() for tile in run.tiles.tiles]
         provenance = {**description, "identity": _digest([description, samples])}
@@ -202,6 +201,12 @@ def fuse_to_file(
         pixels_by_image=pixels,
         identity=provenance["identity"],
     )
+
+
+def _check_input(job: Job, task: TileTask, finished: Sequence[Tile]) -> None:
+    """Refuse to go on with tiles that were made of other samples."""
+    if any(job.input_digest(tile) != task.digest_input(tile) for tile in finished):
+        raise job.refuse_other_input()
 
 
 def job_folder(target: Path) -> Path:

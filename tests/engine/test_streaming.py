@@ -117,6 +117,18 @@ def test_cancelling_leaves_a_state_that_can_be_resumed(images, expected, tmp_pat
     np.testing.assert_array_equal(tifffile.imread(tmp_path / "f.tif"), expected.fused)
 
 
+@pytest.mark.parametrize("place", ["os.fsync", "qmcif_engine.job.sync_folder", "qmcif_engine.streaming.TileTask"])
+def test_an_interruption_while_the_run_is_prepared_leaves_nothing(images, tmp_path, monkeypatch, place):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(place, interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        fuse_to_file(ArrayStack(images), tmp_path / "o.tif", CONFIG)
+
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_cancelling_before_the_first_tile_leaves_nothing(images, tmp_path):
     with pytest.raises(Cancelled):
         fuse_to_file(ArrayStack(images), tmp_path / "f.tif", CONFIG, is_cancelled=lambda: True)

@@ -108,12 +108,14 @@ def test_a_worker_killed_in_the_middle(images, expected_files, cluster, tmp_path
     def kill_one(progress):
         if progress.done > 4 and not killed:
             victim = next(iter(cluster.workers.values()))
-            killed.append(victim.pid)
+            killed.append(victim.worker_address)
             os.kill(victim.pid, signal.SIGKILL)
-            time.sleep(0.2)
+            while killed[0] in cluster.scheduler.workers:
+                time.sleep(0.01)
 
     with connect(cluster.scheduler_address) as client:
         assert written(ArrayStack(images), tmp_path, client=client, on_progress=kill_one) == expected_files
+        client.wait_for_workers(len(cluster.workers))  # the cluster starts another one, which later tests find
     assert killed
 
 

@@ -6,6 +6,7 @@ turns that into an error.
 
 import os
 import threading
+from functools import partial
 from importlib.util import find_spec
 
 import pytest
@@ -14,6 +15,9 @@ import pytest
 os.environ["NAPARI_CONFIG"] = ""
 # a widget that outlives its viewer fails the test
 os.environ["NAPARI_STRICT_QT"] = "raise"
+
+# the first fusion after the kernels changed compiles them, a minute on a busy machine; pytest's own limit cannot end a waiting event loop
+HANGS_AFTER_MILLISECONDS = 500_000
 
 _MISSING = [name for name in ("napari", "npe2", "pytestqt") if find_spec(name) is None]
 _REMEDY = f"tests/plugin needs {', '.join(_MISSING)}: pip install -e '.[napari,test,test-viewer]'"
@@ -25,13 +29,27 @@ if _MISSING:
 
 
 @pytest.fixture(autouse=True)
-def no_thread_stays_behind():
+def no_job_stays_behind():
+    """Fail a test that did not wait for the end of every job it started; a job has ended when its thread has."""
+    from qtpy.QtTest import QTest
+
+    from napari_qmcif.worker import list_running_jobs
+
     yield
-    left = [thread.name for thread in threading.enumerate() if thread.name == "qmcif"]
-    for thread in threading.enumerate():
-        if thread.name == "qmcif":
-            thread.join(timeout=30)
+    left = [*list_running_jobs(), *(thread for thread in threading.enumerate() if thread.name == "qmcif")]
+    for job in list_running_jobs():
+        job.cancel()
+    while list_running_jobs():  # the next test shall not find them
+        QTest.qWait(10)
     assert not left, "a fusion was still running when its test ended"
+
+
+@pytest.fixture
+def qtbot(qtbot, monkeypatch):
+    """pytest-qt's, with one limit for every wait: a test waits for what will come, however busy the machine, and only a hang ends it."""
+    for name in ("waitUntil", "waitSignal"):
+        monkeypatch.setattr(qtbot, name, partial(getattr(qtbot, name), timeout=HANGS_AFTER_MILLISECONDS))
+    return qtbot
 
 
 @pytest.fixture

@@ -36,7 +36,7 @@ def widget(viewer, qtbot):
 
 
 def wait_for(widget, qtbot):
-    qtbot.waitUntil(lambda: not widget.is_running, timeout=30_000)
+    qtbot.waitUntil(lambda: not widget.is_running)
 
 
 def add_layers(viewer, scene):

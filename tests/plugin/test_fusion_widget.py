@@ -11,6 +11,7 @@ from napari.utils.notifications import notification_manager
 from qtpy.QtGui import QGuiApplication
 
 from napari_qmcif import run_panel as run_panel_module
+from napari_qmcif.worker import Job, list_running_jobs
 from qmcif_engine import Cancelled, FusionConfig, fuse, make_focus_stack, open_stack, prepare_stack
 
 pytestmark = pytest.mark.viewer
@@ -43,7 +44,7 @@ def open_widget(viewer, qtbot):
 
 
 def wait_for(widget, qtbot):
-    qtbot.waitUntil(lambda: not (widget.run_panel.is_running or widget.preview.is_running), timeout=30_000)
+    qtbot.waitUntil(lambda: not (widget.run_panel.is_running or widget.preview.is_running))
 
 
 def names(viewer):
@@ -108,23 +109,29 @@ def test_a_stack_is_fused_along_its_axis_and_the_result_lies_on_it(viewer, open_
     assert widget.run_panel.status.text().startswith("fused 3 images in")
 
 
-def test_cancel_in_the_middle_adds_nothing_and_the_next_run_works(viewer, open_widget, qtbot):
+def test_cancel_in_the_middle_adds_nothing_and_the_next_run_works(viewer, open_widget, qtbot, monkeypatch):
+    steps, is_cancelled = [], threading.Event()
+    report = Job.report
+
+    def hold_the_first_step(job, progress):
+        report(job, progress)
+        steps.append(progress)
+        is_cancelled.wait()
+
+    monkeypatch.setattr(Job, "report", hold_the_first_step)
     scene = make_focus_stack(n_images=3, shape=(320, 320), seed=0)
     viewer.add_image(scene.images, rgb=True, name="leaf")
     widget = open_widget()
-    widget.settings.boxes["decomposition.iterations"].value = 200
     widget.run_panel.run_button.click()
-    qtbot.wait(100)
-    started = time.monotonic()
+    qtbot.waitUntil(lambda: bool(steps))
 
     widget.run_panel.cancel_button.click()
+    is_cancelled.set()
     wait_for(widget, qtbot)
 
-    assert time.monotonic() - started < 2
+    assert [tuple(progress) for progress in steps] == [(1, 4)], "the engine stops before its next step"
     assert names(viewer) == ["leaf"]
     assert widget.run_panel.status.text() == "cancelled; nothing was added"
-    widget.settings.reset_button.click()
-    widget.settings.boxes["decomposition.iterations"].value = 1
     widget.run_panel.run_button.click()
     wait_for(widget, qtbot)
     assert names(viewer)[-1] == "leaf: fused"
@@ -277,12 +284,13 @@ def test_closing_the_viewer_while_running_stops_the_run(make_napari_viewer, qtbo
     viewer.add_image(pictures, rgb=True, name="leaf")
     _, widget = viewer.window.add_plugin_dock_widget("napari-qmcif", "Fuse focus stack")
     widget.run_panel.run_button.click()
-    qtbot.waitUntil(lambda: any(thread.name == "qmcif" for thread in threading.enumerate()))
+    (job,) = list_running_jobs()
     del widget
 
-    viewer.close()
+    with qtbot.waitSignal(job.ended):
+        viewer.close()
 
-    qtbot.waitUntil(lambda: all(thread.name != "qmcif" for thread in threading.enumerate()), timeout=10_000)
+    assert job.is_cancelled()
 
 
 def test_the_activity_dock_shows_the_run_and_can_cancel_it(viewer, open_widget, qtbot, pictures, endless):

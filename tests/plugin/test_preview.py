@@ -27,12 +27,12 @@ def panel(viewer, qtbot):
     viewer.layers.events.removed.connect(panel.refresh_areas)
     yield panel
     panel.shut_down()
-    qtbot.waitUntil(lambda: not panel.is_running, timeout=20_000)
+    qtbot.waitUntil(lambda: not panel.is_running)
 
 
 def wait(panel, qtbot):
     qtbot.waitUntil(lambda: panel.is_running or panel.layer is not None)
-    qtbot.waitUntil(lambda: not panel.is_running, timeout=20_000)
+    qtbot.waitUntil(lambda: not panel.is_running)
 
 
 def look_at(viewer, top, left, bottom, right):
@@ -165,7 +165,7 @@ def test_a_new_wish_replaces_the_preview_under_way(viewer, panel, qtbot):
 
     panel.start()
 
-    qtbot.waitUntil(lambda: panel.layer is not None and not panel.is_running, timeout=20_000)
+    qtbot.waitUntil(lambda: panel.layer is not None and not panel.is_running)
     assert panel.layer.metadata["qmcif"]["area"] == [8, 16, 40, 48]
 
 
@@ -221,6 +221,6 @@ def test_shutting_down_takes_the_preview_away_and_hears_nothing_more(viewer, pan
     panel.shut_down()
     viewer.scene.camera.zoom = 7
 
-    qtbot.wait(20)
+    assert not panel.timer.isActive()
     assert not panel.is_running
     assert [layer.name for layer in viewer.layers] == ["leaf"]

@@ -37,7 +37,7 @@ def open_widget(viewer, qtbot):
 
 
 def settle(widget, qtbot):
-    qtbot.waitUntil(lambda: widget.session is None or not widget.session.is_running, timeout=20_000)
+    qtbot.waitUntil(lambda: widget.session is None or not widget.session.is_running)
 
 
 def add_fused(viewer, stack, images):

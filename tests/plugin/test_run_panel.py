@@ -23,7 +23,7 @@ def panel(qtbot):
     panel.allow()
     yield panel
     panel.cancel()
-    qtbot.waitUntil(lambda: not panel.is_running, timeout=20_000)
+    qtbot.waitUntil(lambda: not panel.is_running)
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def told(monkeypatch):
 
 
 def finish(panel, qtbot):
-    qtbot.waitUntil(lambda: not panel.is_running, timeout=20_000)
+    qtbot.waitUntil(lambda: not panel.is_running)
 
 
 def work_until_cancelled(stack, config, *, job):
@@ -52,7 +52,7 @@ def work_until_cancelled(stack, config, *, job):
 
 
 def test_a_run_returns_its_result_and_says_how_long_it_took(panel, stack, qtbot):
-    with qtbot.waitSignal(panel.returned, timeout=20_000) as returned:
+    with qtbot.waitSignal(panel.returned) as returned:
         panel.start(stack, CONFIG)
     finish(panel, qtbot)
 

@@ -1,14 +1,17 @@
 """A job runs beside the GUI thread, reports seldom, stops when asked and leaves nothing behind."""
 
+import itertools
 import threading
 import time
 import warnings
 from collections import namedtuple
+from types import SimpleNamespace
 
 import pytest
 from qtpy.QtCore import QObject
 
-from napari_qmcif.worker import SHORTEST_REPORT_INTERVAL_SECONDS, Job
+from napari_qmcif import worker
+from napari_qmcif.worker import SHORTEST_REPORT_INTERVAL_SECONDS, Job, list_running_jobs
 from qmcif_engine import Cancelled
 
 Step = namedtuple("Step", "done total")
@@ -19,6 +22,10 @@ def owner(qapp):
     return QObject()
 
 
+def find_threads():
+    return [thread for thread in threading.enumerate() if thread.name == "qmcif"]
+
+
 def test_work_runs_in_another_thread_and_signals_arrive_on_this_one(owner, qtbot):
     job = Job(lambda _: threading.get_ident(), owner=owner)
     arrived = []
@@ -27,28 +34,45 @@ def test_work_runs_in_another_thread_and_signals_arrive_on_this_one(owner, qtbot
     with qtbot.waitSignal(job.ended):
         job.start()
 
-    qtbot.waitUntil(lambda: bool(arrived))
-    (worker, receiver) = arrived[0]
-    assert receiver == threading.get_ident() != worker
+    ((sender, receiver),) = arrived
+    assert receiver == threading.get_ident() != sender
 
 
-def test_progress_arrives_at_most_ten_times_a_second_and_the_last_step_always(owner, qtbot):
+def test_the_end_is_told_when_the_thread_is_no_more(owner, qtbot, monkeypatch):
+    class Lingering(threading.Thread):
+        def run(self):
+            super().run()
+            time.sleep(0.5)
+
+    monkeypatch.setattr(worker, "threading", SimpleNamespace(Event=threading.Event, Thread=Lingering))
+    job = Job(lambda _: "result", owner=owner)
+    heard = []
+    job.returned.connect(lambda _: heard.append(("returned", find_threads(), list_running_jobs())))
+    job.ended.connect(lambda: heard.append(("ended", find_threads(), list_running_jobs())))
+
+    job.start()
+    assert list_running_jobs() == [job]
+    qtbot.waitUntil(lambda: len(heard) == 2)
+
+    assert heard == [("returned", [], []), ("ended", [], [])]
+
+
+def test_progress_arrives_at_most_ten_times_a_second_and_the_last_step_always(owner, qtbot, monkeypatch):
+    clock = itertools.count(step=0.3 * SHORTEST_REPORT_INTERVAL_SECONDS)
+    monkeypatch.setattr(worker, "time", SimpleNamespace(monotonic=clock.__next__))
+
     def work(job):
-        for done in range(1, 1001):
-            job.report(Step(done, 1000))
-            time.sleep(0.0003)
+        for done in range(1, 21):
+            job.report(Step(done, 20))
 
     job = Job(work, owner=owner)
     steps = []
     job.progressed.connect(lambda done, total: steps.append((done, total)))
-    started = time.monotonic()
 
     with qtbot.waitSignal(job.ended):
         job.start()
 
-    seconds = time.monotonic() - started
-    qtbot.waitUntil(lambda: bool(steps) and steps[-1] == (1000, 1000))
-    assert 2 <= len(steps) <= seconds / SHORTEST_REPORT_INTERVAL_SECONDS + 2
+    assert steps == [(done, 20) for done in (1, 5, 9, 13, 17, 20)]
 
 
 def test_errors_are_passed_on(owner, qtbot):
@@ -81,7 +105,6 @@ def test_a_cancelled_job_ends_without_result_and_without_error(owner, qtbot):
         job.start()
         job.cancel()
 
-    qtbot.wait(20)
     assert heard == []
 
 
@@ -99,7 +122,20 @@ def test_a_result_that_comes_after_cancel_is_dropped(owner, qtbot):
         job.start()
         job.cancel()
 
-    qtbot.wait(20)
+    assert heard == []
+
+
+def test_what_was_finished_but_not_yet_told_at_cancel_is_dropped(owner, qtbot):
+    job = Job(lambda _: "finished", owner=owner)
+    heard = []
+    job.returned.connect(heard.append)
+    job.start()
+    for thread in find_threads():
+        thread.join()
+
+    with qtbot.waitSignal(job.ended):
+        job.cancel()
+
     assert heard == []
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import errno
+import multiprocessing
 import sys
-import time
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -36,8 +36,7 @@ def die(task, is_stopped):
     os._exit(3)
 
 def wait(task, is_stopped):
-    ends = time.monotonic() + (0 if task == 0 else 60)
-    while time.monotonic() < ends and not is_stopped():
+    while task != 0 and not is_stopped():
         time.sleep(0.01)
     return task
 """
@@ -85,15 +84,14 @@ def test_a_lost_worker_is_reported(spawned: ModuleType) -> None:
         run_everywhere(spawned.die, [1, 2], n_processes=2, on_result=pytest.fail)
 
 
-def test_an_interruption_ends_the_workers_soon(spawned: ModuleType) -> None:
+def test_an_interruption_ends_work_that_has_no_end_of_its_own(spawned: ModuleType) -> None:
     def interrupt(_: int) -> None:
         raise KeyboardInterrupt
 
-    started = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         run_everywhere(spawned.wait, [0, 1, 2, 3], n_processes=2, on_result=interrupt)
 
-    assert time.monotonic() - started < 30
+    assert multiprocessing.active_children() == []
 
 
 def test_there_is_a_core() -> None:

@@ -55,40 +55,61 @@ def command(*arguments):
     return [sys.executable, "-m", "qmcif_engine", "fuse", "stack.tif", "-o", "out.ome.tif", "--maps", "maps", *FAST, "--quiet", *arguments]
 
 
-def wait_for_tiles(folder, n_tiles, process):
-    deadline = time.monotonic() + 60
-    while len(list(folder.glob("out.ome.tif.qmcif-job/tile-??????"))) < n_tiles:
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+STANDING_STILL = """
+import sys, time
+from qmcif_engine.cli import main
+from qmcif_engine.job import Job
+
+keep, kept = Job.keep, []
+
+def keep_and_stand_still(job, tile, result):
+    keep(job, tile, result)
+    kept.append(tile)
+    while len(kept) >= int(sys.argv[1]):
+        time.sleep(1)
+
+Job.keep = keep_and_stand_still
+sys.exit(main(sys.argv[2:]))
+"""
+
+
+@contextlib.contextmanager
+def run_that_stands_still(folder, *, after_tiles):
+    """Start a run that goes no further than so many tiles, and wait until it has them."""
+    python, _, _, *arguments = command("--workers", "1")
+    program = [python, "-c", STANDING_STILL, str(after_tiles), *arguments]
+    with subprocess.Popen(program, cwd=folder, stderr=subprocess.PIPE) as process:
+        try:
+            while len(list(folder.glob("out.ome.tif.qmcif-job/tile-??????"))) < after_tiles:
+                assert process.poll() is None
+                time.sleep(0.01)
+            yield process
+        finally:
+            process.kill()
 
 
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGKILL, -9), (signal.SIGINT, 130)])
 def test_a_killed_run_leaves_no_output_and_resumes_to_the_same_bytes(folder, expected, sent, code):
-    process = subprocess.Popen(command("--workers", "1"), cwd=folder, stderr=subprocess.PIPE)
-    wait_for_tiles(folder, 3, process)
-    process.send_signal(sent)
-    message = process.communicate(timeout=60)[1].decode()
+    with run_that_stands_still(folder, after_tiles=3) as process:
+        process.send_signal(sent)
+        message = process.communicate()[1].decode()
 
     assert process.returncode == code
     assert sent is signal.SIGKILL or "go on with --resume" in message
     assert sorted(path.name for path in folder.iterdir()) == ["out.ome.tif.qmcif-job", "stack.tif"]
-    n_finished = len(list(folder.glob("out.ome.tif.qmcif-job/tile-??????")))
-    resumed = subprocess.run(command("--resume", "--json"), cwd=folder, stdout=subprocess.PIPE, check=True, timeout=120)
-    assert json.loads(resumed.stdout)["resumed_tiles"] == n_finished >= 3
+    resumed = subprocess.run(command("--resume", "--json"), cwd=folder, stdout=subprocess.PIPE, check=True)
+    assert json.loads(resumed.stdout)["resumed_tiles"] == 3
     assert digests(folder) == expected
 
 
 def test_resuming_after_the_input_changed_is_refused(folder, scene):
-    process = subprocess.Popen(command("--workers", "1"), cwd=folder, stderr=subprocess.PIPE)
-    wait_for_tiles(folder, 2, process)
-    process.kill()
-    process.communicate()
+    with run_that_stands_still(folder, after_tiles=2) as process:
+        process.kill()
     changed = scene.copy()
     changed[0, 3, 3] ^= 1
     tifffile.imwrite(folder / "stack.tif", changed, tile=(128, 128), compression="zlib", photometric="rgb")
 
-    refused = subprocess.run(command("--resume"), cwd=folder, stderr=subprocess.PIPE, check=False, timeout=120)
+    refused = subprocess.run(command("--resume"), cwd=folder, stderr=subprocess.PIPE, check=False)
 
     assert refused.returncode == 2
     assert b"other images, settings or another version" in refused.stderr
@@ -111,7 +132,7 @@ def test_a_full_disk_ends_with_a_clear_message_and_resumes_to_the_same_bytes(fol
     place.mkdir()
     with small_file_system(place, "2500k"):
         request = [sys.executable, "-m", "qmcif_engine", "fuse", "../stack.tif", "-o", "out.ome.tif", "--maps", "maps", *FAST, "--quiet"]
-        failed = subprocess.run(request, cwd=place, stderr=subprocess.PIPE, check=False, timeout=120)
+        failed = subprocess.run(request, cwd=place, stderr=subprocess.PIPE, check=False)
         assert failed.returncode == 1
         assert b"No space left on device" in failed.stderr
         assert [path.name for path in place.iterdir()] == ["out.ome.tif.qmcif-job"]
@@ -119,7 +140,7 @@ def test_a_full_disk_ends_with_a_clear_message_and_resumes_to_the_same_bytes(fol
         assert n_finished > 0
 
         subprocess.run(["mount", "-o", "remount,size=50m", str(place)], check=True)
-        resumed = subprocess.run([*request, "--resume", "--json"], cwd=place, stdout=subprocess.PIPE, check=True, timeout=120)
+        resumed = subprocess.run([*request, "--resume", "--json"], cwd=place, stdout=subprocess.PIPE, check=True)
         assert json.loads(resumed.stdout)["resumed_tiles"] == n_finished
         assert digests(place) == expected
 

@@ -1,0 +1,55 @@
+"""A test that leaves a job running fails, and does not disturb the next."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+TESTS = """
+import time
+
+import pytest
+from qtpy.QtCore import QObject
+
+from napari_qmcif.worker import Job, list_running_jobs
+
+
+def work_until_cancelled(job):
+    while not job.is_cancelled():
+        time.sleep(0.005)
+
+
+@pytest.fixture
+def job(qapp):
+    owner = QObject()
+    yield Job(work_until_cancelled, owner=owner)
+    del owner  # not before the end of the test: with it the job would be cancelled
+
+
+def test_careless(job):
+    job.start()
+
+
+def test_next():
+    assert list_running_jobs() == []
+
+
+def test_careful(job, qtbot):
+    with qtbot.waitSignal(job.ended):
+        job.start()
+        job.cancel()
+"""
+
+
+def test_a_job_that_nobody_waited_for_fails_its_test_and_no_other(tmp_path):
+    shutil.copy(Path(__file__).with_name("conftest.py"), tmp_path)
+    (tmp_path / "test_jobs.py").write_text(TESTS, encoding="utf-8")
+
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "pytestqt.plugin", "-p", "no:cacheprovider", "test_jobs.py"]
+    few_plugins = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    finished = subprocess.run(command, cwd=tmp_path, check=False, capture_output=True, text=True, env=few_plugins)
+
+    assert "ERROR test_jobs.py::test_careless" in finished.stdout
+    assert "a fusion was still running when its test ended" in finished.stdout
+    assert "3 passed, 1 error in" in finished.stdout
