@@ -50,14 +50,10 @@ def passed_plainly(costs, *, labels, prices, rounds):
 def least_cost(costs, labels, prices):
     """What the cheapest map costs that gives each cell each image, shape (K, h, w): all maps are tried."""
     table, n_labels, shape = price_table(labels, prices), len(costs), costs.shape[1:]
-    least = np.full(costs.shape, np.inf)
-    for choices in product(range(n_labels), repeat=shape[0] * shape[1]):
-        index = np.array(choices).reshape(shape)
-        total = np.take_along_axis(costs, index[None], axis=0).sum()
-        total += table[index[1:], index[:-1]].sum() + table[index[:, 1:], index[:, :-1]].sum()
-        for y, x in np.ndindex(shape):
-            least[index[y, x], y, x] = min(least[index[y, x], y, x], total)
-    return least
+    maps = np.array(list(product(range(n_labels), repeat=shape[0] * shape[1]))).reshape(-1, *shape)
+    totals = costs[maps, *np.indices(shape)].sum(axis=(1, 2))
+    totals += table[maps[:, 1:], maps[:, :-1]].sum(axis=(1, 2)) + table[maps[..., 1:], maps[..., :-1]].sum(axis=(1, 2))
+    return np.array([[[totals[maps[:, y, x] == k].min() for x in range(shape[1])] for y in range(shape[0])] for k in range(n_labels)])
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
