@@ -69,7 +69,9 @@ STEP_EXPONENT = 1.5
 """How the price grows with the difference: gently at first, so that slopes are cheaper than stairs."""
 
 HOPELESS_COST = 8.0
-"""An image that costs this much more than the best in every cell of a block is not a choice there."""
+"""An image that costs this much more than the best in every cell of a block is not a choice there, unless borders are dearer still."""
+
+_N_NEIGHBORS = 4
 
 BLOCK_CELLS = 96
 """Side of the blocks that are solved at once, without the cells around them that matter."""
@@ -200,7 +202,7 @@ def regularize(index: IndexArray, evidence: CellEvidence, *, noise_level: float,
         near = block.grown(rounds, evidence.shape)
         costs = evidence.costs(near, contrast_weight=contrast_weight)
         costs += np.float32(weight) * (np.arange(len(evidence), dtype=np.uint16)[:, None, None] != chosen[near.slices])
-        labels = _contenders(costs)
+        labels = _contenders(costs, hopeless_cost=max(HOPELESS_COST, _N_NEIGHBORS * config.consistency))
         beliefs = np.empty((labels.size, *near.shape), np.float32)
         pass_label_messages(np.ascontiguousarray(costs[labels]), labels, prices * np.float32(config.consistency), rounds, beliefs)
         inner = (slice(None), *block.relative_to(near).slices)
@@ -218,10 +220,10 @@ def _blocks(shape: tuple[int, int]) -> list[Window]:
     ]
 
 
-def _contenders(costs: NDArray[np.float32]) -> NDArray[np.int64]:
-    """Return the images that are not hopeless everywhere."""
+def _contenders(costs: NDArray[np.float32], *, hopeless_cost: float) -> NDArray[np.int64]:
+    """Return the images that are not hopeless everywhere: what all neighbors say together cannot make up for that cost."""
     least = (costs - costs.min(axis=0)).reshape(len(costs), -1).min(axis=1)
-    return np.flatnonzero(least < HOPELESS_COST)
+    return np.flatnonzero(least < hopeless_cost)
 
 
 def _decide(beliefs: NDArray[np.float32], labels: NDArray[np.int64], *, n_alike: int) -> tuple[IndexArray, NDArray[np.float32]]:

@@ -10,7 +10,7 @@ from qmcif_engine.config import FusionConfig
 from qmcif_engine.pipeline import fuse
 from qmcif_engine.streaming import fuse_to_file
 
-CONFIG = FusionConfig().replaced({"iterations": 1, "evidence_scales": 1, "tile_px": 128, "follow_reach_px": 8, "island_area_patches": 0.0})
+CONFIG = FusionConfig().replaced({"iterations": 1, "evidence_scales": 1, "tile_px": 128, "follow_reach_px": 8, "consistency": 0.0})
 
 
 class Strips:

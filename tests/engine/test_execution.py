@@ -15,7 +15,7 @@ from qmcif_engine.synthetic import make_focus_stack
 from qmcif_engine.tile_task import TileTask
 from qmcif_engine.tiling import plan_tiles
 
-CONFIG = FusionConfig().replaced({"tile_px": 64, "evidence_scales": 1, "follow_reach_px": 0, "island_area_patches": 0.0, "iterations": 2})
+CONFIG = FusionConfig().replaced({"tile_px": 64, "evidence_scales": 1, "follow_reach_px": 0, "consistency": 0.0, "iterations": 2})
 
 
 @pytest.fixture(scope="module")

@@ -9,11 +9,13 @@ from qmcif_engine.config import FocusConfig, Representation
 from qmcif_engine.decomposition import Decomposition, History, StopReason
 from qmcif_engine.focus import (
     FAINT_LEVEL,
+    FINE_WEIGHT,
+    FINEST_WINDOW_PX,
     Borders,
     amplify_detail,
     base_focus,
-    confidence,
     detail_focus,
+    fine_focus,
     gather_evidence,
     gradient_level,
     saturate,
@@ -233,6 +235,38 @@ def test_faint_texture_is_not_taken_for_rounding():
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("radius_px", "growth_px"), [(3, 0), (0, 0), (1, 4)])
+def test_fine_focus_is_the_mean_of_gradients_over_a_small_window_on_the_scale_of_the_detail_focus(radius_px, growth_px, dtype):
+    detail = noise_layer(8, (3, 12, 15), dtype)
+    side_px = FINEST_WINDOW_PX + growth_px
+    expected = window_sum(gradient_moduli(detail.astype(np.float64)), radius_px=side_px // 2) / side_px**2 / 255
+    expected = FINE_WEIGHT * (2 * radius_px + 1) * expected
+
+    result = fine_focus(detail, growth_px=growth_px, config=FocusConfig(amplification_radius_px=radius_px))
+
+    assert result.dtype == dtype
+    np.testing.assert_allclose(result, expected, rtol=0, atol=rounding(expected.max() * side_px**2, dtype))
+
+
+def test_fine_focus_sees_a_hair_that_a_detail_patch_takes_for_its_surroundings():
+    """Beside a stronger texture, where a detail patch cannot tell whose contrast it is."""
+    plain, hair = np.zeros((2, 3, 40, 60), np.float32)
+    plain[:, :, 24:] = noise_layer(1, (3, 40, 36)) / 2
+    hair[:, :, 18] = 20
+    detail, fine = (
+        [measure(image) for image in (plain, hair)]
+        for measure in (
+            lambda layer: detail_focus(layer, detail_patch_px=17, config=AS_PUBLISHED),
+            lambda layer: fine_focus(layer, growth_px=0, config=AS_PUBLISHED),
+        )
+    )
+
+    assert (fine[1] > fine[0])[10:30, 17:20].all()
+    assert (fine[1] == 0)[:, 24:].all()
+    assert not (detail[1] > detail[0])[10:30, 17:20].all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("n_scales", [1, 2, 4])
 def test_evidence_adds_the_means_of_windows_each_about_twice_as_large_and_less_weighted(n_scales, dtype):
     level = np.random.default_rng(12).exponential(0.1, (10, 13)).astype(dtype)
@@ -318,27 +352,6 @@ def test_saturation_never_exceeds_one_nor_changes_an_order():
 
     assert result.max() <= 1
     assert (np.diff(result) >= 0).all()
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_confidence_is_the_relative_lead_and_zero_where_there_is_nothing(dtype):
-    best = np.array([[0.0, 1.0, 3.0], [2.0, 1e-30, 5.0]], dtype)
-    second = np.array([[0.0, 0.0, 1.0], [2.0, 0.0, 3.0]], dtype)
-
-    result = confidence(best, second)
-
-    assert result.dtype == dtype
-    np.testing.assert_allclose(result, [[0, 1, 0.5], [0, 1, 0.25]], rtol=2 * np.finfo(dtype).eps, atol=0)
-    assert result[0, 0] == 0
-
-
-def test_confidence_lies_between_zero_and_one():
-    levels = np.sort(np.random.default_rng(9).exponential(1, (2, 50, 50)), axis=0)
-
-    result = confidence(levels[1], levels[0])
-
-    assert result.min() >= 0
-    assert result.max() <= 1
 
 
 def test_equal_channels_count_as_one_channel_times_the_root_of_three():

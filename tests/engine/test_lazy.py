@@ -10,7 +10,7 @@ from qmcif_engine.stack import ArrayStack
 from qmcif_engine.synthetic import make_focus_stack
 from qmcif_engine.window import Window
 
-CONFIG = FusionConfig().replaced({"tile_px": 64, "evidence_scales": 1, "follow_reach_px": 0, "island_area_patches": 0.0, "iterations": 2})
+CONFIG = FusionConfig().replaced({"tile_px": 64, "evidence_scales": 1, "follow_reach_px": 0, "consistency": 0.0, "iterations": 2})
 PLANES = ("fused", "source_index", "base_map", "detail_map", "confidence")
 
 

@@ -80,7 +80,7 @@ def test_result_has_dtype_and_shape_of_one_input_and_maps_of_its_size(pair, fuse
 def test_confidence_lies_between_zero_and_one_and_is_high_on_texture(fused_pair, truth):
     assert fused_pair.confidence.min() >= 0
     assert fused_pair.confidence.max() <= 1
-    assert fused_pair.confidence[far_from_edges(truth)].min() > 0.1
+    assert fused_pair.confidence[far_from_edges(truth)].mean() > fused_pair.confidence[~far_from_edges(truth)].mean()
 
 
 def test_result_says_which_settings_and_range_were_used(pair, fused_pair):
@@ -303,7 +303,7 @@ def test_given_focus_range_takes_the_place_of_the_measured_one(pair, fused_pair)
     np.testing.assert_array_equal(again.fused, fused_pair.fused)
     assert wide.focus_range == FocusRange(0.0, 1e6)
     # on that scale all texture is below the noise, so there is nothing to decide on
-    assert wide.confidence.max() == 0
+    np.testing.assert_array_equal(wide.source_index, 1)
 
 
 # --- every ablation of the paper ---
@@ -336,7 +336,7 @@ def test_given_focus_range_takes_the_place_of_the_measured_one(pair, fused_pair)
         {"detail_patch_px": 13},
         {"precision": "float64"},
         {"tolerance": 1e-3, "iterations": 50},
-        {"island_area_patches": 0, "follow_reach_px": 0, "edge_band_px": 0, "blend_radius_px": 0},
+        {"consistency": 0.0, "follow_reach_px": 0, "edge_band_px": 0, "blend_radius_px": 0},
     ],
     ids=lambda changes: ", ".join(f"{name}={value}" for name, value in changes.items()),
 )
@@ -354,7 +354,7 @@ def test_presets_find_an_easy_truth(pair, truth, name):
 
 
 def test_result_scale_decides_which_map_is_followed(pair):
-    raw = {"island_area_patches": 0, "edge_band_px": 0, "blend_radius_px": 0}
+    raw = {"consistency": 0.0, "edge_band_px": 0, "blend_radius_px": 0}
 
     base = fuse(pair, FusionConfig().replaced({"result": "base", **raw}))
     detail = fuse(pair, FusionConfig().replaced({"result": "detail", **raw}))
@@ -365,7 +365,7 @@ def test_result_scale_decides_which_map_is_followed(pair):
 
 
 def test_refined_result_takes_each_pixel_from_one_of_the_two_maps(pair):
-    result = fuse(pair, FusionConfig().replaced({"island_area_patches": 0, "edge_band_px": 0, "blend_radius_px": 0}))
+    result = fuse(pair, FusionConfig().replaced({"consistency": 0.0, "edge_band_px": 0, "blend_radius_px": 0}))
 
     assert ((result.source_index == result.base_map) | (result.source_index == result.detail_map)).all()
 
@@ -381,7 +381,7 @@ def test_gray_representation_does_not_see_detail_that_only_color_has(truth):
     gray = fuse(images, FusionConfig().replaced({"representation": Representation.GRAY}))
 
     assert share_right(color, truth) == 1
-    assert gray.confidence.max() < 0.5 * color.confidence.max() or share_right(gray, truth) < 0.75
+    assert share_right(gray, truth) < 0.75
 
 
 # --- sizes and numbers of images ---
@@ -423,13 +423,13 @@ def test_every_image_of_a_stack_gives_its_part(n_images, shape):
 
 @pytest.mark.parametrize("dtype", ["uint8", "uint16", "float32", "float64"])
 @pytest.mark.parametrize("levels", [(0, 0), (7, 7), (7, 7, 7), (0, 200)])
-def test_constant_images_give_no_nan_no_confidence_and_one_of_their_values(dtype, levels):
+def test_constant_images_give_no_nan_and_one_of_their_values(dtype, levels):
     images = [np.full((20, 23, 3), level, dtype) for level in levels]
 
     result = fuse(images)
 
     assert set(np.unique(result.fused)) <= set(levels)
-    np.testing.assert_array_equal(result.confidence, 0)
+    assert np.isfinite(result.confidence).all()
 
 
 @pytest.mark.parametrize("levels", [(0, 0), (7, 7), (0, 200)])
@@ -462,7 +462,6 @@ def test_saturated_areas_follow_their_surroundings(side_px, is_reversed):
     result = fuse(images)
 
     for patch in patches:
-        assert (result.confidence[patch] == 0).any()
         np.testing.assert_array_equal(result.source_index[patch], truth[patch])
 
 
@@ -476,7 +475,6 @@ def test_textureless_areas_follow_their_surroundings_although_blurred_texture_sp
     result = fuse(images)
 
     for patch in patches:
-        assert (result.confidence[patch] == 0).any()
         inner = np.s_[10:-10, 10:-10]  # beyond the reach of the measures and the blur
         assert np.mean(result.source_index[patch][inner] == truth[patch][inner]) >= 0.99
 
@@ -488,7 +486,6 @@ def test_published_method_leaves_areas_without_texture_to_its_tie_rule():
 
     for patch in patches:
         middle = np.s_[20:-20, 20:-20]
-        np.testing.assert_array_equal(result.confidence[patch][middle], 0)
         np.testing.assert_array_equal(result.detail_map[patch][middle], 1)
 
 

@@ -15,6 +15,7 @@ from qmcif_engine.config import (
     Representation,
     ResultScale,
     SimilarityPart,
+    StackOrder,
     TilingConfig,
     WeightRule,
     setting_fields,
@@ -66,6 +67,7 @@ def test_paper_preset_is_the_published_setting_and_nothing_the_paper_does_not_ha
             evidence_decay=0.4,  # without effect at one scale
             border_px=0,
             dark_frame_px=0,
+            adapts_to_noise=False,
         ),
         refinement=RefinementConfig(
             result=ResultScale.REFINED,
@@ -73,8 +75,8 @@ def test_paper_preset_is_the_published_setting_and_nothing_the_paper_does_not_ha
             similarity=SimilarityPart.MODULUS,
         ),
         decision=DecisionConfig(
-            island_area_patches=0.0,
-            island_side_patches=6.0,  # without effect where no island goes
+            order=StackOrder.ORDERED,  # without effect where decisions need not fit together
+            consistency=0.0,
             follow_reach_px=0,
             edge_band_px=0,
             edge_inertia=0.3,  # without effect where no edge is drawn anew
@@ -84,7 +86,6 @@ def test_paper_preset_is_the_published_setting_and_nothing_the_paper_does_not_ha
             feather_px=16,  # as above
             preference=Preference.NONE,
             preference_ratio=DecisionConfig().preference_ratio,  # without effect where nothing is preferred
-            thin_elongation=0.0,
         ),
         tiling=TilingConfig(
             tile_px=1024,

@@ -15,7 +15,7 @@ from qmcif_engine.stack import ArrayStack
 from qmcif_engine.streaming import MAP_KINDS, fuse_to_file, identify_run, plan_run
 from qmcif_engine.synthetic import make_focus_stack
 
-CONFIG = FusionConfig().replaced({"tile_px": 64, "evidence_scales": 1, "follow_reach_px": 0, "island_area_patches": 0.0, "iterations": 2})
+CONFIG = FusionConfig().replaced({"tile_px": 64, "evidence_scales": 1, "follow_reach_px": 0, "consistency": 0.0, "iterations": 2})
 
 
 @pytest.fixture(scope="module")

@@ -1,15 +1,19 @@
 """The stages in their order on one block: levels in, decisions out."""
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy import ndimage
 
 from qmcif_engine.config import FusionConfig
 from qmcif_engine.decomposition import decompose
-from qmcif_engine.focus import NEGLIGIBLE_LEVEL, base_focus, confidence, detail_focus
+from qmcif_engine.focus import NEGLIGIBLE_LEVEL, base_focus, detail_focus, fine_focus
+from qmcif_engine.noise import NO_NOISE, adapt_to_noise
 from qmcif_engine.patches import detail_patch_side
 from qmcif_engine.presets import PRESETS
-from qmcif_engine.tile import LARGEST_ISLAND_SHARE, FocusLevels, Geometry, decide, measure_focus, plan_geometry
+from qmcif_engine.regularization import CELL_PX, sample_cells
+from qmcif_engine.tile import FocusLevels, Geometry, decide, measure_focus, plan_geometry
 from qmcif_engine.tiling import SOLVE_MARGIN_PX
 
 SHAPE = (48, 64)
@@ -40,31 +44,21 @@ def levels_of(detail, *, base=None, base_patch_px=8):
     """Levels made by hand."""
     detail = [np.asarray(level, np.float32) for level in detail]
     grid = tuple(-(-side // base_patch_px) for side in detail[0].shape)
-    return FocusLevels(tuple([np.zeros(grid)] * len(detail) if base is None else base), tuple(detail), ())
+    fine = tuple(sample_cells(level) for level in detail)
+    return FocusLevels(tuple([np.zeros(grid)] * len(detail) if base is None else base), tuple(detail), fine, ())
 
 
 @pytest.mark.parametrize(("shape", "side"), [((520, 520), 13), ((100, 100), 9), ((6000, 4000), 17)])
 def test_sizes_follow_from_the_shape_of_the_image_and_the_settings(shape, side):
-    config = FusionConfig().replaced({"island_area_patches": 0.5, "island_side_patches": 3})
-
-    assert plan_geometry(shape, config) == Geometry(side, 0.5 * side**2, 3 * side)
-
-
-def test_no_island_exceeds_its_share_of_a_small_picture():
-    side = plan_geometry((60, 60), FusionConfig()).detail_patch_px
-
-    assert plan_geometry((60, 60), FusionConfig()).largest_island_px == LARGEST_ISLAND_SHARE * 60 * 60 < 8 * side**2
-    assert plan_geometry((2000, 2000), FusionConfig()).largest_island_px == 8 * 17**2
+    assert plan_geometry(shape, FusionConfig()) == Geometry(side)
 
 
 def test_sizes_are_taken_from_the_plan_and_not_from_the_block():
     blocks, _ = blocks_of(2)
     config = FusionConfig()
-    levels = measure_focus(
-        blocks, config, geometry=Geometry(5, 0, 0), keep_layers=False, check_cancelled=lambda: None, report_image=lambda: None
-    )
+    levels = measure_focus(blocks, config, geometry=Geometry(5), keep_layers=False, check_cancelled=lambda: None, report_image=lambda: None)
 
-    parts = decompose(blocks[0], config.decomposition)
+    parts = decompose(NO_NOISE.smooth(blocks[0]), config.decomposition)
     np.testing.assert_array_equal(levels.detail[0], detail_focus(parts.detail, detail_patch_px=5, config=config.focus))
 
 
@@ -77,9 +71,42 @@ def test_levels_are_those_of_each_image_by_itself():
 
     assert levels.layers == ()
     for number, block in enumerate(blocks):
-        parts = decompose(block, config.decomposition)
+        parts = decompose(NO_NOISE.smooth(block), config.decomposition)
         np.testing.assert_array_equal(levels.base[number], base_focus(parts, base_patch_px=8, config=config.focus))
         np.testing.assert_array_equal(levels.detail[number], detail_focus(parts.detail, detail_patch_px=side, config=config.focus))
+        np.testing.assert_array_equal(levels.fine[number], sample_cells(fine_focus(parts.detail, growth_px=0, config=config.focus)))
+
+
+def test_levels_of_a_noisy_stack_are_those_of_smoothed_images_and_smoothed_along_the_stack():
+    blocks, _ = blocks_of(5)
+    config = FusionConfig()
+    adaptation = adapt_to_noise(20.0, config, n_images=5)
+    assert adaptation.stack_blur > 0
+    solved = adaptation.decomposition(config.decomposition)
+    assert solved != config.decomposition
+    side = detail_patch_side(SHAPE, config.focus)
+
+    levels = measured(blocks, config, adaptation=adaptation)
+
+    layers = [decompose(adaptation.smooth(block), solved).detail for block in blocks]
+    detail = [detail_focus(layer, detail_patch_px=side, config=config.focus) for layer in layers]
+    fine = [sample_cells(fine_focus(layer, growth_px=adaptation.window_growth_px, config=config.focus)) for layer in layers]
+    for measured_levels, plain in ((levels.detail, detail), (levels.fine, fine)):
+        smoothed = ndimage.gaussian_filter1d(np.array(plain), adaptation.stack_blur, axis=0, truncate=3.0, mode="nearest")
+        np.testing.assert_allclose(np.array(measured_levels), smoothed, rtol=1e-5, atol=1e-6)
+
+
+def test_the_published_method_looks_at_the_images_as_they_are():
+    blocks, _ = blocks_of(2)
+    blocks[0][:, 20, 50] = 255  # a hot pixel where the image is blurred
+    config = RAW.replaced({"detail_patch_px": 9})
+
+    levels = measured(blocks, config)
+
+    parts = decompose(blocks[0], config.decomposition)
+    np.testing.assert_array_equal(levels.detail[0], detail_focus(parts.detail, detail_patch_px=9, config=config.focus))
+    smoothed = decompose(NO_NOISE.smooth(blocks[0]), config.decomposition)
+    assert (levels.detail[0] != detail_focus(smoothed.detail, detail_patch_px=9, config=config.focus)).any()
 
 
 def test_layers_are_kept_on_request_only():
@@ -117,14 +144,22 @@ def test_sharp_bands_are_found_by_all_maps(n_images, config):
         assert np.mean(index[is_far] == depth[is_far]) >= 0.99
 
 
-def test_confidence_is_that_of_the_two_best_detail_levels():
-    blocks, _ = blocks_of(3)
-    levels = measured(blocks, FusionConfig())
-    in_order = np.sort(levels.detail, axis=0)
+def test_confidence_is_a_probability_that_grows_with_the_lead_of_the_sharpest_image():
+    blocks, _ = blocks_of(2)
+    detail = np.full((2, *SHAPE), 0.2, np.float32)
+    confidences = []
+    for lead in (0.0, 0.05, 0.2, 0.4):
+        detail[0] = 0.2 + lead
+        confidences.append(decided(blocks, levels_of(detail), RAW).confidence)
 
-    result = decided(blocks, levels, FusionConfig())
-
-    np.testing.assert_array_equal(result.confidence, confidence(in_order[-1], in_order[-2]))
+    for confidence in confidences:
+        assert confidence.dtype == np.float32
+        assert confidence.shape == SHAPE
+        assert confidence.min() >= 0
+        assert confidence.max() <= 1
+    # without a lead the tie rule gives the other image, and the refinement's own choice counts
+    for lesser, larger in itertools.pairwise(confidences[1:]):
+        assert (larger > lesser).all()
 
 
 def test_base_map_takes_the_best_image_of_each_base_patch():
@@ -172,7 +207,7 @@ def test_equal_levels_go_to_the_last_image_in_the_published_method():
 
     np.testing.assert_array_equal(result.detail_map, 2)
     np.testing.assert_array_equal(result.base_map, 2)
-    np.testing.assert_array_equal(result.confidence, 0)
+    assert np.ptp(result.confidence) == 0  # the same for all: nothing tells them apart
 
 
 def test_pixels_without_level_follow_the_decided_ones_at_both_scales():
@@ -218,20 +253,35 @@ def test_nothing_to_decide_anywhere_goes_to_the_last_image():
     np.testing.assert_array_equal(result.blend.source_index, 2)
 
 
-def test_islands_of_the_chosen_map_are_removed_unless_switched_off():
+@pytest.mark.parametrize(("rival_level", "is_kept"), [(0.55, False), (5.0, True)])
+def test_weak_islands_of_the_chosen_map_give_way_and_strong_ones_stay(rival_level, is_kept):
     shape = (120, 160)
     blocks, _ = blocks_of(2, shape)
-    side = 9
-    detail = np.stack([np.full(shape, 0.5), np.full(shape, 0.1)]).astype(np.float32)
-    detail[1, 60:69, 80:89] = 0.9
-    config = FusionConfig().replaced({"result": "detail", "detail_patch_px": side, "blend_radius_px": 0, "evidence_scales": 1})
+    detail = np.stack([np.full(shape, 0.5), np.full(shape, 0.4)]).astype(np.float32)
+    detail[1, 60:69, 80:89] = rival_level
+    settings = {"result": "detail", "detail_patch_px": 9, "blend_radius_px": 0, "evidence_scales": 1, "edge_band_px": 0}
+    config = FusionConfig().replaced(settings)
 
-    cleaned = decided(blocks, levels_of(detail), config)
-    kept = decided(blocks, levels_of(detail), config.replaced({"island_area_patches": 0}))
+    fitting = decided(blocks, levels_of(detail), config)
+    alone = decided(blocks, levels_of(detail), config.replaced({"consistency": 0.0}))
 
-    assert (kept.blend.source_index == 1).any()
-    np.testing.assert_array_equal(cleaned.blend.source_index, 0)
-    np.testing.assert_array_equal(cleaned.detail_map, kept.detail_map)
+    np.testing.assert_array_equal(alone.blend.source_index, alone.detail_map)
+    assert (alone.blend.source_index == 1).any()
+    assert (fitting.blend.source_index == 1).any() == is_kept
+    np.testing.assert_array_equal(fitting.detail_map, alone.detail_map)
+
+
+def test_decisions_that_fit_together_are_whole_cells_before_their_edges_are_drawn():
+    shape = (50, 61)
+    blocks, _ = blocks_of(3, shape)
+    config = FusionConfig().replaced({"edge_band_px": 0, "blend_radius_px": 0, "dark_frame_px": 0})
+
+    index = decided(blocks, levels_of(np.random.default_rng(4).random((3, *shape))), config).blend.source_index
+
+    for top in range(0, shape[0], CELL_PX):
+        for left in range(0, shape[1], CELL_PX):
+            assert np.ptp(index[top : top + CELL_PX, left : left + CELL_PX].astype(int)) == 0
+    assert len(np.unique(index)) > 1
 
 
 def test_result_scale_chooses_the_map():
@@ -260,11 +310,11 @@ def test_refinement_prefers_the_scale_that_looks_like_the_focused_source():
 def test_deciding_leaves_blocks_and_levels_alone():
     blocks, _ = blocks_of(2)
     levels = measured(blocks, FusionConfig())
-    kept = [array.copy() for array in (*blocks, *levels.base, *levels.detail)]
+    kept = [array.copy() for array in (*blocks, *levels.base, *levels.detail, *levels.fine)]
 
     decided(blocks, levels, FusionConfig())
 
-    for array, copy in zip((*blocks, *levels.base, *levels.detail), kept, strict=True):
+    for array, copy in zip((*blocks, *levels.base, *levels.detail, *levels.fine), kept, strict=True):
         np.testing.assert_array_equal(array, copy)
 
 
@@ -335,4 +385,4 @@ def test_a_pixel_that_no_image_has_still_comes_from_one_of_them():
     result = decide(blocks, levels, geometry=geometry, config=FusionConfig(), validity=lambda _: has)
 
     assert set(np.unique(result.blend.source_index)) <= {0, 1}
-    assert (result.confidence == 0).all()
+    assert np.isfinite(result.confidence).all()

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from qmcif_engine.config import FusionConfig
+from qmcif_engine.noise import LONGEST_BLUR_REACH_PX
 from qmcif_engine.patches import detail_patch_side
 from qmcif_engine.presets import PRESETS
+from qmcif_engine.regularization import REACH_PX
 from qmcif_engine.tiling import SOLVE_MARGIN_PX, cut_side, derive_halo, plan_tiles, reach_of_blend, reach_of_evidence
 from qmcif_engine.window import Window
 
@@ -53,8 +55,10 @@ def test_the_halo_grows_with_what_the_stages_reach():
     def halo(**changes):
         return derive_halo(FusionConfig().replaced(changes), detail_patch_px=17)
 
-    assert halo(evidence_scales=1, follow_reach_px=0, island_area_patches=0.0) < halo(evidence_scales=1, follow_reach_px=0) <= halo()
-    assert halo(evidence_scales=6) - halo(evidence_scales=6, island_side_patches=0.0, follow_reach_px=0) == 0
+    assert halo(evidence_scales=1, follow_reach_px=0, consistency=0.0) < halo(evidence_scales=1, follow_reach_px=0) <= halo()
+    assert halo(evidence_scales=6) - halo(evidence_scales=6, consistency=0.0, follow_reach_px=0) == 0
+    assert halo(evidence_scales=1, follow_reach_px=0) - halo(evidence_scales=1, follow_reach_px=0, consistency=0.0) == REACH_PX
+    assert halo() - halo(adapts_to_noise=False) == LONGEST_BLUR_REACH_PX
     assert halo(follow_reach_px=500) - halo(follow_reach_px=400) == 100
     assert halo(edge_band_px=16) - halo(edge_band_px=6) == 10
     assert halo(amplification_radius_px=5) - halo() == 2

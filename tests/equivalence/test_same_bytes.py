@@ -27,7 +27,7 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning",
 )
 
-CONFIG = FusionConfig().replaced({"tile_px": 128, "evidence_scales": 2, "island_side_patches": 2.0, "follow_reach_px": 16, "iterations": 2})
+CONFIG = FusionConfig().replaced({"tile_px": 128, "evidence_scales": 2, "follow_reach_px": 16, "iterations": 2})
 PLANES = ("fused", "source_index", "base_map", "detail_map", "confidence")
 SHAPE = (390, 450)
 

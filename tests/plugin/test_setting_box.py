@@ -74,7 +74,7 @@ def test_label_and_tooltip_tell_unit_name_and_help(name):
         ("decomposition.n_groups", "Number of groups"),
         ("decomposition.base_patch_px", "Base patch (px)"),
         ("decomposition.iterations", "Iterations"),
-        ("decision.island_area_patches", "Island area (detail patches)"),
+        ("decision.consistency", "Consistency"),
     ],
 )
 def test_labels_read_like_words(name, label):
