@@ -7,9 +7,12 @@ import re
 from fractions import Fraction
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
+from typing import TYPE_CHECKING
 
 from qmcif_engine import blending, dark_frames, focus, noise, outlines, patches, reblurring, refinement, regularization, samples, tiling
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "qmcif_engine"
