@@ -114,12 +114,13 @@ def test_constants_named_in_the_document_have_the_values_it_gives() -> None:
 
     names = {name for _, name, _ in given}
     of_noise = {"BLOCK_PX", "CLEAN_LEVEL", "BLUR_FACTOR", "WIDEST_BLUR_PX", "SPARSE_LEVEL", "STACK_BLUR_FACTOR", "OUTLIER_EXCESS"}
-    of_fitting = {"CELL_PX", "CONTRAST_WEIGHT", "CHOSEN_WEIGHT", "DEAREST_STEP", "STEP_EXPONENT", "HOPELESS_COST", "CONFIDENCE_SLOPE"}
+    of_fitting = {"CELL_PX", "CONTRAST_WEIGHT", "CHOSEN_WEIGHT", "DEAREST_STEP", "STEP_EXPONENT", "HOPELESS_COST", "CONFIDENCES"}
     of_edges = {"BLURS_PX", "NOISE_POWER", "COMPARISON_WINDOW_PX", "CONTRAST_SHARE", "CONTRAST_WINDOW_PX", "LARGEST_CONTRAST_EVIDENCE"}
     to_the_pixel = {"EXACT_BLURS_PX", "EXPLAINED_SHARES", "EXPLAINED_WINDOW_PX", "LEAST_REST", "EXACT_PASSES", "EXACT_INERTIA"}
+    of_slopes = {"EVEN_SHARE", "SLOPE_REACH_PX"}
     of_blends = {"TEXTURE_PX", "SMOOTH_CONTRAST", "LEAST_VISIBLE_STEP", "LEAST_VISIBLE_CHANGE"}
     of_frames = {"REACH_PX", "FRAMED_LOSS", "FADING_LOSS", "LARGEST_DIFFERENCE"}
-    assert names >= of_noise | of_fitting | of_edges | to_the_pixel | of_blends | of_frames
+    assert names >= of_noise | of_fitting | of_edges | to_the_pixel | of_slopes | of_blends | of_frames
     assert names >= {"MARGIN_PX", "EXACT_MARGIN_PX", "NEGLIGIBLE_LEVEL", "FAINT_LEVEL", "FINE_WEIGHT"}
     assert {module for module, name, _ in given if name == "ROUNDS"} == {"outlines", "regularization"}
     for module, name, value in given:
