@@ -38,7 +38,6 @@ VARIANTS: dict[str, tuple[str, dict[str, object]]] = {
     "no adaptation to noise": ("default", {"adapts_to_noise": False}),
     "decisions by themselves": ("default", {"consistency": 0.0}),
     "refined choice not counted": ("default", {"regularization.CHOSEN_WEIGHT": 0.0}),
-    "no mixing on slopes": ("default", {"regularization.EVEN_SHARE": 1.01}),
     "undecided left to the tie rule": ("default", {"follow_reach_px": 0}),
     "hard cut": ("default", {"blend_radius_px": 0}),
     "blend radius 2": ("default", {"blend_radius_px": 2}),
