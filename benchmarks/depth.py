@@ -168,9 +168,8 @@ def show_preferences() -> dict[str, np.ndarray]:
     is_near = ndimage.binary_dilation(is_hair, iterations=6)
     changes = {
         "default": {},
-        "thin_elongation=3": {"thin_elongation": 3.0},
+        "consistency=0": {"consistency": 0.0},
         "preference=front": {"preference": "front"},
-        "both": {"preference": "front", "thin_elongation": 3.0},
         "preference=back": {"preference": "back"},
     }
     pictures = {"focus on the hairs": scene.images[FOREGROUND], "focus on the background": scene.images[BACKGROUND]}
@@ -186,7 +185,7 @@ def show_preferences() -> dict[str, np.ndarray]:
 
 def write_pictures(folder: Path, pictures: dict[str, np.ndarray]) -> None:
     """Write the see-through pictures side by side, and the height map of the steps as grays."""
-    names = ("focus on the hairs", "focus on the background", "default", "both")
+    names = ("focus on the hairs", "focus on the background", "default", "preference=front")
     row = np.concatenate([np.repeat(np.repeat(pictures[name][CROP], 2, 0), 2, 1) for name in names], axis=1)
     write_image(folder / "depth-see-through.png", row, overwrite=True)
     scene = make_steps(steepness=1.0)

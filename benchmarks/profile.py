@@ -27,13 +27,16 @@ if TYPE_CHECKING:
 SHAPE = (1248, 1600)
 STAGES = {
     "samples": ("settle_focus_range", "to_planes"),
+    "noise": ("measure_noise",),
+    "kernels.outliers": ("clip_outliers",),
     "decomposition.solver": ("decompose",),
-    "focus": ("base_focus", "detail_focus", "gather_evidence", "confidence"),
+    "focus": ("base_focus", "detail_focus", "fine_focus", "gather_evidence"),
     "patches": ("rank", "spread_patches", "vote"),
     "fusion": ("select", "compose"),
     "refinement": ("refine",),
-    "decisions": ("follow_neighbors", "remove_islands"),
-    "reblurring": ("refine_edges",),
+    "decisions": ("follow_neighbors",),
+    "regularization": ("regularize",),
+    "reblurring": ("refine_edges", "exact_evidence"),
     "outlines": ("shorten_outlines",),
     "blending": ("measure_smoothness", "blend_along_edges"),
 }

@@ -20,8 +20,10 @@ import numpy as np
 
 from qmcif_engine import PRESETS, __version__, make_focus_stack, read_image, write_image
 from qmcif_engine.decomposition import decompose
-from qmcif_engine.focus import base_focus, detail_focus
+from qmcif_engine.focus import base_focus, detail_focus, fine_focus
 from qmcif_engine.fusion import compose
+from qmcif_engine.noise import adapt_to_noise, measure_noise
+from qmcif_engine.regularization import sample_cells
 from qmcif_engine.samples import settle_focus_range, to_planes
 from qmcif_engine.single_thread import single_thread
 from qmcif_engine.tile import FocusLevels, decide, plan_geometry
@@ -66,28 +68,41 @@ def report_stages(name: str, images: list[np.ndarray[Any, Any]], config: FusionC
     patch = config.decomposition.base_patch_px
     with single_thread():
         bounds, settle_seconds = timed(lambda: settle_focus_range(images))
+        noise_level, noise_seconds = timed(lambda: measure_noise(images, bounds))
+        adaptation = adapt_to_noise(noise_level, config, n_images=len(images))
+        solve = adaptation.decomposition(config.decomposition)
         blocks, embed_seconds = timed(lambda: [to_planes(image, bounds, representation=config.focus.representation) for image in images])
-        parts, decompose_seconds = timed(lambda: [decompose(block, config.decomposition) for block in blocks])
+        smoothed, smooth_seconds = timed(lambda: [adaptation.smooth(block) if config.focus.adapts_to_noise else block for block in blocks])
+        parts, decompose_seconds = timed(lambda: [decompose(block, solve) for block in smoothed])
         base, base_seconds = timed(lambda: tuple(base_focus(part, base_patch_px=patch, config=config.focus) for part in parts))
         detail, detail_seconds = timed(
             lambda: tuple(detail_focus(part.detail, detail_patch_px=side, config=config.focus) for part in parts)
         )
-        tile, decide_seconds = timed(lambda: decide(blocks, FocusLevels(base, detail, ()), geometry=geometry, config=config))
+        fine, fine_seconds = timed(
+            lambda: tuple(
+                sample_cells(fine_focus(part.detail, growth_px=adaptation.window_growth_px, config=config.focus)) for part in parts
+            )
+        )
+        levels = FocusLevels(base, detail, fine, ())
+        tile, decide_seconds = timed(lambda: decide(blocks, levels, geometry=geometry, config=config, adaptation=adaptation))
         _, compose_seconds = timed(lambda: compose(images, tile.blend))
     stages = {
         "settle focus range": settle_seconds,
+        "measure noise": noise_seconds,
         "embed": embed_seconds,
+        "smooth for noise": smooth_seconds,
         "decompose (QFED)": decompose_seconds,
         "base focus": base_seconds,
         "detail focus": detail_seconds,
-        "decide (maps, QBDF, QSSR, clean-up)": decide_seconds,
+        "fine focus": fine_seconds,
+        "decide (maps, QBDF, QSSR, our stages)": decide_seconds,
         "compose": compose_seconds,
     }
     total = sum(stages.values())
     print(f"preset {name}: stages, CPU seconds and share")
     for stage, seconds in stages.items():
-        print(f"  {stage:36s} {seconds:7.3f}  {seconds / total:5.1%}")
-    print(f"  {'all stages':36s} {total:7.3f}")
+        print(f"  {stage:38s} {seconds:7.3f}  {seconds / total:5.1%}")
+    print(f"  {'all stages':38s} {total:7.3f}")
 
 
 def timed(work: Callable[[], Any]) -> tuple[Any, float]:
@@ -112,7 +127,7 @@ def report_command(name: str, paths: tuple[Path, ...], folder: Path) -> None:
     best = min(report["cpu_seconds"] for report in reports)
     peak = max(report["peak_memory_bytes"] for report in reports) / 1e6
     same = "byte-identical" if len(digests) == 1 else "DIFFERENT"
-    print(f"  qmcif fuse, file to file             {best:7.3f}  CPU seconds after start-up, peak {peak:.0f} MB, two runs {same}\n")
+    print(f"  qmcif fuse, file to file               {best:7.3f}  CPU seconds after start-up, peak {peak:.0f} MB, two runs {same}\n")
 
 
 if __name__ == "__main__":

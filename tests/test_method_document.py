@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import ast
 import re
+from fractions import Fraction
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from qmcif_engine import blending, dark_frames, focus, noise, outlines, patches, reblurring, refinement, regularization, samples, tiling
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "qmcif_engine"
@@ -101,22 +109,36 @@ def test_the_settings_table_has_one_row_a_setting_with_the_values_of_both_preset
 
 
 def test_constants_named_in_the_document_have_the_values_it_gives() -> None:
-    """Written as `NAME` = value."""
-    from qmcif_engine import blending, dark_frames, focus, outlines, patches, reblurring, refinement, samples, tiling
+    """Written as `NAME` = value, or `module.NAME` = value where two modules have one of that name; a value may be a fraction."""
+    given = re.findall(r"`(?:([a-z_]+)\.)?([A-Z_]+)`\s=\s(\([^)]*\)|\d+/\d+|\d+(?:\.\d+)?(?:e-?\d+)?)", DOCUMENT)
 
-    given = re.findall(r"`([A-Z_]+)`\s=\s(\([^)]*\)|\d+(?:\.\d+)?(?:e-?\d+)?)", DOCUMENT)
-    modules = (blending, dark_frames, focus, outlines, patches, reblurring, refinement, samples, tiling)
-
+    names = {name for _, name, _ in given}
+    of_noise = {"BLOCK_PX", "CLEAN_LEVEL", "BLUR_FACTOR", "WIDEST_BLUR_PX", "SPARSE_LEVEL", "STACK_BLUR_FACTOR", "OUTLIER_EXCESS"}
+    of_fitting = {"CELL_PX", "CONTRAST_WEIGHT", "CHOSEN_WEIGHT", "DEAREST_STEP", "STEP_EXPONENT", "HOPELESS_COST", "CONFIDENCES"}
     of_edges = {"BLURS_PX", "NOISE_POWER", "COMPARISON_WINDOW_PX", "CONTRAST_SHARE", "CONTRAST_WINDOW_PX", "LARGEST_CONTRAST_EVIDENCE"}
+    to_the_pixel = {"EXACT_BLURS_PX", "EXPLAINED_SHARES", "EXPLAINED_WINDOW_PX", "LEAST_REST", "EXACT_PASSES", "EXACT_INERTIA"}
+    of_slopes = {"EVEN_SHARE", "SLOPE_REACH_PX"}
     of_blends = {"TEXTURE_PX", "SMOOTH_CONTRAST", "LEAST_VISIBLE_STEP", "LEAST_VISIBLE_CHANGE"}
     of_frames = {"REACH_PX", "FRAMED_LOSS", "FADING_LOSS", "LARGEST_DIFFERENCE"}
-    assert {name for name, _ in given} >= of_edges | of_blends | of_frames | {"MARGIN_PX", "ROUNDS", "NEGLIGIBLE_LEVEL", "FAINT_LEVEL"}
-    for name, value in given:
-        (holder,) = (module for module in modules if _is_home(module, name))
-        assert ast.literal_eval(value) == getattr(holder, name), name
+    assert names >= of_noise | of_fitting | of_edges | to_the_pixel | of_slopes | of_blends | of_frames
+    assert names >= {"MARGIN_PX", "EXACT_MARGIN_PX", "NEGLIGIBLE_LEVEL", "FAINT_LEVEL", "FINE_WEIGHT"}
+    assert {module for module, name, _ in given if name == "ROUNDS"} == {"outlines", "regularization"}
+    for module, name, value in given:
+        (holder,) = [import_module(f"qmcif_engine.{module}")] if module else [home for home in HOMES if name in defined_constants(home)]
+        assert as_number(value) == getattr(holder, name), name
 
 
-def _is_home(module: object, name: str) -> bool:
-    """Tell whether a module defines a constant rather than imports it."""
-    tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
-    return any(isinstance(node, ast.Assign) and name in {getattr(target, "id", None) for target in node.targets} for node in tree.body)
+HOMES = (blending, dark_frames, focus, noise, outlines, patches, reblurring, refinement, regularization, samples, tiling)
+"""Where a constant without a module before it is looked for."""
+
+
+def defined_constants(module: ModuleType) -> set[str]:
+    """Return the constants that a module defines rather than imports."""
+    tree = ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))
+    targets = [target for node in tree.body if isinstance(node, ast.Assign) for target in node.targets]
+    return {name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)}
+
+
+def as_number(text: str) -> object:
+    """Return the value of a figure of the document."""
+    return float(Fraction(text)) if "/" in text else ast.literal_eval(text)

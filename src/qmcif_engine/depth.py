@@ -41,14 +41,14 @@ LARGEST_SMOOTHING_PX = 32
 
 
 class HeightMap(NamedTuple):
-    """Hold the heights of a picture and how clear the decisions behind them were.
+    """Hold the heights of a picture and how sure the decisions behind them are.
 
     Attributes
     ----------
     height : ndarray of float32, shape (H, W)
         In the unit of the z step; 0 is the first image, and heights grow along the stack unless the z step is negative.
     confidence : ndarray of float32, shape (H, W)
-        Confidence of the fusion, 0 to 1.
+        Probability that the decision behind a height is right, as `FusionResult.confidence` has it.
     """
 
     height: NDArray[np.float32]

@@ -47,7 +47,8 @@ class FusionResult:
     base_map, detail_map : ndarray of uint16, of the same shape
         What the base scale and the detail scale chose.
     confidence : ndarray of float32, of the same shape
-        ``(best - second) / (best + second)`` of the detail-scale focus level; 0 where both are 0.
+        Probability that the image chosen is the right one; in ordered stacks of three images and more, the right one or a neighbor of
+        it. From the costs of the decision map, before its edges are drawn anew (`qmcif_engine.regularization`).
     config : FusionConfig
         The settings used.
     focus_range : FocusRange, or tuple of one a channel
