@@ -117,7 +117,7 @@ class Measure(Protocol):
 
 
 class Draft(NamedTuple):
-    """How edges are drawn: how far from them, how far the evidence looks, what a change and a step of an outline cost, in how many rounds."""
+    """How edges are drawn: how far from them, how far the evidence looks, what a change and a step of an outline cost, how many rounds."""
 
     band_px: int
     margin_px: int

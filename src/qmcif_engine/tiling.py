@@ -93,7 +93,7 @@ def derive_halo(config: FusionConfig, *, detail_patch_px: int) -> int:
     """Return how far beyond its core a tile looks.
 
     The sum of what the stages reach that act on every pixel, and the largest of those that act far: evidence of large windows, pixels
-    without evidence, decisions made to fit together. The sum of all that the document lists would be nearly three times as long; what it adds
+    without evidence, decisions made to fit together. All that the document lists would add up to nearly three times as much; what it adds
     are chains of rare events, one beginning where the other ends, and the outskirts of the largest window. `benchmarks/seams.py` shows how
     little they matter.
     """
