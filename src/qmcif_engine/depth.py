@@ -15,6 +15,7 @@ from qmcif_engine.io.sibling_names import name_beside
 from qmcif_engine.kernels.heights import smooth_heights
 from qmcif_engine.metadata import PictureMetadata, name_planes
 from qmcif_engine.patches import cut_reflected
+from qmcif_engine.regularization import CONFIDENCES
 from qmcif_engine.samples import FocusRange
 from qmcif_engine.window import Window
 
@@ -36,6 +37,9 @@ GUIDE_CONTRAST = 0.1
 
 LEAST_WEIGHT = 1e-3
 """What a neighbor without confidence still counts."""
+
+LEAST_CONFIDENCE = np.float32(CONFIDENCES[0])
+"""Of a pixel about whose depth nothing is known."""
 
 LARGEST_SMOOTHING_PX = 32
 
@@ -202,7 +206,8 @@ class HeightPicture:
         if self._smoothing_px == 0:
             return self._scaled(self._position.read(window).astype(np.float32))
         position = self._around(self._position, window).astype(np.float32)
-        weights = np.maximum(self._around(self._confidence, window).astype(np.float32), np.float32(LEAST_WEIGHT))
+        known = (self._around(self._confidence, window).astype(np.float32) - LEAST_CONFIDENCE) / (1 - LEAST_CONFIDENCE)
+        weights = np.maximum(known, np.float32(LEAST_WEIGHT)).astype(np.float32, copy=False)
         tones = self._brightness(self._around(self._guide, window))
         smoothed = np.empty(window.shape, np.float32)
         smooth_heights(position, weights, tones, np.array([LARGEST_STEP, GUIDE_CONTRAST], np.float32), smoothed)
