@@ -46,7 +46,8 @@ def test_a_part_computes_only_its_tiles(images):
             return super().read(number, window)
 
     lazy = fuse_lazily(Watched(images), CONFIG, focus_range=(0, 255))
-    assert windows == []
+    assert windows == [Window.whole((130, 150))] * len(images)  # one look, for the noise
+    windows.clear()
 
     lazy.fused[:10, :10].compute(scheduler="synchronous")
 

@@ -567,3 +567,67 @@ def test_beads_far_above_the_noise_of_a_camera_are_taken_from_the_image_that_has
 
     for row, column, focused in BEADS:
         assert result.source_index[row, column] == focused
+
+
+# --- hot pixels, beads, deep stacks ---
+
+
+@pytest.mark.parametrize("n_images", [2, 6])
+def test_hot_pixels_change_no_decision_away_from_them_and_are_not_enriched(n_images):
+    shape, generator = (120, 150), np.random.default_rng(0)
+    images = as_bytes(defocused(painted(shape, contrast=0.05), bands(shape, n_images)))
+    is_hot = generator.random((n_images, *shape)) < 0.001
+    hot = [np.where(spots[..., None], np.uint8(255), image) for spots, image in zip(is_hot, images, strict=True)]
+
+    clean, result = fuse(images), fuse(hot)
+
+    is_far = ~ndimage.maximum_filter(is_hot.any(axis=0), 9)
+    assert np.mean(result.source_index[is_far] == clean.source_index[is_far]) >= 0.99
+    is_taken = (result.fused == 255).all(axis=-1)
+    assert is_taken.mean() <= 1.2 * is_hot.mean(axis=(1, 2)).max()
+
+
+def test_every_bead_of_five_pixels_is_kept():
+    """Small spots before a textured ground, each sharp in an image of its own."""
+    shape, n_images, generator = (150, 190), 6, np.random.default_rng(2)
+    ground = painted(shape, seed=3, contrast=0.03)
+    depth, scene = np.full(shape, n_images - 1), ground.copy()
+    centers = [(15 + 30 * row, 15 + 32 * column) for row in range(5) for column in range(6)]
+    rows, columns = np.indices(shape)
+    beads = []
+    for center in centers:
+        side, number = generator.integers(5, 10), generator.integers(0, n_images - 1)
+        is_bead = np.hypot(rows - center[0], columns - center[1]) <= side / 2
+        depth[is_bead], scene[is_bead] = number, 0.5 + 0.4 * generator.random((is_bead.sum(), 3))
+        beads.append(is_bead)
+
+    def seen(number):
+        """Beads before the ground, each layer blurred by its distance to the focus."""
+        picture = ndimage.gaussian_filter(ground, 2 * (0.8 * (n_images - 1 - number),) + (0,))
+        for layer in range(n_images - 2, -1, -1):
+            blur = 0.8 * abs(layer - number)
+            is_here = (depth == layer)[..., None].astype(float)
+            cover, color = (ndimage.gaussian_filter(plane, (blur, blur, 0)) for plane in (is_here, is_here * scene))
+            picture = (1 - cover) * picture + color
+        return picture
+
+    images = [seen(number) for number in range(n_images)]
+
+    result = fuse(as_bytes(images))
+
+    kept = [np.mean(np.abs(result.source_index[is_bead].astype(int) - depth[is_bead]) <= 1) for is_bead in beads]
+    assert min(kept) > 0.5
+
+
+def test_a_slope_through_a_deep_stack_is_found_to_within_an_image():
+    shape, n_images = (96, 320), 40
+    scene = painted(shape, seed=8)
+    depth = np.broadcast_to(np.linspace(0, n_images - 1, shape[1]), shape)
+    blurs = np.arange(0, 0.35 * n_images + 0.5, 0.5)
+    layers = np.stack([ndimage.gaussian_filter(scene, (blur, blur, 0)) for blur in blurs])
+    rows, columns = np.indices(shape)
+    images = [layers[np.rint(0.35 * np.abs(depth - number) / 0.5).astype(int), rows, columns] for number in range(n_images)]
+
+    result = fuse(as_bytes(images))
+
+    assert np.mean(np.abs(result.source_index - depth) <= 1.5) >= 0.99

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
+from qmcif_engine import reblurring
 from qmcif_engine.config import DecisionConfig
 from qmcif_engine.outlines import shorten_outlines
 from qmcif_engine.patches import edge_band
@@ -12,9 +13,12 @@ from qmcif_engine.reblurring import (
     COMPARISON_WINDOW_PX,
     CONTRAST_SHARE,
     CONTRAST_WINDOW_PX,
+    EXACT_BLURS_PX,
+    EXACT_MARGIN_PX,
     LARGEST_CONTRAST_EVIDENCE,
     MARGIN_PX,
     NOISE_POWER,
+    exact_evidence,
     refine_edges,
     rival_index,
     sharpness_evidence,
@@ -223,7 +227,8 @@ def refine_everywhere(index, blocks, config):
 
 @pytest.mark.parametrize("stiffness", [0.0, 0.5])
 @pytest.mark.parametrize("seed", range(3))
-def test_edges_drawn_cell_by_cell_are_those_drawn_in_the_whole_picture(seed, stiffness):
+def test_edges_drawn_cell_by_cell_are_those_drawn_in_the_whole_picture(monkeypatch, seed, stiffness):
+    monkeypatch.setattr(reblurring, "EXACT_PASSES", 0)
     shape, generator = (150, 170), np.random.default_rng(seed)
     blocks = [texture(shape, seed=number).astype(np.float64) for number in range(3)]
     index = np.kron(generator.integers(0, 3, (5, 5)), np.ones((30, 34), int)).astype(np.uint16)
@@ -333,3 +338,97 @@ def test_a_map_without_edges_and_a_band_of_zero_return_the_map_itself():
 
     assert refine_edges(whole, (first, second), DecisionConfig()) is whole
     assert refine_edges(halves, (first, second), DecisionConfig(edge_band_px=0)) is halves
+
+
+# --- edges to the pixel ---
+
+
+def focused_pair(is_first, *, deviation=2.5, seed=0):
+    """Two images of one scene of texture, each sharp on one side of any edge; each blurred as a whole and sharp where it is in focus."""
+    scene = texture(is_first.shape, seed=seed)
+    soft = blurred(scene, deviation)
+    return np.where(is_first, scene, soft), np.where(is_first, soft, scene)
+
+
+def exact(first, second, is_first, *, noise_power=NOISE_POWER):
+    """The evidence of two whole pictures, for all pixels but a margin."""
+    return exact_evidence(first, second, np.where(is_first, first, second), is_first, noise_power=noise_power)
+
+
+def inner(plane):
+    return plane[EXACT_MARGIN_PX:-EXACT_MARGIN_PX, EXACT_MARGIN_PX:-EXACT_MARGIN_PX]
+
+
+@pytest.mark.parametrize("deviation", EXACT_BLURS_PX)
+def test_exact_evidence_tells_the_sharp_image_at_nearly_every_pixel(deviation):
+    rows, columns = np.indices((110, 120))
+    is_first = np.hypot(rows - 55, columns - 60) < 25
+
+    evidence = exact(*focused_pair(is_first, deviation=deviation), is_first)
+
+    assert evidence.shape == (110 - 2 * EXACT_MARGIN_PX, 120 - 2 * EXACT_MARGIN_PX)
+    assert np.mean((evidence < 0) == inner(is_first)) > 0.97
+
+
+def test_exchanging_the_images_turns_the_sign_of_exact_evidence():
+    is_first = np.indices((80, 90)).sum(axis=0) < 80
+    first, second = focused_pair(is_first)
+
+    np.testing.assert_allclose(exact(second, first, ~is_first), -exact(first, second, is_first), rtol=1e-5, atol=1e-6)
+
+
+def test_alike_images_give_no_exact_evidence():
+    scene = texture((60, 60))
+
+    np.testing.assert_array_equal(exact(scene, scene, np.ones((60, 60), bool)), 0)
+
+
+@pytest.mark.parametrize("shift", [4, 9])
+def test_pictures_that_do_not_lie_on_each_other_have_no_exact_evidence(shift):
+    is_first = np.indices((90, 100))[1] < 50
+    scene = 128 + 4 * (blurred(texture((90, 100)), 2.0) - 128)  # coarse: its blurred copy still shows where it lies
+    soft = blurred(scene, 2.5)
+    first, second = np.where(is_first, scene, soft), np.where(is_first, soft, scene)
+
+    registered, shifted = (np.abs(exact(first, case, is_first)) for case in (second, np.roll(second, shift, axis=-1)))
+
+    assert np.mean(shifted == 0) > 0.7
+    assert np.mean(registered > 0) > 0.9
+
+
+def test_noise_power_takes_weight_from_exact_evidence():
+    is_first = np.indices((80, 90))[1] < 45
+    first, second = focused_pair(is_first)
+
+    strengths = [np.abs(exact(first, second, is_first, noise_power=NOISE_POWER + 3 * noise**2)).mean() for noise in (0, 5, 20)]
+
+    assert strengths == sorted(strengths, reverse=True)
+    assert strengths[-1] < 0.5 * strengths[0]
+
+
+@pytest.mark.parametrize("deviation", [1.5, 3.0])
+def test_edges_are_drawn_to_the_pixel(monkeypatch, deviation):
+    rows, columns = np.indices((120, 130))
+    is_first = columns + 6 * np.sin(rows / 9) < 65
+    blocks = focused_pair(is_first, deviation=deviation)
+    drawn = (columns >= 63).astype(np.uint16)
+
+    refined = refine_edges(drawn, blocks, DecisionConfig())
+    monkeypatch.setattr(reblurring, "EXACT_PASSES", 0)
+    coarse = refine_edges(drawn, blocks, DecisionConfig())
+
+    n_wrong, n_coarse = (np.count_nonzero((index == 0) != is_first) for index in (refined, coarse))
+    assert n_wrong <= 0.5 * n_coarse
+    assert n_wrong < 0.5 * 120  # half a pixel of every row
+
+
+def test_noisy_edges_are_drawn_once():
+    """What noise leaves unexplained is no evidence to the pixel."""
+    first, second = split_scene(48)
+    drawn = np.broadcast_to(np.arange(96) >= 51, (64, 96)).astype(np.uint16)
+
+    refined = refine_edges(drawn, (first, second), DecisionConfig(), noise_level=10.0)
+
+    is_far = np.abs(np.arange(96) - 51) > DecisionConfig().edge_band_px
+    np.testing.assert_array_equal(refined[:, is_far], drawn[:, is_far])
+    assert np.mean((refined == 1) != (np.arange(96) >= 48)) < np.mean((drawn == 1) != (np.arange(96) >= 48))

@@ -14,13 +14,29 @@ from scipy import ndimage
 from qmcif_engine.blending import TEXTURE_PX, blend_along_edges
 from qmcif_engine.config import DecisionConfig, DecompositionConfig, FocusConfig, FusionConfig, RefinementConfig
 from qmcif_engine.dark_frames import REACH_PX, REFERENCE_PX, find_dark_frames
-from qmcif_engine.decisions import follow_neighbors, remove_islands
+from qmcif_engine.decisions import follow_neighbors
 from qmcif_engine.decomposition import Decomposition, History, StopReason
-from qmcif_engine.focus import amplify_detail, base_focus, detail_focus, gather_evidence, gradient_level
+from qmcif_engine.focus import FINEST_WINDOW_PX, amplify_detail, base_focus, detail_focus, fine_focus, gather_evidence, gradient_level
+from qmcif_engine.noise import LONGEST_BLUR_REACH_PX, NO_NOISE, WIDEST_BLUR_PX, NoiseAdaptation
 from qmcif_engine.outlines import ROUNDS
 from qmcif_engine.patches import edge_band, vote
-from qmcif_engine.reblurring import BLURS_PX, COMPARISON_WINDOW_PX, MARGIN_PX, refine_edges
+from qmcif_engine.reblurring import (
+    BLURS_PX,
+    COMPARISON_WINDOW_PX,
+    EXACT_BAND_PX,
+    EXACT_BLURS_PX,
+    EXACT_MARGIN_PX,
+    EXACT_PASSES,
+    EXPLAINED_WINDOW_PX,
+    MARGIN_PX,
+    NOISE_POWER,
+    exact_evidence,
+    refine_edges,
+)
 from qmcif_engine.refinement import refine
+from qmcif_engine.regularization import CELL_PX, CellEvidence, regularize, sample_cells
+from qmcif_engine.regularization import REACH_PX as REGULARIZATION_REACH_PX
+from qmcif_engine.regularization import ROUNDS as CELL_ROUNDS
 from qmcif_engine.tiling import derive_halo
 from qmcif_engine.tiling import reach_of_blend as blend_of_halo
 
@@ -68,20 +84,53 @@ def reach_of_refinement(side):
     return 2 * (side // 2)
 
 
-def reach_of_island_removal(longest_side_px):
-    """One side to the ground that an island joins, and one more to know that this is no island itself."""
-    return 2 * int(longest_side_px)
+def reach_of_smoothing(adaptation):
+    """Neighbors that tell an outlier, and the Gaussian at three deviations."""
+    return 1 + int(3 * adaptation.blur_px + 0.5)
 
 
-def reach_of_edges_to_samples():
+def reach_of_fine_focus(growth_px=0):
+    """The forward difference, and half the window."""
+    return 1 + (FINEST_WINDOW_PX + growth_px) // 2
+
+
+def reach_of_regularization(config):
+    """A word from cell to cell a round, and within the cells at both ends."""
+    return (CELL_ROUNDS + 1) * CELL_PX if config.consistency else 0
+
+
+def reach_of_first_drawing_to_samples():
     """Messages of the pixels, and the evidence of the farthest that is heard: comparison, and the widest Gaussian at three deviations."""
     assert COMPARISON_WINDOW_PX // 2 + int(3 * max(BLURS_PX) + 0.5) == MARGIN_PX
     return ROUNDS + MARGIN_PX
 
 
-def reach_of_edges_to_index(config):
+def reach_of_first_drawing_to_index(config):
     """From there to the nearest edge, which lies at most a diagonal beyond the band of the pixel heard, and the pixel across it."""
-    return reach_of_edges_to_samples() + math.ceil(math.sqrt(2) * (MARGIN_PX + config.edge_band_px)) + 1
+    return reach_of_first_drawing_to_samples() + math.ceil(math.sqrt(2) * (MARGIN_PX + config.edge_band_px)) + 1
+
+
+def reach_of_exact_pass_to_samples():
+    """As above, with the blurs and the window of `exact_evidence`."""
+    assert EXPLAINED_WINDOW_PX // 2 + int(3 * max(EXACT_BLURS_PX) + 0.5) == EXACT_MARGIN_PX
+    return ROUNDS + EXACT_MARGIN_PX
+
+
+def reach_of_exact_pass_to_index(config):
+    band_px = min(EXACT_BAND_PX, config.edge_band_px)
+    return reach_of_exact_pass_to_samples() + math.ceil(math.sqrt(2) * (EXACT_MARGIN_PX + band_px)) + 1
+
+
+def reach_of_exact_passes(config):
+    return EXACT_PASSES * reach_of_exact_pass_to_index(config) if config.edge_stiffness else 0
+
+
+def reach_of_edges_to_samples(config):
+    return reach_of_first_drawing_to_samples() + reach_of_exact_passes(config)
+
+
+def reach_of_edges_to_index(config):
+    return reach_of_first_drawing_to_index(config) + reach_of_exact_passes(config)
 
 
 def reach_of_blend_to_guide(config):
@@ -113,16 +162,22 @@ def test_reaches_of_the_default_settings_are_those_of_the_document():
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in section.splitlines() if line.startswith("| `")]
 
     reaches = {
+        "`noise.NoiseAdaptation.smooth`": LONGEST_BLUR_REACH_PX,
         "`focus.amplify_detail`": reach_of_amplification(focus),
         "`focus.gradient_level`": reach_of_gradient_level(focus),
         "`focus.base_focus`": reach_of_base_focus(focus, base_patch_px=DecompositionConfig().base_patch_px),
         "`focus.detail_focus`": reach_of_detail_focus(focus, side=side),
+        "`focus.fine_focus`": reach_of_fine_focus(),
         "`focus.gather_evidence`": reach_of_evidence(focus, side=side),
         "`decisions.follow_neighbors`": reach_of_following(decision),
         "`patches.vote`": reach_of_vote(side),
         "`refinement.refine`": reach_of_refinement(side),
-        "`decisions.remove_islands`": reach_of_island_removal(decision.island_side_patches * side),
-        "`reblurring.refine_edges`, samples": reach_of_edges_to_samples(),
+        "`regularization.regularize`": reach_of_regularization(decision),
+        "`reblurring.refine_edges`, first drawing, samples": reach_of_first_drawing_to_samples(),
+        "`reblurring.refine_edges`, first drawing, map": reach_of_first_drawing_to_index(decision),
+        "`reblurring.refine_edges`, one pass to the pixel, samples": reach_of_exact_pass_to_samples(),
+        "`reblurring.refine_edges`, one pass to the pixel, map": reach_of_exact_pass_to_index(decision),
+        "`reblurring.refine_edges`, samples": reach_of_edges_to_samples(decision),
         "`reblurring.refine_edges`, map": reach_of_edges_to_index(decision),
         "`dark_frames.find_dark_frames`": reach_of_dark_frames(focus),
         "`blending.blend_along_edges`, samples": reach_of_blend_to_samples(decision),
@@ -137,16 +192,14 @@ def test_sums_and_the_halo_in_the_document_are_those_of_the_table_and_of_the_cod
     text = " ".join(DOCUMENT.read_text(encoding="utf-8").split())
     summands, total = re.search(r"(\d+(?: \+ \d+)+) = (\d+) px for the default", text).groups()
     focus, decision, side = FocusConfig(), DecisionConfig(), FocusConfig().largest_detail_patch_px
-    islands = reach_of_island_removal(decision.island_side_patches * side)
     longest_way = [
         reach_of_detail_focus(focus, side=side),
         reach_of_evidence(focus, side=side),
         reach_of_following(decision),
         reach_of_vote(side),
         reach_of_refinement(side),
-        islands,
+        reach_of_regularization(decision),
         reach_of_edges_to_index(decision),
-        islands,
         reach_of_blend_to_index(decision),
     ]
 
@@ -339,50 +392,84 @@ def test_refinement(side):
         np.testing.assert_array_equal(result[place], expected[place])
 
 
-# --- clean-up ---
+# --- decisions that fit together ---
 
 
-@pytest.mark.parametrize("longest", [4, 9.5, 20])
-def test_island_removal(longest):
-    shape, reach = (150, 170), reach_of_island_removal(longest)
-    place = (slice(70, 74), slice(80, 85))
-    for seed in range(12):
-        side = 1 + seed % 6
-        index, others = (blocky(shape, n_labels=3, side=side, seed=number) for number in (seed, seed + 50))
-        options = {"largest_area_px": longest**2 / 3, "longest_side_px": longest}
-        expected = remove_islands(index, **options)
-        for kept in (place, *CORNERS):
-            result = remove_islands(mixed(index, others, beyond(shape, kept, reach)), **options)
-            np.testing.assert_array_equal(result[kept], expected[kept])
+def fitted(index, levels, config=DecisionConfig()):  # noqa: B008 - settings are frozen
+    """A map of pixels from levels of all images at all pixels."""
+    evidence = CellEvidence(noise_level=0.0)
+    for level in levels:
+        evidence.add(sample_cells(level))
+    result = regularize(index, evidence, noise_level=0.0, config=config)
+    return np.stack([result.index, result.confidence])
 
 
-def test_ground_at_the_longest_side_is_joined_and_what_makes_it_ground_matters():
-    longest = 10
-    # single pixels of many images are islands all; column 60 is ground while it is long
-    index = (np.arange(40)[:, None] * 3 + np.arange(120)[None, :] * 7).astype(np.uint16) % 23 + np.uint16(2)
-    index[10:21, 60] = 0
-    expected = remove_islands(index, largest_area_px=11, longest_side_px=longest)
-    changed = index.copy()
-    changed[20, 60] = 1  # now it is an island as well
+@pytest.mark.parametrize("n_images", [2, 9])
+@pytest.mark.parametrize("consistency", [0.5, 1.0, 2.0])
+def test_regularization(consistency, n_images):
+    shape, config = (190, 211), DecisionConfig(consistency=consistency)
+    reach = reach_of_regularization(config)
+    assert reach == REGULARIZATION_REACH_PX
+    for seed in range(4):
+        generator = np.random.default_rng(seed)
+        index, others = generator.integers(0, n_images, (2, *shape)).astype(np.uint16)
+        levels, other_levels = generator.uniform(0.2, 0.6, (2, n_images, *shape)).astype(np.float32)
+        expected = fitted(index, levels, config)
+        for place in ((slice(90, 97), slice(100, 109)), *CORNERS):
+            is_far = beyond(shape, place, reach)
+            assert is_far.any()
+            result = fitted(mixed(index, others, is_far), mixed(levels, other_levels, is_far), config)
+            np.testing.assert_array_equal(result[:, *place], expected[:, *place])
 
-    assert expected[15, 50] == 0
-    assert expected[15, 49] == index[15, 49]
-    assert remove_islands(changed, largest_area_px=11, longest_side_px=longest)[15, 50] == index[15, 50]
+
+@pytest.mark.parametrize(("n_cells", "is_heard"), [(CELL_ROUNDS, True), (CELL_ROUNDS + 1, False)])
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_evidence_as_many_cells_away_as_there_are_rounds_matters_and_farther_does_not(n_cells, is_heard, sign):
+    """A strip of cells for which nothing speaks: a word comes as far as it can."""
+    shape, asked = (1, 60 * CELL_PX), 30
+    index, levels = np.zeros(shape, np.uint16), np.full((2, *shape), 0.4, np.float32)
+    levels[1] = 0.4200 * np.exp(1 / 6) - 0.02  # just as much as leaving what was chosen costs
+    before = fitted(index, levels)
+    changed = levels.copy()
+    changed[0, :, (asked + sign * n_cells) * CELL_PX + 2] = 50
+
+    after = fitted(index, changed)
+
+    assert (before[:, 0, asked * CELL_PX] != after[:, 0, asked * CELL_PX]).any() == is_heard
+    assert n_cells * CELL_PX + 2 <= REGULARIZATION_REACH_PX or not is_heard
 
 
-def test_a_wide_carpet_of_small_islands_does_not_carry_decisions_across_it():
-    """Checkers of 3 px: all of them islands, for 400 px; what lies left of the carpet must not reach into its middle."""
-    longest, shape = 24, (120, 600)
-    rows, columns = np.indices(shape)
-    carpet = (((rows // 3) + (columns // 3)) % 2).astype(np.uint16)
-    for left in (0, 1, 2):
-        index = carpet.copy()
-        index[:, :100], index[:, 500:] = left, 3
-        cleaned = remove_islands(index, largest_area_px=200, longest_side_px=longest)
-        # no ground within the longest side: the carpet stays
-        np.testing.assert_array_equal(cleaned[:, 100 + longest + 3 : 500 - longest - 3], carpet[:, 100 + longest + 3 : 500 - longest - 3])
-        np.testing.assert_array_equal(cleaned[:, 105 : 97 + longest], left)
-        np.testing.assert_array_equal(cleaned[:, 503 - longest : 495], 3)
+# --- smoothing for noise ---
+
+
+@pytest.mark.parametrize("adaptation", [NO_NOISE, NoiseAdaptation(blur_px=0.7), NoiseAdaptation(blur_px=WIDEST_BLUR_PX)])
+def test_smoothing(adaptation):
+    planes, reach = planes_of(SHAPE), reach_of_smoothing(adaptation)
+
+    assert_far_is_ignored(adaptation.smooth, planes, reach=reach, places=[INTERIOR, *CORNERS])
+    assert adaptation.reach_px + 1 == reach <= LONGEST_BLUR_REACH_PX
+    plain = np.full((3, *SHAPE), 100, np.float32)
+    plain[:, 30, 40 + reach - 1] = 250  # an outlier, until its neighbor is one too
+    changed = plain.copy()
+    changed[:, *just_within((30, 40), reach)] = 250
+    assert (adaptation.smooth(changed) != adaptation.smooth(plain))[:, 30, 40].all()
+
+
+def test_the_longest_reach_of_smoothing_is_that_of_the_widest_blur():
+    assert reach_of_smoothing(NoiseAdaptation(blur_px=WIDEST_BLUR_PX)) == LONGEST_BLUR_REACH_PX
+
+
+@pytest.mark.parametrize("growth_px", [0, 4])
+def test_fine_focus(growth_px):
+    planes, reach = planes_of(SHAPE), reach_of_fine_focus(growth_px)
+
+    def stage(detail):
+        return fine_focus(detail, growth_px=growth_px, config=FocusConfig())
+
+    assert_far_is_ignored(stage, planes, reach=reach, places=[INTERIOR, *CORNERS])
+    changed = planes.copy()
+    changed[:, *just_within((30, 40), reach)] += 100
+    assert abs(stage(changed) - stage(planes))[30, 40] > 1e-3
 
 
 # --- dark frames ---
@@ -452,18 +539,19 @@ def edges(index, planes, config):
 @pytest.mark.parametrize("stiffness", [0.0, 0.5, 2.0])
 @pytest.mark.parametrize("edge_band_px", [2, 8])
 def test_edges(edge_band_px, stiffness):
-    shape, config = (250, 250), DecisionConfig(edge_band_px=edge_band_px, edge_inertia=0.0, edge_stiffness=stiffness)
+    config = DecisionConfig(edge_band_px=edge_band_px, edge_inertia=0.0, edge_stiffness=stiffness)
+    shape = (250, 250) if stiffness == 0 else (250, 610)
     n_changed = 0
-    for seed in range(6):
+    for seed in range(3):
         index, planes, _ = edge_case(shape, seed=seed)
         others, other_planes, _ = edge_case(shape, seed=seed + 50)
         expected = edges(index, planes, config)
         n_changed += np.count_nonzero(expected != index)
-        for place in ((slice(118, 130), slice(116, 132)), *CORNERS):
-            assert beyond(shape, place, reach_of_edges_to_index(config)).mean() > 0.3
+        for place in ((slice(118, 130), slice(shape[1] // 2 - 9, shape[1] // 2 + 7)), *CORNERS):
+            assert beyond(shape, place, reach_of_edges_to_index(config)).mean() > 0.2
             result = edges(
                 mixed(index, others, beyond(shape, place, reach_of_edges_to_index(config))),
-                mixed(planes, other_planes, beyond(shape, place, reach_of_edges_to_samples())),
+                mixed(planes, other_planes, beyond(shape, place, reach_of_edges_to_samples(config))),
                 config,
             )
             np.testing.assert_array_equal(result[place], expected[place])
@@ -497,6 +585,26 @@ def test_samples_at_the_margin_of_the_evidence_matter_and_those_one_pixel_farthe
     np.testing.assert_array_equal(result[:, asked - config.edge_band_px : asked], 0)
 
 
+@pytest.mark.parametrize(("distance", "is_seen"), [(EXACT_MARGIN_PX, True), (EXACT_MARGIN_PX + 1, False)])
+@pytest.mark.parametrize("axis", [1, 2])
+def test_samples_at_the_margin_of_exact_evidence_matter_and_those_one_pixel_farther_do_not(axis, distance, is_seen):
+    """Waves that only the widest blur explains; a glaring line takes that explanation away, and with it the evidence."""
+    side, center = 2 * EXACT_MARGIN_PX + 9, 4
+    distances = np.indices((side, side)).sum(axis=0) - 2 * (center + EXACT_MARGIN_PX)
+    sharp = np.repeat([128 + 100 * np.cos(0.3 / math.sqrt(2) * distances)], 3, axis=0)
+    wide = np.repeat([128 + 100 * np.cos(0.3 / math.sqrt(2) * np.pad(distances, 12, mode="reflect", reflect_type="odd"))], 3, axis=0)
+    soft = ndimage.gaussian_filter(wide, (0, max(EXACT_BLURS_PX), max(EXACT_BLURS_PX)), truncate=3)[:, 12:-12, 12:-12]
+    changed = sharp.copy()
+    changed.swapaxes(1, axis)[:, center + EXACT_MARGIN_PX + distance] += 1e6
+    is_first = np.ones((side, side), bool)
+
+    before, after = (exact_evidence(case, soft, case, is_first, noise_power=NOISE_POWER)[center, center] for case in (sharp, changed))
+
+    assert before < -0.5
+    assert (abs(after - before) > 0.1) == is_seen
+    assert abs(after - before) < 1e-6 or is_seen
+
+
 def test_evidence_at_a_distance_of_as_many_pixels_as_there_are_rounds_matters():
     """In plain pictures nothing else speaks, so that a word comes as far as it can."""
     shape, line, config = (7, 200), 90, DecisionConfig(edge_band_px=64, edge_inertia=0.0)
@@ -524,20 +632,23 @@ def test_the_map_matters_to_the_evidence_as_far_as_a_straight_line_goes():
         index = np.zeros(shape, np.uint16)
         index[:, farthest - to_edge + 1 :], index[:, end:] = 1, 2
         results.append(edges(index, planes, config)[:, asked])
-        assert end - asked <= reach_of_edges_to_index(config) - ROUNDS
+        assert end - asked <= reach_of_first_drawing_to_index(config) - ROUNDS
 
     assert (results[0] != results[1]).any()
     np.testing.assert_array_equal(results[1], results[2])
 
 
-def test_only_pixels_within_the_band_can_change():
-    config = DecisionConfig(edge_band_px=6, edge_inertia=0.0)
-    index, planes, _ = edge_case((120, 120), seed=3)
+@pytest.mark.parametrize("stiffness", [0.0, 2.0])
+def test_only_pixels_within_the_bands_can_change(stiffness):
+    config = DecisionConfig(edge_band_px=6, edge_inertia=0.0, edge_stiffness=stiffness)
+    _, planes, _ = edge_case((120, 120), seed=3)
+    index = np.broadcast_to(np.arange(120) // 50, (120, 120)).astype(np.uint16)
 
     result = edges(index, planes, config)
 
-    is_outside = ~edge_band(index, reach_px=6)
+    is_outside = ~edge_band(index, reach_px=6 + (EXACT_PASSES * EXACT_BAND_PX if stiffness else 0))
     assert is_outside.any()
+    assert (result != index).any()
     np.testing.assert_array_equal(result[is_outside], index[is_outside])
 
 
