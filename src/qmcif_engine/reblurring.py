@@ -52,9 +52,9 @@ CUT_OFF = 3.0
 
 _LARGEST_RADIUS_PX = int(CUT_OFF * max(BLURS_PX) + 0.5)
 
-EXACT_BLURS_PX = (1.5, 2.5, 4.0)
+EXACT_BLURS_PX = (1.5, 2.5, 4.0, 8.0)
 EXPLAINED_WINDOW_PX = 17
-EXPLAINED_SHARES = (0.2, 0.3)
+EXPLAINED_SHARES = (0.12, 0.25)
 """Share of the difference of two images that the blurred fused picture may leave: up to the first the model of defocus is trusted, from
 the second on it is not. Registered pairs have .03 to .24, pairs that do not lie on each other .25 to 1."""
 
@@ -172,30 +172,32 @@ def exact_evidence(first: FloatArray, second: FloatArray, fused: FloatArray, is_
 
     Notes
     -----
-    ``ln((r_2 + n) / (r_1 + n))`` with ``r_k = min over s of |I_k - G_s * F|^2``, times a gate that is 1 where the image not chosen is
-    explained up to `EXPLAINED_SHARES`[0] of its difference to the other, and 0 from `EXPLAINED_SHARES`[1] on.
+    ``ln((r_2 + n) / (r_1 + n))`` with ``r_k = |I_k - G_s * F|^2`` for the ``s`` that explains the neighborhood best, times a gate that is
+    1 where the image not chosen is explained up to `EXPLAINED_SHARES`[0] of its difference to the other, and 0 from
+    `EXPLAINED_SHARES`[1] on.
     """
     window, radius = EXPLAINED_WINDOW_PX // 2, EXACT_MARGIN_PX - EXPLAINED_WINDOW_PX // 2
     kept = (slice(radius, -radius), slice(radius, -radius))
     inner = (slice(window, -window), slice(window, -window))
-    least = np.full((2, *is_first[kept].shape), np.inf, first.dtype)
+    fitting = np.zeros((2, *is_first[kept].shape), first.dtype)
     unexplained = np.full(is_first[kept].shape, np.inf, first.dtype)
     for deviation in EXACT_BLURS_PX:
         taps = _gaussian_taps(deviation, first.dtype.name)
         spare = radius - (len(taps) - 1)
         near = (slice(None), *[slice(spare, length - spare) for length in first.shape[-2:]])
-        rests = np.zeros_like(least)
+        rests = np.zeros_like(fitting)
         near_fused, near_first, near_second = (np.ascontiguousarray(picture[near]) for picture in (fused, first, second))
         add_rests(near_fused, near_first, near_second, taps, rests)
-        np.minimum(least, rests, out=least)
-        not_chosen = np.where(is_first[kept], rests[1], rests[0])
-        np.minimum(unexplained, window_mean(not_chosen, side_px=EXPLAINED_WINDOW_PX), out=unexplained)
+        # one blur for both images and for all pixels of a neighborhood: flat ground is explained by any blur, its surroundings are not
+        left = window_mean(np.where(is_first[kept], rests[1], rests[0]), side_px=EXPLAINED_WINDOW_PX)
+        np.copyto(fitting, rests, where=left < unexplained)
+        np.minimum(unexplained, left, out=unexplained)
     difference = np.einsum("chw,chw->hw", *[(first - second)[:, *kept]] * 2)
     share = unexplained / (window_mean(difference, side_px=EXPLAINED_WINDOW_PX) + 2.5 * noise_power)
     well, badly = EXPLAINED_SHARES
     gate = np.clip((badly - share) / (badly - well), 0, 1)
     floor = noise_power + LEAST_REST * window_mean(difference, side_px=COMPARISON_WINDOW_PX)
-    evidence: FloatArray = (gate * np.log((least[1] + floor) / (least[0] + floor)))[inner]
+    evidence: FloatArray = (gate * np.log((fitting[1] + floor) / (fitting[0] + floor)))[inner]
     return evidence
 
 

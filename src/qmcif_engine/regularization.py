@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
+from scipy import ndimage
 
 from qmcif_engine.config import StackOrder
 from qmcif_engine.kernels.labels import pass_label_messages
@@ -37,6 +38,9 @@ CELL_PX = 4
 
 ROUNDS = 12
 """How often the cells talk, which is also how far, in cells, a word can travel."""
+
+DAMPING = 0.3
+"""Share of what a cell tells that stays as it was the round before: weak evidence would else turn over from round to round."""
 
 REACH_PX = (ROUNDS + 1) * CELL_PX
 """How far from a pixel the evidence lies that its decision depends on."""
@@ -78,6 +82,9 @@ BLOCK_CELLS = 96
 
 SLOPE_REACH_PX = 4
 """How far from a border between two neighbors of the stack both are mixed, where they are about as sharp."""
+
+LARGEST_SUPPORT = 4.0
+"""By how many times what a cell and those beside it see, neighbors may make a decision surer."""
 
 EVEN_SHARE = 0.7
 """An image counts as about as sharp as its neighbor from this share of the sharper one's focus level on."""
@@ -201,12 +208,22 @@ def regularize(index: IndexArray, evidence: CellEvidence, *, noise_level: float,
     for block in _blocks(evidence.shape):
         near = block.grown(rounds, evidence.shape)
         costs = evidence.costs(near, contrast_weight=contrast_weight)
+        known = ndimage.maximum_filter(_margin(costs, np.arange(len(evidence)), n_alike=n_alike)[1], 3)
         costs += np.float32(weight) * (np.arange(len(evidence), dtype=np.uint16)[:, None, None] != chosen[near.slices])
         labels = _contenders(costs, hopeless_cost=max(HOPELESS_COST, _N_NEIGHBORS * config.consistency))
         beliefs = np.empty((labels.size, *near.shape), np.float32)
-        pass_label_messages(np.ascontiguousarray(costs[labels]), labels, prices * np.float32(config.consistency), rounds, beliefs)
+        pass_label_messages(
+            np.ascontiguousarray(costs[labels]),
+            labels,
+            prices * np.float32(config.consistency),
+            np.full(1, DAMPING, np.float32),
+            rounds,
+            beliefs,
+        )
         inner = (slice(None), *block.relative_to(near).slices)
-        decided[block.slices], margin[block.slices] = _decide(beliefs[inner], labels, n_alike=n_alike)
+        decided[block.slices], others = _margin(beliefs[inner], labels, n_alike=n_alike)
+        # neighbors may confirm what is seen; they cannot see for a cell where there is nothing
+        margin[block.slices] = np.minimum(others, np.float32(LARGEST_SUPPORT) * known[inner[1:]])
     unit = contrast_weight * float(prices[min(n_alike + 1, prices.size - 1)]) ** 0.5
     confidence = _to_pixels(_probability(margin / np.float32(unit)), index.shape)
     return Regularized(_to_pixels(decided, index.shape) if config.consistency else index, confidence)
@@ -226,7 +243,7 @@ def _contenders(costs: NDArray[np.float32], *, hopeless_cost: float) -> NDArray[
     return np.flatnonzero(least < hopeless_cost)
 
 
-def _decide(beliefs: NDArray[np.float32], labels: NDArray[np.int64], *, n_alike: int) -> tuple[IndexArray, NDArray[np.float32]]:
+def _margin(beliefs: NDArray[np.float32], labels: NDArray[np.int64], *, n_alike: int) -> tuple[IndexArray, NDArray[np.float32]]:
     """Return the cheapest image of each cell, the last of them where several are equal, and how much dearer the others are.
 
     Images within `n_alike` of the cheapest do not count as others.

@@ -43,6 +43,13 @@ def _step(values: FloatArray, least: FloatArray, price: FloatArray, out: FloatAr
 
 
 @compiled
+def _mix(message: FloatArray, before: FloatArray, damping: FloatArray, out: FloatArray) -> None:
+    """Keep a share of what was told before, so that cells do not talk each other into turning over and over."""
+    for x in range(out.size):
+        out[x] = message[x] + damping[0] * (before[x] - message[x])
+
+
+@compiled
 def _add(total: FloatArray, values: FloatArray) -> None:
     for x in range(total.size):
         total[x] += values[x]
@@ -69,11 +76,13 @@ def _tell_row(spoken: FloatArray, labels: NDArray[np.int64], prices: FloatArray,
 
 
 @compiled
-def pass_label_messages(costs: FloatArray, labels: NDArray[np.int64], prices: FloatArray, rounds: int, out: FloatArray) -> None:
+def pass_label_messages(
+    costs: FloatArray, labels: NDArray[np.int64], prices: FloatArray, damping: FloatArray, rounds: int, out: FloatArray
+) -> None:
     """Put what each choice costs a cell, its own reasons and its neighbors' together, into `out`, shape (K, h, w).
 
-    Min-sum belief propagation on the four neighbors. All messages of a round depend on those of the round before, so that a cell hears
-    of nothing farther away than the number of rounds.
+    Min-sum belief propagation on the four neighbors, damped. All messages of a round depend on those of the rounds before, so that a
+    cell hears of nothing farther away than the number of rounds.
 
     Parameters
     ----------
@@ -83,6 +92,8 @@ def pass_label_messages(costs: FloatArray, labels: NDArray[np.int64], prices: Fl
         The numbers of these images, ascending.
     prices : ndarray of float32
         What neighboring cells pay whose images differ by 0, 1, 2 and so on; the last entry is for that and every larger difference.
+    damping : ndarray of float32, shape (1,)
+        Share of a message that stays as it was the round before: without it weak evidence turns over from round to round.
     rounds : int
     out : ndarray of float32, shape (K, h, w)
     """
@@ -108,11 +119,11 @@ def pass_label_messages(costs: FloatArray, labels: NDArray[np.int64], prices: Fl
                 _tell_row(spoken, labels, prices, least, message)
                 for k in range(n_labels):
                     if direction == 0:
-                        told[0, k, y, 1:] = message[k, : w - 1]
+                        _mix(message[k][: w - 1], heard[0, k, y][1:], damping, told[0, k, y][1:])
                     elif direction == 1:
-                        told[1, k, y, : w - 1] = message[k, 1:]
+                        _mix(message[k][1:], heard[1, k, y][: w - 1], damping, told[1, k, y][: w - 1])
                     elif direction == 2 and y + 1 < h:
-                        told[2, k, y + 1] = message[k]
+                        _mix(message[k], heard[2, k, y + 1], damping, told[2, k, y + 1])
                     elif direction == 3 and y > 0:
-                        told[3, k, y - 1] = message[k]
+                        _mix(message[k], heard[3, k, y - 1], damping, told[3, k, y - 1])
         heard, told = told, heard

@@ -14,10 +14,10 @@ STEPS = ((0, -1), (0, 1), (-1, 0), (1, 0))
 """Where the neighbors are that a cell hears, in the order in which it adds up their words."""
 
 
-def passed(costs, *, labels=None, prices=(0, 1), rounds=4):
+def passed(costs, *, labels=None, prices=(0, 1), damping=0.0, rounds=4):
     beliefs = np.full(costs.shape, np.nan, costs.dtype)
     labels = np.arange(len(costs)) if labels is None else np.asarray(labels)
-    pass_label_messages(costs, labels.astype(np.int64), np.asarray(prices, costs.dtype), rounds, beliefs)
+    pass_label_messages(costs, labels.astype(np.int64), np.asarray(prices, costs.dtype), np.full(1, damping, costs.dtype), rounds, beliefs)
     return beliefs
 
 
@@ -27,7 +27,7 @@ def price_table(labels, prices):
     return np.asarray(prices)[np.minimum(differences, len(prices) - 1)]
 
 
-def passed_plainly(costs, *, labels, prices, rounds):
+def passed_plainly(costs, *, labels, prices, damping, rounds):
     """One message after the other, kept by sender and receiver."""
     kind, table = costs.dtype.type, price_table(labels, prices).astype(costs.dtype)
     cells = list(np.ndindex(costs.shape[1:]))
@@ -43,7 +43,8 @@ def passed_plainly(costs, *, labels, prices, rounds):
     for _ in range(rounds):
         beliefs = {cell: belief(cell) for cell in cells}
         spoken = {(sender, cell): beliefs[sender] - messages[cell, sender] for sender, cell in messages}
-        messages = {ends: np.min((words - words.min())[:, None] + table, axis=0) for ends, words in spoken.items()}
+        told = {ends: np.min((words - words.min())[:, None] + table, axis=0) for ends, words in spoken.items()}
+        messages = {ends: words + kind(damping) * (messages[ends] - words) for ends, words in told.items()}
     return np.stack([belief(cell) for cell in cells], axis=1).reshape(costs.shape)
 
 
@@ -57,17 +58,18 @@ def least_cost(costs, labels, prices):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("damping", [0.0, 0.3])
 @pytest.mark.parametrize("rounds", [0, 1, 2, 5])
 @pytest.mark.parametrize("shape", [(1, 1), (1, 7), (6, 1), (2, 2), (5, 6)])
 @pytest.mark.parametrize(
     ("labels", "prices"), [((0, 1), (0, 1)), ((0, 1, 2, 3), (0, 0.3, 0.8, 1.5)), ((2, 3, 5, 9, 30), (0, 0.3, 0.8, 1.5))]
 )
-def test_beliefs_are_those_of_the_definition(dtype, rounds, shape, labels, prices):
+def test_beliefs_are_those_of_the_definition(dtype, damping, rounds, shape, labels, prices):
     costs = np.random.default_rng([rounds, *shape]).exponential(1.0, (len(labels), *shape)).astype(dtype)
 
-    beliefs = passed(costs, labels=labels, prices=prices, rounds=rounds)
+    beliefs = passed(costs, labels=labels, prices=prices, damping=damping, rounds=rounds)
 
-    expected = passed_plainly(costs, labels=np.array(labels), prices=prices, rounds=rounds)
+    expected = passed_plainly(costs, labels=np.array(labels), prices=prices, damping=damping, rounds=rounds)
     np.testing.assert_allclose(beliefs, expected, rtol=0, atol=16 * np.finfo(dtype).eps * expected.max())
 
 
