@@ -27,6 +27,7 @@ from qmcif_engine.reblurring import (
     EXACT_BLURS_PX,
     EXACT_MARGIN_PX,
     EXACT_PASSES,
+    EXACT_ROUNDS,
     EXPLAINED_WINDOW_PX,
     MARGIN_PX,
     NOISE_POWER,
@@ -34,7 +35,7 @@ from qmcif_engine.reblurring import (
     refine_edges,
 )
 from qmcif_engine.refinement import refine
-from qmcif_engine.regularization import CELL_PX, CellEvidence, regularize, sample_cells
+from qmcif_engine.regularization import CELL_PX, SLOPE_REACH_PX, CellEvidence, regularize, sample_cells
 from qmcif_engine.regularization import REACH_PX as REGULARIZATION_REACH_PX
 from qmcif_engine.regularization import ROUNDS as CELL_ROUNDS
 from qmcif_engine.tiling import derive_halo
@@ -113,7 +114,7 @@ def reach_of_first_drawing_to_index(config):
 def reach_of_exact_pass_to_samples():
     """As above, with the blurs and the window of `exact_evidence`."""
     assert EXPLAINED_WINDOW_PX // 2 + int(3 * max(EXACT_BLURS_PX) + 0.5) == EXACT_MARGIN_PX
-    return ROUNDS + EXACT_MARGIN_PX
+    return EXACT_ROUNDS + EXACT_MARGIN_PX
 
 
 def reach_of_exact_pass_to_index(config):
@@ -147,8 +148,8 @@ def reach_of_feather(config):
 
 
 def reach_of_blend_to_index(config):
-    """Of the narrow blend or of the wide one."""
-    return max(reach_of_blend_to_guide(config), reach_of_feather(config))
+    """Of the narrow blend, of the wide one, or of a slope's."""
+    return max(reach_of_blend_to_guide(config), reach_of_feather(config), SLOPE_REACH_PX if config.blend_radius_px else 0)
 
 
 def reach_of_dark_frames(config):
