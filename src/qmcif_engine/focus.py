@@ -122,7 +122,7 @@ def detail_focus(detail: FloatArray, *, detail_patch_px: int, config: FocusConfi
     return level
 
 
-def fine_focus(detail: FloatArray, *, growth_px: int, config: FocusConfig) -> FloatArray:
+def fine_focus(detail: FloatArray, *, growth_px: int = 0, faint_level: float = 0.0, config: FocusConfig) -> FloatArray:
     """Return the focus level of a small window around each pixel, shape (h, w), on the scale of the detail-scale level.
 
     It resolves what is smaller than a detail patch, such as hairs and beads, and slopes of deep stacks.
@@ -132,6 +132,8 @@ def fine_focus(detail: FloatArray, *, growth_px: int, config: FocusConfig) -> Fl
     detail : ndarray of float, shape (3, h, w)
     growth_px : int
         By how much the window is larger than `FINEST_WINDOW_PX`, for noise.
+    faint_level : float
+        What fine noise and compression leave on smooth ground: only what a level has above this is evidence.
     config : FocusConfig
 
     Notes
@@ -140,7 +142,8 @@ def fine_focus(detail: FloatArray, *, growth_px: int, config: FocusConfig) -> Fl
     pixels each way [QMCIF, Eq. (13)]; that factor brings both to one scale.
     """
     scale = FINE_WEIGHT * (2 * config.amplification_radius_px + 1) / FULL_SCALE
-    return window_mean(gradient_level(detail, border_px=0), side_px=FINEST_WINDOW_PX + growth_px, scale=scale)
+    level = window_mean(gradient_level(detail, border_px=0), side_px=FINEST_WINDOW_PX + growth_px, scale=scale)
+    return np.maximum(level - np.asarray(faint_level, level.dtype), 0)
 
 
 def gather_evidence(level: FloatArray, *, detail_patch_px: int, config: FocusConfig) -> FloatArray:

@@ -51,6 +51,12 @@ LEAST_STACK_BLUR = 0.3
 WINDOW_GROWTH = 1 / 16
 """Steps of 2 px by which the finest window grows for each gray level of noise."""
 
+ROUNDING_NOISE = 0.29
+"""Standard deviation, in gray levels, of what rounding to 8 bits adds: less is no noise."""
+
+FAINT_FACTOR = 0.06
+"""Level of the finest window that each gray level of noise beyond rounding reaches, up to one gray level; more noise is smoothed away."""
+
 OUTLIER_EXCESS = 60.0
 """Gray levels by which one pixel may leave the range of its eight neighbors, beyond the width of that range."""
 
@@ -73,12 +79,15 @@ class NoiseAdaptation:
         Standard deviation, in images, of the Gaussian that focus levels are smoothed by along an ordered stack; 0 for none.
     window_growth_px : int
         By how much the finest window of focus levels is larger than for clean images.
+    faint_level : float
+        Level of the finest window that fine noise reaches on smooth ground; clean stacks have some too.
     """
 
     level: float = 0.0
     blur_px: float = 0.0
     stack_blur: float = 0.0
     window_growth_px: int = 0
+    faint_level: float = 0.0
 
     @property
     def remaining_level(self) -> float:
@@ -119,8 +128,11 @@ LONGEST_BLUR_REACH_PX = NoiseAdaptation(blur_px=WIDEST_BLUR_PX).reach_px + 1
 
 def adapt_to_noise(level: float, config: FusionConfig, *, n_images: int) -> NoiseAdaptation:
     """Return how much to smooth for noise of this standard deviation, in gray levels."""
-    if level <= CLEAN_LEVEL or not config.focus.adapts_to_noise:
+    if not config.focus.adapts_to_noise:
         return NO_NOISE
+    faint_level = FAINT_FACTOR * (min(max(level, ROUNDING_NOISE), 1.0) - ROUNDING_NOISE)
+    if level <= CLEAN_LEVEL:
+        return NoiseAdaptation(faint_level=faint_level)
     is_ordered = n_images > 2 and config.decision.order is StackOrder.ORDERED
     stack_blur = min(STACK_BLUR_FACTOR * level, WIDEST_STACK_BLUR, n_images / 10) if is_ordered else 0.0
     return NoiseAdaptation(
@@ -128,6 +140,7 @@ def adapt_to_noise(level: float, config: FusionConfig, *, n_images: int) -> Nois
         blur_px=min(BLUR_FACTOR * math.sqrt(level - CLEAN_LEVEL), WIDEST_BLUR_PX),
         stack_blur=stack_blur if stack_blur >= LEAST_STACK_BLUR else 0.0,
         window_growth_px=2 * round(WINDOW_GROWTH * level),
+        faint_level=faint_level,
     )
 
 

@@ -124,7 +124,9 @@ def measure_focus(
             check_cancelled=check_cancelled,
         )
         level = detail_focus(detail_layer, detail_patch_px=geometry.detail_patch_px, config=config.focus, borders=borders)
-        fine_level = fine_focus(detail_layer, growth_px=adaptation.window_growth_px, config=config.focus)
+        fine_level = fine_focus(
+            detail_layer, growth_px=adaptation.window_growth_px, faint_level=adaptation.faint_level, config=config.focus
+        )
         if validity is not None:
             is_valid = validity(number)
             level[~is_valid] = 0

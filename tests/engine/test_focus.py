@@ -248,6 +248,14 @@ def test_fine_focus_is_the_mean_of_gradients_over_a_small_window_on_the_scale_of
     np.testing.assert_allclose(result, expected, rtol=0, atol=rounding(expected.max() * side_px**2, dtype))
 
 
+def test_fine_focus_counts_only_what_lies_above_the_faint_level():
+    detail = np.random.default_rng(3).normal(0, 2, (3, 20, 24)).astype(np.float32)
+    whole, bounded = (fine_focus(detail, faint_level=faint, config=FocusConfig()) for faint in (0.0, 0.1))
+
+    np.testing.assert_array_equal(bounded, np.maximum(whole - np.float32(0.1), 0))
+    assert np.count_nonzero(bounded) > 0
+
+
 def test_fine_focus_sees_a_hair_that_a_detail_patch_takes_for_its_surroundings():
     """Beside a stronger texture, where a detail patch cannot tell whose contrast it is."""
     plain, hair = np.zeros((2, 3, 40, 60), np.float32)

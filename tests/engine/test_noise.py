@@ -1,5 +1,7 @@
 """Noise is measured as it is, and smoothing follows from it and from nothing else."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import ndimage
@@ -10,6 +12,7 @@ from qmcif_engine.noise import (
     LONGEST_BLUR_REACH_PX,
     NO_NOISE,
     OUTLIER_EXCESS,
+    ROUNDING_NOISE,
     WIDEST_BLUR_PX,
     WIDEST_STACK_BLUR,
     LevelsAlongStack,
@@ -110,7 +113,16 @@ def test_hot_pixels_are_no_noise():
 
 @pytest.mark.parametrize("level", [0.0, 1.0, CLEAN_LEVEL])
 def test_clean_stacks_are_not_smoothed(level):
-    assert adapt_to_noise(level, FusionConfig(), n_images=10) == NO_NOISE
+    adaptation = adapt_to_noise(level, FusionConfig(), n_images=10)
+
+    assert replace(adaptation, faint_level=0.0) == NO_NOISE
+
+
+def test_noise_beyond_rounding_is_no_evidence_in_the_finest_window():
+    faint = [adapt_to_noise(level, FusionConfig(), n_images=10).faint_level for level in (0.0, ROUNDING_NOISE, 0.6, 1.0, 20.0)]
+
+    assert faint[:2] == [0, 0]
+    assert 0 < faint[2] < faint[3] == faint[4]
 
 
 def test_nothing_is_adapted_where_the_setting_says_so():

@@ -90,7 +90,8 @@ def test_levels_of_a_noisy_stack_are_those_of_smoothed_images_and_smoothed_along
 
     layers = [decompose(adaptation.smooth(block), solved).detail for block in blocks]
     detail = [detail_focus(layer, detail_patch_px=side, config=config.focus) for layer in layers]
-    fine = [sample_cells(fine_focus(layer, growth_px=adaptation.window_growth_px, config=config.focus)) for layer in layers]
+    sizes = {"growth_px": adaptation.window_growth_px, "faint_level": adaptation.faint_level}
+    fine = [sample_cells(fine_focus(layer, **sizes, config=config.focus)) for layer in layers]
     for measured_levels, plain in ((levels.detail, detail), (levels.fine, fine)):
         smoothed = ndimage.gaussian_filter1d(np.array(plain), adaptation.stack_blur, axis=0, truncate=3.0, mode="nearest")
         np.testing.assert_allclose(np.array(measured_levels), smoothed, rtol=1e-5, atol=1e-6)
