@@ -39,7 +39,7 @@ CELL_PX = 4
 ROUNDS = 12
 """How often the cells talk, which is also how far, in cells, a word can travel."""
 
-DAMPING = 0.3
+DAMPING = 0.15
 """Share of what a cell tells that stays as it was the round before: weak evidence would else turn over from round to round."""
 
 REACH_PX = (ROUNDS + 1) * CELL_PX
@@ -77,7 +77,7 @@ HOPELESS_COST = 8.0
 
 _N_NEIGHBORS = 4
 
-BLOCK_CELLS = 96
+BLOCK_CELLS = 48
 """Side of the blocks that are solved at once, without the cells around them that matter."""
 
 SLOPE_REACH_PX = 4

@@ -3,7 +3,7 @@ import pytest
 
 from qmcif_engine.errors import InvalidImageError
 from qmcif_engine.metadata import PictureMetadata
-from qmcif_engine.noise import measure_noise
+from qmcif_engine.noise import measure_noise, settle_range_and_noise
 from qmcif_engine.stack import (
     N_SAMPLED_WINDOWS,
     ArrayStack,
@@ -13,7 +13,6 @@ from qmcif_engine.stack import (
     companions_of,
     sample_stack,
     settle_range,
-    settle_range_and_noise,
 )
 from qmcif_engine.window import Window
 
