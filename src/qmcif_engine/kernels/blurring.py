@@ -32,6 +32,18 @@ def _add_power(power: FloatArray, wanted: FloatArray, found: FloatArray) -> None
 
 
 @compiled
+def _blur_row(plane: FloatArray, y: int, taps: FloatArray, column_sums: FloatArray, found: FloatArray) -> None:
+    """Put a row of the blurred plane, for the pixels that the kernel fits around, into `found`; `column_sums` is as long as the plane."""
+    radius = taps.size - 1
+    _weigh(column_sums, plane[y], taps[0])
+    for shift in range(1, radius + 1):
+        _add_pair(column_sums, plane[y - shift], plane[y + shift], taps[shift])
+    _weigh(found, column_sums[radius:], taps[0])
+    for shift in range(1, radius + 1):
+        _add_pair(found, column_sums[radius - shift :], column_sums[radius + shift :], taps[shift])
+
+
+@compiled
 def add_unexplained(sharp: FloatArray, blurred: FloatArray, taps: FloatArray, power: FloatArray) -> None:
     """Add the power of ``blurred - G * sharp`` to `power`.
 
@@ -48,12 +60,7 @@ def add_unexplained(sharp: FloatArray, blurred: FloatArray, taps: FloatArray, po
     column_sums, found = np.empty(w, sharp.dtype), np.empty(w - 2 * radius, sharp.dtype)
     for y in range(radius, radius + h):
         for c in range(n_planes):
-            _weigh(column_sums, sharp[c, y], taps[0])
-            for shift in range(1, radius + 1):
-                _add_pair(column_sums, sharp[c, y - shift], sharp[c, y + shift], taps[shift])
-            _weigh(found, column_sums[radius:], taps[0])
-            for shift in range(1, radius + 1):
-                _add_pair(found, column_sums[radius - shift :], column_sums[radius + shift :], taps[shift])
+            _blur_row(sharp[c], y, taps, column_sums, found)
             _add_power(power[y - radius], blurred[c, y][radius:], found)
 
 
@@ -74,11 +81,6 @@ def add_rests(fused: FloatArray, first: FloatArray, second: FloatArray, taps: Fl
     column_sums, found = np.empty(w, fused.dtype), np.empty(w - 2 * radius, fused.dtype)
     for y in range(radius, radius + h):
         for c in range(n_planes):
-            _weigh(column_sums, fused[c, y], taps[0])
-            for shift in range(1, radius + 1):
-                _add_pair(column_sums, fused[c, y - shift], fused[c, y + shift], taps[shift])
-            _weigh(found, column_sums[radius:], taps[0])
-            for shift in range(1, radius + 1):
-                _add_pair(found, column_sums[radius - shift :], column_sums[radius + shift :], taps[shift])
+            _blur_row(fused[c], y, taps, column_sums, found)
             _add_power(rests[0, y - radius], first[c, y][radius:], found)
             _add_power(rests[1, y - radius], second[c, y][radius:], found)
