@@ -7,7 +7,7 @@ image are kept as they are. None of this is in the paper, and the ``paper`` pres
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import ndimage
@@ -17,6 +17,7 @@ from qmcif_engine.filters import guided_filter
 from qmcif_engine.fusion import Blend, lead, row_of
 from qmcif_engine.patches import cells_of, cut_reflected, edge_band, window_mean
 from qmcif_engine.regularization import SLOPE_REACH_PX
+from qmcif_engine.seams import measure_seams
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -37,6 +38,9 @@ LEAST_VISIBLE_STEP = 1.0
 LEAST_VISIBLE_CHANGE = 2.25
 """Gray levels by which a blend in texture must change a pixel to be worth it."""
 
+LEAST_SHARE = 1e-4
+"""Less is the rounding of a filter, which depends on where its window begins."""
+
 
 def blend_along_edges(
     index: IndexArray, blocks: Sequence[FloatArray], guide: FloatArray, config: DecisionConfig, *, is_even: BoolArray | None = None
@@ -52,37 +56,76 @@ def blend_along_edges(
         Mean of the images on the 0-1 scale.
     config : DecisionConfig
     is_even : ndarray of bool, shape (h, w), optional
-        Where the neighbor in the stack is about as sharp as the chosen image: there the blend runs from one to the other across the
-        border, by the position between them.
+        Where the neighbor in the stack is about as sharp as the chosen image: there the brightness runs from one to the other across the
+        border.
 
     Notes
     -----
-    Near an edge of the map, a guided filter (He, Sun and Tang 2013) of each image's membership; where the surroundings are smooth, its
-    mean over a wide window instead. Everywhere else one image gives the pixel whole.
+    Near an edge of the map, a guided filter (He, Sun and Tang 2013) of each image's membership. Where the surroundings are smooth, where
+    the border runs along a slope of the scene and where it would be a seam, brightness is blended over a wide window while detail is not:
+    the two bands of Burt and Adelson (1983). Everywhere else one image gives the pixel whole.
     """
-    smoothness = measure_smoothness(index, blocks, config)
-    is_slope = find_slopes(index, is_even) if is_even is not None and config.blend_radius_px else np.zeros(index.shape, bool)
-    band = edge_band(index, reach_px=2 * config.blend_radius_px) | (smoothness > 0) | is_slope
-    number = np.cumsum(band, dtype=np.int32).reshape(band.shape) - 1  # of a pixel of the band among all of them
-    images, pixels, shares = [np.empty(0, np.int64)], [np.empty(0, np.int32)], [np.empty(0, guide.dtype)]
+    spread = measure_spread(index, blocks, config, is_even=is_even)
+    band = edge_band(index, reach_px=2 * config.blend_radius_px) | (spread > 0)
+    table = _ShareTable(band)
     for cell in cells_of(band):
-        is_blended = band[cell.slices]
-        shares_there = _shares(index, guide, cell, smoothness=smoothness[cell.slices], is_slope=is_slope[cell.slices], config=config)
-        for source, share in shares_there:
-            given = np.clip(share[is_blended], 0, 1)
-            is_given = given > 0
-            shares.append(given[is_given])
-            pixels.append(number[cell.slices][is_blended][is_given])
-            images.append(np.full(len(shares[-1]), source))
-    sources, rows = np.unique(np.concatenate(images), return_inverse=True)
-    where, share_of_each = np.concatenate(pixels), np.concatenate(shares)
-    n_pixels = int(np.count_nonzero(band))
-    total = np.bincount(where, weights=share_of_each, minlength=n_pixels)
-    share_of_each = (share_of_each / total[where]).astype(guide.dtype)
-    weights = csr_array((share_of_each, (rows.astype(np.int32), where)), shape=(len(sources), n_pixels))
-    named = tuple(int(source) for source in sources)
-    blend = Blend(lead(index, band, sources=named, weights=weights), band, named, weights)
-    return _without_invisible(blend, blocks, index=index, is_smooth=(smoothness[band] > 0) | is_slope[band])
+        for source, share, broad in _shares(index, guide, cell, spread=spread[cell.slices], config=config):
+            table.add(source, cell, share=share, broad=broad)
+    sources, weights, brightness = table.finished(guide.dtype)
+    blend = Blend(lead(index, band, sources=sources, weights=weights), band, sources, weights, brightness)
+    return _without_invisible(blend, blocks, index=index, is_spread=spread[band] > 0)
+
+
+class _ShareTable:
+    """Shares of images in the pixels of a band, gathered cell by cell."""
+
+    def __init__(self, band: BoolArray) -> None:
+        self._band = band
+        self._number = np.cumsum(band, dtype=np.int32).reshape(band.shape) - 1  # of a pixel of the band among all of them
+        self._images, self._pixels = [np.empty(0, np.int64)], [np.empty(0, np.int32)]
+        self._shares: list[FloatArray] = [np.empty((2, 0), np.float32)]
+
+    def add(self, source: int, cell: Window, *, share: FloatArray, broad: FloatArray) -> None:
+        """Take down the shares of one image in a cell: in the picture, and in its brightness."""
+        is_blended = self._band[cell.slices]
+        shares = np.clip(np.stack([share[is_blended], broad[is_blended]]), 0, 1)
+        shares[shares < LEAST_SHARE] = 0
+        is_given = shares.any(axis=0)
+        self._shares.append(shares[:, is_given])
+        self._pixels.append(self._number[cell.slices][is_blended][is_given])
+        self._images.append(np.full(np.count_nonzero(is_given), source))
+
+    def finished(self, dtype: np.dtype[Any]) -> tuple[tuple[int, ...], csr_array, csr_array]:
+        """Return the images, their shares, and by how much their shares in the brightness exceed them."""
+        sources, rows = np.unique(np.concatenate(self._images), return_inverse=True)
+        where, n_pixels = np.concatenate(self._pixels), int(np.count_nonzero(self._band))
+        share, broad = (
+            (values / np.bincount(where, weights=values, minlength=n_pixels)[where]).astype(dtype)
+            for values in np.concatenate(self._shares, axis=1)
+        )
+        tables = [csr_array((values, (rows.astype(np.int32), where)), shape=(len(sources), n_pixels)) for values in (share, broad - share)]
+        for table in tables:
+            table.eliminate_zeros()
+        return tuple(int(source) for source in sources), tables[0], tables[1]
+
+
+def measure_spread(
+    index: IndexArray, blocks: Sequence[FloatArray], config: DecisionConfig, *, is_even: BoolArray | None = None
+) -> FloatArray:
+    """Return how far brightness is blended over the wide window, from 0 (not at all) to 1, shape (h, w)."""
+    if not config.blend_radius_px or not config.feather_px:
+        return np.zeros(index.shape, np.float32)
+    spread = measure_smoothness(index, blocks, config)
+    band = edge_band(index, reach_px=reach_of_feather(config))
+    np.maximum(spread, measure_seams(index, blocks, band), out=spread)
+    if is_even is not None:
+        spread[find_slopes(index, is_even)] = 1
+    return spread
+
+
+def reach_of_feather(config: DecisionConfig) -> int:
+    """Return how far from a border brightness is blended: the reach of the wide window, which is applied twice."""
+    return config.feather_px // 2 * 2
 
 
 def find_slopes(index: IndexArray, is_even: BoolArray) -> BoolArray:
@@ -98,7 +141,7 @@ def measure_smoothness(index: IndexArray, blocks: Sequence[FloatArray], config: 
 
     An image counts as far as the feather could bring it in.
     """
-    reach = config.feather_px // 2 * 2 if config.blend_radius_px else 0
+    reach = reach_of_feather(config)
     smooth, rough = SMOOTH_CONTRAST
     band = edge_band(index, reach_px=reach)
     power, is_step = np.zeros(index.shape, np.float32), np.zeros(index.shape, bool)
@@ -144,31 +187,30 @@ def _is_pair(index: IndexArray) -> bool:
 
 
 def _shares(
-    index: IndexArray, guide: FloatArray, cell: Window, *, smoothness: FloatArray, is_slope: BoolArray, config: DecisionConfig
-) -> Iterator[tuple[int, FloatArray]]:
-    """Yield each image that the filters' windows around a cell contain, and its smoothed membership there."""
-    narrow, wide = 2 * config.blend_radius_px, config.feather_px // 2 * 2
-    margin = max(narrow, wide if smoothness.any() else 0, SLOPE_REACH_PX if is_slope.any() else 0)
+    index: IndexArray, guide: FloatArray, cell: Window, *, spread: FloatArray, config: DecisionConfig
+) -> Iterator[tuple[int, FloatArray, FloatArray]]:
+    """Yield each image that the filters' windows around a cell contain, and its shares there: in the picture, and in its brightness."""
+    is_spread = bool(spread.any())
+    margin = max(2 * config.blend_radius_px, reach_of_feather(config) if is_spread else 0)
     near_index, near_guide = cut_reflected(index, cell, margin_px=margin), cut_reflected(guide, cell, margin_px=margin)
     inner = (slice(margin, -margin), slice(margin, -margin))
     for source in np.flatnonzero(np.bincount(near_index.reshape(-1))):
         membership = (near_index == source).astype(guide.dtype)
         share = guided_filter(membership, near_guide, radius_px=config.blend_radius_px, edge_contrast=config.blend_edge_contrast)[inner]
-        if smoothness.any():
-            side = wide + 1
+        broad = share
+        if is_spread:
+            side = reach_of_feather(config) + 1
             feathered = window_mean(window_mean(membership, side_px=side), side_px=side)[inner]
-            share = share + smoothness * (feathered - share)
-        if is_slope.any():
-            share = np.where(is_slope, window_mean(membership, side_px=2 * SLOPE_REACH_PX + 1)[inner], share)
-        yield int(source), share
+            broad = share + spread * (feathered - share)
+        yield int(source), share, broad
 
 
-def _without_invisible(blend: Blend, blocks: Sequence[FloatArray], *, index: IndexArray, is_smooth: BoolArray) -> Blend:
+def _without_invisible(blend: Blend, blocks: Sequence[FloatArray], *, index: IndexArray, is_spread: BoolArray) -> Blend:
     """Return the blend without the pixels that it would hardly change: there the image of the decision map keeps its samples.
 
-    On smooth ground even a slight change is part of a slope that shall not end in a step.
+    Where brightness is blended widely, even a slight change is part of a slope that shall not end in a step.
     """
-    n_pixels = len(is_smooth)
+    n_pixels = len(is_spread)
     own, mixed = np.zeros((3, n_pixels)), np.zeros((3, n_pixels))
     chosen = index[blend.band]
     for source in np.union1d(blend.sources, chosen).astype(int):
@@ -177,10 +219,11 @@ def _without_invisible(blend: Blend, blocks: Sequence[FloatArray], *, index: Ind
         if source in blend.sources:
             pixels, shares = row_of(blend.weights, blend.sources.index(source))
             mixed[:, pixels] += shares * samples[:, pixels]
-    is_kept = is_smooth | (np.sqrt(((mixed - own) ** 2).mean(axis=0)) >= LEAST_VISIBLE_CHANGE)
+    is_kept = is_spread | (np.sqrt(((mixed - own) ** 2).mean(axis=0)) >= LEAST_VISIBLE_CHANGE)
     band = blend.band.copy()
     band[blend.band] = is_kept
-    weights = csr_array(blend.weights[:, np.flatnonzero(is_kept)])
-    is_used = np.diff(weights.indptr) > 0
-    sources = tuple(source for source, is_one in zip(blend.sources, is_used, strict=True) if is_one)
-    return Blend(np.where(band, blend.source_index, index), band, sources, csr_array(weights[np.flatnonzero(is_used)]))
+    kept = np.flatnonzero(is_kept)
+    weights, brightness = csr_array(blend.weights[:, kept]), csr_array(blend.brightness[:, kept])
+    used = np.flatnonzero(np.diff(weights.indptr) + np.diff(brightness.indptr))
+    sources = tuple(blend.sources[row] for row in used)
+    return Blend(np.where(band, blend.source_index, index), band, sources, csr_array(weights[used]), csr_array(brightness[used]))

@@ -6,8 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import ndimage
 
+from qmcif_engine.patches import cells_of, cut_reflected
 from qmcif_engine.samples import to_samples
+from qmcif_engine.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -16,6 +19,12 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
     from qmcif_engine.array_types import BoolArray, FloatArray, IndexArray, SampleArray
+
+LOW_PASS_PX = 3.0
+"""Standard deviation, in pixels, of the Gaussian that parts brightness from detail."""
+
+LOW_PASS_REACH_PX = 9
+"""How far it looks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +41,15 @@ class Blend:
         The images that contribute anywhere in the band.
     weights : sparse array of float, shape (len(sources), number of pixels in the band)
         Their shares, which add up to one. Sparse, because at any pixel only few of a deep stack's images contribute.
+    brightness : sparse array of float, shape as `weights`
+        By how much an image's share in the low-passed picture exceeds its share in the detail; adds up to zero.
     """
 
     source_index: IndexArray
     band: BoolArray
     sources: tuple[int, ...]
     weights: csr_array
+    brightness: csr_array
 
 
 def select(blocks: Iterable[FloatArray], index: IndexArray) -> FloatArray:
@@ -70,27 +82,63 @@ def select_each(blocks: Iterable[FloatArray], indices: Sequence[IndexArray]) -> 
     return fused
 
 
-def compose(images: Sequence[SampleArray], blend: Blend) -> SampleArray:
-    """Return the fused picture, in the dtype and shape of one image.
+def compose(images: Sequence[SampleArray], blend: Blend, *, inner: Window | None = None) -> SampleArray:
+    """Return the fused picture, in the dtype of the images and the shape of the blend.
 
     Samples that come from one image are copied, bit for bit. Where several contribute, the differences to the leading image are
-    weighted, so that equal samples stay exactly equal.
+    weighted, so that equal samples stay exactly equal. Where their brightness is blended more widely than their detail, the result is
+    kept between the smallest and the largest sample of the images that contribute.
 
     Parameters
     ----------
     images : sequence of ndarray, shape (h, w) or (h, w, c)
     blend : Blend
+    inner : Window, optional
+        The window of the images that the blend is for, where they show more around it: what the low pass looks at.
     """
-    fused: SampleArray = np.empty(images[0].shape, images[0].dtype)
+    window = Window.whole(images[0].shape[:2]) if inner is None else inner
+    shape = (*window.shape, *images[0].shape[2:])
+    fused: SampleArray = np.empty(shape, images[0].dtype)
     for chosen in np.flatnonzero(np.bincount(blend.source_index.reshape(-1))):
-        np.copyto(_as_pixels(fused), _as_pixels(images[int(chosen)]), where=blend.source_index == chosen)
+        np.copyto(_as_pixels(fused), _as_pixels(images[int(chosen)][window.slices]), where=blend.source_index == chosen)
     leading = _samples_of(fused, blend.band).astype(np.float64)
     mixed = leading.copy()
     for row, source in enumerate(blend.sources):
         pixels, weights = row_of(blend.weights, row)
-        mixed[pixels] += weights[:, None] * (_samples_of(images[source], blend.band)[pixels] - leading[pixels])
+        mixed[pixels] += weights[:, None] * (_samples_of(images[source][window.slices], blend.band)[pixels] - leading[pixels])
+    if blend.brightness.nnz:
+        _shift_brightness(mixed, images, blend, window=window)
     _as_pixels(fused)[blend.band] = _as_pixels(to_samples(mixed, fused.dtype)[:, None, :])[:, 0]
     return fused
+
+
+def _shift_brightness(mixed: FloatArray, images: Sequence[SampleArray], blend: Blend, *, window: Window) -> None:
+    """Blend the low-passed images more widely than the samples, in place, where the blend says so."""
+    least, most = mixed.copy(), mixed.copy()
+    for row, source in enumerate(blend.sources):
+        pixels, weights = row_of(blend.brightness, row)
+        if not len(pixels):
+            continue
+        is_wanted = np.zeros(blend.band.shape, bool)
+        is_wanted.reshape(-1)[np.flatnonzero(blend.band)[pixels]] = True
+        image = images[source]
+        planes = np.moveaxis(image.reshape(*image.shape[:2], -1), -1, 0)
+        samples, broad = (np.empty((len(planes), *blend.band.shape)) for _ in range(2))
+        for cell in cells_of(is_wanted):
+            near = cut_reflected(planes, cell.moved(window.top, window.left), margin_px=LOW_PASS_REACH_PX).astype(np.float64)
+            inside = slice(LOW_PASS_REACH_PX, -LOW_PASS_REACH_PX)
+            samples[:, *cell.slices] = near[:, inside, inside]
+            broad[:, *cell.slices] = low_pass(near)[:, inside, inside]
+        mixed[pixels] += weights[:, None] * broad[:, is_wanted].T
+        own = samples[:, is_wanted].T
+        least[pixels], most[pixels] = np.minimum(least[pixels], own), np.maximum(most[pixels], own)
+    np.clip(mixed, least, most, out=mixed)
+
+
+def low_pass(planes: FloatArray) -> FloatArray:
+    """Return ``(..., h, w)`` planes without their detail; each pixel is summed by itself, so that its bytes depend on no tile."""
+    smoothed: FloatArray = ndimage.gaussian_filter(planes, LOW_PASS_PX, radius=LOW_PASS_REACH_PX, axes=(-2, -1), mode="reflect")
+    return smoothed
 
 
 def row_of(weights: csr_array, row: int) -> tuple[NDArray[np.integer[Any]], FloatArray]:

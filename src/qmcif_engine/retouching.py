@@ -17,7 +17,7 @@ from qmcif_engine.config import FusionConfig
 from qmcif_engine.dark_frames import REACH_PX, find_dark_frames, sight_across
 from qmcif_engine.errors import InvalidImageError
 from qmcif_engine.focus import Borders
-from qmcif_engine.fusion import Blend, compose
+from qmcif_engine.fusion import LOW_PASS_REACH_PX, Blend, compose
 from qmcif_engine.patches import cells_of, edge_band
 from qmcif_engine.samples import FULL_SCALE, PlaneStack, as_stack, to_planes
 from qmcif_engine.stack import ArrayStack, Stack, check_number, companions_of, decides_each, settle_range
@@ -128,7 +128,7 @@ def retouch(
         blend = without_invalid(blend, validity)
     inner = outer.relative_to(seen)
     cropped, is_touched = crop_blend(blend, inner), is_touched[inner.slices]
-    picture = compose(pictures.cropped(inner), cropped)
+    picture = compose(pictures, cropped, inner=inner)
     if fused.shape != stack.image_shape:
         picture = _with_companions(picture, stack, blend=cropped, window=outer)
     return replace(
@@ -214,6 +214,7 @@ def _outside_frames(stack: Stack, window: Window, *, focus_range: FocusRanges, s
 def _with_companions(picture: SampleArray, stack: Stack, *, blend: Blend, window: Window) -> SampleArray:
     """Return all channels of the window where only some decided, or the picture with its opacity as the last channel."""
     companions: Any = companions_of(stack)
-    planes: Any = [picture, compose(WindowImages(companions, window), blend)]
+    seen = window.grown(LOW_PASS_REACH_PX, (stack.image_shape[0], stack.image_shape[1]))
+    planes: Any = [picture, compose(WindowImages(companions, seen), blend, inner=window.relative_to(seen))]
     joined: SampleArray = planes[1] if planes[1].ndim == 3 else np.dstack(planes)
     return joined

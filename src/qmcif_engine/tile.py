@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import ndimage
 
 from qmcif_engine import decisions
 from qmcif_engine.blending import blend_along_edges
@@ -13,7 +14,7 @@ from qmcif_engine.config import Preference, ResultScale, StackOrder
 from qmcif_engine.dark_frames import exclude_dark_frames
 from qmcif_engine.decomposition import Decomposition, decompose
 from qmcif_engine.focus import NEGLIGIBLE_LEVEL, WHOLE_IMAGE, Borders, base_focus, detail_focus, fine_focus, gather_evidence
-from qmcif_engine.fusion import Blend, lead, row_of, select
+from qmcif_engine.fusion import LOW_PASS_REACH_PX, Blend, lead, row_of, select
 from qmcif_engine.noise import NO_NOISE, NoiseAdaptation, smooth_along_stack
 from qmcif_engine.patches import detail_patch_side, padding_to_grid, rank, spread_patches, vote
 from qmcif_engine.preference import WeightedLevels, weigh_images
@@ -314,16 +315,26 @@ def _chosen_map(
 
 
 def without_invalid(blend: Blend, validity: Callable[[int], BoolArray]) -> Blend:
-    """Return the blend with no share for images that do not have the pixel, unless no contributing image has it."""
+    """Return the blend with no share for images that do not have the pixel, unless no contributing image has it.
+
+    Brightness is blended only where the low pass sees nothing that is missing.
+    """
     if not blend.sources:
         return blend
-    kept = blend.weights.copy()
+    kept, brightness = blend.weights.copy(), blend.brightness.copy()
+    is_missing = np.zeros(kept.shape[1], bool)
     for row, source in enumerate(blend.sources):
+        is_valid = validity(source)
         pixels, shares = row_of(kept, row)
-        shares *= validity(source)[blend.band][pixels]
+        shares *= is_valid[blend.band][pixels]
+        pixels, _ = row_of(brightness, row)
+        is_whole = ndimage.minimum_filter(is_valid, 2 * LOW_PASS_REACH_PX + 1)
+        is_missing[pixels] |= ~is_whole[blend.band][pixels]
+    brightness.data *= ~is_missing[brightness.indices]
     total = np.bincount(kept.indices, weights=kept.data, minlength=kept.shape[1])[kept.indices]
     kept.data = np.where(total > 0, kept.data / np.where(total > 0, total, 1), blend.weights.data).astype(kept.dtype)
-    return replace(blend, source_index=lead(blend.source_index, blend.band, sources=blend.sources, weights=kept), weights=kept)
+    leading = lead(blend.source_index, blend.band, sources=blend.sources, weights=kept)
+    return replace(blend, source_index=leading, weights=kept, brightness=brightness)
 
 
 def _mean_brightness(blocks: Sequence[FloatArray]) -> FloatArray:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from qmcif_engine.focus import Borders
-from qmcif_engine.fusion import Blend, compose
+from qmcif_engine.fusion import LOW_PASS_REACH_PX, Blend, compose
 from qmcif_engine.noise import adapt_to_noise
 from qmcif_engine.positions import interpolate_position
 from qmcif_engine.samples import FocusRange, PlaneStack, check_finite
@@ -155,9 +155,12 @@ class TileTask:
         blend = crop_blend(result.blend, core)
         chosen = images.cropped(core)
         further = () if self.companions is None else WindowImages(self.companions, tile.core)
-        companions = compose(further, blend) if further else None
+        seen = tile.core.grown(LOW_PASS_REACH_PX, shape)
+        companions = None
+        if self.companions is not None:
+            companions = compose(WindowImages(self.companions, seen), blend, inner=tile.core.relative_to(seen))
         return FusedTile(
-            fused=compose(chosen, blend),
+            fused=compose(images, blend, inner=core),
             source_index=blend.source_index,
             base_map=np.ascontiguousarray(result.base_map[core.slices]),
             detail_map=np.ascontiguousarray(result.detail_map[core.slices]),
@@ -205,11 +208,13 @@ def crop_blend(blend: Blend, window: Window) -> Blend:
     """Return a window of a blend."""
     is_inside = np.zeros(blend.band.shape, bool)
     is_inside[window.slices] = True
+    kept = np.flatnonzero(is_inside[blend.band])
     return Blend(
         np.ascontiguousarray(blend.source_index[window.slices]),
         np.ascontiguousarray(blend.band[window.slices]),
         blend.sources,
-        blend.weights[:, np.flatnonzero(is_inside[blend.band])],
+        blend.weights[:, kept],
+        blend.brightness[:, kept],
     )
 
 

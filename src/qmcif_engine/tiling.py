@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from qmcif_engine.noise import LONGEST_BLUR_REACH_PX
 from qmcif_engine.patches import detail_patch_side
 from qmcif_engine.regularization import REACH_PX, SLOPE_REACH_PX
+from qmcif_engine.seams import REACH_PX as SEAM_REACH_PX
 from qmcif_engine.window import Window
 
 if TYPE_CHECKING:
@@ -121,7 +122,9 @@ def reach_of_evidence(config: FusionConfig, *, detail_patch_px: int) -> int:
 
 def reach_of_blend(config: DecisionConfig) -> int:
     """Return how far from a decision edge two images may be mixed; a hard cut has no feather either."""
-    return max(2 * config.blend_radius_px, config.feather_px, SLOPE_REACH_PX) if config.blend_radius_px else 0
+    if not config.blend_radius_px:
+        return 0
+    return max(2 * config.blend_radius_px, config.feather_px, max(SLOPE_REACH_PX, SEAM_REACH_PX) if config.feather_px else 0)
 
 
 def _multiple_above(length_px: int, unit_px: int) -> int:

@@ -45,6 +45,10 @@ class Window(NamedTuple):
         """Return what two windows share; they must touch."""
         return Window(max(self.top, other.top), max(self.left, other.left), min(self.bottom, other.bottom), min(self.right, other.right))
 
+    def moved(self, rows: int, columns: int) -> Window:
+        """Return the same rectangle, so many rows further down and columns further right."""
+        return Window(self.top + rows, self.left + columns, self.bottom + rows, self.right + columns)
+
     def relative_to(self, outer: Window) -> Window:
         """Return the same rectangle counted from the corner of an outer one."""
         return Window(self.top - outer.top, self.left - outer.left, self.bottom - outer.top, self.right - outer.left)

@@ -25,7 +25,7 @@ def random_index(n_images, seed=1):
 def blend_of(index, *, band=None, sources=(), weights=None):
     is_mixed = np.zeros(index.shape, bool) if band is None else band
     shares = np.zeros((len(sources), int(is_mixed.sum())), np.float32) if weights is None else np.asarray(weights)
-    return Blend(index, is_mixed, tuple(sources), csr_array(shares))
+    return Blend(index, is_mixed, tuple(sources), csr_array(shares), csr_array(shares.shape, dtype=shares.dtype))
 
 
 def middle_band():
