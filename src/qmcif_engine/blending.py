@@ -14,6 +14,7 @@ from scipy import ndimage
 from scipy.sparse import csr_array
 
 from qmcif_engine.filters import guided_filter
+from qmcif_engine.frame_ends import reach_of_ends
 from qmcif_engine.fusion import Blend, lead, row_of
 from qmcif_engine.patches import cells_of, cut_reflected, edge_band, window_mean
 from qmcif_engine.regularization import SLOPE_REACH_PX
@@ -39,7 +40,13 @@ LEAST_VISIBLE_CHANGE = 2.25
 
 
 def blend_along_edges(
-    index: IndexArray, blocks: Sequence[FloatArray], guide: FloatArray, config: DecisionConfig, *, is_even: BoolArray | None = None
+    index: IndexArray,
+    blocks: Sequence[FloatArray],
+    guide: FloatArray,
+    config: DecisionConfig,
+    *,
+    is_even: BoolArray | None = None,
+    is_end: BoolArray | None = None,
 ) -> Blend:
     """Turn a decision map into shares that change softly across its edges, but not across edges of the picture.
 
@@ -54,6 +61,8 @@ def blend_along_edges(
     is_even : ndarray of bool, shape (h, w), optional
         Where the neighbor in the stack is about as sharp as the chosen image: there the blend runs from one to the other across the
         border, by the position between them.
+    is_end : ndarray of bool, shape (h, w), optional
+        Where an image is left because its frame ends (`qmcif_engine.frame_ends`): there edges of the picture do not stop the blend.
 
     Notes
     -----
@@ -62,12 +71,22 @@ def blend_along_edges(
     """
     smoothness = measure_smoothness(index, blocks, config)
     is_slope = find_slopes(index, is_even) if is_even is not None and config.blend_radius_px else np.zeros(index.shape, bool)
-    band = edge_band(index, reach_px=2 * config.blend_radius_px) | (smoothness > 0) | is_slope
+    is_end = np.zeros(index.shape, bool) if is_end is None else is_end
+    is_slope &= ~is_end
+    band = edge_band(index, reach_px=2 * config.blend_radius_px) | (smoothness > 0) | is_slope | is_end
     number = np.cumsum(band, dtype=np.int32).reshape(band.shape) - 1  # of a pixel of the band among all of them
     images, pixels, shares = [np.empty(0, np.int64)], [np.empty(0, np.int32)], [np.empty(0, guide.dtype)]
     for cell in cells_of(band):
         is_blended = band[cell.slices]
-        shares_there = _shares(index, guide, cell, smoothness=smoothness[cell.slices], is_slope=is_slope[cell.slices], config=config)
+        shares_there = _shares(
+            index,
+            guide,
+            cell,
+            smoothness=smoothness[cell.slices],
+            is_slope=is_slope[cell.slices],
+            is_end=is_end[cell.slices],
+            config=config,
+        )
         for source, share in shares_there:
             given = np.clip(share[is_blended], 0, 1)
             is_given = given > 0
@@ -82,7 +101,7 @@ def blend_along_edges(
     weights = csr_array((share_of_each, (rows.astype(np.int32), where)), shape=(len(sources), n_pixels))
     named = tuple(int(source) for source in sources)
     blend = Blend(lead(index, band, sources=named, weights=weights), band, named, weights)
-    return _without_invisible(blend, blocks, index=index, is_smooth=(smoothness[band] > 0) | is_slope[band])
+    return _without_invisible(blend, blocks, index=index, is_smooth=((smoothness > 0) | is_slope | is_end)[band])
 
 
 def find_slopes(index: IndexArray, is_even: BoolArray) -> BoolArray:
@@ -144,16 +163,27 @@ def _is_pair(index: IndexArray) -> bool:
 
 
 def _shares(
-    index: IndexArray, guide: FloatArray, cell: Window, *, smoothness: FloatArray, is_slope: BoolArray, config: DecisionConfig
+    index: IndexArray,
+    guide: FloatArray,
+    cell: Window,
+    *,
+    smoothness: FloatArray,
+    is_slope: BoolArray,
+    is_end: BoolArray,
+    config: DecisionConfig,
 ) -> Iterator[tuple[int, FloatArray]]:
     """Yield each image that the filters' windows around a cell contain, and its smoothed membership there."""
     narrow, wide = 2 * config.blend_radius_px, config.feather_px // 2 * 2
-    margin = max(narrow, wide if smoothness.any() else 0, SLOPE_REACH_PX if is_slope.any() else 0)
+    at_end = reach_of_ends(config) if is_end.any() else 0
+    margin = max(narrow, wide if smoothness.any() else 0, SLOPE_REACH_PX if is_slope.any() else 0, at_end)
     near_index, near_guide = cut_reflected(index, cell, margin_px=margin), cut_reflected(guide, cell, margin_px=margin)
     inner = (slice(margin, -margin), slice(margin, -margin))
     for source in np.flatnonzero(np.bincount(near_index.reshape(-1))):
         membership = (near_index == source).astype(guide.dtype)
         share = guided_filter(membership, near_guide, radius_px=config.blend_radius_px, edge_contrast=config.blend_edge_contrast)[inner]
+        if at_end:
+            side = at_end + 1
+            share = np.where(is_end, window_mean(window_mean(membership, side_px=side), side_px=side)[inner], share)
         if smoothness.any():
             side = wide + 1
             feathered = window_mean(window_mean(membership, side_px=side), side_px=side)[inner]
