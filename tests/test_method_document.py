@@ -9,7 +9,20 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qmcif_engine import blending, dark_frames, focus, noise, outlines, patches, reblurring, refinement, regularization, samples, tiling
+from qmcif_engine import (
+    blending,
+    dark_frames,
+    focus,
+    frame_ends,
+    noise,
+    outlines,
+    patches,
+    reblurring,
+    refinement,
+    regularization,
+    samples,
+    tiling,
+)
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -119,7 +132,7 @@ def test_constants_named_in_the_document_have_the_values_it_gives() -> None:
     to_the_pixel = {"EXACT_BLURS_PX", "EXPLAINED_SHARES", "EXPLAINED_WINDOW_PX", "LEAST_REST", "EXACT_PASSES", "EXACT_INERTIA"}
     of_slopes = {"EVEN_SHARE", "SLOPE_REACH_PX"}
     of_blends = {"TEXTURE_PX", "SMOOTH_CONTRAST", "LEAST_VISIBLE_STEP", "LEAST_VISIBLE_CHANGE"}
-    of_frames = {"REACH_PX", "FRAMED_LOSS", "FADING_LOSS", "LARGEST_DIFFERENCE"}
+    of_frames = {"REACH_PX", "FRAMED_LOSS", "FADING_LOSS", "LARGEST_DIFFERENCE", "LARGEST_REACH_PX"}
     assert names >= of_noise | of_fitting | of_edges | to_the_pixel | of_slopes | of_blends | of_frames
     assert names >= {"MARGIN_PX", "EXACT_MARGIN_PX", "NEGLIGIBLE_LEVEL", "FAINT_LEVEL", "FINE_WEIGHT"}
     assert {module for module, name, _ in given if name == "ROUNDS"} == {"outlines", "regularization"}
@@ -128,7 +141,7 @@ def test_constants_named_in_the_document_have_the_values_it_gives() -> None:
         assert as_number(value) == getattr(holder, name), name
 
 
-HOMES = (blending, dark_frames, focus, noise, outlines, patches, reblurring, refinement, regularization, samples, tiling)
+HOMES = (blending, dark_frames, focus, frame_ends, noise, outlines, patches, reblurring, refinement, regularization, samples, tiling)
 """Where a constant without a module before it is looked for."""
 
 

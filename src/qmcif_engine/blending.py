@@ -14,6 +14,7 @@ from scipy import ndimage
 from scipy.sparse import csr_array
 
 from qmcif_engine.filters import guided_filter
+from qmcif_engine.frame_ends import reach_of_ends
 from qmcif_engine.fusion import Blend, lead, row_of
 from qmcif_engine.patches import cells_of, cut_reflected, edge_band, window_mean
 from qmcif_engine.regularization import SLOPE_REACH_PX
@@ -43,7 +44,13 @@ LEAST_SHARE = 1e-4
 
 
 def blend_along_edges(
-    index: IndexArray, blocks: Sequence[FloatArray], guide: FloatArray, config: DecisionConfig, *, is_even: BoolArray | None = None
+    index: IndexArray,
+    blocks: Sequence[FloatArray],
+    guide: FloatArray,
+    config: DecisionConfig,
+    *,
+    is_even: BoolArray | None = None,
+    is_end: BoolArray | None = None,
 ) -> Blend:
     """Turn a decision map into shares that change softly across its edges, but not across edges of the picture.
 
@@ -58,6 +65,8 @@ def blend_along_edges(
     is_even : ndarray of bool, shape (h, w), optional
         Where the neighbor in the stack is about as sharp as the chosen image: there the brightness runs from one to the other across the
         border.
+    is_end : ndarray of bool, shape (h, w), optional
+        Where an image is left because its frame ends (`qmcif_engine.frame_ends`): there edges of the picture do not stop the blend.
 
     Notes
     -----
@@ -66,14 +75,15 @@ def blend_along_edges(
     the two bands of Burt and Adelson (1983). Everywhere else one image gives the pixel whole.
     """
     spread = measure_spread(index, blocks, config, is_even=is_even)
-    band = edge_band(index, reach_px=2 * config.blend_radius_px) | (spread > 0)
+    is_end = np.zeros(index.shape, bool) if is_end is None else is_end
+    band = edge_band(index, reach_px=2 * config.blend_radius_px) | (spread > 0) | is_end
     table = _ShareTable(band)
     for cell in cells_of(band):
-        for source, share, broad in _shares(index, guide, cell, spread=spread[cell.slices], config=config):
+        for source, share, broad in _shares(index, guide, cell, spread=spread[cell.slices], is_end=is_end[cell.slices], config=config):
             table.add(source, cell, share=share, broad=broad)
     sources, weights, brightness = table.finished(guide.dtype)
     blend = Blend(lead(index, band, sources=sources, weights=weights), band, sources, weights, brightness)
-    return _without_invisible(blend, blocks, index=index, is_spread=spread[band] > 0)
+    return _without_invisible(blend, blocks, index=index, is_spread=((spread > 0) | is_end)[band])
 
 
 class _ShareTable:
@@ -187,22 +197,28 @@ def _is_pair(index: IndexArray) -> bool:
 
 
 def _shares(
-    index: IndexArray, guide: FloatArray, cell: Window, *, spread: FloatArray, config: DecisionConfig
+    index: IndexArray, guide: FloatArray, cell: Window, *, spread: FloatArray, is_end: BoolArray, config: DecisionConfig
 ) -> Iterator[tuple[int, FloatArray, FloatArray]]:
     """Yield each image that the filters' windows around a cell contain, and its shares there: in the picture, and in its brightness."""
-    is_spread = bool(spread.any())
-    margin = max(2 * config.blend_radius_px, reach_of_feather(config) if is_spread else 0)
+    wide = reach_of_feather(config) if spread.any() else 0
+    at_end = reach_of_ends(config) if is_end.any() else 0
+    margin = max(2 * config.blend_radius_px, wide, at_end)
     near_index, near_guide = cut_reflected(index, cell, margin_px=margin), cut_reflected(guide, cell, margin_px=margin)
     inner = (slice(margin, -margin), slice(margin, -margin))
     for source in np.flatnonzero(np.bincount(near_index.reshape(-1))):
         membership = (near_index == source).astype(guide.dtype)
         share = guided_filter(membership, near_guide, radius_px=config.blend_radius_px, edge_contrast=config.blend_edge_contrast)[inner]
+        if at_end:
+            share = np.where(is_end, _mean_twice(membership, reach_px=at_end)[inner], share)
         broad = share
-        if is_spread:
-            side = reach_of_feather(config) + 1
-            feathered = window_mean(window_mean(membership, side_px=side), side_px=side)[inner]
-            broad = share + spread * (feathered - share)
+        if wide:
+            broad = share + spread * (_mean_twice(membership, reach_px=wide)[inner] - share)
         yield int(source), share, broad
+
+
+def _mean_twice(plane: FloatArray, *, reach_px: int) -> FloatArray:
+    """Return the plane averaged by two windows, one after the other, that together reach so far."""
+    return window_mean(window_mean(plane, side_px=reach_px + 1), side_px=reach_px + 1)
 
 
 def _without_invisible(blend: Blend, blocks: Sequence[FloatArray], *, index: IndexArray, is_spread: BoolArray) -> Blend:

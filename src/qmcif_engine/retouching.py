@@ -122,10 +122,11 @@ def retouch(
     near_edges = edge_band(index, reach_px=2 * settings.decision.blend_radius_px)
     guide = _mean_brightness(pictures, near_edges & is_touched, focus_range=bounds, settings=settings)
     blocks = PlaneStack(pictures, bounds, representation=settings.focus.representation)
-    blend = blend_along_edges(index, blocks, guide, settings.decision)
+    ends = pictures.find_frame_ends(settings.decision)
+    blend = blend_along_edges(index, blocks, guide, settings.decision, is_end=None if ends is None else ends.find(index))
     validity = pictures.validity or _outside_frames(stack, seen, focus_range=bounds, settings=settings)
     if validity is not None:
-        blend = without_invalid(blend, validity)
+        blend = without_invalid(blend, validity if ends is None else ends.fade)
     inner = outer.relative_to(seen)
     cropped, is_touched = crop_blend(blend, inner), is_touched[inner.slices]
     picture = compose(pictures, cropped, inner=inner)

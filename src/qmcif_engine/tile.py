@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from qmcif_engine.array_types import BoolArray, FloatArray, IndexArray
     from qmcif_engine.config import FusionConfig
+    from qmcif_engine.frame_ends import FrameEnds
 
 LEVELS_IN_MEMORY_BYTES = 48 * 2**20
 """Focus levels beyond this wait in a temporary file for the refinement, so that memory does not grow with the number of images."""
@@ -198,10 +199,12 @@ def decide(
     borders: Borders = WHOLE_IMAGE,
     adaptation: NoiseAdaptation = NO_NOISE,
     validity: Callable[[int], BoolArray] | None = None,
+    ends: FrameEnds | None = None,
 ) -> TileResult:
     """Decide which image gives each pixel; one that does not have the pixel never does while another has it.
 
-    Pixels of a dark frame count as missing (`qmcif_engine.dark_frames`).
+    Pixels of a dark frame count as missing (`qmcif_engine.dark_frames`). Where frames end inside the picture, `validity` is where images
+    may be chosen, and they are mixed in up to their end (`qmcif_engine.frame_ends`).
 
     Notes
     -----
@@ -228,9 +231,10 @@ def decide(
         index = _valid_map(index, ranking.winner, validity)
     is_ordered = len(levels.fine) > 2 and config.decision.order is StackOrder.ORDERED
     is_even = find_even_focus(index, levels.fine) if is_ordered else None
-    blend = blend_along_edges(index, blocks, _mean_brightness(blocks), config.decision, is_even=is_even)
+    is_end = None if ends is None else ends.find(index)
+    blend = blend_along_edges(index, blocks, _mean_brightness(blocks), config.decision, is_even=is_even, is_end=is_end)
     if validity is not None:
-        blend = without_invalid(blend, validity)
+        blend = without_invalid(blend, validity if ends is None else ends.fade)
     return TileResult(blend, base_map, detail_map, fitting.confidence)
 
 
@@ -314,8 +318,8 @@ def _chosen_map(
     return np.where(choice == 0, base_map, detail_map)
 
 
-def without_invalid(blend: Blend, validity: Callable[[int], BoolArray]) -> Blend:
-    """Return the blend with no share for images that do not have the pixel, unless no contributing image has it.
+def without_invalid(blend: Blend, validity: Callable[[int], BoolArray | FloatArray]) -> Blend:
+    """Return the blend with no share for images that do not have the pixel, or less of it, unless no contributing image has it.
 
     Brightness is blended only where the low pass sees nothing that is missing.
     """
@@ -328,7 +332,7 @@ def without_invalid(blend: Blend, validity: Callable[[int], BoolArray]) -> Blend
         pixels, shares = row_of(kept, row)
         shares *= is_valid[blend.band][pixels]
         pixels, _ = row_of(brightness, row)
-        is_whole = ndimage.minimum_filter(is_valid, 2 * LOW_PASS_REACH_PX + 1)
+        is_whole = ndimage.minimum_filter(is_valid > 0, 2 * LOW_PASS_REACH_PX + 1)
         is_missing[pixels] |= ~is_whole[blend.band][pixels]
     brightness.data *= ~is_missing[brightness.indices]
     total = np.bincount(kept.indices, weights=kept.data, minlength=kept.shape[1])[kept.indices]

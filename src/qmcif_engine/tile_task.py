@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from qmcif_engine.focus import Borders
+from qmcif_engine.frame_ends import FrameEnds, reach_of_ends
 from qmcif_engine.fusion import LOW_PASS_REACH_PX, Blend, compose
 from qmcif_engine.noise import adapt_to_noise
 from qmcif_engine.positions import interpolate_position
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qmcif_engine.array_types import BoolArray, FloatArray, IndexArray, SampleArray
-    from qmcif_engine.config import FusionConfig
+    from qmcif_engine.config import DecisionConfig, FusionConfig
     from qmcif_engine.decomposition import Decomposition
     from qmcif_engine.samples import FocusRanges
     from qmcif_engine.stack import Stack
@@ -128,6 +129,8 @@ class TileTask:
         blocks = PlaneStack(images, focus_range, representation=self.config.focus.representation)
         borders = Borders(*tile.padded.ends_of(shape))
         adaptation = adapt_to_noise(noise_level, self.config, n_images=self.stack.n_images)
+        ends = images.find_frame_ends(self.config.decision)
+        validity = images.validity if ends is None else ends.choosable
         with single_thread():
             levels = measure_focus(
                 blocks,
@@ -135,7 +138,7 @@ class TileTask:
                 geometry=geometry,
                 borders=borders,
                 adaptation=adaptation,
-                validity=images.validity,
+                validity=validity,
                 keep_layers=self.keep_layers,
                 check_cancelled=check_cancelled,
                 report_image=report_image,
@@ -148,7 +151,8 @@ class TileTask:
                 config=self.config,
                 borders=borders,
                 adaptation=adaptation,
-                validity=images.validity,
+                validity=validity,
+                ends=ends,
             )
             position = interpolate_position(levels.detail, result.blend.source_index) if self.with_position else None
         core = tile.core.relative_to(tile.padded)
@@ -230,6 +234,14 @@ class WindowImages(Sequence["SampleArray"]):
         """What tells which pixels of the window an image has; None where every image has all."""
         of_stack: Callable[[int, Window], BoolArray] | None = getattr(self._stack, "valid", None)
         return None if of_stack is None else lambda number: of_stack(number, self._window)
+
+    def find_frame_ends(self, config: DecisionConfig) -> FrameEnds | None:
+        """Return what images may give near the ends of their frames; None where every image has all pixels, or nothing is blended."""
+        of_stack: Callable[[int, Window], BoolArray] | None = getattr(self._stack, "valid", None)
+        reach, shape = reach_of_ends(config), (self._stack.image_shape[0], self._stack.image_shape[1])
+        if of_stack is None or reach == 0:
+            return None
+        return FrameEnds(of_stack, self._window, n_images=len(self), shape=shape, reach_px=reach)
 
     def __len__(self) -> int:
         """Return the number of images."""

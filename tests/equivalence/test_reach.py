@@ -17,6 +17,7 @@ from qmcif_engine.dark_frames import REACH_PX, REFERENCE_PX, find_dark_frames
 from qmcif_engine.decisions import follow_neighbors
 from qmcif_engine.decomposition import Decomposition, History, StopReason
 from qmcif_engine.focus import FINEST_WINDOW_PX, amplify_detail, base_focus, detail_focus, fine_focus, gather_evidence, gradient_level
+from qmcif_engine.frame_ends import LARGEST_REACH_PX
 from qmcif_engine.noise import LONGEST_BLUR_REACH_PX, NO_NOISE, WIDEST_BLUR_PX, NoiseAdaptation
 from qmcif_engine.outlines import ROUNDS
 from qmcif_engine.patches import edge_band, vote
@@ -181,6 +182,7 @@ def test_reaches_of_the_default_settings_are_those_of_the_document():
         "`reblurring.refine_edges`, samples": reach_of_edges_to_samples(decision),
         "`reblurring.refine_edges`, map": reach_of_edges_to_index(decision),
         "`dark_frames.find_dark_frames`": reach_of_dark_frames(focus),
+        "`frame_ends.FrameEnds`, which pixels images have": min(LARGEST_REACH_PX, reach_of_blend_to_index(decision)),
         "`blending.blend_along_edges`, samples": reach_of_blend_to_samples(decision),
         "`blending.blend_along_edges`, guide": reach_of_blend_to_guide(decision),
         "`blending.blend_along_edges`, map": reach_of_blend_to_index(decision),

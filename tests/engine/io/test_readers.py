@@ -232,9 +232,9 @@ def test_significant_bits_contradicted_by_the_samples_are_dropped(tmp_path):
 
 def test_endless_description_is_searched_in_linear_time(tmp_path):
     path = tiff(tmp_path, smooth(1, "uint16")[..., 0], description="<Pixels " * 500_000, metadata=None)
-    started = time.process_time()
+    started = time.thread_time()
     assert read_image(path).significant_bits is None
-    assert time.process_time() - started < 10  # seconds; a search that starts over at each mark takes an hour
+    assert time.thread_time() - started < 10  # seconds; a search that starts over at each mark takes an hour
 
 
 def test_packed_twelve_bit_tiff_says_twelve_bits(tmp_path):

@@ -1,0 +1,39 @@
+"""What the tests of the engine share."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+import subprocess
+import sys
+
+import pytest
+
+MEASURING_PROGRAM = """
+import importlib.util, pickle, sys, tracemalloc
+
+file, name, arguments = pickle.load(sys.stdin.buffer)
+spec = importlib.util.spec_from_file_location("measured", file)
+module = sys.modules["measured"] = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+work = getattr(module, name)(*arguments)
+tracemalloc.start()
+work()
+print(tracemalloc.get_traced_memory()[1])
+"""
+
+
+@pytest.fixture(scope="session")
+def peak_of():
+    """Call with a function of the test's module, which prepares some work and returns it, and with its arguments.
+
+    Returned are the most bytes that the work held at a time. It runs in a process of its own: what is traced is what all threads of a
+    process hold, and those of other tests may still be running in this one.
+    """
+
+    def measure(prepare, *arguments):
+        question = pickle.dumps((inspect.getfile(prepare), prepare.__name__, arguments))
+        answer = subprocess.run([sys.executable, "-c", MEASURING_PROGRAM], input=question, stdout=subprocess.PIPE, check=True)
+        return int(answer.stdout)
+
+    return measure
