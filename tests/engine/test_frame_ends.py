@@ -144,7 +144,7 @@ def test_only_edges_at_the_end_of_what_may_be_chosen_are_found():
 
 def test_ends_reach_no_farther_than_blends_and_a_hard_cut_has_none():
     assert reach_of_ends(DecisionConfig()) == LARGEST_REACH_PX
-    assert reach_of_ends(DecisionConfig(feather_px=0)) == 4
+    assert reach_of_ends(DecisionConfig(feather_px=0)) == 2
     assert reach_of_ends(PRESETS["paper"].decision) == 0
     images = paint(contrast=40)
     has = np.ones((2, *SHAPE), bool)
