@@ -188,6 +188,7 @@ def test_reaches_of_the_default_settings_are_those_of_the_document():
         "`blending.blend_along_edges`, samples": reach_of_blend_to_samples(decision),
         "`blending.blend_along_edges`, guide": reach_of_blend_to_guide(decision),
         "`blending.blend_along_edges`, map": reach_of_blend_to_index(decision),
+        "`fusion.compose`, samples": LOW_PASS_REACH_PX,
     }
     assert {stage: int(default) for stage, _, default in rows} == reaches
     assert reach_of_evidence(focus, side=side) == 8 * (side + 1) - 1
