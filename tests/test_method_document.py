@@ -14,6 +14,7 @@ from qmcif_engine import (
     dark_frames,
     focus,
     frame_ends,
+    fusion,
     noise,
     outlines,
     patches,
@@ -21,6 +22,7 @@ from qmcif_engine import (
     refinement,
     regularization,
     samples,
+    seams,
     tiling,
 )
 
@@ -131,17 +133,34 @@ def test_constants_named_in_the_document_have_the_values_it_gives() -> None:
     of_edges = {"BLURS_PX", "NOISE_POWER", "COMPARISON_WINDOW_PX", "CONTRAST_SHARE", "CONTRAST_WINDOW_PX", "LARGEST_CONTRAST_EVIDENCE"}
     to_the_pixel = {"EXACT_BLURS_PX", "EXPLAINED_SHARES", "EXPLAINED_WINDOW_PX", "LEAST_REST", "EXACT_PASSES", "EXACT_INERTIA"}
     of_slopes = {"EVEN_SHARE", "SLOPE_REACH_PX"}
-    of_blends = {"TEXTURE_PX", "SMOOTH_CONTRAST", "LEAST_VISIBLE_STEP", "LEAST_VISIBLE_CHANGE"}
+    of_blends = {"TEXTURE_PX", "SMOOTH_CONTRAST", "LEAST_VISIBLE_STEP", "LEAST_VISIBLE_CHANGE", "LEAST_SHARE"}
+    of_brightness = {"LOW_PASS_PX", "LOW_PASS_REACH_PX", "BAND_PX", "WINDOW_PX", "FAINT_POWER", "SEAM_RATIOS"}
     of_frames = {"REACH_PX", "FRAMED_LOSS", "FADING_LOSS", "LARGEST_DIFFERENCE", "LARGEST_REACH_PX"}
-    assert names >= of_noise | of_fitting | of_edges | to_the_pixel | of_slopes | of_blends | of_frames
+    assert names >= of_noise | of_fitting | of_edges | to_the_pixel | of_slopes | of_blends | of_brightness | of_frames
     assert names >= {"MARGIN_PX", "EXACT_MARGIN_PX", "NEGLIGIBLE_LEVEL", "FAINT_LEVEL", "FINE_WEIGHT"}
     assert {module for module, name, _ in given if name == "ROUNDS"} == {"outlines", "regularization"}
+    assert {module for module, name, _ in given if name == "REACH_PX"} >= {"dark_frames", "seams"}
     for module, name, value in given:
         (holder,) = [import_module(f"qmcif_engine.{module}")] if module else [home for home in HOMES if name in defined_constants(home)]
         assert as_number(value) == getattr(holder, name), name
 
 
-HOMES = (blending, dark_frames, focus, frame_ends, noise, outlines, patches, reblurring, refinement, regularization, samples, tiling)
+HOMES = (
+    blending,
+    dark_frames,
+    focus,
+    frame_ends,
+    fusion,
+    noise,
+    outlines,
+    patches,
+    reblurring,
+    refinement,
+    regularization,
+    samples,
+    seams,
+    tiling,
+)
 """Where a constant without a module before it is looked for."""
 
 

@@ -1,8 +1,9 @@
-"""Blend along the edges of a decision map: narrowly where there is structure, widely where it is smooth, not at all where nobody sees it.
+"""Blend along the edges of a decision map: detail narrowly, brightness widely where a step would show, nothing where nobody sees it.
 
-Two images of one scene differ where they meet. In texture a blend of a few pixels hides the step, and a wider one would blur; on a smooth
-backdrop, where one image is a little brighter, only a wide one does. Where the step is below what an eye can see, the samples of one
-image are kept as they are. None of this is in the paper, and the ``paper`` preset cuts hard.
+Two images of one scene differ where they meet. In texture a blend of a few pixels hides the step, and a wider one would blur. Where one
+image is brighter, on a smooth backdrop or between two planes of a thick specimen, only a wide blend hides that, and it is made of the
+brightness alone. Where the step is below what an eye can see, the samples of one image are kept as they are. None of this is in the paper,
+and the ``paper`` preset cuts hard.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ LEAST_VISIBLE_CHANGE = 2.25
 """Gray levels by which a blend in texture must change a pixel to be worth it."""
 
 LEAST_SHARE = 1e-4
-"""Less is the rounding of a filter, which depends on where its window begins."""
+"""A smaller share is none: it may be the rounding of a running sum, which depends on where the sum begins."""
 
 
 def blend_along_edges(
@@ -122,19 +123,19 @@ class _ShareTable:
 def measure_spread(
     index: IndexArray, blocks: Sequence[FloatArray], config: DecisionConfig, *, is_even: BoolArray | None = None
 ) -> FloatArray:
-    """Return how far brightness is blended over the wide window, from 0 (not at all) to 1, shape (h, w)."""
-    if not config.blend_radius_px or not config.feather_px:
+    """Return how much of the brightness is blended over the wide window, from 0 (nothing) to 1 (all), shape (h, w)."""
+    reach = reach_of_feather(config)
+    if not config.blend_radius_px or not reach:
         return np.zeros(index.shape, np.float32)
-    spread = measure_smoothness(index, blocks, config)
-    band = edge_band(index, reach_px=reach_of_feather(config))
-    np.maximum(spread, measure_seams(index, blocks, band), out=spread)
+    seams = measure_seams(index, blocks, edge_band(index, reach_px=reach))
+    spread = np.maximum(measure_smoothness(index, blocks, config), seams)
     if is_even is not None:
         spread[find_slopes(index, is_even)] = 1
     return spread
 
 
 def reach_of_feather(config: DecisionConfig) -> int:
-    """Return how far from a border brightness is blended: the reach of the wide window, which is applied twice."""
+    """Return how far from a border brightness is blended: the reach of two means, one after the other, over a window of odd side."""
     return config.feather_px // 2 * 2
 
 

@@ -202,7 +202,7 @@ class DecisionConfig(Checked):
         0.1, "contrast (0-1) above which the blend keeps an edge of the picture sharp", low=1e-4, high=10.0
     )
     feather_px: int = setting(
-        16, "how far blends reach where the picture is smooth and a narrow one would show as a step; 0 for none", low=0, high=128, unit="px"
+        16, "how far brightness is blended where a narrow blend would show as a step; 0 for none", low=0, high=128, unit="px"
     )
     preference: Preference = setting(
         Preference.NONE, "lean towards the first images (front) or the last (back) where several could give a pixel"

@@ -113,26 +113,31 @@ def compose(images: Sequence[SampleArray], blend: Blend, *, inner: Window | None
 
 
 def _shift_brightness(mixed: FloatArray, images: Sequence[SampleArray], blend: Blend, *, window: Window) -> None:
-    """Blend the low-passed images more widely than the samples, in place, where the blend says so."""
+    """Add what the low-passed images have more in the brightness than in the detail to the mixed samples of the band, in place."""
     least, most = mixed.copy(), mixed.copy()
     for row, source in enumerate(blend.sources):
         pixels, weights = row_of(blend.brightness, row)
         if not len(pixels):
             continue
-        is_wanted = np.zeros(blend.band.shape, bool)
-        is_wanted.reshape(-1)[np.flatnonzero(blend.band)[pixels]] = True
         image = images[source]
-        planes = np.moveaxis(image.reshape(*image.shape[:2], -1), -1, 0)
-        samples, broad = (np.empty((len(planes), *blend.band.shape)) for _ in range(2))
-        for cell in cells_of(is_wanted):
-            near = cut_reflected(planes, cell.moved(window.top, window.left), margin_px=LOW_PASS_REACH_PX).astype(np.float64)
-            inside = slice(LOW_PASS_REACH_PX, -LOW_PASS_REACH_PX)
-            samples[:, *cell.slices] = near[:, inside, inside]
-            broad[:, *cell.slices] = low_pass(near)[:, inside, inside]
-        mixed[pixels] += weights[:, None] * broad[:, is_wanted].T
-        own = samples[:, is_wanted].T
+        is_wanted = np.zeros(blend.band.shape, bool)
+        is_wanted[blend.band] = np.bincount(pixels, minlength=len(mixed))
+        mixed[pixels] += weights[:, None] * _low_passed_samples(image, is_wanted, window=window)
+        own = _samples_of(image[window.slices], is_wanted)
         least[pixels], most[pixels] = np.minimum(least[pixels], own), np.maximum(most[pixels], own)
     np.clip(mixed, least, most, out=mixed)
+
+
+def _low_passed_samples(image: SampleArray, is_wanted: BoolArray, *, window: Window) -> FloatArray:
+    """Return some pixels of a window of an image without their detail, shape (number of pixels, c)."""
+    planes = np.moveaxis(image.reshape(*image.shape[:2], -1), -1, 0)
+    broad = np.empty((len(planes), *is_wanted.shape))
+    inside = slice(LOW_PASS_REACH_PX, -LOW_PASS_REACH_PX)
+    for cell in cells_of(is_wanted):
+        near = cut_reflected(planes, cell.moved(window.top, window.left), margin_px=LOW_PASS_REACH_PX)
+        broad[:, *cell.slices] = low_pass(near.astype(np.float64))[:, inside, inside]
+    samples: FloatArray = broad[:, is_wanted].T
+    return samples
 
 
 def low_pass(planes: FloatArray) -> FloatArray:

@@ -23,6 +23,7 @@ BAND_PX = (0.8, 1.6)
 """Standard deviations of the two Gaussians whose difference is detail."""
 
 BAND_REACH_PX = (3, 5)
+"""How far they look."""
 
 WINDOW_PX, WINDOW_REACH_PX = 3.0, 6
 """Standard deviation and reach of the Gaussian window over which the power of detail is averaged."""
@@ -50,8 +51,8 @@ def measure_seams(index: IndexArray, blocks: Sequence[FloatArray], band: BoolArr
 
     Notes
     -----
-    Compared are root mean squares of detail: of the images cut along the map, against the larger of the sharpest image and of what each
-    pixel's own image has there. The latter lets a border pass that joins two halves, each sharp in one image.
+    Compared are root mean squares of detail: of the images cut along the map, against the larger of the sharpest image near and of what
+    each pixel's own image has there. The latter lets a border pass that joins two halves, each sharp in one image.
     """
     seams = np.zeros(index.shape, np.float32)
     least, most = SEAM_RATIOS
@@ -60,29 +61,29 @@ def measure_seams(index: IndexArray, blocks: Sequence[FloatArray], band: BoolArr
         sources = np.flatnonzero(np.bincount(near.reshape(-1)))
         if len(sources) == 1:
             continue
-        cut, own, sharpest = (np.zeros(shape, np.float32) for shape in (near.shape, near.shape, cell.shape))
+        cut, own, sharpest = np.empty(near.shape, np.float32), np.empty(near.shape, np.float32), np.zeros(cell.shape, np.float32)
         for source in sources:
             brightness = cut_reflected(blocks[int(source)], cell, margin_px=REACH_PX).mean(axis=0)
             power = _detail_power(brightness)
             np.copyto(cut, brightness, where=near == source)
             np.copyto(own, power, where=near == source)
-            np.maximum(sharpest, _window_mean(power), out=sharpest)
+            # other pixels of the cell may have images near that this one has not
+            is_near = ndimage.maximum_filter(near == source, 2 * REACH_PX + 1)[REACH_PX:-REACH_PX, REACH_PX:-REACH_PX]
+            np.maximum(sharpest, _window_mean(power), out=sharpest, where=is_near)
         accounted = np.maximum(sharpest, _window_mean(own)) + FAINT_POWER
         ratio = np.sqrt(_window_mean(_detail_power(cut)) / accounted)
         seams[cell.slices] = np.where(band[cell.slices], np.clip((ratio - least) / (most - least), 0, 1), 0)
     return seams
 
 
-# Every pixel is summed by itself in both filters, not in a running sum, so that its bytes do not depend on where a tile begins.
-
-
 def _detail_power(brightness: FloatArray) -> FloatArray:
+    """Return the squared detail of each pixel, summed by itself and not in a running sum, so that its bytes depend on no tile."""
     fine, coarse = (ndimage.gaussian_filter(brightness, sigma, radius=radius) for sigma, radius in zip(BAND_PX, BAND_REACH_PX, strict=True))
     power: FloatArray = (fine - coarse) ** 2
     return power
 
 
 def _window_mean(power: FloatArray) -> FloatArray:
-    """Return the mean over the window around each pixel of the cell that the plane with its margin was cut for."""
+    """Return the mean over the window around each pixel of a cell, of a plane that has `REACH_PX` more on every side."""
     mean: FloatArray = ndimage.gaussian_filter(power, WINDOW_PX, radius=WINDOW_REACH_PX)[REACH_PX:-REACH_PX, REACH_PX:-REACH_PX]
     return mean

@@ -124,7 +124,9 @@ def reach_of_blend(config: DecisionConfig) -> int:
     """Return how far from a decision edge two images may be mixed; a hard cut has no feather either."""
     if not config.blend_radius_px:
         return 0
-    return max(2 * config.blend_radius_px, config.feather_px, max(SLOPE_REACH_PX, SEAM_REACH_PX) if config.feather_px else 0)
+    if config.feather_px < 2:
+        return 2 * config.blend_radius_px
+    return max(2 * config.blend_radius_px, config.feather_px, SLOPE_REACH_PX, SEAM_REACH_PX)
 
 
 def _multiple_above(length_px: int, unit_px: int) -> int:

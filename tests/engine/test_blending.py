@@ -1,21 +1,26 @@
-"""Blends along decision edges: narrow in texture, wide on smooth ground, none where nobody would see it."""
+"""Blends along decision edges: narrow of detail, wide of brightness where a step would show, none where nobody would see it."""
 
 import numpy as np
 import pytest
 from scipy import ndimage
 
 from qmcif_engine.blending import (
+    LEAST_SHARE,
     LEAST_VISIBLE_CHANGE,
     LEAST_VISIBLE_STEP,
     SMOOTH_CONTRAST,
     TEXTURE_PX,
     blend_along_edges,
+    find_slopes,
     measure_smoothness,
+    measure_spread,
 )
 from qmcif_engine.config import DecisionConfig
 from qmcif_engine.filters import guided_filter
 from qmcif_engine.fusion import compose
 from qmcif_engine.patches import CELL_PX, edge_band
+from qmcif_engine.regularization import SLOPE_REACH_PX
+from qmcif_engine.seams import measure_seams
 from qmcif_engine.tile import without_invalid
 from qmcif_engine.tiling import reach_of_blend
 
@@ -36,8 +41,8 @@ def texture(shape, seed=0):
 
 
 def textured_blocks(n_images, shape, *, apart=FAR_APART):
-    """One texture, a little brighter in each image."""
-    pattern = 60 * texture((3, *shape), seed=9)
+    """One texture, a little brighter in each image, and coarse enough for the step between them to make no seam."""
+    pattern = 10 * max(apart, 6) * texture((3, *shape), seed=9)
     return [(pattern + apart * number).astype(np.float32) for number in range(n_images)]
 
 
@@ -49,14 +54,27 @@ def flat(shape):
     return np.full(shape, 0.5, np.float32)
 
 
-def share_maps(blend, n_images):
-    """The share of every image in every pixel, shape (n, h, w)."""
+def narrow_shares(blend, n_images):
+    """The share of every image in the detail of every pixel, shape (n, h, w)."""
+    return shares_of(blend, blend.weights, n_images)
+
+
+def broad_shares(blend, n_images):
+    """The share of every image in the brightness of every pixel, shape (n, h, w)."""
+    return shares_of(blend, blend.weights + blend.brightness, n_images)
+
+
+def shares_of(blend, table, n_images):
     maps = (blend.source_index == np.arange(n_images)[:, None, None]).astype(np.float64)
-    for source in range(n_images):
-        maps[source][blend.band] = 0
-    for row, source in zip(blend.weights.toarray(), blend.sources, strict=True):
+    maps[:, blend.band] = 0
+    for row, source in zip(table.toarray(), blend.sources, strict=True):
         maps[source][blend.band] = row
     return maps
+
+
+def both_shares(blend, n_images):
+    """Shares in the detail and in the brightness, shape (2, n, h, w)."""
+    return np.stack([narrow_shares(blend, n_images), broad_shares(blend, n_images)])
 
 
 def feathered_scene(shape, n_images=4, seed=2):
@@ -88,6 +106,11 @@ def test_shares_in_the_band_add_up_to_one_and_none_is_negative(n_images, make_bl
     assert set(blend.sources) == set(range(n_images))
     np.testing.assert_allclose(blend.weights.toarray().sum(axis=0), 1, rtol=0, atol=n_images * np.finfo(dtype).eps)
     assert blend.weights.toarray().min() >= 0
+    assert blend.brightness.dtype == dtype
+    assert blend.brightness.shape == blend.weights.shape
+    np.testing.assert_allclose(blend.brightness.toarray().sum(axis=0), 0, rtol=0, atol=2 * n_images * np.finfo(dtype).eps)
+    assert broad_shares(blend, n_images).min() >= -np.finfo(dtype).eps
+    assert blend.brightness.nnz or make_blocks is textured_blocks
 
 
 @pytest.mark.parametrize("make_blocks", [textured_blocks, even_blocks])
@@ -148,15 +171,19 @@ def test_in_texture_the_band_is_what_the_guided_filter_reaches_from_a_decision_e
     expected = np.zeros(index.shape, bool)
     expected[:, 30 - 2 * radius_px : 30 + 2 * radius_px] = True
     np.testing.assert_array_equal(blend.band, expected)
+    assert blend.brightness.nnz == 0
 
 
 def test_texture_of_one_image_alone_is_enough_for_a_narrow_blend():
+    """Which another one, blurred, does not have."""
     index = halves((40, 80))
-    blocks = [textured_blocks(1, index.shape)[0], even_blocks(1, index.shape, apart=0)[0] + FAR_APART]
+    textured = textured_blocks(1, index.shape)[0]
+    blurred = np.broadcast_to(textured.mean(axis=(1, 2), keepdims=True), textured.shape)
 
-    blend = blend_along_edges(index, blocks, flat(index.shape), DecisionConfig(blend_radius_px=1, feather_px=16))
+    blend = blend_along_edges(index, [textured, blurred], flat(index.shape), DecisionConfig(blend_radius_px=1, feather_px=16))
 
     assert set(np.flatnonzero(blend.band.any(axis=0))) == {38, 39, 40, 41}
+    assert blend.brightness.nnz == 0
 
 
 def test_blend_is_soft_on_a_flat_guide_and_sharp_along_an_edge_of_the_picture():
@@ -165,7 +192,7 @@ def test_blend_is_soft_on_a_flat_guide_and_sharp_along_an_edge_of_the_picture():
 
     soft, sharp = (blend_along_edges(index, blocks, guide, config) for guide in (flat(index.shape), index.astype(np.float64)))
 
-    own_soft, own_sharp = (np.take_along_axis(share_maps(blend, 2), index[None].astype(int), axis=0) for blend in (soft, sharp))
+    own_soft, own_sharp = (np.take_along_axis(narrow_shares(blend, 2), index[None].astype(int), axis=0) for blend in (soft, sharp))
     assert own_soft.min() < 0.65
     assert own_sharp.min() > 0.95
 
@@ -192,11 +219,13 @@ def test_on_smooth_ground_the_feather_reaches_its_width_and_rises_steadily(feath
     blend = blend_along_edges(index, even_blocks(2, index.shape, apart=100), flat(index.shape), DecisionConfig(feather_px=feather_px))
 
     assert set(np.flatnonzero(blend.band.any(axis=0))) == set(range(edge - reach_px, edge + reach_px))
-    second = share_maps(blend, 2)[1]
+    second = broad_shares(blend, 2)[1]
     np.testing.assert_allclose(second[:, edge - reach_px : edge + reach_px], np.tile(np.cumsum(kernel)[:-1], (9, 1)), atol=SHARE_ROUNDINGS)
     assert (np.diff(second[:, edge - reach_px : edge + reach_px], axis=1) > 0).all()
     assert (second[:, : edge - reach_px] == 0).all()
     assert (second[:, edge + reach_px :] == 1).all()
+    is_far = edge_band(index, reach_px=reach_px) & ~edge_band(index, reach_px=2 * DecisionConfig().blend_radius_px)
+    np.testing.assert_allclose(narrow_shares(blend, 2)[1][is_far], index[is_far], rtol=0, atol=SHARE_ROUNDINGS)
 
 
 @pytest.mark.parametrize("feather_px", [0, 1])
@@ -208,7 +237,8 @@ def test_without_a_feather_smooth_ground_is_blended_as_texture_is(feather_px):
     )
 
     np.testing.assert_array_equal(smooth.band, rough.band)
-    np.testing.assert_array_equal(share_maps(smooth, 2), share_maps(rough, 2))
+    np.testing.assert_array_equal(both_shares(smooth, 2), both_shares(rough, 2))
+    assert smooth.brightness.nnz == 0
     assert set(np.flatnonzero(smooth.band.any(axis=0))) == {58, 59, 60, 61}
 
 
@@ -254,11 +284,94 @@ def test_three_images_that_meet_on_smooth_ground_share_the_pixels_around_the_poi
 
     blend = blend_along_edges(index, blocks, flat(index.shape), DecisionConfig())
 
-    shares = share_maps(blend, 3)
+    shares = broad_shares(blend, 3)
     expected = [ndimage.uniform_filter(ndimage.uniform_filter((index == n).astype(float), 17), 17) for n in range(3)]
-    np.testing.assert_allclose(shares, expected, rtol=0, atol=SHARE_ROUNDINGS)
+    np.testing.assert_allclose(shares, expected, rtol=0, atol=2 * LEAST_SHARE)
     assert (shares[:, 39, 39] > 0.2).all()
     np.testing.assert_allclose(shares.sum(axis=0), 1, rtol=0, atol=SHARE_ROUNDINGS)
+
+
+# --- seams and slopes ---
+
+
+def seamed_blocks(shape, *, apart):
+    """One texture, much brighter in the second image."""
+    pattern = 30 * texture((3, *shape), seed=9)
+    return [(60 + pattern + apart * number).astype(np.float32) for number in range(2)]
+
+
+def test_a_seam_in_texture_spreads_the_brightness_and_leaves_the_detail_to_the_narrow_blend():
+    index, config = halves((40, 120)), DecisionConfig(blend_radius_px=1, feather_px=16)
+    blocks = seamed_blocks(index.shape, apart=100)
+    np.testing.assert_array_equal(measure_smoothness(index, blocks, config), 0)
+    seams = measure_seams(index, blocks, edge_band(index, reach_px=16))
+    np.testing.assert_array_equal(seams[:, 58:62], 1)
+
+    blend = blend_along_edges(index, blocks, flat(index.shape), config)
+
+    np.testing.assert_array_equal(measure_spread(index, blocks, config), seams)
+    feathered = ndimage.uniform_filter(ndimage.uniform_filter((index == 1).astype(float), 17), 17)
+    np.testing.assert_allclose(broad_shares(blend, 2)[1][:, 58:62], feathered[:, 58:62], rtol=0, atol=SHARE_ROUNDINGS)
+    narrow = narrow_shares(blend, 2)[1]
+    np.testing.assert_allclose(narrow[:, 57:63], np.tile([0, 1 / 9, 3 / 9, 6 / 9, 8 / 9, 1], (40, 1)), rtol=0, atol=SHARE_ROUNDINGS)
+
+
+def test_over_a_seam_the_picture_rises_gently_and_keeps_its_texture():
+    index, config = halves((60, 160)), DecisionConfig()
+    first, second = seamed_blocks(index.shape, apart=60)
+    images = [np.ascontiguousarray(np.moveaxis(block, 0, -1)) for block in (first, second)]
+
+    fused = compose(images, blend_along_edges(index, [first, second], flat(index.shape), config))
+
+    rise = (fused - images[0]).mean(axis=(0, 2))
+    assert (np.diff(rise) > -0.1).all()
+    assert np.diff(rise).max() < 60 / 6  # the narrow blend alone leaves a third of the step
+    texture_left = (fused - rise[None, :, None])[:, 76:84]
+    np.testing.assert_allclose(texture_left, images[0][:, 76:84], rtol=0, atol=0.02 * np.ptp(images[0]))
+
+
+def even_everywhere(index):
+    return np.ones(index.shape, bool)
+
+
+def test_a_slope_is_where_two_neighbors_of_the_stack_and_no_other_image_are_near():
+    columns = np.arange(120)
+    index = np.broadcast_to((columns >= 30).astype(np.uint16) + (columns >= 60) + 2 * (columns >= 90), (9, 120)).astype(np.uint16)
+    is_even = even_everywhere(index)
+    is_even[:, 60:] = False
+
+    found = find_slopes(index, is_even)
+
+    expected = np.zeros(120, bool)
+    expected[30 - SLOPE_REACH_PX : 30 + SLOPE_REACH_PX] = True
+    expected[60 - SLOPE_REACH_PX : 60] = True
+    np.testing.assert_array_equal(found, np.tile(expected, (9, 1)))
+
+
+def test_three_images_close_together_are_no_slope():
+    """Pixels between the two borders have all of them in reach."""
+    columns = np.arange(40)
+    index = np.broadcast_to((columns >= 18).astype(np.uint16) + (columns >= 22), (9, 40)).astype(np.uint16)
+
+    found = find_slopes(index, even_everywhere(index))
+
+    assert set(np.flatnonzero(found.any(axis=0))) == {14, 15, 16, 17, 22, 23, 24, 25}
+
+
+def test_along_a_slope_brightness_is_spread_also_in_texture():
+    index, config = halves((40, 120)), DecisionConfig(blend_radius_px=1, feather_px=16)
+    blocks = textured_blocks(2, index.shape, apart=30)
+    np.testing.assert_array_equal(measure_spread(index, blocks, config), 0)
+
+    blend = blend_along_edges(index, blocks, flat(index.shape), config, is_even=even_everywhere(index))
+
+    is_slope = edge_band(index, reach_px=SLOPE_REACH_PX)
+    feathered = ndimage.uniform_filter(ndimage.uniform_filter((index == 1).astype(float), 17), 17)
+    np.testing.assert_array_equal(measure_spread(index, blocks, config, is_even=even_everywhere(index)), is_slope)
+    np.testing.assert_array_equal(blend.band, is_slope)
+    np.testing.assert_allclose(broad_shares(blend, 2)[1][is_slope], feathered[is_slope], rtol=0, atol=SHARE_ROUNDINGS)
+    narrow = blend_along_edges(index, blocks, flat(index.shape), config)
+    np.testing.assert_allclose(narrow_shares(blend, 2), narrow_shares(narrow, 2), rtol=0, atol=SHARE_ROUNDINGS)
 
 
 # --- what nobody sees ---
@@ -468,10 +581,14 @@ def test_smoothness_does_not_depend_on_how_bright_the_images_are(offset):
 
 
 @pytest.mark.parametrize("config", [DecisionConfig(blend_radius_px=0), DecisionConfig(feather_px=0), DecisionConfig(feather_px=1)])
-def test_where_no_feather_is_wanted_nothing_is_smooth(config):
+def test_where_no_feather_is_wanted_no_brightness_is_spread(config):
+    """Not on smooth ground, not over a seam and not along a slope."""
     index = halves()
+    blocks, is_even = even_blocks(2, index.shape, apart=50), np.ones(index.shape, bool)
+    assert measure_spread(index, blocks, DecisionConfig()).any()
 
-    np.testing.assert_array_equal(measure_smoothness(index, even_blocks(2, index.shape, apart=9), config), 0)
+    np.testing.assert_array_equal(measure_spread(index, blocks, config, is_even=is_even), 0)
+    assert blend_along_edges(index, blocks, flat(index.shape), config, is_even=is_even).brightness.nnz == 0
 
 
 @pytest.mark.parametrize("start", [1, 40, CELL_PX - 30, CELL_PX - 1])
@@ -507,19 +624,19 @@ def test_texture_of_an_image_that_is_nowhere_in_reach_does_not_matter():
 
 
 def shares_over_the_whole_picture(index, blocks, guide, config):
-    """The definition, without cells: shares of all images, and by how much the blend changes each pixel of texture."""
+    """The definition, without cells: both shares of all images, and by how much the blend changes each pixel of texture."""
     reach_px, numbers = config.feather_px // 2 * 2, np.arange(len(blocks))[:, None, None]
     membership = (index == numbers).astype(np.float64)
-    smoothness = measure_smoothness(index, blocks, config)
+    spread = measure_spread(index, blocks, config)
     narrow = guided_filter(membership, guide.astype(np.float64), radius_px=config.blend_radius_px, edge_contrast=config.blend_edge_contrast)
     size = (1, reach_px + 1, reach_px + 1)
     feathered = ndimage.uniform_filter(ndimage.uniform_filter(membership, size), size)
-    shares = np.clip(narrow + smoothness * (feathered - narrow), 0, 1)
-    band = edge_band(index, reach_px=2 * config.blend_radius_px) | (smoothness > 0)
-    shares = np.where(band, shares / shares.sum(axis=0), membership)
+    shares = np.clip([narrow, narrow + spread * (feathered - narrow)], 0, 1)
+    band = edge_band(index, reach_px=2 * config.blend_radius_px) | (spread > 0)
+    shares = np.where(band, shares / shares.sum(axis=1, keepdims=True), membership)
     own = np.take_along_axis(np.array(blocks), index[None, None].astype(int), axis=0)[0]
-    change = np.sqrt(((np.einsum("nhw,nchw->chw", shares, blocks) - own) ** 2).mean(axis=0))
-    is_hidden = (smoothness == 0) & (change < LEAST_VISIBLE_CHANGE)
+    change = np.sqrt(((np.einsum("nhw,nchw->chw", shares[0], blocks) - own) ** 2).mean(axis=0))
+    is_hidden = (spread == 0) & (change < LEAST_VISIBLE_CHANGE)
     return np.where(is_hidden, membership, shares), change
 
 
@@ -531,11 +648,11 @@ def test_shares_of_a_large_map_are_those_computed_over_the_whole_picture(radius_
     config = DecisionConfig(blend_radius_px=radius_px)
     expected, change = shares_over_the_whole_picture(index, blocks, guide, config)
 
-    shares = share_maps(blend_along_edges(index, blocks, guide, config), 4)
+    shares = both_shares(blend_along_edges(index, blocks, guide, config), 4)
 
     is_clear = np.abs(change - LEAST_VISIBLE_CHANGE) > 1e-3
     assert is_clear.mean() > 0.999
-    np.testing.assert_allclose(shares[:, is_clear], expected[:, is_clear], rtol=0, atol=1e-4)
+    np.testing.assert_allclose(shares[..., is_clear], expected[..., is_clear], rtol=0, atol=3 * LEAST_SHARE)
 
 
 def test_shares_that_a_strong_guide_drives_beyond_one_are_clipped_before_they_are_added_up():
@@ -550,9 +667,9 @@ def test_shares_that_a_strong_guide_drives_beyond_one_are_clipped_before_they_ar
     assert is_driven.any()
     expected, _ = shares_over_the_whole_picture(index, blocks, guide, config)
 
-    shares = share_maps(blend_along_edges(index, blocks, guide, config), 4)
+    shares = both_shares(blend_along_edges(index, blocks, guide, config), 4)
 
-    np.testing.assert_allclose(shares[:, is_driven], expected[:, is_driven], rtol=0, atol=SHARE_ROUNDINGS)
+    np.testing.assert_allclose(shares[..., is_driven], expected[..., is_driven], rtol=0, atol=LEAST_SHARE)
 
 
 @pytest.mark.parametrize("corner", [(0, 0), (17, 33), (128, 90)])
@@ -568,25 +685,27 @@ def test_a_part_of_a_map_gives_the_shares_of_the_whole_away_from_its_border(corn
 
     np.testing.assert_array_equal(cut.band[inner], whole.band[part][inner])
     np.testing.assert_array_equal(cut.source_index[inner], whole.source_index[part][inner])
-    np.testing.assert_allclose(share_maps(cut, 4)[:, *inner], share_maps(whole, 4)[:, *part][:, *inner], rtol=0, atol=SHARE_ROUNDINGS)
+    np.testing.assert_allclose(
+        both_shares(cut, 4)[:, :, *inner], both_shares(whole, 4)[:, :, *part][:, :, *inner], rtol=0, atol=SHARE_ROUNDINGS
+    )
 
 
 def test_the_names_of_the_images_do_not_matter():
     index, blocks, guide = feathered_scene((150, 160))
     renamed = np.array([2, 0, 3, 1], np.uint16)
 
-    shares = share_maps(blend_along_edges(index, blocks, guide, DecisionConfig()), 4)
-    again = share_maps(blend_along_edges(renamed[index], [blocks[n] for n in np.argsort(renamed)], guide, DecisionConfig()), 4)
+    shares = both_shares(blend_along_edges(index, blocks, guide, DecisionConfig()), 4)
+    again = both_shares(blend_along_edges(renamed[index], [blocks[n] for n in np.argsort(renamed)], guide, DecisionConfig()), 4)
 
-    np.testing.assert_allclose(again[renamed], shares, rtol=0, atol=SHARE_ROUNDINGS)
+    np.testing.assert_allclose(again[:, renamed], shares, rtol=0, atol=SHARE_ROUNDINGS)
 
 
 def test_a_turned_picture_has_turned_shares():
     index, blocks, guide = feathered_scene((150, 160))
 
-    shares = share_maps(blend_along_edges(index, blocks, guide, DecisionConfig()), 4)
-    turned = share_maps(
+    shares = both_shares(blend_along_edges(index, blocks, guide, DecisionConfig()), 4)
+    turned = both_shares(
         blend_along_edges(*(np.rot90(index), [np.rot90(block, axes=(1, 2)) for block in blocks]), np.rot90(guide), DecisionConfig()), 4
     )
 
-    np.testing.assert_allclose(np.rot90(turned, -1, axes=(1, 2)), shares, rtol=0, atol=SHARE_ROUNDINGS)
+    np.testing.assert_allclose(np.rot90(turned, -1, axes=(2, 3)), shares, rtol=0, atol=SHARE_ROUNDINGS)

@@ -232,6 +232,19 @@ def test_companions_follow_the_decisions(pair, fused_pair, channels, dtype):
     assert set(np.unique(result.companions[inside])) == {20, 220}
 
 
+def test_companions_that_are_the_images_give_the_fused_picture_bit_for_bit():
+    """In tiles, and where brightness is blended more widely than detail: the low pass sees as much of both."""
+    scene = make_focus_stack(n_images=3, shape=(260, 300), seed=4)
+    images = [np.clip(image * 0.7 + 25 * number, 0, 255).astype(np.uint8) for number, image in enumerate(scene.images)]
+    config = FusionConfig().replaced({"iterations": 1, "tile_px": 208})
+
+    result = fuse(images, config, companions=[image.copy() for image in images])
+
+    np.testing.assert_array_equal(result.companions, result.fused)
+    narrow = fuse(images, config.replaced({"feather_px": 0}))
+    assert (result.fused != narrow.fused).any()
+
+
 @pytest.mark.parametrize("changes", [{}, {"is_low_rank": True}, {"representation": "gray"}])
 def test_layers_add_up_to_the_image_as_far_as_their_history_says(pair, changes):
     result = fuse(pair, FusionConfig().replaced({"iterations": 20, **changes}), keep_layers=True)

@@ -9,6 +9,7 @@ from qmcif_engine.blending import blend_along_edges
 from qmcif_engine.fusion import compose
 from qmcif_engine.samples import FULL_SCALE, to_planes
 from qmcif_engine.tiling import reach_of_blend
+from qmcif_engine.window import Window
 
 CONFIG = FusionConfig().replaced({"iterations": 1, "blend_radius_px": 2})
 REACH_PX = 16
@@ -224,6 +225,76 @@ def test_a_lazy_stack_gives_the_same_and_its_fourth_channel_follows_the_stroke(s
     plain = retouched(scene, result, labels, window=(20, 30, 60, 80))
     np.testing.assert_array_equal(answer.fused[..., :3], plain.fused)
     assert (answer.fused[REACH_PX * 2 : -REACH_PX * 2, REACH_PX * 2 : -REACH_PX * 2, 3] == 2).all()
+
+
+@pytest.fixture
+def planes_apart():
+    """Three images textured alike, each brighter and fainter than the one before, as planes of a thick specimen are."""
+    grain = np.random.default_rng(3).uniform(0, 12, (120, 140, 3))
+    return [(60 + 40 * number + grain * (1 - 0.3 * number)).astype(np.uint8) for number in range(3)]
+
+
+def test_a_channel_that_follows_a_stroke_over_a_seam_is_blended_as_the_deciding_ones(planes_apart):
+    """Floats, so that even the smallest share shows: the low pass looks beyond the window for both."""
+    images = [np.concatenate([image, image[..., :1]], axis=-1).astype(np.float32) for image in planes_apart]
+    labels = (1 + np.indices((120, 140)).sum(axis=0) // 20 % 3).astype(np.uint8)
+    known = {"fused": images[0], "source_index": np.zeros((120, 140), np.uint16), "focus_range": (0, 255), "window": (40, 50, 80, 90)}
+
+    answer, narrow = (
+        retouch(open_with_channels(images, None), labels, **known, config=config) for config in (CONFIG, CONFIG.replaced({"feather_px": 0}))
+    )
+
+    # the first channel of four is not among those that decide, and the last is
+    plain = retouch([image[..., 1:] for image in images], labels, **known | {"fused": images[0][..., 1:]}, config=CONFIG)
+    np.testing.assert_array_equal(answer.fused[..., 1:], plain.fused)
+    np.testing.assert_array_equal(answer.fused[..., 0], answer.fused[..., 3])
+    wide_core, narrow_core = (each.fused[Window(*known["window"]).relative_to(each.window).slices] for each in (answer, narrow))
+    assert (wide_core != narrow_core).any()
+
+
+@pytest.mark.parametrize("window", [(60, 60, 66, 72), (0, 0, 30, 40), (100, 120, 120, 140)])
+def test_a_window_over_a_seam_gives_what_the_whole_picture_gives_there(planes_apart, window):
+    """Three images in reach of each other, and the low pass looks beyond the window."""
+    labels = (1 + (np.indices((120, 140)) // 13).sum(axis=0) % 3).astype(np.uint8)
+    known = {"fused": planes_apart[0], "source_index": np.zeros((120, 140), np.uint16), "focus_range": (0, 255), "config": CONFIG}
+
+    whole, part = (retouch(planes_apart, labels, **known, window=asked) for asked in (None, window))
+
+    asked = Window(*window)
+    inside = asked.relative_to(part.window).slices
+    np.testing.assert_array_equal(part.fused[inside], whole.fused[asked.slices])
+    np.testing.assert_array_equal(part.source_index[inside], whole.source_index[asked.slices])
+
+
+def test_a_stroke_over_a_seam_brings_no_brightness_of_pixels_that_its_image_does_not_have(planes_apart):
+    class Moved:
+        """The second image lacks its left half, which it fills with samples brighter by so much."""
+
+        n_images, image_shape, dtype, names = 2, (120, 140, 3), np.dtype(np.uint8), ("a", "b")
+
+        def __init__(self, glare):
+            second = planes_apart[1].copy()
+            second[:, :70] += np.uint8(glare)
+            self.images = (planes_apart[0], second)
+
+        def read(self, number, window):
+            return self.images[number][window.slices]
+
+        def valid(self, number, window):
+            return np.broadcast_to((np.arange(window.left, window.right) >= 70) | (number == 0), window.shape)
+
+        def fingerprint(self):
+            return ""
+
+    labels = np.zeros((120, 140), np.uint8)
+    labels[30:90, 74:120] = 2
+    known = {"fused": planes_apart[0], "source_index": np.zeros((120, 140), np.uint16), "focus_range": (0, 255), "config": CONFIG}
+
+    plain, glaring = (retouch(Moved(glare), labels, **known).fused for glare in (0, 100))
+
+    np.testing.assert_array_equal(plain[:, :70], planes_apart[0][:, :70])
+    difference = np.abs(glaring.astype(int) - plain)
+    assert difference.max() <= 2  # the guide of the narrow blend is the mean of all that is there
 
 
 def test_a_pixel_that_the_chosen_image_does_not_have_gets_no_share_of_it_in_the_blend(scene, result, labels):

@@ -6,14 +6,16 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
+from qmcif_engine.blending import blend_along_edges
 from qmcif_engine.config import FusionConfig
 from qmcif_engine.decomposition import decompose
 from qmcif_engine.focus import NEGLIGIBLE_LEVEL, base_focus, detail_focus, fine_focus
+from qmcif_engine.fusion import LOW_PASS_REACH_PX, compose
 from qmcif_engine.noise import NO_NOISE, adapt_to_noise
 from qmcif_engine.patches import detail_patch_side
 from qmcif_engine.presets import PRESETS
 from qmcif_engine.regularization import CELL_PX, sample_cells
-from qmcif_engine.tile import FocusLevels, Geometry, decide, measure_focus, plan_geometry
+from qmcif_engine.tile import FocusLevels, Geometry, decide, measure_focus, plan_geometry, without_invalid
 from qmcif_engine.tiling import SOLVE_MARGIN_PX
 
 SHAPE = (48, 64)
@@ -387,3 +389,82 @@ def test_a_pixel_that_no_image_has_still_comes_from_one_of_them():
 
     assert set(np.unique(result.blend.source_index)) <= {0, 1}
     assert np.isfinite(result.confidence).all()
+
+
+# --- pixels that an image does not have ---
+
+
+def seamed_images(shape=(60, 120)):
+    """Two images textured alike, the second brighter, and the border between them in the middle."""
+    grain = np.random.default_rng(1).uniform(0, 10, (*shape, 3)).astype(np.float32)
+    images = [60 + grain, 110 + grain]
+    index = np.broadcast_to(np.arange(shape[1]) >= shape[1] // 2, shape).astype(np.uint16)
+    blocks = [np.ascontiguousarray(np.moveaxis(image, -1, 0)) for image in images]
+    return images, blend_along_edges(index, blocks, np.full(shape, 0.5, np.float32), FusionConfig().decision)
+
+
+def is_shifted(blend):
+    """Where brightness is blended more widely than detail, shape (h, w)."""
+    found = np.zeros(blend.band.shape, bool)
+    found[blend.band] = np.diff(blend.brightness.tocsc().indptr) > 0
+    return found
+
+
+def test_where_all_images_have_their_pixels_a_blend_stays_as_it_is():
+    _, blend = seamed_images()
+
+    kept = without_invalid(blend, lambda _: np.ones((60, 120), bool))
+
+    assert blend.brightness.nnz
+    np.testing.assert_array_equal(kept.brightness.toarray(), blend.brightness.toarray())
+    np.testing.assert_allclose(kept.weights.toarray(), blend.weights.toarray(), rtol=0, atol=1e-6)
+    np.testing.assert_array_equal(kept.source_index, blend.source_index)
+
+
+@pytest.mark.parametrize("lacking", [0, 1])
+def test_brightness_is_blended_only_where_the_low_pass_misses_no_pixel(lacking):
+    """One pixel, far enough from the border to have no share in it."""
+    _, blend = seamed_images()
+    is_valid = np.ones((2, 60, 120), bool)
+    is_valid[lacking, 30, 62] = False
+    before = blend.brightness.toarray()
+
+    kept = without_invalid(blend, lambda number: is_valid[number])
+
+    is_touched = np.zeros((60, 120), bool)
+    is_touched[30 - LOW_PASS_REACH_PX : 31 + LOW_PASS_REACH_PX, 62 - LOW_PASS_REACH_PX : 63 + LOW_PASS_REACH_PX] = True
+    assert (is_shifted(blend) & is_touched).any()
+    after = kept.brightness.toarray()
+    np.testing.assert_array_equal(after[:, is_touched[blend.band]], 0)
+    np.testing.assert_array_equal(after[:, ~is_touched[blend.band]], before[:, ~is_touched[blend.band]])
+    np.testing.assert_array_equal(blend.brightness.toarray(), before)  # the blend given is left alone
+
+
+def test_what_a_missing_pixel_is_filled_with_shows_nowhere():
+    images, blend = seamed_images()
+    is_valid = np.ones((2, 60, 120), bool)
+    is_valid[1, :, :64] = False
+    kept = without_invalid(blend, lambda number: is_valid[number])
+
+    pictures = []
+    for filling in (0, 1e4):
+        filled = images[1].copy()
+        filled[~is_valid[1]] = filling
+        pictures.append(compose([images[0], filled], kept))
+
+    is_given = kept.source_index == 0  # where no other image contributes, the one that was decided keeps the pixel
+    assert is_given.any()
+    np.testing.assert_array_equal(pictures[0][is_given], pictures[1][is_given])
+    is_seen = is_valid[1] | is_given
+    np.testing.assert_array_equal(pictures[0][is_seen], pictures[1][is_seen])
+
+
+def test_a_pixel_missing_in_an_image_that_does_not_contribute_there_takes_no_brightness_away():
+    _, blend = seamed_images()
+    is_far = ~is_shifted(blend)
+    is_far[:, 30:90] = False
+    is_valid = np.stack([np.ones((60, 120), bool), ~is_far])
+
+    kept = without_invalid(blend, lambda number: is_valid[number])
+
+    np.testing.assert_array_equal(kept.brightness.toarray(), blend.brightness.toarray())

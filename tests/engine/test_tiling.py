@@ -8,6 +8,7 @@ from qmcif_engine.noise import LONGEST_BLUR_REACH_PX
 from qmcif_engine.patches import detail_patch_side
 from qmcif_engine.presets import PRESETS
 from qmcif_engine.regularization import REACH_PX
+from qmcif_engine.seams import REACH_PX as SEAM_REACH_PX
 from qmcif_engine.tiling import SOLVE_MARGIN_PX, cut_side, derive_halo, plan_tiles, reach_of_blend, reach_of_evidence
 from qmcif_engine.window import Window
 
@@ -66,9 +67,21 @@ def test_the_halo_grows_with_what_the_stages_reach():
 
 
 @pytest.mark.parametrize(
-    ("blend_radius_px", "feather_px", "reach_px"), [(1, 16, 16), (1, 17, 17), (8, 16, 16), (9, 16, 18), (3, 0, 6), (0, 16, 0), (0, 0, 0)]
+    ("blend_radius_px", "feather_px", "reach_px"),
+    [
+        (1, 16, 16),
+        (1, 17, 17),
+        (8, 16, 16),
+        (9, 16, 18),
+        (1, 4, SEAM_REACH_PX),
+        (3, 0, 6),
+        (1, 0, 2),
+        (1, 1, 2),
+        (0, 16, 0),
+        (0, 0, 0),
+    ],
 )
-def test_a_blend_reaches_as_far_as_the_wider_of_both_kinds_and_a_hard_cut_nowhere(blend_radius_px, feather_px, reach_px):
+def test_a_blend_reaches_as_far_as_the_wider_of_both_kinds_or_a_seam_and_a_hard_cut_nowhere(blend_radius_px, feather_px, reach_px):
     config = FusionConfig().replaced({"blend_radius_px": blend_radius_px, "feather_px": feather_px})
     hard_cut = config.replaced({"blend_radius_px": 0})
 

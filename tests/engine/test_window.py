@@ -14,6 +14,19 @@ def test_a_margin_ends_at_the_image_border():
     assert Window(20, 30, 40, 50).grown(4, (100, 100)) == Window(16, 26, 44, 54)
 
 
+def test_a_moved_window_has_the_same_shape_further_down_and_right():
+    moved = Window(2, 3, 7, 5).moved(10, 100)
+
+    assert moved == Window(12, 103, 17, 105)
+    assert moved.moved(-10, -100) == Window(2, 3, 7, 5)
+
+
+def test_a_core_counted_from_a_corner_and_moved_by_it_is_the_core():
+    core, outer = Window(20, 30, 40, 50), Window(5, 9, 60, 70)
+
+    assert core.relative_to(outer).moved(outer.top, outer.left) == core
+
+
 def test_a_core_is_found_again_inside_its_padded_window():
     core = Window(20, 30, 40, 50)
     padded = core.grown(25, (100, 100))

@@ -18,6 +18,7 @@ from qmcif_engine.decisions import follow_neighbors
 from qmcif_engine.decomposition import Decomposition, History, StopReason
 from qmcif_engine.focus import FINEST_WINDOW_PX, amplify_detail, base_focus, detail_focus, fine_focus, gather_evidence, gradient_level
 from qmcif_engine.frame_ends import LARGEST_REACH_PX
+from qmcif_engine.fusion import LOW_PASS_REACH_PX, compose
 from qmcif_engine.noise import LONGEST_BLUR_REACH_PX, NO_NOISE, WIDEST_BLUR_PX, NoiseAdaptation
 from qmcif_engine.outlines import ROUNDS
 from qmcif_engine.patches import edge_band, vote
@@ -39,6 +40,8 @@ from qmcif_engine.refinement import refine
 from qmcif_engine.regularization import CELL_PX, SLOPE_REACH_PX, CellEvidence, regularize, sample_cells
 from qmcif_engine.regularization import REACH_PX as REGULARIZATION_REACH_PX
 from qmcif_engine.regularization import ROUNDS as CELL_ROUNDS
+from qmcif_engine.seams import REACH_PX as SEAM_REACH_PX
+from qmcif_engine.seams import measure_seams
 from qmcif_engine.tiling import derive_halo
 from qmcif_engine.tiling import reach_of_blend as blend_of_halo
 
@@ -140,8 +143,8 @@ def reach_of_blend_to_guide(config):
 
 
 def reach_of_blend_to_samples(config):
-    """What tells whether the surroundings are smooth: the feather, and the mean that is taken away to leave the texture at its end."""
-    return reach_of_feather(config) + TEXTURE_PX // 2 if reach_of_feather(config) else 0
+    """What tells whether the surroundings are smooth (the feather, and the mean that leaves the texture at its end), or have a seam."""
+    return max(reach_of_feather(config) + TEXTURE_PX // 2, SEAM_REACH_PX) if reach_of_feather(config) else 0
 
 
 def reach_of_feather(config):
@@ -149,8 +152,9 @@ def reach_of_feather(config):
 
 
 def reach_of_blend_to_index(config):
-    """Of the narrow blend, of the wide one, or of a slope's."""
-    return max(reach_of_blend_to_guide(config), reach_of_feather(config), SLOPE_REACH_PX if config.blend_radius_px else 0)
+    """Of the narrow blend, of the wide one, or of what asks for it: a slope or a seam."""
+    wide = max(reach_of_feather(config), SLOPE_REACH_PX, SEAM_REACH_PX) if reach_of_feather(config) else 0
+    return max(reach_of_blend_to_guide(config), wide)
 
 
 def reach_of_dark_frames(config):
@@ -186,6 +190,7 @@ def test_reaches_of_the_default_settings_are_those_of_the_document():
         "`blending.blend_along_edges`, samples": reach_of_blend_to_samples(decision),
         "`blending.blend_along_edges`, guide": reach_of_blend_to_guide(decision),
         "`blending.blend_along_edges`, map": reach_of_blend_to_index(decision),
+        "`fusion.compose`, samples": LOW_PASS_REACH_PX,
     }
     assert {stage: int(default) for stage, _, default in rows} == reaches
     assert reach_of_evidence(focus, side=side) == 8 * (side + 1) - 1
@@ -659,11 +664,12 @@ def test_only_pixels_within_the_bands_can_change(stiffness):
 
 
 def share_maps(blend, n_images):
-    """The share of every image at every pixel."""
-    shares = (np.arange(n_images)[:, None, None] == blend.source_index).astype(np.float64)
-    shares[:, blend.band] = 0
-    for source, weights in zip(blend.sources, blend.weights.toarray(), strict=True):
-        shares[source, blend.band] = weights
+    """The share of every image at every pixel: in the detail, then in the brightness."""
+    shares = np.stack([np.arange(n_images)[:, None, None] == blend.source_index] * 2).astype(np.float64)
+    shares[:, :, blend.band] = 0
+    for kind, table in enumerate((blend.weights, blend.weights + blend.brightness)):
+        for source, weights in zip(blend.sources, table.toarray(), strict=True):
+            shares[kind, source, blend.band] = weights
     return shares
 
 
@@ -695,24 +701,66 @@ def test_blend(radius_px, feather_px):
                 mixed(guide, other_guide, beyond(shape, kept, reach_of_blend_to_guide(config))),
                 config,
             )
-            np.testing.assert_allclose(result[:, *kept], expected[:, *kept], rtol=0, atol=ROUNDING)
+            np.testing.assert_allclose(result[..., *kept], expected[..., *kept], rtol=0, atol=ROUNDING)
 
 
 @pytest.mark.parametrize(("distance", "is_seen"), [(0, False), (16 + TEXTURE_PX // 2, True), (17 + TEXTURE_PX // 2, False)])
 def test_samples_at_the_reach_of_a_blend_matter_and_those_one_pixel_farther_do_not(distance, is_seen):
-    """A glaring line, whose mean leaves texture beside it, takes the feather from a pixel of smooth ground."""
+    """A glaring line, whose mean leaves texture beside it, takes the feather from a pixel of smooth ground; the step makes no seam."""
     asked, config = 80, DecisionConfig(feather_px=16)
     assert reach_of_blend_to_samples(config) == 16 + TEXTURE_PX // 2
     index = np.broadcast_to(np.arange(160) > asked, (20, 160)).astype(np.uint16)
     planes = np.full((6, 20, 160), 100, np.float32)
-    planes[3:] += 8
+    planes[3:] += 2
     if distance:
         planes[:3, :, asked - distance] += 1e4
 
     shares = blended(index, planes, np.full(index.shape, 0.5, np.float32), config)
 
     narrow = blended(index, planes, np.full(index.shape, 0.5, np.float32), DecisionConfig(feather_px=0))
-    np.testing.assert_array_equal(np.isclose(shares[0, :, asked], narrow[0, :, asked], rtol=0, atol=ROUNDING), is_seen)
+    np.testing.assert_array_equal(np.isclose(shares[1, 0, :, asked], narrow[1, 0, :, asked], rtol=0, atol=ROUNDING), is_seen)
+
+
+@pytest.mark.parametrize(("distance", "is_seen"), [(SEAM_REACH_PX, True), (SEAM_REACH_PX + 1, False)])
+@pytest.mark.parametrize("what", ["samples", "map"])
+def test_what_lies_at_the_reach_of_a_seam_matters_and_what_lies_one_pixel_farther_does_not(what, distance, is_seen):
+    """A line that glares in one image, or that is taken from the other image."""
+    asked, shape = 80, (20, 160)
+    index = np.broadcast_to(np.arange(160) > asked, shape).astype(np.uint16)
+    blocks = [np.full((3, *shape), level, np.float32) for level in (100, 107)]
+    before = measure_seams(index, blocks, edge_band(index, reach_px=16))[:, asked]
+    assert (before > 0.1).all()
+    assert (before < 0.9).all()
+    if what == "samples":
+        blocks[0][:, :, asked - distance] += 1e4
+    else:
+        index[:, : asked - distance + 1] = 1
+
+    after = measure_seams(index, blocks, edge_band(index, reach_px=16))[:, asked]
+
+    np.testing.assert_array_equal(after != before, is_seen)
+
+
+def test_the_low_pass_of_a_composition_looks_as_far_as_it_says():
+    rows, columns = 60, 80
+    images = [np.full((rows, columns), level) for level in (100.0, 140.0)]
+    blend = blend_along_edges(
+        np.broadcast_to(np.arange(columns) >= 40, (rows, columns)).astype(np.uint16),
+        [np.tile(image, (3, 1, 1)).astype(np.float32) for image in images],
+        np.full((rows, columns), 0.5, np.float32),
+        DecisionConfig(),
+    )
+    assert blend.brightness.nnz
+    plain = compose(images, blend)
+
+    images[1][30, 36] += 5
+
+    is_changed = compose(images, blend) != plain
+    reached = np.zeros((rows, columns), bool)
+    reached[30 - LOW_PASS_REACH_PX : 31 + LOW_PASS_REACH_PX, 36 - LOW_PASS_REACH_PX : 37 + LOW_PASS_REACH_PX] = True
+    assert not is_changed[~reached].any()
+    assert is_changed[30 - LOW_PASS_REACH_PX, 36]
+    assert is_changed[30, 36 - LOW_PASS_REACH_PX]
 
 
 def test_the_halo_of_a_tile_holds_what_a_blend_looks_at():
@@ -721,4 +769,6 @@ def test_the_halo_of_a_tile_holds_what_a_blend_looks_at():
             config = DecisionConfig(blend_radius_px=radius_px, feather_px=feather_px)
             assert reach_of_blend_to_index(config) <= blend_of_halo(config) <= reach_of_blend_to_index(config) + 1
             # samples are looked at once, by no stage after another, so that all of the halo is there for them
-            assert reach_of_blend_to_samples(config) <= derive_halo(FusionConfig(decision=config), detail_patch_px=1)
+            assert max(reach_of_blend_to_samples(config), LOW_PASS_REACH_PX) <= derive_halo(
+                FusionConfig(decision=config), detail_patch_px=1
+            )
