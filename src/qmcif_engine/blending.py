@@ -72,19 +72,21 @@ def blend_along_edges(
     Notes
     -----
     Near an edge of the map, a guided filter (He, Sun and Tang 2013) of each image's membership. Where the surroundings are smooth, where
-    the border runs along a slope of the scene and where it would be a seam, brightness is blended over a wide window while detail is not:
-    the two bands of Burt and Adelson (1983). Everywhere else one image gives the pixel whole.
+    the border would be a seam and, over fewer pixels, where it runs along a slope of the scene, brightness is blended more widely than
+    detail: the two bands of Burt and Adelson (1983). Everywhere else one image gives the pixel whole.
     """
-    spread = measure_spread(index, blocks, config, is_even=is_even)
+    spread = measure_spread(index, blocks, config)
+    is_slope = np.zeros(index.shape, bool) if is_even is None or not reach_of_feather(config) else find_slopes(index, is_even)
     is_end = np.zeros(index.shape, bool) if is_end is None else is_end
-    band = edge_band(index, reach_px=2 * config.blend_radius_px) | (spread > 0) | is_end
+    band = edge_band(index, reach_px=2 * config.blend_radius_px) | (spread > 0) | is_slope | is_end
     table = _ShareTable(band)
     for cell in cells_of(band):
-        for source, share, broad in _shares(index, guide, cell, spread=spread[cell.slices], is_end=is_end[cell.slices], config=config):
+        at = cell.slices
+        for source, share, broad in _shares(index, guide, cell, spread=spread[at], is_slope=is_slope[at], is_end=is_end[at], config=config):
             table.add(source, cell, share=share, broad=broad)
     sources, weights, brightness = table.finished(guide.dtype)
     blend = Blend(lead(index, band, sources=sources, weights=weights), band, sources, weights, brightness)
-    return _without_invisible(blend, blocks, index=index, is_spread=((spread > 0) | is_end)[band])
+    return _without_invisible(blend, blocks, index=index, is_spread=((spread > 0) | is_slope | is_end)[band])
 
 
 class _ShareTable:
@@ -120,23 +122,18 @@ class _ShareTable:
         return tuple(int(source) for source in sources), tables[0], tables[1]
 
 
-def measure_spread(
-    index: IndexArray, blocks: Sequence[FloatArray], config: DecisionConfig, *, is_even: BoolArray | None = None
-) -> FloatArray:
+def measure_spread(index: IndexArray, blocks: Sequence[FloatArray], config: DecisionConfig) -> FloatArray:
     """Return how much of the brightness is blended over the wide window, from 0 (nothing) to 1 (all), shape (h, w)."""
     reach = reach_of_feather(config)
-    if not config.blend_radius_px or not reach:
+    if not reach:
         return np.zeros(index.shape, np.float32)
     seams = measure_seams(index, blocks, edge_band(index, reach_px=reach))
-    spread = np.maximum(measure_smoothness(index, blocks, config), seams)
-    if is_even is not None:
-        spread[find_slopes(index, is_even)] = 1
-    return spread
+    return np.maximum(measure_smoothness(index, blocks, config), seams)
 
 
 def reach_of_feather(config: DecisionConfig) -> int:
     """Return how far from a border brightness is blended: the reach of two means, one after the other, over a window of odd side."""
-    return config.feather_px // 2 * 2
+    return config.feather_px // 2 * 2 if config.blend_radius_px else 0
 
 
 def find_slopes(index: IndexArray, is_even: BoolArray) -> BoolArray:
@@ -198,12 +195,20 @@ def _is_pair(index: IndexArray) -> bool:
 
 
 def _shares(
-    index: IndexArray, guide: FloatArray, cell: Window, *, spread: FloatArray, is_end: BoolArray, config: DecisionConfig
+    index: IndexArray,
+    guide: FloatArray,
+    cell: Window,
+    *,
+    spread: FloatArray,
+    is_slope: BoolArray,
+    is_end: BoolArray,
+    config: DecisionConfig,
 ) -> Iterator[tuple[int, FloatArray, FloatArray]]:
     """Yield each image that the filters' windows around a cell contain, and its shares there: in the picture, and in its brightness."""
     wide = reach_of_feather(config) if spread.any() else 0
     at_end = reach_of_ends(config) if is_end.any() else 0
-    margin = max(2 * config.blend_radius_px, wide, at_end)
+    on_slope = SLOPE_REACH_PX if is_slope.any() else 0
+    margin = max(2 * config.blend_radius_px, wide, at_end, on_slope)
     near_index, near_guide = cut_reflected(index, cell, margin_px=margin), cut_reflected(guide, cell, margin_px=margin)
     inner = (slice(margin, -margin), slice(margin, -margin))
     for source in np.flatnonzero(np.bincount(near_index.reshape(-1))):
@@ -214,6 +219,8 @@ def _shares(
         broad = share
         if wide:
             broad = share + spread * (_mean_twice(membership, reach_px=wide)[inner] - share)
+        if on_slope:
+            broad = np.where(is_slope, window_mean(membership, side_px=2 * on_slope + 1)[inner], broad)
         yield int(source), share, broad
 
 

@@ -71,8 +71,10 @@ class NoiseAdaptation:
 
     Attributes
     ----------
-    level : float
+    measured : float
         Standard deviation of the noise on the 0-255 scale of decisions.
+    level : float
+        The same where it is smoothed for; 0 for a stack that counts as clean.
     blur_px : float
         Standard deviation of the Gaussian that every image is blurred by before it is decomposed; 0 for none.
     stack_blur : float
@@ -83,6 +85,7 @@ class NoiseAdaptation:
         Level of the finest window that fine noise reaches on smooth ground; clean stacks have some too.
     """
 
+    measured: float = 0.0
     level: float = 0.0
     blur_px: float = 0.0
     stack_blur: float = 0.0
@@ -92,7 +95,7 @@ class NoiseAdaptation:
     @property
     def remaining_level(self) -> float:
         """Standard deviation of the noise that the blur leaves."""
-        return self.level / max(2 * math.sqrt(math.pi) * self.blur_px, 1)
+        return self.measured / max(2 * math.sqrt(math.pi) * self.blur_px, 1)
 
     @property
     def reach_px(self) -> int:
@@ -129,13 +132,14 @@ LONGEST_BLUR_REACH_PX = NoiseAdaptation(blur_px=WIDEST_BLUR_PX).reach_px + 1
 def adapt_to_noise(level: float, config: FusionConfig, *, n_images: int) -> NoiseAdaptation:
     """Return how much to smooth for noise of this standard deviation, in gray levels."""
     if not config.focus.adapts_to_noise:
-        return NO_NOISE
+        return NoiseAdaptation(level)
     faint_level = FAINT_FACTOR * (min(max(level, ROUNDING_NOISE), 1.0) - ROUNDING_NOISE)
     if level <= CLEAN_LEVEL:
-        return NoiseAdaptation(faint_level=faint_level)
+        return NoiseAdaptation(level, faint_level=faint_level)
     is_ordered = n_images > 2 and config.decision.order is StackOrder.ORDERED
     stack_blur = min(STACK_BLUR_FACTOR * level, WIDEST_STACK_BLUR, n_images / 10) if is_ordered else 0.0
     return NoiseAdaptation(
+        level,
         level=level,
         blur_px=min(BLUR_FACTOR * math.sqrt(level - CLEAN_LEVEL), WIDEST_BLUR_PX),
         stack_blur=stack_blur if stack_blur >= LEAST_STACK_BLUR else 0.0,

@@ -51,11 +51,11 @@ CONTRAST_WEIGHT = 6.0
 NOISE_AT_HALF_CONTRAST = 50.0
 """Gray levels of noise at which that ratio counts half."""
 
-FLOOR_LEVEL = 0.02
+FLOOR_LEVEL = 0.001
 """Added to focus levels before they are compared: ratios of levels that are hardly there mean nothing."""
 
-NOISE_FLOOR = 0.04
-"""Added to that for each gray level of noise that smoothing leaves."""
+NOISE_FLOOR = 0.4
+"""Added to that for each gray level of noise that smoothing leaves: several times what noise alone reaches."""
 
 CHOSEN_WEIGHT = 1.0
 """What it costs to leave the image that the refinement chose; noise makes it less."""
@@ -83,14 +83,14 @@ BLOCK_CELLS = 48
 SLOPE_REACH_PX = 4
 """How far from a border between two neighbors of the stack both are mixed, where they are about as sharp."""
 
-LARGEST_SUPPORT = 4.0
+LARGEST_SUPPORT = 1.0
 """By how many times what a cell and those beside it see, neighbors may make a decision surer."""
 
 EVEN_SHARE = 0.7
 """An image counts as about as sharp as its neighbor from this share of the sharper one's focus level on."""
 
-CONFIDENCE_MARGINS = (0.0, 0.15, 0.25, 0.35, 0.45, 0.55, 0.7, 0.9, 1.2, 1.4)
-CONFIDENCES = (0.61, 0.74, 0.855, 0.903, 0.935, 0.956, 0.972, 0.983, 0.992, 0.995)
+CONFIDENCE_MARGINS = (0.0, 0.01, 0.015, 0.02, 0.03, 0.04, 0.06, 0.08, 0.12, 1.4)
+CONFIDENCES = (0.58, 0.68, 0.74, 0.82, 0.88, 0.915, 0.945, 0.963, 0.977, 0.995)
 """Share of right decisions among those whose wrong alternatives are so much dearer, measured on generated scenes."""
 
 

@@ -115,7 +115,8 @@ def test_hot_pixels_are_no_noise():
 def test_clean_stacks_are_not_smoothed(level):
     adaptation = adapt_to_noise(level, FusionConfig(), n_images=10)
 
-    assert replace(adaptation, faint_level=0.0) == NO_NOISE
+    assert replace(adaptation, faint_level=0.0) == NoiseAdaptation(level)
+    assert adaptation.remaining_level == level
 
 
 def test_noise_beyond_rounding_is_no_evidence_in_the_finest_window():
@@ -128,7 +129,7 @@ def test_noise_beyond_rounding_is_no_evidence_in_the_finest_window():
 def test_nothing_is_adapted_where_the_setting_says_so():
     config = FusionConfig().replaced({"adapts_to_noise": False})
 
-    assert adapt_to_noise(40.0, config, n_images=10) == NO_NOISE
+    assert adapt_to_noise(40.0, config, n_images=10) == NoiseAdaptation(40.0)
 
 
 @pytest.mark.parametrize("n_images", [2, 3, 10, 50])
