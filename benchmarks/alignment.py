@@ -21,21 +21,21 @@ import numpy as np
 from scipy import ndimage
 
 from qmcif_engine import make_focus_stack, read_image
-from qmcif_engine.alignment.aligned_stack import AlignedStack
-from qmcif_engine.alignment.estimation import estimate_transforms
-from qmcif_engine.alignment.residuals import residual_shifts
-from qmcif_engine.alignment.transforms import TransformModel, Transforms, apply_matrix, as_matrix, frame_corners, lift_matrix
-from qmcif_engine.exposure import estimate_exposure
-from qmcif_engine.previews import choose_reduction, read_preview, to_gray
-from qmcif_engine.stack import ArrayStack
-from qmcif_engine.window import Window
+from qmcif_engine.stack.alignment.aligned_stack import AlignedStack
+from qmcif_engine.stack.alignment.estimation import estimate_transforms
+from qmcif_engine.stack.alignment.residuals import residual_shifts
+from qmcif_engine.stack.alignment.transforms import TransformModel, Transforms, apply_matrix, as_matrix, frame_corners, lift_matrix
+from qmcif_engine.stack.exposure import estimate_exposure
+from qmcif_engine.stack.previews import choose_reduction, read_preview, to_gray
+from qmcif_engine.stack.stack import ArrayStack
+from qmcif_engine.stack.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from qmcif_engine.stack import Stack
+    from qmcif_engine.stack.stack import Stack
 
 STACKS = Path(__file__).parents[2] / "shared" / "data" / "stacks"
 REAL = ("macro_focus_breathing", "scorpion_microscope_misaligned", "algae_microscope_5x20mpx", "pcb_7")

@@ -26,19 +26,19 @@ if TYPE_CHECKING:
 
 SHAPE = (1248, 1600)
 STAGES = {
-    "samples": ("settle_focus_range", "to_planes"),
-    "noise": ("measure_noise",),
+    "stack.samples": ("settle_focus_range", "to_planes"),
+    "stack.noise": ("measure_noise",),
     "kernels.outliers": ("clip_outliers",),
-    "decomposition.solver": ("decompose",),
-    "focus": ("base_focus", "detail_focus", "fine_focus", "gather_evidence"),
-    "patches": ("rank", "spread_patches", "vote"),
-    "fusion": ("select", "compose"),
-    "refinement": ("refine",),
-    "decisions": ("follow_neighbors",),
-    "regularization": ("regularize",),
-    "reblurring": ("refine_edges", "exact_evidence"),
-    "outlines": ("shorten_outlines",),
-    "blending": ("measure_smoothness", "blend_along_edges"),
+    "method.decomposition.solver": ("decompose",),
+    "method.focus": ("base_focus", "detail_focus", "fine_focus", "gather_evidence"),
+    "method.patches": ("rank", "spread_patches", "vote"),
+    "method.fusion": ("select", "compose"),
+    "method.refinement": ("refine",),
+    "cleanup.fill": ("follow_neighbors",),
+    "cleanup.regularization": ("regularize",),
+    "cleanup.boundaries.reblurring": ("refine_edges", "exact_evidence"),
+    "cleanup.boundaries.outlines": ("shorten_outlines",),
+    "cleanup.blending": ("measure_smoothness", "blend_along_edges"),
 }
 REST = "everything else"
 

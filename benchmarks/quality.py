@@ -16,7 +16,7 @@ from unittest import mock
 import numpy as np
 
 from qmcif_engine import PRESETS, evaluate, fuse, read_image
-from qmcif_engine.benchmark.datasets import find_dataset
+from qmcif_engine.comparison.datasets import find_dataset
 
 SHARED_DATA = Path(__file__).parents[2] / "shared" / "data"
 DATA_SETS = ("lytro", "mffw", "mfi_whu", "nyu_d")
@@ -25,19 +25,19 @@ VARIANTS: dict[str, tuple[str, dict[str, object]]] = {
     "preset fast": ("fast", {}),
     "edges not drawn anew": ("default", {"edge_band_px": 0}),
     "outlines not shortened": ("default", {"edge_stiffness": 0.0}),
-    "edges not drawn to the pixel": ("default", {"reblurring.EXACT_PASSES": 0}),
-    "no blur above 4 px": ("default", {"reblurring.BLURS_PX": (1.5, 4.0, 4.0)}),
-    "no share of contrast": ("default", {"reblurring.LARGEST_CONTRAST_EVIDENCE": 0.0}),
+    "edges not drawn to the pixel": ("default", {"cleanup.boundaries.reblurring.EXACT_PASSES": 0}),
+    "no blur above 4 px": ("default", {"cleanup.boundaries.reblurring.BLURS_PX": (1.5, 4.0, 4.0)}),
+    "no share of contrast": ("default", {"cleanup.boundaries.reblurring.LARGEST_CONTRAST_EVIDENCE": 0.0}),
     "dark frames kept": ("default", {"dark_frame_px": 0}),
     "no feather": ("default", {"feather_px": 0}),
-    "invisible blends made": ("default", {"blending.LEAST_VISIBLE_CHANGE": 0.0}),
+    "invisible blends made": ("default", {"cleanup.blending.LEAST_VISIBLE_CHANGE": 0.0}),
     "evidence of the patch alone": ("default", {"evidence_scales": 1}),
-    "faint levels as all others": ("default", {"focus.FAINT_LEVEL": 0.0}),
+    "faint levels as all others": ("default", {"method.focus.FAINT_LEVEL": 0.0}),
     "border levels as they are": ("default", {"border_px": 0}),
-    "no fine levels": ("default", {"focus.FINE_WEIGHT": 0.0}),
+    "no fine levels": ("default", {"method.focus.FINE_WEIGHT": 0.0}),
     "no adaptation to noise": ("default", {"adapts_to_noise": False}),
     "decisions by themselves": ("default", {"consistency": 0.0}),
-    "refined choice not counted": ("default", {"regularization.CHOSEN_WEIGHT": 0.0}),
+    "refined choice not counted": ("default", {"cleanup.regularization.CHOSEN_WEIGHT": 0.0}),
     "undecided left to the tie rule": ("default", {"follow_reach_px": 0}),
     "hard cut": ("default", {"blend_radius_px": 0}),
     "blend radius 2": ("default", {"blend_radius_px": 2}),

@@ -19,12 +19,12 @@ import numpy as np
 import tifffile
 
 from qmcif_engine import open_stack, prepare_stack, read_image, suggest_alignment
-from qmcif_engine.window import Window
+from qmcif_engine.stack.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from qmcif_engine.stack import Stack
+    from qmcif_engine.stack.stack import Stack
 
 MISALIGNED = {"scorpion_microscope_misaligned": "similarity"}
 """Stacks that move so much that `suggest_alignment` does not trust its own estimate, and the model they need."""

@@ -19,19 +19,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qmcif_engine import PRESETS, __version__, make_focus_stack, read_image, write_image
-from qmcif_engine.decomposition import decompose
-from qmcif_engine.focus import base_focus, detail_focus, fine_focus
-from qmcif_engine.fusion import compose
-from qmcif_engine.noise import adapt_to_noise, measure_noise
-from qmcif_engine.regularization import sample_cells
-from qmcif_engine.samples import settle_focus_range, to_planes
-from qmcif_engine.single_thread import single_thread
-from qmcif_engine.tile import FocusLevels, decide, plan_geometry
+from qmcif_engine.cleanup.regularization import sample_cells
+from qmcif_engine.kernels.single_thread import single_thread
+from qmcif_engine.method.decomposition import decompose
+from qmcif_engine.method.focus import base_focus, detail_focus, fine_focus
+from qmcif_engine.method.fusion import compose
+from qmcif_engine.stack.noise import adapt_to_noise, measure_noise
+from qmcif_engine.stack.samples import settle_focus_range, to_planes
+from qmcif_engine.tiles.stages import FocusLevels, decide, plan_geometry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from qmcif_engine.config import FusionConfig
+    from qmcif_engine.config.fusion_config import FusionConfig
 
 SHARED_PAIR = tuple(Path(__file__).parents[2] / "shared" / "data" / "lytro" / f"01_{letter}.png" for letter in "ab")
 GENERATED_SHAPE = (520, 520)

@@ -14,8 +14,8 @@ import numpy as np
 from scipy import ndimage
 
 from qmcif_engine import FusionConfig, fuse, make_focus_stack, read_image
-from qmcif_engine.benchmark.datasets import find_dataset
-from qmcif_engine.tiling import plan_tiles
+from qmcif_engine.comparison.datasets import find_dataset
+from qmcif_engine.tiles.plan import plan_tiles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -53,7 +53,7 @@ def test_every_variant_of_the_ablation_changes_settings_and_constants_that_exist
 
     for preset, changes in script["VARIANTS"].values():
         script["PRESETS"][preset].replaced({name: value for name, value in changes.items() if "." not in name})
-        for module, _, constant in (name.partition(".") for name in changes if "." in name):
+        for module, _, constant in (name.rpartition(".") for name in changes if "." in name):
             assert hasattr(import_module(f"qmcif_engine.{module}"), constant)
 
 

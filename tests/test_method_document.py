@@ -9,22 +9,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qmcif_engine import (
-    blending,
-    dark_frames,
-    focus,
-    frame_ends,
-    fusion,
-    noise,
-    outlines,
-    patches,
-    reblurring,
-    refinement,
-    regularization,
-    samples,
-    seams,
-    tiling,
-)
+from qmcif_engine.cleanup import blending, dark_border, frame_ends, regularization, seams
+from qmcif_engine.cleanup.boundaries import outlines, reblurring
+from qmcif_engine.method import focus, fusion, patches, refinement
+from qmcif_engine.stack import noise, samples
+from qmcif_engine.tiles import plan
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -112,8 +101,8 @@ def shown(value: object) -> str:
 
 
 def test_the_settings_table_has_one_row_a_setting_with_the_values_of_both_presets() -> None:
-    from qmcif_engine.config import setting_fields
-    from qmcif_engine.presets import PRESETS
+    from qmcif_engine.config.fusion_config import setting_fields
+    from qmcif_engine.config.presets import PRESETS
 
     names = [full.split(".") for full in setting_fields()]
     paper, default = (PRESETS[name].to_dict() for name in ("paper", "default"))
@@ -125,7 +114,7 @@ def test_the_settings_table_has_one_row_a_setting_with_the_values_of_both_preset
 
 def test_constants_named_in_the_document_have_the_values_it_gives() -> None:
     """Written as `NAME` = value, or `module.NAME` = value where two modules have one of that name; a value may be a fraction."""
-    given = re.findall(r"`(?:([a-z_]+)\.)?([A-Z_]+)`\s=\s(\([^)]*\)|\d+/\d+|\d+(?:\.\d+)?(?:e-?\d+)?)", DOCUMENT)
+    given = re.findall(r"`(?:([a-z_.]+)\.)?([A-Z_]+)`\s=\s(\([^)]*\)|\d+/\d+|\d+(?:\.\d+)?(?:e-?\d+)?)", DOCUMENT)
 
     names = {name for _, name, _ in given}
     of_noise = {"BLOCK_PX", "CLEAN_LEVEL", "BLUR_FACTOR", "WIDEST_BLUR_PX", "SPARSE_LEVEL", "STACK_BLUR_FACTOR", "OUTLIER_EXCESS"}
@@ -138,7 +127,7 @@ def test_constants_named_in_the_document_have_the_values_it_gives() -> None:
     of_frames = {"REACH_PX", "FRAMED_LOSS", "FADING_LOSS", "LARGEST_DIFFERENCE", "LARGEST_REACH_PX"}
     assert names >= of_noise | of_fitting | of_edges | to_the_pixel | of_slopes | of_blends | of_brightness | of_frames
     assert names >= {"MARGIN_PX", "EXACT_MARGIN_PX", "NEGLIGIBLE_LEVEL", "FAINT_LEVEL", "FINE_WEIGHT"}
-    assert {module for module, name, _ in given if name == "ROUNDS"} == {"outlines", "regularization"}
+    assert {module for module, name, _ in given if name == "ROUNDS"} == {"cleanup.boundaries.outlines", "cleanup.regularization"}
     assert {module for module, name, _ in given if name == "REACH_PX"} >= {"dark_frames", "seams"}
     for module, name, value in given:
         (holder,) = [import_module(f"qmcif_engine.{module}")] if module else [home for home in HOMES if name in defined_constants(home)]
@@ -147,7 +136,7 @@ def test_constants_named_in_the_document_have_the_values_it_gives() -> None:
 
 HOMES = (
     blending,
-    dark_frames,
+    dark_border,
     focus,
     frame_ends,
     fusion,
@@ -157,9 +146,9 @@ HOMES = (
     reblurring,
     refinement,
     regularization,
+    plan,
     samples,
     seams,
-    tiling,
 )
 """Where a constant without a module before it is looked for."""
 

@@ -34,7 +34,7 @@ TOP_LEVEL = [
 SHIPPED = [
     "napari_qmcif/napari.yaml",
     "napari_qmcif/py.typed",
-    "qmcif_engine/dictionary/trained.npz",
+    "qmcif_engine/method/dictionary/trained.npz",
     "qmcif_engine/py.typed",
 ]
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from qmcif_engine import evaluate, fuse, read_image
-from qmcif_engine.benchmark.datasets import find_dataset
+from qmcif_engine.comparison.datasets import find_dataset
 
 SHARED_DATA = Path(__file__).parents[2] / "shared" / "data"
 FRAME_PX = 8

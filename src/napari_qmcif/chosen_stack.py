@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from napari.layers import Image, Layer
 
-from napari_qmcif.placement import Placement
+from napari_qmcif.layer_placement import Placement
 from qmcif_engine import InvalidImageError
 
 FOCUS_AXIS_NAMES = ("z", "focus", "depth")

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from napari.layers import Layer
 
-from napari_qmcif.placement import Placement
+from napari_qmcif.layer_placement import Placement
 
 LARGEST_N_CORNERS = 250_000
 """More would make turning the surface slow; larger maps are thinned out."""

@@ -8,7 +8,7 @@ from napari.layers import Layer
 from napari.viewer import Viewer
 
 from napari_qmcif.chosen_stack import ChosenStack
-from napari_qmcif.fusing import Outcome, fuse_area
+from napari_qmcif.layer_fusing import Outcome, fuse_area
 from napari_qmcif.layers import describe_fused
 from napari_qmcif.preview_area import Area
 from napari_qmcif.provenance import record_provenance

@@ -13,7 +13,7 @@ from qtpy.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QPushButton, QVBox
 
 from napari_qmcif.aligning import hint_at_preparation
 from napari_qmcif.chosen_stack import ChosenStack
-from napari_qmcif.fusing import Outcome, fuse_layers, fuse_to_disk
+from napari_qmcif.layer_fusing import Outcome, fuse_layers, fuse_to_disk
 from napari_qmcif.progress_display import DockEntry, describe_time_left
 from napari_qmcif.worker import Job
 from qmcif_engine import FusionConfig, InvalidImageError, QmcifError

@@ -10,23 +10,23 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from qmcif_engine.alignment.suggestion import suggest_alignment
-    from qmcif_engine.config import FusionConfig, setting_fields
+    from qmcif_engine.config.fusion_config import FusionConfig, setting_fields
+    from qmcif_engine.config.presets import PRESETS
     from qmcif_engine.errors import Cancelled, InvalidConfigError, InvalidImageError, QmcifError
-    from qmcif_engine.exposure_suggestion import suggest_even_exposure
-    from qmcif_engine.io.readers import read_image
-    from qmcif_engine.io.stack_input import open_stack
-    from qmcif_engine.io.writers import write_image
-    from qmcif_engine.lazy import fuse_lazily
+    from qmcif_engine.fusing.in_memory import FusionResult, fuse
+    from qmcif_engine.fusing.lazy import fuse_lazily
+    from qmcif_engine.fusing.to_file import fuse_to_file
+    from qmcif_engine.io.input.readers import read_image
+    from qmcif_engine.io.input.stack_input import open_stack
+    from qmcif_engine.io.output.writers import write_image
     from qmcif_engine.metrics import evaluate
-    from qmcif_engine.pipeline import FusionResult, fuse
-    from qmcif_engine.preparation import prepare_stack
-    from qmcif_engine.presets import PRESETS
     from qmcif_engine.retouching import retouch
-    from qmcif_engine.stack_output import write_stack
-    from qmcif_engine.streaming import fuse_to_file
-    from qmcif_engine.synthetic import make_focus_stack
-    from qmcif_engine.synthetic_lazy import make_lazy_focus_stack
+    from qmcif_engine.run.stack_output import write_stack
+    from qmcif_engine.stack.alignment.suggestion import suggest_alignment
+    from qmcif_engine.stack.exposure_suggestion import suggest_even_exposure
+    from qmcif_engine.stack.preparation import prepare_stack
+    from qmcif_engine.stack.synthetic import make_focus_stack
+    from qmcif_engine.stack.synthetic_lazy import make_lazy_focus_stack
 
 __version__ = version("napari-qmcif")
 
@@ -57,27 +57,27 @@ __all__ = [
 
 _MODULE_OF = {
     "Cancelled": "errors",
-    "FusionConfig": "config",
-    "FusionResult": "pipeline",
+    "FusionConfig": "config.fusion_config",
+    "FusionResult": "fusing.in_memory",
     "InvalidConfigError": "errors",
     "InvalidImageError": "errors",
-    "PRESETS": "presets",
+    "PRESETS": "config.presets",
     "QmcifError": "errors",
     "evaluate": "metrics",
-    "fuse": "pipeline",
-    "fuse_lazily": "lazy",
-    "fuse_to_file": "streaming",
-    "make_focus_stack": "synthetic",
-    "make_lazy_focus_stack": "synthetic_lazy",
-    "open_stack": "io.stack_input",
-    "prepare_stack": "preparation",
-    "read_image": "io.readers",
+    "fuse": "fusing.in_memory",
+    "fuse_lazily": "fusing.lazy",
+    "fuse_to_file": "fusing.to_file",
+    "make_focus_stack": "stack.synthetic",
+    "make_lazy_focus_stack": "stack.synthetic_lazy",
+    "open_stack": "io.input.stack_input",
+    "prepare_stack": "stack.preparation",
+    "read_image": "io.input.readers",
     "retouch": "retouching",
-    "setting_fields": "config",
-    "suggest_alignment": "alignment.suggestion",
-    "suggest_even_exposure": "exposure_suggestion",
-    "write_image": "io.writers",
-    "write_stack": "stack_output",
+    "setting_fields": "config.fusion_config",
+    "suggest_alignment": "stack.alignment.suggestion",
+    "suggest_even_exposure": "stack.exposure_suggestion",
+    "write_image": "io.output.writers",
+    "write_stack": "run.stack_output",
 }
 
 if not TYPE_CHECKING:  # a type checker would take any name for granted

@@ -12,7 +12,7 @@ from pathlib import PureWindowsPath
 from typing import TYPE_CHECKING, NamedTuple
 
 from qmcif_engine.errors import ImageFileError, InvalidConfigError, OutputError
-from qmcif_engine.io.file_order import IMAGE_SUFFIXES, RAW_SUFFIXES, is_zarr_folder, natural_key
+from qmcif_engine.io.input.file_order import IMAGE_SUFFIXES, RAW_SUFFIXES, is_zarr_folder, natural_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from qmcif_engine.cleanup.regularization import CONFIDENCES
 from qmcif_engine.errors import InvalidConfigError
-from qmcif_engine.io.length_units import convert_length, settle_unit
-from qmcif_engine.io.picture import ArrayPicture, ChannelPicture, JoinedPicture, assemble_content
-from qmcif_engine.io.sibling_names import name_beside
+from qmcif_engine.io.metadata.length_units import convert_length, settle_unit
+from qmcif_engine.io.output.picture import ArrayPicture, ChannelPicture, JoinedPicture, assemble_content
+from qmcif_engine.io.output.sibling_names import name_beside
 from qmcif_engine.kernels.heights import smooth_heights
-from qmcif_engine.metadata import PictureMetadata, name_planes
-from qmcif_engine.patches import cut_reflected
-from qmcif_engine.regularization import CONFIDENCES
-from qmcif_engine.samples import FocusRange
-from qmcif_engine.window import Window
+from qmcif_engine.method.patches import cut_reflected
+from qmcif_engine.stack.picture_metadata import PictureMetadata, name_planes
+from qmcif_engine.stack.samples import FocusRange
+from qmcif_engine.stack.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qmcif_engine.array_types import FloatArray, IndexArray, SampleArray
-    from qmcif_engine.io.picture import Picture, PictureContent
-    from qmcif_engine.samples import FocusRanges
+    from qmcif_engine.io.output.picture import Picture, PictureContent
+    from qmcif_engine.kernels.array_types import FloatArray, IndexArray, SampleArray
+    from qmcif_engine.stack.samples import FocusRanges
 
 LARGEST_STEP = 1.5
 """Heights that differ by this many images are never averaged: a step of the scene stays a step."""

@@ -12,27 +12,27 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import ndimage
 
-from qmcif_engine.blending import TEXTURE_PX, blend_along_edges
-from qmcif_engine.config import FusionConfig
-from qmcif_engine.dark_frames import REACH_PX, find_dark_frames, sight_across
+from qmcif_engine.cleanup.blend_reach import reach_of_blend
+from qmcif_engine.cleanup.blending import TEXTURE_PX, blend_along_edges
+from qmcif_engine.cleanup.dark_border import REACH_PX, find_dark_frames, sight_across
+from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.errors import InvalidImageError
-from qmcif_engine.focus import Borders
-from qmcif_engine.fusion import LOW_PASS_REACH_PX, Blend, compose
-from qmcif_engine.patches import cells_of, edge_band
-from qmcif_engine.samples import FULL_SCALE, PlaneStack, as_stack, to_planes
-from qmcif_engine.stack import ArrayStack, Stack, check_number, companions_of, decides_each, settle_range
-from qmcif_engine.tile import without_invalid
-from qmcif_engine.tile_task import WindowImages, crop_blend
-from qmcif_engine.tiling import reach_of_blend
-from qmcif_engine.window import Window
+from qmcif_engine.method.focus import Borders
+from qmcif_engine.method.fusion import LOW_PASS_REACH_PX, Blend, compose
+from qmcif_engine.method.patches import cells_of, edge_band
+from qmcif_engine.stack.samples import FULL_SCALE, PlaneStack, as_stack, to_planes
+from qmcif_engine.stack.stack import ArrayStack, Stack, check_number, companions_of, decides_each, settle_range
+from qmcif_engine.stack.window import Window
+from qmcif_engine.tiles.stages import without_invalid
+from qmcif_engine.tiles.task import WindowImages, crop_blend
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
-    from qmcif_engine.array_types import BoolArray, FloatArray, IndexArray, SampleArray
-    from qmcif_engine.samples import FocusRanges, GivenRanges
+    from qmcif_engine.kernels.array_types import BoolArray, FloatArray, IndexArray, SampleArray
+    from qmcif_engine.stack.samples import FocusRanges, GivenRanges
 
 
 @dataclass(frozen=True, slots=True)

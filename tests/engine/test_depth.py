@@ -15,10 +15,10 @@ from qmcif_engine.depth import (
     settle_scale,
 )
 from qmcif_engine.errors import InvalidConfigError
-from qmcif_engine.io.picture import ArrayPicture
-from qmcif_engine.metadata import PictureMetadata
-from qmcif_engine.samples import FocusRange
-from qmcif_engine.window import Window
+from qmcif_engine.io.output.picture import ArrayPicture
+from qmcif_engine.stack.picture_metadata import PictureMetadata
+from qmcif_engine.stack.samples import FocusRange
+from qmcif_engine.stack.window import Window
 
 SHAPE = (40, 50)
 

@@ -5,11 +5,11 @@ import pytest
 from scipy import ndimage
 
 from qmcif_engine import FusionConfig, InvalidImageError, fuse, make_focus_stack, open_stack, retouch, write_image
-from qmcif_engine.blending import blend_along_edges
-from qmcif_engine.fusion import compose
-from qmcif_engine.samples import FULL_SCALE, to_planes
-from qmcif_engine.tiling import reach_of_blend
-from qmcif_engine.window import Window
+from qmcif_engine.cleanup.blend_reach import reach_of_blend
+from qmcif_engine.cleanup.blending import blend_along_edges
+from qmcif_engine.method.fusion import compose
+from qmcif_engine.stack.samples import FULL_SCALE, to_planes
+from qmcif_engine.stack.window import Window
 
 CONFIG = FusionConfig().replaced({"iterations": 1, "blend_radius_px": 2})
 REACH_PX = 16

@@ -11,18 +11,9 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from qmcif_engine.blending import TEXTURE_PX, blend_along_edges
-from qmcif_engine.config import DecisionConfig, DecompositionConfig, FocusConfig, FusionConfig, RefinementConfig
-from qmcif_engine.dark_frames import REACH_PX, REFERENCE_PX, find_dark_frames
-from qmcif_engine.decisions import follow_neighbors
-from qmcif_engine.decomposition import Decomposition, History, StopReason
-from qmcif_engine.focus import FINEST_WINDOW_PX, amplify_detail, base_focus, detail_focus, fine_focus, gather_evidence, gradient_level
-from qmcif_engine.frame_ends import LARGEST_REACH_PX
-from qmcif_engine.fusion import LOW_PASS_REACH_PX, compose
-from qmcif_engine.noise import LONGEST_BLUR_REACH_PX, NO_NOISE, WIDEST_BLUR_PX, NoiseAdaptation
-from qmcif_engine.outlines import ROUNDS
-from qmcif_engine.patches import edge_band, vote
-from qmcif_engine.reblurring import (
+from qmcif_engine.cleanup.blending import TEXTURE_PX, blend_along_edges
+from qmcif_engine.cleanup.boundaries.outlines import ROUNDS
+from qmcif_engine.cleanup.boundaries.reblurring import (
     BLURS_PX,
     COMPARISON_WINDOW_PX,
     EXACT_BAND_PX,
@@ -36,14 +27,31 @@ from qmcif_engine.reblurring import (
     exact_evidence,
     refine_edges,
 )
-from qmcif_engine.refinement import refine
-from qmcif_engine.regularization import CELL_PX, SLOPE_REACH_PX, CellEvidence, regularize, sample_cells
-from qmcif_engine.regularization import REACH_PX as REGULARIZATION_REACH_PX
-from qmcif_engine.regularization import ROUNDS as CELL_ROUNDS
-from qmcif_engine.seams import REACH_PX as SEAM_REACH_PX
-from qmcif_engine.seams import measure_seams
-from qmcif_engine.tiling import derive_halo
-from qmcif_engine.tiling import reach_of_blend as blend_of_halo
+from qmcif_engine.cleanup.dark_border import REACH_PX, REFERENCE_PX, find_dark_frames
+from qmcif_engine.cleanup.fill import follow_neighbors
+from qmcif_engine.cleanup.frame_ends import LARGEST_REACH_PX
+from qmcif_engine.cleanup.regularization import CELL_PX, SLOPE_REACH_PX, CellEvidence, regularize, sample_cells
+from qmcif_engine.cleanup.regularization import REACH_PX as REGULARIZATION_REACH_PX
+from qmcif_engine.cleanup.regularization import ROUNDS as CELL_ROUNDS
+from qmcif_engine.cleanup.seams import REACH_PX as SEAM_REACH_PX
+from qmcif_engine.cleanup.seams import measure_seams
+from qmcif_engine.config.fusion_config import DecisionConfig, DecompositionConfig, FocusConfig, FusionConfig, RefinementConfig
+from qmcif_engine.method.decomposition import Decomposition, History, StopReason
+from qmcif_engine.method.focus import (
+    FINEST_WINDOW_PX,
+    amplify_detail,
+    base_focus,
+    detail_focus,
+    fine_focus,
+    gather_evidence,
+    gradient_level,
+)
+from qmcif_engine.method.fusion import LOW_PASS_REACH_PX, compose
+from qmcif_engine.method.patches import edge_band, vote
+from qmcif_engine.method.refinement import refine
+from qmcif_engine.stack.noise import LONGEST_BLUR_REACH_PX, NO_NOISE, WIDEST_BLUR_PX, NoiseAdaptation
+from qmcif_engine.tiles.plan import derive_halo
+from qmcif_engine.tiles.plan import reach_of_blend as blend_of_halo
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "method.md"
 
@@ -168,29 +176,29 @@ def test_reaches_of_the_default_settings_are_those_of_the_document():
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in section.splitlines() if line.startswith("| `")]
 
     reaches = {
-        "`noise.NoiseAdaptation.smooth`": LONGEST_BLUR_REACH_PX,
-        "`focus.amplify_detail`": reach_of_amplification(focus),
-        "`focus.gradient_level`": reach_of_gradient_level(focus),
-        "`focus.base_focus`": reach_of_base_focus(focus, base_patch_px=DecompositionConfig().base_patch_px),
-        "`focus.detail_focus`": reach_of_detail_focus(focus, side=side),
-        "`focus.fine_focus`": reach_of_fine_focus(),
-        "`focus.gather_evidence`": reach_of_evidence(focus, side=side),
-        "`decisions.follow_neighbors`": reach_of_following(decision),
-        "`patches.vote`": reach_of_vote(side),
-        "`refinement.refine`": reach_of_refinement(side),
-        "`regularization.regularize`": reach_of_regularization(decision),
-        "`reblurring.refine_edges`, first drawing, samples": reach_of_first_drawing_to_samples(),
-        "`reblurring.refine_edges`, first drawing, map": reach_of_first_drawing_to_index(decision),
-        "`reblurring.refine_edges`, one pass to the pixel, samples": reach_of_exact_pass_to_samples(),
-        "`reblurring.refine_edges`, one pass to the pixel, map": reach_of_exact_pass_to_index(decision),
-        "`reblurring.refine_edges`, samples": reach_of_edges_to_samples(decision),
-        "`reblurring.refine_edges`, map": reach_of_edges_to_index(decision),
-        "`dark_frames.find_dark_frames`": reach_of_dark_frames(focus),
-        "`frame_ends.FrameEnds`, which pixels images have": min(LARGEST_REACH_PX, reach_of_blend_to_index(decision)),
-        "`blending.blend_along_edges`, samples": reach_of_blend_to_samples(decision),
-        "`blending.blend_along_edges`, guide": reach_of_blend_to_guide(decision),
-        "`blending.blend_along_edges`, map": reach_of_blend_to_index(decision),
-        "`fusion.compose`, samples": LOW_PASS_REACH_PX,
+        "`stack.noise.NoiseAdaptation.smooth`": LONGEST_BLUR_REACH_PX,
+        "`method.focus.amplify_detail`": reach_of_amplification(focus),
+        "`method.focus.gradient_level`": reach_of_gradient_level(focus),
+        "`method.focus.base_focus`": reach_of_base_focus(focus, base_patch_px=DecompositionConfig().base_patch_px),
+        "`method.focus.detail_focus`": reach_of_detail_focus(focus, side=side),
+        "`method.focus.fine_focus`": reach_of_fine_focus(),
+        "`method.focus.gather_evidence`": reach_of_evidence(focus, side=side),
+        "`cleanup.fill.follow_neighbors`": reach_of_following(decision),
+        "`method.patches.vote`": reach_of_vote(side),
+        "`method.refinement.refine`": reach_of_refinement(side),
+        "`cleanup.regularization.regularize`": reach_of_regularization(decision),
+        "`cleanup.boundaries.reblurring.refine_edges`, first drawing, samples": reach_of_first_drawing_to_samples(),
+        "`cleanup.boundaries.reblurring.refine_edges`, first drawing, map": reach_of_first_drawing_to_index(decision),
+        "`cleanup.boundaries.reblurring.refine_edges`, one pass to the pixel, samples": reach_of_exact_pass_to_samples(),
+        "`cleanup.boundaries.reblurring.refine_edges`, one pass to the pixel, map": reach_of_exact_pass_to_index(decision),
+        "`cleanup.boundaries.reblurring.refine_edges`, samples": reach_of_edges_to_samples(decision),
+        "`cleanup.boundaries.reblurring.refine_edges`, map": reach_of_edges_to_index(decision),
+        "`cleanup.dark_border.find_dark_frames`": reach_of_dark_frames(focus),
+        "`cleanup.frame_ends.FrameEnds`, which pixels images have": min(LARGEST_REACH_PX, reach_of_blend_to_index(decision)),
+        "`cleanup.blending.blend_along_edges`, samples": reach_of_blend_to_samples(decision),
+        "`cleanup.blending.blend_along_edges`, guide": reach_of_blend_to_guide(decision),
+        "`cleanup.blending.blend_along_edges`, map": reach_of_blend_to_index(decision),
+        "`method.fusion.compose`, samples": LOW_PASS_REACH_PX,
     }
     assert {stage: int(default) for stage, _, default in rows} == reaches
     assert reach_of_evidence(focus, side=side) == 8 * (side + 1) - 1

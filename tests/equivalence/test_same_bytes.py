@@ -12,15 +12,15 @@ import pytest
 import tifffile
 import zarr
 
-from qmcif_engine.cluster import check_workers, connect
-from qmcif_engine.config import FusionConfig
+from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.errors import ExecutionError
-from qmcif_engine.io.stack_input import open_stack
-from qmcif_engine.lazy import fuse_lazily
-from qmcif_engine.pipeline import fuse
-from qmcif_engine.stack import ArrayStack
-from qmcif_engine.streaming import fuse_to_file
-from qmcif_engine.synthetic import make_focus_stack
+from qmcif_engine.fusing.in_memory import fuse
+from qmcif_engine.fusing.lazy import fuse_lazily
+from qmcif_engine.fusing.to_file import fuse_to_file
+from qmcif_engine.io.input.stack_input import open_stack
+from qmcif_engine.run.cluster import check_workers, connect
+from qmcif_engine.stack.stack import ArrayStack
+from qmcif_engine.stack.synthetic import make_focus_stack
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:unclosed <socket:ResourceWarning",  # distributed's own, when a cluster closes
@@ -120,7 +120,7 @@ def test_a_worker_killed_in_the_middle(images, expected_files, cluster, tmp_path
 
 
 def test_workers_of_another_version_are_refused(cluster, monkeypatch):
-    monkeypatch.setattr("qmcif_engine.cluster.__version__", "9.9")
+    monkeypatch.setattr("qmcif_engine.run.cluster.__version__", "9.9")
 
     with connect(cluster.scheduler_address) as client, pytest.raises(ExecutionError, match=r"qmcif .* instead of 9\.9; the same versions"):
         check_workers(client)

@@ -133,6 +133,6 @@ def test_aligning_can_be_cancelled(layer, job):
 
 
 def test_the_widget_offers_every_model_of_the_engine():
-    from qmcif_engine.alignment.transforms import TransformModel
+    from qmcif_engine.stack.alignment.transforms import TransformModel
 
     assert tuple(TransformModel) == aligning.ALIGNMENTS

@@ -224,7 +224,9 @@ def test_no_pixel_is_touched_on_the_gui_thread(viewer, open_widget, qtbot, pictu
         sys.setprofile(None)
 
     on_gui_thread = {name for name in modules if name.startswith("qmcif_engine")}
-    assert on_gui_thread <= {f"qmcif_engine{name}" for name in ("", ".config", ".settings", ".presets", ".errors")}
+    assert on_gui_thread <= {
+        f"qmcif_engine{name}" for name in ("", ".config", ".config.fusion_config", ".config.settings", ".config.presets", ".errors")
+    }
     assert readers
     assert threading.get_ident() not in readers
     assert names(viewer)[-1] == "lazy: fused"

@@ -5,32 +5,32 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from qmcif_engine.benchmark.ablation import draw_tables, plan_ablation, write_ablation
-from qmcif_engine.benchmark.datasets import find_dataset
-from qmcif_engine.benchmark.html_report import write_html
-from qmcif_engine.benchmark.inspection import fingerprint_inputs
-from qmcif_engine.benchmark.methods import Method, check_names, match_pictures, parse_fused_by
-from qmcif_engine.benchmark.processes import count_cores
-from qmcif_engine.benchmark.published import choose_published
-from qmcif_engine.benchmark.record import open_record, writing
-from qmcif_engine.benchmark.report import Comparison, name_symbol, write_markdown, write_scores
-from qmcif_engine.benchmark.runner import score_dataset
-from qmcif_engine.benchmark.tables import Mark, format_figure
-from qmcif_engine.cli.progress import progress_bar
-from qmcif_engine.cli.settings import gather_settings
+from qmcif_engine.cli.chosen_settings import gather_settings
+from qmcif_engine.cli.progress_bar import progress_bar
+from qmcif_engine.comparison.ablation import draw_tables, plan_ablation, write_ablation
+from qmcif_engine.comparison.datasets import find_dataset
+from qmcif_engine.comparison.html_report import write_html
+from qmcif_engine.comparison.inspection import fingerprint_inputs
+from qmcif_engine.comparison.methods import Method, check_names, match_pictures, parse_fused_by
+from qmcif_engine.comparison.processes import count_cores
+from qmcif_engine.comparison.published import choose_published
+from qmcif_engine.comparison.record import open_record, writing
+from qmcif_engine.comparison.report import Comparison, name_symbol, write_markdown, write_scores
+from qmcif_engine.comparison.runner import score_dataset
+from qmcif_engine.comparison.tables import Mark, format_figure
+from qmcif_engine.config.presets import preset
 from qmcif_engine.errors import InvalidConfigError, OutputError
-from qmcif_engine.io.placement import check_folder, place_files
-from qmcif_engine.presets import preset
+from qmcif_engine.io.output.placement import check_folder, place_files
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from qmcif_engine.benchmark.datasets import Dataset
-    from qmcif_engine.benchmark.record import Score
-    from qmcif_engine.benchmark.tables import ComparisonTable
-    from qmcif_engine.config import FusionConfig
+    from qmcif_engine.comparison.datasets import Dataset
+    from qmcif_engine.comparison.record import Score
+    from qmcif_engine.comparison.tables import ComparisonTable
+    from qmcif_engine.config.fusion_config import FusionConfig
 
 
 def run(options: Namespace) -> None:

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qmcif_engine.cli.maps import collect_maps, list_map_paths
-from qmcif_engine.cli.progress import progress_bar
-from qmcif_engine.io.placement import ready_folder
-from qmcif_engine.io.writers import check_target, write_images
+from qmcif_engine.cli.map_names import collect_maps, list_map_paths
+from qmcif_engine.cli.progress_bar import progress_bar
+from qmcif_engine.fusing.in_memory import FusionResult, fuse
+from qmcif_engine.io.output.placement import ready_folder
+from qmcif_engine.io.output.writers import check_target, write_images
 from qmcif_engine.metrics import evaluate
 from qmcif_engine.metrics.truth import measure_signal_to_noise
-from qmcif_engine.pipeline import FusionResult, fuse
-from qmcif_engine.synthetic import SyntheticStack, make_focus_stack
+from qmcif_engine.stack.synthetic import SyntheticStack, make_focus_stack
 
 if TYPE_CHECKING:
     from argparse import Namespace

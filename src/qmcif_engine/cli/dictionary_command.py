@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from qmcif_engine.cli.progress import progress_bar
-from qmcif_engine.dictionary.learning import learn_shipped_dictionaries, save_dictionaries
+from qmcif_engine.cli.progress_bar import progress_bar
 from qmcif_engine.errors import OutputError
-from qmcif_engine.io.placement import check_place
+from qmcif_engine.io.output.placement import check_place
+from qmcif_engine.method.dictionary.learning import learn_shipped_dictionaries, save_dictionaries
 
 if TYPE_CHECKING:
     from argparse import Namespace

@@ -6,12 +6,12 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from qmcif_engine import __version__
-from qmcif_engine.benchmark.pictures import read_opaque
-from qmcif_engine.benchmark.tables import format_figure
-from qmcif_engine.cli.progress import progress_bar
+from qmcif_engine.cli.progress_bar import progress_bar
+from qmcif_engine.comparison.pictures import read_opaque
+from qmcif_engine.comparison.tables import format_figure
 from qmcif_engine.errors import InvalidConfigError, InvalidImageError
 from qmcif_engine.metrics import evaluate
-from qmcif_engine.samples import as_stack
+from qmcif_engine.stack.samples import as_stack
 
 if TYPE_CHECKING:
     from argparse import Namespace

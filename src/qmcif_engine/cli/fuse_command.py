@@ -10,18 +10,18 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from qmcif_engine import __version__
-from qmcif_engine.cli.alignment import check_alignment, prepare_inputs
+from qmcif_engine.cli.alignment_options import check_alignment, prepare_inputs
+from qmcif_engine.cli.chosen_settings import gather_settings
 from qmcif_engine.cli.notices import tell_repeated, tell_taken_next
-from qmcif_engine.cli.progress import progress_bar
+from qmcif_engine.cli.progress_bar import progress_bar
 from qmcif_engine.cli.quantities import show_bytes, show_seconds
 from qmcif_engine.cli.resources import peak_memory_bytes
-from qmcif_engine.cli.settings import gather_settings
 from qmcif_engine.cli.targets import gather_targets, label_times
-from qmcif_engine.io.stack_input import open_stack
-from qmcif_engine.samples import list_bounds
+from qmcif_engine.fusing.to_file import FileReport, check_outputs, fuse_to_file, job_folder, plan_run
+from qmcif_engine.io.input.stack_input import open_stack
+from qmcif_engine.run.speed import estimate_seconds
 from qmcif_engine.slabs import fuse_in_slabs, plan_slabs
-from qmcif_engine.speed import estimate_seconds
-from qmcif_engine.streaming import FileReport, check_outputs, fuse_to_file, job_folder, plan_run
+from qmcif_engine.stack.samples import list_bounds
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from distributed import Client
 
     from qmcif_engine.cli.targets import Targets
-    from qmcif_engine.config import FusionConfig
-    from qmcif_engine.io.file_stack import FileStack
-    from qmcif_engine.samples import GivenRanges
+    from qmcif_engine.config.fusion_config import FusionConfig
+    from qmcif_engine.io.input.file_stack import FileStack
+    from qmcif_engine.stack.samples import GivenRanges
 
 LARGEST_LIST = 10
 """Names that a line of text lists before it only counts."""
@@ -127,7 +127,7 @@ def open_inputs(options: Namespace) -> FileStack:
 
 def _connect(address: str) -> Client:
     # a heavy import that only clusters need
-    from qmcif_engine.cluster import connect
+    from qmcif_engine.run.cluster import connect
 
     return connect(address)
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from qmcif_engine.errors import ImageFileError
-from qmcif_engine.io.file_order import list_files
+from qmcif_engine.io.input.file_order import list_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

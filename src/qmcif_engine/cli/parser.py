@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from qmcif_engine import __version__
-from qmcif_engine.cli.alignment import add_alignment, add_model
+from qmcif_engine.cli.alignment_options import add_alignment, add_model
 from qmcif_engine.cli.contributed_commands import add_contributed
 from qmcif_engine.cli.quantities import parse_bytes
 from qmcif_engine.cli.stack_options import add_height_scale, add_heights, add_slab_size, add_slabs
-from qmcif_engine.config import FusionConfig, setting_fields
+from qmcif_engine.config.fusion_config import FusionConfig, setting_fields
+from qmcif_engine.config.presets import PRESETS
 from qmcif_engine.errors import InvalidConfigError
-from qmcif_engine.presets import PRESETS
 
 if TYPE_CHECKING:
     import dataclasses

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from qmcif_engine.kernels.compilation import compiled
 
 if TYPE_CHECKING:
-    from qmcif_engine.array_types import FloatArray
+    from qmcif_engine.kernels.array_types import FloatArray
 
 
 @compiled

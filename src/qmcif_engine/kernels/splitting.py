@@ -1,8 +1,8 @@
 """Run the image-domain updates of one QFED iteration in one pass over the rows.
 
-The states of the iterations are those of `qmcif_engine.decomposition.updates`, but fewer arrays hold them. Two facts make that possible.
-Right after its own update ``Y_5 = 2 lambda E``; and ``Y_3 = mu (W - nabla B)``, where ``W = G + Y_3 / mu`` was the base layer's target.
-So ``E`` and ``W`` are kept between iterations, ``G``, ``D`` and the multipliers are not.
+The states of the iterations are those of `qmcif_engine.method.decomposition.updates`, but fewer arrays hold them. Two facts make that
+possible. Right after its own update ``Y_5 = 2 lambda E``; and ``Y_3 = mu (W - nabla B)``, where ``W = G + Y_3 / mu`` was the base layer's
+target. So ``E`` and ``W`` are kept between iterations, ``G``, ``D`` and the multipliers are not.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from qmcif_engine.kernels.compilation import compiled
 
 if TYPE_CHECKING:
-    from qmcif_engine.array_types import FloatArray
+    from qmcif_engine.kernels.array_types import FloatArray
 
 
 class Weights(NamedTuple):

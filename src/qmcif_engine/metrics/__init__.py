@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from .evaluation import Evaluation, evaluate
-from .progress import EvaluationProgress
+from .evaluation_progress import EvaluationProgress
 
 __all__ = ["Evaluation", "EvaluationProgress", "evaluate"]

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import fft
 
+from .evaluation_progress import ignore_step
 from .levels import choose_precision, stretch_levels
-from .progress import ignore_step
-from .windows import cut_padded, filter_valid, iterate_strips, sample_gaussian
+from .sliding_windows import cut_padded, filter_valid, iterate_strips, sample_gaussian
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from qmcif_engine.array_types import FloatArray
+    from qmcif_engine.kernels.array_types import FloatArray
 
     from .levels import Levels
 

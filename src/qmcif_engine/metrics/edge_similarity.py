@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .moments import compare_structure, compute_moments
-from .windows import BoxWindow, cut_padded, iterate_window_strips
+from .local_moments import compare_structure, compute_moments
+from .sliding_windows import BoxWindow, cut_padded, iterate_window_strips
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from qmcif_engine.array_types import FloatArray
+    from qmcif_engine.kernels.array_types import FloatArray
 
     from .levels import Levels
 

@@ -12,12 +12,12 @@ from qmcif_engine.errors import InvalidImageError
 
 from .contrast import measure_contrast
 from .edge_similarity import measure_edge_similarity
+from .evaluation_progress import StepCounter
 from .gradient import measure_gradient
 from .inputs import prepare_images
 from .log_gabor import N_ORIENTATIONS
 from .mutual_information import measure_mutual_information
 from .phase_congruency import measure_phase_congruency
-from .progress import StepCounter
 from .structural_similarity import measure_structural_similarity
 from .truth import DEFAULT_FRAME_PX, measure_quaternion_similarity, measure_right_choices, measure_signal_to_noise, measure_similarity
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from .evaluation_progress import EvaluationProgress
     from .levels import Levels
-    from .progress import EvaluationProgress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .windows import cut_padded, iterate_strips
+from .sliding_windows import cut_padded, iterate_strips
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from qmcif_engine.array_types import FloatArray
+    from qmcif_engine.kernels.array_types import FloatArray
 
     from .levels import Levels
 

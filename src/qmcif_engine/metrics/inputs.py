@@ -15,7 +15,7 @@ import numpy as np
 from qmcif_engine.errors import InvalidImageError
 
 from .levels import convert_to_eight_bits, convert_to_gray
-from .windows import iterate_strips
+from .sliding_windows import iterate_strips
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

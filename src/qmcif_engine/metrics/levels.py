@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from .windows import iterate_strips
+from .sliding_windows import iterate_strips
 
 Levels: TypeAlias = NDArray[np.uint8]
 """Checked 8-bit samples: gray, shape (H, W), unless a function says otherwise."""

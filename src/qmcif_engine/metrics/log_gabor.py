@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .levels import choose_precision
-from .windows import iterate_strips
+from .sliding_windows import iterate_strips
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from numpy.typing import NDArray
 
-    from qmcif_engine.array_types import FloatArray
+    from qmcif_engine.kernels.array_types import FloatArray
 
 N_SCALES = 4
 N_ORIENTATIONS = 6

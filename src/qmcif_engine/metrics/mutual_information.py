@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .levels import stretch_levels
-from .windows import iterate_strips
+from .sliding_windows import iterate_strips
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from qmcif_engine.array_types import FloatArray
+    from qmcif_engine.kernels.array_types import FloatArray
 
     from .levels import Levels
 

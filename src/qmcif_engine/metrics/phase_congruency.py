@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .evaluation_progress import ignore_step
+from .local_moments import compute_covariance, compute_moments
 from .log_gabor import FilterBank
-from .moments import compute_covariance, compute_moments
 from .phase_features import PhaseFeatures, compute_phase_features
-from .progress import ignore_step
-from .windows import GaussianWindow, cut_padded, iterate_strips
+from .sliding_windows import GaussianWindow, cut_padded, iterate_strips
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from qmcif_engine.array_types import FloatArray
+    from qmcif_engine.kernels.array_types import FloatArray
 
     from .levels import Levels
 

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import fft
 
+from .evaluation_progress import ignore_step
 from .log_gabor import N_ORIENTATIONS, N_SCALES
-from .progress import ignore_step
-from .windows import iterate_strips
+from .sliding_windows import iterate_strips
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from qmcif_engine.array_types import ComplexArray, FloatArray
+    from qmcif_engine.kernels.array_types import ComplexArray, FloatArray
 
     from .levels import Levels
     from .log_gabor import FilterBank

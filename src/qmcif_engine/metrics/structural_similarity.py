@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .moments import compare_structure, compute_exact_moments
-from .windows import GaussianWindow, iterate_window_strips
+from .local_moments import compare_structure, compute_exact_moments
+from .sliding_windows import GaussianWindow, iterate_window_strips
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from qmcif_engine.array_types import FloatArray
+    from qmcif_engine.kernels.array_types import FloatArray
 
     from .levels import Levels
-    from .moments import LocalMoments
+    from .local_moments import LocalMoments
 
 WINDOW = GaussianWindow(7, 1.5)
 CONSTANTS = (2e-16, 2e-16)

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .levels import LARGEST_LEVEL, convert_to_gray
-from .moments import compare_structure, compute_moments
-from .windows import GaussianWindow, iterate_strips, iterate_window_strips
+from .local_moments import compare_structure, compute_moments
+from .sliding_windows import GaussianWindow, iterate_strips, iterate_window_strips
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qmcif_engine.array_types import FloatArray
+    from qmcif_engine.kernels.array_types import FloatArray
 
     from .levels import Levels
 

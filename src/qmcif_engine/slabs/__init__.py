@@ -6,7 +6,7 @@ final picture name images of the original stack.
 
 from __future__ import annotations
 
-from qmcif_engine.slabs.fusing import fuse_in_slabs
 from qmcif_engine.slabs.layout import SlabLayout, plan_slabs
+from qmcif_engine.slabs.slab_fusing import fuse_in_slabs
 
 __all__ = ["SlabLayout", "fuse_in_slabs", "plan_slabs"]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from qmcif_engine.errors import InvalidConfigError
-from qmcif_engine.io.placement import place_files
+from qmcif_engine.io.output.placement import place_files
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qmcif_engine.metadata import PictureMetadata
-from qmcif_engine.stack import StackView, count_separate_channels, decides_each
+from qmcif_engine.stack.picture_metadata import PictureMetadata
+from qmcif_engine.stack.stack import StackView, count_separate_channels, decides_each
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from qmcif_engine.array_types import BoolArray, SampleArray
-    from qmcif_engine.stack import Stack
-    from qmcif_engine.window import Window
+    from qmcif_engine.kernels.array_types import BoolArray, SampleArray
+    from qmcif_engine.stack.stack import Stack
+    from qmcif_engine.stack.window import Window
 
 
 class StackPart(StackView):

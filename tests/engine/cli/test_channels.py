@@ -7,11 +7,11 @@ import pytest
 import tifffile
 from PIL import Image
 
-from qmcif_engine.alignment.transform_files import save_transforms
-from qmcif_engine.alignment.transforms import IDENTITY, TransformModel, Transforms
 from qmcif_engine.cli import main
-from qmcif_engine.job import Job
-from qmcif_engine.synthetic import make_focus_stack
+from qmcif_engine.io.output.transform_files import save_transforms
+from qmcif_engine.run.job import Job
+from qmcif_engine.stack.alignment.transforms import IDENTITY, TransformModel, Transforms
+from qmcif_engine.stack.synthetic import make_focus_stack
 
 FAST = ["--set", "iterations=2", "--quiet"]
 SHAPE = (40, 48)

@@ -18,11 +18,11 @@ import tifffile
 from PIL import Image
 
 from qmcif_engine.cli import main
-from qmcif_engine.config import FusionConfig
-from qmcif_engine.io.readers import read_image
-from qmcif_engine.io.writers import write_image
-from qmcif_engine.pipeline import fuse
-from qmcif_engine.synthetic import make_focus_stack
+from qmcif_engine.config.fusion_config import FusionConfig
+from qmcif_engine.fusing.in_memory import fuse
+from qmcif_engine.io.input.readers import read_image
+from qmcif_engine.io.output.writers import write_image
+from qmcif_engine.stack.synthetic import make_focus_stack
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -264,7 +264,7 @@ def test_a_map_never_overwrites_a_source(stack: NDArray[Any], tmp_path: Path, ca
 def test_a_picture_with_the_name_of_a_map_is_refused_before_the_work(
     pair: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("qmcif_engine.streaming.run_tiles", lambda *_, **__: pytest.fail("the work was begun"))
+    monkeypatch.setattr("qmcif_engine.fusing.to_file.run_tiles", lambda *_, **__: pytest.fail("the work was begun"))
 
     request = ["fuse", *pair, "-o", str(tmp_path / "confidence.tif"), "--maps", str(tmp_path)]
     assert "name of a map too" in refused(capsys, request)

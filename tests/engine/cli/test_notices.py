@@ -3,8 +3,8 @@
 import pytest
 
 from qmcif_engine.cli import main
-from qmcif_engine.io.writers import write_image
-from qmcif_engine.synthetic import make_focus_stack
+from qmcif_engine.io.output.writers import write_image
+from qmcif_engine.stack.synthetic import make_focus_stack
 
 FAST = ["--set", "iterations=2"]
 

@@ -7,8 +7,8 @@ import pytest
 import tifffile
 
 from qmcif_engine.cli import main
-from qmcif_engine.streaming import fuse_to_file
-from qmcif_engine.synthetic import make_focus_stack
+from qmcif_engine.fusing.to_file import fuse_to_file
+from qmcif_engine.stack.synthetic import make_focus_stack
 
 FAST = ["--set", "iterations=2", "--quiet"]
 UNBLENDED = ["--set", "blend_radius_px=0", *FAST]

@@ -16,7 +16,7 @@ import tifffile
 from qmcif_engine.cli import main
 from qmcif_engine.cli.quantities import parse_bytes, show_bytes, show_seconds
 from qmcif_engine.errors import InvalidConfigError
-from qmcif_engine.synthetic import make_focus_stack
+from qmcif_engine.stack.synthetic import make_focus_stack
 
 FAST = ("--set", "tile_px=128", "--set", "iterations=2", "--set", "evidence_scales=1", "--set", "consistency=0")
 
@@ -58,7 +58,7 @@ def command(*arguments):
 STANDING_STILL = """
 import sys, time
 from qmcif_engine.cli import main
-from qmcif_engine.job import Job
+from qmcif_engine.run.job import Job
 
 keep, kept = Job.keep, []
 
@@ -180,7 +180,7 @@ def test_a_dry_run_says_what_it_would_take_and_does_nothing(folder, capsys):
     ],
 )
 def test_requests_that_cannot_be_met_are_refused_before_the_work(folder, capsys, arguments, reason, monkeypatch):
-    monkeypatch.setattr("qmcif_engine.cluster.CONNECT_SECONDS", 0.2)
+    monkeypatch.setattr("qmcif_engine.run.cluster.CONNECT_SECONDS", 0.2)
     assert main(["fuse", str(folder / "stack.tif"), "-o", str(folder / "out.tif"), *FAST, *arguments]) == 2
 
     assert reason in capsys.readouterr().err

@@ -5,9 +5,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from qmcif_engine.config import StackOrder
+from qmcif_engine.cleanup.regularization import price_borders
+from qmcif_engine.config.fusion_config import StackOrder
 from qmcif_engine.kernels.labels import pass_label_messages
-from qmcif_engine.regularization import price_borders
 
 EPS = float(np.finfo(np.float64).eps)
 STEPS = ((0, -1), (0, 1), (-1, 0), (1, 0))

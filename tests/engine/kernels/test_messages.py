@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from qmcif_engine.config import setting_fields
+from qmcif_engine.config.fusion_config import setting_fields
 from qmcif_engine.kernels.messages import pass_messages
 
 EPS = float(np.finfo(np.float64).eps)

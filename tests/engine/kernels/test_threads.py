@@ -4,10 +4,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from qmcif_engine.config import DecompositionConfig, RefinementConfig
-from qmcif_engine.decomposition import decompose
-from qmcif_engine.patches import vote
-from qmcif_engine.refinement import refine
+from qmcif_engine.config.fusion_config import DecompositionConfig, RefinementConfig
+from qmcif_engine.method.decomposition import decompose
+from qmcif_engine.method.patches import vote
+from qmcif_engine.method.refinement import refine
 
 
 def worked_through(seed):

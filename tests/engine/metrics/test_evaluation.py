@@ -17,7 +17,7 @@ from PIL import Image
 from skimage.metrics import peak_signal_noise_ratio
 
 from qmcif_engine.errors import InvalidImageError
-from qmcif_engine.metrics import Evaluation, EvaluationProgress, evaluate, levels, windows
+from qmcif_engine.metrics import Evaluation, EvaluationProgress, evaluate, levels, sliding_windows
 
 SHARED = Path(__file__).parents[4] / "shared"
 GOLDEN = SHARED / "metrics" / "golden.csv"
@@ -110,8 +110,8 @@ def test_order_of_many_sources_changes_no_figure(paint_scene):
 def test_strips_and_precision_change_no_figure_beyond_rounding(paint_scene, monkeypatch):
     sources, fused = paint_scene((67, 50), n_sources=3)
     whole = list_six(evaluate(sources, fused))
-    monkeypatch.setattr(windows, "PIXELS_PER_STRIP", 1)
-    monkeypatch.setattr(windows, "FEWEST_ROWS_PER_STRIP", 5)
+    monkeypatch.setattr(sliding_windows, "PIXELS_PER_STRIP", 1)
+    monkeypatch.setattr(sliding_windows, "FEWEST_ROWS_PER_STRIP", 5)
     assert list_six(evaluate(sources, fused)) == pytest.approx(whole, abs=ROUNDING)
     monkeypatch.setattr(levels, "PIXELS_IN_DOUBLE_PRECISION", 0)
     assert list_six(evaluate(sources, fused)) == pytest.approx(whole, abs=SINGLE_ROUNDING)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from qmcif_engine.metrics import levels, windows
+from qmcif_engine.metrics import levels, sliding_windows
 from qmcif_engine.metrics.log_gabor import N_ORIENTATIONS, N_SCALES, FilterBank
 from qmcif_engine.metrics.phase_features import compute_phase_features
 
@@ -63,8 +63,8 @@ def test_large_images_get_the_same_maps_from_half_a_spectrum(paint_scene, shape,
     image = paint_scene(shape).fused
     in_double = compute_phase_features(image, FilterBank(shape))
     monkeypatch.setattr(levels, "PIXELS_IN_DOUBLE_PRECISION", 0)
-    monkeypatch.setattr(windows, "FEWEST_ROWS_PER_STRIP", 7)
-    monkeypatch.setattr(windows, "PIXELS_PER_STRIP", 1)
+    monkeypatch.setattr(sliding_windows, "FEWEST_ROWS_PER_STRIP", 7)
+    monkeypatch.setattr(sliding_windows, "PIXELS_PER_STRIP", 1)
 
     in_single = compute_phase_features(image, FilterBank(shape))
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qmcif_engine.metadata import PictureMetadata
 from qmcif_engine.slabs.parts import FusedSlabs, StackPart
-from qmcif_engine.stack import ArrayStack, Stack
-from qmcif_engine.window import Window
+from qmcif_engine.stack.picture_metadata import PictureMetadata
+from qmcif_engine.stack.stack import ArrayStack, Stack
+from qmcif_engine.stack.window import Window
 
 WINDOW = Window(1, 0, 3, 2)
 

@@ -1,5 +1,0 @@
-"""Bring the images of a stack to coincide: estimate how they moved, keep the transforms, apply them window by window.
-
-``estimation`` and ``suggestion`` find transforms, ``transforms`` and ``transform_files`` hold them, ``aligned_stack`` applies them,
-``residuals`` measures what is left. Nothing is imported here, so that a program that aligns nothing does not load OpenCV.
-"""

@@ -1,0 +1,1 @@
+"""Edges of the decision map, drawn where the scene has them."""

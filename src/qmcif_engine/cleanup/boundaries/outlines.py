@@ -1,0 +1,64 @@
+"""Give regions of a decision map outlines that are as short as the evidence allows.
+
+What a pixel shows is noisy evidence, so deciding each one for itself leaves ragged outlines, specks and stripes. Here every decision
+costs what speaks against it, and every step of an outline costs the same: the map sought is the one that costs least in all. Belief
+propagation (min-sum) finds it nearly: pixels tell their neighbors what they believe, for a fixed number of rounds, so that what lies
+farther away than that many pixels can never matter.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from qmcif_engine.kernels.messages import pass_messages
+from qmcif_engine.method.patches import cells_of
+
+if TYPE_CHECKING:
+    from qmcif_engine.kernels.array_types import BoolArray, FloatArray, IndexArray
+
+ROUNDS = 16
+"""How often the pixels talk, which is also how far, in pixels, a word can travel. Twice as many changed no figure by .001."""
+
+_CERTAIN = 1000.0
+"""Evidence of a pixel that is not asked: no message outweighs it."""
+
+
+def shorten_outlines(
+    evidence: FloatArray,
+    is_second: BoolArray,
+    is_open: BoolArray,
+    *,
+    pairs: tuple[IndexArray, IndexArray],
+    stiffness: float,
+    rounds: int = ROUNDS,
+) -> BoolArray:
+    """Return which of two images each pixel is to be taken from: true for the second one.
+
+    Parameters
+    ----------
+    evidence : ndarray of float, shape (h, w)
+        Above 0 the second image is the better one; of open pixels only.
+    is_second : ndarray of bool, shape (h, w)
+        What is decided where nothing is open.
+    is_open : ndarray of bool, shape (h, w)
+    pairs : tuple of two ndarray of uint16, shape (h, w)
+        The two images that compete for each pixel. Pixels that have others to choose from do not talk to each other.
+    stiffness : float
+        What a step of an outline costs, in units of evidence; 0 lets every pixel decide for itself.
+    rounds : int
+        How often the pixels talk; fewer are enough where only pixels near an outline are open.
+    """
+    if stiffness == 0:
+        return np.where(is_open, evidence > 0, is_second)
+    certain = np.asarray(_CERTAIN, evidence.dtype)
+    known = np.where(is_open, evidence, np.where(is_second, certain, -certain))
+    decided = is_second.copy()
+    for cell in cells_of(is_open):
+        near = cell.grown(rounds, (evidence.shape[0], evidence.shape[1]))
+        first, second = (image[near.slices].astype(np.int64) for image in pairs)
+        beliefs = np.empty(near.shape, evidence.dtype)
+        pass_messages(np.ascontiguousarray(known[near.slices]), first << 16 | second, float(stiffness), rounds, beliefs)
+        decided[cell.slices] = beliefs[cell.relative_to(near).slices] > 0
+    return decided

@@ -1,0 +1,268 @@
+"""Decisions that fit together: focus evidence of all images, weighed against what neighboring decisions say.
+
+Neighboring images of a stack are near in depth, so a slope is a row of small bands and no error, while a lone patch of a far image
+mostly is one. Here every cell of a coarse grid pays for the image it takes: the less sharp that image is beside the sharpest, the more;
+and neighboring cells pay for taking different images, the more the farther these are apart in the stack, up to a limit. Belief
+propagation finds the map that costs least in all, nearly. It runs for a fixed number of rounds, so that what lies farther away than
+that many cells can never matter.
+
+The same costs tell how sure a decision is: by how much dearer every choice is that would be wrong. None of this is in the paper;
+`consistency` = 0, as in the ``paper`` preset, keeps the map as it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+from scipy import ndimage
+
+from qmcif_engine.config.fusion_config import StackOrder
+from qmcif_engine.kernels.labels import pass_label_messages
+from qmcif_engine.method.patches import spread_patches
+from qmcif_engine.stack.window import Window
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from qmcif_engine.config.fusion_config import DecisionConfig
+    from qmcif_engine.kernels.array_types import BoolArray, FloatArray, IndexArray
+
+_Sample = TypeVar("_Sample", bound=np.generic)
+
+CELL_PX = 4
+"""Side of a cell: half a base patch. Edges are drawn to the pixel afterwards (`qmcif_engine.cleanup.boundaries.reblurring`)."""
+
+ROUNDS = 12
+"""How often the cells talk, which is also how far, in cells, a word can travel."""
+
+DAMPING = 0.15
+"""Share of what a cell tells that stays as it was the round before: weak evidence would else turn over from round to round."""
+
+REACH_PX = (ROUNDS + 1) * CELL_PX
+"""How far from a pixel the evidence lies that its decision depends on."""
+
+CONTRAST_WEIGHT = 6.0
+"""What the logarithm of a ratio of focus levels counts against the price of a border between two cells, which is 1; noise makes it less."""
+
+NOISE_AT_HALF_CONTRAST = 50.0
+"""Gray levels of noise at which that ratio counts half."""
+
+FLOOR_LEVEL = 0.001
+"""Added to focus levels before they are compared: ratios of levels that are hardly there mean nothing."""
+
+NOISE_FLOOR = 0.4
+"""Added to that for each gray level of noise that smoothing leaves: several times what noise alone reaches."""
+
+CHOSEN_WEIGHT = 1.0
+"""What it costs to leave the image that the refinement chose; noise makes it less."""
+
+NOISE_AT_HALF = 5.0
+"""Gray levels of noise at which that choice counts half: under noise the similarity of small windows says little."""
+
+NOISE_AT_HALF_BREADTH = 20.0
+"""Gray levels of noise at which the weight of large windows falls with the root of the number of images, not with the number itself."""
+
+DEAREST_STEP = (2, 8)
+"""Difference of the images at which a border costs most, of a shallow and of a deep stack; in between an eighth of the images."""
+
+STEP_EXPONENT = 1.5
+"""How the price grows with the difference: gently at first, so that slopes are cheaper than stairs."""
+
+HOPELESS_COST = 8.0
+"""An image that costs this much more than the best in every cell of a block is not a choice there, unless borders are dearer still."""
+
+_N_NEIGHBORS = 4
+
+BLOCK_CELLS = 48
+"""Side of the blocks that are solved at once, without the cells around them that matter."""
+
+SLOPE_REACH_PX = 4
+"""How far from a border between two neighbors of the stack both are mixed, where they are about as sharp."""
+
+LARGEST_SUPPORT = 1.0
+"""By how many times what a cell and those beside it see, neighbors may make a decision surer."""
+
+EVEN_SHARE = 0.7
+"""An image counts as about as sharp as its neighbor from this share of the sharper one's focus level on."""
+
+CONFIDENCE_MARGINS = (0.0, 0.01, 0.015, 0.02, 0.03, 0.04, 0.06, 0.08, 0.12, 1.4)
+CONFIDENCES = (0.58, 0.68, 0.74, 0.82, 0.88, 0.915, 0.945, 0.963, 0.977, 0.995)
+"""Share of right decisions among those whose wrong alternatives are so much dearer, measured on generated scenes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Regularized:
+    """A map of decisions that fit together, and how sure they are; shape (h, w) each."""
+
+    index: IndexArray
+    confidence: NDArray[np.float32]
+
+
+class CellEvidence:
+    """Logarithms of the focus levels of all images, one a cell, gathered image by image.
+
+    Parameters
+    ----------
+    noise_level : float
+        Standard deviation of the noise in what the levels were measured on, in gray levels.
+
+    Notes
+    -----
+    Half precision on the logarithmic scale is a thousandth of a level, and a deep stack then takes an eighth of a byte a pixel and image.
+    """
+
+    def __init__(self, *, noise_level: float) -> None:
+        self._planes: list[NDArray[np.float16]] = []
+        self._floor = FLOOR_LEVEL + NOISE_FLOOR * noise_level
+
+    def add(self, level: FloatArray) -> None:
+        """Take the levels of the next image, one a cell."""
+        self._planes.append(np.log(level + np.asarray(self._floor, level.dtype)).astype(np.float16))
+
+    def costs(self, window: Window, *, contrast_weight: float) -> NDArray[np.float32]:
+        """Return what speaks against each image in a window of cells, shape (N, h, w): logarithms of ratios of levels, weighted."""
+        levels = np.stack([plane[window.slices] for plane in self._planes]).astype(np.float32)
+        costs: NDArray[np.float32] = np.float32(contrast_weight) * (levels.max(axis=0) - levels)
+        return costs
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of cells."""
+        return self._planes[0].shape
+
+    def __len__(self) -> int:
+        """Return the number of images."""
+        return len(self._planes)
+
+
+def sample_cells(plane: NDArray[_Sample]) -> NDArray[_Sample]:
+    """Return the values at the centers of the cells; a cell cut off by the border gives its nearest pixel."""
+    rows, columns = (np.minimum(np.arange(-(-side // CELL_PX)) * CELL_PX + CELL_PX // 2, side - 1) for side in plane.shape)
+    return plane[np.ix_(rows, columns)]
+
+
+def weigh_breadth(n_images: int, noise_level: float) -> float:
+    """Return what evidence of large windows counts beside that of small ones: 1 for a pair, less in deeper stacks, more under noise.
+
+    The windows of a pair lie in one image's depth mostly; those of a deep stack hold slopes, where every image is the sharpest somewhere.
+    Under noise only large windows tell anything.
+    """
+    return float((2 / n_images) ** (1 / (1 + noise_level / NOISE_AT_HALF_BREADTH)))
+
+
+def find_even_focus(index: IndexArray, levels: Sequence[FloatArray]) -> BoolArray:
+    """Return where the image before or after the chosen one is about as sharp, shape (h, w).
+
+    Parameters
+    ----------
+    index : ndarray of uint16, shape (h, w)
+    levels : sequence of ndarray of float, one level a cell
+        Of the finest window, in the order of the stack.
+    """
+    chosen = sample_cells(index)
+    is_even = np.zeros(chosen.shape, bool)
+    for number in range(len(levels) - 1):
+        least = np.asarray(EVEN_SHARE, levels[number].dtype) * np.maximum(levels[number], levels[number + 1])
+        is_alike = np.minimum(levels[number], levels[number + 1]) >= least
+        is_even |= is_alike & ((chosen == number) | (chosen == number + 1))
+    return _to_pixels(is_even, index.shape)
+
+
+def price_borders(n_images: int, order: StackOrder) -> NDArray[np.float32]:
+    """Return what two neighboring cells pay whose images differ by 0, 1, 2 and so on; the last price holds for larger differences.
+
+    Notes
+    -----
+    ``min(d / c, 1)^p`` for a difference of ``d`` images. ``c`` grows with the number of images, because a deep stack cuts the same
+    depth into thinner slices. Two images, and images without an order, are as far apart as can be.
+    """
+    if n_images == 2 or order is StackOrder.NONE:
+        return np.array([0, 1], np.float32)
+    dearest = int(np.clip(n_images / 8, *DEAREST_STEP))
+    return ((np.arange(dearest + 1) / dearest) ** STEP_EXPONENT).astype(np.float32)
+
+
+def regularize(index: IndexArray, evidence: CellEvidence, *, noise_level: float, config: DecisionConfig) -> Regularized:
+    """Return the map whose decisions fit together and to the evidence, and the probability that each is right.
+
+    Parameters
+    ----------
+    index : ndarray of uint16, shape (h, w)
+        What the refinement chose.
+    evidence : CellEvidence
+    noise_level : float
+        In gray levels.
+    config : DecisionConfig
+    """
+    chosen = sample_cells(index)
+    decided, margin = np.empty(evidence.shape, np.uint16), np.empty(evidence.shape, np.float32)
+    prices = price_borders(len(evidence), config.order)
+    rounds = ROUNDS if config.consistency else 0
+    contrast_weight = CONTRAST_WEIGHT / (1 + noise_level / NOISE_AT_HALF_CONTRAST)
+    weight = CHOSEN_WEIGHT * weigh_breadth(len(evidence), noise_level) / (1 + noise_level / NOISE_AT_HALF)
+    n_alike = 1 if len(evidence) > 2 and config.order is StackOrder.ORDERED else 0
+    for block in _blocks(evidence.shape):
+        near = block.grown(rounds, evidence.shape)
+        costs = evidence.costs(near, contrast_weight=contrast_weight)
+        known = ndimage.maximum_filter(_margin(costs, np.arange(len(evidence)), n_alike=n_alike)[1], 3)
+        costs += np.float32(weight) * (np.arange(len(evidence), dtype=np.uint16)[:, None, None] != chosen[near.slices])
+        labels = _contenders(costs, hopeless_cost=max(HOPELESS_COST, _N_NEIGHBORS * config.consistency))
+        beliefs = np.empty((labels.size, *near.shape), np.float32)
+        pass_label_messages(
+            np.ascontiguousarray(costs[labels]),
+            labels,
+            prices * np.float32(config.consistency),
+            np.full(1, DAMPING, np.float32),
+            rounds,
+            beliefs,
+        )
+        inner = (slice(None), *block.relative_to(near).slices)
+        decided[block.slices], others = _margin(beliefs[inner], labels, n_alike=n_alike)
+        # neighbors may confirm what is seen; they cannot see for a cell where there is nothing
+        margin[block.slices] = np.minimum(others, np.float32(LARGEST_SUPPORT) * known[inner[1:]])
+    unit = contrast_weight * float(prices[min(n_alike + 1, prices.size - 1)]) ** 0.5
+    confidence = _to_pixels(_probability(margin / np.float32(unit)), index.shape)
+    return Regularized(_to_pixels(decided, index.shape) if config.consistency else index, confidence)
+
+
+def _blocks(shape: tuple[int, int]) -> list[Window]:
+    return [
+        Window(top, left, min(top + BLOCK_CELLS, shape[0]), min(left + BLOCK_CELLS, shape[1]))
+        for top in range(0, shape[0], BLOCK_CELLS)
+        for left in range(0, shape[1], BLOCK_CELLS)
+    ]
+
+
+def _contenders(costs: NDArray[np.float32], *, hopeless_cost: float) -> NDArray[np.int64]:
+    """Return the images that are not hopeless everywhere: what all neighbors say together cannot make up for that cost."""
+    least = (costs - costs.min(axis=0)).reshape(len(costs), -1).min(axis=1)
+    return np.flatnonzero(least < hopeless_cost)
+
+
+def _margin(beliefs: NDArray[np.float32], labels: NDArray[np.int64], *, n_alike: int) -> tuple[IndexArray, NDArray[np.float32]]:
+    """Return the cheapest image of each cell, the last of them where several are equal, and how much dearer the others are.
+
+    Images within `n_alike` of the cheapest do not count as others.
+    """
+    last = len(labels) - 1 - np.argmin(beliefs[::-1], axis=0)
+    decided = labels[last].astype(np.uint16)
+    is_alike = np.abs(labels[:, None, None] - decided.astype(np.int64)) <= n_alike
+    others: NDArray[np.float32] = np.where(is_alike, np.float32(HOPELESS_COST), beliefs - beliefs.min(axis=0)).min(axis=0)
+    return decided, others
+
+
+def _probability(margin: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the probability that a decision is right, from how much dearer the wrong ones are.
+
+    Read off generated scenes with and without noise, whose depth is known (`benchmarks/stacks.py confidence` shows how well it holds).
+    """
+    probability: NDArray[np.float32] = np.interp(margin, CONFIDENCE_MARGINS, CONFIDENCES).astype(np.float32)
+    return probability
+
+
+def _to_pixels(cells: NDArray[_Sample], shape: tuple[int, ...]) -> NDArray[_Sample]:
+    return np.ascontiguousarray(spread_patches(cells, patch_px=CELL_PX)[: shape[0], : shape[1]])

@@ -1,0 +1,152 @@
+"""Align and even out a stack as the options of a command say."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from qmcif_engine.cli.progress_bar import progress_bar
+from qmcif_engine.errors import InvalidConfigError
+from qmcif_engine.io.output.placement import check_place
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable
+
+    from qmcif_engine.io.input.file_stack import FileStack
+    from qmcif_engine.stack.alignment.transforms import Transforms
+    from qmcif_engine.stack.stack import Stack
+
+MODELS = ("none", "translation", "similarity", "affine", "homography")
+
+
+def add_alignment(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a command that may align."""
+    parser.add_argument(
+        "--align", choices=MODELS, help="move the images to coincide; nothing is cropped (default: none, with a hint where needed)"
+    )
+    _add_how(parser)
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command that is there for aligning."""
+    parser.add_argument(
+        "--model",
+        "--align",
+        dest="align",
+        choices=MODELS,
+        help="how the images may have moved (default: similarity, or what the file of --transforms says)",
+    )
+    _add_how(parser)
+
+
+def _add_how(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--reference", type=int, metavar="N", help="image that stays as it is, counted from 1 (default: the middle one)")
+    parser.add_argument(
+        "--transforms", metavar="FILE", help="JSON file of an alignment: used where it exists, else written with what --align finds"
+    )
+    parser.add_argument(
+        "--even-exposure",
+        action="store_true",
+        help="bring every image to the brightness of the reference (default: no, with a hint where needed)",
+    )
+
+
+def check_alignment(stack: FileStack, options: argparse.Namespace, outputs: Iterable[Path]) -> None:
+    """Refuse a reference that there is none of and transforms that can be neither read nor written, before anything is computed."""
+    _reference(stack, options)
+    if options.transforms is None:
+        return
+    target = Path(options.transforms)
+    if target.resolve() in {path.resolve() for path in outputs}:
+        msg = f"{options.transforms!r} is to hold both a result and the transforms; a name of its own is needed for each: choose another"
+        raise InvalidConfigError(msg)
+    known = _known_transforms(options)
+    if known is None:
+        check_place(target, overwrite=False)
+    elif options.align not in (None, known.model) or options.reference not in (None, known.reference + 1):
+        msg = (
+            f"{options.transforms!r} holds transforms of the model {known.model} and the reference {known.reference + 1}; --align and "
+            "--reference must say the same: leave them out to use the file, or name a new file to estimate anew"
+        )
+        raise InvalidConfigError(msg)
+
+
+def prepare_inputs(stack: FileStack, options: argparse.Namespace) -> Stack:
+    """Return the stack as it shall be fused or written, and say on standard error what the user should know."""
+    # loads NumPy, which `qmcif --help` does without
+    from qmcif_engine.stack.preparation import prepare_stack
+
+    reference = _reference(stack, options)
+    known = _known_transforms(options)
+    if not options.quiet and not options.json:
+        if options.align is None and known is None:
+            _hint_at_alignment(stack)
+        if not options.even_exposure:
+            _hint_at_exposure(stack)
+    with progress_bar("aligning", is_quiet=options.quiet) as move:
+        prepared = prepare_stack(
+            stack,
+            align=options.align or "none",
+            reference=reference,
+            transforms=known,
+            even_exposure=options.even_exposure,
+            even_companions=options.even_exposure and options.keeps_channels,
+            on_progress=move,
+        )
+    found: Transforms | None = getattr(prepared, "transforms", None)
+    if found is not None and known is None:
+        for warning in found.warnings:
+            print(f"qmcif: {warning.message}", file=sys.stderr)
+        if options.transforms is not None:
+            from qmcif_engine.io.output.transform_files import save_transforms
+
+            save_transforms(options.transforms, found)
+            if not options.quiet:
+                print(f"qmcif: the transforms are kept in {options.transforms!r}", file=sys.stderr)
+    return prepared
+
+
+def _reference(stack: FileStack, options: argparse.Namespace) -> int | None:
+    if options.reference is None:
+        return None
+    if not 1 <= options.reference <= stack.n_images:
+        msg = f"image {options.reference} was given as the reference; a number from 1 to {stack.n_images} is needed: choose one of them"
+        raise InvalidConfigError(msg)
+    return int(options.reference) - 1
+
+
+def _known_transforms(options: argparse.Namespace) -> Transforms | None:
+    """Return the transforms in the file that was named, if it exists."""
+    if options.transforms is None:
+        return None
+    from qmcif_engine.io.output.transform_files import load_transforms
+
+    if Path(options.transforms).exists():
+        return load_transforms(options.transforms)
+    if options.align in (None, "none"):
+        msg = f"{options.transforms!r} does not exist; a file with transforms is needed: make one by adding --align similarity"
+        raise InvalidConfigError(msg)
+    return None
+
+
+def _hint_at_alignment(stack: FileStack) -> None:
+    """Say that a stack is visibly misaligned; nothing is moved unasked."""
+    if find_spec("cv2") is None:
+        return
+    from qmcif_engine.stack.alignment.suggestion import suggest_alignment
+
+    suggestion = suggest_alignment(stack)
+    if suggestion is not None:
+        print(f"qmcif: {suggestion.message}", file=sys.stderr)
+
+
+def _hint_at_exposure(stack: FileStack) -> None:
+    """Say that the images of a stack visibly differ in brightness; nothing is made brighter or darker unasked."""
+    from qmcif_engine.stack.exposure_suggestion import suggest_even_exposure
+
+    suggestion = suggest_even_exposure(stack)
+    if suggestion is not None:
+        print(f"qmcif: {suggestion.message}", file=sys.stderr)

@@ -1,0 +1,80 @@
+"""Find the places of a scene where pictures differ most: what a reader should look at."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from scipy import ndimage
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from qmcif_engine.kernels.array_types import FloatArray
+
+N_PLACES = 2
+FRAME_PX = 8
+"""Borders are left out: the artificial frames of some data sets would win everywhere."""
+
+_SMALLEST_SIDE_PX, _LARGEST_SIDE_PX = 48, 160
+_SHARE_OF_IMAGE = 1 / 8
+_SMALLEST_SPREAD = 1e-6
+"""Rounding of the running mean leaves less than this where nothing differs; one gray level at one pixel leaves more."""
+
+
+class Place(NamedTuple):
+    """Name a square window of a picture by its upper left corner and its side."""
+
+    row: int
+    column: int
+    side_px: int
+
+    def cut(self, picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """Return the window of a picture, shape (side, side) or (side, side, 3)."""
+        return picture[self.row : self.row + self.side_px, self.column : self.column + self.side_px]
+
+
+def find_places(pictures: Sequence[NDArray[np.uint8]], *, n_places: int = N_PLACES) -> list[Place]:
+    """Find the windows with the largest mean spread between the pictures, the largest first, without overlap.
+
+    Parameters
+    ----------
+    pictures : sequence of ndarray of uint8, shape (H, W) or (H, W, 3)
+        Two or more of one scene.
+    n_places : int
+        How many to return at most.
+
+    Returns
+    -------
+    list of Place
+        Fewer where the picture has no room for more; none where the pictures are equal.
+
+    Notes
+    -----
+    The spread of a pixel is its largest minus its smallest sample over the pictures, largest over the channels.
+    """
+    spread = _measure_spread(pictures)
+    shortest = min(spread.shape)
+    side = min(shortest, int(np.clip(shortest * _SHARE_OF_IMAGE, _SMALLEST_SIDE_PX, _LARGEST_SIDE_PX)))
+    if shortest >= side + 2 * FRAME_PX:
+        spread = np.pad(spread[FRAME_PX:-FRAME_PX, FRAME_PX:-FRAME_PX], FRAME_PX)
+    means = ndimage.uniform_filter(spread, side, mode="constant")
+    before = side // 2
+    means = means[before : before + spread.shape[0] - side + 1, before : before + spread.shape[1] - side + 1]
+    places: list[Place] = []
+    while len(places) < n_places and means.max() > _SMALLEST_SPREAD:
+        row, column = (int(position) for position in np.unravel_index(np.argmax(means), means.shape))
+        places.append(Place(row, column, side))
+        means[max(0, row - side + 1) : row + side, max(0, column - side + 1) : column + side] = 0
+    return places
+
+
+def _measure_spread(pictures: Sequence[NDArray[np.uint8]]) -> FloatArray:
+    """Keep running extremes, so that many large pictures need no more memory than three."""
+    low, high = pictures[0], pictures[0]
+    for picture in pictures[1:]:
+        low, high = np.minimum(low, picture), np.maximum(high, picture)
+    spread = (high - low).astype(np.float64)
+    return spread.max(axis=2) if spread.ndim == 3 else spread

@@ -1,0 +1,96 @@
+"""Draw one set of the HTML report: a strip of small pictures, and enlarged places where they differ."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+from qmcif_engine.comparison.crops import Place, find_places
+from qmcif_engine.comparison.pictures import INDEX_COLORS, color_index, encode_data_uri, read_eight_bit, shrink
+from qmcif_engine.comparison.runner import fused_path, index_path
+from qmcif_engine.io.input.readers import read_image
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import TypeAlias
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from qmcif_engine.comparison.datasets import ImageSet
+    from qmcif_engine.comparison.methods import Method
+    from qmcif_engine.comparison.report import Comparison
+
+    _Named: TypeAlias = tuple[str, NDArray[np.uint8]]
+
+THUMBNAIL_SIDE_PX = 320
+THUMBNAIL_QUALITY = 82
+CROP_QUALITY = 93
+N_SHOWN_SOURCES = 6
+"""Of larger stacks the first ones are shown."""
+
+
+def draw_set(comparison: Comparison, image_set: ImageSet) -> str:
+    """Return the section of one set as HTML."""
+    sources = [(f"input {number}", read_eight_bit(path)) for number, path in enumerate(image_set.sources[:N_SHOWN_SOURCES], start=1)]
+    truth = [] if image_set.truth is None else [("truth", read_eight_bit(image_set.truth))]
+    fused = [(method.label, read_eight_bit(fused_path(comparison.folder, method, image_set))) for method in comparison.methods]
+    reason, compared = _choose_compared(sources, truth=truth, fused=fused)
+    places = find_places([picture for _, picture in compared])
+    thumbnails = [_draw_thumbnail(name, picture) for name, picture in [*sources, *truth]]
+    for method, (label, picture) in zip(comparison.methods, fused, strict=True):
+        thumbnails.append(_draw_thumbnail(label, picture, places=places, is_result=True))
+        if method.settings is not None:
+            thumbnails.append(_draw_index(comparison, method, image_set=image_set))
+    rows = [_draw_place(letter, place, pictures=[*sources, *truth, *fused]) for letter, place in zip("AB", places, strict=False)]
+    heading = f"<h4>{reason}</h4>" if rows else "<h4>The pictures are equal everywhere; nothing is enlarged</h4>"
+    n_hidden = len(image_set.sources) - len(sources)
+    hidden = f'<p class="lead">{n_hidden} more inputs are not shown.</p>' if n_hidden else ""
+    strip = f'<div class="strip">{"".join(thumbnails)}</div>'
+    enlarged = f'<div class="places">{"".join(rows)}</div>'
+    return f'<section class="card"><h3>{escape(image_set.name)}</h3>{strip}{hidden}{heading}{enlarged}</section>'
+
+
+def _choose_compared(sources: Sequence[_Named], *, truth: Sequence[_Named], fused: Sequence[_Named]) -> tuple[str, Sequence[_Named]]:
+    """Compare the methods; a single one with the truth; and without a truth show where the inputs differ, since it had to choose there."""
+    if len(fused) > 1:
+        return "Where the methods differ most", fused
+    if truth:
+        return "Where the picture differs most from the truth", [*fused, *truth]
+    return "Where the inputs differ most", sources
+
+
+def _draw_thumbnail(name: str, picture: NDArray[np.uint8], *, places: Sequence[Place] = (), is_result: bool = False) -> str:
+    uri = encode_data_uri(shrink(picture, longest_side_px=THUMBNAIL_SIDE_PX), quality=THUMBNAIL_QUALITY)
+    boxes = "".join(_draw_box(letter, place, shape=picture.shape) for letter, place in zip("AB", places, strict=False))
+    caption = f"<strong>{escape(name)}</strong>" if is_result else escape(name)
+    return f'<figure><div class="thumb"><img alt="{escape(name)}" src="{uri}">{boxes}</div><figcaption>{caption}</figcaption></figure>'
+
+
+def _draw_box(letter: str, place: Place, *, shape: tuple[int, ...]) -> str:
+    height, width = shape[:2]
+    left, top = 100 * place.column / width, 100 * place.row / height
+    across, down = 100 * place.side_px / width, 100 * place.side_px / height
+    style = f"left:{left:.2f}%;top:{top:.2f}%;width:{across:.2f}%;height:{down:.2f}%"
+    return f'<div class="box" style="{style}"><span>{letter}</span></div>'
+
+
+def _draw_index(comparison: Comparison, method: Method, *, image_set: ImageSet) -> str:
+    index = read_image(index_path(comparison.folder, method, image_set)).samples
+    uri = encode_data_uri(shrink(color_index(index), longest_side_px=THUMBNAIL_SIDE_PX), quality=THUMBNAIL_QUALITY)
+    swatches = "".join(
+        f'<span class="swatch" style="background:rgb({red},{green},{blue})"></span>{number}'
+        for number, (red, green, blue) in enumerate(INDEX_COLORS[: len(image_set.sources)].tolist(), start=1)
+    )
+    caption = f"source index: {swatches}"
+    alt = f"source index of {method.label}"
+    return f'<figure><div class="thumb"><img alt="{escape(alt)}" src="{uri}"></div><figcaption>{caption}</figcaption></figure>'
+
+
+def _draw_place(letter: str, place: Place, *, pictures: Sequence[_Named]) -> str:
+    figures = "".join(
+        f'<figure class="crop"><img alt="{letter}, {escape(name)}" src="{encode_data_uri(place.cut(picture), quality=CROP_QUALITY)}">'
+        f"<figcaption>{letter}: {escape(name)}</figcaption></figure>"
+        for name, picture in pictures
+    )
+    return f'<div class="strip">{figures}</div>'

@@ -1,0 +1,67 @@
+"""Check everything a comparison will read before any work is spent on it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from qmcif_engine.comparison.fingerprints import digest_engine, digest_file, digest_settings, digest_texts
+from qmcif_engine.comparison.pictures import read_eight_bit
+from qmcif_engine.errors import InvalidImageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
+
+    from qmcif_engine.comparison.datasets import Dataset
+    from qmcif_engine.comparison.methods import Method
+
+
+def fingerprint_inputs(dataset: Dataset, methods: Sequence[Method], *, progress: Callable[[int, int], None]) -> dict[tuple[str, str], str]:
+    """Check the pictures of every set and return what each result depends on.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    methods : sequence of Method
+    progress : callable
+        Receives the sets done and the sets in all.
+
+    Returns
+    -------
+    dict of tuple of str to str
+        A digest for each set and method: of the program, the settings, the sources, the truth and another method's picture. While it
+        stays the same, so does the result.
+
+    Raises
+    ------
+    ImageFileError, InvalidImageError
+        When a picture cannot be read, is not 8-bit, or differs in size from the others of its set.
+    """
+    fingerprints = {}
+    for n_done, image_set in enumerate(dataset.sets, start=1):
+        _check_sizes([*image_set.files, *(method.pictures[image_set.name] for method in methods if method.pictures)])
+        contents = [digest_file(path) for path in image_set.sources]
+        truth = "" if image_set.truth is None else digest_file(image_set.truth)
+        for method in methods:
+            picture = digest_file(method.pictures[image_set.name]) if method.pictures else ""
+            parts = [digest_engine(), digest_settings(method.settings), *contents, truth, picture]
+            fingerprints[image_set.name, method.name] = digest_texts(parts)
+        progress(n_done, len(dataset.sets))
+    return fingerprints
+
+
+def _check_sizes(paths: Iterable[Path]) -> None:
+    """Read one picture at a time, so that large stacks fit into memory."""
+    shapes = {path: read_eight_bit(path).shape for path in paths}
+    first, wanted = next(iter(shapes.items()))
+    for path, shape in shapes.items():
+        if shape != wanted:
+            msg = (
+                f"{str(path)!r} is {_describe(shape)} and {str(first)!r} {_describe(wanted)}; pictures of one set must agree in size "
+                "and color: crop or convert them first"
+            )
+            raise InvalidImageError(msg)
+
+
+def _describe(shape: tuple[int, ...]) -> str:
+    return f"{shape[1]} x {shape[0]} px {'gray' if len(shape) == 2 else 'RGB'}"

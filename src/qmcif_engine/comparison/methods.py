@@ -1,0 +1,129 @@
+"""Say which methods are compared: settings to fuse with here, or pictures that another program fused."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from qmcif_engine.comparison.datasets import list_images
+from qmcif_engine.errors import ImageFileError, InvalidConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from qmcif_engine.config.fusion_config import FusionConfig
+
+LONGEST_NAME = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Method:
+    """Name a method and where its pictures come from.
+
+    Attributes
+    ----------
+    name : str
+        Unique in one comparison. Where the pictures are fused here it is also the name of their folder.
+    settings : FusionConfig or None
+        What to fuse with; None for another program's pictures.
+    pictures : mapping of str to Path
+        The other program's picture of each set; empty where they are fused here.
+    """
+
+    name: str
+    settings: FusionConfig | None = None
+    pictures: Mapping[str, Path] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """Return what tables call the method."""
+        return self.name if self.settings is None else f"preset {self.name}"
+
+
+def parse_fused_by(text: str) -> tuple[str, Path]:
+    """Read ``NAME=DIR`` of the command line.
+
+    Raises
+    ------
+    InvalidConfigError
+        When a part is missing, or the name cannot be printed in a table.
+    """
+    name, separator, folder = text.partition("=")
+    name = name.strip()
+    if not (separator and name and folder):
+        msg = f"--fused-by {text!r} lacks a part; NAME=DIR is needed: write for example --fused-by cnn=results/cnn"
+        raise InvalidConfigError(msg)
+    if len(name) > LONGEST_NAME or not name.isprintable():
+        msg = f"the method name {name!r} cannot be printed in a table; up to {LONGEST_NAME} printable characters are needed: shorten it"
+        raise InvalidConfigError(msg)
+    return name, Path(folder)
+
+
+def check_names(methods: Sequence[Method]) -> None:
+    """Refuse two methods of one name.
+
+    Raises
+    ------
+    InvalidConfigError
+        Naming the method.
+    """
+    names = [method.name for method in methods]
+    for name in names:
+        if names.count(name) > 1:
+            msg = f"method {name!r} was given twice; each needs a name of its own: rename or drop one"
+            raise InvalidConfigError(msg)
+
+
+def match_pictures(folder: Path, set_names: Sequence[str]) -> dict[str, Path]:
+    """Find the picture of each set in another method's folder.
+
+    A file belongs to set ``01`` when its name without suffix is ``01`` or the same number (``1``), or else when ``01`` stands in it between
+    separators (anything but letters and digits) or at its ends: ``01_fused.png``, ``lytro_01_cnn.png``, ``lytro-01.jpg``.
+
+    Raises
+    ------
+    ImageFileError
+        When a set has no picture or several, or one file would serve two sets.
+    """
+    files = list_images(folder)
+    found = {name: _find_candidates(name, files) for name in set_names}
+    missing = [name for name, candidates in found.items() if not candidates]
+    if missing:
+        msg = (
+            f"{str(folder)!r} has no picture of {', '.join(missing)}; one a set, such as {missing[0]}.png, is needed: "
+            "add the missing pictures or leave this method out"
+        )
+        raise ImageFileError(msg)
+    for name, candidates in found.items():
+        if len(candidates) > 1:
+            several = ", ".join(path.name for path in candidates)
+            msg = f"{str(folder)!r} has several pictures of {name}: {several}; exactly one is needed: remove the others"
+            raise ImageFileError(msg)
+    matched = {name: candidates[0] for name, candidates in found.items()}
+    _check_distinct(matched)
+    return matched
+
+
+def _find_candidates(name: str, files: Iterable[Path]) -> list[Path]:
+    whole = [path for path in files if path.stem == name or _is_same_number(path.stem, name)]
+    wanted = f"|{_tokenize(name)}|"
+    return whole or [path for path in files if wanted in f"|{_tokenize(path.stem)}|"]
+
+
+def _is_same_number(first: str, second: str) -> bool:
+    return first.isdecimal() and second.isdecimal() and int(first) == int(second)
+
+
+def _tokenize(name: str) -> str:
+    return "|".join(part for part in re.split(r"[\W_]+", name) if part)
+
+
+def _check_distinct(matched: Mapping[str, Path]) -> None:
+    sets_of: dict[Path, str] = {}
+    for name, path in matched.items():
+        other = sets_of.setdefault(path, name)
+        if other != name:
+            msg = f"{str(path)!r} fits both set {other!r} and set {name!r}; one picture a set is needed: rename it to {name}.png"
+            raise ImageFileError(msg)

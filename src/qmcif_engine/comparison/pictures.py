@@ -1,0 +1,109 @@
+"""Read pictures for scoring and showing, and put them into a page as data."""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING, Any
+
+import imagecodecs
+import numpy as np
+
+from qmcif_engine.errors import ImageFileError, InvalidImageError
+from qmcif_engine.io.input.readers import read_image
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from qmcif_engine.kernels.array_types import SampleArray
+
+INDEX_COLORS = np.array(
+    [(0, 114, 178), (230, 159, 0), (0, 158, 115), (204, 121, 167), (86, 180, 233), (213, 94, 0), (240, 228, 66), (90, 90, 90)], np.uint8
+)
+"""Colors of the sources in an index map, told apart by color-blind readers too (Okabe and Ito 2008); they repeat after eight."""
+
+_OPAQUE = {"uint8": 255.0, "uint16": 65535.0}
+
+
+def read_opaque(path: Path) -> SampleArray:
+    """Read the samples of an image file whose alpha channel, if it has one, hides nothing.
+
+    Raises
+    ------
+    ImageFileError
+        When the file cannot be read, or has transparent pixels: no figure says what those are worth.
+    """
+    file = read_image(path)
+    if file.alpha is not None:
+        opaque = _OPAQUE.get(file.alpha.dtype.name, 1.0)
+        if (file.alpha != opaque).any():
+            msg = f"{str(path)!r} has transparent pixels; an opaque picture is needed: flatten it or remove its alpha channel"
+            raise ImageFileError(msg)
+    return file.samples
+
+
+def read_eight_bit(path: Path) -> NDArray[np.uint8]:
+    """Read an opaque picture of 8-bit samples, for which the figures of benchmarks are defined.
+
+    Raises
+    ------
+    ImageFileError
+        When the file cannot be read or has transparent pixels.
+    InvalidImageError
+        When its samples are deeper.
+    """
+    samples = read_opaque(path)
+    if samples.dtype != np.uint8:
+        msg = f"{str(path)!r} has {samples.dtype} samples; benchmarks are defined on 8-bit pictures: convert it to 8 bits"
+        raise InvalidImageError(msg)
+    return np.asarray(samples, np.uint8)
+
+
+def shrink(picture: NDArray[np.uint8], *, longest_side_px: int) -> NDArray[np.uint8]:
+    """Shrink by a whole factor, averaging blocks, until no side is longer.
+
+    Parameters
+    ----------
+    picture : ndarray of uint8, shape (H, W) or (H, W, 3)
+    longest_side_px : int
+
+    Returns
+    -------
+    ndarray of uint8, shape (h, w) or (h, w, 3)
+        Rows and columns that fill no block are cut off.
+    """
+    factor = max(1, -(-max(picture.shape[:2]) // longest_side_px))
+    height, width = (max(1, side // factor) for side in picture.shape[:2])
+    kept = picture[: height * factor, : width * factor]
+    rows, columns = min(factor, picture.shape[0]), min(factor, picture.shape[1])
+    blocks = kept.reshape(height, rows, width, columns, -1)
+    means: NDArray[np.uint8] = np.rint(blocks.mean(axis=(1, 3))).astype(np.uint8)
+    return means.reshape(height, width, *picture.shape[2:])
+
+
+def color_index(source_index: NDArray[Any]) -> NDArray[np.uint8]:
+    """Show which source each pixel was taken from.
+
+    Parameters
+    ----------
+    source_index : ndarray of int, shape (H, W)
+
+    Returns
+    -------
+    ndarray of uint8, shape (H, W, 3)
+    """
+    return np.take(INDEX_COLORS, source_index % len(INDEX_COLORS), axis=0)
+
+
+def encode_data_uri(picture: NDArray[np.uint8], *, quality: int) -> str:
+    """Return the picture as a JPEG data URI, so that a page needs no further file.
+
+    Parameters
+    ----------
+    picture : ndarray of uint8, shape (H, W) or (H, W, 3)
+    quality : int
+        1 to 100.
+    """
+    encoded = imagecodecs.jpeg8_encode(np.ascontiguousarray(picture), level=quality, subsampling="444")
+    return f"data:image/jpeg;base64,{base64.b64encode(encoded).decode('ascii')}"

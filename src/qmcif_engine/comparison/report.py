@@ -1,0 +1,168 @@
+"""Write a comparison down as Markdown and CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from qmcif_engine import __version__
+from qmcif_engine.comparison.published import PAPER
+from qmcif_engine.comparison.tables import Mark, Origin, build_table, format_figure
+from qmcif_engine.metrics.truth import DEFAULT_FRAME_PX
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from qmcif_engine.comparison.datasets import Dataset
+    from qmcif_engine.comparison.methods import Method
+    from qmcif_engine.comparison.published import PublishedSet
+    from qmcif_engine.comparison.record import Score
+    from qmcif_engine.comparison.tables import ComparisonTable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Hold a finished comparison and how it was asked for.
+
+    Attributes
+    ----------
+    command : str
+        The command line that makes this report.
+    dataset : Dataset
+    methods : tuple of Method
+    changes : mapping of str to str
+        Settings that differ from the preset of that name, in words.
+    scores : tuple of Score
+        Set by set, in the order of the methods.
+    published : PublishedSet or None
+    folder : Path
+        The report folder.
+    """
+
+    command: str
+    dataset: Dataset
+    methods: tuple[Method, ...]
+    changes: Mapping[str, str]
+    scores: tuple[Score, ...]
+    published: PublishedSet | None
+    folder: Path
+
+    @property
+    def table(self) -> ComparisonTable:
+        """Return the means of all methods, with the best marked."""
+        return build_table(self.scores, self.methods, self.published)
+
+
+def describe(comparison: Comparison) -> dict[str, str]:
+    """Return what a reader must know to repeat the comparison, by heading."""
+    sets = comparison.dataset.sets
+    sizes = Counter(len(image_set.sources) for image_set in sets)
+    n_truths = sum(image_set.truth is not None for image_set in sets)
+    counts = ", ".join(f"{count} of {size} images" for size, count in sorted(sizes.items()))
+    truths = f"; {'all' if n_truths == len(sets) else n_truths or 'none'} with a truth"
+    return {
+        "Command": comparison.command,
+        "Version": f"napari-qmcif {__version__}",
+        "Data": f"{comparison.dataset.name}: {len(sets)} sets ({counts}{truths})",
+        **{f"Preset {name}": f"changed: {changed}" if changed else "unchanged" for name, changed in comparison.changes.items()},
+    }
+
+
+def list_notes(comparison: Comparison) -> list[str]:
+    """Return how the tables are to be read."""
+    marked = " Best and second best are marked over all rows; figures printed alike share their mark."
+    notes = [
+        f"Larger is better in every column.{marked if len(comparison.table.rows) > 1 else ''}",
+        f"Rows “{Origin.MEASURED}” are means over the {len(comparison.dataset.sets)} sets above, each scored from its 8-bit file.",
+    ]
+    if comparison.published is not None:
+        notes.append(
+            f"Rows “{Origin.PUBLISHED}” are copied from the paper ({PAPER}, section IV-C). They are means over the complete "
+            f"{comparison.published.name} set of {comparison.published.n_pairs} pairs: a mark means little where ours are measured on "
+            "other or fewer pairs."
+        )
+    if any(image_set.truth is not None for image_set in comparison.dataset.sets):
+        notes.append(
+            "PSNR is over all 8-bit color samples of a picture against the truth, then averaged in dB; PSNR inner leaves out a frame of "
+            f"{DEFAULT_FRAME_PX} px."
+        )
+    return notes
+
+
+def write_markdown(comparison: Comparison) -> str:
+    """Return the report as Markdown."""
+    parts = [
+        draw_facts(comparison),
+        f"# {escape(comparison.dataset.name)}: comparison of fusion methods",
+        draw_table(comparison.table),
+        "Best **bold**, second best *italic*.",
+        "\n".join(f"- {escape(note)}" for note in list_notes(comparison)),
+        "## Set by set",
+        _draw_sets(comparison),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def draw_facts(comparison: Comparison) -> str:
+    """Return what a reader must know to repeat the comparison as a Markdown list."""
+    facts = describe(comparison).items()
+    return "\n".join(f"- {heading}: {_as_code(text) if heading == 'Command' else escape(text)}" for heading, text in facts)
+
+
+def draw_table(table: ComparisonTable, *, heading: str = "method") -> str:
+    """Return a table as Markdown, best bold and second best italic; the heading is that of the first column."""
+    lines = [_join(heading, "figures", *map(name_symbol, table.symbols)), _join("---", "---", *("--:" for _ in table.symbols))]
+    for row, marks in zip(table.rows, table.marks, strict=True):
+        figures = [_emphasize(format_figure(row.means.get(symbol), symbol=symbol), marks[symbol]) for symbol in table.symbols]
+        lines.append(_join(escape(row.label), row.origin, *figures))
+    return "\n".join(lines)
+
+
+def name_symbol(symbol: str) -> str:
+    """Return how a column is headed: Q_MI stays, PSNR_inner and right_source lose their underscore."""
+    return symbol if symbol.startswith("Q_") else symbol.replace("_", " ")
+
+
+def write_scores(dataset_name: str, scores: Sequence[Score]) -> str:
+    """Return all scores as CSV, one row a set and method, at full precision; no figure leaves an empty cell."""
+    symbols = list(scores[0].figures)
+    stream = io.StringIO()
+    rows = csv.writer(stream, lineterminator="\n")
+    rows.writerow(["dataset", "set", "method", *symbols])
+    for score in scores:
+        figures = ["" if score.figures[symbol] is None else repr(score.figures[symbol]) for symbol in symbols]
+        rows.writerow([dataset_name, score.set_name, score.method, *figures])
+    return stream.getvalue()
+
+
+def escape(text: str) -> str:
+    """Return text that Markdown shows as it is."""
+    return re.sub(r"([\\`*_{}\[\]<>#|~&])", r"\\\1", " ".join(text.split()))
+
+
+def _as_code(text: str) -> str:
+    fence = "`" * (max((len(run) for run in re.findall("`+", text)), default=0) + 1)
+    return f"{fence} {text} {fence}" if len(fence) > 1 else f"`{text}`"
+
+
+def _join(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _emphasize(text: str, mark: Mark) -> str:
+    return {Mark.BEST: f"**{text}**", Mark.SECOND: f"*{text}*", Mark.NONE: text}[mark]
+
+
+def _draw_sets(comparison: Comparison) -> str:
+    symbols = [symbol for symbol in comparison.table.symbols if any(score.figures.get(symbol) is not None for score in comparison.scores)]
+    label_of = {method.name: method.label for method in comparison.methods}
+    lines = [_join("set", "method", *map(name_symbol, symbols)), _join("---", "---", *("--:" for _ in symbols))]
+    for score in comparison.scores:
+        figures = [format_figure(score.figures.get(symbol), symbol=symbol) for symbol in symbols]
+        lines.append(_join(escape(score.set_name), escape(label_of[score.method]), *figures))
+    return "\n".join(lines)

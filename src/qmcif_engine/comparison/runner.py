@@ -1,0 +1,161 @@
+"""Fuse and score every set with every method, on all cores, leaving out what an earlier run has done."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from qmcif_engine.comparison.fingerprints import digest_file
+from qmcif_engine.comparison.pictures import read_eight_bit
+from qmcif_engine.comparison.processes import run_everywhere
+from qmcif_engine.comparison.record import Score, write_record
+from qmcif_engine.errors import Cancelled, OutputError
+from qmcif_engine.fusing.in_memory import fuse
+from qmcif_engine.io.output.writers import write_image
+from qmcif_engine.metrics import evaluate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from qmcif_engine.comparison.datasets import Dataset, ImageSet
+    from qmcif_engine.comparison.methods import Method
+    from qmcif_engine.comparison.record import Record
+    from qmcif_engine.metrics import EvaluationProgress
+
+logger = logging.getLogger(__name__)
+
+LARGEST_EIGHT_BIT_INDEX = 255
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """Hold all that a worker process must know to make one score."""
+
+    image_set: ImageSet
+    method: Method
+    folder: Path
+    inputs: str
+
+
+def fused_path(folder: Path, method: Method, image_set: ImageSet) -> Path:
+    """Return the picture of a method: in the report folder where it is fused here, else where its makers' picture lies."""
+    return method.pictures[image_set.name] if method.settings is None else folder / "fused" / method.name / f"{image_set.name}.png"
+
+
+def index_path(folder: Path, method: Method, image_set: ImageSet) -> Path:
+    """Return the map of a picture fused here that tells which source, from 0, gave each pixel."""
+    return folder / "source_index" / method.name / f"{image_set.name}.png"
+
+
+def score_dataset(
+    dataset: Dataset,
+    methods: Sequence[Method],
+    *,
+    folder: Path,
+    record: Record,
+    fingerprints: Mapping[tuple[str, str], str],
+    n_processes: int,
+    progress: Callable[[int, int], None],
+) -> tuple[Score, ...]:
+    """Make every missing picture and score, and return all scores, set by set.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    methods : sequence of Method
+    folder : Path
+        Existing report folder.
+    record : Record
+        What was done before. It is written again after every score, so that an interrupted run loses only what it was at.
+    fingerprints : mapping of tuple of str to str
+        From `fingerprint_inputs`.
+    n_processes : int
+        Worker processes; they change no figure.
+    progress : callable
+        Receives the pictures done and the pictures in all.
+    """
+    tasks = [
+        Task(image_set=image_set, method=method, folder=folder, inputs=fingerprints[image_set.name, method.name])
+        for image_set in dataset.sets
+        for method in methods
+    ]
+    scores = {(score.set_name, score.method): score for score in record.scores}
+    todo = [task for task in tasks if not _is_done(task, scores.get((task.image_set.name, task.method.name)))]
+    logger.info("%d of %d pictures are to be scored", len(todo), len(tasks))
+    _make_folders(todo)
+    write_record(folder, record)
+    progress(len(tasks) - len(todo), len(tasks))
+    n_done = len(tasks) - len(todo)
+
+    def keep(score: Score) -> None:
+        nonlocal record, n_done
+        record, n_done = record.add(score), n_done + 1
+        scores[score.set_name, score.method] = score
+        write_record(folder, record)
+        progress(n_done, len(tasks))
+
+    run_everywhere(make_score, todo, n_processes=n_processes, on_result=keep)
+    return tuple(scores[task.image_set.name, task.method.name] for task in tasks)
+
+
+def _is_done(task: Task, score: Score | None) -> bool:
+    if score is None or score.inputs != task.inputs:
+        return False
+    picture = fused_path(task.folder, task.method, task.image_set)
+    if task.method.settings is not None and not index_path(task.folder, task.method, task.image_set).is_file():
+        return False
+    return picture.is_file() and digest_file(picture) == score.fused
+
+
+def _make_folders(tasks: Sequence[Task]) -> None:
+    """Make the folders of the pictures; a link there could lead the pictures out of the report folder."""
+    for name in sorted({task.method.name for task in tasks if task.method.settings is not None}):
+        for kind in ("fused", "source_index"):
+            place = tasks[0].folder / kind / name
+            if place.is_symlink() or place.parent.is_symlink():
+                msg = f"{str(place)!r} is or lies in a link; pictures are kept in the report folder itself: remove the link"
+                raise OutputError(msg)
+            try:
+                place.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                msg = (
+                    f"the folder {str(place)!r} cannot be made ({error.strerror}); a writable place is needed: choose another report folder"
+                )
+                raise OutputError(msg) from error
+
+
+def make_score(task: Task, is_cancelled: Callable[[], bool]) -> Score:
+    """Fuse one set where that is asked for, and score the picture from its saved file.
+
+    Parameters
+    ----------
+    task : Task
+    is_cancelled : callable
+        Asked again and again; when it returns true the work ends with `Cancelled`.
+    """
+    sources = [read_eight_bit(path) for path in task.image_set.sources]
+    picture = fused_path(task.folder, task.method, task.image_set)
+    if task.method.settings is not None:
+        result = fuse(sources, task.method.settings, is_cancelled=is_cancelled)
+        index_dtype = np.uint8 if len(sources) <= LARGEST_EIGHT_BIT_INDEX else np.uint16
+        write_image(index_path(task.folder, task.method, task.image_set), result.source_index.astype(index_dtype), overwrite=True)
+        write_image(picture, result.fused, overwrite=True)
+
+    def end_if_cancelled(_: EvaluationProgress) -> None:
+        if is_cancelled():
+            msg = "the scoring was cancelled; nothing was returned: start it again"
+            raise Cancelled(msg)
+
+    truth = None if task.image_set.truth is None else read_eight_bit(task.image_set.truth)
+    scored = evaluate(sources, read_eight_bit(picture), truth=truth, progress=end_if_cancelled)
+    return Score(
+        set_name=task.image_set.name,
+        method=task.method.name,
+        figures=scored.list_by_symbol(),
+        inputs=task.inputs,
+        fused=digest_file(picture),
+    )

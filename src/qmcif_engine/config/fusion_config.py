@@ -1,0 +1,336 @@
+"""Hold every setting of the method, its default, bounds and help text, in one place.
+
+The command line and the widget are generated from these dataclasses, so nothing here is repeated elsewhere. Field names avoid the
+paper's Greek letters; the help text gives the letter. ``FusionConfig()`` is the ``default`` preset; the published parameters are the
+``paper`` preset (`qmcif_engine.config.presets`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import tomllib
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+from typing import Any, Self, get_type_hints
+
+from qmcif_engine.config.settings import Checked, parse_value, setting
+from qmcif_engine.errors import InvalidConfigError
+
+SMALLEST_TOLERANCE = 1e-6
+"""Below this a change of the 0-255 scale drowns in float32 rounding: the loop would never stop."""
+
+
+class Representation(StrEnum):
+    """Choose what the decisions look at."""
+
+    QUATERNION = "quaternion"
+    GRAY = "gray"
+
+
+class ResultScale(StrEnum):
+    """Choose which fusion result is returned."""
+
+    REFINED = "refined"
+    BASE = "base"
+    DETAIL = "detail"
+
+
+class WeightRule(StrEnum):
+    """Choose how source patches weigh in the refinement."""
+
+    ADAPTIVE = "adaptive"
+    EQUAL = "equal"
+
+
+class SimilarityPart(StrEnum):
+    """Choose which real number stands for a quaternion similarity."""
+
+    MODULUS = "modulus"
+    SCALAR = "scalar"
+
+
+class Preference(StrEnum):
+    """Choose which end of the stack wins where several images could give a pixel."""
+
+    NONE = "none"
+    FRONT = "front"
+    BACK = "back"
+
+
+class StackOrder(StrEnum):
+    """Whether neighboring images of a stack are near in depth."""
+
+    ORDERED = "ordered"
+    NONE = "none"
+
+
+class Precision(StrEnum):
+    """Choose the floating-point type of the decomposition."""
+
+    SINGLE = "float32"
+    DOUBLE = "float64"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecompositionConfig(Checked):
+    """Settings of the quaternion focal element decomposition (QFED), section III-B.1."""
+
+    base_smoothness: float = setting(1.5, "alpha: how smooth the base layer is made", low=0.0, high=1000.0)
+    detail_sparsity: float = setting(0.5, "beta: how sparse the detail layer is made", low=0.0, high=1000.0)
+    noise_weight: float = setting(0.05, "lambda: how dear the noise layer is; 0 makes it free", low=0.0, high=1000.0)
+    is_low_rank: bool = setting(False, "use the low-rank term: coefficients of similar base patches form low-rank groups")
+    penalty: float = setting(0.2, "mu at the first iteration", low=1e-3, high=1e3)
+    penalty_growth: float = setting(1.1, "factor on mu after each iteration", low=1.0, high=10.0)
+    penalty_cap: float = setting(1e6, "largest mu", low=1.0, high=1e9)
+    iterations: int = setting(5, "number of iterations, or their limit when a tolerance is set", low=1, high=1000, unit="iterations")
+    tolerance: float = setting(
+        0.0, "stop when no coefficient or detail changes by more, as a share of 255; 0 runs all iterations", low=0.0, high=1.0
+    )
+    base_patch_px: int = setting(8, "side of a base patch", choices=(5, 8, 10), unit="px")
+    n_groups: int = setting(8, "K: number of groups of similar base patches", low=1, high=256)
+    cluster_seed: int = setting(0, "seed of the k-means grouping", low=0, high=2**31 - 1)
+    precision: Precision = setting(Precision.SINGLE, "floating-point type of the decomposition")
+
+    def __post_init__(self) -> None:
+        """Check the fields, then what they must be together."""
+        Checked.__post_init__(self)
+        if self.penalty > self.penalty_cap:
+            msg = f"setting penalty is {self.penalty:g}, above penalty_cap {self.penalty_cap:g}; it only grows: lower it or raise the cap"
+            raise InvalidConfigError(msg)
+        if 0 < self.tolerance < SMALLEST_TOLERANCE and self.precision is Precision.SINGLE:
+            msg = (
+                f"setting tolerance is {self.tolerance:g}; float32 cannot resolve less than {SMALLEST_TOLERANCE:g}: "
+                "use a larger tolerance, 0 for a fixed number of iterations, or precision=float64"
+            )
+            raise InvalidConfigError(msg)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FocusConfig(Checked):
+    """Settings of the dual-scale focus measures, section III-B.2."""
+
+    representation: Representation = setting(
+        Representation.QUATERNION, "what decisions look at: the color as a quaternion, or its gray value"
+    )
+    amplification_radius_px: int = setting(3, "r: the detail layer is summed over (2r+1)x(2r+1) windows", low=0, high=15, unit="px")
+    coefficient_weight: float = setting(1.0, "theta: weight of the patch coefficients in the base-scale measure", low=0.0, high=1000.0)
+    saturation: float = setting(0.2, "gamma: detail focus level (0-1) at which the weighting function reaches 63 %", low=1e-3, high=1e3)
+    detail_patch_px: int = setting(
+        0, "side of a detail patch; 0 takes 5e-5 of the pixel count, within the two limits below", low=0, high=99, unit="px"
+    )
+    smallest_detail_patch_px: int = setting(
+        9, "least side the rule may give; an even side becomes the odd one below", low=1, high=99, unit="px"
+    )
+    largest_detail_patch_px: int = setting(
+        17, "largest side the rule may give; an even side becomes the odd one below", low=1, high=99, unit="px"
+    )
+    evidence_scales: int = setting(
+        5, "number of window sizes, each twice the last, whose focus levels add up to the evidence of a patch", low=1, high=8
+    )
+    evidence_decay: float = setting(0.4, "weight of each further window size against the last", low=0.0, high=1.0)
+    border_px: int = setting(
+        4, "focus levels this near the image border are those of the interior mirrored outwards", low=0, high=64, unit="px"
+    )
+    dark_frame_px: int = setting(
+        4, "where one image alone fades to black in its outermost pixels, up to this many are taken from others", low=0, high=64, unit="px"
+    )
+
+    adapts_to_noise: bool = setting(
+        True, "decisions look past hot pixels and smooth what they look at by as much as the noise of the stack asks for"
+    )
+
+    def __post_init__(self) -> None:
+        """Check the fields, then what they must be together."""
+        Checked.__post_init__(self)
+        if self.smallest_detail_patch_px > self.largest_detail_patch_px:
+            msg = (
+                f"setting smallest_detail_patch_px is {self.smallest_detail_patch_px}, above largest_detail_patch_px "
+                f"{self.largest_detail_patch_px}; the least side may not exceed the largest: change one of them"
+            )
+            raise InvalidConfigError(msg)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefinementConfig(Checked):
+    """Settings of the structural similarity refinement (QSSR), section III-D."""
+
+    result: ResultScale = setting(ResultScale.REFINED, "what is returned: the refined choice, or one scale alone")
+    weights: WeightRule = setting(WeightRule.ADAPTIVE, "tau: weigh sources by their focus level, or all alike")
+    similarity: SimilarityPart = setting(
+        SimilarityPart.SCALAR, "compare the modulus (as published) or the scalar part, which sees inverted contrast"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionConfig(Checked):
+    """Settings of what follows the published method: clean-up of the decision map and blending along its edges."""
+
+    order: StackOrder = setting(
+        StackOrder.ORDERED, "from three images on, whether they were taken in the order of their focus: none where they were not"
+    )
+    consistency: float = setting(
+        1.0,
+        "what it costs when neighboring decisions differ, against their evidence; 0 lets every patch decide for itself",
+        low=0.0,
+        high=100.0,
+    )
+    follow_reach_px: int = setting(
+        64,
+        "textureless pixels follow the nearest decided pixel up to this distance; 0 leaves them to the tie rule",
+        low=0,
+        high=4096,
+        unit="px",
+    )
+    edge_band_px: int = setting(
+        8,
+        "pixels on either side of a decision edge that are decided again by which image explains the other; 0 keeps the edge",
+        low=0,
+        high=64,
+        unit="px",
+    )
+    edge_inertia: float = setting(
+        0.3, "how much better (logarithm of a ratio) the other image must explain before a pixel changes sides", low=0.0, high=10.0
+    )
+    edge_stiffness: float = setting(
+        2.0, "what a step of an outline drawn anew costs, in the same unit: the larger, the smoother the outlines", low=0.0, high=100.0
+    )
+    blend_radius_px: int = setting(
+        1, "radius of the guided filter that blends along decision edges; 0 cuts hard", low=0, high=16, unit="px"
+    )
+    blend_edge_contrast: float = setting(
+        0.1, "contrast (0-1) above which the blend keeps an edge of the picture sharp", low=1e-4, high=10.0
+    )
+    feather_px: int = setting(
+        16, "how far brightness is blended where a narrow blend would show as a step; 0 for none", low=0, high=128, unit="px"
+    )
+    preference: Preference = setting(
+        Preference.NONE, "lean towards the first images (front) or the last (back) where several could give a pixel"
+    )
+    preference_ratio: float = setting(
+        1.5, "how many times as sharp the other end of the stack must be to win against the preferred end", low=1.0, high=1000.0
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TilingConfig(Checked):
+    """Settings of the grid that large images are cut along; it is part of the result's definition, unlike anything about the machine."""
+
+    tile_px: int = setting(
+        1024,
+        "side of a tile; an image of no more pixels than its square is one tile, a larger one is cut into tiles of about this side",
+        low=64,
+        high=16384,
+        unit="px",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FusionConfig(Checked):
+    """Every setting of a fusion; the defaults are the ``default`` preset."""
+
+    decomposition: DecompositionConfig = field(default_factory=DecompositionConfig)
+    focus: FocusConfig = field(default_factory=FocusConfig)
+    refinement: RefinementConfig = field(default_factory=RefinementConfig)
+    decision: DecisionConfig = field(default_factory=DecisionConfig)
+    tiling: TilingConfig = field(default_factory=TilingConfig)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Self:
+        """Build from nested sections as `to_dict` gives them; what is missing keeps its default."""
+        return cls().updated(values)
+
+    @classmethod
+    def from_toml(cls, text: str) -> Self:
+        """Build from TOML text with one table a stage."""
+        return cls().updated(parse_toml(text))
+
+    def updated(self, values: dict[str, Any]) -> Self:
+        """Return a copy with the settings of some nested sections changed."""
+        return self.replaced({f"{section}.{name}": value for section, name, value in _flattened(values)})
+
+    def replaced(self, values: dict[str, Any]) -> Self:
+        """Return a copy with some settings changed, named ``name`` or ``section.name``."""
+        changes: dict[str, dict[str, Any]] = {}
+        for key, value in values.items():
+            section, name = _located(key)
+            changes.setdefault(section, {})[name] = value
+        parts = {section: dataclasses.replace(getattr(self, section), **fields_) for section, fields_ in changes.items()}
+        return dataclasses.replace(self, **parts)
+
+    def to_dict(self) -> dict[str, dict[str, Any]]:
+        """Return plain nested values, ready for JSON."""
+        return {
+            part.name: {item.name: _plain(getattr(getattr(self, part.name), item.name)) for item in fields(getattr(self, part.name))}
+            for part in fields(self)
+        }
+
+    def to_toml(self) -> str:
+        """Return TOML text that `from_toml` reads back."""
+        lines = []
+        for section, values in self.to_dict().items():
+            lines.append(f"[{section}]")
+            # JSON's scalars are TOML's for the types used here
+            lines += [f"{name} = {json.dumps(value)}" for name, value in values.items()]
+            lines.append("")
+        return "\n".join(lines)
+
+
+_SECTIONS = tuple(part.name for part in fields(FusionConfig))
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """Read TOML text into nested sections for `FusionConfig.updated`."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        msg = f"the configuration is not valid TOML ({error}); tables such as [focus] with name = value lines are needed: correct it"
+        raise InvalidConfigError(msg) from error
+
+
+def setting_fields() -> dict[str, dataclasses.Field[Any]]:
+    """Return every setting by its ``section.name``, in order of the stages."""
+    return {f"{part.name}.{item.name}": item for part in fields(FusionConfig) for item in fields(_section_type(part.name))}
+
+
+def parse_assignment(text: str) -> tuple[str, Any]:
+    """Read one ``name=value`` of the command line into the type of that setting."""
+    key, separator, value = text.partition("=")
+    if not separator:
+        msg = f"setting {text!r} has no value; name=value is needed: write for example iterations=20"
+        raise InvalidConfigError(msg)
+    section, name = _located(key.strip())
+    kind = get_type_hints(_section_type(section))[name]
+    return f"{section}.{name}", parse_value(name, kind, value.strip())
+
+
+def _located(key: str) -> tuple[str, str]:
+    """Find the section a setting belongs to; names are unique across sections."""
+    matches = [full for full in setting_fields() if key in (full, full.partition(".")[2])]
+    if not matches:
+        msg = f"setting {key!r} is not known; the settings are: {', '.join(full.partition('.')[2] for full in setting_fields())}"
+        raise InvalidConfigError(msg)
+    section, _, name = matches[0].partition(".")
+    return section, name
+
+
+def _section_type(section: str) -> type:
+    kind: type = get_type_hints(FusionConfig)[section]
+    return kind
+
+
+def _flattened(values: dict[str, Any]) -> list[tuple[str, str, Any]]:
+    rows = []
+    for section, content in values.items():
+        if not isinstance(content, dict):
+            msg = f"setting {section!r} stands outside a section; one of the tables {', '.join(_SECTIONS)} is needed: move it into one"
+            raise InvalidConfigError(msg)
+        if section not in _SECTIONS:
+            msg = f"section {section!r} is not known; the sections are: {', '.join(_SECTIONS)}: correct its name"
+            raise InvalidConfigError(msg)
+        rows += [(section, name, value) for name, value in content.items()]
+    return rows
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - any settings value
+    return value.value if isinstance(value, StrEnum) else value

@@ -1,0 +1,1 @@
+"""The three ways to fuse: in memory, from files to files, and lazily."""

@@ -1,0 +1,195 @@
+"""Fuse images in memory: the one function people call."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qmcif_engine.config.fusion_config import FusionConfig
+from qmcif_engine.errors import InvalidConfigError, InvalidImageError
+from qmcif_engine.run.execution import count_workers, run_tiles
+from qmcif_engine.run.steps import FusionProgress, Steps
+from qmcif_engine.stack.noise import settle_range_and_noise
+from qmcif_engine.stack.samples import SUPPORTED_DTYPES, as_stack, list_bounds
+from qmcif_engine.stack.separate_channels import count_decisions, settle_channels
+from qmcif_engine.stack.stack import ArrayStack, Stack, check_number, companions_of, decides_each
+from qmcif_engine.tiles.plan import plan_tiles
+from qmcif_engine.tiles.task import TileTask
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from qmcif_engine.kernels.array_types import FloatArray, IndexArray, SampleArray
+    from qmcif_engine.method.decomposition import Decomposition
+    from qmcif_engine.stack.samples import FocusRanges, GivenRanges
+    from qmcif_engine.tiles.plan import Tile, TilePlan
+    from qmcif_engine.tiles.task import FusedTile
+
+logger = logging.getLogger(__name__)
+
+PLANES = ("fused", "source_index", "base_map", "detail_map", "confidence", "companions", "position")
+"""What every tile gives of a result."""
+
+
+@dataclass(frozen=True, slots=True)
+class FusionResult:
+    """Hold the fused picture and how it came about.
+
+    Attributes
+    ----------
+    fused : ndarray
+        Dtype and shape of one input.
+    source_index : ndarray of uint16, shape (Y, X), or (Y, X, C) where each channel was decided on by itself
+        Which image, 0-based, gave each pixel, or the largest share of it.
+    base_map, detail_map : ndarray of uint16, of the same shape
+        What the base scale and the detail scale chose.
+    confidence : ndarray of float32, of the same shape
+        Probability that the image chosen is the right one; in ordered stacks of three images and more, the right one or a neighbor of
+        it. From the costs of the decision map, before its edges are drawn anew (`qmcif_engine.cleanup.regularization`).
+    config : FusionConfig
+        The settings used.
+    focus_range : FocusRange, or tuple of one a channel
+        The samples that stood for 0 and 255 in the decisions.
+    companions : ndarray or None
+        The companion planes, composed by the same decisions.
+    layers : tuple of Decomposition
+        Base, detail, noise and coefficients of each image where they were asked for, else empty.
+    position : ndarray of float32, of the shape of `source_index`, or None
+        Where along the stack each pixel is sharpest, counted in images from 0, where it was asked for: what
+        `qmcif_engine.depth.height_map` turns into heights.
+    pixels_by_image : tuple of int
+        How many pixels each image gave, in all channels together where these were decided on one by one; images with none could have
+        been left out.
+    """
+
+    fused: SampleArray
+    source_index: IndexArray
+    base_map: IndexArray
+    detail_map: IndexArray
+    confidence: FloatArray
+    config: FusionConfig
+    focus_range: FocusRanges
+    companions: SampleArray | None
+    layers: tuple[Decomposition, ...]
+    position: FloatArray | None
+    pixels_by_image: tuple[int, ...]
+
+
+def fuse(
+    images: Sequence[SampleArray] | SampleArray | Stack,
+    config: FusionConfig | None = None,
+    *,
+    focus_range: GivenRanges | None = None,
+    companions: Sequence[SampleArray] | None = None,
+    keep_layers: bool = False,
+    with_position: bool = False,
+    channels: str | None = None,
+    workers: int | None = None,
+    on_progress: Callable[[FusionProgress], None] | None = None,
+    is_cancelled: Callable[[], bool] | None = None,
+) -> FusionResult:
+    """Fuse images of one scene, each sharp somewhere else, into one that is sharp everywhere.
+
+    Parameters
+    ----------
+    images : sequence of ndarray, one ndarray of shape (N, Y, X) or (N, Y, X, 3), or Stack
+        At least two, gray or RGB; uint8, uint16, float32 or float64. A stack, such as `qmcif_engine.open_stack` gives, is read tile by
+        tile, and what it has of alpha and further channels takes the place of `companions`.
+    config : FusionConfig, optional
+        The ``default`` preset where it is left out.
+    focus_range : tuple of float, optional
+        Samples that count as black and white for the decisions, or such a pair for each channel that decides; the 0.1 and 99.9
+        percentiles of the stack, or of each channel that was recorded by itself, where it is left out. Needed only where a few extreme
+        samples mislead those.
+    companions : sequence of ndarray, optional
+        One array an image, shape (Y, X) or (Y, X, c), such as alpha planes or further channels, composed by the same decisions.
+    keep_layers : bool
+        Return the layers of every image too, which an image of one tile has; they take some 40 bytes a pixel and image.
+    with_position : bool
+        Return where between the images each pixel is sharpest too.
+    channels : "each", optional
+        Decide on every channel by itself and fuse it by itself: maps then have a plane for each channel. Where it is left out, channels
+        decide together, unless the stack was opened for each.
+    workers : int, optional
+        Tiles computed at once, on threads; one for each core where it is left out. It changes no byte.
+    on_progress : callable, optional
+        Receives a `FusionProgress` after each step, in the calling thread.
+    is_cancelled : callable, optional
+        Asked in the calling thread, many times a second; when it returns true the fusion ends with `Cancelled`.
+
+    Returns
+    -------
+    FusionResult
+    """
+    settings = FusionConfig() if config is None else config
+    stack = settle_channels(images if isinstance(images, Stack) else ArrayStack(as_stack(images)), channels)
+    check_number(stack)
+    if companions is not None and decides_each(stack):
+        msg = "companions were given and each channel is decided on by itself; one decision is needed to follow: leave one of the two out"
+        raise InvalidConfigError(msg)
+    extras = companions_of(stack) if companions is None else ArrayStack(_checked_companions(companions, stack))
+    bounds, noise_levels = settle_range_and_noise(stack, focus_range)
+    plan = plan_tiles((stack.image_shape[0], stack.image_shape[1]), settings)
+    if keep_layers and len(plan.tiles) > 1:
+        side = settings.tiling.tile_px
+        msg = f"layers of {len(plan.tiles)} tiles were asked for; only an image of one tile has them: crop it to {side} x {side} pixels"
+        raise InvalidConfigError(msg)
+    n_tiles = len(plan.tiles)
+    logger.info("fusing %d images of shape %s in %d tiles, focus range %s", stack.n_images, stack.image_shape, n_tiles, list_bounds(bounds))
+    task = TileTask(stack, settings, bounds, extras, keep_layers, with_position, noise_levels)
+    steps = Steps(
+        n_tiles=n_tiles, steps_a_tile=count_decisions(stack) * stack.n_images + 1, on_progress=on_progress, is_cancelled=is_cancelled
+    )
+    picture = _Picture(plan)
+    run_tiles(task, plan.tiles, n_workers=count_workers(workers), steps=steps, keep=picture.keep)
+    return picture.finish(settings, bounds, n_images=stack.n_images)
+
+
+class _Picture:
+    """Put tiles together in memory."""
+
+    def __init__(self, plan: TilePlan) -> None:
+        self._plan = plan
+        self._planes: dict[str, Any] = {}
+        self._layers: tuple[Decomposition, ...] = ()
+
+    def keep(self, tile: Tile, result: FusedTile) -> None:
+        for name in PLANES:
+            plane = getattr(result, name)
+            if plane is not None:
+                whole = self._planes.setdefault(name, np.empty((*self._plan.shape, *plane.shape[2:]), plane.dtype))
+                whole[tile.core.slices] = plane
+        self._layers = result.layers
+
+    def finish(self, config: FusionConfig, focus_range: FocusRanges, *, n_images: int) -> FusionResult:
+        return FusionResult(
+            fused=self._planes["fused"],
+            source_index=self._planes["source_index"],
+            base_map=self._planes["base_map"],
+            detail_map=self._planes["detail_map"],
+            confidence=self._planes["confidence"],
+            config=config,
+            focus_range=focus_range,
+            companions=self._planes.get("companions"),
+            layers=self._layers,
+            position=self._planes.get("position"),
+            pixels_by_image=tuple(np.bincount(self._planes["source_index"].reshape(-1), minlength=n_images).tolist()),
+        )
+
+
+def _checked_companions(companions: Sequence[SampleArray], stack: Stack) -> Sequence[SampleArray]:
+    planes: list[Any] = [np.asarray(companion) for companion in companions]
+    kinds = {(plane.shape, plane.dtype.name) for plane in planes}
+    shapes, dtypes = {shape for shape, _ in kinds}, {dtype for _, dtype in kinds}
+    is_matching = len(planes) == stack.n_images and len(kinds) == 1 and next(iter(shapes))[:2] == stack.image_shape[:2]
+    if not is_matching or not dtypes <= set(SUPPORTED_DTYPES):
+        msg = (
+            f"{len(planes)} companions of shape {sorted(shapes)} and type {', '.join(sorted(dtypes))} were given; one for each of the "
+            f"{stack.n_images} images, all of height and width {stack.image_shape[:2]} and of one type out of "
+            f"{', '.join(SUPPORTED_DTYPES)}, is needed: pass matching arrays"
+        )
+        raise InvalidImageError(msg)
+    return planes

@@ -1,0 +1,372 @@
+"""Fuse from files to files, tile by tile, so that neither images nor results have to fit into memory."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qmcif_engine import __version__
+from qmcif_engine.config.fusion_config import FusionConfig
+from qmcif_engine.depth import HeightRequest, assemble_heights, settle_scale
+from qmcif_engine.errors import OutputError
+from qmcif_engine.io.output.map_files import check_maps_target, map_path
+from qmcif_engine.io.output.placement import check_sources_kept
+from qmcif_engine.io.output.streamed_output import stream_outputs
+from qmcif_engine.io.output.writers import check_target
+from qmcif_engine.run.execution import count_workers, run_tiles
+from qmcif_engine.run.job import Job, PlaneKind
+from qmcif_engine.run.memory import choose_tiles_at_once, estimate_tile_bytes
+from qmcif_engine.run.steps import FusionProgress, Steps
+from qmcif_engine.stack.noise import settle_range_and_noise
+from qmcif_engine.stack.picture_metadata import PictureMetadata, name_planes
+from qmcif_engine.stack.samples import list_bounds
+from qmcif_engine.stack.separate_channels import EACH, channel_planes, count_decisions, settle_channels
+from qmcif_engine.stack.stack import Stack, check_number, companions_of, count_separate_channels, decides_each
+from qmcif_engine.tiles.plan import TilePlan, plan_tiles
+from qmcif_engine.tiles.task import TileTask
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from distributed import Client
+
+    from qmcif_engine.io.output.picture import PictureContent
+    from qmcif_engine.stack.samples import FocusRanges, GivenRanges
+    from qmcif_engine.tiles.plan import Tile
+
+
+logger = logging.getLogger(__name__)
+
+MAP_KINDS = {
+    "source_index": PlaneKind(np.dtype(np.uint16)),
+    "base_map": PlaneKind(np.dtype(np.uint16)),
+    "detail_map": PlaneKind(np.dtype(np.uint16)),
+    "confidence": PlaneKind(np.dtype(np.float32)),
+}
+POSITION_KIND = {"position": PlaneKind(np.dtype(np.float32))}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunPlan:
+    """Say what a run will do and take, before it does anything.
+
+    Attributes
+    ----------
+    tiles : TilePlan
+    tiles_at_once : int
+    tile_bytes : int
+        Memory of one tile while it is computed, at most.
+    job_bytes : int
+        Disk space beside the target while the run lasts.
+    transcoded_bytes : int
+        Disk space for images that cannot be read by window.
+    output_bytes : int
+        Size of the outputs before compression.
+    """
+
+    tiles: TilePlan
+    tiles_at_once: int
+    tile_bytes: int
+    job_bytes: int
+    transcoded_bytes: int
+    output_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileReport:
+    """Say what a finished run did.
+
+    Attributes
+    ----------
+    outputs : tuple of Path
+    n_images : int
+    image_shape : tuple of int
+    dtype : str
+    focus_range : FocusRange, or tuple of one a channel
+    n_tiles, n_resumed : int
+        Tiles in all, and those that an earlier, interrupted run had finished.
+    pixels_by_image : tuple of int
+        How many pixels each image gave; images with none could have been left out.
+    identity : str
+        Digest of version, settings and every sample that went in, as `identify_run` returns it.
+    """
+
+    outputs: tuple[Path, ...]
+    n_images: int
+    image_shape: tuple[int, ...]
+    dtype: str
+    focus_range: FocusRanges
+    n_tiles: int
+    n_resumed: int
+    pixels_by_image: tuple[int, ...]
+    identity: str
+
+
+def fuse_to_file(
+    stack: Stack,
+    output: Path | str,
+    config: FusionConfig | None = None,
+    *,
+    maps: Path | str | None = None,
+    height: HeightRequest | None = None,
+    focus_range: GivenRanges | None = None,
+    channels: str | None = None,
+    memory_bytes: int | None = None,
+    workers: int | None = None,
+    client: Client | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    on_progress: Callable[[FusionProgress], None] | None = None,
+    is_cancelled: Callable[[], bool] | None = None,
+) -> FileReport:
+    """Fuse a stack of any size and write the result.
+
+    Parameters
+    ----------
+    stack : Stack
+        What `qmcif_engine.open_stack` returns.
+    output : Path
+        The suffix chooses the format: .ome.zarr, .ome.tif, .tif, .png or .jpg.
+    config : FusionConfig, optional
+    maps : Path, optional
+        A folder for the source index, base map, detail map and confidence.
+    height : HeightRequest, optional
+        Where a height map goes, and how it is made.
+    focus_range, channels : optional
+        See `qmcif_engine.fuse`. Where each channel is decided on by itself, maps and heights have a page for each, in the order of the
+        channels.
+    memory_bytes : int, optional
+        Tiles in flight take no more than this; half of the free memory where it is left out.
+    workers : int, optional
+        Tiles computed at once on this machine.
+    client : distributed.Client, optional
+        A Dask cluster that computes the tiles instead.
+    resume : bool
+        Go on with an interrupted run of the same images and settings.
+    overwrite : bool
+        Replace existing outputs, and throw an unfinished run away.
+    on_progress, is_cancelled : callable, optional
+        See `qmcif_engine.fuse`. A cancelled run can be resumed.
+
+    Returns
+    -------
+    FileReport
+    """
+    settings = FusionConfig() if config is None else config
+    stack = settle_channels(stack, channels)
+    target, folder = Path(output), None if maps is None else Path(maps)
+    outputs = check_outputs(stack, target, folder, height=height, overwrite=overwrite)
+    kept = {"with_maps": folder is not None, "with_height": height is not None}
+    run = plan_run(stack, settings, **kept, memory_bytes=memory_bytes, workers=workers)
+    bounds, noise_levels = settle_range_and_noise(stack, focus_range)
+    companions = companions_of(stack)
+    planes = _kept_planes(stack, **kept)
+    job = Job(job_folder(target), run.tiles, planes)
+    description = describe_run(stack, settings, bounds)
+    job.begin(_digest([description, list(planes)]), resume=resume, overwrite=overwrite)
+    try:
+        task = TileTask(stack, settings, bounds, companions, with_position=height is not None, noise_levels=noise_levels)
+        missing = job.missing()
+        finished = [tile for tile in run.tiles.tiles if tile not in set(missing)]
+        _check_input(job, task, finished)
+        logger.info("fusing %d images of shape %s, %d of %d tiles", stack.n_images, stack.image_shape, len(missing), len(run.tiles.tiles))
+        steps_a_tile = count_decisions(stack) * stack.n_images + 1
+        steps = Steps(n_tiles=len(missing), steps_a_tile=steps_a_tile, on_progress=on_progress, is_cancelled=is_cancelled)
+        run_tiles(task, missing, n_workers=run.tiles_at_once, steps=steps, keep=job.keep, client=client)
+        samples = [job.input_digest(tile).hex() for tile in run.tiles.tiles]
+        provenance = {**description, "identity": _digest([description, samples])}
+        heights = {} if height is None else _heights_of(job, height, stack=stack, focus_range=bounds, provenance=provenance)
+        writing: dict[str, Any] = {"provenance": provenance, "overwrite": overwrite, "check_cancelled": steps.check_cancelled}
+        _write(job, target, folder, stack=stack, further=heights, **writing)
+        pixels = _count_pixels(job, run.tiles, n_images=stack.n_images)
+    except BaseException:
+        if len(job.missing()) == len(run.tiles.tiles):
+            job.remove()  # nothing to go on with
+        raise
+    job.remove()
+    return FileReport(
+        outputs=outputs,
+        n_images=stack.n_images,
+        image_shape=stack.image_shape,
+        dtype=stack.dtype.name,
+        focus_range=bounds,
+        n_tiles=len(run.tiles.tiles),
+        n_resumed=len(finished),
+        pixels_by_image=pixels,
+        identity=provenance["identity"],
+    )
+
+
+def _check_input(job: Job, task: TileTask, finished: Sequence[Tile]) -> None:
+    """Refuse to go on with tiles that were made of other samples."""
+    if any(job.input_digest(tile) != task.digest_input(tile) for tile in finished):
+        raise job.refuse_other_input()
+
+
+def job_folder(target: Path) -> Path:
+    """Return where the tiles of a run wait until all of them are there."""
+    return target.parent / f"{target.name}.qmcif-job"
+
+
+def plan_run(
+    stack: Stack,
+    config: FusionConfig,
+    *,
+    with_maps: bool = False,
+    with_height: bool = False,
+    memory_bytes: int | None = None,
+    workers: int | None = None,
+) -> RunPlan:
+    """Say what fusing a stack will take, without reading a sample.
+
+    Raises
+    ------
+    InvalidImageError
+        For fewer than two images.
+    InvalidConfigError
+        When the memory does not hold a single tile.
+    """
+    check_number(stack)
+    tiles = plan_tiles((stack.image_shape[0], stack.image_shape[1]), config)
+    tile_bytes = estimate_tile_bytes(tiles, config, stack=stack)
+    planes = _kept_planes(stack, with_maps=with_maps, with_height=with_height)
+    n_pixels = tiles.shape[0] * tiles.shape[1]
+    job_bytes = n_pixels * sum(kind.pixel_bytes for kind in planes.values())
+    return RunPlan(
+        tiles=tiles,
+        tiles_at_once=choose_tiles_at_once(tile_bytes, budget_bytes=memory_bytes, n_workers=count_workers(workers)),
+        tile_bytes=tile_bytes,
+        job_bytes=job_bytes,
+        transcoded_bytes=getattr(stack, "scratch_bytes", 0),
+        output_bytes=job_bytes if with_maps else job_bytes - n_pixels * planes["source_index"].pixel_bytes,
+    )
+
+
+def check_outputs(
+    stack: Stack, target: Path, maps_folder: Path | None, *, height: HeightRequest | None = None, overwrite: bool
+) -> tuple[Path, ...]:
+    """Return every file that will be written, once all of them can be."""
+    channels: Stack | None = getattr(stack, "companions", None)
+    has_alpha = channels is None and getattr(stack, "alpha", None) is not None
+    shape = stack.image_shape if channels is None else channels.image_shape
+    check_target(target, overwrite=overwrite, samples_dtype=stack.dtype, has_alpha=has_alpha, shape=shape)
+    maps = () if maps_folder is None else tuple(map_path(maps_folder, name) for name in MAP_KINDS)
+    if maps_folder is not None:
+        check_maps_target(maps_folder, MAP_KINDS, overwrite=overwrite, picture=target)
+    heights = () if height is None else _check_heights(stack, height, overwrite=overwrite)
+    outputs = (target, *maps, *heights)
+    if len({path.resolve() for path in outputs}) < len(outputs):
+        msg = f"{', '.join(repr(str(path)) for path in outputs)} are to be written; a name of its own is needed for each: choose others"
+        raise OutputError(msg)
+    check_sources_kept(outputs, getattr(stack, "sources", ()))
+    return outputs
+
+
+def _check_heights(stack: Stack, height: HeightRequest, *, overwrite: bool) -> tuple[Path, Path]:
+    settle_scale(getattr(stack, "metadata", PictureMetadata()), z_step=height.z_step, unit=height.unit)
+    targets = (height.target, height.confidence_target)
+    for target in targets:
+        check_target(target, overwrite=overwrite, samples_dtype=np.float32, shape=(*stack.image_shape[:2], *channel_planes(stack)))
+    return targets
+
+
+def describe_run(stack: Stack, config: FusionConfig, focus_range: FocusRanges) -> dict[str, Any]:
+    """Return version, settings and the kind of the input, without times, names and paths.
+
+    The same samples and settings give the same description, wherever and however the samples are stored.
+    """
+    return {
+        "version": __version__,
+        "images": stack.n_images,
+        "image_shape": list(stack.image_shape),  # tifffile takes "shape" in a description for its own
+        "dtype": stack.dtype.name,
+        "focus_range": list_bounds(focus_range),
+        "settings": config.to_dict(),
+        **({"channels": EACH} if decides_each(stack) else {}),
+    }
+
+
+def describe_picture(stack: Stack) -> PictureMetadata:
+    """Return the metadata of what is made of a stack; channels that were recorded one by one are named, so that none passes for a color."""
+    known: PictureMetadata = getattr(stack, "metadata", PictureMetadata())
+    if not count_separate_channels(stack):
+        return known
+    shown: Stack = getattr(stack, "companions", None) or stack
+    return replace(known, channel_names=name_planes(known.channel_names, shown.image_shape[2]))
+
+
+def identify_run(stack: Stack, config: FusionConfig, focus_range: FocusRanges) -> str:
+    """Return the identity that a run would have, by reading every sample and fusing none."""
+    task = TileTask(stack, config, focus_range, companions_of(stack))
+    tiles = plan_tiles((stack.image_shape[0], stack.image_shape[1]), config).tiles
+    return _digest([describe_run(stack, config, focus_range), [task.digest_input(tile).hex() for tile in tiles]])
+
+
+def _digest(description: object) -> str:
+    return hashlib.sha256(json.dumps(description, sort_keys=True).encode()).hexdigest()
+
+
+def _kept_planes(stack: Stack, *, with_maps: bool, with_height: bool) -> dict[str, PlaneKind]:
+    companions = companions_of(stack)
+    planes = {"fused": PlaneKind(stack.dtype, stack.image_shape[2:])}
+    if companions is not None:
+        planes["companions"] = PlaneKind(companions.dtype, companions.image_shape[2:])
+    kinds = {name: PlaneKind(kind.dtype, channel_planes(stack)) for name, kind in (MAP_KINDS | POSITION_KIND).items()}
+    wanted = ["source_index", *(MAP_KINDS if with_maps else ()), *(("confidence", "position") if with_height else ())]
+    return planes | {name: kinds[name] for name in dict.fromkeys(wanted)}
+
+
+def _heights_of(
+    job: Job, height: HeightRequest, *, stack: Stack, focus_range: FocusRanges, provenance: Mapping[str, object]
+) -> dict[Path, PictureContent]:
+    return assemble_heights(
+        height,
+        position=job.picture("position"),
+        confidence=job.picture("confidence"),
+        guide=job.picture("fused"),
+        guide_range=focus_range,
+        metadata=describe_picture(stack),
+        provenance=provenance,
+    )
+
+
+def _count_pixels(job: Job, plan: TilePlan, *, n_images: int) -> tuple[int, ...]:
+    index, counts = job.picture("source_index"), np.zeros(n_images, np.int64)
+    for tile in plan.tiles:
+        counts += np.bincount(index.read(tile.core).reshape(-1), minlength=n_images)
+    return tuple(counts.tolist())
+
+
+def _write(
+    job: Job,
+    target: Path,
+    maps_folder: Path | None,
+    *,
+    stack: Stack,
+    provenance: Mapping[str, object],
+    further: Mapping[Path, PictureContent],
+    overwrite: bool,
+    check_cancelled: Callable[[], None],
+) -> None:
+    """Put the tiles together in the formats that the targets name."""
+    is_multichannel = getattr(stack, "companions", None) is not None
+    has_alpha = not is_multichannel and getattr(stack, "alpha", None) is not None
+    stream_outputs(
+        target,
+        job.picture("companions" if is_multichannel else "fused"),
+        alpha=job.picture("companions") if has_alpha else None,
+        maps_folder=maps_folder,
+        maps={} if maps_folder is None else {name: job.picture(name) for name in MAP_KINDS},
+        metadata=describe_picture(stack),
+        provenance=provenance,
+        further=further,
+        overwrite=overwrite,
+        scratch_folder=job.folder,
+        check_cancelled=check_cancelled,
+    )

@@ -1,0 +1,1 @@
+"""Images and stacks read lazily, wherever they come from."""

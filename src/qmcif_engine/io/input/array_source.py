@@ -1,0 +1,157 @@
+"""Offer the images of an N-dimensional array, wherever its samples are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from qmcif_engine.errors import InvalidImageError
+from qmcif_engine.io.input.dask_input import find_dask_array
+from qmcif_engine.io.input.frame_source import FramePosition, SourceDescription, fit_metadata
+from qmcif_engine.io.metadata.acquisition import AxisPlan, name_axes, plan_axes
+from qmcif_engine.stack.picture_metadata import PictureMetadata
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from qmcif_engine.stack.window import Window
+
+
+class LazyArray(Protocol):
+    """Describe an array of which blocks can be read, in any thread; implementations can be sent to another process."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Length of every axis."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Sample type."""
+
+    def read(self, block: tuple[slice, ...]) -> NDArray[Any]:
+        """Return the samples of one block, all axes kept."""
+
+
+class NumpyArray:
+    """Hold an array that is in memory."""
+
+    def __init__(self, samples: NDArray[Any]) -> None:
+        self._samples = samples
+        self.shape, self.dtype = samples.shape, samples.dtype
+
+    def read(self, block: tuple[slice, ...]) -> NDArray[Any]:
+        """Return a view of a block."""
+        return self._samples[block]
+
+
+class ArraySource:
+    """Read the frames of an array by window.
+
+    Parameters
+    ----------
+    array : LazyArray
+    plan : AxisPlan
+        What its axes mean.
+    name : str
+        What messages call the array.
+    metadata : PictureMetadata, optional
+    paths : tuple of Path
+    """
+
+    def __init__(
+        self,
+        array: LazyArray,
+        plan: AxisPlan,
+        *,
+        name: str,
+        metadata: PictureMetadata | None = None,
+        paths: tuple[Path, ...] = (),
+    ) -> None:
+        self._array, self._plan = array, plan
+        described = metadata or PictureMetadata()
+        self._description = SourceDescription(
+            names=plan.name_frames(name),
+            height=plan.length("Y"),
+            width=plan.length("X"),
+            n_channels=plan.n_channels,
+            dtype=array.dtype.newbyteorder("="),
+            n_times=plan.n_times,
+            has_separate_channels=plan.has_separate_channels(described.channel_names),
+            metadata=fit_metadata(described, plan.n_channels),
+            paths=paths,
+            axes=str(plan),
+        )
+
+    @property
+    def description(self) -> SourceDescription:
+        """What the frames have in common."""
+        return self._description
+
+    def read(self, position: FramePosition, window: Window, channels: Sequence[int]) -> NDArray[Any]:
+        """Return one window of some channels of a frame."""
+        plan, n_samples = self._plan, self._plan.length("S")
+        places = [channel // n_samples for channel in channels]
+        index = plan.locate(position)
+        known = {axis: slice(number, number + 1) for axis, number in index.items()}
+        known |= {"Y": window.slices[0], "X": window.slices[1], "C": slice(min(places), max(places) + 1), "S": slice(0, n_samples)}
+        stored = self._array.read(tuple(known[axis] for axis in plan.axes))
+        order = [plan.axes.index(axis) for axis in "YXCS" if axis in plan.axes]
+        others = [axis for axis in range(stored.ndim) if axis not in order]
+        n_places = max(places) + 1 - min(places)
+        samples = stored.transpose(*order, *others).reshape(*window.shape, n_places * n_samples)
+        picked = samples[:, :, [channel - min(places) * n_samples for channel in channels]]
+        return picked.astype(self._description.dtype, copy=False)
+
+    def prepare(self, position: FramePosition) -> None:
+        """Do nothing: every window can be read as it is."""
+
+    def transcoded_bytes(self, position: FramePosition) -> int:
+        """Return 0."""
+        del position
+        return 0
+
+
+def guess_axes(name: str, shape: tuple[int, ...], *, is_image: bool = False) -> str:
+    """Return the axes of an array that does not name them: (N, Y, X) or (N, Y, X, 3), or of one image (Y, X) or (Y, X, 3).
+
+    Parameters
+    ----------
+    name : str
+        What messages call the array.
+    shape : tuple of int
+    is_image : bool
+        Whether the array is one of several images.
+    """
+    is_color = len(shape) > 2 and shape[-1] == 3
+    guessed = {(2, False): "YX", (3, True): "YXS", (3, False): "QYX", (4, True): "QYXS"}.get((len(shape), is_color))
+    is_stack = guessed is not None and "Q" in guessed
+    if guessed is None or is_stack == is_image:
+        needed = "one image (Y, X) or (Y, X, 3)" if is_image else "a stack (N, Y, X) or (N, Y, X, 3)"
+        msg = f"{name} has shape {shape}; {needed} is needed: name the axes with axes=, for example axes='TCZYX'"
+        raise InvalidImageError(msg)
+    return guessed
+
+
+def open_array(array: object, *, name: str, axes: str | None, is_image: bool = False) -> ArraySource:
+    """Open an array of NumPy or dask.
+
+    Parameters
+    ----------
+    array : ndarray or dask array
+    name : str
+        What messages call it.
+    axes : str, optional
+        One letter an axis.
+    is_image : bool
+        Whether it is one of several images.
+    """
+    lazy = NumpyArray(array) if isinstance(array, np.ndarray) else find_dask_array(array)
+    if lazy is None:
+        msg = f"{name} is a {type(array).__name__}; a path, a NumPy array or a dask array is needed: convert it"
+        raise InvalidImageError(msg)
+    found = guess_axes(name, lazy.shape, is_image=is_image) if axes is None else "?" * len(lazy.shape)
+    return ArraySource(lazy, plan_axes(name, *name_axes(name, shape=lazy.shape, found=found, wanted=axes)), name=name)

@@ -1,0 +1,73 @@
+"""Read camera raw files through rawpy, which is an extra: ``pip install "napari-qmcif[raw]"``.
+
+The picture is developed the same way for every file, so that the frames of a stack stay comparable: white balance of the camera, no
+automatic brightening, gamma 1 (samples proportional to light), 16 bits, sRGB primaries, upright.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qmcif_engine.errors import MissingExtraError
+from qmcif_engine.io.input.file_failures import check_regular_file, translate_failures
+from qmcif_engine.io.input.image_file import PictureHeader, check_claimed_size
+from qmcif_engine.io.metadata.orientation import UPRIGHT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import ModuleType
+
+    from numpy.typing import NDArray
+
+_QUARTER_TURNS = (5, 6)
+"""Codes of rawpy for pictures that stand on their side."""
+
+
+def inspect_raw(path: Path) -> PictureHeader:
+    """Return the size of the developed picture, without developing it.
+
+    Raises
+    ------
+    MissingExtraError
+        Where rawpy is not installed.
+    ImageFileError
+        For what is no camera raw file, or a damaged one.
+    """
+    rawpy = _import_rawpy(path)
+    return translate_failures(lambda file: _inspect(rawpy, file), path)
+
+
+def read_raw(path: Path) -> NDArray[np.uint16]:
+    """Return the developed picture, shape (H, W, 3)."""
+    rawpy = _import_rawpy(path)
+    return translate_failures(lambda file: _develop(rawpy, file), path)
+
+
+def _import_rawpy(path: Path) -> ModuleType:
+    try:
+        return import_module("rawpy")
+    except ImportError as error:
+        msg = (
+            f"{str(path)!r} is a camera raw file; rawpy is needed to read it; install it with: pip install 'napari-qmcif[raw]', "
+            "or convert the file to 16-bit TIFF"
+        )
+        raise MissingExtraError(msg) from error
+
+
+def _inspect(rawpy: ModuleType, path: Path) -> PictureHeader:
+    check_regular_file(path)
+    with rawpy.imread(str(path)) as raw:
+        height, width = int(raw.sizes.height), int(raw.sizes.width)
+        if raw.sizes.flip in _QUARTER_TURNS:
+            height, width = width, height
+    check_claimed_size(path, height=height, width=width, decoded_bytes=height * width * 6, stored_bytes=path.stat().st_size)
+    return PictureHeader(height=height, width=width, n_samples=3, dtype=np.dtype(np.uint16), orientation=UPRIGHT)
+
+
+def _develop(rawpy: ModuleType, path: Path) -> NDArray[Any]:
+    check_regular_file(path)
+    with rawpy.imread(str(path)) as raw:
+        return np.asarray(raw.postprocess(use_camera_wb=True, no_auto_bright=True, gamma=(1, 1), output_bps=16))

@@ -1,0 +1,208 @@
+"""Show the frames of a source as a stack that can be fused: chosen frames, chosen channels, one point in time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qmcif_engine.errors import InvalidConfigError, InvalidImageError
+from qmcif_engine.io.input.frame_source import FramePosition
+from qmcif_engine.stack.separate_channels import EACH
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+    from types import TracebackType
+
+    from dask.array import Array
+
+    from qmcif_engine.io.input.frame_source import FrameSource
+    from qmcif_engine.io.input.scratch_transcoding import ScratchStore
+    from qmcif_engine.kernels.array_types import SampleArray
+    from qmcif_engine.stack.picture_metadata import PictureMetadata
+    from qmcif_engine.stack.window import Window
+
+ZERO_PLANE = -1
+"""Stands in a list of channels for a plane of zeros."""
+
+
+class FrameView:
+    """Read chosen channels of chosen frames of a source: a `qmcif_engine.stack.stack.Stack`.
+
+    Parameters
+    ----------
+    source : FrameSource
+    positions : sequence of FramePosition
+    channels : sequence of int
+        Channels of the source, or `ZERO_PLANE`.
+    has_channel_axis : bool
+        Whether windows have shape (h, w, C) rather than (h, w).
+    """
+
+    def __init__(self, source: FrameSource, *, positions: Sequence[FramePosition], channels: Sequence[int], has_channel_axis: bool) -> None:
+        self._source, self._positions, self._channels = source, tuple(positions), tuple(channels)
+        self._has_channel_axis = has_channel_axis
+
+    @property
+    def n_images(self) -> int:
+        """Number of images."""
+        return len(self._positions)
+
+    @property
+    def image_shape(self) -> tuple[int, ...]:
+        """Shape of each image."""
+        found = self._source.description
+        return (found.height, found.width, len(self._channels)) if self._has_channel_axis else (found.height, found.width)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Sample type."""
+        return self._source.description.dtype
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What messages call the images."""
+        names = self._source.description.names
+        return tuple(names[position.number] for position in self._positions)
+
+    def read(self, number: int, window: Window) -> SampleArray:
+        """Return the samples of one window of one image.
+
+        Raises
+        ------
+        InvalidImageError
+            For NaN or infinity, which no decision can be made on.
+        ImageFileError
+            For a file that turns out to be damaged there.
+        """
+        height, width = self.image_shape[:2]
+        if not (0 <= window.top <= window.bottom <= height and 0 <= window.left <= window.right <= width):
+            msg = f"{window} was asked of images of {width} x {height} pixels; a window inside them is needed: correct it"
+            raise InvalidImageError(msg)
+        wanted = [channel for channel in self._channels if channel != ZERO_PLANE]
+        samples = self._source.read(self._positions[number], window, wanted)
+        if len(wanted) < len(self._channels):
+            samples = np.concatenate([samples, np.zeros((*window.shape, len(self._channels) - len(wanted)), samples.dtype)], axis=-1)
+        if samples.dtype.kind == "f" and not np.isfinite(samples).all():
+            msg = f"{self.names[number]} holds NaN or infinite samples; finite ones are needed: fill them first"
+            raise InvalidImageError(msg)
+        return samples if self._has_channel_axis else samples[:, :, 0]
+
+    def to_dask(self) -> Array:
+        """Return the images as one lazy array, shape (N, H, W) or (N, H, W, C), for viewers; nothing is read yet."""
+        from qmcif_engine.io.input.lazy_stack import stack_to_dask
+
+        return stack_to_dask(self)
+
+
+class FileStack(FrameView):
+    """Be the stack that `open_stack` returns: what is fused, and what goes with it.
+
+    A context manager: leaving it removes scratch copies. It can be sent to another process, and used from several threads.
+
+    Attributes
+    ----------
+    alpha : Stack or None
+        Opacity of every image, (h, w) a window, where the inputs have it.
+    companions : Stack or None
+        All channels in their original order, (h, w, C) a window, where the stack itself shows a choice of them: whoever fuses can
+        compose each of them by the decision made on the stack.
+    metadata : PictureMetadata
+        Of the inputs, or of the first of them.
+    sources : tuple of Path
+        Files and folders that are read, so that no output replaces them.
+    deciding_channels : tuple of int
+        Which of all channels the stack shows, 0-based, or `ZERO_PLANE`.
+    n_separate_channels : int
+        How many of the channels that decide were recorded one by one, as dyes are; 0 for one, and for the colors of a picture.
+    decides_each : bool
+        Whether its channels are decided on one by one.
+    n_times : int
+        Points in time of the acquisition; the stack is one of them.
+    frame_numbers : tuple of int
+        Which images of the input the stack has, counted from 0.
+    scratch_bytes : int
+        What decoded copies will take on disk; known before anything is decoded.
+    """
+
+    def __init__(self, source: FrameSource, store: ScratchStore, selection: Selection) -> None:
+        found = source.description
+        positions = [FramePosition(selection.time, number) for number in selection.frames]
+        chosen = selection.channels
+        super().__init__(source, positions=positions, channels=chosen, has_channel_axis=len(chosen) > 1)
+        self._store, self._selection = store, selection
+        everything = range(found.n_channels)
+        self.alpha = (
+            FrameView(source, positions=positions, channels=[found.n_channels], has_channel_axis=False) if found.has_alpha else None
+        )
+        self.companions = (
+            FrameView(source, positions=positions, channels=everything, has_channel_axis=True) if list(chosen) != list(everything) else None
+        )
+        self.metadata: PictureMetadata = found.metadata
+        self.sources: tuple[Path, ...] = found.paths
+        self.deciding_channels = chosen
+        self.decides_each = selection.decides_each and len(chosen) > 1
+        n_deciding = len(chosen) - chosen.count(ZERO_PLANE)
+        self.n_separate_channels = n_deciding if found.has_separate_channels and n_deciding > 1 else 0
+        self.n_times = found.n_times
+        self.frame_numbers = selection.frames
+        decoded_bytes = sum(source.transcoded_bytes(position) for position in positions)
+        self.scratch_bytes = store.expect(decoded_bytes, memory_bytes=selection.memory_bytes)
+
+    def at_time(self, time: int) -> FileStack:
+        """Return the stack of another point in time, counted from 0; it shares the scratch store with this one."""
+        check_time(time, self.n_times)
+        return FileStack(self._source, self._store, replace(self._selection, time=time))
+
+    def each_channel(self) -> FileStack:
+        """Return the stack with all channels, to be decided on one by one; it shares the scratch store with this one."""
+        from qmcif_engine.io.input.channel_choice import choose_channels
+
+        channels = choose_channels(self._source.description, EACH)
+        return FileStack(self._source, self._store, replace(self._selection, channels=channels, decides_each=True))
+
+    def prepare(self, on_progress: Callable[[int, int], None] | None = None) -> None:
+        """Decode now what cannot be read by window, which the first read would do otherwise.
+
+        Parameters
+        ----------
+        on_progress : callable, optional
+            Takes how many images are ready, and of how many.
+        """
+        for done, position in enumerate(self._positions, start=1):
+            self._source.prepare(position)
+            if on_progress is not None:
+                on_progress(done, self.n_images)
+
+    def close(self) -> None:
+        """Remove scratch copies; reading again makes new ones."""
+        self._store.close()
+
+    def __enter__(self) -> FileStack:
+        """Return the stack itself."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Remove scratch copies."""
+        self.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Hold what of a source becomes a stack, all numbers counted from 0."""
+
+    frames: tuple[int, ...]
+    channels: tuple[int, ...]
+    time: int
+    memory_bytes: int
+    decides_each: bool = False
+
+
+def check_time(time: int, n_times: int) -> None:
+    """Refuse a point in time that there is none of."""
+    if not 0 <= time < n_times:
+        needed = f"a number from 0 to {n_times - 1} is needed, as there are {n_times} points: correct it"
+        msg = f"time is {time}; {needed if n_times > 1 else 'there is one point in time, which is 0: leave it out'}"
+        raise InvalidConfigError(msg)

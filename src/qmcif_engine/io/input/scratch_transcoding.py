@@ -1,0 +1,154 @@
+"""Keep decoded copies of images that cannot be read by window: in memory where they are few, else in a scratch folder.
+
+PNG, JPEG and camera raw files can only be decoded as a whole, and so can turned pages and pages of one large compressed strip. Each is
+decoded once, one at a time, and its samples are laid down uncompressed, row by row, from where any window can be read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+import threading
+import weakref
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qmcif_engine.errors import OutputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from qmcif_engine.stack.window import Window
+
+DEFAULT_MEMORY_BYTES = 256 * 2**20
+"""Stacks whose decoded images take no more than this together stay in memory."""
+
+_COPIED_ROWS = 256
+
+
+class ScratchStore:
+    """Hold decoded images, shape (H, W, C) each, and cut windows out of them.
+
+    Threads may share it. A copy in another process uses the same folder while that exists, else one of its own.
+
+    Parameters
+    ----------
+    parent : Path, optional
+        Where the scratch folder is made when the first image is laid down; the system's folder for such files where left out.
+    """
+
+    def __init__(self, parent: Path | None = None) -> None:
+        self._parent = parent
+        self._folder: Path | None = None
+        self._is_in_memory = self._is_on_disk = False
+        self._images: dict[str, NDArray[Any]] = {}
+        self._lock = threading.RLock()
+        self._removal: weakref.finalize[Any, ScratchStore] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Name the folder, so that the other process finds what is decoded already."""
+        folder = self._make_folder() if self._is_on_disk else None
+        return {"parent": self._parent, "folder": folder, "memory": self._is_in_memory}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Use the folder of the original while it exists; it is not ours to remove."""
+        self.__init__(state["parent"])  # type: ignore[misc]
+        self._is_in_memory = state["memory"]
+        self._is_on_disk = state["folder"] is not None
+        self._folder = state["folder"]
+
+    @property
+    def folder(self) -> Path | None:
+        """The scratch folder, once there is one."""
+        return self._folder
+
+    def expect(self, n_bytes: int, *, memory_bytes: int) -> int:
+        """Settle where images go, given what all of them take together, and return what they will take on disk."""
+        self._is_in_memory = n_bytes <= memory_bytes
+        self._is_on_disk = n_bytes > memory_bytes
+        return n_bytes if self._is_on_disk else 0
+
+    def read(self, key: tuple[str, int], window: Window, *, decode: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+        """Return one window of the image of this key, shape (h, w, C), decoding it where that was not done yet.
+
+        Parameters
+        ----------
+        key : tuple of str and int
+            Absolute path of the file, and number of the image in it.
+        window : Window
+        decode : callable
+            Returns the whole image, shape (H, W, C).
+        """
+        image = self.hold(key, decode)
+        return np.array(image[window.slices])
+
+    def hold(self, key: tuple[str, int], decode: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+        """Return the image of this key, in memory or mapped from the scratch folder."""
+        name = hashlib.sha256(repr(key).encode()).hexdigest()[:32]
+        with self._lock:  # one image at a time, whatever the number of threads
+            if self._is_in_memory:
+                if name not in self._images:
+                    self._images[name] = np.ascontiguousarray(decode())
+                return self._images[name]
+            file = self._make_folder() / f"{name}.npy"
+            if not file.exists():
+                _lay_down(file, decode())
+            image: NDArray[Any] = np.load(file, mmap_mode="r", allow_pickle=False)
+        return image
+
+    def _make_folder(self) -> Path:
+        with self._lock:
+            if self._folder is None or not self._folder.is_dir():
+                try:
+                    self._folder = Path(tempfile.mkdtemp(prefix="qmcif-", dir=self._parent))
+                except OSError as error:
+                    raise _refuse_scratch(self._parent or Path(tempfile.gettempdir()), error) from error
+                self._removal = weakref.finalize(self, _remove_folder, self._folder, os.getpid())
+            return self._folder
+
+    def close(self) -> None:
+        """Remove what was made; reading afterwards decodes again."""
+        with self._lock:
+            self._images.clear()
+            if self._removal is not None:
+                self._removal()
+            self._folder = self._removal = None
+
+
+def _remove_folder(folder: Path, owner: int) -> None:
+    """Remove a scratch folder in the process that made it; a forked child holds the same object, but not the same right."""
+    if os.getpid() == owner:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _lay_down(file: Path, image: NDArray[Any]) -> None:
+    """Write an image in bands of rows, so that a turned one is never copied as a whole; it appears whole or not at all.
+
+    Plain writes, not a memory map: on a full disk those fail with an error, while a map would kill the process.
+    """
+    partial: Path | None = None
+    try:
+        with tempfile.NamedTemporaryFile(dir=file.parent, delete=False) as stream:
+            partial = Path(stream.name)
+            header = {"descr": np.lib.format.dtype_to_descr(image.dtype), "fortran_order": False, "shape": image.shape}
+            np.lib.format.write_array_header_1_0(stream, header)
+            for top in range(0, len(image), _COPIED_ROWS):
+                stream.write(np.ascontiguousarray(image[top : top + _COPIED_ROWS]).data)
+        partial.replace(file)
+    except OSError as error:
+        if partial is not None:
+            partial.unlink(missing_ok=True)
+        raise _refuse_scratch(file.parent, error) from error
+
+
+def _refuse_scratch(folder: Path, error: OSError) -> OutputError:
+    return OutputError(
+        f"decoded images cannot be stored in {str(folder)!r} ({error.strerror or error}); free space there is needed; "
+        "name another folder with scratch_folder="
+    )

@@ -1,0 +1,180 @@
+"""Open whatever holds a focus stack, lazily: files, folders, patterns, multi-page TIFF, Zarr, arrays."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from qmcif_engine.errors import InvalidImageError
+from qmcif_engine.io.input.channel_choice import choose_channels
+from qmcif_engine.io.input.file_order import RAW_SUFFIXES, choose_frames, is_zarr_folder, list_files
+from qmcif_engine.io.input.file_stack import FileStack, Selection, check_time
+from qmcif_engine.io.input.frame_sequence import FrameSequence
+from qmcif_engine.io.input.readers import inspect_image, read_channels
+from qmcif_engine.io.input.scratch_transcoding import DEFAULT_MEMORY_BYTES, ScratchStore
+from qmcif_engine.io.input.segment_cache import DEFAULT_CACHE_BYTES, SegmentCache
+from qmcif_engine.io.input.whole_file_source import WholeFileSource
+from qmcif_engine.stack.samples import SUPPORTED_DTYPES
+from qmcif_engine.stack.separate_channels import EACH
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from qmcif_engine.io.input.frame_source import FrameSource
+
+StackInput: TypeAlias = "str | os.PathLike[str] | Any"
+"""A path or a pattern, or an array of NumPy or dask."""
+
+
+def open_stack(
+    inputs: StackInput | Sequence[StackInput],
+    *,
+    exclude: Sequence[int | str] = (),
+    order: Sequence[int] | str | None = None,
+    axes: str | None = None,
+    time: int = 0,
+    channels: Sequence[int | str] | None = None,
+    scratch_folder: str | os.PathLike[str] | None = None,
+    memory_bytes: int = DEFAULT_MEMORY_BYTES,
+    cache_bytes: int = DEFAULT_CACHE_BYTES,
+    allow_missing_chunks: bool = False,
+) -> FileStack:
+    """Open a focus stack without loading any of its samples.
+
+    Files are taken as hostile: what their headers claim is checked before memory is taken on their word, and a file whose end is
+    missing is refused here, not in the middle of a run.
+
+    Parameters
+    ----------
+    inputs : path-like, array, or sequence of these
+        One TIFF, OME-TIFF or ImageJ file with several images, one OME-Zarr group (version 0.4 or 0.5) or Zarr array, a folder, a
+        pattern such as ``shots/*.jpg``, one array of NumPy or dask; or several inputs of one image each. Folders and patterns are
+        taken in natural order: image 2 before image 10.
+    exclude : sequence of int or str
+        Frames to leave out, by number counted from 1 or by a pattern of file names.
+    order : "reversed" or sequence of int, optional
+        The remaining frames in the order wanted, by the number (from 1) that each had before anything was left out.
+    axes : str, optional
+        One letter an axis, where the input does not say them or says them wrongly: T, C, Z, Y, X, S (samples of a pixel). Without
+        it, Z is the stack; where there is no Z, the only other axis beside channels that has more than one image is.
+    time : int
+        Which point in time, counted from 0, of an acquisition with T and Z.
+    channels : sequence of int or str, optional
+        Up to three channels that decide about focus, by number counted from 1 or by name; needed where there are more than three.
+        One is a gray image, three are a color image; two are a color image whose third plane is zero. The stack's `companions`
+        are all channels. ``"each"`` takes all channels, to be decided on one by one.
+    scratch_folder : path-like, optional
+        Where decoded copies go of images that cannot be read by window (PNG, JPEG, camera raw, turned or one-strip TIFF); the
+        system's folder for such files where left out.
+    memory_bytes : int
+        Decoded copies that take no more than this together stay in memory.
+    cache_bytes : int
+        Decoded strips, tiles and chunks that are kept for neighboring windows take no more than this.
+    allow_missing_chunks : bool
+        Take the fill value for Zarr chunks that are not stored, as Zarr defines it, instead of refusing them: some programs leave
+        out empty chunks, but so does an interrupted copy.
+
+    Returns
+    -------
+    FileStack
+
+    Raises
+    ------
+    ImageFileError
+        For files that cannot be read completely and faithfully.
+    InvalidImageError
+        For images that cannot be fused with each other.
+    InvalidConfigError
+        For frames, channels or axes that there are none of.
+    """
+    store = ScratchStore(Path(scratch_folder).absolute() if scratch_folder is not None else None)
+    opening = _Opening(SegmentCache(cache_bytes), store, axes, allow_missing_chunks)
+    items = _expand(inputs)
+    if len(items) == 1:
+        source = opening.open(items[0])
+        frames = choose_frames(source.description.names, exclude=exclude, order=order)
+    else:
+        chosen = choose_frames([_short_name(item, number) for number, item in enumerate(items, 1)], exclude=exclude, order=order)
+        _check_number(len(chosen))
+        source = FrameSequence([opening.open(items[number], number + 1) for number in chosen])
+        frames = list(range(len(chosen)))
+    _check_source(source)
+    _check_number(len(frames))
+    check_time(time, source.description.n_times)
+    chosen_channels = choose_channels(source.description, channels)
+    selection = Selection(
+        frames=tuple(frames), channels=chosen_channels, time=time, memory_bytes=memory_bytes, decides_each=channels == EACH
+    )
+    return FileStack(source, store, selection)
+
+
+@dataclass(frozen=True, slots=True)
+class _Opening:
+    """Open one input after the other with what all of them share. The libraries of a format are loaded only where it occurs."""
+
+    cache: SegmentCache
+    store: ScratchStore
+    axes: str | None
+    allow_missing_chunks: bool
+
+    def open(self, item: object, number: int | None = None) -> FrameSource:
+        """Open a path or an array; the latter has a number where it is one of several images."""
+        if isinstance(item, Path):
+            return self._open_path(item)
+        from qmcif_engine.io.input.array_source import open_array
+
+        name = "the array" if number is None else f"image {number}"
+        return open_array(item, name=name, axes=self.axes, is_image=number is not None)
+
+    def _open_path(self, path: Path) -> FrameSource:
+        if is_zarr_folder(path):
+            from qmcif_engine.io.zarr.zarr_input import open_zarr
+
+            return open_zarr(path, axes=self.axes, cache=self.cache, allow_missing_chunks=self.allow_missing_chunks)
+        if path.suffix.lower() in RAW_SUFFIXES:
+            from qmcif_engine.io.input.camera_raw import inspect_raw, read_raw
+
+            return WholeFileSource(path, inspect_raw(path), store=self.store, decode=read_raw)
+        header = inspect_image(path)
+        if header is not None:
+            return WholeFileSource(path, header, store=self.store, decode=read_channels)
+        from qmcif_engine.io.tiff.tiff_source import TiffSource
+
+        return TiffSource(path, cache=self.cache, store=self.store, axes=self.axes)
+
+
+def _expand(inputs: StackInput | Sequence[StackInput]) -> list[Path | Any]:
+    """Return files in the order given, folders and patterns replaced by what they stand for; arrays stay what they are."""
+    given = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
+    items: list[Path | Any] = []
+    for item in given:
+        items += list_files(os.fspath(item)) if isinstance(item, (str, os.PathLike)) else [item]
+    if not items:
+        _check_number(0)
+    return items
+
+
+def _short_name(item: object, number: int) -> str:
+    return item.name if isinstance(item, Path) else f"image {number}"
+
+
+def _check_number(n_images: int) -> None:
+    if n_images < 2:
+        given = "1 image was" if n_images else "0 images were"
+        msg = f"{given} given; at least 2 of one scene are needed: add the other focus positions"
+        raise InvalidImageError(msg)
+
+
+def _check_source(source: FrameSource) -> None:
+    found = source.description
+    if found.dtype.name not in SUPPORTED_DTYPES:
+        msg = f"{found.names[0]} has samples of type {found.dtype}; {', '.join(SUPPORTED_DTYPES)} are supported: convert it first"
+        raise InvalidImageError(msg)
+    if found.n_frames == 1 and found.axes:
+        msg = (
+            f"{found.names[0]} has the axes {found.axes}; at least 2 images along one axis other than C are needed: "
+            "name the axes with axes='ZYX' or such, on the command line --axes ZYX"
+        )
+        raise InvalidImageError(msg)

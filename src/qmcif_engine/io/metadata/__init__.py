@@ -1,0 +1,1 @@
+"""What files say beside their samples: EXIF, OME-XML, orientation, units, axes."""

@@ -1,0 +1,170 @@
+"""Settle which axis of an acquisition is the stack, which are channels, and which is time.
+
+Axes are letters, as OME and tifffile write them: T time, C channel, Z focus, Y, X, and S for samples that belong to one pixel. Any
+other letter is an axis of unstated meaning, such as the pages of a plain TIFF.
+
+The rule: Z is the stack where there are several. Without it, the only axis that is left beside channels and has more than one image,
+whether time or pages of unstated meaning, is the stack. Whatever is ambiguous is refused, and naming the axes settles it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from qmcif_engine.errors import InvalidConfigError, InvalidImageError
+from qmcif_engine.io.input.frame_source import FramePosition
+from qmcif_engine.stack.picture_metadata import COLOR_NAMES
+
+MAX_FRAMES = 2**16 - 1
+"""What a map of 16-bit numbers of images has room for."""
+
+_PLANE_AXES = "YX"
+_CHANNEL_AXES = "CS"
+
+
+@dataclass(frozen=True, slots=True)
+class AxisPlan:
+    """Hold the settled meaning of every axis.
+
+    Attributes
+    ----------
+    axes : str
+        One letter an axis.
+    shape : tuple of int
+    stack_axis, time_axis : str
+        A letter of `axes`, or empty where there is none.
+    """
+
+    axes: str
+    shape: tuple[int, ...]
+    stack_axis: str
+    time_axis: str
+
+    def __str__(self) -> str:
+        """Return axes and lengths as messages give them."""
+        return describe_axes(self.axes, self.shape)
+
+    def name_frames(self, name: str) -> tuple[str, ...]:
+        """Return what messages call the frames of an input of this name."""
+        return tuple(f"image {number} of {name}" for number in range(1, self.n_frames + 1)) if self.n_frames > 1 else (name,)
+
+    def length(self, axis: str) -> int:
+        """Return the length of an axis, 1 where there is none."""
+        return self.shape[self.axes.index(axis)] if axis and axis in self.axes else 1
+
+    @property
+    def n_frames(self) -> int:
+        """Images along the stack axis."""
+        return self.length(self.stack_axis)
+
+    @property
+    def n_times(self) -> int:
+        """Points in time; 1 where time itself is the stack."""
+        return self.length(self.time_axis)
+
+    @property
+    def n_channels(self) -> int:
+        """Channels times samples of a pixel."""
+        return self.length("C") * self.length("S")
+
+    def has_separate_channels(self, names: tuple[str, ...]) -> bool:
+        """Tell whether channels of these names were recorded one by one: along C, unless they are called red, green and blue.
+
+        Samples of one pixel (S) are the colors of a picture.
+        """
+        return self.length("C") > 1 and self.length("S") == 1 and tuple(name.lower() for name in names) not in COLOR_NAMES
+
+    def locate(self, position: FramePosition, channel: int = 0) -> dict[str, int]:
+        """Return the index along every axis but Y, X and S of one frame and one place along C."""
+        index = dict.fromkeys(set(self.axes) - set(_PLANE_AXES) - {"S"}, 0)
+        known = {self.time_axis: position.time, self.stack_axis: position.number, "C": channel}
+        return {axis: known.get(axis, 0) for axis in index}
+
+    def plane_number(self, position: FramePosition, channel: int = 0) -> int:
+        """Return which plane (Y, X[, S]) of the acquisition this is, counted in the order the axes are stored."""
+        index, number = self.locate(position, channel), 0
+        for axis, length in zip(self.axes, self.shape, strict=True):
+            if axis in index:
+                number = number * length + index[axis]
+        return number
+
+    def planes_at(self, time: int) -> list[int]:
+        """Return the numbers of all planes of one point in time."""
+        places = range(self.length("C"))
+        return [self.plane_number(FramePosition(time, number), place) for number in range(self.n_frames) for place in places]
+
+    @property
+    def n_planes(self) -> int:
+        """Planes (Y, X[, S]) of the whole acquisition."""
+        return math.prod(length for axis, length in zip(self.axes, self.shape, strict=True) if axis not in _PLANE_AXES + "S")
+
+
+def name_axes(name: str, *, shape: tuple[int, ...], found: str, wanted: str | None) -> tuple[str, tuple[int, ...]]:
+    """Return axes and shape, as the user names them where they do so.
+
+    Parameters
+    ----------
+    name : str
+        What messages call the input.
+    shape : tuple of int
+    found : str
+        Axes according to the input, one letter each.
+    wanted : str, optional
+        Axes according to the user: one letter for each axis, or for each that is longer than 1.
+    """
+    if wanted is None:
+        return found, shape
+    axes = wanted.upper()
+    is_sound = axes.isascii() and axes.isalpha() and len(set(axes)) == len(axes) and set(_PLANE_AXES) <= set(axes)
+    if not is_sound:
+        msg = f"the axes {wanted!r} are not usable; each axis once, Y and X among them, is needed: give for example 'ZYX' or 'TCZYX'"
+        raise InvalidConfigError(msg)
+    if len(axes) == len(shape):
+        return axes, shape
+    long_axes = tuple(length for length, axis in zip(shape, found, strict=True) if length > 1 or axis in _PLANE_AXES)
+    if len(axes) == len(long_axes):
+        return axes, long_axes
+    msg = f"{name} has shape {shape} and {wanted!r} names {len(axes)} axes; one letter for each axis is needed: name them all"
+    raise InvalidConfigError(msg)
+
+
+def plan_axes(name: str, axes: str, shape: tuple[int, ...]) -> AxisPlan:
+    """Settle the meaning of every axis, or say why that cannot be done.
+
+    Parameters
+    ----------
+    name : str
+        What messages call the input.
+    axes : str
+        One letter an axis.
+    shape : tuple of int
+    """
+    if not set(_PLANE_AXES) <= set(axes) or len(set(axes)) != len(axes):
+        raise _refuse_axes(name, axes, shape, "images along Y and X, each axis named once, are needed")
+    lengths = dict(zip(axes, shape, strict=True))
+    if 0 in shape:
+        raise _refuse_axes(name, axes, shape, "at least one sample is needed")
+    others = [axis for axis in axes if axis not in _PLANE_AXES + _CHANNEL_AXES and lengths[axis] > 1]
+    if lengths.get("Z", 1) > 1:
+        rest = [axis for axis in others if axis not in "ZT"]
+        stack_axis, time_axis = "Z", "T" if "T" in lengths else ""
+    else:
+        rest = others[1:]
+        stack_axis, time_axis = (others[0] if others else ""), ""
+    if rest:
+        raise _refuse_axes(name, axes, shape, "one axis to fuse along is needed")
+    plan = AxisPlan(axes, shape, stack_axis, time_axis)
+    if plan.n_frames > MAX_FRAMES:
+        raise _refuse_axes(name, axes, shape, f"at most {MAX_FRAMES} images are needed")
+    return plan
+
+
+def describe_axes(axes: str, shape: tuple[int, ...]) -> str:
+    """Return axes and lengths as messages give them."""
+    return " x ".join(f"{axis} {length}" for axis, length in zip(axes, shape, strict=True))
+
+
+def _refuse_axes(name: str, axes: str, shape: tuple[int, ...], needed: str) -> InvalidImageError:
+    sizes = describe_axes(axes, shape)
+    return InvalidImageError(f"{name} has the axes {sizes}; {needed}: name them with axes='ZYX' or such, on the command line --axes ZYX")

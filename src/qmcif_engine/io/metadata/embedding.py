@@ -1,0 +1,106 @@
+"""Settle what a picture file says beside its samples, in the terms that PNG, JPEG and TIFF share."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from qmcif_engine.io.metadata.exif_fitting import fit_exif
+from qmcif_engine.io.metadata.length_units import convert_length, settle_unit
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from qmcif_engine.io.output.picture import PictureContent
+    from qmcif_engine.stack.picture_metadata import PictureMetadata
+
+_INCHES_IN_A_METER = 1 / 0.0254
+
+_PROFILE_SPACES = {1: b"GRAY", 3: b"RGB "}
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """Hold pixels per unit of length, horizontally and vertically."""
+
+    horizontal: float
+    vertical: float
+    unit: Literal["inch", "centimeter"]
+
+    @property
+    def per_meter(self) -> tuple[float, float]:
+        """Pixels per meter, horizontally and vertically."""
+        factor = _INCHES_IN_A_METER if self.unit == "inch" else 100.0
+        return self.horizontal * factor, self.vertical * factor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Embedding:
+    """Hold what is embedded into a file; None stands for nothing.
+
+    Attributes
+    ----------
+    profile : bytes or None
+        ICC profile whose color space is that of the picture.
+    exif : bytes or None
+        EXIF block that fits the upright picture.
+    resolution : Resolution or None
+        For printing where it is known, else from the size of a pixel.
+    comment : str or None
+        Provenance as JSON in ASCII.
+    software : str or None
+        Name and version of this program.
+    """
+
+    profile: bytes | None = None
+    exif: bytes | None = None
+    resolution: Resolution | None = None
+    comment: str | None = None
+    software: str | None = None
+
+
+def prepare_embedding(content: PictureContent) -> Embedding:
+    """Return what the picture's metadata and provenance become in a file."""
+    height, width = content.picture.shape[:2]
+    exif = content.metadata.exif
+    return Embedding(
+        exif=None if exif is None else fit_exif(exif, height=height, width=width),
+        profile=_fitting_profile(content.metadata.icc_profile, content.n_colors),
+        resolution=_settle_resolution(content.metadata),
+        comment=encode_provenance(content.provenance) if content.provenance else None,
+        software=name_software(content.provenance),
+    )
+
+
+def encode_provenance(provenance: Mapping[str, object]) -> str:
+    """Return provenance as JSON in ASCII under the one key ``qmcif``; the same for equal mappings."""
+    return json.dumps({"qmcif": provenance}, sort_keys=True, ensure_ascii=True, allow_nan=False)
+
+
+def name_software(provenance: Mapping[str, object]) -> str | None:
+    """Return the name of this program with the version that provenance tells, or None where it tells none."""
+    version = provenance.get("version")
+    return f"napari-qmcif {version}".encode("ascii", "replace").decode() if isinstance(version, str) else None
+
+
+def _fitting_profile(profile: bytes | None, n_colors: int) -> bytes | None:
+    """Return the profile if it is for pictures of so many colors: readers refuse or misread one that is not."""
+    if profile is None or profile[16:20] != _PROFILE_SPACES.get(n_colors):
+        return None
+    return profile
+
+
+def _settle_resolution(metadata: PictureMetadata) -> Resolution | None:
+    if metadata.dpi is not None and all(_is_positive(dots) for dots in metadata.dpi):
+        return Resolution(*metadata.dpi, unit="inch")
+    unit = settle_unit(metadata.unit)
+    if metadata.pixel_size is None or unit is None or not all(_is_positive(side) for side in metadata.pixel_size):
+        return None
+    vertical, horizontal = (1 / convert_length(side, unit, to="centimeter") for side in metadata.pixel_size)
+    return Resolution(horizontal, vertical, unit="centimeter")
+
+
+def _is_positive(value: float) -> bool:
+    return math.isfinite(value) and value > 0

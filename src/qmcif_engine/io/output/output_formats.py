@@ -1,0 +1,176 @@
+"""Know what each output format can hold, and what to use instead where it cannot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from qmcif_engine.errors import OutputError
+from qmcif_engine.io.output.encoders import count_tiff_blocks, count_whole_blocks, encode_jpeg, encode_png, encode_tiff
+from qmcif_engine.io.png_jpeg.jpeg import LARGEST_JPEG_SIDE_PX
+from qmcif_engine.io.png_jpeg.png import LARGEST_PNG_SIDE_PX
+from qmcif_engine.io.tiff.tiled_tiff import count_tiles, write_ome_tiff
+from qmcif_engine.io.zarr.ome_zarr import count_chunks, write_ome_zarr
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    import numpy as np
+
+    from qmcif_engine.io.output.picture import PictureContent
+
+LARGEST_WHOLE_PIXELS = 2**28
+"""Pixels of the largest picture that is written in a format which needs it whole in memory."""
+
+_EVERY_DTYPE = ("uint8", "uint16", "float32", "float64")
+_LONGEST_SIDE_PX = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputFormat:
+    """Describe one format: what it can hold and how it is written.
+
+    Attributes
+    ----------
+    name : str
+    suffixes : tuple of str
+    dtypes : tuple of str
+        Names of the sample types.
+    holds_alpha : bool
+    holds_channels : bool
+        Whether channels may be other than gray or RGB.
+    largest_side_px, largest_n_pixels : int
+    is_store : bool
+        Whether it is a folder rather than a file.
+    write : callable
+        Writes a content into an open file or, for a store, into an empty folder.
+    count_blocks : callable
+        Returns how many blocks that takes.
+    """
+
+    name: str
+    suffixes: tuple[str, ...]
+    dtypes: tuple[str, ...] = _EVERY_DTYPE
+    holds_alpha: bool = True
+    holds_channels: bool = True
+    largest_side_px: int = _LONGEST_SIDE_PX
+    largest_n_pixels: int = _LONGEST_SIDE_PX**2
+    is_store: bool = False
+    write: Callable[..., None]
+    count_blocks: Callable[[PictureContent], int]
+
+
+_PLAIN_FORMATS = (
+    OutputFormat(
+        name="PNG",
+        suffixes=(".png",),
+        dtypes=("uint8", "uint16"),
+        holds_channels=False,
+        largest_side_px=LARGEST_PNG_SIDE_PX,
+        largest_n_pixels=LARGEST_WHOLE_PIXELS,
+        write=encode_png,
+        count_blocks=count_whole_blocks,
+    ),
+    OutputFormat(
+        name="JPEG",
+        suffixes=(".jpg", ".jpeg"),
+        dtypes=("uint8",),
+        holds_alpha=False,
+        holds_channels=False,
+        largest_side_px=LARGEST_JPEG_SIDE_PX,
+        largest_n_pixels=LARGEST_WHOLE_PIXELS,
+        write=encode_jpeg,
+        count_blocks=count_whole_blocks,
+    ),
+    OutputFormat(name="TIFF", suffixes=(".tif", ".tiff"), write=encode_tiff, count_blocks=count_tiff_blocks),
+)
+_PYRAMID_FORMATS = (
+    OutputFormat(name="OME-TIFF", suffixes=(".ome.tif", ".ome.tiff"), write=write_ome_tiff, count_blocks=count_tiles),
+    OutputFormat(name="OME-Zarr", suffixes=(".ome.zarr", ".zarr"), is_store=True, write=write_ome_zarr, count_blocks=count_chunks),
+)
+
+
+def choose_format(target: Path) -> OutputFormat:
+    """Return the format that the target's suffix names; ``.ome.tif`` is another one than ``.tif``.
+
+    Raises
+    ------
+    OutputError
+        When it names none.
+    """
+    for candidate in (*_PYRAMID_FORMATS, *_PLAIN_FORMATS):
+        if target.name.lower().endswith(candidate.suffixes):
+            return candidate
+    known = ", ".join(suffix for candidate in (*_PLAIN_FORMATS, *_PYRAMID_FORMATS) for suffix in candidate.suffixes)
+    msg = f"{str(target)!r} has the suffix {target.suffix!r}; one of {known} is needed; rename the target"
+    raise OutputError(msg)
+
+
+def check_content(target: Path, *, dtype: np.dtype[Any] | None, has_alpha: bool, shape: tuple[int, ...] = (1, 1)) -> None:
+    """Refuse content that the target's format cannot hold.
+
+    Parameters
+    ----------
+    target : Path
+        Names the format by its suffix.
+    dtype : dtype or None
+        Sample type, None where not yet known.
+    has_alpha : bool
+        Whether alpha goes with the samples.
+    shape : tuple of int, optional
+        Height, width and, where there is more than one, channels without alpha.
+
+    Raises
+    ------
+    OutputError
+        Naming a format that can.
+    """
+    chosen = choose_format(target)
+    for reason in (
+        _refuse_dtype(chosen, dtype),
+        _refuse_alpha(chosen, has_alpha=has_alpha),
+        _refuse_channels(chosen, shape[2:]),
+        _refuse_size(chosen, shape[:2]),
+    ):
+        if reason is not None:
+            remedy = _find_remedy(dtype, has_alpha=has_alpha, shape=shape)
+            msg = f"{str(target)!r} would have {reason}; {remedy}"
+            raise OutputError(msg)
+
+
+def _refuse_dtype(chosen: OutputFormat, dtype: np.dtype[Any] | None) -> str | None:
+    if dtype is None or dtype.name in chosen.dtypes:
+        return None
+    return f"to hold {dtype.name} samples; {chosen.name} holds {', '.join(chosen.dtypes)}"
+
+
+def _refuse_alpha(chosen: OutputFormat, *, has_alpha: bool) -> str | None:
+    return f"to hold alpha; {chosen.name} has none" if has_alpha and not chosen.holds_alpha else None
+
+
+def _refuse_channels(chosen: OutputFormat, channels: tuple[int, ...]) -> str | None:
+    if chosen.holds_channels or channels in ((), (3,)):
+        return None
+    return f"to hold {channels[0]} channels; {chosen.name} holds gray or RGB"
+
+
+def _refuse_size(chosen: OutputFormat, size: tuple[int, ...]) -> str | None:
+    if max(size) > chosen.largest_side_px:
+        return f"a side of {max(size)} pixels; {chosen.name} holds at most {chosen.largest_side_px}"
+    if size[0] * size[1] > chosen.largest_n_pixels:
+        return f"{size[1]} x {size[0]} pixels; as {chosen.name} at most {chosen.largest_n_pixels} are written, which must be held in memory"
+    return None
+
+
+def _find_remedy(dtype: np.dtype[Any] | None, *, has_alpha: bool, shape: tuple[int, ...]) -> str:
+    """Return the formats that can hold the content: those everybody knows, unless the picture is for a pyramid."""
+    is_large = shape[0] * shape[1] > LARGEST_WHOLE_PIXELS or shape[2:] not in ((), (3,))
+    able = [
+        candidate.suffixes[0]
+        for candidate in (_PYRAMID_FORMATS if is_large else _PLAIN_FORMATS)
+        if (dtype is None or dtype.name in candidate.dtypes)
+        and (candidate.holds_alpha or not has_alpha)
+        and max(shape[:2]) <= candidate.largest_side_px
+    ]
+    return f"use {' or '.join(able)}" if able else "convert the samples to one of these"

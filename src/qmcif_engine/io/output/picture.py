@@ -1,0 +1,239 @@
+"""Hand over pictures of any size by the window, so that those who write them never hold one whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+import numpy as np
+
+from qmcif_engine.errors import InvalidImageError
+from qmcif_engine.stack.picture_metadata import COLOR_NAMES, PictureMetadata
+from qmcif_engine.stack.window import Window
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+BLOCK_SIDE_PX = 512
+"""Side of the tiles and chunks that are written; even, so that the halves of blocks are blocks of the next level."""
+
+OmeZarrVersion = Literal["0.4", "0.5"]
+
+
+class Picture(Protocol):
+    """Offer the samples of a picture window by window; any window may be read any number of times, in any order."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Height and width, and the number of channels where there is a channel axis."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the samples."""
+
+    def read(self, window: Window) -> NDArray[Any]:
+        """Return the samples of a window, shape (h, w) or (h, w, C)."""
+
+
+class ArrayPicture:
+    """Offer an array in memory as a picture.
+
+    Parameters
+    ----------
+    samples : ndarray, shape (H, W) or (H, W, C)
+    """
+
+    def __init__(self, samples: NDArray[Any]) -> None:
+        self._samples = samples
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Height and width, and the number of channels where there is a channel axis."""
+        return self._samples.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the samples, in native byte order."""
+        return self._samples.dtype.newbyteorder("=")
+
+    def read(self, window: Window) -> NDArray[Any]:
+        """Return a contiguous copy of a window in native byte order, which is what the codecs take."""
+        return np.ascontiguousarray(self._samples[window.slices], dtype=self.dtype)
+
+
+class _WithAlpha:
+    """Offer a picture and its alpha as one picture with alpha as the last channel."""
+
+    def __init__(self, color: Picture, alpha: Picture) -> None:
+        self._color, self._alpha = color, alpha
+        n_colors = color.shape[2] if len(color.shape) == 3 else 1
+        self.shape = (*color.shape[:2], n_colors + 1)
+        self.dtype = color.dtype
+
+    def read(self, window: Window) -> NDArray[Any]:
+        return np.dstack([self._color.read(window), self._alpha.read(window)])
+
+
+class ChannelPicture:
+    """One channel of a picture, shape (H, W)."""
+
+    def __init__(self, picture: Picture, channel: int) -> None:
+        self._picture, self._channel = picture, channel
+        self.shape: tuple[int, ...] = picture.shape[:2]
+        self.dtype = picture.dtype
+
+    def read(self, window: Window) -> NDArray[Any]:
+        """Return the samples of a window."""
+        return np.ascontiguousarray(self._picture.read(window)[..., self._channel])
+
+
+class JoinedPicture:
+    """Pictures of shape (H, W) as the channels of one."""
+
+    def __init__(self, pictures: Sequence[Picture]) -> None:
+        self._pictures = list(pictures)
+        self.shape: tuple[int, ...] = (*self._pictures[0].shape, len(self._pictures))
+        self.dtype = self._pictures[0].dtype
+
+    def read(self, window: Window) -> NDArray[Any]:
+        """Return the samples of a window."""
+        return np.stack([picture.read(window) for picture in self._pictures], axis=-1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PictureContent:
+    """Hold all that goes into one file.
+
+    Attributes
+    ----------
+    picture : Picture
+        Alpha, if any, is its last channel.
+    has_alpha : bool
+    metadata : PictureMetadata
+    provenance : mapping
+        What the picture was made of and how, as far as JSON can say it; the same for the same result, so no times and no paths.
+    is_index : bool
+        Whether samples are names rather than amounts, so that smaller copies must not average them.
+    """
+
+    picture: Picture
+    has_alpha: bool = False
+    metadata: PictureMetadata = field(default_factory=PictureMetadata)
+    provenance: Mapping[str, object] = field(default_factory=dict)
+    is_index: bool = False
+
+    @property
+    def n_channels(self) -> int:
+        """Number of channels, alpha included."""
+        shape = self.picture.shape
+        return shape[2] if len(shape) == 3 else 1
+
+    @property
+    def n_colors(self) -> int:
+        """Number of channels without alpha."""
+        return self.n_channels - self.has_alpha
+
+    @property
+    def is_rgb(self) -> bool:
+        """Whether the channels are red, green and blue, rather than three dyes with names of their own."""
+        names = tuple(name.lower() for name in self.metadata.channel_names)
+        return self.n_colors == 3 and (len(names) != 3 or names in COLOR_NAMES)
+
+
+def assemble_content(
+    picture: Picture, alpha: Picture | None, *, metadata: PictureMetadata, provenance: Mapping[str, object], is_index: bool = False
+) -> PictureContent:
+    """Return what is to be written as one content, once it is known to be a picture.
+
+    Raises
+    ------
+    InvalidImageError
+        When the two are not a picture.
+    """
+    shape = tuple(picture.shape)
+    if len(shape) not in (2, 3) or min(shape) < 1 or shape[2:] == (1,):
+        needed = "(H, W) or (H, W, C) with at least 2 channels and no empty side"
+        msg = f"an array of shape {shape} was to be written; {needed} is needed; reshape it"
+        raise InvalidImageError(msg)
+    if alpha is None:
+        return PictureContent(picture=picture, metadata=metadata, provenance=provenance, is_index=is_index)
+    if tuple(alpha.shape) != shape[:2] or alpha.dtype != picture.dtype:
+        msg = (
+            f"alpha of shape {tuple(alpha.shape)} and type {alpha.dtype} was to be written; "
+            f"{shape[:2]} and {picture.dtype} as in the samples is needed; convert it"
+        )
+        raise InvalidImageError(msg)
+    return PictureContent(picture=_WithAlpha(picture, alpha), has_alpha=True, metadata=metadata, provenance=provenance, is_index=is_index)
+
+
+class WriteRun:
+    """Hold the circumstances of writing: count blocks, tell a listener, and give the caller a chance to stop before each.
+
+    Parameters
+    ----------
+    n_blocks : int
+        How many blocks will be written.
+    scratch_folder : Path
+        Where temporary files may lie.
+    on_progress : callable, optional
+        Called with the number of blocks written and the number of all.
+    check_cancelled : callable, optional
+        Called before each block; ends the writing by raising.
+    ome_zarr_version : str, optional
+        Which version an OME-Zarr is to have.
+    """
+
+    def __init__(
+        self,
+        n_blocks: int,
+        *,
+        scratch_folder: Path,
+        on_progress: Callable[[int, int], None] | None = None,
+        check_cancelled: Callable[[], None] | None = None,
+        ome_zarr_version: OmeZarrVersion = "0.5",
+    ) -> None:
+        self.scratch_folder, self.ome_zarr_version = scratch_folder, ome_zarr_version
+        self._n_blocks, self._n_written = n_blocks, 0
+        self._on_progress, self._check_cancelled = on_progress, check_cancelled
+
+    def check_cancelled(self) -> None:
+        """Give the caller a chance to stop, by raising."""
+        if self._check_cancelled is not None:
+            self._check_cancelled()
+
+    def windows(self, shape: tuple[int, ...]) -> Iterator[Window]:
+        """Yield the blocks of a picture one by one, each after a chance to stop."""
+        for window in block_windows(shape):
+            self.check_cancelled()
+            yield window
+
+    def count_block(self) -> None:
+        """Take one more block as written."""
+        self._n_written += 1
+        if self._on_progress is not None:
+            self._on_progress(self._n_written, self._n_blocks)
+
+
+def block_windows(shape: tuple[int, ...], side_px: int = BLOCK_SIDE_PX) -> Iterator[Window]:
+    """Yield the windows of a grid over a picture of this shape, row by row; the last of each row and column may be smaller."""
+    height, width = shape[:2]
+    for top in range(0, height, side_px):
+        for left in range(0, width, side_px):
+            yield Window(top, left, min(top + side_px, height), min(left + side_px, width))
+
+
+def count_blocks(shape: tuple[int, ...]) -> int:
+    """Return how many blocks cover a picture of this shape."""
+    return -(-shape[0] // BLOCK_SIDE_PX) * -(-shape[1] // BLOCK_SIDE_PX)
+
+
+def read_whole(picture: Picture, run: WriteRun) -> NDArray[Any]:
+    """Return all samples of a picture as one contiguous array, for formats that can only be written whole."""
+    samples = np.empty(picture.shape, picture.dtype)
+    for window in run.windows(picture.shape):
+        samples[window.slices] = picture.read(window)
+        run.count_block()
+    return samples

@@ -1,0 +1,117 @@
+"""Make smaller copies of a picture, each half as large as the one before, without ever holding one whole."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qmcif_engine.io.output.picture import BLOCK_SIDE_PX
+from qmcif_engine.io.output.placement import refusing
+from qmcif_engine.stack.window import Window
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import TracebackType
+    from typing import IO, Self
+
+    from numpy.typing import NDArray
+
+_HALF_SIDE_PX = BLOCK_SIDE_PX // 2
+
+
+def level_shapes(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """Return the shapes of a picture and of its smaller copies, down to the first that is one block.
+
+    Sides are halved and rounded up, so that every pixel of a level has a share in the next.
+    """
+    shapes = [tuple(shape)]
+    while max(shapes[-1][:2]) > BLOCK_SIDE_PX:
+        height, width, *channels = shapes[-1]
+        shapes.append((-(-height // 2), -(-width // 2), *channels))
+    return shapes
+
+
+def halve(block: NDArray[Any], *, is_index: bool) -> NDArray[Any]:
+    """Return a block at half its size; a last odd row or column stands for itself.
+
+    Parameters
+    ----------
+    block : ndarray, shape (h, w) or (h, w, C)
+    is_index : bool
+        Whether to take the top left sample of each square instead of the mean.
+
+    Returns
+    -------
+    ndarray of the same dtype, shape (ceil(h / 2), ceil(w / 2)) or with C
+        Means over squares of two by two samples. The mean of integers is exact and then rounded once, a half upwards; that of floats
+        is taken in float64 and cast.
+    """
+    if is_index:
+        return np.ascontiguousarray(block[::2, ::2])
+    odd = [(0, side % 2) for side in block.shape[:2]] + [(0, 0)] * (block.ndim - 2)
+    whole = np.pad(block, odd, mode="edge") if any(after for _, after in odd) else block
+    quarters = [whole[row::2, column::2] for row in (0, 1) for column in (0, 1)]
+    if block.dtype.kind == "u":
+        total = sum(quarter.astype(np.uint32) for quarter in quarters)
+        return ((total + np.uint32(2)) >> np.uint32(2)).astype(block.dtype)
+    mean: NDArray[Any] = sum(quarter.astype(np.float64) * 0.25 for quarter in quarters)  # type: ignore[assignment]
+    return mean.astype(block.dtype)
+
+
+class LevelFile:
+    """Keep one level of a pyramid in a temporary file until it is written; the file has no name and is gone when closed.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Height, width and, where there is a channel axis, channels.
+    dtype : dtype
+    folder : Path
+        Where the file lies; it takes the bytes of the level.
+    """
+
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any], *, folder: Path) -> None:
+        self.shape, self.dtype, self._folder = shape, dtype, folder
+        self._n_columns = -(-shape[1] // _HALF_SIDE_PX)
+        self._slot_bytes = _HALF_SIDE_PX**2 * int(np.prod(shape[2:], dtype=int)) * dtype.itemsize
+        with refusing(folder):
+            self._file: IO[bytes] = tempfile.TemporaryFile(prefix="qmcif-", dir=folder)  # noqa: SIM115 - closed by __exit__
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Give the file's room back."""
+        with suppress(OSError):  # what could not be stored any more is not needed any more
+            self._file.close()
+
+    def put(self, window: Window, block: NDArray[Any]) -> None:
+        """Store the half of a block, which lay at `window` of the level before."""
+        with refusing(self._folder):
+            self._file.seek(self._slot(window.top // 2, window.left // 2))
+            self._file.write(np.ascontiguousarray(block, self.dtype).data)
+
+    def read(self, window: Window) -> NDArray[Any]:
+        """Return the samples of a window."""
+        samples = np.empty((*window.shape, *self.shape[2:]), self.dtype)
+        for top in range(window.top - window.top % _HALF_SIDE_PX, window.bottom, _HALF_SIDE_PX):
+            for left in range(window.left - window.left % _HALF_SIDE_PX, window.right, _HALF_SIDE_PX):
+                bottom, right = min(top + _HALF_SIDE_PX, self.shape[0]), min(left + _HALF_SIDE_PX, self.shape[1])
+                piece = Window(top, left, bottom, right)
+                shared = Window(max(top, window.top), max(left, window.left), min(bottom, window.bottom), min(right, window.right))
+                samples[shared.relative_to(window).slices] = self._stored(piece)[shared.relative_to(piece).slices]
+        return samples
+
+    def _stored(self, piece: Window) -> NDArray[Any]:
+        block = np.empty((*piece.shape, *self.shape[2:]), self.dtype)
+        with refusing(self._folder):
+            self._file.seek(self._slot(piece.top, piece.left))
+            self._file.readinto(block.data)  # type: ignore[attr-defined]
+        return block
+
+    def _slot(self, top: int, left: int) -> int:
+        return (top // _HALF_SIDE_PX * self._n_columns + left // _HALF_SIDE_PX) * self._slot_bytes

@@ -1,0 +1,121 @@
+"""Stacks written to files of any format, completely or not at all."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from qmcif_engine.errors import OutputError
+from qmcif_engine.io.output.output_formats import check_content, choose_format
+from qmcif_engine.io.output.picture import WriteRun
+from qmcif_engine.io.output.placement import check_folder, check_place, place_files, ready_folder, refusing
+from qmcif_engine.io.output.stack_blocks import reading_ahead
+from qmcif_engine.io.output.stack_formats import count_tiff_stack_blocks, count_zarr_stack_blocks, write_ome_zarr_stack, write_tiff_stack
+from qmcif_engine.io.output.streamed_output import place_contents
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    import numpy as np
+
+    from qmcif_engine.io.output.picture import PictureContent
+
+FRAME_MARK = "{frame}"
+"""Stands in the name of a target for the number of each image, which then gets a file of its own."""
+
+_SMALLEST_N_DIGITS = 3
+_STACK_FORMATS = ("TIFF", "OME-TIFF", "OME-Zarr")
+
+
+def list_stack_files(target: Path, n_images: int) -> tuple[Path, ...]:
+    """Return the files that a stack is written to: the target, or one for each image where its name has the mark for one."""
+    if FRAME_MARK not in target.name:
+        return (target,)
+    n_digits = max(_SMALLEST_N_DIGITS, len(str(n_images)))
+    return tuple(target.with_name(target.name.replace(FRAME_MARK, f"{number:0{n_digits}d}")) for number in range(1, n_images + 1))
+
+
+def check_stack_target(
+    target: Path, n_images: int, *, dtype: np.dtype[Any], has_alpha: bool, shape: tuple[int, ...], overwrite: bool
+) -> tuple[Path, ...]:
+    """Return the files that will be written, once their format can hold the images and their places can be written.
+
+    Parameters
+    ----------
+    target : Path
+    n_images : int
+    dtype : dtype
+    has_alpha : bool
+    shape : tuple of int
+        Of an image, without alpha.
+    overwrite : bool
+
+    Raises
+    ------
+    OutputError
+    """
+    chosen = choose_format(target)
+    if FRAME_MARK not in target.name and chosen.name not in _STACK_FORMATS:
+        msg = (
+            f"{str(target)!r} is to hold {n_images} images; {chosen.name} holds one: use .tif, .ome.tif or .ome.zarr, or give each image a "
+            f"file with a name such as {target.stem}_{FRAME_MARK}{target.suffix}"
+        )
+        raise OutputError(msg)
+    check_content(target, dtype=dtype, has_alpha=has_alpha, shape=shape)
+    files = list_stack_files(target, n_images)
+    with refusing(target):
+        is_made_later = FRAME_MARK in target.name and not target.parent.exists()
+        if is_made_later:
+            check_folder(next(place for place in target.absolute().parents if place.exists()))
+    for path in () if is_made_later else files:
+        check_place(path, overwrite=overwrite, is_store=chosen.is_store)
+    return files
+
+
+def place_stack(
+    target: Path,
+    contents: Sequence[PictureContent],
+    *,
+    n_workers: int,
+    overwrite: bool,
+    on_progress: Callable[[int, int], None] | None = None,
+    check_cancelled: Callable[[], None] | None = None,
+) -> tuple[Path, ...]:
+    """Write the images of a stack to the files that the target names; all of them appear or none.
+
+    The same contents give the same bytes, whatever the number of threads.
+
+    Parameters
+    ----------
+    target : Path
+    contents : sequence of PictureContent
+        The images, all of one kind.
+    n_workers : int
+        Threads that read.
+    overwrite : bool
+    on_progress : callable, optional
+        Called with the number of blocks written and the number of all.
+    check_cancelled : callable, optional
+        Called before each block; ends the writing by raising, after which nothing is left behind.
+    """
+    files = list_stack_files(target, len(contents))
+    if FRAME_MARK in target.name:
+        unobserved = WriteRun(0, scratch_folder=target.parent)
+        with ready_folder(target.parent), reading_ahead(n_workers, run=unobserved) as reader:
+            pictures = [replace(content, picture=reader.ahead_of(content.picture)) for content in contents]
+            placed = dict(zip(files, pictures, strict=True))
+            place_contents(placed, overwrite=overwrite, on_progress=on_progress, check_cancelled=check_cancelled)
+        return files
+    is_store = choose_format(target).is_store
+    n_blocks = (count_zarr_stack_blocks if is_store else count_tiff_stack_blocks)(contents)
+    run = WriteRun(n_blocks, scratch_folder=target.parent, on_progress=on_progress, check_cancelled=check_cancelled)
+    options: dict[str, Any] = {"contents": contents, "run": run, "n_workers": n_workers}
+    check_place(target, overwrite=overwrite, is_store=is_store)
+    if is_store:
+        place_files({}, stores={target: partial(write_ome_zarr_stack, **options)}, overwrite=overwrite)
+    else:
+        write = partial(write_tiff_stack, **options, is_ome=choose_format(target).name == "OME-TIFF")
+        place_files({target: write}, overwrite=overwrite)
+    return files

@@ -1,0 +1,170 @@
+"""Write pictures of any size, in any format, completely or not at all."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from qmcif_engine.io.output.map_files import check_maps_target, map_path
+from qmcif_engine.io.output.output_formats import check_content, choose_format
+from qmcif_engine.io.output.picture import WriteRun, assemble_content
+from qmcif_engine.io.output.placement import check_place, place_files, ready_folder
+from qmcif_engine.stack.picture_metadata import PictureMetadata, name_planes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from qmcif_engine.io.output.picture import OmeZarrVersion, Picture, PictureContent
+
+
+def stream_picture(
+    target: Path,
+    picture: Picture,
+    *,
+    alpha: Picture | None = None,
+    metadata: PictureMetadata,
+    provenance: Mapping[str, object],
+    overwrite: bool,
+    scratch_folder: Path | None,
+    on_progress: Callable[[int, int], None] | None = None,
+    check_cancelled: Callable[[], None] | None = None,
+    is_index: bool = False,
+    ome_zarr_version: OmeZarrVersion = "0.5",
+) -> None:
+    """Write a picture from windows, in the format its suffix names; the file or folder appears complete or not at all.
+
+    The same picture, metadata and provenance always give the same bytes: neither time nor place is stored. OME-TIFF, OME-Zarr and
+    large TIFF need memory for a few blocks, whatever the size of the picture; PNG and JPEG are held whole and refused above a limit.
+
+    Parameters
+    ----------
+    target : Path
+        Ends in ``.ome.tif``, ``.ome.tiff``, ``.ome.zarr``, ``.zarr``, ``.tif``, ``.tiff``, ``.png``, ``.jpg`` or ``.jpeg``.
+    picture : Picture
+        Gray (H, W), RGB (H, W, 3) or, for all but PNG and JPEG, other channels (H, W, C). It is read from the calling thread.
+    alpha : Picture, optional
+        Unassociated opacity, shape (H, W).
+    metadata : PictureMetadata
+        As far as the format has a place for it.
+    provenance : mapping of str to JSON values
+        What the picture was made of and how: version, settings, names of inputs, ``identity``. No times and no paths.
+    overwrite : bool
+        Whether an existing file, or an existing Zarr folder, may be replaced.
+    scratch_folder : Path or None
+        Where the levels of an OME-TIFF wait, up to a third of the picture's bytes; None takes the target's folder.
+    on_progress : callable, optional
+        Called with the number of blocks written and the number of all.
+    check_cancelled : callable, optional
+        Called before each block; ends the writing by raising, after which nothing is left behind.
+    is_index : bool, optional
+        Whether samples are names, such as those of images, which smaller copies must not average.
+    ome_zarr_version : str, optional
+        0.5 (Zarr 3) or 0.4 (Zarr 2).
+
+    Raises
+    ------
+    InvalidImageError
+        When the pictures are none.
+    OutputError
+        When the format cannot hold them or the place cannot be written (then with the system's error number).
+    """
+    content = assemble_content(picture, alpha, metadata=metadata, provenance=provenance, is_index=is_index)
+    place_contents(
+        {target: content},
+        overwrite=overwrite,
+        scratch_folder=scratch_folder,
+        on_progress=on_progress,
+        check_cancelled=check_cancelled,
+        ome_zarr_version=ome_zarr_version,
+    )
+
+
+def stream_outputs(
+    target: Path,
+    picture: Picture,
+    *,
+    alpha: Picture | None,
+    metadata: PictureMetadata,
+    provenance: Mapping[str, object],
+    maps_folder: Path | None,
+    maps: Mapping[str, Picture],
+    overwrite: bool,
+    scratch_folder: Path | None,
+    further: Mapping[Path, PictureContent] | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
+    check_cancelled: Callable[[], None] | None = None,
+) -> None:
+    """Write a picture as `stream_picture` does and its maps as TIFF, but all of them appear or none.
+
+    Parameters
+    ----------
+    target, picture, alpha, metadata, provenance, overwrite, scratch_folder, on_progress, check_cancelled
+        As for `stream_picture`; progress is counted over all files.
+    maps_folder : Path or None
+        Folder of the maps, made if it is missing; None writes none.
+    maps : mapping of str to Picture
+        Written to ``<maps_folder>/<name>.tif`` with the picture's size of a pixel and its provenance; a map of several channels has a
+        page for each of those that the picture names.
+    further : mapping of Path to PictureContent, optional
+        What else is written with them, such as heights.
+    """
+    content = assemble_content(picture, alpha, metadata=metadata, provenance=provenance)
+    others = dict(further or {})
+    options: dict[str, Any] = {"scratch_folder": scratch_folder, "on_progress": on_progress, "check_cancelled": check_cancelled}
+    if maps_folder is None:
+        place_contents(others | {target: content}, overwrite=overwrite, **options)
+        return
+    check_maps_target(maps_folder, maps, overwrite=overwrite, picture=target)
+    planes = {
+        map_path(maps_folder, name): assemble_content(plane, None, metadata=describe_map(plane, metadata), provenance=provenance)
+        for name, plane in maps.items()
+    }
+    with ready_folder(maps_folder):
+        place_contents(planes | others | {target: content}, overwrite=overwrite, **options)
+
+
+def describe_map(plane: Picture, metadata: PictureMetadata) -> PictureMetadata:
+    """Return what of the metadata of a picture holds for its maps: the scale, and the channels where each has a map of its own."""
+    names = name_planes(metadata.channel_names, plane.shape[2]) if len(plane.shape) == 3 else ()
+    return PictureMetadata(pixel_size=metadata.pixel_size, unit=metadata.unit, dpi=metadata.dpi, channel_names=names)
+
+
+def place_contents(
+    contents: Mapping[Path, PictureContent],
+    *,
+    overwrite: bool,
+    scratch_folder: Path | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
+    check_cancelled: Callable[[], None] | None = None,
+    ome_zarr_version: OmeZarrVersion = "0.5",
+) -> None:
+    """Write each content to its target once all are known to fit; all of them appear or none.
+
+    Parameters
+    ----------
+    contents : mapping of Path to PictureContent
+    overwrite, scratch_folder, on_progress, check_cancelled, ome_zarr_version
+        As for `stream_picture`; progress is counted over all targets.
+    """
+    for target, content in contents.items():
+        shape = (*content.picture.shape[:2], *([content.n_colors] if content.n_colors > 1 else []))
+        check_content(target, dtype=content.picture.dtype, has_alpha=content.has_alpha, shape=shape)
+        check_place(target, overwrite=overwrite, is_store=choose_format(target).is_store)
+    n_blocks = sum(choose_format(target).count_blocks(content) for target, content in contents.items())
+    run = WriteRun(
+        n_blocks,
+        scratch_folder=scratch_folder or next(iter(contents)).parent,
+        on_progress=on_progress,
+        check_cancelled=check_cancelled,
+        ome_zarr_version=ome_zarr_version,
+    )
+    files, stores = (
+        {
+            target: partial(choose_format(target).write, content=content, run=run)
+            for target, content in contents.items()
+            if choose_format(target).is_store == is_store
+        }
+        for is_store in (False, True)
+    )
+    place_files(files, overwrite=overwrite, stores=stores)

@@ -1,0 +1,143 @@
+"""Keep transforms in a file, for another run, another channel or another stack of the same frames."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Never
+
+from qmcif_engine.errors import InvalidConfigError
+from qmcif_engine.io.output.placement import check_place, place_files
+from qmcif_engine.stack.alignment.transforms import AlignmentWarning, Matrix, TransformModel, Transforms, as_matrix, as_projective_matrix
+
+if TYPE_CHECKING:
+    import os
+
+_FORMAT = "qmcif transforms 1"
+_KEYS = ("format", "model", "image_shape", "reference", "matrices", "warnings")
+_LARGEST_BYTES = 2**25
+"""A file of the largest number of images that a stack can have is smaller."""
+
+
+def save_transforms(path: str | os.PathLike[str], transforms: Transforms, *, overwrite: bool = False) -> None:
+    """Write transforms as JSON; numbers come back to the last bit, and the file appears complete or not at all.
+
+    Parameters
+    ----------
+    path : path-like
+    transforms : Transforms
+    overwrite : bool, optional
+        Whether an existing file may be replaced.
+
+    Raises
+    ------
+    OutputError
+        When the file exists or cannot be written.
+    """
+    content = {
+        "format": _FORMAT,
+        "model": transforms.model.value,
+        "image_shape": transforms.image_shape,
+        "reference": transforms.reference,
+        "matrices": transforms.matrices,
+        "warnings": [[warning.number, warning.message] for warning in transforms.warnings],
+    }
+    text = json.dumps(content, indent=1).encode()
+
+    def write(stream: BinaryIO) -> None:
+        stream.write(text)
+
+    target = Path(path)
+    check_place(target, overwrite=overwrite)
+    place_files({target: write}, overwrite=overwrite)
+
+
+def load_transforms(path: str | os.PathLike[str]) -> Transforms:
+    """Read transforms that `save_transforms` wrote; anything else is refused.
+
+    Raises
+    ------
+    InvalidConfigError
+        When the file cannot be read or holds no valid transforms.
+    """
+    try:
+        return _parse(json.loads(_read_bounded(Path(path)), parse_constant=_refuse_constant))
+    except (OSError, ValueError, RecursionError) as error:
+        needed = "a file written by save_transforms is needed, or by --align with --transforms"
+        msg = f"{str(path)!r} holds no usable transforms ({error}); {needed}: estimate them anew"
+        raise InvalidConfigError(msg) from error
+
+
+def _read_bounded(path: Path) -> bytes:
+    with path.open("rb") as stream:
+        content = stream.read(_LARGEST_BYTES + 1)
+    if len(content) > _LARGEST_BYTES:
+        msg = f"it is larger than {_LARGEST_BYTES // 2**20} MB"
+        raise ValueError(msg)
+    return content
+
+
+def _refuse_constant(name: str) -> Never:
+    msg = f"{name} is no number of a transform"
+    raise ValueError(msg)
+
+
+def _parse(content: Any) -> Transforms:  # noqa: ANN401 - checks what it is
+    if not isinstance(content, dict) or set(content) != set(_KEYS):
+        msg = f"one object with {', '.join(_KEYS)} is expected"
+        raise ValueError(msg)
+    if content["format"] != _FORMAT:
+        msg = f"its format is {str(content['format'])[:40]!r} and not {_FORMAT!r}"
+        raise ValueError(msg)
+    height, width = (_whole(side) for side in _listed(content["image_shape"], length=2))
+    model = TransformModel(content["model"])
+    return Transforms(
+        matrices=tuple(_parse_matrix(matrix, model) for matrix in _listed(content["matrices"])),
+        model=model,
+        image_shape=(height, width),
+        reference=_whole(content["reference"]),
+        warnings=tuple(_parse_warning(warning) for warning in _listed(content["warnings"])),
+    )
+
+
+def _parse_matrix(value: Any, model: TransformModel) -> Matrix:  # noqa: ANN401 - checks what it is
+    rows = [[_number(entry) for entry in _listed(row, length=3)] for row in _listed(value, length=3)]
+    if model is TransformModel.HOMOGRAPHY and rows[2][2] == 1:
+        return as_projective_matrix(rows)
+    if rows[2] != [0, 0, 1]:
+        msg = "the last row of a matrix is not 0, 0, 1"
+        raise ValueError(msg)
+    return as_matrix(rows)
+
+
+def _parse_warning(value: Any) -> AlignmentWarning:  # noqa: ANN401 - checks what it is
+    number, message = _listed(value, length=2)
+    if not isinstance(message, str):
+        msg = "a warning is not a text"
+        raise ValueError(msg)  # noqa: TRY004 - all that is wrong with a file is one kind of error
+    return AlignmentWarning(_whole(number), message)
+
+
+def _listed(value: Any, *, length: int | None = None) -> list[Any]:  # noqa: ANN401 - checks what it is
+    if not isinstance(value, list) or (length is not None and len(value) != length):
+        msg = f"a list{'' if length is None else f' of {length}'} is expected where {str(value)[:40]!r} stands"
+        raise ValueError(msg)
+    return value
+
+
+def _whole(value: Any) -> int:  # noqa: ANN401 - checks what it is
+    if type(value) is not int:
+        msg = f"a whole number is expected where {str(value)[:40]!r} stands"
+        raise ValueError(msg)
+    return value
+
+
+def _number(value: Any) -> float:  # noqa: ANN401 - checks what it is
+    if type(value) not in (int, float):
+        msg = f"a number is expected where {str(value)[:40]!r} stands"
+        raise ValueError(msg)
+    try:
+        return float(value)
+    except OverflowError as error:
+        msg = "a number is too large"
+        raise ValueError(msg) from error

@@ -1,0 +1,196 @@
+"""Write images and maps completely or not at all, and never over a file that nobody offered."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qmcif_engine.errors import InvalidImageError
+from qmcif_engine.io.output.map_files import check_maps_target, map_path
+from qmcif_engine.io.output.output_formats import check_content, choose_format
+from qmcif_engine.io.output.picture import ArrayPicture, assemble_content
+from qmcif_engine.io.output.placement import check_place, ready_folder
+from qmcif_engine.io.output.streamed_output import place_contents, stream_outputs, stream_picture
+from qmcif_engine.stack.picture_metadata import PictureMetadata
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping
+
+    from numpy.typing import DTypeLike, NDArray
+
+    from qmcif_engine.io.output.picture import PictureContent
+
+__all__ = [
+    "check_maps_target",
+    "check_target",
+    "map_path",
+    "stream_outputs",
+    "stream_picture",
+    "write_image",
+    "write_images",
+    "write_maps",
+    "write_outputs",
+]
+
+
+def write_image(
+    path: str | os.PathLike[str],
+    samples: NDArray[Any],
+    *,
+    alpha: NDArray[Any] | None = None,
+    pixel_size: tuple[float, float] | None = None,
+    unit: str | None = None,
+    provenance: Mapping[str, object] | None = None,
+    overwrite: bool = False,
+) -> None:
+    """Write one image in the format its suffix names; the file appears complete or not at all.
+
+    The same samples always give the same bytes: neither time nor place is stored.
+
+    Parameters
+    ----------
+    path : path-like
+        Ends in ``.png``, ``.jpg``, ``.jpeg``, ``.tif``, ``.tiff``, ``.ome.tif``, ``.ome.tiff``, ``.ome.zarr`` or ``.zarr``.
+    samples : ndarray of uint8, uint16, float32 or float64, shape (H, W) or (H, W, 3)
+        PNG holds integers, JPEG only uint8, the others everything.
+    alpha : ndarray of the same dtype, shape (H, W), optional
+        Unassociated opacity; JPEG cannot hold it.
+    pixel_size : tuple of float, optional
+        Height and width of a pixel, kept as far as the format has a place for it.
+    unit : str, optional
+        Its unit as OME-NGFF writes it, for example ``micrometer``.
+    provenance : mapping of str to JSON values, optional
+        How the image came about, kept as far as the format has a place for it.
+    overwrite : bool, optional
+        Whether an existing file may be replaced.
+
+    Raises
+    ------
+    InvalidImageError
+        When the arrays are not an image.
+    OutputError
+        When the format cannot hold them or the place cannot be written.
+    """
+    content = _hold(samples, alpha)
+    metadata = PictureMetadata(pixel_size=pixel_size, unit=unit)
+    place_contents({Path(path): replace(content, metadata=metadata, provenance=provenance or {})}, overwrite=overwrite)
+
+
+def write_images(images: Mapping[Path, NDArray[Any]], *, overwrite: bool = False) -> None:
+    """Write each image as `write_image` does, but all of them appear or none.
+
+    Parameters
+    ----------
+    images : mapping of Path to ndarray
+        The samples for each file; its folder must exist.
+    overwrite : bool, optional
+        Whether existing files may be replaced.
+    """
+    place_contents({target: _hold(samples) for target, samples in images.items()}, overwrite=overwrite)
+
+
+def _hold(samples: NDArray[Any], alpha: NDArray[Any] | None = None) -> PictureContent:
+    """Return arrays in memory as the content of a file, once they are known to be gray or RGB."""
+    is_image = samples.ndim == 2 or (samples.ndim == 3 and samples.shape[2] == 3)
+    if not is_image or samples.size == 0:
+        msg = f"an array of shape {samples.shape} was to be written; (H, W) or (H, W, 3) without empty sides is needed; reshape it"
+        raise InvalidImageError(msg)
+    opacity = None if alpha is None else ArrayPicture(alpha)
+    return assemble_content(ArrayPicture(samples), opacity, metadata=PictureMetadata(), provenance={})
+
+
+def check_target(
+    path: str | os.PathLike[str],
+    *,
+    overwrite: bool,
+    samples_dtype: DTypeLike | None = None,
+    has_alpha: bool = False,
+    shape: tuple[int, ...] = (1, 1),
+) -> None:
+    """Refuse a target that ``write_image`` or ``stream_picture`` would refuse, before any work is spent on what goes there.
+
+    Parameters
+    ----------
+    path : path-like
+        The file to be written.
+    overwrite : bool
+        Whether an existing file may be replaced.
+    samples_dtype : dtype, optional
+        What will be written, where already known.
+    has_alpha : bool, optional
+        Whether alpha will be written with it.
+    shape : tuple of int, optional
+        Height, width and, where there is more than one, channels without alpha, where already known.
+
+    Raises
+    ------
+    OutputError
+        With the reason and the remedy.
+    """
+    target = Path(path)
+    check_content(target, dtype=None if samples_dtype is None else np.dtype(samples_dtype), has_alpha=has_alpha, shape=shape)
+    check_place(target, overwrite=overwrite, is_store=choose_format(target).is_store)
+
+
+def write_maps(folder: str | os.PathLike[str], maps: Mapping[str, NDArray[Any]], *, overwrite: bool = False) -> None:
+    """Write each map to ``<folder>/<name>.tif``; all of them appear or none.
+
+    Parameters
+    ----------
+    folder : path-like
+        Made if it is missing; its parent must exist.
+    maps : mapping of str to ndarray, shape (H, W) or (H, W, 3)
+        Any type TIFF holds.
+    overwrite : bool, optional
+        Whether existing maps may be replaced.
+
+    Raises
+    ------
+    InvalidImageError
+        When an array is not an image.
+    OutputError
+        When TIFF cannot hold one or the place cannot be written.
+    """
+    place = Path(folder)
+    check_maps_target(place, maps, overwrite=overwrite)
+    with ready_folder(place):
+        write_images({map_path(place, name): samples for name, samples in maps.items()}, overwrite=overwrite)
+
+
+def write_outputs(
+    path: str | os.PathLike[str],
+    samples: NDArray[Any],
+    *,
+    alpha: NDArray[Any] | None,
+    maps_folder: str | os.PathLike[str] | None,
+    maps: Mapping[str, NDArray[Any]],
+    overwrite: bool,
+) -> None:
+    """Write an image as `write_image` and its maps as `write_maps` does, but all of them appear or none.
+
+    Parameters
+    ----------
+    path : path-like
+        Target of the image.
+    samples, alpha : ndarray
+        As for `write_image`.
+    maps_folder : path-like or None
+        Folder of the maps; None writes none.
+    maps : mapping of str to ndarray
+        As for `write_maps`.
+    overwrite : bool
+        Whether existing files may be replaced.
+    """
+    picture = {Path(path): _hold(samples, alpha)}
+    if maps_folder is None:
+        place_contents(picture, overwrite=overwrite)
+        return
+    folder = Path(maps_folder)
+    check_maps_target(folder, maps, overwrite=overwrite, picture=path)
+    planes = {map_path(folder, name): _hold(plane) for name, plane in maps.items()}
+    with ready_folder(folder):
+        place_contents(planes | picture, overwrite=overwrite)

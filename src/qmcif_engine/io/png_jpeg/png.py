@@ -1,0 +1,199 @@
+"""Decode and encode PNG at 8 and 16 bits a sample, which Pillow cannot for color."""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import imagecodecs
+import numpy as np
+
+from qmcif_engine.io.input.image_file import (
+    PictureHeader,
+    StoredPicture,
+    check_claimed_size,
+    check_decoded_shape,
+    refuse_content,
+    refuse_damaged,
+)
+from qmcif_engine.io.metadata.exif import check_profile, set_upright
+from qmcif_engine.io.metadata.orientation import parse_exif_orientation
+from qmcif_engine.stack.picture_metadata import PictureMetadata
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+
+LARGEST_PNG_SIDE_PX = 1_000_000
+"""The largest side libpng reads without being told otherwise."""
+
+_PALETTE = 3
+_N_CHANNELS = {0: 1, 2: 3, 4: 2, 6: 4}
+"""Channels by color type: gray, RGB, gray with alpha, RGB with alpha."""
+
+_GRAY = 0
+_BIT_DEPTHS = (8, 16)
+_GRAY_BIT_DEPTHS = (2, 4, *_BIT_DEPTHS)
+_INTERLACE_METHODS = (0, 1)
+
+_PICTURE_CHUNKS = (b"IHDR", b"IDAT", b"IEND")
+_LARGEST_EXIF_BYTES = 2**16
+_LARGEST_PROFILE_BYTES = 2**24
+_NOTES = {b"eXIf": _LARGEST_EXIF_BYTES, b"iCCP": _LARGEST_PROFILE_BYTES, b"pHYs": 9}
+"""Chunks that tell something about the picture, and how long each may be."""
+
+_METERS_PER_INCH = 0.0254
+_LARGEST_OVERHEAD_BYTES = 2**26
+"""Metadata that a file may carry beyond twice its raw samples; a larger file is not read into memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    width: int
+    height: int
+    bit_depth: int
+    color_type: int
+    compression_method: int
+    filter_method: int
+    interlace_method: int
+
+    @property
+    def raw_bytes(self) -> int:
+        """Return the size of the unfiltered samples, each row rounded up to whole bytes."""
+        return self.height * -(-self.width * self.bit_depth * _N_CHANNELS[self.color_type] // 8)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Return the type that holds a sample."""
+        return np.dtype(np.uint16 if self.bit_depth == 16 else np.uint8)
+
+
+def inspect_png(stream: BinaryIO, path: Path) -> PictureHeader:
+    """Return what a PNG file says about its picture, once every chunk is known to be there; nothing is decoded."""
+    header = _read_header(stream, path)
+    notes = {kind: stream.read(length) for kind, length in _walk_chunks(stream, path) if length <= _NOTES.get(kind, -1)}
+    exif = notes.get(b"eXIf", b"")
+    return PictureHeader(
+        height=header.height,
+        width=header.width,
+        n_samples=_N_CHANNELS[header.color_type],
+        dtype=header.dtype,
+        orientation=parse_exif_orientation(exif),
+        metadata=PictureMetadata(
+            icc_profile=_unpack_profile(notes.get(b"iCCP", b"")), exif=set_upright(exif), dpi=_parse_density(notes.get(b"pHYs", b""))
+        ),
+    )
+
+
+def _unpack_profile(chunk: bytes) -> bytes | None:
+    """Return the color profile of an iCCP chunk: a name, a zero, the compression method 0, and the profile deflated."""
+    _, _, packed = chunk.partition(b"\0")
+    try:
+        profile = zlib.decompressobj().decompress(packed[1:], _LARGEST_PROFILE_BYTES)
+    except zlib.error:
+        return None
+    return check_profile(profile)
+
+
+def _parse_density(chunk: bytes) -> tuple[float, float] | None:
+    """Return dots an inch of a pHYs chunk, horizontal first, where its unit is the meter."""
+    if len(chunk) != 9 or chunk[8] != 1:
+        return None
+    horizontal, vertical = (density * _METERS_PER_INCH for density in struct.unpack(">II", chunk[:8]))
+    return (horizontal, vertical) if horizontal and vertical else None
+
+
+def read_png(stream: BinaryIO, path: Path) -> StoredPicture:
+    """Return the picture of a PNG file.
+
+    The chunks are walked before anything is decoded: the decoder itself stops at the last sample and would not notice that the end
+    of the file is missing, and it would turn a palette or a color key into channels of its own making. It is given the picture and
+    no metadata, about which it would print complaints.
+    """
+    header = _read_header(stream, path)
+    picture, exif = _gather_picture(stream, path)
+    decoded = imagecodecs.png_decode(picture)
+    shape = (header.height, header.width, _N_CHANNELS[header.color_type])
+    channels = check_decoded_shape(path, decoded, shape=shape, dtype=header.dtype)
+    return StoredPicture(channels, parse_exif_orientation(exif))
+
+
+def _read_header(stream: BinaryIO, path: Path) -> _Header:
+    stream.seek(len(PNG_SIGNATURE))
+    start = stream.read(25)
+    if len(start) < 25 or start[4:8] != b"IHDR":
+        raise refuse_damaged(path, "no PNG header")
+    header = _Header(*struct.unpack(">IIBBBBB", start[8:21]))
+    _check_kind(header, path)
+    file_bytes = os.fstat(stream.fileno()).st_size
+    check_claimed_size(path, height=header.height, width=header.width, decoded_bytes=header.raw_bytes, stored_bytes=file_bytes)
+    if max(header.height, header.width) > LARGEST_PNG_SIDE_PX:
+        raise refuse_content(
+            path,
+            given=f"{header.width} x {header.height} pixels",
+            needed=f"a PNG of at most {LARGEST_PNG_SIDE_PX} a side",
+            remedy="crop it or save it as TIFF",
+        )
+    if file_bytes > 2 * header.raw_bytes + _LARGEST_OVERHEAD_BYTES:
+        raise refuse_damaged(path, f"{file_bytes} bytes for {header.width} x {header.height} pixels")
+    return header
+
+
+def _check_kind(header: _Header, path: Path) -> None:
+    """Refuse what cannot be kept, and what no PNG has: the decoder would refuse the latter too, but print complaints first."""
+    if header.color_type == _PALETTE:
+        raise refuse_content(path, given="palette colors", needed="gray or RGB", remedy="convert the image to RGB and save it again")
+    if header.color_type not in _N_CHANNELS:
+        raise refuse_damaged(path, f"color type {header.color_type} does not exist")
+    if header.bit_depth == 1:
+        raise refuse_content(path, given="bilevel (1-bit) samples", needed="8 or 16 bits a sample", remedy="save the image as gray")
+    if header.bit_depth not in (_GRAY_BIT_DEPTHS if header.color_type == _GRAY else _BIT_DEPTHS):
+        raise refuse_damaged(path, f"{header.bit_depth} bits a sample do not exist in color type {header.color_type}")
+    methods = (header.compression_method, header.filter_method, header.interlace_method)
+    if methods[:2] != (0, 0) or methods[2] not in _INTERLACE_METHODS:
+        raise refuse_damaged(path, f"compression, filter and interlace methods {methods} do not exist")
+
+
+def _gather_picture(stream: BinaryIO, path: Path) -> tuple[bytes, bytes]:
+    """Return the file without its metadata, and the EXIF block (empty where there is none), once every chunk is known to be there."""
+    picture = [PNG_SIGNATURE]
+    exif = b""
+    for kind, length in _walk_chunks(stream, path):
+        if kind in _PICTURE_CHUNKS:
+            picture += [struct.pack(">I", length), kind, stream.read(length + 4)]
+        elif kind == b"eXIf" and length <= _LARGEST_EXIF_BYTES:
+            exif = stream.read(length)
+    return b"".join(picture), exif
+
+
+def _walk_chunks(stream: BinaryIO, path: Path) -> Iterator[tuple[bytes, int]]:
+    """Yield kind and length of every chunk, with the stream at its payload, once the chunk is known to be there."""
+    file_bytes = os.fstat(stream.fileno()).st_size
+    kind = b""
+    position = len(PNG_SIGNATURE)
+    while kind != b"IEND":
+        stream.seek(position)
+        start = stream.read(8)
+        length, kind = int.from_bytes(start[:4], "big"), start[4:]
+        position += 12 + length
+        if len(start) < 8 or position > file_bytes:
+            raise refuse_damaged(path, "the end of the file is missing")
+        if kind == b"acTL":
+            raise refuse_content(path, given="an animation", needed="one image a file", remedy="save each frame as a file of its own")
+        if kind == b"tRNS":
+            raise refuse_content(
+                path, given="a transparent color key", needed="a full alpha channel or none", remedy="save the image with or without alpha"
+            )
+        yield kind, length
+
+
+def write_png(stream: BinaryIO, channels: NDArray[Any]) -> None:
+    """Write channels of shape (H, W) or (H, W, 2 to 4), uint8 or uint16, without time or text chunks."""
+    stream.write(imagecodecs.png_encode(channels))

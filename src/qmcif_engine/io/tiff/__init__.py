@@ -1,0 +1,1 @@
+"""TIFF, OME-TIFF and ImageJ stacks."""

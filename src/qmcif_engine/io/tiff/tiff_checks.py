@@ -1,0 +1,209 @@
+"""Refuse TIFF pages that would be decoded wrongly, partly or dangerously, before anything of them is decoded."""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from tifffile import COMPRESSION, EXTRASAMPLE, PHOTOMETRIC, SAMPLEFORMAT, TiffPage
+
+from qmcif_engine.io.input.image_file import MAX_PIXELS, check_claimed_size, refuse_content, refuse_damaged
+from qmcif_engine.io.metadata.orientation import settle_orientation
+from qmcif_engine.io.png_jpeg.jpeg import has_jpeg_end, measure_jpeg
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_ORIENTATION_TAG = 274
+_JPEG = int(COMPRESSION.JPEG)
+_JPEG_2000 = frozenset({int(COMPRESSION.APERIO_JP2000_RGB), int(COMPRESSION.JPEG2000)})
+_UNBOUNDED = _JPEG_2000 | {int(COMPRESSION.ZSTD), int(COMPRESSION.LZMA)}
+_COMPRESSIONS = _UNBOUNDED | {
+    _JPEG,
+    int(COMPRESSION.NONE),
+    int(COMPRESSION.LZW),
+    int(COMPRESSION.ADOBE_DEFLATE),
+    int(COMPRESSION.DEFLATE),
+    int(COMPRESSION.PACKBITS),
+}
+_N_COLORS: dict[int, int] = {PHOTOMETRIC.MINISBLACK: 1, PHOTOMETRIC.MINISWHITE: 1, PHOTOMETRIC.RGB: 3, PHOTOMETRIC.YCBCR: 3}
+_SAMPLE_KINDS: dict[int, str] = {
+    SAMPLEFORMAT.UINT: "unsigned integer",
+    SAMPLEFORMAT.INT: "signed integer",
+    SAMPLEFORMAT.IEEEFP: "float",
+}
+_LARGEST_OVERHEAD_BYTES = 2**20
+_CODE_STREAM_START = re.compile(rb"\xff\x4f\xff\x51.{4}(.{4})(.{4})(.{4})(.{4}).{16}(.{2})", re.DOTALL)
+"""Beginning of a JPEG 2000 code stream: far corner of the picture, then its near corner, x before y; at last the channels."""
+
+_MOST_CHANNELS = 4
+
+_SIGNIFICANT_BITS = re.compile(r"<(?:\w{1,16}:)?Pixels\s[^<>]*?\bSignificantBits=\"(\d{1,2})\"")
+
+
+def page_orientation(page: TiffPage) -> int:
+    """Return the EXIF orientation of a page."""
+    return settle_orientation(page.tags.valueof(_ORIENTATION_TAG))
+
+
+def check_colors(page: TiffPage, path: Path) -> None:
+    """Refuse colors that would have to be converted, and extra channels whose meaning would have to be guessed."""
+    n_colors = _N_COLORS.get(page.photometric)
+    kind = getattr(page.photometric, "name", str(page.photometric))
+    is_raw_luma = page.photometric == PHOTOMETRIC.YCBCR and page.compression != _JPEG
+    if n_colors is None or is_raw_luma:
+        kind = {"PALETTE": "palette", "SEPARATED": "CMYK", "CIELAB": "Lab"}.get(kind, kind)
+        raise refuse_content(path, given=f"{kind} colors", needed="gray or RGB", remedy="convert the image to RGB and save it again")
+    n_extra = page.samplesperpixel - n_colors
+    if n_extra < 0 or n_extra > 1:
+        raise refuse_content(
+            path,
+            given=f"{page.samplesperpixel} channels marked {kind}",
+            needed="gray or RGB, with at most one alpha channel",
+            remedy="save the channels as separate gray files or mark three of them as RGB",
+        )
+    if n_extra == 1 and tuple(page.extrasamples) != (EXTRASAMPLE.UNASSALPHA,):
+        is_premultiplied = tuple(page.extrasamples) == (EXTRASAMPLE.ASSOCALPHA,)
+        raise refuse_content(
+            path,
+            given="alpha multiplied into the colors" if is_premultiplied else "an extra channel of unstated meaning",
+            needed="unassociated alpha or none",
+            remedy="save the image without it or as PNG",
+        )
+
+
+def check_sample_type(page: TiffPage, path: Path) -> None:
+    """Refuse samples that no supported type holds exactly, and compressions whose decoder is not known to be safe."""
+    bits = page.bitspersample
+    is_integer = page.sampleformat == SAMPLEFORMAT.UINT and bits in range(2, 17)  # a tuple where the channels differ
+    is_float = page.sampleformat == SAMPLEFORMAT.IEEEFP and bits in (32, 64)
+    if page.dtype is None or not (is_integer or is_float):
+        kind = _SAMPLE_KINDS.get(page.sampleformat, "complex or undefined")
+        raise refuse_content(
+            path,
+            given="bilevel (1-bit) samples" if bits == 1 else f"{bits}-bit {kind} samples",
+            needed="uint8, uint16, float32 or float64",
+            remedy="convert the samples and save the image again",
+        )
+    if page.photometric == PHOTOMETRIC.MINISWHITE and not is_integer:
+        raise refuse_content(
+            path, given="inverted (white is zero) floats", needed="black as zero", remedy="invert the image and save it again"
+        )
+    if page.compression not in _COMPRESSIONS:
+        name = getattr(page.compression, "name", str(page.compression))
+        raise refuse_content(
+            path,
+            given=f"{name} compressed samples",
+            needed="no, LZW, Deflate, ZSTD, LZMA, PackBits, JPEG or JPEG 2000 compression",
+            remedy="save it again",
+        )
+
+
+def check_segments(page: TiffPage, path: Path, *, file_bytes: int, max_pixels: int = MAX_PIXELS) -> None:
+    """Refuse a page whose strips or tiles are not all in the file: the library would fill the gaps with zeros.
+
+    Parameters
+    ----------
+    page : TiffPage
+    path : Path
+        For the message.
+    file_bytes : int
+        Size of the file.
+    max_pixels : int, optional
+        How many pixels a header may claim; more where only windows of the page will ever be in memory.
+    """
+    offsets, counts = page.dataoffsets, page.databytecounts
+    n_bits = page.bitspersample * page.samplesperpixel
+    decoded_bytes = page.imagelength * -(-page.imagewidth * n_bits // 8)
+    check_claimed_size(
+        path,
+        height=page.imagelength,
+        width=page.imagewidth,
+        decoded_bytes=decoded_bytes,
+        stored_bytes=None if page.compression in _UNBOUNDED else file_bytes,
+        max_pixels=max_pixels,
+    )
+    if page.compression == COMPRESSION.NONE and sum(counts) < decoded_bytes:
+        raise refuse_damaged(path, f"{sum(counts)} bytes of samples where {decoded_bytes} are needed")
+    if page.is_tiled and page.tilelength * page.tilewidth * page.tiledepth > MAX_PIXELS:
+        raise refuse_damaged(path, f"tiles of {page.tilewidth} x {page.tilelength} pixels")
+    n_segments = math.prod(page.chunked)
+    if min(len(offsets), len(counts)) < n_segments:
+        raise refuse_damaged(path, f"{min(len(offsets), len(counts))} strips or tiles where {n_segments} are needed")
+    segments = zip(offsets[:n_segments], counts[:n_segments], strict=True)
+    if any(start < 1 or count < 1 or start + count > file_bytes for start, count in segments):
+        raise refuse_damaged(path, "a strip or tile is missing or lies behind the end of the file")
+
+
+def claimed_bits(page: TiffPage) -> int | None:
+    """Return how many bits of each integer sample are used, from the sample size or the OME description; None where unsaid."""
+    if page.sampleformat != SAMPLEFORMAT.UINT:
+        return None
+    if page.bitspersample not in (8, 16):
+        return int(page.bitspersample)
+    claim = _SIGNIFICANT_BITS.search(page.description)
+    return int(claim[1]) if claim is not None and 1 <= int(claim[1]) <= page.bitspersample else None
+
+
+def check_rows(page: TiffPage, path: Path) -> None:
+    """Refuse uncompressed strips that are shorter than their rows, and compressed ones far longer than what they hold."""
+    rows, columns = (page.tilelength, page.tilewidth) if page.is_tiled else (min(page.rowsperstrip, page.imagelength), page.imagewidth)
+    n_beside = page.shaped[4]
+    row_bytes = -(-columns * n_beside * page.bitspersample // 8)
+    n_segments = math.prod(page.chunked)
+    n_down = -(-page.imagelength // rows)
+    for index, count in enumerate(page.databytecounts[:n_segments]):
+        is_last = not page.is_tiled and index % n_down == n_down - 1
+        wanted = row_bytes * (page.imagelength - (n_down - 1) * rows if is_last else rows)
+        if page.compression == COMPRESSION.NONE and count < wanted:
+            raise refuse_damaged(path, f"{count} bytes in a strip or tile where {wanted} are needed")
+        if page.compression != COMPRESSION.NONE and count > 2 * row_bytes * rows + _LARGEST_OVERHEAD_BYTES:
+            raise refuse_damaged(path, f"{count} bytes in a strip or tile of {row_bytes * rows}")
+
+
+class Coding(Enum):
+    """Tell whether strips and tiles are images with headers of their own."""
+
+    PLAIN = "plain"
+    JPEG = "JPEG"
+    JPEG_2000 = "JPEG 2000"
+
+    @classmethod
+    def of(cls, compression: int) -> Coding:
+        """Return the coding of a compression."""
+        if compression in _JPEG_2000:
+            return cls.JPEG_2000
+        return cls.JPEG if compression == _JPEG else cls.PLAIN
+
+
+def check_coded_segment(encoded: bytes, coding: Coding, *, path: Path, place: str, largest: tuple[int, int]) -> None:
+    """Refuse a strip or tile whose own header claims more pixels than it has room for, or whose end is missing.
+
+    Parameters
+    ----------
+    encoded : bytes
+    coding : Coding
+    path : Path
+        For the message.
+    place : str
+        What messages call the strip or tile.
+    largest : tuple of int
+        Rows and columns of a strip or tile.
+    """
+    if coding is Coding.PLAIN:
+        return
+    sizes = [measure_jpeg(io.BytesIO(encoded), path)] if coding is Coding.JPEG else _list_code_streams(encoded)
+    for height, width, n_channels in sizes:
+        if height > largest[0] or width > largest[1] or n_channels > _MOST_CHANNELS:
+            raise refuse_damaged(path, f"{place} claims {width} x {height} pixels of {n_channels} channels")
+    if coding is Coding.JPEG and not has_jpeg_end(encoded):
+        raise refuse_damaged(path, f"the end of {place} is missing")
+
+
+def _list_code_streams(encoded: bytes) -> list[tuple[int, int, int]]:
+    """Return height, width and channels of every JPEG 2000 code stream that might be in some bytes; the decoder reads one of them."""
+    claims = [[int.from_bytes(part, "big") for part in found.groups()] for found in _CODE_STREAM_START.finditer(encoded)]
+    return [(bottom - top, right - left, n_channels) for right, bottom, left, top, n_channels in claims]

@@ -1,0 +1,75 @@
+"""Read what a TIFF file says about its picture: from OME-XML, from ImageJ's notes, from tags."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from qmcif_engine.io.metadata.exif import check_profile
+from qmcif_engine.io.metadata.exif_collection import collect_exif
+from qmcif_engine.io.metadata.length_units import parse_length, settle_unit
+from qmcif_engine.io.metadata.ome_xml import describe_pixels
+from qmcif_engine.io.tiff.tiff_checks import claimed_bits
+from qmcif_engine.stack.picture_metadata import PictureMetadata
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+    from tifffile import TiffFile, TiffPage
+
+_PROFILE_TAG = 34675
+_DENSITY_TAGS = (282, 283)
+_DENSITY_UNIT_TAG = 296
+_INCHES = {2: 1.0, 3: 2.54}
+"""Dots an inch for one dot a unit, by the code of the unit: inch, centimeter."""
+
+
+def read_metadata(tiff: TiffFile, pixels: Element | None) -> PictureMetadata:
+    """Return what the first page and the file's description say.
+
+    Parameters
+    ----------
+    tiff : TiffFile
+        Open.
+    pixels : Element, optional
+        From `parse_ome`.
+    """
+    page = tiff.pages.first
+    profile = page.tags.valueof(_PROFILE_TAG)
+    if pixels is not None:
+        described = describe_pixels(pixels)
+    elif tiff.is_imagej:
+        described = _describe_imagej(tiff.imagej_metadata or {}, page)
+    else:
+        described = PictureMetadata()
+    return replace(
+        described,
+        significant_bits=claimed_bits(page),
+        icc_profile=check_profile(bytes(profile)) if isinstance(profile, bytes) else None,
+        exif=collect_exif(tiff),
+        dpi=_printing_density(page),
+    )
+
+
+def _describe_imagej(notes: dict[str, Any], page: TiffPage) -> PictureMetadata:
+    unit = settle_unit(notes.get("unit"))
+    if unit is None:
+        return PictureMetadata()
+    across, down = (_density(page, tag) for tag in _DENSITY_TAGS)
+    return PictureMetadata(
+        pixel_size=(1 / down, 1 / across) if across and down else None, z_step=parse_length(notes.get("spacing")), unit=unit
+    )
+
+
+def _printing_density(page: TiffPage) -> tuple[float, float] | None:
+    factor = _INCHES.get(int(page.tags.valueof(_DENSITY_UNIT_TAG, 2)))
+    across, down = (_density(page, tag) for tag in _DENSITY_TAGS)
+    return (across * factor, down * factor) if across and down and factor else None
+
+
+def _density(page: TiffPage, tag: int) -> float | None:
+    """Return a resolution tag as a number; None where it is missing or senseless."""
+    value = page.tags.valueof(tag)
+    if not (isinstance(value, tuple) and len(value) == 2 and all(isinstance(part, int) for part in value) and value[1]):
+        return None
+    return parse_length(value[0] / value[1])

@@ -1,0 +1,176 @@
+"""Find out which pages of a TIFF file are the images of its stack, and in which order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from tifffile import COMPRESSION, PHOTOMETRIC, TiffFile, TiffPage
+
+from qmcif_engine.io.input.file_failures import check_regular_file
+from qmcif_engine.io.input.image_file import MAX_PIXELS, refuse_content, refuse_damaged
+from qmcif_engine.io.metadata.acquisition import AxisPlan, name_axes, plan_axes
+from qmcif_engine.io.metadata.ome_xml import MAX_PLANES, parse_ome
+from qmcif_engine.io.metadata.orientation import UPRIGHT
+from qmcif_engine.io.tiff.tiff_checks import check_colors, check_rows, check_sample_type, check_segments, page_orientation
+from qmcif_engine.io.tiff.tiff_directory import check_directories
+from qmcif_engine.io.tiff.tiff_metadata import read_metadata
+from qmcif_engine.io.tiff.tiff_windows import file_stamp, lay_out_page
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tifffile import TiffPageSeries
+
+    from qmcif_engine.io.tiff.tiff_windows import TiffPlane
+    from qmcif_engine.stack.picture_metadata import PictureMetadata
+
+MAX_WINDOWED_PIXELS = 2**36
+"""More pixels than this in one page are refused even where only windows of it are ever read."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TiffAcquisition:
+    """Hold the layout of one file.
+
+    Attributes
+    ----------
+    plan : AxisPlan
+    planes : dict
+        All planes of one point in time, by their number.
+    first : TiffPlane
+        What all planes are like.
+    orientation : int
+        EXIF orientation of all planes.
+    has_alpha : bool
+    metadata : PictureMetadata
+    """
+
+    plan: AxisPlan
+    planes: dict[int, TiffPlane]
+    first: TiffPlane
+    orientation: int
+    has_alpha: bool
+    metadata: PictureMetadata
+
+
+def read_acquisition(path: Path, *, location: Path, axes: str | None, time: int) -> TiffAcquisition:
+    """Read the directory of a file, and nothing of its samples.
+
+    Files that the description of this one names are never followed.
+
+    Parameters
+    ----------
+    path, location : Path
+        What messages call the file, and where it is.
+    axes : str, optional
+        Names of the axes according to the user.
+    time : int
+        The point in time whose planes are laid out: all of them, so that a truncated file is refused before anything is computed.
+    """
+    check_regular_file(location)
+    # the two kinds of series that are disabled read an index from other files of the folder
+    with location.open("rb") as stream, TiffFile(stream, _multifile=False, is_mmstack=False, is_ndtiff=False) as tiff:
+        check_directories(tiff, path)
+        pixels = parse_ome(tiff.pages.first.description, path)
+        series = _choose_series(tiff, path)
+        # one page needs no description: sets of one plane a file all carry that of the whole set
+        if series.kind != "ome" and pixels is not None and axes is None and tiff.pages.is_multipage:
+            raise refuse_content(
+                path,
+                given="OME metadata that do not fit its pages or tell of other files",
+                needed="one complete OME-TIFF file",
+                remedy="export the stack as one file, or name the axes of this file's pages with axes=",
+            )
+        plan = _plan_series(series, path, axes)
+        keyframe = series.keyframe
+        is_mixed = _is_multichannel(keyframe)
+        if not is_mixed:
+            check_colors(keyframe, path)
+        first = _lay_out(keyframe, path, location, stamp=file_stamp(stream))
+        return TiffAcquisition(
+            plan=plan,
+            planes={number: _find_plane(series, first, number=number, n_planes=plan.n_planes) for number in plan.planes_at(time)},
+            first=first,
+            orientation=page_orientation(keyframe),
+            has_alpha=not is_mixed and plan.length("S") in (2, 4),
+            metadata=read_metadata(tiff, pixels),
+        )
+
+
+def _is_multichannel(page: TiffPage) -> bool:
+    """Tell whether the samples of a pixel are channels of a microscope rather than colors."""
+    return bool(page.photometric == PHOTOMETRIC.MINISBLACK and page.samplesperpixel > 2)
+
+
+def _choose_series(tiff: TiffFile, path: Path) -> TiffPageSeries:
+    """Return the images of the file, leaving smaller copies of them alone."""
+    series, *others = tiff.series
+    if tiff.is_imagej and series.kind not in ("imagej", "ome", "shaped"):
+        raise refuse_damaged(path, "it is shorter than ImageJ's description of it")
+    if any(not other.keyframe.is_reduced for other in others):
+        raise refuse_content(
+            path,
+            given=f"{1 + len(others)} series of images",
+            needed="one series a file",
+            remedy="save the wanted one as a file of its own",
+        )
+    if series.transform is not None or series.keyframe.imagedepth > 1:
+        raise refuse_content(
+            path, given="volumes or images stored in pieces", needed="one page an image", remedy="export it as a plain or OME-TIFF stack"
+        )
+    return series
+
+
+def _plan_series(series: TiffPageSeries, path: Path, axes: str | None) -> AxisPlan:
+    name, page = repr(str(path)), series.keyframe
+    found, shape = series.get_axes(squeeze=False), tuple(series.get_shape(squeeze=False))
+    named, lengths = name_axes(name, shape=shape, found=found, wanted=axes)
+    plan = plan_axes(name, *_move_channels_into_page(named, lengths, page.samplesperpixel))
+    stored = (page.imagelength, page.imagewidth, page.samplesperpixel)
+    if tuple(plan.length(axis) for axis in "YXS") != stored or plan.n_planes > MAX_PLANES:
+        raise refuse_content(
+            path,
+            given=f"pages of {stored[1]} x {stored[0]} pixels with {stored[2]} samples, which the axes {named} {lengths} do not fit",
+            needed="Y, X and S as in a page",
+            remedy="name the axes with axes=",
+        )
+    return plan
+
+
+def _move_channels_into_page(axes: str, shape: tuple[int, ...], n_samples: int) -> tuple[str, tuple[int, ...]]:
+    """Call channels samples where every page holds all of them: some programs, and users, name such an axis C."""
+    lengths = dict(zip(axes, shape, strict=True))
+    if n_samples > 1 and lengths.get("S", 1) == 1 and lengths.get("C") == n_samples:
+        kept = axes.replace("S", "")
+        return kept.replace("C", "S"), tuple(lengths[axis] for axis in kept)
+    return axes, shape
+
+
+def _lay_out(page: TiffPage, path: Path, location: Path, *, stamp: tuple[int, int]) -> TiffPlane:
+    """Return where the samples of a page are, once it passed every check."""
+    check_sample_type(page, path)
+    check_segments(page, path, file_bytes=stamp[0], max_pixels=MAX_WINDOWED_PIXELS)
+    check_rows(page, path)
+    plane = lay_out_page(page, path=path, location=location, stamp=stamp)
+    if page_orientation(page) != UPRIGHT or not plane.is_windowed:
+        check_segments(page, path, file_bytes=stamp[0], max_pixels=MAX_PIXELS)  # it will be decoded as a whole
+    return plane
+
+
+def _find_plane(series: TiffPageSeries, first: TiffPlane, *, number: int, n_planes: int) -> TiffPlane:
+    """Return the layout of one plane of a series, whether it has a directory of its own or lies behind the first."""
+    keyframe, path = series.keyframe, first.path
+    if series.dataoffset is not None and keyframe.compression == COMPRESSION.NONE:
+        n_bytes = keyframe.nbytes
+        if series.dataoffset + n_planes * n_bytes > first.stamp[0]:
+            raise refuse_damaged(path, f"{n_planes} images do not fit into it")
+        start = series.dataoffset - int(first.offsets[0])
+        return first.shifted(start + number * n_bytes, number=number)
+    frame = series[number] if len(series) == n_planes else None
+    if frame is None:
+        raise refuse_damaged(path, f"image {number + 1} of {n_planes} is missing")
+    page = keyframe if frame is keyframe else keyframe.parent.pages.get(frame.index, aspage=True)
+    if not isinstance(page, TiffPage) or page.hash != keyframe.hash:
+        raise refuse_damaged(path, f"page {number + 1} is not of the same kind as the others")
+    return replace(_lay_out(page, path, first.location, stamp=first.stamp), number=number)

@@ -1,0 +1,141 @@
+"""Offer the images of one TIFF file, whatever their order in it: plain pages, OME-TIFF, ImageJ stacks."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qmcif_engine.io.input.file_failures import translate_failures
+from qmcif_engine.io.input.frame_source import SourceDescription, fit_metadata
+from qmcif_engine.io.input.image_file import refuse_damaged
+from qmcif_engine.io.input.segment_cache import SegmentCache
+from qmcif_engine.io.metadata.orientation import UPRIGHT, turn_upright, upright_size
+from qmcif_engine.io.tiff.tiff_series import TiffAcquisition, read_acquisition
+from qmcif_engine.stack.window import Window
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from qmcif_engine.io.input.frame_source import FramePosition
+    from qmcif_engine.io.input.scratch_transcoding import ScratchStore
+    from qmcif_engine.io.tiff.tiff_windows import TiffPlane
+
+logging.getLogger("tifffile").addHandler(logging.NullHandler())
+# Its complaints about broken tags reach whoever configured logging, but are not printed beside our one line that says the same.
+
+
+class TiffSource:
+    """Read the frames of one TIFF file by window.
+
+    The file is not kept open: its directory is read once a process and point in time, and each read opens it for a moment.
+
+    Parameters
+    ----------
+    path : Path
+    cache : SegmentCache
+        Shared by all files of a stack.
+    store : ScratchStore
+        Where pages go that cannot be read by window: turned ones, and such with very large compressed strips.
+    axes : str, optional
+        Names of the axes where the file does not say them, or says them wrongly.
+    """
+
+    def __init__(self, path: Path, *, cache: SegmentCache, store: ScratchStore, axes: str | None = None) -> None:
+        self._path, self._location = path, path.absolute()
+        self._cache, self._store, self._axes = cache, store, axes
+        self._lock = threading.Lock()
+        acquisition = self._load(0)
+        self._planes = acquisition.planes
+        self._plan, self._orientation, self._stamp = acquisition.plan, acquisition.orientation, acquisition.first.stamp
+        self._description = _describe(acquisition, path)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the layout behind: the other process reads the directory again."""
+        return {name: value for name, value in self.__dict__.items() if name not in ("_lock", "_planes")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Start without any layout."""
+        self.__dict__.update(state, _lock=threading.Lock(), _planes={})
+
+    @property
+    def description(self) -> SourceDescription:
+        """What the frames have in common."""
+        return self._description
+
+    def read(self, position: FramePosition, window: Window, channels: Sequence[int]) -> NDArray[Any]:
+        """Return one window of some channels of a frame."""
+        n_samples = self._plan.length("S")
+        planes = {place: self._read_plane(position, place, window) for place in {channel // n_samples for channel in channels}}
+        if list(channels) == list(range(n_samples)):
+            return planes[0]
+        return np.stack([planes[channel // n_samples][:, :, channel % n_samples] for channel in channels], axis=-1)
+
+    def prepare(self, position: FramePosition) -> None:
+        """Decode the pages of a frame that cannot be read by window."""
+        for plane in self._frame_planes(position):
+            if self._is_transcoded(plane):
+                self._store.hold(self._key(plane), partial(self._decode_plane, plane))
+
+    def transcoded_bytes(self, position: FramePosition) -> int:
+        """Return what decoded copies of a frame's pages take, 0 where it is read by window."""
+        return sum(plane.decoded_bytes for plane in self._frame_planes(position) if self._is_transcoded(plane))
+
+    def _frame_planes(self, position: FramePosition) -> list[TiffPlane]:
+        return [self._plane(position, place) for place in range(self._plan.length("C"))]
+
+    def _is_transcoded(self, plane: TiffPlane) -> bool:
+        return self._orientation != UPRIGHT or not plane.is_windowed
+
+    def _key(self, plane: TiffPlane) -> tuple[str, int]:
+        return str(self._location), plane.number
+
+    def _read_plane(self, position: FramePosition, place: int, window: Window) -> NDArray[Any]:
+        plane = self._plane(position, place)
+        if self._is_transcoded(plane):
+            return self._store.read(self._key(plane), window, decode=partial(self._decode_plane, plane))
+        return plane.read(window, self._cache)
+
+    def _decode_plane(self, plane: TiffPlane) -> NDArray[Any]:
+        return turn_upright(plane.read(Window.whole(plane.shape[1:3]), SegmentCache(0)), self._orientation)
+
+    def _plane(self, position: FramePosition, place: int) -> TiffPlane:
+        number = self._plan.plane_number(position, place)
+        with self._lock:
+            if number not in self._planes:
+                acquisition = self._load(position.time)
+                if acquisition.first.stamp != self._stamp:
+                    raise refuse_damaged(self._path, "it was changed after it was opened")
+                self._planes |= acquisition.planes
+            return self._planes[number]
+
+    def _load(self, time: int) -> TiffAcquisition:
+        return translate_failures(
+            lambda path: read_acquisition(path, location=self._location, axes=self._axes, time=time),
+            self._path,
+        )
+
+
+def _describe(acquisition: TiffAcquisition, path: Path) -> SourceDescription:
+    plan = acquisition.plan
+    height, width = upright_size(plan.length("Y"), plan.length("X"), acquisition.orientation)
+    n_channels = plan.n_channels - acquisition.has_alpha
+    return SourceDescription(
+        names=plan.name_frames(repr(str(path))),
+        height=height,
+        width=width,
+        n_channels=n_channels,
+        dtype=acquisition.first.dtype,
+        has_alpha=acquisition.has_alpha,
+        has_separate_channels=plan.has_separate_channels(acquisition.metadata.channel_names),
+        n_times=plan.n_times,
+        metadata=fit_metadata(acquisition.metadata, n_channels),
+        paths=(path,),
+        axes=str(plan),
+    )

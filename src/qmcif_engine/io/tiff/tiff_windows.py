@@ -1,0 +1,226 @@
+"""Read windows of one TIFF page: only the strips or tiles that a window touches are decoded, by tifffile's own decoders."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+from tifffile import COMPRESSION, PHOTOMETRIC
+
+from qmcif_engine.io.input.file_failures import translate_failures
+from qmcif_engine.io.input.image_file import refuse_damaged
+from qmcif_engine.io.tiff.tiff_checks import Coding, check_coded_segment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from io import FileIO
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+    from tifffile import TiffPage
+
+    from qmcif_engine.io.input.segment_cache import SegmentCache
+    from qmcif_engine.stack.window import Window
+
+LARGEST_SEGMENT_BYTES = 32 * 2**20
+"""A page with larger compressed strips or tiles is decoded once and kept in a scratch store instead of being read by window."""
+
+_PLAIN_BITS = (8, 16, 32, 64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TiffPlane:
+    """Know where the samples of one page are, and nothing of the open file: reading opens it anew, in any thread.
+
+    Attributes
+    ----------
+    path : Path
+        What messages call the file.
+    location : Path
+        The file, absolute.
+    stamp : tuple of int
+        Size and time of change of the file when its directory was read.
+    number : int
+        Which page, for messages and as part of the key of the cache.
+    shape : tuple of int
+        Separate sample planes, height, width, samples beside each other.
+    stored_dtype : dtype
+        With the byte order of the file.
+    segment_shape : tuple of int
+        Rows and columns of a strip or tile.
+    offsets, counts : ndarray of int64
+        Where each strip or tile begins, and how long it is.
+    decode : callable
+        tifffile's decoder for this kind of page.
+    decode_options : dict
+        JPEG tables, where there are any.
+    coding : Coding
+        Whether each segment is an image with a header of its own, which may lie.
+    has_plain_rows : bool
+        Whether rows lie in the file as they are in memory, so that parts of strips can be read.
+    white_level : int
+        What inverted gray samples are subtracted from; 0 where black is zero.
+    """
+
+    path: Path
+    location: Path
+    stamp: tuple[int, int]
+    number: int
+    shape: tuple[int, int, int, int]
+    stored_dtype: np.dtype[Any]
+    segment_shape: tuple[int, int]
+    offsets: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    decode: Callable[..., tuple[NDArray[Any] | None, tuple[int, ...], tuple[int, ...]]]
+    decode_options: dict[str, Any]
+    coding: Coding
+    has_plain_rows: bool
+    white_level: int
+
+    @property
+    def n_samples(self) -> int:
+        """Samples of a pixel."""
+        return self.shape[0] * self.shape[3]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Sample type in native byte order."""
+        return self.stored_dtype.newbyteorder("=")
+
+    @property
+    def is_windowed(self) -> bool:
+        """Whether a window can be read without decoding much more than it."""
+        rows, columns = self.segment_shape
+        return self.has_plain_rows or rows * columns * self.shape[3] * self.dtype.itemsize <= LARGEST_SEGMENT_BYTES
+
+    @property
+    def decoded_bytes(self) -> int:
+        """What all samples of the page take."""
+        return self.shape[1] * self.shape[2] * self.n_samples * self.dtype.itemsize
+
+    def shifted(self, n_bytes: int, *, number: int) -> TiffPlane:
+        """Return the plane that lies so many bytes behind this one and has no directory of its own."""
+        return replace(self, offsets=self.offsets + n_bytes, number=number)
+
+    def read(self, window: Window, cache: SegmentCache) -> NDArray[Any]:
+        """Return the samples of one window, shape (h, w, number of samples), in native byte order.
+
+        Parameters
+        ----------
+        window : Window
+        cache : SegmentCache
+            Where decoded strips and tiles are kept.
+        """
+        return translate_failures(lambda _: self._read(window, cache), self.path)
+
+    def _read(self, window: Window, cache: SegmentCache) -> NDArray[Any]:
+        planes = np.empty((self.shape[0], *window.shape, self.shape[3]), self.dtype)
+        with self.location.open("rb", buffering=0) as stream:
+            if file_stamp(stream) != self.stamp:
+                raise refuse_damaged(self.path, "it was changed after it was opened")
+            if self.has_plain_rows:
+                self._fill_from_rows(planes, window, stream)
+            else:
+                self._fill_from_segments(planes, window, stream, cache)
+        samples = np.moveaxis(planes, 0, 2).reshape(*window.shape, self.n_samples)
+        if self.white_level:
+            samples[:, :, 0] = self.white_level - samples[:, :, 0]
+        return samples
+
+    def _fill_from_rows(self, planes: NDArray[Any], window: Window, stream: FileIO) -> None:
+        """Read just the wanted part of each row: strips of a large image are as wide as it is."""
+        pixel_bytes = self.shape[3] * self.stored_dtype.itemsize
+        n_strips = -(-self.shape[1] // self.segment_shape[0])
+        part = np.empty((window.shape[1], self.shape[3]), self.stored_dtype)
+        for plane in range(self.shape[0]):
+            for row in range(window.top, window.bottom):
+                strip, row_in_strip = divmod(row, self.segment_shape[0])
+                start = (row_in_strip * self.shape[2] + window.left) * pixel_bytes
+                stream.seek(int(self.offsets[plane * n_strips + strip]) + start)
+                if stream.readinto(part.data) != part.nbytes:
+                    raise refuse_damaged(self.path, f"image {self.number + 1} ends at row {row}")
+                planes[plane, row - window.top] = part
+
+    def _fill_from_segments(self, planes: NDArray[Any], window: Window, stream: FileIO, cache: SegmentCache) -> None:
+        for plane, index, top, left in self._touched(window):
+            segment = cache.fetch((self.location, self.number, index), partial(self._decode, index, stream))
+            rows = slice(max(top, window.top), min(top + segment.shape[0], window.bottom))
+            columns = slice(max(left, window.left), min(left + segment.shape[1], window.right))
+            planes[plane, rows.start - window.top : rows.stop - window.top, columns.start - window.left : columns.stop - window.left] = (
+                segment[rows.start - top : rows.stop - top, columns.start - left : columns.stop - left]
+            )
+
+    def _touched(self, window: Window) -> Iterator[tuple[int, int, int, int]]:
+        """Yield sample plane, index, top and left of every strip or tile that a window touches."""
+        rows, columns = self.segment_shape
+        n_down, n_across = -(-self.shape[1] // rows), -(-self.shape[2] // columns)
+        for plane in range(self.shape[0]):
+            for down in range(window.top // rows, -(-window.bottom // rows)):
+                for across in range(window.left // columns, -(-window.right // columns)):
+                    yield plane, (plane * n_down + down) * n_across + across, down * rows, across * columns
+
+    def _decode(self, index: int, stream: FileIO) -> NDArray[Any]:
+        """Return one strip or tile, shape (rows, columns, samples), cut where the image ends."""
+        stream.seek(int(self.offsets[index]))
+        encoded = stream.read(int(self.counts[index]))
+        rows, columns = self.segment_shape
+        n_down, n_across = -(-self.shape[1] // rows), -(-self.shape[2] // columns)
+        top, left = index // n_across % n_down * rows, index % n_across * columns
+        place = f"the strip or tile at row {top}, column {left} of image {self.number + 1}"
+        wanted = (min(rows, self.shape[1] - top), min(columns, self.shape[2] - left), self.shape[3])
+        check_coded_segment(encoded, self.coding, path=self.path, place=place, largest=(rows, columns))
+        try:
+            decoded, _, _ = self.decode(encoded, index, **self.decode_options)
+        except Exception as error:  # codecs fail on hostile bytes with any class there is
+            raise refuse_damaged(self.path, f"{place}: {type(error).__name__}: {error}") from error
+        if decoded is None or decoded.ndim != 4 or any(have < need for have, need in zip(decoded.shape[1:], wanted, strict=True)):
+            raise refuse_damaged(self.path, f"{place} is not complete")
+        if decoded.dtype != self.dtype or decoded.shape[3] != wanted[2]:
+            raise refuse_damaged(self.path, f"{place} holds {decoded.shape[3]} channels of {decoded.dtype}")
+        segment = decoded[0, : wanted[0], : wanted[1]]
+        return segment if segment.size == decoded.size else segment.copy()
+
+
+def file_stamp(stream: IO[bytes]) -> tuple[int, int]:
+    """Return what tells that a file was changed: its size and the time of its last change."""
+    status = os.fstat(stream.fileno())
+    return status.st_size, status.st_mtime_ns
+
+
+def lay_out_page(page: TiffPage, *, path: Path, location: Path, stamp: tuple[int, int]) -> TiffPlane:
+    """Return where the samples of a page are; the page must have passed the checks of `tiff_checks`.
+
+    Parameters
+    ----------
+    page : TiffPage
+        Of a file that is still open.
+    path, location : Path
+        What messages call the file, and where it is.
+    stamp : tuple of int
+        From `file_stamp`.
+    """
+    n_planes, _, height, width, n_beside = page.shaped
+    coding = Coding.of(page.compression)
+    rows, columns = (page.tilelength, page.tilewidth) if page.is_tiled else (min(page.rowsperstrip, height), width)
+    n_segments = n_planes * -(-height // rows) * -(-width // columns)
+    dtype = np.dtype(page.dtype)
+    is_plain = page.compression == COMPRESSION.NONE and page.predictor == 1 and page.fillorder == 1
+    return TiffPlane(
+        path=path,
+        location=location,
+        stamp=stamp,
+        number=page.index,
+        shape=(n_planes, height, width, n_beside),
+        stored_dtype=dtype.newbyteorder(page.parent.byteorder),
+        segment_shape=(rows, columns),
+        offsets=np.asarray(page.dataoffsets[:n_segments], np.int64),
+        counts=np.asarray(page.databytecounts[:n_segments], np.int64),
+        decode=page.decode,
+        decode_options={"jpegtables": page.jpegtables, "jpegheader": page.jpegheader} if coding is Coding.JPEG else {},
+        coding=coding,
+        has_plain_rows=is_plain and not page.is_tiled and page.bitspersample in _PLAIN_BITS,
+        white_level=2**page.bitspersample - 1 if page.photometric == PHOTOMETRIC.MINISWHITE else 0,
+    )

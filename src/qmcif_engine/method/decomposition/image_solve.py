@@ -1,0 +1,96 @@
+"""Run the iterations of QFED without its low-rank term, in place: what the default spends most of its time on.
+
+The updates are those of `qmcif_engine.method.decomposition.updates`, which states the equations and which the tests compare with; here
+compiled kernels do them in one pass over the rows and one solve an iteration.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from qmcif_engine.kernels.splitting import Weights, advance, finish
+from qmcif_engine.method.decomposition.operators import gradients, relax_screened
+from qmcif_engine.method.quaternion import modulus
+from qmcif_engine.stack.samples import FULL_SCALE
+
+if TYPE_CHECKING:
+    from qmcif_engine.config.fusion_config import DecompositionConfig
+    from qmcif_engine.kernels.array_types import FloatArray
+
+
+class Measures(NamedTuple):
+    """Hold what one iteration did, as `qmcif_engine.method.decomposition.solver.IterationRecord` defines it."""
+
+    change: float
+    sum_residual: float
+    gradient_residual: float
+
+
+class ImageSolve:
+    """Hold the layers of one image while the iterations overwrite them.
+
+    Parameters
+    ----------
+    image : ndarray of float, shape (3, h, w)
+    config : DecompositionConfig
+    """
+
+    def __init__(self, image: FloatArray, config: DecompositionConfig) -> None:
+        self._config = config
+        self._image = np.ascontiguousarray(image, config.precision.value)
+        self._base = self._image.copy()
+        relax_screened(self._base, screening=1.0)
+        self._noise = np.zeros_like(self._base)
+        self._fields = (np.zeros_like(self._base), np.zeros_like(self._base))
+        self._penalty = 0.0
+
+    def advance(self, penalty: float) -> None:
+        """Do one iteration: one pass of the updates before the base layer, and the base layer."""
+        advance(self._image, self._base, self._noise, *self._fields, self._weights(penalty))
+        relax_screened(self._base, screening=1.0)
+        self._penalty = penalty
+
+    def advance_measured(self, penalty: float) -> Measures:
+        """Do one iteration and measure it, which costs twice as much again."""
+        previous, _ = self._rest()
+        share = self._weights(penalty).multiplier_share
+        multipliers = share * (np.stack(self._fields) - gradients(self._base))
+        self.advance(penalty)
+        detail, noise = self._rest()
+        of_sum = self._image - self._base - detail - noise
+        of_gradients = np.stack(self._fields) - multipliers - gradients(self._base)
+        scale = max(norm(self._image), float(np.finfo(np.float32).tiny))
+        return Measures(float(modulus(detail - previous).max()) / FULL_SCALE, norm(of_sum) / scale, norm(of_gradients) / scale)
+
+    def layers(self) -> tuple[FloatArray, FloatArray, FloatArray, None]:
+        """End the solve and return base, detail and noise, which take the place of its arrays; there are no coefficients."""
+        detail = self._fields[0]
+        finish(self._image, self._base, self._noise, detail, self._weights(self._penalty))
+        return self._base, detail, self._noise, None
+
+    def _rest(self) -> tuple[FloatArray, FloatArray]:
+        """Return copies of the detail and the noise layer as they are now."""
+        detail, noise = np.empty_like(self._base), self._noise.copy()
+        finish(self._image, self._base, noise, detail, self._weights(self._penalty or 1.0))
+        return detail, noise
+
+    def _weights(self, penalty: float) -> Weights:
+        config, previous = self._config, self._penalty
+        twice = 2 * config.noise_weight
+        numbers = (
+            previous / penalty,
+            config.base_smoothness / penalty,
+            config.detail_sparsity / previous if previous else 0.0,
+            twice / previous if previous else 0.0,
+            previous / (twice + previous) if previous else 0.0,
+            1 - twice / penalty,
+            np.finfo(self._base.dtype).tiny,
+        )
+        return Weights(*(self._base.dtype.type(number) for number in numbers))
+
+
+def norm(values: FloatArray) -> float:
+    """Return the Frobenius norm, summed in float64."""
+    return float(np.sqrt(np.einsum("i,i->", values.reshape(-1), values.reshape(-1), dtype=np.float64)))

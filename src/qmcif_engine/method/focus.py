@@ -1,0 +1,176 @@
+"""Measure how well each patch of an image is in focus, at two scales: section III-B.2 of the paper."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from qmcif_engine.kernels.gradients import add_gradient_moduli
+from qmcif_engine.method.patches import pad_to_grid, sum_patches, window_mean
+from qmcif_engine.stack.samples import FULL_SCALE
+
+if TYPE_CHECKING:
+    from qmcif_engine.config.fusion_config import FocusConfig
+    from qmcif_engine.kernels.array_types import FloatArray
+    from qmcif_engine.method.decomposition import Decomposition
+
+NEGLIGIBLE_LEVEL = 4e-6
+"""Detail-scale levels, and differences of levels, below this are the rounding of the solve and of the window sums, not focus."""
+
+FAINT_LEVEL = 0.01
+"""What defocused gradients and fine noise reach. Only what a level has above this is evidence, and may stand against larger windows."""
+
+
+FINEST_WINDOW_PX = 5
+"""Side of the window of `fine_focus` for clean images."""
+
+FINE_WEIGHT = 1.0
+"""What a level of that window counts beside the evidence of detail patches and larger windows."""
+
+
+class Borders(NamedTuple):
+    """Say which sides of a block lie on the border of the image; the other sides go on in it."""
+
+    top: bool = True
+    left: bool = True
+    bottom: bool = True
+    right: bool = True
+
+
+WHOLE_IMAGE = Borders()
+
+
+def amplify_detail(detail: FloatArray, *, radius_px: int) -> FloatArray:
+    """Sum the detail layer over the window around each pixel.
+
+    Parameters
+    ----------
+    detail : ndarray of float, shape (3, h, w)
+    radius_px : int
+        ``r``; the window has ``2 r + 1`` pixels a side.
+
+    Returns
+    -------
+    ndarray of float, shape (3, h, w)
+
+    Notes
+    -----
+    ``D_s(x, y) = sum D(x + s, y + t)`` over ``|s|, |t| <= r`` [QMCIF, Eq. (13)].
+    """
+    side = 2 * radius_px + 1
+    return window_mean(detail, side_px=side, scale=side**2)
+
+
+def gradient_level(layer: FloatArray, *, border_px: int, borders: Borders = WHOLE_IMAGE) -> FloatArray:
+    """Return ``|nabla_1 d| + |nabla_2 d|`` at each pixel, shape (h, w): the summand of the focus measures.
+
+    Parameters
+    ----------
+    layer : ndarray of float, shape (3, h, w)
+    border_px : int
+    borders : Borders
+        The sides where the block ends because the image does.
+
+    Notes
+    -----
+    Departs: within `border_px` of the image border the levels of the interior are mirrored outwards, because blurring by software
+    leaves dark frames there whose edges look like focus; 0 keeps the border as it is.
+    """
+    level: FloatArray = np.zeros(layer.shape[-2:], layer.dtype)
+    add_gradient_moduli(np.ascontiguousarray(layer), level)
+    width = min(border_px, (min(level.shape) - 1) // 4)
+    if width == 0:
+        return level
+    top, left, bottom, right = (width if is_border else 0 for is_border in borders)
+    inner = level[top : level.shape[0] - bottom, left : level.shape[1] - right]
+    return np.pad(inner, ((top, bottom), (left, right)), mode="symmetric")
+
+
+def base_focus(decomposition: Decomposition, *, base_patch_px: int, config: FocusConfig, borders: Borders = WHOLE_IMAGE) -> FloatArray:
+    """Return the base-scale focus level of each base patch, on the grid padded to whole patches.
+
+    Notes
+    -----
+    ``l_B = ||nabla_1 d||_1 + ||nabla_2 d||_1 + theta ||z||_2`` [QMCIF, Eq. (14)]; without the low-rank term there is no ``z``.
+
+    Departs: the gradients are taken on the whole layer before patches are cut, so a patch sees the step to its right and lower
+    neighbor.
+    """
+    level = gradient_level(decomposition.detail, border_px=config.border_px, borders=borders)
+    focus = sum_patches(pad_to_grid(level, patch_px=base_patch_px), patch_px=base_patch_px)
+    if decomposition.coefficients is not None:
+        energy = np.einsum("clp,clp->p", decomposition.coefficients, decomposition.coefficients, dtype=np.float64)
+        focus += config.coefficient_weight * np.sqrt(energy).reshape(focus.shape)
+    return focus
+
+
+def detail_focus(detail: FloatArray, *, detail_patch_px: int, config: FocusConfig, borders: Borders = WHOLE_IMAGE) -> FloatArray:
+    """Return the detail-scale focus level of the patch centered on each pixel, shape (h, w), before saturation.
+
+    Notes
+    -----
+    The argument of ``phi`` in [QMCIF, Eq. (15)].
+
+    Departs: the mean over the patch on the 0-1 scale takes the place of the sum, because ``phi`` of the sum is 1 for every image;
+    levels below `NEGLIGIBLE_LEVEL` are zero.
+    """
+    amplified = amplify_detail(detail, radius_px=config.amplification_radius_px)
+    moduli = gradient_level(amplified, border_px=config.border_px, borders=borders)
+    level = window_mean(moduli, side_px=detail_patch_px, scale=1 / FULL_SCALE)
+    level[level < NEGLIGIBLE_LEVEL] = 0
+    return level
+
+
+def fine_focus(detail: FloatArray, *, growth_px: int = 0, faint_level: float = 0.0, config: FocusConfig) -> FloatArray:
+    """Return the focus level of a small window around each pixel, shape (h, w), on the scale of the detail-scale level.
+
+    It resolves what is smaller than a detail patch, such as hairs and beads, and slopes of deep stacks.
+
+    Parameters
+    ----------
+    detail : ndarray of float, shape (3, h, w)
+    growth_px : int
+        By how much the window is larger than `FINEST_WINDOW_PX`, for noise.
+    faint_level : float
+        What fine noise and compression leave on smooth ground: only what a level has above this is evidence.
+    config : FocusConfig
+
+    Notes
+    -----
+    The gradients of [QMCIF, Eq. (14)], averaged over a small window. The detail-scale level takes them after a sum over ``2 r + 1``
+    pixels each way [QMCIF, Eq. (13)]; that factor brings both to one scale.
+    """
+    scale = FINE_WEIGHT * (2 * config.amplification_radius_px + 1) / FULL_SCALE
+    level = window_mean(gradient_level(detail, border_px=0), side_px=FINEST_WINDOW_PX + growth_px, scale=scale)
+    return np.maximum(level - np.asarray(faint_level, level.dtype), 0)
+
+
+def gather_evidence(level: FloatArray, *, detail_patch_px: int, config: FocusConfig) -> FloatArray:
+    """Add to each detail-scale level those of ever larger windows around it, ever less weighted.
+
+    Where a patch has texture of its own the first term decides. Where it has little, or none, the surroundings do: decisions in smooth
+    areas follow the nearest structure instead of noise.
+
+    Notes
+    -----
+    Departs: the paper compares the patches alone, which is `evidence_scales` = 1, and faint levels as all others.
+    """
+    if config.evidence_scales == 1:
+        return level
+    level = np.maximum(level - np.asarray(FAINT_LEVEL, level.dtype), 0)
+    evidence = level.copy()
+    side, weight = detail_patch_px, 1.0
+    for _ in range(1, config.evidence_scales):
+        side, weight = 2 * side + 1, weight * config.evidence_decay
+        evidence += window_mean(level, side_px=side, scale=weight)
+    return evidence
+
+
+def saturate(level: FloatArray, *, saturation: float) -> FloatArray:
+    """Return ``phi(x) = 1 - exp(-x / gamma)``, the enhanced detail-scale level of [QMCIF, Eq. (15)].
+
+    Departs: images are compared before saturation, which cannot change their order but can make them equal; it shapes the weights of
+    the refinement only.
+    """
+    return -np.expm1(-level / np.asarray(saturation, level.dtype))

@@ -1,0 +1,180 @@
+"""Put a picture together from decisions: base-detail fusion (QBDF), section III-C of the paper, and the blended final picture."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import ndimage
+
+from qmcif_engine.method.patches import cells_of, cut_reflected
+from qmcif_engine.stack.samples import to_samples
+from qmcif_engine.stack.window import Window
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+    from scipy.sparse import csr_array
+
+    from qmcif_engine.kernels.array_types import BoolArray, FloatArray, IndexArray, SampleArray
+
+LOW_PASS_PX = 3.0
+"""Standard deviation, in pixels, of the Gaussian that parts brightness from detail."""
+
+LOW_PASS_REACH_PX = 9
+"""How far it looks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blend:
+    """Say where every pixel of the result comes from.
+
+    Attributes
+    ----------
+    source_index : ndarray of uint16, shape (h, w)
+        The image that gives the pixel, or the largest share of it.
+    band : ndarray of bool, shape (h, w)
+        Where several images contribute.
+    sources : tuple of int
+        The images that contribute anywhere in the band.
+    weights : sparse array of float, shape (len(sources), number of pixels in the band)
+        Their shares, which add up to one. Sparse, because at any pixel only few of a deep stack's images contribute.
+    brightness : sparse array of float, shape as `weights`
+        By how much an image's share in the low-passed picture exceeds its share in the detail; adds up to zero.
+    """
+
+    source_index: IndexArray
+    band: BoolArray
+    sources: tuple[int, ...]
+    weights: csr_array
+    brightness: csr_array
+
+
+def select(blocks: Iterable[FloatArray], index: IndexArray) -> FloatArray:
+    """Take each pixel from the block that its index names.
+
+    Parameters
+    ----------
+    blocks : iterable of ndarray of float, shape (3, h, w)
+    index : ndarray of uint16, shape (h, w)
+
+    Returns
+    -------
+    ndarray of float, shape (3, h, w)
+
+    Notes
+    -----
+    ``F_1`` for the base-scale and ``F_2`` for the detail-scale map [QMCIF, Eqs. (18) and (19)].
+    """
+    return select_each(blocks, (index,))[0]
+
+
+def select_each(blocks: Iterable[FloatArray], indices: Sequence[IndexArray]) -> tuple[FloatArray, ...]:
+    """Take each pixel from the block that its index names, for several maps in one pass over the blocks."""
+    iterator = enumerate(blocks)
+    _, first = next(iterator)
+    fused = tuple(np.array(first, copy=True) for _ in indices)
+    for number, block in iterator:
+        for picture, index in zip(fused, indices, strict=True):
+            np.copyto(picture, block, where=index == number)
+    return fused
+
+
+def compose(images: Sequence[SampleArray], blend: Blend, *, inner: Window | None = None) -> SampleArray:
+    """Return the fused picture, in the dtype of the images and the shape of the blend.
+
+    Samples that come from one image are copied, bit for bit. Where several contribute, the differences to the leading image are
+    weighted, so that equal samples stay exactly equal. Where their brightness is blended more widely than their detail, the result is
+    kept between the smallest and the largest sample of the images that contribute.
+
+    Parameters
+    ----------
+    images : sequence of ndarray, shape (h, w) or (h, w, c)
+    blend : Blend
+    inner : Window, optional
+        The window of the images that the blend is for, where they show more around it: what the low pass looks at.
+    """
+    window = Window.whole(images[0].shape[:2]) if inner is None else inner
+    shape = (*window.shape, *images[0].shape[2:])
+    fused: SampleArray = np.empty(shape, images[0].dtype)
+    for chosen in np.flatnonzero(np.bincount(blend.source_index.reshape(-1))):
+        np.copyto(_as_pixels(fused), _as_pixels(images[int(chosen)][window.slices]), where=blend.source_index == chosen)
+    leading = _samples_of(fused, blend.band).astype(np.float64)
+    mixed = leading.copy()
+    for row, source in enumerate(blend.sources):
+        pixels, weights = row_of(blend.weights, row)
+        mixed[pixels] += weights[:, None] * (_samples_of(images[source][window.slices], blend.band)[pixels] - leading[pixels])
+    if blend.brightness.nnz:
+        _shift_brightness(mixed, images, blend, window=window)
+    _as_pixels(fused)[blend.band] = _as_pixels(to_samples(mixed, fused.dtype)[:, None, :])[:, 0]
+    return fused
+
+
+def _shift_brightness(mixed: FloatArray, images: Sequence[SampleArray], blend: Blend, *, window: Window) -> None:
+    """Add what the low-passed images have more in the brightness than in the detail to the mixed samples of the band, in place."""
+    least, most = mixed.copy(), mixed.copy()
+    for row, source in enumerate(blend.sources):
+        pixels, weights = row_of(blend.brightness, row)
+        if not len(pixels):
+            continue
+        image = images[source]
+        is_wanted = np.zeros(blend.band.shape, bool)
+        is_wanted[blend.band] = np.bincount(pixels, minlength=len(mixed))
+        mixed[pixels] += weights[:, None] * _low_passed_samples(image, is_wanted, window=window)
+        own = _samples_of(image[window.slices], is_wanted)
+        least[pixels], most[pixels] = np.minimum(least[pixels], own), np.maximum(most[pixels], own)
+    np.clip(mixed, least, most, out=mixed)
+
+
+def _low_passed_samples(image: SampleArray, is_wanted: BoolArray, *, window: Window) -> FloatArray:
+    """Return some pixels of a window of an image without their detail, shape (number of pixels, c)."""
+    planes = np.moveaxis(image.reshape(*image.shape[:2], -1), -1, 0)
+    broad = np.empty((len(planes), *is_wanted.shape))
+    inside = slice(LOW_PASS_REACH_PX, -LOW_PASS_REACH_PX)
+    for cell in cells_of(is_wanted):
+        near = cut_reflected(planes, cell.moved(window.top, window.left), margin_px=LOW_PASS_REACH_PX)
+        broad[:, *cell.slices] = low_pass(near.astype(np.float64))[:, inside, inside]
+    samples: FloatArray = broad[:, is_wanted].T
+    return samples
+
+
+def low_pass(planes: FloatArray) -> FloatArray:
+    """Return ``(..., h, w)`` planes without their detail; each pixel is summed by itself, so that its bytes depend on no tile."""
+    smoothed: FloatArray = ndimage.gaussian_filter(planes, LOW_PASS_PX, radius=LOW_PASS_REACH_PX, axes=(-2, -1), mode="reflect")
+    return smoothed
+
+
+def row_of(weights: csr_array, row: int) -> tuple[NDArray[np.integer[Any]], FloatArray]:
+    """Return where in the band one image contributes, and with which shares."""
+    span = slice(weights.indptr[row], weights.indptr[row + 1])
+    return weights.indices[span], weights.data[span]
+
+
+def lead(source_index: IndexArray, band: BoolArray, *, sources: tuple[int, ...], weights: csr_array) -> IndexArray:
+    """Return the index with the image of the largest share in the band; the first of them where shares are equal."""
+    largest = np.zeros(weights.shape[1], weights.dtype)
+    leading = source_index[band]
+    for row, source in enumerate(sources):
+        pixels, shares = row_of(weights, row)
+        is_larger = shares > largest[pixels]
+        largest[pixels[is_larger]] = shares[is_larger]
+        leading[pixels[is_larger]] = source
+    led = source_index.copy()
+    led[band] = leading
+    return led
+
+
+def _as_pixels(image: SampleArray) -> NDArray[np.void]:
+    """Return a view, shape (h, w), in which all samples of a pixel are one item: masks then move whole pixels."""
+    samples = np.ascontiguousarray(image if image.ndim == 3 else image[..., None])
+    pixels: NDArray[np.void] = samples.view(np.dtype((np.void, samples.itemsize * samples.shape[2])))[..., 0]
+    return pixels
+
+
+def _samples_of(image: SampleArray, mask: BoolArray) -> SampleArray:
+    """Return the samples of some pixels, shape (number of pixels, c)."""
+    pixels = _as_pixels(image)[mask]
+    samples: SampleArray = pixels[:, None].view(image.dtype)
+    return samples

@@ -1,0 +1,48 @@
+"""Compare two color images window by window, without splitting their channels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from qmcif_engine.config.fusion_config import SimilarityPart
+from qmcif_engine.kernels.moments import compare_windows
+from qmcif_engine.stack.samples import FULL_SCALE
+
+if TYPE_CHECKING:
+    from qmcif_engine.kernels.array_types import FloatArray
+
+STABILIZER = (0.001 * FULL_SCALE) ** 2
+"""``C_1`` and ``C_2``: "as small as possible", yet far above the rounding of the window moments."""
+
+
+def quaternion_similarity(first: FloatArray, second: FloatArray, *, side_px: int, part: SimilarityPart) -> FloatArray:
+    """Return ``Q_SSIM`` of two images over every window that lies whole inside them, in float64, at most 1.
+
+    Parameters
+    ----------
+    first, second : ndarray of float, shape (3, h, w)
+    side_px : int
+        Side of a window, no longer than the images.
+    part : SimilarityPart
+        The modulus is blind to inverted contrast and to texture that moves from red to green; the scalar part is not.
+
+    Returns
+    -------
+    ndarray of float64, shape (h - side_px + 1, w - side_px + 1)
+
+    Notes
+    -----
+    ``conj(a) b`` with ``a = (2 conj(mu_X) mu_Y + C_1) / (|mu_X|^2 + |mu_Y|^2 + C_1)`` and
+    ``b = (2 sigma_XY + C_2) / (sigma_X^2 + sigma_Y^2 + C_2)`` [QMCIF, Eq. (2)], [QMCIF, Definition 5]. The moments are float64, because in
+    float32 the difference of two large squares would leave more rounding than variance in a bright flat area.
+
+    Departs: printed as a quaternion with the product of two deviations in ``b``. Following its source (Kolaman and Yadid-Pecht 2012)
+    ``sigma_XY`` is the quaternion cross covariance ``E[conj(x) y]``, and one real number stands for the result.
+    """
+    height, width = (length - side_px + 1 for length in first.shape[-2:])
+    similarity = np.empty((height, width))
+    # the scalar part of conj(a) b is the inner product of the two as vectors of four
+    compare_windows(first, second, side_px, STABILIZER, part is SimilarityPart.SCALAR, similarity)
+    return similarity

@@ -1,0 +1,127 @@
+"""Compare two images by the means, variances and covariance of sliding windows.
+
+Q_E, Q_Y, Q_P and the structural similarity to a truth differ in window and constants only; what they share is here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .sliding_windows import find_flat_windows
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qmcif_engine.kernels.array_types import BoolArray, FloatArray
+
+    from .sliding_windows import Window
+
+
+@dataclass(frozen=True, slots=True)
+class LocalMoments:
+    """Hold a plane together with the moments of its windows.
+
+    Attributes
+    ----------
+    plane : ndarray of float64, shape (h, w)
+        The samples.
+    mean, variance : ndarray of float64, shape (h', w')
+        One value for each complete window; variances are not negative.
+    flat : ndarray of bool, shape (h', w'), or None
+        Windows known to be constant, whose variance was set to exactly 0.
+    """
+
+    plane: FloatArray
+    mean: FloatArray
+    variance: FloatArray
+    flat: BoolArray | None = None
+
+
+def compute_moments(plane: NDArray[Any], window: Window) -> LocalMoments:
+    """Compute mean and variance of every complete window.
+
+    Parameters
+    ----------
+    plane : ndarray, shape (h, w)
+        Samples of any real type.
+    window : Window
+        Weights of the average.
+
+    Returns
+    -------
+    LocalMoments
+        Population moments.
+
+    Notes
+    -----
+    ``v = E[x^2] - E[x]^2`` (specification, section 4). Rounding may push it below 0, where it is set to 0.
+    """
+    samples = plane.astype(np.float64)
+    mean = window.average(samples)
+    variance = np.maximum(window.average(samples * samples) - mean * mean, 0.0)
+    return LocalMoments(samples, mean, variance)
+
+
+def compute_exact_moments(plane: NDArray[Any], window: Window) -> LocalMoments:
+    """Compute moments whose variance is exactly 0 in every constant window.
+
+    Rounding leaves such windows a variance of about 1e-12. Take this function where the constants of the comparison are smaller still.
+
+    Notes
+    -----
+    Specification, section 5, "Numerical trap": constant windows are found by comparing samples.
+    """
+    moments = compute_moments(plane, window)
+    flat = find_flat_windows(plane, window.side)
+    return replace(moments, variance=np.where(flat, 0.0, moments.variance), flat=flat)
+
+
+def compute_covariance(first: LocalMoments, second: LocalMoments, *, window: Window) -> FloatArray:
+    """Compute the covariance of two planes in every complete window.
+
+    Notes
+    -----
+    ``c = E[x y] - E[x] E[y]`` (specification, section 4), exactly 0 where either window is known to be constant (section 5).
+    """
+    covariance = window.average(first.plane * second.plane) - first.mean * second.mean
+    for flat in (first.flat, second.flat):
+        if flat is not None:
+            covariance[flat] = 0.0
+    return covariance
+
+
+def compare_structure(
+    first: LocalMoments,
+    second: LocalMoments,
+    *,
+    window: Window,
+    constants: tuple[float, float],
+) -> FloatArray:
+    """Compute the structural similarity of two planes in every complete window.
+
+    Parameters
+    ----------
+    first, second : LocalMoments
+        Moments over the same window.
+    window : Window
+        That window.
+    constants : tuple of float
+        ``C1`` and ``C2``, both positive; they settle 0 / 0 in black and in flat windows.
+
+    Returns
+    -------
+    ndarray of float64, shape (h', w')
+        Values in -1..1 (up to rounding); 1 where the windows are equal.
+
+    Notes
+    -----
+    ``(2 mx my + C1)(2 cxy + C2) / ((mx^2 + my^2 + C1)(vx + vy + C2))``: Wang et al. 2004, Eq. (13); specification, section 4.
+    """
+    luminance_constant, structure_constant = constants
+    covariance = compute_covariance(first, second, window=window)
+    luminance = (2 * first.mean * second.mean + luminance_constant) / (first.mean**2 + second.mean**2 + luminance_constant)
+    structure = (2 * covariance + structure_constant) / (first.variance + second.variance + structure_constant)
+    return luminance * structure

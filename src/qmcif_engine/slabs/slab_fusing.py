@@ -1,0 +1,160 @@
+"""Run a fusion in slabs from a stack to files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from qmcif_engine.config.fusion_config import FusionConfig
+from qmcif_engine.depth import HeightRequest, settle_scale
+from qmcif_engine.errors import OutputError
+from qmcif_engine.fusing.to_file import FileReport, check_outputs, fuse_to_file, identify_run
+from qmcif_engine.io.input.stack_input import open_stack
+from qmcif_engine.io.output.placement import ready_folder
+from qmcif_engine.io.output.streamed_output import place_contents
+from qmcif_engine.run.steps import FusionProgress
+from qmcif_engine.slabs.layout import SlabFiles, SlabLayout, plan_slabs
+from qmcif_engine.slabs.parts import FusedSlabs, StackPart
+from qmcif_engine.slabs.slab_maps import SlabMaps
+from qmcif_engine.stack.separate_channels import EACH, count_decisions, settle_channels
+from qmcif_engine.stack.stack import settle_range
+from qmcif_engine.tiles.plan import plan_tiles
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from distributed import Client
+
+    from qmcif_engine.stack.samples import FocusRanges, GivenRanges
+    from qmcif_engine.stack.stack import Stack
+
+CHOICE_MAPS = "choice_maps"
+"""Folder, among the slabs, of the maps that say which slab was chosen."""
+
+
+def fuse_in_slabs(
+    stack: Stack,
+    output: Path | str,
+    config: FusionConfig | None = None,
+    *,
+    slabs: SlabLayout,
+    channels: Sequence[int | str] | None = None,
+    maps: Path | str | None = None,
+    height: HeightRequest | None = None,
+    focus_range: GivenRanges | None = None,
+    memory_bytes: int | None = None,
+    workers: int | None = None,
+    client: Client | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    on_progress: Callable[[FusionProgress], None] | None = None,
+    is_cancelled: Callable[[], bool] | None = None,
+) -> FileReport:
+    """Fuse groups of neighboring images, keep the results, and fuse these.
+
+    Maps and heights of the final picture are those of the slab that was chosen for each pixel, and count the images of the whole stack.
+
+    Parameters
+    ----------
+    stack : Stack
+    output : Path
+    config : FusionConfig, optional
+    slabs : SlabLayout
+    channels : sequence of int or str, optional
+        The channels that decide, as they were given to `qmcif_engine.open_stack`: the results of the slabs are opened with them. Or
+        ``"each"``.
+    maps, height, focus_range, memory_bytes, workers, client, overwrite, on_progress, is_cancelled
+        See `qmcif_engine.fuse_to_file`.
+    resume : bool
+        Take finished slabs of the same images and settings as they are, and go on with an unfinished one.
+
+    Returns
+    -------
+    FileReport
+        The slabs are among its outputs.
+    """
+    stack = settle_channels(stack, EACH if channels == EACH else None)
+    settings, target, maps_folder = config or FusionConfig(), Path(output), None if maps is None else Path(maps)
+    spans = plan_slabs(stack.n_images, size=slabs.size, overlap=slabs.overlap)
+    outputs = check_outputs(stack, target, maps_folder, height=height, overwrite=overwrite)
+    options = {"memory_bytes": memory_bytes, "workers": workers, "client": client, "resume": resume, "overwrite": overwrite}
+    run = _Run(settings, settle_range(stack, focus_range), height, {**options, "is_cancelled": is_cancelled})
+    tellers = iter(_tellers(stack, spans, config=settings, on_progress=on_progress))
+    files = [SlabFiles(slabs.folder, number) for number in range(len(spans))]
+    with ready_folder(slabs.folder):
+        for place, span in zip(files, spans, strict=True):
+            run.fuse_slab(StackPart(stack, span), place, on_progress=next(tellers))
+        with open_stack([place.picture for place in files], channels=channels) as results:
+            report = run.fuse(FusedSlabs(results, stack, spans), target, maps=slabs.folder / CHOICE_MAPS, on_progress=next(tellers))
+            composed = SlabMaps(files, spans, choice_folder=slabs.folder / CHOICE_MAPS, n_channels=count_decisions(stack))
+            contents = composed.describe_maps(maps_folder, stack=stack, identity=report.identity) if maps_folder is not None else {}
+            if height is not None:
+                contents |= composed.describe_heights(height, stack=stack, results=results, report=report)
+            _place(contents, maps_folder, overwrite=overwrite)
+    counts = composed.count_pixels(stack.n_images)
+    pictures = tuple(place.picture for place in files)
+    return replace(report, outputs=(*outputs, *pictures), n_images=stack.n_images, pixels_by_image=counts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Hold what all fusions of a run have in common."""
+
+    config: FusionConfig
+    focus_range: FocusRanges
+    height: HeightRequest | None
+    options: dict[str, Any]
+
+    def fuse(self, stack: Stack, target: Path, **options: Any) -> FileReport:  # noqa: ANN401 - passed on
+        return fuse_to_file(stack, target, self.config, focus_range=self.focus_range, **{**self.options, **options})
+
+    def fuse_slab(self, part: StackPart, files: SlabFiles, *, on_progress: Callable[[FusionProgress], None] | None) -> None:
+        """Fuse one slab, unless it is there already."""
+        known = files.known_identity() if self.options["resume"] else None
+        if known is not None and self._is_complete(files):
+            if known != identify_run(part, self.config, self.focus_range):
+                msg = (
+                    f"the slab in {str(files.picture)!r} has other images, settings or another version; the same are needed to go on: "
+                    "restore them, or start anew with --overwrite"
+                )
+                raise OutputError(msg)
+            return
+        report = self.fuse(part, files.picture, maps=files.maps, height=self._heights_of_slab(part, files), on_progress=on_progress)
+        files.note_identity(report.identity)
+
+    def _is_complete(self, files: SlabFiles) -> bool:
+        return files.picture.exists() and files.maps.exists() and (self.height is None or files.heights.exists())
+
+    def _heights_of_slab(self, part: StackPart, files: SlabFiles) -> HeightRequest | None:
+        if self.height is None:
+            return None
+        scale = settle_scale(part.metadata, z_step=self.height.z_step, unit=self.height.unit)
+        return HeightRequest(target=files.heights, z_step=scale.z_step, unit=scale.unit)
+
+
+def _tellers(
+    stack: Stack, spans: Sequence[range], *, config: FusionConfig, on_progress: Callable[[FusionProgress], None] | None
+) -> list[Callable[[FusionProgress], None] | None]:
+    """Return, for each slab and for the last fusion, what passes its progress on as that of the whole run."""
+    if on_progress is None:
+        return [None] * (len(spans) + 1)
+    n_tiles = len(plan_tiles((stack.image_shape[0], stack.image_shape[1]), config).tiles)
+    steps = [n_tiles * (count_decisions(stack) * n_images + 1) for n_images in [*map(len, spans), len(spans)]]
+
+    def teller(number: int) -> Callable[[FusionProgress], None]:
+        before, own = sum(steps[:number]), steps[number]
+        # a resumed fusion has fewer steps: its last ones are told
+        return lambda progress: on_progress(FusionProgress(before + own - progress.total + progress.done, sum(steps)))
+
+    return [teller(number) for number in range(len(steps))]
+
+
+def _place(contents: Any, maps_folder: Path | None, *, overwrite: bool) -> None:  # noqa: ANN401 - contents by their path
+    if not contents:
+        return
+    if maps_folder is None:
+        place_contents(contents, overwrite=overwrite)
+        return
+    with ready_folder(maps_folder):
+        place_contents(contents, overwrite=overwrite)

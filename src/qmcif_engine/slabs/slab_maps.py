@@ -1,0 +1,155 @@
+"""Read maps back by window, and put those of slabs together so that they name images of the whole stack."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qmcif_engine.depth import assemble_heights, settle_scale
+from qmcif_engine.fusing.to_file import MAP_KINDS, describe_picture
+from qmcif_engine.io.input.file_stack import FrameView
+from qmcif_engine.io.input.frame_source import FramePosition
+from qmcif_engine.io.input.scratch_transcoding import ScratchStore
+from qmcif_engine.io.input.segment_cache import DEFAULT_CACHE_BYTES, SegmentCache
+from qmcif_engine.io.output.map_files import map_path
+from qmcif_engine.io.output.picture import assemble_content, block_windows
+from qmcif_engine.io.output.streamed_output import describe_map
+from qmcif_engine.io.tiff.tiff_source import TiffSource
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from qmcif_engine.depth import HeightRequest
+    from qmcif_engine.fusing.to_file import FileReport
+    from qmcif_engine.io.output.picture import Picture, PictureContent
+    from qmcif_engine.slabs.layout import SlabFiles
+    from qmcif_engine.stack.stack import Stack
+    from qmcif_engine.stack.window import Window
+
+
+class MapFile:
+    """A map that was written as TIFF, with a page for each channel where these were decided on one by one, read by window."""
+
+    def __init__(self, path: Path, *, n_channels: int = 1) -> None:
+        axes = "CYX" if n_channels > 1 else None
+        source = TiffSource(path, cache=SegmentCache(DEFAULT_CACHE_BYTES), store=ScratchStore(), axes=axes)
+        self._view = FrameView(source, positions=[FramePosition(0, 0)], channels=range(n_channels), has_channel_axis=n_channels > 1)
+        self.shape: tuple[int, ...] = self._view.image_shape
+        self.dtype: np.dtype[Any] = self._view.dtype
+
+    def read(self, window: Window) -> NDArray[Any]:
+        """Return the samples of a window."""
+        return self._view.read(0, window)
+
+
+class StackImage:
+    """Offer one image of a stack as a picture."""
+
+    def __init__(self, stack: Stack, number: int) -> None:
+        self._stack, self._number = stack, number
+        self.shape: tuple[int, ...] = stack.image_shape
+        self.dtype: np.dtype[Any] = stack.dtype
+
+    def read(self, window: Window) -> NDArray[Any]:
+        """Return the samples of a window."""
+        return self._stack.read(self._number, window)
+
+
+class ChosenPicture:
+    """Take each pixel from the picture of the slab that was chosen for it.
+
+    Parameters
+    ----------
+    choice : Picture of an integer type, shape (H, W), or that of the parts
+        Which slab, 0-based, for each pixel or for each of its channels.
+    parts : sequence of Picture
+        One a slab.
+    factor : float
+        What samples are multiplied by, then
+    offsets : sequence of float, optional
+        what is added to those of each slab.
+    """
+
+    def __init__(self, choice: Picture, parts: Sequence[Picture], *, factor: float = 1, offsets: Sequence[float] | None = None) -> None:
+        self._choice, self._parts, self._factor = choice, list(parts), factor
+        self._offsets = [0] * len(self._parts) if offsets is None else list(offsets)
+        self.shape: tuple[int, ...] = self._parts[0].shape
+        self.dtype: np.dtype[Any] = self._parts[0].dtype
+
+    def read(self, window: Window) -> NDArray[Any]:
+        """Return the samples of a window."""
+        choice = self._choice.read(window)
+        samples = np.empty((*window.shape, *self.shape[2:]), self.dtype)
+        for number in np.unique(choice):
+            is_chosen = choice == number
+            taken = self._parts[number].read(window)[is_chosen]
+            samples[is_chosen] = taken * self.dtype.type(self._factor) + self.dtype.type(self._offsets[number])
+        return samples
+
+
+class SlabMaps:
+    """Hold the maps of a fusion in slabs, put together.
+
+    Parameters
+    ----------
+    files : sequence of SlabFiles
+    spans : sequence of range
+        The images of each slab.
+    choice_folder : Path
+        The maps that say which slab was chosen.
+    n_channels : int
+        How many channels were decided on one by one; 1 for a joint decision.
+    """
+
+    def __init__(self, files: Sequence[SlabFiles], spans: Sequence[range], *, choice_folder: Path, n_channels: int = 1) -> None:
+        self._files, self._spans, self._folder = list(files), list(spans), choice_folder
+        self._open = partial(MapFile, n_channels=n_channels)
+
+    def _composed(self, name: str) -> ChosenPicture:
+        """Return a map of the kind of its name; confidence is that of the slab that gives the pixel."""
+        is_index = name != "confidence"
+        choice = self._open(map_path(self._folder, name if is_index else "source_index"))
+        offsets = [span.start for span in self._spans] if is_index else None
+        return ChosenPicture(choice, [self._open(map_path(place.maps, name)) for place in self._files], offsets=offsets)
+
+    def count_pixels(self, n_images: int) -> tuple[int, ...]:
+        """Return how many pixels each image of the whole stack gave."""
+        index, counts = self._composed("source_index"), np.zeros(n_images, np.int64)
+        for window in block_windows(index.shape):
+            counts += np.bincount(index.read(window).reshape(-1), minlength=n_images)
+        return tuple(counts.tolist())
+
+    def describe_maps(self, folder: Path, *, stack: Stack, identity: str) -> dict[Path, PictureContent]:
+        """Return what goes into the files of the maps."""
+        known, provenance = describe_picture(stack), self._provenance(identity)
+        maps = {name: self._composed(name) for name in MAP_KINDS}
+        return {
+            map_path(folder, name): assemble_content(plane, None, metadata=describe_map(plane, known), provenance=provenance)
+            for name, plane in maps.items()
+        }
+
+    def describe_heights(self, request: HeightRequest, *, stack: Stack, results: Stack, report: FileReport) -> dict[Path, PictureContent]:
+        """Return what goes into the files of the heights, guided by the results of the slabs."""
+        metadata = describe_picture(stack)
+        z_step = settle_scale(metadata, z_step=request.z_step, unit=request.unit).z_step
+        choice = self._open(map_path(self._folder, "source_index"))
+        position = ChosenPicture(
+            choice, [self._open(place.heights) for place in self._files], factor=1 / z_step, offsets=[span.start for span in self._spans]
+        )
+        return assemble_heights(
+            request,
+            position=position,
+            confidence=self._composed("confidence"),
+            guide=ChosenPicture(choice, [StackImage(results, number) for number in range(results.n_images)]),
+            guide_range=report.focus_range,
+            metadata=metadata,
+            provenance=self._provenance(report.identity),
+        )
+
+    def _provenance(self, identity: str) -> dict[str, object]:
+        return {"identity": identity, "slabs": [[span.start, span.stop] for span in self._spans]}

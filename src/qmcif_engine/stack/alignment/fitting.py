@@ -1,0 +1,177 @@
+"""Fit one movement to many matched windows of which some are wrong."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from qmcif_engine.stack.alignment.transforms import TransformModel, apply_matrix, frame_corners
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qmcif_engine.stack.alignment.matching import Matches
+
+_TOLERANCE_PX = 0.3
+"""Distance at which a window counts a quarter; wrong ones lie farther away."""
+
+_AGREEING_PX = 0.6
+_ITERATIONS = 50
+_CONVERGED_PX = 1e-5
+_N_PARAMETERS = {TransformModel.TRANSLATION: 2, TransformModel.SIMILARITY: 4, TransformModel.AFFINE: 6, TransformModel.HOMOGRAPHY: 8}
+
+
+class Fit(NamedTuple):
+    """Hold a movement and who agrees with it.
+
+    Attributes
+    ----------
+    matrix : ndarray of float64, shape (3, 3)
+        Maps coordinates where windows were expected to where they were found.
+    agrees : ndarray of bool, shape (n,)
+    support : float
+        Share of the information that agrees, 0 to 1.
+    corner_error_px : float
+        Expected error at the corner of the frame where it is largest, up to a factor: small only where the windows are spread.
+    """
+
+    matrix: NDArray[np.float64]
+    agrees: NDArray[np.bool_]
+    support: float
+    corner_error_px: float
+
+
+def fit_movement(matches: Matches, model: TransformModel, *, shape: tuple[int, ...]) -> Fit:
+    """Fit a movement by reweighted least squares with a loss that lets go of outliers.
+
+    Such a loss has several minima, so the fit starts twice, from no movement and from the shift most windows agree on, and the start
+    with more support wins. Nothing is random.
+
+    Parameters
+    ----------
+    matches : Matches
+        At least one.
+    model : TransformModel
+        Not ``NONE``.
+    shape : tuple of int
+        Height and width of the images matched.
+    """
+    still = np.zeros(_N_PARAMETERS[model])
+    common = still.copy()
+    common[:2] = _find_common_shift(matches)
+    fits = [_descend(matches, model, start=start, shape=shape) for start in (still, common)]
+    return max(fits, key=lambda fit: fit.support)
+
+
+def compare_fits(matches: Matches, simple: TransformModel, rich: TransformModel, *, shape: tuple[int, ...]) -> float:
+    """Return how much more a richer model explains, over what it leaves, each by degree of freedom: the statistic of an F test.
+
+    Only windows that agree with the richer model count. About 1 where the further parameters follow noise, were the windows independent.
+
+    Parameters
+    ----------
+    matches : Matches
+        At least one.
+    simple, rich : TransformModel
+    shape : tuple of int
+        Height and width of the images matched.
+    """
+    fits = [fit_movement(matches, model, shape=shape) for model in (simple, rich)]
+    chosen = matches.chosen(fits[1].agrees)
+    n_further, n_left = _N_PARAMETERS[rich] - _N_PARAMETERS[simple], 2 * len(chosen.shift) - _N_PARAMETERS[rich]
+    if n_left < 1:
+        return 0.0
+    distances = [chosen.shift - (apply_matrix(fit.matrix, chosen.position) - chosen.position) for fit in fits]
+    poor, good = (float(np.einsum("ni,nij,nj->", distance, chosen.information, distance)) for distance in distances)
+    return (poor - good) / n_further / max(good / n_left, np.finfo(np.float64).tiny)
+
+
+def _find_common_shift(matches: Matches) -> NDArray[np.float64]:
+    """Return the shift of the window that most information agrees with."""
+    strength = np.trace(matches.information, axis1=1, axis2=2)
+    votes = [(strength / (1 + _squared(matches.shift - shift))).sum() for shift in matches.shift]
+    return np.asarray(matches.shift[int(np.argmax(votes))])
+
+
+def _squared(distance: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray((distance**2).sum(axis=1) / _TOLERANCE_PX**2)
+
+
+def _descend(matches: Matches, model: TransformModel, *, start: NDArray[np.float64], shape: tuple[int, ...]) -> Fit:
+    center = np.array([(shape[1] - 1) / 2, (shape[0] - 1) / 2])
+    radius = math.hypot(*shape) / 2
+    place = (matches.position - center) / radius
+    design = _design(model, place, found=place + matches.shift / radius)
+    strength = np.trace(matches.information, axis1=1, axis2=2)
+    # a breath of evidence for no movement keeps the system solvable where all windows lie in one spot
+    stiffness = np.diag(np.where(np.arange(len(start)) < 2, 1e-9, 1e-4) * strength.mean())
+    parameters = start
+    for _ in range(_ITERATIONS):
+        weight = (1 + _squared(matches.shift - design @ parameters)) ** -2
+        information = matches.information * weight[:, np.newaxis, np.newaxis]
+        normal = np.einsum("nia,nij,njb->ab", design, information, design) + stiffness
+        right_side = np.einsum("nia,nij,nj->a", design, information, matches.shift)
+        before, parameters = parameters, np.linalg.solve(normal, right_side)
+        if np.abs(parameters - before).max() < _CONVERGED_PX:
+            break
+    distance = matches.shift - design @ parameters
+    support = float((strength / (1 + _squared(distance))).sum() / strength.sum())
+    corners = (frame_corners(shape) - center) / radius
+    at_corners = _design(model, corners, found=corners)
+    variance = np.einsum("nia,nai->n", at_corners, np.linalg.solve(normal, at_corners.swapaxes(1, 2)))
+    return Fit(
+        _to_matrix(model, parameters, center=center, radius=radius),
+        np.hypot(*distance.T) <= _AGREEING_PX,
+        support,
+        float(np.sqrt(variance.max())),
+    )
+
+
+def _design(model: TransformModel, place: NDArray[np.float64], *, found: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return what the parameters are multiplied with to give shifts, shape (n, 2, parameters): shift, linear part, perspective.
+
+    With perspective q a place u is found at v = (u + t + A u) / (1 + q u), so that v - u = t + A u - v (q u): linear in all parameters
+    once v is known.
+    """
+    x, y = place.T
+    right, down = found.T
+    zero, one = np.zeros_like(x), np.ones_like(x)
+    rows = {
+        TransformModel.TRANSLATION: ((one, zero), (zero, one)),
+        TransformModel.SIMILARITY: ((one, zero, x, -y), (zero, one, y, x)),
+        TransformModel.AFFINE: ((one, zero, x, y, zero, zero), (zero, one, zero, zero, x, y)),
+        TransformModel.HOMOGRAPHY: (
+            (one, zero, x, y, zero, zero, -right * x, -right * y),
+            (zero, one, zero, zero, x, y, -down * x, -down * y),
+        ),
+    }[model]
+    return np.stack([np.stack(row, axis=1) for row in rows], axis=1)
+
+
+def _to_matrix(
+    model: TransformModel, parameters: NDArray[np.float64], *, center: NDArray[np.float64], radius: float
+) -> NDArray[np.float64]:
+    if model is TransformModel.HOMOGRAPHY:
+        return _to_projective_matrix(parameters / radius, center=center, radius=radius)
+    linear = np.zeros((2, 2))
+    if model is TransformModel.SIMILARITY:
+        grow, turn = parameters[2:] / radius
+        linear = np.array([(grow, -turn), (turn, grow)])
+    elif model is TransformModel.AFFINE:
+        linear = parameters[2:].reshape(2, 2) / radius
+    matrix = np.eye(3)
+    matrix[:2, :2] += linear
+    matrix[:2, 2] = parameters[:2] - linear @ center
+    return matrix
+
+
+def _to_projective_matrix(parameters: NDArray[np.float64], *, center: NDArray[np.float64], radius: float) -> NDArray[np.float64]:
+    """Return the matrix of eight parameters that are given in units of the radius, scaled so that its last entry is 1."""
+    around = np.eye(3)
+    around[:2, :2] += parameters[2:6].reshape(2, 2)
+    around[:2, 2], around[2, :2] = parameters[:2], parameters[6:]
+    to_center = np.array([(1 / radius, 0, -center[0] / radius), (0, 1 / radius, -center[1] / radius), (0, 0, 1)])
+    matrix = np.linalg.inv(to_center) @ around @ to_center
+    return np.asarray(matrix / matrix[2, 2])

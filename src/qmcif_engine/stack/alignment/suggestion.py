@@ -1,0 +1,82 @@
+"""Tell at a glance whether the images of a stack moved against each other, and how to align them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from qmcif_engine.stack.alignment.opencv import one_opencv_thread
+from qmcif_engine.stack.alignment.pairs import TRUSTED_PX, Link, link_images
+from qmcif_engine.stack.alignment.pyramids import read_pyramid
+from qmcif_engine.stack.alignment.transforms import TransformModel, apply_matrix, frame_corners
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qmcif_engine.stack.stack import Stack
+
+_PREVIEW_PX = 2**20
+_LARGEST_N_PAIRS = 4
+_VISIBLE_PX = 1.0
+
+
+class Suggestion(NamedTuple):
+    """Hold how a stack should be aligned, and why.
+
+    Attributes
+    ----------
+    model : TransformModel
+        The simplest that leaves less than a pixel.
+    movement_px : float
+        How far neighboring images lie apart where they do most.
+    """
+
+    model: TransformModel
+    movement_px: float
+
+    @property
+    def message(self) -> str:
+        """Return the advice in words."""
+        return f"this stack looks misaligned by about {self.movement_px:.0f} px between neighboring images: try --align {self.model.value}"
+
+
+def suggest_alignment(stack: Stack) -> Suggestion | None:
+    """Return how to align a stack whose images visibly moved, or None.
+
+    Up to four pairs of neighbors are compared on previews of a megapixel. Pairs that cannot be judged with certainty count as still: a
+    false alarm costs more than a missed one.
+
+    Raises
+    ------
+    MissingExtraError
+        If OpenCV is not installed.
+    """
+    corners = frame_corners(stack.image_shape)
+    largest = Suggestion(TransformModel.NONE, 0.0)
+    largest_bend_px = 0.0
+    with one_opencv_thread():
+        for first in _choose_pairs(stack.n_images):
+            link = _link(stack, first)
+            if link.uncertainty_px > TRUSTED_PX:
+                continue
+            movement = apply_matrix(link.matrix, corners) - corners
+            largest = max(largest, Suggestion(TransformModel.TRANSLATION, _longest(movement)), key=lambda found: found.movement_px)
+            largest_bend_px = max(largest_bend_px, _longest(movement - movement.mean(axis=0)))
+    if largest.movement_px <= _VISIBLE_PX:
+        return None
+    return largest if largest_bend_px <= _VISIBLE_PX else largest._replace(model=TransformModel.SIMILARITY)
+
+
+def _choose_pairs(n_images: int) -> list[int]:
+    """Return the first images of pairs of neighbors, spread over the stack."""
+    return sorted({int(number) for number in np.linspace(0, n_images - 2, _LARGEST_N_PAIRS).round()}) if n_images > 1 else []
+
+
+def _link(stack: Stack, first: int) -> Link:
+    pyramids = [read_pyramid(stack, number, largest_px=_PREVIEW_PX) for number in (first, first + 1)]
+    return link_images(pyramids[0], pyramids[1], TransformModel.SIMILARITY, image_shape=stack.image_shape)
+
+
+def _longest(movement: NDArray[np.float64]) -> float:
+    return float(np.hypot(movement[:, 0], movement[:, 1]).max())

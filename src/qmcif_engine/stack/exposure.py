@@ -1,0 +1,284 @@
+"""Even out the brightness of the images of a stack: one gain and one offset an image and channel, applied when samples are read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from scipy import ndimage
+
+from qmcif_engine.errors import InvalidConfigError
+from qmcif_engine.stack.previews import choose_reduction, read_preview
+from qmcif_engine.stack.samples import to_samples
+from qmcif_engine.stack.stack import StackView
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from qmcif_engine.kernels.array_types import BoolArray, FloatArray, SampleArray
+    from qmcif_engine.stack.stack import Stack
+    from qmcif_engine.stack.window import Window
+
+_PREVIEW_PX = 2**16
+_BLUR_SHARE = 0.03
+"""Blur of the previews, as a share of their longer side: wider than any defocus, so that focus does not matter."""
+
+_CLIPPED_SHARE = 0.02
+"""Share of the range at either end that is left out: samples there may be clipped."""
+
+_SMALLEST_N_PIXELS = 64
+_LARGEST_GAIN = 4.0
+_OFFSET_WORTH = 0.7
+"""An offset is fitted only where it brings the deviation down to this share: a pure gain is what lamps and shutters do."""
+
+_ITERATIONS = 30
+_UNCHANGED_SHARE = 0.002
+"""Images whose samples change less, as a share of the range, stay as they are: half a level of 255."""
+
+
+class ExposureProgress(NamedTuple):
+    """Say how much of an estimate is done: one step an image."""
+
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExposureCorrection:
+    """Hold what makes each image as bright as the reference image: gain times sample plus offset.
+
+    Attributes
+    ----------
+    gains, offsets : tuple of tuple of float
+        By image and channel; offsets in units of samples.
+    reference : int
+        The image that stays as it is, 0-based.
+    warnings : tuple of str
+        Where no exposure could be estimated, and what was taken instead.
+
+    Raises
+    ------
+    InvalidConfigError
+        For numbers that are not finite, gains that are not positive, or different numbers of gains and offsets.
+    """
+
+    gains: tuple[tuple[float, ...], ...]
+    offsets: tuple[tuple[float, ...], ...]
+    reference: int
+    warnings: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse what no exposure is."""
+        gains, offsets = ([value for channels in table for value in channels] for table in (self.gains, self.offsets))
+        is_even = [len(row) for row in self.gains] == [len(row) for row in self.offsets] and len({len(row) for row in self.gains}) == 1
+        if not is_even or not np.isfinite([*gains, *offsets]).all() or min(gains) <= 0:
+            msg = (
+                f"gains {self.gains} and offsets {self.offsets} were given; as many finite offsets as positive gains, for each image and "
+                "channel one, are needed: estimate them anew"
+            )
+            raise InvalidConfigError(msg)
+
+    def for_channels(self, channels: Sequence[int], n_channels: int) -> ExposureCorrection:
+        """Return the correction for a stack of more channels, among them those it was estimated for; the others stay as they are.
+
+        Parameters
+        ----------
+        channels : sequence of int
+            Which channel, 0-based, each of this correction belongs to; a number below 0 belongs to none.
+        n_channels : int
+            How many the stack has.
+        """
+
+        def spread(table: tuple[tuple[float, ...], ...], neutral: float) -> tuple[tuple[float, ...], ...]:
+            rows = [dict(zip(channels, row, strict=True)) for row in table]
+            return tuple(tuple(row.get(channel, neutral) for channel in range(n_channels)) for row in rows)
+
+        return replace(self, gains=spread(self.gains, 1.0), offsets=spread(self.offsets, 0.0))
+
+    def is_identity(self, number: int) -> bool:
+        """Return whether one image stays as it is."""
+        return set(self.gains[number]) == {1.0} and set(self.offsets[number]) == {0.0}
+
+
+def estimate_exposure(
+    stack: Stack, *, reference: int | None = None, on_progress: Callable[[ExposureProgress], None] | None = None
+) -> ExposureCorrection:
+    """Estimate how much brighter or darker each image is than the reference image.
+
+    Neighbors are compared on small previews, blurred so far that focus does not matter, by a regression that lets go of pixels where the
+    scene changed; the results are multiplied up to the reference. Samples near the ends of the range, which may be clipped, are left out.
+
+    Parameters
+    ----------
+    stack : Stack
+        Aligned or not; read in bands.
+    reference : int, optional
+        The image that stays as it is, 0-based; the middle one where it is left out.
+    on_progress : callable, optional
+        Receives an `ExposureProgress` after each image.
+
+    Raises
+    ------
+    InvalidConfigError
+        If the reference is none of the images.
+    """
+    center = stack.n_images // 2 if reference is None else reference
+    if not 0 <= center < stack.n_images:
+        msg = f"image {center} was given as the reference, counted from 0; the stack has {stack.n_images}: choose one of them"
+        raise InvalidConfigError(msg)
+    previews = []
+    for number in range(stack.n_images):
+        previews.append(read_blurred(stack, number))
+        if on_progress is not None:
+            on_progress(ExposureProgress(number + 1, stack.n_images))
+    # by channel and image
+    channels = [_relate(list(planes), reference=center) for planes in zip(*previews, strict=True)]
+    gaps = sorted({number for channel in channels for number in channel.gaps})
+    return ExposureCorrection(
+        gains=tuple(zip(*(channel.gains for channel in channels), strict=True)),
+        offsets=tuple(zip(*(channel.offsets for channel in channels), strict=True)),
+        reference=center,
+        warnings=tuple(
+            f"{stack.names[number]} and {stack.names[number + 1]} have too little in common to compare their exposure; they are taken as "
+            "equally exposed: check the result there"
+            for number in gaps
+        ),
+    )
+
+
+class _Channel(NamedTuple):
+    """Hold gains and offsets of one channel, and after which images neighbors could not be compared."""
+
+    gains: tuple[float, ...]
+    offsets: tuple[float, ...]
+    gaps: tuple[int, ...]
+
+
+def _relate(planes: list[FloatArray], *, reference: int) -> _Channel:
+    """Return what makes the planes of all images as bright as that of the reference."""
+    bounds = min(float(plane.min()) for plane in planes), max(float(plane.max()) for plane in planes)
+    if bounds[0] == bounds[1]:  # nothing to be made brighter, such as the plane of zeros beside two channels
+        return _Channel((1.0,) * len(planes), (0.0,) * len(planes), ())
+    steps = [compare_exposure(first, second, bounds=bounds) for first, second in pairwise(planes)]
+    chain = _compose(steps, reference, bounds=bounds)
+    gaps = tuple(number for number, step in enumerate(steps) if step is None)
+    return _Channel(tuple(gain for gain, _ in chain), tuple(offset for _, offset in chain), gaps)
+
+
+def read_blurred(stack: Stack, number: int) -> FloatArray:
+    """Return a small blurred preview, shape (C, h, w)."""
+    preview = read_preview(stack, number, factor=choose_reduction(stack.image_shape, largest_px=_PREVIEW_PX))
+    sigma = _BLUR_SHARE * max(preview.shape[:2])
+    return np.asarray(ndimage.gaussian_filter(np.moveaxis(preview, -1, 0).astype(np.float64), (0, sigma, sigma)))
+
+
+def compare_exposure(first: FloatArray, second: FloatArray, *, bounds: tuple[float, float]) -> tuple[float, float] | None:
+    """Return gain and offset that make the second plane as bright as the first, or None where they cannot be compared."""
+    low, high = bounds
+    margin = _CLIPPED_SHARE * (high - low)
+    is_used = np.ones(first.shape, bool)
+    for plane in (first, second):
+        is_used &= (plane >= low + margin) & (plane <= high - margin)
+    if high <= low or is_used.sum() < _SMALLEST_N_PIXELS:
+        return None
+    wanted, given = first[is_used], second[is_used]
+    pure, line = _fit(wanted, given, _solve_gain), _fit(wanted, given, _solve_line)
+    chosen = line if line.deviation < _OFFSET_WORTH * pure.deviation else pure
+    return (chosen.gain, chosen.offset) if 1 / _LARGEST_GAIN <= chosen.gain <= _LARGEST_GAIN else None
+
+
+class _Line(NamedTuple):
+    """Hold a fitted relation and the median distance from it."""
+
+    gain: float
+    offset: float
+    deviation: float
+
+
+def _fit(wanted: FloatArray, given: FloatArray, solve: Callable[[FloatArray, FloatArray, FloatArray], tuple[float, float]]) -> _Line:
+    """Fit by reweighted least squares that lets go of pixels far from the others (Geman-McClure)."""
+    weight: FloatArray = np.ones_like(wanted)
+    floor = np.finfo(np.float32).eps * float(np.abs(wanted).max()) + np.finfo(np.float64).tiny
+    for _ in range(_ITERATIONS):
+        gain, offset = solve(wanted, given, weight)
+        if not np.isfinite(gain):  # a plane without contrast, or without light, tells nothing
+            return _Line(gain, offset, np.inf)
+        distance = np.abs(wanted - gain * given - offset)
+        deviation = float(np.median(distance))
+        weight = (1 + (distance / (3 * max(deviation, floor))) ** 2) ** -2.0
+    return _Line(gain, offset, deviation)
+
+
+def _solve_gain(wanted: FloatArray, given: FloatArray, weight: FloatArray) -> tuple[float, float]:
+    """Return the gain between a regression of one on the other and its inverse: neither is taken as free of errors."""
+    power = float((weight * given**2).sum())
+    return (float(np.sqrt((weight * wanted**2).sum() / power)) if power > 0 else np.inf), 0.0
+
+
+def _solve_line(wanted: FloatArray, given: FloatArray, weight: FloatArray) -> tuple[float, float]:
+    """Return gain and offset, again between both regressions."""
+    share = weight / weight.sum()
+    wanted_mean, given_mean = float((share * wanted).sum()), float((share * given).sum())
+    variance = float((share * (given - given_mean) ** 2).sum())
+    gain = float(np.sqrt((share * (wanted - wanted_mean) ** 2).sum() / variance)) if variance > 0 else np.inf
+    return gain, (wanted_mean - gain * given_mean if np.isfinite(gain) else 0.0)
+
+
+def _compose(steps: list[tuple[float, float] | None], reference: int, *, bounds: tuple[float, float]) -> list[tuple[float, float]]:
+    """Return gain and offset of every image towards the reference from those between neighbors."""
+    chain = [(1.0, 0.0)]
+    for step in steps:
+        gain, offset = (1.0, 0.0) if step is None else step
+        before_gain, before_offset = chain[-1]
+        chain.append((before_gain * gain, before_gain * offset + before_offset))
+    # so far towards the first image; the reference's own line is taken away
+    base_gain, base_offset = chain[reference]
+    return [_settle(gain / base_gain, (offset - base_offset) / base_gain, bounds=bounds) for gain, offset in chain]
+
+
+def _settle(gain: float, offset: float, *, bounds: tuple[float, float]) -> tuple[float, float]:
+    low, high = bounds
+    change = max(abs((gain - 1) * level + offset) for level in bounds)
+    return (1.0, 0.0) if change <= _UNCHANGED_SHARE * (high - low) else (gain, offset)
+
+
+class CorrectedStack(StackView):
+    """Show the images of a stack as bright as the reference image; images that need no correction keep their samples.
+
+    Parameters
+    ----------
+    stack : Stack
+    correction : ExposureCorrection
+
+    Raises
+    ------
+    InvalidConfigError
+        If the correction belongs to another number of images or channels.
+    """
+
+    def __init__(self, stack: Stack, correction: ExposureCorrection) -> None:
+        n_channels = int(np.prod(stack.image_shape[2:]))
+        if (len(correction.gains), len(correction.gains[0])) != (stack.n_images, n_channels):
+            msg = (
+                f"the correction is for {len(correction.gains)} images with {len(correction.gains[0])} channels and the stack has "
+                f"{stack.n_images} with {n_channels}; both must be equal: estimate a correction for this stack"
+            )
+            raise InvalidConfigError(msg)
+        super().__init__(stack)
+        self._correction = correction
+
+    def read(self, number: int, window: Window) -> SampleArray:
+        """Return one window of one image; integers are rounded and clipped once."""
+        samples = self._stack.read(number, window)
+        if self._correction.is_identity(number):
+            return samples
+        gain, offset = (np.array(table[number]) for table in (self._correction.gains, self._correction.offsets))
+        values = samples.reshape(*window.shape, -1) * gain + offset
+        return to_samples(values.reshape(samples.shape), self.dtype)
+
+    def valid(self, number: int, window: Window) -> BoolArray:
+        """Return which pixels of a window, (h, w), may be chosen: those the inner stack offers."""
+        inner = getattr(self._stack, "valid", None)
+        return np.ones(window.shape, bool) if inner is None else np.asarray(inner(number, window))

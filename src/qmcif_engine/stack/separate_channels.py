@@ -1,0 +1,79 @@
+"""Channels that are decided on one by one: views of stacks, and what of a result has a plane for each channel."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from qmcif_engine.errors import InvalidConfigError
+from qmcif_engine.stack.picture_metadata import PictureMetadata
+from qmcif_engine.stack.stack import StackView, companions_of, count_separate_channels, decides_each
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from qmcif_engine.kernels.array_types import BoolArray, SampleArray
+    from qmcif_engine.stack.stack import Stack
+    from qmcif_engine.stack.window import Window
+
+EACH = "each"
+"""What asks for a decision on every channel by itself."""
+
+
+class EachChannel(StackView):
+    """A stack whose channels are decided on one by one."""
+
+    decides_each = True
+
+    def __init__(self, stack: Stack) -> None:
+        super().__init__(stack)
+        self.metadata: PictureMetadata = getattr(stack, "metadata", PictureMetadata())
+        self.n_separate_channels = count_separate_channels(stack)
+        self.sources: tuple[Path, ...] = getattr(stack, "sources", ())
+        if hasattr(stack, "valid"):  # a stack that has it is asked for every window
+            self.valid: Callable[[int, Window], BoolArray] = stack.valid
+
+    def read(self, number: int, window: Window) -> SampleArray:
+        """Return one window of one image."""
+        return self._stack.read(number, window)
+
+
+def settle_channels(stack: Stack, channels: str | None) -> Stack:
+    """Return a stack that is decided on as was asked for.
+
+    Parameters
+    ----------
+    stack : Stack
+    channels : "each" or None
+        None leaves the stack as it was opened.
+
+    Raises
+    ------
+    InvalidConfigError
+        For another word, and for a stack that hides some of its channels.
+    """
+    if channels not in (EACH, None):
+        msg = f"channels is {channels!r}; 'each' or None is needed: name channels that decide together when the stack is opened"
+        raise InvalidConfigError(msg)
+    if channels is None or decides_each(stack) or (len(stack.image_shape) == 2 and companions_of(stack) is None):
+        return stack
+    open_each: Callable[[], Stack] | None = getattr(stack, "each_channel", None)
+    if open_each is not None:
+        return open_each()
+    if companions_of(stack) is not None:
+        msg = (
+            "channels='each' was asked of a stack with alpha, or with channels that follow others; all channels are needed side by side: "
+            "give channels='each' to open_stack, before the stack is aligned"
+        )
+        raise InvalidConfigError(msg)
+    return EachChannel(stack)
+
+
+def channel_planes(stack: Stack) -> tuple[int, ...]:
+    """Return the shape, behind height and width, of what a decision gives: a plane for each channel, or nothing for a joint decision."""
+    return stack.image_shape[2:] if decides_each(stack) else ()
+
+
+def count_decisions(stack: Stack) -> int:
+    """Return how many decisions are made for every pixel: one, or one a channel."""
+    return stack.image_shape[2] if decides_each(stack) else 1

@@ -1,0 +1,201 @@
+"""Offer N images of one scene to be read window by window, wherever they are kept.
+
+Whatever can be fused is a `Stack`: arrays in memory, dask arrays, files. Nothing is loaded before a window of it is asked for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from qmcif_engine.errors import InvalidImageError
+from qmcif_engine.stack.picture_metadata import PictureMetadata
+from qmcif_engine.stack.samples import FocusRange, check_finite, check_focus_ranges, settle_focus_range
+from qmcif_engine.stack.window import Window
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+
+    from qmcif_engine.kernels.array_types import SampleArray
+    from qmcif_engine.stack.samples import FocusRanges, GivenRanges
+
+LARGEST_SAMPLED_WHOLE_PX = 2**22
+"""Pixels of a stack, all images together, up to which all of them are looked at to settle the focus range."""
+
+N_SAMPLED_WINDOWS = 256
+SAMPLED_SIDE_PX = 64
+"""Of a larger stack so many windows of this side, a million pixels, are looked at."""
+
+
+@runtime_checkable
+class Stack(Protocol):
+    """Describe what fusion needs to know of a source; implementations can be sent to another process."""
+
+    @property
+    def n_images(self) -> int:
+        """Number of images, N."""
+
+    @property
+    def image_shape(self) -> tuple[int, ...]:
+        """Shape of each image: (H, W), or (H, W, C)."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Sample type of every image."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What messages call the images."""
+
+    def read(self, number: int, window: Window) -> SampleArray:
+        """Return the samples of one window of one image, shape (h, w) or (h, w, C), in native byte order."""
+
+
+class ArrayStack:
+    """Hold images that are in memory."""
+
+    def __init__(self, images: Sequence[SampleArray], *, names: Sequence[str] | None = None) -> None:
+        self._images = list(images)
+        self._names = tuple(names) if names is not None else number_images(len(self._images))
+
+    @property
+    def n_images(self) -> int:
+        """Number of images."""
+        return len(self._images)
+
+    @property
+    def image_shape(self) -> tuple[int, ...]:
+        """Shape of each image."""
+        return self._images[0].shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Sample type."""
+        return self._images[0].dtype
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What messages call the images."""
+        return self._names
+
+    def read(self, number: int, window: Window) -> SampleArray:
+        """Return a view of one window."""
+        view: SampleArray = self._images[number][window.slices]
+        return view
+
+
+class StackView:
+    """Be a stack that shows another one: of its shape, type and names, with windows that a subclass reads in its own way."""
+
+    def __init__(self, stack: Stack) -> None:
+        self._stack = stack
+
+    @property
+    def n_images(self) -> int:
+        """Number of images."""
+        return self._stack.n_images
+
+    @property
+    def image_shape(self) -> tuple[int, ...]:
+        """Shape of each image."""
+        return self._stack.image_shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Sample type."""
+        return self._stack.dtype
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What messages call the images."""
+        return self._stack.names
+
+
+def number_images(n_images: int) -> tuple[str, ...]:
+    """Return names for images that have none."""
+    return tuple(f"image {number}" for number in range(1, n_images + 1))
+
+
+def sample_stack(stack: Stack) -> list[SampleArray]:
+    """Return what the focus range is settled from: every image of a small stack, windows spread over a large one.
+
+    Which windows depends on the number and shape of the images alone, never on how they are stored.
+
+    Raises
+    ------
+    InvalidImageError
+        When a sample is NaN or infinite.
+    """
+    height, width = stack.image_shape[:2]
+    if stack.n_images * height * width <= LARGEST_SAMPLED_WHOLE_PX:
+        places = [(number, Window(0, 0, height, width)) for number in range(stack.n_images)]
+    else:
+        places = [_place_window(position, stack) for position in range(N_SAMPLED_WINDOWS)]
+    samples = []
+    for number, window in places:
+        samples.append(stack.read(number, window))
+        check_finite(samples[-1], stack.names[number])
+    return samples
+
+
+def _place_window(position: int, stack: Stack) -> tuple[int, Window]:
+    """Return the image and the place of one sampled window: images in turn, places by an additive sequence that leaves no gaps."""
+    height, width = stack.image_shape[:2]
+    rows, columns = min(SAMPLED_SIDE_PX, height), min(SAMPLED_SIDE_PX, width)
+    plastic = 1.32471795724474602596  # its powers give the evenest additive sequence in two dimensions
+    top = int((0.5 + position / plastic) % 1 * (height - rows + 1))
+    left = int((0.5 + position / plastic**2) % 1 * (width - columns + 1))
+    return position * stack.n_images // N_SAMPLED_WINDOWS, Window(top, left, top + rows, left + columns)
+
+
+def check_number(stack: Stack) -> None:
+    """Refuse a stack of one image: there is nothing to choose from.
+
+    Raises
+    ------
+    InvalidImageError
+    """
+    if stack.n_images < 2:
+        given = "1 image was" if stack.n_images else "0 images were"
+        msg = f"{given} given; at least 2 of one scene are needed: add the other focus positions"
+        raise InvalidImageError(msg)
+
+
+def companions_of(stack: Stack) -> Stack | None:
+    """Return the planes that follow the decisions on a stack: all of its channels where only some decide, or else its alpha."""
+    channels: Stack | None = getattr(stack, "companions", None)
+    alpha: Stack | None = getattr(stack, "alpha", None)
+    return channels if channels is not None else alpha
+
+
+def count_separate_channels(stack: Stack) -> int:
+    """Return how many of the channels that decide were recorded one by one, as dyes are; 0 for gray, and for the colors of a picture."""
+    n_channels: int = getattr(stack, "n_separate_channels", 0)
+    return n_channels
+
+
+def decides_each(stack: Stack) -> bool:
+    """Tell whether every channel of a stack is decided on by itself, rather than all of them together."""
+    return bool(getattr(stack, "decides_each", False))
+
+
+def settle_range(stack: Stack, given: GivenRanges | None, *, samples: Sequence[SampleArray] | None = None) -> FocusRanges:
+    """Return the samples that count as black and white: those given, else what the source says of its bits, else the samples' own.
+
+    Channels that were recorded one by one have a range each, so that a dim one counts as much as a bright one. The colors of a picture
+    share one: their relation is the white balance. Channels that are decided on one by one have a range each, whatever they are.
+    `samples` are those of `sample_stack`, where they were read before.
+    """
+    n_separate = stack.image_shape[2] if decides_each(stack) else count_separate_channels(stack)
+    if given is not None:
+        n_channels = n_separate or (stack.image_shape[2] if len(stack.image_shape) == 3 else 1)
+        return check_focus_ranges(given, n_channels=n_channels)
+    samples = sample_stack(stack) if samples is None else samples
+    if n_separate:
+        return tuple(settle_focus_range([block[..., channel] for block in samples]) for channel in range(n_separate))
+    bits = getattr(stack, "metadata", PictureMetadata()).significant_bits
+    # a claim that the samples contradict is none
+    if bits is not None and all(int(block.max()) < 2**bits for block in samples):
+        return FocusRange(0.0, float(2**bits - 1))
+    return settle_focus_range(samples)

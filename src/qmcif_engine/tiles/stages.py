@@ -1,0 +1,349 @@
+"""Run the numerical stages of the method, in order, on one block of images: the padded window of a tile, or a whole small image."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import ndimage
+
+from qmcif_engine.cleanup import fill
+from qmcif_engine.cleanup.blending import blend_along_edges
+from qmcif_engine.cleanup.boundaries.reblurring import refine_edges
+from qmcif_engine.cleanup.dark_border import exclude_dark_frames
+from qmcif_engine.cleanup.preference import WeightedLevels, weigh_images
+from qmcif_engine.cleanup.regularization import CellEvidence, find_even_focus, regularize, sample_cells, weigh_breadth
+from qmcif_engine.config.fusion_config import Preference, ResultScale, StackOrder
+from qmcif_engine.method.decomposition import Decomposition, decompose
+from qmcif_engine.method.focus import NEGLIGIBLE_LEVEL, WHOLE_IMAGE, Borders, base_focus, detail_focus, fine_focus, gather_evidence
+from qmcif_engine.method.fusion import LOW_PASS_REACH_PX, Blend, lead, row_of, select
+from qmcif_engine.method.patches import detail_patch_side, padding_to_grid, rank, spread_patches, vote
+from qmcif_engine.method.refinement import refine, source_weights
+from qmcif_engine.stack.noise import NO_NOISE, NoiseAdaptation, smooth_along_stack
+from qmcif_engine.stack.samples import FULL_SCALE
+from qmcif_engine.stack.window import Window
+from qmcif_engine.tiles.plan import SOLVE_MARGIN_PX, cut_side
+from qmcif_engine.tiles.spilling import SpilledArrays
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from qmcif_engine.cleanup.frame_ends import FrameEnds
+    from qmcif_engine.config.fusion_config import FusionConfig
+    from qmcif_engine.kernels.array_types import BoolArray, FloatArray, IndexArray
+
+LEVELS_IN_MEMORY_BYTES = 48 * 2**20
+"""Focus levels beyond this wait in a temporary file for the refinement, so that memory does not grow with the number of images."""
+
+NEVER_CHOSEN = -1.0
+"""Focus level of pixels that an image does not have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """The sizes that follow from the shape of the whole image and the settings, never from a part of it."""
+
+    detail_patch_px: int
+
+
+def plan_geometry(shape: tuple[int, int], config: FusionConfig) -> Geometry:
+    """Settle the sizes for an image of this shape."""
+    return Geometry(detail_patch_side(shape, config.focus))
+
+
+@dataclass(frozen=True, slots=True)
+class FocusLevels:
+    """Focus levels of all images of one block.
+
+    Attributes
+    ----------
+    base : tuple of ndarray of float, shape (rows, columns)
+        One level a base patch, an image.
+    detail : sequence of ndarray of float, shape (h, w)
+        One level a pixel, an image; 0 where the image has no such pixel.
+    fine : tuple of ndarray of float, shape (rows, columns)
+        One level of the finest window a cell (`qmcif_engine.cleanup.regularization`), an image.
+    layers : tuple of Decomposition
+        Empty unless they were asked for.
+    """
+
+    base: tuple[FloatArray, ...]
+    detail: Sequence[FloatArray]
+    fine: tuple[FloatArray, ...]
+    layers: tuple[Decomposition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TileResult:
+    """Decisions on one block; all maps have shape (h, w)."""
+
+    blend: Blend
+    base_map: IndexArray
+    detail_map: IndexArray
+    confidence: FloatArray
+
+
+def measure_focus(
+    blocks: Iterable[FloatArray],
+    config: FusionConfig,
+    *,
+    geometry: Geometry,
+    borders: Borders = WHOLE_IMAGE,
+    adaptation: NoiseAdaptation = NO_NOISE,
+    validity: Callable[[int], BoolArray] | None = None,
+    keep_layers: bool = False,
+    check_cancelled: Callable[[], None] = lambda: None,
+    report_image: Callable[[], None] = lambda: None,
+) -> FocusLevels:
+    """Decompose each image and measure its focus at both scales; images are independent and taken one at a time.
+
+    Parameters
+    ----------
+    blocks : iterable of ndarray of float, shape (3, h, w)
+    config : FusionConfig
+    geometry : Geometry
+    borders : Borders
+        The sides where the block ends because the image does.
+    adaptation : NoiseAdaptation
+        How the images are smoothed for the noise of the stack.
+    validity : callable, optional
+        Returns which pixels, shape (h, w), an image really has; all where left out.
+    keep_layers : bool
+        Keep the layers of every image; a block that is solved in parts has none to keep.
+    check_cancelled, report_image : callable
+        Called before each iteration of the solve, and after each image.
+    """
+    base, fine, layers = [], [], []
+    detail = SpilledArrays(memory_bytes=LEVELS_IN_MEMORY_BYTES)
+    config = replace(config, decomposition=adaptation.decomposition(config.decomposition))
+    for number, block in enumerate(blocks):
+        base_level, detail_layer, parts = _solve_in_parts(
+            adaptation.smooth(block) if config.focus.adapts_to_noise else block,
+            config,
+            borders=borders,
+            keep_layers=keep_layers,
+            check_cancelled=check_cancelled,
+        )
+        level = detail_focus(detail_layer, detail_patch_px=geometry.detail_patch_px, config=config.focus, borders=borders)
+        fine_level = fine_focus(
+            detail_layer, growth_px=adaptation.window_growth_px, faint_level=adaptation.faint_level, config=config.focus
+        )
+        if validity is not None:
+            is_valid = validity(number)
+            level[~is_valid] = 0
+            fine_level[~is_valid] = 0
+            base_level[_any_in_patches(~is_valid, patch_px=config.decomposition.base_patch_px)] = NEVER_CHOSEN
+        base.append(base_level)
+        detail.append(level)
+        fine.append(sample_cells(fine_level))
+        if keep_layers and parts is not None:
+            layers.append(parts)
+        report_image()
+    return FocusLevels(
+        tuple(smooth_along_stack(base, adaptation)),
+        smooth_along_stack(detail, adaptation),
+        tuple(smooth_along_stack(fine, adaptation)),
+        tuple(layers),
+    )
+
+
+def _solve_in_parts(
+    block: FloatArray, config: FusionConfig, *, borders: Borders, keep_layers: bool, check_cancelled: Callable[[], None]
+) -> tuple[FloatArray, FloatArray, Decomposition | None]:
+    """Return the base-scale focus, the detail layer and, of a block solved in one piece, all layers.
+
+    A larger block is solved in parts of about the published image size.
+
+    The published parameters mean what they mean at that size, since singular values grow with the number of patches; and memory stays
+    small. Each part is solved with a margin that the screened solve does not see across.
+    """
+    shape, patch = (block.shape[-2], block.shape[-1]), config.decomposition.base_patch_px
+    tile_px = config.tiling.tile_px
+    rows, columns = (cut_side(side, shape=shape, tile_px=tile_px, multiple_of=patch) for side in shape)
+    if len(rows) * len(columns) == 1:
+        parts = decompose(block, config.decomposition, check_cancelled=check_cancelled, keep_history=keep_layers)
+        return base_focus(parts, base_patch_px=patch, config=config.focus, borders=borders), parts.detail, parts
+    margin = -(-SOLVE_MARGIN_PX // patch) * patch
+    base_level = np.empty([-(-side // patch) for side in shape])
+    detail = np.empty(block.shape, config.decomposition.precision.value)
+    for core in (Window(top, left, bottom, right) for top, bottom in rows for left, right in columns):
+        padded = core.grown(margin, shape)
+        part = np.ascontiguousarray(block[:, *padded.slices])
+        parts = decompose(part, config.decomposition, check_cancelled=check_cancelled, keep_history=False)
+        inner = core.relative_to(padded)
+        at_border = Borders(*(end and border for end, border in zip(padded.ends_of(shape), borders, strict=True)))
+        level = base_focus(parts, base_patch_px=patch, config=config.focus, borders=at_border)
+        base_level[_in_patches(core, patch).slices] = level[_in_patches(inner, patch).slices]
+        detail[:, *core.slices] = parts.detail[:, *inner.slices]
+    return base_level, detail, None
+
+
+def _in_patches(window: Window, patch_px: int) -> Window:
+    """Return which base patches a window covers that starts on a patch."""
+    return Window(window.top // patch_px, window.left // patch_px, -(-window.bottom // patch_px), -(-window.right // patch_px))
+
+
+def _any_in_patches(plane: BoolArray, *, patch_px: int) -> BoolArray:
+    rows, columns = padding_to_grid((plane.shape[0], plane.shape[1]), patch_px=patch_px)
+    padded = np.pad(plane, ((0, rows), (0, columns)))
+    return np.asarray(padded.reshape(padded.shape[0] // patch_px, patch_px, -1, patch_px).any(axis=(1, 3)))
+
+
+def decide(
+    blocks: Sequence[FloatArray],
+    levels: FocusLevels,
+    *,
+    geometry: Geometry,
+    config: FusionConfig,
+    borders: Borders = WHOLE_IMAGE,
+    adaptation: NoiseAdaptation = NO_NOISE,
+    validity: Callable[[int], BoolArray] | None = None,
+    ends: FrameEnds | None = None,
+) -> TileResult:
+    """Decide which image gives each pixel; one that does not have the pixel never does while another has it.
+
+    Pixels of a dark frame count as missing (`qmcif_engine.cleanup.dark_border`). Where frames end inside the picture, `validity` is
+    where images may be chosen, and they are mixed in up to their end (`qmcif_engine.cleanup.frame_ends`).
+
+    Notes
+    -----
+    Focus maps ``M_B`` and ``M_D`` [QMCIF, Eqs. (16) and (17)], fusion [QMCIF, Eqs. (18) and (19)], refinement
+    [QMCIF, Eqs. (20), (21) and (22)], then our clean-up and blend.
+
+    Departs: where the focus levels of a pixel are equal, both maps follow the decided pixels around it instead of the tie rule;
+    decisions are made to fit together (`qmcif_engine.cleanup.regularization`), their edges drawn anew
+    (`qmcif_engine.cleanup.boundaries.reblurring`) and blended. The ``paper`` preset does none of it.
+    """
+    levels = _preferred(levels, config)
+    validity = exclude_dark_frames(validity, blocks, depth_px=config.focus.dark_frame_px, borders=borders)
+    ranking = rank(_eligible(levels.detail, validity))
+    detail_map, evidence = _detail_map(levels, geometry=geometry, config=config, adaptation=adaptation, validity=validity)
+    patch = config.decomposition.base_patch_px
+    base_map = spread_patches(rank(levels.base).winner, patch_px=patch)[: detail_map.shape[0], : detail_map.shape[1]]
+    if config.decision.follow_reach_px:
+        is_decided = np.maximum(ranking.best, 0) - np.maximum(ranking.least, 0) > NEGLIGIBLE_LEVEL
+        base_map = np.where(is_decided, base_map, detail_map)
+    index = _chosen_map(blocks, levels, base_map=base_map, detail_map=detail_map, geometry=geometry, config=config)
+    fitting = regularize(index, evidence, noise_level=adaptation.level, config=config.decision)
+    index = refine_edges(fitting.index, blocks, config.decision, noise_level=adaptation.level)
+    if validity is not None:
+        index = _valid_map(index, ranking.winner, validity)
+    is_ordered = len(levels.fine) > 2 and config.decision.order is StackOrder.ORDERED
+    is_even = find_even_focus(index, levels.fine) if is_ordered else None
+    is_end = None if ends is None else ends.find(index)
+    blend = blend_along_edges(index, blocks, _mean_brightness(blocks), config.decision, is_even=is_even, is_end=is_end)
+    if validity is not None:
+        blend = without_invalid(blend, validity if ends is None else ends.fade)
+    return TileResult(blend, base_map, detail_map, fitting.confidence)
+
+
+def _preferred(levels: FocusLevels, config: FusionConfig) -> FocusLevels:
+    """Return the levels that decide: those of the preferred end of the stack raised, where one is preferred."""
+    if config.decision.preference is Preference.NONE:
+        return levels
+    weights = weigh_images(len(levels.base), config.decision)
+    return replace(
+        levels,
+        base=tuple(WeightedLevels(levels.base, weights)),
+        detail=WeightedLevels(levels.detail, weights),
+        fine=tuple(WeightedLevels(levels.fine, weights)),
+    )
+
+
+def _eligible(levels: Iterable[FloatArray], validity: Callable[[int], BoolArray] | None) -> Iterator[FloatArray]:
+    """Yield the levels with those of pixels that an image does not have below any other."""
+    for number, level in enumerate(levels):
+        yield level if validity is None else np.where(validity(number), level, np.asarray(NEVER_CHOSEN, level.dtype))
+
+
+def _valid_map(index: IndexArray, fallback: IndexArray, validity: Callable[[int], BoolArray]) -> IndexArray:
+    """Return the map with the pixels that their image does not have given to the best image that has them."""
+    result = index.copy()
+    for number in np.unique(index):
+        is_missing = (index == number) & ~validity(int(number))
+        result[is_missing] = fallback[is_missing]
+    return result
+
+
+def _detail_map(
+    levels: FocusLevels,
+    *,
+    geometry: Geometry,
+    config: FusionConfig,
+    adaptation: NoiseAdaptation,
+    validity: Callable[[int], BoolArray] | None,
+) -> tuple[IndexArray, CellEvidence]:
+    """Return ``M_D`` after the votes, and the evidence of both scales in cells."""
+    side, cells = geometry.detail_patch_px, CellEvidence(noise_level=adaptation.remaining_level)
+    breadth = np.float32(weigh_breadth(len(levels.fine), adaptation.level))
+
+    def gathered() -> Iterator[FloatArray]:
+        for level, fine_level in zip(levels.detail, levels.fine, strict=True):
+            evidence = gather_evidence(level, detail_patch_px=side, config=config.focus)
+            cells.add(breadth * sample_cells(evidence) + fine_level)
+            yield evidence
+
+    ranking = rank(_eligible(gathered(), validity))
+    choices = ranking.winner
+    if config.decision.follow_reach_px:
+        is_decided = ranking.best - np.maximum(ranking.least, 0) > NEGLIGIBLE_LEVEL
+        tied = np.uint16(len(levels.detail) - 1)  # the tie rule, not the rounding of equal levels
+        choices = np.where(is_decided, choices, tied)
+        choices = fill.follow_neighbors(choices, is_decided, reach_px=config.decision.follow_reach_px)
+    return vote(choices, n_choices=len(levels.detail), side_px=side), cells
+
+
+def _chosen_map(
+    blocks: Sequence[FloatArray],
+    levels: FocusLevels,
+    *,
+    base_map: IndexArray,
+    detail_map: IndexArray,
+    geometry: Geometry,
+    config: FusionConfig,
+) -> IndexArray:
+    """Return the map of the scale that the settings ask for, or the refined choice between both."""
+    if config.refinement.result is ResultScale.BASE:
+        return base_map
+    if config.refinement.result is ResultScale.DETAIL:
+        return detail_map
+    choice = refine(
+        (select(blocks, base_map), select(blocks, detail_map)),
+        blocks,
+        weights=source_weights(levels.detail, rule=config.refinement.weights, saturation=config.focus.saturation),
+        detail_patch_px=geometry.detail_patch_px,
+        config=config.refinement,
+    )
+    return np.where(choice == 0, base_map, detail_map)
+
+
+def without_invalid(blend: Blend, validity: Callable[[int], BoolArray | FloatArray]) -> Blend:
+    """Return the blend with no share for images that do not have the pixel, or less of it, unless no contributing image has it.
+
+    Brightness is blended only where the low pass sees nothing that is missing.
+    """
+    if not blend.sources:
+        return blend
+    kept, brightness = blend.weights.copy(), blend.brightness.copy()
+    is_missing = np.zeros(kept.shape[1], bool)
+    for row, source in enumerate(blend.sources):
+        is_valid = validity(source)
+        pixels, shares = row_of(kept, row)
+        shares *= is_valid[blend.band][pixels]
+        pixels, _ = row_of(brightness, row)
+        is_whole = ndimage.minimum_filter(is_valid > 0, 2 * LOW_PASS_REACH_PX + 1)
+        is_missing[pixels] |= ~is_whole[blend.band][pixels]
+    brightness.data *= ~is_missing[brightness.indices]
+    total = np.bincount(kept.indices, weights=kept.data, minlength=kept.shape[1])[kept.indices]
+    kept.data = np.where(total > 0, kept.data / np.where(total > 0, total, 1), blend.weights.data).astype(kept.dtype)
+    leading = lead(blend.source_index, blend.band, sources=blend.sources, weights=kept)
+    return replace(blend, source_index=leading, weights=kept, brightness=brightness)
+
+
+def _mean_brightness(blocks: Sequence[FloatArray]) -> FloatArray:
+    """Return the mean over images and channels on the 0-1 scale, shape (h, w): what blends are guided by."""
+    total = np.zeros(blocks[0].shape[-2:])
+    for block in blocks:
+        total += block.mean(axis=0, dtype=np.float64)
+    return (total / (len(blocks) * FULL_SCALE)).astype(np.float32)

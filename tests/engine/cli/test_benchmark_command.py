@@ -1,0 +1,255 @@
+"""Drive ``qmcif benchmark`` as a person would: reports, resuming, ablation and every refusal."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from qmcif_engine.cli import main
+from qmcif_engine.comparison import runner
+from qmcif_engine.fusing.in_memory import fuse
+from qmcif_engine.io.input.readers import read_image
+from qmcif_engine.io.output.writers import write_image
+from qmcif_engine.metrics import evaluate
+from qmcif_engine.stack.synthetic import make_focus_stack
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def write_set(folder: Path, name: str, *, seed: int, n_images: int = 2, shape: tuple[int, int] = (48, 64)) -> None:
+    stack = make_focus_stack(n_images=n_images, shape=shape, seed=seed)
+    for letter, image in zip("abcd", stack.images, strict=False):
+        write_image(folder / f"{name}_{letter}.png", image, overwrite=True)
+    write_image(folder / f"{name}_truth.png", stack.truth, overwrite=True)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A pair and a triple."""
+    folder = tmp_path / "garden"
+    folder.mkdir()
+    write_set(folder, "01", seed=1)
+    write_set(folder, "02", seed=2, n_images=3)
+    return folder
+
+
+@pytest.fixture
+def others(data: Path, tmp_path: Path) -> Path:
+    """Another method's pictures: the first source of each set."""
+    folder = tmp_path / "others"
+    folder.mkdir()
+    for name in ("01", "02"):
+        write_image(folder / f"garden_{name}_copy.png", read_image(data / f"{name}_a.png").samples)
+    return folder
+
+
+@pytest.fixture
+def fusions(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The number of images of every fusion there was."""
+    counted: list[int] = []
+
+    def count(images: Any, *arguments: Any, **options: Any) -> Any:
+        counted.append(len(images))
+        return fuse(images, *arguments, **options)
+
+    monkeypatch.setattr(runner, "fuse", count)
+    return counted
+
+
+def run(*arguments: object) -> int:
+    return main(["benchmark", *map(str, arguments), "--jobs", "1"])
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    """Run the command, check that it refuses in one line without a traceback, and return the line."""
+    assert main(["benchmark", *map(str, arguments)]) == 2
+
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    lines = captured.err.strip().splitlines()
+    assert len(lines) == 1
+    return lines[0]
+
+
+def finished_sets(report: Path) -> list[str]:
+    """Names of the sets that the record of a run holds a score of."""
+    path = report / "benchmark.json"
+    return [score["set_name"] for score in json.loads(path.read_text(encoding="utf-8"))["scores"]] if path.exists() else []
+
+
+def test_a_report_has_tables_pages_and_scores_of_the_saved_files(
+    data: Path, others: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = tmp_path / "new" / "report"
+    assert run(data, "-o", report, "--fused-by", f"copy={others}", "--published", "lytro") == 0
+
+    shown = capsys.readouterr().out
+    assert "preset default" in shown
+    assert str(report / "report.html") in shown
+    text = (report / "report.md").read_text(encoding="utf-8")
+    assert text.startswith(f"- Command: `qmcif benchmark {data} -o {report} --fused-by copy={others} --published lytro --jobs 1`\n")
+    assert "garden: 2 sets (1 of 2 images, 1 of 3 images; all with a truth)" in text
+    assert "- Preset default: unchanged" in text
+    assert text.count("| published |") == 12
+    assert (report / "report.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    with (report / "scores.csv").open(encoding="utf-8") as stream:
+        rows = list(csv.DictReader(stream))
+    assert [(row["set"], row["method"]) for row in rows] == [("01", "default"), ("01", "copy"), ("02", "default"), ("02", "copy")]
+    for row in rows:
+        name = row["set"]
+        fused = report / "fused" / "default" / f"{name}.png" if row["method"] == "default" else others / f"garden_{name}_copy.png"
+        sources = [read_image(path).samples for path in sorted(data.glob(f"{name}_?.png"))]
+        expected = evaluate(sources, read_image(fused).samples, truth=read_image(data / f"{name}_truth.png").samples).list_by_symbol()
+        assert {symbol: row[symbol] for symbol in expected} == {
+            symbol: "" if value is None else repr(value) for symbol, value in expected.items()
+        }
+    assert not list(report.rglob("*.tmp"))
+
+
+def test_the_second_run_fuses_nothing_and_writes_the_same(data: Path, tmp_path: Path, fusions: list[int]) -> None:
+    report = tmp_path / "report"
+    assert run(data, "-o", report) == 0
+    first = {path: path.read_bytes() for path in report.rglob("*") if path.is_file()}
+    assert fusions == [2, 3]
+
+    assert run(data, "-o", report) == 0
+    assert fusions == [2, 3]
+    assert {path: path.read_bytes() for path in report.rglob("*") if path.is_file()} == first
+
+
+def test_a_changed_picture_is_done_again_and_a_changed_setting_needs_permission(
+    data: Path, tmp_path: Path, fusions: list[int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = tmp_path / "report"
+    assert run(data, "-o", report) == 0
+    write_set(data, "01", seed=7)
+    assert run(data, "-o", report) == 0
+    assert fusions == [2, 3, 2]
+
+    before = (report / "report.md").read_bytes()
+    capsys.readouterr()
+    assert "with other settings" in refused(capsys, data, "-o", report, "--set", "iterations=2")
+    assert (report / "report.md").read_bytes() == before
+    assert run(data, "-o", report, "--set", "iterations=2", "--overwrite") == 0
+    assert fusions == [2, 3, 2, 2, 3]
+    assert "- Preset default: changed: iterations=2" in (report / "report.md").read_text(encoding="utf-8")
+
+
+def test_presets_are_compared_and_a_later_one_joins(data: Path, tmp_path: Path, fusions: list[int]) -> None:
+    report = tmp_path / "report"
+    assert run(data, "-o", report, "--set", "iterations=1") == 0
+    assert run(data, "-o", report, "--preset", "paper", "--preset", "default", "--set", "iterations=1") == 0
+
+    assert fusions == [2, 3, 2, 3]
+    text = (report / "report.md").read_text(encoding="utf-8")
+    assert text.index("| preset paper |") < text.index("| preset default |")
+    assert {path.name for path in (report / "fused").iterdir()} == {"default", "paper"}
+
+
+def test_the_published_set_is_guessed_from_the_folder(data: Path, tmp_path: Path) -> None:
+    folder = data.rename(tmp_path / "MFI-WHU")
+    assert run(folder, "-o", tmp_path / "report") == 0
+
+    assert "complete mfi\\_whu set of 30 pairs" in (tmp_path / "report" / "report.md").read_text(encoding="utf-8")
+
+
+def test_ablation_prints_and_writes_both_tables_once(
+    data: Path, tmp_path: Path, fusions: list[int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = tmp_path / "report"
+    assert run(data, "-o", report, "--ablation", "--set", "iterations=1") == 0
+    shown = capsys.readouterr().out
+    written = (report / "ablation.md").read_text(encoding="utf-8")
+
+    assert len(fusions) == 2 * 10
+    assert shown.count("| measured here |") == written.count("| measured here |") == 14
+    assert "- Preset paper: changed: iterations=1" in written
+    assert len((report / "ablation.csv").read_text(encoding="utf-8").splitlines()) == 1 + 2 * 10
+    assert not (report / "report.md").exists()
+    assert run(data, "-o", report, "--ablation", "--set", "iterations=1") == 0
+    assert len(fusions) == 2 * 10
+
+
+def test_bad_requests_are_refused_before_anything_is_written(
+    data: Path, others: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = tmp_path / "report"
+    for name in ("empty", "lonely", "uneven", "small_truth", "gap"):
+        (tmp_path / name).mkdir()
+    write_image(tmp_path / "lonely" / "01_a.png", np.zeros((48, 64, 3), np.uint8))
+    for name, cut in (("uneven", "01_b"), ("small_truth", "01_truth")):
+        write_set(tmp_path / name, "01", seed=1)
+        write_image(tmp_path / name / f"{cut}.png", np.zeros((40, 64, 3), np.uint8), overwrite=True)
+    write_image(tmp_path / "gap" / "01.png", np.zeros((48, 64, 3), np.uint8))
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    requests = {
+        "gone' cannot be read": [tmp_path / "gone"],
+        "empty' holds no image": [tmp_path / "empty"],
+        "set '01' has only 01_a.png": [tmp_path / "lonely"],
+        "01_b.png' is 64 x 40 px RGB and": [tmp_path / "uneven"],
+        "01_truth.png' is 64 x 40 px RGB and": [tmp_path / "small_truth"],
+        "preset 'sharp' is not known; choose one of: default, fast, paper": [data, "--preset", "sharp"],
+        "method 'default' was given twice": [data, "--preset", "default", "--preset", "default"],
+        "method 'paper' was given twice": [data, "--preset", "paper", "--fused-by", f"paper={others}"],
+        "sharpness": [data, "--set", "sharpness=1"],
+        "gap' has no picture of 02": [data, "--fused-by", f"gap={tmp_path / 'gap'}"],
+        "lacks a part": [data, "--fused-by", "copy"],
+        "--published 'kodak' is not known": [data, "--published", "kodak"],
+        "--jobs 0 was given": [data, "--jobs", "0"],
+        "it varies one preset": [data, "--ablation", "--fused-by", f"copy={others}"],
+    }
+    before = set(tmp_path.rglob("*"))
+    for expected, arguments in requests.items():
+        assert expected in refused(capsys, *arguments, "-o", report)
+    assert "lies in the data folder" in refused(capsys, data, "-o", data / "report")
+    assert "cannot be made" in refused(capsys, data, "-o", tmp_path / "file")
+
+    assert set(tmp_path.rglob("*")) == before
+
+
+def test_an_interruption_keeps_what_is_finished_and_nothing_else(tmp_path: Path) -> None:
+    data, report = tmp_path / "data", tmp_path / "report"
+    data.mkdir()
+    write_set(data, "01", seed=1)
+    write_set(data, "02", seed=2, shape=(400, 500))
+    command = [sys.executable, "-m", "qmcif_engine", "benchmark", "data", "-o", "report", "--set", "iterations=1000", "--jobs", "2"]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"}) as process:
+        try:
+            while process.poll() is None and finished_sets(report) != ["01"]:
+                time.sleep(0.1)
+            process.send_signal(signal.SIGINT)
+            _, message = process.communicate()
+        finally:
+            process.kill()
+
+    assert "Traceback" not in message
+    assert "interrupted" in message
+    assert process.returncode == 130
+    assert finished_sets(report) == ["01"]
+    assert {path.relative_to(report).as_posix() for path in report.rglob("*") if path.is_file()} == {
+        "benchmark.json",
+        "fused/default/01.png",
+        "source_index/default/01.png",
+    }
+
+
+def test_a_full_disk_is_a_failure_and_not_a_refusal(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    assert run(data, "-o", tmp_path / "report") == 1
+    assert "No space left" in capsys.readouterr().err
+    assert not [path for path in (tmp_path / "report").rglob("*") if path.is_file()]

@@ -1,0 +1,231 @@
+"""Every picture is made and scored once, whatever the number of processes and runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from qmcif_engine.comparison import runner
+from qmcif_engine.comparison.datasets import find_dataset
+from qmcif_engine.comparison.inspection import fingerprint_inputs
+from qmcif_engine.comparison.methods import Method
+from qmcif_engine.comparison.record import RECORD_NAME, Score, open_record
+from qmcif_engine.comparison.runner import Task, fused_path, index_path, make_score, score_dataset
+from qmcif_engine.config.fusion_config import FusionConfig
+from qmcif_engine.errors import Cancelled, OutputError
+from qmcif_engine.fusing.in_memory import fuse
+from qmcif_engine.io.input.readers import read_image
+from qmcif_engine.io.output.writers import write_image
+from qmcif_engine.metrics import evaluate
+from qmcif_engine.stack.synthetic import make_focus_stack
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from qmcif_engine.comparison.datasets import Dataset
+
+OURS = Method(name="default", settings=FusionConfig())
+
+
+@pytest.fixture
+def report(tmp_path: Path) -> Path:
+    folder = tmp_path / "report"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def fusions(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The number of images of every fusion there was."""
+    counted: list[int] = []
+
+    def count(images: Any, *arguments: Any, **options: Any) -> Any:
+        counted.append(len(images))
+        return fuse(images, *arguments, **options)
+
+    monkeypatch.setattr(runner, "fuse", count)
+    return counted
+
+
+def score(dataset: Dataset, folder: Path, *methods: Method, n_processes: int = 1, overwrite: bool = False) -> tuple[Score, ...]:
+    chosen = methods or (OURS,)
+    return score_dataset(
+        dataset,
+        chosen,
+        folder=folder,
+        record=open_record(folder, dataset, methods=chosen, overwrite=overwrite),
+        fingerprints=fingerprint_inputs(dataset, chosen, progress=lambda done, total: None),
+        n_processes=n_processes,
+        progress=lambda done, total: None,
+    )
+
+
+def test_figures_are_those_of_the_saved_files(dataset: Dataset, report: Path) -> None:
+    copies = Method(name="copy", pictures={image_set.name: image_set.sources[0] for image_set in dataset.sets})
+    scores = score(dataset, report, OURS, copies)
+
+    assert [(one.set_name, one.method) for one in scores] == [("01", "default"), ("01", "copy"), ("02", "default"), ("02", "copy")]
+    for one in scores:
+        image_set = next(found for found in dataset.sets if found.name == one.set_name)
+        picture = report / "fused" / "default" / f"{one.set_name}.png" if one.method == "default" else image_set.sources[0]
+        sources = [read_image(path).samples for path in image_set.sources]
+        assert image_set.truth is not None
+        expected = evaluate(sources, read_image(picture).samples, truth=read_image(image_set.truth).samples)
+        assert one.figures == expected.list_by_symbol()
+
+
+def test_pictures_and_index_maps_are_those_of_the_fusion(dataset: Dataset, report: Path) -> None:
+    score(dataset, report)
+
+    for image_set in dataset.sets:
+        result = fuse([read_image(path).samples for path in image_set.sources])
+        np.testing.assert_array_equal(read_image(fused_path(report, OURS, image_set)).samples, result.fused)
+        np.testing.assert_array_equal(read_image(index_path(report, OURS, image_set)).samples, result.source_index)
+
+
+def test_a_second_run_fuses_nothing(dataset: Dataset, report: Path, fusions: list[int]) -> None:
+    first = score(dataset, report)
+    assert fusions == [2, 2]
+
+    assert score(dataset, report) == first
+    assert fusions == [2, 2]
+
+
+def test_a_changed_input_redoes_its_set_only(dataset: Dataset, report: Path, fusions: list[int], add_set: Callable[..., None]) -> None:
+    first = score(dataset, report)
+    add_set(dataset.folder, "02", seed=9)
+    second = score(dataset, report)
+
+    assert fusions == [2, 2, 2]
+    assert second[0] == first[0]
+    assert second[1].figures != first[1].figures
+
+
+def test_a_changed_setting_redoes_everything(dataset: Dataset, report: Path, fusions: list[int]) -> None:
+    score(dataset, report)
+    score(dataset, report, Method(name="default", settings=FusionConfig().replaced({"iterations": 2})), overwrite=True)
+
+    assert fusions == [2, 2, 2, 2]
+
+
+def test_a_changed_program_redoes_everything(dataset: Dataset, report: Path, fusions: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    score(dataset, report)
+    monkeypatch.setattr("qmcif_engine.comparison.inspection.digest_engine", lambda: "another program")
+    score(dataset, report)
+
+    assert fusions == [2, 2, 2, 2]
+
+
+@pytest.mark.parametrize("kind", ["fused", "source_index"])
+def test_a_lost_picture_is_made_again(dataset: Dataset, report: Path, fusions: list[int], kind: str) -> None:
+    first = score(dataset, report)
+    (report / kind / "default" / "01.png").unlink()
+
+    assert score(dataset, report) == first
+    assert fusions == [2, 2, 2]
+    assert (report / kind / "default" / "01.png").is_file()
+
+
+def test_a_picture_somebody_changed_is_made_again(dataset: Dataset, report: Path, fusions: list[int]) -> None:
+    first = score(dataset, report)
+    write_image(report / "fused" / "default" / "01.png", np.zeros((48, 64, 3), np.uint8), overwrite=True)
+
+    assert score(dataset, report) == first
+    assert fusions == [2, 2, 2]
+
+
+def test_an_interrupted_run_goes_on_where_it_ended(
+    dataset: Dataset, report: Path, fusions: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = runner.make_score
+
+    def interrupt_at_the_second(task: Task, is_cancelled: Callable[[], bool]) -> Score:
+        if task.image_set.name == "02":
+            raise KeyboardInterrupt
+        return whole(task, is_cancelled)
+
+    monkeypatch.setattr(runner, "make_score", interrupt_at_the_second)
+    with pytest.raises(KeyboardInterrupt):
+        score(dataset, report)
+    monkeypatch.setattr(runner, "make_score", whole)
+    score(dataset, report)
+
+    assert fusions == [2, 2]
+    assert not list(report.rglob("*.tmp"))
+
+
+def test_the_number_of_processes_changes_nothing(dataset: Dataset, report: Path, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    alone = score(dataset, report, n_processes=1)
+
+    assert score(dataset, tmp_path / "other", n_processes=2) == alone
+    for image_set in dataset.sets:
+        for path in (fused_path(report, OURS, image_set), index_path(report, OURS, image_set)):
+            assert (tmp_path / "other" / path.relative_to(report)).read_bytes() == path.read_bytes()
+    assert (report / RECORD_NAME).is_file()
+
+
+def test_sets_of_three_and_more_are_fused_whole(dataset: Dataset, report: Path, fusions: list[int], add_set: Callable[..., None]) -> None:
+    add_set(dataset.folder, "03", n_images=4, has_truth=False)
+    scores = score(find_dataset(dataset.folder), report)
+
+    assert fusions == [2, 2, 4]
+    assert scores[2].figures["Q_MI"] is not None
+    assert scores[2].figures["PSNR"] is None
+    assert read_image(report / "source_index" / "default" / "03.png").samples.max() == 3
+
+
+def test_progress_counts_what_was_done_before(dataset: Dataset, report: Path) -> None:
+    steps: list[tuple[int, int]] = []
+    fingerprints = fingerprint_inputs(dataset, [OURS], progress=lambda done, total: None)
+    for _ in range(2):
+        score_dataset(
+            dataset,
+            [OURS],
+            folder=report,
+            record=open_record(report, dataset, methods=[OURS], overwrite=False),
+            fingerprints=fingerprints,
+            n_processes=1,
+            progress=lambda done, total: steps.append((done, total)),
+        )
+
+    assert steps == [(0, 2), (1, 2), (2, 2), (2, 2)]
+
+
+@pytest.mark.parametrize("link", ["fused", "fused/default", "source_index"])
+def test_a_link_that_leads_out_of_the_report_is_refused(dataset: Dataset, report: Path, tmp_path: Path, link: str) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (report / link).parent.mkdir(exist_ok=True)
+    (report / link).symlink_to(outside)
+
+    with pytest.raises(OutputError, match=r"is or lies in a link; .* remove the link"):
+        score(dataset, report, overwrite=True)
+    assert list(outside.rglob("*")) == []
+
+
+def test_a_folder_that_cannot_be_made_is_refused(dataset: Dataset, report: Path) -> None:
+    (report / "fused").write_text("", encoding="utf-8")
+
+    with pytest.raises(OutputError, match="cannot be made"):
+        score(dataset, report, overwrite=True)
+
+
+def test_scoring_ends_when_cancelled(dataset: Dataset, report: Path) -> None:
+    copies = Method(name="copy", pictures={"01": dataset.sets[0].sources[0]})
+    task = Task(image_set=dataset.sets[0], method=copies, folder=report, inputs="")
+
+    with pytest.raises(Cancelled, match="the scoring was cancelled"):
+        make_score(task, lambda: True)
+
+
+def test_the_figures_know_a_good_picture_from_a_bad_one(dataset: Dataset, report: Path) -> None:
+    copies = Method(name="copy", pictures={image_set.name: image_set.sources[0] for image_set in dataset.sets})
+    ours, copy = score(dataset, report, OURS, copies)[:2]
+    truth = make_focus_stack(n_images=2, shape=(48, 64), seed=1).truth
+
+    assert read_image(dataset.folder / "01_truth.png").samples.tobytes() == truth.tobytes()
+    assert (ours.figures["PSNR"] or 0) > (copy.figures["PSNR"] or 0) + 3

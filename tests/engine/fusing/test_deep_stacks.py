@@ -1,0 +1,79 @@
+"""Hundreds of images: memory does not grow with their number, and what each gave is counted."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from qmcif_engine.config.fusion_config import FusionConfig
+from qmcif_engine.fusing.in_memory import fuse
+from qmcif_engine.fusing.to_file import fuse_to_file
+
+CONFIG = FusionConfig().replaced({"iterations": 1, "evidence_scales": 1, "tile_px": 128, "follow_reach_px": 8, "consistency": 0.0})
+
+
+class Strips:
+    """A stack that exists nowhere: image n is sharp in the n-th of as many strips as there are images, every fourth in none."""
+
+    def __init__(self, n_images, shape=(16, 900)):
+        self.n_images, self.image_shape = n_images, shape
+        self.dtype, self.names = np.dtype(np.uint8), tuple(f"image {number}" for number in range(1, n_images + 1))
+        self._sharp = np.random.default_rng(0).integers(0, 256, shape)
+        self._strip = np.arange(shape[1]) * n_images // shape[1]
+
+    def read(self, number, window):
+        distance = np.abs(self._strip - number) + 3 * (number % 4 == 3)
+        image = 128 + (self._sharp - 128) * 0.5**distance
+        return np.rint(image).astype(np.uint8)[window.slices]
+
+
+@pytest.mark.parametrize("n_images", [32, 100, 300])
+def test_deep_stacks_are_fused_and_images_that_give_nothing_are_counted(n_images, tmp_path):
+    stack = Strips(n_images)
+
+    report = fuse_to_file(stack, tmp_path / "f.tif", CONFIG, workers=1)
+
+    counts = np.array(report.pixels_by_image)
+    assert len(counts) == n_images
+    assert counts.sum() == 16 * 900
+    assert (counts[3::4] == 0).mean() > 0.9
+    assert (counts == 0).mean() < 0.9
+
+
+def test_the_counts_of_a_result_in_memory_are_those_of_its_index():
+    result = fuse(Strips(6, (16, 60)), CONFIG)
+
+    assert result.pixels_by_image == tuple(np.bincount(result.source_index.ravel(), minlength=6))
+    assert len(result.pixels_by_image) == 6
+
+
+PROGRAM = """
+import resource, sys
+import numpy as np
+from qmcif_engine.config.fusion_config import FusionConfig
+from qmcif_engine.fusing.to_file import fuse_to_file
+
+class Deep:
+    # The first three images have texture, each in a third of the picture; the others have next to none.
+    n_images, image_shape, dtype = int(sys.argv[1]), (700, 700, 3), np.dtype(np.uint8)
+    names = tuple(map(str, range(n_images)))
+    def read(self, number, window):
+        noise = np.random.default_rng(number).integers(0, 256, (*window.shape, 3), np.uint8)
+        is_sharp = np.arange(window.left, window.right)[None, :, None] * 3 // 700 == number
+        return np.where(is_sharp, noise, 120 + noise // 64)
+
+config = FusionConfig().replaced({"iterations": 1, "evidence_scales": 1, "edge_band_px": 0, "result": "detail"})
+fuse_to_file(Deep(), sys.argv[2], config, workers=1, focus_range=(0, 255))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+@pytest.mark.slow
+def test_peak_memory_does_not_grow_with_the_number_of_images(tmp_path):
+    peaks = [
+        int(subprocess.run([sys.executable, "-c", PROGRAM, str(n), str(tmp_path / f"{n}.tif")], check=True, capture_output=True).stdout)
+        for n in (30, 90)
+    ]
+
+    assert peaks[1] < peaks[0] + 30_000  # kilobytes: 60 more images would take 88 MB, and their levels 118 MB

@@ -1,0 +1,253 @@
+"""From a stack to files: the same bytes whatever happens on the way, and never half a result."""
+
+import hashlib
+import threading
+
+import numpy as np
+import pytest
+import tifffile
+
+from qmcif_engine.config.fusion_config import FusionConfig
+from qmcif_engine.depth import HeightRequest, height_map
+from qmcif_engine.errors import Cancelled, InvalidConfigError, InvalidImageError, OutputError
+from qmcif_engine.fusing.in_memory import fuse
+from qmcif_engine.fusing.to_file import MAP_KINDS, fuse_to_file, identify_run, plan_run
+from qmcif_engine.stack.stack import ArrayStack
+from qmcif_engine.stack.synthetic import make_focus_stack
+from qmcif_engine.stack.window import Window
+
+CONFIG = FusionConfig().replaced({"tile_px": 64, "evidence_scales": 1, "follow_reach_px": 0, "consistency": 0.0, "iterations": 2})
+
+
+@pytest.fixture(scope="module")
+def images():
+    return make_focus_stack(shape=(130, 150), n_images=2, seed=4).images
+
+
+@pytest.fixture(scope="module")
+def expected(images):
+    return fuse(images, CONFIG)
+
+
+class Counted(ArrayStack):
+    """Notes which windows are read, and can be told to fail."""
+
+    def __init__(self, images, fail_after=10**9):
+        super().__init__(images)
+        self.n_reads, self.fail_after, self.windows = 0, fail_after, set()
+        self._lock = threading.Lock()
+
+    def read(self, number, window):
+        with self._lock:
+            self.n_reads += 1
+            self.windows.add(window)
+        if self.n_reads > self.fail_after:
+            msg = "lost the disk"
+            raise OSError(msg)
+        return super().read(number, window)
+
+
+def digests(folder):
+    """Every file below a folder with the digest of its bytes."""
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.rglob("*")) if path.is_file()
+    }
+
+
+def test_the_files_hold_what_fuse_returns(images, expected, tmp_path):
+    report = fuse_to_file(ArrayStack(images), tmp_path / "fused.tif", CONFIG, maps=tmp_path / "maps")
+
+    np.testing.assert_array_equal(tifffile.imread(tmp_path / "fused.tif"), expected.fused)
+    for name in MAP_KINDS:
+        np.testing.assert_array_equal(tifffile.imread(tmp_path / "maps" / f"{name}.tif"), getattr(expected, name))
+    assert report.outputs == (tmp_path / "fused.tif", *(tmp_path / "maps" / f"{name}.tif" for name in MAP_KINDS))
+    assert (report.n_images, report.image_shape, report.dtype) == (2, (130, 150, 3), "uint8")
+    assert (report.n_tiles, report.n_resumed, report.focus_range) == (9, 0, expected.focus_range)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["fused.tif", "maps"]
+
+
+@pytest.mark.parametrize("name", ["fused.ome.tif", "fused.ome.zarr", "fused.png"])
+def test_every_format_is_the_same_bytes_with_one_or_many_workers(images, tmp_path, name):
+    for number, workers in enumerate((1, 3)):
+        (tmp_path / str(number)).mkdir()
+        fuse_to_file(ArrayStack(images), tmp_path / str(number) / name, CONFIG, workers=workers)
+
+    assert digests(tmp_path / "0") == digests(tmp_path / "1")
+    assert digests(tmp_path / "0")
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_an_interrupted_run_goes_on_where_it_stopped_and_ends_with_the_same_bytes(images, tmp_path, workers):
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    whole.mkdir()
+    parts.mkdir()
+    fuse_to_file(ArrayStack(images), whole / "fused.ome.tif", CONFIG, maps=whole / "maps")
+    with pytest.raises(OSError, match="lost the disk"):
+        fuse_to_file(Counted(images, fail_after=12), parts / "fused.ome.tif", CONFIG, maps=parts / "maps", workers=workers)
+    assert [path.name for path in parts.iterdir()] == ["fused.ome.tif.qmcif-job"]
+
+    report = fuse_to_file(ArrayStack(images), parts / "fused.ome.tif", CONFIG, maps=parts / "maps", resume=True, workers=workers)
+
+    assert 0 < report.n_resumed < 9
+    assert digests(parts) == digests(whole)
+
+
+def test_only_missing_tiles_are_computed_again(images, tmp_path):
+    with pytest.raises(OSError, match="lost the disk"):
+        fuse_to_file(Counted(images, fail_after=15), tmp_path / "f.tif", CONFIG, focus_range=(0, 255), workers=1)
+    rest = Counted(images)
+    fuse_to_file(rest, tmp_path / "f.tif", CONFIG, focus_range=(0, 255), workers=1, resume=True)
+
+    plan = plan_run(rest, CONFIG).tiles
+    padded, cores = ({getattr(tile, kind) for tile in plan.tiles} for kind in ("padded", "core"))
+    whole = Window.whole((130, 150))  # read once, for the noise; with its halo the middle tile is as large
+    assert len((rest.windows & padded) - {whole}) == 3
+    assert len(rest.windows & cores) == 6  # compared with what the finished tiles were made of
+
+
+def test_cancelling_leaves_a_state_that_can_be_resumed(images, expected, tmp_path):
+    seen = []
+    with pytest.raises(Cancelled):
+        fuse_to_file(
+            ArrayStack(images), tmp_path / "f.tif", CONFIG, workers=1, on_progress=seen.append, is_cancelled=lambda: len(seen) > 10
+        )
+    assert [path.name for path in tmp_path.iterdir()] == ["f.tif.qmcif-job"]
+
+    report = fuse_to_file(ArrayStack(images), tmp_path / "f.tif", CONFIG, resume=True)
+
+    assert report.n_resumed == 3
+    np.testing.assert_array_equal(tifffile.imread(tmp_path / "f.tif"), expected.fused)
+
+
+@pytest.mark.parametrize("place", ["os.fsync", "qmcif_engine.run.job.sync_folder", "qmcif_engine.fusing.to_file.TileTask"])
+def test_an_interruption_while_the_run_is_prepared_leaves_nothing(images, tmp_path, monkeypatch, place):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(place, interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        fuse_to_file(ArrayStack(images), tmp_path / "o.tif", CONFIG)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_cancelling_before_the_first_tile_leaves_nothing(images, tmp_path):
+    with pytest.raises(Cancelled):
+        fuse_to_file(ArrayStack(images), tmp_path / "f.tif", CONFIG, is_cancelled=lambda: True)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("change", ["images", "sample", "settings"])
+def test_resuming_with_other_images_or_settings_is_refused(images, tmp_path, change):
+    with pytest.raises(OSError, match="lost the disk"):
+        fuse_to_file(Counted(images, fail_after=12), tmp_path / "f.tif", CONFIG, workers=1)
+    others = images[::-1] if change == "images" else images.copy()
+    if change == "sample":
+        others[1, 3, 5, 0] ^= 1
+    config = CONFIG.replaced({"iterations": 3}) if change == "settings" else CONFIG
+
+    with pytest.raises(OutputError, match="other images, settings or another version"):
+        fuse_to_file(ArrayStack(others), tmp_path / "f.tif", config, resume=True)
+
+
+def test_an_existing_file_stays_unless_asked_and_nothing_is_computed_for_it(images, tmp_path):
+    (tmp_path / "f.tif").write_bytes(b"precious")
+    stack = Counted(images)
+
+    with pytest.raises(OutputError, match="exists already"):
+        fuse_to_file(stack, tmp_path / "f.tif", CONFIG)
+
+    assert stack.n_reads == 0
+    fuse_to_file(stack, tmp_path / "f.tif", CONFIG, overwrite=True)
+    assert tifffile.imread(tmp_path / "f.tif").shape == (130, 150, 3)
+
+
+def test_alpha_and_further_channels_follow_the_decisions(images, expected, tmp_path):
+    class WithPlanes(ArrayStack):
+        alpha = None
+        companions = None
+
+    numbered = [np.full((130, 150), 50 * (number + 1), np.uint8) for number in range(2)]
+    stack = WithPlanes(images)
+    stack.alpha = ArrayStack(numbered)
+    fuse_to_file(stack, tmp_path / "alpha.tif", CONFIG)
+    stack.alpha = None
+    many = [np.dstack([image, image[..., :2]]) for image in images]
+    stack.companions = ArrayStack(many)
+    fuse_to_file(stack, tmp_path / "many.ome.tif", CONFIG)
+
+    with_alpha = tifffile.imread(tmp_path / "alpha.tif")
+    np.testing.assert_array_equal(with_alpha[..., :3], expected.fused)
+    is_pure = expected.source_index == 0
+    assert set(np.unique(with_alpha[..., 3][is_pure])) <= set(range(50, 101))
+    channels = tifffile.imread(tmp_path / "many.ome.tif")
+    assert sorted(channels.shape) == [5, 130, 150]
+
+
+def test_one_image_is_refused(images):
+    with pytest.raises(InvalidImageError, match="1 image was given; at least 2"):
+        plan_run(ArrayStack(images[:1]), CONFIG)
+
+
+def test_the_plan_of_a_run_says_what_it_takes(images):
+    plan = plan_run(ArrayStack(images), CONFIG, with_maps=True, workers=2)
+
+    assert (len(plan.tiles.tiles), plan.tiles_at_once) == (9, 2)
+    assert plan.job_bytes == 130 * 150 * (3 + 2 + 2 + 2 + 4)
+    assert plan.transcoded_bytes == 0
+    assert plan.tile_bytes > 0
+
+
+def test_too_little_memory_is_refused(images, tmp_path):
+    with pytest.raises(InvalidConfigError, match=r"the memory budget is 0\.001 MB"):
+        fuse_to_file(ArrayStack(images), tmp_path / "f.tif", CONFIG, memory_bytes=1000)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nan_in_the_middle_of_a_run_is_named(tmp_path):
+    floats = [np.random.default_rng(number).random((130, 150)) for number in range(2)]
+
+    class Flawed(ArrayStack):
+        def read(self, number, window):
+            samples = super().read(number, window).copy()
+            if window.top > 0 and number == 1:
+                samples[0, 0] = np.nan
+            return samples
+
+    with pytest.raises(InvalidImageError, match="image 2 holds NaN"):
+        fuse_to_file(Flawed(floats), tmp_path / "f.tif", CONFIG, workers=1)
+
+
+def test_a_run_is_identified_by_settings_and_samples_before_and_after(images, tmp_path):
+    report = fuse_to_file(ArrayStack(images), tmp_path / "f.tif", CONFIG)
+
+    assert identify_run(ArrayStack(images), CONFIG, report.focus_range) == report.identity
+    assert identify_run(ArrayStack(images[::-1]), CONFIG, report.focus_range) != report.identity
+    assert identify_run(ArrayStack(images), CONFIG.replaced({"iterations": 3}), report.focus_range) != report.identity
+
+
+def test_heights_are_those_of_the_positions_and_the_same_with_one_or_many_workers(images, tmp_path):
+    result = fuse(images, CONFIG, with_position=True)
+    expected = height_map(result.position, z_step=2.0, confidence=result.confidence).height
+    for workers in (1, 3):
+        request = HeightRequest(target=tmp_path / f"h{workers}.ome.tif", z_step=2.0, unit="mm")
+        report = fuse_to_file(ArrayStack(images), tmp_path / f"f{workers}.tif", CONFIG, height=request, workers=workers)
+        np.testing.assert_array_equal(tifffile.imread(request.target), expected)
+        assert report.outputs[1:] == (request.target, request.confidence_target)
+
+    assert (tmp_path / "h1.ome.tif").read_bytes() == (tmp_path / "h3.ome.tif").read_bytes()
+
+
+def test_tiles_with_maps_are_not_taken_for_tiles_with_heights_of_as_many_bytes(images, tmp_path):
+    with pytest.raises(OSError, match="lost the disk"):
+        fuse_to_file(Counted(images, fail_after=12), tmp_path / "f.tif", CONFIG, maps=tmp_path / "maps", workers=1)
+    request = HeightRequest(target=tmp_path / "h.tif", z_step=1.0)
+
+    with pytest.raises(OutputError, match="other images, settings or another version"):
+        fuse_to_file(ArrayStack(images), tmp_path / "f.tif", CONFIG, height=request, resume=True)
+
+
+def test_a_height_map_under_the_name_of_the_picture_is_refused(images, tmp_path):
+    with pytest.raises(OutputError, match="a name of its own is needed for each: choose others"):
+        fuse_to_file(ArrayStack(images), tmp_path / "f.tif", CONFIG, height=HeightRequest(target=tmp_path / "f.tif", z_step=1.0))

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from qmcif_engine.errors import ImageFileError
+from qmcif_engine.io.metadata.ome_xml import describe_pixels, parse_ome
+
+FILE = Path("some.ome.tif")
+SIZES = 'SizeX="4" SizeY="4" SizeZ="2" SizeC="2" SizeT="1"'
+
+
+def ome(attributes: str = "", inner: str = "", before: str = "") -> str:
+    return f'{before}<OME xmlns="http://x/OME"><Image><Pixels {SIZES} {attributes}>{inner}</Pixels></Image></OME>'
+
+
+def described(attributes: str = "", inner: str = ""):
+    pixels = parse_ome(ome(attributes, inner), FILE)
+    assert pixels is not None
+    return describe_pixels(pixels)
+
+
+def test_text_that_is_not_ome_is_left_alone():
+    assert parse_ome("ImageJ=1.53\nimages=3", FILE) is None
+    assert parse_ome("", FILE) is None
+    assert parse_ome("<OME></OME>", FILE) is None
+
+
+def test_pixel_sizes_are_micrometers_where_no_unit_is_given():
+    found = described('PhysicalSizeX="0.5" PhysicalSizeY="0.25" PhysicalSizeZ="2"')
+    assert (found.pixel_size, found.z_step, found.unit) == ((0.25, 0.5), 2.0, "micrometer")
+
+
+def test_different_units_are_brought_to_one():
+    found = described('PhysicalSizeX="500" PhysicalSizeXUnit="nm" PhysicalSizeY="0.5" PhysicalSizeZ="2" PhysicalSizeZUnit="mm"')
+    assert found.unit == "nanometer"
+    assert found.pixel_size == pytest.approx((500, 500))
+    assert found.z_step == pytest.approx(2e6)
+
+
+@pytest.mark.parametrize("size", ["0", "-1", "nan", "many", ""])
+def test_senseless_sizes_are_left_out(size):
+    found = described(f'PhysicalSizeX="{size}" PhysicalSizeY="{size}"')
+    assert (found.pixel_size, found.unit) == (None, None)
+
+
+def test_units_that_are_no_lengths_are_left_out():
+    assert described('PhysicalSizeX="1" PhysicalSizeXUnit="pixel" PhysicalSizeY="1" PhysicalSizeYUnit="pixel"').pixel_size is None
+
+
+def test_names_of_channels_are_kept_where_all_have_one():
+    assert described(inner='<Channel Name="DAPI"/><Channel Name="GFP"/>').channel_names == ("DAPI", "GFP")
+    assert described(inner='<Channel Name="DAPI"/><Channel/>').channel_names == ()
+
+
+def test_document_types_and_entities_are_refused_before_parsing():
+    bomb = '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]>'
+    with pytest.raises(ImageFileError, match="its OME-XML is too long or declares a document type"):
+        parse_ome(ome(before=bomb), FILE)
+
+
+def test_endless_text_is_refused_before_parsing():
+    with pytest.raises(ImageFileError, match="its OME-XML is too long"):
+        parse_ome(" " * 2**25 + ome(), FILE)
+
+
+def test_broken_text_is_refused():
+    with pytest.raises(ImageFileError, match="its OME-XML cannot be parsed: mismatched tag"):
+        parse_ome("<OME><Image></OME>", FILE)
+
+
+def test_axes_within_axes_are_refused():
+    with pytest.raises(ImageFileError, match=r"holds axes within axes \(OME modulo\); plain T, C, Z is needed; export it without them"):
+        parse_ome(ome(inner='<ModuloAlongT Start="0" End="1e12" Step="1"/>'), FILE)
+
+
+def test_sizes_that_are_missing_are_refused():
+    with pytest.raises(ImageFileError, match="its OME-XML gives no sound size: 'SizeZ'"):
+        parse_ome('<OME><Pixels SizeX="4"/></OME>', FILE)

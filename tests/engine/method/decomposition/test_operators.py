@@ -1,0 +1,184 @@
+"""Gradients, their adjoint and the screened solve, against matrices written out."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from qmcif_engine.method.decomposition.operators import gradients, gradients_adjoint, laplacian_eigenvalues, relax_screened, solve_screened
+
+EPS = float(np.finfo(np.float64).eps)
+EPS_SINGLE = float(np.finfo(np.float32).eps)
+INNER_PRODUCT_TOLERANCE = 100 * EPS
+"""Of an inner product, as a share of the product of the norms."""
+SOLVE_TOLERANCE = 100
+"""Of a solve, in eps of its dtype, as a share of the largest sample."""
+
+PROPERTY = settings(deadline=None, max_examples=50, derandomize=True)
+SHAPES = [(1, 1), (1, 6), (6, 1), (2, 3), (5, 4), (8, 8)]
+lengths = st.integers(1, 12)
+
+
+def difference_matrix(length):
+    """Return the forward differences of a line as a matrix: its last row is zero, since the line continues by reflection."""
+    matrix = np.zeros((length, length))
+    for position in range(length - 1):
+        matrix[position, position], matrix[position, position + 1] = -1, 1
+    return matrix
+
+
+def gradient_matrices(shape):
+    """Return the vertical and the horizontal difference as matrices on row-major pixels."""
+    return np.kron(difference_matrix(shape[0]), np.eye(shape[1])), np.kron(np.eye(shape[0]), difference_matrix(shape[1]))
+
+
+def laplacian_matrix(shape):
+    vertical, horizontal = gradient_matrices(shape)
+    return vertical.T @ vertical + horizontal.T @ horizontal
+
+
+def normal_planes(seed, *shape):
+    return np.random.default_rng(seed).normal(size=shape)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_gradients_are_forward_differences_between_rows_then_between_columns(shape):
+    planes = normal_planes(0, 3, *shape)
+    vertical, horizontal = gradients(planes)
+
+    for plane in range(3):
+        for matrix, field in zip(gradient_matrices(shape), (vertical, horizontal), strict=True):
+            np.testing.assert_array_equal(field[plane].reshape(-1), matrix @ planes[plane].reshape(-1))
+
+
+def test_gradients_of_a_ramp_are_its_slopes_and_zero_at_the_far_border():
+    rows, columns = np.mgrid[:4, :5].astype(float)
+    vertical, horizontal = gradients(3 * rows + 7 * columns)
+
+    np.testing.assert_array_equal(vertical[:-1], 3)
+    np.testing.assert_array_equal(horizontal[:, :-1], 7)
+    np.testing.assert_array_equal(vertical[-1], 0)
+    np.testing.assert_array_equal(horizontal[:, -1], 0)
+
+
+@PROPERTY
+@given(lengths, lengths, st.integers(0, 2**32 - 1))
+def test_adjoint_moves_the_gradient_across_the_inner_product(height, width, seed):
+    planes, fields = normal_planes(seed, 3, height, width), normal_planes(seed + 1, 2, 3, height, width)
+    size = np.linalg.norm(planes) * np.linalg.norm(fields)
+
+    difference = np.sum(gradients(planes) * fields) - np.sum(planes * gradients_adjoint(fields))
+    assert abs(difference) <= INNER_PRODUCT_TOLERANCE * size
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_adjoint_is_the_transposed_matrix(shape):
+    vertical, horizontal = gradient_matrices(shape)
+    fields = normal_planes(1, 2, *shape)
+    expected = vertical.T @ fields[0].reshape(-1) + horizontal.T @ fields[1].reshape(-1)
+
+    np.testing.assert_allclose(gradients_adjoint(fields).reshape(-1), expected, rtol=0, atol=INNER_PRODUCT_TOLERANCE * np.abs(fields).max())
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_eigenvalues_are_those_of_the_written_out_laplacian(shape):
+    eigenvalues = laplacian_eigenvalues(shape)
+
+    assert eigenvalues.shape == shape
+    assert eigenvalues.dtype == np.float64
+    np.testing.assert_allclose(
+        np.sort(eigenvalues.reshape(-1)), np.linalg.eigvalsh(laplacian_matrix(shape)), rtol=0, atol=INNER_PRODUCT_TOLERANCE * 8
+    )
+
+
+def test_eigenvalue_of_each_cosine_belongs_to_its_frequencies():
+    shape, (row_frequency, column_frequency) = (5, 7), (2, 3)
+    rows, columns = np.mgrid[: shape[0], : shape[1]] + 0.5
+    cosine = np.cos(np.pi * row_frequency * rows / shape[0]) * np.cos(np.pi * column_frequency * columns / shape[1])
+    image = laplacian_matrix(shape) @ cosine.reshape(-1)
+
+    np.testing.assert_allclose(
+        image.reshape(shape),
+        laplacian_eigenvalues(shape)[row_frequency, column_frequency] * cosine,
+        rtol=0,
+        atol=INNER_PRODUCT_TOLERANCE * 8,
+    )
+
+
+@pytest.mark.parametrize("screening", [0.05, 1.0, 2.0])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_screened_solve_equals_the_solve_with_the_written_out_matrix(shape, screening):
+    planes = normal_planes(2, 3, *shape)
+    operator = laplacian_matrix(shape) + screening * np.eye(shape[0] * shape[1])
+    expected = np.linalg.solve(operator, planes.reshape(3, -1).T).T.reshape(planes.shape)
+
+    np.testing.assert_allclose(
+        solve_screened(planes, screening=screening), expected, rtol=0, atol=SOLVE_TOLERANCE * EPS * np.abs(expected).max()
+    )
+
+
+@pytest.mark.parametrize(("dtype", "eps"), [(np.float32, EPS_SINGLE), (np.float64, EPS)])
+@pytest.mark.parametrize("shape", [(1, 1), (3, 5), (37, 53), (64, 64)])
+def test_screened_solve_satisfies_its_equation(shape, dtype, eps):
+    planes = (255 * normal_planes(3, 3, *shape)).astype(dtype)
+    solution = solve_screened(planes, screening=1.0).astype(np.float64)
+    residual = gradients_adjoint(gradients(solution)) + solution - planes
+
+    assert np.linalg.norm(residual) <= SOLVE_TOLERANCE * eps * np.linalg.norm(planes)
+
+
+@pytest.mark.parametrize("screening", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize(("dtype", "eps"), [(np.float32, EPS_SINGLE), (np.float64, EPS)])
+@pytest.mark.parametrize("shape", [*SHAPES, (1, 9), (9, 1), (3, 8), (37, 41), (64, 64)])
+def test_relaxation_in_place_reaches_what_the_solve_returns(shape, dtype, eps, screening):
+    planes = np.random.default_rng(7).uniform(0, 255, (3, *shape)).astype(dtype)
+    expected = solve_screened(planes.astype(np.float64), screening=screening)
+
+    relax_screened(planes, screening=screening)
+
+    assert planes.dtype == dtype
+    np.testing.assert_allclose(planes, expected, rtol=0, atol=SOLVE_TOLERANCE * eps * 255)
+
+
+def test_relaxation_of_a_large_white_noise_errs_by_less_than_a_thousandth_of_a_gray_level():
+    """The worst case: the first guess is the right side itself, and white noise is farthest from what smoothing leaves of it."""
+    planes = np.random.default_rng(8).uniform(0, 255, (1, 300, 401)).astype(np.float32)
+    expected = solve_screened(planes.astype(np.float64), screening=1.0)
+
+    relax_screened(planes, screening=1.0)
+
+    assert np.abs(planes - expected).max() < 0.001
+
+
+def test_screened_solve_divides_a_constant_by_the_screening():
+    constant = np.full((3, 9, 13), 200.0)
+
+    np.testing.assert_allclose(solve_screened(constant, screening=2.0), 100, rtol=SOLVE_TOLERANCE * EPS)
+
+
+def test_planes_and_leading_axes_are_solved_independently():
+    stack = normal_planes(4, 2, 3, 6, 7)
+    solution = solve_screened(stack, screening=1.0)
+
+    for index in np.ndindex(2, 3):
+        np.testing.assert_allclose(
+            solution[index], solve_screened(stack[index], screening=1.0), rtol=0, atol=SOLVE_TOLERANCE * EPS * np.abs(stack).max()
+        )
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_operators_keep_the_dtype_and_leave_their_arguments_alone(dtype):
+    planes = normal_planes(5, 3, 6, 7).astype(dtype)
+    planes.flags.writeable = False  # writing into it would raise
+    fields = gradients(planes)
+    fields.flags.writeable = False
+
+    assert fields.dtype == gradients_adjoint(fields).dtype == solve_screened(planes, screening=1.0).dtype == dtype
+
+
+def test_operators_do_not_depend_on_the_memory_order():
+    planes = normal_planes(6, 3, 6, 7)
+    reordered = np.asfortranarray(planes)
+
+    np.testing.assert_array_equal(gradients(reordered), gradients(planes))
+    np.testing.assert_array_equal(solve_screened(reordered, screening=1.0), solve_screened(planes, screening=1.0))

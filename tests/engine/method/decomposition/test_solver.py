@@ -1,0 +1,596 @@
+"""QFED as a whole: first values, multipliers, history, stopping, optimality, and awkward images."""
+
+import json
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from qmcif_engine.config.fusion_config import DecompositionConfig, Precision
+from qmcif_engine.method import quaternion
+from qmcif_engine.method.decomposition import StopReason, decompose, image_solve, solver
+from qmcif_engine.method.decomposition.operators import gradients, gradients_adjoint
+from qmcif_engine.method.decomposition.solver import initialize, raise_multipliers, residuals, sweep
+from qmcif_engine.method.dictionary import load_dictionary
+from qmcif_engine.method.patches import cut_patches, join_patches
+
+EPS = float(np.finfo(np.float64).eps)
+EPS_SINGLE = float(np.finfo(np.float32).eps)
+FULL_SCALE = 255
+LINEAR_TOLERANCE = 1000 * EPS
+"""Of a few linear operations in float64, as a share of the largest number in them."""
+SINGLE_TOLERANCE = 50 * EPS_SINGLE * FULL_SCALE
+"""In gray levels, of a solve in float32: some ten iterations, each of which rounds a few times."""
+OPTIMALITY_TOLERANCE = 1e-6
+"""Of the conditions of the minimum after a finite number of iterations: convergence, not rounding, sets it."""
+RESIDUAL_DECAY = 0.01
+"""Share of the first residual that must be left after `DECAY_ITERATIONS`, while the penalty grows."""
+DECAY_ITERATIONS = 40
+DECAY_BLOCK = 10
+
+RESIDUALS = ("sum_residual", "gradient_residual", "dictionary_residual", "low_rank_residual")
+PUBLISHED = {"base_smoothness": 1.5, "detail_sparsity": 0.5, "noise_weight": 0.05}
+WITH_AND_WITHOUT_LOW_RANK = pytest.mark.parametrize("is_low_rank", [False, True])
+
+
+def settings(**changes):
+    """Return settings with small patches and few groups, for speed, changed as asked."""
+    return DecompositionConfig(**{"base_patch_px": 5, "n_groups": 3, **changes})
+
+
+def assert_same_bytes(one, other):
+    for name in ("base", "detail", "noise", "coefficients"):
+        first, second = getattr(one, name), getattr(other, name)
+        assert (first is None) == (second is None)
+        assert first is None or first.tobytes() == second.tobytes(), name
+    assert one.history == other.history
+
+
+def layers_of(decomposition):
+    return decomposition.base, decomposition.detail, decomposition.noise
+
+
+def all_finite(decomposition):
+    arrays = [*layers_of(decomposition), *([] if decomposition.coefficients is None else [decomposition.coefficients])]
+    return all(np.isfinite(array).all() for array in arrays) and np.isfinite(decomposition.history.records).all()
+
+
+# first values
+
+
+@WITH_AND_WITHOUT_LOW_RANK
+def test_first_layers_are_the_published_ones(textured_image, is_low_rank):
+    image = textured_image((10, 15))
+    problem, state = initialize(image, settings(precision=Precision.DOUBLE, is_low_rank=is_low_rank))
+    smoothed = gradients_adjoint(gradients(state.base)) + state.base
+
+    np.testing.assert_array_equal(problem.image, image)
+    np.testing.assert_allclose(smoothed, image, rtol=0, atol=LINEAR_TOLERANCE * FULL_SCALE)
+    np.testing.assert_array_equal(state.detail, image - state.base)
+    np.testing.assert_array_equal(state.gradients, gradients(state.base))
+    for zero in (state.noise, state.sum_multiplier, state.gradient_multipliers):
+        np.testing.assert_array_equal(zero, 0)
+
+
+def test_first_coefficients_solve_their_regularized_equation(textured_image):
+    _, state = initialize(textured_image((10, 15)), settings(precision=Precision.DOUBLE, is_low_rank=True))
+    patches, atoms = state.patches, load_dictionary(5).astype(np.float64)
+    z = patches.coefficients.reshape(4, atoms.shape[2], -1)
+    pure = np.zeros((4, 25, 6))
+    pure[1:] = cut_patches(state.base, patch_px=5).reshape(3, 25, 6)
+    adjoint = quaternion.conjugate_transpose(atoms)
+    left = quaternion.matrix_product(quaternion.matrix_product(adjoint, atoms), z) + z
+
+    np.testing.assert_allclose(left, quaternion.matrix_product(adjoint, pure), rtol=0, atol=LINEAR_TOLERANCE * FULL_SCALE * 5)
+    np.testing.assert_array_equal(patches.low_rank, patches.coefficients)
+    np.testing.assert_array_equal(patches.coefficient_multiplier, 0)
+    np.testing.assert_array_equal(patches.dictionary_multiplier, 0)
+    assert patches.dictionary_multiplier.shape == (100, 6)
+
+
+def test_groups_are_formed_from_the_patches_of_the_first_base_layer(textured_image):
+    """The left half is smooth and dark, the right half bright: no group reaches across."""
+    image = textured_image((20, 40)) * 0.1
+    image[:, :, 20:] += 200
+    problem, _ = initialize(image, settings(is_low_rank=True, n_groups=2))
+    is_right = np.tile(np.repeat([False, True], 4), 4)
+
+    assert len(problem.groups) == 2
+    assert all(len(np.unique(is_right[members])) == 1 for members in problem.groups)
+
+
+def test_without_the_low_rank_term_nothing_of_it_exists(textured_image):
+    problem, state = initialize(textured_image((10, 15)), settings())
+
+    assert state.patches is None
+    assert problem.operator is None
+    assert problem.groups == ()
+    assert decompose(textured_image((10, 15)), settings(iterations=1)).coefficients is None
+
+
+# multipliers and history
+
+
+@pytest.mark.parametrize("penalty", [0.2, 5.0])
+def test_multipliers_rise_by_the_penalty_times_the_residuals(make_tiny_problem, penalty):
+    tiny = make_tiny_problem(0, is_low_rank=True)
+    state, problem, patches = tiny.state, tiny.problem, tiny.state.patches
+    raised, sizes = raise_multipliers(state, problem, penalty=penalty)
+    rest = residuals(state, problem)
+    of_sum = problem.image - state.base - state.detail - state.noise
+    of_gradients = state.gradients - gradients(state.base)
+    of_low_rank = patches.coefficients - patches.low_rank
+    pure = np.concatenate((np.zeros((25, 6)), cut_patches(state.base, patch_px=5)))
+    of_dictionary = pure - problem.operator.synthesis @ patches.coefficients
+
+    def assert_raised(after, before, residual, found, size):
+        np.testing.assert_allclose(found, residual, rtol=0, atol=LINEAR_TOLERANCE * np.abs(residual).max())
+        np.testing.assert_allclose(after, before + penalty * residual, rtol=0, atol=LINEAR_TOLERANCE * np.abs(residual).max())
+        assert size == pytest.approx(np.linalg.norm(residual) / np.linalg.norm(problem.image), rel=LINEAR_TOLERANCE)
+
+    assert_raised(raised.sum_multiplier, state.sum_multiplier, of_sum, rest.of_sum, sizes[0])
+    assert_raised(raised.gradient_multipliers, state.gradient_multipliers, of_gradients, rest.of_gradients, sizes[1])
+    assert_raised(raised.patches.coefficient_multiplier, patches.coefficient_multiplier, of_low_rank, rest.of_low_rank, sizes[3])
+    assert_raised(raised.patches.dictionary_multiplier, patches.dictionary_multiplier, of_dictionary, rest.of_dictionary, sizes[2])
+
+
+def test_raising_multipliers_changes_no_variable(make_tiny_problem):
+    state = make_tiny_problem(0, is_low_rank=True).state
+    raised, _ = raise_multipliers(state, make_tiny_problem(0, is_low_rank=True).problem, penalty=0.2)
+
+    for name in ("base", "detail", "noise", "gradients"):
+        assert getattr(raised, name) is getattr(state, name)
+    for name in ("coefficients", "low_rank"):
+        assert getattr(raised.patches, name) is getattr(state.patches, name)
+
+
+def test_residuals_of_the_patches_are_empty_without_the_low_rank_term(textured_image):
+    problem, state = initialize(textured_image((10, 15)), settings())
+
+    rest = residuals(state, problem)
+
+    assert rest.of_dictionary.size == rest.of_low_rank.size == 0
+    assert raise_multipliers(state, problem, penalty=0.2)[1][2:] == (0, 0)
+
+
+@WITH_AND_WITHOUT_LOW_RANK
+def test_result_and_records_are_those_of_sweeps_and_raised_multipliers_in_turn(textured_image, is_low_rank):
+    image, config = textured_image((10, 15)), settings(precision=Precision.DOUBLE, is_low_rank=is_low_rank, iterations=4)
+    decomposition = decompose(image, config)
+    problem, state = initialize(image, config)
+
+    for iteration, record in enumerate(decomposition.history.records):
+        penalty = record.penalty
+        state, sizes = raise_multipliers(sweep(state, problem, penalty=penalty), problem, penalty=penalty)
+        assert record[2:] == pytest.approx(sizes, rel=LINEAR_TOLERANCE), iteration
+    for layer, expected in zip(layers_of(decomposition), (state.base, state.detail, state.noise), strict=True):
+        np.testing.assert_allclose(layer, expected, rtol=0, atol=LINEAR_TOLERANCE * FULL_SCALE)
+    if is_low_rank:
+        np.testing.assert_array_equal(decomposition.coefficients.reshape(100, 6), state.patches.coefficients)
+
+
+@pytest.mark.parametrize("precision", list(Precision))
+def test_layers_are_the_same_bytes_whether_the_history_is_kept_or_not(textured_image, precision):
+    image, config = textured_image((23, 31)), settings(precision=precision)
+    measured, unmeasured = (decompose(image, config, keep_history=is_kept) for is_kept in (True, False))
+
+    assert len(measured.history.records) == config.iterations
+    assert unmeasured.history.records == ()
+    assert unmeasured.history.reason is StopReason.ITERATIONS_DONE
+    assert_same_bytes(replace(measured, history=unmeasured.history), unmeasured)
+
+
+def test_tolerance_is_kept_to_even_where_nobody_wants_the_history(textured_image):
+    config = settings(iterations=500, tolerance=1e-3)
+    history = decompose(textured_image((10, 15)), config, keep_history=False).history
+
+    assert history.reason is StopReason.TOLERANCE_REACHED
+
+
+@WITH_AND_WITHOUT_LOW_RANK
+def test_recorded_change_is_the_largest_change_of_a_detail_or_coefficient_modulus(textured_image, is_low_rank):
+    """Recomputed from the results of solves of one, two, three and four iterations."""
+    image = textured_image((10, 15))
+    solves = [decompose(image, settings(precision=Precision.DOUBLE, is_low_rank=is_low_rank, iterations=count)) for count in range(1, 5)]
+    for before, after in pairwise(solves):
+        changes = [np.sqrt(np.sum((after.detail - before.detail) ** 2, axis=0)).max()]
+        if is_low_rank:
+            changes.append(np.sqrt(np.sum((after.coefficients - before.coefficients) ** 2, axis=0)).max())
+        assert after.history.records[-1].change == pytest.approx(max(changes) / FULL_SCALE, rel=LINEAR_TOLERANCE)
+
+
+def test_change_of_the_first_iteration_counts_from_the_first_values(textured_image):
+    image, config = textured_image((10, 15)), settings(precision=Precision.DOUBLE, iterations=1)
+    decomposition = decompose(image, config)
+    _, first = initialize(image, config)
+    change = np.sqrt(np.sum((decomposition.detail - first.detail) ** 2, axis=0)).max() / FULL_SCALE
+
+    assert decomposition.history.records[0].change == pytest.approx(change, rel=LINEAR_TOLERANCE)
+
+
+@pytest.mark.parametrize(("penalty", "growth", "cap"), [(0.2, 1.1, 1e6), (0.5, 2.0, 4.0), (1.0, 1.0, 1e6), (1.0, 10.0, 1.0)])
+def test_penalties_grow_by_their_factor_up_to_their_cap(textured_image, penalty, growth, cap):
+    config = settings(iterations=8, penalty=penalty, penalty_growth=growth, penalty_cap=cap)
+    penalties = [record.penalty for record in decompose(textured_image((5, 5)), config).history.records]
+
+    assert penalties == pytest.approx([min(cap, penalty * growth**iteration) for iteration in range(8)], rel=LINEAR_TOLERANCE)
+
+
+@WITH_AND_WITHOUT_LOW_RANK
+@pytest.mark.parametrize("seed", range(3))
+def test_residuals_shrink_with_the_iterations(textured_image, is_low_rank, seed):
+    """All fall below one per cent of the first, and each ten iterations stay below the largest of the ten before.
+
+    Not monotone: single iterations may raise a residual while the splitting settles.
+    """
+    config = settings(precision=Precision.DOUBLE, is_low_rank=is_low_rank, iterations=DECAY_ITERATIONS)
+    records = decompose(textured_image((20, 25), seed), config).history.records
+    for name in RESIDUALS if is_low_rank else RESIDUALS[:2]:
+        values = np.array([getattr(record, name) for record in records])
+        blocks = values.reshape(-1, DECAY_BLOCK).max(axis=1)
+        assert values[-1] < RESIDUAL_DECAY * values[0], name
+        assert np.all(np.diff(blocks) < 0), name
+
+
+def test_sum_residual_falls_in_every_iteration(textured_image):
+    records = decompose(textured_image((20, 25)), settings(precision=Precision.DOUBLE, iterations=DECAY_ITERATIONS)).history.records
+
+    assert np.all(np.diff([record.sum_residual for record in records]) < 0)
+
+
+def test_layers_add_up_to_the_image_in_the_end(textured_image):
+    image = textured_image((20, 25))
+    decomposition = decompose(image, settings(precision=Precision.DOUBLE, iterations=150))
+
+    np.testing.assert_allclose(sum(layers_of(decomposition)), image, rtol=0, atol=LINEAR_TOLERANCE * FULL_SCALE)
+
+
+def test_recorded_sum_residual_is_that_of_the_returned_layers(textured_image):
+    image = textured_image((20, 25))
+    decomposition = decompose(image, settings(precision=Precision.DOUBLE))
+    residual = np.linalg.norm(image - sum(layers_of(decomposition))) / np.linalg.norm(image)
+
+    assert decomposition.history.records[-1].sum_residual == pytest.approx(residual, rel=LINEAR_TOLERANCE)
+
+
+def test_coefficient_residuals_are_zero_without_the_low_rank_term(textured_image):
+    records = decompose(textured_image((10, 15)), settings()).history.records
+
+    assert all(record.dictionary_residual == record.low_rank_residual == 0 for record in records)
+
+
+@WITH_AND_WITHOUT_LOW_RANK
+@pytest.mark.parametrize("level", [0, 200])
+def test_history_holds_plain_numbers_that_json_can_write(level, is_low_rank):
+    image = np.full((3, 10, 10), level, np.float32)
+    records = decompose(image, settings(is_low_rank=is_low_rank)).history.records
+
+    assert all(type(number) is float for record in records for number in record)
+    assert json.loads(json.dumps(records)) == [list(record) for record in records]
+
+
+# stopping
+
+
+@pytest.mark.parametrize("iterations", [1, 2, 7])
+@WITH_AND_WITHOUT_LOW_RANK
+def test_fixed_mode_runs_exactly_the_iterations_asked_for(textured_image, iterations, is_low_rank):
+    history = decompose(textured_image((10, 15)), settings(iterations=iterations, is_low_rank=is_low_rank)).history
+
+    assert len(history.records) == iterations
+    assert history.reason is StopReason.ITERATIONS_DONE
+
+
+def test_fixed_mode_runs_on_even_where_nothing_changes():
+    history = decompose(np.zeros((3, 10, 10)), settings(iterations=6)).history
+
+    assert len(history.records) == 6
+    assert history.reason is StopReason.ITERATIONS_DONE
+
+
+@WITH_AND_WITHOUT_LOW_RANK
+def test_tolerance_stops_at_the_first_change_that_is_small_enough(textured_image, is_low_rank):
+    tolerance = 1e-3
+    history = decompose(textured_image((10, 15)), settings(iterations=500, tolerance=tolerance, is_low_rank=is_low_rank)).history
+    changes = [record.change for record in history.records]
+
+    assert history.reason is StopReason.TOLERANCE_REACHED
+    assert 1 < len(changes) < 500
+    assert changes[-1] <= tolerance < min(changes[:-1])
+
+
+def test_tolerance_that_is_not_reached_runs_all_iterations(textured_image):
+    history = decompose(textured_image((10, 15)), settings(iterations=3, tolerance=1e-6)).history
+
+    assert len(history.records) == 3
+    assert history.reason is StopReason.ITERATIONS_DONE
+
+
+def test_smallest_tolerance_allowed_in_single_precision_can_be_reached(textured_image):
+    history = decompose(textured_image((20, 25)), settings(iterations=1000, tolerance=1e-6)).history
+
+    assert history.reason is StopReason.TOLERANCE_REACHED
+
+
+def test_stopping_by_tolerance_gives_what_as_many_fixed_iterations_give(textured_image):
+    image = textured_image((10, 15))
+    stopped = decompose(image, settings(iterations=500, tolerance=1e-3))
+    fixed = decompose(image, settings(iterations=len(stopped.history.records)))
+
+    assert_same_bytes(replace(stopped, history=fixed.history), fixed)
+    assert stopped.history.records == fixed.history.records
+
+
+# cancellation
+
+
+@pytest.mark.parametrize(("owner", "name"), [(solver, "sweep"), (image_solve, "advance")])
+def test_cancellation_is_asked_for_before_each_iteration(textured_image, monkeypatch, owner, name):
+    events, update = [], getattr(owner, name)
+
+    def logged_update(*arguments, **options):
+        events.append("update")
+        return update(*arguments, **options)
+
+    monkeypatch.setattr(owner, name, logged_update)
+    config = settings(iterations=3, is_low_rank=owner is solver)
+    decompose(textured_image((10, 15)), config, check_cancelled=lambda: events.append("check"))
+
+    assert events == ["check", "update"] * 3
+
+
+def test_cancellation_ends_the_solve_with_its_own_exception(textured_image):
+    class StoppedError(Exception):
+        pass
+
+    calls = []
+
+    def stop_at_third():
+        calls.append(None)
+        if len(calls) == 3:
+            raise StoppedError
+
+    with pytest.raises(StoppedError):
+        decompose(textured_image((10, 15)), settings(iterations=9), check_cancelled=stop_at_third)
+    assert len(calls) == 3
+
+
+# optimality
+
+
+def test_converged_layers_satisfy_the_conditions_of_the_published_minimum(textured_image):
+    """With a constant penalty the splitting converges to the minimizer of Eq. (3) without its first term.
+
+    There y = 2 lambda E is the multiplier of I = B + D + E: no longer than beta, and beta D/|D| where D is not zero. It is also minus the
+    adjoint gradient of the multiplier of G = grad B, which is -alpha G/|G| where the gradient is not zero and no longer than alpha.
+    """
+    image = textured_image((10, 15))
+    config = settings(precision=Precision.DOUBLE, iterations=1000, penalty=0.2, penalty_growth=1.0, **PUBLISHED)
+    problem, state = initialize(image, config)
+    for _ in range(config.iterations):
+        state, _ = raise_multipliers(sweep(state, problem, penalty=config.penalty), problem, penalty=config.penalty)
+    y = 2 * config.noise_weight * state.noise
+    length = quaternion.modulus(state.detail)
+    is_detail = length > OPTIMALITY_TOLERANCE
+    slope = quaternion.modulus(state.gradients)
+    is_edge = slope > 1e-3  # a direction is well defined there
+    w = -state.gradient_multipliers
+
+    assert 0.05 < is_detail.mean() < 0.95
+    assert 0.05 < is_edge.mean() < 0.95
+    np.testing.assert_allclose(sum((state.base, state.detail, state.noise)), image, rtol=0, atol=OPTIMALITY_TOLERANCE)
+    np.testing.assert_allclose(state.gradients, gradients(state.base), rtol=0, atol=OPTIMALITY_TOLERANCE)
+    np.testing.assert_allclose(y, state.sum_multiplier, rtol=0, atol=OPTIMALITY_TOLERANCE)
+    assert quaternion.modulus(y).max() <= config.detail_sparsity + OPTIMALITY_TOLERANCE
+    np.testing.assert_allclose(
+        y[:, is_detail], config.detail_sparsity * (state.detail / np.maximum(length, EPS))[:, is_detail], rtol=0, atol=OPTIMALITY_TOLERANCE
+    )
+    assert quaternion.modulus(w).max() <= config.base_smoothness + OPTIMALITY_TOLERANCE
+    for axis in (0, 1):
+        direction = (state.gradients[axis] / np.maximum(slope[axis], EPS))[:, is_edge[axis]]
+        np.testing.assert_allclose(w[axis][:, is_edge[axis]], config.base_smoothness * direction, rtol=0, atol=OPTIMALITY_TOLERANCE)
+    np.testing.assert_allclose(gradients_adjoint(w), y, rtol=0, atol=OPTIMALITY_TOLERANCE)
+
+
+def unitary_atoms(n_atoms):
+    """Return a quaternion matrix with A^H A = 1, for quick convergence: all singular values of a random one are set to 1."""
+    left, _, right = np.linalg.svd(quaternion.complex_adjoint(np.random.default_rng(1).normal(size=(4, n_atoms, n_atoms))))
+    first, second = np.split((left @ right)[:n_atoms], 2, axis=1)
+    return np.stack((first.real, first.imag, second.real, second.imag))
+
+
+def test_converged_coefficients_satisfy_the_conditions_of_the_published_minimum(textured_image, make_initialized_problem):
+    """As above, with the first term: its multiplier Y_1 = A^H Y_2 is a subgradient of the nuclear norm of each group's coefficients."""
+    config = settings(precision=Precision.DOUBLE, is_low_rank=True, penalty=0.1, penalty_growth=1.0, detail_sparsity=2.0)
+    atoms, groups = unitary_atoms(25), [(0, 1, 3), (2, 4, 5)]
+    problem, state = make_initialized_problem(textured_image((10, 15)), config, atoms=atoms, groups=groups)
+    for _ in range(300):
+        state, sizes = raise_multipliers(sweep(state, problem, penalty=config.penalty), problem, penalty=config.penalty)
+    patches = state.patches
+    patch_multiplier = join_patches(patches.dictionary_multiplier[25:], shape=problem.shape, patch_px=5)
+
+    assert max(sizes) < OPTIMALITY_TOLERANCE
+    np.testing.assert_allclose(
+        patches.coefficient_multiplier, problem.operator.synthesis.T @ patches.dictionary_multiplier, rtol=0, atol=OPTIMALITY_TOLERANCE
+    )
+    np.testing.assert_allclose(
+        gradients_adjoint(-state.gradient_multipliers) + patch_multiplier, state.sum_multiplier, rtol=0, atol=OPTIMALITY_TOLERANCE
+    )
+    for members in problem.groups:
+        y, j = (block[:, members].reshape(4, 25, -1) for block in (patches.coefficient_multiplier, patches.low_rank))
+        nuclear = quaternion.singular_values(j).sum()
+        assert nuclear > FULL_SCALE  # the base layer did not vanish
+        assert quaternion.singular_values(y)[0] <= 1 + OPTIMALITY_TOLERANCE
+        assert np.sum(y * j) == pytest.approx(nuclear, rel=OPTIMALITY_TOLERANCE)
+
+
+# the same result
+
+
+@WITH_AND_WITHOUT_LOW_RANK
+@pytest.mark.parametrize("precision", list(Precision))
+def test_two_runs_give_the_same_bytes(textured_image, is_low_rank, precision):
+    image, config = textured_image((23, 29)), settings(is_low_rank=is_low_rank, precision=precision)
+
+    assert_same_bytes(decompose(image, config), decompose(image, config))
+
+
+@WITH_AND_WITHOUT_LOW_RANK
+@pytest.mark.parametrize("shape", [(20, 25), (23, 29)])
+def test_memory_order_of_the_image_changes_no_byte(textured_image, is_low_rank, shape):
+    image, config = textured_image(shape).astype(np.float32), settings(is_low_rank=is_low_rank)
+    expected = decompose(image, config)
+    interleaved = np.moveaxis(np.ascontiguousarray(np.moveaxis(image, 0, -1)), -1, 0)
+
+    for reordered in (np.asfortranarray(image), interleaved):
+        assert not reordered.flags.c_contiguous
+        assert_same_bytes(decompose(reordered, config), expected)
+
+
+def test_image_is_left_alone(textured_image):
+    image = textured_image((10, 15)).astype(np.float32)
+    image.flags.writeable = False  # writing into it would raise
+
+    assert all_finite(decompose(image, settings(is_low_rank=True)))
+
+
+@pytest.mark.parametrize("precision", list(Precision))
+@WITH_AND_WITHOUT_LOW_RANK
+def test_layers_come_in_the_precision_asked_for_with_the_shape_of_the_image(textured_image, precision, is_low_rank):
+    decomposition = decompose(textured_image((23, 29)), settings(precision=precision, is_low_rank=is_low_rank))
+
+    assert all(layer.dtype == precision.value and layer.shape == (3, 23, 29) for layer in layers_of(decomposition))
+    assert all(layer.flags.c_contiguous for layer in layers_of(decomposition))
+    if is_low_rank:
+        assert decomposition.coefficients.dtype == precision.value
+        assert decomposition.coefficients.shape == (4, load_dictionary(5).shape[2], 30)
+
+
+@WITH_AND_WITHOUT_LOW_RANK
+@pytest.mark.parametrize("iterations", [5, 20])
+def test_single_precision_is_close_to_double_precision(textured_image, is_low_rank, iterations):
+    image = textured_image((20, 25))
+    single, double = (decompose(image, settings(precision=p, is_low_rank=is_low_rank, iterations=iterations)) for p in Precision)
+
+    for one, other in zip(layers_of(single), layers_of(double), strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=SINGLE_TOLERANCE)
+
+
+def test_channels_are_treated_alike(textured_image):
+    """Turning the channels around turns the layers around: nothing prefers a color."""
+    image = textured_image((20, 25))
+    straight, turned = decompose(image, settings()), decompose(image[[1, 2, 0]], settings())
+
+    for one, other in zip(layers_of(straight), layers_of(turned), strict=True):
+        np.testing.assert_allclose(one[[1, 2, 0]], other, rtol=0, atol=SINGLE_TOLERANCE)
+
+
+def test_gray_stays_gray_without_the_low_rank_term(textured_image):
+    gray = np.stack([textured_image((23, 29))[0]] * 3)
+    for layer in layers_of(decompose(gray, settings(iterations=20))):
+        np.testing.assert_allclose(layer, np.broadcast_to(layer[0], layer.shape), rtol=0, atol=SINGLE_TOLERANCE)
+
+
+def test_gray_stays_gray_with_atoms_on_the_gray_axis(textured_image, make_initialized_problem):
+    """Atoms of the form a + b (i + j + k) commute with gray; atoms of any color would tint the base layer."""
+    generator = np.random.default_rng(0)
+    real, gray_part = generator.normal(size=(2, 25, 25)) / 8
+    gray = np.stack([textured_image((10, 15))[0]] * 3)
+    config = settings(precision=Precision.DOUBLE, is_low_rank=True)
+    problem, state = make_initialized_problem(gray, config, atoms=np.stack([real] + [gray_part] * 3), groups=[(0, 1, 3), (2, 4, 5)])
+    for _ in range(5):
+        state, _ = raise_multipliers(sweep(state, problem, penalty=0.2), problem, penalty=0.2)
+
+    for layer in (state.base, state.detail, state.noise):
+        np.testing.assert_allclose(layer, np.broadcast_to(layer[0], layer.shape), rtol=0, atol=LINEAR_TOLERANCE * FULL_SCALE)
+
+
+# awkward images and settings
+
+
+@pytest.mark.parametrize("level", [0.0, 1e-3, 127.3, 255.0])
+@pytest.mark.parametrize("precision", list(Precision))
+def test_constant_image_has_exactly_no_detail(level, precision):
+    decomposition = decompose(np.full((3, 17, 23), level), settings(precision=precision, iterations=20))
+
+    assert all_finite(decomposition)
+    np.testing.assert_array_equal(decomposition.detail, 0)
+    np.testing.assert_allclose(decomposition.base, level, rtol=0, atol=SINGLE_TOLERANCE)
+
+
+@pytest.mark.parametrize("level", [0.0, 1e-3, 127.3, 255.0])
+def test_constant_image_stays_finite_with_the_low_rank_term(level):
+    """Not without detail: the first coefficients explain half of the base layer, and the growing penalty freezes what that tore off."""
+    decomposition = decompose(np.full((3, 17, 23), level), settings(is_low_rank=True, iterations=20))
+
+    assert all_finite(decomposition)
+    np.testing.assert_allclose(sum(layers_of(decomposition)), level, rtol=0, atol=0.1)
+
+
+def test_constant_image_loses_its_detail_with_the_low_rank_term_where_the_penalty_stays(make_initialized_problem):
+    """Detail is dearer than what a flat base layer adds to the nuclear norm, so that the minimum has none."""
+    config = settings(precision=Precision.DOUBLE, is_low_rank=True)
+    problem, state = make_initialized_problem(np.full((3, 10, 10), 200.0), config, atoms=unitary_atoms(25), groups=[range(4)])
+    for _ in range(300):
+        state, _ = raise_multipliers(sweep(state, problem, penalty=0.2), problem, penalty=0.2)
+
+    np.testing.assert_array_equal(state.detail, 0)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 5), (1, 9), (9, 1), (2, 2)])
+@pytest.mark.parametrize("base_patch_px", [5, 8, 10])
+@WITH_AND_WITHOUT_LOW_RANK
+def test_image_smaller_than_a_patch_is_decomposed(textured_image, shape, base_patch_px, is_low_rank):
+    decomposition = decompose(textured_image(shape), settings(base_patch_px=base_patch_px, is_low_rank=is_low_rank))
+
+    assert all_finite(decomposition)
+    assert all(layer.shape == (3, *shape) for layer in layers_of(decomposition))
+
+
+@pytest.mark.parametrize("base_patch_px", [5, 8, 10])
+@WITH_AND_WITHOUT_LOW_RANK
+def test_every_patch_size_decomposes_an_image_that_it_does_not_divide(textured_image, base_patch_px, is_low_rank):
+    decomposition = decompose(textured_image((23, 31)), settings(base_patch_px=base_patch_px, is_low_rank=is_low_rank))
+
+    assert all_finite(decomposition)
+    if is_low_rank:
+        n_patches = -(-23 // base_patch_px) * -(-31 // base_patch_px)
+        assert decomposition.coefficients.shape == (4, load_dictionary(base_patch_px).shape[2], n_patches)
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+@WITH_AND_WITHOUT_LOW_RANK
+def test_each_term_can_be_switched_off(textured_image, name, is_low_rank):
+    image = textured_image((20, 25))
+    decomposition = decompose(image, settings(is_low_rank=is_low_rank, iterations=20, **{name: 0.0}))
+
+    assert all_finite(decomposition)
+    np.testing.assert_allclose(sum(layers_of(decomposition)), image, rtol=0, atol=0.1)
+
+
+def test_all_terms_can_be_switched_off_at_once(textured_image):
+    assert all_finite(decompose(textured_image((20, 25)), settings(**dict.fromkeys(PUBLISHED, 0.0))))
+
+
+def test_detail_that_costs_nothing_takes_all_that_the_base_layer_leaves(textured_image):
+    image = textured_image((20, 25))
+    decomposition = decompose(image, settings(precision=Precision.DOUBLE, detail_sparsity=0.0))
+
+    np.testing.assert_allclose(decomposition.noise, 0, rtol=0, atol=LINEAR_TOLERANCE * FULL_SCALE)
+    np.testing.assert_allclose(decomposition.base + decomposition.detail, image, rtol=0, atol=LINEAR_TOLERANCE * FULL_SCALE)
+
+
+def test_sparser_detail_is_asked_for_by_a_larger_weight(textured_image):
+    image = textured_image((20, 25))
+    shares = [np.mean(decompose(image, settings(detail_sparsity=weight)).detail.any(axis=0)) for weight in (0.1, 0.5, 2.0, 8.0)]
+
+    assert shares == sorted(shares, reverse=True)
+    assert shares[0] > shares[-1]
+
+
+def test_detail_lies_where_the_texture_is(textured_image):
+    """The right half of the picture carries noise, the left half smooth waves and one step."""
+    detail = quaternion.modulus(decompose(textured_image((40, 60)), DecompositionConfig()).detail)
+
+    assert detail[:, 35:].mean() > 10 * detail[:, :25].mean()

@@ -1,0 +1,421 @@
+"""Quaternions: algebra, matrix forms, and the two shrinkages as minimizers."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy import optimize
+
+from qmcif_engine.method import quaternion
+
+EPS = float(np.finfo(np.float64).eps)
+EPS_SINGLE = float(np.finfo(np.float32).eps)
+PRODUCT_TOLERANCE = 16 * EPS
+"""Of a few products and sums of numbers of size one."""
+DECOMPOSITION_TOLERANCE = 1000 * EPS
+"""Of singular values and what is rebuilt from them, as a share of the largest."""
+GRAM_TOLERANCE = np.sqrt(EPS)
+"""Of singular values read from a Gram matrix: squares lose half of the digits of the small ones."""
+SINGLE_TOLERANCE = 4 * EPS_SINGLE
+"""Of a product in float32, as a share of the largest singular value of the matrix."""
+SEARCH_TOLERANCE = 100 * np.sqrt(EPS)
+"""Of a minimum found by numerical search: around a minimum the objective is flat, so a search resolves the square root of eps."""
+
+PROPERTY = settings(deadline=None, max_examples=50, derandomize=True)
+ONE, UNIT_I, UNIT_J, UNIT_K = np.eye(4)[:, :, None, None]
+
+# whole numbers of this size multiply exactly, so that the laws can be asked to hold without any tolerance
+whole_numbers = st.integers(-99, 99).map(float)
+whole_quaternions = arrays(np.float64, (4, 2, 3), elements=whole_numbers)
+# zero, or large enough that no product of four underflows
+samples = st.floats(-255, 255).map(lambda sample: sample if abs(sample) > EPS else 0.0)
+quaternions = arrays(np.float64, (4, 2, 3), elements=samples)
+seeds = st.integers(0, 2**32 - 1)
+
+
+def matrices(rows, columns):
+    return arrays(np.float64, (4, rows, columns), elements=whole_numbers)
+
+
+def random_matrix(seed, shape):
+    return np.random.default_rng(seed).normal(size=(4, *shape))
+
+
+def matrix_of_singular_values(values, *, columns, seed):
+    """Return a matrix with prescribed singular values, in directions that mix all components."""
+    generator = np.random.default_rng(seed)
+    left, right = (orthonormal_columns(generator, rows, len(values)) for rows in (len(values), columns))
+    return quaternion.matrix_product(left * np.asarray(values), quaternion.conjugate_transpose(right))
+
+
+def orthonormal_columns(generator, rows, columns):
+    """Orthonormalise random quaternion columns by Gram and Schmidt, twice for full precision."""
+    basis = np.zeros((4, rows, 0))
+    for _ in range(columns):
+        column = generator.normal(size=(4, rows, 1))
+        for _ in range(2):
+            shares = quaternion.matrix_product(quaternion.conjugate_transpose(basis), column)
+            column = column - quaternion.matrix_product(basis, shares)
+            column /= np.linalg.norm(column)
+        basis = np.concatenate((basis, column), axis=2)
+    return basis
+
+
+def shrink_by_svd(matrix, threshold):
+    """Shrink the singular values of the complex adjoint one by one, and read the quaternion matrix from its upper half."""
+    left, values, right = np.linalg.svd(quaternion.complex_adjoint(matrix), full_matrices=False)
+    adjoint = (left * np.maximum(values - threshold, 0)) @ right
+    m, n = matrix.shape[1:]
+    first, second = adjoint[:m, :n], adjoint[:m, n:]
+    return np.stack((first.real, first.imag, second.real, second.imag))
+
+
+def nuclear_norm(matrix):
+    return quaternion.singular_values(matrix).sum()
+
+
+# algebra
+
+
+def test_basis_units_square_to_minus_one_and_so_does_their_product():
+    for unit in (UNIT_I, UNIT_J, UNIT_K):
+        np.testing.assert_array_equal(quaternion.multiply(unit, unit), -ONE)
+    np.testing.assert_array_equal(quaternion.multiply(quaternion.multiply(UNIT_I, UNIT_J), UNIT_K), -ONE)
+
+
+def test_basis_units_multiply_in_cyclic_order_and_not_commutatively():
+    units = (UNIT_I, UNIT_J, UNIT_K)
+    for turn in range(3):
+        first, second, third = np.roll(units, -turn, axis=0)
+        np.testing.assert_array_equal(quaternion.multiply(first, second), third)
+        np.testing.assert_array_equal(quaternion.multiply(second, first), -third)
+
+
+@PROPERTY
+@given(whole_quaternions, whole_quaternions, whole_quaternions)
+def test_multiplication_is_associative(p, q, r):
+    np.testing.assert_array_equal(quaternion.multiply(quaternion.multiply(p, q), r), quaternion.multiply(p, quaternion.multiply(q, r)))
+
+
+@PROPERTY
+@given(whole_quaternions, whole_quaternions, whole_quaternions)
+def test_multiplication_distributes_over_addition_from_both_sides(p, q, r):
+    np.testing.assert_array_equal(quaternion.multiply(p, q + r), quaternion.multiply(p, q) + quaternion.multiply(p, r))
+    np.testing.assert_array_equal(quaternion.multiply(p + q, r), quaternion.multiply(p, r) + quaternion.multiply(q, r))
+
+
+@PROPERTY
+@given(whole_quaternions)
+def test_one_is_neutral_from_both_sides(q):
+    np.testing.assert_array_equal(quaternion.multiply(ONE, q), q)
+    np.testing.assert_array_equal(quaternion.multiply(q, ONE), q)
+
+
+@PROPERTY
+@given(whole_quaternions, whole_quaternions)
+def test_conjugate_of_a_product_is_the_product_of_conjugates_in_reverse(p, q):
+    np.testing.assert_array_equal(
+        quaternion.conjugate(quaternion.multiply(p, q)), quaternion.multiply(quaternion.conjugate(q), quaternion.conjugate(p))
+    )
+
+
+@PROPERTY
+@given(whole_quaternions)
+def test_quaternion_times_its_conjugate_is_its_squared_modulus(q):
+    product = quaternion.multiply(q, quaternion.conjugate(q))
+
+    np.testing.assert_array_equal(product[0], np.sum(q**2, axis=0))
+    np.testing.assert_array_equal(product[1:], 0)
+
+
+@PROPERTY
+@given(quaternions, quaternions)
+def test_modulus_of_a_product_is_the_product_of_moduli(p, q):
+    lengths = quaternion.modulus(p) * quaternion.modulus(q)
+    largest = np.abs(p).max() * np.abs(q).max()
+
+    np.testing.assert_allclose(
+        quaternion.modulus(quaternion.multiply(p, q)), lengths, rtol=PRODUCT_TOLERANCE, atol=PRODUCT_TOLERANCE * largest
+    )
+
+
+@PROPERTY
+@given(quaternions)
+def test_modulus_of_a_pure_block_is_that_of_the_block_with_a_zero_real_plane(q):
+    full = q.copy()
+    full[0] = 0
+
+    np.testing.assert_array_equal(quaternion.modulus(q[1:]), quaternion.modulus(full))
+    np.testing.assert_allclose(quaternion.modulus(q), np.sqrt(np.sum(q**2, axis=0)), rtol=PRODUCT_TOLERANCE)
+
+
+def test_leading_axes_are_independent_blocks():
+    left, right = (np.random.default_rng(seed).normal(size=(2, 5, 4, 3, 2)) for seed in (0, 1))
+    product, lengths, shrunk = quaternion.multiply(left, right), quaternion.modulus(left), quaternion.shrink_modulus(left, 1.0)
+
+    for index in np.ndindex(2, 5):
+        np.testing.assert_array_equal(product[index], quaternion.multiply(left[index], right[index]))
+        np.testing.assert_array_equal(lengths[index], quaternion.modulus(left[index]))
+        np.testing.assert_array_equal(shrunk[index], quaternion.shrink_modulus(left[index], 1.0))
+
+
+def test_operations_leave_their_arguments_alone():
+    matrix = random_matrix(0, (3, 4))
+    matrix.flags.writeable = False  # writing into it would raise
+
+    quaternion.multiply(matrix, matrix)
+    quaternion.conjugate(matrix)
+    quaternion.modulus(matrix)
+    quaternion.shrink_modulus(matrix, 0.5)
+    quaternion.shrink_singular_values(matrix, 0.5)
+
+
+# matrix forms
+
+
+def multiply_by_loops(left, right):
+    """Multiply matrices entry by entry with the Hamilton product."""
+    result = np.zeros((4, left.shape[1], right.shape[2]))
+    for row, column, inner in np.ndindex(left.shape[1], right.shape[2], left.shape[2]):
+        entry = quaternion.multiply(left[:, row, inner, None, None], right[:, inner, column, None, None])
+        result[:, row, column] += entry[:, 0, 0]
+    return result
+
+
+@PROPERTY
+@given(matrices(2, 3), matrices(3, 4))
+def test_matrix_product_sums_hamilton_products(left, right):
+    np.testing.assert_array_equal(quaternion.matrix_product(left, right), multiply_by_loops(left, right))
+
+
+@PROPERTY
+@given(matrices(2, 3), matrices(3, 4))
+def test_real_form_turns_products_into_real_products(left, right):
+    product = quaternion.real_form(quaternion.matrix_product(left, right))
+
+    np.testing.assert_array_equal(quaternion.real_form(left) @ quaternion.real_form(right), product)
+
+
+@PROPERTY
+@given(matrices(2, 3))
+def test_real_form_turns_the_conjugate_transpose_into_the_transpose(matrix):
+    np.testing.assert_array_equal(quaternion.real_form(quaternion.conjugate_transpose(matrix)), quaternion.real_form(matrix).T)
+
+
+@PROPERTY
+@given(matrices(2, 3), matrices(3, 4))
+def test_complex_adjoint_turns_products_into_complex_products(left, right):
+    product = quaternion.complex_adjoint(quaternion.matrix_product(left, right))
+
+    np.testing.assert_array_equal(quaternion.complex_adjoint(left) @ quaternion.complex_adjoint(right), product)
+
+
+@PROPERTY
+@given(matrices(2, 3))
+def test_complex_adjoint_turns_the_conjugate_transpose_into_the_complex_one(matrix):
+    adjoint = quaternion.complex_adjoint(quaternion.conjugate_transpose(matrix))
+
+    np.testing.assert_array_equal(adjoint, quaternion.complex_adjoint(matrix).conj().T)
+
+
+@PROPERTY
+@given(matrices(2, 3), matrices(2, 3))
+def test_matrix_forms_are_additive_and_map_the_identity_to_the_identity(left, right):
+    identity = np.stack((np.eye(3), *np.zeros((3, 3, 3))))
+    for form, size in ((quaternion.real_form, 12), (quaternion.complex_adjoint, 6)):
+        np.testing.assert_array_equal(form(left + right), form(left) + form(right))
+        np.testing.assert_array_equal(form(identity), np.eye(size))
+
+
+@PROPERTY
+@given(matrices(3, 4), matrices(4, 2))
+def test_conjugate_transpose_of_a_product_is_the_product_of_them_in_reverse(left, right):
+    transposed = quaternion.conjugate_transpose(quaternion.matrix_product(left, right))
+    reverse = quaternion.matrix_product(quaternion.conjugate_transpose(right), quaternion.conjugate_transpose(left))
+
+    np.testing.assert_array_equal(transposed, reverse)
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (5, 3), (4, 4), (1, 6), (1, 1)])
+def test_singular_values_occur_twice_in_the_complex_adjoint_and_four_times_in_the_real_form(shape):
+    matrix = random_matrix(0, shape)
+    values = quaternion.singular_values(matrix)
+    in_adjoint = np.linalg.svd(quaternion.complex_adjoint(matrix), compute_uv=False)
+    in_real_form = np.linalg.svd(quaternion.real_form(matrix), compute_uv=False)
+
+    assert values.shape == (min(shape),)
+    assert np.all(np.diff(values) <= 0)
+    np.testing.assert_allclose(in_adjoint, np.repeat(values, 2), rtol=DECOMPOSITION_TOLERANCE)
+    np.testing.assert_allclose(in_real_form, np.repeat(values, 4), rtol=DECOMPOSITION_TOLERANCE)
+
+
+def test_singular_values_are_those_a_matrix_was_built_from():
+    prescribed = [9.0, 4.0, 1.0, 0.25]
+    matrix = matrix_of_singular_values(prescribed, columns=7, seed=0)
+
+    np.testing.assert_allclose(quaternion.singular_values(matrix), prescribed, rtol=DECOMPOSITION_TOLERANCE)
+
+
+@PROPERTY
+@given(matrices(3, 5))
+def test_gram_matrix_is_the_matrix_times_its_conjugate_transpose(matrix):
+    gram = quaternion.matrix_product(matrix, quaternion.conjugate_transpose(matrix))
+
+    np.testing.assert_array_equal(quaternion.gram_matrix(matrix), gram)
+
+
+def test_gram_matrix_of_single_precision_input_is_formed_in_double_precision():
+    matrix = random_matrix(0, (3, 200)).astype(np.float32)
+    gram = quaternion.gram_matrix(matrix)
+
+    assert gram.dtype == np.float64
+    np.testing.assert_array_equal(gram, quaternion.gram_matrix(matrix.astype(np.float64)))
+
+
+# shrinkage of the modulus
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n_components", [3, 4])
+def test_modulus_shrinkage_gives_exact_zeros_at_and_below_the_threshold(dtype, n_components):
+    block = np.zeros((n_components, 1, 4), dtype)
+    block[:2, 0] = np.array([[3, 4], [0.3, 0.4], [0, 0], [6, 8]], dtype).T  # moduli 5, 0.5, 0 and 10
+    shrunk = quaternion.shrink_modulus(block, 5.0)
+
+    assert shrunk.dtype == dtype
+    np.testing.assert_array_equal(shrunk[..., :3], 0)
+    np.testing.assert_array_equal(shrunk[:2, 0, 3], [3, 4])
+
+
+@pytest.mark.parametrize("threshold", [0.0, 1.0])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_modulus_shrinkage_of_zero_is_zero(dtype, threshold):
+    np.testing.assert_array_equal(quaternion.shrink_modulus(np.zeros((3, 2, 2), dtype), threshold), 0)
+
+
+@PROPERTY
+@given(quaternions)
+def test_modulus_shrinkage_by_zero_changes_nothing(q):
+    np.testing.assert_allclose(quaternion.shrink_modulus(q, 0.0), q, rtol=PRODUCT_TOLERANCE)
+
+
+@PROPERTY
+@given(quaternions, st.floats(0, 500))
+def test_modulus_shrinkage_shortens_by_the_threshold_and_keeps_the_direction(q, threshold):
+    shrunk = quaternion.shrink_modulus(q, threshold)
+    before, after = quaternion.modulus(q), quaternion.modulus(shrunk)
+
+    np.testing.assert_allclose(after, np.maximum(before - threshold, 0), rtol=0, atol=PRODUCT_TOLERANCE * 500)
+    np.testing.assert_allclose(shrunk * before, q * after, rtol=0, atol=PRODUCT_TOLERANCE * 500**2)
+    assert np.all(np.sum(shrunk * q, axis=0) >= 0)
+
+
+@PROPERTY
+@given(quaternions, st.floats(0.01, 500))
+def test_modulus_shrinkage_satisfies_the_condition_of_its_minimum(target, threshold):
+    """The minimizer of tau |x| + |x - y|^2 / 2 leaves y - x = tau x/|x|, or |y - x| <= tau where x = 0."""
+    shrunk = quaternion.shrink_modulus(target, threshold)
+    pull = target - shrunk
+    length = quaternion.modulus(shrunk)
+
+    np.testing.assert_array_less(quaternion.modulus(pull), threshold + PRODUCT_TOLERANCE * 500)
+    np.testing.assert_allclose(np.sum(pull * shrunk, axis=0), threshold * length, rtol=0, atol=PRODUCT_TOLERANCE * 500**2)
+
+
+@pytest.mark.parametrize("threshold", [0.3, 1.0, 3.0])
+def test_modulus_shrinkage_is_where_a_numerical_search_finds_the_minimum(threshold):
+    target = random_matrix(3, (2, 3))
+
+    def objective(flat, wanted):
+        return threshold * np.sqrt(np.sum(flat**2)) + np.sum((flat - wanted) ** 2) / 2
+
+    shrunk = quaternion.shrink_modulus(target, threshold)
+    for row, column in np.ndindex(2, 3):
+        wanted = target[:, row, column]
+        found = optimize.minimize(
+            objective, wanted, args=(wanted,), method="Nelder-Mead", options={"xatol": 1e-9, "fatol": EPS, "maxiter": 5000}
+        )
+        np.testing.assert_allclose(shrunk[:, row, column], found.x, rtol=0, atol=SEARCH_TOLERANCE)
+        assert objective(shrunk[:, row, column], wanted) <= found.fun + PRODUCT_TOLERANCE
+
+
+# shrinkage of the singular values
+
+
+@pytest.mark.parametrize("threshold", [0.0, 0.5, 2.0, 4.0])
+@pytest.mark.parametrize("shape", [(3, 5), (5, 3), (4, 4), (6, 1), (1, 6), (1, 1)])
+def test_singular_value_shrinkage_equals_shrinking_the_svd_of_the_adjoint(shape, threshold):
+    matrix = random_matrix(1, shape)
+    largest = quaternion.singular_values(matrix)[0]
+    shrunk = quaternion.shrink_singular_values(matrix, threshold)
+
+    np.testing.assert_allclose(shrunk, shrink_by_svd(matrix, threshold), rtol=0, atol=GRAM_TOLERANCE * largest)
+
+
+def test_singular_value_shrinkage_shortens_each_value_by_the_threshold():
+    values = np.array([90.0, 40.0, 12.0, 10.0, 9.5, 1.0])
+    shrunk = quaternion.shrink_singular_values(matrix_of_singular_values(values, columns=9, seed=0), 10.0)
+
+    np.testing.assert_allclose(
+        quaternion.singular_values(shrunk), np.maximum(values - 10, 0), rtol=0, atol=DECOMPOSITION_TOLERANCE * values[0]
+    )
+
+
+def test_singular_value_shrinkage_copes_with_equal_values():
+    matrix = matrix_of_singular_values([3.0, 3.0, 3.0, 1.0], columns=5, seed=2)
+    shrunk = quaternion.shrink_singular_values(matrix, 0.75)
+
+    np.testing.assert_allclose(shrunk, shrink_by_svd(matrix, 0.75), rtol=0, atol=DECOMPOSITION_TOLERANCE * 3)
+
+
+@PROPERTY
+@given(seeds, st.floats(0.05, 5))
+def test_singular_value_shrinkage_satisfies_the_condition_of_its_minimum(seed, threshold):
+    """Y - X must be a subgradient of lambda times the nuclear norm at X: of spectral norm up to lambda, and aligned with X."""
+    target = random_matrix(seed, (3, 5))
+    shrunk = quaternion.shrink_singular_values(target, threshold)
+    pull = target - shrunk
+    scale = quaternion.singular_values(target)[0]
+
+    assert quaternion.singular_values(pull)[0] <= threshold + GRAM_TOLERANCE * scale
+    np.testing.assert_allclose(np.sum(pull * shrunk), threshold * nuclear_norm(shrunk), rtol=0, atol=GRAM_TOLERANCE * scale**2)
+
+
+@pytest.mark.parametrize("threshold", [0.5, 2.0, 10.0])
+@pytest.mark.parametrize("step", [1e-3, 1e-1, 1.0])
+def test_no_perturbation_of_the_singular_value_shrinkage_lowers_its_objective(threshold, step):
+    target = random_matrix(5, (3, 4))
+
+    def objective(matrix):
+        return threshold * nuclear_norm(matrix) + np.sum((matrix - target) ** 2) / 2
+
+    shrunk = quaternion.shrink_singular_values(target, threshold)
+    perturbed = [objective(shrunk + step * random_matrix(seed, (3, 4))) for seed in range(50)]
+    towards = [objective(shrunk + step * (other - shrunk)) for other in (target, np.zeros_like(target))]
+
+    assert objective(shrunk) <= min(perturbed + towards) * (1 + PRODUCT_TOLERANCE)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_threshold_above_the_largest_singular_value_gives_exact_zero(dtype):
+    matrix = random_matrix(2, (4, 6)).astype(dtype)
+    largest = quaternion.singular_values(matrix.astype(np.float64))[0]
+
+    np.testing.assert_array_equal(quaternion.shrink_singular_values(matrix, largest * (1 + DECOMPOSITION_TOLERANCE)), 0)
+    assert np.any(quaternion.shrink_singular_values(matrix, largest * 0.99))
+
+
+@pytest.mark.parametrize("threshold", [0.0, 5.0])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_singular_value_shrinkage_of_zero_is_zero(dtype, threshold):
+    np.testing.assert_array_equal(quaternion.shrink_singular_values(np.zeros((4, 3, 5), dtype), threshold), 0)
+
+
+def test_singular_value_shrinkage_in_single_precision_is_as_good_as_its_products():
+    """Values like those of patch matrices, from 44 to 1e5: a Gram matrix in float32 would lose the small ones."""
+    matrix = matrix_of_singular_values(np.geomspace(1e5, 44, 12), columns=60, seed=0)
+    shrunk = quaternion.shrink_singular_values(matrix.astype(np.float32), 5.0)
+
+    assert shrunk.dtype == np.float32
+    np.testing.assert_allclose(shrunk, quaternion.shrink_singular_values(matrix, 5.0), rtol=0, atol=SINGLE_TOLERANCE * 1e5)

@@ -1,0 +1,127 @@
+"""Tiles on disk: whole or not there, used again only for the same run, gone when the run is over."""
+
+import json
+
+import numpy as np
+import pytest
+
+from qmcif_engine.config.fusion_config import FusionConfig
+from qmcif_engine.errors import OutputError
+from qmcif_engine.run.job import Job, PlaneKind
+from qmcif_engine.stack.window import Window
+from qmcif_engine.tiles.plan import plan_tiles
+from qmcif_engine.tiles.task import FusedTile
+
+PLAN = plan_tiles((150, 170), FusionConfig().replaced({"tile_px": 64}))
+PLANES = {"fused": PlaneKind(np.dtype(np.uint8), (3,)), "source_index": PlaneKind(np.dtype(np.uint16))}
+
+
+def whole_result():
+    generator = np.random.default_rng(0)
+    return generator.integers(0, 255, (150, 170, 3), dtype=np.uint8), generator.integers(0, 999, (150, 170), dtype=np.uint16)
+
+
+def tile_result(tile):
+    fused, index = whole_result()
+    blank = np.zeros(tile.core.shape, np.float32)
+    return FusedTile(fused[tile.core.slices], index[tile.core.slices], blank, blank, blank, None, bytes(range(32)), ())
+
+
+def begun(folder, identity="same", **options):
+    job = Job(folder / "out.tif.qmcif-job", PLAN, PLANES)
+    job.begin(identity, **({"resume": False, "overwrite": False} | options))
+    return job
+
+
+def test_finished_tiles_are_found_again_and_the_picture_is_read_by_window(tmp_path):
+    job = begun(tmp_path)
+    assert job.missing() == PLAN.tiles
+    for tile in PLAN.tiles[:4]:
+        job.keep(tile, tile_result(tile))
+
+    resumed = begun(tmp_path, resume=True)
+    assert resumed.missing() == PLAN.tiles[4:]
+    for tile in resumed.missing():
+        resumed.keep(tile, tile_result(tile))
+
+    fused, index = whole_result()
+    assert resumed.missing() == ()
+    assert resumed.input_digest(PLAN.tiles[3]) == bytes(range(32))
+    for name, expected in (("fused", fused), ("source_index", index)):
+        picture = resumed.picture(name)
+        assert (picture.shape, picture.dtype) == (expected.shape, expected.dtype)
+        for window in (Window.whole(expected.shape), Window(50, 40, 121, 170), Window(7, 9, 8, 10)):
+            np.testing.assert_array_equal(picture.read(window), expected[window.slices])
+
+
+def test_half_a_tile_does_not_count(tmp_path):
+    job = begun(tmp_path)
+    job.keep(PLAN.tiles[0], tile_result(PLAN.tiles[0]))
+    (written,) = job.folder.glob("tile-*")
+    written.write_bytes(written.read_bytes()[:-1])
+    (job.folder / "tile-000001.unfinished").write_bytes(b"x")
+
+    assert begun(tmp_path, resume=True).missing() == PLAN.tiles
+
+
+def test_an_unfinished_run_is_neither_used_nor_lost_unasked(tmp_path):
+    begun(tmp_path).keep(PLAN.tiles[0], tile_result(PLAN.tiles[0]))
+
+    with pytest.raises(OutputError, match=r"an unfinished run lies in .*--resume.*--overwrite"):
+        begun(tmp_path)
+    assert len(begun(tmp_path, resume=True).missing()) == len(PLAN.tiles) - 1
+    assert len(begun(tmp_path, overwrite=True).missing()) == len(PLAN.tiles)
+
+
+def test_other_images_or_settings_are_refused(tmp_path):
+    begun(tmp_path)
+
+    with pytest.raises(OutputError, match="other images, settings or another version"):
+        begun(tmp_path, identity="other", resume=True)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", json.dumps({"name": 1}).encode(), b"\xff\xfe"])
+def test_a_damaged_description_is_refused(tmp_path, content):
+    job = begun(tmp_path)
+    (job.folder / "job.json").write_bytes(content)
+
+    with pytest.raises(OutputError, match="is no unfinished run of ours"):
+        begun(tmp_path, resume=True)
+
+
+def test_resuming_without_an_unfinished_run_starts_one(tmp_path):
+    assert begun(tmp_path, resume=True).missing() == PLAN.tiles
+
+
+def test_a_folder_that_is_no_job_is_never_deleted(tmp_path):
+    stranger = tmp_path / "out.tif.qmcif-job"
+    stranger.mkdir()
+    (stranger / "holiday.jpg").write_bytes(b"precious")
+
+    with pytest.raises(OutputError, match=r"is no unfinished run of ours; its name is needed.*move it away"):
+        begun(tmp_path, overwrite=True)
+    assert (stranger / "holiday.jpg").read_bytes() == b"precious"
+
+
+def test_removing_leaves_nothing(tmp_path):
+    job = begun(tmp_path)
+    job.keep(PLAN.tiles[0], tile_result(PLAN.tiles[0]))
+    job.remove()
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_is_reported_with_its_error_number_and_leaves_no_half_tile(tmp_path, monkeypatch):
+    job = begun(tmp_path)
+
+    def full(descriptor):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OutputError, match="No space left on device") as caught:
+        job.keep(PLAN.tiles[0], tile_result(PLAN.tiles[0]))
+    monkeypatch.undo()
+
+    assert caught.value.errno == 28
+    assert [path.name for path in job.folder.iterdir()] == ["job.json"]
+    assert job.missing() == PLAN.tiles

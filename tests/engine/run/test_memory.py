@@ -1,0 +1,44 @@
+import numpy as np
+import pytest
+
+from qmcif_engine.config.fusion_config import FusionConfig
+from qmcif_engine.errors import InvalidConfigError
+from qmcif_engine.run.memory import choose_tiles_at_once, estimate_tile_bytes
+from qmcif_engine.tiles.plan import plan_tiles
+
+
+class Claimed:
+    """A stack that is only described."""
+
+    def __init__(self, n_images, image_shape, dtype=np.uint8):
+        self.n_images, self.image_shape, self.dtype = n_images, image_shape, np.dtype(dtype)
+
+
+def tile_bytes(shape=(30000, 40000, 3), n_images=2, **changes):
+    config = FusionConfig().replaced(changes)
+    return estimate_tile_bytes(plan_tiles(shape[:2], config), config, stack=Claimed(n_images, shape))
+
+
+def test_a_tile_takes_the_same_memory_whatever_the_size_and_hardly_more_for_more_images():
+    assert tile_bytes() == pytest.approx(tile_bytes((3000, 4000, 3)), rel=0.1)
+    # windows of deep stacks wait on disk; a level for each cell and image stays
+    assert tile_bytes(n_images=300) - tile_bytes(n_images=2) < 2**29
+    assert tile_bytes(n_images=300) - tile_bytes(n_images=100) < 200 * 2**20
+
+
+def test_the_settings_count():
+    assert tile_bytes(is_low_rank=True) > tile_bytes()
+    assert tile_bytes(precision="float64") > tile_bytes()
+    assert tile_bytes(tile_px=512) < tile_bytes() / 2
+
+
+def test_the_budget_decides_how_many_tiles_are_in_flight():
+    assert choose_tiles_at_once(10, budget_bytes=35, n_workers=8) == 3
+    assert choose_tiles_at_once(10, budget_bytes=1000, n_workers=2) == 2
+    assert choose_tiles_at_once(10, budget_bytes=None, n_workers=2) == 2
+    assert choose_tiles_at_once(2**60, budget_bytes=None, n_workers=2) == 1
+
+
+def test_a_budget_below_one_tile_is_refused_with_what_would_do():
+    with pytest.raises(InvalidConfigError, match="the memory budget is 100 MB; one tile needs 251 MB: raise it to 251MB"):
+        choose_tiles_at_once(250_100_000, budget_bytes=10**8, n_workers=2)

@@ -1,0 +1,504 @@
+"""The way in and the way out: what is refused and how, the focus range, the planes, the return to samples."""
+
+import numpy as np
+import pytest
+
+from qmcif_engine.config.fusion_config import Representation
+from qmcif_engine.errors import InvalidConfigError, InvalidImageError, QmcifError
+from qmcif_engine.stack.samples import (
+    LUMINANCE,
+    SUPPORTED_DTYPES,
+    FocusRange,
+    PlaneStack,
+    as_stack,
+    check_focus_range,
+    check_focus_ranges,
+    list_bounds,
+    settle_focus_range,
+    to_planes,
+    to_samples,
+)
+
+SINGLE_EPS = float(np.finfo(np.float32).eps)
+FULL_SCALE = 255
+
+
+def plain(shape=(4, 5), dtype=np.uint8):
+    return np.zeros(shape, dtype)
+
+
+def picture(dtype=np.uint8, shape=(40, 50, 3), seed=0):
+    generator = np.random.default_rng(seed)
+    if np.dtype(dtype).kind == "u":
+        return generator.integers(0, np.iinfo(dtype).max, shape, dtype=dtype, endpoint=True)
+    return generator.normal(0, 1, shape).astype(dtype)
+
+
+# --- what is accepted ---
+
+
+@pytest.mark.parametrize("dtype", SUPPORTED_DTYPES)
+@pytest.mark.parametrize("shape", [(4, 5), (4, 5, 3), (1, 1)])
+def test_lists_and_whole_arrays_of_images_are_accepted_alike(dtype, shape):
+    images = np.ones((3, *shape), dtype)
+
+    for given in (images, list(images), tuple(images)):
+        stack = as_stack(given)
+        assert len(stack) == 3
+        assert all(image.shape == shape and image.dtype == np.dtype(dtype) for image in stack)
+
+
+def test_images_are_not_copied():
+    images = [plain(), plain()]
+
+    assert all(checked is given for checked, given in zip(as_stack(images), images, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("images", "message"),
+    [
+        ([], r"^0 images? (was|were) given; at least 2 of one scene are needed: add the other focus positions$"),
+        ([plain()], r"^1 image was given; at least 2 of one scene are needed: add the other focus positions$"),
+        (
+            [plain((4, 5)), plain((4, 6))],
+            r"^image 1 has shape \(4, 5\) and image 2 \(4, 6\); all must be equal: crop or align them first$",
+        ),
+        (
+            [plain((4, 5)), plain((4, 5)), plain((4, 5, 3))],
+            r"^image 1 has shape \(4, 5\) and image 3 \(4, 5, 3\); all must be equal: crop or align them first$",
+        ),
+        (
+            [plain(), plain(dtype=np.uint16)],
+            r"^image 1 is uint8 and image 2 uint16; all must be of one type: convert them first$",
+        ),
+        (
+            [plain(dtype=bool)] * 2,
+            r"^image 1 has samples of type bool; uint8, uint16, float32, float64 are supported: convert it with astype$",
+        ),
+        ([plain(dtype=np.int16)] * 2, r"^image 1 has samples of type int16; uint8, .* are supported: convert it with astype$"),
+        ([plain(dtype=np.float16)] * 2, r"^image 1 has samples of type float16; uint8, .* are supported: convert it with astype$"),
+        ([plain(dtype=np.uint32)] * 2, r"^image 1 has samples of type uint32; uint8, .* are supported: convert it with astype$"),
+        ([plain(dtype=complex)] * 2, r"^image 1 has samples of type complex128; uint8, .* are supported: convert it with astype$"),
+        (
+            [plain((4, 5, 4))] * 2,
+            r"^image 1 has shape \(4, 5, 4\); \(height, width\) or \(height, width, 3\) is needed: drop or select channels first$",
+        ),
+        ([plain((4, 5, 1))] * 2, r"^image 1 has shape \(4, 5, 1\); \(height, width\) or \(height, width, 3\) is needed: "),
+        ([plain((5,))] * 2, r"^image 1 has shape \(5,\); \(height, width\) or \(height, width, 3\) is needed: "),
+        ([plain((2, 4, 5, 3))] * 2, r"^image 1 has shape \(2, 4, 5, 3\); \(height, width\) or \(height, width, 3\) is needed: "),
+        ([plain((0, 5))] * 2, r"^image 1 has shape \(0, 5\); \(height, width\) or \(height, width, 3\) is needed: "),
+    ],
+)
+def test_unfit_images_are_refused_with_what_was_given_what_is_needed_and_what_to_do(images, message):
+    with pytest.raises(InvalidImageError, match=message):
+        as_stack(images)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_images_with_nan_or_infinity_are_refused_by_their_number(dtype, value, number):
+    images = [plain(dtype=dtype) for _ in range(3)]
+    images[number - 1][2, 3] = value
+
+    message = rf"^image {number} holds NaN or infinite samples; finite ones are needed: fill them first, for example with numpy.nan_to_num$"
+    with pytest.raises(InvalidImageError, match=message):
+        as_stack(images)
+
+
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [
+        (plain((4, 6)), r"^a\.png has shape \(4, 5\) and b\.png \(4, 6\); all must be equal"),
+        (plain(dtype=np.uint16), r"^a\.png is uint8 and b\.png uint16; all must be of one type"),
+        (plain(dtype=bool), r"^b\.png has samples of type bool; "),
+    ],
+)
+def test_messages_call_the_images_by_their_names(second, message):
+    with pytest.raises(InvalidImageError, match=message):
+        as_stack([plain(), second], names=["a.png", "b.png"])
+
+
+def test_errors_can_be_caught_as_builtin_and_as_ours():
+    with pytest.raises(ValueError, match="1 image was given"):
+        as_stack([plain()])
+    with pytest.raises(QmcifError, match="1 image was given"):
+        as_stack([plain()])
+
+
+# --- the focus range ---
+
+
+def test_focus_range_ignores_the_extreme_thousandth_at_both_ends():
+    values = np.linspace(1000, 2000, 10_000, dtype=np.float64).reshape(2, 50, 100)
+    spoiled = values.copy()
+    spoiled[0, 0, :4], spoiled[1, -1, -4:] = -1e9, 1e9
+
+    low, high = settle_focus_range(list(spoiled))
+
+    # within two steps of the thousandth and the 999 thousandth
+    assert low == pytest.approx(1001, abs=0.3)
+    assert high == pytest.approx(1999, abs=0.3)
+
+
+@pytest.mark.parametrize("bits", [10, 12, 14])
+def test_focus_range_of_the_same_data_is_the_same_up_to_scale_whatever_the_bit_depth(bits):
+    base = np.random.default_rng(1).integers(0, 1024, (2, 60, 70))
+    narrow = [(image << (bits - 10)).astype(np.uint16) for image in base]
+    full = [(image << 6).astype(np.uint16) for image in base]
+
+    narrow_range, full_range = settle_focus_range(narrow), settle_focus_range(full)
+
+    ratio = 2 ** (16 - bits)
+    accepted = 4 * np.finfo(np.float64).eps * full_range.high
+    assert narrow_range.low * ratio == pytest.approx(full_range.low, abs=accepted)
+    assert narrow_range.high * ratio == pytest.approx(full_range.high, abs=accepted)
+
+
+def test_focus_range_of_narrow_data_does_not_span_the_type():
+    ten_bits = [picture(np.uint16) >> 6 for _ in range(2)]
+
+    assert settle_focus_range(ten_bits).high < 1024
+
+
+@pytest.mark.parametrize("dtype", SUPPORTED_DTYPES)
+def test_focus_range_does_not_depend_on_the_order_of_the_images(dtype):
+    stack = [picture(dtype, seed=seed) for seed in range(4)]
+
+    assert settle_focus_range(stack) == settle_focus_range([stack[2], stack[0], stack[3], stack[1]])
+
+
+@pytest.mark.parametrize("dtype", SUPPORTED_DTYPES)
+def test_focus_range_of_gray_is_that_of_equal_channels(dtype):
+    gray = [picture(dtype, (40, 50), seed=seed) for seed in range(2)]
+
+    assert settle_focus_range(gray) == settle_focus_range([np.repeat(image[..., None], 3, axis=-1) for image in gray])
+
+
+def test_focus_range_looks_at_every_image():
+    dark, bright = plain((20, 20)), np.full((20, 20), 200, np.uint8)
+
+    assert settle_focus_range([dark, dark, bright]) == (0, 200)
+    assert settle_focus_range([bright, dark, dark]) == (0, 200)
+
+
+def test_focus_range_of_a_large_stack_comes_from_a_subsample_all_over_it():
+    columns = np.broadcast_to(np.arange(3000, dtype=np.uint16), (1500, 3000))
+
+    low, high = settle_focus_range([columns, columns])
+
+    # percentiles of a ramp, within the step of the subsample
+    assert low == pytest.approx(3, abs=4)
+    assert high == pytest.approx(2996, abs=4)
+
+
+@pytest.mark.parametrize("dtype", SUPPORTED_DTYPES)
+def test_constant_stack_has_a_finite_scale_and_planes_of_zero(dtype):
+    stack = [np.full((6, 7, 3), 7, dtype)] * 2
+    bounds = settle_focus_range(stack)
+
+    assert bounds == (7, 7)
+    assert np.isfinite(bounds.width)
+    np.testing.assert_array_equal(to_planes(stack[0], bounds, representation=Representation.QUATERNION), 0)
+
+
+def test_width_is_the_difference_of_the_bounds_and_full_scale_where_there_is_none():
+    assert FocusRange(-1, 1).width == 2
+    assert FocusRange(7, 7).width == FULL_SCALE
+
+
+def test_given_focus_range_is_returned():
+    bounds = check_focus_range((0, 4095))
+
+    assert bounds == FocusRange(0.0, 4095.0)
+    assert all(type(value) is float for value in bounds)
+
+
+@pytest.mark.parametrize("bounds", [(5, 5), (10, 3), (0, np.nan), (np.nan, 1), (-np.inf, 1), (0, np.inf), (1,), ("dark", "bright")])
+def test_unfit_focus_range_is_refused(bounds):
+    message = r"^the focus range is .*; two finite values, the lower first, are needed: give for example 0 and 4095 for 12 bits$"
+    with pytest.raises(InvalidConfigError, match=message):
+        check_focus_range(bounds)
+
+
+# --- planes ---
+
+
+@pytest.mark.parametrize("dtype", SUPPORTED_DTYPES)
+def test_color_becomes_three_float32_planes_on_the_scale_of_decisions(dtype):
+    image = picture(dtype)
+    bounds = FocusRange(float(image.min()), float(image.max()))
+
+    planes = to_planes(image, bounds, representation=Representation.QUATERNION)
+
+    expected = (image.astype(np.float64) - bounds.low) / (bounds.high - bounds.low) * FULL_SCALE
+    assert planes.dtype == np.float32
+    assert planes.flags.c_contiguous
+    np.testing.assert_allclose(planes, np.moveaxis(expected, -1, 0), rtol=0, atol=4 * FULL_SCALE * SINGLE_EPS)
+    assert planes.min() == 0
+    assert planes.max() == pytest.approx(FULL_SCALE, abs=4 * FULL_SCALE * SINGLE_EPS)
+
+
+@pytest.mark.parametrize("dtype", SUPPORTED_DTYPES)
+def test_gray_becomes_three_equal_planes_which_are_those_of_equal_channels(dtype):
+    gray = picture(dtype, (12, 13))
+    bounds = FocusRange(float(gray.min()), float(gray.max()))
+
+    planes = to_planes(gray, bounds, representation=Representation.QUATERNION)
+    of_color = to_planes(np.repeat(gray[..., None], 3, axis=-1), bounds, representation=Representation.QUATERNION)
+
+    assert planes.shape == (3, 12, 13)
+    np.testing.assert_array_equal(planes, of_color)
+    np.testing.assert_array_equal(planes[0], planes[2])
+
+
+def test_samples_outside_the_range_are_not_clipped():
+    image = np.array([[0, 50, 250]], np.uint8)
+
+    planes = to_planes(image, FocusRange(50, 101), representation=Representation.QUATERNION)
+
+    np.testing.assert_allclose(planes[0], [[-250, 0, 1000]], rtol=4 * SINGLE_EPS, atol=0)
+
+
+@pytest.mark.parametrize("dtype", SUPPORTED_DTYPES)
+def test_gray_representation_puts_the_luminance_on_the_gray_axis_with_its_own_modulus(dtype):
+    image = picture(dtype)
+    bounds = FocusRange(float(image.min()), float(image.max()))
+    luminance = (image.astype(np.float64) - bounds.low) / (bounds.high - bounds.low) * FULL_SCALE @ np.array(LUMINANCE)
+
+    planes = to_planes(image, bounds, representation=Representation.GRAY)
+
+    np.testing.assert_array_equal(planes[0], planes[1])
+    np.testing.assert_array_equal(planes[0], planes[2])
+    np.testing.assert_allclose(np.linalg.norm(planes, axis=0), luminance, rtol=0, atol=8 * FULL_SCALE * SINGLE_EPS)
+
+
+def test_gray_representation_of_gray_is_that_of_equal_channels():
+    gray = picture(np.uint8, (12, 13))
+    bounds = FocusRange(0, 255)
+
+    of_gray = to_planes(gray, bounds, representation=Representation.GRAY)
+    of_color = to_planes(np.repeat(gray[..., None], 3, axis=-1), bounds, representation=Representation.GRAY)
+
+    np.testing.assert_allclose(of_gray, of_color, rtol=0, atol=4 * FULL_SCALE * SINGLE_EPS)
+
+
+def test_small_range_on_a_large_offset_keeps_its_detail():
+    detail = np.random.default_rng(2).uniform(0, 1e-3, (8, 9))
+    image = 1e6 + detail
+
+    planes = to_planes(image, FocusRange(1e6, 1e6 + 1e-3), representation=Representation.QUATERNION)
+
+    rounding_of_input = np.spacing(1e6) / 1e-3 * FULL_SCALE
+    np.testing.assert_allclose(planes[0], detail / 1e-3 * FULL_SCALE, rtol=0, atol=2 * rounding_of_input)
+
+
+def test_neighboring_16_bit_samples_stay_apart():
+    image = np.array([[40000, 40001]], np.uint16)
+
+    planes = to_planes(image, FocusRange(0, 65535), representation=Representation.QUATERNION)
+
+    assert planes[0, 0, 1] > planes[0, 0, 0]
+
+
+@pytest.mark.parametrize("dtype", SUPPORTED_DTYPES)
+@pytest.mark.parametrize("representation", Representation)
+@pytest.mark.parametrize("shape", [(4, 5), (4, 5, 3)])
+def test_planes_leave_the_image_alone(dtype, representation, shape):
+    image = picture(dtype, shape)
+    kept = image.copy()
+
+    to_planes(image, FocusRange(1, 3), representation=representation)
+
+    np.testing.assert_array_equal(image, kept)
+
+
+# --- back to samples ---
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16"])
+def test_integers_are_rounded_to_the_nearest_and_clipped(dtype):
+    limit = np.iinfo(dtype).max
+    values = np.array([-3.0, -0.4, 0.4, 0.6, 100.7, limit - 0.4, limit + 0.4, limit + 1, 1e12])
+
+    samples = to_samples(values, np.dtype(dtype))
+
+    assert samples.dtype == dtype
+    np.testing.assert_array_equal(samples, [0, 0, 0, 1, 101, limit, limit, limit, limit])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_floats_are_cast_and_never_clipped_nor_rounded(dtype):
+    values = np.array([-3.25, 0.5, 300.125, 1e6])
+
+    samples = to_samples(values, np.dtype(dtype))
+
+    assert samples.dtype == dtype
+    np.testing.assert_array_equal(samples, values)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16"])
+def test_every_integer_sample_comes_back_as_it_was(dtype):
+    every = np.arange(np.iinfo(dtype).max + 1)
+
+    np.testing.assert_array_equal(to_samples(every.astype(np.float32), np.dtype(dtype)), every)
+
+
+@pytest.mark.parametrize("sentinel", [-3.4e38, 1e20, np.finfo(np.float32).max])
+def test_a_sentinel_far_outside_the_range_stays_within_what_can_be_squared(sentinel):
+    image = np.array([[0, 1, sentinel]], np.float32)
+    planes = to_planes(image, FocusRange(0, 1), representation=Representation.QUATERNION)
+
+    assert np.isfinite(planes**2).all()
+    np.testing.assert_array_equal(planes[:, 0, :2], [[0, 255]] * 3)
+
+
+# --- sparse pictures ---
+
+
+@pytest.mark.parametrize("noise", [0, 1e-17])
+def test_focus_range_of_a_few_bright_samples_on_black_spans_them(noise):
+    generator = np.random.default_rng(3)
+    stack = [generator.normal(0, noise, (200, 300)) for _ in range(2)]
+    stack[0][50, 60:90] = np.linspace(0.1, 0.7, 30)
+    stack[1][50, 60:90] = np.linspace(0.2, 1.0, 30)
+
+    low, high = settle_focus_range(stack)
+
+    assert low == pytest.approx(0, abs=1e-15)
+    assert high == 1
+
+
+def test_focus_range_of_one_bright_sample_off_the_subsampling_grid_spans_it():
+    stack = [plain((1500, 1500), np.uint16) for _ in range(2)]
+    stack[1][701, 703] = 900
+
+    assert settle_focus_range(stack) == (0, 900)
+
+
+@pytest.mark.parametrize("sentinel", [-1e9, -3.4e38])
+def test_one_sentinel_value_does_not_stretch_the_focus_range(sentinel):
+    stack = [picture(np.float64, seed=seed) for seed in range(2)]
+    expected = settle_focus_range(stack)
+    stack[0][0, :2] = sentinel
+
+    low, high = settle_focus_range(stack)
+
+    assert low == pytest.approx(expected.low, abs=0.5)
+    assert high == pytest.approx(expected.high, abs=0.5)
+
+
+@pytest.mark.parametrize("bounds", [(0, 1e-320), (-1.7e308, 1.7e308)])
+def test_focus_range_whose_width_cannot_be_divided_by_is_refused(bounds):
+    with pytest.raises(InvalidConfigError, match="the focus range is"):
+        check_focus_range(bounds)
+
+
+# --- blocks on demand ---
+
+
+class WatchedImages(list):
+    """Images that say which of them were asked for."""
+
+    def __init__(self, images):
+        super().__init__(images)
+        self.asked = []
+
+    def __getitem__(self, number):
+        self.asked.append(number)
+        return super().__getitem__(number)
+
+
+def test_blocks_are_the_planes_of_the_images_in_their_order():
+    images, bounds = [picture(seed=seed) for seed in range(3)], FocusRange(10, 200)
+
+    for representation in Representation:
+        blocks = PlaneStack(images, bounds, representation=representation)
+        assert len(blocks) == 3
+        for block, image in zip(blocks, images, strict=True):
+            np.testing.assert_array_equal(block, to_planes(image, bounds, representation=representation))
+
+
+def test_blocks_are_made_when_they_are_asked_for_and_only_the_first_few_are_kept(monkeypatch):
+    images = WatchedImages([picture(seed=seed) for seed in range(3)])
+    blocks = PlaneStack(images, FocusRange(0, 255), representation=Representation.QUATERNION)
+    assert images.asked == []
+    monkeypatch.setattr("qmcif_engine.stack.samples.PLANES_IN_MEMORY_BYTES", 2 * blocks[1].nbytes)
+
+    first, again = blocks[1], blocks[1]
+    assert first is again
+    assert images.asked == [1]
+
+    for number in (0, 2, 0, 2):
+        np.testing.assert_array_equal(
+            blocks[number], to_planes(picture(seed=number), FocusRange(0, 255), representation=Representation.QUATERNION)
+        )
+    assert images.asked == [1, 0, 2, 2]
+
+
+def test_a_slice_of_blocks_is_a_stack_that_embeds_nothing_yet():
+    images = [picture(seed=seed) for seed in range(4)]
+    blocks = PlaneStack(images, FocusRange(0, 255), representation=Representation.QUATERNION)
+
+    part = blocks[1:3]
+
+    assert isinstance(part, PlaneStack)
+    assert len(part) == 2
+    np.testing.assert_array_equal(part[0], blocks[1])
+    np.testing.assert_array_equal(part[-1], blocks[2])
+
+
+def test_a_block_beyond_the_last_is_refused():
+    blocks = PlaneStack([picture()] * 2, FocusRange(0, 255), representation=Representation.QUATERNION)
+
+    with pytest.raises(IndexError):
+        blocks[2]
+
+
+def test_a_range_settled_from_a_stack_of_one_value_can_be_handed_on():
+    assert check_focus_range(FocusRange(7.0, 7.0)) == (7, 7)
+
+
+def test_ranges_are_one_for_all_channels_or_one_for_each():
+    assert check_focus_ranges((0, 9), n_channels=3) == FocusRange(0, 9)
+    assert check_focus_ranges([(0, 9), [1, 4]], n_channels=2) == (FocusRange(0, 9), FocusRange(1, 4))
+
+
+@pytest.mark.parametrize(
+    ("bounds", "message"),
+    [
+        ([(0, 9)], r"^1 focus ranges were given and 2 channels decide; one for all or one for each is needed: give as many as"),
+        ([(0, 9), (4, 1)], r"^the focus range is \(4, 1\); two finite values, the lower first, are needed"),
+        ([(0, 9), 3], r"^the focus range is 3; two finite values"),
+        (7, r"^the focus range is 7; two finite values"),
+    ],
+)
+def test_unfit_ranges_of_channels_are_refused(bounds, message):
+    with pytest.raises(InvalidConfigError, match=message):
+        check_focus_ranges(bounds, n_channels=2)
+
+
+@pytest.mark.parametrize("dtype", [np.uint16, np.float64])
+def test_each_channel_is_mapped_through_its_own_range_and_a_plane_of_zeros_stays_zero(dtype):
+    image = np.zeros((4, 5, 3), dtype)
+    image[..., 0], image[..., 1] = 1000, np.arange(5)
+
+    planes = to_planes(image, (FocusRange(0, 2000), FocusRange(0, 4)), representation=Representation.QUATERNION)
+
+    np.testing.assert_array_equal(planes[0], FULL_SCALE / 2)
+    np.testing.assert_allclose(planes[1], np.broadcast_to(np.arange(5) * FULL_SCALE / 4, (4, 5)))
+    np.testing.assert_array_equal(planes[2], 0)
+
+
+def test_equal_ranges_map_as_one_range_does():
+    image = np.random.default_rng(3).integers(0, 4096, (6, 7, 3)).astype(np.uint16)
+    bounds = FocusRange(10, 4000)
+
+    each = to_planes(image, (bounds,) * 3, representation=Representation.QUATERNION)
+
+    np.testing.assert_array_equal(each, to_planes(image, bounds, representation=Representation.QUATERNION))
+
+
+def test_ranges_are_plain_lists_in_a_record():
+    assert list_bounds(FocusRange(0, 9)) == [0, 9]
+    assert list_bounds((FocusRange(0, 9), FocusRange(1, 4))) == [[0, 9], [1, 4]]
