@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from napari_qmcif.chosen_stack import ChosenStack
 from napari_qmcif.preview_area import Area
-from napari_qmcif.worker import Job
+from napari_qmcif.worker import BackgroundJob
 from qmcif_engine import Cancelled, QmcifError, open_stack, prepare_stack, suggest_alignment, suggest_even_exposure
 
 ALIGNMENTS = ("none", "translation", "similarity", "affine", "homography")
@@ -27,7 +27,7 @@ def open_images(images: Sequence[Any], *, n_channels: int) -> Any:  # noqa: ANN4
     return open_stack(images)
 
 
-def align_images(images: Sequence[Any], stack: ChosenStack, *, job: Job) -> Any:  # noqa: ANN401 - a stack of the engine
+def align_images(images: Sequence[Any], stack: ChosenStack, *, job: BackgroundJob) -> Any:  # noqa: ANN401 - a stack of the engine
     """Return images of a chosen stack, aligned and evened out as it says; what moved, and how bright they are, is estimated once.
 
     Parameters
@@ -35,7 +35,7 @@ def align_images(images: Sequence[Any], stack: ChosenStack, *, job: Job) -> Any:
     images : sequence of ndarray or dask array
         Those of the stack, or what was read of them.
     stack : ChosenStack
-    job : Job
+    job : BackgroundJob
         Hears what is being done and says whether to go on.
     """
     opened = open_images(images, n_channels=stack.n_channels)

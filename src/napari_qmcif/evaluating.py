@@ -10,7 +10,7 @@ from napari.layers import Layer
 
 from napari_qmcif.chosen_stack import ChosenStack
 from napari_qmcif.provenance import METADATA_KEY
-from napari_qmcif.worker import Job, Progress
+from napari_qmcif.worker import BackgroundJob, Progress
 from qmcif_engine import Cancelled, InvalidImageError, evaluate
 
 N_COLORS = 3
@@ -67,7 +67,7 @@ def assemble_request(stack: ChosenStack, *, result: Layer | None, truth: Layer |
     )
 
 
-def evaluate_layers(request: EvaluationRequest, job: Job) -> tuple[str, dict[str, float]]:
+def evaluate_layers(request: EvaluationRequest, job: BackgroundJob) -> tuple[str, dict[str, float]]:
     """Return the name of the result and its figures by symbol; those that need a truth there is none of are left out."""
 
     def report(progress: Progress) -> None:

@@ -31,7 +31,7 @@ from napari_qmcif.layer_choice import LayerChoice
 from napari_qmcif.message_label import MessageLabel
 from napari_qmcif.retouch_subject import find_sources
 from napari_qmcif.table_file import write_table
-from napari_qmcif.worker import Job
+from napari_qmcif.worker import BackgroundJob
 from qmcif_engine import QmcifError
 
 
@@ -40,7 +40,7 @@ class EvaluationWidget(DockedWidget):
 
     def __init__(self, napari_viewer: Viewer) -> None:
         super().__init__(napari_viewer)
-        self._job: Job | None = None
+        self._job: BackgroundJob | None = None
         self._figures: dict[str, float] = {}
         self._judged = ""
         self.sources = LayerChoice(napari_viewer)
@@ -97,7 +97,7 @@ class EvaluationWidget(DockedWidget):
         except QmcifError as error:
             self.message.say(str(error))
             return
-        job = Job(partial(evaluate_layers, request), owner=self)
+        job = BackgroundJob(partial(evaluate_layers, request), owner=self)
         job.progressed.connect(self._show_step)
         job.returned.connect(self._show_figures)
         job.failed.connect(self.message.complain)

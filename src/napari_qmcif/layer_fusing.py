@@ -15,7 +15,7 @@ from napari_qmcif.chosen_stack import ChosenStack
 from napari_qmcif.layers import MAP_NAMES
 from napari_qmcif.opened_files import PYRAMID_SUFFIX, open_pyramid, open_tiles
 from napari_qmcif.preview_area import Area
-from napari_qmcif.worker import Job
+from napari_qmcif.worker import BackgroundJob
 from qmcif_engine import Cancelled, FusionConfig, fuse, fuse_to_file
 
 MARGIN_PX = 64
@@ -41,14 +41,14 @@ class Outcome:
     path: Path | None = None
 
 
-def fuse_in_memory(images: Sequence[Any], config: FusionConfig, *, job: Job) -> Outcome:
+def fuse_in_memory(images: Sequence[Any], config: FusionConfig, *, job: BackgroundJob) -> Outcome:
     """Read the images and fuse them, cancellable and with progress.
 
     Parameters
     ----------
     images : sequence of ndarray or dask array, shape (Y, X), (Y, X, 3) or (Y, X, 4)
     config : FusionConfig
-    job : Job
+    job : BackgroundJob
         Hears of each step and says whether to go on.
     """
     samples = [_read(image, job) for image in images]
@@ -72,14 +72,14 @@ def _to_pair(focus_range: Any) -> tuple[float, float]:  # noqa: ANN401 - a range
     return float(low), float(high)
 
 
-def _read(image: Any, job: Job) -> NDArray[Any]:  # noqa: ANN401 - any array
+def _read(image: Any, job: BackgroundJob) -> NDArray[Any]:  # noqa: ANN401 - any array
     if job.is_cancelled():
         msg = "the fusion was cancelled while its images were read; nothing was returned: start it again"
         raise Cancelled(msg)
     return np.asarray(image)
 
 
-def fuse_layers(stack: ChosenStack, config: FusionConfig, *, job: Job) -> Outcome:
+def fuse_layers(stack: ChosenStack, config: FusionConfig, *, job: BackgroundJob) -> Outcome:
     """Fuse a chosen stack as a whole."""
     if not stack.is_prepared:
         return fuse_in_memory(stack.cut_images(), config, job=job)
@@ -87,7 +87,7 @@ def fuse_layers(stack: ChosenStack, config: FusionConfig, *, job: Job) -> Outcom
     return _fuse_aligned(align_images(samples, stack, job=job), config, job=job)
 
 
-def _fuse_aligned(aligned: Any, config: FusionConfig, *, job: Job) -> Outcome:  # noqa: ANN401 - a stack of the engine
+def _fuse_aligned(aligned: Any, config: FusionConfig, *, job: BackgroundJob) -> Outcome:  # noqa: ANN401 - a stack of the engine
     result = fuse(aligned, config, on_progress=job.report, is_cancelled=job.is_cancelled)
     # where there is opacity, the companions are all channels
     fused = result.fused if result.companions is None else result.companions
@@ -95,7 +95,7 @@ def _fuse_aligned(aligned: Any, config: FusionConfig, *, job: Job) -> Outcome:  
     return Outcome({"fused": fused, **maps}, _to_pair(result.focus_range))
 
 
-def fuse_to_disk(stack: ChosenStack, config: FusionConfig, *, target: Path, job: Job) -> Outcome:
+def fuse_to_disk(stack: ChosenStack, config: FusionConfig, *, target: Path, job: BackgroundJob) -> Outcome:
     """Fuse a chosen stack into files beside each other, tile by tile, and open them; an interrupted run is gone on with."""
     maps = target.with_name(f"{target.name.removesuffix(PYRAMID_SUFFIX)}-maps")
     report = fuse_to_file(
@@ -112,7 +112,7 @@ def fuse_to_disk(stack: ChosenStack, config: FusionConfig, *, target: Path, job:
     return Outcome(pictures, _to_pair(report.focus_range), target)
 
 
-def fuse_area(stack: ChosenStack, config: FusionConfig, *, area: Area, job: Job) -> Outcome:
+def fuse_area(stack: ChosenStack, config: FusionConfig, *, area: Area, job: BackgroundJob) -> Outcome:
     """Fuse one rectangle of a chosen stack; the surroundings that decide along its edges are read too, and cut off again."""
     outer = area.grown(MARGIN_PX, stack.picture_shape)
     if not stack.is_prepared:

@@ -30,7 +30,7 @@ def describe_fused(stack: ChosenStack, *, part: str, record: dict[str, Any]) -> 
     return {**arguments, "contrast_limits": (min(lows), max(highs)), "colormap": first.colormap, "gamma": first.gamma}
 
 
-def describe_map(stack: ChosenStack, name: str, *, record: dict[str, Any]) -> dict[str, Any]:
+def describe_map_layer(stack: ChosenStack, name: str, *, record: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments of the layer with one map: images as colors from first to last, confidence from 0 to 1.
 
     The maps come hidden and see-through below the picture: one looks at them when one wants to know.
@@ -65,7 +65,7 @@ def add_result(viewer: Viewer, stack: ChosenStack, pictures: dict[str, Any], *, 
     list of napari.layers.Image
         The fused picture last.
     """
-    described = {name: describe_map(stack, name, record=record) for name in reversed(MAP_NAMES)}
+    described = {name: describe_map_layer(stack, name, record=record) for name in reversed(MAP_NAMES)}
     described["fused"] = describe_fused(stack, part="fused", record=record)
     return [
         viewer.add_image(pictures[name], multiscale=isinstance(pictures[name], list), **arguments) for name, arguments in described.items()

@@ -15,7 +15,7 @@ from napari_qmcif.chosen_stack import ChosenStack
 from napari_qmcif.preview_area import LARGEST_PREVIEW_PX, Area, find_drawn_area, find_visible_area
 from napari_qmcif.preview_layer import Preview, PreviewLayer, compute_preview
 from napari_qmcif.setting_box import CalmComboBox
-from napari_qmcif.worker import Job
+from napari_qmcif.worker import BackgroundJob
 from qmcif_engine import FusionConfig, QmcifError
 
 PAUSE_MILLISECONDS = 300
@@ -33,7 +33,7 @@ class PreviewPanel(QWidget):
     def __init__(self, viewer: Viewer, *, choose: Callable[[], ChosenStack], read_config: Callable[[], FusionConfig]) -> None:
         super().__init__()
         self._viewer, self._choose, self._read_config = viewer, choose, read_config
-        self._job: Job | None = None
+        self._job: BackgroundJob | None = None
         self._is_wanted_again = False
         self._shown = PreviewLayer(viewer)
         self._watched: Layer | None = None
@@ -82,7 +82,7 @@ class PreviewPanel(QWidget):
             self.said.emit(str(error))
             return
         area = wanted.middle(LARGEST_PREVIEW_PX)
-        job = Job(partial(compute_preview, stack, config, area), owner=self)
+        job = BackgroundJob(partial(compute_preview, stack, config, area), owner=self)
         job.noted.connect(self.said)
         job.returned.connect(self._show)
         job.failed.connect(self.failed)

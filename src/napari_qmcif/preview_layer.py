@@ -12,7 +12,7 @@ from napari_qmcif.layer_fusing import Outcome, fuse_area
 from napari_qmcif.layers import describe_fused
 from napari_qmcif.preview_area import Area
 from napari_qmcif.provenance import record_provenance
-from napari_qmcif.worker import Job
+from napari_qmcif.worker import BackgroundJob
 from qmcif_engine import FusionConfig
 
 
@@ -25,7 +25,7 @@ class Preview(NamedTuple):
     outcome: Outcome
 
 
-def compute_preview(stack: ChosenStack, config: FusionConfig, area: Area, job: Job) -> Preview:
+def compute_preview(stack: ChosenStack, config: FusionConfig, area: Area, job: BackgroundJob) -> Preview:
     """Fuse one part of a stack; runs in a worker thread."""
     return Preview(stack, config, area, fuse_area(stack, config, area=area, job=job))
 

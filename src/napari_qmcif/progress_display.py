@@ -5,13 +5,13 @@ from __future__ import annotations
 from napari.utils import cancelable_progress
 from qtpy.QtCore import QObject
 
-from napari_qmcif.worker import Job
+from napari_qmcif.worker import BackgroundJob
 
 
-class _Entry(cancelable_progress):  # type: ignore[misc]
+class _DockEntry(cancelable_progress):  # type: ignore[misc]
     """Stop the job at once when the dock's own Cancel is pressed; napari would ask only between steps of a loop."""
 
-    def __init__(self, job: Job, *, title: str) -> None:
+    def __init__(self, job: BackgroundJob, *, title: str) -> None:
         self._cancel_job = job.cancel
         super().__init__(total=0, desc=title)
 
@@ -23,9 +23,9 @@ class _Entry(cancelable_progress):  # type: ignore[misc]
 class DockEntry(QObject):
     """Follow one job in the activity dock, from its start to its end; the job owns it."""
 
-    def __init__(self, job: Job, *, title: str) -> None:
+    def __init__(self, job: BackgroundJob, *, title: str) -> None:
         super().__init__(job)
-        self._entry = _Entry(job, title=title)
+        self._entry = _DockEntry(job, title=title)
         job.progressed.connect(self.show_step)
         job.ended.connect(self.close)
 

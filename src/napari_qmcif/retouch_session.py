@@ -17,7 +17,7 @@ from qtpy.QtCore import QObject, Signal
 from napari_qmcif.aligning import align_images
 from napari_qmcif.provenance import METADATA_KEY
 from napari_qmcif.retouch_subject import RetouchSubject
-from napari_qmcif.worker import Job
+from napari_qmcif.worker import BackgroundJob
 from qmcif_engine import retouch
 
 LARGEST_PIECE_PX = 512
@@ -43,7 +43,7 @@ class RetouchSession(QObject):
     def __init__(self, viewer: Viewer, subject: RetouchSubject) -> None:
         super().__init__()
         self._viewer, self._subject = viewer, subject
-        self._job: Job | None = None
+        self._job: BackgroundJob | None = None
         self._is_over = False
         self._stack: Any = None
         self._focus_range = subject.focus_range
@@ -119,14 +119,14 @@ class RetouchSession(QObject):
             return
         piece = slice(box[0], box[2]), slice(box[1], box[3])
         self._heeded[piece] = painted[piece]
-        job = Job(partial(self._retouch, box), owner=self)
+        job = BackgroundJob(partial(self._retouch, box), owner=self)
         job.returned.connect(self._show)
         job.failed.connect(self.failed)
         job.ended.connect(self._go_on)
         self._job = job
         job.start()
 
-    def _retouch(self, box: Box, job: Job) -> Any:  # noqa: ANN401 - the engine's answer
+    def _retouch(self, box: Box, job: BackgroundJob) -> Any:  # noqa: ANN401 - the engine's answer
         """Ask the engine; runs in the worker thread, while nobody else changes what it reads."""
         if self._stack is None:
             self._stack = align_images(self._subject.stack.cut_images(), self._subject.stack, job=job)

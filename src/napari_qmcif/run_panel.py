@@ -15,7 +15,7 @@ from napari_qmcif.aligning import hint_at_preparation
 from napari_qmcif.chosen_stack import ChosenStack
 from napari_qmcif.layer_fusing import Outcome, fuse_layers, fuse_to_disk
 from napari_qmcif.progress_display import DockEntry, describe_time_left
-from napari_qmcif.worker import Job
+from napari_qmcif.worker import BackgroundJob
 from qmcif_engine import FusionConfig, InvalidImageError, QmcifError
 
 
@@ -37,7 +37,7 @@ class RunPanel(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self._job: Job | None = None
+        self._job: BackgroundJob | None = None
         self._started_at = 0.0
         self._is_on_disk = False
         self._is_possible = False
@@ -78,7 +78,7 @@ class RunPanel(QWidget):
         if self._job is not None:
             return
         self._started_at, self._is_on_disk = time.monotonic(), target is not None
-        job = Job(partial(_run, stack, config, target), owner=self)
+        job = BackgroundJob(partial(_run, stack, config, target), owner=self)
         job.progressed.connect(self._show_step)
         job.noted.connect(self.say)
         job.returned.connect(self._pass_on)
@@ -162,7 +162,7 @@ _KEPT = "cancelled; the finished tiles are kept, and Run goes on from there"
 _TOO_LARGE = "the images do not fit into memory; more memory or smaller images are needed: crop or reduce them first"
 
 
-def _run(stack: ChosenStack, config: FusionConfig, target: Path | None, job: Job) -> FinishedRun:
+def _run(stack: ChosenStack, config: FusionConfig, target: Path | None, job: BackgroundJob) -> FinishedRun:
     started_at = time.monotonic()
     hint = hint_at_preparation(stack)
     if hint:

@@ -28,7 +28,7 @@ class Progress(Protocol):
         """Steps in all."""
 
 
-class Job(QObject):
+class BackgroundJob(QObject):
     """One piece of work in a thread of its own; the signals arrive on the thread that made the job.
 
     The last of them, `ended`, is emitted after the thread has ended, so that nothing is left to wait for. A result or an error is passed
@@ -52,7 +52,7 @@ class Job(QObject):
     ended = Signal()
     _worked = Signal(object)
 
-    def __init__(self, work: Callable[[Job], Any], *, owner: QObject) -> None:
+    def __init__(self, work: Callable[[BackgroundJob], Any], *, owner: QObject) -> None:
         super().__init__()
         self._work = work
         self._is_cancelled = threading.Event()
@@ -110,10 +110,10 @@ class Job(QObject):
         self.ended.emit()
 
 
-def list_running_jobs() -> list[Job]:
+def list_running_jobs() -> list[BackgroundJob]:
     """Return the jobs that were started and have not ended yet, for whoever must not leave before them."""
     return list(_running)
 
 
-_running: set[Job] = set()
+_running: set[BackgroundJob] = set()
 """A job that only its thread knew would be deleted there, and its last signals with it."""

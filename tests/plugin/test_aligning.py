@@ -11,14 +11,14 @@ from qtpy.QtCore import QObject
 from napari_qmcif import aligning
 from napari_qmcif.aligning import align_images, hint_at_preparation
 from napari_qmcif.chosen_stack import choose_planes
-from napari_qmcif.worker import Job
+from napari_qmcif.worker import BackgroundJob
 from qmcif_engine import Cancelled, QmcifError, make_focus_stack, prepare_stack
 
 
 @pytest.fixture
 def job(qapp):
     owner = QObject()
-    job = Job(lambda _: None, owner=owner)
+    job = BackgroundJob(lambda _: None, owner=owner)
     yield job
     owner.deleteLater()
 

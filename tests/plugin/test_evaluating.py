@@ -7,7 +7,7 @@ from qtpy.QtCore import QObject
 
 from napari_qmcif.chosen_stack import choose_pictures
 from napari_qmcif.evaluating import assemble_request, evaluate_layers
-from napari_qmcif.worker import Job
+from napari_qmcif.worker import BackgroundJob
 from qmcif_engine import Cancelled, evaluate
 
 
@@ -21,7 +21,9 @@ def test_opacity_is_left_out_of_the_comparison(pictures, qapp):
     layers = [Image(picture, rgb=True) for picture in opaque]
     owner = QObject()
 
-    name, figures = evaluate_layers(assemble_request(choose_pictures(layers), result=layers[0], truth=None), Job(None, owner=owner))
+    name, figures = evaluate_layers(
+        assemble_request(choose_pictures(layers), result=layers[0], truth=None), BackgroundJob(None, owner=owner)
+    )
 
     assert name == layers[0].name
     assert figures["Q_Y"] == evaluate(list(pictures), pictures[0]).structural_similarity
@@ -29,7 +31,7 @@ def test_opacity_is_left_out_of_the_comparison(pictures, qapp):
 
 def test_a_cancelled_job_ends_at_the_next_step(layers, qapp):
     owner = QObject()
-    job = Job(None, owner=owner)
+    job = BackgroundJob(None, owner=owner)
     job.cancel()
 
     with pytest.raises(Cancelled, match="the evaluation was cancelled; no figures were returned: start it again"):

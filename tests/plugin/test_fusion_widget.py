@@ -11,7 +11,7 @@ from napari.utils.notifications import notification_manager
 from qtpy.QtGui import QGuiApplication
 
 from napari_qmcif import run_panel as run_panel_module
-from napari_qmcif.worker import Job, list_running_jobs
+from napari_qmcif.worker import BackgroundJob, list_running_jobs
 from qmcif_engine import Cancelled, FusionConfig, fuse, make_focus_stack, open_stack, prepare_stack
 
 pytestmark = pytest.mark.viewer
@@ -111,14 +111,14 @@ def test_a_stack_is_fused_along_its_axis_and_the_result_lies_on_it(viewer, open_
 
 def test_cancel_in_the_middle_adds_nothing_and_the_next_run_works(viewer, open_widget, qtbot, monkeypatch):
     steps, is_cancelled = [], threading.Event()
-    report = Job.report
+    report = BackgroundJob.report
 
     def hold_the_first_step(job, progress):
         report(job, progress)
         steps.append(progress)
         is_cancelled.wait()
 
-    monkeypatch.setattr(Job, "report", hold_the_first_step)
+    monkeypatch.setattr(BackgroundJob, "report", hold_the_first_step)
     scene = make_focus_stack(n_images=3, shape=(320, 320), seed=0)
     viewer.add_image(scene.images, rgb=True, name="leaf")
     widget = open_widget()

@@ -12,7 +12,7 @@ from napari_qmcif.chosen_stack import choose_pictures, choose_planes
 from napari_qmcif.layer_fusing import MARGIN_PX, fuse_area, fuse_layers, fuse_to_disk
 from napari_qmcif.layers import MAP_NAMES
 from napari_qmcif.preview_area import Area
-from napari_qmcif.worker import Job
+from napari_qmcif.worker import BackgroundJob
 from qmcif_engine import Cancelled, FusionConfig, InvalidImageError, QmcifError, fuse, make_focus_stack, open_stack, prepare_stack
 
 CONFIG = FusionConfig().replaced({"iterations": 1})
@@ -21,7 +21,7 @@ CONFIG = FusionConfig().replaced({"iterations": 1})
 @pytest.fixture
 def job(qapp):
     owner = QObject()
-    job = Job(lambda _: None, owner=owner)
+    job = BackgroundJob(lambda _: None, owner=owner)
     yield job
     owner.deleteLater()
 

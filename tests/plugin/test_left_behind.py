@@ -12,7 +12,7 @@ import time
 import pytest
 from qtpy.QtCore import QObject
 
-from napari_qmcif.worker import Job, list_running_jobs
+from napari_qmcif.worker import BackgroundJob, list_running_jobs
 
 
 def work_until_cancelled(job):
@@ -23,7 +23,7 @@ def work_until_cancelled(job):
 @pytest.fixture
 def job(qapp):
     owner = QObject()
-    yield Job(work_until_cancelled, owner=owner)
+    yield BackgroundJob(work_until_cancelled, owner=owner)
     del owner  # not before the end of the test: with it the job would be cancelled
 
 

@@ -8,7 +8,7 @@ from qtpy.QtCore import QObject
 from napari_qmcif.chosen_stack import choose_planes
 from napari_qmcif.preview_area import Area
 from napari_qmcif.preview_layer import PreviewLayer, compute_preview
-from napari_qmcif.worker import Job
+from napari_qmcif.worker import BackgroundJob
 from qmcif_engine import FusionConfig
 
 CONFIG = FusionConfig().replaced({"iterations": 1})
@@ -24,7 +24,7 @@ def viewer(pictures):
 @pytest.fixture
 def preview_of(viewer, qapp):
     owner = QObject()
-    job = Job(lambda _: None, owner=owner)
+    job = BackgroundJob(lambda _: None, owner=owner)
     stack = choose_planes(viewer.layers["leaf"], 0, point=(0, 0, 0))
     yield lambda area: compute_preview(stack, CONFIG, area, job)
     owner.deleteLater()

@@ -7,7 +7,7 @@ from napari.utils import progress
 from qtpy.QtCore import QObject
 
 from napari_qmcif.progress_display import DockEntry, describe_time_left
-from napari_qmcif.worker import Job
+from napari_qmcif.worker import BackgroundJob
 from qmcif_engine import Cancelled
 
 
@@ -50,7 +50,7 @@ def test_entry_is_there_while_the_job_runs_and_moves_with_it(heard, qapp, qtbot)
         done, total = 2, 4
 
     owner = QObject()
-    job = Job(lambda job: job.report(Step), owner=owner)
+    job = BackgroundJob(lambda job: job.report(Step), owner=owner)
     DockEntry(job, title="Fusing leaves")
     (entry,) = heard.entries
     assert entry.desc.startswith("Fusing leaves")
@@ -70,7 +70,7 @@ def test_cancel_in_the_dock_stops_the_job(heard, qapp, qtbot):
         raise Cancelled(msg)
 
     owner = QObject()
-    job = Job(work, owner=owner)
+    job = BackgroundJob(work, owner=owner)
     DockEntry(job, title="Fusing leaves")
 
     with qtbot.waitSignal(job.ended):

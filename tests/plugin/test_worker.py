@@ -11,7 +11,7 @@ import pytest
 from qtpy.QtCore import QObject
 
 from napari_qmcif import worker
-from napari_qmcif.worker import SHORTEST_REPORT_INTERVAL_SECONDS, Job, list_running_jobs
+from napari_qmcif.worker import SHORTEST_REPORT_INTERVAL_SECONDS, BackgroundJob, list_running_jobs
 from qmcif_engine import Cancelled
 
 Step = namedtuple("Step", "done total")
@@ -27,7 +27,7 @@ def find_threads():
 
 
 def test_work_runs_in_another_thread_and_signals_arrive_on_this_one(owner, qtbot):
-    job = Job(lambda _: threading.get_ident(), owner=owner)
+    job = BackgroundJob(lambda _: threading.get_ident(), owner=owner)
     arrived = []
     job.returned.connect(lambda result: arrived.append((result, threading.get_ident())))
 
@@ -45,7 +45,7 @@ def test_the_end_is_told_when_the_thread_is_no_more(owner, qtbot, monkeypatch):
             time.sleep(0.5)
 
     monkeypatch.setattr(worker, "threading", SimpleNamespace(Event=threading.Event, Thread=Lingering))
-    job = Job(lambda _: "result", owner=owner)
+    job = BackgroundJob(lambda _: "result", owner=owner)
     heard = []
     job.returned.connect(lambda _: heard.append(("returned", find_threads(), list_running_jobs())))
     job.ended.connect(lambda: heard.append(("ended", find_threads(), list_running_jobs())))
@@ -65,7 +65,7 @@ def test_progress_arrives_at_most_ten_times_a_second_and_the_last_step_always(ow
         for done in range(1, 21):
             job.report(Step(done, 20))
 
-    job = Job(work, owner=owner)
+    job = BackgroundJob(work, owner=owner)
     steps = []
     job.progressed.connect(lambda done, total: steps.append((done, total)))
 
@@ -80,7 +80,7 @@ def test_errors_are_passed_on(owner, qtbot):
         msg = "disk on fire"
         raise OSError(msg)
 
-    job = Job(work, owner=owner)
+    job = BackgroundJob(work, owner=owner)
 
     with qtbot.waitSignal(job.failed) as failed, qtbot.waitSignal(job.ended):
         job.start()
@@ -96,7 +96,7 @@ def work_until_cancelled(job):
 
 
 def test_a_cancelled_job_ends_without_result_and_without_error(owner, qtbot):
-    job = Job(work_until_cancelled, owner=owner)
+    job = BackgroundJob(work_until_cancelled, owner=owner)
     heard = []
     job.returned.connect(heard.append)
     job.failed.connect(heard.append)
@@ -114,7 +114,7 @@ def test_a_result_that_comes_after_cancel_is_dropped(owner, qtbot):
             time.sleep(0.005)
         return "too late"
 
-    job = Job(work, owner=owner)
+    job = BackgroundJob(work, owner=owner)
     heard = []
     job.returned.connect(heard.append)
 
@@ -126,7 +126,7 @@ def test_a_result_that_comes_after_cancel_is_dropped(owner, qtbot):
 
 
 def test_what_was_finished_but_not_yet_told_at_cancel_is_dropped(owner, qtbot):
-    job = Job(lambda _: "finished", owner=owner)
+    job = BackgroundJob(lambda _: "finished", owner=owner)
     heard = []
     job.returned.connect(heard.append)
     job.start()
@@ -140,7 +140,7 @@ def test_what_was_finished_but_not_yet_told_at_cancel_is_dropped(owner, qtbot):
 
 
 def test_deleting_the_owner_cancels_the_job(owner, qtbot):
-    job = Job(work_until_cancelled, owner=owner)
+    job = BackgroundJob(work_until_cancelled, owner=owner)
 
     with qtbot.waitSignal(job.ended):
         job.start()
@@ -152,7 +152,7 @@ def test_deleting_the_owner_cancels_the_job(owner, qtbot):
 def test_two_jobs_at_once_leave_the_warning_filters_alone(owner, qtbot):
     before = (warnings.showwarning, list(warnings.filters))
     release = threading.Event()
-    jobs = [Job(lambda _: release.wait(10), owner=owner) for _ in range(2)]
+    jobs = [BackgroundJob(lambda _: release.wait(10), owner=owner) for _ in range(2)]
     ended = []
     for job in jobs:
         job.ended.connect(lambda: ended.append(1))

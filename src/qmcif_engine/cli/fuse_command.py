@@ -178,7 +178,7 @@ def _given_ranges(options: Namespace) -> GivenRanges | None:
 def render(results: list[Fused], settings: FusionConfig, options: Namespace) -> None:
     """Say what was done: one JSON object, or a line or two for each point in time."""
     if options.json:
-        contents = [describe(result, settings) for result in results]
+        contents = [describe_fusion(result, settings) for result in results]
         print(json.dumps(contents[0] if len(contents) == 1 else {"times": contents}))
         return
     if not results and not options.quiet:
@@ -195,7 +195,7 @@ def _shorten(names: Sequence[str]) -> str:
     return shown if len(names) <= LARGEST_LIST else f"{shown} and {len(names) - LARGEST_LIST} more"
 
 
-def describe(result: Fused, settings: FusionConfig) -> dict[str, Any]:
+def describe_fusion(result: Fused, settings: FusionConfig) -> dict[str, Any]:
     """Return a finished fusion as JSON tells it."""
     report = result.report
     return {

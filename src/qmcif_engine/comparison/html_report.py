@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from qmcif_engine.comparison.html_sets import draw_set
 from qmcif_engine.comparison.plots import draw_bars
-from qmcif_engine.comparison.report import describe, list_notes, name_symbol
+from qmcif_engine.comparison.report import describe_comparison, list_notes, name_symbol
 from qmcif_engine.comparison.tables import Mark, Origin, build_set_table, format_figure
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def head_symbol(symbol: str) -> str:
 def _draw_facts(comparison: Comparison) -> str:
     facts = [
         f"<dt>{escape(heading)}</dt><dd>{f'<code>{escape(text)}</code>' if heading == 'Command' else escape(text)}</dd>"
-        for heading, text in describe(comparison).items()
+        for heading, text in describe_comparison(comparison).items()
     ]
     return f'<dl class="card">{"".join(facts)}</dl>'
 

@@ -58,7 +58,7 @@ class Comparison:
         return build_table(self.scores, self.methods, self.published)
 
 
-def describe(comparison: Comparison) -> dict[str, str]:
+def describe_comparison(comparison: Comparison) -> dict[str, str]:
     """Return what a reader must know to repeat the comparison, by heading."""
     sets = comparison.dataset.sets
     sizes = Counter(len(image_set.sources) for image_set in sets)
@@ -110,7 +110,7 @@ def write_markdown(comparison: Comparison) -> str:
 
 def draw_facts(comparison: Comparison) -> str:
     """Return what a reader must know to repeat the comparison as a Markdown list."""
-    facts = describe(comparison).items()
+    facts = describe_comparison(comparison).items()
     return "\n".join(f"- {heading}: {_as_code(text) if heading == 'Command' else escape(text)}" for heading, text in facts)
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from qmcif_engine.kernels.array_types import BoolArray, FloatArray
 
-    from .sliding_windows import Window
+    from .sliding_windows import SlidingWindow
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +40,14 @@ class LocalMoments:
     flat: BoolArray | None = None
 
 
-def compute_moments(plane: NDArray[Any], window: Window) -> LocalMoments:
+def compute_moments(plane: NDArray[Any], window: SlidingWindow) -> LocalMoments:
     """Compute mean and variance of every complete window.
 
     Parameters
     ----------
     plane : ndarray, shape (h, w)
         Samples of any real type.
-    window : Window
+    window : SlidingWindow
         Weights of the average.
 
     Returns
@@ -65,7 +65,7 @@ def compute_moments(plane: NDArray[Any], window: Window) -> LocalMoments:
     return LocalMoments(samples, mean, variance)
 
 
-def compute_exact_moments(plane: NDArray[Any], window: Window) -> LocalMoments:
+def compute_exact_moments(plane: NDArray[Any], window: SlidingWindow) -> LocalMoments:
     """Compute moments whose variance is exactly 0 in every constant window.
 
     Rounding leaves such windows a variance of about 1e-12. Take this function where the constants of the comparison are smaller still.
@@ -79,7 +79,7 @@ def compute_exact_moments(plane: NDArray[Any], window: Window) -> LocalMoments:
     return replace(moments, variance=np.where(flat, 0.0, moments.variance), flat=flat)
 
 
-def compute_covariance(first: LocalMoments, second: LocalMoments, *, window: Window) -> FloatArray:
+def compute_covariance(first: LocalMoments, second: LocalMoments, *, window: SlidingWindow) -> FloatArray:
     """Compute the covariance of two planes in every complete window.
 
     Notes
@@ -97,7 +97,7 @@ def compare_structure(
     first: LocalMoments,
     second: LocalMoments,
     *,
-    window: Window,
+    window: SlidingWindow,
     constants: tuple[float, float],
 ) -> FloatArray:
     """Compute the structural similarity of two planes in every complete window.
@@ -106,7 +106,7 @@ def compare_structure(
     ----------
     first, second : LocalMoments
         Moments over the same window.
-    window : Window
+    window : SlidingWindow
         That window.
     constants : tuple of float
         ``C1`` and ``C2``, both positive; they settle 0 / 0 in black and in flat windows.

@@ -61,7 +61,7 @@ def cut_padded(plane: NDArray[Any], rows: slice, *, margin: int) -> FloatArray:
     return strip
 
 
-class Window(Protocol):
+class SlidingWindow(Protocol):
     """Average over every complete window of a plane; a side longer than the plane shrinks to it."""
 
     @property

@@ -35,7 +35,7 @@ _MOST_ENTRIES = 4096
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class _Entry:
+class _ExifEntry:
     tag: int
     kind: int
     count: int
@@ -69,7 +69,7 @@ def _as_offset(layout: TiffFormat, value: bytes) -> int:
     return int(struct.unpack(layout.byteorder + form, value)[0]) if form else 0
 
 
-def _read_directory(tiff: TiffFile, offset: int) -> Iterator[_Entry]:
+def _read_directory(tiff: TiffFile, offset: int) -> Iterator[_ExifEntry]:
     """Yield the entries of a directory that lie completely in the file and are small enough for a block."""
     layout, handle = tiff.tiff, tiff.filehandle
     head = "HHI" if layout.offsetsize == 4 else "HHQ"
@@ -89,15 +89,15 @@ def _read_directory(tiff: TiffFile, offset: int) -> Iterator[_Entry]:
             handle.seek(int(struct.unpack(layout.offsetformat, field)[0]))
             field = handle.read(n_bytes)
         if len(field) >= n_bytes > 0:
-            yield _Entry(tag, kind, count, field[:n_bytes])
+            yield _ExifEntry(tag, kind, count, field[:n_bytes])
 
 
-def _assemble(order: str, kept: list[_Entry], inner: dict[int, list[_Entry]]) -> bytes:
+def _assemble(order: str, kept: list[_ExifEntry], inner: dict[int, list[_ExifEntry]]) -> bytes:
     """Return a block: header, first directory, and behind it the directories it leads to."""
-    position = 8 + _directory_bytes([*kept, *(_Entry(tag, _LONG, 1, bytes(4)) for tag in inner)])
+    position = 8 + _directory_bytes([*kept, *(_ExifEntry(tag, _LONG, 1, bytes(4)) for tag in inner)])
     links, directories = [], []
     for tag, entries in inner.items():
-        links.append(_Entry(tag, _LONG, 1, struct.pack(order + "I", position)))
+        links.append(_ExifEntry(tag, _LONG, 1, struct.pack(order + "I", position)))
         directories.append(_lay_out(order, entries, position))
         position += len(directories[-1])
     mark = b"II*\0" if order == "<" else b"MM\0*"
@@ -105,11 +105,11 @@ def _assemble(order: str, kept: list[_Entry], inner: dict[int, list[_Entry]]) ->
     return mark + struct.pack(order + "I", 8) + first + b"".join(directories)
 
 
-def _directory_bytes(entries: list[_Entry]) -> int:
+def _directory_bytes(entries: list[_ExifEntry]) -> int:
     return 6 + 12 * len(entries) + sum(len(entry.value) + len(entry.value) % 2 for entry in entries if len(entry.value) > 4)
 
 
-def _lay_out(order: str, entries: list[_Entry], start: int) -> bytes:
+def _lay_out(order: str, entries: list[_ExifEntry], start: int) -> bytes:
     """Return a directory that begins at this position of the block, and the values that do not fit into it behind."""
     table, values = struct.pack(order + "H", len(entries)), b""
     behind = start + 6 + 12 * len(entries)

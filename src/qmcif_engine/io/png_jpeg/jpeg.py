@@ -50,7 +50,7 @@ _LARGEST_OVERHEAD_BYTES = 2**26
 
 
 @dataclass(frozen=True, slots=True)
-class _Header:
+class _JpegHeader:
     bits: int
     height: int
     width: int
@@ -132,7 +132,7 @@ def read_jpeg(stream: BinaryIO, path: Path) -> StoredPicture:
     return StoredPicture(channels, parse_exif_orientation(header.exif))
 
 
-def _walk_markers(stream: BinaryIO, path: Path) -> _Header:
+def _walk_markers(stream: BinaryIO, path: Path) -> _JpegHeader:
     frame: tuple[int, int, int, int] | None = None
     notes: dict[int, list[bytes]] = {_APP0: [], _APP1: [], _APP2: []}
     stream.seek(2)
@@ -149,7 +149,7 @@ def _walk_markers(stream: BinaryIO, path: Path) -> _Header:
         elif marker in notes:
             notes[marker].append(payload)
         elif marker == _START_OF_SCAN and frame is not None:
-            return _Header(*frame, notes=notes, scan_start=stream.tell())
+            return _JpegHeader(*frame, notes=notes, scan_start=stream.tell())
     raise refuse_damaged(path, f"no picture in the first {_LARGEST_HEADER_BYTES} bytes")
 
 
@@ -165,7 +165,7 @@ def _next_marker(stream: BinaryIO, path: Path) -> int:
     return byte[0]
 
 
-def _check_header(header: _Header, path: Path, *, file_bytes: int) -> None:
+def _check_header(header: _JpegHeader, path: Path, *, file_bytes: int) -> None:
     if header.n_components == 4:
         raise refuse_content(path, given="CMYK or YCCK colors", needed="gray or RGB", remedy="convert the image to RGB and save it again")
     if header.n_components not in (1, 3):

@@ -55,7 +55,7 @@ _LARGEST_OVERHEAD_BYTES = 2**26
 
 
 @dataclass(frozen=True, slots=True)
-class _Header:
+class _PngHeader:
     width: int
     height: int
     bit_depth: int
@@ -125,12 +125,12 @@ def read_png(stream: BinaryIO, path: Path) -> StoredPicture:
     return StoredPicture(channels, parse_exif_orientation(exif))
 
 
-def _read_header(stream: BinaryIO, path: Path) -> _Header:
+def _read_header(stream: BinaryIO, path: Path) -> _PngHeader:
     stream.seek(len(PNG_SIGNATURE))
     start = stream.read(25)
     if len(start) < 25 or start[4:8] != b"IHDR":
         raise refuse_damaged(path, "no PNG header")
-    header = _Header(*struct.unpack(">IIBBBBB", start[8:21]))
+    header = _PngHeader(*struct.unpack(">IIBBBBB", start[8:21]))
     _check_kind(header, path)
     file_bytes = os.fstat(stream.fileno()).st_size
     check_claimed_size(path, height=header.height, width=header.width, decoded_bytes=header.raw_bytes, stored_bytes=file_bytes)
@@ -146,7 +146,7 @@ def _read_header(stream: BinaryIO, path: Path) -> _Header:
     return header
 
 
-def _check_kind(header: _Header, path: Path) -> None:
+def _check_kind(header: _PngHeader, path: Path) -> None:
     """Refuse what cannot be kept, and what no PNG has: the decoder would refuse the latter too, but print complaints first."""
     if header.color_type == _PALETTE:
         raise refuse_content(path, given="palette colors", needed="gray or RGB", remedy="convert the image to RGB and save it again")

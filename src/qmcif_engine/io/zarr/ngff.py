@@ -46,14 +46,14 @@ def describe_image(attributes: dict[str, Any], path: Path) -> NgffImage:
         first = multiscales[0]
         level = first["datasets"][0]
         axes = [axis if isinstance(axis, dict) else {"name": axis} for axis in first.get("axes", [])]
-        letters = name_axes(axes)
+        letters = name_ngff_axes(axes)
         scale = _combine_scales(level, first, n_axes=len(axes))
         return NgffImage(_check_inside(level["path"], path), letters, _describe(letters, axes, scale, described.get("omero")))
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise refuse_damaged(path, f"its OME-Zarr metadata make no sense: {type(error).__name__}: {error}") from error
 
 
-def name_axes(axes: list[dict[str, Any]]) -> str:
+def name_ngff_axes(axes: list[dict[str, Any]]) -> str:
     """Return one letter an axis: by its name where that is one of T, C, Z, Y, X, else by its kind, else one of unstated meaning."""
     unstated = iter(_UNSTATED)
     letters = ""

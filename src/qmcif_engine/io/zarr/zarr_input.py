@@ -12,8 +12,7 @@ import numpy as np
 from qmcif_engine.io.input.array_source import ArraySource, guess_axes
 from qmcif_engine.io.input.file_failures import translate_failures
 from qmcif_engine.io.metadata.acquisition import name_axes, plan_axes
-from qmcif_engine.io.zarr.ngff import describe_image
-from qmcif_engine.io.zarr.ngff import name_axes as name_ngff_axes
+from qmcif_engine.io.zarr.ngff import describe_image, name_ngff_axes
 from qmcif_engine.io.zarr.zarr_nodes import read_array_node, read_group_attributes
 from qmcif_engine.stack.picture_metadata import PictureMetadata
 

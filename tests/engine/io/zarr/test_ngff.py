@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from qmcif_engine.errors import ImageFileError
-from qmcif_engine.io.zarr.ngff import describe_image, name_axes
+from qmcif_engine.io.zarr.ngff import describe_image, name_ngff_axes
 
 FILE = Path("some.zarr")
 AXES = [
@@ -48,7 +48,7 @@ def test_axes_without_unit_of_length_have_no_size():
 
 def test_axes_are_known_by_name_then_by_kind():
     kinds = [{"name": "t"}, {"name": "wave", "type": "channel"}, {"name": "angle"}, {"name": "phase"}, {"name": "Y"}, {"name": "x"}]
-    assert name_axes(kinds) == "TCQRYX"
+    assert name_ngff_axes(kinds) == "TCQRYX"
 
 
 def test_axes_may_be_given_as_names_alone():
