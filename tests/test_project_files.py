@@ -1,10 +1,12 @@
 """What stands at the top level is complete, agrees with itself, and reaches the user in the wheel."""
 
+import ast
 import subprocess
 import sys
 import tarfile
 import tomllib
 import zipfile
+from collections import Counter
 from importlib.metadata import version
 from pathlib import Path
 
@@ -114,3 +116,27 @@ def test_source_distribution_holds_what_is_needed_to_build_and_test(distribution
 
     assert {f"src/{name}" for name in SHIPPED} <= source_names
     assert {"LICENSE", "Makefile", "README.md", "napari.yaml", "pyproject.toml", "tests/test_project_files.py"} <= source_names
+
+
+def test_the_top_of_the_engine_can_be_taken_in_at_a_glance():
+    entries = [path for path in (ROOT / "src" / "qmcif_engine").iterdir() if path.name != "__pycache__"]
+
+    assert len(entries) <= 20
+
+
+def test_no_two_modules_or_classes_share_a_name():
+    modules = [path for path in (ROOT / "src").rglob("*.py") if path.name not in ("__init__.py", "__main__.py")]
+    classes = [node.name for path in modules for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.ClassDef)]
+
+    assert [name for name, count in Counter(path.stem for path in modules).items() if count > 1] == []
+    assert [name for name, count in Counter(classes).items() if count > 1] == []
+
+
+def test_every_test_of_the_engine_lies_where_its_subject_lies():
+    """In the folder of the same path, so that a module's tests are found without searching."""
+    tests, engine = ROOT / "tests" / "engine", ROOT / "src" / "qmcif_engine"
+    tested = {path.stem.removeprefix("test_"): path.parent.relative_to(tests) for path in tests.rglob("test_*.py")}
+    homes = {path.stem: path.parent.relative_to(engine) for path in engine.rglob("*.py") if path.name != "__init__.py"}
+
+    assert {name: folder for name, folder in tested.items() if homes.get(name, folder) != folder} == {}
+    assert {folder for folder in tested.values() if not (engine / folder).is_dir()} == set()
