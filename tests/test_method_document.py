@@ -128,7 +128,7 @@ def test_constants_named_in_the_document_have_the_values_it_gives() -> None:
     assert names >= of_noise | of_fitting | of_edges | to_the_pixel | of_slopes | of_blends | of_brightness | of_frames
     assert names >= {"MARGIN_PX", "EXACT_MARGIN_PX", "NEGLIGIBLE_LEVEL", "FAINT_LEVEL", "FINE_WEIGHT"}
     assert {module for module, name, _ in given if name == "ROUNDS"} == {"cleanup.boundaries.outlines", "cleanup.regularization"}
-    assert {module for module, name, _ in given if name == "REACH_PX"} >= {"dark_frames", "seams"}
+    assert {module for module, name, _ in given if name == "REACH_PX"} >= {"cleanup.dark_border", "cleanup.seams"}
     for module, name, value in given:
         (holder,) = [import_module(f"qmcif_engine.{module}")] if module else [home for home in HOMES if name in defined_constants(home)]
         assert as_number(value) == getattr(holder, name), name

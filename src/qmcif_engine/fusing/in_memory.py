@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import numpy as np
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.errors import InvalidConfigError, InvalidImageError
 from qmcif_engine.run.execution import count_workers, run_tiles
+from qmcif_engine.run.memory import choose_tiles_at_once, estimate_tile_bytes
 from qmcif_engine.run.steps import FusionProgress, Steps
 from qmcif_engine.stack.noise import settle_range_and_noise
 from qmcif_engine.stack.samples import SUPPORTED_DTYPES, as_stack, list_bounds
@@ -21,6 +23,8 @@ from qmcif_engine.tiles.task import TileTask
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from distributed import Client
 
     from qmcif_engine.kernels.array_types import FloatArray, IndexArray, SampleArray
     from qmcif_engine.method.decomposition import Decomposition
@@ -87,7 +91,9 @@ def fuse(
     keep_layers: bool = False,
     with_position: bool = False,
     channels: str | None = None,
+    memory_bytes: int | None = None,
     workers: int | None = None,
+    client: Client | None = None,
     on_progress: Callable[[FusionProgress], None] | None = None,
     is_cancelled: Callable[[], bool] | None = None,
 ) -> FusionResult:
@@ -113,12 +119,17 @@ def fuse(
     channels : "each", optional
         Decide on every channel by itself and fuse it by itself: maps then have a plane for each channel. Where it is left out, channels
         decide together, unless the stack was opened for each.
+    memory_bytes : int, optional
+        Tiles in flight take no more than this, beside the images and the result; half of the free memory where it is left out.
     workers : int, optional
-        Tiles computed at once, on threads; one for each core where it is left out. It changes no byte.
+        Tiles computed at once on this machine; one for each core where it is left out. It changes no byte.
+    client : distributed.Client, optional
+        A Dask cluster that computes the tiles. Where it is left out, a client that is active computes, or the scheduler that
+        ``dask.config`` names, or threads.
     on_progress : callable, optional
-        Receives a `FusionProgress` after each step, in the calling thread.
+        Receives a `FusionProgress` after each step, one call at a time, mostly in a thread of Dask's.
     is_cancelled : callable, optional
-        Asked in the calling thread, many times a second; when it returns true the fusion ends with `Cancelled`.
+        Asked many times a second, in the same threads; when it returns true the fusion ends with `Cancelled`.
 
     Returns
     -------
@@ -144,24 +155,33 @@ def fuse(
         n_tiles=n_tiles, steps_a_tile=count_decisions(stack) * stack.n_images + 1, on_progress=on_progress, is_cancelled=is_cancelled
     )
     picture = _Picture(plan)
-    run_tiles(task, plan.tiles, n_workers=count_workers(workers), steps=steps, keep=picture.keep)
+    tile_bytes = estimate_tile_bytes(plan, settings, stack=stack)
+    tiles_at_once = choose_tiles_at_once(tile_bytes, budget_bytes=memory_bytes, n_workers=count_workers(workers))
+    run_tiles(task, plan.tiles, sink=picture, tiles_at_once=tiles_at_once, steps=steps, client=client)
     return picture.finish(settings, bounds, n_images=stack.n_images)
 
 
 class _Picture:
-    """Put tiles together in memory."""
+    """Tiles put together in memory."""
 
     def __init__(self, plan: TilePlan) -> None:
         self._plan = plan
         self._planes: dict[str, Any] = {}
         self._layers: tuple[Decomposition, ...] = ()
+        self._lock = threading.Lock()
 
-    def keep(self, tile: Tile, result: FusedTile) -> None:
+    def is_reached_by(self, client: Client | None) -> bool:
+        return False
+
+    def write(self, tile: Tile, result: FusedTile) -> None:
         for name in PLANES:
             plane = getattr(result, name)
-            if plane is not None:
-                whole = self._planes.setdefault(name, np.empty((*self._plan.shape, *plane.shape[2:]), plane.dtype))
-                whole[tile.core.slices] = plane
+            if plane is None:
+                continue
+            with self._lock:
+                if name not in self._planes:
+                    self._planes[name] = np.empty((*self._plan.shape, *plane.shape[2:]), plane.dtype)
+            self._planes[name][tile.core.slices] = plane
         self._layers = result.layers
 
     def finish(self, config: FusionConfig, focus_range: FocusRanges, *, n_images: int) -> FusionResult:

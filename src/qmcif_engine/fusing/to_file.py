@@ -6,6 +6,7 @@ import hashlib
 import json
 import logging
 from dataclasses import dataclass, replace
+from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +33,7 @@ from qmcif_engine.tiles.plan import TilePlan, plan_tiles
 from qmcif_engine.tiles.task import TileTask
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
     from distributed import Client
 
@@ -146,7 +147,7 @@ def fuse_to_file(
     workers : int, optional
         Tiles computed at once on this machine.
     client : distributed.Client, optional
-        A Dask cluster that computes the tiles instead.
+        See `qmcif_engine.fuse`. Workers that see the folder of the target write their tiles themselves.
     resume : bool
         Go on with an interrupted run of the same images and settings.
     overwrite : bool
@@ -167,26 +168,27 @@ def fuse_to_file(
     bounds, noise_levels = settle_range_and_noise(stack, focus_range)
     companions = companions_of(stack)
     planes = _kept_planes(stack, **kept)
-    job = Job(job_folder(target), run.tiles, planes)
+    job = Job(job_folder(target), run.tiles, planes, n_images=stack.n_images)
     description = describe_run(stack, settings, bounds)
     job.begin(_digest([description, list(planes)]), resume=resume, overwrite=overwrite)
     try:
         task = TileTask(stack, settings, bounds, companions, with_position=height is not None, noise_levels=noise_levels)
-        missing = job.missing()
-        finished = [tile for tile in run.tiles.tiles if tile not in set(missing)]
-        _check_input(job, task, finished)
-        logger.info("fusing %d images of shape %s, %d of %d tiles", stack.n_images, stack.image_shape, len(missing), len(run.tiles.tiles))
+        tiles = run.tiles.tiles
+        is_finished = [job.is_finished(tile) for tile in tiles]
+        _check_input(job, task, compress(tiles, is_finished))
+        n_missing = is_finished.count(False)
+        logger.info("fusing %d images of shape %s, %d of %d tiles", stack.n_images, stack.image_shape, n_missing, len(tiles))
         steps_a_tile = count_decisions(stack) * stack.n_images + 1
-        steps = Steps(n_tiles=len(missing), steps_a_tile=steps_a_tile, on_progress=on_progress, is_cancelled=is_cancelled)
-        run_tiles(task, missing, n_workers=run.tiles_at_once, steps=steps, keep=job.keep, client=client)
-        samples = [job.input_digest(tile).hex() for tile in run.tiles.tiles]
+        steps = Steps(n_tiles=n_missing, steps_a_tile=steps_a_tile, on_progress=on_progress, is_cancelled=is_cancelled)
+        missing = (tile for tile, is_there in zip(tiles, is_finished, strict=True) if not is_there)
+        run_tiles(task, missing, sink=job, tiles_at_once=run.tiles_at_once, steps=steps, client=client)
+        samples, pixels = _gather_receipts(job, tiles, n_images=stack.n_images)
         provenance = {**description, "identity": _digest([description, samples])}
         heights = {} if height is None else _heights_of(job, height, stack=stack, focus_range=bounds, provenance=provenance)
         writing: dict[str, Any] = {"provenance": provenance, "overwrite": overwrite, "check_cancelled": steps.check_cancelled}
         _write(job, target, folder, stack=stack, further=heights, **writing)
-        pixels = _count_pixels(job, run.tiles, n_images=stack.n_images)
     except BaseException:
-        if len(job.missing()) == len(run.tiles.tiles):
+        if not any(job.is_finished(tile) for tile in run.tiles.tiles):
             job.remove()  # nothing to go on with
         raise
     job.remove()
@@ -196,17 +198,27 @@ def fuse_to_file(
         image_shape=stack.image_shape,
         dtype=stack.dtype.name,
         focus_range=bounds,
-        n_tiles=len(run.tiles.tiles),
-        n_resumed=len(finished),
+        n_tiles=len(tiles),
+        n_resumed=is_finished.count(True),
         pixels_by_image=pixels,
         identity=provenance["identity"],
     )
 
 
-def _check_input(job: Job, task: TileTask, finished: Sequence[Tile]) -> None:
+def _check_input(job: Job, task: TileTask, finished: Iterable[Tile]) -> None:
     """Refuse to go on with tiles that were made of other samples."""
-    if any(job.input_digest(tile) != task.digest_input(tile) for tile in finished):
+    if any(job.receipt(tile).input_digest != task.digest_input(tile) for tile in finished):
         raise job.refuse_other_input()
+
+
+def _gather_receipts(job: Job, tiles: Iterable[Tile], *, n_images: int) -> tuple[list[str], tuple[int, ...]]:
+    """Return the digests of all tiles, and how many pixels each image gave."""
+    digests, counts = [], np.zeros(n_images, np.int64)
+    for tile in tiles:
+        receipt = job.receipt(tile)
+        digests.append(receipt.input_digest.hex())
+        counts += receipt.pixels_by_image
+    return digests, tuple(counts.tolist())
 
 
 def job_folder(target: Path) -> Path:
@@ -244,7 +256,7 @@ def plan_run(
         tile_bytes=tile_bytes,
         job_bytes=job_bytes,
         transcoded_bytes=getattr(stack, "scratch_bytes", 0),
-        output_bytes=job_bytes if with_maps else job_bytes - n_pixels * planes["source_index"].pixel_bytes,
+        output_bytes=job_bytes,
     )
 
 
@@ -318,7 +330,7 @@ def _kept_planes(stack: Stack, *, with_maps: bool, with_height: bool) -> dict[st
     if companions is not None:
         planes["companions"] = PlaneKind(companions.dtype, companions.image_shape[2:])
     kinds = {name: PlaneKind(kind.dtype, channel_planes(stack)) for name, kind in (MAP_KINDS | POSITION_KIND).items()}
-    wanted = ["source_index", *(MAP_KINDS if with_maps else ()), *(("confidence", "position") if with_height else ())]
+    wanted = [*(MAP_KINDS if with_maps else ()), *(("confidence", "position") if with_height else ())]
     return planes | {name: kinds[name] for name in dict.fromkeys(wanted)}
 
 
@@ -334,13 +346,6 @@ def _heights_of(
         metadata=describe_picture(stack),
         provenance=provenance,
     )
-
-
-def _count_pixels(job: Job, plan: TilePlan, *, n_images: int) -> tuple[int, ...]:
-    index, counts = job.picture("source_index"), np.zeros(n_images, np.int64)
-    for tile in plan.tiles:
-        counts += np.bincount(index.read(tile.core).reshape(-1), minlength=n_images)
-    return tuple(counts.tolist())
 
 
 def _write(

@@ -1,22 +1,27 @@
-"""Run tiles on a Dask cluster: one task a tile, whose worker reads its own windows."""
+"""Runs on a Dask cluster: one task a tile, whose worker reads its own windows and, on shared storage, writes its own results."""
 
 from __future__ import annotations
 
 import pickle
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
-from distributed import Client, as_completed
+from distributed import Client, wait
 from distributed.comm.addressing import get_address_host_port
 from distributed.scheduler import KilledWorker
 
 from qmcif_engine import __version__
 from qmcif_engine.errors import ExecutionError, InvalidConfigError
+from qmcif_engine.run.execution import TileElsewhere, new_name, tile_graph
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Iterable
+    from pathlib import Path
 
     from distributed import Future
 
+    from qmcif_engine.run.execution import TileSink
     from qmcif_engine.run.steps import Steps
     from qmcif_engine.tiles.plan import Tile
     from qmcif_engine.tiles.task import FusedTile, TileTask
@@ -29,6 +34,9 @@ LARGEST_TASK_BYTES = 2**20
 """A task that carries more, such as arrays in memory, is sent to every worker once instead of with every tile."""
 
 N_RETRIES = 3
+
+POLL_SECONDS = 0.1
+"""How long a finished tile or a request to cancel may wait to be noticed."""
 
 
 def connect(address: str) -> Client:
@@ -51,33 +59,55 @@ def connect(address: str) -> Client:
         raise InvalidConfigError(msg) from error
 
 
-def run_on_cluster(task: TileTask, tiles: Sequence[Tile], *, steps: Steps, keep: Callable[[Tile, FusedTile], None], client: Client) -> None:
-    """Compute tiles on the workers of a client and hand each result to `keep` as it comes; lost workers' tiles are computed again."""
+def run_on_cluster(task: TileTask, tiles: Iterable[Tile], *, sink: TileSink, steps: Steps, client: Client) -> None:
+    """Compute tiles on the workers of a client; lost workers' tiles are computed again.
+
+    Workers that share storage with this process write their tiles themselves; from others the results come back here. Tasks are sent in
+    small graphs, as many as keep the workers busy.
+    """
     check_workers(client)
-    n_threads = sum(worker["nthreads"] for worker in client.scheduler_info(n_workers=-1)["workers"].values())
-    shared = client.scatter(task, broadcast=True) if len(pickle.dumps(task)) > LARGEST_TASK_BYTES else task
-    waiting = iter(tiles)
-    running: dict[Future[FusedTile], Tile] = {}
-    completed = as_completed(loop=client.loop)
-
-    def start_next() -> None:
-        tile = next(waiting, None)
-        if tile is not None:
-            future = client.submit(_run_task, shared, tile, pure=False, retries=N_RETRIES)
-            running[future] = tile
-            completed.add(future)
-
+    relayed = None if sink.is_reached_by(client) else sink
+    compute: Any = TileElsewhere(task, sink if relayed is None else None)
+    if len(pickle.dumps(compute)) > LARGEST_TASK_BYTES:
+        compute = client.scatter(compute, broadcast=True)
+    name, waiting = new_name(), iter(tiles)
+    running: dict[Future[FusedTile | None], Tile] = {}
     try:
-        for _ in range(TILES_A_THREAD * n_threads):
-            start_next()
-        for future in completed:
-            keep(running.pop(future), _result_of(future))
-            steps.count(steps.steps_a_tile)
-            steps.tell()
+        while True:
             steps.check_cancelled()
-            start_next()
+            batch = tuple(islice(waiting, max(_count_wanted(client) - len(running), 0)))
+            if batch:
+                graph = tile_graph(batch, _compute, compute, name=name)
+                running.update(zip(client.get(graph, list(graph), sync=False, retries=N_RETRIES), batch, strict=True))
+            if not running:
+                return
+            for future in _finished(running, client):
+                result = _result_of(future)
+                tile = running.pop(future)
+                if relayed is not None and result is not None:
+                    relayed.write(tile, result)
+                steps.count(steps.steps_a_tile)
     finally:
         client.cancel(list(running))
+
+
+def _count_wanted(client: Client) -> int:
+    """Return how many tasks the workers of the moment should have."""
+    workers = client.scheduler_info(n_workers=-1)["workers"].values()
+    return TILES_A_THREAD * max(sum(int(worker["nthreads"]) for worker in workers), 1)
+
+
+def _finished(running: Iterable[Future[FusedTile | None]], client: Client) -> list[Future[FusedTile | None]]:
+    """Return the tasks that are done, after a moment for the first of them."""
+    try:
+        with client.as_current():
+            return list(wait(list(running), timeout=POLL_SECONDS, return_when="FIRST_COMPLETED").done)
+    except TimeoutError:
+        return []
+
+
+def _compute(compute: TileElsewhere, tile: Tile) -> FusedTile | None:
+    return compute(tile)
 
 
 def check_workers(client: Client) -> None:
@@ -114,14 +144,36 @@ def _describe_worker() -> dict[str, str]:
     return {"qmcif": __version__, "python": platform.python_version(), "numpy": np.__version__, "scipy": scipy.__version__}
 
 
-def _run_task(task: TileTask, tile: Tile) -> FusedTile:
-    return task(tile)
-
-
-def _result_of(future: Future[FusedTile]) -> FusedTile:
+def _result_of(future: Future[FusedTile | None]) -> FusedTile | None:
     try:
-        result: FusedTile = future.result()
+        result: FusedTile | None = future.result()
     except KilledWorker as error:
         msg = f"a tile ended {N_RETRIES + 1} workers one after the other ({error}); workers with more memory are needed: add some"
         raise ExecutionError(msg) from error
     return result
+
+
+def share_folder(client: Client, folder: Path) -> bool:
+    """Return whether every worker of a client sees this very folder and can write into it."""
+    token = uuid4().hex
+    probe = folder / f"{token}.probe"
+    probe.touch()
+    try:
+        answers = client.run(_can_write, str(folder), token)
+    finally:
+        probe.unlink()
+    return bool(answers) and all(answers.values())
+
+
+def _can_write(folder: str, token: str) -> bool:
+    """Return, in a worker, whether the folder holds the file of that name and takes another one."""
+    import tempfile
+    from pathlib import Path
+
+    if not (Path(folder) / f"{token}.probe").exists():
+        return False
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False

@@ -1,18 +1,24 @@
-"""Run the tiles of a plan, here on threads or elsewhere on a Dask cluster, with progress and cancellation.
+"""A plan as a Dask graph, one task a tile, and who computes it.
 
-Who runs a tile, and in which order, changes nothing in its result. Tiles in flight are bounded, so memory is too. Callbacks are called
-in the thread that called `run_tiles`, never in a worker.
+Each task reads its own window and writes its own part of the result. Who computes, and in which order, changes no byte. A given client,
+one that is active, or what ``dask.config`` names computes; otherwise threads of this machine.
 """
 
 from __future__ import annotations
 
 import os
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
-from typing import TYPE_CHECKING
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Protocol
+from uuid import uuid4
+
+from qmcif_engine.errors import InvalidConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from concurrent.futures import Future
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from distributed import Client
 
@@ -20,8 +26,29 @@ if TYPE_CHECKING:
     from qmcif_engine.tiles.plan import Tile
     from qmcif_engine.tiles.task import FusedTile, TileTask
 
-POLL_SECONDS = 0.05
-"""How often progress and cancellation are looked at while tiles are computed."""
+BATCH_TILES = 1024
+"""Tiles of one graph: a slide has more than a scheduler likes to be told of at once."""
+
+RELAYED_TILES_A_WORKER = 2
+"""Tiles of one graph, for each process, whose results come back to this process."""
+
+_LAST_KEY = 10**12 - 1
+_THREADS = ("threads", "threading")
+_ONE_THREAD = ("sync", "synchronous", "single-threaded")
+_PROCESSES = ("processes", "multiprocessing")
+
+
+class TileSink(Protocol):
+    """Where the results of tiles go.
+
+    `write` is called in the task that computed the tile: by several threads at once, each with another tile.
+    """
+
+    def write(self, tile: Tile, result: FusedTile) -> None:
+        """Take the result of one tile."""
+
+    def is_reached_by(self, client: Client | None) -> bool:
+        """Return whether the workers of a client, or other processes of this machine, can write for themselves."""
 
 
 def count_workers(wanted: int | None = None) -> int:
@@ -33,27 +60,20 @@ def count_workers(wanted: int | None = None) -> int:
 
 
 def run_tiles(
-    task: TileTask,
-    tiles: Sequence[Tile],
-    *,
-    n_workers: int,
-    steps: Steps,
-    keep: Callable[[Tile, FusedTile], None],
-    client: Client | None = None,
+    task: TileTask, tiles: Iterable[Tile], *, sink: TileSink, tiles_at_once: int, steps: Steps, client: Client | None = None
 ) -> None:
-    """Compute tiles and hand each result to `keep` as it comes.
+    """Compute tiles, each of which writes its result.
 
     Parameters
     ----------
     task : TileTask
-    tiles : sequence of Tile
-    n_workers : int
-        Tiles at once on this machine; a cluster has its own number.
+    tiles : iterable of Tile
+    sink : TileSink
+    tiles_at_once : int
+        Threads or processes on this machine; a cluster has its own number.
     steps : Steps
-    keep : callable
-        Takes a tile and its result, in the calling thread.
     client : distributed.Client, optional
-        The cluster that computes, instead of threads here.
+        The cluster that computes; see `find_client` for what is taken otherwise.
 
     Raises
     ------
@@ -62,51 +82,125 @@ def run_tiles(
     ExecutionError
         When a cluster cannot finish.
     """
-    if client is not None:
+    import dask
+
+    cluster = find_client(client)
+    if cluster is not None:
         # a heavy import that only clusters need
         from qmcif_engine.run.cluster import run_on_cluster
 
-        run_on_cluster(task, tiles, steps=steps, keep=keep, client=client)
-    elif min(n_workers, len(tiles)) <= 1:
-        _run_here(task, tiles, steps=steps, keep=keep)
+        run_on_cluster(task, tiles, sink=sink, steps=steps, client=cluster)
+        return
+    scheduler = dask.config.get("scheduler", None)
+    if scheduler in _PROCESSES:
+        _run_on_processes(task, tiles, sink=sink, n_processes=tiles_at_once, steps=steps)
+    elif scheduler is None or scheduler in _THREADS or scheduler in _ONE_THREAD:
+        _run_on_threads(task, tiles, sink=sink, n_threads=1 if scheduler in _ONE_THREAD else tiles_at_once, steps=steps)
     else:
-        _run_on_threads(task, tiles, n_workers=n_workers, steps=steps, keep=keep)
+        msg = (
+            f"the Dask scheduler {scheduler!r} is configured; threads, processes, synchronous or a distributed client is needed: "
+            "choose one of these in dask.config"
+        )
+        raise InvalidConfigError(msg)
 
 
-def _run_here(task: TileTask, tiles: Sequence[Tile], *, steps: Steps, keep: Callable[[Tile, FusedTile], None]) -> None:
-    def report_image() -> None:
-        steps.count()
-        steps.tell()
+def find_client(given: Client | None) -> Client | None:
+    """Return the cluster that computes: a given client, or the active one unless ``dask.config`` names another scheduler."""
+    import dask
 
-    for tile in tiles:
-        keep(tile, task(tile, check_cancelled=steps.check_cancelled, report_image=report_image))
-        report_image()
+    if given is not None:
+        return given
+    distributed: Any = sys.modules.get("distributed")  # who has a client has imported it
+    scheduler = dask.config.get("scheduler", None)
+    if distributed is None:
+        return None
+    client: Client | None = scheduler if isinstance(scheduler, distributed.Client) else None
+    if scheduler in (None, "distributed", "dask.distributed"):
+        with suppress(ValueError):  # nobody has one
+            client = distributed.default_client()
+    return client
 
 
-def _run_on_threads(
-    task: TileTask, tiles: Sequence[Tile], *, n_workers: int, steps: Steps, keep: Callable[[Tile, FusedTile], None]
-) -> None:
+def tile_graph(tiles: Iterable[Tile], compute: Callable[..., object], *arguments: object, name: str) -> dict[tuple[str, int], Any]:
+    """Return a Dask graph with one task a tile, which calls `compute` with the arguments and the tile.
+
+    Dask starts independent tasks in descending order of the text of their keys. These count down, so that tiles come row by row and
+    windows that were read for one are still at hand for the next.
+    """
+    return {(name, _LAST_KEY - tile.number): (compute, *arguments, tile) for tile in tiles}
+
+
+def batches(tiles: Iterable[Tile], n_tiles: int) -> Iterator[Sequence[Tile]]:
+    """Yield the tiles in batches of a number."""
     waiting = iter(tiles)
-    running: dict[Future[FusedTile], Tile] = {}
-    with ThreadPoolExecutor(n_workers, thread_name_prefix="qmcif-tile") as pool:
+    while batch := tuple(islice(waiting, n_tiles)):
+        yield batch
 
-        def start_next() -> None:
-            tile = next(waiting, None)
-            if tile is not None:
-                running[pool.submit(task, tile, check_cancelled=steps.check_stopped, report_image=steps.count)] = tile
 
-        try:
-            steps.check_cancelled()
-            for _ in range(n_workers):
-                start_next()
-            while running:
-                finished, _ = wait(running, timeout=POLL_SECONDS, return_when=FIRST_COMPLETED)
-                for future in finished:
-                    keep(running.pop(future), future.result())
-                    steps.count()
-                    start_next()
-                steps.tell()
-                steps.check_cancelled()
-        except BaseException:
-            steps.stop()  # the pool waits for what is running before it lets go
-            raise
+def new_name() -> str:
+    """Return a name for the tasks of one run: results of two runs are never taken for each other."""
+    return f"qmcif-tile-{uuid4().hex}"
+
+
+@dataclass(frozen=True, slots=True)
+class TileHere:
+    """What a task of this process does: compute a tile, write it, and count its steps."""
+
+    task: TileTask
+    sink: TileSink
+    steps: Steps
+
+    def __call__(self, tile: Tile) -> None:
+        """Compute one tile."""
+        with self.steps.computing():
+            self.steps.check_cancelled()
+            result = self.task(tile, check_cancelled=self.steps.check_cancelled, report_image=self.steps.count)
+            self.sink.write(tile, result)
+            self.steps.count()
+
+
+@dataclass(frozen=True, slots=True)
+class TileElsewhere:
+    """What a task of another process does: compute a tile, and write it or send it back."""
+
+    task: TileTask
+    sink: TileSink | None
+
+    def __call__(self, tile: Tile) -> FusedTile | None:
+        """Compute one tile; its result is returned where nobody there can write it."""
+        result = self.task(tile)
+        if self.sink is None:
+            return result
+        self.sink.write(tile, result)
+        return None
+
+
+def _run_on_threads(task: TileTask, tiles: Iterable[Tile], *, sink: TileSink, n_threads: int, steps: Steps) -> None:
+    import dask.local
+    import dask.threaded
+
+    compute = TileHere(task, sink, steps)
+    try:
+        for batch in batches(tiles, BATCH_TILES):
+            graph = tile_graph(batch, compute, name=new_name())
+            is_alone = min(n_threads, len(batch)) == 1
+            get = dask.local.get_sync if is_alone else partial(dask.threaded.get, num_workers=n_threads)
+            get(graph, list(graph))
+    except BaseException:
+        steps.stop()  # Dask lets go at the first failure, while other tiles are computed
+        raise
+
+
+def _run_on_processes(task: TileTask, tiles: Iterable[Tile], *, sink: TileSink, n_processes: int, steps: Steps) -> None:
+    import dask.multiprocessing
+
+    is_written_there = sink.is_reached_by(None)
+    compute = TileElsewhere(task, sink if is_written_there else None)
+    for batch in batches(tiles, RELAYED_TILES_A_WORKER * n_processes):
+        steps.check_cancelled()
+        graph = tile_graph(batch, compute, name=new_name())
+        results = dask.multiprocessing.get(graph, list(graph), num_workers=n_processes)
+        for tile, result in zip(batch, results, strict=True):
+            if result is not None:
+                sink.write(tile, result)
+            steps.count(steps.steps_a_tile)

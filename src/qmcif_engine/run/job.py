@@ -12,7 +12,7 @@ import os
 import shutil
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -21,9 +21,10 @@ from qmcif_engine.io.output.placement import refusing
 from qmcif_engine.io.output.stores import sync_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from distributed import Client
     from numpy.typing import NDArray
 
     from qmcif_engine.stack.window import Window
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from qmcif_engine.tiles.task import FusedTile
 
 DIGEST_BYTES = 32
+_COUNT_DTYPE = np.dtype("<u4")
 _DESCRIPTION = "job.json"
 _LARGEST_DESCRIPTION_BYTES = 2**20
 
@@ -48,8 +50,15 @@ class PlaneKind:
         return int(self.dtype.itemsize * np.prod(self.channels, dtype=int))
 
 
+class TileReceipt(NamedTuple):
+    """What a finished tile was made of: a digest of its samples, and how many of its pixels each image gave."""
+
+    input_digest: bytes
+    pixels_by_image: NDArray[np.int64]
+
+
 class Job:
-    """Hold the tiles of one run in a folder.
+    """Tiles of one run in a folder, where the tasks that compute them put them.
 
     Parameters
     ----------
@@ -57,10 +66,20 @@ class Job:
     plan : TilePlan
     planes : mapping of str to PlaneKind
         The planes of a `FusedTile` that are kept, in order.
+    n_images : int
     """
 
-    def __init__(self, folder: Path, plan: TilePlan, planes: Mapping[str, PlaneKind]) -> None:
-        self.folder, self._plan, self._planes = folder, plan, dict(planes)
+    def __init__(self, folder: Path, plan: TilePlan, planes: Mapping[str, PlaneKind], *, n_images: int) -> None:
+        self.folder, self._plan, self._planes, self._n_images = folder, plan, dict(planes), n_images
+        self._identity = ""
+
+    def is_reached_by(self, client: Client | None) -> bool:
+        """Return whether workers can put their tiles here: other processes of this machine, or all of a client that sees the folder."""
+        if client is None:
+            return True
+        from qmcif_engine.run.cluster import share_folder
+
+        return share_folder(client, self.folder)
 
     def begin(self, identity: str, *, resume: bool, overwrite: bool) -> None:
         """Make the folder, or go on with it.
@@ -79,6 +98,7 @@ class Job:
         OutputError
             When an unfinished run is there that may be neither used nor thrown away.
         """
+        self._identity = identity
         if self.folder.exists() and not resume:
             if not overwrite:
                 msg = (
@@ -115,16 +135,21 @@ class Job:
             "restore them, or start anew with --overwrite"
         )
 
-    def missing(self) -> tuple[Tile, ...]:
-        """Return the tiles that are not on the disk yet."""
-        return tuple(tile for tile in self._plan.tiles if not self._is_whole(tile))
+    def is_finished(self, tile: Tile) -> bool:
+        """Return whether a tile is on the disk."""
+        height, width = tile.core.shape
+        n_bytes = height * width * sum(kind.pixel_bytes for kind in self._planes.values()) + self._receipt_bytes
+        with suppress(OSError):
+            return self._path(tile).stat().st_size == n_bytes
+        return False
 
-    def keep(self, tile: Tile, result: FusedTile) -> None:
+    def write(self, tile: Tile, result: FusedTile) -> None:
         """Put a tile on the disk."""
         planes = (np.ascontiguousarray(getattr(result, name), kind.dtype).tobytes() for name, kind in self._planes.items())
-        content = b"".join((*planes, result.input_digest))
+        counts = np.bincount(result.source_index.reshape(-1), minlength=self._n_images).astype(_COUNT_DTYPE)
+        content = b"".join((*planes, counts.tobytes(), result.input_digest))
         with refusing(self.folder):
-            self._write(_file_name(tile), content)
+            self._write(self._path(tile).name, content)
 
     def _write(self, name: str, content: bytes) -> None:
         unfinished = self.folder / f"{name}.unfinished"
@@ -140,22 +165,24 @@ class Job:
             raise
         sync_folder(self.folder)
 
-    def _is_whole(self, tile: Tile) -> bool:
-        height, width = tile.core.shape
-        n_bytes = height * width * sum(kind.pixel_bytes for kind in self._planes.values()) + DIGEST_BYTES
-        with suppress(OSError):
-            return (self.folder / _file_name(tile)).stat().st_size == n_bytes
-        return False
+    @property
+    def _receipt_bytes(self) -> int:
+        return self._n_images * _COUNT_DTYPE.itemsize + DIGEST_BYTES
 
-    def input_digest(self, tile: Tile) -> bytes:
+    def _path(self, tile: Tile) -> Path:
+        """Return the file of a tile; it names the run too, since a worker may finish a tile after another run took the folder over."""
+        return self.folder / f"tile-{self._identity[:12]}-{tile.number:06d}"
+
+    def receipt(self, tile: Tile) -> TileReceipt:
         """Return what a finished tile was made of."""
-        with (self.folder / _file_name(tile)).open("rb") as stream:
-            stream.seek(-DIGEST_BYTES, os.SEEK_END)
-            return stream.read()
+        with self._path(tile).open("rb") as stream:
+            stream.seek(-self._receipt_bytes, os.SEEK_END)
+            content = stream.read()
+        return TileReceipt(content[-DIGEST_BYTES:], np.frombuffer(content[:-DIGEST_BYTES], _COUNT_DTYPE).astype(np.int64))
 
     def picture(self, name: str) -> JobPicture:
         """Return one plane of the whole result, to be read by window."""
-        return JobPicture(self.folder, self._plan, self._planes, name)
+        return JobPicture(self._path, self._plan, self._planes, name)
 
     def remove(self) -> None:
         """Delete the folder, once it is known to be a job."""
@@ -168,10 +195,10 @@ class Job:
 
 
 class JobPicture:
-    """Offer one plane of a finished job, read from its tiles window by window."""
+    """One plane of a finished job, read from its tiles window by window."""
 
-    def __init__(self, folder: Path, plan: TilePlan, planes: Mapping[str, PlaneKind], name: str) -> None:
-        self._folder, self._plan, self._kind = folder, plan, planes[name]
+    def __init__(self, path_of: Callable[[Tile], Path], plan: TilePlan, planes: Mapping[str, PlaneKind], name: str) -> None:
+        self._path_of, self._plan, self._kind = path_of, plan, planes[name]
         before = list(planes)[: list(planes).index(name)]
         self._bytes_before = sum(planes[other].pixel_bytes for other in before)
         self.shape: tuple[int, ...] = (*plan.shape, *self._kind.channels)
@@ -189,13 +216,9 @@ class JobPicture:
         """Map the plane of one tile; only the pages that are asked for are read."""
         height, width = tile.core.shape
         return np.memmap(
-            self._folder / _file_name(tile),
+            self._path_of(tile),
             self.dtype,
             mode="r",
             offset=self._bytes_before * height * width,
             shape=(height, width, *self._kind.channels),
         )
-
-
-def _file_name(tile: Tile) -> str:
-    return f"tile-{tile.number:06d}"

@@ -32,5 +32,4 @@ def estimate_seconds(plan: TilePlan, config: FusionConfig, *, stack: Stack) -> f
     started = time.process_time()
     task(trial)
     seconds_a_pixel = (time.process_time() - started) / (2 * side**2)
-    padded_px = sum(height * width for height, width in (tile.padded.shape for tile in plan.tiles))
-    return seconds_a_pixel * padded_px * stack.n_images * count_decisions(stack)
+    return seconds_a_pixel * plan.padded_px * stack.n_images * count_decisions(stack)

@@ -6,8 +6,10 @@ workers, memory and interruptions cannot change a byte of the result.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, overload
 
 from qmcif_engine.cleanup.blend_reach import reach_of_blend
 from qmcif_engine.cleanup.regularization import REACH_PX
@@ -16,6 +18,8 @@ from qmcif_engine.stack.noise import LONGEST_BLUR_REACH_PX
 from qmcif_engine.stack.window import Window
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from qmcif_engine.config.fusion_config import FusionConfig
 
 SOLVE_MARGIN_PX = 24
@@ -30,9 +34,68 @@ class Tile(NamedTuple):
     padded: Window
 
 
+class TileGrid(Sequence[Tile]):
+    """Tiles in row-major order, each made when it is asked for: a slide has hundreds of thousands.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Height and width of the image.
+    halo_px : int
+        How far a tile looks beyond its core.
+    rows, columns : sequence of (int, int)
+        Where rows and columns of tiles begin and end.
+    """
+
+    def __init__(
+        self, shape: tuple[int, int], halo_px: int, *, rows: Sequence[tuple[int, int]], columns: Sequence[tuple[int, int]]
+    ) -> None:
+        self._shape, self._halo_px = shape, halo_px
+        self.rows, self.columns = tuple(rows), tuple(columns)
+
+    def __len__(self) -> int:
+        """Return the number of tiles."""
+        return len(self.rows) * len(self.columns)
+
+    @overload
+    def __getitem__(self, number: int) -> Tile: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> tuple[Tile, ...]: ...
+
+    def __getitem__(self, number: int | slice) -> Tile | tuple[Tile, ...]:
+        """Return one tile, or those of a slice."""
+        if isinstance(number, slice):
+            return tuple(self[one] for one in range(*number.indices(len(self))))
+        if not -len(self) <= number < len(self):
+            raise IndexError(number)
+        number %= len(self)
+        row, column = divmod(number, len(self.columns))
+        (top, bottom), (left, right) = self.rows[row], self.columns[column]
+        core = Window(top, left, bottom, right)
+        return Tile(number, core, core.grown(self._halo_px, self._shape))
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether both have the same tiles."""
+        return isinstance(other, Sequence) and len(self) == len(other) and all(mine == its for mine, its in zip(self, other, strict=True))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def touched_by(self, window: Window) -> tuple[Tile, ...]:
+        """Return the tiles whose cores a window touches, without looking at the others."""
+        rows, columns = _touched(self.rows, window.top, window.bottom), _touched(self.columns, window.left, window.right)
+        return tuple(self[row * len(self.columns) + column] for row in rows for column in columns)
+
+
+def _touched(spans: Sequence[tuple[int, int]], start: int, stop: int) -> range:
+    """Return which of the spans, which ascend and meet, share something with another one."""
+    first = bisect_right(spans, start, key=lambda span: span[1])
+    return range(first, bisect_left(spans, stop, key=lambda span: span[0]))
+
+
 @dataclass(frozen=True, slots=True)
 class TilePlan:
-    """Hold the tiles of an image, in row-major order.
+    """Tiles of an image, in row-major order.
 
     Attributes
     ----------
@@ -40,31 +103,35 @@ class TilePlan:
         Height and width of the image.
     halo_px : int
         How far a tile looks beyond its core, where the image goes on.
-    tiles : tuple of Tile
-    grid : tuple of int
-        Rows and columns of tiles.
+    tiles : TileGrid
     """
 
     shape: tuple[int, int]
     halo_px: int
-    tiles: tuple[Tile, ...]
-    grid: tuple[int, int]
+    tiles: TileGrid
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Rows and columns of tiles."""
+        return len(self.tiles.rows), len(self.tiles.columns)
+
+    @property
+    def padded_px(self) -> int:
+        """Pixels of all padded windows together."""
+        return self._padded_sides(0, sum) * self._padded_sides(1, sum)
 
     @property
     def largest_padded_px(self) -> int:
         """Pixels of the largest padded window."""
-        return max(height * width for height, width in (tile.padded.shape for tile in self.tiles))
+        return self._padded_sides(0, max) * self._padded_sides(1, max)
+
+    def _padded_sides(self, axis: int, joined: Callable[[Iterable[int]], int]) -> int:
+        spans, side = (self.tiles.rows, self.tiles.columns)[axis], self.shape[axis]
+        return joined(min(stop + self.halo_px, side) - max(start - self.halo_px, 0) for start, stop in spans)
 
     def tiles_in(self, window: Window) -> tuple[Tile, ...]:
         """Return the tiles whose cores a window touches."""
-        return tuple(
-            tile
-            for tile in self.tiles
-            if tile.core.top < window.bottom
-            and window.top < tile.core.bottom
-            and tile.core.left < window.right
-            and window.left < tile.core.right
-        )
+        return self.tiles.touched_by(window)
 
 
 def plan_tiles(shape: tuple[int, int], config: FusionConfig) -> TilePlan:
@@ -76,9 +143,7 @@ def plan_tiles(shape: tuple[int, int], config: FusionConfig) -> TilePlan:
     patch = config.decomposition.base_patch_px
     halo = _multiple_above(derive_halo(config, detail_patch_px=detail_patch_side(shape, config.focus)), patch)
     rows, columns = (cut_side(side, shape=shape, tile_px=config.tiling.tile_px, multiple_of=patch) for side in shape)
-    cores = [Window(top, left, bottom, right) for top, bottom in rows for left, right in columns]
-    tiles = tuple(Tile(number, core, core.grown(halo, shape)) for number, core in enumerate(cores))
-    return TilePlan(shape, halo, tiles, (len(rows), len(columns)))
+    return TilePlan(shape, halo, TileGrid(shape, halo, rows=rows, columns=columns))
 
 
 def cut_side(side_px: int, *, shape: tuple[int, int], tile_px: int, multiple_of: int) -> list[tuple[int, int]]:

@@ -208,16 +208,16 @@ def test_an_interrupted_run_on_each_channel_is_gone_on_with(tmp_path, capsys, mo
     options = ["--channels", "each", "--set", "tile_px=64", "--workers", "1", "--memory", "1GB"]
     assert main(["fuse", path, "-o", str(tmp_path / "whole.ome.tif"), *options, *FAST]) == 0
     kept = []
-    keep = Job.keep
+    write = Job.write
 
-    def keep_two(job, tile, result):
+    def write_two(job, tile, result):
         if len(kept) == 2:
             raise KeyboardInterrupt
         kept.append(tile)
-        keep(job, tile, result)
+        write(job, tile, result)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Job, "keep", keep_two)
+        patched.setattr(Job, "write", write_two)
         assert main(["fuse", path, "-o", str(tmp_path / "out.ome.tif"), *options, *FAST]) == 130
     assert main(["fuse", path, "-o", str(tmp_path / "out.ome.tif"), "--resume", *options[2:], *FAST]) == 2  # another decision
     capsys.readouterr()

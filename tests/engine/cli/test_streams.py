@@ -60,15 +60,15 @@ import sys, time
 from qmcif_engine.cli import main
 from qmcif_engine.run.job import Job
 
-keep, kept = Job.keep, []
+write, kept = Job.write, []
 
-def keep_and_stand_still(job, tile, result):
-    keep(job, tile, result)
+def write_and_stand_still(job, tile, result):
+    write(job, tile, result)
     kept.append(tile)
     while len(kept) >= int(sys.argv[1]):
         time.sleep(1)
 
-Job.keep = keep_and_stand_still
+Job.write = write_and_stand_still
 sys.exit(main(sys.argv[2:]))
 """
 
@@ -80,7 +80,7 @@ def run_that_stands_still(folder, *, after_tiles):
     program = [python, "-c", STANDING_STILL, str(after_tiles), *arguments]
     with subprocess.Popen(program, cwd=folder, stderr=subprocess.PIPE) as process:
         try:
-            while len(list(folder.glob("out.ome.tif.qmcif-job/tile-??????"))) < after_tiles:
+            while len(list(folder.glob("out.ome.tif.qmcif-job/tile-????????????-??????"))) < after_tiles:
                 assert process.poll() is None
                 time.sleep(0.01)
             yield process
@@ -136,7 +136,7 @@ def test_a_full_disk_ends_with_a_clear_message_and_resumes_to_the_same_bytes(fol
         assert failed.returncode == 1
         assert b"No space left on device" in failed.stderr
         assert [path.name for path in place.iterdir()] == ["out.ome.tif.qmcif-job"]
-        n_finished = len(list(place.glob("out.ome.tif.qmcif-job/tile-??????")))
+        n_finished = len(list(place.glob("out.ome.tif.qmcif-job/tile-????????????-??????")))
         assert n_finished > 0
 
         subprocess.run(["mount", "-o", "remount,size=50m", str(place)], check=True)

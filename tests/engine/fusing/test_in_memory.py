@@ -284,14 +284,14 @@ def test_cancellation_in_the_middle_of_an_image_ends_the_fusion_at_once(pair):
 
     def is_cancelled():
         questions.append(len(seen))
-        return len(questions) > iterations + 2  # in the second image, before its third iteration
+        return len(questions) > iterations + 3  # in the second image, before its third iteration
 
     message = r"^the fusion was cancelled after 1 of 3 steps; nothing was returned: start it again$"
     with pytest.raises(Cancelled, match=message):
         fuse(pair, FusionConfig().replaced({"iterations": iterations}), on_progress=seen.append, is_cancelled=is_cancelled)
 
     assert seen == [FusionProgress(1, 3)]
-    assert questions == [0] * iterations + [1] * 3
+    assert questions == [0] * (iterations + 1) + [1] * 3
 
 
 def test_cancellation_is_also_heard_between_the_last_image_and_the_decision(pair):

@@ -2,16 +2,19 @@
 
 import threading
 
+import dask
 import numpy as np
 import pytest
 
 from qmcif_engine.config.fusion_config import FusionConfig
-from qmcif_engine.errors import Cancelled
-from qmcif_engine.run.execution import count_workers, run_tiles
+from qmcif_engine.errors import Cancelled, InvalidConfigError
+from qmcif_engine.run import execution
+from qmcif_engine.run.execution import count_workers, run_tiles, tile_graph
 from qmcif_engine.run.steps import FusionProgress, Steps
 from qmcif_engine.stack.samples import FocusRange
 from qmcif_engine.stack.stack import ArrayStack
 from qmcif_engine.stack.synthetic import make_focus_stack
+from qmcif_engine.stack.window import Window
 from qmcif_engine.tiles.plan import plan_tiles
 from qmcif_engine.tiles.task import TileTask
 
@@ -29,12 +32,20 @@ def tiles(task):
     return plan_tiles(task.stack.image_shape[:2], CONFIG).tiles
 
 
-def run(task, tiles, **options):
-    kept = {}
-    steps = Steps(
-        n_tiles=len(tiles), steps_a_tile=3, on_progress=options.pop("on_progress", None), is_cancelled=options.pop("cancelled", None)
-    )
-    run_tiles(task, tiles, steps=steps, keep=lambda tile, result: kept.__setitem__(tile.number, result), **options)
+class Kept(dict):
+    """Results of tiles by their number."""
+
+    def write(self, tile, result):
+        self[tile.number] = result
+
+    def is_reached_by(self, client):
+        return False
+
+
+def run(task, tiles, *, tiles_at_once=1, on_progress=None, is_cancelled=None):
+    kept = Kept()
+    steps = Steps(n_tiles=len(tiles), steps_a_tile=3, on_progress=on_progress, is_cancelled=is_cancelled)
+    run_tiles(task, tiles, sink=kept, tiles_at_once=tiles_at_once, steps=steps)
     return kept
 
 
@@ -47,35 +58,73 @@ def assert_same(results, others):
 
 def test_threads_and_order_change_no_byte(task, tiles):
     assert len(tiles) == 9
-    one_by_one = run(task, tiles, n_workers=1)
+    one_by_one = run(task, tiles)
 
-    assert_same(run(task, tiles, n_workers=3), one_by_one)
-    assert_same(run(task, tiles[::-1], n_workers=2), one_by_one)
-
-
-@pytest.mark.parametrize("n_workers", [1, 3])
-def test_every_step_is_told_once_and_in_the_calling_thread(task, tiles, n_workers):
-    seen = []
-    run(task, tiles, n_workers=n_workers, on_progress=lambda progress: seen.append((progress, threading.get_ident())))
-
-    assert [progress for progress, _ in seen] == [FusionProgress(step, 27) for step in range(1, 28)]
-    assert {thread for _, thread in seen} == {threading.get_ident()}
+    assert_same(run(task, tiles, tiles_at_once=3), one_by_one)
+    assert_same(run(task, tiles[::-1], tiles_at_once=2), one_by_one)
 
 
-@pytest.mark.parametrize("n_workers", [1, 2])
-def test_cancelling_ends_the_run_within_a_tile_and_leaves_no_thread(task, tiles, n_workers):
-    kept = {}
+def test_tiles_are_begun_row_by_row(task, tiles):
+    assert list(run(task, tiles)) == [tile.number for tile in tiles]
+    begun = []
+    graph = tile_graph([tiles[0]._replace(number=number) for number in range(250)], lambda tile: begun.append(tile.number), name="t")
+    dask.get(graph, list(graph))
+    assert begun == list(range(250))
+
+
+@pytest.mark.parametrize("scheduler", ["synchronous", "threads", "processes"])
+def test_the_scheduler_that_dask_is_told_to_use_computes_the_same(task, tiles, scheduler):
+    with dask.config.set(scheduler=scheduler):
+        results = run(task, tiles, tiles_at_once=2)
+
+    assert_same(results, run(task, tiles))
+
+
+def test_a_scheduler_that_is_none_of_these_is_refused(task, tiles):
+    with (
+        dask.config.set(scheduler="single-node-magic"),
+        pytest.raises(InvalidConfigError, match=r"'single-node-magic' is configured; threads"),
+    ):
+        run(task, tiles)
+
+
+def test_batches_change_no_byte(task, tiles, monkeypatch):
+    expected = run(task, tiles)
+    monkeypatch.setattr(execution, "BATCH_TILES", 4)
+
+    assert_same(run(task, tiles, tiles_at_once=2), expected)
+
+
+@pytest.mark.parametrize("tiles_at_once", [1, 3])
+def test_every_step_is_told_once_and_one_at_a_time(task, tiles, tiles_at_once):
+    seen, telling = [], threading.Lock()
+
+    def on_progress(progress):
+        assert telling.acquire(blocking=False)
+        seen.append(progress)
+        telling.release()
+
+    run(task, tiles, tiles_at_once=tiles_at_once, on_progress=on_progress)
+
+    assert seen == [FusionProgress(step, 27) for step in range(1, 28)]
+
+
+@pytest.mark.parametrize("tiles_at_once", [1, 2])
+def test_cancelling_ends_the_run_within_a_tile_and_leaves_no_tile_behind(task, tiles, tiles_at_once):
+    kept = Kept()
     steps = Steps(n_tiles=9, steps_a_tile=3, is_cancelled=lambda: len(kept) >= 2)
 
     with pytest.raises(Cancelled, match="cancelled after"):
-        run_tiles(task, tiles, n_workers=n_workers, steps=steps, keep=lambda tile, result: kept.__setitem__(tile.number, result))
+        run_tiles(task, tiles, sink=kept, tiles_at_once=tiles_at_once, steps=steps)
 
-    assert 2 <= len(kept) <= 2 + n_workers
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("qmcif-tile")]
+    n_kept = len(kept)
+    assert 2 <= n_kept <= 2 + tiles_at_once
+    steps.stop()  # returns at once: none is computed any more
+    assert len(kept) == n_kept
 
 
-@pytest.mark.parametrize("n_workers", [1, 2])
-def test_a_failing_tile_ends_the_run_with_its_error(task, tiles, n_workers):
+@pytest.mark.parametrize("tiles_at_once", [1, 2])
+def test_a_failing_tile_ends_the_run_with_its_error(task, tiles, tiles_at_once):
     class Broken(ArrayStack):
         def read(self, number, window):
             if window.top > 0:
@@ -83,9 +132,9 @@ def test_a_failing_tile_ends_the_run_with_its_error(task, tiles, n_workers):
                 raise OSError(msg)
             return super().read(number, window)
 
-    broken = TileTask(Broken([task.stack.read(number, tiles[0].padded) for number in range(2)] * 2), CONFIG, FocusRange(0, 255))
+    broken = TileTask(Broken([task.stack.read(number, Window.whole((130, 150))) for number in range(2)]), CONFIG, FocusRange(0, 255))
     with pytest.raises(OSError, match="broken tile"):
-        run(broken, tiles, n_workers=n_workers)
+        run(broken, tiles, tiles_at_once=tiles_at_once)
 
 
 def test_the_number_of_workers_is_at_least_one_and_by_default_that_of_the_cores():

@@ -27,26 +27,30 @@ def tile_result(tile):
     return FusedTile(fused[tile.core.slices], index[tile.core.slices], blank, blank, blank, None, bytes(range(32)), ())
 
 
+def missing(job):
+    return tuple(tile for tile in PLAN.tiles if not job.is_finished(tile))
+
+
 def begun(folder, identity="same", **options):
-    job = Job(folder / "out.tif.qmcif-job", PLAN, PLANES)
+    job = Job(folder / "out.tif.qmcif-job", PLAN, PLANES, n_images=999)
     job.begin(identity, **({"resume": False, "overwrite": False} | options))
     return job
 
 
 def test_finished_tiles_are_found_again_and_the_picture_is_read_by_window(tmp_path):
     job = begun(tmp_path)
-    assert job.missing() == PLAN.tiles
+    assert missing(job) == PLAN.tiles[:]
     for tile in PLAN.tiles[:4]:
-        job.keep(tile, tile_result(tile))
+        job.write(tile, tile_result(tile))
 
     resumed = begun(tmp_path, resume=True)
-    assert resumed.missing() == PLAN.tiles[4:]
-    for tile in resumed.missing():
-        resumed.keep(tile, tile_result(tile))
+    assert missing(resumed) == PLAN.tiles[4:]
+    for tile in missing(resumed):
+        resumed.write(tile, tile_result(tile))
 
     fused, index = whole_result()
-    assert resumed.missing() == ()
-    assert resumed.input_digest(PLAN.tiles[3]) == bytes(range(32))
+    assert missing(resumed) == ()
+    assert resumed.receipt(PLAN.tiles[3]).input_digest == bytes(range(32))
     for name, expected in (("fused", fused), ("source_index", index)):
         picture = resumed.picture(name)
         assert (picture.shape, picture.dtype) == (expected.shape, expected.dtype)
@@ -56,21 +60,21 @@ def test_finished_tiles_are_found_again_and_the_picture_is_read_by_window(tmp_pa
 
 def test_half_a_tile_does_not_count(tmp_path):
     job = begun(tmp_path)
-    job.keep(PLAN.tiles[0], tile_result(PLAN.tiles[0]))
+    job.write(PLAN.tiles[0], tile_result(PLAN.tiles[0]))
     (written,) = job.folder.glob("tile-*")
     written.write_bytes(written.read_bytes()[:-1])
     (job.folder / "tile-000001.unfinished").write_bytes(b"x")
 
-    assert begun(tmp_path, resume=True).missing() == PLAN.tiles
+    assert missing(begun(tmp_path, resume=True)) == PLAN.tiles[:]
 
 
 def test_an_unfinished_run_is_neither_used_nor_lost_unasked(tmp_path):
-    begun(tmp_path).keep(PLAN.tiles[0], tile_result(PLAN.tiles[0]))
+    begun(tmp_path).write(PLAN.tiles[0], tile_result(PLAN.tiles[0]))
 
     with pytest.raises(OutputError, match=r"an unfinished run lies in .*--resume.*--overwrite"):
         begun(tmp_path)
-    assert len(begun(tmp_path, resume=True).missing()) == len(PLAN.tiles) - 1
-    assert len(begun(tmp_path, overwrite=True).missing()) == len(PLAN.tiles)
+    assert len(missing(begun(tmp_path, resume=True))) == len(PLAN.tiles) - 1
+    assert len(missing(begun(tmp_path, overwrite=True))) == len(PLAN.tiles)
 
 
 def test_other_images_or_settings_are_refused(tmp_path):
@@ -90,7 +94,7 @@ def test_a_damaged_description_is_refused(tmp_path, content):
 
 
 def test_resuming_without_an_unfinished_run_starts_one(tmp_path):
-    assert begun(tmp_path, resume=True).missing() == PLAN.tiles
+    assert missing(begun(tmp_path, resume=True)) == PLAN.tiles[:]
 
 
 def test_a_folder_that_is_no_job_is_never_deleted(tmp_path):
@@ -105,7 +109,7 @@ def test_a_folder_that_is_no_job_is_never_deleted(tmp_path):
 
 def test_removing_leaves_nothing(tmp_path):
     job = begun(tmp_path)
-    job.keep(PLAN.tiles[0], tile_result(PLAN.tiles[0]))
+    job.write(PLAN.tiles[0], tile_result(PLAN.tiles[0]))
     job.remove()
 
     assert list(tmp_path.iterdir()) == []
@@ -119,9 +123,9 @@ def test_a_full_disk_is_reported_with_its_error_number_and_leaves_no_half_tile(t
 
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(OutputError, match="No space left on device") as caught:
-        job.keep(PLAN.tiles[0], tile_result(PLAN.tiles[0]))
+        job.write(PLAN.tiles[0], tile_result(PLAN.tiles[0]))
     monkeypatch.undo()
 
     assert caught.value.errno == 28
     assert [path.name for path in job.folder.iterdir()] == ["job.json"]
-    assert job.missing() == PLAN.tiles
+    assert missing(job) == PLAN.tiles[:]
