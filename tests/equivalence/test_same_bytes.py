@@ -13,12 +13,13 @@ import tifffile
 import zarr
 
 from qmcif_engine.config.fusion_config import FusionConfig
-from qmcif_engine.errors import ExecutionError
+from qmcif_engine.errors import Cancelled, ExecutionError
 from qmcif_engine.fusing.in_memory import fuse
 from qmcif_engine.fusing.lazy import fuse_lazily
 from qmcif_engine.fusing.to_file import fuse_to_file
 from qmcif_engine.io.input.stack_input import open_stack
-from qmcif_engine.run.cluster import check_workers, connect
+from qmcif_engine.run.cluster import _can_write, check_workers, connect, share_folder
+from qmcif_engine.run.job import Job
 from qmcif_engine.stack.stack import ArrayStack
 from qmcif_engine.stack.synthetic import make_focus_stack
 
@@ -117,6 +118,70 @@ def test_a_worker_killed_in_the_middle(images, expected_files, cluster, tmp_path
         assert written(ArrayStack(images), tmp_path, client=client, on_progress=kill_one) == expected_files
         client.wait_for_workers(len(cluster.workers))  # the cluster starts another one, which later tests find
     assert killed
+
+
+@pytest.mark.parametrize("scheduler", ["synchronous", "threads", "processes"])
+def test_what_dask_is_told_to_use(images, expected_files, scheduler, tmp_path):
+    with dask.config.set(scheduler=scheduler):
+        assert written(ArrayStack(images), tmp_path, workers=2) == expected_files
+
+
+def test_an_active_client_computes_what_is_fused_in_memory(images, expected, cluster):
+    from distributed import Client
+
+    with Client(cluster.scheduler_address) as client:
+        result = fuse(images, CONFIG)
+        computed = client.run_on_scheduler(lambda dask_scheduler: sum(str(key).count("qmcif-tile") for key in dask_scheduler.task_prefixes))
+
+    assert computed == 1
+    for name in PLANES:
+        np.testing.assert_array_equal(getattr(result, name), getattr(expected, name))
+
+
+def test_workers_that_see_the_folder_write_their_tiles_and_send_none_back(images, expected_files, cluster, tmp_path, monkeypatch):
+    def refused(job, tile, result):
+        msg = "a tile came back"
+        raise AssertionError(msg)
+
+    monkeypatch.setattr(Job, "write", refused)  # in this process: the workers have the class as it is
+    with connect(cluster.scheduler_address) as client:
+        assert written(ArrayStack(images), tmp_path, client=client) == expected_files
+
+
+def test_workers_without_the_folder_send_their_tiles_back(images, expected_files, cluster, tmp_path, monkeypatch):
+    monkeypatch.setattr("qmcif_engine.run.cluster.share_folder", lambda client, folder: False)
+    with connect(cluster.scheduler_address) as client:
+        assert written(ArrayStack(images), tmp_path, client=client) == expected_files
+
+
+def test_a_folder_that_workers_do_not_see_is_not_shared(cluster, tmp_path):
+    with connect(cluster.scheduler_address) as client:
+        assert share_folder(client, tmp_path)
+        assert list(tmp_path.iterdir()) == []
+        (elsewhere := tmp_path / "other").mkdir()
+        assert not all(client.run(_can_write, str(elsewhere), "no-such-token").values())
+
+
+def test_cancelling_on_a_cluster_waits_for_no_tile(images, cluster, tmp_path):
+    """The workers stand still until the run is over here."""
+    here, asked = os.getpid(), []
+
+    class StandingStill(ArrayStack):
+        def read(self, number, window):
+            while os.getpid() != here and not (tmp_path / "over").exists():
+                time.sleep(0.01)
+            return super().read(number, window)
+
+    with connect(cluster.scheduler_address) as client:
+        with pytest.raises(Cancelled):
+            fuse_to_file(
+                StandingStill(images),
+                tmp_path / "fused.tif",
+                CONFIG,
+                client=client,
+                is_cancelled=lambda: asked.append(1) or len(asked) > 3,
+            )
+        (tmp_path / "over").touch()
 
 
 def test_workers_of_another_version_are_refused(cluster, monkeypatch):

@@ -77,6 +77,8 @@ def fuse_inputs(options: Namespace, settings: FusionConfig) -> list[Fused]:
         points = points_in_time(stack, options)
         _check_request(stack, options, points)
         client = closing.enter_context(_connect(options.scheduler)) if options.scheduler else None
+        if client is not None and not options.quiet and not options.json:
+            print(f"computing on the cluster at {options.scheduler}; its dashboard is at {client.dashboard_link}")
         if stack.scratch_bytes and not options.quiet and not options.json:
             print(f"decoding {stack.n_images} images once into {show_bytes(stack.scratch_bytes)} of scratch space")
         results = []

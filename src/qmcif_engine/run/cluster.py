@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import pickle
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from distributed import Client, wait
 from distributed.comm.addressing import get_address_host_port
+from distributed.protocol.pickle import dumps
 from distributed.scheduler import KilledWorker
 
 from qmcif_engine import __version__
@@ -68,7 +68,7 @@ def run_on_cluster(task: TileTask, tiles: Iterable[Tile], *, sink: TileSink, ste
     check_workers(client)
     relayed = None if sink.is_reached_by(client) else sink
     compute: Any = TileElsewhere(task, sink if relayed is None else None)
-    if len(pickle.dumps(compute)) > LARGEST_TASK_BYTES:
+    if len(dumps(compute)) > LARGEST_TASK_BYTES:
         compute = client.scatter(compute, broadcast=True)
     name, waiting = new_name(), iter(tiles)
     running: dict[Future[FusedTile | None], Tile] = {}
