@@ -1,18 +1,16 @@
-"""Spread independent work over processes, so that neither their number nor an interruption changes a result."""
+"""Independent work spread over Dask's processes, so that neither their number nor an interruption changes a result."""
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
-from concurrent.futures import ProcessPoolExecutor, as_completed
+import traceback
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from threadpoolctl import threadpool_limits
-
-from qmcif_engine.errors import OutputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -26,10 +24,10 @@ _ResultT = TypeVar("_ResultT")
 
 
 @dataclass(frozen=True, slots=True)
-class _Refusal:
-    """Carry a refused target to the parent process: pickling an `OutputError` would lose the number that tells a full disk."""
+class _Failure:
+    """An error on its way to the parent process: pickling loses the number that tells a full disk, and Dask would rewrite the message."""
 
-    message: str
+    error: Exception
     number: int | None
 
 
@@ -67,19 +65,22 @@ def run_everywhere(
             for task in tasks:
                 on_result(work(task, _never))
         return
-    context = multiprocessing.get_context("spawn")
-    stop = context.Event()
-    n_workers = min(n_processes, len(tasks))
-    with ProcessPoolExecutor(n_workers, mp_context=context, initializer=_prepare_worker, initargs=(stop,)) as pool:
-        try:
-            for future in as_completed([pool.submit(_work_in_process, work, task) for task in tasks]):
-                on_result(_unpack(future.result()))
-        except BrokenProcessPool as error:
-            msg = "a worker process was lost, perhaps for want of memory; run the same command again, it resumes, with fewer --jobs"
-            raise ChildProcessError(msg) from error
-        finally:
-            stop.set()
-            pool.shutdown(cancel_futures=True)
+    # a heavy import that only those need who use several processes
+    from dask.multiprocessing import get, get_context
+
+    stop = get_context().Event()
+
+    def hand_over(_key: object, outcome: _ResultT | _Failure, *_: object) -> None:
+        on_result(_unpack(outcome))
+
+    graph = {("task", position): (partial(_work_in_process, work, task),) for position, task in enumerate(tasks)}
+    observer = (None, None, None, hand_over, lambda *_: stop.set())  # the last is called before Dask waits for its processes
+    options: dict[str, Any] = {"initializer": partial(_prepare_worker, stop), "chunksize": 1, "optimize_graph": False}
+    try:
+        get(graph, list(graph), num_workers=min(n_processes, len(tasks)), callbacks=[observer], **options)
+    except BrokenProcessPool as error:
+        msg = "a worker process was lost, perhaps for want of memory; run the same command again, it resumes, with fewer --jobs"
+        raise ChildProcessError(msg) from error
 
 
 def _never() -> bool:
@@ -97,16 +98,17 @@ def _prepare_worker(stop: Event) -> None:
     _is_stopped = stop.is_set
 
 
-def _work_in_process(work: Callable[[_TaskT, _Stop], _ResultT], task: _TaskT) -> _ResultT | _Refusal:
+def _work_in_process(work: Callable[[_TaskT, _Stop], _ResultT], task: _TaskT) -> _ResultT | _Failure:
     try:
         return work(task, _is_stopped)
-    except OutputError as error:
-        return _Refusal(str(error), error.errno)
+    except Exception as error:  # all of them: raised again in the parent
+        error.add_note(traceback.format_exc())
+        return _Failure(error, getattr(error, "errno", None))
 
 
-def _unpack(outcome: _ResultT | _Refusal) -> _ResultT:
-    if isinstance(outcome, _Refusal):
-        refusal = OutputError(outcome.message)
-        refusal.errno = outcome.number
-        raise refusal
+def _unpack(outcome: _ResultT | _Failure) -> _ResultT:
+    if isinstance(outcome, _Failure):
+        if isinstance(outcome.error, OSError):
+            outcome.error.errno = outcome.number
+        raise outcome.error
     return outcome

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 import pytest
+from dask.callbacks import Callback
 
 from qmcif_engine.comparison.processes import count_cores, run_everywhere
 from qmcif_engine.errors import InvalidImageError, OutputError
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 SPAWNED = """
-import os, time
+import os, signal, time
 from qmcif_engine.errors import InvalidImageError, OutputError
 
 def square(number, is_stopped):
@@ -39,6 +40,11 @@ def wait(task, is_stopped):
     while task != 0 and not is_stopped():
         time.sleep(0.01)
     return task
+
+def press_interrupt_key(is_pressed, is_stopped):
+    if is_pressed:
+        os.kill(os.getppid(), signal.SIGINT)
+    return wait(1, is_stopped)
 """
 
 
@@ -74,9 +80,13 @@ def test_a_full_disk_is_still_known_as_such_in_the_parent(spawned: ModuleType) -
     assert refusal.value.errno == errno.ENOSPC
 
 
-def test_other_errors_arrive_as_they_are(spawned: ModuleType) -> None:
-    with pytest.raises(InvalidImageError, match="too small"):
+def test_other_errors_arrive_as_they_are_with_the_place_they_come_from_beside_the_message(spawned: ModuleType) -> None:
+    with pytest.raises(InvalidImageError) as refusal:
         run_everywhere(spawned.refuse, [1, 2], n_processes=2, on_result=pytest.fail)
+
+    assert type(refusal.value) is InvalidImageError
+    assert str(refusal.value) == "too small"
+    assert "in refuse" in refusal.value.__notes__[0]
 
 
 def test_a_lost_worker_is_reported(spawned: ModuleType) -> None:
@@ -89,9 +99,24 @@ def test_an_interruption_ends_work_that_has_no_end_of_its_own(spawned: ModuleTyp
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run_everywhere(spawned.wait, [0, 1, 2, 3], n_processes=2, on_result=interrupt)
+        run_everywhere(spawned.wait, [0, 1, 0, 0], n_processes=2, on_result=interrupt)
 
     assert multiprocessing.active_children() == []
+
+
+def test_the_interrupt_key_ends_work_in_progress(spawned: ModuleType) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        run_everywhere(spawned.press_interrupt_key, [True, False], n_processes=2, on_result=pytest.fail)
+
+    assert multiprocessing.active_children() == []
+
+
+def test_observers_of_other_computations_see_nothing_of_the_tasks(spawned: ModuleType) -> None:
+    seen: list[object] = []
+    with Callback(pretask=lambda key, *_: seen.append(key)):
+        run_everywhere(spawned.square, range(2), n_processes=2, on_result=lambda _: None)
+
+    assert seen == []
 
 
 def test_there_is_a_core() -> None:

@@ -1,94 +1,108 @@
-"""Blocks of many images, read ahead by several threads and handed over in order."""
+"""Blocks of many images, worked on by several of Dask's threads and handed over in order."""
 
 from __future__ import annotations
 
-from collections import deque
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+import threading
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from qmcif_engine.io.output.picture import block_windows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from concurrent.futures import Future
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from qmcif_engine.io.output.picture import Picture, WriteRun
     from qmcif_engine.stack.window import Window
 
+_BlockT = TypeVar("_BlockT")
+_ResultT = TypeVar("_ResultT")
 
-class BlockReader:
-    """Threads that read windows of pictures a little ahead of who writes them.
+_BLOCKS_A_THREAD = 2
+
+
+class BlockThreads:
+    """Dask's threads of this process, working on a few blocks of a run at a time.
 
     Parameters
     ----------
-    pool : ThreadPoolExecutor
-    n_ahead : int
-        Windows that are read or wait at a time; they bound memory.
+    n_workers : int
+        Blocks at once.
     run : WriteRun
         Counts what was handed over, and may stop in between.
     """
 
-    def __init__(self, pool: ThreadPoolExecutor, *, n_ahead: int, run: WriteRun) -> None:
-        self._pool, self._n_ahead, self._run = pool, n_ahead, run
+    def __init__(self, n_workers: int, *, run: WriteRun) -> None:
+        self._n_workers, self._run = n_workers, run
+        self.batch_size = _BLOCKS_A_THREAD * n_workers
 
-    def read(self, places: Iterable[tuple[Picture, Window]]) -> Iterator[NDArray[Any]]:
-        """Yield the samples of each place, in the order of the places whichever thread is ready first."""
-        waiting: deque[Future[NDArray[Any]]] = deque()
-        for picture, window in places:
+    def map(self, work: Callable[[_BlockT], _ResultT], blocks: Iterable[_BlockT]) -> Iterator[_ResultT]:
+        """Yield the result of each block in the order of the blocks; memory holds the results of one batch."""
+        remaining = iter(blocks)
+        while batch := list(islice(remaining, self.batch_size)):
             self._run.check_cancelled()
-            waiting.append(self._pool.submit(picture.read, window))
-            if len(waiting) >= self._n_ahead:
-                yield self._take(waiting)
-        while waiting:
-            self._run.check_cancelled()
-            yield self._take(waiting)
+            for result in self.compute(work, batch):
+                self._run.count_block()
+                yield result
+
+    def compute(self, work: Callable[[_BlockT], _ResultT], blocks: Sequence[_BlockT]) -> list[_ResultT]:
+        """Return the result of every block; however this ends, no thread is at work on a block afterwards.
+
+        Dask itself leaves running tasks behind when one of them fails or the caller is interrupted: they could still write to a folder
+        that is being removed. Here every task takes one of as many places as there are threads, and the end waits for all places.
+        """
+        # a heavy import that only those need who write stacks
+        from dask.threaded import get
+
+        places, is_over = threading.Semaphore(self._n_workers), threading.Event()
+
+        def work_unless_over(block: _BlockT) -> _ResultT | None:
+            with places:
+                return None if is_over.is_set() else work(block)
+
+        graph = {("block", position): (partial(work_unless_over, block),) for position, block in enumerate(blocks)}
+        after_each = (None, None, None, lambda *_: self._run.check_cancelled(), None)  # called in this thread
+        try:
+            return list(get(graph, list(graph), num_workers=self._n_workers, callbacks=[after_each]))
+        finally:
+            is_over.set()
+            for _ in range(self._n_workers):
+                places.acquire()
+            places.release(self._n_workers)
+
+    def read(self, picture: Picture) -> Iterator[NDArray[Any]]:
+        """Yield the samples of each block of a picture, in the order of `block_windows`."""
+        return self.map(picture.read, block_windows(picture.shape))
 
     def read_whole(self, picture: Picture) -> NDArray[Any]:
         """Return all samples of one picture."""
         samples = np.empty(picture.shape, picture.dtype)
-        windows = list(block_windows(picture.shape))
-        for window, block in zip(windows, self.read((picture, window) for window in windows), strict=True):
+        for window, block in zip(block_windows(picture.shape), self.read(picture), strict=True):
             samples[window.slices] = block
         return samples
 
     def ahead_of(self, picture: Picture) -> Picture:
-        """Return the picture for a writer that reads its blocks one after the other: the next ones are read meanwhile."""
-        return _PictureAhead(picture, self._pool, n_ahead=self._n_ahead)
-
-    def _take(self, waiting: deque[Future[NDArray[Any]]]) -> NDArray[Any]:
-        block = waiting.popleft().result()
-        self._run.count_block()
-        return block
+        """Return the picture for a writer that reads its blocks one after the other: they are read in batches."""
+        return _PictureAhead(picture, self)
 
 
 class _PictureAhead:
-    """A picture whose blocks are read before they are asked for, in the order of `block_windows`."""
+    """A picture whose blocks are read some before they are asked for, in the order of `block_windows`."""
 
-    def __init__(self, picture: Picture, pool: ThreadPoolExecutor, *, n_ahead: int) -> None:
+    def __init__(self, picture: Picture, threads: BlockThreads) -> None:
         self.shape, self.dtype = picture.shape, picture.dtype
-        self._picture, self._pool, self._n_ahead = picture, pool, n_ahead
+        self._picture, self._threads = picture, threads
         self._windows = list(block_windows(picture.shape))
         self._position = {window: position for position, window in enumerate(self._windows)}
-        self._waiting: dict[Window, Future[NDArray[Any]]] = {}
+        self._ready: dict[Window, NDArray[Any]] = {}
 
     def read(self, window: Window) -> NDArray[Any]:
-        position = self._position[window]
-        for following in self._windows[position : position + self._n_ahead]:
-            if following not in self._waiting:
-                self._waiting[following] = self._pool.submit(self._picture.read, following)
-        return self._waiting.pop(window).result()
-
-
-@contextmanager
-def reading_ahead(n_workers: int, *, run: WriteRun) -> Iterator[BlockReader]:
-    """Offer a reader with so many threads; what is still waiting when the block ends is dropped."""
-    pool = ThreadPoolExecutor(n_workers, thread_name_prefix="qmcif-read")
-    try:
-        yield BlockReader(pool, n_ahead=2 * n_workers, run=run)
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+        if window not in self._ready:
+            position = self._position[window]
+            batch = self._windows[position : position + self._threads.batch_size]
+            self._ready = dict(zip(batch, self._threads.compute(self._picture.read, batch), strict=True))
+        return self._ready.pop(window)

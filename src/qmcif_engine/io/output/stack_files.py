@@ -10,7 +10,7 @@ from qmcif_engine.errors import OutputError
 from qmcif_engine.io.output.output_formats import check_content, choose_format
 from qmcif_engine.io.output.picture import WriteRun
 from qmcif_engine.io.output.placement import check_folder, check_place, place_files, ready_folder, refusing
-from qmcif_engine.io.output.stack_blocks import reading_ahead
+from qmcif_engine.io.output.stack_blocks import BlockThreads
 from qmcif_engine.io.output.stack_formats import count_tiff_stack_blocks, count_zarr_stack_blocks, write_ome_zarr_stack, write_tiff_stack
 from qmcif_engine.io.output.streamed_output import place_contents
 
@@ -93,7 +93,7 @@ def place_stack(
     contents : sequence of PictureContent
         The images, all of one kind.
     n_workers : int
-        Threads that read.
+        Blocks at once.
     overwrite : bool
     on_progress : callable, optional
         Called with the number of blocks written and the number of all.
@@ -102,10 +102,10 @@ def place_stack(
     """
     files = list_stack_files(target, len(contents))
     if FRAME_MARK in target.name:
-        unobserved = WriteRun(0, scratch_folder=target.parent)
-        with ready_folder(target.parent), reading_ahead(n_workers, run=unobserved) as reader:
-            pictures = [replace(content, picture=reader.ahead_of(content.picture)) for content in contents]
-            placed = dict(zip(files, pictures, strict=True))
+        threads = BlockThreads(n_workers, run=WriteRun(0, scratch_folder=target.parent, check_cancelled=check_cancelled))
+        pictures = [replace(content, picture=threads.ahead_of(content.picture)) for content in contents]
+        placed = dict(zip(files, pictures, strict=True))
+        with ready_folder(target.parent):
             place_contents(placed, overwrite=overwrite, on_progress=on_progress, check_cancelled=check_cancelled)
         return files
     is_store = choose_format(target).is_store
