@@ -35,8 +35,6 @@ EXCEPTIONS = {
     "napari_qmcif/worker.py": {"threading.Thread"},
     # not a pool, but the error by which Dask's pool tells that a process was lost
     "qmcif_engine/comparison/processes.py": {"concurrent.futures.process.BrokenProcessPool"},
-    # to be deleted with the loops of tiles that this module still has beside Dask's
-    "qmcif_engine/run/execution.py": {"concurrent.futures." + name for name in ("FIRST_COMPLETED", "Future", "ThreadPoolExecutor", "wait")},
 }
 
 
