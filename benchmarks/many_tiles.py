@@ -1,7 +1,7 @@
 """Measure what a run costs beside its arithmetic: plan, graph, job and assembling of very many tiles.
 
-Run as ``python benchmarks/many_tiles.py [--tiles 10000 100000] [--cluster]``. The arithmetic is a stub that returns blank tiles of 16 px, so
-that what is left is the run itself. ``--cluster`` computes on a LocalCluster of two processes, whose scheduler runs in a process of its
+Run as ``python benchmarks/many_tiles.py [--tiles 10000 100000] [--cluster]``. The arithmetic is a stub that returns blank tiles of 16 px,
+so that what is left is the run itself. ``--cluster`` computes on a LocalCluster of two processes, whose scheduler runs in a process of its
 own; the memory is that of this process, the client.
 """
 

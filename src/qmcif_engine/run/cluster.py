@@ -27,8 +27,11 @@ if TYPE_CHECKING:
     from qmcif_engine.tiles.task import FusedTile, TileTask
 
 CONNECT_SECONDS = 10
-TILES_A_THREAD = 2
-"""Tasks sent to each worker thread: one that is computed and one that waits, so that no worker idles and the client's memory is small."""
+TILES_A_THREAD = 32
+"""Tasks sent for each worker thread at most, so that none idles; the scheduler of a large slide never knows more."""
+
+RELAYED_TILES_A_THREAD = 2
+"""The same where results come back: one that is computed and one that waits, so that little memory waits for the client."""
 
 LARGEST_TASK_BYTES = 2**20
 """A task that carries more, such as arrays in memory, is sent to every worker once instead of with every tile."""
@@ -72,11 +75,13 @@ def run_on_cluster(task: TileTask, tiles: Iterable[Tile], *, sink: TileSink, ste
         compute = client.scatter(compute, broadcast=True)
     name, waiting = new_name(), iter(tiles)
     running: dict[Future[FusedTile | None], Tile] = {}
+    n_wanted = 0
     try:
         while True:
             steps.check_cancelled()
-            batch = tuple(islice(waiting, max(_count_wanted(client) - len(running), 0)))
-            if batch:
+            if len(running) <= n_wanted // 2:
+                n_wanted = _count_threads(client) * (TILES_A_THREAD if relayed is None else RELAYED_TILES_A_THREAD)
+                batch = tuple(islice(waiting, n_wanted - len(running)))
                 graph = tile_graph(batch, _compute, compute, name=name)
                 running.update(zip(client.get(graph, list(graph), sync=False, retries=N_RETRIES), batch, strict=True))
             if not running:
@@ -91,10 +96,10 @@ def run_on_cluster(task: TileTask, tiles: Iterable[Tile], *, sink: TileSink, ste
         client.cancel(list(running))
 
 
-def _count_wanted(client: Client) -> int:
-    """Return how many tasks the workers of the moment should have."""
+def _count_threads(client: Client) -> int:
+    """Return the threads of all workers of the moment, at least one: a lost worker may come back."""
     workers = client.scheduler_info(n_workers=-1)["workers"].values()
-    return TILES_A_THREAD * max(sum(int(worker["nthreads"]) for worker in workers), 1)
+    return max(sum(int(worker["nthreads"]) for worker in workers), 1)
 
 
 def _finished(running: Iterable[Future[FusedTile | None]], client: Client) -> list[Future[FusedTile | None]]:
