@@ -18,8 +18,8 @@ from qmcif_engine.io.input.image_file import (
     refuse_content,
     refuse_damaged,
 )
-from qmcif_engine.io.metadata.exif import check_profile, set_upright
-from qmcif_engine.io.metadata.orientation import parse_exif_orientation
+from qmcif_engine.io.metadata.exif import check_profile, fit_exif, parse_exif_orientation
+from qmcif_engine.io.metadata.orientation import upright_size
 from qmcif_engine.stack.picture_metadata import PictureMetadata
 
 if TYPE_CHECKING:
@@ -73,14 +73,18 @@ def inspect_jpeg(stream: BinaryIO, path: Path) -> PictureHeader:
     """Return what a JPEG file says about its picture; nothing is decoded."""
     header = _walk_markers(stream, path)
     _check_header(header, path, file_bytes=os.fstat(stream.fileno()).st_size)
+    orientation = parse_exif_orientation(header.exif)
+    height, width = upright_size(header.height, header.width, orientation)
     return PictureHeader(
         height=header.height,
         width=header.width,
         n_samples=header.n_components,
         dtype=np.dtype(np.uint8),
-        orientation=parse_exif_orientation(header.exif),
+        orientation=orientation,
         metadata=PictureMetadata(
-            icc_profile=_join_profile(header.notes[_APP2]), exif=set_upright(header.exif), dpi=_parse_density(header.notes[_APP0])
+            icc_profile=_join_profile(header.notes[_APP2]),
+            exif=fit_exif(header.exif, height=height, width=width),
+            dpi=_parse_density(header.notes[_APP0]),
         ),
     )
 

@@ -19,8 +19,8 @@ from qmcif_engine.io.input.image_file import (
     refuse_content,
     refuse_damaged,
 )
-from qmcif_engine.io.metadata.exif import check_profile, set_upright
-from qmcif_engine.io.metadata.orientation import parse_exif_orientation
+from qmcif_engine.io.metadata.exif import check_profile, fit_exif, parse_exif_orientation
+from qmcif_engine.io.metadata.orientation import upright_size
 from qmcif_engine.stack.picture_metadata import PictureMetadata
 
 if TYPE_CHECKING:
@@ -80,14 +80,18 @@ def inspect_png(stream: BinaryIO, path: Path) -> PictureHeader:
     header = _read_header(stream, path)
     notes = {kind: stream.read(length) for kind, length in _walk_chunks(stream, path) if length <= _NOTES.get(kind, -1)}
     exif = notes.get(b"eXIf", b"")
+    orientation = parse_exif_orientation(exif)
+    height, width = upright_size(header.height, header.width, orientation)
     return PictureHeader(
         height=header.height,
         width=header.width,
         n_samples=_N_CHANNELS[header.color_type],
         dtype=header.dtype,
-        orientation=parse_exif_orientation(exif),
+        orientation=orientation,
         metadata=PictureMetadata(
-            icc_profile=_unpack_profile(notes.get(b"iCCP", b"")), exif=set_upright(exif), dpi=_parse_density(notes.get(b"pHYs", b""))
+            icc_profile=_unpack_profile(notes.get(b"iCCP", b"")),
+            exif=fit_exif(exif, height=height, width=width),
+            dpi=_parse_density(notes.get(b"pHYs", b"")),
         ),
     )
 
