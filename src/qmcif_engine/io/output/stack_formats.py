@@ -1,34 +1,28 @@
-"""Stacks of images written as multi-page TIFF, OME-TIFF and OME-Zarr, from windows."""
+"""Stacks of images written as multi-page TIFF and OME-TIFF, from windows."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
-import zarr
 from tifffile import TiffWriter
 
 from qmcif_engine.io.metadata.embedding import prepare_embedding
 from qmcif_engine.io.metadata.ome_description import describe_for_xml
 from qmcif_engine.io.output.encoders import LARGEST_STRIPPED_BYTES
-from qmcif_engine.io.output.picture import BLOCK_SIDE_PX, block_windows, count_blocks
-from qmcif_engine.io.output.pyramid import halve, level_shapes
-from qmcif_engine.io.output.stack_blocks import reading_ahead
+from qmcif_engine.io.output.picture import BLOCK_SIDE_PX, count_blocks, read_whole
 from qmcif_engine.io.tiff.tiff_exif import attach_exif
 from qmcif_engine.io.tiff.tiled_tiff import LARGEST_CLASSIC_BYTES, describe_tags, has_planes, lay_out
-from qmcif_engine.io.zarr.ome_zarr import Extremes, create_level, describe_group, load_double, store_block
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
     from qmcif_engine.io.output.picture import PictureContent, WriteRun
-    from qmcif_engine.io.output.stack_blocks import BlockReader
 
 
-def write_tiff_stack(stream: BinaryIO, contents: Sequence[PictureContent], *, run: WriteRun, n_workers: int, is_ome: bool) -> None:
+def write_tiff_stack(stream: BinaryIO, contents: Sequence[PictureContent], *, run: WriteRun, is_ome: bool) -> None:
     """Write the images of a stack as the pages of one file, losslessly compressed.
 
     Images of up to 64 MB are held one at a time and written in strips, which every reader knows; larger ones in tiles, of which memory
@@ -40,8 +34,6 @@ def write_tiff_stack(stream: BinaryIO, contents: Sequence[PictureContent], *, ru
     contents : sequence of PictureContent
         The images, all of one kind; the first of them speaks for all.
     run : WriteRun
-    n_workers : int
-        Threads that read.
     is_ome : bool
     """
     first = contents[0]
@@ -52,11 +44,8 @@ def write_tiff_stack(stream: BinaryIO, contents: Sequence[PictureContent], *, ru
     if not _is_tiled(first):
         del layout["tile"]
     metadata = describe_for_xml(first, axes=axes) if is_ome else {"axes": axes, "qmcif": dict(first.provenance)}
-    with (
-        reading_ahead(n_workers, run=run) as reader,
-        TiffWriter(stream, bigtiff=is_big, byteorder="<", ome=is_ome, shaped=not is_ome) as writer,
-    ):
-        pieces = _tiles(contents, reader) if _is_tiled(first) else _pages(contents, reader)
+    with TiffWriter(stream, bigtiff=is_big, byteorder="<", ome=is_ome, shaped=not is_ome) as writer:
+        pieces = _tiles(contents, run) if _is_tiled(first) else _pages(contents, run)
         writer.write(pieces, metadata=metadata, **layout, **tags)
     if embedding.exif is not None:
         attach_exif(stream, embedding.exif)
@@ -68,55 +57,21 @@ def count_tiff_stack_blocks(contents: Sequence[PictureContent]) -> int:
     return len(contents) * n_readings * count_blocks(contents[0].picture.shape)
 
 
-def write_ome_zarr_stack(folder: Path, contents: Sequence[PictureContent], *, run: WriteRun, n_workers: int) -> None:
-    """Write the images of a stack and smaller copies of them into an empty folder, along an axis z; z itself is never reduced.
-
-    Parameters
-    ----------
-    folder : Path
-        Exists and is empty.
-    contents, run, n_workers
-        As for `write_tiff_stack`.
-    """
-    first, n_images = contents[0], len(contents)
-    group = zarr.open_group(folder, mode="w-", zarr_format=3 if run.ome_zarr_version == "0.5" else 2)
-    shapes = level_shapes(first.picture.shape)
-    arrays = [create_level(group, str(number), first, shape, n_images=n_images) for number, shape in enumerate(shapes)]
-    extremes = Extremes()
-    places = [(number, window) for number in range(n_images) for window in block_windows(shapes[0])]
-    with reading_ahead(n_workers, run=run) as reader:
-        blocks = reader.read((contents[number].picture, window) for number, window in places)
-        for (number, window), block in zip(places, blocks, strict=True):
-            extremes.include(block[..., : first.n_colors] if first.has_alpha else block)
-            store_block(arrays[0], window, block, number=number)
-    for larger, smaller, shape in zip(arrays, arrays[1:], shapes[1:], strict=False):
-        for number in range(n_images):
-            for window in run.windows(shape):
-                store_block(smaller, window, halve(load_double(larger, window, number=number), is_index=False), number=number)
-                run.count_block()
-    group.attrs.update(describe_group(first, version=run.ome_zarr_version, n_levels=len(shapes), extremes=extremes, n_images=n_images))
-
-
-def count_zarr_stack_blocks(contents: Sequence[PictureContent]) -> int:
-    """Return how many blocks `write_ome_zarr_stack` writes, over all levels."""
-    return len(contents) * sum(count_blocks(shape) for shape in level_shapes(contents[0].picture.shape))
-
-
-def _pages(contents: Sequence[PictureContent], reader: BlockReader) -> Iterator[NDArray[Any]]:
+def _pages(contents: Sequence[PictureContent], run: WriteRun) -> Iterator[NDArray[Any]]:
     for content in contents:
-        samples = reader.read_whole(content.picture)
+        samples = read_whole(content.picture, run)
         if has_planes(content):
             yield from (np.ascontiguousarray(samples[..., channel]) for channel in range(content.n_channels))
         else:
             yield samples
 
 
-def _tiles(contents: Sequence[PictureContent], reader: BlockReader) -> Iterator[NDArray[Any]]:
+def _tiles(contents: Sequence[PictureContent], run: WriteRun) -> Iterator[NDArray[Any]]:
     """Yield the tiles of all pages; those of a stack with a page for each channel are read once a channel, to hold few at a time."""
     channels: list[int | slice] = list(range(contents[0].n_channels)) if has_planes(contents[0]) else [slice(None)]
     for content in contents:
         for channel in channels:
-            for block in reader.read((content.picture, window) for window in block_windows(content.picture.shape)):
+            for _, block in run.read(content.picture):
                 yield np.ascontiguousarray(block[..., channel] if block.ndim == 3 else block)
 
 

@@ -102,6 +102,7 @@ def place_contents(
     on_progress: Callable[[int, int], None] | None = None,
     check_cancelled: Callable[[], None] | None = None,
     ome_zarr_version: OmeZarrVersion = "0.5",
+    n_workers: int = 0,
 ) -> None:
     """Write each content to its target once all are known to fit; all of them appear or none.
 
@@ -112,6 +113,8 @@ def place_contents(
         As for `stream_outputs`; progress is counted over all targets.
     ome_zarr_version : str, optional
         0.5 (Zarr 3) or 0.4 (Zarr 2).
+    n_workers : int, optional
+        Threads that read; 0 reads in the calling one.
     """
     for target, content in contents.items():
         shape = (*content.picture.shape[:2], *([content.n_colors] if content.n_colors > 1 else []))
@@ -124,6 +127,7 @@ def place_contents(
         on_progress=on_progress,
         check_cancelled=check_cancelled,
         ome_zarr_version=ome_zarr_version,
+        n_workers=n_workers,
     )
     files, stores = (
         {

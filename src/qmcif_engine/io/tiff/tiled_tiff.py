@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
@@ -55,7 +55,7 @@ def write_ome_tiff(stream: BinaryIO, content: PictureContent, *, run: WriteRun) 
         options = describe_tags(embedding, is_big=is_big)
         options |= {"metadata": describe_for_xml(content, axes=axes), "subifds": len(shapes) - 1}
         for shape in [*shapes[1:], None]:
-            smaller = None if shape is None else cleanup.enter_context(LevelFile(shape, level.dtype, folder=run.scratch_folder))
+            smaller = None if shape is None else cleanup.enter_context(closing(LevelFile(shape, level.dtype, folder=run.scratch_folder)))
             tiles = _tiles(level, content, run=run, smaller=smaller)
             writer.write(tiles, **lay_out(level, content), **options)
             if smaller is not None:
@@ -86,11 +86,9 @@ def _tiles(level: Picture, content: PictureContent, *, run: WriteRun, smaller: L
     """Yield the tiles of a level in the order of the file, and put their halves into the next level on the way."""
     planes: list[int | slice] = list(range(content.n_channels)) if has_planes(content) else [slice(None)]
     for plane in planes:
-        for window in run.windows(level.shape):
-            block = level.read(window)
+        for window, block in run.read(level):
             if smaller is not None and plane == planes[0]:
                 smaller.put(window, halve(block, is_index=content.is_index))
-            run.count_block()  # now, since the library closes this generator at the last tile
             yield np.ascontiguousarray(block[..., plane])
 
 
