@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import math
+import os
 import tempfile
 import threading
 from contextlib import suppress
@@ -14,8 +16,8 @@ from qmcif_engine.io.output.picture import BLOCK_SIDE_PX
 from qmcif_engine.io.output.placement import refusing
 
 if TYPE_CHECKING:
+    from io import FileIO
     from pathlib import Path
-    from typing import IO
 
     from numpy.typing import NDArray
 
@@ -77,7 +79,7 @@ class LevelFile:
         self.shape, self.dtype, self._folder = shape, dtype, folder
         self._lock = threading.Lock()
         with refusing(folder):
-            self._file: IO[bytes] = tempfile.TemporaryFile(prefix="qmcif-", dir=folder)  # noqa: SIM115 - closed by close
+            self._file: FileIO = tempfile.TemporaryFile(buffering=0, prefix="qmcif-", dir=folder)  # noqa: SIM115 - closed by close
 
     def close(self) -> None:
         """Give the file's room back."""
@@ -89,7 +91,8 @@ class LevelFile:
         with refusing(self._folder), self._lock:
             for row, samples in enumerate(np.ascontiguousarray(block, self.dtype), start=window.top // 2):
                 self._seek(row, window.left // 2)
-                self._file.write(samples.data)
+                if self._file.write(samples.data) != samples.nbytes:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def read(self, window: Window) -> NDArray[Any]:
         """Return the samples of a window."""
@@ -97,7 +100,7 @@ class LevelFile:
         with refusing(self._folder), self._lock:
             for row, samples in enumerate(block, start=window.top):
                 self._seek(row, window.left)
-                self._file.readinto(samples.data)  # type: ignore[attr-defined]
+                self._file.readinto(samples.data)
         return block
 
     def _seek(self, row: int, column: int) -> None:
