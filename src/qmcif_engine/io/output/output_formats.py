@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from qmcif_engine.errors import OutputError
-from qmcif_engine.io.output.encoders import count_tiff_blocks, count_whole_blocks, encode_jpeg, encode_png, encode_tiff
+from qmcif_engine.io.output.encoders import count_whole_blocks, encode_jpeg, encode_png
 from qmcif_engine.io.png_jpeg.jpeg import LARGEST_JPEG_SIDE_PX
 from qmcif_engine.io.png_jpeg.png import LARGEST_PNG_SIDE_PX
-from qmcif_engine.io.tiff.tiled_tiff import count_tiles, write_ome_tiff
+from qmcif_engine.io.tiff.tiled_tiff import count_tiff_blocks, count_tiles, write_ome_tiff, write_tiff
 from qmcif_engine.io.zarr.ome_zarr import count_chunks, write_ome_zarr
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ _PLAIN_FORMATS = (
         write=encode_jpeg,
         count_blocks=count_whole_blocks,
     ),
-    OutputFormat(name="TIFF", suffixes=(".tif", ".tiff"), write=encode_tiff, count_blocks=count_tiff_blocks),
+    OutputFormat(name="TIFF", suffixes=(".tif", ".tiff"), write=write_tiff, count_blocks=count_tiff_blocks),
 )
 _PYRAMID_FORMATS = (
     OutputFormat(name="OME-TIFF", suffixes=(".ome.tif", ".ome.tiff"), write=write_ome_tiff, count_blocks=count_tiles),

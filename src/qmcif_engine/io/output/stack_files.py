@@ -9,8 +9,8 @@ from qmcif_engine.errors import OutputError
 from qmcif_engine.io.output.output_formats import check_content, choose_format
 from qmcif_engine.io.output.picture import WriteRun
 from qmcif_engine.io.output.placement import check_folder, check_place, place_files, ready_folder, refusing
-from qmcif_engine.io.output.stack_formats import count_tiff_stack_blocks, write_tiff_stack
 from qmcif_engine.io.output.streamed_output import place_contents
+from qmcif_engine.io.tiff.tiled_tiff import count_tiff_stack_blocks, write_tiff_stack
 from qmcif_engine.io.zarr.ome_zarr import count_chunks, write_ome_zarr
 
 if TYPE_CHECKING:

@@ -130,7 +130,7 @@ def test_bigtiff_is_chosen_where_the_tiles_could_pass_four_gigabytes():
 @pytest.mark.parametrize("suffix", [".tif", ".ome.tif"])
 def test_bigtiff_is_written_with_everything_in_it(tmp_path, suffix, monkeypatch):
     monkeypatch.setattr("qmcif_engine.io.tiff.tiled_tiff.LARGEST_CLASSIC_BYTES", 0)
-    monkeypatch.setattr("qmcif_engine.io.output.encoders.LARGEST_STRIPPED_BYTES", 0)
+    monkeypatch.setattr("qmcif_engine.io.tiff.tiled_tiff.LARGEST_STRIPPED_BYTES", 0)
     samples = noise((600, 520, 3))
     stream(tmp_path / f"p{suffix}", samples)
     with tifffile.TiffFile(tmp_path / f"p{suffix}") as tiff:
