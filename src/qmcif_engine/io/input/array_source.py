@@ -2,50 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from qmcif_engine.errors import InvalidImageError
-from qmcif_engine.io.input.dask_input import find_dask_array
 from qmcif_engine.io.input.frame_source import FramePosition, SourceDescription, fit_metadata
 from qmcif_engine.io.metadata.acquisition import AxisPlan, name_axes, plan_axes
 from qmcif_engine.stack.picture_metadata import PictureMetadata
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from dask.array import Array
     from numpy.typing import NDArray
 
     from qmcif_engine.stack.window import Window
-
-
-class LazyArray(Protocol):
-    """Describe an array of which blocks can be read, in any thread; implementations can be sent to another process."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Length of every axis."""
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Sample type."""
-
-    def read(self, block: tuple[slice, ...]) -> NDArray[Any]:
-        """Return the samples of one block, all axes kept."""
-
-
-class NumpyArray:
-    """Hold an array that is in memory."""
-
-    def __init__(self, samples: NDArray[Any]) -> None:
-        self._samples = samples
-        self.shape, self.dtype = samples.shape, samples.dtype
-
-    def read(self, block: tuple[slice, ...]) -> NDArray[Any]:
-        """Return a view of a block."""
-        return self._samples[block]
 
 
 class ArraySource:
@@ -53,9 +28,11 @@ class ArraySource:
 
     Parameters
     ----------
-    array : LazyArray
+    read_block : callable
+        Returns the samples of one block, all axes kept, in any thread; it can be sent to another process.
     plan : AxisPlan
-        What its axes mean.
+        What the axes mean.
+    dtype : dtype
     name : str
         What messages call the array.
     metadata : PictureMetadata, optional
@@ -64,21 +41,22 @@ class ArraySource:
 
     def __init__(
         self,
-        array: LazyArray,
+        read_block: Callable[[tuple[slice, ...]], NDArray[Any]],
         plan: AxisPlan,
         *,
+        dtype: np.dtype[Any],
         name: str,
         metadata: PictureMetadata | None = None,
         paths: tuple[Path, ...] = (),
     ) -> None:
-        self._array, self._plan = array, plan
+        self._read_block, self._plan = read_block, plan
         described = metadata or PictureMetadata()
         self._description = SourceDescription(
             names=plan.name_frames(name),
             height=plan.length("Y"),
             width=plan.length("X"),
             n_channels=plan.n_channels,
-            dtype=array.dtype.newbyteorder("="),
+            dtype=dtype.newbyteorder("="),
             n_times=plan.n_times,
             has_separate_channels=plan.has_separate_channels(described.channel_names),
             metadata=fit_metadata(described, plan.n_channels),
@@ -98,7 +76,7 @@ class ArraySource:
         index = plan.locate(position)
         known = {axis: slice(number, number + 1) for axis, number in index.items()}
         known |= {"Y": window.slices[0], "X": window.slices[1], "C": slice(min(places), max(places) + 1), "S": slice(0, n_samples)}
-        stored = self._array.read(tuple(known[axis] for axis in plan.axes))
+        stored = self._read_block(tuple(known[axis] for axis in plan.axes))
         order = [plan.axes.index(axis) for axis in "YXCS" if axis in plan.axes]
         others = [axis for axis in range(stored.ndim) if axis not in order]
         n_places = max(places) + 1 - min(places)
@@ -149,9 +127,30 @@ def open_array(array: object, *, name: str, axes: str | None, is_image: bool = F
     is_image : bool
         Whether it is one of several images.
     """
-    lazy = NumpyArray(array) if isinstance(array, np.ndarray) else find_dask_array(array)
-    if lazy is None:
+    dask_arrays = sys.modules.get("dask.array")  # not loaded where nobody else did
+    if isinstance(array, np.ndarray):
+        read_block: Callable[[tuple[slice, ...]], NDArray[Any]] = partial(_cut_block, array)
+    elif dask_arrays is not None and isinstance(array, dask_arrays.Array):
+        read_block = partial(_compute_block, array)
+    else:
         msg = f"{name} is a {type(array).__name__}; a path, a NumPy array or a dask array is needed: convert it"
         raise InvalidImageError(msg)
-    found = guess_axes(name, lazy.shape, is_image=is_image) if axes is None else "?" * len(lazy.shape)
-    return ArraySource(lazy, plan_axes(name, *name_axes(name, shape=lazy.shape, found=found, wanted=axes)), name=name)
+    if any(np.isnan(length) for length in array.shape):
+        msg = f"a dask array of unknown shape {array.shape} was given; known lengths are needed: call compute_chunk_sizes() first"
+        raise InvalidImageError(msg)
+    shape = tuple(int(length) for length in array.shape)
+    found = guess_axes(name, shape, is_image=is_image) if axes is None else "?" * len(shape)
+    plan = plan_axes(name, *name_axes(name, shape=shape, found=found, wanted=axes))
+    return ArraySource(read_block, plan, dtype=np.dtype(array.dtype), name=name)
+
+
+def _cut_block(array: NDArray[Any], block: tuple[slice, ...]) -> NDArray[Any]:
+    return array[block]
+
+
+def _compute_block(array: Array, block: tuple[slice, ...]) -> NDArray[Any]:
+    """Compute one block of a dask array by the synchronous scheduler in the calling thread, without callbacks.
+
+    Parallelism is decided on elsewhere, once, and a progress bar that the user has set up for other computations is left alone.
+    """
+    return np.asarray(array[block].compute(scheduler="synchronous", callbacks=()))

@@ -157,21 +157,10 @@ def check_claimed_size(
         raise refuse_damaged(path, f"its header claims {width} x {height} pixels, which cannot come from {stored_bytes} bytes")
 
 
-def check_decoded_shape(path: Path, decoded: NDArray[Any], *, shape: tuple[int, int, int], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Return the decoded samples as (H, W, C) once they are known to be what the header claimed.
-
-    Parameters
-    ----------
-    path : Path
-        For the message.
-    decoded : ndarray, shape (H, W) or (H, W, C)
-        What the codec returned.
-    shape : tuple of int
-        Claimed (H, W, C).
-    dtype : dtype
-        Claimed sample type.
-    """
+def check_decoded_shape(path: Path, decoded: NDArray[Any], header: PictureHeader) -> NDArray[Any]:
+    """Return the decoded samples, of shape (H, W) or (H, W, C), as (H, W, C) once they are known to be what the header claimed."""
     channels = decoded[:, :, np.newaxis] if decoded.ndim == 2 else decoded
-    if channels.shape != shape or channels.dtype != dtype:
-        raise refuse_damaged(path, f"header claims {shape} {dtype}, samples are {channels.shape} {channels.dtype}")
+    shape = (header.height, header.width, header.n_samples)
+    if channels.shape != shape or channels.dtype != header.dtype:
+        raise refuse_damaged(path, f"header claims {shape} {header.dtype}, samples are {channels.shape} {channels.dtype}")
     return channels

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from qmcif_engine.errors import ImageFileError
 from qmcif_engine.io.input.file_failures import check_regular_file, translate_failures
-from qmcif_engine.io.input.image_file import MAX_PIXELS, ImageFile, assemble_image
-from qmcif_engine.io.png_jpeg.jpeg import JPEG_SIGNATURE, inspect_jpeg, read_jpeg
-from qmcif_engine.io.png_jpeg.png import PNG_SIGNATURE, inspect_png, read_png
+from qmcif_engine.io.input.image_file import MAX_PIXELS, ImageFile, StoredPicture, assemble_image, check_decoded_shape
+from qmcif_engine.io.png_jpeg.jpeg import JPEG_SIGNATURE, decode_jpeg, inspect_jpeg
+from qmcif_engine.io.png_jpeg.png import PNG_SIGNATURE, decode_png, inspect_png
 from qmcif_engine.io.tiff.tiff_image import TIFF_SIGNATURES, read_tiff
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qmcif_engine.io.input.image_file import PictureHeader, StoredPicture
+    from qmcif_engine.io.input.image_file import PictureHeader
 
 __all__ = ["MAX_PIXELS", "ImageFile", "inspect_image", "read_channels", "read_image"]
 
@@ -62,18 +62,27 @@ def inspect_image(path: str | os.PathLike[str]) -> PictureHeader | None:
 def _decode(path: Path) -> StoredPicture:
     check_regular_file(path)
     with path.open("rb") as stream:
-        decode = {"PNG": read_png, "JPEG": read_jpeg, "TIFF": read_tiff}[_recognize(stream.read(8), path)]
-        return decode(stream, path)
+        header = _inspect_stream(stream, path)
+        if header is None:
+            return read_tiff(stream, path)
+        decoded = (decode_png if _recognize(stream, path) == "PNG" else decode_jpeg)(stream, path)
+    return StoredPicture(check_decoded_shape(path, decoded, header), header.orientation)
 
 
 def _inspect(path: Path) -> PictureHeader | None:
     check_regular_file(path)
     with path.open("rb") as stream:
-        kind = _recognize(stream.read(8), path)
-        return None if kind == "TIFF" else {"PNG": inspect_png, "JPEG": inspect_jpeg}[kind](stream, path)
+        return _inspect_stream(stream, path)
 
 
-def _recognize(start: bytes, path: Path) -> str:
+def _inspect_stream(stream: BinaryIO, path: Path) -> PictureHeader | None:
+    kind = _recognize(stream, path)
+    return None if kind == "TIFF" else {"PNG": inspect_png, "JPEG": inspect_jpeg}[kind](stream, path)
+
+
+def _recognize(stream: BinaryIO, path: Path) -> str:
+    stream.seek(0)
+    start = stream.read(8)
     for kind, signatures in (("PNG", PNG_SIGNATURE), ("JPEG", JPEG_SIGNATURE), ("TIFF", TIFF_SIGNATURES)):
         if start.startswith(signatures):
             return kind

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from qmcif_engine.io.metadata.exif_fitting import fit_exif
+from qmcif_engine.io.metadata.exif import fit_exif
 from qmcif_engine.io.metadata.length_units import convert_length, settle_unit
 
 if TYPE_CHECKING:

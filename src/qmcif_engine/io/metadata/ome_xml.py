@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 from qmcif_engine.io.input.image_file import refuse_content, refuse_damaged
-from qmcif_engine.io.metadata.length_units import convert_length, parse_length, settle_unit
-from qmcif_engine.stack.picture_metadata import PictureMetadata
+from qmcif_engine.io.metadata.length_units import parse_length, settle_lengths
 
 if TYPE_CHECKING:
     from pathlib import Path
     from xml.etree.ElementTree import Element
+
+    from qmcif_engine.stack.picture_metadata import PictureMetadata
 
 MAX_PLANES = 2**20
 """More planes than this in one file are refused before memory is taken for a list of them."""
@@ -67,18 +69,10 @@ def _check_counts(pixels: Element, path: Path) -> None:
 
 def describe_pixels(pixels: Element) -> PictureMetadata:
     """Return pixel size, z step and channel names; whatever makes no sense is left out."""
-    lengths = {axis: parse_length(pixels.attrib.get(f"PhysicalSize{axis}")) for axis in "XYZ"}
-    units = {axis: settle_unit(pixels.attrib.get(f"PhysicalSize{axis}Unit", "µm")) for axis in "XYZ"}
-    known = {axis: (length, unit) for axis in "XYZ" if (length := lengths[axis]) is not None and (unit := units[axis]) is not None}
-    unit = next((known[axis][1] for axis in "XYZ" if axis in known), None)
-    converted = {axis: convert_length(*known[axis], to=unit) for axis in known} if unit else {}
+    steps = {axis: parse_length(pixels.attrib.get(f"PhysicalSize{axis}")) for axis in "XYZ"}
+    units = {axis: pixels.attrib.get(f"PhysicalSize{axis}Unit", "µm") for axis in "XYZ"}
     names = [child.attrib.get("Name", "")[:256] for child in pixels if _kind(child) == "Channel"]
-    return PictureMetadata(
-        pixel_size=(converted["Y"], converted["X"]) if {"X", "Y"} <= set(converted) else None,
-        z_step=converted.get("Z"),
-        unit=unit,
-        channel_names=tuple(names) if names and all(names) else (),
-    )
+    return replace(settle_lengths(steps, units), channel_names=tuple(names) if names and all(names) else ())
 
 
 def _kind(element: Element) -> str:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def check_maps_target(
     folder: str | os.PathLike[str], names: Iterable[str], *, overwrite: bool, picture: str | os.PathLike[str] | None = None
 ) -> None:
-    """Refuse a folder that ``write_maps`` would refuse, before any work is spent on the maps.
+    """Refuse a folder that ``stream_outputs`` would refuse, before any work is spent on the maps.
 
     Parameters
     ----------

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from qmcif_engine.errors import OutputError
-from qmcif_engine.io.output.encoders import count_tiff_blocks, count_whole_blocks, encode_jpeg, encode_png, encode_tiff
+from qmcif_engine.io.output.encoders import count_whole_blocks, encode_jpeg, encode_png
 from qmcif_engine.io.png_jpeg.jpeg import LARGEST_JPEG_SIDE_PX
 from qmcif_engine.io.png_jpeg.png import LARGEST_PNG_SIDE_PX
-from qmcif_engine.io.tiff.tiled_tiff import count_tiles, write_ome_tiff
+from qmcif_engine.io.tiff.tiled_tiff import count_tiff_blocks, count_tiles, write_ome_tiff, write_tiff
 from qmcif_engine.io.zarr.ome_zarr import count_chunks, write_ome_zarr
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ _PLAIN_FORMATS = (
         write=encode_jpeg,
         count_blocks=count_whole_blocks,
     ),
-    OutputFormat(name="TIFF", suffixes=(".tif", ".tiff"), write=encode_tiff, count_blocks=count_tiff_blocks),
+    OutputFormat(name="TIFF", suffixes=(".tif", ".tiff"), write=write_tiff, count_blocks=count_tiff_blocks),
 )
 _PYRAMID_FORMATS = (
     OutputFormat(name="OME-TIFF", suffixes=(".ome.tif", ".ome.tiff"), write=write_ome_tiff, count_blocks=count_tiles),
@@ -126,40 +126,25 @@ def check_content(target: Path, *, dtype: np.dtype[Any] | None, has_alpha: bool,
     OutputError
         Naming a format that can.
     """
-    chosen = choose_format(target)
-    for reason in (
-        _refuse_dtype(chosen, dtype),
-        _refuse_alpha(chosen, has_alpha=has_alpha),
-        _refuse_channels(chosen, shape[2:]),
-        _refuse_size(chosen, shape[:2]),
-    ):
-        if reason is not None:
-            remedy = _find_remedy(dtype, has_alpha=has_alpha, shape=shape)
-            msg = f"{str(target)!r} would have {reason}; {remedy}"
-            raise OutputError(msg)
+    reason = _find_fault(choose_format(target), dtype, has_alpha=has_alpha, shape=shape)
+    if reason is not None:
+        msg = f"{str(target)!r} would have {reason}; {_find_remedy(dtype, has_alpha=has_alpha, shape=shape)}"
+        raise OutputError(msg)
 
 
-def _refuse_dtype(chosen: OutputFormat, dtype: np.dtype[Any] | None) -> str | None:
-    if dtype is None or dtype.name in chosen.dtypes:
-        return None
-    return f"to hold {dtype.name} samples; {chosen.name} holds {', '.join(chosen.dtypes)}"
-
-
-def _refuse_alpha(chosen: OutputFormat, *, has_alpha: bool) -> str | None:
-    return f"to hold alpha; {chosen.name} has none" if has_alpha and not chosen.holds_alpha else None
-
-
-def _refuse_channels(chosen: OutputFormat, channels: tuple[int, ...]) -> str | None:
-    if chosen.holds_channels or channels in ((), (3,)):
-        return None
-    return f"to hold {channels[0]} channels; {chosen.name} holds gray or RGB"
-
-
-def _refuse_size(chosen: OutputFormat, size: tuple[int, ...]) -> str | None:
-    if max(size) > chosen.largest_side_px:
-        return f"a side of {max(size)} pixels; {chosen.name} holds at most {chosen.largest_side_px}"
-    if size[0] * size[1] > chosen.largest_n_pixels:
-        return f"{size[1]} x {size[0]} pixels; as {chosen.name} at most {chosen.largest_n_pixels} are written, which must be held in memory"
+def _find_fault(chosen: OutputFormat, dtype: np.dtype[Any] | None, *, has_alpha: bool, shape: tuple[int, ...]) -> str | None:
+    """Return what a format cannot hold of a picture, None where it can hold all of it."""
+    (height, width), channels = shape[:2], shape[2:]
+    if dtype is not None and dtype.name not in chosen.dtypes:
+        return f"to hold {dtype.name} samples; {chosen.name} holds {', '.join(chosen.dtypes)}"
+    if has_alpha and not chosen.holds_alpha:
+        return f"to hold alpha; {chosen.name} has none"
+    if not chosen.holds_channels and channels not in ((), (3,)):
+        return f"to hold {channels[0]} channels; {chosen.name} holds gray or RGB"
+    if max(height, width) > chosen.largest_side_px:
+        return f"a side of {max(height, width)} pixels; {chosen.name} holds at most {chosen.largest_side_px}"
+    if height * width > chosen.largest_n_pixels:
+        return f"{width} x {height} pixels; as {chosen.name} at most {chosen.largest_n_pixels} are written, which must be held in memory"
     return None
 
 

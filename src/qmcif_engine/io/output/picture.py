@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
@@ -12,7 +14,7 @@ from qmcif_engine.stack.picture_metadata import COLOR_NAMES, PictureMetadata
 from qmcif_engine.stack.window import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -184,6 +186,8 @@ class WriteRun:
         Called before each block; ends the writing by raising.
     ome_zarr_version : str, optional
         Which version an OME-Zarr is to have.
+    n_workers : int, optional
+        Threads that read pictures, a few blocks at a time; 0 reads in the calling thread.
     """
 
     def __init__(
@@ -194,9 +198,10 @@ class WriteRun:
         on_progress: Callable[[int, int], None] | None = None,
         check_cancelled: Callable[[], None] | None = None,
         ome_zarr_version: OmeZarrVersion = "0.5",
+        n_workers: int = 0,
     ) -> None:
         self.scratch_folder, self.ome_zarr_version = scratch_folder, ome_zarr_version
-        self._n_blocks, self._n_written = n_blocks, 0
+        self._n_blocks, self._n_written, self._n_workers = n_blocks, 0, n_workers
         self._on_progress, self._check_cancelled = on_progress, check_cancelled
 
     def check_cancelled(self) -> None:
@@ -209,6 +214,27 @@ class WriteRun:
         for window in block_windows(shape):
             self.check_cancelled()
             yield window
+
+    def read(self, picture: Picture) -> Iterator[tuple[Window, NDArray[Any]]]:
+        """Yield the blocks of a picture with their samples, in order, each counted as written once it is handed over."""
+        windows = block_windows(picture.shape)
+        while batch := list(itertools.islice(windows, max(2 * self._n_workers, 1))):
+            for window, block in zip(batch, self._read_batch(picture, batch), strict=True):
+                self.count_block()
+                yield window, block
+
+    def _read_batch(self, picture: Picture, batch: list[Window]) -> Iterable[NDArray[Any]]:
+        def read(window: Window) -> NDArray[Any]:
+            self.check_cancelled()
+            return picture.read(window)
+
+        if not self._n_workers:
+            return map(read, batch)
+        from dask.threaded import get
+
+        tasks = {number: (partial(read, window),) for number, window in enumerate(batch)}
+        blocks: Iterable[NDArray[Any]] = get(tasks, list(tasks), num_workers=self._n_workers, callbacks=())
+        return blocks
 
     def count_block(self) -> None:
         """Take one more block as written."""
@@ -233,7 +259,6 @@ def count_blocks(shape: tuple[int, ...]) -> int:
 def read_whole(picture: Picture, run: WriteRun) -> NDArray[Any]:
     """Return all samples of a picture as one contiguous array, for formats that can only be written whole."""
     samples = np.empty(picture.shape, picture.dtype)
-    for window in run.windows(picture.shape):
-        samples[window.slices] = picture.read(window)
-        run.count_block()
+    for window, block in run.read(picture):
+        samples[window.slices] = block
     return samples

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import math
+import os
 import tempfile
+import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -10,16 +14,14 @@ import numpy as np
 
 from qmcif_engine.io.output.picture import BLOCK_SIDE_PX
 from qmcif_engine.io.output.placement import refusing
-from qmcif_engine.stack.window import Window
 
 if TYPE_CHECKING:
+    from io import FileIO
     from pathlib import Path
-    from types import TracebackType
-    from typing import IO, Self
 
     from numpy.typing import NDArray
 
-_HALF_SIDE_PX = BLOCK_SIDE_PX // 2
+    from qmcif_engine.stack.window import Window
 
 
 def level_shapes(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
@@ -62,7 +64,7 @@ def halve(block: NDArray[Any], *, is_index: bool) -> NDArray[Any]:
 
 
 class LevelFile:
-    """Keep one level of a pyramid in a temporary file until it is written; the file has no name and is gone when closed.
+    """One level of a pyramid in a temporary file until it is written; the file has no name and is gone when closed.
 
     Parameters
     ----------
@@ -75,43 +77,31 @@ class LevelFile:
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any], *, folder: Path) -> None:
         self.shape, self.dtype, self._folder = shape, dtype, folder
-        self._n_columns = -(-shape[1] // _HALF_SIDE_PX)
-        self._slot_bytes = _HALF_SIDE_PX**2 * int(np.prod(shape[2:], dtype=int)) * dtype.itemsize
+        self._lock = threading.Lock()
         with refusing(folder):
-            self._file: IO[bytes] = tempfile.TemporaryFile(prefix="qmcif-", dir=folder)  # noqa: SIM115 - closed by __exit__
+            self._file: FileIO = tempfile.TemporaryFile(buffering=0, prefix="qmcif-", dir=folder)  # noqa: SIM115 - closed by close
 
-    def __enter__(self) -> Self:
-        """Return itself."""
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def close(self) -> None:
         """Give the file's room back."""
         with suppress(OSError):  # what could not be stored any more is not needed any more
             self._file.close()
 
     def put(self, window: Window, block: NDArray[Any]) -> None:
         """Store the half of a block, which lay at `window` of the level before."""
-        with refusing(self._folder):
-            self._file.seek(self._slot(window.top // 2, window.left // 2))
-            self._file.write(np.ascontiguousarray(block, self.dtype).data)
+        with refusing(self._folder), self._lock:
+            for row, samples in enumerate(np.ascontiguousarray(block, self.dtype), start=window.top // 2):
+                self._seek(row, window.left // 2)
+                if self._file.write(samples.data) != samples.nbytes:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def read(self, window: Window) -> NDArray[Any]:
         """Return the samples of a window."""
-        samples = np.empty((*window.shape, *self.shape[2:]), self.dtype)
-        for top in range(window.top - window.top % _HALF_SIDE_PX, window.bottom, _HALF_SIDE_PX):
-            for left in range(window.left - window.left % _HALF_SIDE_PX, window.right, _HALF_SIDE_PX):
-                bottom, right = min(top + _HALF_SIDE_PX, self.shape[0]), min(left + _HALF_SIDE_PX, self.shape[1])
-                piece = Window(top, left, bottom, right)
-                shared = Window(max(top, window.top), max(left, window.left), min(bottom, window.bottom), min(right, window.right))
-                samples[shared.relative_to(window).slices] = self._stored(piece)[shared.relative_to(piece).slices]
-        return samples
-
-    def _stored(self, piece: Window) -> NDArray[Any]:
-        block = np.empty((*piece.shape, *self.shape[2:]), self.dtype)
-        with refusing(self._folder):
-            self._file.seek(self._slot(piece.top, piece.left))
-            self._file.readinto(block.data)  # type: ignore[attr-defined]
+        block = np.empty((*window.shape, *self.shape[2:]), self.dtype)
+        with refusing(self._folder), self._lock:
+            for row, samples in enumerate(block, start=window.top):
+                self._seek(row, window.left)
+                self._file.readinto(samples.data)
         return block
 
-    def _slot(self, top: int, left: int) -> int:
-        return (top // _HALF_SIDE_PX * self._n_columns + left // _HALF_SIDE_PX) * self._slot_bytes
+    def _seek(self, row: int, column: int) -> None:
+        self._file.seek((row * self.shape[1] + column) * math.prod(self.shape[2:]) * self.dtype.itemsize)

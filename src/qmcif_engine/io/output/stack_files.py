@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +9,9 @@ from qmcif_engine.errors import OutputError
 from qmcif_engine.io.output.output_formats import check_content, choose_format
 from qmcif_engine.io.output.picture import WriteRun
 from qmcif_engine.io.output.placement import check_folder, check_place, place_files, ready_folder, refusing
-from qmcif_engine.io.output.stack_blocks import BlockThreads
-from qmcif_engine.io.output.stack_formats import count_tiff_stack_blocks, count_zarr_stack_blocks, write_ome_zarr_stack, write_tiff_stack
 from qmcif_engine.io.output.streamed_output import place_contents
+from qmcif_engine.io.tiff.tiled_tiff import count_tiff_stack_blocks, write_tiff_stack
+from qmcif_engine.io.zarr.ome_zarr import count_chunks, write_ome_zarr
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -93,7 +92,7 @@ def place_stack(
     contents : sequence of PictureContent
         The images, all of one kind.
     n_workers : int
-        Blocks at once.
+        Threads that read.
     overwrite : bool
     on_progress : callable, optional
         Called with the number of blocks written and the number of all.
@@ -102,20 +101,19 @@ def place_stack(
     """
     files = list_stack_files(target, len(contents))
     if FRAME_MARK in target.name:
-        threads = BlockThreads(n_workers, run=WriteRun(0, scratch_folder=target.parent, check_cancelled=check_cancelled))
-        pictures = [replace(content, picture=threads.ahead_of(content.picture)) for content in contents]
-        placed = dict(zip(files, pictures, strict=True))
+        placed = dict(zip(files, contents, strict=True))
         with ready_folder(target.parent):
-            place_contents(placed, overwrite=overwrite, on_progress=on_progress, check_cancelled=check_cancelled)
+            place_contents(placed, overwrite=overwrite, on_progress=on_progress, check_cancelled=check_cancelled, n_workers=n_workers)
         return files
     is_store = choose_format(target).is_store
-    n_blocks = (count_zarr_stack_blocks if is_store else count_tiff_stack_blocks)(contents)
-    run = WriteRun(n_blocks, scratch_folder=target.parent, on_progress=on_progress, check_cancelled=check_cancelled)
-    options: dict[str, Any] = {"contents": contents, "run": run, "n_workers": n_workers}
+    n_blocks = count_chunks(contents[0], n_images=len(contents)) if is_store else count_tiff_stack_blocks(contents)
+    options: dict[str, Any] = {"on_progress": on_progress, "check_cancelled": check_cancelled, "n_workers": n_workers}
+    run = WriteRun(n_blocks, scratch_folder=target.parent, **options)
     check_place(target, overwrite=overwrite, is_store=is_store)
     if is_store:
-        place_files({}, stores={target: partial(write_ome_zarr_stack, **options)}, overwrite=overwrite)
+        images = [content.picture for content in contents]
+        place_files({}, stores={target: partial(write_ome_zarr, content=contents[0], images=images, run=run)}, overwrite=overwrite)
     else:
-        write = partial(write_tiff_stack, **options, is_ome=choose_format(target).name == "OME-TIFF")
+        write = partial(write_tiff_stack, contents=contents, run=run, is_ome=choose_format(target).name == "OME-TIFF")
         place_files({target: write}, overwrite=overwrite)
     return files

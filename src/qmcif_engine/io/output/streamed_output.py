@@ -18,68 +18,6 @@ if TYPE_CHECKING:
     from qmcif_engine.io.output.picture import OmeZarrVersion, Picture, PictureContent
 
 
-def stream_picture(
-    target: Path,
-    picture: Picture,
-    *,
-    alpha: Picture | None = None,
-    metadata: PictureMetadata,
-    provenance: Mapping[str, object],
-    overwrite: bool,
-    scratch_folder: Path | None,
-    on_progress: Callable[[int, int], None] | None = None,
-    check_cancelled: Callable[[], None] | None = None,
-    is_index: bool = False,
-    ome_zarr_version: OmeZarrVersion = "0.5",
-) -> None:
-    """Write a picture from windows, in the format its suffix names; the file or folder appears complete or not at all.
-
-    The same picture, metadata and provenance always give the same bytes: neither time nor place is stored. OME-TIFF, OME-Zarr and
-    large TIFF need memory for a few blocks, whatever the size of the picture; PNG and JPEG are held whole and refused above a limit.
-
-    Parameters
-    ----------
-    target : Path
-        Ends in ``.ome.tif``, ``.ome.tiff``, ``.ome.zarr``, ``.zarr``, ``.tif``, ``.tiff``, ``.png``, ``.jpg`` or ``.jpeg``.
-    picture : Picture
-        Gray (H, W), RGB (H, W, 3) or, for all but PNG and JPEG, other channels (H, W, C). It is read from the calling thread.
-    alpha : Picture, optional
-        Unassociated opacity, shape (H, W).
-    metadata : PictureMetadata
-        As far as the format has a place for it.
-    provenance : mapping of str to JSON values
-        What the picture was made of and how: version, settings, names of inputs, ``identity``. No times and no paths.
-    overwrite : bool
-        Whether an existing file, or an existing Zarr folder, may be replaced.
-    scratch_folder : Path or None
-        Where the levels of an OME-TIFF wait, up to a third of the picture's bytes; None takes the target's folder.
-    on_progress : callable, optional
-        Called with the number of blocks written and the number of all.
-    check_cancelled : callable, optional
-        Called before each block; ends the writing by raising, after which nothing is left behind.
-    is_index : bool, optional
-        Whether samples are names, such as those of images, which smaller copies must not average.
-    ome_zarr_version : str, optional
-        0.5 (Zarr 3) or 0.4 (Zarr 2).
-
-    Raises
-    ------
-    InvalidImageError
-        When the pictures are none.
-    OutputError
-        When the format cannot hold them or the place cannot be written (then with the system's error number).
-    """
-    content = assemble_content(picture, alpha, metadata=metadata, provenance=provenance, is_index=is_index)
-    place_contents(
-        {target: content},
-        overwrite=overwrite,
-        scratch_folder=scratch_folder,
-        on_progress=on_progress,
-        check_cancelled=check_cancelled,
-        ome_zarr_version=ome_zarr_version,
-    )
-
-
 def stream_outputs(
     target: Path,
     picture: Picture,
@@ -95,19 +33,45 @@ def stream_outputs(
     on_progress: Callable[[int, int], None] | None = None,
     check_cancelled: Callable[[], None] | None = None,
 ) -> None:
-    """Write a picture as `stream_picture` does and its maps as TIFF, but all of them appear or none.
+    """Write a picture from windows, in the format its suffix names, and its maps as TIFF; all of them appear complete or none at all.
+
+    The same picture, metadata and provenance always give the same bytes: neither time nor place is stored. OME-TIFF, OME-Zarr and
+    large TIFF need memory for a few blocks, whatever the size of the picture; PNG and JPEG are held whole and refused above a limit.
 
     Parameters
     ----------
-    target, picture, alpha, metadata, provenance, overwrite, scratch_folder, on_progress, check_cancelled
-        As for `stream_picture`; progress is counted over all files.
+    target : Path
+        Ends in ``.ome.tif``, ``.ome.tiff``, ``.ome.zarr``, ``.zarr``, ``.tif``, ``.tiff``, ``.png``, ``.jpg`` or ``.jpeg``.
+    picture : Picture
+        Gray (H, W), RGB (H, W, 3) or, for all but PNG and JPEG, other channels (H, W, C). It is read from the calling thread.
+    alpha : Picture or None
+        Unassociated opacity, shape (H, W).
+    metadata : PictureMetadata
+        As far as the format has a place for it.
+    provenance : mapping of str to JSON values
+        What the picture was made of and how: version, settings, names of inputs, ``identity``. No times and no paths.
     maps_folder : Path or None
         Folder of the maps, made if it is missing; None writes none.
     maps : mapping of str to Picture
         Written to ``<maps_folder>/<name>.tif`` with the picture's size of a pixel and its provenance; a map of several channels has a
         page for each of those that the picture names.
+    overwrite : bool
+        Whether an existing file, or an existing Zarr folder, may be replaced.
+    scratch_folder : Path or None
+        Where the levels of an OME-TIFF wait, up to a third of the picture's bytes; None takes the target's folder.
     further : mapping of Path to PictureContent, optional
         What else is written with them, such as heights.
+    on_progress : callable, optional
+        Called with the number of blocks written and the number of all, over all files.
+    check_cancelled : callable, optional
+        Called before each block; ends the writing by raising, after which nothing is left behind.
+
+    Raises
+    ------
+    InvalidImageError
+        When the pictures are none.
+    OutputError
+        When the format cannot hold them or the place cannot be written (then with the system's error number).
     """
     content = assemble_content(picture, alpha, metadata=metadata, provenance=provenance)
     others = dict(further or {})
@@ -138,14 +102,19 @@ def place_contents(
     on_progress: Callable[[int, int], None] | None = None,
     check_cancelled: Callable[[], None] | None = None,
     ome_zarr_version: OmeZarrVersion = "0.5",
+    n_workers: int = 0,
 ) -> None:
     """Write each content to its target once all are known to fit; all of them appear or none.
 
     Parameters
     ----------
     contents : mapping of Path to PictureContent
-    overwrite, scratch_folder, on_progress, check_cancelled, ome_zarr_version
-        As for `stream_picture`; progress is counted over all targets.
+    overwrite, scratch_folder, on_progress, check_cancelled
+        As for `stream_outputs`; progress is counted over all targets.
+    ome_zarr_version : str, optional
+        0.5 (Zarr 3) or 0.4 (Zarr 2).
+    n_workers : int, optional
+        Threads that read; 0 reads in the calling one.
     """
     for target, content in contents.items():
         shape = (*content.picture.shape[:2], *([content.n_colors] if content.n_colors > 1 else []))
@@ -158,6 +127,7 @@ def place_contents(
         on_progress=on_progress,
         check_cancelled=check_cancelled,
         ome_zarr_version=ome_zarr_version,
+        n_workers=n_workers,
     )
     files, stores = (
         {

@@ -89,19 +89,24 @@ def _parse(content: Any) -> Transforms:  # noqa: ANN401 - checks what it is
     if content["format"] != _FORMAT:
         msg = f"its format is {str(content['format'])[:40]!r} and not {_FORMAT!r}"
         raise ValueError(msg)
-    height, width = (_whole(side) for side in _listed(content["image_shape"], length=2))
+    height, width = _listed(content["image_shape"], length=2)
     model = TransformModel(content["model"])
+    warnings = [_listed(warning, length=2) for warning in _listed(content["warnings"])]
     return Transforms(
         matrices=tuple(_parse_matrix(matrix, model) for matrix in _listed(content["matrices"])),
         model=model,
-        image_shape=(height, width),
-        reference=_whole(content["reference"]),
-        warnings=tuple(_parse_warning(warning) for warning in _listed(content["warnings"])),
+        image_shape=(_expect(height, "a whole number", int), _expect(width, "a whole number", int)),
+        reference=_expect(content["reference"], "a whole number", int),
+        warnings=tuple(AlignmentWarning(_expect(number, "a whole number", int), _expect(text, "a text", str)) for number, text in warnings),
     )
 
 
 def _parse_matrix(value: Any, model: TransformModel) -> Matrix:  # noqa: ANN401 - checks what it is
-    rows = [[_number(entry) for entry in _listed(row, length=3)] for row in _listed(value, length=3)]
+    try:
+        rows = [[float(_expect(entry, "a number", int, float)) for entry in _listed(row, length=3)] for row in _listed(value, length=3)]
+    except OverflowError as error:
+        msg = "a number is too large"
+        raise ValueError(msg) from error
     if model is TransformModel.HOMOGRAPHY and rows[2][2] == 1:
         return as_projective_matrix(rows)
     if rows[2] != [0, 0, 1]:
@@ -110,34 +115,14 @@ def _parse_matrix(value: Any, model: TransformModel) -> Matrix:  # noqa: ANN401 
     return as_matrix(rows)
 
 
-def _parse_warning(value: Any) -> AlignmentWarning:  # noqa: ANN401 - checks what it is
-    number, message = _listed(value, length=2)
-    if not isinstance(message, str):
-        msg = "a warning is not a text"
-        raise ValueError(msg)  # noqa: TRY004 - all that is wrong with a file is one kind of error
-    return AlignmentWarning(_whole(number), message)
-
-
 def _listed(value: Any, *, length: int | None = None) -> list[Any]:  # noqa: ANN401 - checks what it is
-    if not isinstance(value, list) or (length is not None and len(value) != length):
-        msg = f"a list{'' if length is None else f' of {length}'} is expected where {str(value)[:40]!r} stands"
+    listed: list[Any] = _expect(value, "a list" if length is None else f"a list of {length}", list)
+    return listed if length in (None, len(listed)) else _expect(value, f"a list of {length}")
+
+
+def _expect(value: Any, name: str, *kinds: type) -> Any:  # noqa: ANN401 - checks what it is
+    """Return a value that is of one of the kinds, and of no kind derived from them: true is no whole number."""
+    if type(value) not in kinds:
+        msg = f"{name} is expected where {str(value)[:40]!r} stands"
         raise ValueError(msg)
     return value
-
-
-def _whole(value: Any) -> int:  # noqa: ANN401 - checks what it is
-    if type(value) is not int:
-        msg = f"a whole number is expected where {str(value)[:40]!r} stands"
-        raise ValueError(msg)
-    return value
-
-
-def _number(value: Any) -> float:  # noqa: ANN401 - checks what it is
-    if type(value) not in (int, float):
-        msg = f"a number is expected where {str(value)[:40]!r} stands"
-        raise ValueError(msg)
-    try:
-        return float(value)
-    except OverflowError as error:
-        msg = "a number is too large"
-        raise ValueError(msg) from error

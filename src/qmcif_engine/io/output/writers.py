@@ -12,8 +12,8 @@ from qmcif_engine.errors import InvalidImageError
 from qmcif_engine.io.output.map_files import check_maps_target, map_path
 from qmcif_engine.io.output.output_formats import check_content, choose_format
 from qmcif_engine.io.output.picture import ArrayPicture, assemble_content
-from qmcif_engine.io.output.placement import check_place, ready_folder
-from qmcif_engine.io.output.streamed_output import place_contents, stream_outputs, stream_picture
+from qmcif_engine.io.output.placement import check_place
+from qmcif_engine.io.output.streamed_output import place_contents, stream_outputs
 from qmcif_engine.stack.picture_metadata import PictureMetadata
 
 if TYPE_CHECKING:
@@ -24,17 +24,7 @@ if TYPE_CHECKING:
 
     from qmcif_engine.io.output.picture import PictureContent
 
-__all__ = [
-    "check_maps_target",
-    "check_target",
-    "map_path",
-    "stream_outputs",
-    "stream_picture",
-    "write_image",
-    "write_images",
-    "write_maps",
-    "write_outputs",
-]
+__all__ = ["check_maps_target", "check_target", "map_path", "stream_outputs", "write_image", "write_images"]
 
 
 def write_image(
@@ -111,7 +101,7 @@ def check_target(
     has_alpha: bool = False,
     shape: tuple[int, ...] = (1, 1),
 ) -> None:
-    """Refuse a target that ``write_image`` or ``stream_picture`` would refuse, before any work is spent on what goes there.
+    """Refuse a target that ``write_image`` or ``stream_outputs`` would refuse, before any work is spent on what goes there.
 
     Parameters
     ----------
@@ -134,63 +124,3 @@ def check_target(
     target = Path(path)
     check_content(target, dtype=None if samples_dtype is None else np.dtype(samples_dtype), has_alpha=has_alpha, shape=shape)
     check_place(target, overwrite=overwrite, is_store=choose_format(target).is_store)
-
-
-def write_maps(folder: str | os.PathLike[str], maps: Mapping[str, NDArray[Any]], *, overwrite: bool = False) -> None:
-    """Write each map to ``<folder>/<name>.tif``; all of them appear or none.
-
-    Parameters
-    ----------
-    folder : path-like
-        Made if it is missing; its parent must exist.
-    maps : mapping of str to ndarray, shape (H, W) or (H, W, 3)
-        Any type TIFF holds.
-    overwrite : bool, optional
-        Whether existing maps may be replaced.
-
-    Raises
-    ------
-    InvalidImageError
-        When an array is not an image.
-    OutputError
-        When TIFF cannot hold one or the place cannot be written.
-    """
-    place = Path(folder)
-    check_maps_target(place, maps, overwrite=overwrite)
-    with ready_folder(place):
-        write_images({map_path(place, name): samples for name, samples in maps.items()}, overwrite=overwrite)
-
-
-def write_outputs(
-    path: str | os.PathLike[str],
-    samples: NDArray[Any],
-    *,
-    alpha: NDArray[Any] | None,
-    maps_folder: str | os.PathLike[str] | None,
-    maps: Mapping[str, NDArray[Any]],
-    overwrite: bool,
-) -> None:
-    """Write an image as `write_image` and its maps as `write_maps` does, but all of them appear or none.
-
-    Parameters
-    ----------
-    path : path-like
-        Target of the image.
-    samples, alpha : ndarray
-        As for `write_image`.
-    maps_folder : path-like or None
-        Folder of the maps; None writes none.
-    maps : mapping of str to ndarray
-        As for `write_maps`.
-    overwrite : bool
-        Whether existing files may be replaced.
-    """
-    picture = {Path(path): _hold(samples, alpha)}
-    if maps_folder is None:
-        place_contents(picture, overwrite=overwrite)
-        return
-    folder = Path(maps_folder)
-    check_maps_target(folder, maps, overwrite=overwrite, picture=path)
-    planes = {map_path(folder, name): _hold(plane) for name, plane in maps.items()}
-    with ready_folder(folder):
-        place_contents(planes | picture, overwrite=overwrite)

@@ -1,4 +1,4 @@
-"""Decode and encode 8-bit gray and RGB JPEG."""
+"""Decode 8-bit gray and RGB JPEG."""
 
 from __future__ import annotations
 
@@ -10,16 +10,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import imagecodecs
 import numpy as np
 
-from qmcif_engine.io.input.image_file import (
-    PictureHeader,
-    StoredPicture,
-    check_claimed_size,
-    check_decoded_shape,
-    refuse_content,
-    refuse_damaged,
-)
-from qmcif_engine.io.metadata.exif import check_profile, set_upright
-from qmcif_engine.io.metadata.orientation import parse_exif_orientation
+from qmcif_engine.io.input.image_file import PictureHeader, check_claimed_size, refuse_content, refuse_damaged
+from qmcif_engine.io.metadata.exif import check_profile, fit_exif, parse_exif_orientation
+from qmcif_engine.io.metadata.orientation import upright_size
 from qmcif_engine.stack.picture_metadata import PictureMetadata
 
 if TYPE_CHECKING:
@@ -32,7 +25,6 @@ JPEG_SIGNATURE = b"\xff\xd8\xff"
 LARGEST_JPEG_SIDE_PX = 65500
 """The largest side libjpeg writes."""
 
-_QUALITY = 95
 _START_OF_SCAN = 0xDA
 _APP0, _APP1, _APP2 = 0xE0, 0xE1, 0xE2
 _END_OF_IMAGE = b"\xff\xd9"
@@ -73,14 +65,18 @@ def inspect_jpeg(stream: BinaryIO, path: Path) -> PictureHeader:
     """Return what a JPEG file says about its picture; nothing is decoded."""
     header = _walk_markers(stream, path)
     _check_header(header, path, file_bytes=os.fstat(stream.fileno()).st_size)
+    orientation = parse_exif_orientation(header.exif)
+    height, width = upright_size(header.height, header.width, orientation)
     return PictureHeader(
         height=header.height,
         width=header.width,
         n_samples=header.n_components,
         dtype=np.dtype(np.uint8),
-        orientation=parse_exif_orientation(header.exif),
+        orientation=orientation,
         metadata=PictureMetadata(
-            icc_profile=_join_profile(header.notes[_APP2]), exif=set_upright(header.exif), dpi=_parse_density(header.notes[_APP0])
+            icc_profile=_join_profile(header.notes[_APP2]),
+            exif=fit_exif(header.exif, height=height, width=width),
+            dpi=_parse_density(header.notes[_APP0]),
         ),
     )
 
@@ -115,21 +111,18 @@ def _parse_density(notes: list[bytes]) -> tuple[float, float] | None:
     return None
 
 
-def read_jpeg(stream: BinaryIO, path: Path) -> StoredPicture:
-    """Return the picture of a JPEG file; further pictures behind it (stereo pairs, gain maps, previews) are left alone.
+def decode_jpeg(stream: BinaryIO, path: Path) -> NDArray[Any]:
+    """Return the samples of a JPEG file that `inspect_jpeg` let through; further pictures behind it (previews, gain maps) are left alone.
 
     The markers are walked before anything is decoded: the decoder fills what is missing with gray instead of failing. Inside
     compressed samples an end mark cannot occur by chance, so its absence behind the start of the scan means that the end is missing.
     """
     header = _walk_markers(stream, path)
-    _check_header(header, path, file_bytes=os.fstat(stream.fileno()).st_size)
     stream.seek(0)
     encoded = stream.read(header.scan_start + 2 * header.n_samples + _LARGEST_OVERHEAD_BYTES)
     if encoded.find(_END_OF_IMAGE, header.scan_start) < 0:
         raise refuse_damaged(path, "the end of the file is missing")
-    shape = (header.height, header.width, header.n_components)
-    channels = check_decoded_shape(path, imagecodecs.jpeg8_decode(encoded), shape=shape, dtype=np.dtype(np.uint8))
-    return StoredPicture(channels, parse_exif_orientation(header.exif))
+    return imagecodecs.jpeg8_decode(encoded)
 
 
 def _walk_markers(stream: BinaryIO, path: Path) -> _JpegHeader:
@@ -173,8 +166,3 @@ def _check_header(header: _JpegHeader, path: Path, *, file_bytes: int) -> None:
     if header.bits != 8:
         raise refuse_content(path, given=f"{header.bits}-bit JPEG samples", needed="8-bit JPEG", remedy="save the image as PNG or TIFF")
     check_claimed_size(path, height=header.height, width=header.width, decoded_bytes=header.n_samples, stored_bytes=file_bytes)
-
-
-def write_jpeg(stream: BinaryIO, channels: NDArray[Any]) -> None:
-    """Write channels of shape (H, W) or (H, W, 3), uint8, at high quality and with full color resolution."""
-    stream.write(imagecodecs.jpeg8_encode(channels, level=_QUALITY, subsampling="444"))

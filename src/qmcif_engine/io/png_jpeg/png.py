@@ -1,4 +1,4 @@
-"""Decode and encode PNG at 8 and 16 bits a sample, which Pillow cannot for color."""
+"""Decode PNG at 8 and 16 bits a sample, which Pillow cannot for color."""
 
 from __future__ import annotations
 
@@ -11,16 +11,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import imagecodecs
 import numpy as np
 
-from qmcif_engine.io.input.image_file import (
-    PictureHeader,
-    StoredPicture,
-    check_claimed_size,
-    check_decoded_shape,
-    refuse_content,
-    refuse_damaged,
-)
-from qmcif_engine.io.metadata.exif import check_profile, set_upright
-from qmcif_engine.io.metadata.orientation import parse_exif_orientation
+from qmcif_engine.io.input.image_file import PictureHeader, check_claimed_size, refuse_content, refuse_damaged
+from qmcif_engine.io.metadata.exif import check_profile, fit_exif, parse_exif_orientation
+from qmcif_engine.io.metadata.orientation import upright_size
 from qmcif_engine.stack.picture_metadata import PictureMetadata
 
 if TYPE_CHECKING:
@@ -80,14 +73,18 @@ def inspect_png(stream: BinaryIO, path: Path) -> PictureHeader:
     header = _read_header(stream, path)
     notes = {kind: stream.read(length) for kind, length in _walk_chunks(stream, path) if length <= _NOTES.get(kind, -1)}
     exif = notes.get(b"eXIf", b"")
+    orientation = parse_exif_orientation(exif)
+    height, width = upright_size(header.height, header.width, orientation)
     return PictureHeader(
         height=header.height,
         width=header.width,
         n_samples=_N_CHANNELS[header.color_type],
         dtype=header.dtype,
-        orientation=parse_exif_orientation(exif),
+        orientation=orientation,
         metadata=PictureMetadata(
-            icc_profile=_unpack_profile(notes.get(b"iCCP", b"")), exif=set_upright(exif), dpi=_parse_density(notes.get(b"pHYs", b""))
+            icc_profile=_unpack_profile(notes.get(b"iCCP", b"")),
+            exif=fit_exif(exif, height=height, width=width),
+            dpi=_parse_density(notes.get(b"pHYs", b"")),
         ),
     )
 
@@ -110,19 +107,18 @@ def _parse_density(chunk: bytes) -> tuple[float, float] | None:
     return (horizontal, vertical) if horizontal and vertical else None
 
 
-def read_png(stream: BinaryIO, path: Path) -> StoredPicture:
-    """Return the picture of a PNG file.
+def decode_png(stream: BinaryIO, path: Path) -> NDArray[Any]:
+    """Return the samples of a PNG file that `inspect_png` let through.
 
     The chunks are walked before anything is decoded: the decoder itself stops at the last sample and would not notice that the end
     of the file is missing, and it would turn a palette or a color key into channels of its own making. It is given the picture and
     no metadata, about which it would print complaints.
     """
-    header = _read_header(stream, path)
-    picture, exif = _gather_picture(stream, path)
-    decoded = imagecodecs.png_decode(picture)
-    shape = (header.height, header.width, _N_CHANNELS[header.color_type])
-    channels = check_decoded_shape(path, decoded, shape=shape, dtype=header.dtype)
-    return StoredPicture(channels, parse_exif_orientation(exif))
+    picture = [PNG_SIGNATURE]
+    for kind, length in _walk_chunks(stream, path):
+        if kind in _PICTURE_CHUNKS:
+            picture += [struct.pack(">I", length), kind, stream.read(length + 4)]
+    return imagecodecs.png_decode(b"".join(picture))
 
 
 def _read_header(stream: BinaryIO, path: Path) -> _PngHeader:
@@ -161,18 +157,6 @@ def _check_kind(header: _PngHeader, path: Path) -> None:
         raise refuse_damaged(path, f"compression, filter and interlace methods {methods} do not exist")
 
 
-def _gather_picture(stream: BinaryIO, path: Path) -> tuple[bytes, bytes]:
-    """Return the file without its metadata, and the EXIF block (empty where there is none), once every chunk is known to be there."""
-    picture = [PNG_SIGNATURE]
-    exif = b""
-    for kind, length in _walk_chunks(stream, path):
-        if kind in _PICTURE_CHUNKS:
-            picture += [struct.pack(">I", length), kind, stream.read(length + 4)]
-        elif kind == b"eXIf" and length <= _LARGEST_EXIF_BYTES:
-            exif = stream.read(length)
-    return b"".join(picture), exif
-
-
 def _walk_chunks(stream: BinaryIO, path: Path) -> Iterator[tuple[bytes, int]]:
     """Yield kind and length of every chunk, with the stream at its payload, once the chunk is known to be there."""
     file_bytes = os.fstat(stream.fileno()).st_size
@@ -192,8 +176,3 @@ def _walk_chunks(stream: BinaryIO, path: Path) -> Iterator[tuple[bytes, int]]:
                 path, given="a transparent color key", needed="a full alpha channel or none", remedy="save the image with or without alpha"
             )
         yield kind, length
-
-
-def write_png(stream: BinaryIO, channels: NDArray[Any]) -> None:
-    """Write channels of shape (H, W) or (H, W, 2 to 4), uint8 or uint16, without time or text chunks."""
-    stream.write(imagecodecs.png_encode(channels))

@@ -1,13 +1,13 @@
-"""Decode and encode single-image TIFF: integers to 16 bits, floats, gray or RGB, strips or tiles, interleaved or planar."""
+"""Decode single-image TIFF: integers to 16 bits, floats, gray or RGB, strips or tiles, interleaved or planar."""
 
 from __future__ import annotations
 
 import logging
 import os
 import re
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
-from tifffile import PHOTOMETRIC, TiffFile, TiffPage, imwrite
+from tifffile import TiffFile, TiffPage
 
 from qmcif_engine.io.input.image_file import StoredPicture, refuse_content
 from qmcif_engine.io.input.segment_cache import SegmentCache
@@ -16,10 +16,7 @@ from qmcif_engine.io.tiff.tiff_windows import file_stamp, lay_out_page
 from qmcif_engine.stack.window import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
-
-    from numpy.typing import NDArray
 
 logging.getLogger("tifffile").addHandler(logging.NullHandler())
 # Its complaints about broken tags reach whoever configured logging, but are not printed beside our one line that says the same.
@@ -28,10 +25,6 @@ TIFF_SIGNATURES = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 
 _LARGEST_N_REDUCED_PAGES = 32
 _VIRTUAL_STACK = re.compile(r"^ImageJ=.*?^images=(\d{1,9})$", re.DOTALL | re.MULTILINE)
-
-
-DEFLATE_LEVEL = 1
-"""Differences of neighboring samples hardly get smaller above it, and take four times as long."""
 
 
 def read_tiff(stream: BinaryIO, path: Path) -> StoredPicture:
@@ -69,23 +62,3 @@ def _has_second_picture(tiff: TiffFile) -> bool:
         if not (isinstance(page, TiffPage) and page.is_reduced):
             return True
     return False
-
-
-def write_tiff(stream: BinaryIO, channels: NDArray[Any], *, tags: Mapping[str, Any] | None = None) -> None:
-    """Write channels of shape (H, W) or (H, W, 2 to 4), losslessly compressed, without time or shape metadata.
-
-    `tags` are further options of `tifffile.imwrite`, such as a color profile; without them not even the program is named.
-    """
-    n_channels = channels.shape[2] if channels.ndim == 3 else 1
-    imwrite(
-        stream,
-        channels,
-        photometric=PHOTOMETRIC.RGB if n_channels > 2 else PHOTOMETRIC.MINISBLACK,
-        planarconfig="contig" if n_channels > 1 else None,
-        extrasamples=("unassalpha",) if n_channels in (2, 4) else None,
-        compression="zlib",
-        compressionargs={"level": DEFLATE_LEVEL},
-        predictor=channels.dtype.kind == "u",
-        metadata=None,
-        **{"software": False, **(tags or {})},
-    )

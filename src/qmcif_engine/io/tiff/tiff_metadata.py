@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from qmcif_engine.io.metadata.exif import check_profile
-from qmcif_engine.io.metadata.exif_collection import collect_exif
+from qmcif_engine.io.metadata.exif import check_profile, collect_exif
 from qmcif_engine.io.metadata.length_units import parse_length, settle_unit
 from qmcif_engine.io.metadata.ome_xml import describe_pixels
 from qmcif_engine.io.tiff.tiff_checks import claimed_bits

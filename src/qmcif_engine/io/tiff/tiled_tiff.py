@@ -1,8 +1,8 @@
-"""Write TIFF and pyramidal OME-TIFF of any size from windows."""
+"""Write pictures and stacks as TIFF and OME-TIFF, of any size, from windows."""
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
@@ -10,13 +10,12 @@ from tifffile import PHOTOMETRIC, TiffWriter
 
 from qmcif_engine.io.metadata.embedding import prepare_embedding
 from qmcif_engine.io.metadata.ome_description import describe_for_xml
-from qmcif_engine.io.output.picture import BLOCK_SIDE_PX, count_blocks
+from qmcif_engine.io.output.picture import BLOCK_SIDE_PX, count_blocks, read_whole
 from qmcif_engine.io.output.pyramid import LevelFile, halve, level_shapes
 from qmcif_engine.io.tiff.tiff_exif import attach_exif, describe_exif
-from qmcif_engine.io.tiff.tiff_image import DEFLATE_LEVEL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -26,19 +25,63 @@ if TYPE_CHECKING:
 LARGEST_CLASSIC_BYTES = 2**32 - 2**26
 """Files that may become larger are written as BigTIFF: offsets of classic TIFF end at 4 GiB, and samples may grow when compressed."""
 
+LARGEST_STRIPPED_BYTES = 2**26
+"""Pictures up to this size are read whole and written as TIFF strips, which every reader knows; larger ones as tiles."""
+
+_DEFLATE_LEVEL = 1
+"""Differences of neighboring samples hardly get smaller above it, and take four times as long."""
+
 _REDUCED_IMAGE = 1
 _UNITS = {"inch": "INCH", "centimeter": "CENTIMETER"}
 
 
-def write_tiled_tiff(stream: BinaryIO, content: PictureContent, *, run: WriteRun) -> None:
-    """Write a picture as one level of tiles, losslessly compressed."""
+def write_tiff(stream: BinaryIO, content: PictureContent, *, run: WriteRun) -> None:
+    """Write a picture, losslessly compressed: in strips while it is small, in tiles where it is large or has a page per channel."""
     embedding, is_big = prepare_embedding(content), needs_bigtiff(content, n_levels=1)
+    layout = lay_out(content.picture, content, is_tiled=_is_tiled_picture(content))
     with TiffWriter(stream, bigtiff=is_big, byteorder="<", ome=False, shaped=False) as writer:
-        tiles = _tiles(content.picture, content, run=run)
-        tags = describe_tags(embedding, is_big=is_big)
-        writer.write(tiles, metadata=None, description=embedding.comment, **lay_out(content.picture, content), **tags)
+        pieces = _pieces([content.picture], content, run=run, is_tiled="tile" in layout)
+        writer.write(pieces, metadata=None, description=embedding.comment, **layout, **describe_tags(embedding, is_big=is_big))
     if embedding.exif is not None:
         attach_exif(stream, embedding.exif)
+
+
+def count_tiff_blocks(content: PictureContent) -> int:
+    """Return how many blocks of a picture are read for TIFF."""
+    return count_tiles(content, n_levels=1) if _is_tiled_picture(content) else count_blocks(content.picture.shape)
+
+
+def write_tiff_stack(stream: BinaryIO, contents: Sequence[PictureContent], *, run: WriteRun, is_ome: bool) -> None:
+    """Write the images of a stack as the pages of one file, losslessly compressed.
+
+    Images of up to 64 MB are held one at a time and written in strips, which every reader knows; larger ones in tiles, of which memory
+    holds a few. The axes stand in the description: as OME-XML, or as the JSON that tifffile reads.
+
+    Parameters
+    ----------
+    stream : BinaryIO
+    contents : sequence of PictureContent
+        The images, all of one kind; the first of them speaks for all.
+    run : WriteRun
+    is_ome : bool
+    """
+    first, n_images = contents[0], len(contents)
+    axes = "ZCYX" if has_planes(first) else "ZYXS" if first.n_channels > 1 else "ZYX"
+    embedding, is_big = prepare_embedding(first), needs_bigtiff(first, n_levels=1, n_images=n_images)
+    layout = lay_out(first.picture, first, is_tiled=_is_large(first))
+    layout["shape"] = (n_images, *layout["shape"])
+    metadata = describe_for_xml(first, axes=axes) if is_ome else {"axes": axes, "qmcif": dict(first.provenance)}
+    with TiffWriter(stream, bigtiff=is_big, byteorder="<", ome=is_ome, shaped=not is_ome) as writer:
+        pieces = _pieces([content.picture for content in contents], first, run=run, is_tiled="tile" in layout)
+        writer.write(pieces, metadata=metadata, **layout, **describe_tags(embedding, is_big=is_big))
+    if embedding.exif is not None:
+        attach_exif(stream, embedding.exif)
+
+
+def count_tiff_stack_blocks(contents: Sequence[PictureContent]) -> int:
+    """Return how many blocks `write_tiff_stack` reads."""
+    first = contents[0]
+    return len(contents) * (count_tiles(first, n_levels=1) if _is_large(first) else count_blocks(first.picture.shape))
 
 
 def write_ome_tiff(stream: BinaryIO, content: PictureContent, *, run: WriteRun) -> None:
@@ -55,9 +98,9 @@ def write_ome_tiff(stream: BinaryIO, content: PictureContent, *, run: WriteRun) 
         options = describe_tags(embedding, is_big=is_big)
         options |= {"metadata": describe_for_xml(content, axes=axes), "subifds": len(shapes) - 1}
         for shape in [*shapes[1:], None]:
-            smaller = None if shape is None else cleanup.enter_context(LevelFile(shape, level.dtype, folder=run.scratch_folder))
+            smaller = None if shape is None else cleanup.enter_context(closing(LevelFile(shape, level.dtype, folder=run.scratch_folder)))
             tiles = _tiles(level, content, run=run, smaller=smaller)
-            writer.write(tiles, **lay_out(level, content), **options)
+            writer.write(tiles, **lay_out(level, content, is_tiled=True), **options)
             if smaller is not None:
                 level = smaller
             options = {"metadata": None, "software": False, "subfiletype": _REDUCED_IMAGE}
@@ -71,10 +114,10 @@ def count_tiles(content: PictureContent, *, n_levels: int | None = None) -> int:
     return n_planes * sum(count_blocks(shape) for shape in level_shapes(content.picture.shape)[:n_levels])
 
 
-def needs_bigtiff(content: PictureContent, *, n_levels: int | None = None) -> bool:
+def needs_bigtiff(content: PictureContent, *, n_levels: int | None = None, n_images: int = 1) -> bool:
     """Tell whether the tiles, uncompressed, could take more than classic TIFF can address."""
     n_tiles = sum(count_blocks(shape) for shape in level_shapes(content.picture.shape)[:n_levels])
-    return n_tiles * BLOCK_SIDE_PX**2 * content.n_channels * content.picture.dtype.itemsize > LARGEST_CLASSIC_BYTES
+    return n_images * n_tiles * BLOCK_SIDE_PX**2 * content.n_channels * content.picture.dtype.itemsize > LARGEST_CLASSIC_BYTES
 
 
 def has_planes(content: PictureContent) -> bool:
@@ -82,32 +125,50 @@ def has_planes(content: PictureContent) -> bool:
     return content.n_colors > 1 and not content.is_rgb
 
 
+def _is_tiled_picture(content: PictureContent) -> bool:
+    return has_planes(content) or _is_large(content)
+
+
+def _is_large(content: PictureContent) -> bool:
+    shape = content.picture.shape
+    return shape[0] * shape[1] * content.n_channels * content.picture.dtype.itemsize > LARGEST_STRIPPED_BYTES
+
+
+def _pieces(pictures: Sequence[Picture], content: PictureContent, *, run: WriteRun, is_tiled: bool) -> Iterator[NDArray[Any]]:
+    """Yield the tiles or whole pages of pictures of one kind, in the order of the file."""
+    for picture in pictures:
+        if is_tiled:
+            yield from _tiles(picture, content, run=run)
+        elif has_planes(content):
+            yield from np.ascontiguousarray(np.moveaxis(read_whole(picture, run), -1, 0))
+        else:
+            yield read_whole(picture, run)
+
+
 def _tiles(level: Picture, content: PictureContent, *, run: WriteRun, smaller: LevelFile | None = None) -> Iterator[NDArray[Any]]:
     """Yield the tiles of a level in the order of the file, and put their halves into the next level on the way."""
     planes: list[int | slice] = list(range(content.n_channels)) if has_planes(content) else [slice(None)]
     for plane in planes:
-        for window in run.windows(level.shape):
-            block = level.read(window)
+        for window, block in run.read(level):
             if smaller is not None and plane == planes[0]:
                 smaller.put(window, halve(block, is_index=content.is_index))
-            run.count_block()  # now, since the library closes this generator at the last tile
             yield np.ascontiguousarray(block[..., plane])
 
 
-def lay_out(level: Picture, content: PictureContent) -> dict[str, Any]:
-    """Return shape, sample type, tiles and compression of a level as the options of tifffile."""
+def lay_out(level: Picture, content: PictureContent, *, is_tiled: bool) -> dict[str, Any]:
+    """Return shape, sample type, tiles if any, and compression of a level as the options of tifffile."""
     height, width = level.shape[:2]
     is_planar, n_channels = has_planes(content), content.n_channels
     side_by_side = (height, width, n_channels) if n_channels > 1 else (height, width)
-    return {
+    tile = {"tile": (BLOCK_SIDE_PX, BLOCK_SIDE_PX)} if is_tiled else {}
+    return tile | {
         "shape": (n_channels, height, width) if is_planar else side_by_side,
         "dtype": level.dtype,
-        "tile": (BLOCK_SIDE_PX, BLOCK_SIDE_PX),
         "photometric": PHOTOMETRIC.RGB if content.is_rgb else PHOTOMETRIC.MINISBLACK,
         "planarconfig": None if is_planar or n_channels == 1 else "contig",
         "extrasamples": ("unassalpha",) if content.has_alpha and not is_planar else None,
         "compression": "zlib",
-        "compressionargs": {"level": DEFLATE_LEVEL},
+        "compressionargs": {"level": _DEFLATE_LEVEL},
         "predictor": level.dtype.kind == "u",
         "maxworkers": 1,  # more of them would take tiles ahead, and memory with them
     }

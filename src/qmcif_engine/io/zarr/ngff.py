@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from qmcif_engine.io.input.image_file import refuse_content, refuse_damaged
-from qmcif_engine.io.metadata.length_units import convert_length, parse_length, settle_unit
-from qmcif_engine.stack.picture_metadata import PictureMetadata
+from qmcif_engine.io.metadata.length_units import parse_length, settle_lengths
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from qmcif_engine.stack.picture_metadata import PictureMetadata
 
 _LETTERS_OF_KIND = {"time": "T", "channel": "C"}
 _UNSTATED = "QRUVW"
@@ -84,20 +85,9 @@ def _combine_scales(level: dict[str, Any], multiscale: dict[str, Any], *, n_axes
 
 
 def _describe(letters: str, axes: list[dict[str, Any]], scale: list[float | None], omero: object) -> PictureMetadata:
-    known = {
-        letter: (step, unit)
-        for letter, axis, step in zip(letters, axes, scale, strict=True)
-        if step is not None and letter in "ZYX" and (unit := settle_unit(axis.get("unit"))) is not None
-    }
-    unit = next((known[letter][1] for letter in "XYZ" if letter in known), None)
-    lengths = {letter: convert_length(*known[letter], to=unit) for letter in known} if unit else {}
+    steps = {letter: step for letter, step in zip(letters, scale, strict=True) if letter in "ZYX"}
+    units = {letter: axis.get("unit") for letter, axis in zip(letters, axes, strict=True)}
     channels = omero.get("channels") if isinstance(omero, dict) else None
     labels = [channel.get("label") for channel in channels] if isinstance(channels, list) else []
-    return PictureMetadata(
-        pixel_size=(lengths["Y"], lengths["X"]) if {"X", "Y"} <= set(lengths) else None,
-        z_step=lengths.get("Z"),
-        unit=unit,
-        channel_names=tuple(label[:256] for label in labels)
-        if labels and all(isinstance(label, str) and label for label in labels)
-        else (),
-    )
+    is_named = bool(labels) and all(isinstance(label, str) and label for label in labels)
+    return replace(settle_lengths(steps, units), channel_names=tuple(label[:256] for label in labels) if is_named else ())

@@ -20,11 +20,12 @@ from qmcif_engine.io.output.picture import BLOCK_SIDE_PX, count_blocks
 from qmcif_engine.io.output.pyramid import halve, level_shapes
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from qmcif_engine.io.output.picture import OmeZarrVersion, PictureContent, WriteRun
+    from qmcif_engine.io.output.picture import OmeZarrVersion, Picture, PictureContent, WriteRun
     from qmcif_engine.stack.window import Window
 
 _COMPRESSION_LEVEL = 3
@@ -33,7 +34,7 @@ _DYE_COLORS = ("0000FF", "00FF00", "FF0000", "FF00FF", "00FFFF", "FFFF00")
 _WHITE = "FFFFFF"
 
 
-class Extremes:
+class _Extremes:
     """Least and largest finite color sample, from which viewers set their contrast."""
 
     def __init__(self) -> None:
@@ -46,8 +47,8 @@ class Extremes:
             self.low, self.high = min(self.low, float(finite.min())), max(self.high, float(finite.max()))
 
 
-def write_ome_zarr(folder: Path, content: PictureContent, *, run: WriteRun) -> None:
-    """Write a picture and its smaller copies into an empty folder, as one group of chunked arrays.
+def write_ome_zarr(folder: Path, content: PictureContent, *, run: WriteRun, images: Sequence[Picture] | None = None) -> None:
+    """Write a picture or a stack of images, and smaller copies, into an empty folder, as one group of chunked arrays.
 
     Color is stored in planes with a channel axis (c, y, x); gray has the axes (y, x). Chunks hold all channels of a block and carry a
     checksum. Each level is made of the one before, read back from the store: memory holds a few chunks. Everything is written, black
@@ -58,46 +59,39 @@ def write_ome_zarr(folder: Path, content: PictureContent, *, run: WriteRun) -> N
     folder : Path
         Exists and is empty.
     content : PictureContent
+        The picture, or the first image of the stack.
     run : WriteRun
         Its version of OME-Zarr is stored as Zarr 3 (0.5) or, for older readers, as Zarr 2 (0.4).
+    images : sequence of Picture, optional
+        All images of a stack, which lie along an axis z; z itself is never reduced.
     """
     group = zarr.open_group(folder, mode="w-", zarr_format=3 if run.ome_zarr_version == "0.5" else 2)
     shapes = level_shapes(content.picture.shape)
-    arrays = [create_level(group, str(number), content, shape) for number, shape in enumerate(shapes)]
-    extremes = Extremes()
-    for window in run.windows(shapes[0]):
-        block = content.picture.read(window)
-        extremes.include(block[..., : content.n_colors] if content.has_alpha else block)
-        store_block(arrays[0], window, block)
-        run.count_block()
+    n_images = None if images is None else len(images)
+    arrays = [_create_level(group, str(level), content, shape, n_images=n_images) for level, shape in enumerate(shapes)]
+    extremes = _Extremes()
+    numbers: Sequence[int | None] = [None] if images is None else range(len(images))
+    for number, picture in zip(numbers, images or [content.picture], strict=True):
+        for window, block in run.read(picture):
+            extremes.include(block[..., : content.n_colors] if content.has_alpha else block)
+            _store_block(arrays[0], window, block, number=number)
     for larger, smaller, shape in zip(arrays, arrays[1:], shapes[1:], strict=False):
-        for window in run.windows(shape):
-            store_block(smaller, window, halve(load_double(larger, window), is_index=content.is_index))
-            run.count_block()
-    group.attrs.update(describe_group(content, version=run.ome_zarr_version, n_levels=len(shapes), extremes=extremes))
+        for number in numbers:
+            for window in run.windows(shape):
+                _store_block(smaller, window, halve(_load_double(larger, window, number=number), is_index=content.is_index), number=number)
+                run.count_block()
+    group.attrs.update(_describe_group(content, version=run.ome_zarr_version, n_levels=len(shapes), extremes=extremes, n_images=n_images))
 
 
-def count_chunks(content: PictureContent) -> int:
-    """Return how many chunks are written, over all levels."""
-    return sum(count_blocks(shape) for shape in level_shapes(content.picture.shape))
+def count_chunks(content: PictureContent, *, n_images: int = 1) -> int:
+    """Return how many chunks are written, over all images and levels."""
+    return n_images * sum(count_blocks(shape) for shape in level_shapes(content.picture.shape))
 
 
-def create_level(
-    group: zarr.Group, name: str, content: PictureContent, shape: tuple[int, ...], *, n_images: int | None = None
+def _create_level(
+    group: zarr.Group, name: str, content: PictureContent, shape: tuple[int, ...], *, n_images: int | None
 ) -> zarr.Array[Any]:
-    """Make the empty array of one level.
-
-    Parameters
-    ----------
-    group : zarr.Group
-    name : str
-    content : PictureContent
-        The picture, or one of the images of a stack.
-    shape : tuple of int
-        Of the level: height, width and, where there are several, channels.
-    n_images : int, optional
-        Images of a stack, which lie along an axis z; a picture has none.
-    """
+    """Make the empty array of one level, of shape (H, W) or (H, W, C); the images of a stack lie along an axis z."""
     is_latest = group.metadata.zarr_format == 3
     options = {"level": _COMPRESSION_LEVEL, "checksum": True}
     compressor: Any = {"name": "zstd", "configuration": options} if is_latest else {"id": "zstd", **options}
@@ -115,13 +109,13 @@ def create_level(
     )
 
 
-def store_block(array: zarr.Array[Any], window: Window, block: NDArray[Any], *, number: int | None = None) -> None:
+def _store_block(array: zarr.Array[Any], window: Window, block: NDArray[Any], *, number: int | None) -> None:
     """Write a window of a picture, or of one image of a stack."""
     depth = () if number is None else (number,)
     array[(..., *depth, *window.slices)] = np.moveaxis(block, -1, 0) if block.ndim == 3 else block
 
 
-def load_double(larger: zarr.Array[Any], window: Window, *, number: int | None = None) -> NDArray[Any]:
+def _load_double(larger: zarr.Array[Any], window: Window, *, number: int | None) -> NDArray[Any]:
     """Return the samples of the larger level whose means make up a window of the smaller."""
     rows, columns = (slice(2 * side.start, 2 * side.stop) for side in window.slices)
     planes = np.asarray(larger[(..., *(() if number is None else (number,)), rows, columns)])
@@ -132,8 +126,8 @@ def _axis_names(content: PictureContent, n_images: int | None) -> list[str]:
     return ["c"] * (content.n_channels > 1) + ["z"] * (n_images is not None) + ["y", "x"]
 
 
-def describe_group(
-    content: PictureContent, *, version: OmeZarrVersion, n_levels: int, extremes: Extremes, n_images: int | None = None
+def _describe_group(
+    content: PictureContent, *, version: OmeZarrVersion, n_levels: int, extremes: _Extremes, n_images: int | None
 ) -> dict[str, Any]:
     """Return the attributes of a group of levels, of a picture or of a stack of images."""
     multiscale: dict[str, Any] = {
@@ -174,7 +168,7 @@ def _dataset(content: PictureContent, level: int, n_images: int | None) -> dict[
     }
 
 
-def _rendering(content: PictureContent, extremes: Extremes) -> dict[str, Any]:
+def _rendering(content: PictureContent, extremes: _Extremes) -> dict[str, Any]:
     if content.is_rgb:
         colors: tuple[str, ...] = _RGB_COLORS
     else:
@@ -196,7 +190,7 @@ def _rendering(content: PictureContent, extremes: Extremes) -> dict[str, Any]:
     return {"channels": channels, "rdefs": {"defaultT": 0, "defaultZ": 0, "model": "color" if content.n_colors > 1 else "greyscale"}}
 
 
-def _display_window(content: PictureContent, extremes: Extremes) -> dict[str, float]:
+def _display_window(content: PictureContent, extremes: _Extremes) -> dict[str, float]:
     """Return one contrast for all channels, so that colors keep their balance: 8 bits whole, others as far as there are samples."""
     low, high = (extremes.low, extremes.high) if extremes.low < extremes.high else (0.0, 1.0)
     if content.picture.dtype.kind != "u":

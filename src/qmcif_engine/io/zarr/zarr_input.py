@@ -55,7 +55,8 @@ def _open_zarr(path: Path, *, axes: str | None, cache: SegmentCache, allow_missi
         found = guess_axes(name, node.shape) if axes is None else "?" * len(node.shape)
     plan = plan_axes(name, *name_axes(name, shape=node.shape, found=found, wanted=axes))
     array = ZarrArray(folder, node, path=path, cache=cache, allow_missing=allow_missing_chunks)
-    return ArraySource(array, plan, name=name, metadata=image.metadata if image is not None else PictureMetadata(), paths=(path,))
+    metadata = image.metadata if image is not None else PictureMetadata()
+    return ArraySource(array.read, plan, dtype=node.dtype, name=name, metadata=metadata, paths=(path,))
 
 
 class ZarrArray:

@@ -45,7 +45,6 @@ class ZarrNode:
         What the stored bytes of a chunk are compressed with, empty where they are not.
     has_checksum : bool
         Whether four bytes follow the compressed ones.
-    attributes : dict
     dimension_names : tuple of str
         Empty where the array does not name its axes.
     """
@@ -56,7 +55,6 @@ class ZarrNode:
     dtype: np.dtype[Any]
     compressor: str
     has_checksum: bool
-    attributes: dict[str, Any]
     dimension_names: tuple[str, ...]
 
     @property
@@ -123,7 +121,6 @@ def _parse_format_2(node: dict[str, Any], attributes: dict[str, Any], path: Path
         dtype=_as_dtype(node["dtype"]),
         compressor=compressor.get("id", ""),
         has_checksum=False,
-        attributes=attributes,
         dimension_names=_as_names(attributes.get("_ARRAY_DIMENSIONS")),
     )
 
@@ -149,7 +146,6 @@ def _parse_format_3(node: dict[str, Any], path: Path) -> ZarrNode:
         dtype=_as_dtype(node["data_type"]),
         compressor=packing[0] if packing and packing[0] != _CHECKSUM else "",
         has_checksum=_CHECKSUM in packing,
-        attributes=_as_dict(node.get("attributes", {}), path),
         dimension_names=_as_names(node.get("dimension_names")),
     )
 

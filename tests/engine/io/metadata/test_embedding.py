@@ -13,8 +13,8 @@ from PIL import Image, ImageCms
 from PIL.TiffImagePlugin import IFDRational
 
 from qmcif_engine.io.input.readers import read_image
-from qmcif_engine.io.output.picture import ArrayPicture
-from qmcif_engine.io.output.streamed_output import stream_picture
+from qmcif_engine.io.output.picture import ArrayPicture, assemble_content
+from qmcif_engine.io.output.streamed_output import place_contents
 from qmcif_engine.stack.picture_metadata import PictureMetadata
 
 SAMPLES = (np.arange(60 * 50 * 3) % 256).reshape(60, 50, 3).astype(np.uint8)
@@ -33,15 +33,9 @@ def camera_block(*, is_big_endian: bool = False, note: bytes = b"maker's note") 
     return exif.tobytes().removeprefix(b"Exif\0\0")
 
 
-def stream(target, samples=SAMPLES, **metadata) -> None:
-    stream_picture(
-        target,
-        ArrayPicture(samples),
-        metadata=PictureMetadata(**metadata),
-        provenance=PROVENANCE,
-        overwrite=False,
-        scratch_folder=None,
-    )
+def stream(target, samples=SAMPLES, *, provenance=PROVENANCE, **metadata) -> None:
+    content = assemble_content(ArrayPicture(samples), None, metadata=PictureMetadata(**metadata), provenance=provenance)
+    place_contents({target: content}, overwrite=False)
 
 
 @pytest.mark.parametrize("suffix", FILES)
@@ -65,7 +59,7 @@ def test_exif_comes_back_upright_and_with_the_true_size(tmp_path, suffix, is_big
 def test_tifffile_finds_exif_in_classic_and_big_tiff(tmp_path, suffix, is_big, monkeypatch):
     if is_big:
         monkeypatch.setattr("qmcif_engine.io.tiff.tiled_tiff.LARGEST_CLASSIC_BYTES", 0)
-        monkeypatch.setattr("qmcif_engine.io.output.encoders.LARGEST_STRIPPED_BYTES", 0)
+        monkeypatch.setattr("qmcif_engine.io.tiff.tiled_tiff.LARGEST_STRIPPED_BYTES", 0)
     stream(tmp_path / f"p{suffix}", exif=camera_block())
     with tifffile.TiffFile(tmp_path / f"p{suffix}") as tiff:
         assert tiff.is_bigtiff == is_big
@@ -123,8 +117,7 @@ def test_provenance_is_found_where_each_format_keeps_text(tmp_path):
 
 def test_long_provenance_fills_several_comments_of_a_jpeg(tmp_path):
     long = {"inputs": [f"frame {number:05}.png" for number in range(9000)]}
-    metadata = PictureMetadata()
-    stream_picture(tmp_path / "p.jpg", ArrayPicture(SAMPLES), metadata=metadata, provenance=long, overwrite=False, scratch_folder=None)
+    stream(tmp_path / "p.jpg", provenance=long)
     with Image.open(tmp_path / "p.jpg") as image:
         comments = [payload for marker, payload in image.applist if marker == "COM"]
         assert len(comments) > 1

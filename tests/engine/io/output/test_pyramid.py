@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from contextlib import closing
+
 import numpy as np
 import pytest
 
@@ -71,7 +73,7 @@ def test_levels_end_with_the_first_that_is_one_block():
 def test_a_level_file_returns_any_window_of_what_was_put(tmp_path):
     large = noise((1300, 1100, 3), "uint16")
     expected = halve(large, is_index=False)
-    with LevelFile(expected.shape, large.dtype, folder=tmp_path) as level:
+    with closing(LevelFile(expected.shape, large.dtype, folder=tmp_path)) as level:
         for window in block_windows(large.shape):
             level.put(window, halve(large[window.slices], is_index=False))
         for window in (Window(0, 0, 650, 550), Window(250, 255, 260, 513), Window(649, 549, 650, 550)):

@@ -15,8 +15,8 @@ import zarr
 
 from qmcif_engine.errors import Cancelled, ImageFileError, InvalidImageError, OutputError
 from qmcif_engine.io.input.readers import read_image
-from qmcif_engine.io.output.picture import ArrayPicture
-from qmcif_engine.io.output.streamed_output import stream_outputs, stream_picture
+from qmcif_engine.io.output.picture import ArrayPicture, assemble_content
+from qmcif_engine.io.output.streamed_output import place_contents, stream_outputs
 from qmcif_engine.io.output.writers import check_target, write_image
 from qmcif_engine.stack.picture_metadata import PictureMetadata
 from qmcif_engine.stack.window import Window
@@ -43,8 +43,9 @@ class GeneratedPicture:
 
 
 def stream(target: Path, picture, **options) -> None:
-    chosen = {"metadata": METADATA, "provenance": PROVENANCE, "overwrite": False, "scratch_folder": None} | options
-    stream_picture(target, picture, **chosen)
+    described = {"alpha": None, "metadata": METADATA, "provenance": PROVENANCE, "is_index": False}
+    content = assemble_content(picture, **{name: options.pop(name, value) for name, value in described.items()})
+    place_contents({target: content}, **{"overwrite": False} | options)
 
 
 def whole(picture: GeneratedPicture) -> np.ndarray:

@@ -82,7 +82,7 @@ def test_valid_content_is_accepted(tmp_path):
         ("matrices", [[[1, 0, 10**400], [0, 1, 0], [0, 0, 1]]], "a number is too large"),
         ("matrices", [IDENTITY, [[0, 0, 0], [0, 0, 0], [0, 0, 1]]], "an invertible 3 x 3 matrix"),
         ("matrices", [[[1, 0, float("nan")], [0, 1, 0], [0, 0, 1]]], "NaN is no number of a transform"),
-        ("warnings", [[0, 1]], "a warning is not a text"),
+        ("warnings", [[0, 1]], "a text is expected where '1' stands"),
         ("warnings", [[0]], "a list of 2 is expected"),
     ],
 )

@@ -5,6 +5,7 @@ import os
 import socket
 import stat
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,8 +14,10 @@ from PIL import Image
 
 from qmcif_engine.errors import InvalidImageError, OutputError
 from qmcif_engine.io.input.readers import read_image
+from qmcif_engine.io.output.picture import ArrayPicture
 from qmcif_engine.io.output.placement import check_sources_kept, ready_folder
-from qmcif_engine.io.output.writers import check_maps_target, check_target, write_image, write_images, write_maps, write_outputs
+from qmcif_engine.io.output.writers import check_maps_target, check_target, map_path, stream_outputs, write_image, write_images
+from qmcif_engine.stack.picture_metadata import PictureMetadata
 
 SHAPE = (11, 14)
 JPEG_TOLERANCE = 12  # levels; smooth pictures at quality 95
@@ -366,6 +369,13 @@ def test_impossible_names_are_refused_beforehand(tmp_path):
 MAPS = {"source_index": np.arange(20, dtype=np.uint16).reshape(4, 5), "confidence": np.linspace(0, 1, 20, dtype=np.float32).reshape(4, 5)}
 
 
+def write_maps(folder: Path, maps: dict[str, np.ndarray], *, overwrite: bool = False) -> None:
+    """Maps by themselves, written as those of a picture are."""
+    check_maps_target(folder, maps, overwrite=overwrite)
+    with ready_folder(folder):
+        write_images({map_path(folder, name): samples for name, samples in maps.items()}, overwrite=overwrite)
+
+
 def assert_maps(folder: Path) -> None:
     assert_nothing_else(folder, "source_index.tif", "confidence.tif")
     for name, samples in MAPS.items():
@@ -494,10 +504,15 @@ def test_folder_that_cannot_be_made_is_refused(tmp_path, monkeypatch):
     assert_nothing_else(tmp_path)
 
 
+def streamed(maps_folder: Path, *, overwrite: bool = False) -> dict[str, Any]:
+    described = {"alpha": None, "metadata": PictureMetadata(), "provenance": {}, "scratch_folder": None}
+    return described | {"maps_folder": maps_folder, "overwrite": overwrite}
+
+
 def test_picture_and_maps_are_written_together(tmp_path: Path) -> None:
     picture, plane = np.full((4, 5, 3), 7, np.uint8), np.arange(20, dtype=np.uint16).reshape(4, 5)
 
-    write_outputs(tmp_path / "p.png", picture, alpha=None, maps_folder=tmp_path / "maps", maps={"index": plane}, overwrite=False)
+    stream_outputs(tmp_path / "p.png", ArrayPicture(picture), maps={"index": ArrayPicture(plane)}, **streamed(tmp_path / "maps"))
 
     np.testing.assert_array_equal(read_image(tmp_path / "p.png").samples, picture)
     np.testing.assert_array_equal(read_image(tmp_path / "maps" / "index.tif").samples, plane)
@@ -505,12 +520,10 @@ def test_picture_and_maps_are_written_together(tmp_path: Path) -> None:
 
 def test_a_picture_may_not_take_the_name_of_a_map(tmp_path: Path) -> None:
     (tmp_path / "maps").mkdir()
-    plane = np.zeros((4, 5), np.uint8)
+    plane = ArrayPicture(np.zeros((4, 5), np.uint8))
 
     with pytest.raises(OutputError, match="is the name of a map too; a name of its own is needed"):
-        write_outputs(
-            tmp_path / "maps" / "index.tif", plane, alpha=None, maps_folder=tmp_path / "maps", maps={"index": plane}, overwrite=True
-        )
+        stream_outputs(tmp_path / "maps" / "index.tif", plane, maps={"index": plane}, **streamed(tmp_path / "maps", overwrite=True))
     assert list((tmp_path / "maps").iterdir()) == []
 
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import tifffile
 
-from qmcif_engine.io.output.picture import ArrayPicture, PictureContent
+from qmcif_engine.io.output.picture import ArrayPicture, PictureContent, assemble_content
 from qmcif_engine.io.output.pyramid import halve
-from qmcif_engine.io.output.streamed_output import stream_picture
+from qmcif_engine.io.output.streamed_output import place_contents
 from qmcif_engine.io.tiff.tiled_tiff import LARGEST_CLASSIC_BYTES, needs_bigtiff
 from qmcif_engine.stack.picture_metadata import PictureMetadata
 
@@ -21,9 +21,10 @@ def noise(shape: tuple[int, ...], dtype: str = "uint8") -> np.ndarray:
     return np.random.default_rng(7).integers(0, np.iinfo(dtype).max, shape, dtype=dtype, endpoint=True)
 
 
-def stream(target, samples, *, metadata=None, **options) -> None:
-    chosen = {"provenance": PROVENANCE, "overwrite": False, "scratch_folder": None} | options
-    stream_picture(target, ArrayPicture(samples), metadata=metadata or PictureMetadata(), **chosen)
+def stream(target, samples, *, metadata=None, alpha=None, provenance=PROVENANCE, is_index=False, **options) -> None:
+    described = metadata or PictureMetadata()
+    content = assemble_content(ArrayPicture(samples), alpha, metadata=described, provenance=provenance, is_index=is_index)
+    place_contents({target: content}, overwrite=False, **options)
 
 
 def describe(target) -> ElementTree.Element:
@@ -129,7 +130,7 @@ def test_bigtiff_is_chosen_where_the_tiles_could_pass_four_gigabytes():
 @pytest.mark.parametrize("suffix", [".tif", ".ome.tif"])
 def test_bigtiff_is_written_with_everything_in_it(tmp_path, suffix, monkeypatch):
     monkeypatch.setattr("qmcif_engine.io.tiff.tiled_tiff.LARGEST_CLASSIC_BYTES", 0)
-    monkeypatch.setattr("qmcif_engine.io.output.encoders.LARGEST_STRIPPED_BYTES", 0)
+    monkeypatch.setattr("qmcif_engine.io.tiff.tiled_tiff.LARGEST_STRIPPED_BYTES", 0)
     samples = noise((600, 520, 3))
     stream(tmp_path / f"p{suffix}", samples)
     with tifffile.TiffFile(tmp_path / f"p{suffix}") as tiff:

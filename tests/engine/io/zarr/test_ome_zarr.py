@@ -9,9 +9,9 @@ import zarr
 from ome_zarr.io import parse_url
 from ome_zarr.reader import Reader
 
-from qmcif_engine.io.output.picture import ArrayPicture
+from qmcif_engine.io.output.picture import ArrayPicture, assemble_content
 from qmcif_engine.io.output.pyramid import halve
-from qmcif_engine.io.output.streamed_output import stream_picture
+from qmcif_engine.io.output.streamed_output import place_contents
 from qmcif_engine.stack.picture_metadata import PictureMetadata
 
 PROVENANCE = {"version": "1.2.3", "identity": "abc", "inputs": ["ä.png"]}
@@ -23,9 +23,9 @@ def noise(shape: tuple[int, ...], dtype: str = "uint8") -> np.ndarray:
     return np.random.default_rng(7).integers(0, np.iinfo(dtype).max, shape, dtype=dtype, endpoint=True)
 
 
-def stream(target, samples, *, metadata=METADATA, **options) -> None:
-    chosen = {"provenance": PROVENANCE, "overwrite": False, "scratch_folder": None} | options
-    stream_picture(target, ArrayPicture(samples), metadata=metadata, **chosen)
+def stream(target, samples, *, metadata=METADATA, alpha=None, is_index=False, **options) -> None:
+    content = assemble_content(ArrayPicture(samples), alpha, metadata=metadata, provenance=PROVENANCE, is_index=is_index)
+    place_contents({target: content}, overwrite=False, **options)
 
 
 def rendering(target) -> dict:
