@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from qmcif_engine.cleanup import blending, dark_border, frame_ends, regularization, seams
 from qmcif_engine.cleanup.boundaries import outlines, reblurring
 from qmcif_engine.method import focus, fusion, patches, refinement
+from qmcif_engine.method.focus_measures import decomposition_measure
 from qmcif_engine.stack import noise, samples
-from qmcif_engine.tiles import plan
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -128,7 +128,7 @@ def test_constants_named_in_the_document_have_the_values_it_gives() -> None:
     assert names >= of_noise | of_fitting | of_edges | to_the_pixel | of_slopes | of_blends | of_brightness | of_frames
     assert names >= {"MARGIN_PX", "EXACT_MARGIN_PX", "NEGLIGIBLE_LEVEL", "FAINT_LEVEL", "FINE_WEIGHT"}
     assert {module for module, name, _ in given if name == "ROUNDS"} == {"cleanup.boundaries.outlines", "cleanup.regularization"}
-    assert {module for module, name, _ in given if name == "REACH_PX"} >= {"dark_frames", "seams"}
+    assert {module for module, name, _ in given if name == "REACH_PX"} >= {"cleanup.dark_border", "cleanup.seams"}
     for module, name, value in given:
         (holder,) = [import_module(f"qmcif_engine.{module}")] if module else [home for home in HOMES if name in defined_constants(home)]
         assert as_number(value) == getattr(holder, name), name
@@ -146,7 +146,7 @@ HOMES = (
     reblurring,
     refinement,
     regularization,
-    plan,
+    decomposition_measure,
     samples,
     seams,
 )

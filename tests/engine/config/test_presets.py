@@ -8,6 +8,7 @@ from qmcif_engine.config.fusion_config import (
     DecisionConfig,
     DecompositionConfig,
     FocusConfig,
+    FocusMeasureName,
     FusionConfig,
     Precision,
     Preference,
@@ -57,6 +58,7 @@ def test_paper_preset_is_the_published_setting_and_nothing_the_paper_does_not_ha
         ),
         focus=FocusConfig(
             representation=Representation.QUATERNION,
+            measure=FocusMeasureName.DECOMPOSITION,
             amplification_radius_px=3,  # r
             coefficient_weight=1.0,  # theta
             saturation=0.2,  # gamma
