@@ -1,7 +1,8 @@
 """How far every stage looks: what lies beyond its reach does not matter, what lies at its reach does.
 
-One procedure for all stages of `qmcif_engine.tiles.stage_list`. A clean-up stage of the decision map needs nothing here; any other new
-stage needs a probe that runs it. What takes a picture made for it to be seen at the very limit is in `test_reach_limits.py`.
+One procedure for all stages of `qmcif_engine.tiles.stage_list`. A clean-up stage of the decision map, or a focus measure of one stage,
+needs nothing here; any other new stage needs a probe that runs it. What takes a picture made for it to be seen at the very limit is in
+`test_reach_limits.py`.
 """
 
 import re
@@ -23,8 +24,7 @@ from qmcif_engine.cleanup.regularization import CellEvidence, sample_cells
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.method.decomposition import Decomposition, History, StopReason
 from qmcif_engine.method.focus import amplify_detail, base_focus, detail_focus, fine_focus, gather_evidence, gradient_level
-from qmcif_engine.method.focus_measures import MeasuringTask
-from qmcif_engine.method.focus_measures.laplacian_measure import measure_by_laplacian
+from qmcif_engine.method.focus_measures import FOCUS_MEASURES, MeasuringTask
 from qmcif_engine.method.fusion import compose
 from qmcif_engine.method.patches import vote
 from qmcif_engine.method.refinement import refine
@@ -133,9 +133,14 @@ def run_base_focus(given, config, _side):
     return np.kron(levels, np.ones((patch, patch)))[: given[""].shape[-2], : given[""].shape[-1]]
 
 
-def run_laplacian(given, config, side):
-    levels = measure_by_laplacian(given[""], config, MeasuringTask(detail_patch_px=side))
-    return np.stack([levels.detail, levels.fine])
+def run_measure(measure):
+    """Return how a focus measure is run that is one stage; all of them are alike."""
+
+    def run(given, config, side):
+        levels = measure.measure(given[""], config, MeasuringTask(detail_patch_px=side))
+        return np.stack([levels.detail, levels.fine])
+
+    return run
 
 
 def run_following(given, config, _side):
@@ -216,9 +221,6 @@ PROBES = {
         cases=tuple({"border_px": border_px, "side": side} for border_px in (0, 4) for side in (1, 9)),
     ),
     "method.focus.fine_focus": Probe(lambda given, config, _side: fine_focus(given[""], config=config.focus)),
-    "method.focus_measures.laplacian_measure.measure_by_laplacian": Probe(
-        run_laplacian, cases=({"border_px": 0, "side": 5}, {"border_px": 4, "side": 5}, {"border_px": 0, "side": 9})
-    ),
     "method.focus.gather_evidence": Probe(
         lambda given, config, side: gather_evidence(given[""][0], detail_patch_px=side, config=config.focus),
         cases=tuple({"evidence_scales": scales, "side": side} for scales in (1, 2, 3, 5) for side in (3, 9)),
@@ -269,11 +271,17 @@ PROBES |= {
     )
     for stage in CLEAN_UP
 }
+PROBES |= {
+    stage.name: Probe(run_measure(measure), cases=({"border_px": 0, "side": 5}, {"border_px": 0, "side": 9}, {"border_px": 4, "side": 5}))
+    for measure in FOCUS_MEASURES.values()
+    if len(measure.stages) == 1
+    for stage in measure.stages
+}
 CASES = [(name, changes) for name, probe in PROBES.items() for changes in probe.cases]
 NEVER_SEEN = [
     ("method.focus.base_focus", {"border_px": 8}),
     ("method.focus.detail_focus", {"border_px": 4, "side": 9}),
-    ("method.focus_measures.laplacian_measure.measure_by_laplacian", {"border_px": 4, "side": 5}),
+    *((measure.stages[0].name, {"border_px": 4, "side": 5}) for measure in FOCUS_MEASURES.values()),
 ]
 
 
