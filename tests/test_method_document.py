@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from qmcif_engine.cleanup import blending, dark_border, frame_ends, regularization, seams
 from qmcif_engine.cleanup.boundaries import outlines, reblurring
 from qmcif_engine.method import focus, fusion, patches, refinement
+from qmcif_engine.method.focus_measures import decomposition_measure
 from qmcif_engine.stack import noise, samples
-from qmcif_engine.tiles import plan
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -146,7 +146,7 @@ HOMES = (
     reblurring,
     refinement,
     regularization,
-    plan,
+    decomposition_measure,
     samples,
     seams,
 )

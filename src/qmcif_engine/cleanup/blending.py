@@ -14,18 +14,20 @@ import numpy as np
 from scipy import ndimage
 from scipy.sparse import csr_array
 
-from qmcif_engine.cleanup.blend_reach import reach_of_feather
+from qmcif_engine.cleanup.blend_reach import reach_of_blend, reach_of_feather
 from qmcif_engine.cleanup.filters import guided_filter
 from qmcif_engine.cleanup.frame_ends import reach_of_ends
 from qmcif_engine.cleanup.regularization import SLOPE_REACH_PX
+from qmcif_engine.cleanup.seams import REACH_PX as SEAM_REACH_PX
 from qmcif_engine.cleanup.seams import measure_seams
+from qmcif_engine.config.stage import Reach, Stage, bytes_per_pixel
 from qmcif_engine.method.fusion import Blend, lead, row_of
 from qmcif_engine.method.patches import cells_of, cut_reflected, edge_band, window_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from qmcif_engine.config.fusion_config import DecisionConfig
+    from qmcif_engine.config.fusion_config import DecisionConfig, FusionConfig
     from qmcif_engine.kernels.array_types import BoolArray, FloatArray, IndexArray
     from qmcif_engine.stack.window import Window
 
@@ -247,3 +249,36 @@ def _without_invisible(blend: Blend, blocks: Sequence[FloatArray], *, index: Ind
     used = np.flatnonzero(np.diff(weights.indptr) + np.diff(brightness.indptr))
     sources = tuple(blend.sources[row] for row in used)
     return Blend(np.where(band, blend.source_index, index), band, sources, csr_array(weights[used]), csr_array(brightness[used]))
+
+
+def _reach_to_samples(config: FusionConfig, _detail_patch_px: int) -> int:
+    """Return how far smooth surroundings are looked for, the feather and the window of texture at its end, or a seam."""
+    feather = reach_of_feather(config.decision)
+    return max(feather + TEXTURE_PX // 2, SEAM_REACH_PX) if feather else 0
+
+
+def _reach_to_map(config: FusionConfig, _detail_patch_px: int) -> int:
+    """Return the reach of the narrow blend, of the wide one, or of what asks for it: a slope or a seam."""
+    feather = reach_of_feather(config.decision)
+    return max(2 * config.decision.blend_radius_px, *((feather, SLOPE_REACH_PX, SEAM_REACH_PX) if feather else (0,)))
+
+
+BLENDING = Stage(
+    name="cleanup.blending.blend_along_edges",
+    reaches=(
+        Reach(
+            _reach_to_samples,
+            "2 ⌊`feather_px` / 2⌋ + ⌊`TEXTURE_PX` / 2⌋, `cleanup.seams.REACH_PX` at least; 0 without wide shares",
+            of="samples",
+        ),
+        Reach(lambda config, _side: 2 * config.decision.blend_radius_px, "2 `blend_radius_px`", of="guide"),
+        Reach(
+            _reach_to_map,
+            "2 `blend_radius_px`; 2 ⌊`feather_px` / 2⌋, `SLOPE_REACH_PX` or `cleanup.seams.REACH_PX` if larger",
+            of="map",
+            adds_up=True,
+        ),
+    ),
+    halo_px=lambda config, _side: reach_of_blend(config.decision),
+    working_bytes=bytes_per_pixel(56),
+)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_args
 import numpy as np
 from scipy import ndimage
 
+from qmcif_engine.config.stage import Reach, Stage
 from qmcif_engine.method.focus import WHOLE_IMAGE, Borders
 from qmcif_engine.stack.samples import FULL_SCALE
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from qmcif_engine.config.fusion_config import FusionConfig
     from qmcif_engine.kernels.array_types import BoolArray, FloatArray
 
 Side: TypeAlias = Literal["top", "left", "bottom", "right"]
@@ -212,3 +214,20 @@ def _frame(profile: FloatArray, best: FloatArray) -> BoolArray:
     is_frame = np.where(is_faded[-1], is_dark & ~is_dark[len(profile) // 2], is_faded)
     frame: BoolArray = is_frame[:-1].copy()
     return frame
+
+
+def _reach(config: FusionConfig, _detail_patch_px: int) -> int:
+    """Return how far it is along the border, or across to the last row compared with, whichever is farther."""
+    depth_px = config.focus.dark_frame_px
+    return max(REACH_PX, depth_px + REFERENCE_PX - 1) if depth_px else 0
+
+
+DARK_FRAMES = Stage(
+    name="cleanup.dark_border.find_dark_frames",
+    reaches=(
+        Reach(
+            _reach,
+            "`cleanup.dark_border.REACH_PX` = 32 along the border, `dark_frame_px` + `REFERENCE_PX` − 1 across, `REFERENCE_PX` = 8",
+        ),
+    ),
+)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from qmcif_engine.config.stage import Reach, Stage
 from qmcif_engine.method.patches import nearest_values
 
 if TYPE_CHECKING:
@@ -22,3 +23,11 @@ def follow_neighbors(index: IndexArray, is_decided: BoolArray, *, reach_px: int)
     if reach_px == 0 or is_decided.all() or not is_decided.any():
         return index
     return nearest_values(index, is_decided, ~is_decided, reach_px=reach_px)
+
+
+FOLLOWING = Stage(
+    name="cleanup.fill.follow_neighbors",
+    reaches=(Reach(lambda config, _side: config.decision.follow_reach_px, "`follow_reach_px`", adds_up=True),),
+    halo_px=lambda config, _side: config.decision.follow_reach_px,
+    acts_far=True,
+)

@@ -15,6 +15,7 @@ import numpy as np
 from scipy import ndimage
 
 from qmcif_engine.cleanup.blend_reach import reach_of_blend
+from qmcif_engine.config.stage import Reach, Stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,3 +87,15 @@ class FrameEnds:
             return np.full(self._is_covered.shape, farthest)
         distance: NDArray[np.int32] = ndimage.distance_transform_cdt(is_valid, metric="chessboard")
         return np.minimum(distance[self._inner], farthest)
+
+
+FRAME_ENDS = Stage(
+    name="cleanup.frame_ends.FrameEnds",
+    reaches=(
+        Reach(
+            lambda config, _side: reach_of_ends(config.decision),
+            "`LARGEST_REACH_PX`, or that of the blend's map where it is less; 0 for a hard cut",
+            of="which pixels images have",
+        ),
+    ),
+)

@@ -12,13 +12,14 @@ The same costs tell how sure a decision is: by how much dearer every choice is t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from scipy import ndimage
 
+from qmcif_engine.cleanup.decision import CleanUpStage, Decision
 from qmcif_engine.config.fusion_config import StackOrder
+from qmcif_engine.config.stage import Reach
 from qmcif_engine.kernels.labels import pass_label_messages
 from qmcif_engine.method.patches import spread_patches
 from qmcif_engine.stack.window import Window
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qmcif_engine.config.fusion_config import DecisionConfig
+    from qmcif_engine.cleanup.decision import DecisionBasis
+    from qmcif_engine.config.fusion_config import DecisionConfig, FusionConfig
+    from qmcif_engine.config.stage import TileSize
     from qmcif_engine.kernels.array_types import BoolArray, FloatArray, IndexArray
 
 _Sample = TypeVar("_Sample", bound=np.generic)
@@ -80,6 +83,12 @@ _N_NEIGHBORS = 4
 BLOCK_CELLS = 48
 """Side of the blocks that are solved at once, without the cells around them that matter."""
 
+CELL_LEVEL_BYTES = 6 / CELL_PX**2
+"""What the levels of one image take per pixel, kept one per cell, in single and in half precision."""
+
+BLOCK_OF_CELLS_BYTES = 12 * 4 * (BLOCK_CELLS + 2 * ROUNDS) ** 2
+"""What belief propagation holds for each image of a block: costs, beliefs, and messages of two rounds to four neighbors."""
+
 SLOPE_REACH_PX = 4
 """How far from a border between two neighbors of the stack both are mixed, where they are about as sharp."""
 
@@ -92,14 +101,6 @@ EVEN_SHARE = 0.7
 CONFIDENCE_MARGINS = (0.0, 0.01, 0.015, 0.02, 0.03, 0.04, 0.06, 0.08, 0.12, 1.4)
 CONFIDENCES = (0.58, 0.68, 0.74, 0.82, 0.88, 0.915, 0.945, 0.963, 0.977, 0.995)
 """Share of right decisions among those whose wrong alternatives are so much dearer, measured on generated scenes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Regularized:
-    """A map of decisions that fit together, and how sure they are; shape (h, w) each."""
-
-    index: IndexArray
-    confidence: NDArray[np.float32]
 
 
 class CellEvidence:
@@ -186,7 +187,7 @@ def price_borders(n_images: int, order: StackOrder) -> NDArray[np.float32]:
     return ((np.arange(dearest + 1) / dearest) ** STEP_EXPONENT).astype(np.float32)
 
 
-def regularize(index: IndexArray, evidence: CellEvidence, *, noise_level: float, config: DecisionConfig) -> Regularized:
+def regularize(index: IndexArray, evidence: CellEvidence, *, noise_level: float, config: DecisionConfig) -> Decision:
     """Return the map whose decisions fit together and to the evidence, and the probability that each is right.
 
     Parameters
@@ -226,7 +227,7 @@ def regularize(index: IndexArray, evidence: CellEvidence, *, noise_level: float,
         margin[block.slices] = np.minimum(others, np.float32(LARGEST_SUPPORT) * known[inner[1:]])
     unit = contrast_weight * float(prices[min(n_alike + 1, prices.size - 1)]) ** 0.5
     confidence = _to_pixels(_probability(margin / np.float32(unit)), index.shape)
-    return Regularized(_to_pixels(decided, index.shape) if config.consistency else index, confidence)
+    return Decision(_to_pixels(decided, index.shape) if config.consistency else index, confidence)
 
 
 def _blocks(shape: tuple[int, int]) -> list[Window]:
@@ -266,3 +267,25 @@ def _probability(margin: NDArray[np.float32]) -> NDArray[np.float32]:
 
 def _to_pixels(cells: NDArray[_Sample], shape: tuple[int, ...]) -> NDArray[_Sample]:
     return np.ascontiguousarray(spread_patches(cells, patch_px=CELL_PX)[: shape[0], : shape[1]])
+
+
+def _reach(config: FusionConfig, _detail_patch_px: int) -> int:
+    return REACH_PX if config.decision.consistency else 0
+
+
+def _clean_up(decision: Decision, basis: DecisionBasis, config: FusionConfig) -> Decision:
+    return regularize(decision.index, basis.cells, noise_level=basis.noise_level, config=config.decision)
+
+
+def _kept_bytes(_config: FusionConfig, size: TileSize) -> int:
+    return int(size.n_images * (CELL_LEVEL_BYTES * size.padded_px + BLOCK_OF_CELLS_BYTES))
+
+
+REGULARIZATION = CleanUpStage(
+    name="cleanup.regularization.regularize",
+    reaches=(Reach(_reach, "(`cleanup.regularization.ROUNDS` + 1) `cleanup.regularization.CELL_PX`", adds_up=True),),
+    halo_px=_reach,
+    acts_far=True,
+    kept_bytes=_kept_bytes,
+    clean_up=_clean_up,
+)

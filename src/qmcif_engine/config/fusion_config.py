@@ -28,6 +28,13 @@ class Representation(StrEnum):
     GRAY = "gray"
 
 
+class FocusMeasureName(StrEnum):
+    """Choose how focus is measured (`qmcif_engine.method.focus_measures`)."""
+
+    DECOMPOSITION = "decomposition"
+    LAPLACIAN = "laplacian"
+
+
 class ResultScale(StrEnum):
     """Choose which fusion result is returned."""
 
@@ -112,6 +119,10 @@ class FocusConfig(Checked):
 
     representation: Representation = setting(
         Representation.QUATERNION, "what decisions look at: the color as a quaternion, or its gray value"
+    )
+    measure: FocusMeasureName = setting(
+        FocusMeasureName.DECOMPOSITION,
+        "how focus is measured: on the decomposed detail layer, as published, or by the Laplacian energy of the brightness",
     )
     amplification_radius_px: int = setting(3, "r: the detail layer is summed over (2r+1)x(2r+1) windows", low=0, high=15, unit="px")
     coefficient_weight: float = setting(1.0, "theta: weight of the patch coefficients in the base-scale measure", low=0.0, high=1000.0)

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from qmcif_engine.config.stage import Reach, Stage, bytes_per_pixel
 from qmcif_engine.kernels.gradients import add_gradient_moduli
 from qmcif_engine.method.patches import pad_to_grid, sum_patches, window_mean
 from qmcif_engine.stack.samples import FULL_SCALE
 
 if TYPE_CHECKING:
-    from qmcif_engine.config.fusion_config import FocusConfig
+    from qmcif_engine.config.fusion_config import FocusConfig, FusionConfig
     from qmcif_engine.kernels.array_types import FloatArray
     from qmcif_engine.method.decomposition import Decomposition
 
@@ -27,6 +28,13 @@ FINEST_WINDOW_PX = 5
 
 FINE_WEIGHT = 1.0
 """What a level of that window counts beside the evidence of detail patches and larger windows."""
+
+
+LEVELS_IN_MEMORY_BYTES = 48 * 2**20
+"""Focus levels beyond this wait in a temporary file for the refinement, so that memory does not grow with the number of images."""
+
+LEVEL_PIXEL_BYTES = 4
+"""What the detail-scale levels of one image take per pixel."""
 
 
 class Borders(NamedTuple):
@@ -79,6 +87,11 @@ def gradient_level(layer: FloatArray, *, border_px: int, borders: Borders = WHOL
     """
     level: FloatArray = np.zeros(layer.shape[-2:], layer.dtype)
     add_gradient_moduli(np.ascontiguousarray(layer), level)
+    return mirror_borders(level, border_px=border_px, borders=borders)
+
+
+def mirror_borders(level: FloatArray, *, border_px: int, borders: Borders) -> FloatArray:
+    """Return levels, shape (h, w), whose outermost rows and columns mirror the interior, on the sides where the image ends."""
     width = min(border_px, (min(level.shape) - 1) // 4)
     if width == 0:
         return level
@@ -174,3 +187,61 @@ def saturate(level: FloatArray, *, saturation: float) -> FloatArray:
     the refinement only.
     """
     return -np.expm1(-level / np.asarray(saturation, level.dtype))
+
+
+def _reach_of_gradients(config: FusionConfig, _detail_patch_px: int) -> int:
+    """Return one pixel for the forward difference, or, near the border, how far the mirrored interior and its difference lie."""
+    return max(1, 2 * config.focus.border_px)
+
+
+def _reach_of_detail_focus(config: FusionConfig, detail_patch_px: int) -> int:
+    return config.focus.amplification_radius_px + _reach_of_gradients(config, detail_patch_px) + detail_patch_px // 2
+
+
+def _reach_of_evidence(config: FusionConfig, detail_patch_px: int) -> int:
+    """Return half of the largest window, whose side is ``2^(scales - 1) (side + 1) - 1``."""
+    return 0 if config.focus.evidence_scales == 1 else 2 ** (config.focus.evidence_scales - 2) * (detail_patch_px + 1) - 1
+
+
+def _reach_of_weighty_evidence(config: FusionConfig, detail_patch_px: int) -> int:
+    """Return half the side of the largest window but one whose focus levels count; the largest has little weight and much area."""
+    n_windows = config.focus.evidence_scales - 1
+    return 2 ** (n_windows - 2) * (detail_patch_px + 1) - 1 if n_windows > 1 else 0
+
+
+AMPLIFICATION = Stage(
+    name="method.focus.amplify_detail",
+    reaches=(Reach(lambda config, _side: config.focus.amplification_radius_px, "`amplification_radius_px`"),),
+    halo_px=lambda config, _side: config.focus.amplification_radius_px,
+)
+GRADIENTS = Stage(
+    name="method.focus.gradient_level",
+    reaches=(Reach(_reach_of_gradients, "1; max(1, 2 `border_px`) within `border_px` of the image border"),),
+    halo_px=lambda _config, _side: 1,  # beyond a tile the image goes on, so that nothing is mirrored
+)
+BASE_FOCUS = Stage(
+    name="method.focus.base_focus",
+    reaches=(
+        Reach(
+            lambda config, side: config.decomposition.base_patch_px - 1 + _reach_of_gradients(config, side),
+            "`base_patch_px` − 1, and that of `gradient_level`",
+        ),
+    ),
+)
+DETAIL_FOCUS = Stage(
+    name="method.focus.detail_focus",
+    reaches=(Reach(_reach_of_detail_focus, "those of `amplify_detail` and `gradient_level`, and (s − 1) / 2", adds_up=True),),
+    halo_px=lambda _config, side: side // 2,
+    working_bytes=bytes_per_pixel(24),
+)
+FINE_FOCUS = Stage(
+    name="method.focus.fine_focus",
+    reaches=(Reach(lambda _config, _side: 1 + FINEST_WINDOW_PX // 2, "1, and half of `FINEST_WINDOW_PX` and its growth"),),
+)
+EVIDENCE = Stage(
+    name="method.focus.gather_evidence",
+    reaches=(Reach(_reach_of_evidence, "2^(`evidence_scales` − 2) (s + 1) − 1; 0 for one scale", adds_up=True),),
+    halo_px=_reach_of_weighty_evidence,
+    acts_far=True,
+    kept_bytes=lambda _config, size: min(size.n_images * LEVEL_PIXEL_BYTES * size.padded_px, LEVELS_IN_MEMORY_BYTES),
+)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import ndimage
 
+from qmcif_engine.config.stage import Reach, Stage, bytes_per_pixel
 from qmcif_engine.method.patches import cells_of, cut_reflected
 from qmcif_engine.stack.samples import to_samples
 from qmcif_engine.stack.window import Window
@@ -178,3 +179,10 @@ def _samples_of(image: SampleArray, mask: BoolArray) -> SampleArray:
     pixels = _as_pixels(image)[mask]
     samples: SampleArray = pixels[:, None].view(image.dtype)
     return samples
+
+
+COMPOSITION = Stage(
+    name="method.fusion.compose",
+    reaches=(Reach(lambda _config, _side: LOW_PASS_REACH_PX, "`LOW_PASS_REACH_PX`; 0 without wide shares", of="samples"),),
+    working_bytes=bytes_per_pixel(56),
+)

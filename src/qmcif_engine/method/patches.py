@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
+from qmcif_engine.config.stage import Reach, Stage, bytes_per_pixel
 from qmcif_engine.kernels.regions import take_nearest
 from qmcif_engine.kernels.windows import box_mean, majority, mark_edges
 from qmcif_engine.stack.window import Window
@@ -229,3 +230,15 @@ def nearest_values(index: IndexArray, is_marked: BoolArray, is_asking: BoolArray
     result = np.array(index, copy=True, order="C")
     take_nearest(np.ascontiguousarray(index), is_marked, is_asking, reach, result)
     return result
+
+
+RANKING = Stage(
+    name="method.patches.rank",
+    kept_bytes=bytes_per_pixel(44),  # two rankings, of levels and of evidence, and the maps made of them
+    working_bytes=bytes_per_pixel(32),
+)
+VOTES = Stage(
+    name="method.patches.vote",
+    reaches=(Reach(lambda _config, side: side // 2, "(s − 1) / 2", adds_up=True),),
+    halo_px=lambda _config, side: side // 2,
+)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qmcif_engine.config.fusion_config import WeightRule
+from qmcif_engine.config.stage import Reach, Stage, bytes_per_pixel
 from qmcif_engine.method.focus import saturate
 from qmcif_engine.method.patches import cells_of, cut_reflected, edge_band, vote
 from qmcif_engine.method.similarity import quaternion_similarity
@@ -94,3 +95,11 @@ def _similarities(
     for candidate in candidates:
         near_candidate = cut_reflected(candidate, cell, margin_px=side_px // 2)
         yield quaternion_similarity(near_candidate, near_source, side_px=side_px, part=part)
+
+
+REFINEMENT = Stage(
+    name="method.refinement.refine",
+    reaches=(Reach(lambda _config, side: side - 1, "s − 1: similarity, then votes", adds_up=True),),
+    halo_px=lambda _config, side: side - 1,
+    working_bytes=bytes_per_pixel(32),
+)

@@ -15,6 +15,7 @@ import numpy as np
 from scipy import ndimage
 
 from qmcif_engine.config.fusion_config import Representation, StackOrder
+from qmcif_engine.config.stage import Reach, Stage, bytes_per_pixel
 from qmcif_engine.kernels.outliers import clip_outliers
 from qmcif_engine.stack.samples import FocusRange, to_planes
 from qmcif_engine.stack.stack import decides_each, sample_stack, settle_range
@@ -244,3 +245,15 @@ class LevelsAlongStack(Sequence["FloatArray"]):
         for shift, weight in enumerate(self._weights, start=-self._radius):
             total += np.asarray(weight, total.dtype) * self._levels[min(max(number + shift, 0), len(self) - 1)]
         return total
+
+
+def _longest_reach(config: FusionConfig, _detail_patch_px: int) -> int:
+    return LONGEST_BLUR_REACH_PX if config.focus.adapts_to_noise else 0
+
+
+SMOOTHING = Stage(
+    name="stack.noise.NoiseAdaptation.smooth",
+    reaches=(Reach(_longest_reach, "1, and 3 `WIDEST_BLUR_PX` at most: outliers, then the blur; 0 without `adapts_to_noise`"),),
+    halo_px=_longest_reach,
+    working_bytes=bytes_per_pixel(24),
+)

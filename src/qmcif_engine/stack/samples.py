@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias, overload
 import numpy as np
 
 from qmcif_engine.config.fusion_config import Representation
+from qmcif_engine.config.stage import Stage
 from qmcif_engine.errors import InvalidConfigError, InvalidImageError
 
 if TYPE_CHECKING:
@@ -35,6 +36,9 @@ N_SENTINELS = 2
 
 PLANES_IN_MEMORY_BYTES = 112 * 2**20
 """Embedded blocks that are kept for the next stage: those of five images for a tile of the default size."""
+
+PLANE_PIXEL_BYTES = 12
+"""What an embedded block takes per pixel: three planes in single precision."""
 
 SUBSAMPLE_SIZE = 2**20
 """Pixels looked at to settle the focus range: enough for a percentile of 0.1 %."""
@@ -278,3 +282,9 @@ class PlaneStack(Sequence["FloatArray"]):
         if (len(self._kept) + 1) * planes.nbytes <= PLANES_IN_MEMORY_BYTES:
             self._kept[number] = planes
         return planes
+
+
+EMBEDDING = Stage(
+    name="stack.samples.to_planes",
+    kept_bytes=lambda _config, size: min(size.n_images * PLANE_PIXEL_BYTES * size.padded_px, PLANES_IN_MEMORY_BYTES),
+)

@@ -52,3 +52,17 @@ class Window(NamedTuple):
     def relative_to(self, outer: Window) -> Window:
         """Return the same rectangle counted from the corner of an outer one."""
         return Window(self.top - outer.top, self.left - outer.left, self.bottom - outer.top, self.right - outer.left)
+
+
+def cut_side(side_px: int, *, shape: tuple[int, int], tile_px: int, multiple_of: int) -> list[tuple[int, int]]:
+    """Cut one side of an image into spans of about `tile_px` that start on multiples; small images stay whole."""
+    if shape[0] * shape[1] <= tile_px**2:
+        return [(0, side_px)]
+    n_parts = -(-side_px // tile_px)
+    length = multiple_above(-(-side_px // n_parts), multiple_of)
+    return [(start, min(start + length, side_px)) for start in range(0, side_px, length)]
+
+
+def multiple_above(length_px: int, unit_px: int) -> int:
+    """Return the least multiple of a unit that is not below a length."""
+    return -(-length_px // unit_px) * unit_px

@@ -11,19 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, overload
 
-from qmcif_engine.cleanup.blend_reach import reach_of_blend
-from qmcif_engine.cleanup.regularization import REACH_PX
 from qmcif_engine.method.patches import detail_patch_side
-from qmcif_engine.stack.noise import LONGEST_BLUR_REACH_PX
-from qmcif_engine.stack.window import Window
+from qmcif_engine.stack.window import Window, cut_side, multiple_above
+from qmcif_engine.tiles.stage_list import derive_halo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from qmcif_engine.config.fusion_config import FusionConfig
-
-SOLVE_MARGIN_PX = 24
-"""The screened solve forgets what is this far away: the detail layer then changes by less than a hundredth of a gray level."""
 
 
 class Tile(NamedTuple):
@@ -141,49 +136,6 @@ def plan_tiles(shape: tuple[int, int], config: FusionConfig) -> TilePlan:
     `tile_px` is one tile.
     """
     patch = config.decomposition.base_patch_px
-    halo = _multiple_above(derive_halo(config, detail_patch_px=detail_patch_side(shape, config.focus)), patch)
+    halo = multiple_above(derive_halo(config, detail_patch_px=detail_patch_side(shape, config.focus)), patch)
     rows, columns = (cut_side(side, shape=shape, tile_px=config.tiling.tile_px, multiple_of=patch) for side in shape)
     return TilePlan(shape, halo, TileGrid(shape, halo, rows=rows, columns=columns))
-
-
-def cut_side(side_px: int, *, shape: tuple[int, int], tile_px: int, multiple_of: int) -> list[tuple[int, int]]:
-    """Cut one side of an image into spans of about `tile_px` that start on multiples; small images stay whole."""
-    if shape[0] * shape[1] <= tile_px**2:
-        return [(0, side_px)]
-    n_parts = -(-side_px // tile_px)
-    length = _multiple_above(-(-side_px // n_parts), multiple_of)
-    return [(start, min(start + length, side_px)) for start in range(0, side_px, length)]
-
-
-def derive_halo(config: FusionConfig, *, detail_patch_px: int) -> int:
-    """Return how far beyond its core a tile looks.
-
-    The sum of what the stages reach that act on every pixel, and the largest of those that act far: evidence of large windows, pixels
-    without evidence, decisions made to fit together. All that the document lists would add up to nearly three times as much; what it adds
-    are chains of rare events, one beginning where the other ends, and the outskirts of the largest window. `benchmarks/seams.py` shows how
-    little they matter.
-    """
-    side, decision = detail_patch_px, config.decision
-    on_every_pixel = (
-        (LONGEST_BLUR_REACH_PX if config.focus.adapts_to_noise else 0)
-        + SOLVE_MARGIN_PX
-        + config.focus.amplification_radius_px
-        + 1  # gradient
-        + side // 2  # the detail patch itself
-        + side // 2  # votes
-        + side - 1  # similarity, and votes on it
-        + decision.edge_band_px
-        + reach_of_blend(decision)
-    )  # fmt: skip
-    fitting = REACH_PX if decision.consistency else 0
-    return on_every_pixel + max(reach_of_evidence(config, detail_patch_px=side), decision.follow_reach_px, fitting)
-
-
-def reach_of_evidence(config: FusionConfig, *, detail_patch_px: int) -> int:
-    """Return half the side of the largest window but one whose focus levels count; the largest has little weight and much area."""
-    n_windows = config.focus.evidence_scales - 1
-    return 2 ** (n_windows - 2) * (detail_patch_px + 1) - 1 if n_windows > 1 else 0
-
-
-def _multiple_above(length_px: int, unit_px: int) -> int:
-    return -(-length_px // unit_px) * unit_px

@@ -10,21 +10,20 @@ from scipy import ndimage
 
 from qmcif_engine.cleanup import fill
 from qmcif_engine.cleanup.blending import blend_along_edges
-from qmcif_engine.cleanup.boundaries.reblurring import refine_edges
 from qmcif_engine.cleanup.dark_border import exclude_dark_frames
+from qmcif_engine.cleanup.decision import Decision, DecisionBasis
 from qmcif_engine.cleanup.preference import WeightedLevels, weigh_images
-from qmcif_engine.cleanup.regularization import CellEvidence, find_even_focus, regularize, sample_cells, weigh_breadth
+from qmcif_engine.cleanup.regularization import CellEvidence, find_even_focus, sample_cells, weigh_breadth
 from qmcif_engine.config.fusion_config import Preference, ResultScale, StackOrder
-from qmcif_engine.method.decomposition import Decomposition, decompose
-from qmcif_engine.method.focus import NEGLIGIBLE_LEVEL, WHOLE_IMAGE, Borders, base_focus, detail_focus, fine_focus, gather_evidence
+from qmcif_engine.method.focus import LEVELS_IN_MEMORY_BYTES, NEGLIGIBLE_LEVEL, WHOLE_IMAGE, Borders, gather_evidence
+from qmcif_engine.method.focus_measures import FOCUS_MEASURES, MeasuringTask
 from qmcif_engine.method.fusion import LOW_PASS_REACH_PX, Blend, lead, row_of, select
 from qmcif_engine.method.patches import detail_patch_side, padding_to_grid, rank, spread_patches, vote
 from qmcif_engine.method.refinement import refine, source_weights
 from qmcif_engine.stack.noise import NO_NOISE, NoiseAdaptation, smooth_along_stack
 from qmcif_engine.stack.samples import FULL_SCALE
-from qmcif_engine.stack.window import Window
-from qmcif_engine.tiles.plan import SOLVE_MARGIN_PX, cut_side
 from qmcif_engine.tiles.spilling import SpilledArrays
+from qmcif_engine.tiles.stage_list import CLEAN_UP
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -32,9 +31,7 @@ if TYPE_CHECKING:
     from qmcif_engine.cleanup.frame_ends import FrameEnds
     from qmcif_engine.config.fusion_config import FusionConfig
     from qmcif_engine.kernels.array_types import BoolArray, FloatArray, IndexArray
-
-LEVELS_IN_MEMORY_BYTES = 48 * 2**20
-"""Focus levels beyond this wait in a temporary file for the refinement, so that memory does not grow with the number of images."""
+    from qmcif_engine.method.decomposition import Decomposition
 
 NEVER_CHOSEN = -1.0
 """Focus level of pixels that an image does not have."""
@@ -96,7 +93,7 @@ def measure_focus(
     check_cancelled: Callable[[], None] = lambda: None,
     report_image: Callable[[], None] = lambda: None,
 ) -> FocusLevels:
-    """Decompose each image and measure its focus at both scales; images are independent and taken one at a time.
+    """Measure the focus of each image at both scales; images are independent and taken one at a time.
 
     Parameters
     ----------
@@ -110,25 +107,23 @@ def measure_focus(
     validity : callable, optional
         Returns which pixels, shape (h, w), an image really has; all where left out.
     keep_layers : bool
-        Keep the layers of every image; a block that is solved in parts has none to keep.
+        Keep the layers of every image; a block that is solved in parts has none to keep, nor have measures that do not decompose.
     check_cancelled, report_image : callable
         Called before each iteration of the solve, and after each image.
     """
     base, fine, layers = [], [], []
     detail = SpilledArrays(memory_bytes=LEVELS_IN_MEMORY_BYTES)
-    config = replace(config, decomposition=adaptation.decomposition(config.decomposition))
+    measure = FOCUS_MEASURES[config.focus.measure].measure
+    task = MeasuringTask(
+        detail_patch_px=geometry.detail_patch_px,
+        borders=borders,
+        adaptation=adaptation,
+        keep_layers=keep_layers,
+        check_cancelled=check_cancelled,
+    )
     for number, block in enumerate(blocks):
-        base_level, detail_layer, parts = _solve_in_parts(
-            adaptation.smooth(block) if config.focus.adapts_to_noise else block,
-            config,
-            borders=borders,
-            keep_layers=keep_layers,
-            check_cancelled=check_cancelled,
-        )
-        level = detail_focus(detail_layer, detail_patch_px=geometry.detail_patch_px, config=config.focus, borders=borders)
-        fine_level = fine_focus(
-            detail_layer, growth_px=adaptation.window_growth_px, faint_level=adaptation.faint_level, config=config.focus
-        )
+        focus = measure(adaptation.smooth(block) if config.focus.adapts_to_noise else block, config, task)
+        base_level, level, fine_level = focus.base, focus.detail, focus.fine
         if validity is not None:
             is_valid = validity(number)
             level[~is_valid] = 0
@@ -137,8 +132,8 @@ def measure_focus(
         base.append(base_level)
         detail.append(level)
         fine.append(sample_cells(fine_level))
-        if keep_layers and parts is not None:
-            layers.append(parts)
+        if focus.layers is not None:
+            layers.append(focus.layers)
         report_image()
     return FocusLevels(
         tuple(smooth_along_stack(base, adaptation)),
@@ -146,42 +141,6 @@ def measure_focus(
         tuple(smooth_along_stack(fine, adaptation)),
         tuple(layers),
     )
-
-
-def _solve_in_parts(
-    block: FloatArray, config: FusionConfig, *, borders: Borders, keep_layers: bool, check_cancelled: Callable[[], None]
-) -> tuple[FloatArray, FloatArray, Decomposition | None]:
-    """Return the base-scale focus, the detail layer and, of a block solved in one piece, all layers.
-
-    A larger block is solved in parts of about the published image size.
-
-    The published parameters mean what they mean at that size, since singular values grow with the number of patches; and memory stays
-    small. Each part is solved with a margin that the screened solve does not see across.
-    """
-    shape, patch = (block.shape[-2], block.shape[-1]), config.decomposition.base_patch_px
-    tile_px = config.tiling.tile_px
-    rows, columns = (cut_side(side, shape=shape, tile_px=tile_px, multiple_of=patch) for side in shape)
-    if len(rows) * len(columns) == 1:
-        parts = decompose(block, config.decomposition, check_cancelled=check_cancelled, keep_history=keep_layers)
-        return base_focus(parts, base_patch_px=patch, config=config.focus, borders=borders), parts.detail, parts
-    margin = -(-SOLVE_MARGIN_PX // patch) * patch
-    base_level = np.empty([-(-side // patch) for side in shape])
-    detail = np.empty(block.shape, config.decomposition.precision.value)
-    for core in (Window(top, left, bottom, right) for top, bottom in rows for left, right in columns):
-        padded = core.grown(margin, shape)
-        part = np.ascontiguousarray(block[:, *padded.slices])
-        parts = decompose(part, config.decomposition, check_cancelled=check_cancelled, keep_history=False)
-        inner = core.relative_to(padded)
-        at_border = Borders(*(end and border for end, border in zip(padded.ends_of(shape), borders, strict=True)))
-        level = base_focus(parts, base_patch_px=patch, config=config.focus, borders=at_border)
-        base_level[_in_patches(core, patch).slices] = level[_in_patches(inner, patch).slices]
-        detail[:, *core.slices] = parts.detail[:, *inner.slices]
-    return base_level, detail, None
-
-
-def _in_patches(window: Window, patch_px: int) -> Window:
-    """Return which base patches a window covers that starts on a patch."""
-    return Window(window.top // patch_px, window.left // patch_px, -(-window.bottom // patch_px), -(-window.right // patch_px))
 
 
 def _any_in_patches(plane: BoolArray, *, patch_px: int) -> BoolArray:
@@ -225,8 +184,11 @@ def decide(
         is_decided = np.maximum(ranking.best, 0) - np.maximum(ranking.least, 0) > NEGLIGIBLE_LEVEL
         base_map = np.where(is_decided, base_map, detail_map)
     index = _chosen_map(blocks, levels, base_map=base_map, detail_map=detail_map, geometry=geometry, config=config)
-    fitting = regularize(index, evidence, noise_level=adaptation.level, config=config.decision)
-    index = refine_edges(fitting.index, blocks, config.decision, noise_level=adaptation.level)
+    decision = Decision(index, np.broadcast_to(np.float32(1), index.shape))
+    basis = DecisionBasis(blocks, evidence, adaptation.level)
+    for stage in CLEAN_UP:
+        decision = stage.clean_up(decision, basis, config)
+    index = decision.index
     if validity is not None:
         index = _valid_map(index, ranking.winner, validity)
     is_ordered = len(levels.fine) > 2 and config.decision.order is StackOrder.ORDERED
@@ -235,7 +197,7 @@ def decide(
     blend = blend_along_edges(index, blocks, _mean_brightness(blocks), config.decision, is_even=is_even, is_end=is_end)
     if validity is not None:
         blend = without_invalid(blend, validity if ends is None else ends.fade)
-    return TileResult(blend, base_map, detail_map, fitting.confidence)
+    return TileResult(blend, base_map, detail_map, decision.confidence)
 
 
 def _preferred(levels: FocusLevels, config: FusionConfig) -> FocusLevels:

@@ -8,10 +8,13 @@ from qmcif_engine.cleanup.regularization import REACH_PX
 from qmcif_engine.cleanup.seams import REACH_PX as SEAM_REACH_PX
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.config.presets import PRESETS
+from qmcif_engine.method.focus import EVIDENCE
+from qmcif_engine.method.focus_measures.decomposition_measure import SOLVE_MARGIN_PX
 from qmcif_engine.method.patches import detail_patch_side
 from qmcif_engine.stack.noise import LONGEST_BLUR_REACH_PX
-from qmcif_engine.stack.window import Window
-from qmcif_engine.tiles.plan import SOLVE_MARGIN_PX, cut_side, derive_halo, plan_tiles, reach_of_evidence
+from qmcif_engine.stack.window import Window, cut_side
+from qmcif_engine.tiles.plan import plan_tiles
+from qmcif_engine.tiles.stage_list import derive_halo
 
 SMALL_TILES = FusionConfig().replaced({"tile_px": 208})
 
@@ -96,8 +99,8 @@ def test_evidence_reaches_half_its_largest_window_but_one():
     for _ in range(1, FusionConfig().focus.evidence_scales - 1):
         largest_but_one = 2 * largest_but_one + 1
 
-    assert reach_of_evidence(FusionConfig(), detail_patch_px=side) == largest_but_one // 2
-    assert reach_of_evidence(PRESETS["paper"], detail_patch_px=side) == 0
+    assert EVIDENCE.halo_px(FusionConfig(), side) == largest_but_one // 2
+    assert EVIDENCE.halo_px(PRESETS["paper"], side) == 0
 
 
 def test_the_tiles_of_a_window_are_those_it_touches():

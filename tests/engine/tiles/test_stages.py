@@ -12,10 +12,10 @@ from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.config.presets import PRESETS
 from qmcif_engine.method.decomposition import decompose
 from qmcif_engine.method.focus import NEGLIGIBLE_LEVEL, base_focus, detail_focus, fine_focus
+from qmcif_engine.method.focus_measures.decomposition_measure import SOLVE_MARGIN_PX
 from qmcif_engine.method.fusion import LOW_PASS_REACH_PX, compose
 from qmcif_engine.method.patches import detail_patch_side
 from qmcif_engine.stack.noise import NO_NOISE, adapt_to_noise
-from qmcif_engine.tiles.plan import SOLVE_MARGIN_PX
 from qmcif_engine.tiles.stages import FocusLevels, Geometry, decide, measure_focus, plan_geometry, without_invalid
 
 SHAPE = (48, 64)

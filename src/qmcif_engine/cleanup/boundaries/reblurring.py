@@ -12,13 +12,16 @@ None of this is in the paper; `edge_band_px` = 0, as in the ``paper`` preset, sw
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
 from qmcif_engine.cleanup.boundaries.outlines import ROUNDS, shorten_outlines
+from qmcif_engine.cleanup.decision import CleanUpStage, Decision
 from qmcif_engine.cleanup.filters import local_variance
+from qmcif_engine.config.stage import Reach, bytes_per_pixel
 from qmcif_engine.kernels.blurring import add_rests, add_unexplained
 from qmcif_engine.kernels.regions import take_rivals
 from qmcif_engine.method.fusion import select_each
@@ -28,7 +31,8 @@ from qmcif_engine.stack.window import Window
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from qmcif_engine.config.fusion_config import DecisionConfig
+    from qmcif_engine.cleanup.decision import DecisionBasis
+    from qmcif_engine.config.fusion_config import DecisionConfig, FusionConfig
     from qmcif_engine.kernels.array_types import BoolArray, FloatArray, IndexArray
 
 BLURS_PX = (1.5, 4.0, 8.0)
@@ -273,3 +277,57 @@ def _gaussian_taps(deviation: float, dtype_name: str) -> FloatArray:
     taps = np.exp(-0.5 * (np.arange(int(CUT_OFF * deviation + 0.5) + 1) / deviation) ** 2)
     normalized: FloatArray = (taps / (2 * taps.sum() - taps[0])).astype(dtype_name)
     return normalized
+
+
+def _drawing_to_map(config: FusionConfig, _detail_patch_px: int) -> int:
+    """Return how far the map matters to the first drawing.
+
+    From the farthest sample that is heard on to the nearest edge, which lies at most a diagonal beyond the band, and the pixel across it.
+    """
+    return ROUNDS + MARGIN_PX + math.ceil(math.sqrt(2) * (MARGIN_PX + config.decision.edge_band_px)) + 1
+
+
+def _pass_to_map(config: FusionConfig, _detail_patch_px: int) -> int:
+    band_px = min(EXACT_BAND_PX, config.decision.edge_band_px)
+    return EXACT_ROUNDS + EXACT_MARGIN_PX + math.ceil(math.sqrt(2) * (EXACT_MARGIN_PX + band_px)) + 1
+
+
+def _reach_of_passes(config: FusionConfig, detail_patch_px: int) -> int:
+    return EXACT_PASSES * _pass_to_map(config, detail_patch_px) if config.decision.edge_stiffness else 0
+
+
+def _clean_up(decision: Decision, basis: DecisionBasis, config: FusionConfig) -> Decision:
+    return replace(decision, index=refine_edges(decision.index, basis.blocks, config.decision, noise_level=basis.noise_level))
+
+
+EDGES = CleanUpStage(
+    name="cleanup.boundaries.reblurring.refine_edges",
+    reaches=(
+        Reach(
+            lambda _config, _side: ROUNDS + MARGIN_PX,
+            "`cleanup.boundaries.outlines.ROUNDS`, and `MARGIN_PX` = 25: 1 + 3 max(`BLURS_PX`)",
+            of="first drawing, samples",
+        ),
+        Reach(_drawing_to_map, "that, and ⌈√2 (`MARGIN_PX` + `edge_band_px`)⌉ + 1: to the nearest edge", of="first drawing, map"),
+        Reach(
+            lambda _config, _side: EXACT_ROUNDS + EXACT_MARGIN_PX,
+            "`EXACT_ROUNDS`, and `EXACT_MARGIN_PX` = 32: 3 max(`EXACT_BLURS_PX`) + 8",
+            of="one pass to the pixel, samples",
+        ),
+        Reach(_pass_to_map, "that, and ⌈√2 (`EXACT_MARGIN_PX` + `EXACT_BAND_PX`)⌉ + 1", of="one pass to the pixel, map"),
+        Reach(
+            lambda config, side: ROUNDS + MARGIN_PX + _reach_of_passes(config, side),
+            "the first drawing's, and the map's of `EXACT_PASSES` passes",
+            of="samples",
+        ),
+        Reach(
+            lambda config, side: _drawing_to_map(config, side) + _reach_of_passes(config, side),
+            "the same of the map",
+            of="map",
+            adds_up=True,
+        ),
+    ),
+    halo_px=lambda config, _side: config.decision.edge_band_px,
+    working_bytes=bytes_per_pixel(56),
+    clean_up=_clean_up,
+)

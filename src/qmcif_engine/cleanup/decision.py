@@ -1,0 +1,59 @@
+"""The decision map as clean-up stages pass it on, and what they may look at beside it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from qmcif_engine.config.stage import Stage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from qmcif_engine.cleanup.regularization import CellEvidence
+    from qmcif_engine.config.fusion_config import FusionConfig
+    from qmcif_engine.kernels.array_types import FloatArray, IndexArray
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Which image gives each pixel, and the probability that this is right; shape (h, w) each."""
+
+    index: IndexArray
+    confidence: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionBasis:
+    """What the decisions on a block rest on.
+
+    Attributes
+    ----------
+    blocks : sequence of ndarray of float, shape (3, h, w)
+        The images on the 0-255 scale.
+    cells : CellEvidence
+        Focus levels of all images, one per cell.
+    noise_level : float
+        Standard deviation of the noise, in gray levels; 0 for a clean stack.
+    """
+
+    blocks: Sequence[FloatArray]
+    cells: CellEvidence
+    noise_level: float
+
+
+CleanUp: TypeAlias = "Callable[[Decision, DecisionBasis, FusionConfig], Decision]"
+"""What a clean-up stage does: return the decisions improved, from those so far, what they rest on and the settings."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanUpStage(Stage):
+    """A stage that improves the decision map; `qmcif_engine.tiles.stage_list.CLEAN_UP` says in which order they run.
+
+    Attributes
+    ----------
+    clean_up : callable
+        As `CleanUp`.
+    """
+
+    clean_up: CleanUp

@@ -1,0 +1,96 @@
+"""The paper's focus measure: gradients of the detail layer that the decomposition finds, section III-B."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from qmcif_engine.config.fusion_config import Precision
+from qmcif_engine.config.stage import Stage
+from qmcif_engine.method.decomposition import Decomposition, decompose
+from qmcif_engine.method.focus import (
+    AMPLIFICATION,
+    BASE_FOCUS,
+    DETAIL_FOCUS,
+    FINE_FOCUS,
+    GRADIENTS,
+    Borders,
+    base_focus,
+    detail_focus,
+    fine_focus,
+)
+from qmcif_engine.method.focus_measures.focus_measure import FocusMeasure, ImageFocus
+from qmcif_engine.stack.window import Window, cut_side
+
+if TYPE_CHECKING:
+    from qmcif_engine.config.fusion_config import FusionConfig
+    from qmcif_engine.config.stage import TileSize
+    from qmcif_engine.kernels.array_types import FloatArray
+    from qmcif_engine.method.focus_measures.focus_measure import MeasuringTask
+
+SOLVE_MARGIN_PX = 24
+"""The screened solve forgets what is this far away: the detail layer then changes by less than a hundredth of a gray level."""
+
+SOLVED_PIXEL_BYTES = 100
+"""What the solve holds for each pixel of the part it works on."""
+
+LOW_RANK_PIXEL_BYTES = 400
+"""What the low-rank term adds to that: coefficients of every base patch."""
+
+
+def measure_by_decomposition(block: FloatArray, config: FusionConfig, task: MeasuringTask) -> ImageFocus:
+    """Return the focus levels of one image from its decomposition."""
+    base, detail_layer, parts = _solve_in_parts(block, config, task)
+    return ImageFocus(
+        base,
+        detail_focus(detail_layer, detail_patch_px=task.detail_patch_px, config=config.focus, borders=task.borders),
+        fine_focus(detail_layer, growth_px=task.adaptation.window_growth_px, faint_level=task.adaptation.faint_level, config=config.focus),
+        parts if task.keep_layers else None,
+    )
+
+
+def _solve_in_parts(block: FloatArray, config: FusionConfig, task: MeasuringTask) -> tuple[FloatArray, FloatArray, Decomposition | None]:
+    """Return the base-scale focus, the detail layer and, of a block solved in one piece, all layers.
+
+    A larger block is solved in parts of about the published image size.
+
+    The published parameters mean what they mean at that size, since singular values grow with the number of patches; and memory stays
+    small. Each part is solved with a margin that the screened solve does not see across.
+    """
+    settings = task.adaptation.decomposition(config.decomposition)
+    shape, patch = (block.shape[-2], block.shape[-1]), settings.base_patch_px
+    tile_px = config.tiling.tile_px
+    rows, columns = (cut_side(side, shape=shape, tile_px=tile_px, multiple_of=patch) for side in shape)
+    if len(rows) * len(columns) == 1:
+        parts = decompose(block, settings, check_cancelled=task.check_cancelled, keep_history=task.keep_layers)
+        return base_focus(parts, base_patch_px=patch, config=config.focus, borders=task.borders), parts.detail, parts
+    margin = -(-SOLVE_MARGIN_PX // patch) * patch
+    base_level = np.empty([-(-side // patch) for side in shape])
+    detail = np.empty(block.shape, settings.precision.value)
+    for core in (Window(top, left, bottom, right) for top, bottom in rows for left, right in columns):
+        padded = core.grown(margin, shape)
+        part = np.ascontiguousarray(block[:, *padded.slices])
+        parts = decompose(part, settings, check_cancelled=task.check_cancelled, keep_history=False)
+        inner = core.relative_to(padded)
+        at_border = Borders(*(end and border for end, border in zip(padded.ends_of(shape), task.borders, strict=True)))
+        level = base_focus(parts, base_patch_px=patch, config=config.focus, borders=at_border)
+        base_level[_in_patches(core, patch).slices] = level[_in_patches(inner, patch).slices]
+        detail[:, *core.slices] = parts.detail[:, *inner.slices]
+    return base_level, detail, None
+
+
+def _in_patches(window: Window, patch_px: int) -> Window:
+    """Return which base patches a window covers that starts on a patch."""
+    return Window(window.top // patch_px, window.left // patch_px, -(-window.bottom // patch_px), -(-window.right // patch_px))
+
+
+def _kept_bytes(config: FusionConfig, size: TileSize) -> int:
+    """Return what the solve takes of the part it works on; its arrays are too small to go back to the system when they are freed."""
+    solved_px = min(size.padded_px, config.tiling.tile_px**2)
+    scale = 2 if config.decomposition.precision is Precision.DOUBLE else 1
+    return scale * (SOLVED_PIXEL_BYTES + (LOW_RANK_PIXEL_BYTES if config.decomposition.is_low_rank else 0)) * solved_px
+
+
+SOLVE = Stage(name="method.decomposition.solver.decompose", halo_px=lambda _config, _side: SOLVE_MARGIN_PX, kept_bytes=_kept_bytes)
+DECOMPOSITION_MEASURE = FocusMeasure(measure_by_decomposition, (SOLVE, AMPLIFICATION, GRADIENTS, BASE_FOCUS, DETAIL_FOCUS, FINE_FOCUS))

@@ -1,0 +1,77 @@
+"""The numerical stages of a tile, in their order: what its halo and its memory follow from, and the table of reaches in the document.
+
+A new stage states its reach and its memory beside its code and takes its place here.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from qmcif_engine.cleanup.blending import BLENDING
+from qmcif_engine.cleanup.boundaries.reblurring import EDGES
+from qmcif_engine.cleanup.dark_border import DARK_FRAMES
+from qmcif_engine.cleanup.fill import FOLLOWING
+from qmcif_engine.cleanup.frame_ends import FRAME_ENDS
+from qmcif_engine.cleanup.regularization import REGULARIZATION
+from qmcif_engine.method.focus import EVIDENCE
+from qmcif_engine.method.focus_measures import FOCUS_MEASURES
+from qmcif_engine.method.fusion import COMPOSITION
+from qmcif_engine.method.patches import RANKING, VOTES
+from qmcif_engine.method.refinement import REFINEMENT
+from qmcif_engine.stack.noise import SMOOTHING
+from qmcif_engine.stack.samples import EMBEDDING
+
+if TYPE_CHECKING:
+    from qmcif_engine.cleanup.decision import CleanUpStage
+    from qmcif_engine.config.fusion_config import FusionConfig
+    from qmcif_engine.config.stage import Stage, TileSize
+
+CLEAN_UP: tuple[CleanUpStage, ...] = (REGULARIZATION, EDGES)
+"""What is done, one after the other, to the map that the refinement chose."""
+
+BEFORE_FOCUS: tuple[Stage, ...] = (EMBEDDING, SMOOTHING)
+AFTER_FOCUS: tuple[Stage, ...] = (
+    EVIDENCE,
+    RANKING,
+    FOLLOWING,
+    VOTES,
+    REFINEMENT,
+    *CLEAN_UP,
+    DARK_FRAMES,
+    FRAME_ENDS,
+    BLENDING,
+    COMPOSITION,
+)
+"""What comes before and after the stages of a focus measure."""
+
+STAGES: tuple[Stage, ...] = (
+    *BEFORE_FOCUS,
+    *chain.from_iterable(measure.stages for measure in FOCUS_MEASURES.values()),
+    *AFTER_FOCUS,
+)
+"""Every stage there is, with those of all focus measures."""
+
+
+def stages_of(config: FusionConfig) -> tuple[Stage, ...]:
+    """Return the stages of a run: those of one focus measure among them."""
+    return (*BEFORE_FOCUS, *FOCUS_MEASURES[config.focus.measure].stages, *AFTER_FOCUS)
+
+
+def derive_halo(config: FusionConfig, *, detail_patch_px: int) -> int:
+    """Return how far beyond its core a tile looks.
+
+    The sum of what the stages need that act on every pixel, and the largest of those that act far: evidence of large windows, pixels
+    without evidence, decisions made to fit together. All that the document lists would add up to nearly three times as much; what it adds
+    are chains of rare events, one beginning where the other ends, and the outskirts of the largest window. `benchmarks/seams.py` shows how
+    little they matter.
+    """
+    stages = stages_of(config)
+    near, far = ([stage.halo_px(config, detail_patch_px) for stage in stages if stage.acts_far is is_far] for is_far in (False, True))
+    return sum(near) + max(far)
+
+
+def estimate_stage_bytes(config: FusionConfig, size: TileSize) -> int:
+    """Return an upper bound of what the stages hold at their peak: all that is kept, and what the largest of them works with."""
+    stages = stages_of(config)
+    return sum(stage.kept_bytes(config, size) for stage in stages) + max(stage.working_bytes(config, size) for stage in stages)
