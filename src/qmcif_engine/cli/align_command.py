@@ -91,7 +91,7 @@ def _align(stack: FileStack, target: Path, options: Namespace) -> Aligned:
     return Aligned(
         outputs=outputs,
         n_images=stack.n_images,
-        transforms=getattr(prepared, "transforms", None),
+        transforms=prepared.transforms,
         wall_seconds=round(time.perf_counter() - started, 3),
     )
 

@@ -96,7 +96,7 @@ def prepare_inputs(stack: FileStack, options: argparse.Namespace) -> Stack:
             even_companions=options.even_exposure and options.keeps_channels,
             on_progress=move,
         )
-    found: Transforms | None = getattr(prepared, "transforms", None)
+    found = prepared.transforms
     if found is not None and known is None:
         for warning in found.warnings:
             print(f"qmcif: {warning.message}", file=sys.stderr)

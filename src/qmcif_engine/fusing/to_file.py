@@ -27,7 +27,7 @@ from qmcif_engine.stack.noise import settle_range_and_noise
 from qmcif_engine.stack.picture_metadata import PictureMetadata, name_planes
 from qmcif_engine.stack.samples import list_bounds
 from qmcif_engine.stack.separate_channels import EACH, channel_planes, count_decisions, settle_channels
-from qmcif_engine.stack.stack import Stack, check_number, companions_of, count_separate_channels, decides_each
+from qmcif_engine.stack.stack import Stack, check_number, companions_of
 from qmcif_engine.tiles.plan import TilePlan, plan_tiles
 from qmcif_engine.tiles.task import TileTask
 
@@ -243,7 +243,7 @@ def plan_run(
         tiles_at_once=choose_tiles_at_once(tile_bytes, budget_bytes=memory_bytes, n_workers=count_workers(workers)),
         tile_bytes=tile_bytes,
         job_bytes=job_bytes,
-        transcoded_bytes=getattr(stack, "scratch_bytes", 0),
+        transcoded_bytes=stack.scratch_bytes,
         output_bytes=job_bytes if with_maps else job_bytes - n_pixels * planes["source_index"].pixel_bytes,
     )
 
@@ -252,8 +252,8 @@ def check_outputs(
     stack: Stack, target: Path, maps_folder: Path | None, *, height: HeightRequest | None = None, overwrite: bool
 ) -> tuple[Path, ...]:
     """Return every file that will be written, once all of them can be."""
-    channels: Stack | None = getattr(stack, "companions", None)
-    has_alpha = channels is None and getattr(stack, "alpha", None) is not None
+    channels = stack.companions
+    has_alpha = channels is None and stack.alpha is not None
     shape = stack.image_shape if channels is None else channels.image_shape
     check_target(target, overwrite=overwrite, samples_dtype=stack.dtype, has_alpha=has_alpha, shape=shape)
     maps = () if maps_folder is None else tuple(map_path(maps_folder, name) for name in MAP_KINDS)
@@ -264,12 +264,12 @@ def check_outputs(
     if len({path.resolve() for path in outputs}) < len(outputs):
         msg = f"{', '.join(repr(str(path)) for path in outputs)} are to be written; a name of its own is needed for each: choose others"
         raise OutputError(msg)
-    check_sources_kept(outputs, getattr(stack, "sources", ()))
+    check_sources_kept(outputs, stack.sources)
     return outputs
 
 
 def _check_heights(stack: Stack, height: HeightRequest, *, overwrite: bool) -> tuple[Path, Path]:
-    settle_scale(getattr(stack, "metadata", PictureMetadata()), z_step=height.z_step, unit=height.unit)
+    settle_scale(stack.metadata, z_step=height.z_step, unit=height.unit)
     targets = (height.target, height.confidence_target)
     for target in targets:
         check_target(target, overwrite=overwrite, samples_dtype=np.float32, shape=(*stack.image_shape[:2], *channel_planes(stack)))
@@ -288,16 +288,16 @@ def describe_run(stack: Stack, config: FusionConfig, focus_range: FocusRanges) -
         "dtype": stack.dtype.name,
         "focus_range": list_bounds(focus_range),
         "settings": config.to_dict(),
-        **({"channels": EACH} if decides_each(stack) else {}),
+        **({"channels": EACH} if stack.decides_each else {}),
     }
 
 
 def describe_picture(stack: Stack) -> PictureMetadata:
     """Return the metadata of what is made of a stack; channels that were recorded one by one are named, so that none passes for a color."""
-    known: PictureMetadata = getattr(stack, "metadata", PictureMetadata())
-    if not count_separate_channels(stack):
+    known = stack.metadata
+    if not stack.n_separate_channels:
         return known
-    shown: Stack = getattr(stack, "companions", None) or stack
+    shown = stack.companions or stack
     return replace(known, channel_names=name_planes(known.channel_names, shown.image_shape[2]))
 
 
@@ -355,8 +355,8 @@ def _write(
     check_cancelled: Callable[[], None],
 ) -> None:
     """Put the tiles together in the formats that the targets name."""
-    is_multichannel = getattr(stack, "companions", None) is not None
-    has_alpha = not is_multichannel and getattr(stack, "alpha", None) is not None
+    is_multichannel = stack.companions is not None
+    has_alpha = not is_multichannel and stack.alpha is not None
     stream_outputs(
         target,
         job.picture("companions" if is_multichannel else "fused"),

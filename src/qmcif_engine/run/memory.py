@@ -13,7 +13,6 @@ from qmcif_engine.cleanup.regularization import BLOCK_CELLS, CELL_PX, ROUNDS
 from qmcif_engine.errors import InvalidConfigError
 from qmcif_engine.stack.samples import PLANES_IN_MEMORY_BYTES
 from qmcif_engine.stack.separate_channels import count_decisions
-from qmcif_engine.stack.stack import decides_each
 from qmcif_engine.tiles.stages import LEVELS_IN_MEMORY_BYTES
 from qmcif_engine.tiles.task import SAMPLES_IN_MEMORY_BYTES
 
@@ -54,7 +53,7 @@ def estimate_tile_bytes(plan: TilePlan, config: FusionConfig, *, stack: Stack) -
     planes = min(stack.n_images * 12 * padded_px, PLANES_IN_MEMORY_BYTES)
     levels = min(stack.n_images * 4 * padded_px, LEVELS_IN_MEMORY_BYTES)
     cells = int(stack.n_images * (CELL_LEVEL_BYTES * padded_px + BLOCK_OF_CELLS_BYTES))
-    results = RESULT_PIXEL_BYTES * count_decisions(stack) * padded_px if decides_each(stack) else 0
+    results = RESULT_PIXEL_BYTES * count_decisions(stack) * padded_px if stack.decides_each else 0
     return results + PIXEL_BYTES * padded_px + scale * solve * solved_px + samples + planes + levels + cells
 
 

@@ -17,7 +17,7 @@ from qmcif_engine.stack.stack import StackView
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from qmcif_engine.kernels.array_types import BoolArray, FloatArray, SampleArray
+    from qmcif_engine.kernels.array_types import FloatArray, SampleArray
     from qmcif_engine.stack.stack import Stack
     from qmcif_engine.stack.window import Window
 
@@ -245,7 +245,9 @@ def _settle(gain: float, offset: float, *, bounds: tuple[float, float]) -> tuple
 
 
 class CorrectedStack(StackView):
-    """Show the images of a stack as bright as the reference image; images that need no correction keep their samples.
+    """The images of a stack as bright as the reference image; images that need no correction keep their samples.
+
+    Of all channels, those that decide are made as bright too; the others keep their samples.
 
     Parameters
     ----------
@@ -267,7 +269,10 @@ class CorrectedStack(StackView):
             )
             raise InvalidConfigError(msg)
         super().__init__(stack)
-        self._correction = correction
+        self._correction = self.correction = correction
+        if stack.companions is not None and stack.deciding_channels:
+            n_companions = stack.companions.image_shape[2]
+            self.companions = CorrectedStack(stack.companions, correction.for_channels(stack.deciding_channels, n_companions))
 
     def read(self, number: int, window: Window) -> SampleArray:
         """Return one window of one image; integers are rounded and clipped once."""
@@ -277,8 +282,3 @@ class CorrectedStack(StackView):
         gain, offset = (np.array(table[number]) for table in (self._correction.gains, self._correction.offsets))
         values = samples.reshape(*window.shape, -1) * gain + offset
         return to_samples(values.reshape(samples.shape), self.dtype)
-
-    def valid(self, number: int, window: Window) -> BoolArray:
-        """Return which pixels of a window, (h, w), may be chosen: those the inner stack offers."""
-        inner = getattr(self._stack, "valid", None)
-        return np.ones(window.shape, bool) if inner is None else np.asarray(inner(number, window))

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from qmcif_engine.stack.exposure import compare_exposure, read_blurred
-from qmcif_engine.stack.stack import count_separate_channels
 
 if TYPE_CHECKING:
     from qmcif_engine.kernels.array_types import FloatArray
@@ -78,7 +77,7 @@ def suggest_even_exposure(stack: Stack) -> ExposureSuggestion | None:
     what drifts slowly adds up between images that meet in the picture. Channels that were recorded one by one are not judged: in
     fluorescence, brightness changes with depth. A false alarm costs more than a missed one.
     """
-    if stack.n_images <= _SMALLEST_N_PAIRS or count_separate_channels(stack):
+    if stack.n_images <= _SMALLEST_N_PAIRS or stack.n_separate_channels:
         return None
     largest = 0.0
     for differences in measure_exposure(stack):

@@ -21,8 +21,8 @@ _LARGEST_N_PAIRS = 4
 _VISIBLE_PX = 1.0
 
 
-class Suggestion(NamedTuple):
-    """Hold how a stack should be aligned, and why.
+class AlignmentSuggestion(NamedTuple):
+    """How a stack should be aligned, and why.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class Suggestion(NamedTuple):
         return f"this stack looks misaligned by about {self.movement_px:.0f} px between neighboring images: try --align {self.model.value}"
 
 
-def suggest_alignment(stack: Stack) -> Suggestion | None:
+def suggest_alignment(stack: Stack) -> AlignmentSuggestion | None:
     """Return how to align a stack whose images visibly moved, or None.
 
     Up to four pairs of neighbors are compared on previews of a megapixel. Pairs that cannot be judged with certainty count as still: a
@@ -53,7 +53,7 @@ def suggest_alignment(stack: Stack) -> Suggestion | None:
         If OpenCV is not installed.
     """
     corners = frame_corners(stack.image_shape)
-    largest = Suggestion(TransformModel.NONE, 0.0)
+    largest = AlignmentSuggestion(TransformModel.NONE, 0.0)
     largest_bend_px = 0.0
     with one_opencv_thread():
         for first in _choose_pairs(stack.n_images):
@@ -61,7 +61,7 @@ def suggest_alignment(stack: Stack) -> Suggestion | None:
             if link.uncertainty_px > TRUSTED_PX:
                 continue
             movement = apply_matrix(link.matrix, corners) - corners
-            largest = max(largest, Suggestion(TransformModel.TRANSLATION, _longest(movement)), key=lambda found: found.movement_px)
+            largest = max(largest, AlignmentSuggestion(TransformModel.TRANSLATION, _longest(movement)), key=lambda found: found.movement_px)
             largest_bend_px = max(largest_bend_px, _longest(movement - movement.mean(axis=0)))
     if largest.movement_px <= _VISIBLE_PX:
         return None
