@@ -160,6 +160,7 @@ def fuse_to_file(
     """
     settings = FusionConfig() if config is None else config
     stack = settle_channels(stack, channels)
+    stack.expect_all()
     target, folder = Path(output), None if maps is None else Path(maps)
     outputs = check_outputs(stack, target, folder, height=height, overwrite=overwrite)
     kept = {"with_maps": folder is not None, "with_height": height is not None}

@@ -167,9 +167,14 @@ def _relate(planes: list[FloatArray], *, reference: int) -> _Channel:
     return _Channel(tuple(gain for gain, _ in chain), tuple(offset for _, offset in chain), gaps)
 
 
+def choose_exposure_reduction(shape: tuple[int, ...]) -> int:
+    """Return by how much images are reduced before their brightness is compared."""
+    return choose_reduction(shape, largest_px=_PREVIEW_PX)
+
+
 def read_blurred(stack: Stack, number: int) -> FloatArray:
     """Return a small blurred preview, shape (C, h, w)."""
-    preview = read_preview(stack, number, factor=choose_reduction(stack.image_shape, largest_px=_PREVIEW_PX))
+    preview = read_preview(stack, number, factor=choose_exposure_reduction(stack.image_shape))
     sigma = _BLUR_SHARE * max(preview.shape[:2])
     return np.asarray(ndimage.gaussian_filter(np.moveaxis(preview, -1, 0).astype(np.float64), (0, sigma, sigma)))
 

@@ -112,6 +112,9 @@ class Stack(ABC):
         del number
         return np.ones(window.shape, bool)
 
+    def expect_all(self) -> None:  # noqa: B027 - most stacks have nothing to keep
+        """Say that all samples will be read, most of them more than once: what is decoded may be kept where it is small enough."""
+
     def each_channel(self) -> Stack | None:
         """Return the stack with all channels side by side, to be decided on one by one; None where it was not opened from a source."""
         return None
@@ -200,6 +203,10 @@ class StackView(Stack):
         """Return which pixels of a window, (h, w), an image really has."""
         return self._stack.valid(number, window)
 
+    def expect_all(self) -> None:
+        """Say that all samples will be read."""
+        self._stack.expect_all()
+
 
 def number_images(n_images: int) -> tuple[str, ...]:
     """Return names for images that have none."""
@@ -216,16 +223,21 @@ def sample_stack(stack: Stack) -> list[SampleArray]:
     InvalidImageError
         When a sample is NaN or infinite.
     """
+    places = place_samples(stack)
+    # image by image and from top to bottom, so that no strip of a file is decoded twice
+    samples: dict[tuple[int, Window], SampleArray] = {}
+    for number, window in sorted(set(places)):
+        samples[number, window] = stack.read(number, window)
+        check_finite(samples[number, window], stack.names[number])
+    return [samples[place] for place in places]
+
+
+def place_samples(stack: Stack) -> list[tuple[int, Window]]:
+    """Return the images and windows that `sample_stack` looks at, in its order."""
     height, width = stack.image_shape[:2]
     if stack.n_images * height * width <= LARGEST_SAMPLED_WHOLE_PX:
-        places = [(number, Window(0, 0, height, width)) for number in range(stack.n_images)]
-    else:
-        places = [_place_window(position, stack) for position in range(N_SAMPLED_WINDOWS)]
-    samples = []
-    for number, window in places:
-        samples.append(stack.read(number, window))
-        check_finite(samples[-1], stack.names[number])
-    return samples
+        return [(number, Window(0, 0, height, width)) for number in range(stack.n_images)]
+    return [_place_window(position, stack) for position in range(N_SAMPLED_WINDOWS)]
 
 
 def _place_window(position: int, stack: Stack) -> tuple[int, Window]:

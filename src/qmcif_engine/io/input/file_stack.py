@@ -127,6 +127,9 @@ class FileStack(FrameView):
         self.n_separate_channels = n_deciding if found.has_separate_channels and n_deciding > 1 else 0
         self.n_times = found.n_times
         self.frame_numbers = selection.frames
+        height, width = found.height, found.width
+        frame_bytes = height * width * (found.n_channels + found.has_alpha) * found.dtype.itemsize
+        self._fits_memory = len(positions) * frame_bytes <= selection.memory_bytes
         decoded_bytes = sum(source.transcoded_bytes(position) for position in positions)
         self.scratch_bytes = store.expect(decoded_bytes, memory_bytes=selection.memory_bytes)
 
@@ -141,6 +144,10 @@ class FileStack(FrameView):
 
         channels = choose_channels(self._source.description, EACH)
         return FileStack(self._source, self._store, replace(self._selection, channels=channels, decides_each=True))
+
+    def expect_all(self) -> None:
+        """Keep every image decoded from its first read on, where all of them fit into memory: each is then decoded once."""
+        self._store.keeps_all = self._fits_memory
 
     def prepare(self, on_progress: Callable[[int, int], None] | None = None) -> None:
         """Decode now what cannot be read by window, which the first read would do otherwise.
