@@ -122,6 +122,7 @@ def fuse_to_file(
     client: Client | None = None,
     resume: bool = False,
     overwrite: bool = False,
+    checked: tuple[Path, ...] | None = None,
     on_progress: Callable[[FusionProgress], None] | None = None,
     is_cancelled: Callable[[], bool] | None = None,
 ) -> FileReport:
@@ -151,6 +152,8 @@ def fuse_to_file(
         Go on with an interrupted run of the same images and settings.
     overwrite : bool
         Replace existing outputs, and throw an unfinished run away.
+    checked : tuple of Path, optional
+        What `qmcif_engine.fusing.to_file.check_outputs` returned for the same outputs, which are then not checked again.
     on_progress, is_cancelled : callable, optional
         See `qmcif_engine.fuse`. A cancelled run can be resumed.
 
@@ -162,7 +165,7 @@ def fuse_to_file(
     stack = settle_channels(stack, channels)
     stack.expect_all()
     target, folder = Path(output), None if maps is None else Path(maps)
-    outputs = check_outputs(stack, target, folder, height=height, overwrite=overwrite)
+    outputs = checked or check_outputs(stack, target, folder, height=height, overwrite=overwrite)
     kept = {"with_maps": folder is not None, "with_height": height is not None}
     run = plan_run(stack, settings, **kept, memory_bytes=memory_bytes, workers=workers)
     bounds, noise_levels = settle_range_and_noise(stack, focus_range)

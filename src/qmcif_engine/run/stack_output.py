@@ -46,6 +46,7 @@ def write_stack(
     crop: bool = False,
     workers: int | None = None,
     overwrite: bool = False,
+    is_checked: bool = False,
     on_progress: Callable[[int, int], None] | None = None,
     is_cancelled: Callable[[], bool] | None = None,
 ) -> tuple[Path, ...]:
@@ -68,6 +69,8 @@ def write_stack(
         Windows resampled at once, one a core where it is left out.
     overwrite : bool
         Replace existing outputs.
+    is_checked : bool
+        Whether `qmcif_engine.run.stack_output.check_stack_output` has let the same output pass.
     on_progress : callable, optional
         Takes the blocks written and all of them.
     is_cancelled : callable, optional
@@ -87,7 +90,8 @@ def write_stack(
         When the format cannot hold the images or the place cannot be written.
     """
     target = Path(output)
-    check_stack_output(stack, target, overwrite=overwrite)
+    if not is_checked:
+        check_stack_output(stack, target, overwrite=overwrite)
     transforms = stack.transforms
     area = Window.whole(stack.image_shape)
     if crop and transforms is not None:

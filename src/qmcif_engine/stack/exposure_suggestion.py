@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from qmcif_engine.stack.exposure import choose_exposure_reduction, compare_exposure, read_blurred
-from qmcif_engine.stack.previews import Preview
+from qmcif_engine.stack.previews import ReducedImage
 
 if TYPE_CHECKING:
     from qmcif_engine.kernels.array_types import FloatArray
@@ -88,10 +88,10 @@ def suggest_even_exposure(stack: Stack) -> ExposureSuggestion | None:
     return ExposureSuggestion(largest) if largest > 0 else None
 
 
-def previews_for_exposure(stack: Stack) -> list[Preview]:
+def previews_for_exposure(stack: Stack) -> list[ReducedImage]:
     """Return what `suggest_even_exposure` looks at, so that it can be read together with what others look at."""
     factor = choose_exposure_reduction(stack.image_shape)
-    return [Preview(number, factor) for number in _choose_images(stack.n_images)] if _is_judged(stack) else []
+    return [ReducedImage(number, factor) for number in _choose_images(stack.n_images)] if _is_judged(stack) else []
 
 
 def _is_judged(stack: Stack) -> bool:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _BAND_ROWS = 256
 
 
-class Preview(NamedTuple):
+class ReducedImage(NamedTuple):
     """Which image is reduced, 0-based, and the side of the squares that become a pixel."""
 
     number: int
@@ -32,13 +32,15 @@ class PreviewedStack(StackView):
     Parameters
     ----------
     stack : Stack
-    previews : mapping of Preview to ndarray
+    previews : mapping of ReducedImage to ndarray
         As `read_preview` returns them.
     samples : mapping of image and window to ndarray
         What `qmcif_engine.stack.stack.sample_stack` will ask for.
     """
 
-    def __init__(self, stack: Stack, previews: Mapping[Preview, FloatArray], samples: Mapping[tuple[int, Window], SampleArray]) -> None:
+    def __init__(
+        self, stack: Stack, previews: Mapping[ReducedImage, FloatArray], samples: Mapping[tuple[int, Window], SampleArray]
+    ) -> None:
         super().__init__(stack)
         self._previews, self._samples = previews, samples
 
@@ -51,7 +53,7 @@ class PreviewedStack(StackView):
         known = self._samples.get((number, window))
         return self._stack.read(number, window) if known is None else known
 
-    def find_preview(self, preview: Preview) -> FloatArray | None:
+    def find_preview(self, preview: ReducedImage) -> FloatArray | None:
         """Return a preview that is known."""
         return self._previews.get(preview)
 
@@ -64,7 +66,7 @@ class PreviewedStack(StackView):
         return self._stack.each_channel()
 
 
-def look_once(stack: Stack, previews: Iterable[Preview]) -> PreviewedStack:
+def look_once(stack: Stack, previews: Iterable[ReducedImage]) -> PreviewedStack:
     """Read previews, and the samples that settle focus range and noise, in one pass: image by image, from top to bottom.
 
     A strip or tile of a file that several of them touch is decoded once, since it is still held from the read before.
@@ -72,9 +74,9 @@ def look_once(stack: Stack, previews: Iterable[Preview]) -> PreviewedStack:
     wanted = sorted(set(previews))
     whole = Window.whole(stack.image_shape)  # images that are sampled whole are small, and read again at no cost
     places = {(number, window) for number, window in place_samples(stack) if window != whole}
-    bands: dict[Preview, list[FloatArray]] = {preview: [] for preview in wanted}
+    bands: dict[ReducedImage, list[FloatArray]] = {preview: [] for preview in wanted}
     samples: dict[tuple[int, Window], SampleArray] = {}
-    steps: list[tuple[int, Window, Preview | None]] = [(number, window, None) for number, window in places]
+    steps: list[tuple[int, Window, ReducedImage | None]] = [(number, window, None) for number, window in places]
     steps += [(preview.number, window, preview) for preview in wanted for window in _cut_bands(stack, preview.factor)]
     for number, window, preview in sorted(steps, key=lambda step: step[:2]):
         block = stack.read(number, window)
@@ -121,7 +123,7 @@ def read_preview(stack: Stack, number: int, *, factor: int) -> FloatArray:
     ndarray of float32, shape (H // factor, W // factor, C)
         A gray image has one channel.
     """
-    known = stack.find_preview(Preview(number, factor)) if isinstance(stack, PreviewedStack) else None
+    known = stack.find_preview(ReducedImage(number, factor)) if isinstance(stack, PreviewedStack) else None
     if known is not None:
         return known
     return np.concatenate([_reduce(stack.read(number, window), factor) for window in _cut_bands(stack, factor)])

@@ -15,6 +15,8 @@ from qmcif_engine.cli import main
 from qmcif_engine.io.input import stack_input
 from qmcif_engine.io.input.scratch_transcoding import DEFAULT_MEMORY_BYTES
 from qmcif_engine.io.input.segment_cache import DEFAULT_CACHE_BYTES
+from qmcif_engine.io.output.stack_files import check_stack_target
+from qmcif_engine.io.output.writers import check_target
 from qmcif_engine.io.tiff import tiff_windows
 
 SHAPE = (1200, 1800, 3)
@@ -122,3 +124,27 @@ def test_a_pair_is_decoded_about_once_and_each_file_opened_a_few_times(images, k
     assert images[0].shape == SHAPE
     assert STACK_BYTES <= decoded["bytes"] <= LARGEST_SHARE * STACK_BYTES
     assert all(1 <= times[path.name] <= LARGEST_N_OPENED for path in paths)
+
+
+CHECKS = {
+    "fuse": ([*CHEAP], "qmcif_engine.fusing.to_file.check_target", check_target),
+    "align": (["--model", "translation"], "qmcif_engine.run.stack_output.check_stack_target", check_stack_target),
+}
+
+
+@pytest.mark.parametrize("command", CHECKS)
+def test_a_target_is_checked_once_before_the_run(command, monkeypatch, tmp_path):
+    tifffile.imwrite(tmp_path / "stack.tif", np.random.default_rng(0).integers(0, 255, (2, 60, 70), np.uint8))
+    options, place, check = CHECKS[command]
+    checked = []
+
+    def checking(*given, **how):
+        checked.append(given)
+        return check(*given, **how)
+
+    monkeypatch.setattr(place, checking)
+
+    code = main([command, str(tmp_path / "stack.tif"), "-o", str(tmp_path / "made.ome.tif"), *options, "--quiet"])
+
+    assert code == 0
+    assert len(checked) == 1

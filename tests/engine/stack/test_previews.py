@@ -10,7 +10,7 @@ from qmcif_engine.io.tiff.tiff_windows import TiffPlane
 from qmcif_engine.stack.alignment.suggestion import previews_for_alignment, suggest_alignment
 from qmcif_engine.stack.exposure_suggestion import previews_for_exposure, suggest_even_exposure
 from qmcif_engine.stack.noise import settle_range_and_noise
-from qmcif_engine.stack.previews import Preview, choose_reduction, look_once, read_preview, to_gray
+from qmcif_engine.stack.previews import ReducedImage, choose_reduction, look_once, read_preview, to_gray
 from qmcif_engine.stack.stack import ArrayStack
 from qmcif_engine.stack.window import Window
 
@@ -117,11 +117,11 @@ def test_a_small_stack_keeps_no_second_copy_of_its_images():
 
 
 def test_in_another_process_a_stack_that_was_looked_at_is_the_plain_one(large):
-    looked = look_once(ArrayStack(large), [Preview(0, 8)])
+    looked = look_once(ArrayStack(large), [ReducedImage(0, 8)])
 
     copy = pickle.loads(pickle.dumps(looked))
 
     assert type(copy) is ArrayStack
-    assert looked.find_preview(Preview(0, 8)) is not None
-    assert looked.find_preview(Preview(1, 8)) is None
-    assert looked.without_previews().find_preview(Preview(0, 8)) is None
+    assert looked.find_preview(ReducedImage(0, 8)) is not None
+    assert looked.find_preview(ReducedImage(1, 8)) is None
+    assert looked.without_previews().find_preview(ReducedImage(0, 8)) is None

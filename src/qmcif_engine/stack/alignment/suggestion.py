@@ -10,7 +10,7 @@ from qmcif_engine.stack.alignment.opencv import one_opencv_thread
 from qmcif_engine.stack.alignment.pairs import TRUSTED_PX, Link, link_images
 from qmcif_engine.stack.alignment.pyramids import plan_factors, read_pyramid
 from qmcif_engine.stack.alignment.transforms import TransformModel, apply_matrix, frame_corners
-from qmcif_engine.stack.previews import Preview
+from qmcif_engine.stack.previews import ReducedImage
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -69,10 +69,10 @@ def suggest_alignment(stack: Stack) -> AlignmentSuggestion | None:
     return largest if largest_bend_px <= _VISIBLE_PX else largest._replace(model=TransformModel.SIMILARITY)
 
 
-def previews_for_alignment(stack: Stack) -> list[Preview]:
+def previews_for_alignment(stack: Stack) -> list[ReducedImage]:
     """Return what `suggest_alignment` looks at, so that it can be read together with what others look at."""
     factor = plan_factors(stack.image_shape, largest_px=_PREVIEW_PX)[-1]
-    return [Preview(number, factor) for first in _choose_pairs(stack.n_images) for number in (first, first + 1)]
+    return [ReducedImage(number, factor) for first in _choose_pairs(stack.n_images) for number in (first, first + 1)]
 
 
 def _choose_pairs(n_images: int) -> list[int]:
