@@ -132,6 +132,27 @@ def test_no_two_modules_or_classes_share_a_name():
     assert [name for name, count in Counter(classes).items() if count > 1] == []
 
 
+UNDECLARED = {
+    ("chosen_stack", "dask"),  # tells a dask array without loading dask
+    ("execution", "sched_getaffinity"),  # not on every system
+    ("processes", "sched_getaffinity"),
+    ("tiff_checks", "name"),  # a number where the file holds an unknown one
+}
+
+
+def test_attributes_are_declared_and_not_asked_for_by_name():
+    """What is written `getattr(stack, "alpha", None)` no type checker sees; names from a list of fields are another matter."""
+    asked = {
+        (path.stem, node.args[1].value)
+        for path in (ROOT / "src").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("getattr", "hasattr")
+        if isinstance(node.args[1], ast.Constant)
+    }
+
+    assert asked <= UNDECLARED
+
+
 def test_every_test_of_the_engine_lies_where_its_subject_lies():
     """In the folder of the same path, so that a module's tests are found without searching."""
     tests, engine = ROOT / "tests" / "engine", ROOT / "src" / "qmcif_engine"

@@ -6,13 +6,24 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, ref
 
+import numpy as np
 from napari.layers import Layer
 from numpy.typing import NDArray
 
 from napari_qmcif.chosen_stack import ChosenStack
 from napari_qmcif.preview_area import Area
 from napari_qmcif.worker import BackgroundJob
-from qmcif_engine import Cancelled, QmcifError, open_stack, prepare_stack, suggest_alignment, suggest_even_exposure
+from qmcif_engine import (
+    Cancelled,
+    QmcifError,
+    Stack,
+    Transforms,
+    Window,
+    open_stack,
+    prepare_stack,
+    suggest_alignment,
+    suggest_even_exposure,
+)
 
 ALIGNMENTS = ("none", "translation", "similarity", "affine", "homography")
 
@@ -20,14 +31,14 @@ N_COLORS = 3
 """What comes behind them is opacity, which follows the decisions without taking part in them."""
 
 
-def open_images(images: Sequence[Any], *, n_channels: int) -> Any:  # noqa: ANN401 - a stack of the engine
+def open_images(images: Sequence[Any], *, n_channels: int) -> Stack:
     """Return images as a stack that is read by window; of four channels three decide."""
     if n_channels > N_COLORS:
         return open_stack(images, axes="YXS", channels=list(range(1, N_COLORS + 1)))
     return open_stack(images)
 
 
-def align_images(images: Sequence[Any], stack: ChosenStack, *, job: BackgroundJob) -> Any:  # noqa: ANN401 - a stack of the engine
+def align_images(images: Sequence[Any], stack: ChosenStack, *, job: BackgroundJob) -> Stack:
     """Return images of a chosen stack, aligned and evened out as it says; what moved, and how bright they are, is estimated once.
 
     Parameters
@@ -47,9 +58,9 @@ def align_images(images: Sequence[Any], stack: ChosenStack, *, job: BackgroundJo
             msg = "the fusion was cancelled while its images were aligned; nothing was returned: start it again"
             raise Cancelled(msg)
 
-    def estimate() -> Any:  # noqa: ANN401 - transforms of the engine
+    def estimate() -> Transforms | None:
         job.note(f"aligning {stack.n_images} images …")
-        prepared: Any = prepare_stack(opened, align=stack.align, check_cancelled=check_cancelled)
+        prepared = prepare_stack(opened, align=stack.align, check_cancelled=check_cancelled)
         job.note("")
         return prepared.transforms
 
@@ -59,7 +70,7 @@ def align_images(images: Sequence[Any], stack: ChosenStack, *, job: BackgroundJo
 
     def compare() -> Any:  # noqa: ANN401 - a correction of the engine
         job.note(f"comparing the brightness of {stack.n_images} images …")
-        prepared: Any = prepare_stack(opened, transforms=transforms, even_exposure=True)
+        prepared = prepare_stack(opened, transforms=transforms, even_exposure=True)
         job.note("")
         return prepared.correction
 
@@ -100,29 +111,45 @@ def _hint_at_alignment(stack: ChosenStack) -> str:
     return text
 
 
-class CutStack:
-    """Show one rectangle of a stack of the engine as a stack of its own."""
+class CutStack(Stack):
+    """One rectangle of a stack as a stack of its own."""
 
-    def __init__(self, stack: Any, area: Area) -> None:  # noqa: ANN401 - a stack of the engine
+    def __init__(self, stack: Stack, area: Area) -> None:
         self._stack, self._area = stack, area
-        self.n_images, self.dtype, self.names = stack.n_images, stack.dtype, stack.names
-        self.image_shape: tuple[int, ...] = (*area.shape, *stack.image_shape[2:])
-        further = getattr(stack, "companions", None)
-        self.companions = None if further is None else CutStack(further, area)
+        self.companions = None if stack.companions is None else CutStack(stack.companions, area)
+        self.has_validity = stack.has_validity
 
-    def read(self, number: int, window: Any) -> NDArray[Any]:  # noqa: ANN401 - a window of the engine
+    @property
+    def n_images(self) -> int:
+        """Number of images."""
+        return self._stack.n_images
+
+    @property
+    def image_shape(self) -> tuple[int, ...]:
+        """Shape of the rectangle."""
+        return (*self._area.shape, *self._stack.image_shape[2:])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Sample type."""
+        return self._stack.dtype
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What messages call the images."""
+        return self._stack.names
+
+    def read(self, number: int, window: Window) -> NDArray[Any]:
         """Return one window of one image."""
-        samples: NDArray[Any] = self._stack.read(number, self._shifted(window))
-        return samples
+        return self._stack.read(number, self._shifted(window))
 
-    def valid(self, number: int, window: Any) -> NDArray[Any]:  # noqa: ANN401 - a window of the engine
+    def valid(self, number: int, window: Window) -> NDArray[np.bool_]:
         """Return which pixels of a window the image really has."""
-        is_valid: NDArray[Any] = self._stack.valid(number, self._shifted(window))
-        return is_valid
+        return self._stack.valid(number, self._shifted(window))
 
-    def _shifted(self, window: Any) -> Any:  # noqa: ANN401 - a window of the engine
+    def _shifted(self, window: Window) -> Window:
         top, left = self._area.top, self._area.left
-        return type(window)(window.top + top, window.left + left, window.bottom + top, window.right + left)
+        return Window(window.top + top, window.left + left, window.bottom + top, window.right + left)
 
 
 class _Found(NamedTuple):

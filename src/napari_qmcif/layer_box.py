@@ -70,6 +70,6 @@ def is_picture(layer: Layer) -> bool:
 
 def is_index_map(layer: Layer) -> bool:
     """Say whether a layer may be a source index: whole numbers over two axes."""
-    if not isinstance(layer, Image | Labels) or layer.ndim != 2 or getattr(layer, "rgb", False):
+    if not isinstance(layer, Image | Labels) or layer.ndim != 2 or (isinstance(layer, Image) and layer.rgb):
         return False
     return part_of(layer) in (None, "source_index") and layer.dtype.kind in "iu"

@@ -16,7 +16,7 @@ from napari_qmcif.layers import MAP_NAMES
 from napari_qmcif.opened_files import PYRAMID_SUFFIX, open_pyramid, open_tiles
 from napari_qmcif.preview_area import Area
 from napari_qmcif.worker import BackgroundJob
-from qmcif_engine import Cancelled, FusionConfig, fuse, fuse_to_file
+from qmcif_engine import Cancelled, FusionConfig, Stack, fuse, fuse_to_file
 
 MARGIN_PX = 64
 """So far around a preview is read too: about as far as a decision looks."""
@@ -87,7 +87,7 @@ def fuse_layers(stack: ChosenStack, config: FusionConfig, *, job: BackgroundJob)
     return _fuse_aligned(align_images(samples, stack, job=job), config, job=job)
 
 
-def _fuse_aligned(aligned: Any, config: FusionConfig, *, job: BackgroundJob) -> Outcome:  # noqa: ANN401 - a stack of the engine
+def _fuse_aligned(aligned: Stack, config: FusionConfig, *, job: BackgroundJob) -> Outcome:
     result = fuse(aligned, config, on_progress=job.report, is_cancelled=job.is_cancelled)
     # where there is opacity, the companions are all channels
     fused = result.fused if result.companions is None else result.companions

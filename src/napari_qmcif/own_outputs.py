@@ -140,7 +140,7 @@ def _read_description(path: Path) -> str | None:
     if not path.name.lower().endswith(TIFF_SUFFIXES):
         return None
     with tifffile.TiffFile(path) as file:
-        text = str(getattr(file.pages[0], "description", ""))
+        text = str(file.pages.first.description)
     return text if len(text) <= _LARGEST_DESCRIPTION else None
 
 

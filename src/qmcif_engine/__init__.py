@@ -12,34 +12,65 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from qmcif_engine.config.fusion_config import FusionConfig, setting_fields
     from qmcif_engine.config.presets import PRESETS
+    from qmcif_engine.depth import HeightRequest
     from qmcif_engine.errors import Cancelled, InvalidConfigError, InvalidImageError, QmcifError
     from qmcif_engine.fusing.in_memory import FusionResult, fuse
-    from qmcif_engine.fusing.lazy import fuse_lazily
-    from qmcif_engine.fusing.to_file import fuse_to_file
+    from qmcif_engine.fusing.lazy import LazyFusion, fuse_lazily
+    from qmcif_engine.fusing.to_file import FileReport, fuse_to_file
+    from qmcif_engine.io.input.file_stack import FileStack
+    from qmcif_engine.io.input.image_file import ImageFile
     from qmcif_engine.io.input.readers import read_image
     from qmcif_engine.io.input.stack_input import open_stack
     from qmcif_engine.io.output.writers import write_image
     from qmcif_engine.metrics import evaluate
-    from qmcif_engine.retouching import retouch
+    from qmcif_engine.metrics.evaluation import Evaluation
+    from qmcif_engine.retouching import RetouchedWindow, retouch
     from qmcif_engine.run.stack_output import write_stack
-    from qmcif_engine.stack.alignment.suggestion import suggest_alignment
-    from qmcif_engine.stack.exposure_suggestion import suggest_even_exposure
+    from qmcif_engine.run.steps import FusionProgress
+    from qmcif_engine.slabs import SlabLayout, fuse_in_slabs
+    from qmcif_engine.stack.alignment.suggestion import AlignmentSuggestion, suggest_alignment
+    from qmcif_engine.stack.alignment.transforms import Transforms
+    from qmcif_engine.stack.exposure import ExposureCorrection
+    from qmcif_engine.stack.exposure_suggestion import ExposureSuggestion, suggest_even_exposure
+    from qmcif_engine.stack.picture_metadata import PictureMetadata
     from qmcif_engine.stack.preparation import prepare_stack
-    from qmcif_engine.stack.synthetic import make_focus_stack
+    from qmcif_engine.stack.samples import FocusRange
+    from qmcif_engine.stack.stack import Stack
+    from qmcif_engine.stack.synthetic import SyntheticStack, make_focus_stack
     from qmcif_engine.stack.synthetic_lazy import make_lazy_focus_stack
+    from qmcif_engine.stack.window import Window
 
 __version__ = version("napari-qmcif")
 
 __all__ = [
     "PRESETS",
+    "AlignmentSuggestion",
     "Cancelled",
+    "Evaluation",
+    "ExposureCorrection",
+    "ExposureSuggestion",
+    "FileReport",
+    "FileStack",
+    "FocusRange",
     "FusionConfig",
+    "FusionProgress",
     "FusionResult",
+    "HeightRequest",
+    "ImageFile",
     "InvalidConfigError",
     "InvalidImageError",
+    "LazyFusion",
+    "PictureMetadata",
     "QmcifError",
+    "RetouchedWindow",
+    "SlabLayout",
+    "Stack",
+    "SyntheticStack",
+    "Transforms",
+    "Window",
     "evaluate",
     "fuse",
+    "fuse_in_slabs",
     "fuse_lazily",
     "fuse_to_file",
     "make_focus_stack",
@@ -56,15 +87,34 @@ __all__ = [
 ]
 
 _MODULE_OF = {
+    "AlignmentSuggestion": "stack.alignment.suggestion",
     "Cancelled": "errors",
+    "Evaluation": "metrics.evaluation",
+    "ExposureCorrection": "stack.exposure",
+    "ExposureSuggestion": "stack.exposure_suggestion",
+    "FileReport": "fusing.to_file",
+    "FileStack": "io.input.file_stack",
+    "FocusRange": "stack.samples",
     "FusionConfig": "config.fusion_config",
+    "FusionProgress": "run.steps",
     "FusionResult": "fusing.in_memory",
+    "HeightRequest": "depth",
+    "ImageFile": "io.input.image_file",
     "InvalidConfigError": "errors",
     "InvalidImageError": "errors",
+    "LazyFusion": "fusing.lazy",
     "PRESETS": "config.presets",
+    "PictureMetadata": "stack.picture_metadata",
     "QmcifError": "errors",
+    "RetouchedWindow": "retouching",
+    "SlabLayout": "slabs",
+    "Stack": "stack.stack",
+    "SyntheticStack": "stack.synthetic",
+    "Transforms": "stack.alignment.transforms",
+    "Window": "stack.window",
     "evaluate": "metrics",
     "fuse": "fusing.in_memory",
+    "fuse_in_slabs": "slabs",
     "fuse_lazily": "fusing.lazy",
     "fuse_to_file": "fusing.to_file",
     "make_focus_stack": "stack.synthetic",

@@ -21,7 +21,7 @@ from qmcif_engine.method.focus import Borders
 from qmcif_engine.method.fusion import LOW_PASS_REACH_PX, Blend, compose
 from qmcif_engine.method.patches import cells_of, edge_band
 from qmcif_engine.stack.samples import FULL_SCALE, PlaneStack, as_stack, to_planes
-from qmcif_engine.stack.stack import ArrayStack, Stack, check_number, companions_of, decides_each, settle_range
+from qmcif_engine.stack.stack import ArrayStack, Stack, check_number, companions_of, settle_range
 from qmcif_engine.stack.window import Window
 from qmcif_engine.tiles.stages import without_invalid
 from qmcif_engine.tiles.task import WindowImages, crop_blend
@@ -99,7 +99,7 @@ def retouch(
         When the arrays do not belong together.
     """
     stack = images if isinstance(images, Stack) else ArrayStack(as_stack(images))
-    if decides_each(stack):
+    if stack.decides_each:
         msg = (
             "a stack whose channels are decided on one by one was given; one decision is needed to correct: retouch each channel by itself"
         )

@@ -1,11 +1,17 @@
 """The public names resolve, lazily, and are few."""
 
+import ast
+import inspect
 import subprocess
 import sys
+from importlib import import_module
+from typing import get_args
 
 import pytest
 
 import qmcif_engine
+
+FUNCTIONS = sorted(name for name in qmcif_engine.__all__ if inspect.isfunction(getattr(qmcif_engine, name)))
 
 
 @pytest.mark.parametrize("name", qmcif_engine.__all__)
@@ -17,7 +23,62 @@ def test_public_name_resolves_once_and_is_listed(name):
 
 
 def test_public_contract_stays_small():
-    assert len(qmcif_engine.__all__) <= 30
+    functions = [name for name in qmcif_engine.__all__ if inspect.isfunction(getattr(qmcif_engine, name))]
+
+    assert len(functions) <= 20
+
+
+@pytest.mark.parametrize("name", qmcif_engine.__all__)
+def test_every_public_name_has_a_docstring_of_its_own(name):
+    value = getattr(qmcif_engine, name)
+
+    assert not callable(value) or (value.__doc__ and not value.__doc__.startswith(f"{name}("))  # what a dataclass writes is none
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_whatever_a_public_function_takes_or_returns_is_public(name):
+    named = classes_in_signature(getattr(qmcif_engine, name))
+
+    assert {cls.__name__ for cls in named} <= set(qmcif_engine.__all__)
+    assert all(getattr(qmcif_engine, cls.__name__) is cls for cls in named)
+
+
+def test_whatever_a_stack_has_is_public():
+    methods = [value for name, value in vars(qmcif_engine.Stack).items() if inspect.isfunction(value) and not name.startswith("_")]
+    named = set().union(*map(classes_in_signature, methods), classes_in_signature(qmcif_engine.Stack))
+
+    assert qmcif_engine.PictureMetadata in named
+    assert {cls.__name__ for cls in named} <= set(qmcif_engine.__all__)
+
+
+def test_every_public_class_is_there_for_a_public_signature():
+    named = set().union(*(classes_in_signature(getattr(qmcif_engine, name)) for name in FUNCTIONS))
+    parts = {qmcif_engine.Window, qmcif_engine.PictureMetadata, qmcif_engine.FocusRange}  # of stacks and of results
+    classes = {getattr(qmcif_engine, name) for name in qmcif_engine.__all__ if inspect.isclass(getattr(qmcif_engine, name))}
+    errors = {cls for cls in classes if issubclass(cls, Exception)}
+
+    assert classes - errors == (named | parts) - errors
+
+
+def classes_in_signature(value):
+    """Return the classes of the engine that the annotations of a function, or the attributes of a class, name."""
+    names = vars(sys.modules[value.__module__]) | imported_for_types(sys.modules[value.__module__])
+    words = {node.id for text in value.__annotations__.values() for node in ast.walk(ast.parse(str(text))) if isinstance(node, ast.Name)}
+    return set().union(*(classes_of(names[word]) for word in words if word in names))
+
+
+def imported_for_types(module):
+    """Return what a module imports from the engine, for the type checker alone too."""
+    imports = [node for node in ast.walk(ast.parse(inspect.getsource(module))) if isinstance(node, ast.ImportFrom)]
+    ours = [node for node in imports if str(node.module).startswith("qmcif_engine")]
+    return {alias.name: getattr(import_module(node.module), alias.name) for node in ours for alias in node.names}
+
+
+def classes_of(kind):
+    """Return the classes of the engine in a type: itself, or the parts of an alias such as a union."""
+    if inspect.isclass(kind) and not get_args(kind):
+        return {kind} if kind.__module__.startswith("qmcif_engine") else set()
+    return set().union(*map(classes_of, get_args(kind)))
 
 
 def test_unknown_name_is_refused_with_the_names_there_are():

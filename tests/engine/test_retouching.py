@@ -9,6 +9,7 @@ from qmcif_engine.cleanup.blend_reach import reach_of_blend
 from qmcif_engine.cleanup.blending import blend_along_edges
 from qmcif_engine.method.fusion import compose
 from qmcif_engine.stack.samples import FULL_SCALE, to_planes
+from qmcif_engine.stack.stack import ArrayStack
 from qmcif_engine.stack.window import Window
 
 CONFIG = FusionConfig().replaced({"iterations": 1, "blend_radius_px": 2})
@@ -267,24 +268,18 @@ def test_a_window_over_a_seam_gives_what_the_whole_picture_gives_there(planes_ap
 
 
 def test_a_stroke_over_a_seam_brings_no_brightness_of_pixels_that_its_image_does_not_have(planes_apart):
-    class Moved:
+    class Moved(ArrayStack):
         """The second image lacks its left half, which it fills with samples brighter by so much."""
 
-        n_images, image_shape, dtype, names = 2, (120, 140, 3), np.dtype(np.uint8), ("a", "b")
+        has_validity = True
 
         def __init__(self, glare):
             second = planes_apart[1].copy()
             second[:, :70] += np.uint8(glare)
-            self.images = (planes_apart[0], second)
-
-        def read(self, number, window):
-            return self.images[number][window.slices]
+            super().__init__([planes_apart[0], second])
 
         def valid(self, number, window):
             return np.broadcast_to((np.arange(window.left, window.right) >= 70) | (number == 0), window.shape)
-
-        def fingerprint(self):
-            return ""
 
     labels = np.zeros((120, 140), np.uint8)
     labels[30:90, 74:120] = 2
@@ -298,23 +293,19 @@ def test_a_stroke_over_a_seam_brings_no_brightness_of_pixels_that_its_image_does
 
 
 def test_a_pixel_that_the_chosen_image_does_not_have_gets_no_share_of_it_in_the_blend(scene, result, labels):
-    class Moved:
+    class Moved(ArrayStack):
         """The third image lacks its left half."""
 
-        n_images, image_shape, dtype, names = 3, (90, 120, 3), np.dtype(np.uint8), ("a", "b", "c")
-
-        def read(self, number, window):
-            return scene.images[number][window.slices]
+        has_validity = True
 
         def valid(self, number, window):
             columns = np.arange(window.left, window.right)
             return np.broadcast_to((columns >= 60) | (number < 2), window.shape)
 
-        def fingerprint(self):
-            return ""
-
     labels[20:60, 60:80] = 3
-    answer = retouch(Moved(), labels, fused=result.fused, source_index=result.source_index, focus_range=result.focus_range, config=CONFIG)
+    answer = retouch(
+        Moved(scene.images), labels, fused=result.fused, source_index=result.source_index, focus_range=result.focus_range, config=CONFIG
+    )
 
     left_of_stroke = answer.fused[25:55, 58]
     by_others = [scene.images[number][25:55, 58] for number in (0, 1)]

@@ -98,7 +98,7 @@ def test_without_opencv_there_is_no_advice(layer, monkeypatch):
 def test_images_that_are_not_to_be_aligned_are_only_opened(layer, job):
     stack = choose(layer)
 
-    assert not hasattr(align_images(stack.cut_images(), stack, job=job), "transforms")
+    assert align_images(stack.cut_images(), stack, job=job).transforms is None
 
 
 def test_what_moved_is_estimated_once_until_the_images_change(layer, job, monkeypatch, qtbot):

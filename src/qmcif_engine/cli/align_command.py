@@ -87,11 +87,12 @@ def _align(stack: FileStack, target: Path, options: Namespace) -> Aligned:
     started = time.perf_counter()
     prepared = prepare_inputs(stack, options)
     with progress_bar("writing", is_quiet=options.quiet) as move:
-        outputs = write_stack(prepared, target, crop=options.crop, workers=options.workers, overwrite=options.overwrite, on_progress=move)
+        how = {"crop": options.crop, "workers": options.workers, "overwrite": options.overwrite}
+        outputs = write_stack(prepared, target, **how, is_checked=True, on_progress=move)
     return Aligned(
         outputs=outputs,
         n_images=stack.n_images,
-        transforms=getattr(prepared, "transforms", None),
+        transforms=prepared.transforms,
         wall_seconds=round(time.perf_counter() - started, 3),
     )
 

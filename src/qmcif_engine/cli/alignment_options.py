@@ -81,14 +81,11 @@ def prepare_inputs(stack: FileStack, options: argparse.Namespace) -> Stack:
 
     reference = _reference(stack, options)
     known = _known_transforms(options)
-    if not options.quiet and not options.json:
-        if options.align is None and known is None:
-            _hint_at_alignment(stack)
-        if not options.even_exposure:
-            _hint_at_exposure(stack)
+    stack.expect_all()
+    known_stack = stack if options.quiet or options.json else _give_hints(stack, options, is_moved=known is not None)
     with progress_bar("aligning", is_quiet=options.quiet) as move:
         prepared = prepare_stack(
-            stack,
+            known_stack,
             align=options.align or "none",
             reference=reference,
             transforms=known,
@@ -96,7 +93,7 @@ def prepare_inputs(stack: FileStack, options: argparse.Namespace) -> Stack:
             even_companions=options.even_exposure and options.keeps_channels,
             on_progress=move,
         )
-    found: Transforms | None = getattr(prepared, "transforms", None)
+    found = prepared.transforms
     if found is not None and known is None:
         for warning in found.warnings:
             print(f"qmcif: {warning.message}", file=sys.stderr)
@@ -132,10 +129,30 @@ def _known_transforms(options: argparse.Namespace) -> Transforms | None:
     return None
 
 
-def _hint_at_alignment(stack: FileStack) -> None:
+def _give_hints(stack: FileStack, options: argparse.Namespace, *, is_moved: bool) -> Stack:
+    """Say what could be done about images that differ; return the stack with what was read of it on the way."""
+    from qmcif_engine.stack.exposure_suggestion import previews_for_exposure
+    from qmcif_engine.stack.previews import look_once
+
+    judges_alignment = options.align is None and not is_moved and find_spec("cv2") is not None
+    judges_exposure = not options.even_exposure
+    previews = previews_for_exposure(stack) if judges_exposure else []
+    if judges_alignment:
+        from qmcif_engine.stack.alignment.suggestion import previews_for_alignment
+
+        previews += previews_for_alignment(stack)
+    if not previews:
+        return stack
+    looked = look_once(stack, previews)
+    if judges_alignment:
+        _hint_at_alignment(looked)
+    if judges_exposure:
+        _hint_at_exposure(looked)
+    return looked.without_previews()
+
+
+def _hint_at_alignment(stack: Stack) -> None:
     """Say that a stack is visibly misaligned; nothing is moved unasked."""
-    if find_spec("cv2") is None:
-        return
     from qmcif_engine.stack.alignment.suggestion import suggest_alignment
 
     suggestion = suggest_alignment(stack)
@@ -143,7 +160,7 @@ def _hint_at_alignment(stack: FileStack) -> None:
         print(f"qmcif: {suggestion.message}", file=sys.stderr)
 
 
-def _hint_at_exposure(stack: FileStack) -> None:
+def _hint_at_exposure(stack: Stack) -> None:
     """Say that the images of a stack visibly differ in brightness; nothing is made brighter or darker unasked."""
     from qmcif_engine.stack.exposure_suggestion import suggest_even_exposure
 

@@ -26,6 +26,7 @@ from qmcif_engine.stack.samples import list_bounds
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Sequence
+    from pathlib import Path
 
     from distributed import Client
 
@@ -75,7 +76,7 @@ def fuse_inputs(options: Namespace, settings: FusionConfig) -> list[Fused]:
     with ExitStack() as closing:
         stack = closing.enter_context(open_inputs(options))
         points = points_in_time(stack, options)
-        _check_request(stack, options, points)
+        outputs = _check_request(stack, options, points)
         client = closing.enter_context(_connect(options.scheduler)) if options.scheduler else None
         if client is not None and not options.quiet and not options.json:
             print(f"computing on the cluster at {options.scheduler}; its dashboard is at {client.dashboard_link}")
@@ -85,7 +86,7 @@ def fuse_inputs(options: Namespace, settings: FusionConfig) -> list[Fused]:
         for number, targets in points.items():
             try:
                 with stack.at_time(number) as point:  # leaving it removes decoded copies, which would add up
-                    results.append(_fuse(point, settings, options, targets=targets, client=client))
+                    results.append(_fuse(point, settings, options, targets=targets, outputs=outputs[number], client=client))
             except KeyboardInterrupt:
                 if results:
                     msg = "what is finished is kept: go on with --resume"
@@ -94,13 +95,15 @@ def fuse_inputs(options: Namespace, settings: FusionConfig) -> list[Fused]:
         return results
 
 
-def _check_request(stack: FileStack, options: Namespace, points: dict[int, Targets]) -> None:
-    """Refuse what cannot be met before anything is computed."""
-    for targets in points.values():
-        outputs = check_outputs(stack, targets.output, targets.maps, height=targets.height, overwrite=options.overwrite)
-        check_alignment(stack, options, outputs)
+def _check_request(stack: FileStack, options: Namespace, points: dict[int, Targets]) -> dict[int, tuple[Path, ...]]:
+    """Refuse what cannot be met before anything is computed; return what will be written for each point in time."""
+    outputs = {}
+    for number, targets in points.items():
+        outputs[number] = check_outputs(stack, targets.output, targets.maps, height=targets.height, overwrite=options.overwrite)
+        check_alignment(stack, options, outputs[number])
         if targets.slabs is not None:
             plan_slabs(stack.n_images, size=targets.slabs.size, overlap=targets.slabs.overlap)
+    return outputs
 
 
 def points_in_time(stack: FileStack, options: Namespace) -> dict[int, Targets]:
@@ -134,7 +137,9 @@ def _connect(address: str) -> Client:
     return connect(address)
 
 
-def _fuse(stack: FileStack, settings: FusionConfig, options: Namespace, *, targets: Targets, client: Client | None) -> Fused:
+def _fuse(
+    stack: FileStack, settings: FusionConfig, options: Namespace, *, targets: Targets, outputs: tuple[Path, ...], client: Client | None
+) -> Fused:
     started_wall, started_cpu = time.perf_counter(), time.process_time()
     prepared = prepare_inputs(stack, options)
     fuse = fuse_to_file if targets.slabs is None else partial(fuse_in_slabs, slabs=targets.slabs, channels=options.channels)
@@ -152,6 +157,7 @@ def _fuse(stack: FileStack, settings: FusionConfig, options: Namespace, *, targe
                 client=client,
                 resume=options.resume,
                 overwrite=options.overwrite,
+                checked=outputs,
                 on_progress=lambda progress: move(*progress),
             )
     except KeyboardInterrupt:

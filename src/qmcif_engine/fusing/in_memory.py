@@ -17,7 +17,7 @@ from qmcif_engine.run.steps import FusionProgress, Steps
 from qmcif_engine.stack.noise import settle_range_and_noise
 from qmcif_engine.stack.samples import SUPPORTED_DTYPES, as_stack, list_bounds
 from qmcif_engine.stack.separate_channels import count_decisions, settle_channels
-from qmcif_engine.stack.stack import ArrayStack, Stack, check_number, companions_of, decides_each
+from qmcif_engine.stack.stack import ArrayStack, Stack, check_number, companions_of
 from qmcif_engine.tiles.plan import plan_tiles
 from qmcif_engine.tiles.task import TileTask
 
@@ -138,7 +138,7 @@ def fuse(
     settings = FusionConfig() if config is None else config
     stack = settle_channels(images if isinstance(images, Stack) else ArrayStack(as_stack(images)), channels)
     check_number(stack)
-    if companions is not None and decides_each(stack):
+    if companions is not None and stack.decides_each:
         msg = "companions were given and each channel is decided on by itself; one decision is needed to follow: leave one of the two out"
         raise InvalidConfigError(msg)
     extras = companions_of(stack) if companions is None else ArrayStack(_checked_companions(companions, stack))

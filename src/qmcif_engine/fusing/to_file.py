@@ -28,7 +28,7 @@ from qmcif_engine.stack.noise import settle_range_and_noise
 from qmcif_engine.stack.picture_metadata import PictureMetadata, name_planes
 from qmcif_engine.stack.samples import list_bounds
 from qmcif_engine.stack.separate_channels import EACH, channel_planes, count_decisions, settle_channels
-from qmcif_engine.stack.stack import Stack, check_number, companions_of, count_separate_channels, decides_each
+from qmcif_engine.stack.stack import Stack, check_number, companions_of
 from qmcif_engine.tiles.plan import TilePlan, plan_tiles
 from qmcif_engine.tiles.task import TileTask
 
@@ -123,6 +123,7 @@ def fuse_to_file(
     client: Client | None = None,
     resume: bool = False,
     overwrite: bool = False,
+    checked: tuple[Path, ...] | None = None,
     on_progress: Callable[[FusionProgress], None] | None = None,
     is_cancelled: Callable[[], bool] | None = None,
 ) -> FileReport:
@@ -152,6 +153,8 @@ def fuse_to_file(
         Go on with an interrupted run of the same images and settings.
     overwrite : bool
         Replace existing outputs, and throw an unfinished run away.
+    checked : tuple of Path, optional
+        What `qmcif_engine.fusing.to_file.check_outputs` returned for the same outputs, which are then not checked again.
     on_progress, is_cancelled : callable, optional
         See `qmcif_engine.fuse`. A cancelled run can be resumed.
 
@@ -161,8 +164,9 @@ def fuse_to_file(
     """
     settings = FusionConfig() if config is None else config
     stack = settle_channels(stack, channels)
+    stack.expect_all()
     target, folder = Path(output), None if maps is None else Path(maps)
-    outputs = check_outputs(stack, target, folder, height=height, overwrite=overwrite)
+    outputs = checked or check_outputs(stack, target, folder, height=height, overwrite=overwrite)
     kept = {"with_maps": folder is not None, "with_height": height is not None}
     run = plan_run(stack, settings, **kept, memory_bytes=memory_bytes, workers=workers)
     bounds, noise_levels = settle_range_and_noise(stack, focus_range)
@@ -255,7 +259,7 @@ def plan_run(
         tiles_at_once=choose_tiles_at_once(tile_bytes, budget_bytes=memory_bytes, n_workers=count_workers(workers)),
         tile_bytes=tile_bytes,
         job_bytes=job_bytes,
-        transcoded_bytes=getattr(stack, "scratch_bytes", 0),
+        transcoded_bytes=stack.scratch_bytes,
         output_bytes=job_bytes,
     )
 
@@ -264,8 +268,8 @@ def check_outputs(
     stack: Stack, target: Path, maps_folder: Path | None, *, height: HeightRequest | None = None, overwrite: bool
 ) -> tuple[Path, ...]:
     """Return every file that will be written, once all of them can be."""
-    channels: Stack | None = getattr(stack, "companions", None)
-    has_alpha = channels is None and getattr(stack, "alpha", None) is not None
+    channels = stack.companions
+    has_alpha = channels is None and stack.alpha is not None
     shape = stack.image_shape if channels is None else channels.image_shape
     check_target(target, overwrite=overwrite, samples_dtype=stack.dtype, has_alpha=has_alpha, shape=shape)
     maps = () if maps_folder is None else tuple(map_path(maps_folder, name) for name in MAP_KINDS)
@@ -276,12 +280,12 @@ def check_outputs(
     if len({path.resolve() for path in outputs}) < len(outputs):
         msg = f"{', '.join(repr(str(path)) for path in outputs)} are to be written; a name of its own is needed for each: choose others"
         raise OutputError(msg)
-    check_sources_kept(outputs, getattr(stack, "sources", ()))
+    check_sources_kept(outputs, stack.sources)
     return outputs
 
 
 def _check_heights(stack: Stack, height: HeightRequest, *, overwrite: bool) -> tuple[Path, Path]:
-    settle_scale(getattr(stack, "metadata", PictureMetadata()), z_step=height.z_step, unit=height.unit)
+    settle_scale(stack.metadata, z_step=height.z_step, unit=height.unit)
     targets = (height.target, height.confidence_target)
     for target in targets:
         check_target(target, overwrite=overwrite, samples_dtype=np.float32, shape=(*stack.image_shape[:2], *channel_planes(stack)))
@@ -300,16 +304,16 @@ def describe_run(stack: Stack, config: FusionConfig, focus_range: FocusRanges) -
         "dtype": stack.dtype.name,
         "focus_range": list_bounds(focus_range),
         "settings": config.to_dict(),
-        **({"channels": EACH} if decides_each(stack) else {}),
+        **({"channels": EACH} if stack.decides_each else {}),
     }
 
 
 def describe_picture(stack: Stack) -> PictureMetadata:
     """Return the metadata of what is made of a stack; channels that were recorded one by one are named, so that none passes for a color."""
-    known: PictureMetadata = getattr(stack, "metadata", PictureMetadata())
-    if not count_separate_channels(stack):
+    known = stack.metadata
+    if not stack.n_separate_channels:
         return known
-    shown: Stack = getattr(stack, "companions", None) or stack
+    shown = stack.companions or stack
     return replace(known, channel_names=name_planes(known.channel_names, shown.image_shape[2]))
 
 
@@ -360,8 +364,8 @@ def _write(
     check_cancelled: Callable[[], None],
 ) -> None:
     """Put the tiles together in the formats that the targets name."""
-    is_multichannel = getattr(stack, "companions", None) is not None
-    has_alpha = not is_multichannel and getattr(stack, "alpha", None) is not None
+    is_multichannel = stack.companions is not None
+    has_alpha = not is_multichannel and stack.alpha is not None
     stream_outputs(
         target,
         job.picture("companions" if is_multichannel else "fused"),

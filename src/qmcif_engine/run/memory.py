@@ -12,7 +12,6 @@ import psutil
 from qmcif_engine.config.stage import TileSize
 from qmcif_engine.errors import InvalidConfigError
 from qmcif_engine.stack.separate_channels import count_decisions
-from qmcif_engine.stack.stack import decides_each
 from qmcif_engine.tiles.stage_list import estimate_stage_bytes
 from qmcif_engine.tiles.task import SAMPLES_IN_MEMORY_BYTES
 
@@ -32,7 +31,7 @@ def estimate_tile_bytes(plan: TilePlan, config: FusionConfig, *, stack: Stack) -
     pixel_samples_bytes = stack.dtype.itemsize * (stack.image_shape[2] if len(stack.image_shape) == 3 else 1)
     image_bytes = pixel_samples_bytes * size.padded_px
     samples = min(size.n_images * image_bytes, SAMPLES_IN_MEMORY_BYTES) + 2 * image_bytes
-    results = RESULT_PIXEL_BYTES * count_decisions(stack) * size.padded_px if decides_each(stack) else 0
+    results = RESULT_PIXEL_BYTES * count_decisions(stack) * size.padded_px if stack.decides_each else 0
     return samples + results + estimate_stage_bytes(config, size)
 
 

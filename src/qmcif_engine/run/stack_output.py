@@ -13,7 +13,6 @@ from qmcif_engine.io.output.picture import assemble_content
 from qmcif_engine.io.output.placement import check_sources_kept
 from qmcif_engine.io.output.stack_files import check_stack_target, place_stack
 from qmcif_engine.run.execution import count_workers
-from qmcif_engine.stack.picture_metadata import PictureMetadata
 from qmcif_engine.stack.window import Window
 
 if TYPE_CHECKING:
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from qmcif_engine.io.output.picture import PictureContent
     from qmcif_engine.kernels.array_types import SampleArray
     from qmcif_engine.stack.alignment.transforms import Transforms
-    from qmcif_engine.stack.exposure import ExposureCorrection
     from qmcif_engine.stack.stack import Stack
 
 
@@ -48,6 +46,7 @@ def write_stack(
     crop: bool = False,
     workers: int | None = None,
     overwrite: bool = False,
+    is_checked: bool = False,
     on_progress: Callable[[int, int], None] | None = None,
     is_cancelled: Callable[[], bool] | None = None,
 ) -> tuple[Path, ...]:
@@ -70,6 +69,8 @@ def write_stack(
         Windows resampled at once, one a core where it is left out.
     overwrite : bool
         Replace existing outputs.
+    is_checked : bool
+        Whether `qmcif_engine.run.stack_output.check_stack_output` has let the same output pass.
     on_progress : callable, optional
         Takes the blocks written and all of them.
     is_cancelled : callable, optional
@@ -89,8 +90,9 @@ def write_stack(
         When the format cannot hold the images or the place cannot be written.
     """
     target = Path(output)
-    check_stack_output(stack, target, overwrite=overwrite)
-    transforms: Transforms | None = getattr(stack, "transforms", None)
+    if not is_checked:
+        check_stack_output(stack, target, overwrite=overwrite)
+    transforms = stack.transforms
     area = Window.whole(stack.image_shape)
     if crop and transforms is not None:
         # loads what only those need who crop
@@ -119,37 +121,35 @@ def check_stack_output(stack: Stack, target: Path, *, overwrite: bool) -> tuple[
     files = check_stack_target(
         target, stack.n_images, dtype=shown.dtype, has_alpha=alpha is not None, shape=shown.image_shape, overwrite=overwrite
     )
-    check_sources_kept(files, getattr(stack, "sources", ()))
+    check_sources_kept(files, stack.sources)
     return files
 
 
 def _planes_of(stack: Stack) -> tuple[Stack, Stack | None]:
     """Return what is written: all channels where only some decide, else the stack and its alpha."""
-    channels: Stack | None = getattr(stack, "companions", None)
-    return (stack, getattr(stack, "alpha", None)) if channels is None else (channels, None)
+    return (stack, stack.alpha) if stack.companions is None else (stack.companions, None)
 
 
 def _assemble(stack: Stack, area: Window, *, provenance: dict[str, object]) -> list[PictureContent]:
     shown, alpha = _planes_of(stack)
-    metadata: PictureMetadata = getattr(stack, "metadata", PictureMetadata())
     return [
         assemble_content(
             _ImagePart(shown, number, area),
             None if alpha is None else _ImagePart(alpha, number, area),
-            metadata=replace(metadata, z_step=_settle_step(stack, metadata)),
+            metadata=replace(stack.metadata, z_step=_settle_step(stack)),
             provenance=provenance,
         )
         for number in range(stack.n_images)
     ]
 
 
-def _settle_step(stack: Stack, metadata: PictureMetadata) -> float | None:
+def _settle_step(stack: Stack) -> float | None:
     """Return the distance of neighboring images after some were left out; None where it is not the same between all."""
-    numbers: tuple[int, ...] = getattr(stack, "frame_numbers", ())
-    steps = {abs(second - first) for first, second in itertools.pairwise(numbers)}
-    if metadata.z_step is None or len(steps) > 1:
+    steps = {abs(second - first) for first, second in itertools.pairwise(stack.frame_numbers)}
+    z_step = stack.metadata.z_step
+    if z_step is None or len(steps) > 1:
         return None
-    return metadata.z_step * (steps.pop() if steps else 1)
+    return z_step * (steps.pop() if steps else 1)
 
 
 def _describe(stack: Stack, transforms: Transforms | None, area: Window) -> dict[str, object]:
@@ -157,7 +157,6 @@ def _describe(stack: Stack, transforms: Transforms | None, area: Window) -> dict
     described: dict[str, object] = {"version": __version__, "images": stack.n_images, "area": list(area)}
     if transforms is not None:
         described |= {"align": transforms.model.value, "reference": transforms.reference + 1, "matrices": transforms.matrices}
-    correction: ExposureCorrection | None = getattr(stack, "correction", None)
-    if correction is not None:
-        described |= {"gains": correction.gains, "offsets": correction.offsets}
+    if stack.correction is not None:
+        described |= {"gains": stack.correction.gains, "offsets": stack.correction.offsets}
     return described

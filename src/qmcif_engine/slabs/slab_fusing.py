@@ -48,6 +48,7 @@ def fuse_in_slabs(
     client: Client | None = None,
     resume: bool = False,
     overwrite: bool = False,
+    checked: tuple[Path, ...] | None = None,
     on_progress: Callable[[FusionProgress], None] | None = None,
     is_cancelled: Callable[[], bool] | None = None,
 ) -> FileReport:
@@ -64,7 +65,7 @@ def fuse_in_slabs(
     channels : sequence of int or str, optional
         The channels that decide, as they were given to `qmcif_engine.open_stack`: the results of the slabs are opened with them. Or
         ``"each"``.
-    maps, height, focus_range, memory_bytes, workers, client, overwrite, on_progress, is_cancelled
+    maps, height, focus_range, memory_bytes, workers, client, overwrite, checked, on_progress, is_cancelled
         See `qmcif_engine.fuse_to_file`.
     resume : bool
         Take finished slabs of the same images and settings as they are, and go on with an unfinished one.
@@ -77,7 +78,7 @@ def fuse_in_slabs(
     stack = settle_channels(stack, EACH if channels == EACH else None)
     settings, target, maps_folder = config or FusionConfig(), Path(output), None if maps is None else Path(maps)
     spans = plan_slabs(stack.n_images, size=slabs.size, overlap=slabs.overlap)
-    outputs = check_outputs(stack, target, maps_folder, height=height, overwrite=overwrite)
+    outputs = checked or check_outputs(stack, target, maps_folder, height=height, overwrite=overwrite)
     options = {"memory_bytes": memory_bytes, "workers": workers, "client": client, "resume": resume, "overwrite": overwrite}
     run = _Run(settings, settle_range(stack, focus_range), height, {**options, "is_cancelled": is_cancelled})
     tellers = iter(_tellers(stack, spans, config=settings, on_progress=on_progress))

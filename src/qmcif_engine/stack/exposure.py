@@ -17,7 +17,7 @@ from qmcif_engine.stack.stack import StackView
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from qmcif_engine.kernels.array_types import BoolArray, FloatArray, SampleArray
+    from qmcif_engine.kernels.array_types import FloatArray, SampleArray
     from qmcif_engine.stack.stack import Stack
     from qmcif_engine.stack.window import Window
 
@@ -167,9 +167,14 @@ def _relate(planes: list[FloatArray], *, reference: int) -> _Channel:
     return _Channel(tuple(gain for gain, _ in chain), tuple(offset for _, offset in chain), gaps)
 
 
+def choose_exposure_reduction(shape: tuple[int, ...]) -> int:
+    """Return by how much images are reduced before their brightness is compared."""
+    return choose_reduction(shape, largest_px=_PREVIEW_PX)
+
+
 def read_blurred(stack: Stack, number: int) -> FloatArray:
     """Return a small blurred preview, shape (C, h, w)."""
-    preview = read_preview(stack, number, factor=choose_reduction(stack.image_shape, largest_px=_PREVIEW_PX))
+    preview = read_preview(stack, number, factor=choose_exposure_reduction(stack.image_shape))
     sigma = _BLUR_SHARE * max(preview.shape[:2])
     return np.asarray(ndimage.gaussian_filter(np.moveaxis(preview, -1, 0).astype(np.float64), (0, sigma, sigma)))
 
@@ -245,7 +250,9 @@ def _settle(gain: float, offset: float, *, bounds: tuple[float, float]) -> tuple
 
 
 class CorrectedStack(StackView):
-    """Show the images of a stack as bright as the reference image; images that need no correction keep their samples.
+    """The images of a stack as bright as the reference image; images that need no correction keep their samples.
+
+    Of all channels, those that decide are made as bright too; the others keep their samples.
 
     Parameters
     ----------
@@ -267,7 +274,11 @@ class CorrectedStack(StackView):
             )
             raise InvalidConfigError(msg)
         super().__init__(stack)
-        self._correction = correction
+        self._correction = self.correction = correction
+        self.has_validity = True  # so that no dark border is looked for in images whose brightness was changed
+        if stack.companions is not None and stack.deciding_channels:
+            n_companions = stack.companions.image_shape[2]
+            self.companions = CorrectedStack(stack.companions, correction.for_channels(stack.deciding_channels, n_companions))
 
     def read(self, number: int, window: Window) -> SampleArray:
         """Return one window of one image; integers are rounded and clipped once."""
@@ -277,8 +288,3 @@ class CorrectedStack(StackView):
         gain, offset = (np.array(table[number]) for table in (self._correction.gains, self._correction.offsets))
         values = samples.reshape(*window.shape, -1) * gain + offset
         return to_samples(values.reshape(samples.shape), self.dtype)
-
-    def valid(self, number: int, window: Window) -> BoolArray:
-        """Return which pixels of a window, (h, w), may be chosen: those the inner stack offers."""
-        inner = getattr(self._stack, "valid", None)
-        return np.ones(window.shape, bool) if inner is None else np.asarray(inner(number, window))

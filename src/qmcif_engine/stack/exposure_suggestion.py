@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from qmcif_engine.stack.exposure import compare_exposure, read_blurred
-from qmcif_engine.stack.stack import count_separate_channels
+from qmcif_engine.stack.exposure import choose_exposure_reduction, compare_exposure, read_blurred
+from qmcif_engine.stack.previews import ReducedImage
 
 if TYPE_CHECKING:
     from qmcif_engine.kernels.array_types import FloatArray
@@ -78,7 +78,7 @@ def suggest_even_exposure(stack: Stack) -> ExposureSuggestion | None:
     what drifts slowly adds up between images that meet in the picture. Channels that were recorded one by one are not judged: in
     fluorescence, brightness changes with depth. A false alarm costs more than a missed one.
     """
-    if stack.n_images <= _SMALLEST_N_PAIRS or count_separate_channels(stack):
+    if not _is_judged(stack):
         return None
     largest = 0.0
     for differences in measure_exposure(stack):
@@ -88,11 +88,24 @@ def suggest_even_exposure(stack: Stack) -> ExposureSuggestion | None:
     return ExposureSuggestion(largest) if largest > 0 else None
 
 
+def previews_for_exposure(stack: Stack) -> list[ReducedImage]:
+    """Return what `suggest_even_exposure` looks at, so that it can be read together with what others look at."""
+    factor = choose_exposure_reduction(stack.image_shape)
+    return [ReducedImage(number, factor) for number in _choose_images(stack.n_images)] if _is_judged(stack) else []
+
+
+def _is_judged(stack: Stack) -> bool:
+    return stack.n_images > _SMALLEST_N_PAIRS and not stack.n_separate_channels
+
+
+def _choose_images(n_images: int) -> list[int]:
+    return sorted({int(number) for number in np.linspace(0, n_images - 1, _LARGEST_N_IMAGES).round()})
+
+
 def measure_exposure(stack: Stack) -> list[list[ExposureDifference]]:
     """Return, for each channel, what pairs of images spread over a stack show."""
-    numbers = sorted({int(number) for number in np.linspace(0, stack.n_images - 1, _LARGEST_N_IMAGES).round()})
     with np.errstate(all="ignore"):  # samples beyond float32 are no light, and are not judged
-        previews = [read_blurred(stack, number) for number in numbers]
+        previews = [read_blurred(stack, number) for number in _choose_images(stack.n_images)]
     step = max(1, max(previews[0].shape[1:]) // _LARGEST_SIDE_PX)
     return [_compare_all([plane[::step, ::step] for plane in planes]) for planes in zip(*previews, strict=True)]
 

@@ -18,7 +18,7 @@ from qmcif_engine.config.fusion_config import Representation, StackOrder
 from qmcif_engine.config.stage import Reach, Stage, bytes_per_pixel
 from qmcif_engine.kernels.outliers import clip_outliers
 from qmcif_engine.stack.samples import FocusRange, to_planes
-from qmcif_engine.stack.stack import decides_each, sample_stack, settle_range
+from qmcif_engine.stack.stack import sample_stack, settle_range
 
 if TYPE_CHECKING:
     from qmcif_engine.config.fusion_config import DecompositionConfig, FusionConfig
@@ -184,7 +184,7 @@ def settle_range_and_noise(stack: Stack, given: GivenRanges | None) -> tuple[Foc
     """
     samples = sample_stack(stack)
     focus_range = settle_range(stack, given, samples=samples)
-    if not decides_each(stack):
+    if not stack.decides_each:
         return focus_range, (measure_noise(samples, focus_range),)
     n_channels = stack.image_shape[2]
     ranges = (focus_range,) * n_channels if isinstance(focus_range, FocusRange) else focus_range

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from qmcif_engine.errors import InvalidConfigError
-from qmcif_engine.stack.picture_metadata import PictureMetadata
-from qmcif_engine.stack.stack import StackView, count_separate_channels, decides_each
+from qmcif_engine.stack.stack import StackView
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
-    from qmcif_engine.kernels.array_types import BoolArray, SampleArray
     from qmcif_engine.stack.alignment.transforms import TransformModel, Transforms
     from qmcif_engine.stack.exposure import ExposureCorrection
     from qmcif_engine.stack.stack import Stack
-    from qmcif_engine.stack.window import Window
 
 
 class PreparedStack(StackView):
-    """Show a stack aligned or corrected, and its alpha and further channels aligned with it.
+    """A stack aligned or corrected, with its alpha and further channels aligned with it.
 
     Parameters
     ----------
@@ -42,31 +38,10 @@ class PreparedStack(StackView):
         correction: ExposureCorrection | None = None,
         companion_correction: ExposureCorrection | None = None,
     ) -> None:
-        super().__init__(original)
-        self.transforms, self.correction = transforms, correction if companion_correction is None else companion_correction
-        self._shown = _corrected(_aligned(original, transforms), correction)
-        self.alpha = _aligned(getattr(original, "alpha", None), transforms)
-        companions = _aligned(getattr(original, "companions", None), transforms)
-        self.companions = (
-            _corrected_companions(companions, original, correction)
-            if companion_correction is None
-            else _corrected(companions, companion_correction)
-        )
-        self.metadata: PictureMetadata = getattr(original, "metadata", PictureMetadata())
-        self.n_separate_channels, self.decides_each = count_separate_channels(original), decides_each(original)
-        self.sources: tuple[Path, ...] = getattr(original, "sources", ())
-        self.scratch_bytes: int = getattr(original, "scratch_bytes", 0)
-        self.frame_numbers: tuple[int, ...] = getattr(original, "frame_numbers", ())
-
-    def read(self, number: int, window: Window) -> SampleArray:
-        """Return one window of one image."""
-        samples: SampleArray = self._shown.read(number, window)
-        return samples
-
-    def valid(self, number: int, window: Window) -> BoolArray:
-        """Return which pixels of a window, (h, w), the image really has."""
-        is_valid: BoolArray = self._shown.valid(number, window)
-        return is_valid
+        aligned = original if transforms is None else _align(original, transforms)
+        super().__init__(aligned if correction is None else _correct(aligned, correction))
+        if companion_correction is not None and aligned.companions is not None:
+            self.companions, self.correction = _correct(aligned.companions, companion_correction), companion_correction
 
 
 def prepare_stack(
@@ -126,7 +101,7 @@ def prepare_stack(
     center = reference if transforms is None else transforms.reference
     if even_exposure and correction is None:
         correction = estimate_exposure(aligned, reference=center)
-    channels: Stack | None = getattr(aligned, "companions", None)
+    channels = aligned.companions
     companion_correction = estimate_exposure(channels, reference=center) if even_companions and channels is not None else None
     if correction is None and companion_correction is None:
         return aligned
@@ -144,21 +119,13 @@ def parse_model(name: str) -> TransformModel:
         raise InvalidConfigError(msg) from None
 
 
-def _aligned(stack: Stack | None, transforms: Transforms | None) -> Any:  # noqa: ANN401 - a stack or nothing, as it came
+def _align(stack: Stack, transforms: Transforms) -> Stack:
     from qmcif_engine.stack.alignment.aligned_stack import AlignedStack
 
-    return stack if stack is None or transforms is None else AlignedStack(stack, transforms)
+    return AlignedStack(stack, transforms)
 
 
-def _corrected(stack: Any, correction: ExposureCorrection | None) -> Any:  # noqa: ANN401 - a stack with or without `valid`
+def _correct(stack: Stack, correction: ExposureCorrection) -> Stack:
     from qmcif_engine.stack.exposure import CorrectedStack
 
-    return stack if correction is None else CorrectedStack(stack, correction)
-
-
-def _corrected_companions(companions: Any, original: Stack, correction: ExposureCorrection | None) -> Any:  # noqa: ANN401 - as above
-    """Return all channels, those that decide as bright as they are made."""
-    deciding: tuple[int, ...] = getattr(original, "deciding_channels", ())
-    if companions is None or correction is None or not deciding:
-        return companions
-    return _corrected(companions, correction.for_channels(deciding, companions.image_shape[2]))
+    return CorrectedStack(stack, correction)

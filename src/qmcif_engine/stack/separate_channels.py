@@ -5,16 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from qmcif_engine.errors import InvalidConfigError
-from qmcif_engine.stack.picture_metadata import PictureMetadata
-from qmcif_engine.stack.stack import StackView, companions_of, count_separate_channels, decides_each
+from qmcif_engine.stack.stack import StackView, companions_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from qmcif_engine.kernels.array_types import BoolArray, SampleArray
     from qmcif_engine.stack.stack import Stack
-    from qmcif_engine.stack.window import Window
 
 EACH = "each"
 """What asks for a decision on every channel by itself."""
@@ -23,19 +17,9 @@ EACH = "each"
 class EachChannel(StackView):
     """A stack whose channels are decided on one by one."""
 
-    decides_each = True
-
     def __init__(self, stack: Stack) -> None:
         super().__init__(stack)
-        self.metadata: PictureMetadata = getattr(stack, "metadata", PictureMetadata())
-        self.n_separate_channels = count_separate_channels(stack)
-        self.sources: tuple[Path, ...] = getattr(stack, "sources", ())
-        if hasattr(stack, "valid"):  # a stack that has it is asked for every window
-            self.valid: Callable[[int, Window], BoolArray] = stack.valid
-
-    def read(self, number: int, window: Window) -> SampleArray:
-        """Return one window of one image."""
-        return self._stack.read(number, window)
+        self.decides_each = True
 
 
 def settle_channels(stack: Stack, channels: str | None) -> Stack:
@@ -55,11 +39,11 @@ def settle_channels(stack: Stack, channels: str | None) -> Stack:
     if channels not in (EACH, None):
         msg = f"channels is {channels!r}; 'each' or None is needed: name channels that decide together when the stack is opened"
         raise InvalidConfigError(msg)
-    if channels is None or decides_each(stack) or (len(stack.image_shape) == 2 and companions_of(stack) is None):
+    if channels is None or stack.decides_each or (len(stack.image_shape) == 2 and companions_of(stack) is None):
         return stack
-    open_each: Callable[[], Stack] | None = getattr(stack, "each_channel", None)
-    if open_each is not None:
-        return open_each()
+    opened = stack.each_channel()
+    if opened is not None:
+        return opened
     if companions_of(stack) is not None:
         msg = (
             "channels='each' was asked of a stack with alpha, or with channels that follow others; all channels are needed side by side: "
@@ -71,9 +55,9 @@ def settle_channels(stack: Stack, channels: str | None) -> Stack:
 
 def channel_planes(stack: Stack) -> tuple[int, ...]:
     """Return the shape, behind height and width, of what a decision gives: a plane for each channel, or nothing for a joint decision."""
-    return stack.image_shape[2:] if decides_each(stack) else ()
+    return stack.image_shape[2:] if stack.decides_each else ()
 
 
 def count_decisions(stack: Stack) -> int:
     """Return how many decisions are made for every pixel: one, or one a channel."""
-    return stack.image_shape[2] if decides_each(stack) else 1
+    return stack.image_shape[2] if stack.decides_each else 1

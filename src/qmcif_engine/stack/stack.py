@@ -1,11 +1,14 @@
-"""Offer N images of one scene to be read window by window, wherever they are kept.
+"""N images of one scene, read window by window, wherever they are kept.
 
 Whatever can be fused is a `Stack`: arrays in memory, dask arrays, files. Nothing is loaded before a window of it is asked for.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from qmcif_engine.errors import InvalidImageError
 from qmcif_engine.stack.picture_metadata import PictureMetadata
@@ -13,11 +16,12 @@ from qmcif_engine.stack.samples import FocusRange, check_finite, check_focus_ran
 from qmcif_engine.stack.window import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
 
-    import numpy as np
-
-    from qmcif_engine.kernels.array_types import SampleArray
+    from qmcif_engine.kernels.array_types import BoolArray, SampleArray
+    from qmcif_engine.stack.alignment.transforms import Transforms
+    from qmcif_engine.stack.exposure import ExposureCorrection
     from qmcif_engine.stack.samples import FocusRanges, GivenRanges
 
 LARGEST_SAMPLED_WHOLE_PX = 2**22
@@ -28,32 +32,96 @@ SAMPLED_SIDE_PX = 64
 """Of a larger stack so many windows of this side, a million pixels, are looked at."""
 
 
-@runtime_checkable
-class Stack(Protocol):
-    """Describe what fusion needs to know of a source; implementations can be sent to another process."""
+class Stack(ABC):
+    """Base class of everything that can be fused: N images of one kind, and what is known about them.
+
+    A subclass gives the images; whatever else it has, it sets, and the rest keeps the defaults below. Implementations can be sent to
+    another process and read from several threads.
+
+    Attributes
+    ----------
+    metadata : PictureMetadata
+        Of the images, or of the first of them.
+    alpha : Stack or None
+        Opacity of every image, (h, w) a window.
+    companions : Stack or None
+        All channels in their original order, (h, w, C) a window, where the stack itself shows a choice of them: each of them is composed
+        by the decision made on the stack.
+    deciding_channels : tuple of int
+        Which channels of `companions` the stack shows, 0-based, or -1 for a plane of zeros; empty where nothing was chosen.
+    n_separate_channels : int
+        How many of the channels that decide were recorded one by one, as dyes are; 0 for gray, and for the colors of a picture.
+    decides_each : bool
+        Whether every channel is decided on by itself, rather than all of them together.
+    has_validity : bool
+        Whether `valid` has to be asked; where it is false, every image has all of its pixels.
+    transforms : Transforms or None
+        How the images were moved to coincide.
+    correction : ExposureCorrection or None
+        How the images were brought to one brightness.
+    sources : tuple of Path
+        Files and folders that are read, so that no output replaces them.
+    frame_numbers : tuple of int
+        Which images of the input the stack has, counted from 0; empty where that is not known.
+    scratch_bytes : int
+        What decoded copies will take on disk; known before anything is decoded.
+    """
+
+    metadata: PictureMetadata = PictureMetadata()
+    alpha: Stack | None = None
+    companions: Stack | None = None
+    deciding_channels: tuple[int, ...] = ()
+    n_separate_channels: int = 0
+    decides_each: bool = False
+    has_validity: bool = False
+    transforms: Transforms | None = None
+    correction: ExposureCorrection | None = None
+    sources: tuple[Path, ...] = ()
+    frame_numbers: tuple[int, ...] = ()
+    scratch_bytes: int = 0
 
     @property
+    @abstractmethod
     def n_images(self) -> int:
         """Number of images, N."""
 
     @property
+    @abstractmethod
     def image_shape(self) -> tuple[int, ...]:
         """Shape of each image: (H, W), or (H, W, C)."""
 
     @property
+    @abstractmethod
     def dtype(self) -> np.dtype[Any]:
         """Sample type of every image."""
 
     @property
+    @abstractmethod
     def names(self) -> tuple[str, ...]:
         """What messages call the images."""
 
+    @abstractmethod
     def read(self, number: int, window: Window) -> SampleArray:
         """Return the samples of one window of one image, shape (h, w) or (h, w, C), in native byte order."""
 
+    def valid(self, number: int, window: Window) -> BoolArray:
+        """Return which pixels of a window, (h, w), an image really has: no others may be chosen.
 
-class ArrayStack:
-    """Hold images that are in memory."""
+        It is asked only where `has_validity` is true, which a subclass with missing pixels has to set.
+        """
+        del number
+        return np.ones(window.shape, bool)
+
+    def expect_all(self) -> None:  # noqa: B027 - most stacks have nothing to keep
+        """Say that all samples will be read, most of them more than once: what is decoded may be kept where it is small enough."""
+
+    def each_channel(self) -> Stack | None:
+        """Return the stack with all channels side by side, to be decided on one by one; None where it was not opened from a source."""
+        return None
+
+
+class ArrayStack(Stack):
+    """Images that are in memory."""
 
     def __init__(self, images: Sequence[SampleArray], *, names: Sequence[str] | None = None) -> None:
         self._images = list(images)
@@ -85,11 +153,27 @@ class ArrayStack:
         return view
 
 
-class StackView:
-    """Be a stack that shows another one: of its shape, type and names, with windows that a subclass reads in its own way."""
+class StackView(Stack):
+    """Base class of stacks that show another one: with all it has, as far as a subclass does not show it in another way.
 
-    def __init__(self, stack: Stack) -> None:
+    Parameters
+    ----------
+    stack : Stack
+        What is shown.
+    follow : callable, optional
+        Shows alpha and further channels in the same way as the stack; they are handed on as they are where it is left out.
+    """
+
+    def __init__(self, stack: Stack, *, follow: Callable[[Stack], Stack] | None = None) -> None:
         self._stack = stack
+        self.metadata, self.sources, self.frame_numbers = stack.metadata, stack.sources, stack.frame_numbers
+        self.alpha, self.companions = (
+            plane if plane is None or follow is None else follow(plane) for plane in (stack.alpha, stack.companions)
+        )
+        self.deciding_channels, self.n_separate_channels = stack.deciding_channels, stack.n_separate_channels
+        self.decides_each, self.has_validity = stack.decides_each, stack.has_validity
+        self.transforms, self.correction = stack.transforms, stack.correction
+        self.scratch_bytes = stack.scratch_bytes
 
     @property
     def n_images(self) -> int:
@@ -111,6 +195,18 @@ class StackView:
         """What messages call the images."""
         return self._stack.names
 
+    def read(self, number: int, window: Window) -> SampleArray:
+        """Return one window of one image."""
+        return self._stack.read(number, window)
+
+    def valid(self, number: int, window: Window) -> BoolArray:
+        """Return which pixels of a window, (h, w), an image really has."""
+        return self._stack.valid(number, window)
+
+    def expect_all(self) -> None:
+        """Say that all samples will be read."""
+        self._stack.expect_all()
+
 
 def number_images(n_images: int) -> tuple[str, ...]:
     """Return names for images that have none."""
@@ -127,16 +223,21 @@ def sample_stack(stack: Stack) -> list[SampleArray]:
     InvalidImageError
         When a sample is NaN or infinite.
     """
+    places = place_samples(stack)
+    # image by image and from top to bottom, so that no strip of a file is decoded twice
+    samples: dict[tuple[int, Window], SampleArray] = {}
+    for number, window in sorted(set(places)):
+        samples[number, window] = stack.read(number, window)
+        check_finite(samples[number, window], stack.names[number])
+    return [samples[place] for place in places]
+
+
+def place_samples(stack: Stack) -> list[tuple[int, Window]]:
+    """Return the images and windows that `sample_stack` looks at, in its order."""
     height, width = stack.image_shape[:2]
     if stack.n_images * height * width <= LARGEST_SAMPLED_WHOLE_PX:
-        places = [(number, Window(0, 0, height, width)) for number in range(stack.n_images)]
-    else:
-        places = [_place_window(position, stack) for position in range(N_SAMPLED_WINDOWS)]
-    samples = []
-    for number, window in places:
-        samples.append(stack.read(number, window))
-        check_finite(samples[-1], stack.names[number])
-    return samples
+        return [(number, Window(0, 0, height, width)) for number in range(stack.n_images)]
+    return [_place_window(position, stack) for position in range(N_SAMPLED_WINDOWS)]
 
 
 def _place_window(position: int, stack: Stack) -> tuple[int, Window]:
@@ -164,20 +265,7 @@ def check_number(stack: Stack) -> None:
 
 def companions_of(stack: Stack) -> Stack | None:
     """Return the planes that follow the decisions on a stack: all of its channels where only some decide, or else its alpha."""
-    channels: Stack | None = getattr(stack, "companions", None)
-    alpha: Stack | None = getattr(stack, "alpha", None)
-    return channels if channels is not None else alpha
-
-
-def count_separate_channels(stack: Stack) -> int:
-    """Return how many of the channels that decide were recorded one by one, as dyes are; 0 for gray, and for the colors of a picture."""
-    n_channels: int = getattr(stack, "n_separate_channels", 0)
-    return n_channels
-
-
-def decides_each(stack: Stack) -> bool:
-    """Tell whether every channel of a stack is decided on by itself, rather than all of them together."""
-    return bool(getattr(stack, "decides_each", False))
+    return stack.companions if stack.companions is not None else stack.alpha
 
 
 def settle_range(stack: Stack, given: GivenRanges | None, *, samples: Sequence[SampleArray] | None = None) -> FocusRanges:
@@ -187,14 +275,14 @@ def settle_range(stack: Stack, given: GivenRanges | None, *, samples: Sequence[S
     share one: their relation is the white balance. Channels that are decided on one by one have a range each, whatever they are.
     `samples` are those of `sample_stack`, where they were read before.
     """
-    n_separate = stack.image_shape[2] if decides_each(stack) else count_separate_channels(stack)
+    n_separate = stack.image_shape[2] if stack.decides_each else stack.n_separate_channels
     if given is not None:
         n_channels = n_separate or (stack.image_shape[2] if len(stack.image_shape) == 3 else 1)
         return check_focus_ranges(given, n_channels=n_channels)
     samples = sample_stack(stack) if samples is None else samples
     if n_separate:
         return tuple(settle_focus_range([block[..., channel] for block in samples]) for channel in range(n_separate))
-    bits = getattr(stack, "metadata", PictureMetadata()).significant_bits
+    bits = stack.metadata.significant_bits
     # a claim that the samples contradict is none
     if bits is not None and all(int(block.max()) < 2**bits for block in samples):
         return FocusRange(0.0, float(2**bits - 1))

@@ -17,7 +17,7 @@ from qmcif_engine.method.focus import Borders
 from qmcif_engine.method.fusion import LOW_PASS_REACH_PX, Blend, compose
 from qmcif_engine.stack.noise import adapt_to_noise
 from qmcif_engine.stack.samples import FocusRange, PlaneStack, check_finite
-from qmcif_engine.stack.stack import ArrayStack, decides_each
+from qmcif_engine.stack.stack import ArrayStack
 from qmcif_engine.tiles.spilling import SpilledArrays
 from qmcif_engine.tiles.stages import decide, measure_focus, plan_geometry
 
@@ -101,7 +101,7 @@ class TileTask:
         """
         images = WindowImages(self.stack, tile.padded)
         told: dict[str, Any] = {"check_cancelled": check_cancelled, "report_image": report_image}
-        if not decides_each(self.stack):
+        if not self.stack.decides_each:
             return self._fuse(images, tile, focus_range=self.focus_range, noise_level=self.noise_levels[0], **told)
         n_channels = self.stack.image_shape[2]
         ranges = (self.focus_range,) * n_channels if isinstance(self.focus_range, FocusRange) else self.focus_range
@@ -232,16 +232,14 @@ class WindowImages(Sequence["SampleArray"]):
     @property
     def validity(self) -> Callable[[int], BoolArray] | None:
         """What tells which pixels of the window an image has; None where every image has all."""
-        of_stack: Callable[[int, Window], BoolArray] | None = getattr(self._stack, "valid", None)
-        return None if of_stack is None else lambda number: of_stack(number, self._window)
+        return (lambda number: self._stack.valid(number, self._window)) if self._stack.has_validity else None
 
     def find_frame_ends(self, config: DecisionConfig) -> FrameEnds | None:
         """Return what images may give near the ends of their frames; None where every image has all pixels, or nothing is blended."""
-        of_stack: Callable[[int, Window], BoolArray] | None = getattr(self._stack, "valid", None)
         reach, shape = reach_of_ends(config), (self._stack.image_shape[0], self._stack.image_shape[1])
-        if of_stack is None or reach == 0:
+        if not self._stack.has_validity or reach == 0:
             return None
-        return FrameEnds(of_stack, self._window, n_images=len(self), shape=shape, reach_px=reach)
+        return FrameEnds(self._stack.valid, self._window, n_images=len(self), shape=shape, reach_px=reach)
 
     def __len__(self) -> int:
         """Return the number of images."""

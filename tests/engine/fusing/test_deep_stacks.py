@@ -9,12 +9,15 @@ import pytest
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.fusing.in_memory import fuse
 from qmcif_engine.fusing.to_file import fuse_to_file
+from qmcif_engine.stack.stack import Stack
 
 CONFIG = FusionConfig().replaced({"iterations": 1, "evidence_scales": 1, "tile_px": 128, "follow_reach_px": 8, "consistency": 0.0})
 
 
-class Strips:
+class Strips(Stack):
     """A stack that exists nowhere: image n is sharp in the n-th of as many strips as there are images, every fourth in none."""
+
+    n_images = image_shape = dtype = names = None
 
     def __init__(self, n_images, shape=(16, 900)):
         self.n_images, self.image_shape = n_images, shape
@@ -53,8 +56,9 @@ import resource, sys
 import numpy as np
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.fusing.to_file import fuse_to_file
+from qmcif_engine.stack.stack import Stack
 
-class Deep:
+class Deep(Stack):
     # The first three images have texture, each in a third of the picture; the others have next to none.
     n_images, image_shape, dtype = int(sys.argv[1]), (700, 700, 3), np.dtype(np.uint8)
     names = tuple(map(str, range(n_images)))

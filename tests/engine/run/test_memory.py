@@ -4,11 +4,14 @@ import pytest
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.errors import InvalidConfigError
 from qmcif_engine.run.memory import choose_tiles_at_once, estimate_tile_bytes
+from qmcif_engine.stack.stack import Stack
 from qmcif_engine.tiles.plan import plan_tiles
 
 
-class Claimed:
+class Claimed(Stack):
     """A stack that is only described."""
+
+    n_images = image_shape = dtype = names = read = None
 
     def __init__(self, n_images, image_shape, dtype=np.uint8):
         self.n_images, self.image_shape, self.dtype = n_images, image_shape, np.dtype(dtype)

@@ -19,6 +19,7 @@ class Moved(ArrayStack):
 
     metadata = PictureMetadata(z_step=2.0)
     sources = (Path("a.tif"),)
+    has_validity = True
 
     def valid(self, number, window):
         return np.arange(window.left, window.right)[None] >= number * np.ones((window.shape[0], 1))
@@ -36,7 +37,7 @@ def test_a_part_shows_its_images_under_new_numbers(images):
     assert (part.n_images, part.image_shape, part.dtype) == (3, (4, 6), np.uint8)
     assert part.names == ("image 3", "image 4", "image 5")
     np.testing.assert_array_equal(part.read(0, WINDOW), images[2][WINDOW.slices])
-    assert not hasattr(part, "valid")
+    assert not part.has_validity
 
 
 def test_what_goes_with_the_images_is_cut_too(images):
@@ -51,7 +52,6 @@ def test_what_goes_with_the_images_is_cut_too(images):
 
 
 class Results(ArrayStack):
-    alpha = companions = None
     sources = (Path("slab.tif"),)
 
 
@@ -66,4 +66,4 @@ def test_a_slab_has_the_pixels_that_any_of_its_images_has(images):
 
 
 def test_slabs_of_a_stack_without_gaps_have_none(images):
-    assert not hasattr(FusedSlabs(Results(images[:2]), ArrayStack(images), [range(2), range(2, 5)]), "valid")
+    assert not FusedSlabs(Results(images[:2]), ArrayStack(images), [range(2), range(2, 5)]).has_validity

@@ -1,8 +1,18 @@
+import pickle
+from collections import Counter
+
 import numpy as np
 import pytest
+import tifffile
 
-from qmcif_engine.stack.previews import choose_reduction, read_preview, to_gray
+from qmcif_engine.io.input.stack_input import open_stack
+from qmcif_engine.io.tiff.tiff_windows import TiffPlane
+from qmcif_engine.stack.alignment.suggestion import previews_for_alignment, suggest_alignment
+from qmcif_engine.stack.exposure_suggestion import previews_for_exposure, suggest_even_exposure
+from qmcif_engine.stack.noise import settle_range_and_noise
+from qmcif_engine.stack.previews import ReducedImage, choose_reduction, look_once, read_preview, to_gray
 from qmcif_engine.stack.stack import ArrayStack
+from qmcif_engine.stack.window import Window
 
 ROUNDING = 4 * np.finfo(np.float32).eps
 
@@ -31,3 +41,87 @@ def test_a_preview_holds_the_means_of_squares(dtype, channels, factor):
 def test_gray_is_the_luminance_of_colors_and_the_mean_of_other_channels():
     np.testing.assert_allclose(to_gray(np.array([[[1.0, 2.0, 3.0]]], np.float32)), [[0.299 + 2 * 0.587 + 3 * 0.114]], rtol=ROUNDING)
     np.testing.assert_allclose(to_gray(np.array([[[1.0, 2.0]]], np.float32)), [[1.5]], rtol=ROUNDING)
+
+
+class Watched(ArrayStack):
+    """A stack that notes what is read of it."""
+
+    def __init__(self, images):
+        super().__init__(images)
+        self.places = []
+
+    def read(self, number, window):
+        self.places.append((number, window))
+        return super().read(number, window)
+
+
+@pytest.fixture(scope="module")
+def large():
+    """More pixels than are looked at as a whole to settle the focus range."""
+    texture = np.random.default_rng(5).integers(0, 255, (150, 250, 3), np.uint8)
+    image = np.kron(texture, np.ones((8, 8, 1), np.uint8))
+    return [np.roll(image, 3 * number, axis=0) for number in range(3)]
+
+
+def look(stack):
+    return look_once(stack, [*previews_for_alignment(stack), *previews_for_exposure(stack)])
+
+
+def test_one_look_serves_the_hints_the_focus_range_and_the_noise(large):
+    stack = Watched(large)
+    looked = look(stack)
+    stack.places.clear()
+
+    found = suggest_alignment(looked), suggest_even_exposure(looked), settle_range_and_noise(looked.without_previews(), None)
+
+    assert stack.places == []
+    plain = ArrayStack(large)
+    assert found == (suggest_alignment(plain), suggest_even_exposure(plain), settle_range_and_noise(plain, None))
+    assert found[0] is not None
+
+
+def test_a_look_goes_through_each_image_once_from_top_to_bottom(large):
+    stack = Watched(large)
+
+    look(stack)
+
+    tops = [(number, window.top) for number, window in stack.places]
+    assert tops == sorted(tops)
+
+
+def test_a_strip_is_decoded_once_for_all_that_a_look_finds(large, monkeypatch, tmp_path):
+    tifffile.imwrite(tmp_path / "stack.tif", np.stack(large), photometric="rgb", compression="zlib", rowsperstrip=16)
+    decoded = Counter()
+    decode = TiffPlane._decode
+
+    def counting(plane, index, stream):
+        decoded[plane.number, index] += 1
+        return decode(plane, index, stream)
+
+    monkeypatch.setattr(TiffPlane, "_decode", counting)
+
+    look(open_stack(tmp_path / "stack.tif", cache_bytes=4 * 2**20, memory_bytes=0))  # holds a band and a few strips of one image
+
+    assert set(decoded.values()) == {1}
+    assert len(decoded) == 3 * 75
+
+
+def test_a_small_stack_keeps_no_second_copy_of_its_images():
+    images = [np.zeros((40, 50), np.uint8)] * 2
+    stack = Watched(images)
+
+    looked = look_once(stack, [])
+
+    assert stack.places == []
+    np.testing.assert_array_equal(looked.read(1, Window.whole((40, 50))), images[1])
+
+
+def test_in_another_process_a_stack_that_was_looked_at_is_the_plain_one(large):
+    looked = look_once(ArrayStack(large), [ReducedImage(0, 8)])
+
+    copy = pickle.loads(pickle.dumps(looked))
+
+    assert type(copy) is ArrayStack
+    assert looked.find_preview(ReducedImage(0, 8)) is not None
+    assert looked.find_preview(ReducedImage(1, 8)) is None
+    assert looked.without_previews().find_preview(ReducedImage(0, 8)) is None

@@ -13,7 +13,7 @@ from qmcif_engine.retouching import retouch
 from qmcif_engine.run.memory import estimate_tile_bytes
 from qmcif_engine.stack.preparation import PreparedStack
 from qmcif_engine.stack.separate_channels import EachChannel, settle_channels
-from qmcif_engine.stack.stack import ArrayStack, decides_each
+from qmcif_engine.stack.stack import ArrayStack
 from qmcif_engine.stack.synthetic import make_focus_stack
 from qmcif_engine.stack.window import Window
 
@@ -72,7 +72,7 @@ def test_any_number_of_channels_can_be_opened_for_each(dyes, alone):
 
     result = fuse(stack, CONFIG)
 
-    assert decides_each(stack)
+    assert stack.decides_each
     assert describe_picture(stack).channel_names == tuple(f"Channel {number}" for number in range(1, 7))
     np.testing.assert_array_equal(result.fused[..., 5], alone[0].fused)
 
@@ -87,6 +87,7 @@ def test_one_range_can_be_given_for_all_channels(dyes):
 def test_a_view_for_each_channel_hands_on_what_its_stack_knows(dyes):
     class Moved(ArrayStack):
         sources = ("a.tif",)
+        has_validity = True
 
         def valid(self, number, window):
             return np.full(window.shape, number > 0)
@@ -96,7 +97,7 @@ def test_a_view_for_each_channel_hands_on_what_its_stack_knows(dyes):
     assert view.sources == ("a.tif",)
     assert not view.valid(0, Window(0, 0, 2, 2)).any()
     np.testing.assert_array_equal(view.read(1, Window(0, 0, 2, 3)), dyes[1, :2, :3])
-    assert not hasattr(EachChannel(ArrayStack(list(dyes))), "valid")
+    assert not EachChannel(ArrayStack(list(dyes))).has_validity
     np.testing.assert_array_equal((fuse(view, CONFIG).source_index > 0), True)
 
 

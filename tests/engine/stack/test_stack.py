@@ -1,9 +1,18 @@
+import pickle
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from qmcif_engine.errors import InvalidImageError
+from qmcif_engine.slabs.parts import StackPart
+from qmcif_engine.stack.alignment.aligned_stack import AlignedStack
+from qmcif_engine.stack.alignment.transforms import IDENTITY, TransformModel, Transforms
+from qmcif_engine.stack.exposure import CorrectedStack, ExposureCorrection
 from qmcif_engine.stack.noise import measure_noise, settle_range_and_noise
 from qmcif_engine.stack.picture_metadata import PictureMetadata
+from qmcif_engine.stack.preparation import PreparedStack
+from qmcif_engine.stack.separate_channels import EachChannel
 from qmcif_engine.stack.stack import (
     N_SAMPLED_WINDOWS,
     ArrayStack,
@@ -44,7 +53,7 @@ def test_every_sample_of_a_small_stack_settles_its_focus_range():
 def test_windows_spread_over_all_of_a_large_stack_settle_its_focus_range():
     places = []
 
-    class Claimed:
+    class Claimed(Stack):
         n_images, image_shape, dtype, names = 40, (3000, 5000), np.dtype(np.uint8), ("image",) * 40
 
         def read(self, number, window):
@@ -164,3 +173,90 @@ def test_a_view_says_of_itself_what_the_stack_behind_it_says():
     view = StackView(stack)
 
     assert (view.n_images, view.image_shape, view.dtype, view.names) == (3, (300, 20, 3), np.uint8, ("near", "middle", "far"))
+
+
+def test_a_stack_has_nothing_that_it_was_not_given():
+    stack = ArrayStack(make_images())
+
+    assert (stack.alpha, stack.companions, stack.transforms, stack.correction, stack.each_channel()) == (None,) * 5
+    assert (stack.sources, stack.frame_numbers, stack.deciding_channels, stack.scratch_bytes) == ((), (), (), 0)
+    assert stack.metadata == PictureMetadata()
+    assert (stack.has_validity, stack.decides_each, stack.n_separate_channels) == (False, False, 0)
+    assert stack.valid(0, Window(0, 0, 2, 3)).tolist() == [[True] * 3] * 2
+
+
+def test_a_class_that_gives_no_samples_is_no_stack():
+    class Unfinished(Stack):
+        n_images, image_shape, dtype, names = 2, (4, 4), np.dtype(np.uint8), ("a", "b")
+
+    with pytest.raises(TypeError, match=r"abstract method '?read"):
+        Unfinished()
+
+
+def correct(n_images, gain):
+    return ExposureCorrection(gains=((gain,) * 3,) * n_images, offsets=((0.0,) * 3,) * n_images, reference=0)
+
+
+def keep_still(n_images, shape):
+    return Transforms(matrices=(IDENTITY,) * n_images, model=TransformModel.AFFINE, image_shape=shape[:2], reference=0)
+
+
+class Full(ArrayStack):
+    """A stack with everything that a stack may have."""
+
+    def __init__(self, images):
+        super().__init__(images)
+        self.metadata, self.sources, self.frame_numbers = PictureMetadata(z_step=2.0), (Path("a.tif"),), tuple(range(5, 5 + len(images)))
+        self.alpha, self.companions = ArrayStack([image[..., 0] // 2 for image in images]), ArrayStack([255 - image for image in images])
+        self.deciding_channels, self.n_separate_channels, self.decides_each = (0, 1, 2), 3, True
+        self.has_validity, self.scratch_bytes = True, 77
+        self.transforms, self.correction = keep_still(len(images), images[0].shape), correct(len(images), 1.0)
+
+    def valid(self, number, window):
+        return np.full(window.shape, number == 1)
+
+
+@pytest.mark.parametrize("name", sorted(Stack.__annotations__))
+def test_a_view_hands_on_whatever_a_stack_declares(name):
+    full = Full(make_images())
+    value = getattr(full, name)
+
+    assert value != getattr(ArrayStack(make_images()), name)  # else the test would show nothing
+    assert getattr(StackView(full), name) is value
+
+
+VIEWS = {
+    "plain": StackView,
+    "each channel": EachChannel,
+    "part": lambda stack: StackPart(stack, range(1, 3)),
+    "aligned": lambda stack: AlignedStack(stack, keep_still(3, stack.image_shape)),
+    "corrected": lambda stack: CorrectedStack(stack, correct(3, 2.0)),
+    "prepared": lambda stack: PreparedStack(stack, transforms=keep_still(3, stack.image_shape), correction=correct(3, 2.0)),
+}
+
+
+@pytest.mark.parametrize("show", VIEWS.values(), ids=VIEWS)
+def test_every_view_keeps_what_it_does_not_change(show):
+    full = Full(make_images())
+    view = pickle.loads(pickle.dumps(show(full)))  # as a cluster does
+    numbers = range(1, 3) if view.n_images == 2 else range(3)
+
+    assert (view.metadata, view.sources, view.scratch_bytes) == (full.metadata, full.sources, 77)
+    assert view.frame_numbers == tuple(5 + number for number in numbers)
+    assert (view.deciding_channels, view.n_separate_channels, view.decides_each, view.has_validity) == ((0, 1, 2), 3, True, True)
+    window = Window.whole(full.image_shape)
+    for number, original in enumerate(numbers):
+        np.testing.assert_array_equal(view.alpha.read(number, window), full.alpha.read(original, window))
+        assert view.companions.read(number, window).shape == full.image_shape
+        assert view.valid(number, window).all() == (original == 1)
+
+
+def test_channels_that_decide_are_corrected_among_all_channels():
+    images = [image // 4 for image in make_images()]
+    stack = ArrayStack([image[..., [2, 0]] for image in images])
+    stack.companions, stack.deciding_channels = ArrayStack(images), (2, 0)
+    correction = ExposureCorrection(gains=((1.0, 1.0), (3.0, 2.0), (1.0, 1.0)), offsets=((0.0, 0.0),) * 3, reference=0)
+
+    corrected = CorrectedStack(stack, correction).companions.read(1, Window.whole(stack.image_shape))
+
+    np.testing.assert_array_equal(corrected, images[1] * np.array([2, 1, 3], np.uint8))

@@ -10,10 +10,10 @@ import numpy as np
 from qmcif_engine.errors import InvalidConfigError, InvalidImageError
 from qmcif_engine.io.input.frame_source import FramePosition
 from qmcif_engine.stack.separate_channels import EACH
+from qmcif_engine.stack.stack import Stack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
     from types import TracebackType
 
     from dask.array import Array
@@ -21,15 +21,14 @@ if TYPE_CHECKING:
     from qmcif_engine.io.input.frame_source import FrameSource
     from qmcif_engine.io.input.scratch_transcoding import ScratchStore
     from qmcif_engine.kernels.array_types import SampleArray
-    from qmcif_engine.stack.picture_metadata import PictureMetadata
     from qmcif_engine.stack.window import Window
 
 ZERO_PLANE = -1
 """Stands in a list of channels for a plane of zeros."""
 
 
-class FrameView:
-    """Read chosen channels of chosen frames of a source: a `qmcif_engine.stack.stack.Stack`.
+class FrameView(Stack):
+    """Chosen channels of chosen frames of a source, as a stack.
 
     Parameters
     ----------
@@ -98,33 +97,14 @@ class FrameView:
 
 
 class FileStack(FrameView):
-    """Be the stack that `open_stack` returns: what is fused, and what goes with it.
+    """The stack that `open_stack` returns: what is fused, and what goes with it.
 
     A context manager: leaving it removes scratch copies. It can be sent to another process, and used from several threads.
 
     Attributes
     ----------
-    alpha : Stack or None
-        Opacity of every image, (h, w) a window, where the inputs have it.
-    companions : Stack or None
-        All channels in their original order, (h, w, C) a window, where the stack itself shows a choice of them: whoever fuses can
-        compose each of them by the decision made on the stack.
-    metadata : PictureMetadata
-        Of the inputs, or of the first of them.
-    sources : tuple of Path
-        Files and folders that are read, so that no output replaces them.
-    deciding_channels : tuple of int
-        Which of all channels the stack shows, 0-based, or `ZERO_PLANE`.
-    n_separate_channels : int
-        How many of the channels that decide were recorded one by one, as dyes are; 0 for one, and for the colors of a picture.
-    decides_each : bool
-        Whether its channels are decided on one by one.
     n_times : int
         Points in time of the acquisition; the stack is one of them.
-    frame_numbers : tuple of int
-        Which images of the input the stack has, counted from 0.
-    scratch_bytes : int
-        What decoded copies will take on disk; known before anything is decoded.
     """
 
     def __init__(self, source: FrameSource, store: ScratchStore, selection: Selection) -> None:
@@ -140,14 +120,16 @@ class FileStack(FrameView):
         self.companions = (
             FrameView(source, positions=positions, channels=everything, has_channel_axis=True) if list(chosen) != list(everything) else None
         )
-        self.metadata: PictureMetadata = found.metadata
-        self.sources: tuple[Path, ...] = found.paths
+        self.metadata, self.sources = found.metadata, found.paths
         self.deciding_channels = chosen
         self.decides_each = selection.decides_each and len(chosen) > 1
         n_deciding = len(chosen) - chosen.count(ZERO_PLANE)
         self.n_separate_channels = n_deciding if found.has_separate_channels and n_deciding > 1 else 0
         self.n_times = found.n_times
         self.frame_numbers = selection.frames
+        height, width = found.height, found.width
+        frame_bytes = height * width * (found.n_channels + found.has_alpha) * found.dtype.itemsize
+        self._fits_memory = len(positions) * frame_bytes <= selection.memory_bytes
         decoded_bytes = sum(source.transcoded_bytes(position) for position in positions)
         self.scratch_bytes = store.expect(decoded_bytes, memory_bytes=selection.memory_bytes)
 
@@ -162,6 +144,10 @@ class FileStack(FrameView):
 
         channels = choose_channels(self._source.description, EACH)
         return FileStack(self._source, self._store, replace(self._selection, channels=channels, decides_each=True))
+
+    def expect_all(self) -> None:
+        """Keep every image decoded from its first read on, where all of them fit into memory: each is then decoded once."""
+        self._store.keeps_all = self._fits_memory
 
     def prepare(self, on_progress: Callable[[int, int], None] | None = None) -> None:
         """Decode now what cannot be read by window, which the first read would do otherwise.

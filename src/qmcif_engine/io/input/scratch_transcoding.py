@@ -41,12 +41,19 @@ class ScratchStore:
     ----------
     parent : Path, optional
         Where the scratch folder is made when the first image is laid down; the system's folder for such files where left out.
+
+    Attributes
+    ----------
+    keeps_all : bool
+        Whether images that can be read by window are kept here too, because all of them fit into memory and all will be read. A copy in
+        another process, which may see a few windows only, keeps none of them.
     """
 
     def __init__(self, parent: Path | None = None) -> None:
         self._parent = parent
         self._folder: Path | None = None
         self._is_in_memory = self._is_on_disk = False
+        self.keeps_all = False
         self._images: dict[str, NDArray[Any]] = {}
         self._lock = threading.RLock()
         self._removal: weakref.finalize[Any, ScratchStore] | None = None

@@ -93,12 +93,15 @@ class TiffSource:
     def _is_transcoded(self, plane: TiffPlane) -> bool:
         return self._orientation != UPRIGHT or not plane.is_windowed
 
+    def _is_kept(self, plane: TiffPlane) -> bool:
+        return self._store.keeps_all or self._is_transcoded(plane)
+
     def _key(self, plane: TiffPlane) -> tuple[str, int]:
         return str(self._location), plane.number
 
     def _read_plane(self, position: FramePosition, place: int, window: Window) -> NDArray[Any]:
         plane = self._plane(position, place)
-        if self._is_transcoded(plane):
+        if self._is_kept(plane):
             return self._store.read(self._key(plane), window, decode=partial(self._decode_plane, plane))
         return plane.read(window, self._cache)
 

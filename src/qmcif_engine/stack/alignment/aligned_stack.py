@@ -1,10 +1,8 @@
-"""Offer a stack whose images coincide, resampled window by window when they are asked for."""
+"""Stacks whose images coincide, resampled window by window when they are asked for."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from qmcif_engine.errors import InvalidConfigError
 from qmcif_engine.stack.alignment.transforms import IDENTITY, Transforms
@@ -18,7 +16,9 @@ if TYPE_CHECKING:
 
 
 class AlignedStack(StackView):
-    """Show the images of a stack as the reference image sees them; shape and type stay, nothing is cropped.
+    """The images of a stack as the reference image sees them; shape and type stay, nothing is cropped.
+
+    Alpha and further channels move with them.
 
     Images that do not move are handed on sample by sample, and shifts by whole pixels copy samples; everything else is resampled.
 
@@ -42,13 +42,9 @@ class AlignedStack(StackView):
                 f"{stack.n_images} of {_describe(shape)}; both must be equal: estimate transforms for this stack"
             )
             raise InvalidConfigError(msg)
-        super().__init__(stack)
-        self._transforms = transforms
-
-    @property
-    def transforms(self) -> Transforms:
-        """Where the images are sampled."""
-        return self._transforms
+        super().__init__(stack, follow=lambda plane: AlignedStack(plane, transforms))
+        self._transforms = self.transforms = transforms
+        self.has_validity = True
 
     def read(self, number: int, window: Window) -> SampleArray:
         """Return one window of one image; where the image does not reach, the nearest sample on its edge."""
@@ -64,14 +60,13 @@ class AlignedStack(StackView):
 
     def valid(self, number: int, window: Window) -> BoolArray:
         """Return which pixels of a window, (h, w), come from samples inside the image alone: no others may be chosen."""
-        inner = getattr(self._stack, "valid", None)
         if self._transforms.matrices[number] == IDENTITY:
-            return np.ones(window.shape, bool) if inner is None else np.asarray(inner(number, window))
+            return self._stack.valid(number, window)
         return find_valid(
             window,
             matrix=self._transforms.matrix(number),
             shape=self._stack.image_shape,
-            read_valid=None if inner is None else lambda part: inner(number, part),
+            read_valid=(lambda part: self._stack.valid(number, part)) if self._stack.has_validity else None,
         )
 
 

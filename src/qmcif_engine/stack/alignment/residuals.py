@@ -119,8 +119,7 @@ def _find_range(stack: Stack) -> float:
 
 def _read_gray(stack: Stack, number: int, *, window: Window, floor: float) -> FloatArray | None:
     """Return one window around its mean, or None where it has no texture or does not lie inside the image."""
-    find_valid = getattr(stack, "valid", None)
-    if find_valid is not None and not find_valid(number, window).all():
+    if stack.has_validity and not stack.valid(number, window).all():
         return None
     samples = stack.read(number, window)
     gray = to_gray(samples.reshape(*window.shape, -1).astype(np.float32)).astype(np.float64)

@@ -8,8 +8,9 @@ import numpy as np
 
 from qmcif_engine.stack.alignment.opencv import one_opencv_thread
 from qmcif_engine.stack.alignment.pairs import TRUSTED_PX, Link, link_images
-from qmcif_engine.stack.alignment.pyramids import read_pyramid
+from qmcif_engine.stack.alignment.pyramids import plan_factors, read_pyramid
 from qmcif_engine.stack.alignment.transforms import TransformModel, apply_matrix, frame_corners
+from qmcif_engine.stack.previews import ReducedImage
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,8 +22,8 @@ _LARGEST_N_PAIRS = 4
 _VISIBLE_PX = 1.0
 
 
-class Suggestion(NamedTuple):
-    """Hold how a stack should be aligned, and why.
+class AlignmentSuggestion(NamedTuple):
+    """How a stack should be aligned, and why.
 
     Attributes
     ----------
@@ -41,7 +42,7 @@ class Suggestion(NamedTuple):
         return f"this stack looks misaligned by about {self.movement_px:.0f} px between neighboring images: try --align {self.model.value}"
 
 
-def suggest_alignment(stack: Stack) -> Suggestion | None:
+def suggest_alignment(stack: Stack) -> AlignmentSuggestion | None:
     """Return how to align a stack whose images visibly moved, or None.
 
     Up to four pairs of neighbors are compared on previews of a megapixel. Pairs that cannot be judged with certainty count as still: a
@@ -53,7 +54,7 @@ def suggest_alignment(stack: Stack) -> Suggestion | None:
         If OpenCV is not installed.
     """
     corners = frame_corners(stack.image_shape)
-    largest = Suggestion(TransformModel.NONE, 0.0)
+    largest = AlignmentSuggestion(TransformModel.NONE, 0.0)
     largest_bend_px = 0.0
     with one_opencv_thread():
         for first in _choose_pairs(stack.n_images):
@@ -61,11 +62,17 @@ def suggest_alignment(stack: Stack) -> Suggestion | None:
             if link.uncertainty_px > TRUSTED_PX:
                 continue
             movement = apply_matrix(link.matrix, corners) - corners
-            largest = max(largest, Suggestion(TransformModel.TRANSLATION, _longest(movement)), key=lambda found: found.movement_px)
+            largest = max(largest, AlignmentSuggestion(TransformModel.TRANSLATION, _longest(movement)), key=lambda found: found.movement_px)
             largest_bend_px = max(largest_bend_px, _longest(movement - movement.mean(axis=0)))
     if largest.movement_px <= _VISIBLE_PX:
         return None
     return largest if largest_bend_px <= _VISIBLE_PX else largest._replace(model=TransformModel.SIMILARITY)
+
+
+def previews_for_alignment(stack: Stack) -> list[ReducedImage]:
+    """Return what `suggest_alignment` looks at, so that it can be read together with what others look at."""
+    factor = plan_factors(stack.image_shape, largest_px=_PREVIEW_PX)[-1]
+    return [ReducedImage(number, factor) for first in _choose_pairs(stack.n_images) for number in (first, first + 1)]
 
 
 def _choose_pairs(n_images: int) -> list[int]:

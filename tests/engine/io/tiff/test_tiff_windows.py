@@ -176,6 +176,33 @@ def test_a_small_cache_bounds_what_is_held(tmp_path, decoded_segments):
     assert len(decoded_segments) == 3
 
 
+def test_a_stack_that_will_be_read_as_a_whole_is_decoded_once_where_it_fits_into_memory(tmp_path, decoded_segments):
+    stack = noise("uint8", 2, *SHAPE)
+    path = written(tmp_path, stack, compression="zlib", rowsperstrip=20)
+    opened = open_stack(path, cache_bytes=0, memory_bytes=stack.nbytes)
+    opened.expect_all()
+    for _ in range(3):
+        for number in range(2):
+            np.testing.assert_array_equal(opened.read(number, Window(5, 3, 30, 40)), stack[number, 5:30, 3:40])
+
+    assert len(decoded_segments) == len(set(decoded_segments))
+    assert opened.scratch_bytes == 0
+    copy = pickle.loads(pickle.dumps(opened))  # in another process, which sees some windows only
+    decoded_segments.clear()
+    copy.read(0, Window(0, 0, 10, 10))
+    assert len(decoded_segments) == 1
+
+
+def test_a_stack_that_does_not_fit_into_memory_is_read_by_window_whatever_will_be_read(tmp_path, decoded_segments):
+    stack = noise("uint8", 2, *SHAPE)
+    opened = open_stack(written(tmp_path, stack, compression="zlib", rowsperstrip=20), cache_bytes=0, memory_bytes=stack.nbytes - 1)
+    opened.expect_all()
+    for _ in range(3):
+        opened.read(1, Window(0, 0, 10, 10))
+
+    assert len(decoded_segments) == 3
+
+
 class CountingFile(io.FileIO):
     """A file that notes how many bytes are read from it."""
 

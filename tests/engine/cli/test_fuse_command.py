@@ -1,0 +1,150 @@
+"""``qmcif fuse`` decodes its input about once: counted at the decoders, on a picture pair of a camera, reduced with all limits."""
+
+import sys
+from collections import Counter
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import imagecodecs
+import numpy as np
+import pytest
+import tifffile
+
+from qmcif_engine.cli import main
+from qmcif_engine.io.input import stack_input
+from qmcif_engine.io.input.scratch_transcoding import DEFAULT_MEMORY_BYTES
+from qmcif_engine.io.input.segment_cache import DEFAULT_CACHE_BYTES
+from qmcif_engine.io.output.stack_files import check_stack_target
+from qmcif_engine.io.output.writers import check_target
+from qmcif_engine.io.tiff import tiff_windows
+
+SHAPE = (1200, 1800, 3)
+"""Just large enough that not all of it is looked at to settle the focus range."""
+
+STACK_BYTES = 2 * 1200 * 1800 * 3
+CAMERA_BYTES = 2 * 4000 * 6000 * 3
+"""What a pair of 24 megapixels takes: limits are reduced as much as the pictures are."""
+
+LARGEST_SHARE = 1.8
+LARGEST_N_OPENED = 8
+SETTINGS = ["--set", "iterations=1", "--set", "evidence_scales=1", "--set", "tile_px=512", "--set", "follow_reach_px=0"]
+CHEAP = [*SETTINGS, "--set", "consistency=0", "--set", "edge_band_px=0", "--set", "result=detail"]
+
+
+def write_jpeg(path, image):
+    path.write_bytes(imagecodecs.jpeg_encode(image, level=90))
+
+
+def write_png(path, image):
+    path.write_bytes(imagecodecs.png_encode(image, level=1))
+
+
+KINDS = {
+    "PNG": (".png", write_png),
+    "JPEG": (".jpg", write_jpeg),
+    "strips": (".tif", partial(tifffile.imwrite, photometric="rgb", compression="zlib", rowsperstrip=8)),
+    "plain strips": (".tif", partial(tifffile.imwrite, photometric="rgb", rowsperstrip=8)),
+    "tiles": (".tif", partial(tifffile.imwrite, photometric="rgb", compression="zlib", tile=(128, 128))),
+}
+
+
+@pytest.fixture(scope="module")
+def images():
+    coarse = np.random.default_rng(0).integers(0, 255, (150, 225, 3), np.uint8)
+    first = np.kron(coarse, np.ones((8, 8, 1), np.uint8))
+    return first, np.roll(first, 1, axis=0)
+
+
+@pytest.fixture
+def decoded(monkeypatch):
+    """Return where the bytes that leave the decoders are counted, or that are read where nothing is to be decoded."""
+    counted = Counter()
+
+    def count(name, target, size_of):
+        original = getattr(target, name)
+
+        def counting(*given):
+            result = original(*given)
+            counted["bytes"] += size_of(result, *given)
+            return result
+
+        monkeypatch.setattr(target, name, counting)
+
+    count("read_channels", stack_input, lambda picture, path: picture.nbytes)
+    count("_decode", tiff_windows.TiffPlane, lambda segment, plane, index, stream: segment.nbytes)
+    count("_fill_from_rows", tiff_windows.TiffPlane, lambda nothing, plane, planes, window, stream: planes.nbytes)
+    return counted
+
+
+opened = Counter()
+is_counting = False
+
+
+def count_opened(event, details):
+    if is_counting and event == "open" and isinstance(details[0], str):
+        opened[Path(details[0]).name] += 1
+
+
+@contextmanager
+def counted_opens():
+    """Count how often each file is opened, by whatever means: a hook of the interpreter, which stays, but is deaf afterwards."""
+    global is_counting
+    if not opened:
+        sys.addaudithook(count_opened)
+    opened.clear()
+    is_counting = True
+    try:
+        yield opened
+    finally:
+        is_counting = False
+        opened["the hook"] += 1  # is there
+
+
+@pytest.fixture
+def reduced_limits(monkeypatch):
+    """Reduce what may be held decoded as much as the pictures are, for otherwise all of them would fit into the smallest cache."""
+    share = STACK_BYTES / CAMERA_BYTES
+    limits = {"cache_bytes": int(share * DEFAULT_CACHE_BYTES), "memory_bytes": int(share * DEFAULT_MEMORY_BYTES)}
+    monkeypatch.setattr("qmcif_engine.cli.fuse_command.open_stack", partial(stack_input.open_stack, **limits))
+
+
+@pytest.mark.usefixtures("reduced_limits")
+@pytest.mark.parametrize(("kind", "options"), [*((kind, []) for kind in KINDS), ("strips", ["--quiet"])])
+def test_a_pair_is_decoded_about_once_and_each_file_opened_a_few_times(images, kind, options, decoded, tmp_path):
+    suffix, write = KINDS[kind]
+    paths = [tmp_path / f"{number}{suffix}" for number in range(2)]
+    for path, image in zip(paths, images, strict=True):
+        write(path, image)
+
+    with counted_opens() as times:
+        code = main(["fuse", *map(str, paths), "-o", str(tmp_path / "fused.tif"), *CHEAP, *options])
+
+    assert code == 0
+    assert images[0].shape == SHAPE
+    assert STACK_BYTES <= decoded["bytes"] <= LARGEST_SHARE * STACK_BYTES
+    assert all(1 <= times[path.name] <= LARGEST_N_OPENED for path in paths)
+
+
+CHECKS = {
+    "fuse": ([*CHEAP], "qmcif_engine.fusing.to_file.check_target", check_target),
+    "align": (["--model", "translation"], "qmcif_engine.run.stack_output.check_stack_target", check_stack_target),
+}
+
+
+@pytest.mark.parametrize("command", CHECKS)
+def test_a_target_is_checked_once_before_the_run(command, monkeypatch, tmp_path):
+    tifffile.imwrite(tmp_path / "stack.tif", np.random.default_rng(0).integers(0, 255, (2, 60, 70), np.uint8))
+    options, place, check = CHECKS[command]
+    checked = []
+
+    def checking(*given, **how):
+        checked.append(given)
+        return check(*given, **how)
+
+    monkeypatch.setattr(place, checking)
+
+    code = main([command, str(tmp_path / "stack.tif"), "-o", str(tmp_path / "made.ome.tif"), *options, "--quiet"])
+
+    assert code == 0
+    assert len(checked) == 1
