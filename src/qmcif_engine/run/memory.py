@@ -49,13 +49,17 @@ def estimate_tile_bytes(plan: TilePlan, config: FusionConfig, *, stack: Stack) -
     solved_px = min(padded_px, config.tiling.tile_px**2)
     scale = 2 if config.decomposition.precision.value == "float64" else 1
     solve = SOLVED_PIXEL_BYTES + (LOW_RANK_PIXEL_BYTES if config.decomposition.is_low_rank else 0)
-    pixel_samples_bytes = stack.dtype.itemsize * (stack.image_shape[2] if len(stack.image_shape) == 3 else 1)
-    samples = min(stack.n_images * pixel_samples_bytes * padded_px, SAMPLES_IN_MEMORY_BYTES) + 2 * pixel_samples_bytes * padded_px
     planes = min(stack.n_images * 12 * padded_px, PLANES_IN_MEMORY_BYTES)
     levels = min(stack.n_images * 4 * padded_px, LEVELS_IN_MEMORY_BYTES)
     cells = int(stack.n_images * (CELL_LEVEL_BYTES * padded_px + BLOCK_OF_CELLS_BYTES))
     results = RESULT_PIXEL_BYTES * count_decisions(stack) * padded_px if decides_each(stack) else 0
-    return results + PIXEL_BYTES * padded_px + scale * solve * solved_px + samples + planes + levels + cells
+    return results + PIXEL_BYTES * padded_px + scale * solve * solved_px + estimate_samples_bytes(plan, stack) + planes + levels + cells
+
+
+def estimate_samples_bytes(plan: TilePlan, stack: Stack) -> int:
+    """Return an upper bound of what the windows of a stack, or of a guide, take while a tile is computed."""
+    window_bytes = stack.dtype.itemsize * (stack.image_shape[2] if len(stack.image_shape) == 3 else 1) * plan.largest_padded_px
+    return min(stack.n_images * window_bytes, SAMPLES_IN_MEMORY_BYTES) + 2 * window_bytes
 
 
 def choose_tiles_at_once(tile_bytes: int, *, budget_bytes: int | None, n_workers: int) -> int:
