@@ -72,8 +72,8 @@ def settle_guide(guide: Stack | None, stack: Stack) -> Stack | None:
     if guide.n_images != stack.n_images or guide.image_shape[:n_compared] != stack.image_shape[:n_compared]:
         msg = (
             f"the guide has {guide.n_images} images of shape {guide.image_shape} and the stack has {stack.n_images} of "
-            f"{stack.image_shape}; as many images of the same {'height, width and channels' if n_compared == 3 else 'height and width'} are needed: "
-            "make the guide from this stack, without cropping it"
+            f"{stack.image_shape}; as many images of the same height{', width and channels' if n_compared == 3 else ' and width'} are "
+            "needed: make the guide from this stack, without cropping it"
         )
         raise InvalidImageError(msg)
     if decides_each(guide) and not decides_each(stack):
