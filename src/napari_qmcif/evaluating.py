@@ -96,6 +96,9 @@ def _finest(layer: Any) -> Any:  # noqa: ANN401 - any array
 
 
 def _opaque(array: Any) -> Any:  # noqa: ANN401 - any array
-    """Return the samples in memory, without opacity."""
-    samples = np.asarray(array)
-    return samples[..., :N_COLORS] if samples.ndim == N_COLORS else samples
+    """Return the samples without opacity; what is read lazily stays lazy, since the engine reads large images block by block."""
+    if not isinstance(array, np.ndarray) and not hasattr(array, "dask"):
+        from dask.array import from_array
+
+        array = from_array(array, name=False)
+    return array[..., :N_COLORS] if array.ndim == N_COLORS else array

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from qmcif_engine.cleanup.regularization import CONFIDENCES
 from qmcif_engine.errors import InvalidConfigError
+from qmcif_engine.io.input.array_source import is_dask_array
 from qmcif_engine.io.metadata.length_units import convert_length, settle_unit
 from qmcif_engine.io.output.picture import ArrayPicture, ChannelPicture, JoinedPicture, assemble_content
 from qmcif_engine.io.output.sibling_names import name_beside
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from dask.array import Array as DaskPlane
     from numpy.typing import NDArray
 
     from qmcif_engine.io.output.picture import Picture, PictureContent
@@ -42,6 +45,8 @@ LEAST_CONFIDENCE = np.float32(CONFIDENCES[0])
 """Of a pixel about whose depth nothing is known."""
 
 LARGEST_SMOOTHING_PX = 32
+CHUNK_PX = 512
+"""Smallest side of the chunks of lazy heights, far above what the smoothing reaches."""
 
 
 class HeightMap(NamedTuple):
@@ -49,14 +54,14 @@ class HeightMap(NamedTuple):
 
     Attributes
     ----------
-    height : ndarray of float32, shape (H, W)
+    height : ndarray or dask array of float32, shape (H, W)
         In the unit of the z step; 0 is the first image, and heights grow along the stack unless the z step is negative.
-    confidence : ndarray of float32, shape (H, W)
+    confidence : ndarray or dask array of float32, shape (H, W)
         Probability that the decision behind a height is right, as `FusionResult.confidence` has it.
     """
 
-    height: NDArray[np.float32]
-    confidence: NDArray[np.float32]
+    height: Any
+    confidence: Any
 
 
 class HeightScale(NamedTuple):
@@ -135,41 +140,95 @@ def check_smoothing(smoothing_px: int) -> None:
 
 
 def height_map(
-    position: FloatArray | IndexArray,
+    position: FloatArray | IndexArray | DaskPlane,
     *,
     z_step: float,
-    confidence: FloatArray,
-    guide: SampleArray | None = None,
+    confidence: FloatArray | DaskPlane,
+    guide: SampleArray | DaskPlane | None = None,
     smoothing_px: int = 0,
 ) -> HeightMap:
     """Return heights from what a fusion found out.
 
     Parameters
     ----------
-    position : ndarray, shape (H, W)
+    position : ndarray or dask array, shape (H, W)
         `FusionResult.position`, or `FusionResult.source_index` for whole steps.
     z_step : float
         Distance between neighboring images, negative where the stack runs downwards.
-    confidence : ndarray of float, shape (H, W)
+    confidence : ndarray or dask array of float, shape (H, W)
         `FusionResult.confidence`.
-    guide : ndarray, shape (H, W) or (H, W, 3), optional
+    guide : ndarray or dask array, shape (H, W) or (H, W, 3), optional
         The fused picture, whose edges the smoothing keeps.
     smoothing_px : int
         Radius of the smoothing; 0 leaves the heights as they are.
+
+    Returns
+    -------
+    HeightMap
+        Of dask arrays where `position` is one: its blocks are smoothed with the neighbors they need when they are computed, and hold the
+        same bytes as in memory. Only the darkest and the brightest sample of the guide are computed at once.
     """
     scale = settle_scale(PictureMetadata(), z_step=z_step)
     check_smoothing(smoothing_px)
-    tone = np.zeros(position.shape, np.uint8) if guide is None else guide
-    darkest, brightest = float(tone.min()), float(tone.max())
-    picture = HeightPicture(
-        ArrayPicture(position),
-        confidence=ArrayPicture(confidence),
-        guide=ArrayPicture(tone),
-        guide_range=FocusRange(darkest, brightest if brightest > darkest else darkest + 1),
-        z_step=scale.z_step,
-        smoothing_px=smoothing_px,
-    )
-    return HeightMap(picture.read(Window.whole(position.shape)), confidence.astype(np.float32))
+    bounds = (0.0, 0.0) if guide is None else (float(guide.min()), float(guide.max()))
+    form = HeightForm(FocusRange(bounds[0], bounds[1] if bounds[1] > bounds[0] else bounds[0] + 1), scale.z_step, smoothing_px)
+    if is_dask_array(position):
+        return _map_lazily(position, confidence, guide, form)
+    known = np.asarray(confidence)
+    heights = form.read(Window.whole(position.shape), np.asarray(position), known, *(() if guide is None else (np.asarray(guide),)))
+    return HeightMap(heights, known.astype(np.float32))
+
+
+class HeightForm(NamedTuple):
+    """What turns decisions into heights: black and white of the guide, the z step, and the radius of the smoothing."""
+
+    guide_range: FocusRange
+    z_step: float
+    smoothing_px: int
+
+    def read(self, window: Window, position: NDArray[Any], confidence: NDArray[Any], *guide: NDArray[Any]) -> NDArray[np.float32]:
+        """Return the heights of a window of arrays in memory; without a guide every tone is alike."""
+        tone = guide[0] if guide else np.zeros(position.shape, np.uint8)
+        form = self._asdict()
+        return HeightPicture(ArrayPicture(position), confidence=ArrayPicture(confidence), guide=ArrayPicture(tone), **form).read(window)
+
+    def smooth_block(self, *planes: Any, block_info: Any = None) -> NDArray[np.float32]:  # noqa: ANN401 - dask's
+        """Return the heights of a block of dask arrays that has its neighbors around it, except where the picture ends."""
+        place, n_blocks = block_info[0]["chunk-location"], block_info[0]["num-chunks"]
+        starts = [self.smoothing_px if number else 0 for number in place[:2]]
+        ends = [
+            side - (self.smoothing_px if number < count - 1 else 0)
+            for side, number, count in zip(planes[0].shape, place, n_blocks, strict=False)
+        ]
+        return self.read(Window(starts[0], starts[1], ends[0], ends[1]), *planes)
+
+
+def _map_lazily(position: Any, confidence: Any, guide: Any, form: HeightForm) -> HeightMap:  # noqa: ANN401 - arrays of NumPy or dask
+    """Return heights as dask arrays, whose chunks are no smaller than the smoothing reaches."""
+    import dask.array as da
+
+    chunks = tuple(_cut_evenly(side) for side in position.shape)
+    planes = [da.asarray(plane).rechunk(chunks) for plane in (position, confidence)]
+    kind: dict[str, Any] = {"dtype": np.float32, "meta": np.empty((0, 0), np.float32)}
+    if guide is not None:
+        samples = da.asarray(guide)
+        samples = samples.rechunk((*chunks, *((length,) for length in samples.shape[2:])))
+        planes.append(samples.map_blocks(partial(_find_tone, bounds=form.guide_range), drop_axis=list(range(2, samples.ndim)), **kind))
+        form = form._replace(guide_range=FocusRange(0.0, 1.0))  # tones are on this scale
+    around = [da.overlap.overlap(plane, form.smoothing_px, boundary="none") for plane in planes]
+    heights = da.map_blocks(form.smooth_block, *around, chunks=chunks, **kind)
+    return HeightMap(heights, planes[1].astype(np.float32))
+
+
+def _find_tone(samples: NDArray[Any], *, bounds: FocusRange) -> NDArray[np.float32]:
+    """Return the mean over channels, shape (h, w), on the 0-1 scale."""
+    return measure_brightness(np.moveaxis(np.atleast_3d(samples), -1, 0), bounds)
+
+
+def _cut_evenly(side_px: int) -> tuple[int, ...]:
+    """Return the sides of chunks that differ by a pixel at most, none smaller than `CHUNK_PX` unless the picture is."""
+    n_chunks = max(1, side_px // CHUNK_PX)
+    return tuple(side_px * (number + 1) // n_chunks - side_px * number // n_chunks for number in range(n_chunks))
 
 
 class HeightPicture:
@@ -208,7 +267,7 @@ class HeightPicture:
         position = self._around(self._position, window).astype(np.float32)
         known = (self._around(self._confidence, window).astype(np.float32) - LEAST_CONFIDENCE) / (1 - LEAST_CONFIDENCE)
         weights = np.maximum(known, np.float32(LEAST_WEIGHT)).astype(np.float32, copy=False)
-        tones = self._brightness(self._around(self._guide, window))
+        tones = measure_brightness(self._around(self._guide, window), self._guide_range)
         smoothed = np.empty(window.shape, np.float32)
         smooth_heights(position, weights, tones, np.array([LARGEST_STEP, GUIDE_CONTRAST], np.float32), smoothed)
         return self._scaled(smoothed)
@@ -220,19 +279,19 @@ class HeightPicture:
         cut = cut_reflected(planes, window.relative_to(grown), margin_px=self._smoothing_px)
         return cut[0] if len(picture.shape) == 2 else cut
 
-    def _brightness(self, samples: NDArray[Any]) -> NDArray[np.float32]:
-        """Return the mean over channels on the 0-1 scale."""
-        planes = samples if samples.ndim == 3 else samples[np.newaxis]
-        if isinstance(self._guide_range, FocusRange):
-            tone = (planes.mean(axis=0, dtype=np.float64) - self._guide_range.low) / self._guide_range.width
-            return np.asarray(tone, np.float32)
-        # a plane of zeros has no range and no tone
-        tones = [(plane.astype(np.float64) - bounds.low) / bounds.width for plane, bounds in zip(planes, self._guide_range, strict=False)]
-        return np.asarray(np.mean(tones, axis=0), np.float32)
-
     def _scaled(self, position: NDArray[np.float32]) -> NDArray[np.float32]:
         heights: NDArray[np.float32] = position * np.float32(self._z_step)
         return heights
+
+
+def measure_brightness(samples: NDArray[Any], ranges: FocusRanges) -> NDArray[np.float32]:
+    """Return the mean over the channels of samples, shape (h, w) or (C, h, w), on the 0-1 scale."""
+    planes = samples if samples.ndim == 3 else samples[np.newaxis]
+    if isinstance(ranges, FocusRange):
+        return np.asarray((planes.mean(axis=0, dtype=np.float64) - ranges.low) / ranges.width, np.float32)
+    # a plane of zeros has no range and no tone
+    tones = [(plane.astype(np.float64) - bounds.low) / bounds.width for plane, bounds in zip(planes, ranges, strict=False)]
+    return np.asarray(np.mean(tones, axis=0), np.float32)
 
 
 def assemble_heights(

@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
+import dask.array as da
 import numpy as np
 import pytest
 
+from qmcif_engine import depth
 from qmcif_engine.depth import (
     LARGEST_STEP,
     HeightPicture,
@@ -109,6 +111,28 @@ def test_what_is_given_goes_before_what_the_input_says(known, given, expected):
 
     assert scale.z_step == pytest.approx(expected.z_step)
     assert scale.unit == expected.unit
+
+
+@pytest.mark.parametrize("smoothing_px", [0, 5])
+@pytest.mark.parametrize("n_colors", [None, 1, 3])
+def test_lazy_heights_have_the_bytes_of_heights_in_memory(monkeypatch, smoothing_px, n_colors):
+    monkeypatch.setattr(depth, "CHUNK_PX", 32)
+    generator = np.random.default_rng(5)
+    position = (np.arange(103) // 40 + generator.normal(0, 0.3, (90, 103))).astype(np.float32)
+    confidence = generator.uniform(0.5, 1, (90, 103)).astype(np.float32)
+    guide = None if n_colors is None else generator.integers(0, 4000, (90, 103, n_colors)).astype(np.uint16)
+    guide = guide[..., 0] if n_colors == 1 else guide
+    form = {"z_step": -2.5, "smoothing_px": smoothing_px}
+    lazy_guide = None if guide is None else da.from_array(guide, chunks=50)
+
+    expected = height_map(position, confidence=confidence, guide=guide, **form)
+    lazy = height_map(da.from_array(position, chunks=17), confidence=da.from_array(confidence, chunks=90), guide=lazy_guide, **form)
+
+    assert lazy.height.numblocks == (2, 3)
+    assert lazy.height.dtype == lazy.confidence.dtype == np.float32
+    np.testing.assert_array_equal(lazy.height.compute(scheduler="threads"), expected.height)
+    np.testing.assert_array_equal(lazy.height[40:60, 50:60].compute(scheduler="synchronous"), expected.height[40:60, 50:60])
+    np.testing.assert_array_equal(lazy.confidence.compute(scheduler="synchronous"), expected.confidence)
 
 
 def test_heights_without_any_z_step_are_refused():

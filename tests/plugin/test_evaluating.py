@@ -1,10 +1,12 @@
 """What the engine is asked for, and how it is stopped."""
 
+import dask.array as da
 import numpy as np
 import pytest
 from napari.layers import Image
 from qtpy.QtCore import QObject
 
+from napari_qmcif import evaluating
 from napari_qmcif.chosen_stack import choose_pictures
 from napari_qmcif.evaluating import assemble_request, evaluate_layers
 from napari_qmcif.worker import BackgroundJob
@@ -52,3 +54,18 @@ def test_a_result_of_aligned_images_is_not_compared_with_the_images_as_they_are_
     note = assemble_request(choose_pictures(layers), result=result, truth=None).note
 
     assert note.startswith("the images were aligned to make this result") == is_noted
+
+
+def test_lazy_layers_reach_the_engine_as_they_are_and_have_the_same_figures(pictures, qapp, monkeypatch):
+    seen = []
+    monkeypatch.setattr(
+        evaluating, "evaluate", lambda sources, fused, **options: seen.extend([*sources, fused]) or evaluate(sources, fused)
+    )
+    layers = [Image(da.from_array(picture, chunks=(20, 20, 3)), rgb=True) for picture in pictures]
+
+    _, figures = evaluate_layers(
+        assemble_request(choose_pictures(layers), result=layers[0], truth=None), BackgroundJob(None, owner=QObject())
+    )
+
+    assert all(isinstance(image, da.Array) for image in seen)
+    assert figures["Q_G"] == evaluate(list(pictures), pictures[0]).gradient

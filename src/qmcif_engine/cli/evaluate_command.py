@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from qmcif_engine import __version__
 from qmcif_engine.cli.progress_bar import progress_bar
-from qmcif_engine.comparison.pictures import read_opaque
+from qmcif_engine.comparison.pictures import opaque_sample, read_opaque, refuse_transparency
 from qmcif_engine.comparison.tables import format_figure
-from qmcif_engine.errors import InvalidConfigError, InvalidImageError
+from qmcif_engine.errors import InvalidConfigError, InvalidImageError, QmcifError
+from qmcif_engine.io.input.file_order import is_zarr_folder
+from qmcif_engine.io.input.stack_input import open_stack
 from qmcif_engine.metrics import evaluate
+from qmcif_engine.metrics.levels import LARGEST_WHOLE_PX
 from qmcif_engine.stack.samples import as_stack
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from qmcif_engine.io.input.file_stack import FileStack
 
 
 def run(options: Namespace) -> None:
     """Print the figures of the named picture, as a table or as one JSON object."""
     _check_request(options)
-    paths = [*options.images, options.fused, *([options.truth] if options.truth else [])]
-    pictures = as_stack([read_opaque(path) for path in paths], names=[repr(str(path)) for path in paths])
     n_sources = len(options.images)
     choices: dict[str, Any] = {} if options.frame is None else {"frame_px": options.frame}
-    with progress_bar("evaluating", is_quiet=options.json) as move:
+    with (
+        open_pictures([*options.images, options.fused, *([options.truth] if options.truth else [])]) as pictures,
+        progress_bar("evaluating", is_quiet=options.json) as move,
+    ):
         result = evaluate(
             pictures[:n_sources],
             pictures[n_sources],
@@ -40,6 +48,43 @@ def run(options: Namespace) -> None:
     else:
         for line in draw_figures(figures):
             print(line)
+
+
+@contextmanager
+def open_pictures(paths: Sequence[Path]) -> Iterator[list[Any]]:
+    """Give the pictures as arrays: read whole where they are small, else as dask arrays that are read by window.
+
+    Formats that can only be decoded whole are decoded once, into a temporary file.
+    """
+    stack = _open_by_window(paths)
+    if stack is None:
+        yield as_stack([read_opaque(path) for path in paths], names=[repr(str(path)) for path in paths])
+        return
+    from qmcif_engine.io.input.lazy_stack import stack_to_dask
+
+    with stack:
+        if stack.alpha is not None:
+            alpha, opaque = stack_to_dask(stack.alpha), opaque_sample(stack.alpha.dtype)
+            for number, path in enumerate(paths):
+                has_other = (alpha[number] != opaque).any()
+                refuse_transparency(path, bool(has_other.compute(scheduler="threads", callbacks=())))
+        yield list(stack_to_dask(stack))
+
+
+def _open_by_window(paths: Sequence[Path]) -> FileStack | None:
+    """Return the pictures as a stack where that is worth it, or the only way; None where each is to be read whole."""
+    try:
+        stack = open_stack([str(path) for path in paths], memory_bytes=0)
+    except QmcifError:
+        if any(is_zarr_folder(path) for path in paths):
+            raise
+        return None  # reading the pictures one by one tells which of them cannot be read, or differs
+    n_pixels = stack.image_shape[0] * stack.image_shape[1]
+    is_small = n_pixels <= LARGEST_WHOLE_PX and not any(is_zarr_folder(path) for path in paths)
+    if is_small or stack.n_images != len(paths) or stack.companions is not None:
+        stack.close()
+        return None
+    return stack
 
 
 def _check_request(options: Namespace) -> None:

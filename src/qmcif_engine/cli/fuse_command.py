@@ -227,7 +227,7 @@ def describe_fusion(result: Fused, settings: FusionConfig) -> dict[str, Any]:
 def render_plan(stack: FileStack, settings: FusionConfig, options: Namespace, *, points: dict[int, Targets]) -> None:
     """Say what the run would take, once it is known to be possible."""
     _check_request(stack, options, points)
-    kept = {"with_maps": options.maps is not None, "with_height": options.depth is not None}
+    kept: dict[str, Any] = {"with_maps": options.maps is not None, "with_height": options.depth is not None}
     plan = plan_run(stack, settings, **kept, memory_bytes=options.memory, workers=options.workers)
     cpu_seconds = len(points) * estimate_seconds(plan.tiles, settings, stack=stack)
     content = {

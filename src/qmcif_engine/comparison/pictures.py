@@ -24,6 +24,7 @@ INDEX_COLORS = np.array(
 """Colors of the sources in an index map, told apart by color-blind readers too (Okabe and Ito 2008); they repeat after eight."""
 
 _OPAQUE = {"uint8": 255.0, "uint16": 65535.0}
+OPAQUE_FLOAT = 1.0
 
 
 def read_opaque(path: Path) -> SampleArray:
@@ -36,11 +37,20 @@ def read_opaque(path: Path) -> SampleArray:
     """
     file = read_image(path)
     if file.alpha is not None:
-        opaque = _OPAQUE.get(file.alpha.dtype.name, 1.0)
-        if (file.alpha != opaque).any():
-            msg = f"{str(path)!r} has transparent pixels; an opaque picture is needed: flatten it or remove its alpha channel"
-            raise ImageFileError(msg)
+        refuse_transparency(path, bool((file.alpha != opaque_sample(file.alpha.dtype)).any()))
     return file.samples
+
+
+def opaque_sample(dtype: np.dtype[Any]) -> float:
+    """Return the sample of an alpha channel that hides nothing."""
+    return _OPAQUE.get(dtype.name, OPAQUE_FLOAT)
+
+
+def refuse_transparency(path: Path, is_transparent: bool) -> None:
+    """Refuse a picture that is known to have transparent pixels."""
+    if is_transparent:
+        msg = f"{str(path)!r} has transparent pixels; an opaque picture is needed: flatten it or remove its alpha channel"
+        raise ImageFileError(msg)
 
 
 def read_eight_bit(path: Path) -> NDArray[np.uint8]:

@@ -14,6 +14,7 @@ from qmcif_engine.errors import InvalidConfigError, InvalidImageError
 from qmcif_engine.run.execution import count_workers, run_tiles
 from qmcif_engine.run.memory import choose_tiles_at_once, estimate_tile_bytes
 from qmcif_engine.run.steps import FusionProgress, Steps
+from qmcif_engine.stack.guide import settle_guide
 from qmcif_engine.stack.noise import settle_range_and_noise
 from qmcif_engine.stack.samples import SUPPORTED_DTYPES, as_stack, list_bounds
 from qmcif_engine.stack.separate_channels import count_decisions, settle_channels
@@ -86,6 +87,7 @@ def fuse(
     images: Sequence[SampleArray] | SampleArray | Stack,
     config: FusionConfig | None = None,
     *,
+    guide: Sequence[SampleArray] | SampleArray | Stack | None = None,
     focus_range: GivenRanges | None = None,
     companions: Sequence[SampleArray] | None = None,
     keep_layers: bool = False,
@@ -106,6 +108,9 @@ def fuse(
         tile, and what it has of alpha and further channels takes the place of `companions`.
     config : FusionConfig, optional
         The ``default`` preset where it is left out.
+    guide : like `images`, optional
+        What decisions are made on instead of `images`, which still give every sample: the same images, for example denoised or without
+        their background. As many of the same height and width are needed; type and, where channels decide together, channels may differ.
     focus_range : tuple of float, optional
         Samples that count as black and white for the decisions, or such a pair for each channel that decides; the 0.1 and 99.9
         percentiles of the stack, or of each channel that was recorded by itself, where it is left out. Needed only where a few extreme
@@ -136,13 +141,14 @@ def fuse(
     FusionResult
     """
     settings = FusionConfig() if config is None else config
-    stack = settle_channels(images if isinstance(images, Stack) else ArrayStack(as_stack(images)), channels)
+    stack = settle_channels(_as_stack(images), channels)
     check_number(stack)
     if companions is not None and stack.decides_each:
         msg = "companions were given and each channel is decided on by itself; one decision is needed to follow: leave one of the two out"
         raise InvalidConfigError(msg)
     extras = companions_of(stack) if companions is None else ArrayStack(_checked_companions(companions, stack))
-    bounds, noise_levels = settle_range_and_noise(stack, focus_range)
+    decided = settle_guide(None if guide is None else _as_stack(guide), stack)
+    bounds, noise_levels = settle_range_and_noise(stack if decided is None else decided, focus_range)
     plan = plan_tiles((stack.image_shape[0], stack.image_shape[1]), settings)
     if keep_layers and len(plan.tiles) > 1:
         side = settings.tiling.tile_px
@@ -150,7 +156,7 @@ def fuse(
         raise InvalidConfigError(msg)
     n_tiles = len(plan.tiles)
     logger.info("fusing %d images of shape %s in %d tiles, focus range %s", stack.n_images, stack.image_shape, n_tiles, list_bounds(bounds))
-    task = TileTask(stack, settings, bounds, extras, keep_layers, with_position, noise_levels)
+    task = TileTask(stack, settings, bounds, extras, keep_layers, with_position, noise_levels, decided)
     steps = Steps(
         n_tiles=n_tiles, steps_a_tile=count_decisions(stack) * stack.n_images + 1, on_progress=on_progress, is_cancelled=is_cancelled
     )
@@ -159,6 +165,10 @@ def fuse(
     tiles_at_once = choose_tiles_at_once(tile_bytes, budget_bytes=memory_bytes, n_workers=count_workers(workers))
     run_tiles(task, plan.tiles, sink=picture, tiles_at_once=tiles_at_once, steps=steps, client=client)
     return picture.finish(settings, bounds, n_images=stack.n_images)
+
+
+def _as_stack(images: Sequence[SampleArray] | SampleArray | Stack) -> Stack:
+    return images if isinstance(images, Stack) else ArrayStack(as_stack(images))
 
 
 class _Picture:

@@ -10,6 +10,7 @@ import numpy as np
 from dask.delayed import delayed
 
 from qmcif_engine.config.fusion_config import FusionConfig
+from qmcif_engine.stack.guide import settle_guide
 from qmcif_engine.stack.noise import settle_range_and_noise
 from qmcif_engine.stack.separate_channels import channel_planes, settle_channels
 from qmcif_engine.stack.stack import check_number, companions_of
@@ -63,6 +64,7 @@ def fuse_lazily(
     stack: Stack,
     config: FusionConfig | None = None,
     *,
+    guide: Stack | None = None,
     focus_range: GivenRanges | None = None,
     with_position: bool = False,
     channels: str | None = None,
@@ -70,16 +72,19 @@ def fuse_lazily(
     """Return the fusion of a stack as dask arrays, for previews and pipelines.
 
     Only the samples that settle the focus range and the noise are read at once. The bytes are those of `qmcif_engine.fuse`, whose
-    `focus_range`, `with_position` and `channels` these are, whatever scheduler computes them; alpha and further channels of the stack
-    are composed too. A chunk that is asked for twice is computed twice: for a whole large result use `qmcif_engine.fuse_to_file`.
+    `guide`, `focus_range`, `with_position` and `channels` these are, whatever scheduler computes them; alpha and further channels of the
+    stack are composed too. A chunk that is asked for twice is computed twice: for a whole large result use `qmcif_engine.fuse_to_file`.
     """
     settings = FusionConfig() if config is None else config
     stack = settle_channels(stack, channels)
     check_number(stack)
     companions = companions_of(stack)
-    bounds, noise_levels = settle_range_and_noise(stack, focus_range)
+    decided = settle_guide(guide, stack)
+    bounds, noise_levels = settle_range_and_noise(stack if decided is None else decided, focus_range)
     plan = plan_tiles((stack.image_shape[0], stack.image_shape[1]), settings)
-    task = delayed(TileTask(stack, settings, bounds, companions, with_position=with_position, noise_levels=noise_levels), pure=False)
+    task = delayed(
+        TileTask(stack, settings, bounds, companions, with_position=with_position, noise_levels=noise_levels, guide=decided), pure=False
+    )
     arrange = _Arrangement(plan, [task(tile) for tile in plan.tiles])
     maps = channel_planes(stack)
     return LazyFusion(

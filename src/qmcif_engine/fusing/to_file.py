@@ -22,13 +22,14 @@ from qmcif_engine.io.output.streamed_output import stream_outputs
 from qmcif_engine.io.output.writers import check_target
 from qmcif_engine.run.execution import count_workers, run_tiles
 from qmcif_engine.run.job import Job, PlaneKind
-from qmcif_engine.run.memory import choose_tiles_at_once, estimate_tile_bytes
+from qmcif_engine.run.memory import choose_tiles_at_once, estimate_samples_bytes, estimate_tile_bytes
 from qmcif_engine.run.steps import FusionProgress, Steps
+from qmcif_engine.stack.guide import settle_guide
 from qmcif_engine.stack.noise import settle_range_and_noise
 from qmcif_engine.stack.picture_metadata import PictureMetadata, name_planes
 from qmcif_engine.stack.samples import list_bounds
 from qmcif_engine.stack.separate_channels import EACH, channel_planes, count_decisions, settle_channels
-from qmcif_engine.stack.stack import Stack, check_number, companions_of
+from qmcif_engine.stack.stack import Stack, check_number, companions_of, settle_range
 from qmcif_engine.tiles.plan import TilePlan, plan_tiles
 from qmcif_engine.tiles.task import TileTask
 
@@ -116,6 +117,7 @@ def fuse_to_file(
     *,
     maps: Path | str | None = None,
     height: HeightRequest | None = None,
+    guide: Stack | None = None,
     focus_range: GivenRanges | None = None,
     channels: str | None = None,
     memory_bytes: int | None = None,
@@ -140,7 +142,7 @@ def fuse_to_file(
         A folder for the source index, base map, detail map and confidence.
     height : HeightRequest, optional
         Where a height map goes, and how it is made.
-    focus_range, channels : optional
+    guide, focus_range, channels : optional
         See `qmcif_engine.fuse`. Where each channel is decided on by itself, maps and heights have a page for each, in the order of the
         channels.
     memory_bytes : int, optional
@@ -168,15 +170,17 @@ def fuse_to_file(
     target, folder = Path(output), None if maps is None else Path(maps)
     outputs = checked or check_outputs(stack, target, folder, height=height, overwrite=overwrite)
     kept = {"with_maps": folder is not None, "with_height": height is not None}
-    run = plan_run(stack, settings, **kept, memory_bytes=memory_bytes, workers=workers)
-    bounds, noise_levels = settle_range_and_noise(stack, focus_range)
+    check_sources_kept(outputs, () if guide is None else guide.sources)
+    decided = settle_guide(guide, stack)
+    run = plan_run(stack, settings, **kept, guide=decided, memory_bytes=memory_bytes, workers=workers)
+    bounds, noise_levels = settle_range_and_noise(stack if decided is None else decided, focus_range)
     companions = companions_of(stack)
     planes = _kept_planes(stack, **kept)
     job = Job(job_folder(target), run.tiles, planes, n_images=stack.n_images)
-    description = describe_run(stack, settings, bounds)
+    description = describe_run(stack, settings, bounds, guide=decided)
     job.begin(_digest([description, list(planes)]), resume=resume, overwrite=overwrite)
     try:
-        task = TileTask(stack, settings, bounds, companions, with_position=height is not None, noise_levels=noise_levels)
+        task = TileTask(stack, settings, bounds, companions, with_position=height is not None, noise_levels=noise_levels, guide=decided)
         tiles = run.tiles.tiles
         is_finished = [job.is_finished(tile) for tile in tiles]
         _check_input(job, task, compress(tiles, is_finished))
@@ -188,7 +192,8 @@ def fuse_to_file(
         run_tiles(task, missing, sink=job, tiles_at_once=run.tiles_at_once, steps=steps, client=client)
         samples, pixels = _gather_receipts(job, tiles, n_images=stack.n_images)
         provenance = {**description, "identity": _digest([description, samples])}
-        heights = {} if height is None else _heights_of(job, height, stack=stack, focus_range=bounds, provenance=provenance)
+        own_range = bounds if decided is None else settle_range(stack, None)  # the picture's edges are on the scale of its own samples
+        heights = {} if height is None else _heights_of(job, height, stack=stack, sample_range=own_range, provenance=provenance)
         writing: dict[str, Any] = {"provenance": provenance, "overwrite": overwrite, "check_cancelled": steps.check_cancelled}
         _write(job, target, folder, stack=stack, further=heights, **writing)
     except BaseException:
@@ -236,6 +241,7 @@ def plan_run(
     *,
     with_maps: bool = False,
     with_height: bool = False,
+    guide: Stack | None = None,
     memory_bytes: int | None = None,
     workers: int | None = None,
 ) -> RunPlan:
@@ -250,7 +256,7 @@ def plan_run(
     """
     check_number(stack)
     tiles = plan_tiles((stack.image_shape[0], stack.image_shape[1]), config)
-    tile_bytes = estimate_tile_bytes(tiles, config, stack=stack)
+    tile_bytes = estimate_tile_bytes(tiles, config, stack=stack) + (0 if guide is None else estimate_samples_bytes(tiles, guide))
     planes = _kept_planes(stack, with_maps=with_maps, with_height=with_height)
     n_pixels = tiles.shape[0] * tiles.shape[1]
     job_bytes = n_pixels * sum(kind.pixel_bytes for kind in planes.values())
@@ -292,8 +298,8 @@ def _check_heights(stack: Stack, height: HeightRequest, *, overwrite: bool) -> t
     return targets
 
 
-def describe_run(stack: Stack, config: FusionConfig, focus_range: FocusRanges) -> dict[str, Any]:
-    """Return version, settings and the kind of the input, without times, names and paths.
+def describe_run(stack: Stack, config: FusionConfig, focus_range: FocusRanges, *, guide: Stack | None = None) -> dict[str, Any]:
+    """Return version, settings and the kind of the input and of the guide, without times, names and paths.
 
     The same samples and settings give the same description, wherever and however the samples are stored.
     """
@@ -305,6 +311,7 @@ def describe_run(stack: Stack, config: FusionConfig, focus_range: FocusRanges) -
         "focus_range": list_bounds(focus_range),
         "settings": config.to_dict(),
         **({"channels": EACH} if stack.decides_each else {}),
+        **({} if guide is None else {"guide": {"image_shape": list(guide.image_shape), "dtype": guide.dtype.name}}),
     }
 
 
@@ -339,14 +346,14 @@ def _kept_planes(stack: Stack, *, with_maps: bool, with_height: bool) -> dict[st
 
 
 def _heights_of(
-    job: Job, height: HeightRequest, *, stack: Stack, focus_range: FocusRanges, provenance: Mapping[str, object]
+    job: Job, height: HeightRequest, *, stack: Stack, sample_range: FocusRanges, provenance: Mapping[str, object]
 ) -> dict[Path, PictureContent]:
     return assemble_heights(
         height,
         position=job.picture("position"),
         confidence=job.picture("confidence"),
         guide=job.picture("fused"),
-        guide_range=focus_range,
+        guide_range=sample_range,
         metadata=describe_picture(stack),
         provenance=provenance,
     )

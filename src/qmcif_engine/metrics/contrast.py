@@ -12,7 +12,7 @@ from .levels import choose_precision, stretch_levels
 from .sliding_windows import cut_padded, filter_valid, iterate_strips, sample_gaussian
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from qmcif_engine.kernels.array_types import FloatArray
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 FREQUENCY_SCALE = 30.0
 WIDE_BAND, NARROW_BAND, NARROW_GAIN = 15.3870, 1.3456, 0.7622
 GAUSSIAN_SIDE = 31
+CONTRAST_REACH_PX = GAUSSIAN_SIDE // 2
 FINE_SIGMA, COARSE_SIGMA = 2.0, 4.0
 MASKING_OFFSET = 1e-4
 LARGEST_CONTRAST = 1e15  # its square still fits single precision; met only where the background is 0 but for rounding
@@ -52,22 +53,42 @@ def measure_contrast(sources: Sequence[Levels], fused: Levels, *, on_step: Calla
     """
     seen_fused = map_contrast(fused)
     on_step()
-    kept, total, plain = (np.zeros_like(seen_fused) for _ in range(3))
+    return sum_contrast(_map_each(sources, on_step=on_step), seen_fused) / fused.size
+
+
+def _map_each(sources: Sequence[Levels], *, on_step: Callable[[], None]) -> Iterator[FloatArray]:
+    """Yield the contrast of one source after the other; a step is done when the next one is asked for."""
     for source in sources:
-        seen = map_contrast(source)
-        for rows in iterate_strips(fused.shape):
+        yield map_contrast(source)
+        on_step()
+
+
+def sum_contrast(seen_sources: Iterable[FloatArray], seen_fused: FloatArray) -> float:
+    """Sum what of the contrast of the sources the fused image keeps, over an image or a part of it.
+
+    Parameters
+    ----------
+    seen_sources : iterable of ndarray of float, shape (h, w)
+        Masked local contrast of each source; only one is held at a time.
+    seen_fused : ndarray of float, shape (h, w)
+        That of the fused image.
+    """
+    n_sources = 0
+    kept, total, plain = (np.zeros_like(seen_fused) for _ in range(3))
+    for seen in seen_sources:
+        n_sources += 1
+        for rows in iterate_strips(seen_fused.shape):
             ratio = _divide_smaller_by_larger(seen[rows], seen_fused[rows])
             weight = seen[rows] ** 2
             kept[rows] += weight * ratio
             total[rows] += weight
             plain[rows] += ratio
-        on_step()
     score = 0.0
-    for rows in iterate_strips(fused.shape):
+    for rows in iterate_strips(seen_fused.shape):
         has_contrast = total[rows] > 0
         weighted = kept[rows] / np.where(has_contrast, total[rows], 1)
-        score += float(np.sum(np.where(has_contrast, weighted, plain[rows] / len(sources)), dtype=np.float64))
-    return score / fused.size
+        score += float(np.sum(np.where(has_contrast, weighted, plain[rows] / n_sources), dtype=np.float64))
+    return score
 
 
 def map_contrast(gray: Levels) -> FloatArray:
@@ -80,14 +101,19 @@ def map_contrast(gray: Levels) -> FloatArray:
     """
     visible = filter_by_sensitivity(stretch_levels(gray))
     contrast = np.empty_like(visible)
-    fine, coarse = (sample_gaussian(GAUSSIAN_SIDE, sigma=sigma) / (np.sqrt(2 * np.pi) * sigma) for sigma in (FINE_SIGMA, COARSE_SIGMA))
     for rows in iterate_strips(gray.shape):
-        padded = cut_padded(visible, rows, margin=GAUSSIAN_SIDE // 2)
-        blurred, background = (filter_valid(filter_valid(padded, taps, axis=0), taps, axis=1) for taps in (fine, coarse))
-        is_lit = background != 0
-        local = np.where(is_lit, np.abs(blurred / np.where(is_lit, background, 1) - 1), 0).clip(max=LARGEST_CONTRAST)
-        contrast[rows] = local * (local**2 / (local**2 + MASKING_OFFSET))
+        contrast[rows] = mask_contrast(cut_padded(visible, rows, margin=CONTRAST_REACH_PX))
     return contrast
+
+
+def mask_contrast(visible: FloatArray) -> FloatArray:
+    """Compute the masked local contrast wherever the Gaussians are complete, `CONTRAST_REACH_PX` from every side."""
+    fine, coarse = (sample_gaussian(GAUSSIAN_SIDE, sigma=sigma) / (np.sqrt(2 * np.pi) * sigma) for sigma in (FINE_SIGMA, COARSE_SIGMA))
+    blurred, background = (filter_valid(filter_valid(visible, taps, axis=0), taps, axis=1) for taps in (fine, coarse))
+    is_lit = background != 0
+    local = np.where(is_lit, np.abs(blurred / np.where(is_lit, background, 1) - 1), 0).clip(max=LARGEST_CONTRAST)
+    masked: FloatArray = local * (local**2 / (local**2 + MASKING_OFFSET))
+    return masked
 
 
 def filter_by_sensitivity(levels: Levels) -> FloatArray:

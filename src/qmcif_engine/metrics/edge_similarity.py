@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .local_moments import compare_structure, compute_moments
-from .sliding_windows import BoxWindow, cut_padded, iterate_window_strips
+from .sliding_windows import BoxWindow, iterate_window_strips
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,12 +40,35 @@ def measure_edge_similarity(sources: Sequence[Levels], fused: Levels) -> float:
     ``Q_E = Q_W(gray) Q_W(edges)``: specification, section 4, after Piella and Heijmans 2003, in exact arithmetic. ``Q_W`` weighs windows
     and sources as `weigh_similarity` says.
     """
-    sums = np.zeros((2, 2))
-    for rows in iterate_window_strips(fused.shape, WINDOW.side):
-        sums[0] += weigh_similarity([source[rows] for source in sources], fused[rows])
-        sums[1] += weigh_similarity([detect_edges(source, rows) for source in sources], detect_edges(fused, rows))
+    return combine_indices(sum_similarities([np.pad(source, 1) for source in sources], np.pad(fused, 1)))
+
+
+def combine_indices(sums: FloatArray) -> float:
+    """Return Q_E from the sums over all windows of an image."""
     gray_index, edge_index = sums[:, 0] / sums[:, 1]
     return float(gray_index * edge_index)
+
+
+def sum_similarities(sources: Sequence[Levels], fused: Levels) -> FloatArray:
+    """Sum the similarities of all complete windows of an image or of a part of it, and their weights.
+
+    Parameters
+    ----------
+    sources, fused : ndarray of uint8, shape (h + 2, w + 2)
+        Gray levels with one more pixel on every side: the neighboring one, or 0 outside the image.
+
+    Returns
+    -------
+    ndarray of float64, shape (2, 2)
+        For gray levels and for edges: numerator and denominator of ``Q_W``.
+    """
+    sums = np.zeros((2, 2))
+    for rows in iterate_window_strips((fused.shape[0] - 2, fused.shape[1] - 2), WINDOW.side):
+        padded = slice(rows.start, rows.stop + 2)
+        *gray_sources, gray = (image[padded][1:-1, 1:-1] for image in (*sources, fused))
+        sums[0] += weigh_similarity(gray_sources, gray)
+        sums[1] += weigh_similarity([detect_edges(source[padded]) for source in sources], detect_edges(fused[padded]))
+    return sums
 
 
 def weigh_similarity(sources: Sequence[FloatArray | Levels], fused: FloatArray | Levels) -> tuple[float, float]:
@@ -80,14 +103,14 @@ def weigh_similarity(sources: Sequence[FloatArray | Levels], fused: FloatArray |
     return float(np.sum(weight * index)), float(np.sum(weight))
 
 
-def detect_edges(gray: Levels, rows: slice) -> FloatArray:
-    """Compute the edge strength of a strip with Prewitt's operator, zero-padded.
+def detect_edges(levels: Levels) -> FloatArray:
+    """Compute the edge strength with Prewitt's operator wherever there is a neighbor on every side, shape (h - 2, w - 2).
 
     Notes
     -----
     ``e = sqrt(p_x^2 + p_y^2)``, each slope the difference of two sums of three neighbors; specification, section 4.
     """
-    padded = cut_padded(gray, rows, margin=1)
+    padded = levels.astype(np.float64)
     sum_down = padded[:-2] + padded[1:-1] + padded[2:]
     sum_across = padded[:, :-2] + padded[:, 1:-1] + padded[:, 2:]
     return np.sqrt((sum_down[:, :-2] - sum_down[:, 2:]) ** 2 + (sum_across[:-2] - sum_across[2:]) ** 2)

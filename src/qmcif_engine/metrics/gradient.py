@@ -43,28 +43,39 @@ def measure_gradient(sources: Sequence[Levels], fused: Levels) -> float:
     """
     carried, total = 0.0, 0.0
     for rows in iterate_strips(fused.shape):
-        strength_fused, angle_fused = _find_edges(fused, rows)
+        edges_fused = _find_edges(fused, rows)
         for source in sources:
-            strength, angle = _find_edges(source, rows)
-            weight = _replace_zeros(strength)
-            kept = rate_strength(strength, strength_fused) * rate_direction(angle, angle_fused)
-            carried += float(np.sum(kept * weight))
-            total += float(np.sum(weight))
+            kept, weight = sum_kept_edges(_find_edges(source, rows), edges_fused)
+            carried += kept
+            total += weight
     return carried / total
 
 
-def _find_edges(gray: Levels, rows: slice) -> tuple[FloatArray, FloatArray]:
-    """Compute edge strength and edge angle of a strip with Sobel's operator, zero-padded.
+def sum_kept_edges(edges: tuple[FloatArray, FloatArray], edges_fused: tuple[FloatArray, FloatArray]) -> tuple[float, float]:
+    """Sum what of the edges of a source the fused image keeps, and their weights, from strength and angle of both."""
+    (strength, angle), (strength_fused, angle_fused) = edges, edges_fused
+    weight = _replace_zeros(strength)
+    kept = rate_strength(strength, strength_fused) * rate_direction(angle, angle_fused)
+    return float(np.sum(kept * weight)), float(np.sum(weight))
 
-    Notes
-    -----
-    ``g = sqrt(s_x^2 + s_y^2)`` and ``a = atan(s_y / s_x)``, with 1e-5 for an ``s_x`` of 0; specification, section 2.
-    """
+
+def _find_edges(gray: Levels, rows: slice) -> tuple[FloatArray, FloatArray]:
+    """Compute edge strength and edge angle of a strip with Sobel's operator, zero-padded."""
     padded = cut_padded(gray, rows, margin=1)
     smooth_down = padded[:-2] + 2 * padded[1:-1] + padded[2:]
     smooth_across = padded[:, :-2] + 2 * padded[:, 1:-1] + padded[:, 2:]
     slope_x = smooth_down[:, 2:] - smooth_down[:, :-2]
     slope_y = smooth_across[2:] - smooth_across[:-2]
+    return combine_slopes(slope_x, slope_y)
+
+
+def combine_slopes(slope_x: FloatArray, slope_y: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return edge strength and edge angle.
+
+    Notes
+    -----
+    ``g = sqrt(s_x^2 + s_y^2)`` and ``a = atan(s_y / s_x)``, with 1e-5 for an ``s_x`` of 0; specification, section 2.
+    """
     return np.sqrt(slope_x**2 + slope_y**2), np.arctan(slope_y / _replace_zeros(slope_x))
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qmcif_engine.errors import InvalidImageError
+from qmcif_engine.io.input.array_source import compute_block, is_dask_array
 
 from .levels import convert_to_eight_bits, convert_to_gray
 from .sliding_windows import iterate_strips
@@ -48,33 +49,20 @@ class ComparedImages:
     truth_samples: Levels | None
 
 
-def prepare_images(
-    sources: Sequence[NDArray[Any]],
-    fused: NDArray[Any],
-    *,
-    truth: NDArray[Any] | None = None,
-    sample_range: tuple[float, float] | None = None,
-) -> ComparedImages:
-    """Check the images of one comparison and bring them to 8 bits.
+def name_images(sources: Sequence[Any], fused: Any, truth: Any) -> list[tuple[str, Any]]:  # noqa: ANN401 - arrays of NumPy or dask
+    """Return the images of one comparison with what messages call them, once they are known to fit each other; samples are not read.
 
     Parameters
     ----------
-    sources : sequence of ndarray, shape (H, W) or (H, W, 3)
+    sources : sequence of ndarray or dask array, shape (H, W) or (H, W, 3)
         At least two images of one shape and dtype.
-    fused, truth : ndarray of the same shape and dtype
-        The image to be judged, and the all-in-focus image where it is known.
-    sample_range : tuple of float, optional
-        Samples shown as black and as white. Needed for floats; for integers the limits of the dtype are the default.
-
-    Returns
-    -------
-    ComparedImages
-        Gray levels of all images; colors of the fused image and the truth.
+    fused, truth : ndarray or dask array of the same shape and dtype
+        The image to be judged, and the all-in-focus image, or None where it is not known.
 
     Raises
     ------
     InvalidImageError
-        If images are missing, differ in shape or dtype, or cannot be brought to 8 bits without guessing.
+        If images are missing, or differ in shape or dtype.
     """
     if len(sources) < 2:
         message = f"Got {len(sources)} source image(s); fusion is judged against at least 2. Pass all images that were fused."
@@ -84,22 +72,52 @@ def prepare_images(
     if truth is not None:
         named.append(("the truth", truth))
     _check_layout(named)
-    limits = _settle_range(fused.dtype, sample_range)
+    return named
+
+
+def prepare_images(named: Sequence[tuple[str, NDArray[Any]]], *, n_sources: int, limits: tuple[float, float]) -> ComparedImages:
+    """Bring the images of one comparison, as `name_images` returned them, to 8 bits.
+
+    Parameters
+    ----------
+    named : sequence of tuple
+        Sources, the fused image and, where it is known, the truth.
+    n_sources : int
+    limits : tuple of float
+        Samples that become levels 0 and 255, from `settle_limits`.
+
+    Returns
+    -------
+    ComparedImages
+        Gray levels of all images; colors of the fused image and the truth.
+
+    Raises
+    ------
+    InvalidImageError
+        If a sample is no number.
+    """
     for name, image in named:
         _check_finite(name, image)
+    sources, (fused, *truth) = ([image for _, image in part] for part in (named[:n_sources], named[n_sources:]))
     fused_samples = convert_to_eight_bits(fused, limits)
     return ComparedImages(
         sources=tuple(convert_to_gray(convert_to_eight_bits(source, limits)) for source in sources),
         fused=convert_to_gray(fused_samples),
         fused_samples=fused_samples,
-        truth_samples=None if truth is None else convert_to_eight_bits(truth, limits),
+        truth_samples=convert_to_eight_bits(truth[0], limits) if truth else None,
     )
+
+
+def load_samples(image: Any) -> NDArray[Any]:  # noqa: ANN401 - an array of NumPy or dask
+    """Return the samples of an image in memory."""
+    loaded: NDArray[Any] = compute_block(image, ()) if is_dask_array(image) else image
+    return loaded
 
 
 def _check_array(name: str, image: object) -> None:
     """Refuse what is no array."""
-    if not isinstance(image, np.ndarray):
-        message = f"Got {name} as {type(image).__name__}; a NumPy array is needed. Convert it with numpy.asarray."
+    if not isinstance(image, np.ndarray) and not is_dask_array(image):
+        message = f"Got {name} as {type(image).__name__}; a NumPy array or a dask array is needed. Convert it with numpy.asarray."
         raise InvalidImageError(message)
 
 
@@ -122,8 +140,20 @@ def _check_layout(named: Sequence[tuple[str, NDArray[Any]]]) -> None:
             raise InvalidImageError(message)
 
 
-def _settle_range(dtype: np.dtype[Any], sample_range: tuple[float, float] | None) -> tuple[float, float]:
-    """Choose the samples that become levels 0 and 255, never looking at pixels."""
+def settle_limits(dtype: np.dtype[Any], sample_range: tuple[float, float] | None) -> tuple[float, float]:
+    """Choose the samples that become levels 0 and 255, never looking at pixels.
+
+    Parameters
+    ----------
+    dtype : dtype
+    sample_range : tuple of float, optional
+        Samples shown as black and as white. Needed for floats; for integers the limits of the dtype are the default.
+
+    Raises
+    ------
+    InvalidImageError
+        If the images cannot be brought to 8 bits without guessing.
+    """
     if dtype not in _DTYPE_RANGES and dtype not in _FLOAT_DTYPES:
         message = f"Got images of {dtype}; uint8, uint16, float32 or float64 is needed. Convert them to one of these."
         raise InvalidImageError(message)
@@ -153,7 +183,11 @@ def _check_finite(name: str, image: NDArray[Any]) -> None:
     """Refuse samples no level can stand for."""
     if image.dtype not in _FLOAT_DTYPES:
         return
-    n_bad = sum(int(np.count_nonzero(~np.isfinite(image[rows]))) for rows in iterate_strips(image.shape))
+    refuse_infinite(name, sum(int(np.count_nonzero(~np.isfinite(image[rows]))) for rows in iterate_strips(image.shape)))
+
+
+def refuse_infinite(name: str, n_bad: int) -> None:
+    """Refuse an image in which so many samples were found to be no number."""
     if n_bad:
         message = f"Got {n_bad} NaN or infinite sample(s) in {name}; finite samples are needed. Replace them before the comparison."
         raise InvalidImageError(message)

@@ -13,6 +13,12 @@ Levels: TypeAlias = NDArray[np.uint8]
 """Checked 8-bit samples: gray, shape (H, W), unless a function says otherwise."""
 
 LARGEST_LEVEL = 255
+LARGEST_WHOLE_PX = 4 << 20
+"""Pixels up to which images are evaluated whole: beyond, block by block, since whole-image transforms take some 200 bytes a pixel."""
+
+SMALLEST_BLOCK_SIDE_PX = 64
+"""A narrower image is evaluated whole, however long it is."""
+
 PIXELS_IN_DOUBLE_PRECISION = 4 << 20
 LUMA_OF_RED, LUMA_OF_GREEN, LUMA_OF_BLUE = 0.298936021293776, 0.587043074451121, 0.114020904255103
 
@@ -91,12 +97,17 @@ def stretch_levels(gray: Levels) -> Levels:
     -----
     ``x' = floor(((x - min) / (max - min)) 255 + 1/2)``, ``normalize1`` of the specification, section 0, by a table of 256 entries.
     """
-    smallest, largest = float(gray.min()), float(gray.max())
-    if smallest == largest:
-        return np.zeros_like(gray)
-    table = np.floor((np.arange(LARGEST_LEVEL + 1) - smallest) / (largest - smallest) * LARGEST_LEVEL + 0.5)
-    levels: Levels = table.clip(0, LARGEST_LEVEL).astype(np.uint8)[gray]
+    levels: Levels = tabulate_stretching(int(gray.min()), int(gray.max()))[gray]
     return levels
+
+
+def tabulate_stretching(smallest: int, largest: int) -> Levels:
+    """Return what `stretch_levels` makes of each of the 256 levels of an image whose extremes are these."""
+    if smallest == largest:
+        return np.zeros(LARGEST_LEVEL + 1, np.uint8)
+    table = np.floor((np.arange(LARGEST_LEVEL + 1.0) - smallest) / (largest - smallest) * LARGEST_LEVEL + 0.5)
+    stretched: Levels = table.clip(0, LARGEST_LEVEL).astype(np.uint8)
+    return stretched
 
 
 def choose_precision(shape: tuple[int, ...]) -> np.dtype[np.floating[Any]]:

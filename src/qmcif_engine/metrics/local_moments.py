@@ -120,8 +120,19 @@ def compare_structure(
     -----
     ``(2 mx my + C1)(2 cxy + C2) / ((mx^2 + my^2 + C1)(vx + vy + C2))``: Wang et al. 2004, Eq. (13); specification, section 4.
     """
-    luminance_constant, structure_constant = constants
     covariance = compute_covariance(first, second, window=window)
-    luminance = (2 * first.mean * second.mean + luminance_constant) / (first.mean**2 + second.mean**2 + luminance_constant)
-    structure = (2 * covariance + structure_constant) / (first.variance + second.variance + structure_constant)
+    return relate_moments((first.mean, second.mean), (first.variance, second.variance), covariance, constants=constants)
+
+
+def relate_moments(
+    means: tuple[FloatArray, FloatArray],
+    variances: tuple[FloatArray, FloatArray],
+    covariance: FloatArray,
+    *,
+    constants: tuple[float, float],
+) -> FloatArray:
+    """Return the structural similarity of windows with these moments; see `compare_structure`."""
+    luminance_constant, structure_constant = constants
+    luminance = (2 * means[0] * means[1] + luminance_constant) / (means[0] ** 2 + means[1] ** 2 + luminance_constant)
+    structure = (2 * covariance + structure_constant) / (variances[0] + variances[1] + structure_constant)
     return luminance * structure

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -36,13 +36,13 @@ class FilterBank:
     including the low-pass that lies one sample off for odd sides.
     """
 
-    def __init__(self, shape: tuple[int, int]) -> None:
-        """Sample the axes, the filters of small images, and the noise gains."""
+    def __init__(self, shape: tuple[int, int], dtype: np.dtype[np.floating[Any]] | None = None) -> None:
+        """Sample the axes, the filters of small images, and the noise gains; the size decides on the type where none is given."""
         self.shape = shape
-        self.dtype = choose_precision(shape)
+        self.dtype = choose_precision(shape) if dtype is None else dtype
         self._axes = [np.fft.ifftshift(_sample_axis(side)).astype(self.dtype) for side in shape]
         self._low_pass_axes = [np.fft.fftshift((np.arange(side) - side // 2) / side).astype(self.dtype) for side in shape]
-        self.is_kept = self.dtype == np.float64
+        self.is_kept = dtype is not None or self.dtype == np.float64
         rows = np.arange(shape[0] if self.is_kept else 0)
         self._radial = self._compute_radial(rows, range(N_SCALES))
         self._angular = [self._compute_angular(rows, orientation) for orientation in range(N_ORIENTATIONS)]

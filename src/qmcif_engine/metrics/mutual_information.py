@@ -12,6 +12,8 @@ from .sliding_windows import iterate_strips
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from qmcif_engine.kernels.array_types import FloatArray
 
     from .levels import Levels
@@ -43,13 +45,16 @@ def measure_mutual_information(sources: Sequence[Levels], fused: Levels) -> floa
     ratio of perfect dependence, 1/2.
     """
     stretched = stretch_levels(fused)
-    ratios = [_compare_levels(stretch_levels(source), stretched) for source in sources]
-    return 4.0 * sum(ratios) / len(ratios)
+    return rate_joint_levels([count_joint_levels(stretch_levels(source), stretched) / fused.size for source in sources])
 
 
-def _compare_levels(source: Levels, fused: Levels) -> float:
+def rate_joint_levels(joints: Sequence[FloatArray]) -> float:
+    """Return Q_MI from the share of pixels that have each pair of stretched levels, one array for each source."""
+    return 4.0 * sum(map(_relate_levels, joints)) / len(joints)
+
+
+def _relate_levels(joint: FloatArray) -> float:
     """Divide the mutual information of two images by the sum of their entropies."""
-    joint = count_joint_levels(source, fused)
     entropy_source = compute_entropy(joint.sum(axis=1))
     entropy_fused = compute_entropy(joint.sum(axis=0))
     entropy_sum = entropy_source + entropy_fused
@@ -59,13 +64,13 @@ def _compare_levels(source: Levels, fused: Levels) -> float:
     return max(information, 0.0) / entropy_sum
 
 
-def count_joint_levels(source: Levels, fused: Levels) -> FloatArray:
-    """Return the share of pixels with each pair of levels, shape (256, 256), rows for the source."""
+def count_joint_levels(source: Levels, fused: Levels) -> NDArray[np.int64]:
+    """Count the pixels with each pair of levels, shape (256, 256), rows for the source."""
     counts = np.zeros(N_LEVELS * N_LEVELS, np.int64)
     for rows in iterate_strips(source.shape):
         pairs = source[rows].astype(np.int64) * N_LEVELS + fused[rows]
         counts += np.bincount(pairs.ravel(), minlength=counts.size)
-    return counts.reshape(N_LEVELS, N_LEVELS) / source.size
+    return counts.reshape(N_LEVELS, N_LEVELS)
 
 
 def compute_entropy(shares: FloatArray) -> float:

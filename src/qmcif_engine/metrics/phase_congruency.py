@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +14,7 @@ from .phase_features import PhaseFeatures, compute_phase_features
 from .sliding_windows import GaussianWindow, cut_padded, iterate_strips
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from qmcif_engine.kernels.array_types import FloatArray
 
@@ -50,22 +51,38 @@ def measure_phase_congruency(sources: Sequence[Levels], fused: Levels, *, on_ste
     """
     bank = FilterBank((fused.shape[0], fused.shape[1]))
     target = compute_phase_features(fused, bank, on_step=on_step)
-    best = compute_phase_features(sources[0], bank, on_step=on_step)
+    match, best = match_features((compute_phase_features(source, bank, on_step=on_step) for source in sources), target)
+    return combine_matches(
+        [float(np.sum(part, dtype=np.float64)) for part in match],
+        n_features=int(np.count_nonzero(best.congruency > FEATURE_THRESHOLD)),
+        n_fused_features=int(np.count_nonzero(target.congruency > FEATURE_THRESHOLD)),
+        is_constant=bool(fused.min() == fused.max()),
+    )
+
+
+def combine_matches(sums: Sequence[float], *, n_features: int, n_fused_features: int, is_constant: bool) -> float:
+    """Return Q_P from the sums of the three maps of matches over all pixels."""
+    if n_features == 0:
+        return 0.0 if n_fused_features else 1.0
+    return 0.0 if is_constant else math.prod(total / n_features for total in sums)
+
+
+def match_features(sources: Iterable[PhaseFeatures], target: PhaseFeatures) -> tuple[list[FloatArray], PhaseFeatures]:
+    """Return the largest correlation of any source with the fused image, for the three maps, and the strongest features of all sources.
+
+    Sources are taken one at a time, so that memory does not grow with their number; the first is written over.
+    """
+    features = iter(sources)
+    best = next(features)
     match: list[FloatArray] = []
-    for source in sources[1:]:
-        challenger = compute_phase_features(source, bank, on_step=on_step)
+    for challenger in features:
         if not match:  # no earlier: until here `best` is the first source, so its matches need no memory
             match = correlate_features(best, target)
         _keep_larger(match, correlate_features(challenger, target))
         _take_stronger(best, challenger)
         del challenger
     _keep_larger(match, correlate_features(best, target))
-    n_features = int(np.count_nonzero(best.congruency > FEATURE_THRESHOLD))
-    if n_features == 0:
-        return 0.0 if np.any(target.congruency > FEATURE_THRESHOLD) else 1.0
-    if fused.min() == fused.max():
-        return 0.0
-    return float(np.prod([np.sum(part, dtype=np.float64) / n_features for part in match]))
+    return match, best
 
 
 def correlate_features(source: PhaseFeatures, fused: PhaseFeatures) -> list[FloatArray]:

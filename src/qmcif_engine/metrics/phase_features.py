@@ -18,7 +18,7 @@ from .log_gabor import N_ORIENTATIONS, N_SCALES
 from .sliding_windows import iterate_strips
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from qmcif_engine.kernels.array_types import ComplexArray, FloatArray
 
@@ -63,7 +63,9 @@ class _Sums:
     mixed: FloatArray
 
 
-def compute_phase_features(gray: Levels, bank: FilterBank, *, on_step: Callable[[], None] = ignore_step) -> PhaseFeatures:
+def compute_phase_features(
+    gray: Levels, bank: FilterBank, *, thresholds: Sequence[float] | None = None, on_step: Callable[[], None] = ignore_step
+) -> PhaseFeatures:
     """Compute phase congruency and its moments.
 
     Parameters
@@ -72,6 +74,8 @@ def compute_phase_features(gray: Levels, bank: FilterBank, *, on_step: Callable[
         Gray levels, taken as periodic.
     bank : FilterBank
         Filters for this shape; images of one shape share it.
+    thresholds : sequence of float, optional
+        Energy of the noise in each orientation, where it is known from more than these pixels.
     on_step : callable
         Called after each of the 6 orientations.
 
@@ -85,19 +89,35 @@ def compute_phase_features(gray: Levels, bank: FilterBank, *, on_step: Callable[
     Specification, section 3.1, after Kovesi 1999. The filters do not pass the mean, so a gray level near it is subtracted first: this
     spares digits, and makes a constant image exactly 0. It then has no congruency (0 / 0 is 0 here, where the reference has none).
     """
-    centered: FloatArray = gray.astype(bank.dtype)
-    centered -= np.rint(gray.mean())
-    spectrum = fft.fft2(centered) if bank.is_kept else fft.rfft2(centered)
-    del centered
+    spectrum = _transform(gray, bank)
     sums = _Sums(*(np.zeros(gray.shape, bank.dtype) for _ in range(5)))
     buffers = [np.empty(bank.shape, spectrum.dtype) for _ in range(N_SCALES)]
     for orientation in range(N_ORIENTATIONS):
-        _add_orientation(sums, spectrum, bank=bank, orientation=orientation, buffers=buffers)
+        threshold = None if thresholds is None else thresholds[orientation]
+        _add_orientation(sums, spectrum, bank=bank, orientation=orientation, buffers=buffers, threshold=threshold)
         on_step()
     return _conclude(sums)
 
 
-def _add_orientation(sums: _Sums, spectrum: ComplexArray, *, bank: FilterBank, orientation: int, buffers: Sequence[ComplexArray]) -> None:
+def compute_finest_amplitudes(gray: Levels, bank: FilterBank) -> Iterator[FloatArray]:
+    """Yield the amplitude of the finest scale for each orientation, from whose median `estimate_threshold` tells the noise."""
+    spectrum = _transform(gray, bank)
+    buffer = np.empty(bank.shape, spectrum.dtype)
+    for orientation in range(N_ORIENTATIONS):
+        yield np.abs(_filter(spectrum, bank, orientation=orientation, scale=0, out=buffer))
+
+
+def _transform(gray: Levels, bank: FilterBank) -> ComplexArray:
+    """Return the spectrum of the levels without a gray level near their mean; of a large image only the left half."""
+    centered: FloatArray = gray.astype(bank.dtype)
+    centered -= np.rint(gray.mean())
+    spectrum: ComplexArray = fft.fft2(centered) if bank.is_kept else fft.rfft2(centered)
+    return spectrum
+
+
+def _add_orientation(
+    sums: _Sums, spectrum: ComplexArray, *, bank: FilterBank, orientation: int, buffers: Sequence[ComplexArray], threshold: float | None
+) -> None:
     """Add the weighted, noise-free energy of one orientation to the sums.
 
     Notes
@@ -106,7 +126,9 @@ def _add_orientation(sums: _Sums, spectrum: ComplexArray, *, bank: FilterBank, o
     ``width = sum A / (max A + 1e-4) / 4``.
     """
     responses = [_filter(spectrum, bank, orientation=orientation, scale=0, out=buffers[0])]
-    threshold = _estimate_noise(responses[0], gain=bank.noise_gains[orientation], scratch=buffers[1])
+    if threshold is None:
+        median = _find_median_power(responses[0], scratch=buffers[1])
+        threshold = estimate_threshold(median, gain=bank.noise_gains[orientation])
     responses += [_filter(spectrum, bank, orientation=orientation, scale=scale, out=buffers[scale]) for scale in range(1, N_SCALES)]
     angle = orientation * math.pi / N_ORIENTATIONS
     cosine, sine = math.cos(angle), math.sin(angle)
@@ -159,7 +181,7 @@ def _read_spectrum(spectrum: ComplexArray, rows: slice, *, n_columns: int) -> Co
     return np.hstack([spectrum[rows], spectrum[mirrored_rows, n_columns - n_kept : 0 : -1].conj()])
 
 
-def _estimate_noise(finest_response: ComplexArray, *, gain: float, scratch: ComplexArray) -> float:
+def estimate_threshold(median_power: float, *, gain: float) -> float:
     """Estimate the energy that noise alone would reach.
 
     Notes
@@ -168,14 +190,18 @@ def _estimate_noise(finest_response: ComplexArray, *, gain: float, scratch: Comp
     energy of the even part of the summed filters (``P2 + 2 P12``, by Parseval's theorem), and
     ``T = (tau sqrt(pi/2) + 2 sqrt((2 - pi/2) tau^2)) / 1.7``.
     """
+    tau = math.sqrt(median_power / math.log(2) * gain)
+    return tau * (math.sqrt(math.pi / 2) + NOISE_MULTIPLE * math.sqrt(2 - math.pi / 2)) / NOISE_CORRECTION
+
+
+def _find_median_power(finest_response: ComplexArray, *, scratch: ComplexArray) -> float:
+    """Return the median squared amplitude of a response."""
     n_pixels = finest_response.size
     amplitude = scratch.ravel().view(scratch.real.dtype)[:n_pixels]
     np.abs(finest_response.ravel(), out=amplitude)
     middle = [(n_pixels - 1) // 2, n_pixels // 2]
     amplitude.partition(middle)
-    median = float(np.mean(amplitude[middle].astype(np.float64) ** 2))
-    tau = math.sqrt(median / math.log(2) * gain)
-    return tau * (math.sqrt(math.pi / 2) + NOISE_MULTIPLE * math.sqrt(2 - math.pi / 2)) / NOISE_CORRECTION
+    return float(np.mean(amplitude[middle].astype(np.float64) ** 2))
 
 
 def _conclude(sums: _Sums) -> PhaseFeatures:

@@ -43,13 +43,19 @@ def measure_structural_similarity(sources: Sequence[Levels], fused: Levels) -> f
     Mean over all complete windows of `rate_windows`: specification, section 5, after Yang et al. 2008. Windows in which an image is
     constant have variance and covariances of exactly 0, without which rounding errors divide each other there.
     """
+    total, count = sum_rates(sources, fused)
+    return total / count
+
+
+def sum_rates(sources: Sequence[Levels], fused: Levels) -> tuple[float, int]:
+    """Return the sum of the rates of all complete windows of an image or of a part of it, and how many there are."""
     total, count = 0.0, 0
     for rows in iterate_window_strips(fused.shape, WINDOW.side):
         target = compute_exact_moments(fused[rows], WINDOW)
         rates = rate_windows([compute_exact_moments(source[rows], WINDOW) for source in sources], target)
         total += float(np.sum(rates))
         count += rates.size
-    return total / count
+    return total, count
 
 
 def rate_windows(sources: Sequence[LocalMoments], fused: LocalMoments) -> FloatArray:

@@ -47,7 +47,12 @@ def measure_signal_to_noise(fused: Levels, truth: Levels, *, frame_px: int = 0) 
     if 0 < 2 * frame_px < min(fused.shape[:2]):
         fused, truth = (image[frame_px:-frame_px, frame_px:-frame_px] for image in (fused, truth))
     squared_error = sum(int(np.sum((fused[rows].astype(np.int64) - truth[rows]) ** 2)) for rows in iterate_strips(fused.shape))
-    return float(10 * np.log10(LARGEST_LEVEL**2 * fused.size / max(squared_error, SMALLEST_SQUARED_ERROR)))
+    return convert_to_decibels(squared_error, n_samples=fused.size)
+
+
+def convert_to_decibels(squared_error: int, *, n_samples: int) -> float:
+    """Return the peak signal-to-noise ratio of samples whose squared errors add up to this."""
+    return float(10 * np.log10(LARGEST_LEVEL**2 * n_samples / max(squared_error, SMALLEST_SQUARED_ERROR)))
 
 
 def measure_similarity(fused: Levels, truth: Levels) -> float:
@@ -96,12 +101,18 @@ def measure_quaternion_similarity(fused: Levels, truth: Levels) -> float:
     -----
     Mean of `compare_colors` over the windows of `measure_similarity`.
     """
+    total, count = sum_color_similarity(fused, truth)
+    return total / count
+
+
+def sum_color_similarity(fused: Levels, truth: Levels) -> tuple[float, int]:
+    """Return the sum of the similarities of all complete windows of an image or of a part of it, and how many there are."""
     total, count = 0.0, 0
     for rows in iterate_window_strips(fused.shape, WINDOW.side):
         similarity = compare_colors(_embed(fused[rows]), _embed(truth[rows]))
         total += float(np.sum(similarity))
         count += similarity.size
-    return total / count
+    return total, count
 
 
 def compare_colors(first: FloatArray, second: FloatArray) -> FloatArray:

@@ -28,11 +28,14 @@ RESULT_PIXEL_BYTES = 44
 def estimate_tile_bytes(plan: TilePlan, config: FusionConfig, *, stack: Stack) -> int:
     """Return an upper bound of the memory that one tile takes while it is computed: its samples and results, and what its stages hold."""
     size = TileSize(padded_px=plan.largest_padded_px, n_images=stack.n_images)
-    pixel_samples_bytes = stack.dtype.itemsize * (stack.image_shape[2] if len(stack.image_shape) == 3 else 1)
-    image_bytes = pixel_samples_bytes * size.padded_px
-    samples = min(size.n_images * image_bytes, SAMPLES_IN_MEMORY_BYTES) + 2 * image_bytes
     results = RESULT_PIXEL_BYTES * count_decisions(stack) * size.padded_px if stack.decides_each else 0
-    return samples + results + estimate_stage_bytes(config, size)
+    return estimate_samples_bytes(plan, stack) + results + estimate_stage_bytes(config, size)
+
+
+def estimate_samples_bytes(plan: TilePlan, stack: Stack) -> int:
+    """Return an upper bound of what the windows of a stack, or of a guide, take while a tile is computed."""
+    window_bytes = stack.dtype.itemsize * (stack.image_shape[2] if len(stack.image_shape) == 3 else 1) * plan.largest_padded_px
+    return min(stack.n_images * window_bytes, SAMPLES_IN_MEMORY_BYTES) + 2 * window_bytes
 
 
 def choose_tiles_at_once(tile_bytes: int, *, budget_bytes: int | None, n_workers: int) -> int:

@@ -82,6 +82,9 @@ class TileTask:
         What is returned beyond the picture and its maps.
     noise_levels : tuple of float
         Standard deviation of the noise on the 0-255 scale; one a channel where channels are decided on one by one.
+    guide : Stack or None
+        What decisions are made on, as `qmcif_engine.stack.guide.settle_guide` returns it, where it is not the stack itself. Focus range
+        and noise are then the guide's.
     """
 
     stack: Stack
@@ -91,6 +94,7 @@ class TileTask:
     keep_layers: bool = False
     with_position: bool = False
     noise_levels: tuple[float, ...] = (0.0,)
+    guide: Stack | None = None
 
     def __call__(
         self, tile: Tile, *, check_cancelled: Callable[[], None] = lambda: None, report_image: Callable[[], None] = lambda: None
@@ -100,15 +104,19 @@ class TileTask:
         One thread in the linear algebra, because with several the rounding, and so the last byte, would depend on their number.
         """
         images = WindowImages(self.stack, tile.padded)
+        deciding = images if self.guide is None else WindowImages(self.guide, tile.padded)
         told: dict[str, Any] = {"check_cancelled": check_cancelled, "report_image": report_image}
         if not self.stack.decides_each:
-            return self._fuse(images, tile, focus_range=self.focus_range, noise_level=self.noise_levels[0], **told)
+            return self._fuse(images, deciding, tile, focus_range=self.focus_range, noise_level=self.noise_levels[0], **told)
         n_channels = self.stack.image_shape[2]
         ranges = (self.focus_range,) * n_channels if isinstance(self.focus_range, FocusRange) else self.focus_range
-        digest = digest_images(images.cropped(tile.core.relative_to(tile.padded)))
+        core = tile.core.relative_to(tile.padded)
+        digest = digest_images(images.cropped(core), () if self.guide is None else deciding.cropped(core))
         levels = self.noise_levels * n_channels if len(self.noise_levels) == 1 else self.noise_levels
         parts = [
-            self._fuse(ChannelImages(images, channel), tile, focus_range=bounds, noise_level=level, **told)
+            self._fuse(
+                ChannelImages(images, channel), ChannelImages(deciding, channel), tile, focus_range=bounds, noise_level=level, **told
+            )
             for channel, (bounds, level) in enumerate(zip(ranges, levels, strict=True))
         ]
         return join_channels(parts, input_digest=digest)
@@ -116,6 +124,7 @@ class TileTask:
     def _fuse(
         self,
         images: WindowImages,
+        deciding: WindowImages,
         tile: Tile,
         *,
         focus_range: FocusRanges,
@@ -123,14 +132,14 @@ class TileTask:
         check_cancelled: Callable[[], None],
         report_image: Callable[[], None],
     ) -> FusedTile:
-        """Decide on the images of one window, and compose them and their companions within the core of the tile."""
+        """Decide on one window of the deciding images, and compose the images and their companions within the core of the tile."""
         shape = (self.stack.image_shape[0], self.stack.image_shape[1])
         geometry = plan_geometry(shape, self.config)
-        blocks = PlaneStack(images, focus_range, representation=self.config.focus.representation)
+        blocks = PlaneStack(deciding, focus_range, representation=self.config.focus.representation)
         borders = Borders(*tile.padded.ends_of(shape))
         adaptation = adapt_to_noise(noise_level, self.config, n_images=self.stack.n_images)
-        ends = images.find_frame_ends(self.config.decision)
-        validity = images.validity if ends is None else ends.choosable
+        ends = deciding.find_frame_ends(self.config.decision)
+        validity = deciding.validity if ends is None else ends.choosable
         with single_thread():
             levels = measure_focus(
                 blocks,
@@ -170,15 +179,15 @@ class TileTask:
             detail_map=np.ascontiguousarray(result.detail_map[core.slices]),
             confidence=np.ascontiguousarray(result.confidence[core.slices]),
             companions=companions,
-            input_digest=digest_images(chosen, further),
+            input_digest=digest_images(chosen, further, () if self.guide is None else deciding.cropped(core)),
             layers=levels.layers,
             position=None if position is None else np.ascontiguousarray(position[core.slices]),
         )
 
     def digest_input(self, tile: Tile) -> bytes:
         """Return what `FusedTile.input_digest` is now, without fusing."""
-        further = () if self.companions is None else WindowImages(self.companions, tile.core)
-        return digest_images(WindowImages(self.stack, tile.core), further)
+        others = [WindowImages(stack, tile.core) for stack in (self.companions, self.guide) if stack is not None]
+        return digest_images(WindowImages(self.stack, tile.core), *others)
 
 
 def join_channels(parts: Sequence[FusedTile], *, input_digest: bytes) -> FusedTile:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from qmcif_engine.cli import main
+from qmcif_engine.cli import evaluate_command, main
 from qmcif_engine.io.output.writers import write_image
 from qmcif_engine.metrics import evaluate
 from qmcif_engine.stack.synthetic import SyntheticStack, make_focus_stack
@@ -54,6 +54,35 @@ def test_json_holds_the_figures_of_the_function(
     assert shown["figures"] == expected.list_by_symbol()
     assert shown["sources"] == [files(name) for name in "abc"]
     assert (shown["fused"], shown["truth"]) == (files("fused"), files("truth"))
+
+
+@pytest.mark.parametrize("suffix", ["ome.zarr", "ome.tif", "png"])
+def test_pictures_that_are_read_by_window_have_the_same_figures(
+    stack: SyntheticStack, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    """Zarr always is; with the limit at 0 all formats are, as large ones would be."""
+    if suffix != "ome.zarr":
+        monkeypatch.setattr(evaluate_command, "LARGEST_WHOLE_PX", 0)
+    paths = [str(tmp_path / f"{name}.{suffix}") for name in ("first", "second", "fused")]
+    for path, picture in zip(paths, (*stack.images[:2], stack.truth), strict=True):
+        write_image(tmp_path / path, picture)
+
+    assert main(["evaluate", *paths[:2], "--fused", paths[2], "--json"]) == 0
+
+    assert json.loads(capsys.readouterr().out)["figures"] == evaluate(list(stack.images[:2]), stack.truth).list_by_symbol()
+
+
+def test_transparent_pixels_of_pictures_that_are_read_by_window_are_refused(
+    stack: SyntheticStack, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(evaluate_command, "LARGEST_WHOLE_PX", 0)
+    alphas = [np.full(stack.truth.shape[:2], 255, np.uint8) for _ in range(3)]
+    alphas[1][3, 4] = 254
+    paths = [str(tmp_path / f"{number}.png") for number in range(3)]
+    for path, alpha in zip(paths, alphas, strict=True):
+        write_image(tmp_path / path, stack.truth, alpha=alpha)
+
+    assert "1.png' has transparent pixels; an opaque picture is needed" in refused(capsys, [*paths[:2], "--fused", paths[2]])
 
 
 def test_the_table_is_aligned_and_without_a_truth_has_the_six_metrics(

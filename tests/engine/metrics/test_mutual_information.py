@@ -74,7 +74,7 @@ def test_constant_images_determine_each_other(shape):
 def test_joint_shares_have_a_row_for_each_level_of_the_source():
     source, fused = np.array([[1, 1, 2]], np.uint8), np.array([[5, 5, 0]], np.uint8)
 
-    shares = count_joint_levels(source, fused)
+    shares = count_joint_levels(source, fused) / source.size
 
     assert shares[1, 5] == pytest.approx(2 / 3)
     assert shares[2, 0] == pytest.approx(1 / 3)

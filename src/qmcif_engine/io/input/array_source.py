@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
@@ -127,11 +127,10 @@ def open_array(array: object, *, name: str, axes: str | None, is_image: bool = F
     is_image : bool
         Whether it is one of several images.
     """
-    dask_arrays = sys.modules.get("dask.array")  # not loaded where nobody else did
     if isinstance(array, np.ndarray):
         read_block: Callable[[tuple[slice, ...]], NDArray[Any]] = partial(_cut_block, array)
-    elif dask_arrays is not None and isinstance(array, dask_arrays.Array):
-        read_block = partial(_compute_block, array)
+    elif is_dask_array(array):
+        read_block = partial(compute_block, array)
     else:
         msg = f"{name} is a {type(array).__name__}; a path, a NumPy array or a dask array is needed: convert it"
         raise InvalidImageError(msg)
@@ -148,7 +147,13 @@ def _cut_block(array: NDArray[Any], block: tuple[slice, ...]) -> NDArray[Any]:
     return array[block]
 
 
-def _compute_block(array: Array, block: tuple[slice, ...]) -> NDArray[Any]:
+def is_dask_array(candidate: object) -> TypeGuard[Array]:
+    """Return whether something is a dask array, without loading dask where nobody else did."""
+    module = sys.modules.get("dask.array")
+    return module is not None and isinstance(candidate, module.Array)
+
+
+def compute_block(array: Array, block: tuple[slice, ...]) -> NDArray[Any]:
     """Compute one block of a dask array by the synchronous scheduler in the calling thread, without callbacks.
 
     Parallelism is decided on elsewhere, once, and a progress bar that the user has set up for other computations is left alone.
