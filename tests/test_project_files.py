@@ -134,8 +134,8 @@ def test_no_two_modules_or_classes_share_a_name():
 
 UNDECLARED = {
     ("chosen_stack", "dask"),  # tells a dask array without loading dask
-    ("execution", "sched_getaffinity"),  # not on every system
-    ("processes", "sched_getaffinity"),
+    ("cores", "sched_getaffinity"),  # not on every system
+    ("evaluating", "dask"),
     ("tiff_checks", "name"),  # a number where the file holds an unknown one
 }
 

@@ -12,7 +12,6 @@ from qmcif_engine.comparison.datasets import find_dataset
 from qmcif_engine.comparison.html_report import write_html
 from qmcif_engine.comparison.inspection import fingerprint_inputs
 from qmcif_engine.comparison.methods import Method, check_names, match_pictures, parse_fused_by
-from qmcif_engine.comparison.processes import count_cores
 from qmcif_engine.comparison.published import choose_published
 from qmcif_engine.comparison.record import open_record, writing
 from qmcif_engine.comparison.report import Comparison, name_symbol, write_markdown, write_scores
@@ -21,6 +20,7 @@ from qmcif_engine.comparison.tables import Mark, format_figure
 from qmcif_engine.config.presets import preset
 from qmcif_engine.errors import InvalidConfigError, OutputError
 from qmcif_engine.io.output.placement import check_folder, place_files
+from qmcif_engine.kernels.cores import count_cores
 
 if TYPE_CHECKING:
     from argparse import Namespace

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import traceback
 from concurrent.futures.process import BrokenProcessPool
@@ -29,11 +28,6 @@ class _Failure:
 
     error: Exception
     number: int | None
-
-
-def count_cores() -> int:
-    """Return how many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def run_everywhere(
@@ -103,7 +97,7 @@ def _work_in_process(work: Callable[[_TaskT, _Stop], _ResultT], task: _TaskT) ->
         return work(task, _is_stopped)
     except Exception as error:  # all of them: raised again in the parent
         error.add_note(traceback.format_exc())
-        return _Failure(error, getattr(error, "errno", None))
+        return _Failure(error, error.errno if isinstance(error, OSError) else None)
 
 
 def _unpack(outcome: _ResultT | _Failure) -> _ResultT:

@@ -6,7 +6,6 @@ one that is active, or what ``dask.config`` names computes; otherwise threads of
 
 from __future__ import annotations
 
-import os
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from uuid import uuid4
 
 from qmcif_engine.errors import InvalidConfigError
+from qmcif_engine.kernels.cores import count_cores
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -53,10 +53,7 @@ class TileSink(Protocol):
 
 def count_workers(wanted: int | None = None) -> int:
     """Return how many tiles to run at once where the caller does not say: one for each core this process may use."""
-    if wanted is not None:
-        return max(wanted, 1)
-    usable = getattr(os, "sched_getaffinity", None)
-    return len(usable(0)) if usable is not None else os.cpu_count() or 1
+    return count_cores() if wanted is None else max(wanted, 1)
 
 
 def run_tiles(

@@ -33,8 +33,10 @@ class DecidingStack(StackView):
 
     def valid(self, number: int, window: Window) -> BoolArray:
         """Return which pixels of a window may be chosen: those that both have."""
-        valid: BoolArray = np.all([partner.valid(number, window) for partner in self._partners], axis=0)
-        return valid
+        is_valid = np.ones(window.shape, bool)
+        for partner in self._partners:
+            is_valid &= partner.valid(number, window)
+        return is_valid
 
 
 def settle_guide(guide: Stack | None, stack: Stack) -> Stack | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from dask.callbacks import Callback
 
-from qmcif_engine.comparison.processes import count_cores, run_everywhere
+from qmcif_engine.comparison.processes import run_everywhere
 from qmcif_engine.errors import InvalidImageError, OutputError
 
 if TYPE_CHECKING:
@@ -117,7 +117,3 @@ def test_observers_of_other_computations_see_nothing_of_the_tasks(spawned: Modul
         run_everywhere(spawned.square, range(2), n_processes=2, on_result=lambda _: None)
 
     assert seen == []
-
-
-def test_there_is_a_core() -> None:
-    assert count_cores() >= 1

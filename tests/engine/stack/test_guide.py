@@ -43,6 +43,8 @@ def guided(clean, noisy):
 class Partly(ArrayStack):
     """Lacks the left columns of one image."""
 
+    has_validity = True
+
     def valid(self, number, window):
         columns = np.arange(window.left, window.right)
         return np.broadcast_to((number == 1) | (columns >= 60), window.shape)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from functools import partial
 from operator import add
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ from dask.callbacks import Callback
 from dask.delayed import delayed
 
 from qmcif_engine.io.output.picture import block_windows
+from qmcif_engine.kernels.cores import count_cores
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -41,8 +41,7 @@ class BlockRun:
     """
 
     def __init__(self, counter: StepCounter) -> None:
-        usable = getattr(os, "sched_getaffinity", None)
-        self._n_threads = min(MOST_THREADS, len(usable(0)) if usable is not None else os.cpu_count() or 1)
+        self._n_threads = min(MOST_THREADS, count_cores())
         self._counter = counter
 
     def compute(self, metric: str, *collections: Any) -> tuple[Any, ...]:  # noqa: ANN401 - dask collections and their results
