@@ -8,6 +8,7 @@ own; the memory is that of this process, the client.
 from __future__ import annotations
 
 import argparse
+import json
 import resource
 import subprocess
 import sys
@@ -104,9 +105,7 @@ def main() -> None:
             for command in commands
         ]
         try:
-            import json
-
-            while not address.exists():
+            while not (address.exists() and address.read_text().rstrip().endswith("}")):  # begun before it is complete
                 time.sleep(0.1)
             with connect(json.loads(address.read_text())["address"]) as client:
                 client.wait_for_workers(2)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from distributed import Client, wait
+from distributed import Client, as_completed
 from distributed.comm.addressing import get_address_host_port
 from distributed.protocol.pickle import dumps
 from distributed.scheduler import KilledWorker
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from qmcif_engine.tiles.task import FusedTile, TileTask
 
 CONNECT_SECONDS = 10
-TILES_A_THREAD = 32
+TILES_A_THREAD = 128
 """Tasks sent for each worker thread at most, so that none idles; the scheduler of a large slide never knows more."""
 
 RELAYED_TILES_A_THREAD = 2
@@ -38,7 +39,7 @@ LARGEST_TASK_BYTES = 2**20
 
 N_RETRIES = 3
 
-POLL_SECONDS = 0.1
+POLL_SECONDS = 0.02
 """How long a finished tile or a request to cancel may wait to be noticed."""
 
 
@@ -75,6 +76,7 @@ def run_on_cluster(task: TileTask, tiles: Iterable[Tile], *, sink: TileSink, ste
         compute = client.scatter(compute, broadcast=True)
     name, waiting = new_name(), iter(tiles)
     running: dict[Future[FusedTile | None], Tile] = {}
+    completed = as_completed(loop=client.loop)
     n_wanted = 0
     try:
         while True:
@@ -83,14 +85,18 @@ def run_on_cluster(task: TileTask, tiles: Iterable[Tile], *, sink: TileSink, ste
                 n_wanted = _count_threads(client) * (TILES_A_THREAD if relayed is None else RELAYED_TILES_A_THREAD)
                 batch = tuple(islice(waiting, n_wanted - len(running)))
                 graph = tile_graph(batch, _compute, compute, name=name)
-                running.update(zip(client.get(graph, list(graph), sync=False, retries=N_RETRIES), batch, strict=True))
+                futures = client.get(graph, list(graph), sync=False, retries=N_RETRIES)
+                running.update(zip(futures, batch, strict=True))
+                completed.update(futures)
             if not running:
                 return
-            for future in _finished(running, client):
-                result = _result_of(future)
+            finished = completed.next_batch(block=False)
+            if not finished:
+                time.sleep(POLL_SECONDS)
+            for future in finished:
                 tile = running.pop(future)
-                if relayed is not None and result is not None:
-                    relayed.write(tile, result)
+                if relayed is not None or future.status != "finished":  # what was written elsewhere need not be fetched
+                    _relay(future, tile, relayed)
                 steps.count(steps.steps_a_tile)
     finally:
         client.cancel(list(running))
@@ -100,15 +106,6 @@ def _count_threads(client: Client) -> int:
     """Return the threads of all workers of the moment, at least one: a lost worker may come back."""
     workers = client.scheduler_info(n_workers=-1)["workers"].values()
     return max(sum(int(worker["nthreads"]) for worker in workers), 1)
-
-
-def _finished(running: Iterable[Future[FusedTile | None]], client: Client) -> list[Future[FusedTile | None]]:
-    """Return the tasks that are done, after a moment for the first of them."""
-    try:
-        with client.as_current():
-            return list(wait(list(running), timeout=POLL_SECONDS, return_when="FIRST_COMPLETED").done)
-    except TimeoutError:
-        return []
 
 
 def _compute(compute: TileElsewhere, tile: Tile) -> FusedTile | None:
@@ -149,13 +146,15 @@ def _describe_worker() -> dict[str, str]:
     return {"qmcif": __version__, "python": platform.python_version(), "numpy": np.__version__, "scipy": scipy.__version__}
 
 
-def _result_of(future: Future[FusedTile | None]) -> FusedTile | None:
+def _relay(future: Future[FusedTile | None], tile: Tile, sink: TileSink | None) -> None:
+    """Fetch what a task returned, or raise what ended it, and write it here."""
     try:
-        result: FusedTile | None = future.result()
+        result = future.result()
     except KilledWorker as error:
         msg = f"a tile ended {N_RETRIES + 1} workers one after the other ({error}); workers with more memory are needed: add some"
         raise ExecutionError(msg) from error
-    return result
+    if sink is not None and result is not None:
+        sink.write(tile, result)
 
 
 def share_folder(client: Client, folder: Path) -> bool:
