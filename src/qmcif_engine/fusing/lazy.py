@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import product
+from typing import TYPE_CHECKING, Any
 
 import dask.array as da
 import numpy as np
-from dask.delayed import delayed
+from dask.highlevelgraph import HighLevelGraph
 
 from qmcif_engine.config.fusion_config import FusionConfig
+from qmcif_engine.run.execution import new_name, tile_graph
 from qmcif_engine.stack.guide import settle_guide
 from qmcif_engine.stack.noise import settle_range_and_noise
 from qmcif_engine.stack.separate_channels import channel_planes, settle_channels
@@ -18,15 +20,11 @@ from qmcif_engine.tiles.plan import plan_tiles
 from qmcif_engine.tiles.task import TileTask
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from dask.delayed import Delayed
     from numpy.typing import DTypeLike
 
-    from qmcif_engine.kernels.array_types import SampleArray
     from qmcif_engine.stack.samples import FocusRanges, GivenRanges
     from qmcif_engine.stack.stack import Stack
-    from qmcif_engine.tiles.plan import TilePlan
+    from qmcif_engine.tiles.plan import Tile, TilePlan
     from qmcif_engine.tiles.task import FusedTile
 
 
@@ -82,35 +80,43 @@ def fuse_lazily(
     decided = settle_guide(guide, stack)
     bounds, noise_levels = settle_range_and_noise(stack if decided is None else decided, focus_range)
     plan = plan_tiles((stack.image_shape[0], stack.image_shape[1]), settings)
-    task = delayed(
-        TileTask(stack, settings, bounds, companions, with_position=with_position, noise_levels=noise_levels, guide=decided), pure=False
-    )
-    arrange = _Arrangement(plan, [task(tile) for tile in plan.tiles])
+    task = TileTask(stack, settings, bounds, companions, with_position=with_position, noise_levels=noise_levels, guide=decided)
+    arrange = _Arrangement(plan, task)
     maps = channel_planes(stack)
     return LazyFusion(
-        fused=arrange(lambda tile: tile.fused, stack.dtype, stack.image_shape[2:]),
-        source_index=arrange(lambda tile: tile.source_index, np.uint16, maps),
-        base_map=arrange(lambda tile: tile.base_map, np.uint16, maps),
-        detail_map=arrange(lambda tile: tile.detail_map, np.uint16, maps),
-        confidence=arrange(lambda tile: tile.confidence, np.float32, maps),
+        fused=arrange("fused", stack.dtype, stack.image_shape[2:]),
+        source_index=arrange("source_index", np.uint16, maps),
+        base_map=arrange("base_map", np.uint16, maps),
+        detail_map=arrange("detail_map", np.uint16, maps),
+        confidence=arrange("confidence", np.float32, maps),
         config=settings,
         focus_range=bounds,
-        companions=None if companions is None else arrange(lambda tile: tile.companions, companions.dtype, companions.image_shape[2:]),
-        position=arrange(lambda tile: tile.position, np.float32, maps) if with_position else None,
+        companions=None if companions is None else arrange("companions", companions.dtype, companions.image_shape[2:]),
+        position=arrange("position", np.float32, maps) if with_position else None,
     )
 
 
 class _Arrangement:
-    """Fused tiles, not yet computed, and how a plane of them is put together."""
+    """The graph of a plan's tiles, and how a plane of them becomes an array."""
 
-    def __init__(self, plan: TilePlan, tiles: Sequence[Delayed]) -> None:
-        self._plan, self._tiles = plan, tiles
+    def __init__(self, plan: TilePlan, task: TileTask) -> None:
+        self._plan, self._name = plan, new_name()
+        held = f"{self._name}-task"  # once in the graph, whatever it holds
+        tiles = tile_graph(plan.tiles, _compute, held, name=self._name)
+        self._keys = list(tiles)
+        self._graph: dict[Any, Any] = {held: task, **tiles}
 
-    def __call__(self, plane_of: Callable[[FusedTile], SampleArray | None], dtype: DTypeLike, channels: tuple[int, ...]) -> da.Array:
+    def __call__(self, plane: str, dtype: DTypeLike, channels: tuple[int, ...]) -> da.Array:
         """Return one plane as an array with a chunk for each tile."""
-        take, cores = delayed(plane_of, pure=False), [tile.core.shape for tile in self._plan.tiles]
-        chunks = [da.from_delayed(take(tile), (*core, *channels), dtype=dtype) for tile, core in zip(self._tiles, cores, strict=True)]
-        n_columns = self._plan.grid[1]
-        rows = [da.concatenate(chunks[start : start + n_columns], axis=1) for start in range(0, len(chunks), n_columns)]
-        whole: da.Array = da.concatenate(rows, axis=0)
-        return whole
+        name, rows, columns = f"{self._name}-{plane}", self._plan.tiles.rows, self._plan.tiles.columns
+        places = product(range(len(rows)), range(len(columns)))
+        layer: dict[Any, Any] = {
+            (name, *place, *(0 for _ in channels)): (getattr, key, plane) for place, key in zip(places, self._keys, strict=True)
+        }
+        graph = HighLevelGraph({self._name: self._graph, name: layer}, {self._name: set(), name: {self._name}})
+        sides = (tuple(stop - start for start, stop in spans) for spans in (rows, columns))
+        return da.Array(graph, name, (*sides, *((length,) for length in channels)), dtype=dtype)
+
+
+def _compute(task: TileTask, tile: Tile) -> FusedTile:
+    return task(tile)
