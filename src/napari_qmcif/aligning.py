@@ -153,7 +153,7 @@ class CutStack(Stack):
 
 
 class _Found(NamedTuple):
-    """Hold something found out about a stack, and what it was found from."""
+    """Something found out about a stack, and what it was found from."""
 
     arrays: tuple[ref[Any], ...]
     cut: tuple[Any, ...]

@@ -18,7 +18,7 @@ SUPPORTED_DTYPES = ("uint8", "uint16", "float32", "float64")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChosenStack:
-    """Hold what is to be fused: the pictures of several layers, or the planes of one layer along one axis.
+    """What is to be fused: the pictures of several layers, or the planes of one layer along one axis.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Be told when a person closes a widget, and let go of the viewer then."""
+"""Docked widgets that let go of the viewer when a person closes them."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ N_COLORS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationRequest:
-    """Hold what is to be judged.
+    """What is to be judged.
 
     The result and its name, the sources, the truth where there is one, what counts as black and white, and what the user should know.
     """

@@ -14,7 +14,7 @@ LARGEST_N_CORNERS = 250_000
 
 
 class HeightSurface(NamedTuple):
-    """Hold corners (V, 3) in pixels and images, triangles (F, 3), and by how much the map was thinned out."""
+    """Corners (V, 3) in pixels and images, triangles (F, 3), and by how much the map was thinned out."""
 
     corners: Any
     triangles: Any

@@ -1,4 +1,4 @@
-"""Let a person choose one layer out of those that fit."""
+"""The choice of one layer out of those that fit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Let a person choose what to fuse: two or more pictures, or one stack and its axis."""
+"""The choice of what to fuse: two or more pictures, or one stack and its axis."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ MARGIN_PX = 64
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Hold what a run gives to the viewer.
+    """What a run gives to the viewer.
 
     Attributes
     ----------

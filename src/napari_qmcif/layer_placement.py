@@ -13,7 +13,7 @@ from napari.utils.transforms import CompositeAffine
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Say where the pixels of a picture lie in the world.
+    """Where the pixels of a picture lie in the world.
 
     Attributes
     ----------

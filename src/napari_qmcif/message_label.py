@@ -1,4 +1,4 @@
-"""Say something in place: what stands in the way, what became of something, what went wrong."""
+"""Messages in place: what stands in the way, what became of something, what went wrong."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ _CENTIMETER = 3
 
 
 class OwnPicture(NamedTuple):
-    """Hold a written picture: its levels fine to coarse, what it says about itself, the size of a pixel, and the axis of its dyes."""
+    """A written picture: its levels fine to coarse, what it says about itself, the size of a pixel, and the axis of its dyes."""
 
     levels: list[Any]
     record: dict[str, Any]

@@ -18,7 +18,7 @@ SMALLEST_SIDE_PX = 2
 
 
 class Area(NamedTuple):
-    """Hold a half-open rectangle of a picture, in pixels."""
+    """A half-open rectangle of a picture, in pixels."""
 
     top: int
     left: int

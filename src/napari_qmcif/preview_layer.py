@@ -17,7 +17,7 @@ from qmcif_engine import FusionConfig
 
 
 class Preview(NamedTuple):
-    """Hold what was previewed together with how and where."""
+    """What was previewed together with how and where."""
 
     stack: ChosenStack
     config: FusionConfig

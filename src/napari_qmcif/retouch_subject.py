@@ -18,7 +18,7 @@ from qmcif_engine import FusionConfig, InvalidImageError, QmcifError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetouchSubject:
-    """Hold a result and what it was made from.
+    """A result and what it was made from.
 
     Attributes
     ----------

@@ -20,7 +20,7 @@ from qmcif_engine import FusionConfig, InvalidImageError, QmcifError
 
 
 class FinishedRun(NamedTuple):
-    """Hold a result together with what it was made from."""
+    """A result together with what it was made from."""
 
     stack: ChosenStack
     config: FusionConfig

@@ -32,14 +32,14 @@ _MEANINGS = {"{group}": r"(?P<group>.+)", "{frame}": r"(?P<frame>[0-9]+)", "*": 
 
 
 class Group(NamedTuple):
-    """Hold one stack to be fused: what its results are called, and its inputs in order."""
+    """One stack to be fused: what its results are called, and its inputs in order."""
 
     name: str
     inputs: tuple[Path, ...]
 
 
 class BatchStatus(StrEnum):
-    """Say what became of a stack."""
+    """What became of a stack."""
 
     FUSED = "fused"
     SKIPPED = "skipped"
@@ -48,7 +48,7 @@ class BatchStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchRow:
-    """Hold what became of one stack.
+    """What became of one stack.
 
     Attributes
     ----------

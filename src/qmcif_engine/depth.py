@@ -50,7 +50,7 @@ CHUNK_PX = 512
 
 
 class HeightMap(NamedTuple):
-    """Hold the heights of a picture and how sure the decisions behind them are.
+    """The heights of a picture and how sure the decisions behind them are.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class HeightMap(NamedTuple):
 
 
 class HeightScale(NamedTuple):
-    """Hold what one image of a stack means in space: the distance to the next, and its unit where it is known."""
+    """What one image of a stack means in space: the distance to the next, and its unit where it is known."""
 
     z_step: float
     unit: str | None
@@ -78,7 +78,7 @@ class HeightScale(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeightRequest:
-    """Say where a height map goes and how it is made.
+    """Where a height map goes and how it is made.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Say what went wrong so that the reader knows what to do next.
+"""Errors that say what went wrong, so that the reader knows what to do next.
 
 Every message has three parts: what was given, what is needed, what to do. Each class also inherits the fitting builtin, so that
 callers who know nothing of this package can still catch it.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 
 class QmcifError(Exception):
-    """Be the common base of every error this package raises on purpose."""
+    """Common base of every error this package raises on purpose."""
 
 
 class InvalidConfigError(QmcifError, ValueError):

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RetouchedWindow:
-    """Hold what a stroke may have changed: the stroke's window grown by how far a blend reaches.
+    """What a stroke may have changed: the stroke's window grown by how far a blend reaches.
 
     Attributes
     ----------

@@ -60,7 +60,7 @@ _Sample = TypeVar("_Sample", bound="np.generic[Any]")
 
 @dataclass(frozen=True, slots=True)
 class DarkFrames:
-    """Hold which pixels near the borders are frames: strips only, so that deep stacks take little memory.
+    """Which pixels near the borders are frames: strips only, so that deep stacks take little memory.
 
     Attributes
     ----------

@@ -41,7 +41,7 @@ LARGEST_LIST = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fused:
-    """Hold a finished fusion.
+    """A finished fusion.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Say on standard error what is allowed but hardly meant."""
+"""Notices on standard error of what is allowed but hardly meant."""
 
 from __future__ import annotations
 

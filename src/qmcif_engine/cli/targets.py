@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Targets:
-    """Hold everything that one fusion writes.
+    """Everything that one fusion writes.
 
     Attributes
     ----------

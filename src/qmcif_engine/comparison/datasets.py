@@ -38,7 +38,7 @@ class ImageSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dataset:
-    """Hold the sets of one folder in the order of their names."""
+    """The sets of one folder in the order of their names."""
 
     folder: Path
     sets: tuple[ImageSet, ...]

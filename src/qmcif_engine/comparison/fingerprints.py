@@ -1,4 +1,4 @@
-"""Tell whether a result still belongs to its inputs, its settings and the program that made it."""
+"""Whether a result still belongs to its inputs, its settings and the program that made it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Say which methods are compared: settings to fuse with here, or pictures that another program fused."""
+"""Which methods are compared: settings to fuse with here, or pictures that another program fused."""
 
 from __future__ import annotations
 

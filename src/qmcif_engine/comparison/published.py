@@ -1,4 +1,4 @@
-"""Hold the figures printed in the paper, for comparison with what is measured here.
+"""The figures printed in the paper, for comparison with what is measured here.
 
 Source: Weihua Yang and Yicong Zhou, *Quaternion Sparse Decomposition for Multi-focus Color Image Fusion*, arXiv 2505.02365v2 (2025), the
 comparison table of section IV-C and the two ablation tables of sections IV-B and IV-D. The names of the methods are the paper's; its own
@@ -24,7 +24,7 @@ PAPER = "Yang and Zhou, Quaternion Sparse Decomposition for Multi-focus Color Im
 
 @dataclass(frozen=True, slots=True)
 class PublishedSet:
-    """Hold the printed means of one data set, and over how many pairs they were taken."""
+    """The printed means of one data set, and over how many pairs they were taken."""
 
     name: str
     n_pairs: int

@@ -24,7 +24,7 @@ _FORMAT = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
-    """Hold the figures of one fused picture, and what they depend on.
+    """The figures of one fused picture, and what they depend on.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class Score:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """Hold the data folder, the digest of each method's settings, and all scores so far."""
+    """The data folder, the digest of each method's settings, and all scores so far."""
 
     dataset: str
     settings: Mapping[str, str]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Hold a finished comparison and how it was asked for.
+    """A finished comparison and how it was asked for.
 
     Attributes
     ----------

@@ -33,7 +33,7 @@ LARGEST_EIGHT_BIT_INDEX = 255
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """Hold all that a worker process must know to make one score."""
+    """All that a worker process must know to make one score."""
 
     image_set: ImageSet
     method: Method

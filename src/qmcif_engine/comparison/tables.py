@@ -20,14 +20,14 @@ _DECIBEL_PREFIX = "PSNR"
 
 
 class Origin(StrEnum):
-    """Say where a row of figures comes from."""
+    """Where a row of figures comes from."""
 
     MEASURED = "measured here"
     PUBLISHED = "published"
 
 
 class Mark(StrEnum):
-    """Say how a figure stands in its column."""
+    """How a figure stands in its column."""
 
     BEST = "best"
     SECOND = "second"
@@ -36,7 +36,7 @@ class Mark(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRow:
-    """Hold the means of one method by symbol; None where there is nothing to average."""
+    """The means of one method by symbol; None where there is nothing to average."""
 
     label: str
     origin: Origin
@@ -46,7 +46,7 @@ class TableRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonTable:
-    """Hold the rows of a comparison and the mark of each of their figures, by symbol."""
+    """The rows of a comparison and the mark of each of their figures, by symbol."""
 
     symbols: tuple[str, ...]
     rows: tuple[TableRow, ...]

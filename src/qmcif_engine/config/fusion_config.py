@@ -1,4 +1,4 @@
-"""Hold every setting of the method, its default, bounds and help text, in one place.
+"""Every setting of the method, its default, bounds and help text, in one place.
 
 The command line and the widget are generated from these dataclasses, so nothing here is repeated elsewhere. Field names avoid the
 paper's Greek letters; the help text gives the letter. ``FusionConfig()`` is the ``default`` preset; the published parameters are the

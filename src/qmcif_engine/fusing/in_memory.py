@@ -41,7 +41,7 @@ PLANES = ("fused", "source_index", "base_map", "detail_map", "confidence", "comp
 
 @dataclass(frozen=True, slots=True)
 class FusionResult:
-    """Hold the fused picture and how it came about.
+    """The fused picture and how it came about.
 
     Attributes
     ----------

@@ -56,7 +56,7 @@ POSITION_KIND = {"position": PlaneKind(np.dtype(np.float32))}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPlan:
-    """Say what a run will do and take, before it does anything.
+    """What a run will do and take, before it does anything.
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ class RunPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileReport:
-    """Say what a finished run did.
+    """What a finished run did.
 
     Attributes
     ----------

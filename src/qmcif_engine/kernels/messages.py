@@ -1,4 +1,4 @@
-"""Let the pixels of a map tell their neighbors what they believe, until what they believe fits together."""
+"""Messages by which the pixels of a map tell their neighbors what they believe, until what they believe fits together."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Weights(NamedTuple):
-    """Hold the numbers of one pass, all of the dtype of the planes.
+    """The numbers of one pass, all of the dtype of the planes.
 
     Attributes
     ----------

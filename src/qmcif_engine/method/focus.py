@@ -38,7 +38,7 @@ LEVEL_PIXEL_BYTES = 4
 
 
 class Borders(NamedTuple):
-    """Say which sides of a block lie on the border of the image; the other sides go on in it."""
+    """Which sides of a block lie on the border of the image; the other sides go on in it."""
 
     top: bool = True
     left: bool = True

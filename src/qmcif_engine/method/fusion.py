@@ -30,7 +30,7 @@ LOW_PASS_REACH_PX = 9
 
 @dataclass(frozen=True, slots=True)
 class Blend:
-    """Say where every pixel of the result comes from.
+    """Where every pixel of the result comes from.
 
     Attributes
     ----------

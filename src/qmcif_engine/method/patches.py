@@ -1,4 +1,4 @@
-"""Know the patch grid: cut an image into patches and back, and sum or vote over dense windows.
+"""The patch grid: images cut into patches and back, and sums and votes over dense windows.
 
 Base patches do not overlap and cover the image, so that every pixel lies in exactly one of them: cutting is a permutation, its
 inverse is exact, and the constant 2 of the base update is too. Detail patches lie on the dense grid, one centered on each pixel.
@@ -149,7 +149,7 @@ def vote(choices: IndexArray, *, n_choices: int, side_px: int) -> IndexArray:
 
 
 class Ranking(NamedTuple):
-    """Hold how the levels of N images compare at each pixel.
+    """How the levels of N images compare at each pixel.
 
     Attributes
     ----------

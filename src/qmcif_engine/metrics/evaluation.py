@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
-    """Hold the figures of one fused image; larger is better for all of them.
+    """The figures of one fused image; larger is better for all of them.
 
     Attributes
     ----------

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationProgress:
-    """Say how many of the steps of an evaluation are done, and which metric the last one belonged to."""
+    """How many of the steps of an evaluation are done, and which metric the last one belonged to."""
 
     done: int
     total: int

@@ -31,7 +31,7 @@ _FLOAT_DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedImages:
-    """Hold what the metrics read, after every check has passed.
+    """What the metrics read, after every check has passed.
 
     Attributes
     ----------

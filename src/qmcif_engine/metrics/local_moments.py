@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LocalMoments:
-    """Hold a plane together with the moments of its windows.
+    """A plane together with the moments of its windows.
 
     Attributes
     ----------

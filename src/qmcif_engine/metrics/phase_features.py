@@ -33,7 +33,7 @@ SPREAD_CUTOFF, SPREAD_SLOPE = 0.5, 10.0
 
 @dataclass(frozen=True, slots=True)
 class PhaseFeatures:
-    """Hold the three feature maps of one image.
+    """The three feature maps of one image.
 
     Attributes
     ----------

@@ -39,7 +39,7 @@ _LARGEST_DESCRIPTION_BYTES = 2**20
 
 @dataclass(frozen=True, slots=True)
 class PlaneKind:
-    """Say what the samples of one plane of the result are: their type, and the channels behind height and width, if any."""
+    """What the samples of one plane of the result are: their type, and the channels behind height and width, if any."""
 
     dtype: np.dtype[Any]
     channels: tuple[int, ...] = ()

@@ -1,4 +1,4 @@
-"""Know how much memory a tile takes, and from that how many tiles may be computed at once.
+"""How much memory a tile takes, and from that how many tiles may be computed at once.
 
 A budget decides on the number of tiles in flight, never on their size: it changes no byte of the result.
 """

@@ -1,4 +1,4 @@
-"""Know which images each slab has, and where its files lie."""
+"""Which images each slab has, and where its files lie."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _IDENTITY_BYTES = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlabLayout:
-    """Say how a stack is cut into slabs, and where these are kept.
+    """How a stack is cut into slabs, and where these are kept.
 
     Attributes
     ----------

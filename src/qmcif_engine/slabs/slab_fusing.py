@@ -100,7 +100,7 @@ def fuse_in_slabs(
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """Hold what all fusions of a run have in common."""
+    """What all fusions of a run have in common."""
 
     config: FusionConfig
     focus_range: FocusRanges

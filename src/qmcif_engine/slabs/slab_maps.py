@@ -93,7 +93,7 @@ class ChosenPicture:
 
 
 class SlabMaps:
-    """Hold the maps of a fusion in slabs, put together.
+    """The maps of a fusion in slabs, put together.
 
     Parameters
     ----------

@@ -39,7 +39,7 @@ _UNCHANGED_SHARE = 0.002
 
 
 class ExposureProgress(NamedTuple):
-    """Say how much of an estimate is done: one step an image."""
+    """How much of an estimate is done: one step an image."""
 
     done: int
     total: int
@@ -47,7 +47,7 @@ class ExposureProgress(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExposureCorrection:
-    """Hold what makes each image as bright as the reference image: gain times sample plus offset.
+    """What makes each image as bright as the reference image: gain times sample plus offset.
 
     Attributes
     ----------
@@ -149,7 +149,7 @@ def estimate_exposure(
 
 
 class _Channel(NamedTuple):
-    """Hold gains and offsets of one channel, and after which images neighbors could not be compared."""
+    """Gains and offsets of one channel, and after which images neighbors could not be compared."""
 
     gains: tuple[float, ...]
     offsets: tuple[float, ...]
@@ -195,7 +195,7 @@ def compare_exposure(first: FloatArray, second: FloatArray, *, bounds: tuple[flo
 
 
 class _Line(NamedTuple):
-    """Hold a fitted relation and the median distance from it."""
+    """A fitted relation and the median distance from it."""
 
     gain: float
     offset: float

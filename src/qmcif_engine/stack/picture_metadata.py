@@ -1,4 +1,4 @@
-"""Hold what a picture says about itself beyond its samples: pixel size, axes, channel names, and what cameras write."""
+"""What a picture says about itself beyond its samples: pixel size, axes, channel names, and what cameras write."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ LUMINANCE = (0.299, 0.587, 0.114)
 
 
 class FocusRange(NamedTuple):
-    """Hold the samples that stand for 0 and for 255 when decisions are made."""
+    """The samples that stand for 0 and for 255 when decisions are made."""
 
     low: float
     high: float

@@ -65,7 +65,7 @@ _PEBBLE_COLORS = np.array([[0.42, 0.50, 0.62], [0.62, 0.60, 0.55], [0.33, 0.40, 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SyntheticStack:
-    """Hold a focus stack with everything that is known about it.
+    """A focus stack with everything that is known about it.
 
     Parameters
     ----------
@@ -87,14 +87,14 @@ class SyntheticStack:
 
 
 class _Layer(NamedTuple):
-    """Hold one plane of the scene: colors already multiplied by the matte, (C, h, w), and the matte, (h, w)."""
+    """One plane of the scene: colors already multiplied by the matte, (C, h, w), and the matte, (h, w)."""
 
     color: FloatArray
     matte: FloatArray
 
 
 class _Outline(NamedTuple):
-    """Hold one object: how far inside its outline each pixel lies, in radii, (h, w), and its colors, (3, h, w)."""
+    """One object: how far inside its outline each pixel lies, in radii, (h, w), and its colors, (3, h, w)."""
 
     depth_inside: FloatArray
     color: FloatArray

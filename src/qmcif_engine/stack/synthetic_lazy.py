@@ -40,7 +40,7 @@ _STEEPNESS = 3.0
 
 
 class _Texture(NamedTuple):
-    """Hold one periodic texture, out of focus and what focus adds to it; both (P, P, 3), in levels."""
+    """One periodic texture, out of focus and what focus adds to it; both (P, P, 3), in levels."""
 
     blurred: FloatArray
     detail: FloatArray

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Window(NamedTuple):
-    """Hold a half-open rectangle: rows from `top` up to `bottom`, columns from `left` up to `right`."""
+    """A half-open rectangle: rows from `top` up to `bottom`, columns from `left` up to `right`."""
 
     top: int
     left: int

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Tile(NamedTuple):
-    """Hold one unit of work: `core` is what it gives, `padded` what it reads."""
+    """One unit of work: `core` is what it gives, `padded` what it reads."""
 
     number: int
     core: Window

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class SpilledArrays(Sequence["NDArray[Any]"]):
-    """Hold arrays of one shape and dtype in the order they were appended; the file is gone when the object is."""
+    """Arrays of one shape and dtype in the order they were appended; the file is gone when the object is."""
 
     def __init__(self, *, memory_bytes: int, folder: Path | None = None) -> None:
         self._memory_bytes, self._folder = memory_bytes, folder

@@ -40,7 +40,7 @@ SAMPLES_IN_MEMORY_BYTES = 48 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class FusedTile:
-    """Hold what one tile gives, all of the size of its core.
+    """What one tile gives, all of the size of its core.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class FusedTile:
 
 @dataclass(frozen=True, slots=True)
 class TileTask:
-    """Hold what is common to all tiles of a run; it can be sent to another process.
+    """What is common to all tiles of a run; it can be sent to another process.
 
     Attributes
     ----------

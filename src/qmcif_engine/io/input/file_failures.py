@@ -1,4 +1,4 @@
-"""Tell every failure to read a file as one error of ours, in one wording."""
+"""Failures to read a file, each told as one error of ours, in one wording."""
 
 from __future__ import annotations
 

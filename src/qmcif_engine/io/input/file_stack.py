@@ -177,7 +177,7 @@ class FileStack(FrameView):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Hold what of a source becomes a stack, all numbers counted from 0."""
+    """What of a source becomes a stack, all numbers counted from 0."""
 
     frames: tuple[int, ...]
     channels: tuple[int, ...]

@@ -26,7 +26,7 @@ class FramePosition(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceDescription:
-    """Say what all frames of a source have in common; known before any sample is read.
+    """What all frames of a source have in common; known before any sample is read.
 
     Attributes
     ----------

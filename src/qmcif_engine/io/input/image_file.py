@@ -1,4 +1,4 @@
-"""Hold what was read from an image file, and say why a file was refused."""
+"""What was read from an image file, and why a file was refused."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MAX_EXPANSION = 4096
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ImageFile:
-    """Hold the samples of one file, upright, with alpha set apart.
+    """The samples of one file, upright, with alpha set apart.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class ImageFile:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StoredPicture:
-    """Hold a picture as its decoder returns it, before it is turned and split.
+    """A picture as its decoder returns it, before it is turned and split.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class StoredPicture:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PictureHeader:
-    """Hold what a file says about its picture before anything of it is decoded.
+    """What a file says about its picture before anything of it is decoded.
 
     Attributes
     ----------

@@ -33,7 +33,7 @@ _COPIED_ROWS = 256
 
 
 class ScratchStore:
-    """Hold decoded images, shape (H, W, C) each, and cut windows out of them.
+    """Decoded images, shape (H, W, C) each, out of which windows are cut.
 
     Threads may share it. A copy in another process uses the same folder while that exists, else one of its own.
 

@@ -16,7 +16,7 @@ DEFAULT_CACHE_BYTES = 64 * 2**20
 
 
 class SegmentCache:
-    """Hold the segments used last; threads may share it, and a copy in another process starts empty.
+    """The segments used last; threads may share it, and a copy in another process starts empty.
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ _CHANNEL_AXES = "CS"
 
 @dataclass(frozen=True, slots=True)
 class AxisPlan:
-    """Hold the settled meaning of every axis.
+    """The settled meaning of every axis.
 
     Attributes
     ----------

@@ -23,7 +23,7 @@ _PROFILE_SPACES = {1: b"GRAY", 3: b"RGB "}
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """Hold pixels per unit of length, horizontally and vertically."""
+    """Pixels per unit of length, horizontally and vertically."""
 
     horizontal: float
     vertical: float
@@ -38,7 +38,7 @@ class Resolution:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Embedding:
-    """Hold what is embedded into a file; None stands for nothing.
+    """What is embedded into a file; None stands for nothing.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Know the units of length that microscopes write, by their names in OME-NGFF."""
+"""The units of length that microscopes write, by their names in OME-NGFF."""
 
 from __future__ import annotations
 

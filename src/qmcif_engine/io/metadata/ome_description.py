@@ -1,4 +1,4 @@
-"""Say in the terms of OME what a picture is: size of a pixel, names of channels, significant bits, provenance."""
+"""What a picture is in the terms of OME: size of a pixel, names of channels, significant bits, provenance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Know where maps go, and refuse what cannot go there."""
+"""Where maps go, and what cannot go there."""
 
 from __future__ import annotations
 

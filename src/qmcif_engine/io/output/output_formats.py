@@ -1,4 +1,4 @@
-"""Know what each output format can hold, and what to use instead where it cannot."""
+"""What each output format can hold, and what to use instead where it cannot."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ class JoinedPicture:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PictureContent:
-    """Hold all that goes into one file.
+    """All that goes into one file.
 
     Attributes
     ----------
@@ -172,7 +172,7 @@ def assemble_content(
 
 
 class WriteRun:
-    """Hold the circumstances of writing: count blocks, tell a listener, and give the caller a chance to stop before each.
+    """The circumstances of writing: blocks are counted, a listener is told, and the caller may stop before each.
 
     Parameters
     ----------

@@ -165,7 +165,7 @@ def check_rows(page: TiffPage, path: Path) -> None:
 
 
 class Coding(Enum):
-    """Tell whether strips and tiles are images with headers of their own."""
+    """Whether strips and tiles are images with headers of their own."""
 
     PLAIN = "plain"
     JPEG = "JPEG"

@@ -31,7 +31,7 @@ MAX_WINDOWED_PIXELS = 2**36
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TiffAcquisition:
-    """Hold the layout of one file.
+    """The layout of one file.
 
     Attributes
     ----------

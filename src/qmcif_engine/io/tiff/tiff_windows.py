@@ -33,7 +33,7 @@ _PLAIN_BITS = (8, 16, 32, 64)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TiffPlane:
-    """Know where the samples of one page are, and nothing of the open file: reading opens it anew, in any thread.
+    """Where the samples of one page are, and nothing of the open file: reading opens it anew, in any thread.
 
     Attributes
     ----------

@@ -20,7 +20,7 @@ _UNSTATED = "QRUVW"
 
 @dataclass(frozen=True, slots=True)
 class NgffImage:
-    """Hold which array of a group is the image at full size, and what is said of it."""
+    """Which array of a group is the image at full size, and what is said of it."""
 
     array_path: str
     axes: str

@@ -31,7 +31,7 @@ _CHECKSUM = "crc32c"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZarrNode:
-    """Hold the checked metadata of an array.
+    """The checked metadata of an array.
 
     Attributes
     ----------

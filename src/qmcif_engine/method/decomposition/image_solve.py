@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Measures(NamedTuple):
-    """Hold what one iteration did, as `qmcif_engine.method.decomposition.solver.IterationRecord` defines it."""
+    """What one iteration did, as `qmcif_engine.method.decomposition.solver.IterationRecord` defines it."""
 
     change: float
     sum_residual: float
@@ -29,7 +29,7 @@ class Measures(NamedTuple):
 
 
 class ImageSolve:
-    """Hold the layers of one image while the iterations overwrite them.
+    """The layers of one image while the iterations overwrite them.
 
     Parameters
     ----------

@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 
 class StopReason(StrEnum):
-    """Say why the loop ended."""
+    """Why the loop ended."""
 
     TOLERANCE_REACHED = "tolerance reached"
     ITERATIONS_DONE = "all iterations done"
 
 
 class IterationRecord(NamedTuple):
-    """Hold what one iteration did.
+    """What one iteration did.
 
     `change` is the relative difference of [QMCIF, section IV-B]: the largest change of a coefficient or detail modulus, as a share of
     255. The residuals are Frobenius norms of the constraints of [QMCIF, Eq. (4)], the two gradients taken together, divided by the norm
@@ -57,7 +57,7 @@ class IterationRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Hold the records of all iterations, none where nobody wanted them, and the reason why there are no more."""
+    """The records of all iterations, none where nobody wanted them, and the reason why there are no more."""
 
     records: tuple[IterationRecord, ...]
     reason: StopReason
@@ -65,7 +65,7 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class CoefficientState:
-    """Hold the variables of the low-rank term: ``Z`` and ``J`` (4 L, P), ``Y_1`` (4 L, P) and ``Y_2`` (4 d, P)."""
+    """The variables of the low-rank term: ``Z`` and ``J`` (4 L, P), ``Y_1`` (4 L, P) and ``Y_2`` (4 d, P)."""
 
     coefficients: FloatArray
     low_rank: FloatArray
@@ -75,7 +75,7 @@ class CoefficientState:
 
 @dataclass(frozen=True, slots=True)
 class SolverState:
-    """Hold every variable of Algorithm 1: ``B``, ``D``, ``E``, ``Y_5`` (3, h, w), ``G_1``, ``G_2`` and ``Y_3``, ``Y_4`` (2, 3, h, w)."""
+    """Every variable of Algorithm 1: ``B``, ``D``, ``E``, ``Y_5`` (3, h, w), ``G_1``, ``G_2`` and ``Y_3``, ``Y_4`` (2, 3, h, w)."""
 
     base: FloatArray
     detail: FloatArray
@@ -88,7 +88,7 @@ class SolverState:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Hold what stays fixed during a solve: the padded image, the settings, the dictionary and the groups."""
+    """What stays fixed during a solve: the padded image, the settings, the dictionary and the groups."""
 
     image: FloatArray
     config: DecompositionConfig
@@ -107,7 +107,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Decomposition:
-    """Hold the layers of one image.
+    """The layers of one image.
 
     Attributes
     ----------
@@ -169,7 +169,7 @@ def decompose(
 
 
 class _PatchSolve:
-    """Hold the state of a solve with the low-rank term, replaced in each iteration."""
+    """The state of a solve with the low-rank term, replaced in each iteration."""
 
     def __init__(self, image: FloatArray, config: DecompositionConfig) -> None:
         self._shape = image.shape[-2:]
@@ -265,7 +265,7 @@ def _patch_target(patches: CoefficientState | None, problem: Problem, *, penalty
 
 
 class Residuals(NamedTuple):
-    """Hold by how much a state misses each constraint of [QMCIF, Eq. (4)].
+    """By how much a state misses each constraint of [QMCIF, Eq. (4)].
 
     Attributes
     ----------

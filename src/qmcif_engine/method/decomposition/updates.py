@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CoefficientOperator:
-    """Hold the real matrices of the dictionary and of the coefficient update; they never change during a solve.
+    """The real matrices of the dictionary and of the coefficient update; they never change during a solve.
 
     Attributes
     ----------

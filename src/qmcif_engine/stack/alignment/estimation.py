@@ -44,7 +44,7 @@ _Links = dict[tuple[int, int], Link]
 
 
 class AlignmentProgress(NamedTuple):
-    """Say how much of an estimate is done: one step an image."""
+    """How much of an estimate is done: one step an image."""
 
     done: int
     total: int
@@ -182,7 +182,7 @@ def _relate(stack: Stack, model: TransformModel, *, reference: int, links: _Link
 
 
 class _Path(NamedTuple):
-    """Hold how an image moved against the reference, and how uncertain that is."""
+    """How an image moved against the reference, and how uncertain that is."""
 
     matrix: NDArray[np.float64]
     uncertainty_px: float

@@ -24,7 +24,7 @@ _N_PARAMETERS = {TransformModel.TRANSLATION: 2, TransformModel.SIMILARITY: 4, Tr
 
 
 class Fit(NamedTuple):
-    """Hold a movement and who agrees with it.
+    """A movement and who agrees with it.
 
     Attributes
     ----------

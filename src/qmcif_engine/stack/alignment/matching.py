@@ -36,7 +36,7 @@ _PERFECT_GAP = 0.002
 
 
 class Matches(NamedTuple):
-    """Hold n windows and where they were found.
+    """N windows and where they were found.
 
     Attributes
     ----------

@@ -60,7 +60,7 @@ _ECC_EPSILON = 1e-6
 
 
 class Link(NamedTuple):
-    """Hold how one image moved against another, and how far that can be trusted.
+    """How one image moved against another, and how far that can be trusted.
 
     Attributes
     ----------

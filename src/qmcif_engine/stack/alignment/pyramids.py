@@ -26,7 +26,7 @@ _RANGE_PERCENTILES = (0.5, 99.5)
 
 
 class Level(NamedTuple):
-    """Hold the detail of one image at one size.
+    """The detail of one image at one size.
 
     Attributes
     ----------

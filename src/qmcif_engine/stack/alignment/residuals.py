@@ -30,7 +30,7 @@ _SMALLEST_RESPONSE = 0.25
 
 
 class ResidualShifts(NamedTuple):
-    """Hold what n windows say.
+    """What n windows say.
 
     Attributes
     ----------

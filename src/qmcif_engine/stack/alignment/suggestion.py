@@ -1,4 +1,4 @@
-"""Tell at a glance whether the images of a stack moved against each other, and how to align them."""
+"""Advice on alignment: whether the images of a stack moved against each other, told at a glance, and how to align them."""
 
 from __future__ import annotations
 

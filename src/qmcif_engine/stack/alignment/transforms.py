@@ -1,4 +1,4 @@
-"""Say where each image of a stack must be sampled so that all of them coincide with a reference image."""
+"""Where each image of a stack must be sampled so that all of them coincide with a reference image."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class TransformModel(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AlignmentWarning:
-    """Say what could not be estimated as asked for one image, and what was taken instead.
+    """What could not be estimated as asked for one image, and what was taken instead.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class AlignmentWarning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transforms:
-    """Hold one transform an image, all of them from the reference image's coordinates.
+    """One transform an image, all of them from the reference image's coordinates.
 
     Attributes
     ----------
