@@ -12,7 +12,7 @@ The same costs tell how sure a decision is: by how much dearer every choice is t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import ndimage
@@ -21,7 +21,7 @@ from qmcif_engine.cleanup.decision import CleanUpStage, Decision
 from qmcif_engine.config.fusion_config import StackOrder
 from qmcif_engine.config.stage import Reach
 from qmcif_engine.kernels.labels import pass_label_messages
-from qmcif_engine.method.patches import spread_patches
+from qmcif_engine.method.cells import CELL_PX, sample_cells, spread_cells
 from qmcif_engine.stack.window import Window
 
 if TYPE_CHECKING:
@@ -33,11 +33,6 @@ if TYPE_CHECKING:
     from qmcif_engine.config.fusion_config import DecisionConfig, FusionConfig
     from qmcif_engine.config.stage import TileSize
     from qmcif_engine.kernels.array_types import BoolArray, FloatArray, IndexArray
-
-_Sample = TypeVar("_Sample", bound=np.generic)
-
-CELL_PX = 4
-"""Side of a cell: half a base patch. Edges are drawn to the pixel afterwards (`qmcif_engine.cleanup.boundaries.reblurring`)."""
 
 ROUNDS = 12
 """How often the cells talk, which is also how far, in cells, a word can travel."""
@@ -140,12 +135,6 @@ class CellEvidence:
         return len(self._planes)
 
 
-def sample_cells(plane: NDArray[_Sample]) -> NDArray[_Sample]:
-    """Return the values at the centers of the cells; a cell cut off by the border gives its nearest pixel."""
-    rows, columns = (np.minimum(np.arange(-(-side // CELL_PX)) * CELL_PX + CELL_PX // 2, side - 1) for side in plane.shape)
-    return plane[np.ix_(rows, columns)]
-
-
 def weigh_breadth(n_images: int, noise_level: float) -> float:
     """Return what evidence of large windows counts beside that of small ones: 1 for a pair, less in deeper stacks, more under noise.
 
@@ -170,7 +159,7 @@ def find_even_focus(index: IndexArray, levels: Sequence[FloatArray]) -> BoolArra
         least = np.asarray(EVEN_SHARE, levels[number].dtype) * np.maximum(levels[number], levels[number + 1])
         is_alike = np.minimum(levels[number], levels[number + 1]) >= least
         is_even |= is_alike & ((chosen == number) | (chosen == number + 1))
-    return _to_pixels(is_even, index.shape)
+    return spread_cells(is_even, index.shape)
 
 
 def price_borders(n_images: int, order: StackOrder) -> NDArray[np.float32]:
@@ -187,19 +176,18 @@ def price_borders(n_images: int, order: StackOrder) -> NDArray[np.float32]:
     return ((np.arange(dearest + 1) / dearest) ** STEP_EXPONENT).astype(np.float32)
 
 
-def regularize(index: IndexArray, evidence: CellEvidence, *, noise_level: float, config: DecisionConfig) -> Decision:
-    """Return the map whose decisions fit together and to the evidence, and the probability that each is right.
+def regularize(chosen: IndexArray, evidence: CellEvidence, *, noise_level: float, config: DecisionConfig) -> tuple[IndexArray, FloatArray]:
+    """Return the map whose decisions fit together and to the evidence, and the probability that each is right; one per cell.
 
     Parameters
     ----------
-    index : ndarray of uint16, shape (h, w)
+    chosen : ndarray of uint16, shape (rows, columns)
         What the refinement chose.
     evidence : CellEvidence
     noise_level : float
         In gray levels.
     config : DecisionConfig
     """
-    chosen = sample_cells(index)
     decided, margin = np.empty(evidence.shape, np.uint16), np.empty(evidence.shape, np.float32)
     prices = price_borders(len(evidence), config.order)
     rounds = ROUNDS if config.consistency else 0
@@ -226,8 +214,7 @@ def regularize(index: IndexArray, evidence: CellEvidence, *, noise_level: float,
         # neighbors may confirm what is seen; they cannot see for a cell where there is nothing
         margin[block.slices] = np.minimum(others, np.float32(LARGEST_SUPPORT) * known[inner[1:]])
     unit = contrast_weight * float(prices[min(n_alike + 1, prices.size - 1)]) ** 0.5
-    confidence = _to_pixels(_probability(margin / np.float32(unit)), index.shape)
-    return Decision(_to_pixels(decided, index.shape) if config.consistency else index, confidence)
+    return decided, _probability(margin / np.float32(unit))
 
 
 def _blocks(shape: tuple[int, int]) -> list[Window]:
@@ -265,16 +252,15 @@ def _probability(margin: NDArray[np.float32]) -> NDArray[np.float32]:
     return probability
 
 
-def _to_pixels(cells: NDArray[_Sample], shape: tuple[int, ...]) -> NDArray[_Sample]:
-    return np.ascontiguousarray(spread_patches(cells, patch_px=CELL_PX)[: shape[0], : shape[1]])
-
-
 def _reach(config: FusionConfig, _detail_patch_px: int) -> int:
     return REACH_PX if config.decision.consistency else 0
 
 
 def _clean_up(decision: Decision, basis: DecisionBasis, config: FusionConfig) -> Decision:
-    return regularize(decision.index, basis.cells, noise_level=basis.noise_level, config=config.decision)
+    chosen, shape = sample_cells(decision.index), decision.index.shape
+    decided, confidence = regularize(chosen, basis.cells, noise_level=basis.noise_level, config=config.decision)
+    index = spread_cells(decided, shape) if config.decision.consistency else decision.index
+    return Decision(index, spread_cells(confidence, shape))
 
 
 def _kept_bytes(_config: FusionConfig, size: TileSize) -> int:

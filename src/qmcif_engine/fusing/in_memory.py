@@ -72,8 +72,8 @@ class FusionResult:
 
     fused: SampleArray
     source_index: IndexArray
-    base_map: IndexArray
-    detail_map: IndexArray
+    base_map: IndexArray | None
+    detail_map: IndexArray | None
     confidence: FloatArray
     config: FusionConfig
     focus_range: FocusRanges
@@ -92,6 +92,7 @@ def fuse(
     companions: Sequence[SampleArray] | None = None,
     keep_layers: bool = False,
     with_position: bool = False,
+    with_maps: bool = False,
     channels: str | None = None,
     memory_bytes: int | None = None,
     workers: int | None = None,
@@ -121,6 +122,8 @@ def fuse(
         Return the layers of every image too, which an image of one tile has; they take some 40 bytes a pixel and image.
     with_position : bool
         Return where between the images each pixel is sharpest too.
+    with_maps : bool
+        Return the focus maps of both scales too, which take as long again as the fusion.
     channels : "each", optional
         Decide on every channel by itself and fuse it by itself: maps then have a plane for each channel. Where it is left out, channels
         decide together, unless the stack was opened for each.
@@ -156,7 +159,17 @@ def fuse(
         raise InvalidConfigError(msg)
     n_tiles = len(plan.tiles)
     logger.info("fusing %d images of shape %s in %d tiles, focus range %s", stack.n_images, stack.image_shape, n_tiles, list_bounds(bounds))
-    task = TileTask(stack, settings, bounds, extras, keep_layers, with_position, noise_levels, decided)
+    task = TileTask(
+        stack,
+        settings,
+        bounds,
+        extras,
+        keep_layers=keep_layers,
+        with_position=with_position,
+        with_maps=with_maps,
+        noise_levels=noise_levels,
+        guide=decided,
+    )
     steps = Steps(
         n_tiles=n_tiles, steps_a_tile=count_decisions(stack) * stack.n_images + 1, on_progress=on_progress, is_cancelled=is_cancelled
     )
@@ -198,8 +211,8 @@ class _Picture:
         return FusionResult(
             fused=self._planes["fused"],
             source_index=self._planes["source_index"],
-            base_map=self._planes["base_map"],
-            detail_map=self._planes["detail_map"],
+            base_map=self._planes.get("base_map"),
+            detail_map=self._planes.get("detail_map"),
             confidence=self._planes["confidence"],
             config=config,
             focus_range=focus_range,

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 @compiled
-def _add_step_power(power: FloatArray, here: FloatArray, there: FloatArray) -> None:
+def add_step_power(power: FloatArray, here: FloatArray, there: FloatArray) -> None:
     for x in range(there.size):
         step = there[x] - here[x]
         power[x] += step * step
 
 
 @compiled
-def _take_root(power: FloatArray, out: FloatArray) -> None:
+def add_root(power: FloatArray, out: FloatArray) -> None:
     """Add the roots of the powers and clear these."""
     for x in range(out.size):
         out[x] += math.sqrt(power[x])
@@ -39,8 +39,8 @@ def add_gradient_moduli(planes: FloatArray, out: FloatArray) -> None:
     for y in range(h):
         if y < h - 1:
             for c in range(n_planes):
-                _add_step_power(power, planes[c, y], planes[c, y + 1])
-            _take_root(power, out[y])
+                add_step_power(power, planes[c, y], planes[c, y + 1])
+            add_root(power, out[y])
         for c in range(n_planes):
-            _add_step_power(power, planes[c, y], planes[c, y][1:])
-        _take_root(power, out[y])
+            add_step_power(power, planes[c, y], planes[c, y][1:])
+        add_root(power, out[y])

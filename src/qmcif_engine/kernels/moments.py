@@ -12,11 +12,11 @@ from qmcif_engine.kernels.compilation import compiled
 if TYPE_CHECKING:
     from qmcif_engine.kernels.array_types import FloatArray
 
-_ONE = 6
+ONE = 6
 _POWERS = [(6, c, c, 1) for c in range(3)] + [(7, c + 3, c + 3, 1) for c in range(3)]
 _INNER = [(8, c, c + 3, 1) for c in range(3)]
 _OUTER = [(9, 2, 4, 1), (9, 1, 5, -1), (10, 0, 5, 1), (10, 2, 3, -1), (11, 1, 3, 1), (11, 0, 4, -1)]
-_TERMS = np.array([(c, c, _ONE, 1) for c in range(6)] + _POWERS + _INNER + _OUTER)
+TERMS = np.array([(c, c, ONE, 1) for c in range(6)] + _POWERS + _INNER + _OUTER)
 """What the twelve sums add up: sum number, the numbers of two rows whose product it takes, and the sign.
 
 Rows 0 to 2 are the first block, 3 to 5 the second, 6 is one. Sums 0 to 5 are the components, 6 and 7 the powers, 8 to 11 ``conj(x) y``.
@@ -26,19 +26,19 @@ N_SUMS = 12
 
 
 @compiled
-def _convert(row: FloatArray, out: FloatArray) -> None:
+def convert(row: FloatArray, out: FloatArray) -> None:
     for x in range(out.size):
         out[x] = row[x]
 
 
 @compiled
-def _add_product(sums: FloatArray, left: FloatArray, right: FloatArray, sign: float) -> None:
+def add_product(sums: FloatArray, left: FloatArray, right: FloatArray, sign: float) -> None:
     for x in range(sums.size):
         sums[x] += sign * (left[x] * right[x])
 
 
 @compiled
-def _slide_four(sums: FloatArray, side: int, scale: float, out: FloatArray) -> None:
+def slide_four(sums: FloatArray, side: int, scale: float, out: FloatArray) -> None:
     """Do what `windows.slide` does for four lines at once: each addition waits for the one before, so four lines take the time of one."""
     a, b, c, d = 0.0, 0.0, 0.0, 0.0
     for x in range(side):
@@ -54,7 +54,7 @@ def _slide_four(sums: FloatArray, side: int, scale: float, out: FloatArray) -> N
 
 
 @compiled
-def _compare_row(means: FloatArray, stabilizer: float, is_scalar: bool, out: FloatArray) -> None:
+def compare_row(means: FloatArray, stabilizer: float, is_scalar: bool, out: FloatArray) -> None:
     for x in range(out.size):
         b, c, d, f, g, h = means[0, x], means[1, x], means[2, x], means[3, x], means[4, x], means[5, x]
         first, second = b * b + c * c + d * d, f * f + g * g + h * h
@@ -85,7 +85,7 @@ def compare_windows(first: FloatArray, second: FloatArray, side: int, stabilizer
     out : ndarray of float64, shape (h - side + 1, w - side + 1)
     """
     _, h, w = first.shape
-    rows = np.ones((_ONE + 1, w))
+    rows = np.ones((ONE + 1, w))
     sums = np.zeros((N_SUMS, w))
     means = np.empty((N_SUMS, w - side + 1))
     for y in range(h):
@@ -94,12 +94,12 @@ def compare_windows(first: FloatArray, second: FloatArray, side: int, stabilizer
             if row < 0:
                 continue
             for c in range(3):
-                _convert(first[c, row], rows[c])
-                _convert(second[c, row], rows[c + 3])
-            for number, left, right, sign in _TERMS:
-                _add_product(sums[number], rows[left], rows[right], sign * (1.0 - 2.0 * is_leaving))
+                convert(first[c, row], rows[c])
+                convert(second[c, row], rows[c + 3])
+            for number, left, right, sign in TERMS:
+                add_product(sums[number], rows[left], rows[right], sign * (1.0 - 2.0 * is_leaving))
         if y < side - 1:
             continue
         for number in range(0, N_SUMS, 4):
-            _slide_four(sums[number : number + 4], side, 1 / (side * side), means[number : number + 4])
-        _compare_row(means, stabilizer, is_scalar, out[y - side + 1])
+            slide_four(sums[number : number + 4], side, 1 / (side * side), means[number : number + 4])
+        compare_row(means, stabilizer, is_scalar, out[y - side + 1])

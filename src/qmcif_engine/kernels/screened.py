@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @compiled
-def _relax(
+def relax_row(
     mine: FloatArray, right: FloatArray, left: FloatArray, later: FloatArray, above: FloatArray, below: FloatArray, steps: FloatArray
 ) -> None:
     """Move the pixels of one color of a row by `steps` of the way to where their own equation, given their neighbors, holds."""
@@ -23,7 +23,7 @@ def _relax(
 
 
 @compiled
-def _inverse_diagonals(h: int, w: int, screening: float) -> FloatArray:
+def inverse_diagonals(h: int, w: int, screening: float) -> FloatArray:
     """Return 1 / (screening + number of neighbors), shape (2, 2, ceil(w / 2)): inner rows, border rows; even columns, odd columns."""
     result = np.empty((2, 2, (w + 1) // 2))
     for is_border in range(2):
@@ -51,7 +51,7 @@ def relax_plane(plane: FloatArray, omegas: FloatArray, screening: float) -> None
     h, w = plane.shape
     n_sweeps = len(omegas)
     n_kept = n_sweeps + 3
-    inverses = _inverse_diagonals(h, w, screening)
+    inverses = inverse_diagonals(h, w, screening)
     half = (w + 1) // 2
     values = np.zeros((n_kept + 1, 2, half + 2), plane.dtype)  # the last row stays zero: what lies outside
     rights = np.zeros((n_kept, 2, half), plane.dtype)
@@ -76,7 +76,7 @@ def relax_plane(plane: FloatArray, omegas: FloatArray, screening: float) -> None
             above = values[(y - 1) % n_kept if y > 0 else n_kept, color]
             below = values[(y + 1) % n_kept if y < h - 1 else n_kept, color]
             is_border = int(y == 0 or y == h - 1)
-            _relax(
+            relax_row(
                 values[row, color][1 : n + 1],
                 rights[row, color],
                 other[color:],

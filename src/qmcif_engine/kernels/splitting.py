@@ -46,7 +46,7 @@ class Weights(NamedTuple):
 
 
 @compiled
-def _to_factors(power: FloatArray, threshold: float, tiny: float) -> None:
+def to_factors(power: FloatArray, threshold: float, tiny: float) -> None:
     """Turn squared moduli into the factors by which shrinkage shortens."""
     for x in range(power.size):
         length = math.sqrt(power[x])
@@ -54,13 +54,13 @@ def _to_factors(power: FloatArray, threshold: float, tiny: float) -> None:
 
 
 @compiled
-def _clear(values: FloatArray) -> None:
+def clear(values: FloatArray) -> None:
     for x in range(values.size):
         values[x] = 0
 
 
 @compiled
-def _add_step_power(power: FloatArray, field: FloatArray, here: FloatArray, there: FloatArray, share: float) -> None:
+def add_step_power(power: FloatArray, field: FloatArray, here: FloatArray, there: FloatArray, share: float) -> None:
     for x in range(power.size):
         step = there[x] - here[x]
         target = step - share * (field[x] - step)
@@ -68,7 +68,7 @@ def _add_step_power(power: FloatArray, field: FloatArray, here: FloatArray, ther
 
 
 @compiled
-def _put_field(factor: FloatArray, field: FloatArray, here: FloatArray, there: FloatArray, share: float) -> None:
+def put_field(factor: FloatArray, field: FloatArray, here: FloatArray, there: FloatArray, share: float) -> None:
     for x in range(factor.size):
         step = there[x] - here[x]
         multiplier = share * (field[x] - step)
@@ -78,23 +78,23 @@ def _put_field(factor: FloatArray, field: FloatArray, here: FloatArray, there: F
 @compiled
 def _update_field(fields: FloatArray, base: FloatArray, y: int, shift: tuple[int, int], power: FloatArray, weights: Weights) -> None:
     """Replace row `y` of ``W`` by ``shrink(nabla B - Y/mu) + Y/mu``; the difference is taken to the pixel shifted by (rows, columns)."""
-    _clear(power)
+    clear(power)
     for c in range(3):
-        _add_step_power(power, fields[c, y], base[c, y], base[c, y + shift[0]][shift[1] :], weights.multiplier_share)
-    _to_factors(power, weights.gradient_threshold, weights.tiny)
+        add_step_power(power, fields[c, y], base[c, y], base[c, y + shift[0]][shift[1] :], weights.multiplier_share)
+    to_factors(power, weights.gradient_threshold, weights.tiny)
     for c in range(3):
-        _put_field(power, fields[c, y], base[c, y], base[c, y + shift[0]][shift[1] :], weights.multiplier_share)
+        put_field(power, fields[c, y], base[c, y], base[c, y + shift[0]][shift[1] :], weights.multiplier_share)
 
 
 @compiled
-def _add_rest_power(power: FloatArray, image: FloatArray, base: FloatArray, noise: FloatArray, share: float) -> None:
+def add_rest_power(power: FloatArray, image: FloatArray, base: FloatArray, noise: FloatArray, share: float) -> None:
     for x in range(power.size):
         target = (image[x] - base[x]) - noise[x] + share * noise[x]
         power[x] += target * target
 
 
 @compiled
-def _split_rest(factor: FloatArray, image: FloatArray, base: FloatArray, noise: FloatArray, detail: FloatArray, weights: Weights) -> None:
+def split_rest(factor: FloatArray, image: FloatArray, base: FloatArray, noise: FloatArray, detail: FloatArray, weights: Weights) -> None:
     """Divide ``I - B`` of a row into detail and noise; `detail` may be any row but these."""
     for x in range(factor.size):
         rest = image[x] - base[x]
@@ -109,12 +109,12 @@ def _update_rest(
 ) -> None:
     """Put the detail of row `y` into the second of `rows`, shape (3, w), and the noise into its place; the first is scratch."""
     power, detail = rows
-    _clear(power)
+    clear(power)
     for c in range(3):
-        _add_rest_power(power, image[c, y], base[c, y], noise[c, y], weights.noise_share)
-    _to_factors(power, weights.detail_threshold, weights.tiny)
+        add_rest_power(power, image[c, y], base[c, y], noise[c, y], weights.noise_share)
+    to_factors(power, weights.detail_threshold, weights.tiny)
     for c in range(3):
-        _split_rest(power, image[c, y], base[c, y], noise[c, y], detail[c], weights)
+        split_rest(power, image[c, y], base[c, y], noise[c, y], detail[c], weights)
 
 
 @compiled

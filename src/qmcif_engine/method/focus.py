@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
@@ -35,6 +35,13 @@ LEVELS_IN_MEMORY_BYTES = 48 * 2**20
 
 LEVEL_PIXEL_BYTES = 4
 """What the detail-scale levels of one image take per pixel."""
+
+
+class WindowMean(Protocol):
+    """A mean over the window around each level."""
+
+    def __call__(self, levels: FloatArray, /, *, side_px: int, scale: float = 1.0) -> FloatArray:
+        """Return the mean over a window of this side, times `scale`."""
 
 
 class Borders(NamedTuple):
@@ -159,7 +166,7 @@ def fine_focus(detail: FloatArray, *, growth_px: int = 0, faint_level: float = 0
     return np.maximum(level - np.asarray(faint_level, level.dtype), 0)
 
 
-def gather_evidence(level: FloatArray, *, detail_patch_px: int, config: FocusConfig) -> FloatArray:
+def gather_evidence(level: FloatArray, *, detail_patch_px: int, config: FocusConfig, mean: WindowMean = window_mean) -> FloatArray:
     """Add to each detail-scale level those of ever larger windows around it, ever less weighted.
 
     Where a patch has texture of its own the first term decides. Where it has little, or none, the surroundings do: decisions in smooth
@@ -176,7 +183,7 @@ def gather_evidence(level: FloatArray, *, detail_patch_px: int, config: FocusCon
     side, weight = detail_patch_px, 1.0
     for _ in range(1, config.evidence_scales):
         side, weight = 2 * side + 1, weight * config.evidence_decay
-        evidence += window_mean(level, side_px=side, scale=weight)
+        evidence += mean(level, side_px=side, scale=weight)
     return evidence
 
 

@@ -193,14 +193,14 @@ def edge_band(index: IndexArray, *, reach_px: int) -> BoolArray:
     return band
 
 
-def cells_of(is_wanted: BoolArray) -> Iterator[Window]:
+def cells_of(is_wanted: BoolArray, *, cell_px: int = CELL_PX) -> Iterator[Window]:
     """Yield disjoint rectangles, none larger than a cell, that hold all wanted pixels: their boxes in the cells of a fixed grid.
 
     For what is expensive and wanted along edges only.
     """
-    for top in range(0, is_wanted.shape[0], CELL_PX):
-        for left in range(0, is_wanted.shape[1], CELL_PX):
-            cell = is_wanted[top : top + CELL_PX, left : left + CELL_PX]
+    for top in range(0, is_wanted.shape[0], cell_px):
+        for left in range(0, is_wanted.shape[1], cell_px):
+            cell = is_wanted[top : top + cell_px, left : left + cell_px]
             rows = np.flatnonzero(cell.any(axis=1))
             if len(rows):
                 columns = np.flatnonzero(cell.any(axis=0))

@@ -9,15 +9,16 @@ import numpy as np
 from qmcif_engine.config.fusion_config import WeightRule
 from qmcif_engine.config.stage import Reach, Stage, bytes_per_pixel
 from qmcif_engine.method.focus import saturate
-from qmcif_engine.method.patches import cells_of, cut_reflected, edge_band, vote
-from qmcif_engine.method.similarity import quaternion_similarity
+from qmcif_engine.method.cells import CELL_PX
+from qmcif_engine.method.patches import cells_of, cut_reflected, edge_band, spread_patches, vote
+from qmcif_engine.method.similarity import quaternion_similarity, similarity_of_cells
+from qmcif_engine.stack.window import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from qmcif_engine.config.fusion_config import RefinementConfig, SimilarityPart
     from qmcif_engine.kernels.array_types import FloatArray, IndexArray
-    from qmcif_engine.stack.window import Window
 
 SMALL_WEIGHT = 1e-6
 """``epsilon`` of the adaptive weights."""
@@ -85,6 +86,83 @@ def refine(
     for cell, lead in zip(cells, leads, strict=True):
         choice[cell.slices] = (lead >= 0) | ~is_open[cell.slices]
     return vote(choice, n_choices=2, side_px=detail_patch_px)
+
+
+LEAST_WEIGHT = 0.05
+"""A source that weighs less than this in a whole block of cells is not compared there."""
+
+BLOCK_CELLS = 32
+"""Side of the blocks of cells that are compared at once."""
+
+
+def refine_cells(
+    maps: tuple[IndexArray, IndexArray],
+    sources: Sequence[FloatArray],
+    *,
+    weights: Sequence[FloatArray],
+    side_cells: int,
+    config: RefinementConfig,
+) -> IndexArray:
+    """Return which map each cell is taken from: 0 for the base-scale map, 1 for the detail-scale map.
+
+    Parameters
+    ----------
+    maps : tuple of two ndarray of uint16, shape (rows, columns)
+        Which image gives each cell of ``F_1`` and of ``F_2``.
+    sources : sequence of ndarray of float, shape (3, h, w)
+    weights : sequence of ndarray of float, shape (rows, columns)
+        ``tau_n``, one for each source.
+    side_cells : int
+        Side of the windows compared, odd.
+    config : RefinementConfig
+
+    Notes
+    -----
+    As `refine`, [QMCIF, Eqs. (20) and (22)].
+
+    Departs: windows lie on cells, and sources that weigh next to nothing are left out.
+    """
+    is_open = edge_band((maps[0] != maps[1]).astype(np.uint16), reach_px=side_cells // 2) | (maps[0] != maps[1])
+    choice = np.ones(is_open.shape, np.uint16)
+    for block in cells_of(is_open, cell_px=BLOCK_CELLS):
+        near = _NearPixels(block, margin_cells=side_cells // 2, shape=(sources[0].shape[-2], sources[0].shape[-1]))
+        indices = [near.spread(index) for index in maps]
+        wanted = [number for number, weight in enumerate(weights) if weight[block.slices].max() >= LEAST_WEIGHT]
+        seen = {number: near.cut(sources[number]) for number in {*wanted, *(int(one) for index in indices for one in np.unique(index))}}
+        candidates = [select_near(seen, index) for index in indices]
+        lead = np.zeros(block.shape)
+        for number in wanted:
+            of_base, of_detail = (
+                similarity_of_cells(candidate, seen[number], side_cells=side_cells, part=config.similarity) for candidate in candidates
+            )
+            lead += weights[number][block.slices] * (of_detail - of_base)
+        choice[block.slices] = (lead >= 0) | ~is_open[block.slices]
+    return vote(choice, n_choices=2, side_px=side_cells)
+
+
+def select_near(blocks: Mapping[int, FloatArray], index: IndexArray) -> FloatArray:
+    """Take each pixel from the block that its index names."""
+    fused: FloatArray = np.zeros_like(next(iter(blocks.values())))
+    for number, block in blocks.items():
+        np.copyto(fused, block, where=index == number)
+    return fused
+
+
+class _NearPixels:
+    """The pixels of a block of cells and of some cells around it; beyond the border of the image they continue by reflection."""
+
+    def __init__(self, block: Window, *, margin_cells: int, shape: tuple[int, int]) -> None:
+        self._block, self._margin_cells = block, margin_cells
+        bottom, right = (min(side * CELL_PX, length) for side, length in zip((block.bottom, block.right), shape, strict=True))
+        self._window = Window(block.top * CELL_PX, block.left * CELL_PX, bottom, right)
+
+    def cut(self, planes: FloatArray) -> FloatArray:
+        near = cut_reflected(planes, self._window, margin_px=self._margin_cells * CELL_PX)
+        rows, columns = (-length % CELL_PX for length in near.shape[-2:])
+        return np.pad(near, ((0, 0), (0, rows), (0, columns)), mode="symmetric") if rows or columns else near
+
+    def spread(self, cells: IndexArray) -> IndexArray:
+        return spread_patches(cut_reflected(cells, self._block, margin_px=self._margin_cells), patch_px=CELL_PX)
 
 
 def _similarities(

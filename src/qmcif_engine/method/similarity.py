@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qmcif_engine.config.fusion_config import SimilarityPart
+from qmcif_engine.kernels.cell_sums import CELL_PX, compare_cells
 from qmcif_engine.kernels.moments import compare_windows
 from qmcif_engine.stack.samples import FULL_SCALE
 
@@ -45,4 +46,12 @@ def quaternion_similarity(first: FloatArray, second: FloatArray, *, side_px: int
     similarity = np.empty((height, width))
     # the scalar part of conj(a) b is the inner product of the two as vectors of four
     compare_windows(first, second, side_px, STABILIZER, part is SimilarityPart.SCALAR, similarity)
+    return similarity
+
+
+def similarity_of_cells(first: FloatArray, second: FloatArray, *, side_cells: int, part: SimilarityPart) -> FloatArray:
+    """Return `quaternion_similarity` over every window of so many cells a side, of images that consist of whole cells."""
+    height, width = (length // CELL_PX - side_cells + 1 for length in first.shape[-2:])
+    similarity = np.empty((height, width))
+    compare_cells(first, second, side_cells, STABILIZER, part is SimilarityPart.SCALAR, similarity)
     return similarity

@@ -7,7 +7,7 @@ files and floats of any range are decided on as 8-bit data are.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, overload
 
 import numpy as np
@@ -282,6 +282,13 @@ class PlaneStack(Sequence["FloatArray"]):
         if (len(self._kept) + 1) * planes.nbytes <= PLANES_IN_MEMORY_BYTES:
             self._kept[number] = planes
         return planes
+
+
+    def few_planes(self) -> Iterator[FloatArray]:
+        """Yield the blocks without planes that are equal to the first: one plane each of gray images, three of others."""
+        is_gray = self._representation is Representation.GRAY or self._images[0].ndim == 2
+        for number in range(len(self)):
+            yield self[number][: 1 if is_gray else 3]
 
 
 EMBEDDING = Stage(

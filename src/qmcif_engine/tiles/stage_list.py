@@ -27,7 +27,10 @@ if TYPE_CHECKING:
     from qmcif_engine.config.fusion_config import FusionConfig
     from qmcif_engine.config.stage import Stage, TileSize
 
-CLEAN_UP: tuple[CleanUpStage, ...] = (REGULARIZATION, EDGES)
+DRAWING: tuple[CleanUpStage, ...] = (EDGES,)
+"""What is done, one after the other, to the pixels of the map whose decisions were made to fit together."""
+
+CLEAN_UP: tuple[CleanUpStage, ...] = (REGULARIZATION, *DRAWING)
 """What is done, one after the other, to the map that the refinement chose."""
 
 BEFORE_FOCUS: tuple[Stage, ...] = (EMBEDDING, SMOOTHING)

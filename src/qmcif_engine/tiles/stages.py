@@ -13,8 +13,9 @@ from qmcif_engine.cleanup.blending import blend_along_edges
 from qmcif_engine.cleanup.dark_border import exclude_dark_frames
 from qmcif_engine.cleanup.decision import Decision, DecisionBasis
 from qmcif_engine.cleanup.preference import WeightedLevels, weigh_images
-from qmcif_engine.cleanup.regularization import CellEvidence, find_even_focus, sample_cells, weigh_breadth
+from qmcif_engine.cleanup.regularization import REGULARIZATION, CellEvidence, find_even_focus, weigh_breadth
 from qmcif_engine.config.fusion_config import Preference, ResultScale, StackOrder
+from qmcif_engine.method.cells import sample_cells, spread_cells
 from qmcif_engine.method.focus import LEVELS_IN_MEMORY_BYTES, NEGLIGIBLE_LEVEL, WHOLE_IMAGE, Borders, gather_evidence
 from qmcif_engine.method.focus_measures import FOCUS_MEASURES, MeasuringTask
 from qmcif_engine.method.fusion import LOW_PASS_REACH_PX, Blend, lead, row_of, select
@@ -22,8 +23,9 @@ from qmcif_engine.method.patches import detail_patch_side, padding_to_grid, rank
 from qmcif_engine.method.refinement import refine, source_weights
 from qmcif_engine.stack.noise import NO_NOISE, NoiseAdaptation, smooth_along_stack
 from qmcif_engine.stack.samples import FULL_SCALE
+from qmcif_engine.tiles.cell_stages import decide_cells
 from qmcif_engine.tiles.spilling import SpilledArrays
-from qmcif_engine.tiles.stage_list import CLEAN_UP
+from qmcif_engine.tiles.stage_list import DRAWING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from qmcif_engine.config.fusion_config import FusionConfig
     from qmcif_engine.kernels.array_types import BoolArray, FloatArray, IndexArray
     from qmcif_engine.method.decomposition import Decomposition
+    from qmcif_engine.tiles.cell_stages import CellLevels
 
 NEVER_CHOSEN = -1.0
 """Focus level of pixels that an image does not have."""
@@ -72,12 +75,18 @@ class FocusLevels:
 
 
 @dataclass(frozen=True, slots=True)
+class FocusMaps:
+    """``M_B`` and ``M_D``: which image is the sharpest around each pixel at either scale, shape (h, w)."""
+
+    base: IndexArray
+    detail: IndexArray
+
+
+@dataclass(frozen=True, slots=True)
 class TileResult:
-    """Decisions on one block; all maps have shape (h, w)."""
+    """Decisions on one block: how its pixels are composed, and the probability that the choice is right, shape (h, w)."""
 
     blend: Blend
-    base_map: IndexArray
-    detail_map: IndexArray
     confidence: FloatArray
 
 
@@ -149,6 +158,65 @@ def _any_in_patches(plane: BoolArray, *, patch_px: int) -> BoolArray:
     return np.asarray(padded.reshape(padded.shape[0] // patch_px, patch_px, -1, patch_px).any(axis=(1, 3)))
 
 
+def find_focus_maps(
+    blocks: Sequence[FloatArray],
+    levels: FocusLevels,
+    *,
+    geometry: Geometry,
+    config: FusionConfig,
+    borders: Borders = WHOLE_IMAGE,
+    adaptation: NoiseAdaptation = NO_NOISE,
+    validity: Callable[[int], BoolArray] | None = None,
+) -> FocusMaps:
+    """Return the maps of both scales, pixel by pixel; the parameters are those of `decide`."""
+    validity = exclude_dark_frames(validity, blocks, depth_px=config.focus.dark_frame_px, borders=borders)
+    return _focus_maps(levels, geometry=geometry, config=config, adaptation=adaptation, validity=validity)[0]
+
+
+def _focus_maps(
+    levels: FocusLevels,
+    *,
+    geometry: Geometry,
+    config: FusionConfig,
+    adaptation: NoiseAdaptation,
+    validity: Callable[[int], BoolArray] | None,
+) -> tuple[FocusMaps, CellEvidence]:
+    levels = _preferred(levels, config)
+    detail_map, evidence = _detail_map(levels, geometry=geometry, config=config, adaptation=adaptation, validity=validity)
+    patch = config.decomposition.base_patch_px
+    base_map = spread_patches(rank(levels.base).winner, patch_px=patch)[: detail_map.shape[0], : detail_map.shape[1]]
+    if config.decision.follow_reach_px:
+        ranking = rank(_eligible(levels.detail, validity))
+        is_decided = np.maximum(ranking.best, 0) - np.maximum(ranking.least, 0) > NEGLIGIBLE_LEVEL
+        base_map = np.where(is_decided, base_map, detail_map)
+    return FocusMaps(base_map, detail_map), evidence
+
+
+def decide_by_cells(
+    blocks: Sequence[FloatArray],
+    levels: CellLevels,
+    *,
+    geometry: Geometry,
+    config: FusionConfig,
+    borders: Borders = WHOLE_IMAGE,
+    adaptation: NoiseAdaptation = NO_NOISE,
+    validity: Callable[[int], BoolArray] | None = None,
+    ends: FrameEnds | None = None,
+) -> TileResult:
+    """Decide which image gives each pixel, cell by cell first, then to the pixel along the edges; the parameters are those of `decide`."""
+    shape = (blocks[0].shape[-2], blocks[0].shape[-1])
+    validity = exclude_dark_frames(validity, blocks, depth_px=config.focus.dark_frame_px, borders=borders)
+    levels = levels.preferred(config.decision).without(validity)
+    decided, evidence = decide_cells(blocks, levels, detail_patch_px=geometry.detail_patch_px, config=config, adaptation=adaptation)
+    decision = Decision(spread_cells(decided.index, shape), spread_cells(decided.confidence, shape))
+    basis = DecisionBasis(blocks, evidence, adaptation.level)
+
+    def fallback() -> IndexArray:
+        return rank(_eligible((spread_cells(level, shape) for level in levels.detail), validity)).winner
+
+    return _drawn(decision, basis, fine=levels.fine, config=config, validity=validity, fallback=fallback, ends=ends)
+
+
 def decide(
     blocks: Sequence[FloatArray],
     levels: FocusLevels,
@@ -174,30 +242,38 @@ def decide(
     decisions are made to fit together (`qmcif_engine.cleanup.regularization`), their edges drawn anew
     (`qmcif_engine.cleanup.boundaries.reblurring`) and blended. The ``paper`` preset does none of it.
     """
-    levels = _preferred(levels, config)
     validity = exclude_dark_frames(validity, blocks, depth_px=config.focus.dark_frame_px, borders=borders)
-    ranking = rank(_eligible(levels.detail, validity))
-    detail_map, evidence = _detail_map(levels, geometry=geometry, config=config, adaptation=adaptation, validity=validity)
-    patch = config.decomposition.base_patch_px
-    base_map = spread_patches(rank(levels.base).winner, patch_px=patch)[: detail_map.shape[0], : detail_map.shape[1]]
-    if config.decision.follow_reach_px:
-        is_decided = np.maximum(ranking.best, 0) - np.maximum(ranking.least, 0) > NEGLIGIBLE_LEVEL
-        base_map = np.where(is_decided, base_map, detail_map)
-    index = _chosen_map(blocks, levels, base_map=base_map, detail_map=detail_map, geometry=geometry, config=config)
-    decision = Decision(index, np.broadcast_to(np.float32(1), index.shape))
+    maps, evidence = _focus_maps(levels, geometry=geometry, config=config, adaptation=adaptation, validity=validity)
+    index = _chosen_map(blocks, _preferred(levels, config), maps=maps, geometry=geometry, config=config)
     basis = DecisionBasis(blocks, evidence, adaptation.level)
-    for stage in CLEAN_UP:
+    decision = REGULARIZATION.clean_up(Decision(index, np.broadcast_to(np.float32(1), index.shape)), basis, config)
+    return _drawn(decision, basis, fine=levels.fine, config=config, validity=validity, ends=ends,
+        fallback=lambda: rank(_eligible(_preferred(levels, config).detail, validity)).winner)
+
+
+def _drawn(
+    decision: Decision,
+    basis: DecisionBasis,
+    *,
+    fine: Sequence[FloatArray],
+    config: FusionConfig,
+    validity: Callable[[int], BoolArray] | None,
+    fallback: Callable[[], IndexArray],
+    ends: FrameEnds | None,
+) -> TileResult:
+    """Draw the edges of the decisions and blend along them."""
+    for stage in DRAWING:
         decision = stage.clean_up(decision, basis, config)
-    index = decision.index
+    index, blocks = decision.index, basis.blocks
     if validity is not None:
-        index = _valid_map(index, ranking.winner, validity)
-    is_ordered = len(levels.fine) > 2 and config.decision.order is StackOrder.ORDERED
-    is_even = find_even_focus(index, levels.fine) if is_ordered else None
+        index = _valid_map(index, fallback(), validity)
+    is_ordered = len(fine) > 2 and config.decision.order is StackOrder.ORDERED
+    is_even = find_even_focus(index, fine) if is_ordered else None
     is_end = None if ends is None else ends.find(index)
     blend = blend_along_edges(index, blocks, _mean_brightness(blocks), config.decision, is_even=is_even, is_end=is_end)
     if validity is not None:
         blend = without_invalid(blend, validity if ends is None else ends.fade)
-    return TileResult(blend, base_map, detail_map, decision.confidence)
+    return TileResult(blend, decision.confidence)
 
 
 def _preferred(levels: FocusLevels, config: FusionConfig) -> FocusLevels:
@@ -260,24 +336,23 @@ def _chosen_map(
     blocks: Sequence[FloatArray],
     levels: FocusLevels,
     *,
-    base_map: IndexArray,
-    detail_map: IndexArray,
+    maps: FocusMaps,
     geometry: Geometry,
     config: FusionConfig,
 ) -> IndexArray:
     """Return the map of the scale that the settings ask for, or the refined choice between both."""
     if config.refinement.result is ResultScale.BASE:
-        return base_map
+        return maps.base
     if config.refinement.result is ResultScale.DETAIL:
-        return detail_map
+        return maps.detail
     choice = refine(
-        (select(blocks, base_map), select(blocks, detail_map)),
+        (select(blocks, maps.base), select(blocks, maps.detail)),
         blocks,
         weights=source_weights(levels.detail, rule=config.refinement.weights, saturation=config.focus.saturation),
         detail_patch_px=geometry.detail_patch_px,
         config=config.refinement,
     )
-    return np.where(choice == 0, base_map, detail_map)
+    return np.where(choice == 0, maps.base, maps.detail)
 
 
 def without_invalid(blend: Blend, validity: Callable[[int], BoolArray | FloatArray]) -> Blend:

@@ -19,10 +19,11 @@ from qmcif_engine.stack.noise import adapt_to_noise
 from qmcif_engine.stack.samples import FocusRange, PlaneStack, check_finite
 from qmcif_engine.stack.stack import ArrayStack
 from qmcif_engine.tiles.spilling import SpilledArrays
-from qmcif_engine.tiles.stages import decide, measure_focus, plan_geometry
+from qmcif_engine.tiles.cell_stages import decides_on_cells, measure_cells
+from qmcif_engine.tiles.stages import decide, decide_by_cells, find_focus_maps, measure_focus, plan_geometry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from numpy.typing import NDArray
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from qmcif_engine.stack.stack import Stack
     from qmcif_engine.stack.window import Window
     from qmcif_engine.tiles.plan import Tile
+    from qmcif_engine.tiles.stages import FocusMaps
 
 SAMPLES_IN_MEMORY_BYTES = 48 * 2**20
 """Windows of more images than this holds wait in a temporary file: every stage looks at each image again, and decoding is dear."""
@@ -45,7 +47,9 @@ class FusedTile:
     Attributes
     ----------
     fused : ndarray, shape (h, w) or (h, w, C)
-    source_index, base_map, detail_map : ndarray of uint16, shape (h, w), or (h, w, C) where each channel was decided on by itself
+    source_index : ndarray of uint16, shape (h, w), or (h, w, C) where each channel was decided on by itself
+    base_map, detail_map : ndarray of uint16, of the same shape, or None
+        None unless they were asked for.
     confidence : ndarray of float32, of the same shape
     companions : ndarray, shape (h, w) or (h, w, c), or None
     input_digest : bytes
@@ -58,8 +62,8 @@ class FusedTile:
 
     fused: SampleArray
     source_index: IndexArray
-    base_map: IndexArray
-    detail_map: IndexArray
+    base_map: IndexArray | None
+    detail_map: IndexArray | None
     confidence: FloatArray
     companions: SampleArray | None
     input_digest: bytes
@@ -78,8 +82,8 @@ class TileTask:
     focus_range : FocusRange, or tuple of one a channel
     companions : Stack or None
         Planes composed by the same decisions.
-    keep_layers, with_position : bool
-        What is returned beyond the picture and its maps.
+    keep_layers, with_position, with_maps : bool
+        What is returned beyond the picture, its source index and its confidence.
     noise_levels : tuple of float
         Standard deviation of the noise on the 0-255 scale; one a channel where channels are decided on one by one.
     guide : Stack or None
@@ -93,6 +97,7 @@ class TileTask:
     companions: Stack | None = None
     keep_layers: bool = False
     with_position: bool = False
+    with_maps: bool = False
     noise_levels: tuple[float, ...] = (0.0,)
     guide: Stack | None = None
 
@@ -140,30 +145,27 @@ class TileTask:
         adaptation = adapt_to_noise(noise_level, self.config, n_images=self.stack.n_images)
         ends = deciding.find_frame_ends(self.config.decision)
         validity = deciding.validity if ends is None else ends.choosable
+        common: dict[str, Any] = {"borders": borders, "adaptation": adaptation, "validity": validity}
+        told: dict[str, Any] = {"check_cancelled": check_cancelled, "report_image": report_image}
+        maps: FocusMaps | None = None
+        layers: tuple[Decomposition, ...] = ()
         with single_thread():
-            levels = measure_focus(
-                blocks,
-                self.config,
-                geometry=geometry,
-                borders=borders,
-                adaptation=adaptation,
-                validity=validity,
-                keep_layers=self.keep_layers,
-                check_cancelled=check_cancelled,
-                report_image=report_image,
-            )
-            check_cancelled()
-            result = decide(
-                blocks,
-                levels,
-                geometry=geometry,
-                config=self.config,
-                borders=borders,
-                adaptation=adaptation,
-                validity=validity,
-                ends=ends,
-            )
-            position = interpolate_position(levels.detail, result.blend.source_index) if self.with_position else None
+            is_by_cells = decides_on_cells(self.config)
+            if self.with_maps or self.keep_layers or not is_by_cells:
+                by_pixel = measure_focus(blocks, self.config, geometry=geometry, keep_layers=self.keep_layers, **common, **told)
+                layers = by_pixel.layers
+            if self.with_maps:
+                maps = find_focus_maps(blocks, by_pixel, geometry=geometry, config=self.config, **common)
+            if is_by_cells:
+                by_cell = measure_cells(blocks.few_planes(), self.config, detail_patch_px=geometry.detail_patch_px, **common, **told)
+                check_cancelled()
+                result = decide_by_cells(blocks, by_cell, geometry=geometry, config=self.config, ends=ends, **common)
+                detail_levels: Iterable[FloatArray] = by_cell.spread_detail(tile.padded.shape)
+            else:
+                check_cancelled()
+                result = decide(blocks, by_pixel, geometry=geometry, config=self.config, ends=ends, **common)
+                detail_levels = by_pixel.detail
+            position = interpolate_position(detail_levels, result.blend.source_index) if self.with_position else None
         core = tile.core.relative_to(tile.padded)
         blend = crop_blend(result.blend, core)
         chosen = images.cropped(core)
@@ -175,12 +177,12 @@ class TileTask:
         return FusedTile(
             fused=compose(images, blend, inner=core),
             source_index=blend.source_index,
-            base_map=np.ascontiguousarray(result.base_map[core.slices]),
-            detail_map=np.ascontiguousarray(result.detail_map[core.slices]),
+            base_map=None if maps is None else np.ascontiguousarray(maps.base[core.slices]),
+            detail_map=None if maps is None else np.ascontiguousarray(maps.detail[core.slices]),
             confidence=np.ascontiguousarray(result.confidence[core.slices]),
             companions=companions,
             input_digest=digest_images(chosen, further, () if self.guide is None else deciding.cropped(core)),
-            layers=levels.layers,
+            layers=layers,
             position=None if position is None else np.ascontiguousarray(position[core.slices]),
         )
 
@@ -199,8 +201,8 @@ def join_channels(parts: Sequence[FusedTile], *, input_digest: bytes) -> FusedTi
     return FusedTile(
         fused=stacked("fused"),
         source_index=stacked("source_index"),
-        base_map=stacked("base_map"),
-        detail_map=stacked("detail_map"),
+        base_map=None if parts[0].base_map is None else stacked("base_map"),
+        detail_map=None if parts[0].detail_map is None else stacked("detail_map"),
         confidence=stacked("confidence"),
         companions=None,
         input_digest=input_digest,

@@ -6,7 +6,7 @@ compiled kernels do them in one pass over the rows and one solve an iteration.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -77,18 +77,27 @@ class ImageSolve:
         return detail, noise
 
     def _weights(self, penalty: float) -> Weights:
-        config, previous = self._config, self._penalty
-        twice = 2 * config.noise_weight
-        numbers = (
-            previous / penalty,
-            config.base_smoothness / penalty,
-            config.detail_sparsity / previous if previous else 0.0,
-            twice / previous if previous else 0.0,
-            previous / (twice + previous) if previous else 0.0,
-            1 - twice / penalty,
-            np.finfo(self._base.dtype).tiny,
-        )
-        return Weights(*(self._base.dtype.type(number) for number in numbers))
+        return weigh_iteration(self._config, penalty, previous=self._penalty, dtype=self._base.dtype)
+
+
+def weigh_iteration(
+    config: DecompositionConfig, penalty: float, *, previous: float, dtype: np.dtype[Any], modulus_scale: float = 1.0
+) -> Weights:
+    """Return the numbers of one pass, from the penalty of this iteration and of the one before, which is 0 before the first.
+
+    Shrinkage sees moduli `modulus_scale` times as large as those of the planes given.
+    """
+    twice = 2 * config.noise_weight
+    numbers = (
+        previous / penalty,
+        config.base_smoothness / penalty / modulus_scale,
+        config.detail_sparsity / previous / modulus_scale if previous else 0.0,
+        twice / previous if previous else 0.0,
+        previous / (twice + previous) if previous else 0.0,
+        1 - twice / penalty,
+        np.finfo(dtype).tiny,
+    )
+    return Weights(*(dtype.type(number) for number in numbers))
 
 
 def norm(values: FloatArray) -> float:

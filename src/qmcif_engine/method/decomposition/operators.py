@@ -120,9 +120,19 @@ def _relaxation_steps(screening: float, dtype_name: str) -> FloatArray:
     """Return the over-relaxation of each half-sweep."""
     radius = 4 / (4 + screening)
     rate = (1 - math.sqrt(1 - radius**2)) / radius
+    count = 2
+    while rate**count > ROUNDINGS_LEFT * np.finfo(dtype_name).eps:
+        count += 1
+    return list_over_relaxations(screening, count)
+
+
+@lru_cache(maxsize=8)
+def list_over_relaxations(screening: float, count: int) -> FloatArray:
+    """Return the over-relaxation of so many half-sweeps, shape (count,), float64."""
+    radius = 4 / (4 + screening)
     steps = [1.0, 1 / (1 - radius**2 / 2)]
-    while rate ** len(steps) > ROUNDINGS_LEFT * np.finfo(dtype_name).eps:
+    while len(steps) < count:
         steps.append(1 / (1 - radius**2 * steps[-1] / 4))
-    omegas = np.array(steps)
+    omegas = np.array(steps[:count])
     omegas.flags.writeable = False
     return omegas

@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from qmcif_engine.config.fusion_config import Precision
 from qmcif_engine.config.stage import Stage
+from qmcif_engine.kernels.cell_sums import CELL_PX, sum_amplified_gradients, sum_gradients
+from qmcif_engine.method.cells import cell_grid, count_pixels, mean_around
 from qmcif_engine.method.decomposition import Decomposition, decompose
+from qmcif_engine.method.decomposition.detail_solve import solve_detail
 from qmcif_engine.method.focus import (
     AMPLIFICATION,
     BASE_FOCUS,
     DETAIL_FOCUS,
     FINE_FOCUS,
+    FINE_WEIGHT,
+    FINEST_WINDOW_PX,
     GRADIENTS,
+    NEGLIGIBLE_LEVEL,
     Borders,
     base_focus,
     detail_focus,
     fine_focus,
+    mirror_borders,
 )
-from qmcif_engine.method.focus_measures.focus_measure import FocusMeasure, ImageFocus
+from qmcif_engine.method.focus_measures.focus_measure import CellFocus, FocusMeasure, ImageFocus
+from qmcif_engine.method.patches import pad_to_grid, sum_patches
+from qmcif_engine.stack.samples import FULL_SCALE
 from qmcif_engine.stack.window import Window, cut_side
 
 if TYPE_CHECKING:
@@ -48,6 +58,43 @@ def measure_by_decomposition(block: FloatArray, config: FusionConfig, task: Meas
         fine_focus(detail_layer, growth_px=task.adaptation.window_growth_px, faint_level=task.adaptation.faint_level, config=config.focus),
         parts if task.keep_layers else None,
     )
+
+
+def measure_cells_by_decomposition(block: FloatArray, config: FusionConfig, task: MeasuringTask) -> CellFocus:
+    """Return the focus levels of one image, one per cell, from its detail layer.
+
+    Notes
+    -----
+    Those of `qmcif_engine.method.focus`, [QMCIF, Eqs. (13), (14) and (15)], of windows of about the same size that lie on cells.
+    """
+    task.check_cancelled()
+    settings, n_equal = task.adaptation.decomposition(config.decomposition), 3 // len(block)
+    patch = settings.base_patch_px
+    if settings.is_low_rank or settings.tolerance:
+        base, detail, _ = _solve_in_parts(np.broadcast_to(block, (3, *block.shape[1:])), config, task)
+        n_equal = 1
+    else:
+        detail, base = solve_detail(block, settings, n_equal=n_equal), None
+    shape, modulus_scale = (detail.shape[-2], detail.shape[-1]), math.sqrt(n_equal)
+    gradients, amplified = np.empty(cell_grid(shape), detail.dtype), np.empty(cell_grid(shape), detail.dtype)
+    sum_gradients(detail, gradients)
+    sum_amplified_gradients(detail, config.focus.amplification_radius_px, amplified)
+    if base is None:
+        level = mirror_borders(gradients, border_px=odd_cells_of_border(config), borders=task.borders)
+        base = sum_patches(pad_to_grid(level, patch_px=patch // CELL_PX), patch_px=patch // CELL_PX) * modulus_scale
+    amplified *= modulus_scale / count_pixels(shape, row_step=2)
+    mirrored = mirror_borders(amplified, border_px=odd_cells_of_border(config), borders=task.borders)
+    level = mean_around(mirrored, side_px=task.detail_patch_px, scale=1 / FULL_SCALE)
+    level[level < NEGLIGIBLE_LEVEL] = 0
+    gradients *= modulus_scale / count_pixels(shape)
+    fine_scale = FINE_WEIGHT * (2 * config.focus.amplification_radius_px + 1) / FULL_SCALE
+    fine = mean_around(gradients, side_px=FINEST_WINDOW_PX + task.adaptation.window_growth_px, scale=fine_scale)
+    return CellFocus(base, level, np.maximum(fine - np.asarray(task.adaptation.faint_level, fine.dtype), 0))
+
+
+def odd_cells_of_border(config: FusionConfig) -> int:
+    """Return how many cells from the border levels are mirrored."""
+    return round(config.focus.border_px / CELL_PX)
 
 
 def _solve_in_parts(block: FloatArray, config: FusionConfig, task: MeasuringTask) -> tuple[FloatArray, FloatArray, Decomposition | None]:
@@ -93,4 +140,4 @@ def _kept_bytes(config: FusionConfig, size: TileSize) -> int:
 
 
 SOLVE = Stage(name="method.decomposition.solver.decompose", halo_px=lambda _config, _side: SOLVE_MARGIN_PX, kept_bytes=_kept_bytes)
-DECOMPOSITION_MEASURE = FocusMeasure(measure_by_decomposition, (SOLVE, AMPLIFICATION, GRADIENTS, BASE_FOCUS, DETAIL_FOCUS, FINE_FOCUS))
+DECOMPOSITION_MEASURE = FocusMeasure(measure_by_decomposition, measure_cells_by_decomposition, (SOLVE, AMPLIFICATION, GRADIENTS, BASE_FOCUS, DETAIL_FOCUS, FINE_FOCUS))

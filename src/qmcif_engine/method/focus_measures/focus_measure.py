@@ -63,6 +63,26 @@ class ImageFocus:
     layers: Decomposition | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class CellFocus:
+    """Focus levels of one image, one per cell (`qmcif_engine.method.cells`): the larger, the sharper.
+
+    Attributes
+    ----------
+    base : ndarray of float, shape (rows of patches, columns of patches)
+        One level per base patch.
+    detail, fine : ndarray of float, shape (rows, columns)
+        Those of `ImageFocus`, of the window around each cell.
+    """
+
+    base: FloatArray
+    detail: FloatArray
+    fine: FloatArray
+
+
+MeasureCells: TypeAlias = "Callable[[FloatArray, FusionConfig, MeasuringTask], CellFocus]"
+"""How the cells of a block of one image are measured; one plane of a gray image stands for three."""
+
 MeasureImage: TypeAlias = "Callable[[FloatArray, FusionConfig, MeasuringTask], ImageFocus]"
 """How a block of one image, shape (3, h, w) on the 0-255 scale, is measured."""
 
@@ -72,4 +92,5 @@ class FocusMeasure:
     """A way to measure focus, with the stages that it consists of."""
 
     measure: MeasureImage
+    measure_cells: MeasureCells
     stages: tuple[Stage, ...]

@@ -8,8 +8,9 @@ import numpy as np
 from scipy import ndimage
 
 from qmcif_engine.config.stage import Reach, Stage, bytes_per_pixel
+from qmcif_engine.method.cells import sample_cells
 from qmcif_engine.method.focus import FINEST_WINDOW_PX, NEGLIGIBLE_LEVEL, mirror_borders
-from qmcif_engine.method.focus_measures.focus_measure import FocusMeasure, ImageFocus
+from qmcif_engine.method.focus_measures.focus_measure import CellFocus, FocusMeasure, ImageFocus
 from qmcif_engine.method.patches import pad_to_grid, sum_patches, window_mean
 from qmcif_engine.stack.samples import FULL_SCALE
 
@@ -41,6 +42,12 @@ def measure_by_laplacian(block: FloatArray, config: FusionConfig, task: Measurin
     return ImageFocus(base, detail, np.maximum(fine - np.asarray(task.adaptation.faint_level, fine.dtype), 0))
 
 
+def measure_cells_by_laplacian(block: FloatArray, config: FusionConfig, task: MeasuringTask) -> CellFocus:
+    """Return the levels of `measure_by_laplacian` at the centers of the cells."""
+    focus = measure_by_laplacian(block, config, task)
+    return CellFocus(focus.base, sample_cells(focus.detail), sample_cells(focus.fine))
+
+
 def _level(energy: FloatArray, *, side_px: int, config: FusionConfig) -> FloatArray:
     """Return the root of the mean energy over the window around each pixel, on the scale of focus levels."""
     scale = (2 * config.focus.amplification_radius_px + 1) / FULL_SCALE
@@ -59,4 +66,4 @@ LAPLACIAN = Stage(
     halo_px=lambda _config, side: 1 + max(side, FINEST_WINDOW_PX) // 2,
     working_bytes=bytes_per_pixel(40),
 )
-LAPLACIAN_MEASURE = FocusMeasure(measure_by_laplacian, (LAPLACIAN,))
+LAPLACIAN_MEASURE = FocusMeasure(measure_by_laplacian, measure_cells_by_laplacian, (LAPLACIAN,))

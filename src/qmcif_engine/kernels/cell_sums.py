@@ -1,0 +1,163 @@
+"""Sums over the cells of a fixed grid, each `CELL_PX` pixels a side: gradients of a layer, and the moments of two images."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from qmcif_engine.kernels.compilation import compiled
+from qmcif_engine.kernels.gradients import add_root, add_step_power
+from qmcif_engine.kernels.moments import N_SUMS, ONE, TERMS, add_product, compare_row, convert, slide_four
+from qmcif_engine.kernels.windows import reflected
+
+if TYPE_CHECKING:
+    from qmcif_engine.kernels.array_types import FloatArray
+
+CELL_PX = 4
+"""Side of a cell: half a base patch."""
+
+
+@compiled
+def _sum_columns(row: FloatArray, out: FloatArray) -> None:
+    """Put the sum of each four neighbors into `out`; the last may be fewer."""
+    whole = row.size // CELL_PX
+    for i in range(whole):
+        out[i] = (row[4 * i] + row[4 * i + 1]) + (row[4 * i + 2] + row[4 * i + 3])
+    if whole < out.size:
+        total = row[4 * whole]
+        for x in range(4 * whole + 1, row.size):
+            total += row[x]
+        out[whole] = total
+
+
+@compiled
+def sum_gradients(planes: FloatArray, out: FloatArray) -> None:
+    """Sum ``|nabla_1 d| + |nabla_2 d|`` of planes (c, h, w) over each cell, into `out`, shape (rows, columns); last differences are zero."""
+    n_planes, h, w = planes.shape
+    power, level = np.zeros(w, planes.dtype), np.zeros(w, planes.dtype)
+    for y in range(h):
+        if y < h - 1:
+            for c in range(n_planes):
+                add_step_power(power, planes[c, y], planes[c, y + 1])
+            add_root(power, level)
+        for c in range(n_planes):
+            add_step_power(power, planes[c, y], planes[c, y][1:])
+        add_root(power, level)
+        if y % CELL_PX == CELL_PX - 1 or y == h - 1:
+            _sum_columns(level, out[y // CELL_PX])
+            for x in range(w):
+                level[x] = 0
+
+
+@compiled
+def _add_row(total: FloatArray, row: FloatArray) -> None:
+    for x in range(row.size):
+        total[x] += row[x]
+
+
+@compiled
+def _subtract(first: FloatArray, second: FloatArray, out: FloatArray) -> None:
+    for x in range(first.size):
+        out[x] = first[x] - second[x]
+
+
+@compiled
+def _add_far_power(power: FloatArray, before: FloatArray, after: FloatArray) -> None:
+    for x in range(power.size):
+        step = after[x] - before[x]
+        power[x] += step * step
+
+
+@compiled
+def _add_square(power: FloatArray, values: FloatArray) -> None:
+    for x in range(power.size):
+        power[x] += values[x] * values[x]
+
+
+@compiled
+def _reflect_ends(line: FloatArray, margin: int) -> None:
+    """Continue what lies between two margins by reflection into them."""
+    w = line.size - 2 * margin
+    for i in range(margin):
+        line[i] = line[margin + reflected(i - margin, w)]
+        line[margin + w + i] = line[margin + reflected(w + i, w)]
+
+
+@compiled
+def sum_amplified_gradients(planes: FloatArray, radius: int, out: FloatArray) -> None:
+    """Sum, over each cell, the gradients of what a window sum of this radius makes of planes (c, h, w), in every other row.
+
+    The difference of two neighboring window sums is that of the lines in which the windows differ, so the sums themselves need not be
+    formed. Every other row is enough, because a window sum changes little from row to row.
+    """
+    n_planes, h, w = planes.shape
+    margin = radius + 1
+    line, box = np.zeros(w + 2 * margin, planes.dtype), np.zeros(w, planes.dtype)
+    across, down, level = np.zeros(w, planes.dtype), np.zeros(w, planes.dtype), np.zeros(w, planes.dtype)
+    inner = line[margin : margin + w]
+    for y in range(0, h, 2):
+        for c in range(n_planes):
+            for x in range(w):
+                inner[x] = 0
+            for shift in range(-radius, radius + 1):
+                _add_row(inner, planes[c, reflected(y + shift, h)])
+            _reflect_ends(line, margin)
+            _add_far_power(across, line[1:], line[2 * margin :])
+            _subtract(planes[c, reflected(y + radius + 1, h)], planes[c, reflected(y - radius, h)], inner)
+            _reflect_ends(line, margin)
+            for x in range(w):
+                box[x] = 0
+            for shift in range(2 * radius + 1):
+                _add_row(box, line[1 + shift : 1 + shift + w])
+            _add_square(down, box)
+        add_root(across, level)
+        add_root(down, level)
+        if y % CELL_PX == CELL_PX - 2 or y >= h - 2:
+            _sum_columns(level, out[y // CELL_PX])
+            for x in range(w):
+                level[x] = 0
+
+
+@compiled
+def compare_cells(first: FloatArray, second: FloatArray, side: int, stabilizer: float, is_scalar: bool, out: FloatArray) -> None:
+    """Put the scalar part or the modulus of ``Q_SSIM`` of every window of `side` by `side` cells into `out`.
+
+    Parameters
+    ----------
+    first, second : ndarray of float, shape (3, h, w)
+        Whole cells.
+    side : int
+    stabilizer : float
+        ``C_1`` and ``C_2``.
+    is_scalar : bool
+    out : ndarray of float64, shape (rows - side + 1, columns - side + 1)
+    """
+    _, h, w = first.shape
+    n_rows, n_columns = h // CELL_PX, w // CELL_PX
+    rows = np.ones((ONE + 1, w))
+    sums = np.zeros((N_SUMS, w))
+    kept = np.zeros((n_rows, N_SUMS, n_columns))
+    total, means = np.zeros((N_SUMS, n_columns)), np.empty((N_SUMS, n_columns - side + 1))
+    for y in range(h):
+        for c in range(3):
+            convert(first[c, y], rows[c])
+            convert(second[c, y], rows[c + 3])
+        for number, left, right, sign in TERMS:
+            add_product(sums[number], rows[left], rows[right], 1.0 * sign)
+        if y % CELL_PX < CELL_PX - 1:
+            continue
+        row = y // CELL_PX
+        for number in range(N_SUMS):
+            _sum_columns(sums[number], kept[row, number])
+            for x in range(w):
+                sums[number, x] = 0
+            for i in range(n_columns):
+                total[number, i] += kept[row, number, i]
+                if row >= side:
+                    total[number, i] -= kept[row - side, number, i]
+        if row < side - 1:
+            continue
+        for number in range(0, N_SUMS, 4):
+            slide_four(total[number : number + 4], side, 1 / (side * CELL_PX) ** 2, means[number : number + 4])
+        compare_row(means, stabilizer, is_scalar, out[row - side + 1])

@@ -1,0 +1,77 @@
+"""The grid of cells, `CELL_PX` pixels a side, on which decisions are made before their edges are drawn to the pixel.
+
+Focus levels are means over windows much larger than a cell, so one level per cell tells as much as one per pixel, for a sixteenth of
+the work. Cells cut off by the border of a block hold fewer pixels.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+from scipy import ndimage
+
+from qmcif_engine.kernels.cell_sums import CELL_PX
+from qmcif_engine.method.patches import spread_patches, window_mean
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qmcif_engine.kernels.array_types import BoolArray, FloatArray
+
+_Sample = TypeVar("_Sample", bound=np.generic)
+
+SMALL_WINDOW = 5.0
+"""Windows of fewer cells a side may end within a cell; larger ones have an odd number of whole cells."""
+
+
+def cell_grid(shape: tuple[int, ...]) -> tuple[int, int]:
+    """Return the rows and columns of cells of a block of this height and width."""
+    return -(-shape[0] // CELL_PX), -(-shape[1] // CELL_PX)
+
+
+def count_pixels(shape: tuple[int, int], *, row_step: int = 1) -> FloatArray:
+    """Return how many pixels each cell has, shape (rows, columns), in every `row_step`-th row."""
+    rows, columns = (
+        np.bincount(np.arange(0, side, step) // CELL_PX, minlength=-(-side // CELL_PX)) for side, step in zip(shape, (row_step, 1), strict=True)
+    )
+    counts: FloatArray = np.multiply.outer(rows, columns).astype(np.float32)
+    return counts
+
+
+def sample_cells(plane: NDArray[_Sample]) -> NDArray[_Sample]:
+    """Return the values at the centers of the cells; a cell cut off by the border gives its nearest pixel."""
+    rows, columns = (np.minimum(np.arange(-(-side // CELL_PX)) * CELL_PX + CELL_PX // 2, side - 1) for side in plane.shape)
+    return plane[np.ix_(rows, columns)]
+
+
+def all_in_cells(plane: BoolArray) -> BoolArray:
+    """Return in which cells all pixels are true, shape (rows, columns)."""
+    rows, columns = (side * CELL_PX - length for side, length in zip(cell_grid(plane.shape), plane.shape, strict=True))
+    padded = np.pad(plane, ((0, rows), (0, columns)), constant_values=True)
+    found: BoolArray = padded.reshape(padded.shape[0] // CELL_PX, CELL_PX, -1, CELL_PX).all(axis=(1, 3))
+    return found
+
+
+def spread_cells(cells: NDArray[_Sample], shape: tuple[int, ...]) -> NDArray[_Sample]:
+    """Give every pixel of a block of this height and width the value of its cell."""
+    return np.ascontiguousarray(spread_patches(cells, patch_px=CELL_PX)[: shape[0], : shape[1]])
+
+
+def odd_cells(side_px: int) -> int:
+    """Return the odd number of cells whose side is nearest to so many pixels, at least one."""
+    return max(1, 2 * round((side_px / CELL_PX - 1) / 2) + 1)
+
+
+def mean_around(levels: FloatArray, *, side_px: int, scale: float = 1.0) -> FloatArray:
+    """Average levels, one per cell, over the window of about this side around each cell, times `scale`; they continue by reflection."""
+    side = side_px / CELL_PX
+    if side >= SMALL_WINDOW:
+        return window_mean(levels, side_px=odd_cells(side_px), scale=scale)
+    n_whole = int((side - 1) / 2)
+    ends = (side - 1) / 2 - n_whole
+    taps = np.array([ends, *[1.0] * (2 * n_whole + 1), ends])
+    taps *= math.sqrt(scale) / taps.sum()
+    averaged: FloatArray = ndimage.correlate1d(ndimage.correlate1d(levels, taps, axis=0, mode="reflect"), taps, axis=1, mode="reflect")
+    return averaged

@@ -1,0 +1,192 @@
+"""Decide on one block cell by cell: focus levels, focus maps, refinement and regularization, before edges are drawn to the pixel.
+
+The stages are those of `qmcif_engine.tiles.stages`, which computes the same maps pixel by pixel for the ``paper`` preset and for whoever
+asks for them. Windows here consist of whole cells (`qmcif_engine.method.cells`), and the base layer is relaxed instead of solved for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from qmcif_engine.cleanup import fill
+from qmcif_engine.cleanup.preference import WeightedLevels, weigh_images
+from qmcif_engine.cleanup.regularization import CellEvidence, regularize, weigh_breadth
+from qmcif_engine.config.fusion_config import Preference, ResultScale
+from qmcif_engine.method.cells import CELL_PX, all_in_cells, mean_around, odd_cells, spread_cells
+from qmcif_engine.method.focus import NEGLIGIBLE_LEVEL, WHOLE_IMAGE, Borders, gather_evidence
+from qmcif_engine.method.focus_measures import FOCUS_MEASURES, MeasuringTask
+from qmcif_engine.method.patches import rank, spread_patches, vote, window_mean
+from qmcif_engine.method.refinement import refine_cells, source_weights
+from qmcif_engine.stack.noise import NO_NOISE, NoiseAdaptation, smooth_along_stack
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from qmcif_engine.config.fusion_config import DecisionConfig, FusionConfig
+    from qmcif_engine.kernels.array_types import BoolArray, FloatArray, IndexArray
+
+NEVER_CHOSEN = -1.0
+"""Focus level of cells that an image does not have whole."""
+
+
+def decides_on_cells(config: FusionConfig) -> bool:
+    """Return whether decisions are made cell by cell: where they are made to fit together, and base patches consist of cells."""
+    return config.decision.consistency > 0 and config.decomposition.base_patch_px % CELL_PX == 0
+
+
+@dataclass(frozen=True, slots=True)
+class CellLevels:
+    """Focus levels of all images of one block.
+
+    Attributes
+    ----------
+    base : sequence of ndarray of float, shape (rows of patches, columns of patches)
+        One level per base patch, for each image.
+    detail, fine : sequence of ndarray of float, shape (rows, columns)
+        One level per cell, for each image; 0 where the image does not have the whole cell.
+    is_whole : tuple of ndarray of bool, shape (rows, columns), or None
+        Which cells each image has whole; None where every image has all.
+    """
+
+    base: Sequence[FloatArray]
+    detail: Sequence[FloatArray]
+    fine: Sequence[FloatArray]
+    is_whole: tuple[BoolArray, ...] | None = None
+
+    def eligible(self, levels: Iterable[FloatArray]) -> Iterator[FloatArray]:
+        """Yield levels with those of cells that an image does not have below any other."""
+        for number, level in enumerate(levels):
+            yield level if self.is_whole is None else np.where(self.is_whole[number], level, np.asarray(NEVER_CHOSEN, level.dtype))
+
+
+    def spread_detail(self, shape: tuple[int, int]) -> Iterator[FloatArray]:
+        """Yield the detail levels of each image, one per pixel of a block of this shape, without steps between cells."""
+        for level in self.detail:
+            yield window_mean(spread_cells(level, shape), side_px=CELL_PX + 1)
+
+    def preferred(self, config: DecisionConfig) -> CellLevels:
+        """Return the levels that decide: those of the preferred end of the stack raised, where one is preferred."""
+        if config.preference is Preference.NONE:
+            return self
+        weights = weigh_images(len(self.base), config)
+        base, detail, fine = (tuple(WeightedLevels(levels, weights)) for levels in (self.base, self.detail, self.fine))
+        return replace(self, base=base, detail=detail, fine=fine)
+
+    def without(self, validity: Callable[[int], BoolArray] | None) -> CellLevels:
+        """Return levels that know which cells images have."""
+        if validity is None:
+            return self
+        return replace(self, is_whole=tuple(all_in_cells(validity(number)) for number in range(len(self.base))))
+
+
+def measure_cells(
+    blocks: Iterable[FloatArray],
+    config: FusionConfig,
+    *,
+    detail_patch_px: int,
+    borders: Borders = WHOLE_IMAGE,
+    adaptation: NoiseAdaptation = NO_NOISE,
+    validity: Callable[[int], BoolArray] | None = None,
+    check_cancelled: Callable[[], None] = lambda: None,
+    report_image: Callable[[], None] = lambda: None,
+) -> CellLevels:
+    """Measure the focus of each image at both scales, one level per cell; the parameters are those of `stages.measure_focus`.
+
+    Blocks may have one plane, which then stands for three.
+    """
+    base, detail, fine = [], [], []
+    measure = FOCUS_MEASURES[config.focus.measure].measure_cells
+    task = MeasuringTask(detail_patch_px=detail_patch_px, borders=borders, adaptation=adaptation, check_cancelled=check_cancelled)
+    cells_of_a_patch = config.decomposition.base_patch_px // CELL_PX
+    for number, block in enumerate(blocks):
+        focus = measure(adaptation.smooth(block) if config.focus.adapts_to_noise else block, config, task)
+        if validity is not None:
+            is_whole = all_in_cells(validity(number))
+            focus.detail[~is_whole] = 0
+            focus.fine[~is_whole] = 0
+            focus.base[~_all_in_patches(is_whole, n_cells=cells_of_a_patch)] = NEVER_CHOSEN
+        base.append(focus.base)
+        detail.append(focus.detail)
+        fine.append(focus.fine)
+        report_image()
+    return CellLevels(
+        tuple(smooth_along_stack(base, adaptation)),
+        tuple(smooth_along_stack(detail, adaptation)),
+        tuple(smooth_along_stack(fine, adaptation)),
+    )
+
+
+def _all_in_patches(is_whole: BoolArray, *, n_cells: int) -> BoolArray:
+    rows, columns = (-length % n_cells for length in is_whole.shape)
+    padded = np.pad(is_whole, ((0, rows), (0, columns)), constant_values=True)
+    found: BoolArray = padded.reshape(padded.shape[0] // n_cells, n_cells, -1, n_cells).all(axis=(1, 3))
+    return found
+
+
+class CellDecision(NamedTuple):
+    """Which image gives each cell, and the probability that this is right; shape (rows, columns)."""
+
+    index: IndexArray
+    confidence: FloatArray
+
+
+def decide_cells(
+    blocks: Sequence[FloatArray], levels: CellLevels, *, detail_patch_px: int, config: FusionConfig, adaptation: NoiseAdaptation = NO_NOISE
+) -> tuple[CellDecision, CellEvidence]:
+    """Decide which image gives each cell, and return the evidence beside the decisions.
+
+    Notes
+    -----
+    Focus maps ``M_B`` and ``M_D`` [QMCIF, Eqs. (16) and (17)], refinement [QMCIF, Eqs. (20), (21) and (22)], then regularization.
+
+    Departs: as `qmcif_engine.tiles.stages.decide`, and with windows that consist of cells.
+    """
+    detail_map, evidence = _detail_map(levels, detail_patch_px=detail_patch_px, config=config, adaptation=adaptation)
+    chosen = detail_map
+    if config.refinement.result is not ResultScale.DETAIL:
+        base_map = _base_map(levels, detail_map, config)
+        chosen = base_map
+        if config.refinement.result is ResultScale.REFINED:
+            weights = source_weights(levels.detail, rule=config.refinement.weights, saturation=config.focus.saturation)
+            side = odd_cells(detail_patch_px)
+            choice = refine_cells((base_map, detail_map), blocks, weights=tuple(weights), side_cells=side, config=config.refinement)
+            chosen = np.where(choice == 0, base_map, detail_map)
+    return CellDecision(*regularize(chosen, evidence, noise_level=adaptation.level, config=config.decision)), evidence
+
+
+def _base_map(levels: CellLevels, detail_map: IndexArray, config: FusionConfig) -> IndexArray:
+    """Return ``M_B``; where no image has detail to tell, it follows the other map."""
+    n_cells = config.decomposition.base_patch_px // CELL_PX
+    rows, columns = detail_map.shape
+    base_map = spread_patches(rank(levels.base).winner, patch_px=n_cells)[:rows, :columns]
+    if config.decision.follow_reach_px:
+        ranking = rank(levels.eligible(levels.detail))
+        is_decided = np.maximum(ranking.best, 0) - np.maximum(ranking.least, 0) > NEGLIGIBLE_LEVEL
+        base_map = np.where(is_decided, base_map, detail_map)
+    return base_map
+
+
+def _detail_map(
+    levels: CellLevels, *, detail_patch_px: int, config: FusionConfig, adaptation: NoiseAdaptation
+) -> tuple[IndexArray, CellEvidence]:
+    """Return ``M_D`` after the votes, and the evidence of both scales."""
+    cells = CellEvidence(noise_level=adaptation.remaining_level)
+    breadth = np.float32(weigh_breadth(len(levels.fine), adaptation.level))
+
+    def gathered() -> Iterator[FloatArray]:
+        for level, fine_level in zip(levels.detail, levels.fine, strict=True):
+            evidence = gather_evidence(level, detail_patch_px=detail_patch_px, config=config.focus, mean=mean_around)
+            cells.add(breadth * evidence + fine_level)
+            yield evidence
+
+    ranking = rank(levels.eligible(gathered()))
+    choices = ranking.winner
+    if config.decision.follow_reach_px:
+        is_decided = ranking.best - np.maximum(ranking.least, 0) > NEGLIGIBLE_LEVEL
+        tied = np.uint16(len(levels.detail) - 1)  # the tie rule, not the rounding of equal levels
+        choices = np.where(is_decided, choices, tied)
+        choices = fill.follow_neighbors(choices, is_decided, reach_px=-(-config.decision.follow_reach_px // CELL_PX))
+    return vote(choices, n_choices=len(levels.detail), side_px=odd_cells(detail_patch_px)), cells
