@@ -22,10 +22,9 @@ if TYPE_CHECKING:
 
     from distributed import Future
 
-    from qmcif_engine.run.execution import TileSink
+    from qmcif_engine.run.execution import TileSink, TileWork
     from qmcif_engine.run.steps import Steps
     from qmcif_engine.tiles.plan import Tile
-    from qmcif_engine.tiles.task import FusedTile, TileTask
 
 CONNECT_SECONDS = 10
 TILES_A_THREAD = 128
@@ -63,7 +62,7 @@ def connect(address: str) -> Client:
         raise InvalidConfigError(msg) from error
 
 
-def run_on_cluster(task: TileTask, tiles: Iterable[Tile], *, sink: TileSink, steps: Steps, client: Client) -> None:
+def run_on_cluster(task: TileWork, tiles: Iterable[Tile], *, sink: TileSink, steps: Steps, client: Client) -> None:
     """Compute tiles on the workers of a client; lost workers' tiles are computed again.
 
     Workers that share storage with this process write their tiles themselves; from others the results come back here. Tasks are sent in
@@ -75,7 +74,7 @@ def run_on_cluster(task: TileTask, tiles: Iterable[Tile], *, sink: TileSink, ste
     if len(dumps(compute)) > LARGEST_TASK_BYTES:
         compute = client.scatter(compute, broadcast=True)
     name, waiting = new_name(), iter(tiles)
-    running: dict[Future[FusedTile | None], Tile] = {}
+    running: dict[Future[Any], Tile] = {}
     completed = as_completed(loop=client.loop)
     n_wanted = 0
     try:
@@ -108,7 +107,7 @@ def _count_threads(client: Client) -> int:
     return max(sum(int(worker["nthreads"]) for worker in workers), 1)
 
 
-def _compute(compute: TileElsewhere, tile: Tile) -> FusedTile | None:
+def _compute(compute: TileElsewhere, tile: Tile) -> Any:  # noqa: ANN401
     return compute(tile)
 
 
@@ -146,7 +145,7 @@ def _describe_worker() -> dict[str, str]:
     return {"qmcif": __version__, "python": platform.python_version(), "numpy": np.__version__, "scipy": scipy.__version__}
 
 
-def _relay(future: Future[FusedTile | None], tile: Tile, sink: TileSink | None) -> None:
+def _relay(future: Future[Any], tile: Tile, sink: TileSink | None) -> None:
     """Fetch what a task returned, or raise what ended it, and write it here."""
     try:
         result = future.result()

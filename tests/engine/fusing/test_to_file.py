@@ -11,7 +11,8 @@ from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.depth import HeightRequest, height_map
 from qmcif_engine.errors import Cancelled, InvalidConfigError, InvalidImageError, OutputError
 from qmcif_engine.fusing.in_memory import fuse
-from qmcif_engine.fusing.to_file import MAP_KINDS, fuse_to_file, identify_run, plan_run
+from qmcif_engine.fusing.run_plan import MAP_KINDS, plan_run
+from qmcif_engine.fusing.to_file import fuse_to_file, identify_run
 from qmcif_engine.stack.stack import ArrayStack
 from qmcif_engine.stack.synthetic import make_focus_stack
 from qmcif_engine.stack.window import Window
@@ -119,7 +120,7 @@ def test_cancelling_leaves_a_state_that_can_be_resumed(images, expected, tmp_pat
     np.testing.assert_array_equal(tifffile.imread(tmp_path / "f.tif"), expected.fused)
 
 
-@pytest.mark.parametrize("place", ["os.fsync", "qmcif_engine.run.job.sync_folder", "qmcif_engine.fusing.to_file.TileTask"])
+@pytest.mark.parametrize("place", ["os.fsync", "qmcif_engine.io.output.stores.sync_folder", "qmcif_engine.fusing.to_file.TileTask"])
 def test_an_interruption_while_the_run_is_prepared_leaves_nothing(images, tmp_path, monkeypatch, place):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
