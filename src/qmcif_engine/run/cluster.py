@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from distributed import Client, as_completed
 from distributed.comm.addressing import get_address_host_port
-from distributed.protocol.pickle import dumps
+from distributed.protocol.pickle import dumps, loads
 from distributed.scheduler import KilledWorker
 
 from qmcif_engine import __version__
@@ -34,7 +34,8 @@ RELAYED_TILES_A_THREAD = 2
 """The same where results come back: one that is computed and one that waits, so that little memory waits for the client."""
 
 LARGEST_TASK_BYTES = 2**20
-"""A task that carries more, such as arrays in memory, is sent to every worker once instead of with every tile."""
+"""What all tiles have in common is a task of its own, on which they depend, so that a lost worker's copy is made again. What is larger, such
+as arrays in memory, is sent to every worker instead of through the scheduler."""
 
 N_RETRIES = 3
 
@@ -71,9 +72,12 @@ def run_on_cluster(task: TileWork, tiles: Iterable[Tile], *, sink: TileSink, ste
     check_workers(client)
     relayed = None if sink.is_reached_by(client) else sink
     compute: Any = TileElsewhere(task, sink if relayed is None else None)
-    if len(dumps(compute)) > LARGEST_TASK_BYTES:
-        compute = client.scatter(compute, broadcast=True)
     name, waiting = new_name(), iter(tiles)
+    packed = dumps(compute)
+    if len(packed) > LARGEST_TASK_BYTES:
+        compute = client.scatter(compute, broadcast=True)
+    else:
+        compute = client.submit(loads, packed, key=f"qmcif-run-{name}", retries=N_RETRIES)
     running: dict[Future[Any], Tile] = {}
     completed = as_completed(loop=client.loop)
     n_wanted = 0
