@@ -18,13 +18,13 @@ from qmcif_engine.cleanup.dark_border import REACH_PX, find_dark_frames, sight_a
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.errors import InvalidImageError
 from qmcif_engine.method.focus import Borders
-from qmcif_engine.method.fusion import LOW_PASS_REACH_PX, Blend, compose
+from qmcif_engine.method.fusion import LOW_PASS_REACH_PX, Blend, compose, crop_blend
 from qmcif_engine.method.patches import cells_of, edge_band
 from qmcif_engine.stack.samples import FULL_SCALE, PlaneStack, as_stack, to_planes
 from qmcif_engine.stack.stack import ArrayStack, Stack, check_number, companions_of, settle_range
 from qmcif_engine.stack.window import Window
 from qmcif_engine.tiles.stages import without_invalid
-from qmcif_engine.tiles.task import WindowImages, crop_blend
+from qmcif_engine.tiles.window_images import WindowImages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -10,7 +10,6 @@ from qmcif_engine.config.stage import Stage
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from qmcif_engine.cleanup.regularization import CellEvidence
     from qmcif_engine.config.fusion_config import FusionConfig
     from qmcif_engine.kernels.array_types import FloatArray, IndexArray
 
@@ -31,14 +30,11 @@ class DecisionBasis:
     ----------
     blocks : sequence of ndarray of float, shape (3, h, w)
         The images on the 0-255 scale.
-    cells : CellEvidence
-        Focus levels of all images, one per cell.
     noise_level : float
         Standard deviation of the noise, in gray levels; 0 for a clean stack.
     """
 
     blocks: Sequence[FloatArray]
-    cells: CellEvidence
     noise_level: float
 
 

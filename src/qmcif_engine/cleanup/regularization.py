@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import ndimage
 
-from qmcif_engine.cleanup.decision import CleanUpStage, Decision
 from qmcif_engine.config.fusion_config import StackOrder
-from qmcif_engine.config.stage import Reach
+from qmcif_engine.config.stage import Reach, Stage
+from qmcif_engine.kernels.cell_sums import CELL_PX
 from qmcif_engine.kernels.labels import pass_label_messages
-from qmcif_engine.method.cells import CELL_PX, sample_cells, spread_cells
+from qmcif_engine.method.cells import sample_cells, spread_cells
 from qmcif_engine.stack.window import Window
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qmcif_engine.cleanup.decision import DecisionBasis
     from qmcif_engine.config.fusion_config import DecisionConfig, FusionConfig
     from qmcif_engine.config.stage import TileSize
     from qmcif_engine.kernels.array_types import BoolArray, FloatArray, IndexArray
@@ -256,22 +255,14 @@ def _reach(config: FusionConfig, _detail_patch_px: int) -> int:
     return REACH_PX if config.decision.consistency else 0
 
 
-def _clean_up(decision: Decision, basis: DecisionBasis, config: FusionConfig) -> Decision:
-    chosen, shape = sample_cells(decision.index), decision.index.shape
-    decided, confidence = regularize(chosen, basis.cells, noise_level=basis.noise_level, config=config.decision)
-    index = spread_cells(decided, shape) if config.decision.consistency else decision.index
-    return Decision(index, spread_cells(confidence, shape))
-
-
 def _kept_bytes(_config: FusionConfig, size: TileSize) -> int:
     return int(size.n_images * (CELL_LEVEL_BYTES * size.padded_px + BLOCK_OF_CELLS_BYTES))
 
 
-REGULARIZATION = CleanUpStage(
+REGULARIZATION = Stage(
     name="cleanup.regularization.regularize",
     reaches=(Reach(_reach, "(`cleanup.regularization.ROUNDS` + 1) `cleanup.regularization.CELL_PX`", adds_up=True),),
     halo_px=_reach,
     acts_far=True,
     kept_bytes=_kept_bytes,
-    clean_up=_clean_up,
 )

@@ -228,8 +228,8 @@ class TilingConfig(Checked):
     """Settings of the grid that large images are cut along; it is part of the result's definition, unlike anything about the machine."""
 
     tile_px: int = setting(
-        1024,
-        "side of a tile; an image of no more pixels than its square is one tile, a larger one is cut into tiles of about this side",
+        2048,
+        "largest side of a tile; an image of fewer than four such tiles is cut into tiles of half the side, a small one not at all",
         low=64,
         high=16384,
         unit="px",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -81,13 +81,14 @@ def fuse_lazily(
     bounds, noise_levels = settle_range_and_noise(stack if decided is None else decided, focus_range)
     plan = plan_tiles((stack.image_shape[0], stack.image_shape[1]), settings)
     task = TileTask(stack, settings, bounds, companions, with_position=with_position, noise_levels=noise_levels, guide=decided)
-    arrange = _Arrangement(plan, task)
+    # the focus maps take longer than all the rest: whoever does not ask for them does not wait for them
+    arrange, arrange_maps = _Arrangement(plan, task), _Arrangement(plan, replace(task, with_maps=True))
     maps = channel_planes(stack)
     return LazyFusion(
         fused=arrange("fused", stack.dtype, stack.image_shape[2:]),
         source_index=arrange("source_index", np.uint16, maps),
-        base_map=arrange("base_map", np.uint16, maps),
-        detail_map=arrange("detail_map", np.uint16, maps),
+        base_map=arrange_maps("base_map", np.uint16, maps),
+        detail_map=arrange_maps("detail_map", np.uint16, maps),
         confidence=arrange("confidence", np.float32, maps),
         config=settings,
         focus_range=bounds,

@@ -149,7 +149,16 @@ def fuse_to_file(
     description = describe_run(stack, settings, bounds, guide=decided)
     job.begin(_digest([description, list(planes)]), resume=resume, overwrite=overwrite)
     try:
-        task = TileTask(stack, settings, bounds, companions, with_position=height is not None, noise_levels=noise_levels, guide=decided)
+        task = TileTask(
+            stack,
+            settings,
+            bounds,
+            companions,
+            with_position=height is not None,
+            with_maps=folder is not None,
+            noise_levels=noise_levels,
+            guide=decided,
+        )
         tiles = run.tiles.tiles
         is_finished = [job.is_finished(tile) for tile in tiles]
         _check_input(job, task, compress(tiles, is_finished))

@@ -33,7 +33,7 @@ def _sum_columns(row: FloatArray, out: FloatArray) -> None:
 
 @compiled
 def sum_gradients(planes: FloatArray, out: FloatArray) -> None:
-    """Sum ``|nabla_1 d| + |nabla_2 d|`` of planes (c, h, w) over each cell, into `out`, shape (rows, columns); last differences are zero."""
+    """Sum ``|nabla_1 d| + |nabla_2 d|`` of planes (c, h, w) over each cell into `out`, shape (rows, columns); last differences are 0."""
     n_planes, h, w = planes.shape
     power, level = np.zeros(w, planes.dtype), np.zeros(w, planes.dtype)
     for y in range(h):

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 @compiled
 def add_step_power(power: FloatArray, here: FloatArray, there: FloatArray) -> None:
+    """Add the squares of the steps from here to there."""
     for x in range(there.size):
         step = there[x] - here[x]
         power[x] += step * step

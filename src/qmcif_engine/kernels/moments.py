@@ -27,12 +27,14 @@ N_SUMS = 12
 
 @compiled
 def convert(row: FloatArray, out: FloatArray) -> None:
+    """Copy a row into another type."""
     for x in range(out.size):
         out[x] = row[x]
 
 
 @compiled
 def add_product(sums: FloatArray, left: FloatArray, right: FloatArray, sign: float) -> None:
+    """Add the product of two rows, or take it away."""
     for x in range(sums.size):
         sums[x] += sign * (left[x] * right[x])
 
@@ -55,6 +57,7 @@ def slide_four(sums: FloatArray, side: int, scale: float, out: FloatArray) -> No
 
 @compiled
 def compare_row(means: FloatArray, stabilizer: float, is_scalar: bool, out: FloatArray) -> None:
+    """Put ``Q_SSIM`` of a row of windows, from the means of the twelve sums over each, into `out`."""
     for x in range(out.size):
         b, c, d, f, g, h = means[0, x], means[1, x], means[2, x], means[3, x], means[4, x], means[5, x]
         first, second = b * b + c * c + d * d, f * f + g * g + h * h

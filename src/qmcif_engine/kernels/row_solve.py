@@ -111,7 +111,9 @@ def _advance_row(image: FloatArray, state: State, y: int, shape: tuple[int, int]
 
 
 @compiled
-def _relax_row(base: FloatArray, target: FloatArray, outside: FloatArray, y: int, shape: tuple[int, int], color: int, steps: FloatArray) -> None:
+def _relax_row(
+    base: FloatArray, target: FloatArray, outside: FloatArray, y: int, shape: tuple[int, int], color: int, steps: FloatArray
+) -> None:
     """Relax the pixels of one color of row `y`; `steps` has shape (2, 2, n + 1): border rows, columns."""
     (h, w), n_kept = shape, base.shape[1]
     p = (y + color) & 1
@@ -155,9 +157,7 @@ def _enter_row(planes: FloatArray, y: int, image: FloatArray, state: State) -> N
 
 
 @compiled
-def solve_rows(
-    planes: FloatArray, weights: tuple[Weights, ...], sweeps: tuple[FloatArray, FloatArray], detail: FloatArray
-) -> None:
+def solve_rows(planes: FloatArray, weights: tuple[Weights, ...], sweeps: tuple[FloatArray, FloatArray], detail: FloatArray) -> None:
     """Put the detail layer after some iterations into `detail`.
 
     Parameters

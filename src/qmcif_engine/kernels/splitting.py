@@ -55,12 +55,14 @@ def to_factors(power: FloatArray, threshold: float, tiny: float) -> None:
 
 @compiled
 def clear(values: FloatArray) -> None:
+    """Set all values to zero."""
     for x in range(values.size):
         values[x] = 0
 
 
 @compiled
 def add_step_power(power: FloatArray, field: FloatArray, here: FloatArray, there: FloatArray, share: float) -> None:
+    """Add the squares of ``nabla B - Y/mu``."""
     for x in range(power.size):
         step = there[x] - here[x]
         target = step - share * (field[x] - step)
@@ -69,6 +71,7 @@ def add_step_power(power: FloatArray, field: FloatArray, here: FloatArray, there
 
 @compiled
 def put_field(factor: FloatArray, field: FloatArray, here: FloatArray, there: FloatArray, share: float) -> None:
+    """Put ``shrink(nabla B - Y/mu) + Y/mu`` in the place of the field, by the factors of the shrinkage."""
     for x in range(factor.size):
         step = there[x] - here[x]
         multiplier = share * (field[x] - step)
@@ -88,6 +91,7 @@ def _update_field(fields: FloatArray, base: FloatArray, y: int, shift: tuple[int
 
 @compiled
 def add_rest_power(power: FloatArray, image: FloatArray, base: FloatArray, noise: FloatArray, share: float) -> None:
+    """Add the squares of what is shrunk to the detail."""
     for x in range(power.size):
         target = (image[x] - base[x]) - noise[x] + share * noise[x]
         power[x] += target * target

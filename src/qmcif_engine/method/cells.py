@@ -34,10 +34,19 @@ def cell_grid(shape: tuple[int, ...]) -> tuple[int, int]:
 def count_pixels(shape: tuple[int, int], *, row_step: int = 1) -> FloatArray:
     """Return how many pixels each cell has, shape (rows, columns), in every `row_step`-th row."""
     rows, columns = (
-        np.bincount(np.arange(0, side, step) // CELL_PX, minlength=-(-side // CELL_PX)) for side, step in zip(shape, (row_step, 1), strict=True)
+        np.bincount(np.arange(0, side, step) // CELL_PX, minlength=-(-side // CELL_PX))
+        for side, step in zip(shape, (row_step, 1), strict=True)
     )
     counts: FloatArray = np.multiply.outer(rows, columns).astype(np.float32)
     return counts
+
+
+def average_cells(plane: FloatArray) -> FloatArray:
+    """Return the mean over each cell, shape (rows, columns)."""
+    starts = [np.arange(0, side, CELL_PX) for side in plane.shape]
+    sums = np.add.reduceat(np.add.reduceat(plane, starts[0], axis=0), starts[1], axis=1)
+    means: FloatArray = sums / count_pixels((plane.shape[0], plane.shape[1])).astype(plane.dtype)
+    return means
 
 
 def sample_cells(plane: NDArray[_Sample]) -> NDArray[_Sample]:
@@ -50,8 +59,7 @@ def all_in_cells(plane: BoolArray) -> BoolArray:
     """Return in which cells all pixels are true, shape (rows, columns)."""
     rows, columns = (side * CELL_PX - length for side, length in zip(cell_grid(plane.shape), plane.shape, strict=True))
     padded = np.pad(plane, ((0, rows), (0, columns)), constant_values=True)
-    found: BoolArray = padded.reshape(padded.shape[0] // CELL_PX, CELL_PX, -1, CELL_PX).all(axis=(1, 3))
-    return found
+    return np.asarray(padded.reshape(padded.shape[0] // CELL_PX, CELL_PX, -1, CELL_PX).all(axis=(1, 3)))
 
 
 def spread_cells(cells: NDArray[_Sample], shape: tuple[int, ...]) -> NDArray[_Sample]:

@@ -167,6 +167,20 @@ def lead(source_index: IndexArray, band: BoolArray, *, sources: tuple[int, ...],
     return led
 
 
+def crop_blend(blend: Blend, window: Window) -> Blend:
+    """Return a window of a blend."""
+    is_inside = np.zeros(blend.band.shape, bool)
+    is_inside[window.slices] = True
+    kept = np.flatnonzero(is_inside[blend.band])
+    return Blend(
+        np.ascontiguousarray(blend.source_index[window.slices]),
+        np.ascontiguousarray(blend.band[window.slices]),
+        blend.sources,
+        blend.weights[:, kept],
+        blend.brightness[:, kept],
+    )
+
+
 def _as_pixels(image: SampleArray) -> NDArray[np.void]:
     """Return a view, shape (h, w), in which all samples of a pixel are one item: masks then move whole pixels."""
     samples = np.ascontiguousarray(image if image.ndim == 3 else image[..., None])

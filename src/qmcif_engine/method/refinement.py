@@ -8,8 +8,8 @@ import numpy as np
 
 from qmcif_engine.config.fusion_config import WeightRule
 from qmcif_engine.config.stage import Reach, Stage, bytes_per_pixel
+from qmcif_engine.kernels.cell_sums import CELL_PX
 from qmcif_engine.method.focus import saturate
-from qmcif_engine.method.cells import CELL_PX
 from qmcif_engine.method.patches import cells_of, cut_reflected, edge_band, spread_patches, vote
 from qmcif_engine.method.similarity import quaternion_similarity, similarity_of_cells
 from qmcif_engine.stack.window import Window
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from qmcif_engine.config.fusion_config import RefinementConfig, SimilarityPart
     from qmcif_engine.kernels.array_types import FloatArray, IndexArray
+    from qmcif_engine.stack.samples import PlaneStack
 
 SMALL_WEIGHT = 1e-6
 """``epsilon`` of the adaptive weights."""
@@ -97,7 +98,8 @@ BLOCK_CELLS = 32
 
 def refine_cells(
     maps: tuple[IndexArray, IndexArray],
-    sources: Sequence[FloatArray],
+    sources: PlaneStack,
+    shape: tuple[int, int],
     *,
     weights: Sequence[FloatArray],
     side_cells: int,
@@ -109,7 +111,10 @@ def refine_cells(
     ----------
     maps : tuple of two ndarray of uint16, shape (rows, columns)
         Which image gives each cell of ``F_1`` and of ``F_2``.
-    sources : sequence of ndarray of float, shape (3, h, w)
+    sources : PlaneStack
+        Only what is compared is embedded.
+    shape : tuple of int
+        Height and width of a source.
     weights : sequence of ndarray of float, shape (rows, columns)
         ``tau_n``, one for each source.
     side_cells : int
@@ -125,10 +130,10 @@ def refine_cells(
     is_open = edge_band((maps[0] != maps[1]).astype(np.uint16), reach_px=side_cells // 2) | (maps[0] != maps[1])
     choice = np.ones(is_open.shape, np.uint16)
     for block in cells_of(is_open, cell_px=BLOCK_CELLS):
-        near = _NearPixels(block, margin_cells=side_cells // 2, shape=(sources[0].shape[-2], sources[0].shape[-1]))
+        near = _NearPixels(block, margin_cells=side_cells // 2, shape=shape)
         indices = [near.spread(index) for index in maps]
         wanted = [number for number, weight in enumerate(weights) if weight[block.slices].max() >= LEAST_WEIGHT]
-        seen = {number: near.cut(sources[number]) for number in {*wanted, *(int(one) for index in indices for one in np.unique(index))}}
+        seen = {number: near.cut(sources, number) for number in {*wanted, *(int(one) for index in indices for one in np.unique(index))}}
         candidates = [select_near(seen, index) for index in indices]
         lead = np.zeros(block.shape)
         for number in wanted:
@@ -155,9 +160,11 @@ class _NearPixels:
         self._block, self._margin_cells = block, margin_cells
         bottom, right = (min(side * CELL_PX, length) for side, length in zip((block.bottom, block.right), shape, strict=True))
         self._window = Window(block.top * CELL_PX, block.left * CELL_PX, bottom, right)
+        self._grown = self._window.grown(margin_cells * CELL_PX, shape)
 
-    def cut(self, planes: FloatArray) -> FloatArray:
-        near = cut_reflected(planes, self._window, margin_px=self._margin_cells * CELL_PX)
+    def cut(self, sources: PlaneStack, number: int) -> FloatArray:
+        planes = sources.cut(number, self._grown)
+        near = cut_reflected(planes, self._window.relative_to(self._grown), margin_px=self._margin_cells * CELL_PX)
         rows, columns = (-length % CELL_PX for length in near.shape[-2:])
         return np.pad(near, ((0, 0), (0, rows), (0, columns)), mode="symmetric") if rows or columns else near
 

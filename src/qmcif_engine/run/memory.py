@@ -13,7 +13,7 @@ from qmcif_engine.config.stage import TileSize
 from qmcif_engine.errors import InvalidConfigError
 from qmcif_engine.stack.separate_channels import count_decisions
 from qmcif_engine.tiles.stage_list import estimate_stage_bytes
-from qmcif_engine.tiles.task import SAMPLES_IN_MEMORY_BYTES
+from qmcif_engine.tiles.window_images import SAMPLES_IN_MEMORY_BYTES
 
 if TYPE_CHECKING:
     from qmcif_engine.config.fusion_config import FusionConfig

@@ -7,7 +7,7 @@ files and floats of any range are decided on as 8-bit data are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, overload
 
 import numpy as np
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qmcif_engine.kernels.array_types import FloatArray, SampleArray
+    from qmcif_engine.stack.window import Window
 
 SUPPORTED_DTYPES = ("uint8", "uint16", "float32", "float64")
 FULL_SCALE = 255.0
@@ -283,12 +284,14 @@ class PlaneStack(Sequence["FloatArray"]):
             self._kept[number] = planes
         return planes
 
+    @property
+    def n_different(self) -> int:
+        """How many planes of a block differ: one of gray images, three of others."""
+        return 1 if self._representation is Representation.GRAY or self._images[0].ndim == 2 else 3
 
-    def few_planes(self) -> Iterator[FloatArray]:
-        """Yield the blocks without planes that are equal to the first: one plane each of gray images, three of others."""
-        is_gray = self._representation is Representation.GRAY or self._images[0].ndim == 2
-        for number in range(len(self)):
-            yield self[number][: 1 if is_gray else 3]
+    def cut(self, number: int, window: Window) -> FloatArray:
+        """Return the planes of a window of one image, shape (3, h, w); nothing else is embedded."""
+        return to_planes(self._images[number][window.slices], self._focus_range, representation=self._representation)
 
 
 EMBEDDING = Stage(

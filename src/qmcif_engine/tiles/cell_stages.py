@@ -7,7 +7,7 @@ asks for them. Windows here consist of whole cells (`qmcif_engine.method.cells`)
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,18 +15,24 @@ from qmcif_engine.cleanup import fill
 from qmcif_engine.cleanup.preference import WeightedLevels, weigh_images
 from qmcif_engine.cleanup.regularization import CellEvidence, regularize, weigh_breadth
 from qmcif_engine.config.fusion_config import Preference, ResultScale
-from qmcif_engine.method.cells import CELL_PX, all_in_cells, mean_around, odd_cells, spread_cells
+from qmcif_engine.kernels.cell_sums import CELL_PX
+from qmcif_engine.method.cells import all_in_cells, cell_grid, mean_around, odd_cells, spread_cells
 from qmcif_engine.method.focus import NEGLIGIBLE_LEVEL, WHOLE_IMAGE, Borders, gather_evidence
 from qmcif_engine.method.focus_measures import FOCUS_MEASURES, MeasuringTask
 from qmcif_engine.method.patches import rank, spread_patches, vote, window_mean
 from qmcif_engine.method.refinement import refine_cells, source_weights
 from qmcif_engine.stack.noise import NO_NOISE, NoiseAdaptation, smooth_along_stack
+from qmcif_engine.stack.window import Window, cut_side
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from qmcif_engine.config.fusion_config import DecisionConfig, FusionConfig
     from qmcif_engine.kernels.array_types import BoolArray, FloatArray, IndexArray
+    from qmcif_engine.stack.samples import PlaneStack
+
+PART_MARGIN_PX = 40
+"""What a part is measured with around it: the reach of smoothing, of the solve, and of the amplified gradients, in base patches."""
 
 NEVER_CHOSEN = -1.0
 """Focus level of cells that an image does not have whole."""
@@ -61,11 +67,16 @@ class CellLevels:
         for number, level in enumerate(levels):
             yield level if self.is_whole is None else np.where(self.is_whole[number], level, np.asarray(NEVER_CHOSEN, level.dtype))
 
-
     def spread_detail(self, shape: tuple[int, int]) -> Iterator[FloatArray]:
         """Yield the detail levels of each image, one per pixel of a block of this shape, without steps between cells."""
         for level in self.detail:
             yield window_mean(spread_cells(level, shape), side_px=CELL_PX + 1)
+
+    def cropped(self, window: Window) -> CellLevels:
+        """Return the levels of a window of cells; those of base patches, which do not matter any more, stay as they are."""
+        detail, fine = (tuple(level[window.slices] for level in levels) for levels in (self.detail, self.fine))
+        is_whole = None if self.is_whole is None else tuple(cells[window.slices] for cells in self.is_whole)
+        return CellLevels(self.base, detail, fine, is_whole)
 
     def preferred(self, config: DecisionConfig) -> CellLevels:
         """Return the levels that decide: those of the preferred end of the stack raised, where one is preferred."""
@@ -83,7 +94,8 @@ class CellLevels:
 
 
 def measure_cells(
-    blocks: Iterable[FloatArray],
+    blocks: PlaneStack,
+    shape: tuple[int, int],
     config: FusionConfig,
     *,
     detail_patch_px: int,
@@ -93,16 +105,22 @@ def measure_cells(
     check_cancelled: Callable[[], None] = lambda: None,
     report_image: Callable[[], None] = lambda: None,
 ) -> CellLevels:
-    """Measure the focus of each image at both scales, one level per cell; the parameters are those of `stages.measure_focus`.
+    """Measure the focus of each image at both scales, one level per cell.
 
-    Blocks may have one plane, which then stands for three.
+    Parameters
+    ----------
+    blocks : PlaneStack
+    shape : tuple of int
+        Height and width of a block; it is embedded and decomposed part by part.
+    config, detail_patch_px, borders, adaptation, validity, check_cancelled, report_image
+        As those of `qmcif_engine.tiles.stages.measure_focus`.
     """
     base, detail, fine = [], [], []
-    measure = FOCUS_MEASURES[config.focus.measure].measure_cells
+    measure = FOCUS_MEASURES[config.focus.measure]
     task = MeasuringTask(detail_patch_px=detail_patch_px, borders=borders, adaptation=adaptation, check_cancelled=check_cancelled)
     cells_of_a_patch = config.decomposition.base_patch_px // CELL_PX
-    for number, block in enumerate(blocks):
-        focus = measure(adaptation.smooth(block) if config.focus.adapts_to_noise else block, config, task)
+    for number in range(len(blocks)):
+        focus = measure.level_cells(_average_parts(blocks, number, shape, config, task), config, task)
         if validity is not None:
             is_whole = all_in_cells(validity(number))
             focus.detail[~is_whole] = 0
@@ -119,24 +137,67 @@ def measure_cells(
     )
 
 
+def _average_parts(
+    blocks: PlaneStack, number: int, shape: tuple[int, int], config: FusionConfig, task: MeasuringTask
+) -> tuple[FloatArray, ...]:
+    """Return what the focus measure looks at in each cell of one image, from parts of it that stay in the cache."""
+    averages: tuple[FloatArray, ...] = ()
+    for part in cut_parts(Window.whole(shape), config):
+        near = part.grown(PART_MARGIN_PX, shape)
+        block = blocks.cut(number, near)[: blocks.n_different]
+        smoothed = task.adaptation.smooth(block) if config.focus.adapts_to_noise else block
+        found = FOCUS_MEASURES[config.focus.measure].average_cells(smoothed, config, task)
+        if near == part:
+            return found
+        averages = averages or tuple(np.empty(cell_grid(shape), plane.dtype) for plane in found)
+        inner = in_cells(part.relative_to(near)).slices
+        for plane, values in zip(averages, found, strict=True):
+            plane[in_cells(part).slices] = values[inner]
+    return averages
+
+
+def cut_parts(window: Window, config: FusionConfig) -> list[Window]:
+    """Cut a window into parts of at most half a tile a side, which start on base patches counted from its corner."""
+    rows, columns = (
+        cut_side(side, shape=window.shape, tile_px=config.tiling.tile_px // 2, multiple_of=config.decomposition.base_patch_px)
+        for side in window.shape
+    )
+    return [Window(top, left, bottom, right).moved(window.top, window.left) for top, bottom in rows for left, right in columns]
+
+
+def in_cells(window: Window) -> Window:
+    """Return the cells of a window that starts on one."""
+    return Window(window.top // CELL_PX, window.left // CELL_PX, -(-window.bottom // CELL_PX), -(-window.right // CELL_PX))
+
+
 def _all_in_patches(is_whole: BoolArray, *, n_cells: int) -> BoolArray:
     rows, columns = (-length % n_cells for length in is_whole.shape)
     padded = np.pad(is_whole, ((0, rows), (0, columns)), constant_values=True)
-    found: BoolArray = padded.reshape(padded.shape[0] // n_cells, n_cells, -1, n_cells).all(axis=(1, 3))
-    return found
+    return np.asarray(padded.reshape(padded.shape[0] // n_cells, n_cells, -1, n_cells).all(axis=(1, 3)))
 
 
-class CellDecision(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class CellDecision:
     """Which image gives each cell, and the probability that this is right; shape (rows, columns)."""
 
     index: IndexArray
     confidence: FloatArray
 
+    def cropped(self, window: Window) -> CellDecision:
+        """Return the decisions on a window of cells."""
+        return CellDecision(self.index[window.slices], self.confidence[window.slices])
+
 
 def decide_cells(
-    blocks: Sequence[FloatArray], levels: CellLevels, *, detail_patch_px: int, config: FusionConfig, adaptation: NoiseAdaptation = NO_NOISE
-) -> tuple[CellDecision, CellEvidence]:
-    """Decide which image gives each cell, and return the evidence beside the decisions.
+    blocks: PlaneStack,
+    shape: tuple[int, int],
+    levels: CellLevels,
+    *,
+    detail_patch_px: int,
+    config: FusionConfig,
+    adaptation: NoiseAdaptation = NO_NOISE,
+) -> CellDecision:
+    """Decide which image gives each cell.
 
     Notes
     -----
@@ -152,9 +213,9 @@ def decide_cells(
         if config.refinement.result is ResultScale.REFINED:
             weights = source_weights(levels.detail, rule=config.refinement.weights, saturation=config.focus.saturation)
             side = odd_cells(detail_patch_px)
-            choice = refine_cells((base_map, detail_map), blocks, weights=tuple(weights), side_cells=side, config=config.refinement)
+            choice = refine_cells((base_map, detail_map), blocks, shape, weights=tuple(weights), side_cells=side, config=config.refinement)
             chosen = np.where(choice == 0, base_map, detail_map)
-    return CellDecision(*regularize(chosen, evidence, noise_level=adaptation.level, config=config.decision)), evidence
+    return CellDecision(*regularize(chosen, evidence, noise_level=adaptation.level, config=config.decision))
 
 
 def _base_map(levels: CellLevels, detail_map: IndexArray, config: FusionConfig) -> IndexArray:

@@ -6,6 +6,7 @@ workers, memory and interruptions cannot change a byte of the result.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from qmcif_engine.config.fusion_config import FusionConfig
+
+
+FEWEST_LARGE_TILES = 4
+"""An image that would have fewer tiles than this is cut into smaller ones."""
 
 
 class Tile(NamedTuple):
@@ -133,13 +138,23 @@ def plan_tiles(shape: tuple[int, int], config: FusionConfig) -> TilePlan:
     """Return the tiles of an image of this shape.
 
     Cores start on multiples of the chunk side, and so of the base patch side, and are as equal as that allows. An image of no more
-    pixels than the square of `tile_px` is one tile.
+    pixels than a quarter of the square of `tile_px` is one tile.
     """
-    patch, chunk, tile_px = config.decomposition.base_patch_px, chunk_side(config), config.tiling.tile_px
+    patch, chunk, tile_px = config.decomposition.base_patch_px, chunk_side(config), tile_side(shape, config)
     halo = multiple_above(derive_halo(config, detail_patch_px=detail_patch_side(shape, config.focus)), patch)
     longest = tile_px if shape[0] * shape[1] <= tile_px**2 else max(tile_px // chunk, 1) * chunk
     rows, columns = (cut_side(side, shape=shape, tile_px=longest, multiple_of=chunk) for side in shape)
     return TilePlan(shape, halo, TileGrid(shape, halo, rows=rows, columns=columns))
+
+
+def tile_side(shape: tuple[int, int], config: FusionConfig) -> int:
+    """Return the side that tiles of an image of this shape have at most: `tile_px`, or half of it where there would be few of them.
+
+    Large tiles spend less on their halos; several are needed for all cores to have work.
+    """
+    side = config.tiling.tile_px
+    n_tiles = math.prod(-(-length // side) for length in shape)
+    return side if n_tiles >= FEWEST_LARGE_TILES else side // 2
 
 
 def chunk_side(config: FusionConfig) -> int:

@@ -27,11 +27,8 @@ if TYPE_CHECKING:
     from qmcif_engine.config.fusion_config import FusionConfig
     from qmcif_engine.config.stage import Stage, TileSize
 
-DRAWING: tuple[CleanUpStage, ...] = (EDGES,)
+CLEAN_UP: tuple[CleanUpStage, ...] = (EDGES,)
 """What is done, one after the other, to the pixels of the map whose decisions were made to fit together."""
-
-CLEAN_UP: tuple[CleanUpStage, ...] = (REGULARIZATION, *DRAWING)
-"""What is done, one after the other, to the map that the refinement chose."""
 
 BEFORE_FOCUS: tuple[Stage, ...] = (EMBEDDING, SMOOTHING)
 AFTER_FOCUS: tuple[Stage, ...] = (
@@ -40,6 +37,7 @@ AFTER_FOCUS: tuple[Stage, ...] = (
     FOLLOWING,
     VOTES,
     REFINEMENT,
+    REGULARIZATION,
     *CLEAN_UP,
     DARK_FRAMES,
     FRAME_ENDS,

@@ -13,7 +13,7 @@ from qmcif_engine.cleanup.blending import blend_along_edges
 from qmcif_engine.cleanup.dark_border import exclude_dark_frames
 from qmcif_engine.cleanup.decision import Decision, DecisionBasis
 from qmcif_engine.cleanup.preference import WeightedLevels, weigh_images
-from qmcif_engine.cleanup.regularization import REGULARIZATION, CellEvidence, find_even_focus, weigh_breadth
+from qmcif_engine.cleanup.regularization import CellEvidence, find_even_focus, regularize, weigh_breadth
 from qmcif_engine.config.fusion_config import Preference, ResultScale, StackOrder
 from qmcif_engine.method.cells import sample_cells, spread_cells
 from qmcif_engine.method.focus import LEVELS_IN_MEMORY_BYTES, NEGLIGIBLE_LEVEL, WHOLE_IMAGE, Borders, gather_evidence
@@ -23,9 +23,8 @@ from qmcif_engine.method.patches import detail_patch_side, padding_to_grid, rank
 from qmcif_engine.method.refinement import refine, source_weights
 from qmcif_engine.stack.noise import NO_NOISE, NoiseAdaptation, smooth_along_stack
 from qmcif_engine.stack.samples import FULL_SCALE
-from qmcif_engine.tiles.cell_stages import decide_cells
 from qmcif_engine.tiles.spilling import SpilledArrays
-from qmcif_engine.tiles.stage_list import DRAWING
+from qmcif_engine.tiles.stage_list import CLEAN_UP
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from qmcif_engine.config.fusion_config import FusionConfig
     from qmcif_engine.kernels.array_types import BoolArray, FloatArray, IndexArray
     from qmcif_engine.method.decomposition import Decomposition
-    from qmcif_engine.tiles.cell_stages import CellLevels
+    from qmcif_engine.tiles.cell_stages import CellDecision, CellLevels
 
 NEVER_CHOSEN = -1.0
 """Focus level of pixels that an image does not have."""
@@ -192,29 +191,33 @@ def _focus_maps(
     return FocusMaps(base_map, detail_map), evidence
 
 
-def decide_by_cells(
+def draw_cells(
     blocks: Sequence[FloatArray],
+    decided: CellDecision,
     levels: CellLevels,
     *,
-    geometry: Geometry,
     config: FusionConfig,
-    borders: Borders = WHOLE_IMAGE,
     adaptation: NoiseAdaptation = NO_NOISE,
     validity: Callable[[int], BoolArray] | None = None,
     ends: FrameEnds | None = None,
 ) -> TileResult:
-    """Decide which image gives each pixel, cell by cell first, then to the pixel along the edges; the parameters are those of `decide`."""
+    """Draw decisions made cell by cell to the pixel, and blend along their edges.
+
+    Parameters
+    ----------
+    blocks : sequence of ndarray of float, shape (3, h, w)
+    decided : CellDecision
+    levels : CellLevels
+    config, adaptation, validity, ends
+        As those of `decide`.
+    """
     shape = (blocks[0].shape[-2], blocks[0].shape[-1])
-    validity = exclude_dark_frames(validity, blocks, depth_px=config.focus.dark_frame_px, borders=borders)
-    levels = levels.preferred(config.decision).without(validity)
-    decided, evidence = decide_cells(blocks, levels, detail_patch_px=geometry.detail_patch_px, config=config, adaptation=adaptation)
     decision = Decision(spread_cells(decided.index, shape), spread_cells(decided.confidence, shape))
-    basis = DecisionBasis(blocks, evidence, adaptation.level)
 
     def fallback() -> IndexArray:
         return rank(_eligible((spread_cells(level, shape) for level in levels.detail), validity)).winner
 
-    return _drawn(decision, basis, fine=levels.fine, config=config, validity=validity, fallback=fallback, ends=ends)
+    return _drawn(decision, blocks, adaptation.level, fine=levels.fine, config=config, validity=validity, fallback=fallback, ends=ends)
 
 
 def decide(
@@ -245,15 +248,21 @@ def decide(
     validity = exclude_dark_frames(validity, blocks, depth_px=config.focus.dark_frame_px, borders=borders)
     maps, evidence = _focus_maps(levels, geometry=geometry, config=config, adaptation=adaptation, validity=validity)
     index = _chosen_map(blocks, _preferred(levels, config), maps=maps, geometry=geometry, config=config)
-    basis = DecisionBasis(blocks, evidence, adaptation.level)
-    decision = REGULARIZATION.clean_up(Decision(index, np.broadcast_to(np.float32(1), index.shape)), basis, config)
-    return _drawn(decision, basis, fine=levels.fine, config=config, validity=validity, ends=ends,
-        fallback=lambda: rank(_eligible(_preferred(levels, config).detail, validity)).winner)
+    decided, confidence = regularize(sample_cells(index), evidence, noise_level=adaptation.level, config=config.decision)
+    if config.decision.consistency:
+        index = spread_cells(decided, index.shape)
+
+    def fallback() -> IndexArray:
+        return rank(_eligible(_preferred(levels, config).detail, validity)).winner
+
+    decision = Decision(index, spread_cells(confidence, index.shape))
+    return _drawn(decision, blocks, adaptation.level, fine=levels.fine, config=config, validity=validity, fallback=fallback, ends=ends)
 
 
 def _drawn(
     decision: Decision,
-    basis: DecisionBasis,
+    blocks: Sequence[FloatArray],
+    noise_level: float,
     *,
     fine: Sequence[FloatArray],
     config: FusionConfig,
@@ -262,9 +271,9 @@ def _drawn(
     ends: FrameEnds | None,
 ) -> TileResult:
     """Draw the edges of the decisions and blend along them."""
-    for stage in DRAWING:
-        decision = stage.clean_up(decision, basis, config)
-    index, blocks = decision.index, basis.blocks
+    for stage in CLEAN_UP:
+        decision = stage.clean_up(decision, DecisionBasis(blocks, noise_level), config)
+    index = decision.index
     if validity is not None:
         index = _valid_map(index, fallback(), validity)
     is_ordered = len(fine) > 2 and config.decision.order is StackOrder.ORDERED

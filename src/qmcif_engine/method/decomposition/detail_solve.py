@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -50,9 +51,9 @@ def solve_detail(planes: FloatArray, config: DecompositionConfig, *, n_equal: in
     penalties.append(penalties[-1])
     weights = tuple(
         weigh_iteration(config, penalty, previous=previous, dtype=dtype, modulus_scale=math.sqrt(n_equal))
-        for previous, penalty in zip(penalties[:-1], penalties[1:], strict=True)
+        for previous, penalty in pairwise(penalties)
     )
-    sweeps = tuple(list_over_relaxations(1.0, count) for count in (FIRST_SWEEPS, SWEEPS))
+    sweeps = (list_over_relaxations(1.0, FIRST_SWEEPS), list_over_relaxations(1.0, SWEEPS))
     detail = np.empty_like(contiguous)
     solve_rows(contiguous, weights, sweeps, detail)
     return detail

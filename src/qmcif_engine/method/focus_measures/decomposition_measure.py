@@ -29,7 +29,7 @@ from qmcif_engine.method.focus import (
     mirror_borders,
 )
 from qmcif_engine.method.focus_measures.focus_measure import CellFocus, FocusMeasure, ImageFocus
-from qmcif_engine.method.patches import pad_to_grid, sum_patches
+from qmcif_engine.method.patches import pad_to_grid, spread_patches, sum_patches
 from qmcif_engine.stack.samples import FULL_SCALE
 from qmcif_engine.stack.window import Window, cut_side
 
@@ -60,41 +60,57 @@ def measure_by_decomposition(block: FloatArray, config: FusionConfig, task: Meas
     )
 
 
-def measure_cells_by_decomposition(block: FloatArray, config: FusionConfig, task: MeasuringTask) -> CellFocus:
-    """Return the focus levels of one image, one per cell, from its detail layer.
+def average_detail(block: FloatArray, config: FusionConfig, task: MeasuringTask) -> tuple[FloatArray, ...]:
+    """Return, averaged over each cell, the gradients of the detail layer, those of the amplified one, and what coefficients add.
 
     Notes
     -----
-    Those of `qmcif_engine.method.focus`, [QMCIF, Eqs. (13), (14) and (15)], of windows of about the same size that lie on cells.
+    The summands of [QMCIF, Eqs. (14) and (15)]; the last is zero without the low-rank term.
     """
     task.check_cancelled()
-    settings, n_equal = task.adaptation.decomposition(config.decomposition), 3 // len(block)
-    patch = settings.base_patch_px
+    settings, n_equal, patch = task.adaptation.decomposition(config.decomposition), 3 // len(block), config.decomposition.base_patch_px
+    coefficients: FloatArray | None = None
     if settings.is_low_rank or settings.tolerance:
-        base, detail, _ = _solve_in_parts(np.broadcast_to(block, (3, *block.shape[1:])), config, task)
-        n_equal = 1
+        color = np.ascontiguousarray(np.broadcast_to(block, (3, *block.shape[1:])))
+        parts, n_equal = decompose(color, settings, check_cancelled=task.check_cancelled, keep_history=False), 1
+        detail, coefficients = parts.detail, parts.coefficients
     else:
-        detail, base = solve_detail(block, settings, n_equal=n_equal), None
-    shape, modulus_scale = (detail.shape[-2], detail.shape[-1]), math.sqrt(n_equal)
+        detail = solve_detail(block, settings, n_equal=n_equal)
+    shape, modulus_scale = (detail.shape[-2], detail.shape[-1]), np.float32(math.sqrt(n_equal))
     gradients, amplified = np.empty(cell_grid(shape), detail.dtype), np.empty(cell_grid(shape), detail.dtype)
     sum_gradients(detail, gradients)
     sum_amplified_gradients(detail, config.focus.amplification_radius_px, amplified)
-    if base is None:
-        level = mirror_borders(gradients, border_px=odd_cells_of_border(config), borders=task.borders)
-        base = sum_patches(pad_to_grid(level, patch_px=patch // CELL_PX), patch_px=patch // CELL_PX) * modulus_scale
-    amplified *= modulus_scale / count_pixels(shape, row_step=2)
-    mirrored = mirror_borders(amplified, border_px=odd_cells_of_border(config), borders=task.borders)
-    level = mean_around(mirrored, side_px=task.detail_patch_px, scale=1 / FULL_SCALE)
-    level[level < NEGLIGIBLE_LEVEL] = 0
     gradients *= modulus_scale / count_pixels(shape)
+    amplified *= modulus_scale / count_pixels(shape, row_step=2)
+    added = np.zeros_like(gradients)
+    if coefficients is not None:
+        energy = np.sqrt(np.einsum("clp,clp->p", coefficients, coefficients, dtype=np.float64)).reshape(
+            [-(-side // patch) for side in shape]
+        )
+        spread = spread_patches(energy, patch_px=patch // CELL_PX)[: added.shape[0], : added.shape[1]]
+        added += config.focus.coefficient_weight * spread / patch**2
+    return gradients, amplified, added
+
+
+def level_detail(averages: tuple[FloatArray, ...], config: FusionConfig, task: MeasuringTask) -> CellFocus:
+    """Return the focus levels of one image, one per cell, from what `average_detail` returns.
+
+    Notes
+    -----
+    Those of `qmcif_engine.method.focus`, [QMCIF, Eqs. (14) and (15)], of windows of about the same size that lie on cells.
+    """
+    gradients, amplified, added = averages
+    patch = config.decomposition.base_patch_px
+    border_cells = round(config.focus.border_px / CELL_PX)
+    mirrored = mirror_borders(gradients, border_px=border_cells, borders=task.borders)
+    in_patches = pad_to_grid(mirrored + added, patch_px=patch // CELL_PX)
+    base = sum_patches(in_patches, patch_px=patch // CELL_PX)
+    amplified = mirror_borders(amplified, border_px=border_cells, borders=task.borders)
+    level = mean_around(amplified, side_px=task.detail_patch_px, scale=1 / FULL_SCALE)
+    level[level < NEGLIGIBLE_LEVEL] = 0
     fine_scale = FINE_WEIGHT * (2 * config.focus.amplification_radius_px + 1) / FULL_SCALE
     fine = mean_around(gradients, side_px=FINEST_WINDOW_PX + task.adaptation.window_growth_px, scale=fine_scale)
     return CellFocus(base, level, np.maximum(fine - np.asarray(task.adaptation.faint_level, fine.dtype), 0))
-
-
-def odd_cells_of_border(config: FusionConfig) -> int:
-    """Return how many cells from the border levels are mirrored."""
-    return round(config.focus.border_px / CELL_PX)
 
 
 def _solve_in_parts(block: FloatArray, config: FusionConfig, task: MeasuringTask) -> tuple[FloatArray, FloatArray, Decomposition | None]:
@@ -107,8 +123,8 @@ def _solve_in_parts(block: FloatArray, config: FusionConfig, task: MeasuringTask
     """
     settings = task.adaptation.decomposition(config.decomposition)
     shape, patch = (block.shape[-2], block.shape[-1]), settings.base_patch_px
-    tile_px = config.tiling.tile_px
-    rows, columns = (cut_side(side, shape=shape, tile_px=tile_px, multiple_of=patch) for side in shape)
+    part_px = solved_side(config)
+    rows, columns = (cut_side(side, shape=shape, tile_px=part_px, multiple_of=patch) for side in shape)
     if len(rows) * len(columns) == 1:
         parts = decompose(block, settings, check_cancelled=task.check_cancelled, keep_history=task.keep_layers)
         return base_focus(parts, base_patch_px=patch, config=config.focus, borders=task.borders), parts.detail, parts
@@ -127,6 +143,11 @@ def _solve_in_parts(block: FloatArray, config: FusionConfig, task: MeasuringTask
     return base_level, detail, None
 
 
+def solved_side(config: FusionConfig) -> int:
+    """Return the side of the parts that are solved at once."""
+    return config.tiling.tile_px // 2
+
+
 def _in_patches(window: Window, patch_px: int) -> Window:
     """Return which base patches a window covers that starts on a patch."""
     return Window(window.top // patch_px, window.left // patch_px, -(-window.bottom // patch_px), -(-window.right // patch_px))
@@ -134,10 +155,12 @@ def _in_patches(window: Window, patch_px: int) -> Window:
 
 def _kept_bytes(config: FusionConfig, size: TileSize) -> int:
     """Return what the solve takes of the part it works on; its arrays are too small to go back to the system when they are freed."""
-    solved_px = min(size.padded_px, config.tiling.tile_px**2)
+    solved_px = min(size.padded_px, solved_side(config) ** 2)
     scale = 2 if config.decomposition.precision is Precision.DOUBLE else 1
     return scale * (SOLVED_PIXEL_BYTES + (LOW_RANK_PIXEL_BYTES if config.decomposition.is_low_rank else 0)) * solved_px
 
 
 SOLVE = Stage(name="method.decomposition.solver.decompose", halo_px=lambda _config, _side: SOLVE_MARGIN_PX, kept_bytes=_kept_bytes)
-DECOMPOSITION_MEASURE = FocusMeasure(measure_by_decomposition, measure_cells_by_decomposition, (SOLVE, AMPLIFICATION, GRADIENTS, BASE_FOCUS, DETAIL_FOCUS, FINE_FOCUS))
+DECOMPOSITION_MEASURE = FocusMeasure(
+    measure_by_decomposition, average_detail, level_detail, (SOLVE, AMPLIFICATION, GRADIENTS, BASE_FOCUS, DETAIL_FOCUS, FINE_FOCUS)
+)

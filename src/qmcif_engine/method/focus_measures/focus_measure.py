@@ -80,8 +80,12 @@ class CellFocus:
     fine: FloatArray
 
 
-MeasureCells: TypeAlias = "Callable[[FloatArray, FusionConfig, MeasuringTask], CellFocus]"
-"""How the cells of a block of one image are measured; one plane of a gray image stands for three."""
+AverageCells: TypeAlias = "Callable[[FloatArray, FusionConfig, MeasuringTask], tuple[FloatArray, ...]]"
+"""What a measure looks at, averaged over each cell of a block of one image: planes of shape (rows, columns). One plane of a gray image
+stands for three."""
+
+LevelCells: TypeAlias = "Callable[[tuple[FloatArray, ...], FusionConfig, MeasuringTask], CellFocus]"
+"""How focus levels follow from these averages, those of all parts of a block put together."""
 
 MeasureImage: TypeAlias = "Callable[[FloatArray, FusionConfig, MeasuringTask], ImageFocus]"
 """How a block of one image, shape (3, h, w) on the 0-255 scale, is measured."""
@@ -92,5 +96,6 @@ class FocusMeasure:
     """A way to measure focus, with the stages that it consists of."""
 
     measure: MeasureImage
-    measure_cells: MeasureCells
+    average_cells: AverageCells
+    level_cells: LevelCells
     stages: tuple[Stage, ...]

@@ -8,7 +8,8 @@ import numpy as np
 from scipy import ndimage
 
 from qmcif_engine.config.stage import Reach, Stage, bytes_per_pixel
-from qmcif_engine.method.cells import sample_cells
+from qmcif_engine.kernels.cell_sums import CELL_PX
+from qmcif_engine.method.cells import average_cells, mean_around
 from qmcif_engine.method.focus import FINEST_WINDOW_PX, NEGLIGIBLE_LEVEL, mirror_borders
 from qmcif_engine.method.focus_measures.focus_measure import CellFocus, FocusMeasure, ImageFocus
 from qmcif_engine.method.patches import pad_to_grid, sum_patches, window_mean
@@ -30,9 +31,7 @@ def measure_by_laplacian(block: FloatArray, config: FusionConfig, task: Measurin
     the levels to the scale that the later stages expect.
     """
     task.check_cancelled()
-    brightness = block.mean(axis=0, dtype=np.float64).astype(config.decomposition.precision.value)
-    # rounding of flat ground is no energy: what is left of it is far below the least level that counts
-    energy: FloatArray = np.square(ndimage.laplace(brightness, mode="nearest"))
+    energy = _energy(block, config)
     mirrored = mirror_borders(energy, border_px=config.focus.border_px, borders=task.borders)
     detail = _level(mirrored, side_px=task.detail_patch_px, config=config)
     detail[detail < NEGLIGIBLE_LEVEL] = 0
@@ -42,10 +41,30 @@ def measure_by_laplacian(block: FloatArray, config: FusionConfig, task: Measurin
     return ImageFocus(base, detail, np.maximum(fine - np.asarray(task.adaptation.faint_level, fine.dtype), 0))
 
 
-def measure_cells_by_laplacian(block: FloatArray, config: FusionConfig, task: MeasuringTask) -> CellFocus:
-    """Return the levels of `measure_by_laplacian` at the centers of the cells."""
-    focus = measure_by_laplacian(block, config, task)
-    return CellFocus(focus.base, sample_cells(focus.detail), sample_cells(focus.fine))
+def average_energy(block: FloatArray, config: FusionConfig, task: MeasuringTask) -> tuple[FloatArray, ...]:
+    """Return the energy of the Laplacian of the brightness, averaged over each cell."""
+    task.check_cancelled()
+    return (average_cells(_energy(block, config)),)
+
+
+def level_energy(averages: tuple[FloatArray, ...], config: FusionConfig, task: MeasuringTask) -> CellFocus:
+    """Return the levels of `measure_by_laplacian`, one per cell."""
+    (energy,) = averages
+    patch = config.decomposition.base_patch_px // CELL_PX
+    mirrored = mirror_borders(energy, border_px=round(config.focus.border_px / CELL_PX), borders=task.borders)
+    scale = np.asarray((2 * config.focus.amplification_radius_px + 1) / FULL_SCALE, energy.dtype)
+    detail = scale * np.sqrt(mean_around(mirrored, side_px=task.detail_patch_px))
+    detail[detail < NEGLIGIBLE_LEVEL] = 0
+    fine = scale * np.sqrt(mean_around(energy, side_px=FINEST_WINDOW_PX + task.adaptation.window_growth_px))
+    base = CELL_PX * np.sqrt(sum_patches(pad_to_grid(mirrored, patch_px=patch), patch_px=patch))
+    return CellFocus(base, detail, np.maximum(fine - np.asarray(task.adaptation.faint_level, fine.dtype), 0))
+
+
+def _energy(block: FloatArray, config: FusionConfig) -> FloatArray:
+    brightness = block.mean(axis=0, dtype=np.float64).astype(config.decomposition.precision.value)
+    # rounding of flat ground is no energy: what is left of it is far below the least level that counts
+    energy: FloatArray = np.square(ndimage.laplace(brightness, mode="nearest"))
+    return energy
 
 
 def _level(energy: FloatArray, *, side_px: int, config: FusionConfig) -> FloatArray:
@@ -66,4 +85,4 @@ LAPLACIAN = Stage(
     halo_px=lambda _config, side: 1 + max(side, FINEST_WINDOW_PX) // 2,
     working_bytes=bytes_per_pixel(40),
 )
-LAPLACIAN_MEASURE = FocusMeasure(measure_by_laplacian, measure_cells_by_laplacian, (LAPLACIAN,))
+LAPLACIAN_MEASURE = FocusMeasure(measure_by_laplacian, average_energy, level_energy, (LAPLACIAN,))

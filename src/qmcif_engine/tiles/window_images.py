@@ -1,0 +1,125 @@
+"""Windows of all images of a stack, each read from its source once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, overload
+
+from qmcif_engine.cleanup.frame_ends import FrameEnds, reach_of_ends
+from qmcif_engine.stack.samples import check_finite
+from qmcif_engine.stack.stack import ArrayStack
+from qmcif_engine.stack.window import Window
+from qmcif_engine.tiles.spilling import SpilledArrays
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from qmcif_engine.config.fusion_config import DecisionConfig
+    from qmcif_engine.kernels.array_types import BoolArray, SampleArray
+    from qmcif_engine.stack.stack import Stack
+
+SAMPLES_IN_MEMORY_BYTES = 48 * 2**20
+"""Windows of more images than this holds wait in a temporary file: every stage looks at each image again, and decoding is dear."""
+
+
+class WindowImages(Sequence["SampleArray"]):
+    """Offer one window of every image of a stack, each read from its source only once."""
+
+    def __init__(self, stack: Stack, window: Window) -> None:
+        self._stack, self._window = stack, window
+        self._known = SpilledArrays(memory_bytes=SAMPLES_IN_MEMORY_BYTES)
+
+    @property
+    def validity(self) -> Callable[[int], BoolArray] | None:
+        """What tells which pixels of the window an image has; None where every image has all."""
+        return self.validity_of(Window.whole(self.shape))
+
+    def validity_of(self, window: Window) -> Callable[[int], BoolArray] | None:
+        """Return what tells which pixels of a window, counted from the corner of this one, an image has; None where it has all."""
+        asked = window.moved(self._window.top, self._window.left)
+        return (lambda number: self._stack.valid(number, asked)) if self._stack.has_validity else None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Height and width of the window."""
+        return self._window.shape
+
+    def find_frame_ends(self, config: DecisionConfig, window: Window | None = None) -> FrameEnds | None:
+        """Return what images may give near the ends of their frames; None where every image has all pixels, or nothing is blended.
+
+        A window is counted from the corner of this one, and all of it where it is left out.
+        """
+        reach, shape = reach_of_ends(config), (self._stack.image_shape[0], self._stack.image_shape[1])
+        if not self._stack.has_validity or reach == 0:
+            return None
+        asked = self._window if window is None else window.moved(self._window.top, self._window.left)
+        return FrameEnds(self._stack.valid, asked, n_images=len(self), shape=shape, reach_px=reach)
+
+    def __len__(self) -> int:
+        """Return the number of images."""
+        return self._stack.n_images
+
+    @overload
+    def __getitem__(self, number: int) -> SampleArray: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> Sequence[SampleArray]: ...
+
+    def __getitem__(self, number: int | slice) -> SampleArray | Sequence[SampleArray]:
+        """Return the window of one image."""
+        if isinstance(number, slice):
+            return _Some(self, range(*number.indices(len(self))), None)
+        if not 0 <= number < len(self):
+            raise IndexError(number)
+        return self._image(number)
+
+    def _image(self, number: int) -> SampleArray:
+        if type(self._stack) is ArrayStack:  # a view costs nothing
+            return self._stack.read(number, self._window)
+        while len(self._known) <= number:
+            self._known.append(self._checked(len(self._known)))
+        return self._known[number]
+
+    def cropped(self, window: Window) -> Sequence[SampleArray]:
+        """Return the images cut to a window that is counted from the corner of this one."""
+        return _Some(self, range(len(self)), window)
+
+    def _checked(self, number: int) -> NDArray[Any]:
+        samples = self._stack.read(number, self._window)
+        check_finite(samples, self._stack.names[number])
+        return samples
+
+
+class ChannelImages(WindowImages):
+    """One channel of a window of every image, shape (h, w); the images are read once for all channels."""
+
+    def __init__(self, images: WindowImages, channel: int) -> None:
+        super().__init__(images._stack, images._window)
+        self._images, self._channel = images, channel
+
+    def _image(self, number: int) -> SampleArray:
+        return self._images[number][..., self._channel]
+
+
+class _Some(Sequence["SampleArray"]):
+    """Offer some of the images, or a part of each, without reading them before they are asked for."""
+
+    def __init__(self, images: WindowImages, numbers: range, window: Window | None) -> None:
+        self._images, self._numbers, self._window = images, numbers, window
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @overload
+    def __getitem__(self, number: int) -> SampleArray: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> Sequence[SampleArray]: ...
+
+    def __getitem__(self, number: int | slice) -> SampleArray | Sequence[SampleArray]:
+        if isinstance(number, slice):
+            return _Some(self._images, self._numbers[number], self._window)
+        image = self._images[self._numbers[number]]
+        return image if self._window is None else image[self._window.slices]
