@@ -44,6 +44,7 @@ VARIANTS: dict[str, tuple[str, dict[str, object]]] = {
     "detail scale only": ("default", {"result": "detail"}),
     "gray instead of quaternion": ("default", {"representation": "gray"}),
     "with the low-rank term": ("default", {"is_low_rank": True}),
+    "3 iterations": ("default", {"iterations": 3}),
     "20 iterations": ("default", {"iterations": 20}),
     "beta 2": ("default", {"detail_sparsity": 2.0}),
 }

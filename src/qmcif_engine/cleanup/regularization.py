@@ -198,6 +198,12 @@ def regularize(chosen: IndexArray, evidence: CellEvidence, *, noise_level: float
         costs = evidence.costs(near, contrast_weight=contrast_weight)
         known = ndimage.maximum_filter(_margin(costs, np.arange(len(evidence)), n_alike=n_alike)[1], 3)
         costs += np.float32(weight) * (np.arange(len(evidence), dtype=np.uint16)[:, None, None] != chosen[near.slices])
+        inner = (slice(None), *block.relative_to(near).slices)
+        best, _ = _margin(costs, np.arange(len(evidence)), n_alike=n_alike)
+        if (best == best[0, 0]).all():
+            # nothing can be gained by differing from all neighbors
+            decided[block.slices], margin[block.slices] = best[0, 0], known[inner[1:]]
+            continue
         labels = _contenders(costs, hopeless_cost=max(HOPELESS_COST, _N_NEIGHBORS * config.consistency))
         beliefs = np.empty((labels.size, *near.shape), np.float32)
         pass_label_messages(
@@ -208,7 +214,6 @@ def regularize(chosen: IndexArray, evidence: CellEvidence, *, noise_level: float
             rounds,
             beliefs,
         )
-        inner = (slice(None), *block.relative_to(near).slices)
         decided[block.slices], others = _margin(beliefs[inner], labels, n_alike=n_alike)
         # neighbors may confirm what is seen; they cannot see for a cell where there is nothing
         margin[block.slices] = np.minimum(others, np.float32(LARGEST_SUPPORT) * known[inner[1:]])

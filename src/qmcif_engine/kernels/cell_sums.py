@@ -120,6 +120,39 @@ def sum_amplified_gradients(planes: FloatArray, radius: int, out: FloatArray) ->
 
 
 @compiled
+def _add_bend(level: FloatArray, before: FloatArray, here: FloatArray, after: FloatArray, faint: FloatArray) -> None:
+    for x in range(level.size):
+        level[x] += max(abs((before[x] - here[x]) + (after[x] - here[x])), faint[0]) - faint[0]
+
+
+@compiled
+def sum_curvatures(planes: FloatArray, faint: FloatArray, out: FloatArray) -> None:
+    """Sum the moduli of both second differences of the sum of planes (c, h, w) over each cell; those at the border of a block are 0.
+
+    Only what a modulus has above `faint`, shape (1,), counts.
+    """
+    n_planes, h, w = planes.shape
+    rows, level = np.zeros((3, w), planes.dtype), np.zeros(w, planes.dtype)
+    for y in range(h + 1):
+        if y < h:
+            entering = rows[y % 3]
+            for x in range(w):
+                entering[x] = 0
+            for c in range(n_planes):
+                _add_row(entering, planes[c, y])
+        if y == 0:
+            continue
+        here = rows[(y - 1) % 3]
+        if 1 < y < h:
+            _add_bend(level, rows[(y - 2) % 3], here, rows[y % 3], faint)
+        _add_bend(level[1 : w - 1], here, here[1:], here[2:], faint)
+        if y % CELL_PX == 0 or y == h:
+            _sum_columns(level, out[(y - 1) // CELL_PX])
+            for x in range(w):
+                level[x] = 0
+
+
+@compiled
 def compare_cells(first: FloatArray, second: FloatArray, side: int, stabilizer: float, is_scalar: bool, out: FloatArray) -> None:
     """Put the scalar part or the modulus of ``Q_SSIM`` of every window of `side` by `side` cells into `out`.
 

@@ -15,6 +15,7 @@ import numpy as np
 from qmcif_engine.config.fusion_config import Representation
 from qmcif_engine.config.stage import Stage
 from qmcif_engine.errors import InvalidConfigError, InvalidImageError
+from qmcif_engine.kernels.embedding import embed_planes
 
 if TYPE_CHECKING:
     from typing import Any
@@ -31,6 +32,9 @@ FULL_SCALE = 255.0
 FOCUS_PERCENTILES = (0.1, 99.9)
 FARTHEST_LEVEL = 2.0**16
 """Samples farther out on the 0-255 scale are sentinels, not light; their squares must not overflow."""
+
+EXACT_BYTES = 2
+"""Integers of so many bytes are exact in float32."""
 
 N_SENTINELS = 2
 """So many different values far outside the percentiles are marks for missing samples; more of them are light on a dark ground."""
@@ -224,6 +228,9 @@ def to_planes(image: SampleArray, focus_range: FocusRanges, *, representation: R
     [QMCIF, section IV-D] puts the gray value on the gray axis, divided by the square root of three, so that the modulus of the
     quaternion is that of the real number.
     """
+    is_color = image.ndim == 3 and representation is Representation.QUATERNION
+    if is_color and image.dtype.kind in "ui" and image.dtype.itemsize <= EXACT_BYTES:
+        return _embed_integers(image, focus_range)
     samples: FloatArray = image.astype(np.float64 if image.dtype.kind == "f" else np.float32)
     low, width = spread_range(focus_range, image.shape[-1], dtype=samples.dtype)
     samples -= low
@@ -237,6 +244,15 @@ def to_planes(image: SampleArray, focus_range: FocusRanges, *, representation: R
         gray = (samples @ np.asarray(LUMINANCE, samples.dtype)).astype(np.float32, copy=False)
         return np.stack((gray, gray, gray)) * _gray_factor(representation)
     return np.ascontiguousarray(np.moveaxis(samples, -1, 0), dtype=np.float32)
+
+
+def _embed_integers(image: SampleArray, focus_range: FocusRanges) -> FloatArray:
+    """Embed a color image of integers that float32 holds exactly, in one pass instead of six."""
+    low, width = (np.broadcast_to(bound, image.shape[2]) for bound in spread_range(focus_range, image.shape[2], dtype=np.dtype(np.float32)))
+    scales = np.stack([low, width, np.full_like(low, FULL_SCALE), np.full_like(low, FARTHEST_LEVEL)], axis=1).astype(np.float32)
+    planes: FloatArray = np.empty((image.shape[2], *image.shape[:2]), np.float32)
+    embed_planes(image, scales, planes)
+    return planes
 
 
 def _gray_factor(representation: Representation) -> np.float32:

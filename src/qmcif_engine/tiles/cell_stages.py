@@ -6,6 +6,7 @@ asks for them. Windows here consist of whole cells (`qmcif_engine.method.cells`)
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ import numpy as np
 from qmcif_engine.cleanup import fill
 from qmcif_engine.cleanup.preference import WeightedLevels, weigh_images
 from qmcif_engine.cleanup.regularization import CellEvidence, regularize, weigh_breadth
-from qmcif_engine.config.fusion_config import Preference, ResultScale
+from qmcif_engine.config.fusion_config import Preference, ResultScale, StackOrder
 from qmcif_engine.kernels.cell_sums import CELL_PX
 from qmcif_engine.method.cells import all_in_cells, cell_grid, mean_around, odd_cells, spread_cells
 from qmcif_engine.method.focus import NEGLIGIBLE_LEVEL, WHOLE_IMAGE, Borders, gather_evidence
@@ -23,6 +24,7 @@ from qmcif_engine.method.patches import rank, spread_patches, vote, window_mean
 from qmcif_engine.method.refinement import refine_cells, source_weights
 from qmcif_engine.stack.noise import NO_NOISE, NoiseAdaptation, smooth_along_stack
 from qmcif_engine.stack.window import Window, cut_side
+from qmcif_engine.tiles.contenders import FEWEST_IMAGES, find_contenders, look_quickly
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -33,6 +35,12 @@ if TYPE_CHECKING:
 
 PART_MARGIN_PX = 40
 """What a part is measured with around it: the reach of smoothing, of the solve, and of the amplified gradients, in base patches."""
+
+DEEP_PARTS = 8
+"""Into how many parts the side of a tile of a deep stack is cut."""
+
+_BLURRED_ALONG = 3.0
+"""How far levels are smoothed along a stack, in standard deviations."""
 
 NEVER_CHOSEN = -1.0
 """Focus level of cells that an image does not have whole."""
@@ -119,8 +127,13 @@ def measure_cells(
     measure = FOCUS_MEASURES[config.focus.measure]
     task = MeasuringTask(detail_patch_px=detail_patch_px, borders=borders, adaptation=adaptation, check_cancelled=check_cancelled)
     cells_of_a_patch = config.decomposition.base_patch_px // CELL_PX
+    parts = cut_parts(Window.whole(shape), config, n_images=len(blocks))
+    wanted = _choose_parts(blocks, shape, parts, config, task)
     for number in range(len(blocks)):
-        focus = measure.level_cells(_average_parts(blocks, number, shape, config, task), config, task)
+        averages = _average_parts(
+            blocks, number, shape, [part for part, is_wanted in zip(parts, wanted[:, number], strict=True) if is_wanted], config, task
+        )
+        focus = measure.level_cells(averages, config, task)
         if validity is not None:
             is_whole = all_in_cells(validity(number))
             focus.detail[~is_whole] = 0
@@ -137,30 +150,56 @@ def measure_cells(
     )
 
 
+def _choose_parts(
+    blocks: PlaneStack, shape: tuple[int, int], parts: Sequence[Window], config: FusionConfig, task: MeasuringTask
+) -> BoolArray:
+    """Return which images are measured in which parts, shape (number of parts, N)."""
+    if len(blocks) < FEWEST_IMAGES:
+        return np.ones((len(parts), len(blocks)), bool)
+    curvatures = []
+    for number in range(len(blocks)):
+        task.check_cancelled()
+        curvature = np.empty(cell_grid(shape), np.float32)
+        for part in cut_parts(Window.whole(shape), config):
+            curvature[in_cells(part).slices] = look_quickly(
+                blocks.cut(number, part)[: blocks.n_different], noise_level=task.adaptation.measured
+            )
+        curvatures.append(curvature)
+    n_beside = 0 if config.decision.order is StackOrder.NONE else 1 + math.ceil(_BLURRED_ALONG * task.adaptation.stack_blur)
+    return find_contenders(
+        curvatures,
+        [in_cells(part) for part in parts],
+        window_px=task.detail_patch_px,
+        n_beside=n_beside,
+    )
+
+
 def _average_parts(
-    blocks: PlaneStack, number: int, shape: tuple[int, int], config: FusionConfig, task: MeasuringTask
+    blocks: PlaneStack, number: int, shape: tuple[int, int], parts: Sequence[Window], config: FusionConfig, task: MeasuringTask
 ) -> tuple[FloatArray, ...]:
-    """Return what the focus measure looks at in each cell of one image, from parts of it that stay in the cache."""
+    """Return what the focus measure looks at in each cell of one image, from parts of it that stay in the cache; 0 in all others."""
     averages: tuple[FloatArray, ...] = ()
-    for part in cut_parts(Window.whole(shape), config):
+    measure = FOCUS_MEASURES[config.focus.measure]
+    for part in parts:
         near = part.grown(PART_MARGIN_PX, shape)
         block = blocks.cut(number, near)[: blocks.n_different]
         smoothed = task.adaptation.smooth(block) if config.focus.adapts_to_noise else block
-        found = FOCUS_MEASURES[config.focus.measure].average_cells(smoothed, config, task)
-        if near == part:
-            return found
-        averages = averages or tuple(np.empty(cell_grid(shape), plane.dtype) for plane in found)
+        found = measure.average_cells(smoothed, config, task)
+        averages = averages or tuple(np.zeros(cell_grid(shape), plane.dtype) for plane in found)
         inner = in_cells(part.relative_to(near)).slices
         for plane, values in zip(averages, found, strict=True):
             plane[in_cells(part).slices] = values[inner]
-    return averages
+    return averages or tuple(np.zeros(cell_grid(shape), np.float32) for _ in range(measure.n_averages))
 
 
-def cut_parts(window: Window, config: FusionConfig) -> list[Window]:
-    """Cut a window into parts of at most half a tile a side, which start on base patches counted from its corner."""
+def cut_parts(window: Window, config: FusionConfig, *, n_images: int = 1) -> list[Window]:
+    """Cut a window into parts of at most half a tile a side, which start on base patches counted from its corner.
+
+    The parts of a deep stack are smaller: fewer images can win in them.
+    """
+    side_px = config.tiling.tile_px // (2 if n_images < FEWEST_IMAGES else DEEP_PARTS)
     rows, columns = (
-        cut_side(side, shape=window.shape, tile_px=config.tiling.tile_px // 2, multiple_of=config.decomposition.base_patch_px)
-        for side in window.shape
+        cut_side(side, shape=window.shape, tile_px=side_px, multiple_of=config.decomposition.base_patch_px) for side in window.shape
     )
     return [Window(top, left, bottom, right).moved(window.top, window.left) for top, bottom in rows for left, right in columns]
 

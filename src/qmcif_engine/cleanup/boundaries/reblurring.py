@@ -124,9 +124,7 @@ def refine_edges(index: IndexArray, blocks: Sequence[FloatArray], config: Decisi
             index,
             blocks,
             draft=exact,
-            measure=lambda first, second, is_first, band: exact_evidence(
-                first, second, is_first, is_wanted=band, noise_power=noise_power
-            ),
+            measure=lambda first, second, is_first, band: exact_evidence(first, second, is_first, is_wanted=band, noise_power=noise_power),
         )
     return index
 
@@ -240,9 +238,7 @@ def sharpness_evidence(first: FloatArray, second: FloatArray, *, is_wanted: Bool
     return evidence
 
 
-def exact_evidence(
-    first: FloatArray, second: FloatArray, is_first: BoolArray, *, is_wanted: BoolArray, noise_power: float
-) -> FloatArray:
+def exact_evidence(first: FloatArray, second: FloatArray, is_first: BoolArray, *, is_wanted: BoolArray, noise_power: float) -> FloatArray:
     """Return by how much better the fused picture, blurred, explains the first image than the second; above 0 the second is sharp.
 
     Near an edge each image alone is sharp on one side only, and blurring it again reproduces the other image on that side only. The fused

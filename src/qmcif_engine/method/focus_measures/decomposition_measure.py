@@ -162,5 +162,9 @@ def _kept_bytes(config: FusionConfig, size: TileSize) -> int:
 
 SOLVE = Stage(name="method.decomposition.solver.decompose", halo_px=lambda _config, _side: SOLVE_MARGIN_PX, kept_bytes=_kept_bytes)
 DECOMPOSITION_MEASURE = FocusMeasure(
-    measure_by_decomposition, average_detail, level_detail, (SOLVE, AMPLIFICATION, GRADIENTS, BASE_FOCUS, DETAIL_FOCUS, FINE_FOCUS)
+    measure_by_decomposition,
+    average_detail,
+    level_detail,
+    (SOLVE, AMPLIFICATION, GRADIENTS, BASE_FOCUS, DETAIL_FOCUS, FINE_FOCUS),
+    n_averages=3,
 )

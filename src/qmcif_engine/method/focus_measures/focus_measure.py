@@ -99,3 +99,4 @@ class FocusMeasure:
     average_cells: AverageCells
     level_cells: LevelCells
     stages: tuple[Stage, ...]
+    n_averages: int = 1

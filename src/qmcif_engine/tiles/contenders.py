@@ -1,0 +1,86 @@
+"""Images that can win somewhere in a part of a block: of a deep stack only these are decomposed there.
+
+A quick look, the mean curvature of the brightness in each cell, costs a fiftieth of a decomposition and tells which images are far from
+the sharpest everywhere in a part. What the decomposition would say of them changes no decision.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from qmcif_engine.kernels.cell_sums import sum_curvatures
+from qmcif_engine.method.cells import cell_grid, count_pixels, mean_around
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from qmcif_engine.kernels.array_types import BoolArray, FloatArray
+    from qmcif_engine.stack.window import Window
+
+FEWEST_IMAGES = 4
+"""Of fewer images than this nearly all are contenders, and the quick look would be for nothing."""
+
+HOPELESS_RATIO = 8.0
+"""An image whose curvature is this many times less than the largest, in every cell of a part, is no contender there. The decisions give
+images up whose focus level is a quarter of the best (`qmcif_engine.cleanup.regularization.HOPELESS_COST`)."""
+
+FAINT_CURVATURE = 4.0
+"""Gray levels of curvature that the decomposition takes for noise."""
+
+NOISE_CURVATURE = 2.5
+"""Curvature that noise of one gray level makes: ``sqrt(6)``."""
+
+
+def look_quickly(planes: FloatArray, *, noise_level: float) -> FloatArray:
+    """Return the mean curvature of the brightness in each cell beyond what is faint, shape (rows, columns), in gray levels.
+
+    Parameters
+    ----------
+    planes : ndarray of float, shape (c, h, w)
+    noise_level : float
+        Standard deviation of the noise, in gray levels.
+    """
+    shape = (planes.shape[-2], planes.shape[-1])
+    curvature = np.empty(cell_grid(shape), planes.dtype)
+    faint = np.full(1, len(planes) * (FAINT_CURVATURE + NOISE_CURVATURE * noise_level), planes.dtype)
+    sum_curvatures(np.ascontiguousarray(planes), faint, curvature)
+    curvature /= len(planes) * count_pixels(shape)
+    return curvature
+
+
+def find_contenders(
+    curvatures: Sequence[FloatArray], parts: Sequence[Window], *, window_px: int, n_beside: int
+) -> BoolArray:
+    """Return which images can win somewhere in each part, shape (number of parts, N).
+
+    Parameters
+    ----------
+    curvatures : sequence of ndarray of float, shape (rows, columns)
+        What `look_quickly` returns for each image of a block.
+    parts : sequence of Window
+        In cells.
+    window_px : int
+        Side of the window over which focus is compared.
+    n_beside : int
+        How many neighbors of a contender in the stack are taken along.
+    """
+    levels = np.stack([mean_around(curvature, side_px=window_px) for curvature in curvatures])
+    best = levels.max(axis=0)
+    can_win = (levels * np.float32(HOPELESS_RATIO) >= best) & (best > 0)
+    found = np.zeros((len(parts), len(levels)), bool)
+    for number, part in enumerate(parts):
+        inside = (slice(None), *part.slices)
+        found[number] = can_win[inside].any(axis=(1, 2))
+        if not found[number].any():
+            found[number, np.argmax([curvature[part.slices].sum() for curvature in curvatures])] = True
+    return _with_neighbors(found, n_beside)
+
+
+def _with_neighbors(found: BoolArray, n_beside: int) -> BoolArray:
+    widened = found.copy()
+    for shift in range(1, n_beside + 1):
+        widened[:, shift:] |= found[:, :-shift]
+        widened[:, :-shift] |= found[:, shift:]
+    return widened
