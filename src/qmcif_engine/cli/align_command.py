@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from qmcif_engine import __version__
 from qmcif_engine.cli.alignment_options import check_alignment, prepare_inputs
-from qmcif_engine.cli.fuse_command import open_inputs
+from qmcif_engine.cli.named_stacks import open_inputs
 from qmcif_engine.cli.notices import tell_repeated, tell_taken_next
 from qmcif_engine.cli.progress_bar import progress_bar
 from qmcif_engine.cli.quantities import show_bytes
