@@ -107,6 +107,8 @@ class FileStack(FrameView):
         Points in time of the acquisition; the stack is one of them.
     """
 
+    alpha: FrameView | None
+
     def __init__(self, source: FrameSource, store: ScratchStore, selection: Selection) -> None:
         found = source.description
         positions = [FramePosition(selection.time, number) for number in selection.frames]
