@@ -1,13 +1,15 @@
-"""Measure what passes through the client of a cluster while it fuses into files: bytes over its sockets, and pictures over its disk.
+"""Measure what passes through the client of a cluster while it fuses into files: the bytes over its sockets.
 
-Run as ``python benchmarks/client_traffic.py [--side 4096] [--output .ome.zarr .ome.tif]``. Scheduler and three workers are processes of
-their own. Each output is written once by workers that see its folder, and once by a client to which they send their tiles back.
+Run as ``python benchmarks/client_traffic.py [--side 2048] [--tile-px 256] [--output .ome.zarr .ome.tif]``. Scheduler and three workers are
+processes of their own. Each output is written once by workers that see its folder, and once by a client to which they send their tiles
+back.
 """
 
 from __future__ import annotations
 
 import argparse
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 from unittest.mock import patch
@@ -26,7 +28,9 @@ if TYPE_CHECKING:
     from distributed import Client
 
 N_WORKERS = 3
-CONFIG = FusionConfig().replaced({"iterations": 1, "evidence_scales": 1, "follow_reach_px": 0, "consistency": 0.0})
+CONFIG = FusionConfig().replaced(
+    {"iterations": 1, "evidence_scales": 1, "follow_reach_px": 0, "consistency": 0.0, "edge_band_px": 0, "adapts_to_noise": False}
+)
 """Light arithmetic: traffic does not depend on it."""
 
 
@@ -59,10 +63,10 @@ class SocketCount:
             one.stop()
 
 
-def fuse_and_count(source: Path, target: Path, client: Client) -> tuple[SocketCount, int]:
+def count_traffic(source: Path, target: Path, *, tile_px: int, client: Client) -> tuple[SocketCount, int]:
     """Fuse into a file, and return the bytes over the sockets of this process and the number of tiles."""
     with open_stack(source) as stack, SocketCount() as count:
-        report = fuse_to_file(stack, target, CONFIG, client=client)
+        report = fuse_to_file(stack, target, CONFIG.replaced({"tile_px": tile_px}), client=client)
     return count, report.n_tiles
 
 
@@ -77,17 +81,19 @@ def write_source(path: Path, side_px: int) -> None:
 def main() -> None:
     """Print a line for each output and each way of writing it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--side", type=int, default=4096)
+    parser.add_argument("--side", type=int, default=2048)
+    parser.add_argument("--tile-px", type=int, default=256)
     parser.add_argument("--output", nargs="+", default=[".ome.zarr", ".ome.tif"])
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as place, separate_cluster(N_WORKERS) as client:
         folder = Path(place)
         write_source(folder / "pair.tif", options.side)
+        fuse_and_count = partial(count_traffic, folder / "pair.tif", tile_px=options.tile_px, client=client)
         for suffix in options.output:
-            count, n_tiles = fuse_and_count(folder / "pair.tif", folder / f"written{suffix}", client)
+            count, n_tiles = fuse_and_count(folder / f"written{suffix}")
             show(f"{suffix}, workers write", count, n_tiles=n_tiles, side_px=options.side)
             with patch("qmcif_engine.run.cluster.share_folder", return_value=False):
-                count, n_tiles = fuse_and_count(folder / "pair.tif", folder / f"relayed{suffix}", client)
+                count, n_tiles = fuse_and_count(folder / f"relayed{suffix}")
             show(f"{suffix}, client writes", count, n_tiles=n_tiles, side_px=options.side)
 
 

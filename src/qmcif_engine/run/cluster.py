@@ -77,7 +77,7 @@ def run_on_cluster(task: TileWork, tiles: Iterable[Tile], *, sink: TileSink, ste
     if len(packed) > LARGEST_TASK_BYTES:
         compute = client.scatter(compute, broadcast=True)
     else:
-        compute = client.submit(loads, packed, key=f"qmcif-run-{name}", retries=N_RETRIES)
+        compute = client.submit(loads, packed, key=f"qmcif-run-{uuid4().hex}", retries=N_RETRIES)
     running: dict[Future[Any], Tile] = {}
     completed = as_completed(loop=client.loop)
     n_wanted, are_all_sent = 0, False
