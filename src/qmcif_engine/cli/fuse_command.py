@@ -18,7 +18,8 @@ from qmcif_engine.cli.progress_bar import progress_bar
 from qmcif_engine.cli.quantities import show_bytes, show_seconds
 from qmcif_engine.cli.resources import peak_memory_bytes
 from qmcif_engine.cli.targets import gather_targets, label_times
-from qmcif_engine.fusing.to_file import FileReport, check_outputs, fuse_to_file, job_folder, plan_run
+from qmcif_engine.fusing.run_plan import job_folder, plan_run
+from qmcif_engine.fusing.to_file import FileReport, check_outputs, fuse_to_file
 from qmcif_engine.io.output.placement import check_sources_kept
 from qmcif_engine.run.speed import estimate_seconds
 from qmcif_engine.slabs import fuse_in_slabs, plan_slabs
@@ -236,7 +237,8 @@ def render_plan(
     """Say what the run would take, once it is known to be possible."""
     _check_request(stack, options, points, guide=guide)
     kept: dict[str, Any] = {"with_maps": options.maps is not None, "with_height": options.depth is not None}
-    plan = plan_run(stack, settings, **kept, guide=guide, memory_bytes=options.memory, workers=options.workers)
+    target = next(iter(points.values())).output
+    plan = plan_run(stack, settings, **kept, guide=guide, memory_bytes=options.memory, workers=options.workers, target=target)
     cpu_seconds = len(points) * estimate_seconds(plan.tiles, settings, stack=stack)
     content = {
         "images": stack.n_images,

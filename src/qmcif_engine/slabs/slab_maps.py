@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qmcif_engine.depth import assemble_heights, settle_scale
-from qmcif_engine.fusing.to_file import MAP_KINDS, describe_picture
+from qmcif_engine.fusing.run_plan import MAP_KINDS
+from qmcif_engine.fusing.to_file import describe_picture
 from qmcif_engine.io.input.file_stack import FrameView
 from qmcif_engine.io.input.frame_source import FramePosition
 from qmcif_engine.io.input.scratch_transcoding import ScratchStore

@@ -79,6 +79,20 @@ class _WithAlpha:
         return np.dstack([self._color.read(window), self._alpha.read(window)])
 
 
+class ColorPicture:
+    """The colors of a picture whose last channel is alpha."""
+
+    def __init__(self, picture: Picture) -> None:
+        self._picture = picture
+        height, width, n_channels = picture.shape
+        self.shape: tuple[int, ...] = (height, width) if n_channels == 2 else (height, width, n_channels - 1)
+        self.dtype = picture.dtype
+
+    def read(self, window: Window) -> NDArray[Any]:
+        """Return the samples of a window."""
+        return np.ascontiguousarray(self._picture.read(window)[..., :-1]).reshape(*window.shape, *self.shape[2:])
+
+
 class ChannelPicture:
     """One channel of a picture, shape (H, W)."""
 
