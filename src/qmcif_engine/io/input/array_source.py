@@ -84,9 +84,6 @@ class ArraySource:
         picked = samples[:, :, [channel - min(places) * n_samples for channel in channels]]
         return picked.astype(self._description.dtype, copy=False)
 
-    def prepare(self, position: FramePosition) -> None:
-        """Do nothing: every window can be read as it is."""
-
     def transcoded_bytes(self, position: FramePosition) -> int:
         """Return 0."""
         del position

@@ -13,7 +13,7 @@ from qmcif_engine.stack.separate_channels import EACH
 from qmcif_engine.stack.stack import Stack
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from types import TracebackType
 
     from dask.array import Array
@@ -146,21 +146,8 @@ class FileStack(FrameView):
         return FileStack(self._source, self._store, replace(self._selection, channels=channels, decides_each=True))
 
     def expect_all(self) -> None:
-        """Keep every image decoded from its first read on, where all of them fit into memory: each is then decoded once."""
-        self._store.keeps_all = self._fits_memory
-
-    def prepare(self, on_progress: Callable[[int, int], None] | None = None) -> None:
-        """Decode now what cannot be read by window, which the first read would do otherwise.
-
-        Parameters
-        ----------
-        on_progress : callable, optional
-            Takes how many images are ready, and of how many.
-        """
-        for done, position in enumerate(self._positions, start=1):
-            self._source.prepare(position)
-            if on_progress is not None:
-                on_progress(done, self.n_images)
+        """Keep every image decoded from its first read on, in memory or else in the scratch folder: each is then decoded once."""
+        self._store.keep(all_images=self._fits_memory, n_bytes=self.scratch_bytes)
 
     def close(self) -> None:
         """Remove scratch copies; reading again makes new ones."""

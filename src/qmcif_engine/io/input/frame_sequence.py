@@ -40,10 +40,6 @@ class FrameSequence:
         """Return one window of some channels of a frame."""
         return self._sources[position.number].read(_ONLY_FRAME, window, channels)
 
-    def prepare(self, position: FramePosition) -> None:
-        """Prepare a frame."""
-        self._sources[position.number].prepare(_ONLY_FRAME)
-
     def transcoded_bytes(self, position: FramePosition) -> int:
         """Return what a decoded copy of a frame takes."""
         return self._sources[position.number].transcoded_bytes(_ONLY_FRAME)

@@ -88,8 +88,5 @@ class FrameSource(Protocol):
     def read(self, position: FramePosition, window: Window, channels: Sequence[int]) -> NDArray[Any]:
         """Return the samples of one window, shape (h, w, number of channels), in native byte order."""
 
-    def prepare(self, position: FramePosition) -> None:
-        """Do now what the first read of a frame would have to do."""
-
     def transcoded_bytes(self, position: FramePosition) -> int:
-        """Return what a decoded copy of the frame takes where it cannot be read by window, else 0."""
+        """Return what a decoded copy of the frame takes where one is made because all of it will be read, else 0."""

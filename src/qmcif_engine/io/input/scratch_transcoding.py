@@ -1,7 +1,8 @@
 """Keep decoded copies of images that cannot be read by window: in memory where they are few, else in a scratch folder.
 
 PNG, JPEG and camera raw files can only be decoded as a whole, and so can turned pages and pages of one large compressed strip. Each is
-decoded once, one at a time, and its samples are laid down uncompressed, row by row, from where any window can be read.
+decoded once, one at a time, and its samples are laid down uncompressed, row by row, from where any window can be read. So are pages that
+are compressed in pieces, where all of them will be read: windows overlap, and their pieces would be decoded again and again.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import tempfile
 import threading
 import weakref
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -29,7 +30,21 @@ if TYPE_CHECKING:
 DEFAULT_MEMORY_BYTES = 256 * 2**20
 """Stacks whose decoded images take no more than this together stay in memory."""
 
-_COPIED_ROWS = 256
+_COPIED_ROWS = 512
+
+
+class Rows(Protocol):
+    """An image that is given by slices of rows, as an array does."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Height, width and channels."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Sample type."""
+
+    def __getitem__(self, rows: slice, /) -> NDArray[Any]: ...
 
 
 class ScratchStore:
@@ -47,14 +62,16 @@ class ScratchStore:
     keeps_all : bool
         Whether images that can be read by window are kept here too, because all of them fit into memory and all will be read. A copy in
         another process, which may see a few windows only, keeps none of them.
+    keeps_decoded : bool
+        Whether those of them are kept that are compressed, because all will be read and there is room for them on disk.
     """
 
     def __init__(self, parent: Path | None = None) -> None:
         self._parent = parent
         self._folder: Path | None = None
         self._is_in_memory = self._is_on_disk = False
-        self.keeps_all = False
-        self._images: dict[str, NDArray[Any]] = {}
+        self.keeps_all = self.keeps_decoded = False
+        self._images: dict[tuple[str, int], NDArray[Any]] = {}
         self._lock = threading.RLock()
         self._removal: weakref.finalize[Any, ScratchStore] | None = None
 
@@ -81,7 +98,22 @@ class ScratchStore:
         self._is_on_disk = n_bytes > memory_bytes
         return n_bytes if self._is_on_disk else 0
 
-    def read(self, key: tuple[str, int], window: Window, *, decode: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+    def keep(self, *, all_images: bool, n_bytes: int) -> None:
+        """Keep also what could be read by window: all images in memory, or else compressed ones on disk, where these bytes have room."""
+        self.keeps_all = all_images
+        try:
+            self.keeps_decoded = self._is_on_disk and shutil.disk_usage(self._parent or tempfile.gettempdir()).free > 2 * n_bytes
+        except OSError as error:
+            raise _refuse_scratch(self._parent or Path(tempfile.gettempdir()), error) from error
+
+    def has(self, key: tuple[str, int]) -> bool:
+        """Tell whether the image of this key was laid down, maybe by the process that this store is a copy from."""
+        return self._is_on_disk and self._folder is not None and self._place(self._folder, key).exists()
+
+    def _place(self, folder: Path, key: tuple[str, int]) -> Path:
+        return folder / f"{hashlib.sha256(repr(key).encode()).hexdigest()[:32]}.npy"
+
+    def read(self, key: tuple[str, int], window: Window, *, decode: Callable[[], Rows]) -> NDArray[Any]:
         """Return one window of the image of this key, shape (h, w, C), decoding it where that was not done yet.
 
         Parameters
@@ -90,20 +122,19 @@ class ScratchStore:
             Absolute path of the file, and number of the image in it.
         window : Window
         decode : callable
-            Returns the whole image, shape (H, W, C).
+            Returns the whole image, shape (H, W, C), or what gives it by slices of rows.
         """
         image = self.hold(key, decode)
         return np.array(image[window.slices])
 
-    def hold(self, key: tuple[str, int], decode: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+    def hold(self, key: tuple[str, int], decode: Callable[[], Rows]) -> NDArray[Any]:
         """Return the image of this key, in memory or mapped from the scratch folder."""
-        name = hashlib.sha256(repr(key).encode()).hexdigest()[:32]
         with self._lock:  # one image at a time, whatever the number of threads
             if self._is_in_memory:
-                if name not in self._images:
-                    self._images[name] = np.ascontiguousarray(decode())
-                return self._images[name]
-            file = self._make_folder() / f"{name}.npy"
+                if key not in self._images:
+                    self._images[key] = np.ascontiguousarray(decode()[:])
+                return self._images[key]
+            file = self._place(self._make_folder(), key)
             if not file.exists():
                 _lay_down(file, decode())
             image: NDArray[Any] = np.load(file, mmap_mode="r", allow_pickle=False)
@@ -134,7 +165,7 @@ def _remove_folder(folder: Path, owner: int) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _lay_down(file: Path, image: NDArray[Any]) -> None:
+def _lay_down(file: Path, image: Rows) -> None:
     """Write an image in bands of rows, so that a turned one is never copied as a whole; it appears whole or not at all.
 
     Plain writes, not a memory map: on a full disk those fail with an error, while a map would kill the process.
@@ -145,7 +176,7 @@ def _lay_down(file: Path, image: NDArray[Any]) -> None:
             partial = Path(stream.name)
             header = {"descr": np.lib.format.dtype_to_descr(image.dtype), "fortran_order": False, "shape": image.shape}
             np.lib.format.write_array_header_1_0(stream, header)
-            for top in range(0, len(image), _COPIED_ROWS):
+            for top in range(0, image.shape[0], _COPIED_ROWS):
                 stream.write(np.ascontiguousarray(image[top : top + _COPIED_ROWS]).data)
         partial.replace(file)
     except OSError as error:

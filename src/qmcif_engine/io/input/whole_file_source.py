@@ -61,11 +61,6 @@ class WholeFileSource:
         samples = self._store.read((str(self._location), 0), window, decode=self._decode_file)
         return samples if list(channels) == list(range(samples.shape[2])) else np.ascontiguousarray(samples[:, :, list(channels)])
 
-    def prepare(self, position: FramePosition) -> None:
-        """Decode the file."""
-        del position
-        self._store.hold((str(self._location), 0), self._decode_file)
-
     def transcoded_bytes(self, position: FramePosition) -> int:
         """Return what the decoded picture takes."""
         del position

@@ -15,6 +15,7 @@ from qmcif_engine.io.input.image_file import refuse_damaged
 from qmcif_engine.io.input.segment_cache import SegmentCache
 from qmcif_engine.io.metadata.orientation import UPRIGHT, turn_upright, upright_size
 from qmcif_engine.io.tiff.tiff_series import TiffAcquisition, read_acquisition
+from qmcif_engine.io.tiff.tiff_windows import PlaneRows
 from qmcif_engine.stack.window import Window
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qmcif_engine.io.input.frame_source import FramePosition
-    from qmcif_engine.io.input.scratch_transcoding import ScratchStore
+    from qmcif_engine.io.input.scratch_transcoding import Rows, ScratchStore
     from qmcif_engine.io.tiff.tiff_windows import TiffPlane
 
 logging.getLogger("tifffile").addHandler(logging.NullHandler())
@@ -77,24 +78,18 @@ class TiffSource:
             return planes[0]
         return np.stack([planes[channel // n_samples][:, :, channel % n_samples] for channel in channels], axis=-1)
 
-    def prepare(self, position: FramePosition) -> None:
-        """Decode the pages of a frame that cannot be read by window."""
-        for plane in self._frame_planes(position):
-            if self._is_transcoded(plane):
-                self._store.hold(self._key(plane), partial(self._decode_plane, plane))
-
     def transcoded_bytes(self, position: FramePosition) -> int:
         """Return what decoded copies of a frame's pages take, 0 where it is read by window."""
-        return sum(plane.decoded_bytes for plane in self._frame_planes(position) if self._is_transcoded(plane))
-
-    def _frame_planes(self, position: FramePosition) -> list[TiffPlane]:
-        return [self._plane(position, place) for place in range(self._plan.length("C"))]
+        planes = [self._plane(position, place) for place in range(self._plan.length("C"))]
+        return sum(plane.decoded_bytes for plane in planes if self._is_transcoded(plane) or plane.is_worth_a_copy)
 
     def _is_transcoded(self, plane: TiffPlane) -> bool:
         return self._orientation != UPRIGHT or not plane.is_windowed
 
     def _is_kept(self, plane: TiffPlane) -> bool:
-        return self._store.keeps_all or self._is_transcoded(plane)
+        store = self._store
+        is_copied = plane.is_worth_a_copy and (store.keeps_decoded or store.has(self._key(plane)))
+        return store.keeps_all or is_copied or self._is_transcoded(plane)
 
     def _key(self, plane: TiffPlane) -> tuple[str, int]:
         return str(self._location), plane.number
@@ -105,7 +100,9 @@ class TiffSource:
             return self._store.read(self._key(plane), window, decode=partial(self._decode_plane, plane))
         return plane.read(window, self._cache)
 
-    def _decode_plane(self, plane: TiffPlane) -> NDArray[Any]:
+    def _decode_plane(self, plane: TiffPlane) -> Rows:
+        if not self._is_transcoded(plane):
+            return PlaneRows(plane, self._cache)
         return turn_upright(plane.read(Window.whole(plane.shape[1:3]), SegmentCache(0)), self._orientation)
 
     def _plane(self, position: FramePosition, place: int) -> TiffPlane:
