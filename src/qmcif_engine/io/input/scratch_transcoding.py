@@ -44,7 +44,8 @@ class Rows(Protocol):
     def dtype(self) -> np.dtype[Any]:
         """Sample type."""
 
-    def __getitem__(self, rows: slice, /) -> NDArray[Any]: ...
+    def __getitem__(self, rows: slice, /) -> NDArray[Any]:
+        """Return some rows."""
 
 
 class ScratchStore:

@@ -200,6 +200,7 @@ class PlaneRows:
         self.shape, self.dtype = (*plane.shape[1:3], plane.n_samples), plane.dtype
 
     def __getitem__(self, rows: slice) -> NDArray[Any]:
+        """Decode some rows."""
         top, bottom, _ = rows.indices(self.shape[0])
         return self._plane.read(Window(top, 0, bottom, self.shape[1]), self._cache)
 

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import itertools
+import stat
 import threading
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import zarr
+from zarr.abc.store import RangeByteRequest, SuffixByteRequest
+from zarr.storage import LocalStore, WrapperStore
 
+from qmcif_engine.errors import ImageFileError
 from qmcif_engine.io.input.array_source import ArraySource, guess_axes
 from qmcif_engine.io.input.file_failures import translate_failures
+from qmcif_engine.io.input.image_file import refuse_damaged
 from qmcif_engine.io.metadata.acquisition import name_axes, plan_axes
 from qmcif_engine.io.zarr.ngff import describe_image, name_ngff_axes
-from qmcif_engine.io.zarr.zarr_nodes import read_array_node, read_group_attributes
+from qmcif_engine.io.zarr.zarr_checks import read_array_node, read_group_attributes
 from qmcif_engine.stack.picture_metadata import PictureMetadata
 
 if TYPE_CHECKING:
@@ -21,10 +27,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import NDArray
-    from zarr import Array
+    from zarr.abc.store import ByteRequest
+    from zarr.core.buffer import Buffer, BufferPrototype
 
     from qmcif_engine.io.input.segment_cache import SegmentCache
-    from qmcif_engine.io.zarr.zarr_nodes import ZarrNode
+    from qmcif_engine.io.zarr.zarr_checks import ZarrNode
+
+
+_METADATA = ("zarr.json", ".zarray", ".zattrs", ".zgroup", ".zmetadata")
+_LARGEST_OVERHEAD_BYTES = 2**20
 
 
 def open_zarr(path: Path, *, axes: str | None, cache: SegmentCache, allow_missing_chunks: bool) -> ArraySource:
@@ -79,7 +90,7 @@ class ZarrArray:
         self._folder, self._node, self._path, self._cache, self._allow_missing = folder, node, path, cache, allow_missing
         self.shape, self.dtype = node.shape, node.dtype.newbyteorder("=")
         self._lock = threading.Lock()
-        self._array: Array[Any] | None = None
+        self._array: zarr.Array[Any] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the open array behind."""
@@ -117,13 +128,76 @@ class ZarrArray:
         chunk = self._open()[tuple(slice(start, end) for start, end in zip(corner, ends, strict=True))]
         return np.asarray(chunk).astype(self.dtype, copy=False)
 
-    def _open(self) -> Array[Any]:
-        import zarr
-
-        from qmcif_engine.io.zarr.zarr_guard import GuardedStore
-
+    def _open(self) -> zarr.Array[Any]:
         with self._lock:
             if self._array is None:
                 store = GuardedStore.around(self._folder, self._node, path=self._path, allow_missing=self._allow_missing)
                 self._array = zarr.open_array(store, mode="r", zarr_format=self._node.zarr_format)
             return self._array
+
+
+class GuardedStore(WrapperStore[LocalStore]):
+    """Stand between Zarr and the chunks on disk: refuse missing ones, and such that would unpack to more than a chunk.
+
+    Parameters
+    ----------
+    store : LocalStore
+        Of the array's folder, read only.
+    """
+
+    _path: Path
+    _node: ZarrNode
+    _allow_missing: bool
+
+    @classmethod
+    def around(cls, folder: Path, node: ZarrNode, *, path: Path, allow_missing: bool) -> GuardedStore:
+        """Return the store of an array.
+
+        Parameters
+        ----------
+        folder : Path
+        node : ZarrNode
+            The checked metadata.
+        path : Path
+            What messages call the input.
+        allow_missing : bool
+            Whether a chunk that is not stored stands for the fill value.
+        """
+        store = cls(LocalStore(folder, read_only=True))
+        store._path, store._node, store._allow_missing = path, node, allow_missing
+        return store
+
+    async def get(self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None) -> Buffer | None:
+        """Return stored bytes; for a chunk only where it is there, and will not unpack to more than its size."""
+        if key.rpartition("/")[2] in _METADATA:
+            return await super().get(key, prototype, byte_range)
+        n_bytes = self._measure(key)
+        if n_bytes is None:
+            return None
+        if isinstance(byte_range, SuffixByteRequest):  # the index of a shard, which is not compressed
+            return await super().get(key, prototype, byte_range)
+        if isinstance(byte_range, RangeByteRequest):
+            n_bytes = byte_range.end - byte_range.start
+        chunk_bytes = self._node.chunk_bytes
+        if n_bytes > 2 * chunk_bytes + _LARGEST_OVERHEAD_BYTES:
+            raise refuse_damaged(self._path, f"chunk {key} is stored in {n_bytes} bytes where it holds {chunk_bytes}")
+        value = await super().get(key, prototype, byte_range)
+        if value is not None and self._node.unpacks_to_more(value.to_bytes()):
+            raise refuse_damaged(self._path, f"chunk {key} unpacks to more than the {chunk_bytes} bytes of a chunk")
+        return value
+
+    def _measure(self, key: str) -> int | None:
+        """Return the size of a stored chunk or shard; None for one that is missing where that is allowed."""
+        try:
+            status = (self._store.root / key).stat()
+        except (FileNotFoundError, NotADirectoryError):
+            if self._allow_missing:
+                return None
+            msg = (
+                f"{str(self._path)!r} lacks the chunk {key}; all chunks are needed; copy it again, or allow missing chunks "
+                "(allow_missing_chunks) where its program leaves out empty ones"
+            )
+            raise ImageFileError(msg) from None
+        if not stat.S_ISREG(status.st_mode):
+            raise refuse_damaged(self._path, f"chunk {key} is not a file")
+        return status.st_size
