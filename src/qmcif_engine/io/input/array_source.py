@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 import numpy as np
 
 from qmcif_engine.errors import InvalidImageError
-from qmcif_engine.io.input.frame_source import FramePosition, SourceDescription, fit_metadata
+from qmcif_engine.io.input.frame_source import FramePosition, FrameSource, SourceDescription, fit_metadata
 from qmcif_engine.io.metadata.acquisition import AxisPlan, name_axes, plan_axes
 from qmcif_engine.stack.picture_metadata import PictureMetadata
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from qmcif_engine.stack.window import Window
 
 
-class ArraySource:
-    """Read the frames of an array by window.
+class ArraySource(FrameSource):
+    """The frames of an array, read by window.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class ArraySource:
     ) -> None:
         self._read_block, self._plan = read_block, plan
         described = metadata or PictureMetadata()
-        self._description = SourceDescription(
+        self.description = SourceDescription(
             names=plan.name_frames(name),
             height=plan.length("Y"),
             width=plan.length("X"),
@@ -63,11 +63,6 @@ class ArraySource:
             paths=paths,
             axes=str(plan),
         )
-
-    @property
-    def description(self) -> SourceDescription:
-        """What the frames have in common."""
-        return self._description
 
     def read(self, position: FramePosition, window: Window, channels: Sequence[int]) -> NDArray[Any]:
         """Return one window of some channels of a frame."""
@@ -82,12 +77,7 @@ class ArraySource:
         n_places = max(places) + 1 - min(places)
         samples = stored.transpose(*order, *others).reshape(*window.shape, n_places * n_samples)
         picked = samples[:, :, [channel - min(places) * n_samples for channel in channels]]
-        return picked.astype(self._description.dtype, copy=False)
-
-    def transcoded_bytes(self, position: FramePosition) -> int:
-        """Return 0."""
-        del position
-        return 0
+        return picked.astype(self.description.dtype, copy=False)
 
 
 def guess_axes(name: str, shape: tuple[int, ...], *, is_image: bool = False) -> str:

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qmcif_engine.errors import MissingExtraError
-from qmcif_engine.io.input.file_failures import check_regular_file, translate_failures
-from qmcif_engine.io.input.image_file import PictureHeader, check_claimed_size
-from qmcif_engine.io.metadata.orientation import UPRIGHT
+from qmcif_engine.io.input.image_file import PictureHeader, check_claimed_size, check_regular_file, translate_failures
+from qmcif_engine.io.metadata.exif import UPRIGHT
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+import numpy as np
+
 from qmcif_engine.errors import ImageFileError
-from qmcif_engine.io.input.file_failures import check_regular_file, translate_failures
-from qmcif_engine.io.input.image_file import MAX_PIXELS, ImageFile, StoredPicture, assemble_image, check_decoded_shape
+from qmcif_engine.io.input.image_file import MAX_PIXELS, ImageFile, assemble_image, check_regular_file, refuse_damaged, translate_failures
+from qmcif_engine.io.metadata.exif import turn_upright
 from qmcif_engine.io.png_jpeg.jpeg import JPEG_SIGNATURE, decode_jpeg, inspect_jpeg
 from qmcif_engine.io.png_jpeg.png import PNG_SIGNATURE, decode_png, inspect_png
-from qmcif_engine.io.tiff.tiff_image import TIFF_SIGNATURES, read_tiff
+from qmcif_engine.io.tiff.tiff_source import TIFF_SIGNATURES, read_tiff
 
 if TYPE_CHECKING:
     import os
@@ -43,12 +45,12 @@ def read_image(path: str | os.PathLike[str]) -> ImageFile:
     ImageFileError
         For whatever cannot be read completely and faithfully; the message says what to do.
     """
-    return assemble_image(translate_failures(_decode, Path(path)))
+    return assemble_image(*translate_failures(_decode, Path(path)))
 
 
 def read_channels(path: str | os.PathLike[str]) -> NDArray[Any]:
     """Return the picture of a file as `read_image` does, upright, but with alpha left among the channels: (H, W, 1 to 4), a view."""
-    return translate_failures(_decode, Path(path)).upright
+    return translate_failures(_decode, Path(path))[0]
 
 
 def inspect_image(path: str | os.PathLike[str]) -> PictureHeader | None:
@@ -59,14 +61,19 @@ def inspect_image(path: str | os.PathLike[str]) -> PictureHeader | None:
     return translate_failures(_inspect, Path(path))
 
 
-def _decode(path: Path) -> StoredPicture:
+def _decode(path: Path) -> tuple[NDArray[Any], int | None]:
+    """Return the channels of a picture, upright, shape (H, W, C), and how many bits of them are significant where the file says so."""
     check_regular_file(path)
     with path.open("rb") as stream:
         header = _inspect_stream(stream, path)
         if header is None:
             return read_tiff(stream, path)
         decoded = (decode_png if _recognize(stream, path) == "PNG" else decode_jpeg)(stream, path)
-    return StoredPicture(check_decoded_shape(path, decoded, header), header.orientation)
+    channels = decoded[:, :, np.newaxis] if decoded.ndim == 2 else decoded
+    shape = (header.height, header.width, header.n_samples)
+    if channels.shape != shape or channels.dtype != header.dtype:
+        raise refuse_damaged(path, f"header claims {shape} {header.dtype}, samples are {channels.shape} {channels.dtype}")
+    return turn_upright(channels, header.orientation), None
 
 
 def _inspect(path: Path) -> PictureHeader | None:

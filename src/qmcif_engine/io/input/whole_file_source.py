@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qmcif_engine.io.input.frame_source import SourceDescription
+from qmcif_engine.io.input.frame_source import FrameSource, SourceDescription
 from qmcif_engine.io.input.image_file import refuse_damaged
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from qmcif_engine.stack.window import Window
 
 
-class WholeFileSource:
+class WholeFileSource(FrameSource):
     """Read one frame by window from its decoded copy.
 
     Parameters
@@ -39,7 +39,7 @@ class WholeFileSource:
         self._path, self._location, self._store, self._decode = path, path.absolute(), store, decode
         height, width = header.upright_size
         n_channels = 1 if header.n_samples < 3 else 3
-        self._description = SourceDescription(
+        self.description = SourceDescription(
             names=(repr(str(path)),),
             height=height,
             width=width,
@@ -50,11 +50,6 @@ class WholeFileSource:
             paths=(path,),
         )
 
-    @property
-    def description(self) -> SourceDescription:
-        """What the file says about its picture."""
-        return self._description
-
     def read(self, position: FramePosition, window: Window, channels: Sequence[int]) -> NDArray[Any]:
         """Return one window of some channels."""
         del position
@@ -64,12 +59,12 @@ class WholeFileSource:
     def transcoded_bytes(self, position: FramePosition) -> int:
         """Return what the decoded picture takes."""
         del position
-        found = self._description
+        found = self.description
         return found.height * found.width * (found.n_channels + found.has_alpha) * found.dtype.itemsize
 
     def _decode_file(self) -> NDArray[Any]:
         channels = self._decode(self._location)
-        found = self._description
+        found = self.description
         expected = (found.height, found.width, found.n_channels + found.has_alpha)
         if channels.shape != expected or channels.dtype != found.dtype:
             raise refuse_damaged(self._path, "it was changed after it was opened")

@@ -10,17 +10,21 @@ from __future__ import annotations
 import io
 import struct
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
-
-from qmcif_engine.io.metadata.orientation import UPRIGHT, settle_orientation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from numpy.typing import NDArray
     from tifffile import TiffFile
     from tifffile.tifffile import FileHandle
+
+UPRIGHT = 1
+"""The EXIF orientation of a picture that needs no turning."""
+
+_TRANSPOSED, _ROWS_REVERSED, _COLUMNS_REVERSED = (5, 6, 7, 8), (3, 4, 7, 8), (2, 3, 6, 7)
 
 EXIF_DIRECTORY_TAG, GPS_DIRECTORY_TAG = 34665, 34853
 CAMERA_TAGS = frozenset({271, 272, 306, 315, 33432})
@@ -235,3 +239,29 @@ def _forms(order: str, *, is_big: bool) -> tuple[str, str, str]:
 def _to_little_endian(value: bytes, kind: int, order: str) -> bytes:
     width = _NUMBER_BYTES.get(kind, 1)
     return np.frombuffer(value, f"{order}u{width}").astype(f"<u{width}").tobytes()
+
+
+def settle_orientation(claimed: object) -> int:
+    """Return the claimed EXIF orientation, or upright where the claim is not one of the eight that exist."""
+    return claimed if isinstance(claimed, int) and 1 <= claimed <= 8 else UPRIGHT
+
+
+def upright_size(height: int, width: int, orientation: int) -> tuple[int, int]:
+    """Return height and width of the picture once it is turned."""
+    return (width, height) if orientation in _TRANSPOSED else (height, width)
+
+
+def turn_upright(channels: NDArray[Any], orientation: int) -> NDArray[Any]:
+    """Return a view of the picture as the photographer saw it.
+
+    Parameters
+    ----------
+    channels : ndarray, shape (H, W, ...)
+        The picture as stored.
+    orientation : int
+        EXIF orientation: which sides of the scene row 0 and column 0 of the stored picture are.
+    """
+    upright = channels.swapaxes(0, 1) if orientation in _TRANSPOSED else channels
+    rows = slice(None, None, -1) if orientation in _ROWS_REVERSED else slice(None)
+    columns = slice(None, None, -1) if orientation in _COLUMNS_REVERSED else slice(None)
+    return upright[rows, columns]

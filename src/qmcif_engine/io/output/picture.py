@@ -256,6 +256,11 @@ def count_blocks(shape: tuple[int, ...]) -> int:
     return -(-shape[0] // BLOCK_SIDE_PX) * -(-shape[1] // BLOCK_SIDE_PX)
 
 
+def count_whole_blocks(content: PictureContent) -> int:
+    """Return how many blocks of a picture are read for a format that is written whole."""
+    return count_blocks(content.picture.shape)
+
+
 def read_whole(picture: Picture, run: WriteRun) -> NDArray[Any]:
     """Return all samples of a picture as one contiguous array, for formats that can only be written whole."""
     samples = np.empty(picture.shape, picture.dtype)

@@ -1,21 +1,25 @@
-"""Refuse TIFF pages that would be decoded wrongly, partly or dangerously, before anything of them is decoded."""
+"""Checks of TIFF pages before anything trusts their chain, or decodes them wrongly, partly or dangerously."""
 
 from __future__ import annotations
 
 import io
 import math
 import re
+import struct
 from enum import Enum
 from typing import TYPE_CHECKING
 
 from tifffile import COMPRESSION, EXTRASAMPLE, PHOTOMETRIC, SAMPLEFORMAT, TiffPage
 
 from qmcif_engine.io.input.image_file import MAX_PIXELS, check_claimed_size, refuse_content, refuse_damaged
-from qmcif_engine.io.metadata.orientation import settle_orientation
+from qmcif_engine.io.metadata.exif import settle_orientation
+from qmcif_engine.io.metadata.ome_xml import MAX_PLANES
 from qmcif_engine.io.png_jpeg.jpeg import has_jpeg_end, measure_jpeg
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tifffile import TiffFile
 
 _ORIENTATION_TAG = 274
 _JPEG = int(COMPRESSION.JPEG)
@@ -207,3 +211,26 @@ def _list_code_streams(encoded: bytes) -> list[tuple[int, int, int]]:
     """Return height, width and channels of every JPEG 2000 code stream that might be in some bytes; the decoder reads one of them."""
     claims = [[int.from_bytes(part, "big") for part in found.groups()] for found in _CODE_STREAM_START.finditer(encoded)]
     return [(bottom - top, right - left, n_channels) for right, bottom, left, top, n_channels in claims]
+
+
+def check_directories(tiff: TiffFile, path: Path) -> None:
+    """Refuse a chain of pages that runs in a circle or leaves the file.
+
+    tifffile follows most circles without end, and drops the pages of a truncated file without a word to its caller.
+    """
+    layout, handle = tiff.tiff, tiff.filehandle
+    seen: set[int] = set()
+    offset = tiff.pages.first.offset
+    while offset:
+        if offset in seen:
+            raise refuse_damaged(path, f"its pages run in a circle after page {len(seen)}")
+        if len(seen) >= MAX_PLANES:
+            raise refuse_content(path, given="too many pages", needed=f"at most {MAX_PLANES}", remedy="split the file")
+        seen.add(offset)
+        try:
+            handle.seek(offset)
+            (n_tags,) = struct.unpack(layout.tagnoformat, handle.read(layout.tagnosize))
+            handle.seek(offset + layout.tagnosize + n_tags * layout.tagsize)
+            (offset,) = struct.unpack(layout.offsetformat, handle.read(layout.offsetsize))
+        except struct.error as error:
+            raise refuse_damaged(path, f"the directory of page {len(seen)} lies behind the end of the file") from error

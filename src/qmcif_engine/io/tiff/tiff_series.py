@@ -7,13 +7,18 @@ from typing import TYPE_CHECKING
 
 from tifffile import COMPRESSION, PHOTOMETRIC, TiffFile, TiffPage
 
-from qmcif_engine.io.input.file_failures import check_regular_file
-from qmcif_engine.io.input.image_file import MAX_PIXELS, refuse_content, refuse_damaged
+from qmcif_engine.io.input.image_file import MAX_PIXELS, check_regular_file, refuse_content, refuse_damaged
 from qmcif_engine.io.metadata.acquisition import AxisPlan, name_axes, plan_axes
+from qmcif_engine.io.metadata.exif import UPRIGHT
 from qmcif_engine.io.metadata.ome_xml import MAX_PLANES, parse_ome
-from qmcif_engine.io.metadata.orientation import UPRIGHT
-from qmcif_engine.io.tiff.tiff_checks import check_colors, check_rows, check_sample_type, check_segments, page_orientation
-from qmcif_engine.io.tiff.tiff_directory import check_directories
+from qmcif_engine.io.tiff.tiff_checks import (
+    check_colors,
+    check_directories,
+    check_rows,
+    check_sample_type,
+    check_segments,
+    page_orientation,
+)
 from qmcif_engine.io.tiff.tiff_metadata import read_metadata
 from qmcif_engine.io.tiff.tiff_windows import file_stamp, lay_out_page
 

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import logging
+import os
+import re
 import threading
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
+from tifffile import TiffFile, TiffPage
 
-from qmcif_engine.io.input.file_failures import translate_failures
-from qmcif_engine.io.input.frame_source import SourceDescription, fit_metadata
-from qmcif_engine.io.input.image_file import refuse_damaged
+from qmcif_engine.io.input.frame_source import FrameSource, SourceDescription, fit_metadata
+from qmcif_engine.io.input.image_file import refuse_content, refuse_damaged, translate_failures
 from qmcif_engine.io.input.segment_cache import SegmentCache
-from qmcif_engine.io.metadata.orientation import UPRIGHT, turn_upright, upright_size
+from qmcif_engine.io.metadata.exif import UPRIGHT, turn_upright, upright_size
+from qmcif_engine.io.tiff.tiff_checks import check_colors, check_sample_type, check_segments, claimed_bits, page_orientation
 from qmcif_engine.io.tiff.tiff_series import TiffAcquisition, read_acquisition
-from qmcif_engine.io.tiff.tiff_windows import PlaneRows
+from qmcif_engine.io.tiff.tiff_windows import PlaneRows, file_stamp, lay_out_page
 from qmcif_engine.stack.window import Window
 
 if TYPE_CHECKING:
@@ -32,7 +35,13 @@ logging.getLogger("tifffile").addHandler(logging.NullHandler())
 # Its complaints about broken tags reach whoever configured logging, but are not printed beside our one line that says the same.
 
 
-class TiffSource:
+TIFF_SIGNATURES = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
+
+_LARGEST_N_REDUCED_PAGES = 32
+_VIRTUAL_STACK = re.compile(r"^ImageJ=.*?^images=(\d{1,9})$", re.DOTALL | re.MULTILINE)
+
+
+class TiffSource(FrameSource):
     """Read the frames of one TIFF file by window.
 
     The file is not kept open: its directory is read once a process and point in time, and each read opens it for a moment.
@@ -55,7 +64,7 @@ class TiffSource:
         acquisition = self._load(0)
         self._planes = acquisition.planes
         self._plan, self._orientation, self._stamp = acquisition.plan, acquisition.orientation, acquisition.first.stamp
-        self._description = _describe(acquisition, path)
+        self.description = _describe(acquisition, path)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the layout behind: the other process reads the directory again."""
@@ -64,11 +73,6 @@ class TiffSource:
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Start without any layout."""
         self.__dict__.update(state, _lock=threading.Lock(), _planes={})
-
-    @property
-    def description(self) -> SourceDescription:
-        """What the frames have in common."""
-        return self._description
 
     def read(self, position: FramePosition, window: Window, channels: Sequence[int]) -> NDArray[Any]:
         """Return one window of some channels of a frame."""
@@ -139,3 +143,41 @@ def _describe(acquisition: TiffAcquisition, path: Path) -> SourceDescription:
         paths=(path,),
         axes=str(plan),
     )
+
+
+def read_tiff(stream: BinaryIO, path: Path) -> tuple[NDArray[Any], int | None]:
+    """Return the picture of a TIFF file, upright, shape (H, W, C), and its claim of significant bits.
+
+    Smaller copies of it (previews, pyramid levels) are left alone.
+    Only the first page is ever decoded, through the page itself: the library's notion of a series follows metadata to other files.
+    """
+    stream.seek(0)  # the library takes the current position for the start of the file
+    with TiffFile(stream) as tiff:
+        page = tiff.pages.first
+        _refuse_more_pages(tiff, path)
+        check_colors(page, path)
+        check_sample_type(page, path)
+        check_segments(page, path, file_bytes=os.fstat(stream.fileno()).st_size)
+        plane = lay_out_page(page, path=path, location=path.absolute(), stamp=file_stamp(stream))
+        orientation, significant_bits = page_orientation(page), claimed_bits(page)
+    return turn_upright(plane.read(Window.whole(plane.shape[1:3]), SegmentCache(0)), orientation), significant_bits
+
+
+def _refuse_more_pages(tiff: TiffFile, path: Path) -> None:
+    page = tiff.pages.first
+    virtual = _VIRTUAL_STACK.match(page.description)
+    is_stack = page.imagedepth > 1 or page.is_reduced or (virtual is not None and int(virtual[1]) > 1)
+    if is_stack or _has_second_picture(tiff):
+        raise refuse_content(path, given="more than one image", needed="one image a file", remedy="open it as a stack with open_stack")
+
+
+def _has_second_picture(tiff: TiffFile) -> bool:
+    """Tell whether a page behind the first is more than a smaller copy; only so many are looked at, since a chain may be a circle."""
+    for index in range(1, _LARGEST_N_REDUCED_PAGES):
+        try:
+            page = tiff.pages.get(index)
+        except IndexError:
+            return False
+        if not (isinstance(page, TiffPage) and page.is_reduced):
+            return True
+    return False

@@ -10,8 +10,7 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 from tifffile import COMPRESSION, PHOTOMETRIC
 
-from qmcif_engine.io.input.file_failures import translate_failures
-from qmcif_engine.io.input.image_file import refuse_damaged
+from qmcif_engine.io.input.image_file import refuse_damaged, translate_failures
 from qmcif_engine.io.tiff.tiff_checks import Coding, check_coded_segment
 from qmcif_engine.stack.window import Window
 

@@ -9,7 +9,7 @@ import numpy as np
 from tifffile import PHOTOMETRIC, TiffWriter
 
 from qmcif_engine.io.metadata.embedding import prepare_embedding
-from qmcif_engine.io.metadata.ome_description import describe_for_xml
+from qmcif_engine.io.metadata.ome_xml import describe_for_xml
 from qmcif_engine.io.output.picture import BLOCK_SIDE_PX, count_blocks, read_whole
 from qmcif_engine.io.output.pyramid import LevelFile, halve, level_shapes
 from qmcif_engine.io.tiff.tiff_exif import attach_exif, describe_exif

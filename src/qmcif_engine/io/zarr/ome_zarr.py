@@ -15,7 +15,7 @@ import numpy as np
 import zarr
 
 from qmcif_engine.io.metadata.embedding import encode_provenance, prepare_embedding
-from qmcif_engine.io.metadata.ome_description import name_channels
+from qmcif_engine.io.metadata.ome_xml import name_channels
 from qmcif_engine.io.output.picture import BLOCK_SIDE_PX, count_blocks
 from qmcif_engine.io.output.pyramid import halve, level_shapes
 

@@ -15,8 +15,7 @@ from zarr.storage import LocalStore, WrapperStore
 
 from qmcif_engine.errors import ImageFileError
 from qmcif_engine.io.input.array_source import ArraySource, guess_axes
-from qmcif_engine.io.input.file_failures import translate_failures
-from qmcif_engine.io.input.image_file import refuse_damaged
+from qmcif_engine.io.input.image_file import refuse_damaged, translate_failures
 from qmcif_engine.io.metadata.acquisition import name_axes, plan_axes
 from qmcif_engine.io.zarr.ngff import describe_image, name_ngff_axes
 from qmcif_engine.io.zarr.zarr_checks import read_array_node, read_group_attributes
