@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from qmcif_engine.errors import ImageFileError, QmcifError
+from qmcif_engine.io.limits import MAX_EXPANSION, MAX_PIXELS
 from qmcif_engine.io.metadata.exif import UPRIGHT, fit_exif, parse_exif_orientation, upright_size
 from qmcif_engine.stack.picture_metadata import PictureMetadata
 
@@ -21,12 +22,6 @@ if TYPE_CHECKING:
     from qmcif_engine.kernels.array_types import SampleArray
 
 _Result = TypeVar("_Result")
-
-MAX_PIXELS = 2**30
-"""More pixels than this are refused before any memory is taken for them."""
-
-MAX_EXPANSION = 4096
-"""Decoded bytes per stored byte beyond which a size claim is a lie: Deflate ends at 1032, LZW below 2600, ordinary JPEG at 1024."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

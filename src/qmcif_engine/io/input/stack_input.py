@@ -8,14 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from qmcif_engine.errors import InvalidImageError
-from qmcif_engine.io.input.channel_choice import choose_channels
 from qmcif_engine.io.input.file_order import RAW_SUFFIXES, choose_frames, is_zarr_folder, list_files
-from qmcif_engine.io.input.file_stack import FileStack, Selection, check_time
+from qmcif_engine.io.input.file_stack import FileStack, Selection, check_time, choose_channels
 from qmcif_engine.io.input.frame_source import FrameSequence
-from qmcif_engine.io.input.readers import inspect_image, read_channels
+from qmcif_engine.io.input.readers import WholeFileSource, inspect_image, read_channels
 from qmcif_engine.io.input.scratch_transcoding import DEFAULT_MEMORY_BYTES, ScratchStore
 from qmcif_engine.io.input.segment_cache import DEFAULT_CACHE_BYTES, SegmentCache
-from qmcif_engine.io.input.whole_file_source import WholeFileSource
 from qmcif_engine.stack.samples import SUPPORTED_DTYPES
 from qmcif_engine.stack.separate_channels import EACH
 

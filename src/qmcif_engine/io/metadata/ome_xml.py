@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from qmcif_engine.io.input.image_file import refuse_content, refuse_damaged
+from qmcif_engine.io.limits import LARGEST_XML_CHARACTERS, MAX_PLANES
 from qmcif_engine.io.metadata.embedding import encode_provenance, name_software
 from qmcif_engine.io.metadata.length_units import UNIT_SYMBOLS, parse_length, settle_lengths
 
@@ -19,10 +20,7 @@ if TYPE_CHECKING:
     from qmcif_engine.io.output.picture import PictureContent
     from qmcif_engine.stack.picture_metadata import PictureMetadata
 
-MAX_PLANES = 2**20
-"""More planes than this in one file are refused before memory is taken for a list of them."""
 
-_LARGEST_XML_CHARACTERS = 2**25
 _UNKNOWN_UNIT = "reference frame"
 _UUID_NAMESPACE = uuid.UUID("5b1bd5f1-4d3f-5a4e-9c0e-0d6f0b1f7c55")
 _COUNTS = ("IFD", "PlaneCount", "NumPlanes", "FirstZ", "FirstC", "FirstT")
@@ -45,7 +43,7 @@ def parse_ome(text: str, path: Path) -> Element | None:
     """
     if not text.rstrip().endswith("OME>"):
         return None
-    if len(text) > _LARGEST_XML_CHARACTERS or "<!DOCTYPE" in text or "<!ENTITY" in text:
+    if len(text) > LARGEST_XML_CHARACTERS or "<!DOCTYPE" in text or "<!ENTITY" in text:
         raise refuse_damaged(path, "its OME-XML is too long or declares a document type")
     try:
         root = ElementTree.fromstring(text)

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from qmcif_engine.errors import OutputError
+from qmcif_engine.io.limits import LARGEST_JPEG_SIDE_PX, LARGEST_PNG_SIDE_PX
 from qmcif_engine.io.output.picture import count_whole_blocks
-from qmcif_engine.io.png_jpeg.jpeg import LARGEST_JPEG_SIDE_PX, encode_jpeg
-from qmcif_engine.io.png_jpeg.png import LARGEST_PNG_SIDE_PX, encode_png
+from qmcif_engine.io.png_jpeg.jpeg import encode_jpeg
+from qmcif_engine.io.png_jpeg.png import encode_png
 from qmcif_engine.io.tiff.tiled_tiff import count_tiff_blocks, count_tiles, write_ome_tiff, write_tiff
 from qmcif_engine.io.zarr.ome_zarr import count_chunks, write_ome_zarr
 

@@ -66,19 +66,6 @@ class ArrayPicture:
         return np.ascontiguousarray(self._samples[window.slices], dtype=self.dtype)
 
 
-class _WithAlpha:
-    """Offer a picture and its alpha as one picture with alpha as the last channel."""
-
-    def __init__(self, color: Picture, alpha: Picture) -> None:
-        self._color, self._alpha = color, alpha
-        n_colors = color.shape[2] if len(color.shape) == 3 else 1
-        self.shape = (*color.shape[:2], n_colors + 1)
-        self.dtype = color.dtype
-
-    def read(self, window: Window) -> NDArray[Any]:
-        return np.dstack([self._color.read(window), self._alpha.read(window)])
-
-
 class ChannelPicture:
     """One channel of a picture, shape (H, W)."""
 
@@ -93,16 +80,17 @@ class ChannelPicture:
 
 
 class JoinedPicture:
-    """Pictures of shape (H, W) as the channels of one."""
+    """Pictures of shape (H, W) or (H, W, C) as the channels of one."""
 
     def __init__(self, pictures: Sequence[Picture]) -> None:
         self._pictures = list(pictures)
-        self.shape: tuple[int, ...] = (*self._pictures[0].shape, len(self._pictures))
+        n_channels = sum(picture.shape[2] if len(picture.shape) == 3 else 1 for picture in self._pictures)
+        self.shape: tuple[int, ...] = (*self._pictures[0].shape[:2], n_channels)
         self.dtype = self._pictures[0].dtype
 
     def read(self, window: Window) -> NDArray[Any]:
         """Return the samples of a window."""
-        return np.stack([picture.read(window) for picture in self._pictures], axis=-1)
+        return np.dstack([picture.read(window) for picture in self._pictures])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -168,7 +156,9 @@ def assemble_content(
             f"{shape[:2]} and {picture.dtype} as in the samples is needed; convert it"
         )
         raise InvalidImageError(msg)
-    return PictureContent(picture=_WithAlpha(picture, alpha), has_alpha=True, metadata=metadata, provenance=provenance, is_index=is_index)
+    return PictureContent(
+        picture=JoinedPicture([picture, alpha]), has_alpha=True, metadata=metadata, provenance=provenance, is_index=is_index
+    )
 
 
 class WriteRun:

@@ -11,6 +11,7 @@ import imagecodecs
 import numpy as np
 
 from qmcif_engine.io.input.image_file import PictureHeader, check_claimed_size, describe_picture, refuse_content, refuse_damaged
+from qmcif_engine.io.limits import LARGEST_JPEG_HEADER_BYTES, LARGEST_PICTURE_OVERHEAD_BYTES
 from qmcif_engine.io.metadata.embedding import prepare_embedding
 from qmcif_engine.io.metadata.exif import check_profile
 from qmcif_engine.io.output.picture import read_whole
@@ -27,8 +28,6 @@ logger = logging.getLogger(__name__)
 
 JPEG_SIGNATURE = b"\xff\xd8\xff"
 
-LARGEST_JPEG_SIDE_PX = 65500
-"""The largest side libjpeg writes."""
 
 _START_OF_SCAN = 0xDA
 _APP0, _APP1, _APP2 = 0xE0, 0xE1, 0xE2
@@ -51,10 +50,6 @@ _DENSITY = slice(13, 18)
 _LARGEST_PAYLOAD_BYTES = 2**16 - 3
 _LARGEST_DENSITY = 2**16 - 1
 _LARGEST_N_PIECES = 255
-
-_LARGEST_HEADER_BYTES = 2**26
-_LARGEST_OVERHEAD_BYTES = 2**26
-"""What compressed samples may take beyond twice their number; whatever lies behind that is not read into memory."""
 
 
 class _JpegHeader(NamedTuple):
@@ -128,7 +123,7 @@ def decode_jpeg(stream: BinaryIO, path: Path) -> NDArray[Any]:
     """
     header = _walk_markers(stream, path)
     stream.seek(0)
-    encoded = stream.read(header.scan_start + 2 * header.n_samples + _LARGEST_OVERHEAD_BYTES)
+    encoded = stream.read(header.scan_start + 2 * header.n_samples + LARGEST_PICTURE_OVERHEAD_BYTES)
     if encoded.find(_END_OF_IMAGE, header.scan_start) < 0:
         raise refuse_damaged(path, "the end of the file is missing")
     return imagecodecs.jpeg8_decode(encoded)
@@ -138,7 +133,7 @@ def _walk_markers(stream: BinaryIO, path: Path) -> _JpegHeader:
     frame: tuple[int, int, int, int] | None = None
     notes: dict[int, list[bytes]] = {_APP0: [], _APP1: [], _APP2: []}
     stream.seek(2)
-    while stream.tell() < _LARGEST_HEADER_BYTES:
+    while stream.tell() < LARGEST_JPEG_HEADER_BYTES:
         marker = _next_marker(stream, path)
         if marker in _WITHOUT_LENGTH:
             continue
@@ -152,7 +147,7 @@ def _walk_markers(stream: BinaryIO, path: Path) -> _JpegHeader:
             notes[marker].append(payload)
         elif marker == _START_OF_SCAN and frame is not None:
             return _JpegHeader(*frame, notes=notes, scan_start=stream.tell())
-    raise refuse_damaged(path, f"no picture in the first {_LARGEST_HEADER_BYTES} bytes")
+    raise refuse_damaged(path, f"no picture in the first {LARGEST_JPEG_HEADER_BYTES} bytes")
 
 
 def _next_marker(stream: BinaryIO, path: Path) -> int:

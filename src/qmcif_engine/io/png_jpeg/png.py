@@ -11,6 +11,7 @@ import imagecodecs
 import numpy as np
 
 from qmcif_engine.io.input.image_file import PictureHeader, check_claimed_size, describe_picture, refuse_content, refuse_damaged
+from qmcif_engine.io.limits import LARGEST_PICTURE_OVERHEAD_BYTES, LARGEST_PNG_SIDE_PX, LARGEST_PROFILE_BYTES
 from qmcif_engine.io.metadata.embedding import prepare_embedding
 from qmcif_engine.io.metadata.exif import check_profile
 from qmcif_engine.io.output.picture import read_whole
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
-LARGEST_PNG_SIDE_PX = 1_000_000
-"""The largest side libpng reads without being told otherwise."""
 
 _PALETTE = 3
 _N_CHANNELS = {0: 1, 2: 3, 4: 2, 6: 4}
@@ -40,13 +39,10 @@ _INTERLACE_METHODS = (0, 1)
 
 _PICTURE_CHUNKS = (b"IHDR", b"IDAT", b"IEND")
 _LARGEST_EXIF_BYTES = 2**16
-_LARGEST_PROFILE_BYTES = 2**24
-_NOTES = {b"eXIf": _LARGEST_EXIF_BYTES, b"iCCP": _LARGEST_PROFILE_BYTES, b"pHYs": 9}
+_NOTES = {b"eXIf": _LARGEST_EXIF_BYTES, b"iCCP": LARGEST_PROFILE_BYTES, b"pHYs": 9}
 """Chunks that tell something about the picture, and how long each may be."""
 
 _METERS_PER_INCH = 0.0254
-_LARGEST_OVERHEAD_BYTES = 2**26
-"""Metadata that a file may carry beyond twice its raw samples; a larger file is not read into memory."""
 
 
 _HEADER_END = 8 + 25
@@ -94,7 +90,7 @@ def _unpack_profile(chunk: bytes) -> bytes | None:
     """Return the color profile of an iCCP chunk: a name, a zero, the compression method 0, and the profile deflated."""
     _, _, packed = chunk.partition(b"\0")
     try:
-        profile = zlib.decompressobj().decompress(packed[1:], _LARGEST_PROFILE_BYTES)
+        profile = zlib.decompressobj().decompress(packed[1:], LARGEST_PROFILE_BYTES)
     except zlib.error:
         return None
     return check_profile(profile)
@@ -138,7 +134,7 @@ def _read_header(stream: BinaryIO, path: Path) -> _PngHeader:
             needed=f"a PNG of at most {LARGEST_PNG_SIDE_PX} a side",
             remedy="crop it or save it as TIFF",
         )
-    if file_bytes > 2 * header.raw_bytes + _LARGEST_OVERHEAD_BYTES:
+    if file_bytes > 2 * header.raw_bytes + LARGEST_PICTURE_OVERHEAD_BYTES:
         raise refuse_damaged(path, f"{file_bytes} bytes for {header.width} x {header.height} pixels")
     return header
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from tifffile import COMPRESSION, EXTRASAMPLE, PHOTOMETRIC, SAMPLEFORMAT, TiffPage
 
-from qmcif_engine.io.input.image_file import MAX_PIXELS, check_claimed_size, refuse_content, refuse_damaged
+from qmcif_engine.io.input.image_file import check_claimed_size, refuse_content, refuse_damaged
+from qmcif_engine.io.limits import LARGEST_SEGMENT_OVERHEAD_BYTES, MAX_PIXELS, MAX_PLANES, MOST_CODED_CHANNELS
 from qmcif_engine.io.metadata.exif import settle_orientation
-from qmcif_engine.io.metadata.ome_xml import MAX_PLANES
 from qmcif_engine.io.png_jpeg.jpeg import has_jpeg_end, measure_jpeg
 
 if TYPE_CHECKING:
@@ -39,11 +39,9 @@ _SAMPLE_KINDS: dict[int, str] = {
     SAMPLEFORMAT.INT: "signed integer",
     SAMPLEFORMAT.IEEEFP: "float",
 }
-_LARGEST_OVERHEAD_BYTES = 2**20
 _CODE_STREAM_START = re.compile(rb"\xff\x4f\xff\x51.{4}(.{4})(.{4})(.{4})(.{4}).{16}(.{2})", re.DOTALL)
 """Beginning of a JPEG 2000 code stream: far corner of the picture, then its near corner, x before y; at last the channels."""
 
-_MOST_CHANNELS = 4
 
 _SIGNIFICANT_BITS = re.compile(r"<(?:\w{1,16}:)?Pixels\s[^<>]*?\bSignificantBits=\"(\d{1,2})\"")
 
@@ -164,7 +162,7 @@ def check_rows(page: TiffPage, path: Path) -> None:
         wanted = row_bytes * (page.imagelength - (n_down - 1) * rows if is_last else rows)
         if page.compression == COMPRESSION.NONE and count < wanted:
             raise refuse_damaged(path, f"{count} bytes in a strip or tile where {wanted} are needed")
-        if page.compression != COMPRESSION.NONE and count > 2 * row_bytes * rows + _LARGEST_OVERHEAD_BYTES:
+        if page.compression != COMPRESSION.NONE and count > 2 * row_bytes * rows + LARGEST_SEGMENT_OVERHEAD_BYTES:
             raise refuse_damaged(path, f"{count} bytes in a strip or tile of {row_bytes * rows}")
 
 
@@ -201,7 +199,7 @@ def check_coded_segment(encoded: bytes, coding: Coding, *, path: Path, place: st
         return
     sizes = [measure_jpeg(io.BytesIO(encoded), path)] if coding is Coding.JPEG else _list_code_streams(encoded)
     for height, width, n_channels in sizes:
-        if height > largest[0] or width > largest[1] or n_channels > _MOST_CHANNELS:
+        if height > largest[0] or width > largest[1] or n_channels > MOST_CODED_CHANNELS:
             raise refuse_damaged(path, f"{place} claims {width} x {height} pixels of {n_channels} channels")
     if coding is Coding.JPEG and not has_jpeg_end(encoded):
         raise refuse_damaged(path, f"the end of {place} is missing")

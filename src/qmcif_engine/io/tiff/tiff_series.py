@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from tifffile import COMPRESSION, PHOTOMETRIC, TiffFile, TiffPage
 
-from qmcif_engine.io.input.image_file import MAX_PIXELS, check_regular_file, refuse_content, refuse_damaged
+from qmcif_engine.io.input.image_file import check_regular_file, refuse_content, refuse_damaged
+from qmcif_engine.io.limits import MAX_PIXELS, MAX_PLANES, MAX_WINDOWED_PIXELS
 from qmcif_engine.io.metadata.acquisition import AxisPlan, name_axes, plan_axes
 from qmcif_engine.io.metadata.exif import UPRIGHT
-from qmcif_engine.io.metadata.ome_xml import MAX_PLANES, parse_ome
+from qmcif_engine.io.metadata.ome_xml import parse_ome
 from qmcif_engine.io.tiff.tiff_checks import (
     check_colors,
     check_directories,
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
 
     from qmcif_engine.io.tiff.tiff_windows import TiffPlane
     from qmcif_engine.stack.picture_metadata import PictureMetadata
-
-MAX_WINDOWED_PIXELS = 2**36
-"""More pixels than this in one page are refused even where only windows of it are ever read."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

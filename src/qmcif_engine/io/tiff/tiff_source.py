@@ -15,6 +15,7 @@ from tifffile import TiffFile, TiffPage
 from qmcif_engine.io.input.frame_source import FrameSource, SourceDescription, fit_metadata
 from qmcif_engine.io.input.image_file import refuse_content, refuse_damaged, translate_failures
 from qmcif_engine.io.input.segment_cache import SegmentCache
+from qmcif_engine.io.limits import MOST_REDUCED_PAGES
 from qmcif_engine.io.metadata.exif import UPRIGHT, turn_upright, upright_size
 from qmcif_engine.io.tiff.tiff_checks import check_colors, check_sample_type, check_segments, claimed_bits, page_orientation
 from qmcif_engine.io.tiff.tiff_series import TiffAcquisition, read_acquisition
@@ -37,7 +38,6 @@ logging.getLogger("tifffile").addHandler(logging.NullHandler())
 
 TIFF_SIGNATURES = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 
-_LARGEST_N_REDUCED_PAGES = 32
 _VIRTUAL_STACK = re.compile(r"^ImageJ=.*?^images=(\d{1,9})$", re.DOTALL | re.MULTILINE)
 
 
@@ -173,7 +173,7 @@ def _refuse_more_pages(tiff: TiffFile, path: Path) -> None:
 
 def _has_second_picture(tiff: TiffFile) -> bool:
     """Tell whether a page behind the first is more than a smaller copy; only so many are looked at, since a chain may be a circle."""
-    for index in range(1, _LARGEST_N_REDUCED_PAGES):
+    for index in range(1, MOST_REDUCED_PAGES):
         try:
             page = tiff.pages.get(index)
         except IndexError:

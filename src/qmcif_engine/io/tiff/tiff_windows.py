@@ -11,11 +11,12 @@ import numpy as np
 from tifffile import COMPRESSION, PHOTOMETRIC
 
 from qmcif_engine.io.input.image_file import refuse_damaged, translate_failures
+from qmcif_engine.io.input.segment_cache import fill_from_segments
 from qmcif_engine.io.tiff.tiff_checks import Coding, check_coded_segment
 from qmcif_engine.stack.window import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from io import FileIO
     from pathlib import Path
 
@@ -152,22 +153,15 @@ class TiffPlane:
                 planes[plane, row - window.top] = part
 
     def _fill_from_segments(self, planes: NDArray[Any], window: Window, stream: FileIO, cache: SegmentCache) -> None:
-        for plane, index, top, left in self._touched(window):
-            segment = cache.fetch((self.location, self.number, index), partial(self._decode, index, stream))
-            rows = slice(max(top, window.top), min(top + segment.shape[0], window.bottom))
-            columns = slice(max(left, window.left), min(left + segment.shape[1], window.right))
-            planes[plane, rows.start - window.top : rows.stop - window.top, columns.start - window.left : columns.stop - window.left] = (
-                segment[rows.start - top : rows.stop - top, columns.start - left : columns.stop - left]
-            )
+        n_down, n_across = (-(-side // length) for side, length in zip(self.shape[1:3], self.segment_shape, strict=True))
 
-    def _touched(self, window: Window) -> Iterator[tuple[int, int, int, int]]:
-        """Yield sample plane, index, top and left of every strip or tile that a window touches."""
-        rows, columns = self.segment_shape
-        n_down, n_across = -(-self.shape[1] // rows), -(-self.shape[2] // columns)
+        def fetch(plane: int, corner: tuple[int, ...]) -> NDArray[Any]:
+            down, across = (first // length for first, length in zip(corner, self.segment_shape, strict=True))
+            index = (plane * n_down + down) * n_across + across
+            return cache.fetch((self.location, self.number, index), partial(self._decode, index, stream))
+
         for plane in range(self.shape[0]):
-            for down in range(window.top // rows, -(-window.bottom // rows)):
-                for across in range(window.left // columns, -(-window.right // columns)):
-                    yield plane, (plane * n_down + down) * n_across + across, down * rows, across * columns
+            fill_from_segments(planes[plane], window.slices, lengths=self.segment_shape, fetch=partial(fetch, plane))
 
     def _decode(self, index: int, stream: FileIO) -> NDArray[Any]:
         """Return one strip or tile, shape (rows, columns, samples), cut where the image ends."""

@@ -16,15 +16,12 @@ import imagecodecs
 import numpy as np
 
 from qmcif_engine.io.input.image_file import refuse_content, refuse_damaged
+from qmcif_engine.io.limits import LARGEST_CHUNK_BYTES, LARGEST_NODE_BYTES, MOST_CHUNKS_IN_SHARD
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-LARGEST_CHUNK_BYTES = 2**29
-"""A chunk is the least that can be decoded, so it bounds the memory a window takes."""
 
-_LARGEST_NODE_BYTES = 2**24
-_MOST_CHUNKS_IN_SHARD = 2**20
 _COMPRESSORS = ("blosc", "gzip", "lz4", "zlib", "zstd")
 _ARRAY_CODECS = ("bytes", "delta", "shuffle", "transpose")
 """What changes samples but not their number; the second and third are filters of format 2."""
@@ -169,7 +166,7 @@ def _check_shards(settings: dict[str, Any], shard_shape: tuple[int, ...], path: 
     index = [codec["name"] for codec in settings.get("index_codecs", [])]
     n_inner = math.prod(outer // max(part, 1) for outer, part in zip(shard_shape, inner, strict=True))
     is_usual = is_only_codec and settings.get("index_location", "end") == "end" and index in (["bytes"], ["bytes", _CHECKSUM])
-    if not is_usual or not 1 < n_inner <= _MOST_CHUNKS_IN_SHARD:
+    if not is_usual or not 1 < n_inner <= MOST_CHUNKS_IN_SHARD:
         raise refuse_content(
             path,
             given=f"shards of {n_inner} chunks with codecs {index}",
@@ -199,8 +196,8 @@ def _as_dict(value: object, path: Path) -> dict[str, Any]:
 
 
 def _read_json(file: Path, path: Path) -> dict[str, Any]:
-    if file.stat().st_size > _LARGEST_NODE_BYTES:
-        raise refuse_damaged(path, f"{file.name} is larger than {_LARGEST_NODE_BYTES} bytes")
+    if file.stat().st_size > LARGEST_NODE_BYTES:
+        raise refuse_damaged(path, f"{file.name} is larger than {LARGEST_NODE_BYTES} bytes")
     try:
         return _as_dict(json.loads(file.read_bytes()), path)
     except (ValueError, RecursionError) as error:

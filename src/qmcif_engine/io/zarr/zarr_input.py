@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import stat
 import threading
 from functools import partial
@@ -16,13 +15,14 @@ from zarr.storage import LocalStore, WrapperStore
 from qmcif_engine.errors import ImageFileError
 from qmcif_engine.io.input.array_source import ArraySource, guess_axes
 from qmcif_engine.io.input.image_file import refuse_damaged, translate_failures
+from qmcif_engine.io.input.segment_cache import fill_from_segments
+from qmcif_engine.io.limits import LARGEST_SEGMENT_OVERHEAD_BYTES
 from qmcif_engine.io.metadata.acquisition import name_axes, plan_axes
 from qmcif_engine.io.zarr.ngff import describe_image, name_ngff_axes
 from qmcif_engine.io.zarr.zarr_checks import read_array_node, read_group_attributes
 from qmcif_engine.stack.picture_metadata import PictureMetadata
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 
 _METADATA = ("zarr.json", ".zarray", ".zattrs", ".zgroup", ".zmetadata")
-_LARGEST_OVERHEAD_BYTES = 2**20
 
 
 def open_zarr(path: Path, *, axes: str | None, cache: SegmentCache, allow_missing_chunks: bool) -> ArraySource:
@@ -102,25 +101,11 @@ class ZarrArray:
     def read(self, block: tuple[slice, ...]) -> NDArray[Any]:
         """Return the samples of one block."""
         samples = np.empty([part.stop - part.start for part in block], self.dtype)
-        for corner in self._touched(block):
-            chunk = self._cache.fetch((self._folder, corner), partial(self._decode, corner))
-            starts = [max(start, part.start) for start, part in zip(corner, block, strict=True)]
-            ends = [min(start + length, part.stop) for start, length, part in zip(corner, chunk.shape, block, strict=True)]
-            bounds = list(zip(starts, ends, corner, block, strict=True))
-            samples[tuple(slice(start - part.start, end - part.start) for start, end, _, part in bounds)] = chunk[
-                tuple(slice(start - first, end - first) for start, end, first, _ in bounds)
-            ]
+        fill_from_segments(samples, block, lengths=self._node.chunk_shape, fetch=self._fetch)
         return samples
 
-    def _touched(self, block: tuple[slice, ...]) -> Iterator[tuple[int, ...]]:
-        """Yield the first index of every chunk that a block touches."""
-        steps = [
-            range(part.start // length * length, part.stop, length) for part, length in zip(block, self._node.chunk_shape, strict=True)
-        ]
-        return itertools.product(*steps)
-
-    def _decode(self, corner: tuple[int, ...]) -> NDArray[Any]:
-        return translate_failures(lambda _: self._decode_chunk(corner), self._path)
+    def _fetch(self, corner: tuple[int, ...]) -> NDArray[Any]:
+        return self._cache.fetch((self._folder, corner), partial(translate_failures, lambda _: self._decode_chunk(corner), self._path))
 
     def _decode_chunk(self, corner: tuple[int, ...]) -> NDArray[Any]:
         ends = [min(start + length, end) for start, length, end in zip(corner, self._node.chunk_shape, self.shape, strict=True)]
@@ -178,7 +163,7 @@ class GuardedStore(WrapperStore[LocalStore]):
         if isinstance(byte_range, RangeByteRequest):
             n_bytes = byte_range.end - byte_range.start
         chunk_bytes = self._node.chunk_bytes
-        if n_bytes > 2 * chunk_bytes + _LARGEST_OVERHEAD_BYTES:
+        if n_bytes > 2 * chunk_bytes + LARGEST_SEGMENT_OVERHEAD_BYTES:
             raise refuse_damaged(self._path, f"chunk {key} is stored in {n_bytes} bytes where it holds {chunk_bytes}")
         value = await super().get(key, prototype, byte_range)
         if value is not None and self._node.unpacks_to_more(value.to_bytes()):
