@@ -129,9 +129,7 @@ class FileStack(FrameView):
         self.n_separate_channels = n_deciding if found.has_separate_channels and n_deciding > 1 else 0
         self.n_times = found.n_times
         self.frame_numbers = selection.frames
-        height, width = found.height, found.width
-        frame_bytes = height * width * (found.n_channels + found.has_alpha) * found.dtype.itemsize
-        self._fits_memory = len(positions) * frame_bytes <= selection.memory_bytes
+        self._fits_memory = len(positions) * found.frame_bytes <= selection.memory_bytes
         decoded_bytes = sum(source.transcoded_bytes(position) for position in positions)
         self.scratch_bytes = store.expect(decoded_bytes, memory_bytes=selection.memory_bytes)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from qmcif_engine.errors import ImageFileError, InvalidImageError
+from qmcif_engine.io.metadata.exif import UPRIGHT
 from qmcif_engine.stack.picture_metadata import PictureMetadata
 
 if TYPE_CHECKING:
@@ -36,6 +38,8 @@ class SourceDescription:
         What messages call the frames, in order.
     height, width : int
         Size of a frame, upright.
+    orientation : int
+        EXIF orientation (1 to 8) that frames are stored in.
     n_channels : int
         Channels without alpha; alpha, where there is one, is the channel behind the last.
     has_alpha : bool
@@ -60,6 +64,7 @@ class SourceDescription:
     has_alpha: bool = False
     has_separate_channels: bool = False
     n_times: int = 1
+    orientation: int = UPRIGHT
     metadata: PictureMetadata = field(default_factory=PictureMetadata)
     paths: tuple[Path, ...] = ()
     axes: str = ""
@@ -70,14 +75,19 @@ class SourceDescription:
         return len(self.names)
 
     @property
+    def stored_shape(self) -> tuple[int, int, int]:
+        """Shape of a frame with alpha among its channels."""
+        return self.height, self.width, self.n_channels + self.has_alpha
+
+    @property
+    def frame_bytes(self) -> int:
+        """What a decoded frame takes, alpha included."""
+        return math.prod(self.stored_shape) * self.dtype.itemsize
+
+    @property
     def frame_shape(self) -> tuple[int, ...]:
         """Shape of a frame without alpha, as messages give it: (H, W) or (H, W, C)."""
         return (self.height, self.width) if self.n_channels == 1 else (self.height, self.width, self.n_channels)
-
-
-def fit_metadata(metadata: PictureMetadata, n_channels: int) -> PictureMetadata:
-    """Return the metadata without names of channels where these are not as many as the channels."""
-    return metadata if len(metadata.channel_names) == n_channels else replace(metadata, channel_names=())
 
 
 class FrameSource(ABC):

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import stat
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from qmcif_engine.errors import ImageFileError, QmcifError
+from qmcif_engine.io.input.frame_source import SourceDescription
 from qmcif_engine.io.limits import MAX_EXPANSION, MAX_PIXELS
-from qmcif_engine.io.metadata.exif import UPRIGHT, fit_exif, parse_exif_orientation, upright_size
+from qmcif_engine.io.metadata.exif import fit_exif, parse_exif_orientation, upright_size
 from qmcif_engine.stack.picture_metadata import PictureMetadata
 
 if TYPE_CHECKING:
@@ -44,49 +45,45 @@ class ImageFile:
     significant_bits: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PictureHeader:
-    """What a file says about its picture before anything of it is decoded.
-
-    Attributes
-    ----------
-    height, width : int
-        As stored.
-    n_samples : int
-        1 (gray), 2 (gray, alpha), 3 (RGB) or 4 (RGB, alpha).
-    dtype : dtype
-    orientation : int
-        EXIF orientation, 1 to 8.
-    metadata : PictureMetadata
-    """
-
-    height: int
-    width: int
-    n_samples: int
-    dtype: np.dtype[Any]
-    orientation: int = UPRIGHT
-    metadata: PictureMetadata = field(default_factory=PictureMetadata)
-
-    @property
-    def upright_size(self) -> tuple[int, int]:
-        """Height and width of the picture as the photographer saw it."""
-        return upright_size(self.height, self.width, self.orientation)
-
-
 def describe_picture(
+    path: Path,
     *,
     size: tuple[int, int],
     n_samples: int,
     dtype: np.dtype[Any],
-    exif: bytes,
-    icc_profile: bytes | None,
-    dpi: tuple[float, float] | None,
-) -> PictureHeader:
-    """Return the header of a picture of height and width as stored, turned and described as its EXIF block says."""
+    exif: bytes = b"",
+    icc_profile: bytes | None = None,
+    dpi: tuple[float, float] | None = None,
+) -> SourceDescription:
+    """Return what is known of the one picture of a file before anything of it is decoded.
+
+    Parameters
+    ----------
+    path : Path
+    size : tuple of int
+        Height and width as stored.
+    n_samples : int
+        1 (gray), 2 (gray, alpha), 3 (RGB) or 4 (RGB, alpha).
+    dtype : dtype
+    exif : bytes, optional
+        The camera's block, which says how the picture is turned.
+    icc_profile : bytes, optional
+    dpi : tuple of float, optional
+    """
     orientation = parse_exif_orientation(exif)
     height, width = upright_size(*size, orientation)
-    metadata = PictureMetadata(icc_profile=icc_profile, exif=fit_exif(exif, height=height, width=width), dpi=dpi)
-    return PictureHeader(height=size[0], width=size[1], n_samples=n_samples, dtype=dtype, orientation=orientation, metadata=metadata)
+    n_channels = 1 if n_samples < 3 else 3
+    return SourceDescription(
+        names=(repr(str(path)),),
+        height=height,
+        width=width,
+        n_channels=n_channels,
+        dtype=dtype,
+        has_alpha=n_samples > n_channels,
+        orientation=orientation,
+        metadata=PictureMetadata(icc_profile=icc_profile, exif=fit_exif(exif, height=height, width=width), dpi=dpi),
+        paths=(path,),
+    )
 
 
 def assemble_image(upright: NDArray[Any], significant_bits: int | None) -> ImageFile:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from qmcif_engine.errors import ImageFileError
-from qmcif_engine.io.input.frame_source import FrameSource, SourceDescription
+from qmcif_engine.io.input.frame_source import FrameSource
 from qmcif_engine.io.input.image_file import ImageFile, assemble_image, check_regular_file, refuse_damaged, translate_failures
 from qmcif_engine.io.limits import MAX_PIXELS
 from qmcif_engine.io.metadata.exif import turn_upright
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qmcif_engine.io.input.frame_source import FramePosition
-    from qmcif_engine.io.input.image_file import PictureHeader
+    from qmcif_engine.io.input.frame_source import FramePosition, SourceDescription
     from qmcif_engine.io.input.scratch_transcoding import ScratchStore
     from qmcif_engine.stack.window import Window
 
@@ -59,7 +58,7 @@ def read_channels(path: str | os.PathLike[str]) -> NDArray[Any]:
     return translate_failures(_decode, Path(path))[0]
 
 
-def inspect_image(path: str | os.PathLike[str]) -> PictureHeader | None:
+def inspect_image(path: str | os.PathLike[str]) -> SourceDescription | None:
     """Return what a PNG or JPEG file says about its picture, without decoding it; None for a TIFF file, which has pages.
 
     The same files are refused as by `read_image`, as far as that can be told from the header.
@@ -75,20 +74,19 @@ def _decode(path: Path) -> tuple[NDArray[Any], int | None]:
         if header is None:
             return read_tiff(stream, path)
         decoded = (decode_png if _recognize(stream, path) == "PNG" else decode_jpeg)(stream, path)
-    channels = decoded[:, :, np.newaxis] if decoded.ndim == 2 else decoded
-    shape = (header.height, header.width, header.n_samples)
-    if channels.shape != shape or channels.dtype != header.dtype:
-        raise refuse_damaged(path, f"header claims {shape} {header.dtype}, samples are {channels.shape} {channels.dtype}")
-    return turn_upright(channels, header.orientation), None
+    upright = turn_upright(decoded[:, :, np.newaxis] if decoded.ndim == 2 else decoded, header.orientation)
+    if upright.shape != header.stored_shape or upright.dtype != header.dtype:
+        raise refuse_damaged(path, f"header claims {header.stored_shape} {header.dtype}, samples are {upright.shape} {upright.dtype}")
+    return upright, None
 
 
-def _inspect(path: Path) -> PictureHeader | None:
+def _inspect(path: Path) -> SourceDescription | None:
     check_regular_file(path)
     with path.open("rb") as stream:
         return _inspect_stream(stream, path)
 
 
-def _inspect_stream(stream: BinaryIO, path: Path) -> PictureHeader | None:
+def _inspect_stream(stream: BinaryIO, path: Path) -> SourceDescription | None:
     kind = _recognize(stream, path)
     return None if kind == "TIFF" else {"PNG": inspect_png, "JPEG": inspect_jpeg}[kind](stream, path)
 
@@ -109,29 +107,17 @@ class WholeFileSource(FrameSource):
 
     Parameters
     ----------
-    path : Path
-    header : PictureHeader
-        From the file, which is not decoded before a window is asked for.
+    found : SourceDescription
+        From the header of the file, which is not decoded before a window is asked for.
     store : ScratchStore
         Holds the copy.
     decode : callable
         A module's function that takes a path and returns the picture upright, shape (H, W, C).
     """
 
-    def __init__(self, path: Path, header: PictureHeader, *, store: ScratchStore, decode: Callable[[Path], NDArray[Any]]) -> None:
-        self._path, self._location, self._store, self._decode = path, path.absolute(), store, decode
-        height, width = header.upright_size
-        n_channels = 1 if header.n_samples < 3 else 3
-        self.description = SourceDescription(
-            names=(repr(str(path)),),
-            height=height,
-            width=width,
-            n_channels=n_channels,
-            dtype=header.dtype,
-            has_alpha=header.n_samples > n_channels,
-            metadata=header.metadata,
-            paths=(path,),
-        )
+    def __init__(self, found: SourceDescription, *, store: ScratchStore, decode: Callable[[Path], NDArray[Any]]) -> None:
+        self.description, self._store, self._decode = found, store, decode
+        self._location = found.paths[0].absolute()
 
     def read(self, position: FramePosition, window: Window, channels: Sequence[int]) -> NDArray[Any]:
         """Return one window of some channels."""
@@ -142,13 +128,10 @@ class WholeFileSource(FrameSource):
     def transcoded_bytes(self, position: FramePosition) -> int:
         """Return what the decoded picture takes."""
         del position
-        found = self.description
-        return found.height * found.width * (found.n_channels + found.has_alpha) * found.dtype.itemsize
+        return self.description.frame_bytes
 
     def _decode_file(self) -> NDArray[Any]:
-        channels = self._decode(self._location)
-        found = self.description
-        expected = (found.height, found.width, found.n_channels + found.has_alpha)
-        if channels.shape != expected or channels.dtype != found.dtype:
-            raise refuse_damaged(self._path, "it was changed after it was opened")
+        channels, found = self._decode(self._location), self.description
+        if channels.shape != found.stored_shape or channels.dtype != found.dtype:
+            raise refuse_damaged(found.paths[0], "it was changed after it was opened")
         return channels

@@ -134,10 +134,10 @@ class _Opening:
         if path.suffix.lower() in RAW_SUFFIXES:
             from qmcif_engine.io.input.camera_raw import inspect_raw, read_raw
 
-            return WholeFileSource(path, inspect_raw(path), store=self.store, decode=read_raw)
+            return WholeFileSource(inspect_raw(path), store=self.store, decode=read_raw)
         header = inspect_image(path)
         if header is not None:
-            return WholeFileSource(path, header, store=self.store, decode=read_channels)
+            return WholeFileSource(header, store=self.store, decode=read_channels)
         from qmcif_engine.io.tiff.tiff_source import TiffSource
 
         return TiffSource(path, cache=self.cache, store=self.store, axes=self.axes)

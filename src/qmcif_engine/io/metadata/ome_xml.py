@@ -36,10 +36,6 @@ def parse_ome(text: str, path: Path) -> Element | None:
     -------
     Element or None
         The first ``Pixels``; None where the text is not OME-XML.
-
-    Raises
-    ------
-    ImageFileError
     """
     if not text.rstrip().endswith("OME>"):
         return None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 import imagecodecs
 import numpy as np
 
-from qmcif_engine.io.input.image_file import PictureHeader, check_claimed_size, describe_picture, refuse_content, refuse_damaged
+from qmcif_engine.io.input.image_file import check_claimed_size, describe_picture, refuse_content, refuse_damaged
 from qmcif_engine.io.limits import LARGEST_JPEG_HEADER_BYTES, LARGEST_PICTURE_OVERHEAD_BYTES
 from qmcif_engine.io.metadata.embedding import prepare_embedding
 from qmcif_engine.io.metadata.exif import check_profile
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from qmcif_engine.io.input.frame_source import SourceDescription
     from qmcif_engine.io.metadata.embedding import Embedding, Resolution
     from qmcif_engine.io.output.picture import PictureContent, WriteRun
 
@@ -71,11 +72,12 @@ class _JpegHeader(NamedTuple):
         return next((note[len(_EXIF_PREFIX) :] for note in self.notes[_APP1] if note.startswith(_EXIF_PREFIX)), b"")
 
 
-def inspect_jpeg(stream: BinaryIO, path: Path) -> PictureHeader:
+def inspect_jpeg(stream: BinaryIO, path: Path) -> SourceDescription:
     """Return what a JPEG file says about its picture; nothing is decoded."""
     header = _walk_markers(stream, path)
     _check_header(header, path, file_bytes=os.fstat(stream.fileno()).st_size)
     return describe_picture(
+        path,
         size=(header.height, header.width),
         n_samples=header.n_components,
         dtype=np.dtype(np.uint8),

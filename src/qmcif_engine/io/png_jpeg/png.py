@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 import imagecodecs
 import numpy as np
 
-from qmcif_engine.io.input.image_file import PictureHeader, check_claimed_size, describe_picture, refuse_content, refuse_damaged
+from qmcif_engine.io.input.image_file import check_claimed_size, describe_picture, refuse_content, refuse_damaged
 from qmcif_engine.io.limits import LARGEST_PICTURE_OVERHEAD_BYTES, LARGEST_PNG_SIDE_PX, LARGEST_PROFILE_BYTES
 from qmcif_engine.io.metadata.embedding import prepare_embedding
 from qmcif_engine.io.metadata.exif import check_profile
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from qmcif_engine.io.input.frame_source import SourceDescription
     from qmcif_engine.io.metadata.embedding import Embedding
     from qmcif_engine.io.output.picture import PictureContent, WriteRun
 
@@ -72,11 +73,12 @@ class _PngHeader(NamedTuple):
         return np.dtype(np.uint16 if self.bit_depth == 16 else np.uint8)
 
 
-def inspect_png(stream: BinaryIO, path: Path) -> PictureHeader:
+def inspect_png(stream: BinaryIO, path: Path) -> SourceDescription:
     """Return what a PNG file says about its picture, once every chunk is known to be there; nothing is decoded."""
     header = _read_header(stream, path)
     notes = {kind: stream.read(length) for kind, length in _walk_chunks(stream, path) if length <= _NOTES.get(kind, -1)}
     return describe_picture(
+        path,
         size=(header.height, header.width),
         n_samples=_N_CHANNELS[header.color_type],
         dtype=header.dtype,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tifffile import COMPRESSION, PHOTOMETRIC, TiffFile, TiffPage
 
+from qmcif_engine.io.input.array_source import describe_frames
 from qmcif_engine.io.input.image_file import check_regular_file, refuse_content, refuse_damaged
 from qmcif_engine.io.limits import MAX_PIXELS, MAX_PLANES, MAX_WINDOWED_PIXELS
 from qmcif_engine.io.metadata.acquisition import AxisPlan, name_axes, plan_axes
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
 
     from tifffile import TiffPageSeries
 
+    from qmcif_engine.io.input.frame_source import SourceDescription
     from qmcif_engine.io.tiff.tiff_windows import TiffPlane
-    from qmcif_engine.stack.picture_metadata import PictureMetadata
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,22 +40,17 @@ class TiffAcquisition:
     Attributes
     ----------
     plan : AxisPlan
+    description : SourceDescription
     planes : dict
         All planes of one point in time, by their number.
-    first : TiffPlane
-        What all planes are like.
-    orientation : int
-        EXIF orientation of all planes.
-    has_alpha : bool
-    metadata : PictureMetadata
+    stamp : tuple of int
+        Size and time of change of the file.
     """
 
     plan: AxisPlan
+    description: SourceDescription
     planes: dict[int, TiffPlane]
-    first: TiffPlane
-    orientation: int
-    has_alpha: bool
-    metadata: PictureMetadata
+    stamp: tuple[int, int]
 
 
 def read_acquisition(path: Path, *, location: Path, axes: str | None, time: int) -> TiffAcquisition:
@@ -91,14 +87,17 @@ def read_acquisition(path: Path, *, location: Path, axes: str | None, time: int)
         if not is_mixed:
             check_colors(keyframe, path)
         first = _lay_out(keyframe, path, location, stamp=file_stamp(stream))
-        return TiffAcquisition(
-            plan=plan,
-            planes={number: _find_plane(series, first, number=number, n_planes=plan.n_planes) for number in plan.planes_at(time)},
-            first=first,
-            orientation=page_orientation(keyframe),
-            has_alpha=not is_mixed and plan.length("S") in (2, 4),
+        description = describe_frames(
+            plan,
+            repr(str(path)),
+            dtype=first.dtype,
             metadata=read_metadata(tiff, pixels),
+            paths=(path,),
+            has_alpha=not is_mixed and plan.length("S") in (2, 4),
+            orientation=page_orientation(keyframe),
         )
+        planes = {number: _find_plane(series, first, number=number, n_planes=plan.n_planes) for number in plan.planes_at(time)}
+        return TiffAcquisition(plan, description, planes, first.stamp)
 
 
 def _is_multichannel(page: TiffPage) -> bool:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 from tifffile import TiffFile, TiffPage
 
-from qmcif_engine.io.input.frame_source import FrameSource, SourceDescription, fit_metadata
+from qmcif_engine.io.input.frame_source import FrameSource
 from qmcif_engine.io.input.image_file import refuse_content, refuse_damaged, translate_failures
 from qmcif_engine.io.input.segment_cache import SegmentCache
 from qmcif_engine.io.limits import MOST_REDUCED_PAGES
-from qmcif_engine.io.metadata.exif import UPRIGHT, turn_upright, upright_size
+from qmcif_engine.io.metadata.exif import UPRIGHT, turn_upright
 from qmcif_engine.io.tiff.tiff_checks import check_colors, check_sample_type, check_segments, claimed_bits, page_orientation
 from qmcif_engine.io.tiff.tiff_series import TiffAcquisition, read_acquisition
 from qmcif_engine.io.tiff.tiff_windows import PlaneRows, file_stamp, lay_out_page
@@ -62,9 +62,8 @@ class TiffSource(FrameSource):
         self._cache, self._store, self._axes = cache, store, axes
         self._lock = threading.Lock()
         acquisition = self._load(0)
-        self._planes = acquisition.planes
-        self._plan, self._orientation, self._stamp = acquisition.plan, acquisition.orientation, acquisition.first.stamp
-        self.description = _describe(acquisition, path)
+        self._plan, self._planes, self._stamp = acquisition.plan, acquisition.planes, acquisition.stamp
+        self.description = acquisition.description
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the layout behind: the other process reads the directory again."""
@@ -88,7 +87,7 @@ class TiffSource(FrameSource):
         return sum(plane.decoded_bytes for plane in planes if self._is_transcoded(plane) or plane.is_worth_a_copy)
 
     def _is_transcoded(self, plane: TiffPlane) -> bool:
-        return self._orientation != UPRIGHT or not plane.is_windowed
+        return self.description.orientation != UPRIGHT or not plane.is_windowed
 
     def _is_kept(self, plane: TiffPlane) -> bool:
         store = self._store
@@ -107,14 +106,14 @@ class TiffSource(FrameSource):
     def _decode_plane(self, plane: TiffPlane) -> Rows:
         if not self._is_transcoded(plane):
             return PlaneRows(plane, self._cache)
-        return turn_upright(plane.read(Window.whole(plane.shape[1:3]), SegmentCache(0)), self._orientation)
+        return turn_upright(plane.read(Window.whole(plane.shape[1:3]), SegmentCache(0)), self.description.orientation)
 
     def _plane(self, position: FramePosition, place: int) -> TiffPlane:
         number = self._plan.plane_number(position, place)
         with self._lock:
             if number not in self._planes:
                 acquisition = self._load(position.time)
-                if acquisition.first.stamp != self._stamp:
+                if acquisition.stamp != self._stamp:
                     raise refuse_damaged(self._path, "it was changed after it was opened")
                 self._planes |= acquisition.planes
             return self._planes[number]
@@ -124,25 +123,6 @@ class TiffSource(FrameSource):
             lambda path: read_acquisition(path, location=self._location, axes=self._axes, time=time),
             self._path,
         )
-
-
-def _describe(acquisition: TiffAcquisition, path: Path) -> SourceDescription:
-    plan = acquisition.plan
-    height, width = upright_size(plan.length("Y"), plan.length("X"), acquisition.orientation)
-    n_channels = plan.n_channels - acquisition.has_alpha
-    return SourceDescription(
-        names=plan.name_frames(repr(str(path))),
-        height=height,
-        width=width,
-        n_channels=n_channels,
-        dtype=acquisition.first.dtype,
-        has_alpha=acquisition.has_alpha,
-        has_separate_channels=plan.has_separate_channels(acquisition.metadata.channel_names),
-        n_times=plan.n_times,
-        metadata=fit_metadata(acquisition.metadata, n_channels),
-        paths=(path,),
-        axes=str(plan),
-    )
 
 
 def read_tiff(stream: BinaryIO, path: Path) -> tuple[NDArray[Any], int | None]:
