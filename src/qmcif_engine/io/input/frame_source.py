@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from qmcif_engine.errors import ImageFileError, InvalidImageError
 from qmcif_engine.io.metadata.exif import UPRIGHT
 from qmcif_engine.stack.picture_metadata import PictureMetadata
+from qmcif_engine.stack.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,8 +19,6 @@ if TYPE_CHECKING:
 
     import numpy as np
     from numpy.typing import NDArray
-
-    from qmcif_engine.stack.window import Window
 
 
 class FramePosition(NamedTuple):
@@ -90,19 +90,45 @@ class SourceDescription:
         return (self.height, self.width) if self.n_channels == 1 else (self.height, self.width, self.n_channels)
 
 
+class Copying(Enum):
+    """Whether decoded copies of the frames of a source are made."""
+
+    NEVER = "windows can be read as they are"
+    WORTHWHILE = "windows are decoded from pieces, again and again where they overlap"
+    NEEDED = "frames can only be decoded as a whole"
+
+
 class FrameSource(ABC):
     """Frames given window by window; safe to use from several threads and to send to another process."""
 
     description: SourceDescription
+    copying: Copying = Copying.NEVER
 
     @abstractmethod
     def read(self, position: FramePosition, window: Window, channels: Sequence[int]) -> NDArray[Any]:
         """Return the samples of one window, shape (h, w, number of channels), in native byte order."""
 
+    def decode(self, position: FramePosition) -> NDArray[Any] | FrameRows:
+        """Return a frame with all its channels, shape (H, W, C), whole or to be decoded while its rows are asked for."""
+        return FrameRows(self, position)
+
     def transcoded_bytes(self, position: FramePosition) -> int:
         """Return what a decoded copy of the frame takes where one is made because all of it will be read, else 0."""
         del position
         return 0
+
+
+class FrameRows:
+    """A frame that is decoded band by band while it is copied."""
+
+    def __init__(self, source: FrameSource, position: FramePosition) -> None:
+        self._source, self._position = source, position
+        self.shape, self.dtype = source.description.stored_shape, source.description.dtype
+
+    def __getitem__(self, rows: slice) -> NDArray[Any]:
+        """Decode some rows."""
+        top, bottom, _ = rows.indices(self.shape[0])
+        return self._source.read(self._position, Window(top, 0, bottom, self.shape[1]), range(self.shape[2]))
 
 
 class FrameSequence(FrameSource):

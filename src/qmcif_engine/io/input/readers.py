@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from qmcif_engine.errors import ImageFileError
-from qmcif_engine.io.input.frame_source import FrameSource
+from qmcif_engine.io.input.frame_source import Copying, FrameSource
 from qmcif_engine.io.input.image_file import ImageFile, assemble_image, check_regular_file, refuse_damaged, translate_failures
 from qmcif_engine.io.limits import MAX_PIXELS
 from qmcif_engine.io.metadata.exif import turn_upright
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qmcif_engine.io.input.frame_source import FramePosition, SourceDescription
-    from qmcif_engine.io.input.scratch_transcoding import ScratchStore
     from qmcif_engine.stack.window import Window
 
 __all__ = ["MAX_PIXELS", "ImageFile", "WholeFileSource", "inspect_image", "read_channels", "read_image"]
@@ -103,34 +102,28 @@ def _recognize(stream: BinaryIO, path: Path) -> str:
 
 
 class WholeFileSource(FrameSource):
-    """One frame of a file that can only be decoded as a whole (PNG, JPEG, camera raw), read by window from its decoded copy.
+    """One frame of a file that can only be decoded as a whole: PNG, JPEG, camera raw.
 
     Parameters
     ----------
     found : SourceDescription
         From the header of the file, which is not decoded before a window is asked for.
-    store : ScratchStore
-        Holds the copy.
     decode : callable
         A module's function that takes a path and returns the picture upright, shape (H, W, C).
     """
 
-    def __init__(self, found: SourceDescription, *, store: ScratchStore, decode: Callable[[Path], NDArray[Any]]) -> None:
-        self.description, self._store, self._decode = found, store, decode
-        self._location = found.paths[0].absolute()
+    copying = Copying.NEEDED
+
+    def __init__(self, found: SourceDescription, decode: Callable[[Path], NDArray[Any]]) -> None:
+        self.description, self._decode, self._location = found, decode, found.paths[0].absolute()
 
     def read(self, position: FramePosition, window: Window, channels: Sequence[int]) -> NDArray[Any]:
         """Return one window of some channels."""
-        del position
-        samples = self._store.read((str(self._location), 0), window, decode=self._decode_file)
-        return samples if list(channels) == list(range(samples.shape[2])) else np.ascontiguousarray(samples[:, :, list(channels)])
+        return np.ascontiguousarray(self.decode(position)[window.slices][:, :, list(channels)])
 
-    def transcoded_bytes(self, position: FramePosition) -> int:
-        """Return what the decoded picture takes."""
+    def decode(self, position: FramePosition) -> NDArray[Any]:
+        """Return the picture."""
         del position
-        return self.description.frame_bytes
-
-    def _decode_file(self) -> NDArray[Any]:
         channels, found = self._decode(self._location), self.description
         if channels.shape != found.stored_shape or channels.dtype != found.dtype:
             raise refuse_damaged(found.paths[0], "it was changed after it was opened")

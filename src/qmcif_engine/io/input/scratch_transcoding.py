@@ -1,8 +1,8 @@
 """Keep decoded copies of images that cannot be read by window: in memory where they are few, else in a scratch folder.
 
 PNG, JPEG and camera raw files can only be decoded as a whole, and so can turned pages and pages of one large compressed strip. Each is
-decoded once, one at a time, and its samples are laid down uncompressed, row by row, from where any window can be read. So are pages that
-are compressed in pieces, where all of them will be read: windows overlap, and their pieces would be decoded again and again.
+decoded once, one at a time, and its samples are laid down uncompressed, row by row, from where any window can be read. So are TIFF pages
+and Zarr images that are compressed in pieces, where all of them will be read: windows overlap, and pieces would be decoded again and again.
 """
 
 from __future__ import annotations
@@ -13,39 +13,60 @@ import shutil
 import tempfile
 import threading
 import weakref
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from qmcif_engine.errors import OutputError
+from qmcif_engine.io.input.frame_source import Copying, FrameSource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
+    from qmcif_engine.io.input.frame_source import FramePosition, FrameRows
     from qmcif_engine.stack.window import Window
 
 DEFAULT_MEMORY_BYTES = 256 * 2**20
 """Stacks whose decoded images take no more than this together stay in memory."""
 
+LARGEST_COPY_PIXELS = 2**28
+"""A larger image is read by window, where it can be, whatever that costs: its copy would fill a disk."""
+
 _COPIED_ROWS = 512
 
 
-class Rows(Protocol):
-    """An image that is given by slices of rows, as an array does."""
+class CopiedSource(FrameSource):
+    """A source whose frames are read from decoded copies where these are needed, or made because all will be read."""
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Height, width and channels."""
+    def __init__(self, source: FrameSource, store: ScratchStore) -> None:
+        self._source, self._store = source, store
+        self.description = source.description
+        self._location = str(source.description.paths[0].absolute())
+        n_pixels = self.description.height * self.description.width
+        is_worthwhile = source.copying is Copying.WORTHWHILE and n_pixels <= LARGEST_COPY_PIXELS
+        self.copying = source.copying if is_worthwhile or source.copying is Copying.NEEDED else Copying.NEVER
 
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Sample type."""
+    def read(self, position: FramePosition, window: Window, channels: Sequence[int]) -> NDArray[Any]:
+        """Return one window of some channels of a frame."""
+        key = (self._location, *position)
+        if not self._is_kept(key):
+            return self._source.read(position, window, channels)
+        samples = self._store.read(key, window, decode=partial(self._source.decode, position))
+        return samples if list(channels) == list(range(samples.shape[2])) else np.ascontiguousarray(samples[:, :, list(channels)])
 
-    def __getitem__(self, rows: slice, /) -> NDArray[Any]:
-        """Return some rows."""
+    def transcoded_bytes(self, position: FramePosition) -> int:
+        """Return what a decoded copy of the frame takes where one is made because all of it will be read, else 0."""
+        del position
+        return 0 if self.copying is Copying.NEVER else self.description.frame_bytes
+
+    def _is_kept(self, key: tuple[str | int, ...]) -> bool:
+        if self.copying is Copying.NEEDED or self._store.keeps_all:
+            return True
+        return self.copying is Copying.WORTHWHILE and (self._store.keeps_decoded or self._store.has(key))
 
 
 class ScratchStore:
@@ -72,7 +93,7 @@ class ScratchStore:
         self._folder: Path | None = None
         self._is_in_memory = self._is_on_disk = False
         self.keeps_all = self.keeps_decoded = False
-        self._images: dict[tuple[str, int], NDArray[Any]] = {}
+        self._images: dict[tuple[str | int, ...], NDArray[Any]] = {}
         self._lock = threading.RLock()
         self._removal: weakref.finalize[Any, ScratchStore] | None = None
 
@@ -88,11 +109,6 @@ class ScratchStore:
         self._is_on_disk = state["folder"] is not None
         self._folder = state["folder"]
 
-    @property
-    def folder(self) -> Path | None:
-        """The scratch folder, once there is one."""
-        return self._folder
-
     def expect(self, n_bytes: int, *, memory_bytes: int) -> int:
         """Settle where images go, given what all of them take together, and return what they will take on disk."""
         self._is_in_memory = n_bytes <= memory_bytes
@@ -107,20 +123,20 @@ class ScratchStore:
         except OSError as error:
             raise _refuse_scratch(self._parent or Path(tempfile.gettempdir()), error) from error
 
-    def has(self, key: tuple[str, int]) -> bool:
+    def has(self, key: tuple[str | int, ...]) -> bool:
         """Tell whether the image of this key was laid down, maybe by the process that this store is a copy from."""
         return self._is_on_disk and self._folder is not None and self._place(self._folder, key).exists()
 
-    def _place(self, folder: Path, key: tuple[str, int]) -> Path:
+    def _place(self, folder: Path, key: tuple[str | int, ...]) -> Path:
         return folder / f"{hashlib.sha256(repr(key).encode()).hexdigest()[:32]}.npy"
 
-    def read(self, key: tuple[str, int], window: Window, *, decode: Callable[[], Rows]) -> NDArray[Any]:
+    def read(self, key: tuple[str | int, ...], window: Window, *, decode: Callable[[], NDArray[Any] | FrameRows]) -> NDArray[Any]:
         """Return one window of the image of this key, shape (h, w, C), decoding it where that was not done yet.
 
         Parameters
         ----------
         key : tuple of str and int
-            Absolute path of the file, and number of the image in it.
+            Absolute path of the file, and what tells the image from others in it.
         window : Window
         decode : callable
             Returns the whole image, shape (H, W, C), or what gives it by slices of rows.
@@ -128,7 +144,7 @@ class ScratchStore:
         image = self.hold(key, decode)
         return np.array(image[window.slices])
 
-    def hold(self, key: tuple[str, int], decode: Callable[[], Rows]) -> NDArray[Any]:
+    def hold(self, key: tuple[str | int, ...], decode: Callable[[], NDArray[Any] | FrameRows]) -> NDArray[Any]:
         """Return the image of this key, in memory or mapped from the scratch folder."""
         with self._lock:  # one image at a time, whatever the number of threads
             if self._is_in_memory:
@@ -166,7 +182,7 @@ def _remove_folder(folder: Path, owner: int) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _lay_down(file: Path, image: Rows) -> None:
+def _lay_down(file: Path, image: NDArray[Any] | FrameRows) -> None:
     """Write an image in bands of rows, so that a turned one is never copied as a whole; it appears whole or not at all.
 
     Plain writes, not a memory map: on a full disk those fail with an error, while a map would kill the process.

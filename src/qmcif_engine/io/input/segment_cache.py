@@ -61,11 +61,6 @@ class SegmentCache:
         """Send only the limit: the other process decodes what it needs."""
         return SegmentCache, (self.limit_bytes,)
 
-    @property
-    def held_bytes(self) -> int:
-        """What the held segments take."""
-        return self._held_bytes
-
     def fetch(self, key: Hashable, decode: Callable[[], NDArray[Any]]) -> NDArray[Any]:
         """Return the segment of this key, decoding it where it is not held. Callers must not write into it."""
         with self._lock:

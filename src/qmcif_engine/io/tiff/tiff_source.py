@@ -6,20 +6,19 @@ import logging
 import os
 import re
 import threading
-from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 from tifffile import TiffFile, TiffPage
 
-from qmcif_engine.io.input.frame_source import FrameSource
+from qmcif_engine.io.input.frame_source import Copying, FrameSource
 from qmcif_engine.io.input.image_file import refuse_content, refuse_damaged, translate_failures
 from qmcif_engine.io.input.segment_cache import SegmentCache
 from qmcif_engine.io.limits import MOST_REDUCED_PAGES
 from qmcif_engine.io.metadata.exif import UPRIGHT, turn_upright
 from qmcif_engine.io.tiff.tiff_checks import check_colors, check_sample_type, check_segments, claimed_bits, page_orientation
 from qmcif_engine.io.tiff.tiff_series import TiffAcquisition, read_acquisition
-from qmcif_engine.io.tiff.tiff_windows import PlaneRows, file_stamp, lay_out_page
+from qmcif_engine.io.tiff.tiff_windows import file_stamp, lay_out_page
 from qmcif_engine.stack.window import Window
 
 if TYPE_CHECKING:
@@ -28,8 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qmcif_engine.io.input.frame_source import FramePosition
-    from qmcif_engine.io.input.scratch_transcoding import Rows, ScratchStore
+    from qmcif_engine.io.input.frame_source import FramePosition, FrameRows
     from qmcif_engine.io.tiff.tiff_windows import TiffPlane
 
 logging.getLogger("tifffile").addHandler(logging.NullHandler())
@@ -51,19 +49,19 @@ class TiffSource(FrameSource):
     path : Path
     cache : SegmentCache
         Shared by all files of a stack.
-    store : ScratchStore
-        Where pages go that cannot be read by window: turned ones, and such with very large compressed strips.
     axes : str, optional
         Names of the axes where the file does not say them, or says them wrongly.
     """
 
-    def __init__(self, path: Path, *, cache: SegmentCache, store: ScratchStore, axes: str | None = None) -> None:
-        self._path, self._location = path, path.absolute()
-        self._cache, self._store, self._axes = cache, store, axes
+    def __init__(self, path: Path, *, cache: SegmentCache, axes: str | None = None) -> None:
+        self._path, self._location, self._cache, self._axes = path, path.absolute(), cache, axes
         self._lock = threading.Lock()
         acquisition = self._load(0)
         self._plan, self._planes, self._stamp = acquisition.plan, acquisition.planes, acquisition.stamp
         self.description = acquisition.description
+        plane = next(iter(acquisition.planes.values()))  # all are alike
+        is_whole = self.description.orientation != UPRIGHT or not plane.is_windowed
+        self.copying = Copying.NEEDED if is_whole else Copying.NEVER if plane.has_plain_rows else Copying.WORTHWHILE
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the layout behind: the other process reads the directory again."""
@@ -75,38 +73,23 @@ class TiffSource(FrameSource):
 
     def read(self, position: FramePosition, window: Window, channels: Sequence[int]) -> NDArray[Any]:
         """Return one window of some channels of a frame."""
+        if self.description.orientation != UPRIGHT:
+            return self._decode_whole(position)[window.slices][:, :, list(channels)]
         n_samples = self._plan.length("S")
-        planes = {place: self._read_plane(position, place, window) for place in {channel // n_samples for channel in channels}}
+        places = {channel // n_samples for channel in channels}
+        planes = {place: self._plane(position, place).read(window, self._cache) for place in places}
         if list(channels) == list(range(n_samples)):
             return planes[0]
         return np.stack([planes[channel // n_samples][:, :, channel % n_samples] for channel in channels], axis=-1)
 
-    def transcoded_bytes(self, position: FramePosition) -> int:
-        """Return what decoded copies of a frame's pages take, 0 where it is read by window."""
+    def decode(self, position: FramePosition) -> NDArray[Any] | FrameRows:
+        """Return a frame, whole or to be decoded while its rows are asked for."""
+        return self._decode_whole(position) if self.copying is Copying.NEEDED else super().decode(position)
+
+    def _decode_whole(self, position: FramePosition) -> NDArray[Any]:
         planes = [self._plane(position, place) for place in range(self._plan.length("C"))]
-        return sum(plane.decoded_bytes for plane in planes if self._is_transcoded(plane) or plane.is_worth_a_copy)
-
-    def _is_transcoded(self, plane: TiffPlane) -> bool:
-        return self.description.orientation != UPRIGHT or not plane.is_windowed
-
-    def _is_kept(self, plane: TiffPlane) -> bool:
-        store = self._store
-        is_copied = plane.is_worth_a_copy and (store.keeps_decoded or store.has(self._key(plane)))
-        return store.keeps_all or is_copied or self._is_transcoded(plane)
-
-    def _key(self, plane: TiffPlane) -> tuple[str, int]:
-        return str(self._location), plane.number
-
-    def _read_plane(self, position: FramePosition, place: int, window: Window) -> NDArray[Any]:
-        plane = self._plane(position, place)
-        if self._is_kept(plane):
-            return self._store.read(self._key(plane), window, decode=partial(self._decode_plane, plane))
-        return plane.read(window, self._cache)
-
-    def _decode_plane(self, plane: TiffPlane) -> Rows:
-        if not self._is_transcoded(plane):
-            return PlaneRows(plane, self._cache)
-        return turn_upright(plane.read(Window.whole(plane.shape[1:3]), SegmentCache(0)), self.description.orientation)
+        decoded = [plane.read(Window.whole(plane.shape[1:3]), SegmentCache(0)) for plane in planes]
+        return turn_upright(decoded[0] if len(decoded) == 1 else np.concatenate(decoded, axis=2), self.description.orientation)
 
     def _plane(self, position: FramePosition, place: int) -> TiffPlane:
         number = self._plan.plane_number(position, place)

@@ -13,7 +13,6 @@ from tifffile import COMPRESSION, PHOTOMETRIC
 from qmcif_engine.io.input.image_file import refuse_damaged, translate_failures
 from qmcif_engine.io.input.segment_cache import fill_from_segments
 from qmcif_engine.io.tiff.tiff_checks import Coding, check_coded_segment
-from qmcif_engine.stack.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,12 +23,10 @@ if TYPE_CHECKING:
     from tifffile import TiffPage
 
     from qmcif_engine.io.input.segment_cache import SegmentCache
+    from qmcif_engine.stack.window import Window
 
 LARGEST_SEGMENT_BYTES = 32 * 2**20
 """A page with larger compressed strips or tiles is decoded once and kept in a scratch store instead of being read by window."""
-
-LARGEST_COPY_PIXELS = 2**28
-"""A page of more pixels is read by window whatever that costs: its copy would fill a disk."""
 
 _PLAIN_BITS = (8, 16, 32, 64)
 
@@ -98,16 +95,6 @@ class TiffPlane:
         """Whether a window can be read without decoding much more than it."""
         rows, columns = self.segment_shape
         return self.has_plain_rows or rows * columns * self.shape[3] * self.dtype.itemsize <= LARGEST_SEGMENT_BYTES
-
-    @property
-    def is_worth_a_copy(self) -> bool:
-        """Whether a decoded copy saves decoding its pieces again for overlapping windows, and is not too large to be made."""
-        return not self.has_plain_rows and self.shape[1] * self.shape[2] <= LARGEST_COPY_PIXELS
-
-    @property
-    def decoded_bytes(self) -> int:
-        """What all samples of the page take."""
-        return self.shape[1] * self.shape[2] * self.n_samples * self.dtype.itemsize
 
     def shifted(self, n_bytes: int, *, number: int) -> TiffPlane:
         """Return the plane that lies so many bytes behind this one and has no directory of its own."""
@@ -183,19 +170,6 @@ class TiffPlane:
             raise refuse_damaged(self.path, f"{place} holds {decoded.shape[3]} channels of {decoded.dtype}")
         segment = decoded[0, : wanted[0], : wanted[1]]
         return segment if segment.size == decoded.size else segment.copy()
-
-
-class PlaneRows:
-    """A page that is decoded band by band while it is copied."""
-
-    def __init__(self, plane: TiffPlane, cache: SegmentCache) -> None:
-        self._plane, self._cache = plane, cache
-        self.shape, self.dtype = (*plane.shape[1:3], plane.n_samples), plane.dtype
-
-    def __getitem__(self, rows: slice) -> NDArray[Any]:
-        """Decode some rows."""
-        top, bottom, _ = rows.indices(self.shape[0])
-        return self._plane.read(Window(top, 0, bottom, self.shape[1]), self._cache)
 
 
 def file_stamp(stream: IO[bytes]) -> tuple[int, int]:

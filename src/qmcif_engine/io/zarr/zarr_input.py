@@ -14,6 +14,7 @@ from zarr.storage import LocalStore, WrapperStore
 
 from qmcif_engine.errors import ImageFileError
 from qmcif_engine.io.input.array_source import ArraySource, guess_axes
+from qmcif_engine.io.input.frame_source import Copying
 from qmcif_engine.io.input.image_file import refuse_damaged, translate_failures
 from qmcif_engine.io.input.segment_cache import fill_from_segments
 from qmcif_engine.io.limits import LARGEST_SEGMENT_OVERHEAD_BYTES
@@ -65,7 +66,9 @@ def _open_zarr(path: Path, *, axes: str | None, cache: SegmentCache, allow_missi
     plan = plan_axes(name, *name_axes(name, shape=node.shape, found=found, wanted=axes))
     array = ZarrArray(folder, node, path=path, cache=cache, allow_missing=allow_missing_chunks)
     metadata = image.metadata if image is not None else PictureMetadata()
-    return ArraySource(array.read, plan, dtype=node.dtype, name=name, metadata=metadata, paths=(path,))
+    source = ArraySource(array.read, plan, dtype=node.dtype, name=name, metadata=metadata, paths=(path,))
+    source.copying = Copying.WORTHWHILE if node.compressor else Copying.NEVER
+    return source
 
 
 class ZarrArray:

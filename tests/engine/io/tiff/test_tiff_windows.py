@@ -13,13 +13,10 @@ import pytest
 import tifffile
 
 from qmcif_engine.errors import ImageFileError, OutputError
-from qmcif_engine.io.input.frame_source import FramePosition
+from qmcif_engine.io.input import scratch_transcoding
 from qmcif_engine.io.input.readers import read_image
-from qmcif_engine.io.input.scratch_transcoding import ScratchStore
-from qmcif_engine.io.input.segment_cache import SegmentCache
 from qmcif_engine.io.input.stack_input import open_stack
 from qmcif_engine.io.tiff import tiff_windows
-from qmcif_engine.io.tiff.tiff_source import TiffSource
 from qmcif_engine.stack.window import Window
 
 SHAPE = (67, 83)
@@ -219,7 +216,7 @@ def test_a_stack_for_which_there_is_no_room_is_read_by_window_whatever_will_be_r
     if obstacle == "full disk":
         monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=0))
     else:
-        monkeypatch.setattr(tiff_windows, "LARGEST_COPY_PIXELS", SHAPE[0] * SHAPE[1] - 1)
+        monkeypatch.setattr(scratch_transcoding, "LARGEST_COPY_PIXELS", SHAPE[0] * SHAPE[1] - 1)
     stack = noise("uint8", 2, *SHAPE)
     opened = open_stack(written(tmp_path, stack, compression="zlib", rowsperstrip=20), cache_bytes=0, memory_bytes=stack.nbytes - 1)
     opened.expect_all()
@@ -413,7 +410,6 @@ def test_turned_pages_are_laid_down_in_the_scratch_folder(tmp_path):
         np.testing.assert_array_equal(opened.read(1, WINDOWS[1]), stack[1, ::-1, ::-1][WINDOWS[1].slices])
 
 
-def test_source_tells_what_it_transcodes(tmp_path):
+def test_stack_tells_what_it_transcodes(tmp_path):
     path = written(tmp_path, noise("uint8", 2, *SHAPE), extratags=[(ORIENTATION_TAG, 3, 1, 6, True)])
-    source = TiffSource(path, cache=SegmentCache(), store=ScratchStore())
-    assert source.transcoded_bytes(FramePosition(0, 1)) == SHAPE[0] * SHAPE[1]
+    assert open_stack(path, memory_bytes=0).scratch_bytes == 2 * SHAPE[0] * SHAPE[1]
