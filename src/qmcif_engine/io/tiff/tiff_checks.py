@@ -6,7 +6,6 @@ import io
 import math
 import re
 import struct
-from enum import Enum
 from typing import TYPE_CHECKING
 
 from tifffile import COMPRESSION, EXTRASAMPLE, PHOTOMETRIC, SAMPLEFORMAT, TiffPage
@@ -22,11 +21,11 @@ if TYPE_CHECKING:
     from tifffile import TiffFile
 
 _ORIENTATION_TAG = 274
-_JPEG = int(COMPRESSION.JPEG)
+JPEG = int(COMPRESSION.JPEG)
 _JPEG_2000 = frozenset({int(COMPRESSION.APERIO_JP2000_RGB), int(COMPRESSION.JPEG2000)})
 _UNBOUNDED = _JPEG_2000 | {int(COMPRESSION.ZSTD), int(COMPRESSION.LZMA)}
 _COMPRESSIONS = _UNBOUNDED | {
-    _JPEG,
+    JPEG,
     int(COMPRESSION.NONE),
     int(COMPRESSION.LZW),
     int(COMPRESSION.ADOBE_DEFLATE),
@@ -55,7 +54,7 @@ def check_colors(page: TiffPage, path: Path) -> None:
     """Refuse colors that would have to be converted, and extra channels whose meaning would have to be guessed."""
     n_colors = _N_COLORS.get(page.photometric)
     kind = getattr(page.photometric, "name", str(page.photometric))
-    is_raw_luma = page.photometric == PHOTOMETRIC.YCBCR and page.compression != _JPEG
+    is_raw_luma = page.photometric == PHOTOMETRIC.YCBCR and page.compression != JPEG
     if n_colors is None or is_raw_luma:
         kind = {"PALETTE": "palette", "SEPARATED": "CMYK", "CIELAB": "Lab"}.get(kind, kind)
         raise refuse_content(path, given=f"{kind} colors", needed="gray or RGB", remedy="convert the image to RGB and save it again")
@@ -105,7 +104,7 @@ def check_sample_type(page: TiffPage, path: Path) -> None:
 
 
 def check_segments(page: TiffPage, path: Path, *, file_bytes: int, max_pixels: int = MAX_PIXELS) -> None:
-    """Refuse a page whose strips or tiles are not all in the file: the library would fill the gaps with zeros.
+    """Refuse a page whose strips or tiles are not all in the file, each as long as it can be: the library would fill gaps with zeros.
 
     Parameters
     ----------
@@ -138,19 +137,10 @@ def check_segments(page: TiffPage, path: Path, *, file_bytes: int, max_pixels: i
     segments = zip(offsets[:n_segments], counts[:n_segments], strict=True)
     if any(start < 1 or count < 1 or start + count > file_bytes for start, count in segments):
         raise refuse_damaged(path, "a strip or tile is missing or lies behind the end of the file")
+    _check_rows(page, path)
 
 
-def claimed_bits(page: TiffPage) -> int | None:
-    """Return how many bits of each integer sample are used, from the sample size or the OME description; None where unsaid."""
-    if page.sampleformat != SAMPLEFORMAT.UINT:
-        return None
-    if page.bitspersample not in (8, 16):
-        return int(page.bitspersample)
-    claim = _SIGNIFICANT_BITS.search(page.description)
-    return int(claim[1]) if claim is not None and 1 <= int(claim[1]) <= page.bitspersample else None
-
-
-def check_rows(page: TiffPage, path: Path) -> None:
+def _check_rows(page: TiffPage, path: Path) -> None:
     """Refuse uncompressed strips that are shorter than their rows, and compressed ones far longer than what they hold."""
     rows, columns = (page.tilelength, page.tilewidth) if page.is_tiled else (min(page.rowsperstrip, page.imagelength), page.imagewidth)
     n_beside = page.shaped[4]
@@ -166,28 +156,24 @@ def check_rows(page: TiffPage, path: Path) -> None:
             raise refuse_damaged(path, f"{count} bytes in a strip or tile of {row_bytes * rows}")
 
 
-class Coding(Enum):
-    """Whether strips and tiles are images with headers of their own."""
-
-    PLAIN = "plain"
-    JPEG = "JPEG"
-    JPEG_2000 = "JPEG 2000"
-
-    @classmethod
-    def of(cls, compression: int) -> Coding:
-        """Return the coding of a compression."""
-        if compression in _JPEG_2000:
-            return cls.JPEG_2000
-        return cls.JPEG if compression == _JPEG else cls.PLAIN
+def claimed_bits(page: TiffPage) -> int | None:
+    """Return how many bits of each integer sample are used, from the sample size or the OME description; None where unsaid."""
+    if page.sampleformat != SAMPLEFORMAT.UINT:
+        return None
+    if page.bitspersample not in (8, 16):
+        return int(page.bitspersample)
+    claim = _SIGNIFICANT_BITS.search(page.description)
+    return int(claim[1]) if claim is not None and 1 <= int(claim[1]) <= page.bitspersample else None
 
 
-def check_coded_segment(encoded: bytes, coding: Coding, *, path: Path, place: str, largest: tuple[int, int]) -> None:
+def check_coded_segment(encoded: bytes, compression: int, *, path: Path, place: str, largest: tuple[int, int]) -> None:
     """Refuse a strip or tile whose own header claims more pixels than it has room for, or whose end is missing.
 
     Parameters
     ----------
     encoded : bytes
-    coding : Coding
+    compression : int
+        Strips and tiles of JPEG and JPEG 2000 are images with headers of their own.
     path : Path
         For the message.
     place : str
@@ -195,13 +181,14 @@ def check_coded_segment(encoded: bytes, coding: Coding, *, path: Path, place: st
     largest : tuple of int
         Rows and columns of a strip or tile.
     """
-    if coding is Coding.PLAIN:
-        return
-    sizes = [measure_jpeg(io.BytesIO(encoded), path)] if coding is Coding.JPEG else _list_code_streams(encoded)
+    if compression == JPEG:
+        sizes = [measure_jpeg(io.BytesIO(encoded), path)]
+    else:
+        sizes = _list_code_streams(encoded) if compression in _JPEG_2000 else []
     for height, width, n_channels in sizes:
         if height > largest[0] or width > largest[1] or n_channels > MOST_CODED_CHANNELS:
             raise refuse_damaged(path, f"{place} claims {width} x {height} pixels of {n_channels} channels")
-    if coding is Coding.JPEG and not has_jpeg_end(encoded):
+    if compression == JPEG and not has_jpeg_end(encoded):
         raise refuse_damaged(path, f"the end of {place} is missing")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import re
 import threading
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -16,9 +15,9 @@ from qmcif_engine.io.input.image_file import refuse_content, refuse_damaged, tra
 from qmcif_engine.io.input.segment_cache import SegmentCache
 from qmcif_engine.io.limits import MOST_REDUCED_PAGES
 from qmcif_engine.io.metadata.exif import UPRIGHT, turn_upright
-from qmcif_engine.io.tiff.tiff_checks import check_colors, check_sample_type, check_segments, claimed_bits, page_orientation
-from qmcif_engine.io.tiff.tiff_series import TiffAcquisition, read_acquisition
-from qmcif_engine.io.tiff.tiff_windows import file_stamp, lay_out_page
+from qmcif_engine.io.tiff.tiff_checks import check_colors, claimed_bits, page_orientation
+from qmcif_engine.io.tiff.tiff_series import TiffAcquisition, lay_out_checked, read_acquisition
+from qmcif_engine.io.tiff.tiff_windows import file_stamp
 from qmcif_engine.stack.window import Window
 
 if TYPE_CHECKING:
@@ -119,9 +118,7 @@ def read_tiff(stream: BinaryIO, path: Path) -> tuple[NDArray[Any], int | None]:
         page = tiff.pages.first
         _refuse_more_pages(tiff, path)
         check_colors(page, path)
-        check_sample_type(page, path)
-        check_segments(page, path, file_bytes=os.fstat(stream.fileno()).st_size)
-        plane = lay_out_page(page, path=path, location=path.absolute(), stamp=file_stamp(stream))
+        plane = lay_out_checked(page, path, path.absolute(), stamp=file_stamp(stream), is_whole=True)
         orientation, significant_bits = page_orientation(page), claimed_bits(page)
     return turn_upright(plane.read(Window.whole(plane.shape[1:3]), SegmentCache(0)), orientation), significant_bits
 

@@ -12,7 +12,7 @@ from tifffile import COMPRESSION, PHOTOMETRIC
 
 from qmcif_engine.io.input.image_file import refuse_damaged, translate_failures
 from qmcif_engine.io.input.segment_cache import fill_from_segments
-from qmcif_engine.io.tiff.tiff_checks import Coding, check_coded_segment
+from qmcif_engine.io.tiff.tiff_checks import JPEG, check_coded_segment
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,8 +57,8 @@ class TiffPlane:
         tifffile's decoder for this kind of page.
     decode_options : dict
         JPEG tables, where there are any.
-    coding : Coding
-        Whether each segment is an image with a header of its own, which may lie.
+    compression : int
+        By which it is known whether each segment is an image with a header of its own, which may lie.
     has_plain_rows : bool
         Whether rows lie in the file as they are in memory, so that parts of strips can be read.
     white_level : int
@@ -76,7 +76,7 @@ class TiffPlane:
     counts: NDArray[np.int64]
     decode: Callable[..., tuple[NDArray[Any] | None, tuple[int, ...], tuple[int, ...]]]
     decode_options: dict[str, Any]
-    coding: Coding
+    compression: int
     has_plain_rows: bool
     white_level: int
 
@@ -159,7 +159,7 @@ class TiffPlane:
         top, left = index // n_across % n_down * rows, index % n_across * columns
         place = f"the strip or tile at row {top}, column {left} of image {self.number + 1}"
         wanted = (min(rows, self.shape[1] - top), min(columns, self.shape[2] - left), self.shape[3])
-        check_coded_segment(encoded, self.coding, path=self.path, place=place, largest=(rows, columns))
+        check_coded_segment(encoded, self.compression, path=self.path, place=place, largest=(rows, columns))
         try:
             decoded, _, _ = self.decode(encoded, index, **self.decode_options)
         except Exception as error:  # codecs fail on hostile bytes with any class there is
@@ -191,7 +191,6 @@ def lay_out_page(page: TiffPage, *, path: Path, location: Path, stamp: tuple[int
         From `file_stamp`.
     """
     n_planes, _, height, width, n_beside = page.shaped
-    coding = Coding.of(page.compression)
     rows, columns = (page.tilelength, page.tilewidth) if page.is_tiled else (min(page.rowsperstrip, height), width)
     n_segments = n_planes * -(-height // rows) * -(-width // columns)
     dtype = np.dtype(page.dtype)
@@ -207,8 +206,8 @@ def lay_out_page(page: TiffPage, *, path: Path, location: Path, stamp: tuple[int
         offsets=np.asarray(page.dataoffsets[:n_segments], np.int64),
         counts=np.asarray(page.databytecounts[:n_segments], np.int64),
         decode=page.decode,
-        decode_options={"jpegtables": page.jpegtables, "jpegheader": page.jpegheader} if coding is Coding.JPEG else {},
-        coding=coding,
+        decode_options={"jpegtables": page.jpegtables, "jpegheader": page.jpegheader} if page.compression == JPEG else {},
+        compression=page.compression,
         has_plain_rows=is_plain and not page.is_tiled and page.bitspersample in _PLAIN_BITS,
         white_level=2**page.bitspersample - 1 if page.photometric == PHOTOMETRIC.MINISWHITE else 0,
     )
