@@ -48,8 +48,7 @@ def write_tiff(stream: BinaryIO, content: PictureContent, *, run: WriteRun) -> N
     with TiffWriter(stream, bigtiff=is_big, byteorder="<", ome=False, shaped=False) as writer:
         pieces = _pieces([content.picture], content, run=run, is_tiled="tile" in layout)
         writer.write(pieces, metadata=None, description=embedding.comment, **layout, **describe_tags(embedding, is_big=is_big))
-    if embedding.exif is not None:
-        _attach_exif(stream, embedding.exif)
+    _attach_exif(stream, embedding.exif)
 
 
 def count_tiff_blocks(content: PictureContent) -> int:
@@ -80,8 +79,7 @@ def write_tiff_stack(stream: BinaryIO, contents: Sequence[PictureContent], *, ru
     with TiffWriter(stream, bigtiff=is_big, byteorder="<", ome=is_ome, shaped=not is_ome) as writer:
         pieces = _pieces([content.picture for content in contents], first, run=run, is_tiled="tile" in layout)
         writer.write(pieces, metadata=metadata, **layout, **describe_tags(embedding, is_big=is_big))
-    if embedding.exif is not None:
-        _attach_exif(stream, embedding.exif)
+    _attach_exif(stream, embedding.exif)
 
 
 def count_tiff_stack_blocks(contents: Sequence[PictureContent]) -> int:
@@ -110,8 +108,7 @@ def write_ome_tiff(stream: BinaryIO, content: PictureContent, *, run: WriteRun) 
             if smaller is not None:
                 level = smaller
             options = {"metadata": None, "software": False, "subfiletype": _REDUCED_IMAGE}
-    if embedding.exif is not None:
-        _attach_exif(stream, embedding.exif)
+    _attach_exif(stream, embedding.exif)
 
 
 def count_tiles(content: PictureContent, *, n_levels: int | None = None) -> int:
@@ -201,8 +198,10 @@ def _describe_exif(exif: bytes, *, is_big: bool) -> list[tuple[int, int, int, ob
     return tags
 
 
-def _attach_exif(stream: BinaryIO, exif: bytes) -> None:
-    """Append the directories of a block to a finished file, and let the places that `_describe_exif` kept lead to them."""
+def _attach_exif(stream: BinaryIO, exif: bytes | None) -> None:
+    """Append the directories of a block, if any, to a finished file, and let the places that `_describe_exif` kept lead to them."""
+    if exif is None:
+        return
     entries = list_entries(exif)
     stream.seek(0)
     with TiffFile(stream) as tiff:

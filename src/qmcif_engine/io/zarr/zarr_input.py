@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import stat
-import threading
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -90,16 +89,10 @@ class ZarrArray:
     def __init__(self, folder: Path, node: ZarrNode, *, path: Path, cache: SegmentCache, allow_missing: bool) -> None:
         self._folder, self._node, self._path, self._cache, self._allow_missing = folder, node, path, cache, allow_missing
         self.shape, self.dtype = node.shape, node.dtype.newbyteorder("=")
-        self._lock = threading.Lock()
-        self._array: zarr.Array[Any] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the open array behind."""
-        return {name: value for name, value in self.__dict__.items() if name not in ("_lock", "_array")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Open the array when it is first read."""
-        self.__dict__.update(state, _lock=threading.Lock(), _array=None)
+        """Leave the open array behind: the other process opens it when it is first read."""
+        return {name: value for name, value in self.__dict__.items() if name != "_array"}
 
     def read(self, block: tuple[slice, ...]) -> NDArray[Any]:
         """Return the samples of one block."""
@@ -112,15 +105,13 @@ class ZarrArray:
 
     def _decode_chunk(self, corner: tuple[int, ...]) -> NDArray[Any]:
         ends = [min(start + length, end) for start, length, end in zip(corner, self._node.chunk_shape, self.shape, strict=True)]
-        chunk = self._open()[tuple(slice(start, end) for start, end in zip(corner, ends, strict=True))]
+        chunk = self._array[tuple(slice(start, end) for start, end in zip(corner, ends, strict=True))]
         return np.asarray(chunk).astype(self.dtype, copy=False)
 
-    def _open(self) -> zarr.Array[Any]:
-        with self._lock:
-            if self._array is None:
-                store = GuardedStore.around(self._folder, self._node, path=self._path, allow_missing=self._allow_missing)
-                self._array = zarr.open_array(store, mode="r", zarr_format=self._node.zarr_format)
-            return self._array
+    @cached_property
+    def _array(self) -> zarr.Array[Any]:
+        store = GuardedStore.around(self._folder, self._node, path=self._path, allow_missing=self._allow_missing)
+        return zarr.open_array(store, mode="r", zarr_format=self._node.zarr_format)
 
 
 class GuardedStore(WrapperStore[LocalStore]):
