@@ -52,10 +52,9 @@ class CopiedSource(FrameSource):
 
     def read(self, position: FramePosition, window: Window, channels: Sequence[int]) -> NDArray[Any]:
         """Return one window of some channels of a frame."""
-        key = (self._location, *position)
-        if not self._is_kept(key):
+        if not self._is_kept():
             return self._source.read(position, window, channels)
-        samples = self._store.read(key, window, decode=partial(self._source.decode, position))
+        samples = self._store.read((self._location, *position), window, decode=partial(self._source.decode, position))
         return samples if list(channels) == list(range(samples.shape[2])) else np.ascontiguousarray(samples[:, :, list(channels)])
 
     def transcoded_bytes(self, position: FramePosition) -> int:
@@ -63,10 +62,9 @@ class CopiedSource(FrameSource):
         del position
         return 0 if self.copying is Copying.NEVER else self.description.frame_bytes
 
-    def _is_kept(self, key: tuple[str | int, ...]) -> bool:
-        if self.copying is Copying.NEEDED or self._store.keeps_all:
-            return True
-        return self.copying is Copying.WORTHWHILE and (self._store.keeps_decoded or self._store.has(key))
+    def _is_kept(self) -> bool:
+        store = self._store
+        return self.copying is Copying.NEEDED or store.keeps_all or (self.copying is Copying.WORTHWHILE and store.keeps_decoded)
 
 
 class ScratchStore:
@@ -85,7 +83,8 @@ class ScratchStore:
         Whether images that can be read by window are kept here too, because all of them fit into memory and all will be read. A copy in
         another process, which may see a few windows only, keeps none of them.
     keeps_decoded : bool
-        Whether those of them are kept that are compressed, because all will be read and there is room for them on disk.
+        Whether those of them are kept that are compressed, because all will be read and there is room for them on disk. A copy in
+        another process does so where it sees the folder of the original.
     """
 
     def __init__(self, parent: Path | None = None) -> None:
@@ -100,7 +99,7 @@ class ScratchStore:
     def __getstate__(self) -> dict[str, Any]:
         """Name the folder, so that the other process finds what is decoded already."""
         folder = self._make_folder() if self._is_on_disk else None
-        return {"parent": self._parent, "folder": folder, "memory": self._is_in_memory}
+        return {"parent": self._parent, "folder": folder, "memory": self._is_in_memory, "decoded": self.keeps_decoded}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Use the folder of the original while it exists; it is not ours to remove."""
@@ -108,6 +107,7 @@ class ScratchStore:
         self._is_in_memory = state["memory"]
         self._is_on_disk = state["folder"] is not None
         self._folder = state["folder"]
+        self.keeps_decoded = state["decoded"] and self._folder is not None and self._folder.is_dir()
 
     def expect(self, n_bytes: int, *, memory_bytes: int) -> int:
         """Settle where images go, given what all of them take together, and return what they will take on disk."""
@@ -122,13 +122,6 @@ class ScratchStore:
             self.keeps_decoded = self._is_on_disk and shutil.disk_usage(self._parent or tempfile.gettempdir()).free > 2 * n_bytes
         except OSError as error:
             raise _refuse_scratch(self._parent or Path(tempfile.gettempdir()), error) from error
-
-    def has(self, key: tuple[str | int, ...]) -> bool:
-        """Tell whether the image of this key was laid down, maybe by the process that this store is a copy from."""
-        return self._is_on_disk and self._folder is not None and self._place(self._folder, key).exists()
-
-    def _place(self, folder: Path, key: tuple[str | int, ...]) -> Path:
-        return folder / f"{hashlib.sha256(repr(key).encode()).hexdigest()[:32]}.npy"
 
     def read(self, key: tuple[str | int, ...], window: Window, *, decode: Callable[[], NDArray[Any] | FrameRows]) -> NDArray[Any]:
         """Return one window of the image of this key, shape (h, w, C), decoding it where that was not done yet.
@@ -151,7 +144,7 @@ class ScratchStore:
                 if key not in self._images:
                     self._images[key] = np.ascontiguousarray(decode()[:])
                 return self._images[key]
-            file = self._place(self._make_folder(), key)
+            file = self._make_folder() / f"{hashlib.sha256(repr(key).encode()).hexdigest()[:32]}.npy"
             if not file.exists():
                 _lay_down(file, decode())
             image: NDArray[Any] = np.load(file, mmap_mode="r", allow_pickle=False)

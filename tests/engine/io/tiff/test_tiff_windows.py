@@ -204,11 +204,17 @@ def test_a_stack_that_does_not_fit_into_memory_is_decoded_once_into_the_scratch_
         assert len(decoded_segments) == len(set(decoded_segments)) > 1
         assert len(list(tmp_path.glob("*/*.npy"))) == 1
         decoded_segments.clear()
-        copy = pickle.loads(pickle.dumps(opened))  # in another process, which finds what is decoded and decodes no more than it needs
+        copy = pickle.loads(pickle.dumps(opened))  # in another process, which finds what is decoded and adds to it
         np.testing.assert_array_equal(copy.read(1, WINDOWS[1]), stack[1][WINDOWS[1].slices])
         assert not decoded_segments
         np.testing.assert_array_equal(copy.read(0, WINDOWS[1]), stack[0][WINDOWS[1].slices])
-        assert len(list(tmp_path.glob("*/*.npy"))) == 1
+        assert len(list(tmp_path.glob("*/*.npy"))) == 2
+        sent = pickle.dumps(opened)
+    distant = pickle.loads(sent)  # where the folder is not seen, as on another machine
+    decoded_segments.clear()
+    np.testing.assert_array_equal(distant.read(0, Window(0, 0, 10, 10)), stack[0, :10, :10])
+    assert len(decoded_segments) == 1
+    assert not list(tmp_path.glob("*/*.npy"))
 
 
 @pytest.mark.parametrize("obstacle", ["full disk", "large page"])
