@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from qmcif_engine.fusing.to_file import MAP_KINDS
+from qmcif_engine.fusing.run_plan import MAP_KINDS
 from qmcif_engine.io.output.map_files import map_path
 
 if TYPE_CHECKING:
