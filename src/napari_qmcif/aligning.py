@@ -15,6 +15,7 @@ from napari_qmcif.preview_area import Area
 from napari_qmcif.worker import BackgroundJob
 from qmcif_engine import (
     Cancelled,
+    ExposureCorrection,
     QmcifError,
     Stack,
     Transforms,
@@ -68,7 +69,7 @@ def align_images(images: Sequence[Any], stack: ChosenStack, *, job: BackgroundJo
     if not stack.even_exposure:
         return prepare_stack(opened, transforms=transforms)
 
-    def compare() -> Any:  # noqa: ANN401 - a correction of the engine
+    def compare() -> ExposureCorrection | None:
         job.note(f"comparing the brightness of {stack.n_images} images …")
         prepared = prepare_stack(opened, transforms=transforms, even_exposure=True)
         job.note("")

@@ -15,6 +15,8 @@ from qmcif_engine import QmcifError, open_stack
 if TYPE_CHECKING:
     from napari.types import LayerDataTuple
 
+    from qmcif_engine import FileStack
+
 STORE_SUFFIX = ".zarr"
 Reader = Callable[..., "list[LayerDataTuple]"]
 
@@ -58,7 +60,7 @@ def read_stack(inputs: Path | list[Path], *_: object) -> list[LayerDataTuple]:
     return [(da.stack(times) if before else times[0], attributes, "image")]
 
 
-def _take_samples(stack: Any) -> da.Array:  # noqa: ANN401 - a stack of the engine
+def _take_samples(stack: FileStack) -> da.Array:
     """Return the images with their opacity as the last channel, where they have both colors and opacity."""
     samples: da.Array = stack.to_dask()
     if stack.alpha is None or samples.ndim != 4:

@@ -18,7 +18,7 @@ from napari_qmcif.aligning import align_images
 from napari_qmcif.provenance import METADATA_KEY
 from napari_qmcif.retouch_subject import RetouchSubject
 from napari_qmcif.worker import BackgroundJob
-from qmcif_engine import retouch
+from qmcif_engine import FocusRange, RetouchedWindow, Stack, retouch
 
 LARGEST_PIECE_PX = 512
 """Side of the largest piece that is fused at once: so much takes a fraction of a second."""
@@ -45,8 +45,8 @@ class RetouchSession(QObject):
         self._viewer, self._subject = viewer, subject
         self._job: BackgroundJob | None = None
         self._is_over = False
-        self._stack: Any = None
-        self._focus_range = subject.focus_range
+        self._stack: Stack | None = None
+        self._focus_range: tuple[float, float] | tuple[FocusRange, ...] | None = subject.focus_range
         self._fused, self._index = subject.fused.data.copy(), subject.index.data.copy()
         self._heeded = np.zeros(subject.stack.picture_shape, np.min_scalar_type(subject.stack.n_images))
         self.labels = viewer.add_labels(
@@ -126,7 +126,7 @@ class RetouchSession(QObject):
         self._job = job
         job.start()
 
-    def _retouch(self, box: Box, job: BackgroundJob) -> Any:  # noqa: ANN401 - the engine's answer
+    def _retouch(self, box: Box, job: BackgroundJob) -> RetouchedWindow:
         """Ask the engine; runs in the worker thread, while nobody else changes what it reads."""
         if self._stack is None:
             self._stack = align_images(self._subject.stack.cut_images(), self._subject.stack, job=job)
@@ -140,7 +140,7 @@ class RetouchSession(QObject):
             config=self._subject.config,
         )
 
-    def _show(self, answer: Any) -> None:  # noqa: ANN401 - the engine's answer
+    def _show(self, answer: RetouchedWindow) -> None:
         if self._is_over:
             return
         self._focus_range = answer.focus_range

@@ -92,7 +92,7 @@ def plan_run(
         tiles_at_once=choose_tiles_at_once(tile_bytes, budget_bytes=memory_bytes, n_workers=count_workers(workers)),
         tile_bytes=tile_bytes,
         job_bytes=output_bytes - stored_bytes,
-        transcoded_bytes=stack.scratch_bytes,
+        transcoded_bytes=stack.scratch_bytes + (0 if guide is None else guide.scratch_bytes),
         output_bytes=output_bytes,
     )
 

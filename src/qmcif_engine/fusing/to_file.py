@@ -24,7 +24,7 @@ from qmcif_engine.io.output.streamed_output import stream_outputs
 from qmcif_engine.io.output.writers import check_target
 from qmcif_engine.io.zarr.ome_attributes import Extremes
 from qmcif_engine.run.execution import run_tiles
-from qmcif_engine.run.levels import grow_smaller_levels
+from qmcif_engine.run.smaller_levels import grow_smaller_levels
 from qmcif_engine.run.steps import FusionProgress, Steps
 from qmcif_engine.stack.guide import settle_guide
 from qmcif_engine.stack.noise import settle_range_and_noise

@@ -34,8 +34,8 @@ RELAYED_TILES_A_THREAD = 2
 """The same where results come back: one that is computed and one that waits, so that little memory waits for the client."""
 
 LARGEST_TASK_BYTES = 2**20
-"""What all tiles have in common is a task of its own, on which they depend, so that a lost worker's copy is made again. What is larger, such
-as arrays in memory, is sent to every worker instead of through the scheduler."""
+"""What all tiles have in common is a task of its own, on which they depend, so that the copy of a lost worker is made again. What is
+larger, such as arrays in memory, is sent to every worker instead of through the scheduler."""
 
 N_RETRIES = 3
 
@@ -77,16 +77,18 @@ def run_on_cluster(task: TileWork, tiles: Iterable[Tile], *, sink: TileSink, ste
     if len(packed) > LARGEST_TASK_BYTES:
         compute = client.scatter(compute, broadcast=True)
     else:
-        compute = client.submit(loads, packed, key=f"qmcif-run-{name}", retries=N_RETRIES)
+        compute = client.submit(loads, packed, key=f"qmcif-run-{uuid4().hex}", retries=N_RETRIES)
     running: dict[Future[Any], Tile] = {}
     completed = as_completed(loop=client.loop)
-    n_wanted = 0
+    n_wanted, are_all_sent = 0, False
     try:
         while True:
             steps.check_cancelled()
-            if len(running) <= n_wanted // 2:
+            if len(running) <= n_wanted // 2 and not are_all_sent:
                 n_wanted = _count_threads(client) * (TILES_A_THREAD if relayed is None else RELAYED_TILES_A_THREAD)
-                batch = tuple(islice(waiting, n_wanted - len(running)))
+                n_free = max(n_wanted - len(running), 0)  # none where workers were lost
+                batch = tuple(islice(waiting, n_free))
+                are_all_sent = len(batch) < n_free
                 graph = tile_graph(batch, _compute, compute, name=name)
                 futures = client.get(graph, list(graph), sync=False, retries=N_RETRIES)
                 running.update(zip(futures, batch, strict=True))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qmcif_engine.io.metadata.embedding import encode_provenance, prepare_embedding
-from qmcif_engine.io.metadata.ome_description import name_channels
+from qmcif_engine.io.metadata.ome_xml import name_channels
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

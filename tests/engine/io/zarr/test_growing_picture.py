@@ -13,7 +13,7 @@ from qmcif_engine.io.output.streamed_output import place_contents
 from qmcif_engine.io.zarr import growing_picture
 from qmcif_engine.io.zarr.growing_picture import GrowingPicture
 from qmcif_engine.io.zarr.ome_attributes import Extremes
-from qmcif_engine.run.levels import grow_smaller_levels
+from qmcif_engine.run.smaller_levels import grow_smaller_levels
 from qmcif_engine.stack.picture_metadata import PictureMetadata
 from qmcif_engine.stack.window import Window
 
