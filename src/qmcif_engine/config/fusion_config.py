@@ -90,7 +90,7 @@ class DecompositionConfig(Checked):
     penalty: float = setting(0.2, "mu at the first iteration", low=1e-3, high=1e3)
     penalty_growth: float = setting(1.1, "factor on mu after each iteration", low=1.0, high=10.0)
     penalty_cap: float = setting(1e6, "largest mu", low=1.0, high=1e9)
-    iterations: int = setting(5, "number of iterations, or their limit when a tolerance is set", low=1, high=1000, unit="iterations")
+    iterations: int = setting(3, "number of iterations, or their limit when a tolerance is set", low=1, high=1000, unit="iterations")
     tolerance: float = setting(
         0.0, "stop when no coefficient or detail changes by more, as a share of 255; 0 runs all iterations", low=0.0, high=1.0
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from itertools import compress
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 PART_MARGIN_PX = 40
 """What a part is measured with around it: the reach of smoothing, of the solve, and of the amplified gradients, in base patches."""
 
-DEEP_PARTS = 8
+DEEP_PARTS = 4
 """Into how many parts the side of a tile of a deep stack is cut."""
 
 _BLURRED_ALONG = 3.0
@@ -130,9 +131,8 @@ def measure_cells(
     parts = cut_parts(Window.whole(shape), config, n_images=len(blocks))
     wanted = _choose_parts(blocks, shape, parts, config, task)
     for number in range(len(blocks)):
-        averages = _average_parts(
-            blocks, number, shape, [part for part, is_wanted in zip(parts, wanted[:, number], strict=True) if is_wanted], config, task
-        )
+        chosen = list(compress(parts, wanted[:, number]))
+        averages = _average_parts(blocks, number, shape, chosen, config, task)
         focus = measure.level_cells(averages, config, task)
         if validity is not None:
             is_whole = all_in_cells(validity(number))

@@ -50,9 +50,7 @@ def look_quickly(planes: FloatArray, *, noise_level: float) -> FloatArray:
     return curvature
 
 
-def find_contenders(
-    curvatures: Sequence[FloatArray], parts: Sequence[Window], *, window_px: int, n_beside: int
-) -> BoolArray:
+def find_contenders(curvatures: Sequence[FloatArray], parts: Sequence[Window], *, window_px: int, n_beside: int) -> BoolArray:
     """Return which images can win somewhere in each part, shape (number of parts, N).
 
     Parameters
