@@ -1,4 +1,4 @@
-"""Compare a picture with another one blurred."""
+"""Blurs of small flat copies of a picture (`qmcif_engine.kernels.cells`): narrow ones by their taps, wide ones from a quarter of the resolution."""
 
 from __future__ import annotations
 
@@ -6,81 +6,141 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from qmcif_engine.kernels.cells import reflected
 from qmcif_engine.kernels.compilation import compiled
 
 if TYPE_CHECKING:
     from qmcif_engine.kernels.array_types import FloatArray
 
+COARSE_PX = 4
+"""Pixels of the picture in one of a quarter of its resolution, in rows and in columns."""
+
+COARSE_BORDER = 5
+"""Pixels by which a coarse picture continues, by reflection, beyond the picture."""
+
+PHASES = np.array([0.125, 0.375, 0.625, 0.875])
+"""Where, between two coarse pixels, the pixels of the picture lie."""
+
 
 @compiled
-def _weigh(sums: FloatArray, values: FloatArray, weight: float) -> None:
+def weigh(sums: FloatArray, values: FloatArray, weight: float) -> None:
+    """Put a multiple of some values into `sums`."""
     for x in range(sums.size):
         sums[x] = weight * values[x]
 
 
 @compiled
-def _add_pair(sums: FloatArray, before: FloatArray, after: FloatArray, weight: float) -> None:
+def add_pair(sums: FloatArray, before: FloatArray, after: FloatArray, weight: float) -> None:
+    """Add a multiple of the sum of two values to `sums`."""
     for x in range(sums.size):
         sums[x] += weight * (before[x] + after[x])
 
 
 @compiled
-def _add_power(power: FloatArray, wanted: FloatArray, found: FloatArray) -> None:
-    for x in range(power.size):
-        rest = wanted[x] - found[x]
-        power[x] += rest * rest
+def _add_quad(sums: FloatArray, before: FloatArray, after: FloatArray, early: FloatArray, late: FloatArray, weights: FloatArray) -> None:
+    inner, outer = weights[0], weights[1]
+    for x in range(sums.size):
+        sums[x] += inner * (before[x] + after[x]) + outer * (early[x] + late[x])
 
 
 @compiled
-def _blur_row(plane: FloatArray, y: int, taps: FloatArray, column_sums: FloatArray, found: FloatArray) -> None:
-    """Put a row of the blurred plane, for the pixels that the kernel fits around, into `found`; `column_sums` is as long as the plane."""
+def _blur_along(values: FloatArray, step: int, taps: FloatArray, out: FloatArray) -> None:
+    """Blur a flat picture along one axis, whose pixels lie `step` apart; `out` is shorter by the radius at both ends."""
+    radius, n = taps.size - 1, out.size
+    center = radius * step
+    weigh(out, values[center : center + n], taps[0])
+    shift = 1
+    while shift < radius:
+        near, far = shift * step, (shift + 1) * step
+        _add_quad(
+            out, values[center - near :], values[center + near :], values[center - far :], values[center + far :], taps[shift : shift + 2]
+        )
+        shift += 2
+    if shift == radius:
+        add_pair(out, values[center - radius * step :], values[center + radius * step :], taps[radius])
+
+
+@compiled
+def blur_cell(values: FloatArray, width: int, taps: FloatArray, rows: FloatArray, out: FloatArray) -> None:
+    """Blur a flat picture; right where the kernel fits around a pixel. `rows` is a buffer, all three have the same size."""
     radius = taps.size - 1
-    _weigh(column_sums, plane[y], taps[0])
-    for shift in range(1, radius + 1):
-        _add_pair(column_sums, plane[y - shift], plane[y + shift], taps[shift])
-    _weigh(found, column_sums[radius:], taps[0])
-    for shift in range(1, radius + 1):
-        _add_pair(found, column_sums[radius - shift :], column_sums[radius + shift :], taps[shift])
+    n, skipped = values.size, (taps.size - 1) * width
+    _blur_along(values, width, taps, rows[skipped : n - skipped])
+    _blur_along(rows[skipped : n - skipped], 1, taps, out[skipped + radius : n - skipped - radius])
 
 
 @compiled
-def add_unexplained(sharp: FloatArray, blurred: FloatArray, taps: FloatArray, power: FloatArray) -> None:
-    """Add the power of ``blurred - G * sharp`` to `power`.
-
-    Parameters
-    ----------
-    sharp, blurred : ndarray of float, shape (3, h, w)
-    taps : ndarray of float, shape (r + 1,)
-        Weights of the symmetric kernel from its center on, of the dtype of the planes.
-    power : ndarray of float, shape (h - 2 r, w - 2 r)
-        For the pixels that the kernel fits around.
-    """
-    n_planes, _, w = sharp.shape
-    h, radius = power.shape[0], taps.size - 1
-    column_sums, found = np.empty(w, sharp.dtype), np.empty(w - 2 * radius, sharp.dtype)
-    for y in range(radius, radius + h):
-        for c in range(n_planes):
-            _blur_row(sharp[c], y, taps, column_sums, found)
-            _add_power(power[y - radius], blurred[c, y][radius:], found)
+def _expand(line: FloatArray, phases: FloatArray, out: FloatArray) -> None:
+    """Put four pixels between each two coarse ones."""
+    first, second, third, fourth = phases
+    for x in range(line.size - 1):
+        start, slope = line[x], line[x + 1] - line[x]
+        out[4 * x] = start + first * slope
+        out[4 * x + 1] = start + second * slope
+        out[4 * x + 2] = start + third * slope
+        out[4 * x + 3] = start + fourth * slope
 
 
 @compiled
-def add_rests(fused: FloatArray, first: FloatArray, second: FloatArray, taps: FloatArray, rests: FloatArray) -> None:
-    """Add the powers of ``first - G * fused`` and of ``second - G * fused`` to `rests`.
+def _mix(above: FloatArray, below: FloatArray, phase: float, out: FloatArray) -> None:
+    for x in range(out.size):
+        out[x] = above[x] + phase * (below[x] - above[x])
+
+
+@compiled
+def expand_cell(coarse: FloatArray, top: int, left: int, width: int, phases: FloatArray, lines: FloatArray, out: FloatArray) -> None:
+    """Enlarge a part of a coarse plane, bilinearly, to a flat picture.
 
     Parameters
     ----------
-    fused, first, second : ndarray of float, shape (3, h, w)
-    taps : ndarray of float, shape (r + 1,)
-        Weights of the symmetric kernel from its center on, of the dtype of the planes.
-    rests : ndarray of float, shape (2, h - 2 r, w - 2 r)
-        For the pixels that the kernel fits around.
+    coarse : ndarray of float, shape (h, w)
+        With `COARSE_BORDER` pixels around it.
+    top, left : int
+        Where the flat picture begins in the whole one: two pixels before a multiple of four, where a coarse pixel ends.
+    width : int
+        A multiple of four, as the number of rows.
+    phases : ndarray of float, shape (4,)
+        `PHASES` in the dtype of the planes.
+    lines : ndarray of float, shape (2, >= width)
+        A buffer.
+    out : ndarray of float, shape (n,)
     """
-    n_planes, _, w = fused.shape
-    h, radius = rests.shape[1], taps.size - 1
-    column_sums, found = np.empty(w, fused.dtype), np.empty(w - 2 * radius, fused.dtype)
-    for y in range(radius, radius + h):
-        for c in range(n_planes):
-            _blur_row(fused[c], y, taps, column_sums, found)
-            _add_power(rests[0, y - radius], first[c, y][radius:], found)
-            _add_power(rests[1, y - radius], second[c, y][radius:], found)
+    row, column = (top - 2) // COARSE_PX + COARSE_BORDER, (left - 2) // COARSE_PX + COARSE_BORDER
+    n_columns = width // COARSE_PX + 1
+    _expand(coarse[row][column : column + n_columns], phases, lines[0])
+    for number in range(out.size // width // COARSE_PX):
+        above, below = lines[number % 2][:width], lines[1 - number % 2][:width]
+        _expand(coarse[row + number + 1][column : column + n_columns], phases, below)
+        for phase in range(COARSE_PX):
+            start = (COARSE_PX * number + phase) * width
+            _mix(above, below, phases[phase], out[start : start + width])
+
+
+@compiled
+def _add_four(sums: FloatArray, a: FloatArray, b: FloatArray, c: FloatArray, d: FloatArray) -> None:
+    for x in range(sums.size):
+        sums[x] = (a[x] + b[x]) + (c[x] + d[x])
+
+
+@compiled
+def _join_four(sums: FloatArray, weight: float, out: FloatArray) -> None:
+    for x in range(out.size):
+        out[x] = weight * ((sums[4 * x] + sums[4 * x + 1]) + (sums[4 * x + 2] + sums[4 * x + 3]))
+
+
+@compiled
+def shrink(plane: FloatArray, weight: FloatArray, out: FloatArray) -> None:
+    """Put the mean of each square of four by four pixels into `out`, squares at the lower and right side filled up by reflection.
+
+    `weight` is one sixteenth, in the dtype of the planes, shape (1,).
+    """
+    h, w = plane.shape
+    sums = np.empty(COARSE_PX * out.shape[1], plane.dtype)
+    for y in range(out.shape[0]):
+        top = COARSE_PX * y
+        a, b = plane[top], plane[reflected(top + 1, h)]
+        c, d = plane[reflected(top + 2, h)], plane[reflected(top + 3, h)]
+        _add_four(sums[:w], a, b, c, d)
+        for x in range(w, sums.size):
+            sums[x] = sums[reflected(x, w)]
+        _join_four(sums, weight[0], out[y])

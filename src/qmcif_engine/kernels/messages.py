@@ -11,7 +11,14 @@ from qmcif_engine.kernels.compilation import compiled
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qmcif_engine.kernels.array_types import FloatArray
+    from qmcif_engine.kernels.array_types import BoolArray, FloatArray, IndexArray
+
+STRAIGHT, DIAGONAL = 2048, 1434
+"""What the largest message between neighbors counts: seven tenths for diagonal ones, so that an outline costs about the same in every
+direction. Everything is counted in whole numbers of this unit: 16 bits are fast, and sums of them do not depend on their order."""
+
+CERTAIN = 5 * STRAIGHT + 4 * DIAGONAL
+"""Evidence that nothing outweighs: all neighbors together leave enough of it for the largest message. Twice this fits into 16 bits."""
 
 _STEPS = np.array([(0, 1), (0, -1), (1, 0), (-1, 0), (1, 1), (-1, -1), (1, -1), (-1, 1)])
 """Where the eight neighbors of a pixel lie; opposite ones are next to each other."""
@@ -19,59 +26,151 @@ _STEPS = np.array([(0, 1), (0, -1), (1, 0), (-1, 0), (1, 1), (-1, -1), (1, -1), 
 _N_STRAIGHT = 4
 """How many of them are not diagonal."""
 
-_DIAGONAL_WEIGHT = 0.7
-"""What a diagonal neighbor counts, so that an outline costs about the same in every direction."""
-
 
 @compiled
-def _link(groups: NDArray[np.int64], stiffness: float, links: FloatArray) -> None:
-    """Put how much a pixel listens to each neighbor into `links`, shape (8, h, w): nothing across groups and beyond the border."""
-    h, w = groups.shape
+def _link(firsts: IndexArray, seconds: IndexArray, width: int, links: NDArray[np.int16]) -> None:
+    """Put how much each neighbor of a pixel listens to it into `links`, shape (8, n): nothing where others compete."""
+    n = firsts.size
     for k in range(8):
-        down, right = _STEPS[k]
-        weight = stiffness if k < _N_STRAIGHT else _DIAGONAL_WEIGHT * stiffness
-        for y in range(h):
-            for x in range(w):
-                is_inside = 0 <= y + down < h and 0 <= x + right < w
-                links[k, y, x] = weight if is_inside and groups[y + down, x + right] == groups[y, x] else 0.0
+        step = _STEPS[k, 0] * width + _STEPS[k, 1]
+        weight = np.int16(STRAIGHT if k < _N_STRAIGHT else DIAGONAL)
+        link, first, second = links[k][width + 1 : n - width - 1], firsts[width + 1 :], seconds[width + 1 :]
+        other_first, other_second = firsts[width + 1 + step :], seconds[width + 1 + step :]
+        for x in range(link.size):
+            is_alike = first[x] == other_first[x] and second[x] == other_second[x]
+            link[x] = weight if is_alike else np.int16(0)
 
 
 @compiled
-def _add(total: FloatArray, values: FloatArray) -> None:
-    for x in range(total.size):
-        total[x] += values[x]
+def _close_ring(links: NDArray[np.int16], width: int) -> None:
+    """Let nobody listen to the outermost pixels, which are none of the picture, nor talk to them."""
+    for k in range(8):
+        link = links[k]
+        n = link.size
+        for x in range(width + 1):
+            link[x] = link[n - 1 - x] = 0
+        for y in range(n // width):
+            link[y * width] = link[y * width + width - 1] = 0
 
 
 @compiled
-def _tell(belief: FloatArray, heard: FloatArray, link: FloatArray, out: FloatArray) -> None:
-    """Pass on what a row of pixels believes, without what it heard from the listeners."""
+def _add_four(
+    values: NDArray[np.int16],
+    a: NDArray[np.int16],
+    b: NDArray[np.int16],
+    c: NDArray[np.int16],
+    d: NDArray[np.int16],
+    out: NDArray[np.int16],
+) -> None:
     for x in range(out.size):
-        out[x] = min(max(belief[x] - heard[x], -link[x]), link[x])
+        out[x] = np.int16(np.int16(values[x] + np.int16(a[x] + b[x])) + np.int16(c[x] + d[x]))
 
 
 @compiled
-def pass_messages(evidence: FloatArray, groups: NDArray[np.int64], stiffness: float, rounds: int, out: FloatArray) -> None:
+def _tell(belief: NDArray[np.int16], heard: NDArray[np.int16], link: NDArray[np.int16], out: NDArray[np.int16]) -> None:
+    """Pass on what pixels believe, without what they heard from the listeners."""
+    for x in range(out.size):
+        message, limit = np.int16(belief[x] - heard[x]), link[x]
+        least = np.int16(-limit)
+        message = message if message > least else least
+        out[x] = message if message < limit else limit
+
+
+@compiled
+def pass_messages(
+    evidence: NDArray[np.int16],
+    links: NDArray[np.int16],
+    width: int,
+    rounds: int,
+    buffers: NDArray[np.int16],
+    out: NDArray[np.int16],
+) -> None:
     """Put the evidence of each pixel, and what its neighbors told it in the last of some rounds, into `out`.
 
-    A message is the belief of its sender without what the receiver told it, cut to plus or minus the stiffness: min-sum belief
-    propagation for two labels. Only pixels of the same group talk. All messages of a round depend on those of the round before.
+    A message is the belief of its sender without what the receiver told it, cut to plus or minus the link: min-sum belief propagation
+    for two labels. All messages of a round depend on those of the round before.
+
+    Parameters
+    ----------
+    evidence, out : ndarray of int16, shape (n,)
+        Of a flat picture whose outermost pixels have no links.
+    links : ndarray of int16, shape (8, n)
+        How much the neighbor in each direction listens to a pixel.
+    width, rounds : int
+    buffers : ndarray of int16, shape (2, 8, n)
+        For messages heard and told.
     """
-    h, w = evidence.shape
-    heard, told, links = np.zeros((8, h, w), evidence.dtype), np.zeros((8, h, w), evidence.dtype), np.empty((8, h, w), evidence.dtype)
-    _link(groups, stiffness, links)
+    n = evidence.size
+    heard, told = buffers[0], buffers[1]
+    for k in range(8):
+        for x in range(n):
+            heard[k, x] = told[k, x] = 0
     for turn in range(rounds + 1):
-        for y in range(h):
-            for x in range(w):
-                out[y, x] = evidence[y, x]
-            for k in range(8):
-                _add(out[y], heard[k, y])
+        _add_four(evidence, heard[0], heard[1], heard[2], heard[3], out)
+        _add_four(out, heard[4], heard[5], heard[6], heard[7], out)
         if turn == rounds:
             break
         for k in range(8):
-            down, right = _STEPS[k]
-            back = k + 1 - 2 * (k % 2)
-            here, there, n = max(0, -right), max(0, right), w - abs(right)
-            for y in range(max(0, -down), min(h, h - down)):
-                belief, memory = out[y + down][there : there + n], heard[back, y + down][there : there + n]
-                _tell(belief, memory, links[k, y][here : here + n], told[k, y][here : here + n])
+            step = _STEPS[k, 0] * width + _STEPS[k, 1]
+            # what a pixel hears from the opposite direction
+            back, start, stop = k + 1 - 2 * (k % 2), width + 1, n - width - 1
+            _tell(out[start:stop], heard[k][start:], links[k][start:], told[back][start + step : stop + step])
         heard, told = told, heard
+
+
+@compiled
+def _quantize(evidence: FloatArray, is_second: BoolArray, is_open: BoolArray, per_unit: float, out: NDArray[np.int16]) -> None:
+    """Count a row of evidence in whole units; closed pixels are certain."""
+    for x in range(out.size):
+        counted = CERTAIN if is_second[x] else -CERTAIN
+        if is_open[x]:
+            counted = int(np.rint(min(max(evidence[x] * per_unit, -CERTAIN), CERTAIN)))
+        out[x] = counted
+
+
+@compiled
+def settle_cells(
+    evidence: FloatArray,
+    is_second: BoolArray,
+    is_open: BoolArray,
+    pairs: tuple[IndexArray, IndexArray],
+    boxes: NDArray[np.int64],
+    per_unit: float,
+    rounds: int,
+    out: BoolArray,
+) -> None:
+    """Decide the open pixels in some boxes by what they believe after some rounds; who believes nothing stays where it is.
+
+    `per_unit` is `STRAIGHT` over the stiffness. Closed pixels of `out` are left as they are.
+    """
+    h, w = evidence.shape
+    room = 0
+    for box in boxes:
+        room = max(room, (box[2] - box[0] + 2 * rounds + 2) * (box[3] - box[1] + 2 * rounds + 2))
+    planes, links_room, buffers_room = np.empty((2, room), np.int16), np.empty(8 * room, np.int16), np.empty(16 * room, np.int16)
+    names = np.empty((2, room), np.uint16)
+    for box in boxes:
+        top, left = max(box[0] - rounds, 0), max(box[1] - rounds, 0)
+        bottom, right = min(box[2] + rounds, h), min(box[3] + rounds, w)
+        width = right - left + 2
+        n = (bottom - top + 2) * width
+        known, beliefs, firsts, seconds = planes[0][:n], planes[1][:n], names[0][:n], names[1][:n]
+        links, buffers = links_room[: 8 * n].reshape(8, n), buffers_room[: 16 * n].reshape(2, 8, n)
+        for x in range(n):
+            known[x] = firsts[x] = seconds[x] = 0
+        for y in range(top, bottom):
+            start = (y - top + 1) * width + 1
+            _quantize(
+                evidence[y, left:right], is_second[y, left:right], is_open[y, left:right], per_unit, known[start : start + right - left]
+            )
+            for x in range(right - left):
+                firsts[start + x], seconds[start + x] = pairs[0][y, left + x], pairs[1][y, left + x]
+        _link(firsts, seconds, width, links)
+        _close_ring(links, width)
+        pass_messages(known, links, width, rounds, buffers, beliefs)
+        for y in range(box[0], min(box[2], h)):
+            start = (y - top + 1) * width + 1
+            for x in range(box[1], min(box[3], w)):
+                belief = beliefs[start + x - left]
+                if is_open[y, x]:
+                    out[y, x] = is_second[y, x] if belief == 0 else belief > 0

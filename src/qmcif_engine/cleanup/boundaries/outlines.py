@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qmcif_engine.kernels.messages import pass_messages
-from qmcif_engine.method.patches import cells_of
+from qmcif_engine.kernels.cells import list_boxes
+from qmcif_engine.kernels.messages import STRAIGHT, settle_cells
 
 if TYPE_CHECKING:
     from qmcif_engine.kernels.array_types import BoolArray, FloatArray, IndexArray
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 ROUNDS = 16
 """How often the pixels talk, which is also how far, in pixels, a word can travel. Twice as many changed no figure by .001."""
 
-_CERTAIN = 1000.0
-"""Evidence of a pixel that is not asked: no message outweighs it."""
+CELL_PX = 64
+"""Side of the squares in which pixels talk: small enough for the cache."""
 
 
 def shorten_outlines(
@@ -50,15 +50,8 @@ def shorten_outlines(
     rounds : int
         How often the pixels talk; fewer are enough where only pixels near an outline are open.
     """
-    if stiffness == 0:
-        return np.where(is_open, evidence > 0, is_second)
-    certain = np.asarray(_CERTAIN, evidence.dtype)
-    known = np.where(is_open, evidence, np.where(is_second, certain, -certain))
-    decided = is_second.copy()
-    for cell in cells_of(is_open):
-        near = cell.grown(rounds, (evidence.shape[0], evidence.shape[1]))
-        first, second = (image[near.slices].astype(np.int64) for image in pairs)
-        beliefs = np.empty(near.shape, evidence.dtype)
-        pass_messages(np.ascontiguousarray(known[near.slices]), first << 16 | second, float(stiffness), rounds, beliefs)
-        decided[cell.slices] = beliefs[cell.relative_to(near).slices] > 0
+    decided = np.where(is_open, evidence > 0, is_second)
+    if stiffness:
+        boxes = list_boxes(is_open, CELL_PX)
+        settle_cells(evidence, is_second, is_open, pairs, boxes, STRAIGHT / stiffness, rounds, decided)
     return decided

@@ -20,13 +20,13 @@ import numpy as np
 
 from qmcif_engine.cleanup.boundaries.outlines import ROUNDS, shorten_outlines
 from qmcif_engine.cleanup.decision import CleanUpStage, Decision
-from qmcif_engine.cleanup.filters import local_variance
 from qmcif_engine.config.stage import Reach, bytes_per_pixel
-from qmcif_engine.kernels.blurring import add_rests, add_unexplained
+from qmcif_engine.kernels.blurring import COARSE_BORDER, COARSE_PX, blur_cell, shrink
+from qmcif_engine.kernels.cells import list_boxes
+from qmcif_engine.kernels.explaining import weigh_explanations, weigh_rests
 from qmcif_engine.kernels.regions import take_rivals
 from qmcif_engine.method.fusion import select_each
-from qmcif_engine.method.patches import FARTHEST_PX, cells_of, cut_reflected, edge_band, window_mean
-from qmcif_engine.stack.window import Window
+from qmcif_engine.method.patches import FARTHEST_PX, edge_band
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 BLURS_PX = (1.5, 4.0, 8.0)
 """Standard deviations tried: defocus of a little, of much and of a great deal, without which the halo of a bright object is taken for
-focus."""
+focus. All but the first are made in a quarter of the resolution."""
 
 NOISE_POWER = 12.0
 """Unexplained power on the 0-255 scale that noise leaves in any case: two gray levels in each of three channels."""
@@ -52,11 +52,16 @@ LARGEST_CONTRAST_EVIDENCE = 0.8
 """Contrast may tip the balance, not more: beside a bright object its blurred halo has the most contrast of all."""
 
 CUT_OFF = 3.0
-"""Where a Gaussian ends, in standard deviations."""
+COARSE_CUT_OFF = 2.5
+"""Where a Gaussian ends, in standard deviations, in full resolution and in a quarter of it."""
 
-_LARGEST_RADIUS_PX = int(CUT_OFF * max(BLURS_PX) + 0.5)
+COARSE_VARIANCE = 4.0
+"""What shrinking to a quarter of the resolution and enlarging again blur by themselves: means over squares, 1.25 square pixels, and
+bilinear interpolation, 2.75 on average."""
 
 EXACT_BLURS_PX = (1.5, 2.5, 4.0, 8.0)
+"""All but the first two are made in a quarter of the resolution."""
+
 EXPLAINED_WINDOW_PX = 17
 EXPLAINED_SHARES = (0.12, 0.25)
 """Share of the difference of two images that the blurred fused picture may leave: up to the first the model of defocus is trusted, from
@@ -72,10 +77,16 @@ EXACT_INERTIA = 0.6
 EXACT_STIFFNESS = 0.25
 """What edges drawn to the pixel cost to change, and a step of their outline beside one of the first drawing."""
 
-EXACT_MARGIN_PX = int(CUT_OFF * max(EXACT_BLURS_PX) + 0.5) + EXPLAINED_WINDOW_PX // 2
+WIDEST_PX = 25
+"""How far the widest blur looks: five coarse pixels from the second nearest one, and to the end of the square that it is the mean of."""
 
-MARGIN_PX = COMPARISON_WINDOW_PX // 2 + _LARGEST_RADIUS_PX
+MARGIN_PX = COMPARISON_WINDOW_PX // 2 + WIDEST_PX
 """How far from a pixel the samples lie that its evidence depends on: comparison and blur in turn; contrast looks less far."""
+
+EXACT_MARGIN_PX = EXPLAINED_WINDOW_PX // 2 + WIDEST_PX
+
+CELL_PX = 64
+"""Side of the squares in which evidence is computed: small enough for the cache."""
 
 
 def refine_edges(index: IndexArray, blocks: Sequence[FloatArray], config: DecisionConfig, *, noise_level: float = 0.0) -> IndexArray:
@@ -103,21 +114,44 @@ def refine_edges(index: IndexArray, blocks: Sequence[FloatArray], config: Decisi
         index,
         blocks,
         draft=Draft(config.edge_band_px, MARGIN_PX, config.edge_inertia, config.edge_stiffness),
-        measure=lambda first, second, _fused, _is_first: _valid_evidence(first, second, noise_power=noise_power),
+        measure=lambda first, second, _is_first, band: sharpness_evidence(first, second, is_wanted=band, noise_power=noise_power),
     )
     exact = Draft(
         min(EXACT_BAND_PX, config.edge_band_px), EXACT_MARGIN_PX, EXACT_INERTIA, EXACT_STIFFNESS * config.edge_stiffness, EXACT_ROUNDS
     )
     for _ in range(EXACT_PASSES if config.edge_stiffness and noise_level == 0 else 0):
-        index = _redraw(index, blocks, draft=exact, measure=lambda *pictures: exact_evidence(*pictures, noise_power=noise_power))
+        index = _redraw(
+            index,
+            blocks,
+            draft=exact,
+            measure=lambda first, second, is_first, band: exact_evidence(
+                first, second, is_first, is_wanted=band, noise_power=noise_power
+            ),
+        )
     return index
 
 
 class Measure(Protocol):
-    """Evidence for the second of two images, from both, the fused picture, and where that is the first; without their margin."""
+    """Evidence for the second of two images, from both, where the fused picture is the first, and where evidence is wanted."""
 
-    def __call__(self, first: FloatArray, second: FloatArray, fused: FloatArray, is_first: BoolArray, /) -> FloatArray:
+    def __call__(self, first: FloatArray, second: FloatArray, is_first: BoolArray, is_wanted: BoolArray, /) -> FloatArray:
         """Return the evidence; above 0 the second image is the sharp one."""
+
+
+class Meeting(NamedTuple):
+    """The two images that compete for each pixel near an edge of a decision map.
+
+    Attributes
+    ----------
+    first, second : ndarray of uint16, shape (h, w)
+        Which they are, the smaller number first: one order for both sides of an edge, so that the pictures are continuous across it.
+        Where three images meet, they are not, and the comparison is as good as its small window allows.
+    pictures : tuple of two ndarray of float, shape (3, h, w)
+    """
+
+    first: IndexArray
+    second: IndexArray
+    pictures: tuple[FloatArray, FloatArray]
 
 
 class Draft(NamedTuple):
@@ -135,74 +169,27 @@ def _redraw(index: IndexArray, blocks: Sequence[FloatArray], *, draft: Draft, me
     band = edge_band(index, reach_px=draft.band_px)
     if draft.band_px == 0 or not band.any():
         return index
-    looks_px = max(draft.margin_px, draft.rounds)
-    is_looked_at = band | edge_band(band.astype(np.uint16), reach_px=looks_px)
-    rival = rival_index(index, is_looked_at, reach_px=math.ceil(math.sqrt(2) * (looks_px + draft.band_px)) + 1)
-    # one order for both sides of an edge, so that the two pictures compared are continuous across it; where three images meet, they
-    # are not, and the comparison is as good as its small window allows
-    first, second = np.minimum(index, rival), np.maximum(index, rival)
-    pictures = select_each(blocks, (first, second))
-    is_first = index == first
-    evidence = np.zeros(index.shape, pictures[0].dtype)
-    for cell in cells_of(band):
-        near = [cut_reflected(picture, cell, margin_px=draft.margin_px) for picture in pictures]
-        near_is_first = cut_reflected(is_first, cell, margin_px=draft.margin_px)
-        evidence[cell.slices] = measure(near[0], near[1], np.where(near_is_first, near[0], near[1]), near_is_first)
+    meeting = _meet(index, blocks, band, draft=draft)
+    is_second = index == meeting.second
+    evidence = measure(*meeting.pictures, ~is_second, band)
     inertia = np.asarray(draft.inertia, evidence.dtype)
-    evidence += np.where(index == second, inertia, -inertia)
-    is_second = shorten_outlines(evidence, index == second, band, pairs=(first, second), stiffness=draft.stiffness, rounds=draft.rounds)
-    return np.where(band, np.where(is_second, second, first), index)
+    evidence += np.where(is_second, inertia, -inertia)
+    is_second = shorten_outlines(evidence, is_second, band, pairs=meeting[:2], stiffness=draft.stiffness, rounds=draft.rounds)
+    return np.where(band, np.where(is_second, meeting.second, meeting.first), index)
 
 
-def exact_evidence(first: FloatArray, second: FloatArray, fused: FloatArray, is_first: BoolArray, *, noise_power: float) -> FloatArray:
-    """Return by how much better the fused picture, blurred, explains the first image than the second; above 0 the second is sharp.
-
-    Near an edge each image alone is sharp on one side only, and blurring it again reproduces the other image on that side only. The fused
-    picture is sharp on both: where an image is out of focus, the fused picture, blurred, is that image, to the pixel. This holds where
-    defocus is a blur of what is seen. Where images do not lie on each other, or something hidden comes into view, it does not; what the
-    blurred picture leaves of the image that was not chosen tells, and there the evidence is nothing.
-
-    Parameters
-    ----------
-    first, second, fused : ndarray of float, shape (3, h, w)
-    is_first : ndarray of bool, shape (h, w)
-        Where the fused picture is taken from the first image.
-    noise_power : float
-
-    Returns
-    -------
-    ndarray of float, shape (h - 2 m, w - 2 m)
-        For the pixels that all windows fit around, ``m`` from the border.
-
-    Notes
-    -----
-    ``ln((r_2 + n) / (r_1 + n))`` with ``r_k = |I_k - G_s * F|^2`` for the ``s`` that explains the neighborhood best, times a gate that is
-    1 where the image not chosen is explained up to `EXPLAINED_SHARES`[0] of its difference to the other, and 0 from
-    `EXPLAINED_SHARES`[1] on.
-    """
-    window, radius = EXPLAINED_WINDOW_PX // 2, EXACT_MARGIN_PX - EXPLAINED_WINDOW_PX // 2
-    kept = (slice(radius, -radius), slice(radius, -radius))
-    inner = (slice(window, -window), slice(window, -window))
-    fitting = np.zeros((2, *is_first[kept].shape), first.dtype)
-    unexplained = np.full(is_first[kept].shape, np.inf, first.dtype)
-    for deviation in EXACT_BLURS_PX:
-        taps = _gaussian_taps(deviation, first.dtype.name)
-        spare = radius - (len(taps) - 1)
-        near = (slice(None), *[slice(spare, length - spare) for length in first.shape[-2:]])
-        rests = np.zeros_like(fitting)
-        near_fused, near_first, near_second = (np.ascontiguousarray(picture[near]) for picture in (fused, first, second))
-        add_rests(near_fused, near_first, near_second, taps, rests)
-        # one blur for both images and for all pixels of a neighborhood: flat ground is explained by any blur, its surroundings are not
-        left = window_mean(np.where(is_first[kept], rests[1], rests[0]), side_px=EXPLAINED_WINDOW_PX)
-        np.copyto(fitting, rests, where=left < unexplained)
-        np.minimum(unexplained, left, out=unexplained)
-    difference = np.einsum("chw,chw->hw", *[(first - second)[:, *kept]] * 2)
-    share = unexplained / (window_mean(difference, side_px=EXPLAINED_WINDOW_PX) + 2.5 * noise_power)
-    well, badly = EXPLAINED_SHARES
-    gate = np.clip((badly - share) / (badly - well), 0, 1)
-    floor = noise_power + LEAST_REST * window_mean(difference, side_px=COMPARISON_WINDOW_PX)
-    evidence: FloatArray = (gate * np.log((fitting[1] + floor) / (fitting[0] + floor)))[inner]
-    return evidence
+def _meet(index: IndexArray, blocks: Sequence[FloatArray], band: BoolArray, *, draft: Draft) -> Meeting:
+    """Return who competes within a band and as far around it as evidence looks."""
+    low, high = np.flatnonzero(np.bincount(index.reshape(-1)))[[0, -1]]
+    if not ((index == low) | (index == high)).all():
+        looks_px = max(draft.margin_px, draft.rounds)
+        is_looked_at = band | edge_band(band.astype(np.uint16), reach_px=looks_px)
+        rival = rival_index(index, is_looked_at, reach_px=math.ceil(math.sqrt(2) * (looks_px + draft.band_px)) + 1)
+        first, second = np.minimum(index, rival), np.maximum(index, rival)
+        return Meeting(first, second, select_each(blocks, (first, second)))
+    # of two images each is the other's rival everywhere
+    first, second = np.full_like(index, low), np.full_like(index, high)
+    return Meeting(first, second, (blocks[int(low)], blocks[int(high)]))
 
 
 def rival_index(index: IndexArray, is_asking: BoolArray, *, reach_px: int) -> IndexArray:
@@ -212,7 +199,7 @@ def rival_index(index: IndexArray, is_asking: BoolArray, *, reach_px: int) -> In
     return rival
 
 
-def sharpness_evidence(first: FloatArray, second: FloatArray) -> FloatArray:
+def sharpness_evidence(first: FloatArray, second: FloatArray, *, is_wanted: BoolArray, noise_power: float = NOISE_POWER) -> FloatArray:
     """Return by how much better the second image explains the first than the reverse, shape (h, w); above 0 the second is sharper.
 
     Contrast adds a little, for where neither explains the other.
@@ -221,60 +208,106 @@ def sharpness_evidence(first: FloatArray, second: FloatArray) -> FloatArray:
     ----------
     first, second : ndarray of float, shape (3, h, w)
         On the 0-255 scale.
+    is_wanted : ndarray of bool, shape (h, w)
+    noise_power : float
 
     Returns
     -------
     ndarray of float, shape (h, w)
-        Logarithm of the ratio of what each leaves unexplained, and a bounded share of that of their variances; near 0 where the images
-        are alike.
-    """
-    whole = Window.whole(first.shape[-2:])
-    return _valid_evidence(*(cut_reflected(image, whole, margin_px=MARGIN_PX) for image in (first, second)))
-
-
-def _valid_evidence(first: FloatArray, second: FloatArray, *, noise_power: float = NOISE_POWER) -> FloatArray:
-    """Return the evidence for the pixels of two pictures that all windows fit around."""
-    left_by_first, left_by_second = unexplained_power(first, second), unexplained_power(second, first)
-    evidence = np.log((left_by_first + noise_power) / (left_by_second + noise_power))
-    inner = (slice(MARGIN_PX, -MARGIN_PX), slice(MARGIN_PX, -MARGIN_PX))
-    variances = (local_variance(picture, side_px=CONTRAST_WINDOW_PX)[inner] + noise_power for picture in (second, first))
-    evidence += np.clip(CONTRAST_SHARE * np.log(np.divide(*variances)), -LARGEST_CONTRAST_EVIDENCE, LARGEST_CONTRAST_EVIDENCE)
-    return evidence
-
-
-def unexplained_power(sharp: FloatArray, blurred: FloatArray) -> FloatArray:
-    """Return what remains of one image when the other, blurred as well as possible, is taken away: mean power a pixel.
-
-    Parameters
-    ----------
-    sharp, blurred : ndarray of float, shape (3, h, w)
-
-    Returns
-    -------
-    ndarray of float, shape (h - 2 m, w - 2 m)
-        For the pixels that the widest Gaussian and the window fit around, ``m`` from the border.
+        Of the wanted pixels; 0 elsewhere.
 
     Notes
     -----
-    ``min over s of mean |blurred - G_s * sharp|^2`` over a small window, with Gaussians of the standard deviations `BLURS_PX`.
+    ``ln((u_1 + n) / (u_2 + n))``, where ``u_k`` is what the image ``k``, blurred as well as possible, leaves of the other one: ``min over s
+    of mean |I_l - G_s * I_k|^2`` over a small window, with the standard deviations `BLURS_PX`; and a bounded share of the logarithm of
+    the ratio of their variances.
     """
-    window = COMPARISON_WINDOW_PX // 2
-    height, width = (length - 2 * _LARGEST_RADIUS_PX for length in sharp.shape[-2:])
-    least = np.full((height, width), np.inf, sharp.dtype)
-    for deviation in BLURS_PX:
-        taps = _gaussian_taps(deviation, sharp.dtype.name)
-        spare = _LARGEST_RADIUS_PX - (len(taps) - 1)
-        near = (slice(None), *[slice(spare, length - spare) for length in sharp.shape[-2:]])
-        power = np.zeros_like(least)
-        add_unexplained(np.ascontiguousarray(sharp[near]), np.ascontiguousarray(blurred[near]), taps, power)
-        np.minimum(least, window_mean(power, side_px=COMPARISON_WINDOW_PX), out=least)
-    return least[window:-window, window:-window]
+    evidence = np.zeros(is_wanted.shape, first.dtype)
+    pictures = (np.ascontiguousarray(first), np.ascontiguousarray(second))
+    coarse = tuple(_blur_coarsely([_shrink(plane) for plane in picture], BLURS_PX[1:]) for picture in pictures)
+    limits = np.array([noise_power, CONTRAST_SHARE, LARGEST_CONTRAST_EVIDENCE])
+    taps = _gaussian_taps(BLURS_PX[0], CUT_OFF, first.dtype.name)
+    weigh_explanations(pictures, coarse, taps, is_wanted, list_boxes(is_wanted, CELL_PX), limits, evidence)
+    return evidence
+
+
+def exact_evidence(
+    first: FloatArray, second: FloatArray, is_first: BoolArray, *, is_wanted: BoolArray, noise_power: float
+) -> FloatArray:
+    """Return by how much better the fused picture, blurred, explains the first image than the second; above 0 the second is sharp.
+
+    Near an edge each image alone is sharp on one side only, and blurring it again reproduces the other image on that side only. The fused
+    picture is sharp on both: where an image is out of focus, the fused picture, blurred, is that image, to the pixel. This holds where
+    defocus is a blur of what is seen. Where images do not lie on each other, or something hidden comes into view, it does not; what the
+    blurred picture leaves of the image that was not chosen tells, and there the evidence is nothing.
+
+    Parameters
+    ----------
+    first, second : ndarray of float, shape (3, h, w)
+    is_first : ndarray of bool, shape (h, w)
+        Where the fused picture is taken from the first image; elsewhere it is taken from the second.
+    is_wanted : ndarray of bool, shape (h, w)
+    noise_power : float
+
+    Returns
+    -------
+    ndarray of float, shape (h, w)
+        Of the wanted pixels; 0 elsewhere.
+
+    Notes
+    -----
+    ``ln((r_2 + n) / (r_1 + n))`` with ``r_k = |I_k - G_s * F|^2`` for the ``s`` that explains the neighborhood best, times a gate that is
+    1 where the image not chosen is explained up to `EXPLAINED_SHARES`[0] of its difference to the other, and 0 from
+    `EXPLAINED_SHARES`[1] on.
+    """
+    evidence = np.zeros(is_wanted.shape, first.dtype)
+    pictures = (np.ascontiguousarray(first), np.ascontiguousarray(second))
+    fused = (_shrink(np.where(is_first, *planes)) for planes in zip(*pictures, strict=True))
+    coarse = _blur_coarsely(list(fused), EXACT_BLURS_PX[2:])
+    taps = tuple(_gaussian_taps(deviation, CUT_OFF, first.dtype.name) for deviation in EXACT_BLURS_PX[:2])
+    limits = np.array([noise_power, LEAST_REST, *EXPLAINED_SHARES])
+    weigh_rests(pictures, is_first, coarse, taps, is_wanted, list_boxes(is_wanted, CELL_PX), limits, evidence)
+    return evidence
+
+
+def _shrink(plane: FloatArray) -> FloatArray:
+    """Return the means over squares of four by four pixels, ``(h, w)`` to a quarter of both, rounded up."""
+    coarse = np.empty([-(-length // COARSE_PX) for length in plane.shape], plane.dtype)
+    shrink(plane, np.full(1, 1 / COARSE_PX**2, plane.dtype), coarse)
+    return coarse
+
+
+def _blur_coarsely(planes: Sequence[FloatArray], deviations: Sequence[float]) -> FloatArray:
+    """Blur a shrunk picture so that, enlarged again, it has the standard deviations given, in pixels of the picture.
+
+    Parameters
+    ----------
+    planes : sequence of ndarray of float, shape (h, w)
+    deviations : sequence of float
+
+    Returns
+    -------
+    ndarray of float, shape (s, c, h + 2 `COARSE_BORDER`, w + 2 `COARSE_BORDER`)
+        It continues by reflection.
+    """
+    dtype, border = planes[0].dtype, COARSE_BORDER
+    height, width = planes[0].shape
+    blurred = np.empty((len(deviations), len(planes), height + 2 * border, width + 2 * border), dtype)
+    for by_plane, deviation in zip(blurred, deviations, strict=True):
+        taps = _gaussian_taps(math.sqrt(deviation**2 - COARSE_VARIANCE) / COARSE_PX, COARSE_CUT_OFF, dtype.name)
+        radius = len(taps) - 1
+        for plane, result in zip(planes, by_plane, strict=True):
+            padded = np.pad(plane, border + radius, mode="symmetric")
+            rows, found = np.empty((2, *padded.shape), dtype)
+            blur_cell(padded.reshape(-1), padded.shape[1], taps, rows.reshape(-1), found.reshape(-1))
+            result[:] = found[radius:-radius, radius:-radius]
+    return blurred
 
 
 @lru_cache
-def _gaussian_taps(deviation: float, dtype_name: str) -> FloatArray:
+def _gaussian_taps(deviation: float, cut_off: float, dtype_name: str) -> FloatArray:
     """Return the weights of a Gaussian, cut off, from its center on."""
-    taps = np.exp(-0.5 * (np.arange(int(CUT_OFF * deviation + 0.5) + 1) / deviation) ** 2)
+    taps = np.exp(-0.5 * (np.arange(int(cut_off * deviation + 0.5) + 1) / deviation) ** 2)
     normalized: FloatArray = (taps / (2 * taps.sum() - taps[0])).astype(dtype_name)
     return normalized
 
@@ -305,13 +338,13 @@ EDGES = CleanUpStage(
     reaches=(
         Reach(
             lambda _config, _side: ROUNDS + MARGIN_PX,
-            "`cleanup.boundaries.outlines.ROUNDS`, and `MARGIN_PX` = 25: 1 + 3 max(`BLURS_PX`)",
+            "`cleanup.boundaries.outlines.ROUNDS`, and `MARGIN_PX` = 26: 1 + `WIDEST_PX`",
             of="first drawing, samples",
         ),
         Reach(_drawing_to_map, "that, and ⌈√2 (`MARGIN_PX` + `edge_band_px`)⌉ + 1: to the nearest edge", of="first drawing, map"),
         Reach(
             lambda _config, _side: EXACT_ROUNDS + EXACT_MARGIN_PX,
-            "`EXACT_ROUNDS`, and `EXACT_MARGIN_PX` = 32: 3 max(`EXACT_BLURS_PX`) + 8",
+            "`EXACT_ROUNDS`, and `EXACT_MARGIN_PX` = 33: 8 + `WIDEST_PX`",
             of="one pass to the pixel, samples",
         ),
         Reach(_pass_to_map, "that, and ⌈√2 (`EXACT_MARGIN_PX` + `EXACT_BAND_PX`)⌉ + 1", of="one pass to the pixel, map"),

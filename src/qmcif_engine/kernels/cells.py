@@ -1,0 +1,79 @@
+"""Small rectangles of a picture: where something is wanted in them, and copies of them that fit into the cache.
+
+A copy is flat: one row after the other, so that a loop over all its pixels, shifted by whole rows or by single pixels, runs without a
+stop. What it gives near the left and right side of the copy mixes the ends of two rows and is not used; margins are made for that.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from qmcif_engine.kernels.compilation import compiled
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qmcif_engine.kernels.array_types import BoolArray, FloatArray
+
+GRID_PX = 4
+"""Boxes begin and end on multiples of this, so that a picture of a quarter of the resolution lies alike in all of them."""
+
+
+@compiled
+def reflected(position: int, length: int) -> int:
+    """Return the position inside a line whose border pixel repeats."""
+    position %= 2 * length
+    return position if position < length else 2 * length - 1 - position
+
+
+@compiled
+def list_boxes(is_wanted: BoolArray, side: int) -> NDArray[np.int64]:
+    """Return top, left, bottom and right of the rectangles that hold the wanted pixels in the cells of a fixed grid, shape (n, 4).
+
+    They begin and end on multiples of `GRID_PX`, which may lie outside the picture.
+    """
+    h, w = is_wanted.shape
+    boxes = np.empty((-(-h // side) * -(-w // side), 4), np.int64)
+    n_boxes = 0
+    for cell_top in range(0, h, side):
+        for cell_left in range(0, w, side):
+            top, left, bottom, right = h, w, -1, -1
+            for y in range(cell_top, min(cell_top + side, h)):
+                row = is_wanted[y, cell_left : cell_left + side]
+                n_found = 0
+                for x in range(row.size):
+                    n_found += row[x]
+                if n_found == 0:
+                    continue
+                top, bottom = min(top, y), y
+                x = 0
+                while not row[x]:
+                    x += 1
+                left = min(left, cell_left + x)
+                x = row.size - 1
+                while not row[x]:
+                    x -= 1
+                right = max(right, cell_left + x)
+            if bottom >= 0:
+                boxes[n_boxes, 0], boxes[n_boxes, 1] = top - top % GRID_PX, left - left % GRID_PX
+                boxes[n_boxes, 2], boxes[n_boxes, 3] = bottom + GRID_PX - bottom % GRID_PX, right + GRID_PX - right % GRID_PX
+                n_boxes += 1
+    return boxes[:n_boxes]
+
+
+@compiled
+def copy_cell(plane: FloatArray, top: int, left: int, width: int, out: FloatArray) -> None:
+    """Copy rows of a plane, from a corner on, into a flat array; the plane continues by reflection."""
+    h, w = plane.shape
+    first, last = min(max(0, -left), width), max(min(width, w - left), 0)
+    for y in range(out.size // width):
+        row, target = plane[reflected(top + y, h)], out[y * width : (y + 1) * width]
+        for x in range(first):
+            target[x] = row[reflected(left + x, w)]
+        inner, source = target[first:last], row[left + first : left + last]
+        for x in range(inner.size):
+            inner[x] = source[x]
+        for x in range(max(last, first), width):
+            target[x] = row[reflected(left + x, w)]
