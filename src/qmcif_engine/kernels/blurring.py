@@ -8,9 +8,10 @@ import numpy as np
 
 from qmcif_engine.kernels.cells import reflected
 from qmcif_engine.kernels.compilation import compiled
+from qmcif_engine.kernels.flat import choose
 
 if TYPE_CHECKING:
-    from qmcif_engine.kernels.array_types import FloatArray
+    from qmcif_engine.kernels.array_types import BoolArray, FloatArray
 
 COARSE_PX = 4
 """Pixels of the picture in one of a quarter of its resolution, in rows and in columns."""
@@ -101,15 +102,17 @@ def expand_cell(coarse: FloatArray, top: int, left: int, width: int, phases: Flo
         A multiple of four, as the number of rows.
     phases : ndarray of float, shape (4,)
         `PHASES` in the dtype of the planes.
-    lines : ndarray of float, shape (2, >= width)
+    lines : ndarray of float, shape (>= 2 width,)
         A buffer.
     out : ndarray of float, shape (n,)
     """
     row, column = (top - 2) // COARSE_PX + COARSE_BORDER, (left - 2) // COARSE_PX + COARSE_BORDER
     n_columns = width // COARSE_PX + 1
-    _expand(coarse[row][column : column + n_columns], phases, lines[0])
+    _expand(coarse[row][column : column + n_columns], phases, lines[:width])
     for number in range(out.size // width // COARSE_PX):
-        above, below = lines[number % 2][:width], lines[1 - number % 2][:width]
+        above, below = lines[:width], lines[width : 2 * width]
+        if number % 2:
+            above, below = below, above
         _expand(coarse[row + number + 1][column : column + n_columns], phases, below)
         for phase in range(COARSE_PX):
             start = (COARSE_PX * number + phase) * width
@@ -129,13 +132,10 @@ def _join_four(sums: FloatArray, weight: float, out: FloatArray) -> None:
 
 
 @compiled
-def shrink(plane: FloatArray, weight: FloatArray, out: FloatArray) -> None:
-    """Put the mean of each square of four by four pixels into `out`, squares at the lower and right side filled up by reflection.
-
-    `weight` is one sixteenth, in the dtype of the planes, shape (1,).
-    """
+def shrink(plane: FloatArray, out: FloatArray) -> None:
+    """Put the mean of each square of four by four pixels into `out`, squares at the lower and right side filled up by reflection."""
     h, w = plane.shape
-    sums = np.empty(COARSE_PX * out.shape[1], plane.dtype)
+    sums, weight = np.empty(COARSE_PX * out.shape[1], plane.dtype), plane.dtype.type(1 / COARSE_PX**2)
     for y in range(out.shape[0]):
         top = COARSE_PX * y
         a, b = plane[top], plane[reflected(top + 1, h)]
@@ -143,4 +143,16 @@ def shrink(plane: FloatArray, weight: FloatArray, out: FloatArray) -> None:
         _add_four(sums[:w], a, b, c, d)
         for x in range(w, sums.size):
             sums[x] = sums[reflected(x, w)]
-        _join_four(sums, weight[0], out[y])
+        _join_four(sums, weight, out[y])
+
+
+@compiled
+def shrink_choice(is_first: BoolArray, first: FloatArray, second: FloatArray, out: FloatArray) -> None:
+    """Do the same with a plane that is taken from the one or the other of two."""
+    h, w = is_first.shape
+    rows = np.empty((COARSE_PX, w), first.dtype)
+    for y in range(out.shape[0]):
+        for shift in range(COARSE_PX):
+            row = reflected(COARSE_PX * y + shift, h)
+            choose(is_first[row], first[row], second[row], rows[shift])
+        shrink(rows, out[y : y + 1])

@@ -42,10 +42,10 @@ def list_boxes(is_wanted: BoolArray, side: int) -> NDArray[np.int64]:
             top, left, bottom, right = h, w, -1, -1
             for y in range(cell_top, min(cell_top + side, h)):
                 row = is_wanted[y, cell_left : cell_left + side]
-                n_found = 0
+                is_any = False
                 for x in range(row.size):
-                    n_found += row[x]
-                if n_found == 0:
+                    is_any |= row[x]
+                if not is_any:
                     continue
                 top, bottom = min(top, y), y
                 x = 0
@@ -61,6 +61,15 @@ def list_boxes(is_wanted: BoolArray, side: int) -> NDArray[np.int64]:
                 boxes[n_boxes, 2], boxes[n_boxes, 3] = bottom + GRID_PX - bottom % GRID_PX, right + GRID_PX - right % GRID_PX
                 n_boxes += 1
     return boxes[:n_boxes]
+
+
+@compiled
+def largest_size(boxes: NDArray[np.int64], margin: int) -> int:
+    """Return how many pixels the largest of some boxes has, with a margin around it."""
+    size = 0
+    for box in boxes:
+        size = max(size, (box[2] - box[0] + 2 * margin) * (box[3] - box[1] + 2 * margin))
+    return size
 
 
 @compiled

@@ -119,13 +119,13 @@ def pass_messages(
 
 
 @compiled
-def _quantize(evidence: FloatArray, is_second: BoolArray, is_open: BoolArray, per_unit: float, out: NDArray[np.int16]) -> None:
+def _quantize(evidence: FloatArray, is_second: BoolArray, is_open: BoolArray, weights: tuple[float, float], out: NDArray[np.int16]) -> None:
     """Count a row of evidence in whole units; closed pixels are certain."""
+    per_unit, inertia = weights
     for x in range(out.size):
-        counted = CERTAIN if is_second[x] else -CERTAIN
-        if is_open[x]:
-            counted = int(np.rint(min(max(evidence[x] * per_unit, -CERTAIN), CERTAIN)))
-        out[x] = counted
+        side = 1.0 if is_second[x] else -1.0
+        weighed = (evidence[x] + side * inertia) * per_unit if is_open[x] else side * CERTAIN
+        out[x] = np.int16(np.rint(min(max(weighed, -CERTAIN), CERTAIN)))
 
 
 @compiled
@@ -135,13 +135,14 @@ def settle_cells(
     is_open: BoolArray,
     pairs: tuple[IndexArray, IndexArray],
     boxes: NDArray[np.int64],
-    per_unit: float,
+    weights: tuple[float, float],
     rounds: int,
     out: BoolArray,
 ) -> None:
     """Decide the open pixels in some boxes by what they believe after some rounds; who believes nothing stays where it is.
 
-    `per_unit` is `STRAIGHT` over the stiffness. Closed pixels of `out` are left as they are.
+    `weights` are `STRAIGHT` over the stiffness, and what the evidence must exceed to change a decision. Closed pixels of `out` are left as
+    they are.
     """
     h, w = evidence.shape
     room = 0
@@ -161,7 +162,7 @@ def settle_cells(
         for y in range(top, bottom):
             start = (y - top + 1) * width + 1
             _quantize(
-                evidence[y, left:right], is_second[y, left:right], is_open[y, left:right], per_unit, known[start : start + right - left]
+                evidence[y, left:right], is_second[y, left:right], is_open[y, left:right], weights, known[start : start + right - left]
             )
             for x in range(right - left):
                 firsts[start + x], seconds[start + x] = pairs[0][y, left + x], pairs[1][y, left + x]

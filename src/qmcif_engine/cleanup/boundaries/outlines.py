@@ -32,6 +32,7 @@ def shorten_outlines(
     *,
     pairs: tuple[IndexArray, IndexArray],
     stiffness: float,
+    inertia: float = 0.0,
     rounds: int = ROUNDS,
 ) -> BoolArray:
     """Return which of two images each pixel is to be taken from: true for the second one.
@@ -47,11 +48,14 @@ def shorten_outlines(
         The two images that compete for each pixel. Pixels that have others to choose from do not talk to each other.
     stiffness : float
         What a step of an outline costs, in units of evidence; 0 lets every pixel decide for itself.
+    inertia : float
+        What it costs to decide an open pixel otherwise than before.
     rounds : int
         How often the pixels talk; fewer are enough where only pixels near an outline are open.
     """
-    decided = np.where(is_open, evidence > 0, is_second)
-    if stiffness:
-        boxes = list_boxes(is_open, CELL_PX)
-        settle_cells(evidence, is_second, is_open, pairs, boxes, STRAIGHT / stiffness, rounds, decided)
+    if stiffness == 0:
+        threshold = np.where(is_second, -inertia, inertia).astype(evidence.dtype)
+        return np.where(is_open, evidence > threshold, is_second)
+    decided, boxes = is_second.copy(), list_boxes(is_open, CELL_PX)
+    settle_cells(evidence, is_second, is_open, pairs, boxes, (STRAIGHT / stiffness, inertia), rounds, decided)
     return decided

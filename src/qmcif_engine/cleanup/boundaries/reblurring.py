@@ -21,10 +21,11 @@ import numpy as np
 from qmcif_engine.cleanup.boundaries.outlines import ROUNDS, shorten_outlines
 from qmcif_engine.cleanup.decision import CleanUpStage, Decision
 from qmcif_engine.config.stage import Reach, bytes_per_pixel
-from qmcif_engine.kernels.blurring import COARSE_BORDER, COARSE_PX, blur_cell, shrink
+from qmcif_engine.kernels.blurring import COARSE_BORDER, COARSE_PX, blur_cell, shrink, shrink_choice
 from qmcif_engine.kernels.cells import list_boxes
-from qmcif_engine.kernels.explaining import weigh_explanations, weigh_rests
+from qmcif_engine.kernels.explaining import weigh_explanations
 from qmcif_engine.kernels.regions import take_rivals
+from qmcif_engine.kernels.rests import weigh_rests
 from qmcif_engine.method.fusion import select_each
 from qmcif_engine.method.patches import FARTHEST_PX, edge_band
 
@@ -172,15 +173,16 @@ def _redraw(index: IndexArray, blocks: Sequence[FloatArray], *, draft: Draft, me
     meeting = _meet(index, blocks, band, draft=draft)
     is_second = index == meeting.second
     evidence = measure(*meeting.pictures, ~is_second, band)
-    inertia = np.asarray(draft.inertia, evidence.dtype)
-    evidence += np.where(is_second, inertia, -inertia)
-    is_second = shorten_outlines(evidence, is_second, band, pairs=meeting[:2], stiffness=draft.stiffness, rounds=draft.rounds)
-    return np.where(band, np.where(is_second, meeting.second, meeting.first), index)
+    pairs = (meeting.first, meeting.second)
+    decided = shorten_outlines(
+        evidence, is_second, band, pairs=pairs, stiffness=draft.stiffness, inertia=draft.inertia, rounds=draft.rounds
+    )
+    return np.where(decided, meeting.second, meeting.first)
 
 
 def _meet(index: IndexArray, blocks: Sequence[FloatArray], band: BoolArray, *, draft: Draft) -> Meeting:
     """Return who competes within a band and as far around it as evidence looks."""
-    low, high = np.flatnonzero(np.bincount(index.reshape(-1)))[[0, -1]]
+    low, high = index.min(), index.max()
     if not ((index == low) | (index == high)).all():
         looks_px = max(draft.margin_px, draft.rounds)
         is_looked_at = band | edge_band(band.astype(np.uint16), reach_px=looks_px)
@@ -224,7 +226,11 @@ def sharpness_evidence(first: FloatArray, second: FloatArray, *, is_wanted: Bool
     """
     evidence = np.zeros(is_wanted.shape, first.dtype)
     pictures = (np.ascontiguousarray(first), np.ascontiguousarray(second))
-    coarse = tuple(_blur_coarsely([_shrink(plane) for plane in picture], BLURS_PX[1:]) for picture in pictures)
+    shrunk = np.empty((2, 3, *_coarse_shape(is_wanted.shape)), first.dtype)
+    for number, picture in enumerate(pictures):
+        for plane, result in zip(picture, shrunk[number], strict=True):
+            shrink(plane, result)
+    coarse = (_blur_coarsely(shrunk[0], BLURS_PX[1:]), _blur_coarsely(shrunk[1], BLURS_PX[1:]))
     limits = np.array([noise_power, CONTRAST_SHARE, LARGEST_CONTRAST_EVIDENCE])
     taps = _gaussian_taps(BLURS_PX[0], CUT_OFF, first.dtype.name)
     weigh_explanations(pictures, coarse, taps, is_wanted, list_boxes(is_wanted, CELL_PX), limits, evidence)
@@ -262,27 +268,26 @@ def exact_evidence(
     """
     evidence = np.zeros(is_wanted.shape, first.dtype)
     pictures = (np.ascontiguousarray(first), np.ascontiguousarray(second))
-    fused = (_shrink(np.where(is_first, *planes)) for planes in zip(*pictures, strict=True))
-    coarse = _blur_coarsely(list(fused), EXACT_BLURS_PX[2:])
+    shrunk = np.empty((3, *_coarse_shape(is_first.shape)), first.dtype)
+    for one, other, result in zip(*pictures, shrunk, strict=True):
+        shrink_choice(is_first, one, other, result)
+    coarse = _blur_coarsely(shrunk, EXACT_BLURS_PX[2:])
     taps = tuple(_gaussian_taps(deviation, CUT_OFF, first.dtype.name) for deviation in EXACT_BLURS_PX[:2])
     limits = np.array([noise_power, LEAST_REST, *EXPLAINED_SHARES])
     weigh_rests(pictures, is_first, coarse, taps, is_wanted, list_boxes(is_wanted, CELL_PX), limits, evidence)
     return evidence
 
 
-def _shrink(plane: FloatArray) -> FloatArray:
-    """Return the means over squares of four by four pixels, ``(h, w)`` to a quarter of both, rounded up."""
-    coarse = np.empty([-(-length // COARSE_PX) for length in plane.shape], plane.dtype)
-    shrink(plane, np.full(1, 1 / COARSE_PX**2, plane.dtype), coarse)
-    return coarse
+def _coarse_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(-(-length // COARSE_PX) for length in shape)
 
 
-def _blur_coarsely(planes: Sequence[FloatArray], deviations: Sequence[float]) -> FloatArray:
+def _blur_coarsely(planes: FloatArray, deviations: Sequence[float]) -> FloatArray:
     """Blur a shrunk picture so that, enlarged again, it has the standard deviations given, in pixels of the picture.
 
     Parameters
     ----------
-    planes : sequence of ndarray of float, shape (h, w)
+    planes : ndarray of float, shape (c, h, w)
     deviations : sequence of float
 
     Returns
@@ -290,8 +295,7 @@ def _blur_coarsely(planes: Sequence[FloatArray], deviations: Sequence[float]) ->
     ndarray of float, shape (s, c, h + 2 `COARSE_BORDER`, w + 2 `COARSE_BORDER`)
         It continues by reflection.
     """
-    dtype, border = planes[0].dtype, COARSE_BORDER
-    height, width = planes[0].shape
+    dtype, border, (height, width) = planes.dtype, COARSE_BORDER, planes.shape[1:]
     blurred = np.empty((len(deviations), len(planes), height + 2 * border, width + 2 * border), dtype)
     for by_plane, deviation in zip(blurred, deviations, strict=True):
         taps = _gaussian_taps(math.sqrt(deviation**2 - COARSE_VARIANCE) / COARSE_PX, COARSE_CUT_OFF, dtype.name)
