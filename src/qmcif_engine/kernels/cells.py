@@ -29,37 +29,47 @@ def reflected(position: int, length: int) -> int:
 
 
 @compiled
+def _find_rows(is_wanted: BoolArray, columns: BoolArray) -> tuple[int, int]:
+    """Return the first and the last row with a wanted pixel, or -1, and put which columns have one into `columns`."""
+    top, bottom = -1, -1
+    for x in range(columns.size):
+        columns[x] = False
+    for y in range(is_wanted.shape[0]):
+        row, is_any = is_wanted[y], False
+        for x in range(row.size):
+            is_any |= row[x]
+        if is_any:
+            top, bottom = y if top < 0 else top, y
+            for x in range(row.size):
+                columns[x] |= row[x]
+    return top, bottom
+
+
+@compiled
 def list_boxes(is_wanted: BoolArray, side: int) -> NDArray[np.int64]:
     """Return top, left, bottom and right of the rectangles that hold the wanted pixels in the cells of a fixed grid, shape (n, 4).
 
     They begin and end on multiples of `GRID_PX`, which may lie outside the picture.
     """
     h, w = is_wanted.shape
-    boxes = np.empty((-(-h // side) * -(-w // side), 4), np.int64)
-    n_boxes = 0
+    boxes, n_boxes = np.empty((-(-h // side) * -(-w // side), 4), np.int64), 0
+    columns = np.empty(side, np.bool_)
     for cell_top in range(0, h, side):
         for cell_left in range(0, w, side):
-            top, left, bottom, right = h, w, -1, -1
-            for y in range(cell_top, min(cell_top + side, h)):
-                row = is_wanted[y, cell_left : cell_left + side]
-                is_any = False
-                for x in range(row.size):
-                    is_any |= row[x]
-                if not is_any:
-                    continue
-                top, bottom = min(top, y), y
-                x = 0
-                while not row[x]:
-                    x += 1
-                left = min(left, cell_left + x)
-                x = row.size - 1
-                while not row[x]:
-                    x -= 1
-                right = max(right, cell_left + x)
-            if bottom >= 0:
-                boxes[n_boxes, 0], boxes[n_boxes, 1] = top - top % GRID_PX, left - left % GRID_PX
-                boxes[n_boxes, 2], boxes[n_boxes, 3] = bottom + GRID_PX - bottom % GRID_PX, right + GRID_PX - right % GRID_PX
-                n_boxes += 1
+            width = min(side, w - cell_left)
+            top, bottom = _find_rows(is_wanted[cell_top : cell_top + side, cell_left : cell_left + side], columns[:width])
+            if bottom < 0:
+                continue
+            left, right = 0, width - 1
+            while not columns[left]:
+                left += 1
+            while not columns[right]:
+                right -= 1
+            box = boxes[n_boxes]
+            box[0], box[1], box[2], box[3] = cell_top + top, cell_left + left, cell_top + bottom, cell_left + right
+            for k in range(4):
+                box[k] += -(box[k] % GRID_PX) if k < 2 else GRID_PX - box[k] % GRID_PX
+            n_boxes += 1
     return boxes[:n_boxes]
 
 

@@ -151,27 +151,68 @@ def majority(choices: IndexArray, side: int, n_choices: int, out: IndexArray) ->
 
 
 @compiled
-def _widen(low: IndexArray, high: IndexArray, lower: IndexArray, higher: IndexArray) -> None:
-    for x in range(low.size):
-        low[x] = min(low[x], lower[x])
-        high[x] = max(high[x], higher[x])
+def _note_changes(row: IndexArray, above: IndexArray, number: NDArray[np.int32], last: NDArray[np.int32]) -> None:
+    """Remember in which row the value of each column changed last."""
+    here = number[0]
+    for x in range(last.size):
+        before = last[x]
+        last[x] = here if row[x] != above[x] else before
+
+
+@compiled
+def _find_steps(row: IndexArray, last: NDArray[np.int32], since: NDArray[np.int32], out: NDArray[np.uint8]) -> None:
+    """Mark the gaps between neighbors of a row that differ, or one of which has changed since some row."""
+    top = since[0]
+    for x in range(out.size):
+        is_change = (last[x] >= top) | (last[x + 1] >= top) | (row[x] != row[x + 1])
+        out[x] = 1 if is_change else 0
+
+
+@compiled
+def _join(marks: NDArray[np.uint8], others: NDArray[np.uint8], out: NDArray[np.uint8]) -> None:
+    for x in range(out.size):
+        out[x] = marks[x] | others[x]
+
+
+@compiled
+def _mark_around(steps: NDArray[np.uint8], spread: NDArray[np.uint8], reach: int, out: BoolArray) -> None:
+    """Mark the pixels of a row with a step among the ``2 reach`` gaps from each position on; windows double until they are wide enough."""
+    covered, n = 1, steps.size
+    while 2 * covered <= 2 * reach:
+        n -= covered
+        _join(steps, steps[covered:], spread[:n])
+        steps, spread = spread, steps
+        covered *= 2
+    rest = steps[2 * reach - covered :]
+    for x in range(out.size):
+        out[x] = (steps[x] | rest[x]) != 0
 
 
 @compiled
 def mark_edges(index: IndexArray, reach: int, out: BoolArray) -> None:
-    """Mark the pixels around which a square of this reach holds more than one value."""
+    """Mark the pixels around which a square of this reach holds more than one value.
+
+    It does where a column of the square has changed within it, or two neighbors in its middle row differ.
+    """
     h, w = index.shape
-    low, high, least, most = np.empty(w, np.uint16), np.empty(w, np.uint16), np.empty(w, np.uint16), np.empty(w, np.uint16)
-    for y in range(h):
-        for x in range(w):
-            low[x] = high[x] = index[y, x]
-        for row in range(max(y - reach, 0), min(y + reach + 1, h)):
-            _widen(low, high, index[row], index[row])
-        for x in range(w):
-            least[x], most[x] = low[x], high[x]
-        for shift in range(1, min(reach, w - 1) + 1):
-            for side in range(2):
-                here, there = shift * side, shift * (1 - side)
-                _widen(least[here : w - there], most[here : w - there], low[there:], high[there:])
-        for x in range(w):
-            out[y, x] = least[x] != most[x]
+    last, numbers = np.full(w, -1, np.int32), np.zeros(1, np.int32)
+    steps, spread = np.zeros(w + 2 * reach, np.uint8), np.zeros(w + 2 * reach, np.uint8)
+    for y in range(-reach, h):
+        below = y + reach
+        if 0 < below < h:
+            numbers[0] = below
+            _note_changes(index[below], index[below - 1], numbers, last)
+        if y < 0:
+            continue
+        numbers[0] = max(y - reach, 0) + 1
+        for x in range(steps.size):
+            steps[x] = 0
+        if reach == 0:
+            for x in range(w):
+                out[y, x] = False
+            continue
+        if w > 1:
+            _find_steps(index[y], last, numbers, steps[reach : reach + w - 1])
+        else:
+            steps[reach] = last[0] >= numbers[0]
+        _mark_around(steps, spread, reach, out[y])
