@@ -29,20 +29,15 @@ def reflected(position: int, length: int) -> int:
 
 
 @compiled
-def _find_rows(is_wanted: BoolArray, columns: BoolArray) -> tuple[int, int]:
-    """Return the first and the last row with a wanted pixel, or -1, and put which columns have one into `columns`."""
-    top, bottom = -1, -1
-    for x in range(columns.size):
-        columns[x] = False
-    for y in range(is_wanted.shape[0]):
-        row, is_any = is_wanted[y], False
+def join_row(columns: BoolArray, row: BoolArray) -> bool:
+    """Note the wanted pixels of a row, and say whether there are any."""
+    is_any = False
+    for x in range(row.size):
+        is_any |= row[x]
+    if is_any:
         for x in range(row.size):
-            is_any |= row[x]
-        if is_any:
-            top, bottom = y if top < 0 else top, y
-            for x in range(row.size):
-                columns[x] |= row[x]
-    return top, bottom
+            columns[x] |= row[x]
+    return is_any
 
 
 @compiled
@@ -56,8 +51,12 @@ def list_boxes(is_wanted: BoolArray, side: int) -> NDArray[np.int64]:
     columns = np.empty(side, np.bool_)
     for cell_top in range(0, h, side):
         for cell_left in range(0, w, side):
-            width = min(side, w - cell_left)
-            top, bottom = _find_rows(is_wanted[cell_top : cell_top + side, cell_left : cell_left + side], columns[:width])
+            width, top, bottom = min(side, w - cell_left), h, -1
+            for x in range(width):
+                columns[x] = False
+            for y in range(cell_top, min(cell_top + side, h)):
+                if join_row(columns, is_wanted[y, cell_left : cell_left + width]):
+                    top, bottom = min(top, y), y
             if bottom < 0:
                 continue
             left, right = 0, width - 1
@@ -66,7 +65,7 @@ def list_boxes(is_wanted: BoolArray, side: int) -> NDArray[np.int64]:
             while not columns[right]:
                 right -= 1
             box = boxes[n_boxes]
-            box[0], box[1], box[2], box[3] = cell_top + top, cell_left + left, cell_top + bottom, cell_left + right
+            box[0], box[1], box[2], box[3] = top, cell_left + left, bottom, cell_left + right
             for k in range(4):
                 box[k] += -(box[k] % GRID_PX) if k < 2 else GRID_PX - box[k] % GRID_PX
             n_boxes += 1

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from qmcif_engine.kernels.cells import copy_cell, join_row, largest_size
 from qmcif_engine.kernels.compilation import compiled
 
 if TYPE_CHECKING:
@@ -28,17 +29,35 @@ _N_STRAIGHT = 4
 
 
 @compiled
+def _is_even(values: IndexArray) -> bool:
+    first, is_even = values[0], True
+    for x in range(values.size):
+        is_even &= values[x] == first
+    return is_even
+
+
+@compiled
+def _compare(group: IndexArray, other: IndexArray, link: NDArray[np.int16]) -> None:
+    """Cut links between pixels of different groups."""
+    for x in range(link.size):
+        weight = link[x]
+        link[x] = weight if group[x] == other[x] else np.int16(0)
+
+
+@compiled
 def _link(firsts: IndexArray, seconds: IndexArray, width: int, links: NDArray[np.int16]) -> None:
-    """Put how much each neighbor of a pixel listens to it into `links`, shape (8, n): nothing where others compete."""
-    n = firsts.size
+    """Put how much each neighbor of a pixel listens to it into `links`, shape (8, n): nothing where other images compete."""
+    start, stop = width + 1, firsts.size - width - 1
+    is_even = _is_even(firsts) and _is_even(seconds)
     for k in range(8):
         step = _STEPS[k, 0] * width + _STEPS[k, 1]
         weight = np.int16(STRAIGHT if k < _N_STRAIGHT else DIAGONAL)
-        link, first, second = links[k][width + 1 : n - width - 1], firsts[width + 1 :], seconds[width + 1 :]
-        other_first, other_second = firsts[width + 1 + step :], seconds[width + 1 + step :]
+        link = links[k]
         for x in range(link.size):
-            is_alike = first[x] == other_first[x] and second[x] == other_second[x]
-            link[x] = weight if is_alike else np.int16(0)
+            link[x] = weight
+        if not is_even:
+            _compare(firsts[start:stop], firsts[start + step :], link[start:stop])
+            _compare(seconds[start:stop], seconds[start + step :], link[start:stop])
 
 
 @compiled
@@ -101,13 +120,13 @@ def pass_messages(
         For messages heard and told.
     """
     n = evidence.size
-    heard, told = buffers[0], buffers[1]
+    heard, told, half = buffers[0], buffers[1], np.empty_like(out)
     for k in range(8):
         for x in range(n):
             heard[k, x] = told[k, x] = 0
     for turn in range(rounds + 1):
-        _add_four(evidence, heard[0], heard[1], heard[2], heard[3], out)
-        _add_four(out, heard[4], heard[5], heard[6], heard[7], out)
+        _add_four(evidence, heard[0], heard[1], heard[2], heard[3], half)
+        _add_four(half, heard[4], heard[5], heard[6], heard[7], out)
         if turn == rounds:
             break
         for k in range(8):
@@ -129,6 +148,37 @@ def _quantize(evidence: FloatArray, is_second: BoolArray, is_open: BoolArray, we
 
 
 @compiled
+def _surround(is_open: BoolArray, box: NDArray[np.int64], rounds: int) -> tuple[int, int, int, int]:
+    """Return top, left, bottom and right of what may matter to a box: as far as words travel, but no farther than a closed line.
+
+    Closed pixels are certain: nothing that lies behind a row or a column of them is heard.
+    """
+    h, w = is_open.shape
+    left, right = max(box[1] - rounds, 0), min(box[3] + rounds, w)
+    columns = np.zeros(right - left, np.bool_)
+    top, bottom = box[0], min(box[2], h)
+    for y in range(top, bottom):
+        join_row(columns, is_open[y, left:right])
+    farthest = max(top - rounds, 0)
+    is_heard = True
+    while is_heard and top > farthest:
+        top -= 1
+        is_heard = join_row(columns, is_open[top, left:right])
+    farthest = min(box[2] + rounds, h)
+    is_heard = True
+    while is_heard and bottom < farthest:
+        is_heard = join_row(columns, is_open[bottom, left:right])
+        bottom += 1
+    near = box[1] - left
+    while near > 0 and columns[near - 1]:
+        near -= 1
+    far = min(box[3], w) - left
+    while far < columns.size and columns[far]:
+        far += 1
+    return top, left + max(near - 1, 0), bottom, left + min(far + 1, columns.size)
+
+
+@compiled
 def settle_cells(
     evidence: FloatArray,
     is_second: BoolArray,
@@ -145,27 +195,24 @@ def settle_cells(
     they are.
     """
     h, w = evidence.shape
-    room = 0
-    for box in boxes:
-        room = max(room, (box[2] - box[0] + 2 * rounds + 2) * (box[3] - box[1] + 2 * rounds + 2))
+    room = largest_size(boxes, rounds + 1)
     planes, links_room, buffers_room = np.empty((2, room), np.int16), np.empty(8 * room, np.int16), np.empty(16 * room, np.int16)
     names = np.empty((2, room), np.uint16)
     for box in boxes:
-        top, left = max(box[0] - rounds, 0), max(box[1] - rounds, 0)
-        bottom, right = min(box[2] + rounds, h), min(box[3] + rounds, w)
+        top, left, bottom, right = _surround(is_open, box, rounds)
         width = right - left + 2
         n = (bottom - top + 2) * width
         known, beliefs, firsts, seconds = planes[0][:n], planes[1][:n], names[0][:n], names[1][:n]
         links, buffers = links_room[: 8 * n].reshape(8, n), buffers_room[: 16 * n].reshape(2, 8, n)
         for x in range(n):
-            known[x] = firsts[x] = seconds[x] = 0
+            known[x] = 0
+        copy_cell(pairs[0], top - 1, left - 1, width, firsts)
+        copy_cell(pairs[1], top - 1, left - 1, width, seconds)
         for y in range(top, bottom):
             start = (y - top + 1) * width + 1
             _quantize(
                 evidence[y, left:right], is_second[y, left:right], is_open[y, left:right], weights, known[start : start + right - left]
             )
-            for x in range(right - left):
-                firsts[start + x], seconds[start + x] = pairs[0][y, left + x], pairs[1][y, left + x]
         _link(firsts, seconds, width, links)
         _close_ring(links, width)
         pass_messages(known, links, width, rounds, buffers, beliefs)

@@ -1,4 +1,4 @@
-"""The nearest marked pixel, and the value across the nearest border of a decision map."""
+"""Regions of a decision map: the nearest marked pixel, the value across the nearest border, and the samples that are taken."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from qmcif_engine.kernels.compilation import compiled
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qmcif_engine.kernels.array_types import BoolArray, IndexArray
+    from qmcif_engine.kernels.array_types import BoolArray, FloatArray, IndexArray
 
 
 @compiled
@@ -52,19 +52,28 @@ def _rows_to_marked(is_marked: BoolArray, reach: int) -> NDArray[np.int16]:
 
 
 @compiled
-def _nearest_column(rows: NDArray[np.int16], x: int, reach: int) -> int:
-    """Return the column, in a row of `_rows_to_marked`, of the marked pixel nearest to `x`; -1 where none lies within the reach."""
+def _square(rows: NDArray[np.int16], out: NDArray[np.int64]) -> None:
+    for x in range(rows.size):
+        out[x] = np.int64(rows[x]) * np.int64(rows[x])
+
+
+@compiled
+def _nearest_column(squares: NDArray[np.int64], x: int, reach: int) -> int:
+    """Return the column of the marked pixel nearest to `x`; -1 where none lies within the reach.
+
+    `squares` are those of a row of `_rows_to_marked`, between as many large numbers as the reach on both sides.
+    """
     best, column = reach * reach + 1, -1
+    right = squares[x + reach :]
     for shift in range(reach + 1):
-        if shift * shift >= best:
+        beside = shift * shift
+        if beside >= best:
             break
-        for side in range(2):
-            at = x + shift if side else x - shift
-            if at < 0 or at >= rows.size:
-                continue
-            distance = shift * shift + int(rows[at]) * int(rows[at])
-            if distance < best:
-                best, column = distance, at
+        on_the_left, on_the_right = beside + squares[x + reach - shift], beside + right[shift]
+        if on_the_left < best:
+            best, column = on_the_left, x - shift
+        if on_the_right < best:
+            best, column = on_the_right, x + shift
     return column
 
 
@@ -77,10 +86,12 @@ def take_nearest(values: IndexArray, is_marked: BoolArray, is_asking: BoolArray,
     """
     rows = _rows_to_marked(is_marked, reach)
     h, w = values.shape
+    squares = np.full(w + 2 * reach, reach * reach + 1, np.int64)
     for y in range(h):
+        _square(rows[y], squares[reach : reach + w])
         for x in range(w):
             if is_asking[y, x]:
-                column = _nearest_column(rows[y], x, reach)
+                column = _nearest_column(squares, x, reach)
                 if column >= 0:
                     out[y, x] = values[y + rows[y, column], column]
 
@@ -119,11 +130,66 @@ def take_rivals(index: IndexArray, is_asking: BoolArray, reach: int, out: IndexA
     """Give the asking pixels the value on the other side of the nearest border between values, where one lies within the reach."""
     h, w = index.shape
     rows = _rows_to_marked(_mark_borders(index), reach)
+    squares = np.full(w + 2 * reach, reach * reach + 1, np.int64)
     for y in range(h):
+        _square(rows[y], squares[reach : reach + w])
         for x in range(w):
-            column = _nearest_column(rows[y], x, reach) if is_asking[y, x] else -1
+            column = _nearest_column(squares, x, reach) if is_asking[y, x] else -1
             if column < 0:
                 continue
             row = y + rows[y, column]
             # the nearest pixel at a border may lie on the other side; then it is itself the rival
             out[y, x] = index[row, column] if index[row, column] != index[y, x] else _value_across(index, row, column)
+
+
+@compiled
+def _holds(row: IndexArray, number: IndexArray) -> bool:
+    is_found, wanted = False, number[0]
+    for x in range(row.size):
+        is_found |= row[x] == wanted
+    return is_found
+
+
+@compiled
+def _take_row(source: FloatArray, choice: IndexArray, number: IndexArray, out: FloatArray) -> None:
+    wanted = number[0]
+    for x in range(out.size):
+        new, old = source[x], out[x]
+        out[x] = new if choice[x] == wanted else old
+
+
+@compiled
+def take_chosen(block: FloatArray, index: IndexArray, number: IndexArray, side: int, out: FloatArray) -> None:
+    """Copy the pixels of a block that a map takes from it; most parts of a row hold few of the map's values.
+
+    Parameters
+    ----------
+    block, out : ndarray of float, shape (c, h, w)
+    index : ndarray of uint16, shape (h, w)
+    number : ndarray of uint16, shape (1,)
+        What stands for the block in the map.
+    side : int
+        Length of these parts.
+    """
+    h, w = index.shape
+    for y in range(h):
+        for left in range(0, w, side):
+            right = min(left + side, w)
+            choice = index[y, left:right]
+            if _holds(choice, number):
+                for c in range(block.shape[0]):
+                    _take_row(block[c, y, left:right], choice, number, out[c, y, left:right])
+
+
+@compiled
+def list_values(index: IndexArray) -> NDArray[np.int64]:
+    """Return the values of a map in ascending order."""
+    is_there = np.zeros(1 << 16, np.bool_)
+    for y in range(index.shape[0]):
+        row = index[y]
+        last = row[0] if row.size else 0
+        for x in range(row.size):
+            if x == 0 or row[x] != last:
+                last = row[x]
+                is_there[last] = True
+    return np.flatnonzero(is_there)

@@ -18,7 +18,7 @@ from qmcif_engine.kernels.messages import STRAIGHT, settle_cells
 if TYPE_CHECKING:
     from qmcif_engine.kernels.array_types import BoolArray, FloatArray, IndexArray
 
-ROUNDS = 8
+ROUNDS = 16
 """How often the pixels talk, which is also how far, in pixels, a word can travel. Twice as many changed no figure by .001."""
 
 CELL_PX = 64

@@ -24,9 +24,8 @@ from qmcif_engine.config.stage import Reach, bytes_per_pixel
 from qmcif_engine.kernels.blurring import COARSE_BORDER, COARSE_PX, blur_cell, shrink, shrink_choice
 from qmcif_engine.kernels.cells import list_boxes
 from qmcif_engine.kernels.explaining import weigh_explanations
-from qmcif_engine.kernels.regions import take_rivals
+from qmcif_engine.kernels.regions import list_values, take_chosen, take_rivals
 from qmcif_engine.kernels.rests import weigh_rests
-from qmcif_engine.method.fusion import select_each
 from qmcif_engine.method.patches import FARTHEST_PX, edge_band
 
 if TYPE_CHECKING:
@@ -182,16 +181,20 @@ def _redraw(index: IndexArray, blocks: Sequence[FloatArray], *, draft: Draft, me
 
 def _meet(index: IndexArray, blocks: Sequence[FloatArray], band: BoolArray, *, draft: Draft) -> Meeting:
     """Return who competes within a band and as far around it as evidence looks."""
-    low, high = index.min(), index.max()
-    if not ((index == low) | (index == high)).all():
-        looks_px = max(draft.margin_px, draft.rounds)
-        is_looked_at = band | edge_band(band.astype(np.uint16), reach_px=looks_px)
-        rival = rival_index(index, is_looked_at, reach_px=math.ceil(math.sqrt(2) * (looks_px + draft.band_px)) + 1)
-        first, second = np.minimum(index, rival), np.maximum(index, rival)
-        return Meeting(first, second, select_each(blocks, (first, second)))
-    # of two images each is the other's rival everywhere
-    first, second = np.full_like(index, low), np.full_like(index, high)
-    return Meeting(first, second, (blocks[int(low)], blocks[int(high)]))
+    numbers = list_values(index)
+    if len(numbers) == 2:  # each is the other's rival everywhere
+        first, second = (np.full_like(index, number) for number in numbers)
+        return Meeting(first, second, (blocks[int(numbers[0])], blocks[int(numbers[1])]))
+    looks_px = max(draft.margin_px, draft.rounds)
+    is_looked_at = band | edge_band(band.astype(np.uint16), reach_px=looks_px)
+    rival = rival_index(index, is_looked_at, reach_px=math.ceil(math.sqrt(2) * (looks_px + draft.band_px)) + 1)
+    first, second = np.minimum(index, rival), np.maximum(index, rival)
+    pictures = tuple(np.empty_like(blocks[int(numbers[0])], order="C") for _ in range(2))
+    for number in numbers:
+        block = np.ascontiguousarray(blocks[int(number)])
+        for picture, choice in zip(pictures, (first, second), strict=True):
+            take_chosen(block, choice, np.full(1, number, np.uint16), CELL_PX, picture)
+    return Meeting(first, second, (pictures[0], pictures[1]))
 
 
 def rival_index(index: IndexArray, is_asking: BoolArray, *, reach_px: int) -> IndexArray:
