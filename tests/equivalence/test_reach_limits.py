@@ -349,6 +349,6 @@ def test_the_halo_of_a_tile_holds_what_a_blend_looks_at():
 
 def test_margins_of_the_evidence_are_those_of_its_windows_and_blurs():
     for blurs, window_px, margin_px in ((BLURS_PX, COMPARISON_WINDOW_PX, MARGIN_PX), (EXACT_BLURS_PX, EXPLAINED_WINDOW_PX, EXACT_MARGIN_PX)):
-        radius = int(COARSE_CUT_OFF * math.sqrt(max(blurs) ** 2 - COARSE_VARIANCE) / 4 + 0.5)
+        radius = math.ceil(COARSE_CUT_OFF * math.sqrt(max(blurs) ** 2 - COARSE_VARIANCE) / 4)
         # from the first pixel of a square to the end of the last one: the spline mixes three of them
         assert window_px // 2 + 4 * (radius + 1) + 3 == margin_px
