@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy import ndimage
+from scipy import ndimage, optimize
 
 from qmcif_engine.cleanup.blending import BLENDING, TEXTURE_PX, blend_along_edges
 from qmcif_engine.cleanup.boundaries.outlines import ROUNDS
@@ -12,6 +12,7 @@ from qmcif_engine.cleanup.boundaries.reblurring import (
     BLURS_PX,
     COARSE_CUT_OFF,
     COARSE_VARIANCE,
+    COARSE_WIDENING,
     COMPARISON_WINDOW_PX,
     EDGES,
     EXACT_BAND_PX,
@@ -164,16 +165,30 @@ def edges(index, planes, config):
     return refine_edges(index, np.split(planes, len(planes) // 3), config)
 
 
+def blurred_most(profile):
+    """A profile under the widest blur: means of four pixels, a Gaussian over them, and a quadratic spline."""
+    padded = np.pad(profile, (40, 40 - len(profile) % -4), mode="symmetric").reshape(-1, 4).mean(axis=1)
+    radius, places = math.ceil(COARSE_CUT_OFF * math.sqrt(max(BLURS_PX) ** 2 - COARSE_VARIANCE) / 4), np.arange(-10, 11)
+    wanted = (COARSE_WIDENING * max(BLURS_PX) ** 2 - COARSE_VARIANCE) / 16
+
+    def kernel(spread):
+        weights = np.where(np.abs(places) <= radius, np.exp(-((places / spread) ** 2) / 2), 0)
+        return weights / weights.sum()
+
+    spread = optimize.brentq(lambda spread: np.sum(kernel(spread) * places**2) - wanted, 0.1, 8, xtol=1e-13)
+    soft = np.convolve(padded, kernel(spread), mode="same")
+    square, place = np.divmod(np.arange(len(profile)), 4)
+    offset, around = (place - 1.5) / 4, square + 10
+    return (0.5 - offset) ** 2 / 2 * soft[around - 1] + (0.75 - offset**2) * soft[around] + (0.5 + offset) ** 2 / 2 * soft[around + 1]
+
+
 def explained_by_the_widest_blur(width, *, center):
     """An image and its copy blurred most, alike at the center, where lines nearby let narrower blurs explain less than no blur at all."""
     distance = np.abs(np.arange(width) - center)
     lines, ground = 100.0 * (distance == 3), 100.0 * (distance > 12)
 
-    def blurred(profile):
-        return ndimage.gaussian_filter(profile, max(BLURS_PX), truncate=3)
-
-    profile = 100 + lines - ground * blurred(lines)[center] / blurred(ground)[center]
-    return np.tile(np.repeat([profile, blurred(profile)], 3, axis=0)[:, None], (1, 20, 1)).astype(np.float32)
+    profile = 100 + lines - ground * blurred_most(lines)[center] / blurred_most(ground)[center]
+    return np.tile(np.repeat([profile, blurred_most(profile)], 3, axis=0)[:, None], (1, 20, 1)).astype(np.float32)
 
 
 @pytest.mark.parametrize(("distance", "is_seen"), [(0, False), (MARGIN_PX, True), (MARGIN_PX + 1, False)])
@@ -202,7 +217,7 @@ def test_samples_at_the_margin_of_exact_evidence_matter_and_those_one_pixel_fart
     wide = np.repeat([128 + 100 * np.cos(0.3 / math.sqrt(2) * np.pad(distances, 12, mode="reflect", reflect_type="odd"))], 3, axis=0)
     soft = ndimage.gaussian_filter(wide, (0, max(EXACT_BLURS_PX), max(EXACT_BLURS_PX)), truncate=3)[:, 12:-12, 12:-12]
     changed = sharp.copy()
-    changed.swapaxes(1, axis)[:, asked + distance] += 1e6
+    changed.swapaxes(1, axis)[:, asked + distance] += 1e9
     is_first = np.ones((side, side), bool)
 
     before, after = (
@@ -348,7 +363,10 @@ def test_the_halo_of_a_tile_holds_what_a_blend_looks_at():
 
 
 def test_margins_of_the_evidence_are_those_of_its_windows_and_blurs():
-    for blurs, window_px, margin_px in ((BLURS_PX, COMPARISON_WINDOW_PX, MARGIN_PX), (EXACT_BLURS_PX, EXPLAINED_WINDOW_PX, EXACT_MARGIN_PX)):
+    for blurs, window_px, margin_px in (
+        (BLURS_PX, COMPARISON_WINDOW_PX, MARGIN_PX),
+        (EXACT_BLURS_PX, EXPLAINED_WINDOW_PX, EXACT_MARGIN_PX),
+    ):
         radius = math.ceil(COARSE_CUT_OFF * math.sqrt(max(blurs) ** 2 - COARSE_VARIANCE) / 4)
         # from the first pixel of a square to the end of the last one: the spline mixes three of them
         assert window_px // 2 + 4 * (radius + 1) + 3 == margin_px

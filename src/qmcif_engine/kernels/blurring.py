@@ -1,8 +1,8 @@
-"""Blurs of small flat copies of a picture (`qmcif_engine.kernels.cells`): narrow ones by their taps, wide ones from a quarter of the resolution."""
+"""Blurs of flat pictures (`qmcif_engine.kernels.cells`): narrow ones by their taps, wide ones from a quarter of the resolution."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -129,7 +129,7 @@ def _add_four(sums: FloatArray, a: FloatArray, b: FloatArray, c: FloatArray, d: 
 
 
 @compiled
-def _join_four(sums: FloatArray, weight: float, out: FloatArray) -> None:
+def _join_four(sums: FloatArray, weight: float | np.floating[Any], out: FloatArray) -> None:
     for x in range(out.size):
         out[x] = weight * ((sums[4 * x] + sums[4 * x + 1]) + (sums[4 * x + 2] + sums[4 * x + 3]))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,13 +28,13 @@ _N_PIXELS = 25
 
 
 @compiled
-def _take_squares(sums: FloatArray, share: float, out: FloatArray) -> None:
+def _take_squares(sums: FloatArray, share: float | np.floating[Any], out: FloatArray) -> None:
     for x in range(out.size):
         out[x] -= share * (sums[x] * sums[x])
 
 
 @compiled
-def _subtract(values: FloatArray, level: float, out: FloatArray) -> None:
+def _subtract(values: FloatArray, level: float | np.floating[Any], out: FloatArray) -> None:
     for x in range(out.size):
         out[x] = values[x] - level
 

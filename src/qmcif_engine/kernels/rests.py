@@ -1,4 +1,4 @@
-"""Evidence that one of two images is the sharp one, because the fused picture, blurred, does not explain it, in small boxes of a picture."""
+"""Evidence that one of two images is the sharp one, because the fused picture, blurred, does not explain it, for pixels in small boxes."""
 
 from __future__ import annotations
 

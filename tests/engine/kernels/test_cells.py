@@ -13,7 +13,7 @@ def boxes_plainly(is_wanted, side):
         for left in range(0, is_wanted.shape[1], side):
             places = np.argwhere(is_wanted[top : top + side, left : left + side])
             if len(places):
-                first, last = places.min(axis=0) + (top, left), places.max(axis=0) + (top, left)
+                first, last = (np.add(corner, (top, left)) for corner in (places.min(axis=0), places.max(axis=0)))
                 boxes.append([*(first // GRID_PX * GRID_PX), *((last // GRID_PX + 1) * GRID_PX)])
     return boxes
 

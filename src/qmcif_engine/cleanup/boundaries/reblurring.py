@@ -131,9 +131,7 @@ def refine_edges(index: IndexArray, blocks: Sequence[FloatArray], config: Decisi
             index,
             blocks,
             draft=exact,
-            measure=lambda first, second, is_first, band: exact_evidence(
-                first, second, is_first, is_wanted=band, noise_power=noise_power
-            ),
+            measure=lambda first, second, is_first, band: exact_evidence(first, second, is_first, is_wanted=band, noise_power=noise_power),
         )
     return index
 
@@ -247,9 +245,7 @@ def sharpness_evidence(first: FloatArray, second: FloatArray, *, is_wanted: Bool
     return evidence
 
 
-def exact_evidence(
-    first: FloatArray, second: FloatArray, is_first: BoolArray, *, is_wanted: BoolArray, noise_power: float
-) -> FloatArray:
+def exact_evidence(first: FloatArray, second: FloatArray, is_first: BoolArray, *, is_wanted: BoolArray, noise_power: float) -> FloatArray:
     """Return by how much better the fused picture, blurred, explains the first image than the second; above 0 the second is sharp.
 
     Near an edge each image alone is sharp on one side only, and blurring it again reproduces the other image on that side only. The fused
@@ -282,7 +278,7 @@ def exact_evidence(
     for one, other, result in zip(*pictures, shrunk, strict=True):
         shrink_choice(is_first, one, other, SHRUNK_BORDER, result)
     coarse = _blur_coarsely(shrunk, EXACT_BLURS_PX[2:])
-    taps = tuple(_gaussian_taps(deviation, first.dtype.name) for deviation in EXACT_BLURS_PX[:2])
+    taps = (_gaussian_taps(EXACT_BLURS_PX[0], first.dtype.name), _gaussian_taps(EXACT_BLURS_PX[1], first.dtype.name))
     limits = np.array([noise_power, LEAST_REST, *EXPLAINED_SHARES])
     weigh_rests(pictures, is_first, coarse, taps, is_wanted, list_boxes(is_wanted, CELL_PX), limits, evidence)
     return evidence

@@ -190,7 +190,9 @@ def window_means(planes, side):
 def plain_powers(first, second):
     """What each of two images leaves of the other, everywhere, in plain NumPy."""
     return [
-        np.min([window_means(((other - blurred_as_defined(one, blur)) ** 2).sum(axis=0), COMPARISON_WINDOW_PX) for blur in BLURS_PX], axis=0)
+        np.min(
+            [window_means(((other - blurred_as_defined(one, blur)) ** 2).sum(axis=0), COMPARISON_WINDOW_PX) for blur in BLURS_PX], axis=0
+        )
         for one, other in ((first, second), (second, first))
     ]
 
