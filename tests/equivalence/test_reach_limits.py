@@ -4,12 +4,15 @@ import math
 
 import numpy as np
 import pytest
-from scipy import ndimage
+from scipy import ndimage, optimize
 
 from qmcif_engine.cleanup.blending import BLENDING, TEXTURE_PX, blend_along_edges
 from qmcif_engine.cleanup.boundaries.outlines import ROUNDS
 from qmcif_engine.cleanup.boundaries.reblurring import (
     BLURS_PX,
+    COARSE_CUT_OFF,
+    COARSE_VARIANCE,
+    COARSE_WIDENING,
     COMPARISON_WINDOW_PX,
     EDGES,
     EXACT_BAND_PX,
@@ -162,22 +165,36 @@ def edges(index, planes, config):
     return refine_edges(index, np.split(planes, len(planes) // 3), config)
 
 
+def blurred_most(profile):
+    """A profile under the widest blur: means of four pixels, a Gaussian over them, and a quadratic spline."""
+    padded = np.pad(profile, (40, 40 - len(profile) % -4), mode="symmetric").reshape(-1, 4).mean(axis=1)
+    radius, places = math.ceil(COARSE_CUT_OFF * math.sqrt(max(BLURS_PX) ** 2 - COARSE_VARIANCE) / 4), np.arange(-10, 11)
+    wanted = (COARSE_WIDENING * max(BLURS_PX) ** 2 - COARSE_VARIANCE) / 16
+
+    def kernel(spread):
+        weights = np.where(np.abs(places) <= radius, np.exp(-((places / spread) ** 2) / 2), 0)
+        return weights / weights.sum()
+
+    spread = optimize.brentq(lambda spread: np.sum(kernel(spread) * places**2) - wanted, 0.1, 8, xtol=1e-13)
+    soft = np.convolve(padded, kernel(spread), mode="same")
+    square, place = np.divmod(np.arange(len(profile)), 4)
+    offset, around = (place - 1.5) / 4, square + 10
+    return (0.5 - offset) ** 2 / 2 * soft[around - 1] + (0.75 - offset**2) * soft[around] + (0.5 + offset) ** 2 / 2 * soft[around + 1]
+
+
 def explained_by_the_widest_blur(width, *, center):
     """An image and its copy blurred most, alike at the center, where lines nearby let narrower blurs explain less than no blur at all."""
     distance = np.abs(np.arange(width) - center)
     lines, ground = 100.0 * (distance == 3), 100.0 * (distance > 12)
 
-    def blurred(profile):
-        return ndimage.gaussian_filter(profile, max(BLURS_PX), truncate=3)
-
-    profile = 100 + lines - ground * blurred(lines)[center] / blurred(ground)[center]
-    return np.tile(np.repeat([profile, blurred(profile)], 3, axis=0)[:, None], (1, 20, 1)).astype(np.float32)
+    profile = 100 + lines - ground * blurred_most(lines)[center] / blurred_most(ground)[center]
+    return np.tile(np.repeat([profile, blurred_most(profile)], 3, axis=0)[:, None], (1, 20, 1)).astype(np.float32)
 
 
 @pytest.mark.parametrize(("distance", "is_seen"), [(0, False), (MARGIN_PX, True), (MARGIN_PX + 1, False)])
 def test_samples_at_the_margin_of_the_evidence_matter_and_those_one_pixel_farther_do_not(distance, is_seen):
-    """A glaring line takes its explanation from the widest Gaussian."""
-    asked, config = 80, DecisionConfig(edge_inertia=0.0, edge_stiffness=0.0)
+    """A glaring line takes its explanation from the widest Gaussian; this pixel sees farthest in its square of four by four."""
+    asked, config = 79, DecisionConfig(edge_inertia=0.0, edge_stiffness=0.0)
     planes = explained_by_the_widest_blur(160, center=asked)
     index = np.broadcast_to(np.arange(160) >= asked, planes.shape[1:]).astype(np.uint16)
     if distance:
@@ -193,16 +210,19 @@ def test_samples_at_the_margin_of_the_evidence_matter_and_those_one_pixel_farthe
 @pytest.mark.parametrize("axis", [1, 2])
 def test_samples_at_the_margin_of_exact_evidence_matter_and_those_one_pixel_farther_do_not(axis, distance, is_seen):
     """Waves that only the widest blur explains; a glaring line takes that explanation away, and with it the evidence."""
-    side, center = 2 * EXACT_MARGIN_PX + 9, 4
-    distances = np.indices((side, side)).sum(axis=0) - 2 * (center + EXACT_MARGIN_PX)
+    side, asked = 2 * EXACT_MARGIN_PX + 9, EXACT_MARGIN_PX + 5  # the last pixel of its window sees farthest in its square of four
+    assert asked % 4 == 0
+    distances = np.indices((side, side)).sum(axis=0) - 2 * asked
     sharp = np.repeat([128 + 100 * np.cos(0.3 / math.sqrt(2) * distances)], 3, axis=0)
     wide = np.repeat([128 + 100 * np.cos(0.3 / math.sqrt(2) * np.pad(distances, 12, mode="reflect", reflect_type="odd"))], 3, axis=0)
     soft = ndimage.gaussian_filter(wide, (0, max(EXACT_BLURS_PX), max(EXACT_BLURS_PX)), truncate=3)[:, 12:-12, 12:-12]
     changed = sharp.copy()
-    changed.swapaxes(1, axis)[:, center + EXACT_MARGIN_PX + distance] += 1e6
+    changed.swapaxes(1, axis)[:, asked + distance] += 1e9
     is_first = np.ones((side, side), bool)
 
-    before, after = (exact_evidence(case, soft, case, is_first, noise_power=NOISE_POWER)[center, center] for case in (sharp, changed))
+    before, after = (
+        exact_evidence(case, soft, is_first, is_wanted=is_first, noise_power=NOISE_POWER)[asked, asked] for case in (sharp, changed)
+    )
 
     assert before < -0.5
     assert (abs(after - before) > 0.1) == is_seen
@@ -227,7 +247,7 @@ def test_evidence_at_a_distance_of_as_many_pixels_as_there_are_rounds_matters():
 
 def test_the_map_matters_to_the_evidence_as_far_as_a_straight_line_goes():
     """Nearly the reach, which has a diagonal: a third image becomes the rival of the farthest sample that is looked at."""
-    shape, asked, config = (80, 200), 100, DecisionConfig(edge_inertia=0.0, edge_stiffness=0.0)
+    shape, asked, config = (80, 200), 99, DecisionConfig(edge_inertia=0.0, edge_stiffness=0.0)
     farthest, to_edge = asked + MARGIN_PX, MARGIN_PX + config.edge_band_px
     _, planes, _ = edge_case(shape, seed=0)
     planes[:3, :, farthest] += 1e7
@@ -343,5 +363,10 @@ def test_the_halo_of_a_tile_holds_what_a_blend_looks_at():
 
 
 def test_margins_of_the_evidence_are_those_of_its_windows_and_blurs():
-    assert COMPARISON_WINDOW_PX // 2 + int(3 * max(BLURS_PX) + 0.5) == MARGIN_PX
-    assert EXPLAINED_WINDOW_PX // 2 + int(3 * max(EXACT_BLURS_PX) + 0.5) == EXACT_MARGIN_PX
+    for blurs, window_px, margin_px in (
+        (BLURS_PX, COMPARISON_WINDOW_PX, MARGIN_PX),
+        (EXACT_BLURS_PX, EXPLAINED_WINDOW_PX, EXACT_MARGIN_PX),
+    ):
+        radius = math.ceil(COARSE_CUT_OFF * math.sqrt(max(blurs) ** 2 - COARSE_VARIANCE) / 4)
+        # from the first pixel of a square to the end of the last one: the spline mixes three of them
+        assert window_px // 2 + 4 * (radius + 1) + 3 == margin_px

@@ -1,8 +1,8 @@
-"""Blurs of small flat copies of a picture (`qmcif_engine.kernels.cells`): narrow ones by their taps, wide ones from a quarter of the resolution."""
+"""Blurs of flat pictures (`qmcif_engine.kernels.cells`): narrow ones by their taps, wide ones from a quarter of the resolution."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,8 +19,9 @@ COARSE_PX = 4
 COARSE_BORDER = 5
 """Pixels by which a coarse picture continues, by reflection, beyond the picture."""
 
-PHASES = np.array([0.125, 0.375, 0.625, 0.875])
-"""Where, between two coarse pixels, the pixels of the picture lie."""
+SPLINE = np.array([[49, 78, 1], [25, 94, 9], [9, 94, 25], [1, 78, 49]]) / 128
+"""What the coarse pixel before, the one around and the one behind count for each of four pixels: a quadratic spline, which blurs all of
+them alike; bilinear interpolation would not."""
 
 
 @compiled
@@ -71,52 +72,54 @@ def blur_cell(values: FloatArray, width: int, taps: FloatArray, rows: FloatArray
 
 
 @compiled
-def _expand(line: FloatArray, phases: FloatArray, out: FloatArray) -> None:
-    """Put four pixels between each two coarse ones."""
-    first, second, third, fourth = phases
-    for x in range(line.size - 1):
-        start, slope = line[x], line[x + 1] - line[x]
-        out[4 * x] = start + first * slope
-        out[4 * x + 1] = start + second * slope
-        out[4 * x + 2] = start + third * slope
-        out[4 * x + 3] = start + fourth * slope
+def _expand(line: FloatArray, spline: FloatArray, out: FloatArray) -> None:
+    """Put four pixels in the place of each coarse one but the first and the last."""
+    far, near, farthest = spline[0, 0], spline[1, 0], spline[0, 2]
+    farther, outer, inner = spline[1, 2], spline[0, 1], spline[1, 1]
+    for x in range(line.size - 2):
+        before, here, behind = line[x], line[x + 1], line[x + 2]
+        out[4 * x] = (far * before + farthest * behind) + outer * here
+        out[4 * x + 1] = (near * before + farther * behind) + inner * here
+        out[4 * x + 2] = (farther * before + near * behind) + inner * here
+        out[4 * x + 3] = (farthest * before + far * behind) + outer * here
 
 
 @compiled
-def _mix(above: FloatArray, below: FloatArray, phase: float, out: FloatArray) -> None:
+def _mix(above: FloatArray, here: FloatArray, below: FloatArray, weights: FloatArray, out: FloatArray) -> None:
+    first, second, third = weights[0], weights[1], weights[2]
     for x in range(out.size):
-        out[x] = above[x] + phase * (below[x] - above[x])
+        out[x] = (first * above[x] + third * below[x]) + second * here[x]
 
 
 @compiled
-def expand_cell(coarse: FloatArray, top: int, left: int, width: int, phases: FloatArray, lines: FloatArray, out: FloatArray) -> None:
-    """Enlarge a part of a coarse plane, bilinearly, to a flat picture.
+def expand_cell(coarse: FloatArray, top: int, left: int, width: int, spline: FloatArray, lines: FloatArray, out: FloatArray) -> None:
+    """Enlarge a part of a coarse plane to a flat picture.
 
     Parameters
     ----------
     coarse : ndarray of float, shape (h, w)
         With `COARSE_BORDER` pixels around it.
     top, left : int
-        Where the flat picture begins in the whole one: two pixels before a multiple of four, where a coarse pixel ends.
+        Where the flat picture begins in the whole one: multiples of four.
     width : int
         A multiple of four, as the number of rows.
-    phases : ndarray of float, shape (4,)
-        `PHASES` in the dtype of the planes.
-    lines : ndarray of float, shape (>= 2 width,)
+    spline : ndarray of float, shape (4, 3)
+        `SPLINE` in the dtype of the planes.
+    lines : ndarray of float, shape (>= 3 width,)
         A buffer.
     out : ndarray of float, shape (n,)
     """
-    row, column = (top - 2) // COARSE_PX + COARSE_BORDER, (left - 2) // COARSE_PX + COARSE_BORDER
-    n_columns = width // COARSE_PX + 1
-    _expand(coarse[row][column : column + n_columns], phases, lines[:width])
+    row, column = top // COARSE_PX + COARSE_BORDER, left // COARSE_PX + COARSE_BORDER
+    above, here, below = lines[:width], lines[width : 2 * width], lines[2 * width : 3 * width]
+    first, last = column - 1, column + width // COARSE_PX + 1
+    _expand(coarse[row - 1][first:last], spline, here)
+    _expand(coarse[row][first:last], spline, below)
     for number in range(out.size // width // COARSE_PX):
-        above, below = lines[:width], lines[width : 2 * width]
-        if number % 2:
-            above, below = below, above
-        _expand(coarse[row + number + 1][column : column + n_columns], phases, below)
-        for phase in range(COARSE_PX):
-            start = (COARSE_PX * number + phase) * width
-            _mix(above, below, phases[phase], out[start : start + width])
+        above, here, below = here, below, above
+        _expand(coarse[row + number + 1][first:last], spline, below)
+        for shift in range(COARSE_PX):
+            start = (COARSE_PX * number + shift) * width
+            _mix(above, here, below, spline[shift], out[start : start + width])
 
 
 @compiled
@@ -126,33 +129,53 @@ def _add_four(sums: FloatArray, a: FloatArray, b: FloatArray, c: FloatArray, d: 
 
 
 @compiled
-def _join_four(sums: FloatArray, weight: float, out: FloatArray) -> None:
+def _join_four(sums: FloatArray, weight: float | np.floating[Any], out: FloatArray) -> None:
     for x in range(out.size):
         out[x] = weight * ((sums[4 * x] + sums[4 * x + 1]) + (sums[4 * x + 2] + sums[4 * x + 3]))
 
 
 @compiled
-def shrink(plane: FloatArray, out: FloatArray) -> None:
-    """Put the mean of each square of four by four pixels into `out`, squares at the lower and right side filled up by reflection."""
-    h, w = plane.shape
-    sums, weight = np.empty(COARSE_PX * out.shape[1], plane.dtype), plane.dtype.type(1 / COARSE_PX**2)
-    for y in range(out.shape[0]):
-        top = COARSE_PX * y
-        a, b = plane[top], plane[reflected(top + 1, h)]
-        c, d = plane[reflected(top + 2, h)], plane[reflected(top + 3, h)]
-        _add_four(sums[:w], a, b, c, d)
-        for x in range(w, sums.size):
-            sums[x] = sums[reflected(x, w)]
-        _join_four(sums, weight, out[y])
+def _shrink_rows(rows: FloatArray, border: int, sums: FloatArray, out: FloatArray) -> None:
+    """Put the means over four by four pixels of four rows, which continue by reflection, into `out`."""
+    w = rows.shape[1]
+    n_whole, weight = w // COARSE_PX, rows.dtype.type(1 / COARSE_PX**2)
+    _add_four(sums, rows[0], rows[1], rows[2], rows[3])
+    _join_four(sums, weight, out[border : border + n_whole])
+    for x in range(out.size):
+        if x < border or x >= border + n_whole:
+            left = COARSE_PX * (x - border)
+            a, b = sums[reflected(left, w)], sums[reflected(left + 1, w)]
+            c, d = sums[reflected(left + 2, w)], sums[reflected(left + 3, w)]
+            out[x] = weight * ((a + b) + (c + d))
 
 
 @compiled
-def shrink_choice(is_first: BoolArray, first: FloatArray, second: FloatArray, out: FloatArray) -> None:
-    """Do the same with a plane that is taken from the one or the other of two."""
+def shrink_choice(is_first: BoolArray, first: FloatArray, second: FloatArray, border: int, out: FloatArray) -> None:
+    """Put the mean of each square of four by four pixels of a plane that is taken from the one or the other of two into `out`.
+
+    Parameters
+    ----------
+    is_first : ndarray of bool, shape (h, w)
+    first, second : ndarray of float, shape (h, w)
+    border : int
+        Coarse pixels around the picture, which continues by reflection.
+    out : ndarray of float, shape (h / 4 + 2 border, w / 4 + 2 border), both quarters rounded up
+    """
     h, w = is_first.shape
-    rows = np.empty((COARSE_PX, w), first.dtype)
+    rows, sums = np.empty((COARSE_PX, w), first.dtype), np.empty(w, first.dtype)
     for y in range(out.shape[0]):
         for shift in range(COARSE_PX):
-            row = reflected(COARSE_PX * y + shift, h)
+            row = reflected(COARSE_PX * (y - border) + shift, h)
             choose(is_first[row], first[row], second[row], rows[shift])
-        shrink(rows, out[y : y + 1])
+        _shrink_rows(rows, border, sums, out[y])
+
+
+@compiled
+def shrink(plane: FloatArray, border: int, out: FloatArray) -> None:
+    """Do the same with one plane."""
+    h, w = plane.shape
+    rows, sums = np.empty((COARSE_PX, w), plane.dtype), np.empty(w, plane.dtype)
+    for y in range(out.shape[0]):
+        for shift in range(COARSE_PX):
+            rows[shift] = plane[reflected(COARSE_PX * (y - border) + shift, h)]
+        _shrink_rows(rows, border, sums, out[y])

@@ -6,7 +6,7 @@ stop. What it gives near the left and right side of the copy mixes the ends of t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -15,7 +15,9 @@ from qmcif_engine.kernels.compilation import compiled
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qmcif_engine.kernels.array_types import BoolArray, FloatArray
+    from qmcif_engine.kernels.array_types import BoolArray
+
+_Sample = TypeVar("_Sample", bound=np.generic)
 
 GRID_PX = 4
 """Boxes begin and end on multiples of this, so that a picture of a quarter of the resolution lies alike in all of them."""
@@ -82,7 +84,7 @@ def largest_size(boxes: NDArray[np.int64], margin: int) -> int:
 
 
 @compiled
-def copy_cell(plane: FloatArray, top: int, left: int, width: int, out: FloatArray) -> None:
+def copy_cell(plane: NDArray[_Sample], top: int, left: int, width: int, out: NDArray[_Sample]) -> None:
     """Copy rows of a plane, from a corner on, into a flat array; the plane continues by reflection."""
     h, w = plane.shape
     first, last = min(max(0, -left), width), max(min(width, w - left), 0)

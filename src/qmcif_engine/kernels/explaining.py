@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qmcif_engine.kernels.blurring import PHASES, blur_cell, expand_cell
+from qmcif_engine.kernels.blurring import SPLINE, blur_cell, expand_cell
 from qmcif_engine.kernels.cells import copy_cell, largest_size
 from qmcif_engine.kernels.compilation import compiled
 from qmcif_engine.kernels.flat import fill, measure_difference, sum_five, sum_three, take_least
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from qmcif_engine.kernels.array_types import BoolArray, FloatArray
 
-MARGIN_PX = 6
-"""Around a box: the narrow blur and the comparison. Two more than a multiple of four, as `expand_cell` wants it."""
+MARGIN_PX = 8
+"""Around a box: the narrow blur and the comparison. A multiple of four, as `expand_cell` wants it."""
 
 _MEAN_LEVEL = 128.0
 """Taken from samples before they are squared, which keeps the sums small and their rounding fine."""
@@ -28,13 +28,13 @@ _N_PIXELS = 25
 
 
 @compiled
-def _take_squares(sums: FloatArray, share: float, out: FloatArray) -> None:
+def _take_squares(sums: FloatArray, share: float | np.floating[Any], out: FloatArray) -> None:
     for x in range(out.size):
         out[x] -= share * (sums[x] * sums[x])
 
 
 @compiled
-def _subtract(values: FloatArray, level: float, out: FloatArray) -> None:
+def _subtract(values: FloatArray, level: float | np.floating[Any], out: FloatArray) -> None:
     for x in range(out.size):
         out[x] = values[x] - level
 
@@ -89,14 +89,14 @@ def measure_unexplained(
     """
     top, left, width = place
     found, rows, power = buffers[:3], buffers[3], buffers[4]
-    phases = PHASES.astype(sharp.dtype)
+    spline = SPLINE.astype(sharp.dtype)
     fill(least, np.inf)
     for blur in range(coarse.shape[0] + 1):
         for c in range(3):
             if blur == 0:
                 blur_cell(sharp[c], width, taps, rows, found[c])
             else:
-                expand_cell(coarse[blur - 1, c], top, left, width, phases, rows, found[c])
+                expand_cell(coarse[blur - 1, c], top, left, width, spline, rows, found[c])
         measure_difference(others, found, 0, power)
         sum_three(power, width, rows, found[0])
         take_least(found[0], least)

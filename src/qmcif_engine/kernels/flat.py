@@ -6,16 +6,18 @@ before they are chosen from, and few arrays are written at once; otherwise the c
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from qmcif_engine.kernels.compilation import compiled
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from qmcif_engine.kernels.array_types import BoolArray, FloatArray
 
 
 @compiled
-def fill(values: FloatArray, number: float) -> None:
+def fill(values: FloatArray, number: float | np.floating[Any]) -> None:
     """Set all values."""
     for x in range(values.size):
         values[x] = number

@@ -1,4 +1,4 @@
-"""Evidence that one of two images is the sharp one, because the fused picture, blurred, does not explain it, in small boxes of a picture."""
+"""Evidence that one of two images is the sharp one, because the fused picture, blurred, does not explain it, for pixels in small boxes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qmcif_engine.kernels.blurring import PHASES, blur_cell, expand_cell
+from qmcif_engine.kernels.blurring import SPLINE, blur_cell, expand_cell
 from qmcif_engine.kernels.cells import copy_cell, largest_size
 from qmcif_engine.kernels.compilation import compiled
 from qmcif_engine.kernels.flat import choose, fill, measure_difference, sum_seventeen, sum_three, take_least, take_where_less
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
     from qmcif_engine.kernels.array_types import BoolArray, FloatArray
 
-MARGIN_PX = 18
-"""Around a box: the widest blur that is made in full resolution, and the window. Two more than a multiple of four, as the next one."""
+MARGIN_PX = 16
+"""Around a box: the widest blur that is made in full resolution, and the window. A multiple of four, as the next one."""
 
-NEAR_PX = 10
+NEAR_PX = 8
 """The part of that in which only the window is left."""
 
 _N_PIXELS = 17 * 17
@@ -57,14 +57,14 @@ def measure_rests(
     top, left, width = place
     found, rows = buffers[:3], buffers[3]
     n, skipped = rows.size, (MARGIN_PX - NEAR_PX) * width
-    phases = PHASES.astype(fused.dtype)
+    spline = SPLINE.astype(fused.dtype)
     for c in range(3):
         if blur == 0:
             blur_cell(fused[c], width, taps[0], rows, found[c])
         elif blur == 1:
             blur_cell(fused[c], width, taps[1], rows, found[c])
         else:
-            expand_cell(coarse[blur - 2, c], top + MARGIN_PX - NEAR_PX, left, width, phases, rows, found[c][skipped : n - skipped])
+            expand_cell(coarse[blur - 2, c], top + MARGIN_PX - NEAR_PX, left, width, spline, rows, found[c][skipped : n - skipped])
     measure_difference(first, found, skipped, rests[0])
     measure_difference(second, found, skipped, rests[1])
 

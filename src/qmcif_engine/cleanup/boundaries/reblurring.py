@@ -52,12 +52,16 @@ LARGEST_CONTRAST_EVIDENCE = 0.8
 """Contrast may tip the balance, not more: beside a bright object its blurred halo has the most contrast of all."""
 
 CUT_OFF = 3.0
-COARSE_CUT_OFF = 2.5
+COARSE_CUT_OFF = 2.6
 """Where a Gaussian ends, in standard deviations, in full resolution and in a quarter of it."""
 
-COARSE_VARIANCE = 4.0
-"""What shrinking to a quarter of the resolution and enlarging again blur by themselves: means over squares, 1.25 square pixels, and
-bilinear interpolation, 2.75 on average."""
+COARSE_WIDENING = 1.05
+"""Variance of a blur in a quarter of the resolution beside that of its Gaussian: its tails end early. Which halos of bright objects are
+explained depends on it; from 1.03 to 1.05 they are, on average over lenses, about as often as by Gaussians in full resolution."""
+
+COARSE_VARIANCE = 5.25
+"""What shrinking to a quarter of the resolution and enlarging again blur by themselves, in square pixels: means over squares 1.25, and
+a quadratic spline 4."""
 
 EXACT_BLURS_PX = (1.5, 2.5, 4.0, 8.0)
 """All but the first two are made in a quarter of the resolution."""
@@ -77,8 +81,11 @@ EXACT_INERTIA = 0.6
 EXACT_STIFFNESS = 0.25
 """What edges drawn to the pixel cost to change, and a step of their outline beside one of the first drawing."""
 
-WIDEST_PX = 25
-"""How far the widest blur looks: five coarse pixels from the second nearest one, and to the end of the square that it is the mean of."""
+SHRUNK_BORDER = COARSE_BORDER + 5
+"""Pixels that a picture of a quarter of the resolution has around it before it is blurred: the radius of its widest blur more."""
+
+WIDEST_PX = 27
+"""How far the widest blur looks: to the end of the sixth square of four by four pixels beside its own."""
 
 MARGIN_PX = COMPARISON_WINDOW_PX // 2 + WIDEST_PX
 """How far from a pixel the samples lie that its evidence depends on: comparison and blur in turn; contrast looks less far."""
@@ -227,13 +234,13 @@ def sharpness_evidence(first: FloatArray, second: FloatArray, *, is_wanted: Bool
     """
     evidence = np.zeros(is_wanted.shape, first.dtype)
     pictures = (np.ascontiguousarray(first), np.ascontiguousarray(second))
-    shrunk = np.empty((2, 3, *_coarse_shape(is_wanted.shape)), first.dtype)
+    shrunk = np.empty((2, 3, *_shrunk_shape(is_wanted.shape)), first.dtype)
     for number, picture in enumerate(pictures):
         for plane, result in zip(picture, shrunk[number], strict=True):
-            shrink(plane, result)
+            shrink(plane, SHRUNK_BORDER, result)
     coarse = (_blur_coarsely(shrunk[0], BLURS_PX[1:]), _blur_coarsely(shrunk[1], BLURS_PX[1:]))
     limits = np.array([noise_power, CONTRAST_SHARE, LARGEST_CONTRAST_EVIDENCE])
-    taps = _gaussian_taps(BLURS_PX[0], CUT_OFF, first.dtype.name)
+    taps = _gaussian_taps(BLURS_PX[0], first.dtype.name)
     weigh_explanations(pictures, coarse, taps, is_wanted, list_boxes(is_wanted, CELL_PX), limits, evidence)
     return evidence
 
@@ -267,18 +274,18 @@ def exact_evidence(first: FloatArray, second: FloatArray, is_first: BoolArray, *
     """
     evidence = np.zeros(is_wanted.shape, first.dtype)
     pictures = (np.ascontiguousarray(first), np.ascontiguousarray(second))
-    shrunk = np.empty((3, *_coarse_shape(is_first.shape)), first.dtype)
+    shrunk = np.empty((3, *_shrunk_shape(is_first.shape)), first.dtype)
     for one, other, result in zip(*pictures, shrunk, strict=True):
-        shrink_choice(is_first, one, other, result)
+        shrink_choice(is_first, one, other, SHRUNK_BORDER, result)
     coarse = _blur_coarsely(shrunk, EXACT_BLURS_PX[2:])
-    taps = tuple(_gaussian_taps(deviation, CUT_OFF, first.dtype.name) for deviation in EXACT_BLURS_PX[:2])
+    taps = (_gaussian_taps(EXACT_BLURS_PX[0], first.dtype.name), _gaussian_taps(EXACT_BLURS_PX[1], first.dtype.name))
     limits = np.array([noise_power, LEAST_REST, *EXPLAINED_SHARES])
     weigh_rests(pictures, is_first, coarse, taps, is_wanted, list_boxes(is_wanted, CELL_PX), limits, evidence)
     return evidence
 
 
-def _coarse_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(-(-length // COARSE_PX) for length in shape)
+def _shrunk_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(-(-length // COARSE_PX) + 2 * SHRUNK_BORDER for length in shape)
 
 
 def _blur_coarsely(planes: FloatArray, deviations: Sequence[float]) -> FloatArray:
@@ -286,32 +293,47 @@ def _blur_coarsely(planes: FloatArray, deviations: Sequence[float]) -> FloatArra
 
     Parameters
     ----------
-    planes : ndarray of float, shape (c, h, w)
+    planes : ndarray of float, shape (c, h + 2 b, w + 2 b)
+        With a border of ``b = SHRUNK_BORDER`` pixels.
     deviations : sequence of float
 
     Returns
     -------
     ndarray of float, shape (s, c, h + 2 `COARSE_BORDER`, w + 2 `COARSE_BORDER`)
-        It continues by reflection.
     """
-    dtype, border, (height, width) = planes.dtype, COARSE_BORDER, planes.shape[1:]
-    blurred = np.empty((len(deviations), len(planes), height + 2 * border, width + 2 * border), dtype)
+    spare = SHRUNK_BORDER - COARSE_BORDER
+    rows, found = np.empty((2, *planes.shape[1:]), planes.dtype)
+    blurred = np.empty((len(deviations), len(planes), *found[spare:-spare, spare:-spare].shape), planes.dtype)
     for by_plane, deviation in zip(blurred, deviations, strict=True):
-        taps = _gaussian_taps(math.sqrt(deviation**2 - COARSE_VARIANCE) / COARSE_PX, COARSE_CUT_OFF, dtype.name)
-        radius = len(taps) - 1
+        taps = _coarse_taps(deviation, planes.dtype.name)
         for plane, result in zip(planes, by_plane, strict=True):
-            padded = np.pad(plane, border + radius, mode="symmetric")
-            rows, found = np.empty((2, *padded.shape), dtype)
-            blur_cell(padded.reshape(-1), padded.shape[1], taps, rows.reshape(-1), found.reshape(-1))
-            result[:] = found[radius:-radius, radius:-radius]
+            blur_cell(plane.reshape(-1), plane.shape[1], taps, rows.reshape(-1), found.reshape(-1))
+            result[:] = found[spare:-spare, spare:-spare]
     return blurred
 
 
 @lru_cache
-def _gaussian_taps(deviation: float, cut_off: float, dtype_name: str) -> FloatArray:
+def _gaussian_taps(deviation: float, dtype_name: str) -> FloatArray:
     """Return the weights of a Gaussian, cut off, from its center on."""
-    taps = np.exp(-0.5 * (np.arange(int(cut_off * deviation + 0.5) + 1) / deviation) ** 2)
-    normalized: FloatArray = (taps / (2 * taps.sum() - taps[0])).astype(dtype_name)
+    return _sample_gaussian(deviation, int(CUT_OFF * deviation + 0.5)).astype(dtype_name)
+
+
+@lru_cache
+def _coarse_taps(deviation: float, dtype_name: str) -> FloatArray:
+    """Return the weights, in a quarter of the resolution, of the Gaussian whose variance is the one wanted after it has been cut off."""
+    radius = math.ceil(COARSE_CUT_OFF * math.sqrt(deviation**2 - COARSE_VARIANCE) / COARSE_PX)
+    wanted = (COARSE_WIDENING * deviation**2 - COARSE_VARIANCE) / COARSE_PX**2
+    low, high = 0.1, float(deviation)
+    for _ in range(60):
+        middle = (low + high) / 2
+        variance = 2 * np.sum(_sample_gaussian(middle, radius) * np.arange(radius + 1) ** 2)
+        low, high = (middle, high) if variance < wanted else (low, middle)
+    return _sample_gaussian(low, radius).astype(dtype_name)
+
+
+def _sample_gaussian(deviation: float, radius: int) -> FloatArray:
+    taps = np.exp(-0.5 * (np.arange(radius + 1) / deviation) ** 2)
+    normalized: FloatArray = taps / (2 * taps.sum() - taps[0])
     return normalized
 
 
@@ -341,13 +363,13 @@ EDGES = CleanUpStage(
     reaches=(
         Reach(
             lambda _config, _side: ROUNDS + MARGIN_PX,
-            "`cleanup.boundaries.outlines.ROUNDS`, and `MARGIN_PX` = 26: 1 + `WIDEST_PX`",
+            "`cleanup.boundaries.outlines.ROUNDS`, and `MARGIN_PX` = 28: 1 + `WIDEST_PX`",
             of="first drawing, samples",
         ),
         Reach(_drawing_to_map, "that, and ⌈√2 (`MARGIN_PX` + `edge_band_px`)⌉ + 1: to the nearest edge", of="first drawing, map"),
         Reach(
             lambda _config, _side: EXACT_ROUNDS + EXACT_MARGIN_PX,
-            "`EXACT_ROUNDS`, and `EXACT_MARGIN_PX` = 33: 8 + `WIDEST_PX`",
+            "`EXACT_ROUNDS`, and `EXACT_MARGIN_PX` = 35: 8 + `WIDEST_PX`",
             of="one pass to the pixel, samples",
         ),
         Reach(_pass_to_map, "that, and ⌈√2 (`EXACT_MARGIN_PX` + `EXACT_BAND_PX`)⌉ + 1", of="one pass to the pixel, map"),

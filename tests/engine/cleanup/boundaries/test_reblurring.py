@@ -2,31 +2,35 @@
 
 import numpy as np
 import pytest
-from scipy import ndimage
+from scipy import ndimage, optimize
 
 from qmcif_engine.cleanup.boundaries import reblurring
 from qmcif_engine.cleanup.boundaries.outlines import shorten_outlines
 from qmcif_engine.cleanup.boundaries.reblurring import (
     BLURS_PX,
+    COARSE_CUT_OFF,
+    COARSE_VARIANCE,
+    COARSE_WIDENING,
     COMPARISON_WINDOW_PX,
     CONTRAST_SHARE,
     CONTRAST_WINDOW_PX,
     EXACT_BLURS_PX,
-    EXACT_MARGIN_PX,
+    EXPLAINED_SHARES,
+    EXPLAINED_WINDOW_PX,
     LARGEST_CONTRAST_EVIDENCE,
+    LEAST_REST,
     MARGIN_PX,
     NOISE_POWER,
     exact_evidence,
     refine_edges,
     rival_index,
-    sharpness_evidence,
-    unexplained_power,
 )
+from qmcif_engine.cleanup.boundaries.reblurring import sharpness_evidence as evidence_where
 from qmcif_engine.config.fusion_config import DecisionConfig
 from qmcif_engine.method.patches import edge_band
 
-EPS = float(np.finfo(np.float32).eps)
-FULL_SCALE = 255.0
+WIDE_PX = 4.0
+"""From this standard deviation on blurs are made in a quarter of the resolution."""
 
 
 def texture(shape, *, seed=0):
@@ -48,14 +52,64 @@ def split_scene(edge, *, shape=(64, 96), deviation=3.0):
     return np.where(is_right, soft, scene), np.where(is_right, scene, soft)
 
 
+def enlarged(coarse, length):
+    """Four pixels for each along the first axis, by a quadratic spline; the first ten lie before the picture."""
+    square, place = np.divmod(np.arange(length), 4)
+    offset, around = ((place - 1.5) / 4).reshape(-1, *[1] * (coarse.ndim - 1)), square + 10
+    return (0.5 - offset) ** 2 / 2 * coarse[around - 1] + (0.75 - offset**2) * coarse[around] + (0.5 + offset) ** 2 / 2 * coarse[around + 1]
+
+
+def coarse_kernel(deviation):
+    """The Gaussian over few pixels that has, cut off, the variance wanted beside that of shrinking and enlarging."""
+    radius = int(np.ceil(COARSE_CUT_OFF * np.sqrt(deviation**2 - COARSE_VARIANCE) / 4))
+    places = np.arange(-radius, radius + 1)
+
+    def excess(spread):
+        weights = np.exp(-((places / spread) ** 2) / 2)
+        return np.sum(weights * places**2) / weights.sum() - (COARSE_WIDENING * deviation**2 - COARSE_VARIANCE) / 16
+
+    weights = np.exp(-((places / optimize.brentq(excess, 0.1, deviation, xtol=1e-13)) ** 2) / 2)
+    return weights / weights.sum()
+
+
+def blurred_as_defined(planes, deviation):
+    """Narrow blurs as they are; wide ones of the means of squares of four by four pixels."""
+    if deviation < WIDE_PX:
+        return blurred(planes, deviation)
+    _, height, width = planes.shape
+    padded = np.pad(planes, [(0, 0), (40, 40 - height % -4), (40, 40 - width % -4)], mode="symmetric")
+    coarse = padded.reshape(3, padded.shape[1] // 4, 4, -1, 4).mean(axis=(2, 4))
+    kernel = coarse_kernel(deviation)
+    soft = ndimage.convolve1d(ndimage.convolve1d(coarse, kernel, axis=1), kernel, axis=2)
+    return enlarged(enlarged(soft.transpose(1, 2, 0), height).swapaxes(0, 1), width).transpose(2, 1, 0)
+
+
+def sharpness_evidence(first, second):
+    """The evidence of whole pictures."""
+    return evidence_where(first, second, is_wanted=np.ones(first.shape[1:], bool))
+
+
+@pytest.mark.parametrize("deviation", [4.0, 8.0])
+def test_wide_blurs_in_a_quarter_of_the_resolution_are_nearly_those_of_the_full_one(deviation):
+    scene = texture((90, 110)).astype(np.float64)
+    expected = blurred(scene, deviation)
+
+    difference = blurred_as_defined(scene, deviation) - expected
+
+    assert np.sqrt(np.mean(difference**2)) < 0.2 * expected.std()
+    assert 3 * np.mean(difference**2) < 0.5 * NOISE_POWER
+
+
 @pytest.mark.parametrize("deviation", BLURS_PX)
 def test_a_blurred_copy_is_explained_whole(deviation):
     scene = texture((70, 80))
 
-    rest = unexplained_power(scene, blurred(scene, deviation))
+    by_scene, by_copy = plain_powers(scene, blurred(scene, deviation))
 
-    assert rest.max() <= (4 * EPS * FULL_SCALE) ** 2 * 3
-    assert unexplained_power(blurred(scene, deviation), scene).min() > NOISE_POWER
+    assert by_scene.mean() < 0.5 * NOISE_POWER
+    assert by_copy.min() > NOISE_POWER
+    assert (by_scene < 0.2 * by_copy).all()
+    assert (sharpness_evidence(scene, blurred(scene, deviation)) < -LARGEST_CONTRAST_EVIDENCE).all()
 
 
 def test_the_sharp_image_wins_and_the_order_only_turns_the_sign():
@@ -113,27 +167,20 @@ def test_pixels_that_do_not_ask_or_are_too_far_from_an_edge_have_themselves_as_r
     np.testing.assert_array_equal(rival[2], index[2])
 
 
-@pytest.mark.parametrize("deviation", BLURS_PX)
-def test_unexplained_power_is_the_least_mean_square_that_blurring_leaves(deviation):
-    first, second = texture((80, 90)), blurred(texture((80, 90), seed=1), deviation)
-    rests = [second.astype(np.float64) - blurred(first.astype(np.float64), blur) for blur in BLURS_PX]
-    powers = [ndimage.uniform_filter(np.sum(rest**2, axis=0), 3) for rest in rests]
-
-    np.testing.assert_allclose(unexplained_power(first, second), without_margin(np.min(powers, axis=0)), rtol=1e-4, atol=1e-4)
-
-
 @pytest.mark.parametrize(("distance", "is_seen"), [(MARGIN_PX, True), (MARGIN_PX + 1, False)])
-@pytest.mark.parametrize("axis", [1, 2])
-def test_samples_of_the_sharp_image_matter_as_far_as_the_margin_where_the_widest_blur_explains(axis, distance, is_seen):
-    scene = texture((2 * MARGIN_PX + 7,) * 2).astype(np.float64)
-    soft, center = blurred(scene, max(BLURS_PX)), 3
+@pytest.mark.parametrize(("axis", "sign", "asked"), [(1, 1, 43), (2, 1, 43), (1, -1, 44), (2, -1, 44)])
+def test_samples_of_the_sharp_image_matter_as_far_as_the_margin_where_the_widest_blur_explains(axis, sign, asked, distance, is_seen):
+    """Which pixels see farthest depends on where they lie in their square of four by four."""
+    scene = texture((90, 90)).astype(np.float64)
+    soft = blurred(scene, max(BLURS_PX))
     changed = scene.copy()
-    changed.swapaxes(0, axis)[center + MARGIN_PX + distance] += 1000
+    changed.swapaxes(0, axis)[asked + sign * distance] += 1e5
 
-    before, after = (unexplained_power(sharp, soft)[center, center] for sharp in (scene, changed))
+    before, after = (sharpness_evidence(sharp, soft)[asked, asked] for sharp in (scene, changed))
 
-    assert before < 1e-20
-    assert (after > 0.1) == is_seen
+    assert before < -1
+    assert (abs(after - before) > 0.1) == is_seen
+    assert is_seen or after == before
 
 
 def window_means(planes, side):
@@ -143,7 +190,9 @@ def window_means(planes, side):
 def plain_powers(first, second):
     """What each of two images leaves of the other, everywhere, in plain NumPy."""
     return [
-        np.min([window_means(((other - blurred(one, blur)) ** 2).sum(axis=0), COMPARISON_WINDOW_PX) for blur in BLURS_PX], axis=0)
+        np.min(
+            [window_means(((other - blurred_as_defined(one, blur)) ** 2).sum(axis=0), COMPARISON_WINDOW_PX) for blur in BLURS_PX], axis=0
+        )
         for one, other in ((first, second), (second, first))
     ]
 
@@ -161,12 +210,23 @@ def plain_evidence(first, second):
     return np.log((by_first + NOISE_POWER) / (by_second + NOISE_POWER)) + bounded
 
 
-@pytest.mark.parametrize("deviation", [0.5, 2.5])
-def test_evidence_is_that_of_its_definition(deviation):
-    first, second = texture((50, 60)), blurred(texture((50, 60)), deviation) + texture((50, 60), seed=1) / 10
+@pytest.mark.parametrize("shape", [(52, 60), (20, 84), (4, 4)])
+@pytest.mark.parametrize("deviation", [0.5, 2.5, 6.0])
+def test_evidence_is_that_of_its_definition(shape, deviation):
+    first, second = texture(shape), blurred(texture(shape), deviation) + texture(shape, seed=1) / 10
     expected = plain_evidence(first.astype(np.float64), second.astype(np.float64))
 
     np.testing.assert_allclose(sharpness_evidence(first, second), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_evidence_is_that_of_wanted_pixels_alone():
+    first, second = split_scene(48)
+    is_wanted = np.random.default_rng(0).random(first.shape[1:]) < 0.01
+
+    evidence = evidence_where(first, second, is_wanted=is_wanted)
+
+    np.testing.assert_array_equal(evidence, np.where(is_wanted, sharpness_evidence(first, second), 0))
+    assert is_wanted.any()
 
 
 def brighter_pair(shape=(90, 100)):
@@ -176,13 +236,9 @@ def brighter_pair(shape=(90, 100)):
 
 
 def explanation(first, second):
-    """The part of the evidence that is not contrast, in the picture without a margin."""
-    by_first, by_second = unexplained_power(first, second), unexplained_power(second, first)
+    """The part of the evidence that is not contrast."""
+    by_first, by_second = plain_powers(first, second)
     return np.log((by_first + NOISE_POWER) / (by_second + NOISE_POWER))
-
-
-def without_margin(plane):
-    return plane[MARGIN_PX:-MARGIN_PX, MARGIN_PX:-MARGIN_PX]
 
 
 def test_contrast_decides_where_neither_image_explains_the_other():
@@ -198,11 +254,11 @@ def test_contrast_decides_where_neither_image_explains_the_other():
 def test_contrast_adds_no_more_than_its_bound(gain):
     first, second = texture((90, 100)), 128 + gain * (texture((90, 100), seed=1) - 128)
 
-    share = without_margin(sharpness_evidence(first, second)) - explanation(first, second)
+    share = sharpness_evidence(first, second) - explanation(first, second)
 
-    assert np.abs(share).max() <= LARGEST_CONTRAST_EVIDENCE + 1e-5
+    assert np.abs(share).max() <= LARGEST_CONTRAST_EVIDENCE + 1e-4
     if gain != 1:
-        np.testing.assert_allclose(share, np.sign(gain - 1) * LARGEST_CONTRAST_EVIDENCE, rtol=0, atol=1e-5)
+        np.testing.assert_allclose(share, np.sign(gain - 1) * LARGEST_CONTRAST_EVIDENCE, rtol=0, atol=1e-4)
     else:
         assert np.mean(np.abs(share) < 0.9 * LARGEST_CONTRAST_EVIDENCE) > 0.5
 
@@ -219,9 +275,9 @@ def refine_everywhere(index, blocks, config):
     rival = rival_index(index, np.ones(index.shape, bool), reach_px=1000)
     first, second = np.minimum(index, rival), np.maximum(index, rival)
     pictures = [np.choose(choice, blocks) for choice in (first[None], second[None])]
-    evidence = plain_evidence(*pictures) + np.where(index == second, config.edge_inertia, -config.edge_inertia)
-    band = edge_band(index, reach_px=config.edge_band_px)
-    is_second = shorten_outlines(evidence, index == second, band, pairs=(first, second), stiffness=config.edge_stiffness)
+    evidence, band = plain_evidence(*pictures), edge_band(index, reach_px=config.edge_band_px)
+    costs = {"stiffness": config.edge_stiffness, "inertia": config.edge_inertia}
+    is_second = shorten_outlines(evidence, index == second, band, pairs=(first, second), **costs)
     return np.where(band, np.where(is_second, second, first), index)
 
 
@@ -351,12 +407,42 @@ def focused_pair(is_first, *, deviation=2.5, seed=0):
 
 
 def exact(first, second, is_first, *, noise_power=NOISE_POWER):
-    """The evidence of two whole pictures, for all pixels but a margin."""
-    return exact_evidence(first, second, np.where(is_first, first, second), is_first, noise_power=noise_power)
+    """The evidence of two whole pictures."""
+    return exact_evidence(first, second, is_first, is_wanted=np.ones(is_first.shape, bool), noise_power=noise_power)
 
 
-def inner(plane):
-    return plane[EXACT_MARGIN_PX:-EXACT_MARGIN_PX, EXACT_MARGIN_PX:-EXACT_MARGIN_PX]
+def exact_plainly(first, second, is_first):
+    """The same as its definition has it, in plain NumPy."""
+    fused = np.where(is_first, first, second)
+    blurs = [blurred_as_defined(fused, deviation) for deviation in EXACT_BLURS_PX]
+    rests = np.array([[((image - blur) ** 2).sum(axis=0) for blur in blurs] for image in (first, second)])
+    left = window_means(np.where(is_first, rests[1], rests[0]), EXPLAINED_WINDOW_PX)
+    first_rest, second_rest = np.take_along_axis(rests, left.argmin(axis=0)[None, None], axis=1)[:, 0]
+    difference = ((first - second) ** 2).sum(axis=0)
+    share = left.min(axis=0) / (window_means(difference, EXPLAINED_WINDOW_PX) + 2.5 * NOISE_POWER)
+    well, badly = EXPLAINED_SHARES
+    floor = NOISE_POWER + LEAST_REST * window_means(difference, COMPARISON_WINDOW_PX)
+    return np.clip((badly - share) / (badly - well), 0, 1) * np.log((second_rest + floor) / (first_rest + floor))
+
+
+@pytest.mark.parametrize("shape", [(112, 120), (40, 92)])
+@pytest.mark.parametrize("deviation", [1.5, 3.0, 7.0])
+def test_exact_evidence_is_that_of_its_definition(shape, deviation):
+    is_first = np.hypot(*(np.indices(shape) - 25)) < 20
+    first, second = (planes.astype(np.float64) for planes in focused_pair(is_first, deviation=deviation))
+    second += texture(shape, seed=1) / 10
+
+    np.testing.assert_allclose(exact(first, second, is_first), exact_plainly(first, second, is_first), rtol=1e-6, atol=1e-6)
+
+
+def test_exact_evidence_is_that_of_wanted_pixels_alone():
+    is_first = np.indices((80, 90)).sum(axis=0) < 80
+    is_wanted = edge_band(is_first.astype(np.uint16), reach_px=2)
+    pair = focused_pair(is_first)
+
+    evidence = exact_evidence(*pair, is_first, is_wanted=is_wanted, noise_power=NOISE_POWER)
+
+    np.testing.assert_array_equal(evidence, np.where(is_wanted, exact(*pair, is_first), 0))
 
 
 @pytest.mark.parametrize("deviation", EXACT_BLURS_PX)
@@ -366,8 +452,7 @@ def test_exact_evidence_tells_the_sharp_image_at_nearly_every_pixel(deviation):
 
     evidence = exact(*focused_pair(is_first, deviation=deviation), is_first)
 
-    assert evidence.shape == (110 - 2 * EXACT_MARGIN_PX, 120 - 2 * EXACT_MARGIN_PX)
-    assert np.mean((evidence < 0) == inner(is_first)) > 0.97
+    assert np.mean((evidence < 0) == is_first) > 0.97
 
 
 def test_exchanging_the_images_turns_the_sign_of_exact_evidence():
