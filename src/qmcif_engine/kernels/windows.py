@@ -18,7 +18,7 @@ CELL_PX = 64
 
 
 @compiled
-def _reflected(position: int, length: int) -> int:
+def reflected(position: int, length: int) -> int:
     """Return the position inside a line whose border pixel repeats."""
     position %= 2 * length
     return position if position < length else 2 * length - 1 - position
@@ -51,14 +51,14 @@ def box_mean(plane: FloatArray, side: int, scale: float, out: FloatArray) -> Non
     sums = np.zeros(w + 2 * radius)
     inner = sums[radius : radius + w]
     for y in range(-radius - 1, radius):
-        row = plane[_reflected(y, h)]
+        row = plane[reflected(y, h)]
         for x in range(w):
             inner[x] += row[x]
     for y in range(h):
-        _exchange(inner, plane[_reflected(y + radius, h)], plane[_reflected(y - radius - 1, h)])
+        _exchange(inner, plane[reflected(y + radius, h)], plane[reflected(y - radius - 1, h)])
         for x in range(radius):
-            sums[x] = inner[_reflected(x - radius, w)]
-            sums[radius + w + x] = inner[_reflected(w + x, w)]
+            sums[x] = inner[reflected(x - radius, w)]
+            sums[radius + w + x] = inner[reflected(w + x, w)]
         slide(sums, side, scale / (side * side), out[y])
 
 
@@ -136,12 +136,12 @@ def majority(choices: IndexArray, side: int, n_choices: int, out: IndexArray) ->
         bottom = min(top + CELL_PX, h)
         rows = np.empty(bottom - top + 2 * radius, np.intp)
         for i in range(rows.size):
-            rows[i] = _reflected(top - radius + i, h)
+            rows[i] = reflected(top - radius + i, h)
         for left in range(0, w, CELL_PX):
             right = min(left + CELL_PX, w)
             columns = np.empty(right - left + 2 * radius, np.intp)
             for i in range(columns.size):
-                columns[i] = _reflected(left - radius + i, w)
+                columns[i] = reflected(left - radius + i, w)
             if not _is_even(choices, rows, columns):
                 _count_votes(choices, rows, columns, side, numbers, out[top:bottom, left:right])
                 continue

@@ -8,18 +8,16 @@ from qmcif_engine.cleanup.blend_reach import reach_of_blend
 from qmcif_engine.cleanup.blending import (
     LEAST_SHARE,
     LEAST_VISIBLE_CHANGE,
-    LEAST_VISIBLE_STEP,
-    SMOOTH_CONTRAST,
-    TEXTURE_PX,
     blend_along_edges,
     find_slopes,
-    measure_smoothness,
     measure_spread,
 )
 from qmcif_engine.cleanup.filters import guided_filter
 from qmcif_engine.cleanup.regularization import SLOPE_REACH_PX
 from qmcif_engine.cleanup.seams import measure_seams
+from qmcif_engine.cleanup.smoothness import LEAST_VISIBLE_STEP, SMOOTH_CONTRAST, measure_smoothness
 from qmcif_engine.config.fusion_config import DecisionConfig
+from qmcif_engine.kernels.boxes import TEXTURE_PX
 from qmcif_engine.method.fusion import compose
 from qmcif_engine.method.patches import CELL_PX, edge_band
 from qmcif_engine.tiles.stages import without_invalid
