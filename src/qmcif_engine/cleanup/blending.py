@@ -19,7 +19,7 @@ from qmcif_engine.cleanup.frame_ends import reach_of_ends
 from qmcif_engine.cleanup.regularization import SLOPE_REACH_PX
 from qmcif_engine.cleanup.seams import REACH_PX as SEAM_REACH_PX
 from qmcif_engine.cleanup.seams import measure_seams
-from qmcif_engine.cleanup.smoothness import measure_smoothness
+from qmcif_engine.cleanup.smoothness import find_smooth_parts
 from qmcif_engine.config.stage import Reach, Stage, bytes_per_pixel
 from qmcif_engine.kernels.boxes import TEXTURE_PX
 from qmcif_engine.kernels.sharing import Entries, Filters, Zones, fill_rows, find_leading, gather_shares, mark_used, mix_samples
@@ -138,8 +138,10 @@ def measure_spread(index: IndexArray, blocks: Sequence[FloatArray], config: Deci
     reach = reach_of_feather(config)
     if not reach:
         return np.zeros(index.shape, np.float32)
-    seams = measure_seams(index, blocks, edge_band(index, reach_px=min(reach, SEAM_REACH_PX)))
-    return np.maximum(measure_smoothness(index, blocks, config), seams)
+    spread = measure_seams(index, blocks, edge_band(index, reach_px=min(reach, SEAM_REACH_PX)))
+    for window, part in find_smooth_parts(index, blocks, config):
+        np.maximum(spread[window.slices], part, out=spread[window.slices])
+    return spread
 
 
 def find_slopes(index: IndexArray, is_even: BoolArray) -> BoolArray:

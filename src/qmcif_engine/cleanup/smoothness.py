@@ -11,12 +11,12 @@ import numpy as np
 
 from qmcif_engine.cleanup.blend_reach import reach_of_feather
 from qmcif_engine.cleanup.blend_reach import reach_of_feather
-from qmcif_engine.kernels.boxes import TEXTURE_PX, sum_blocks, sum_boxes, texture_power
-from qmcif_engine.kernels.cutting import cut_brightness
-from qmcif_engine.method.patches import cells_of, cut_reflected, edge_band
+from qmcif_engine.kernels.boxes import TEXTURE_PX, sum_boxes, texture_power
+from qmcif_engine.kernels.roughness import mark_rough
+from qmcif_engine.method.patches import cells_of, cut_map, cut_reflected, edge_band
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from qmcif_engine.config.fusion_config import DecisionConfig
     from qmcif_engine.config.fusion_config import DecisionConfig
@@ -28,12 +28,6 @@ SMOOTH_CONTRAST = (0.7, 2.0)
 
 LEAST_VISIBLE_STEP = 1.0
 """Gray levels by which a channel of smooth images must differ for their border to show: less than in texture."""
-
-SQUARE_PX = 4
-"""Side of the squares whose power is summed first: those inside a window already tell most windows with texture."""
-
-MARGIN_OF_ERROR = 1.001
-"""By how much a bound must exceed what it is compared with, so that roundings decide nothing."""
 
 
 def measure_smoothness(index: IndexArray, blocks: Sequence[FloatArray], config: DecisionConfig) -> FloatArray:
@@ -56,19 +50,25 @@ def measure_smoothness(index: IndexArray, blocks: Sequence[FloatArray], config: 
     where these have enough, nothing else is looked at.
     """
     smoothness = np.zeros(index.shape, np.float32)
+    for window, part in find_smooth_parts(index, blocks, config):
+        smoothness[window.slices] = part
+    return smoothness
+
+
+def find_smooth_parts(index: IndexArray, blocks: Sequence[FloatArray], config: DecisionConfig) -> Iterator[tuple[Window, FloatArray]]:
+    """Yield the rectangles that may have smooth ground, and how smooth it is; the parameters are those of `measure_smoothness`."""
     reach = reach_of_feather(config)
-    band = edge_band(index, reach_px=reach)
+    index, band = np.ascontiguousarray(index), edge_band(index, reach_px=reach)
     cells = [_Cell(index, window, band, reach_px=reach) for window in cells_of(band)]
-    for take_in in (_Cell.rule_out, _Cell.add):
+    for take_in in (_Cell.rule_out, _Cell.take_in):
         for source in sorted({source for cell in cells for source in cell.sources}):
             block = np.ascontiguousarray(blocks[source])
             for cell in cells:
-                if source in cell.sources and not cell.is_rough.all():
+                if source in cell.sources and not cell.is_done:
                     take_in(cell, source, block)
-        cells = [cell for cell in cells if not cell.is_rough.all()]
+        cells = [cell for cell in cells if not cell.is_done]
     for cell in cells:
-        smoothness[cell.window.slices] = cell.measure()
-    return smoothness
+        yield cell.window, cell.measure()
 
 
 class _Cell:
@@ -79,77 +79,63 @@ class _Cell:
     window : Window
     sources : list of int
         The images near.
-    is_rough : ndarray of bool, shape (h, w)
-        Where texture hides any step, or nobody asks.
+    is_done : bool
+        Whether there is no pixel left without texture.
     """
 
     def __init__(self, index: IndexArray, window: Window, band: BoolArray, *, reach_px: int) -> None:
-        self.window, self._reach_px = window, reach_px
-        self._near = cut_reflected(index, window, margin_px=reach_px)
-        self.sources = [int(source) for source in np.flatnonzero(np.bincount(self._near.reshape(-1)))]
-        self.is_rough = ~band[window.slices]
-        self._power = np.zeros(window.shape, np.float32)
-        self._darkest = np.full((3, *window.shape), np.inf, np.float32)
-        self._brightest = -self._darkest
-
-    @property
-    def _n_pixels(self) -> int:
-        return (2 * self._reach_px + 1) ** 2
+        self.window, self._reach_px, self._side_px = window, reach_px, 2 * reach_px + 1
+        self._near, self.sources = cut_map(index, window, margin_px=reach_px)
+        self._is_rough = ~band[window.slices]  # or nobody asks
+        self.is_done = False
+        self._power: FloatArray | None = None
 
     def rule_out(self, source: int, block: FloatArray) -> None:
         """Find the pixels around which the brightness of an image alone has enough texture."""
-        margin = self._reach_px + TEXTURE_PX // 2
-        brightness = np.empty(tuple(length + 2 * margin for length in self.window.shape), np.float32)
-        cut_brightness(block, self.window.top - margin, self.window.left - margin, brightness)
-        power = _texture_power(brightness)
-        height, width = power.shape
-        squares = np.empty((height // SQUARE_PX, width // SQUARE_PX), np.float32)
-        sum_blocks(power, SQUARE_PX, squares)
-        # squares that surely lie in the window around a pixel, wherever it lies between the lines of their grid
-        n_inside = (2 * self._reach_px + 1 - (SQUARE_PX - 1)) // SQUARE_PX
-        if n_inside < 1:
-            return
-        least = _sum_boxes(squares, n_inside)
-        is_enough = least >= MARGIN_OF_ERROR * SMOOTH_CONTRAST[1] ** 2 * self._n_pixels
-        rows, columns = (-(-np.arange(length) // SQUARE_PX) for length in self.window.shape)
-        self.is_rough |= is_enough[np.ix_(rows, columns)] & self._counts(source)
+        corner = (self.window.top - self._reach_px, self.window.left - self._reach_px)
+        enough = SMOOTH_CONTRAST[1] ** 2 * self._side_px**2
+        self.is_done = mark_rough(block, source, corner, self._near, len(self.sources) <= 2, enough, self._is_rough) == 0  # noqa: PLR2004
 
-    def add(self, source: int, block: FloatArray) -> None:
-        """Take in the texture and the mean of every channel."""
-        side, counts = 2 * self._reach_px + 1, self._counts(source)
+    def take_in(self, source: int, block: FloatArray) -> None:
+        """Add the texture and the mean of every channel, where the image is in reach."""
+        if self._power is None:
+            self._power = np.zeros(self.window.shape, np.float32)
+            self._darkest = np.full((3, *self.window.shape), np.inf, np.float32)
+            self._brightest = -self._darkest
+        counts, inner = self._counts(source), slice(TEXTURE_PX // 2, -(TEXTURE_PX // 2))
         near = cut_reflected(block, self.window, margin_px=self._reach_px + TEXTURE_PX // 2).astype(np.float32, copy=False)
-        inner = slice(TEXTURE_PX // 2, -(TEXTURE_PX // 2))
-        for channel, plane in enumerate(near):
-            power = _sum_boxes(_texture_power(plane), side)
+        for plane, darkest, brightest in zip(near, self._darkest, self._brightest, strict=True):
+            power = _sum_boxes(_texture_power(plane), self._side_px)
             np.maximum(self._power, power, out=self._power, where=counts)
-            total = _sum_boxes(np.ascontiguousarray(plane[inner, inner]), side)
-            np.maximum(self._brightest[channel], total, out=self._brightest[channel], where=counts)
-            np.minimum(self._darkest[channel], total, out=self._darkest[channel], where=counts)
+            total = _sum_boxes(np.ascontiguousarray(plane[inner, inner]), self._side_px)
+            np.maximum(brightest, total, out=brightest, where=counts)
+            np.minimum(darkest, total, out=darkest, where=counts)
 
     def measure(self) -> FloatArray:
         """Return how smooth the ground is, of all images taken in."""
         smooth, rough = SMOOTH_CONTRAST
-        is_step = (self._brightest - self._darkest >= LEAST_VISIBLE_STEP * self._n_pixels).any(axis=0)
-        contrast = np.sqrt(self._power / np.float32(self._n_pixels))
+        n_pixels = np.float32(self._side_px**2)
+        is_step = (self._brightest - self._darkest >= LEAST_VISIBLE_STEP * n_pixels).any(axis=0)
+        contrast = np.sqrt(self._power / n_pixels)
         part = np.clip((np.float32(rough) - contrast) / np.float32(rough - smooth), 0, 1)
-        return np.where(is_step & ~self.is_rough, part, np.float32(0))
+        return np.where(is_step & ~self._is_rough, part, np.float32(0))
 
     def _counts(self, source: int) -> BoolArray:
         """Return which pixels have an image in reach; where only two meet, the pixels that are looked at have both."""
         if len(self.sources) <= 2:  # noqa: PLR2004
             return np.ones(self.window.shape, bool)
-        found: BoolArray = _sum_boxes((self._near == source).astype(np.float32), 2 * self._reach_px + 1) > 0
+        found: BoolArray = _sum_boxes((self._near == source).astype(np.float32), self._side_px) > 0
         return found
 
 
 def _texture_power(plane: FloatArray) -> FloatArray:
     """Return the squared texture of each pixel that the window of the mean fits around."""
-    power = np.empty(tuple(length - TEXTURE_PX + 1 for length in plane.shape), np.float32)
+    power = np.empty((plane.shape[0] - TEXTURE_PX + 1, plane.shape[1] - TEXTURE_PX + 1), np.float32)
     texture_power(plane, power)
     return power
 
 
 def _sum_boxes(plane: FloatArray, side_px: int) -> FloatArray:
-    sums = np.empty(tuple(length - side_px + 1 for length in plane.shape), np.float32)
+    sums = np.empty((plane.shape[0] - side_px + 1, plane.shape[1] - side_px + 1), np.float32)
     sum_boxes(plane, side_px, sums)
     return sums

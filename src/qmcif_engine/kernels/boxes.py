@@ -26,7 +26,8 @@ def _add(first: FloatArray, second: FloatArray, out: FloatArray) -> None:
 
 
 @compiled
-def _accumulate(values: FloatArray, out: FloatArray) -> None:
+def accumulate(values: FloatArray, out: FloatArray) -> None:
+    """Add values to those of a row."""
     for x in range(out.size):
         out[x] += values[x]
 
@@ -48,7 +49,7 @@ def _sum_down(plane: FloatArray, side: int, out: FloatArray) -> None:
         if side & length:
             for y in range(out.shape[0]):
                 if done:
-                    _accumulate(sums[y + done], out[y])
+                    accumulate(sums[y + done], out[y])
                 else:
                     _copy(sums[y], out[y])
             done += length
@@ -67,7 +68,7 @@ def _sum_along(row: FloatArray, side: int, sums: FloatArray, other: FloatArray, 
     while True:
         if side & length:
             if done:
-                _accumulate(source[done:], out)
+                accumulate(source[done:], out)
             else:
                 _copy(source, out)
             done += length
@@ -127,19 +128,3 @@ def texture_power(plane: FloatArray, out: FloatArray) -> None:
     for y in range(out.shape[0]):
         _sum_five(plane[y], plane[y + 1], plane[y + 2], plane[y + 3], plane[y + 4], sums)
         _square_rest(plane[y + 2], sums, out[y])
-
-
-@compiled
-def sum_blocks(plane: FloatArray, side: int, out: FloatArray) -> None:
-    """Put the sums over squares of this side that do not overlap into `out`."""
-    sums = np.empty(plane.shape[1], plane.dtype)
-    for row in range(out.shape[0]):
-        for x in range(sums.size):
-            sums[x] = 0
-        for y in range(row * side, (row + 1) * side):
-            _accumulate(plane[y], sums)
-        for column in range(out.shape[1]):
-            total = sums[column * side]
-            for x in range(column * side + 1, (column + 1) * side):
-                total += sums[x]
-            out[row, column] = total

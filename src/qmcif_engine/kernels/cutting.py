@@ -58,6 +58,16 @@ def cut_brightness(block: FloatArray, top: int, left: int, out: FloatArray) -> N
 
 
 @compiled
+def add_brightness(block: FloatArray, weight: float, total: FloatArray) -> None:
+    """Add the mean of the three planes of a block, weighted, to a plane."""
+    share = np.float32(weight / 3)
+    for y in range(total.shape[0]):
+        a, b, c, row = block[0, y], block[1, y], block[2, y], total[y]
+        for x in range(row.size):
+            row[x] += share * (a[x] + b[x] + c[x])
+
+
+@compiled
 def bounds_of(index: IndexArray) -> tuple[int, int, bool]:
     """Return the smallest and the largest value of a map, and whether there are others."""
     low, high = index[0, 0], index[0, 0]
