@@ -126,7 +126,9 @@ def _as_blend(entries: Entries, is_kept: BoolArray, *, index: IndexArray, band: 
     return Blend(led, kept_band, tuple(int(source) for source in sources), weights, brightness)
 
 
-def _as_table(entries: Entries, kept: NDArray[np.intp], *, numbers: NDArray[np.intp], values: FloatArray, shape: tuple[int, int]) -> csr_array:
+def _as_table(
+    entries: Entries, kept: NDArray[np.intp], *, numbers: NDArray[np.intp], values: FloatArray, shape: tuple[int, int]
+) -> csr_array:
     """Return values of the entries as a sparse table, one row an image, one column a pixel that is kept."""
     starts = np.empty(shape[0] + 1, np.int32)
     data, pixels = fill_rows(entries, kept, numbers, values, starts)

@@ -86,5 +86,5 @@ class _Cell:
 
     def take_in(self, source: int, block: FloatArray) -> None:
         """Add what an image has."""
-        corner, is_pair = (self.window.top - REACH_PX, self.window.left - REACH_PX), len(self.sources) == 2  # noqa: PLR2004
+        corner, is_pair = (self.window.top - REACH_PX, self.window.left - REACH_PX), len(self.sources) == 2
         take_in_image(block, source, corner, self.near, is_pair, _TAPS, self.cut, self.own, self.sharpest)

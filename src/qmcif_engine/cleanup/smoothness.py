@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qmcif_engine.cleanup.blend_reach import reach_of_feather
-from qmcif_engine.cleanup.blend_reach import reach_of_feather
 from qmcif_engine.kernels.boxes import TEXTURE_PX, sum_boxes, texture_power
 from qmcif_engine.kernels.roughness import mark_rough
 from qmcif_engine.method.patches import cells_of, cut_map, cut_reflected, edge_band
@@ -18,7 +17,6 @@ from qmcif_engine.method.patches import cells_of, cut_map, cut_reflected, edge_b
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from qmcif_engine.config.fusion_config import DecisionConfig
     from qmcif_engine.config.fusion_config import DecisionConfig
     from qmcif_engine.kernels.array_types import BoolArray, FloatArray, IndexArray
     from qmcif_engine.stack.window import Window
@@ -88,17 +86,17 @@ class _Cell:
         self._near, self.sources = cut_map(index, window, margin_px=reach_px)
         self._is_rough = ~band[window.slices]  # or nobody asks
         self.is_done = False
-        self._power: FloatArray | None = None
+        self._power, self._darkest, self._brightest = (np.empty(0, np.float32) for _ in range(3))
 
     def rule_out(self, source: int, block: FloatArray) -> None:
         """Find the pixels around which the brightness of an image alone has enough texture."""
         corner = (self.window.top - self._reach_px, self.window.left - self._reach_px)
         enough = SMOOTH_CONTRAST[1] ** 2 * self._side_px**2
-        self.is_done = mark_rough(block, source, corner, self._near, len(self.sources) <= 2, enough, self._is_rough) == 0  # noqa: PLR2004
+        self.is_done = mark_rough(block, source, corner, self._near, len(self.sources) <= 2, enough, self._is_rough) == 0
 
     def take_in(self, source: int, block: FloatArray) -> None:
         """Add the texture and the mean of every channel, where the image is in reach."""
-        if self._power is None:
+        if not self._power.size:
             self._power = np.zeros(self.window.shape, np.float32)
             self._darkest = np.full((3, *self.window.shape), np.inf, np.float32)
             self._brightest = -self._darkest
@@ -122,7 +120,7 @@ class _Cell:
 
     def _counts(self, source: int) -> BoolArray:
         """Return which pixels have an image in reach; where only two meet, the pixels that are looked at have both."""
-        if len(self.sources) <= 2:  # noqa: PLR2004
+        if len(self.sources) <= 2:
             return np.ones(self.window.shape, bool)
         found: BoolArray = _sum_boxes((self._near == source).astype(np.float32), self._side_px) > 0
         return found

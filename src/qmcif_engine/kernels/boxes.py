@@ -97,7 +97,7 @@ def _sum_nine(plane: FloatArray, out: FloatArray) -> None:
 @compiled
 def sum_boxes(plane: FloatArray, side: int, out: FloatArray) -> None:
     """Put the sum over every window of this side that lies in the plane into `out`, which is ``side - 1`` smaller both ways."""
-    if side == 3:  # noqa: PLR2004 - a window of one pixel around each
+    if side == 3:
         _sum_nine(plane, out)
         return
     columns = np.empty((out.shape[0], plane.shape[1]), plane.dtype)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -10,17 +10,19 @@ from qmcif_engine.kernels.compilation import compiled
 from qmcif_engine.kernels.windows import reflected
 
 if TYPE_CHECKING:
-    from qmcif_engine.kernels.array_types import FloatArray, IndexArray
+    from numpy.typing import NDArray
+
+    from qmcif_engine.kernels.array_types import BoolArray, FloatArray, IndexArray
 
 
 @compiled
-def _copy(values: FloatArray, out: FloatArray) -> None:
+def _copy(values: NDArray[Any], out: NDArray[Any]) -> None:
     for x in range(out.size):
         out[x] = values[x]
 
 
 @compiled
-def cut_plane(plane: FloatArray | IndexArray, top: int, left: int, out: FloatArray | IndexArray) -> None:
+def cut_plane(plane: NDArray[Any], top: int, left: int, out: NDArray[Any]) -> None:
     """Put a plane from a row and a column on into `out`."""
     height, width = plane.shape
     first, last = max(-left, 0), min(width - left, out.shape[1])
@@ -68,7 +70,7 @@ def add_brightness(block: FloatArray, weight: float, total: FloatArray) -> None:
 
 
 @compiled
-def bounds_of(index: IndexArray) -> tuple[int, int, bool]:
+def _bounds_of(index: IndexArray) -> tuple[int, int, bool]:
     """Return the smallest and the largest value of a map, and whether there are others."""
     low, high = index[0, 0], index[0, 0]
     for y in range(index.shape[0]):
@@ -84,7 +86,21 @@ def bounds_of(index: IndexArray) -> tuple[int, int, bool]:
 
 
 @compiled
-def find_boxes(is_wanted: np.ndarray, side: int) -> np.ndarray:
+def values_of(index: IndexArray) -> IndexArray:
+    """Return the values of a map in ascending order."""
+    low, high, has_others = _bounds_of(index)
+    if not has_others:
+        few = np.empty(2, np.uint16)
+        few[0], few[1] = low, high
+        return few[:1] if low == high else few
+    is_there = np.zeros(high + 1, np.bool_)
+    for value in index.flat:
+        is_there[value] = True
+    return np.flatnonzero(is_there).astype(np.uint16)
+
+
+@compiled
+def find_boxes(is_wanted: BoolArray, side: int) -> NDArray[np.int64]:
     """Return the boxes (top, left, bottom, right) of the marked pixels in the squares of a grid; squares without any have none."""
     height, width = is_wanted.shape
     rows, columns = -(-height // side), -(-width // side)

@@ -45,7 +45,9 @@ def _square_detail(finer: FloatArray, coarser: FloatArray, fine: FloatArray, coa
     f0, f1, f2, f3 = fine[0], fine[1], fine[2], fine[3]
     c0, c1, c2, c3, c4, c5 = coarse[0], coarse[1], coarse[2], coarse[3], coarse[4], coarse[5]
     for x in range(out.size):
-        first = f0 * finer[x + 5] + f1 * (finer[x + 4] + finer[x + 6]) + f2 * (finer[x + 3] + finer[x + 7]) + f3 * (finer[x + 2] + finer[x + 8])
+        first = (
+            f0 * finer[x + 5] + f1 * (finer[x + 4] + finer[x + 6]) + f2 * (finer[x + 3] + finer[x + 7]) + f3 * (finer[x + 2] + finer[x + 8])
+        )
         second = c0 * coarser[x + 5] + c1 * (coarser[x + 4] + coarser[x + 6]) + c2 * (coarser[x + 3] + coarser[x + 7])
         second += c3 * (coarser[x + 2] + coarser[x + 8]) + c4 * (coarser[x + 1] + coarser[x + 9]) + c5 * (coarser[x] + coarser[x + 10])
         out[x] = (first - second) * (first - second)

@@ -73,12 +73,11 @@ def take_in_image(
         only one is near there is no seam.
     """
     fine, coarse, window = taps
-    height, width = near.shape
     brightness, power, mean = np.empty(near.shape, np.float32), np.empty(own.shape, np.float32), np.empty(sharpest.shape, np.float32)
     cut_brightness(block, corner[0], corner[1], brightness)
     detail_power(brightness, fine, coarse, power)
     smooth_inside(power, window, mean)
-    for y in range(height):
+    for y in range(near.shape[0]):
         _take_over(brightness[y], near[y], source, cut[y])
     for y in range(own.shape[0]):
         _take_over(power[y], near[y + COARSE_REACH_PX, COARSE_REACH_PX:], source, own[y])
@@ -93,7 +92,7 @@ def take_in_image(
 
 
 @compiled
-def _is_less(found: FloatArray, sharpest: FloatArray, factor: float, faint: float) -> bool:
+def _is_less(found: FloatArray, sharpest: FloatArray, factor: np.float32, faint: np.float32) -> bool:
     n_more = 0
     for y in range(found.shape[0]):
         row, other = found[y], sharpest[y]
@@ -122,8 +121,8 @@ def compare_cut(
     if _is_less(found, sharpest, least * least, np.float32(faint)):  # what each pixel's own image has can only account for more
         return
     smooth_inside(own, window, owned)
-    for y in range(found.shape[0]):
-        for x in range(found.shape[1]):
+    for y in range(out.shape[0]):
+        for x in range(out.shape[1]):
             if is_wanted[y, x]:
                 accounted = max(sharpest[y, x], owned[y, x]) + np.float32(faint)
                 out[y, x] = min(max((math.sqrt(found[y, x] / accounted) - least) / (most - least), np.float32(0)), np.float32(1))

@@ -8,14 +8,14 @@ import numpy as np
 
 from qmcif_engine.kernels.boxes import sum_boxes
 from qmcif_engine.kernels.compilation import compiled
-from qmcif_engine.kernels.cutting import bounds_of, cut_plane, find_boxes
+from qmcif_engine.kernels.cutting import cut_plane, find_boxes, values_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qmcif_engine.kernels.array_types import BoolArray, FloatArray, IndexArray
 
-CELL_PX = 64
+CELL_PX = 48
 """Side of the squares that are filtered at once: an edge leaves most of them empty."""
 
 
@@ -54,20 +54,6 @@ class Entries(NamedTuple):
     sources: IndexArray
     shares: FloatArray
     broad: FloatArray
-
-
-@compiled
-def _values_of(near: IndexArray) -> IndexArray:
-    """Return the values of a map in ascending order."""
-    low, high, has_others = bounds_of(near)
-    if not has_others:
-        few = np.empty(2, np.uint16)
-        few[0], few[1] = low, high
-        return few[:1] if low == high else few
-    is_there = np.zeros(high + 1, np.bool_)
-    for value in near.flat:
-        is_there[value] = True
-    return np.flatnonzero(is_there).astype(np.uint16)
 
 
 @compiled
@@ -202,8 +188,11 @@ def _share_box(
     margin = max(narrow, filters.wide, filters.at_end, filters.on_slope)
     near = np.empty((height + 2 * margin, width + 2 * margin), np.uint16)
     cut_plane(index, top - margin, left - margin, near)
-    sources = _values_of(near)
-    near_guide, narrow_map = np.empty((height + 2 * narrow, width + 2 * narrow)), np.empty((height + 2 * narrow, width + 2 * narrow), np.uint16)
+    sources = values_of(near)
+    near_guide, narrow_map = (
+        np.empty((height + 2 * narrow, width + 2 * narrow)),
+        np.empty((height + 2 * narrow, width + 2 * narrow), np.uint16),
+    )
     cut_plane(guide, top - narrow, left - narrow, near_guide)
     cut_plane(index, top - narrow, left - narrow, narrow_map)
     shares = np.empty((len(sources), height, width))
@@ -230,7 +219,7 @@ def gather_shares(
 
     Shares below `least` are none, and those that are left add up to one.
     """
-    height, width = band.shape
+    height = band.shape[0]
     before = np.zeros(height + 1, np.int64)  # pixels of the band in the rows before
     for y in range(height):
         before[y + 1] = before[y] + np.count_nonzero(band[y])
@@ -309,7 +298,7 @@ def mark_used(entries: Entries, kept: NDArray[np.intp], is_used: BoolArray) -> N
 
 @compiled
 def fill_rows(
-    entries: Entries, kept: NDArray[np.int64], numbers: NDArray[np.int64], values: FloatArray, starts: NDArray[np.int64]
+    entries: Entries, kept: NDArray[np.int64], numbers: NDArray[np.int64], values: FloatArray, starts: NDArray[np.int32]
 ) -> tuple[FloatArray, NDArray[np.int32]]:
     """Return the values and pixels of a table of compressed sparse rows, one row an image; zeros are left out.
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import numpy as np
 
 from qmcif_engine.config.stage import Reach, Stage, bytes_per_pixel
-from qmcif_engine.kernels.cutting import bounds_of, cut_plane, find_boxes
+from qmcif_engine.kernels.cutting import cut_plane, find_boxes, values_of
 from qmcif_engine.kernels.regions import take_nearest
 from qmcif_engine.kernels.windows import box_mean, majority, mark_edges
 from qmcif_engine.stack.window import Window
@@ -220,10 +220,7 @@ def cut_map(index: IndexArray, window: Window, *, margin_px: int) -> tuple[Index
     """Cut a window with a margin out of a contiguous map, as `cut_reflected` does, and return its values too, in ascending order."""
     cut = np.empty((window.shape[0] + 2 * margin_px, window.shape[1] + 2 * margin_px), np.uint16)
     cut_plane(index, window.top - margin_px, window.left - margin_px, cut)
-    low, high, has_others = bounds_of(cut)
-    if not has_others:
-        return cut, [low] if low == high else [low, high]
-    return cut, [int(value) for value in np.flatnonzero(np.bincount(cut.reshape(-1)))]
+    return cut, values_of(cut).tolist()
 
 
 def nearest_values(index: IndexArray, is_marked: BoolArray, is_asking: BoolArray, *, reach_px: int) -> IndexArray:
