@@ -1,5 +1,7 @@
 """Shares along the edges of a map and the tables made of them, against the same in plain NumPy."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy import ndimage
@@ -46,9 +48,8 @@ def test_shares_are_those_of_the_filters_over_the_whole_picture(n_images, radius
     spread = (generator.random(index.shape) * (np.arange(90) > 40)).astype(np.float32) if wide else np.zeros(index.shape, np.float32)
     is_end, is_slope = ((generator.random(index.shape) < 0.3) if reach else NOWHERE for reach in (at_end, on_slope))
 
-    entries = Entries(
-        *gather_shares(index, guide, band, Zones(spread, is_end, is_slope), Filters(radius, 0.01, wide, at_end, on_slope), LEAST)
-    )
+    zones, filters = Zones(spread, is_end, is_slope), Filters(radius, 0.01, wide, at_end, on_slope)
+    entries = Entries(*gather_shares(index, guide, band, zones, filters, LEAST))
 
     share, broad = [], []
     for source in range(n_images):
@@ -99,7 +100,7 @@ def test_tables_have_a_row_an_image_and_a_column_a_pixel_that_is_kept():
 
     np.testing.assert_array_equal(is_used, shares[:, kept].any(axis=1))
     table = np.zeros((len(starts) - 1, len(kept)))
-    for row, (start, end) in enumerate(zip(starts[:-1], starts[1:], strict=True)):
+    for row, (start, end) in enumerate(pairwise(starts)):
         assert (np.diff(pixels[start:end]) > 0).all()
         table[row, pixels[start:end]] = data[start:end]
     np.testing.assert_array_equal(table, shares[is_used][:, kept])
