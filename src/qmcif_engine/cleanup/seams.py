@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from qmcif_engine.kernels.cuts import compare_cut, take_in_image
 from qmcif_engine.kernels.gaussians import COARSE_REACH_PX, FINE_REACH_PX, WINDOW_REACH_PX, gaussian_taps
-from qmcif_engine.kernels.seams import compare_cut, take_in_image
 from qmcif_engine.method.patches import cells_of, cut_map
 
 if TYPE_CHECKING:

@@ -110,7 +110,7 @@ def compose(images: Sequence[SampleArray], blend: Blend, *, inner: Window | None
         mixed[pixels] += weights[:, None] * (own - leading[pixels])
     if blend.brightness.nnz:
         _shift_brightness(mixed, images, blend, window=window)
-    fused[place] = to_samples(mixed, fused.dtype).reshape(-1, *fused.shape[2:])
+    fused[place] = to_samples(mixed, fused.dtype).reshape(len(mixed), *fused.shape[2:])
     return fused
 
 
@@ -187,7 +187,7 @@ def _as_bytes(image: SampleArray) -> NDArray[np.uint8]:
 
 def _samples_at(image: SampleArray, place: tuple[NDArray[np.intp], ...]) -> SampleArray:
     """Return the samples of some pixels, shape (number of pixels, c)."""
-    samples: SampleArray = image[place].reshape(len(place[0]), -1)
+    samples: SampleArray = (image if image.ndim == 3 else image[..., None])[place]
     return samples
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from qmcif_engine.kernels.cuts import REACH_PX, compare_cut, take_in_image
 from qmcif_engine.kernels.gaussians import gaussian_taps
-from qmcif_engine.kernels.seams import REACH_PX, compare_cut, take_in_image
 
 TAPS = (gaussian_taps(0.8, 3), gaussian_taps(1.6, 5), gaussian_taps(3.0, 6))
 
