@@ -60,7 +60,7 @@ def measure_seams(index: IndexArray, blocks: Sequence[FloatArray], band: BoolArr
     """
     seams = np.zeros(index.shape, np.float32)
     index, band = np.ascontiguousarray(index), np.ascontiguousarray(band)
-    cells = [cell for cell in (_Cell(index, window) for window in cells_of(band)) if len(cell.sources) > 1]
+    cells = [cell for cell in (_CutCell(index, window) for window in cells_of(band)) if len(cell.sources) > 1]
     for source in sorted({source for cell in cells for source in cell.sources}):
         block = np.ascontiguousarray(blocks[source])
         for cell in cells:
@@ -72,7 +72,7 @@ def measure_seams(index: IndexArray, blocks: Sequence[FloatArray], band: BoolArr
     return seams
 
 
-class _Cell:
+class _CutCell:
     """What the images have in a rectangle of the picture and around it, gathered image by image."""
 
     def __init__(self, index: IndexArray, window: Window) -> None:

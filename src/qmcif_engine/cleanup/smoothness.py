@@ -57,8 +57,8 @@ def find_smooth_parts(index: IndexArray, blocks: Sequence[FloatArray], config: D
     """Yield the rectangles that may have smooth ground, and how smooth it is; the parameters are those of `measure_smoothness`."""
     reach = reach_of_feather(config)
     index, band = np.ascontiguousarray(index), edge_band(index, reach_px=reach)
-    cells = [_Cell(index, window, band, reach_px=reach) for window in cells_of(band)]
-    for take_in in (_Cell.rule_out, _Cell.take_in):
+    cells = [_GroundCell(index, window, band, reach_px=reach) for window in cells_of(band)]
+    for take_in in (_GroundCell.rule_out, _GroundCell.take_in):
         for source in sorted({source for cell in cells for source in cell.sources}):
             block = np.ascontiguousarray(blocks[source])
             for cell in cells:
@@ -69,7 +69,7 @@ def find_smooth_parts(index: IndexArray, blocks: Sequence[FloatArray], config: D
         yield cell.window, cell.measure()
 
 
-class _Cell:
+class _GroundCell:
     """What is known of a rectangle of the picture, gathered image by image.
 
     Attributes
@@ -86,7 +86,9 @@ class _Cell:
         self._near, self.sources = cut_map(index, window, margin_px=reach_px)
         self._is_rough = ~band[window.slices]  # or nobody asks
         self.is_done = False
-        self._power, self._darkest, self._brightest = (np.empty(0, np.float32) for _ in range(3))
+        self._power: FloatArray = np.empty(0, np.float32)
+        self._darkest: FloatArray = np.empty(0, np.float32)
+        self._brightest: FloatArray = np.empty(0, np.float32)
 
     def rule_out(self, source: int, block: FloatArray) -> None:
         """Find the pixels around which the brightness of an image alone has enough texture."""
