@@ -38,7 +38,7 @@ STAGES = {
     "cleanup.regularization": ("regularize",),
     "cleanup.boundaries.reblurring": ("refine_edges", "exact_evidence"),
     "cleanup.boundaries.outlines": ("shorten_outlines",),
-    "cleanup.blending": ("measure_smoothness", "blend_along_edges"),
+    "cleanup.blending": ("measure_spread", "blend_along_edges"),
 }
 REST = "everything else"
 

@@ -9,8 +9,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qmcif_engine.cleanup import blending, dark_border, frame_ends, regularization, seams
+from qmcif_engine.cleanup import blending, dark_border, frame_ends, regularization, seams, smoothness
 from qmcif_engine.cleanup.boundaries import outlines, reblurring
+from qmcif_engine.kernels import boxes
 from qmcif_engine.method import focus, fusion, patches, refinement
 from qmcif_engine.method.focus_measures import decomposition_measure
 from qmcif_engine.stack import noise, samples
@@ -136,6 +137,7 @@ def test_constants_named_in_the_document_have_the_values_it_gives() -> None:
 
 HOMES = (
     blending,
+    boxes,
     dark_border,
     focus,
     frame_ends,
@@ -149,6 +151,7 @@ HOMES = (
     decomposition_measure,
     samples,
     seams,
+    smoothness,
 )
 """Where a constant without a module before it is looked for."""
 

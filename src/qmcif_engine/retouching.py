@@ -13,10 +13,11 @@ import numpy as np
 from scipy import ndimage
 
 from qmcif_engine.cleanup.blend_reach import reach_of_blend
-from qmcif_engine.cleanup.blending import TEXTURE_PX, blend_along_edges
+from qmcif_engine.cleanup.blending import blend_along_edges
 from qmcif_engine.cleanup.dark_border import REACH_PX, find_dark_frames, sight_across
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.errors import InvalidImageError
+from qmcif_engine.kernels.boxes import TEXTURE_PX
 from qmcif_engine.method.focus import Borders
 from qmcif_engine.method.fusion import LOW_PASS_REACH_PX, Blend, compose, crop_blend
 from qmcif_engine.method.patches import cells_of, edge_band

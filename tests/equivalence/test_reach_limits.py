@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import ndimage, optimize
 
-from qmcif_engine.cleanup.blending import BLENDING, TEXTURE_PX, blend_along_edges
+from qmcif_engine.cleanup.blending import BLENDING, blend_along_edges
 from qmcif_engine.cleanup.boundaries.outlines import ROUNDS
 from qmcif_engine.cleanup.boundaries.reblurring import (
     BLURS_PX,
@@ -32,6 +32,7 @@ from qmcif_engine.cleanup.regularization import ROUNDS as CELL_ROUNDS
 from qmcif_engine.cleanup.seams import REACH_PX as SEAM_REACH_PX
 from qmcif_engine.cleanup.seams import measure_seams
 from qmcif_engine.config.fusion_config import DecisionConfig, FocusConfig, FusionConfig
+from qmcif_engine.kernels.boxes import TEXTURE_PX
 from qmcif_engine.method.focus import FINE_FOCUS, fine_focus
 from qmcif_engine.method.fusion import LOW_PASS_REACH_PX, compose
 from qmcif_engine.method.patches import edge_band

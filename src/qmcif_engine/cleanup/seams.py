@@ -10,23 +10,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import ndimage
 
-from qmcif_engine.method.patches import cells_of, cut_reflected
+from qmcif_engine.kernels.cuts import compare_cut, take_in_image
+from qmcif_engine.kernels.gaussians import COARSE_REACH_PX, FINE_REACH_PX, WINDOW_REACH_PX, gaussian_taps
+from qmcif_engine.method.patches import cells_of, cut_map
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from qmcif_engine.kernels.array_types import BoolArray, FloatArray, IndexArray
+    from qmcif_engine.stack.window import Window
 
 BAND_PX = (0.8, 1.6)
 """Standard deviations of the two Gaussians whose difference is detail."""
 
-BAND_REACH_PX = (3, 5)
+BAND_REACH_PX = (FINE_REACH_PX, COARSE_REACH_PX)
 """How far they look."""
 
-WINDOW_PX, WINDOW_REACH_PX = 3.0, 6
-"""Standard deviation and reach of the Gaussian window over which the power of detail is averaged."""
+WINDOW_PX = 3.0
+"""Standard deviation of the Gaussian window over which the power of detail is averaged."""
 
 REACH_PX = BAND_REACH_PX[1] + WINDOW_REACH_PX
 """How far from a pixel the decisions lie that tell whether there is a seam."""
@@ -36,6 +38,8 @@ SEAM_RATIOS = (1.3, 1.6)
 
 FAINT_POWER = 0.25
 """Power of detail, in squared gray levels, that nobody sees."""
+
+_TAPS = (gaussian_taps(BAND_PX[0], FINE_REACH_PX), gaussian_taps(BAND_PX[1], COARSE_REACH_PX), gaussian_taps(WINDOW_PX, WINDOW_REACH_PX))
 
 
 def measure_seams(index: IndexArray, blocks: Sequence[FloatArray], band: BoolArray) -> FloatArray:
@@ -55,35 +59,32 @@ def measure_seams(index: IndexArray, blocks: Sequence[FloatArray], band: BoolArr
     each pixel's own image has there. The latter lets a border pass that joins two halves, each sharp in one image.
     """
     seams = np.zeros(index.shape, np.float32)
-    least, most = SEAM_RATIOS
-    for cell in cells_of(band):
-        near = cut_reflected(index, cell, margin_px=REACH_PX)
-        sources = np.flatnonzero(np.bincount(near.reshape(-1)))
-        if len(sources) == 1:
-            continue
-        cut, own, sharpest = np.empty(near.shape, np.float32), np.empty(near.shape, np.float32), np.zeros(cell.shape, np.float32)
-        for source in sources:
-            brightness = cut_reflected(blocks[int(source)], cell, margin_px=REACH_PX).mean(axis=0)
-            power = _detail_power(brightness)
-            np.copyto(cut, brightness, where=near == source)
-            np.copyto(own, power, where=near == source)
-            # other pixels of the cell may have images near that this one has not
-            is_near = ndimage.maximum_filter(near == source, 2 * REACH_PX + 1)[REACH_PX:-REACH_PX, REACH_PX:-REACH_PX]
-            np.maximum(sharpest, _window_mean(power), out=sharpest, where=is_near)
-        accounted = np.maximum(sharpest, _window_mean(own)) + FAINT_POWER
-        ratio = np.sqrt(_window_mean(_detail_power(cut)) / accounted)
-        seams[cell.slices] = np.where(band[cell.slices], np.clip((ratio - least) / (most - least), 0, 1), 0)
+    index, band = np.ascontiguousarray(index), np.ascontiguousarray(band)
+    cells = [cell for cell in (_CutCell(index, window) for window in cells_of(band)) if len(cell.sources) > 1]
+    for source in sorted({source for cell in cells for source in cell.sources}):
+        block = np.ascontiguousarray(blocks[source])
+        for cell in cells:
+            if source in cell.sources:
+                cell.take_in(source, block)
+    for cell in cells:
+        at = cell.window.slices
+        compare_cut(cell.cut, cell.own, cell.sharpest, _TAPS, FAINT_POWER, SEAM_RATIOS, band[at], seams[at])
     return seams
 
 
-def _detail_power(brightness: FloatArray) -> FloatArray:
-    """Return the squared detail of each pixel, summed by itself and not in a running sum, so that its bytes depend on no tile."""
-    fine, coarse = (ndimage.gaussian_filter(brightness, sigma, radius=radius) for sigma, radius in zip(BAND_PX, BAND_REACH_PX, strict=True))
-    power: FloatArray = (fine - coarse) ** 2
-    return power
+class _CutCell:
+    """What the images have in a rectangle of the picture and around it, gathered image by image."""
 
+    def __init__(self, index: IndexArray, window: Window) -> None:
+        self.window = window
+        self.near, self.sources = cut_map(index, window, margin_px=REACH_PX)
+        if len(self.sources) > 1:
+            margin = 2 * COARSE_REACH_PX
+            self.cut = np.empty(self.near.shape, np.float32)
+            self.own = np.empty((self.near.shape[0] - margin, self.near.shape[1] - margin), np.float32)
+            self.sharpest = np.zeros(window.shape, np.float32)
 
-def _window_mean(power: FloatArray) -> FloatArray:
-    """Return the mean over the window around each pixel of a cell, of a plane that has `REACH_PX` more on every side."""
-    mean: FloatArray = ndimage.gaussian_filter(power, WINDOW_PX, radius=WINDOW_REACH_PX)[REACH_PX:-REACH_PX, REACH_PX:-REACH_PX]
-    return mean
+    def take_in(self, source: int, block: FloatArray) -> None:
+        """Add what an image has."""
+        corner, is_pair = (self.window.top - REACH_PX, self.window.left - REACH_PX), len(self.sources) == 2
+        take_in_image(block, source, corner, self.near, is_pair, _TAPS, self.cut, self.own, self.sharpest)

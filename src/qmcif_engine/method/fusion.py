@@ -9,6 +9,8 @@ import numpy as np
 from scipy import ndimage
 
 from qmcif_engine.config.stage import Reach, Stage, bytes_per_pixel
+from qmcif_engine.kernels.cutting import values_of
+from qmcif_engine.kernels.selecting import take_pixels
 from qmcif_engine.method.patches import cells_of, cut_reflected
 from qmcif_engine.stack.samples import to_samples
 from qmcif_engine.stack.window import Window
@@ -98,18 +100,28 @@ def compose(images: Sequence[SampleArray], blend: Blend, *, inner: Window | None
         The window of the images that the blend is for, where they show more around it: what the low pass looks at.
     """
     window = Window.whole(images[0].shape[:2]) if inner is None else inner
-    shape = (*window.shape, *images[0].shape[2:])
-    fused: SampleArray = np.empty(shape, images[0].dtype)
-    for chosen in np.flatnonzero(np.bincount(blend.source_index.reshape(-1))):
-        np.copyto(_as_pixels(fused), _as_pixels(images[int(chosen)][window.slices]), where=blend.source_index == chosen)
-    leading = _samples_of(fused, blend.band).astype(np.float64)
+    fused = _select_samples(images, blend.source_index, window=window)
+    place = np.divmod(np.flatnonzero(blend.band), max(blend.band.shape[1], 1))
+    leading = _samples_at(fused, place).astype(np.float64)
     mixed = leading.copy()
     for row, source in enumerate(blend.sources):
         pixels, weights = row_of(blend.weights, row)
-        mixed[pixels] += weights[:, None] * (_samples_of(images[source][window.slices], blend.band)[pixels] - leading[pixels])
+        own = _samples_at(images[source][window.slices], (place[0][pixels], place[1][pixels]))
+        mixed[pixels] += weights[:, None] * (own - leading[pixels])
     if blend.brightness.nnz:
         _shift_brightness(mixed, images, blend, window=window)
-    _as_pixels(fused)[blend.band] = _as_pixels(to_samples(mixed, fused.dtype)[:, None, :])[:, 0]
+    fused[place] = to_samples(mixed, fused.dtype).reshape(len(mixed), *fused.shape[2:])
+    return fused
+
+
+def _select_samples(images: Sequence[SampleArray], index: IndexArray, *, window: Window) -> SampleArray:
+    """Return the samples of a window, each pixel copied from the image that its index names."""
+    owners = np.ascontiguousarray(index)
+    first, *others = values_of(owners).tolist()
+    fused: SampleArray = np.array(images[first][window.slices], order="C")
+    rows = _as_bytes(fused)
+    for source in others:
+        take_pixels(_as_bytes(images[source][window.slices]), owners, source, rows.shape[1] // index.shape[1], rows)
     return fused
 
 
@@ -124,7 +136,7 @@ def _shift_brightness(mixed: FloatArray, images: Sequence[SampleArray], blend: B
         is_wanted = np.zeros(blend.band.shape, bool)
         is_wanted[blend.band] = np.bincount(pixels, minlength=len(mixed))
         mixed[pixels] += weights[:, None] * _low_passed_samples(image, is_wanted, window=window)
-        own = _samples_of(image[window.slices], is_wanted)
+        own = _samples_at(image[window.slices], np.nonzero(is_wanted))
         least[pixels], most[pixels] = np.minimum(least[pixels], own), np.maximum(most[pixels], own)
     np.clip(mixed, least, most, out=mixed)
 
@@ -181,17 +193,15 @@ def crop_blend(blend: Blend, window: Window) -> Blend:
     )
 
 
-def _as_pixels(image: SampleArray) -> NDArray[np.void]:
-    """Return a view, shape (h, w), in which all samples of a pixel are one item: masks then move whole pixels."""
-    samples = np.ascontiguousarray(image if image.ndim == 3 else image[..., None])
-    pixels: NDArray[np.void] = samples.view(np.dtype((np.void, samples.itemsize * samples.shape[2])))[..., 0]
-    return pixels
+def _as_bytes(image: SampleArray) -> NDArray[np.uint8]:
+    """Return the rows of an image as bytes, shape (h, w * bytes of a pixel): a view, unless its samples lie apart."""
+    rows = image.reshape(len(image), -1)
+    return (rows if rows.strides[-1] == rows.itemsize else np.ascontiguousarray(rows)).view(np.uint8)
 
 
-def _samples_of(image: SampleArray, mask: BoolArray) -> SampleArray:
+def _samples_at(image: SampleArray, place: tuple[NDArray[np.intp], ...]) -> SampleArray:
     """Return the samples of some pixels, shape (number of pixels, c)."""
-    pixels = _as_pixels(image)[mask]
-    samples: SampleArray = pixels[:, None].view(image.dtype)
+    samples: SampleArray = (image if image.ndim == 3 else image[..., None])[place]
     return samples
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import numpy as np
 
 from qmcif_engine.config.stage import Reach, Stage, bytes_per_pixel
+from qmcif_engine.kernels.cutting import cut_plane, find_boxes, values_of
 from qmcif_engine.kernels.regions import take_nearest
 from qmcif_engine.kernels.windows import box_mean, majority, mark_edges
 from qmcif_engine.stack.window import Window
@@ -198,13 +199,8 @@ def cells_of(is_wanted: BoolArray, *, cell_px: int = CELL_PX) -> Iterator[Window
 
     For what is expensive and wanted along edges only.
     """
-    for top in range(0, is_wanted.shape[0], cell_px):
-        for left in range(0, is_wanted.shape[1], cell_px):
-            cell = is_wanted[top : top + cell_px, left : left + cell_px]
-            rows = np.flatnonzero(cell.any(axis=1))
-            if len(rows):
-                columns = np.flatnonzero(cell.any(axis=0))
-                yield Window(top + int(rows[0]), left + int(columns[0]), top + int(rows[-1]) + 1, left + int(columns[-1]) + 1)
+    for top, left, bottom, right in find_boxes(np.ascontiguousarray(is_wanted), cell_px).tolist():
+        yield Window(top, left, bottom, right)
 
 
 def cut_reflected(planes: NDArray[_Sample], window: Window, *, margin_px: int) -> NDArray[_Sample]:
@@ -218,6 +214,13 @@ def cut_reflected(planes: NDArray[_Sample], window: Window, *, margin_px: int) -
         return np.ascontiguousarray(cut)
     widths = [(0, 0)] * (planes.ndim - 2) + list(zip(before, after, strict=True))
     return np.ascontiguousarray(np.pad(cut, widths, mode="symmetric"))
+
+
+def cut_map(index: IndexArray, window: Window, *, margin_px: int) -> tuple[IndexArray, list[int]]:
+    """Cut a window with a margin out of a contiguous map, as `cut_reflected` does, and return its values too, in ascending order."""
+    cut = np.empty((window.shape[0] + 2 * margin_px, window.shape[1] + 2 * margin_px), np.uint16)
+    cut_plane(index, window.top - margin_px, window.left - margin_px, cut)
+    return cut, values_of(cut).tolist()
 
 
 def nearest_values(index: IndexArray, is_marked: BoolArray, is_asking: BoolArray, *, reach_px: int) -> IndexArray:

@@ -15,6 +15,7 @@ from qmcif_engine.cleanup.decision import Decision, DecisionBasis
 from qmcif_engine.cleanup.preference import WeightedLevels, weigh_images
 from qmcif_engine.cleanup.regularization import CellEvidence, find_even_focus, regularize, weigh_breadth
 from qmcif_engine.config.fusion_config import Preference, ResultScale, StackOrder
+from qmcif_engine.kernels.cutting import add_brightness
 from qmcif_engine.method.cells import sample_cells, spread_cells
 from qmcif_engine.method.focus import LEVELS_IN_MEMORY_BYTES, NEGLIGIBLE_LEVEL, WHOLE_IMAGE, Borders, gather_evidence
 from qmcif_engine.method.focus_measures import FOCUS_MEASURES, MeasuringTask
@@ -389,7 +390,7 @@ def without_invalid(blend: Blend, validity: Callable[[int], BoolArray | FloatArr
 
 def _mean_brightness(blocks: Sequence[FloatArray]) -> FloatArray:
     """Return the mean over images and channels on the 0-1 scale, shape (h, w): what blends are guided by."""
-    total = np.zeros(blocks[0].shape[-2:])
+    total = np.zeros(blocks[0].shape[-2:], np.float32)
     for block in blocks:
-        total += block.mean(axis=0, dtype=np.float64)
-    return (total / (len(blocks) * FULL_SCALE)).astype(np.float32)
+        add_brightness(np.ascontiguousarray(block), 1 / (len(blocks) * FULL_SCALE), total)
+    return total

@@ -8,18 +8,15 @@ from qmcif_engine.cleanup.blend_reach import reach_of_blend
 from qmcif_engine.cleanup.blending import (
     LEAST_SHARE,
     LEAST_VISIBLE_CHANGE,
-    LEAST_VISIBLE_STEP,
-    SMOOTH_CONTRAST,
-    TEXTURE_PX,
     blend_along_edges,
     find_slopes,
-    measure_smoothness,
     measure_spread,
 )
-from qmcif_engine.cleanup.filters import guided_filter
 from qmcif_engine.cleanup.regularization import SLOPE_REACH_PX
 from qmcif_engine.cleanup.seams import measure_seams
+from qmcif_engine.cleanup.smoothness import LEAST_VISIBLE_STEP, SMOOTH_CONTRAST, measure_smoothness
 from qmcif_engine.config.fusion_config import DecisionConfig
+from qmcif_engine.kernels.boxes import TEXTURE_PX
 from qmcif_engine.method.fusion import compose
 from qmcif_engine.method.patches import CELL_PX, edge_band
 from qmcif_engine.tiles.stages import without_invalid
@@ -30,6 +27,17 @@ FAR_APART = 1000.0
 SHARE_ROUNDINGS = 1e-5
 SMOOTHNESS_ROUNDINGS = 1e-3
 """Single precision squares of gray levels, of which small differences count."""
+
+
+def guided_filter(planes, guide, *, radius_px, edge_contrast):
+    """Equations 5 to 8 of He, Sun and Tang 2013 over the whole picture."""
+    size = (*([1] * (planes.ndim - 2)), 2 * radius_px + 1, 2 * radius_px + 1)
+
+    def mean(values):
+        return ndimage.uniform_filter(values.astype(np.float64), size[-values.ndim :])
+
+    slope = (mean(planes * guide) - mean(planes) * mean(guide)) / (mean(guide * guide) - mean(guide) ** 2 + edge_contrast**2)
+    return mean(slope) * guide + mean(mean(planes) - slope * mean(guide))
 
 
 def halves(shape=(24, 30), *, edge=None):

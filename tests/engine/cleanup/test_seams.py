@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from qmcif_engine.cleanup.seams import BAND_PX, BAND_REACH_PX, FAINT_POWER, REACH_PX, SEAM_RATIOS, WINDOW_PX, WINDOW_REACH_PX, measure_seams
+from qmcif_engine.cleanup.seams import BAND_PX, BAND_REACH_PX, FAINT_POWER, REACH_PX, SEAM_RATIOS, WINDOW_PX, measure_seams
+from qmcif_engine.kernels.gaussians import WINDOW_REACH_PX
 from qmcif_engine.method.patches import CELL_PX, edge_band
 
 SHAPE = (60, 120)
