@@ -198,14 +198,15 @@ def regularize(chosen: IndexArray, evidence: CellEvidence, *, noise_level: float
         costs = evidence.costs(near, contrast_weight=contrast_weight)
         known = ndimage.maximum_filter(_margin(costs, np.arange(len(evidence)), n_alike=n_alike)[1], 3)
         costs += np.float32(weight) * (np.arange(len(evidence), dtype=np.uint16)[:, None, None] != chosen[near.slices])
-        inner = (slice(None), *block.relative_to(near).slices)
+        inner = block.relative_to(near).slices
         best, _ = _margin(costs, np.arange(len(evidence)), n_alike=n_alike)
-        if (best == best[0, 0]).all():
-            # nothing can be gained by differing from all neighbors
-            decided[block.slices], margin[block.slices] = best[0, 0], known[inner[1:]]
+        decided[block.slices], margin[block.slices] = best[inner], known[inner]
+        talking = _around_borders(best, rounds)
+        if talking is None:
             continue
+        costs = costs[:, *talking.slices]
         labels = _contenders(costs, hopeless_cost=max(HOPELESS_COST, _N_NEIGHBORS * config.consistency))
-        beliefs = np.empty((labels.size, *near.shape), np.float32)
+        beliefs = np.empty((labels.size, *talking.shape), np.float32)
         pass_label_messages(
             np.ascontiguousarray(costs[labels]),
             labels,
@@ -214,11 +215,29 @@ def regularize(chosen: IndexArray, evidence: CellEvidence, *, noise_level: float
             rounds,
             beliefs,
         )
-        decided[block.slices], others = _margin(beliefs[inner], labels, n_alike=n_alike)
+        told = talking.moved(near.top, near.left).common(block)
+        within = told.relative_to(near).relative_to(talking).slices
+        decided[told.slices], others = _margin(beliefs[:, *within], labels, n_alike=n_alike)
         # neighbors may confirm what is seen; they cannot see for a cell where there is nothing
-        margin[block.slices] = np.minimum(others, np.float32(LARGEST_SUPPORT) * known[inner[1:]])
+        margin[told.slices] = np.minimum(others, np.float32(LARGEST_SUPPORT) * known[told.relative_to(near).slices])
     unit = contrast_weight * float(prices[min(n_alike + 1, prices.size - 1)]) ** 0.5
     return decided, _probability(margin / np.float32(unit))
+
+
+def _around_borders(best: IndexArray, rounds: int) -> Window | None:
+    """Return the cells that a border between the cheapest images can matter to; None where all cells agree.
+
+    Farther away from every border nobody gains by differing from all around.
+    """
+    across, down = best[:, 1:] != best[:, :-1], best[1:] != best[:-1]
+    rows = np.flatnonzero(across.any(axis=1)), np.flatnonzero(down.any(axis=1))
+    columns = np.flatnonzero(across.any(axis=0)), np.flatnonzero(down.any(axis=0))
+    if not any(map(len, rows)):
+        return None
+    top, left = (min(found[0] for found in places if len(found)) for places in (rows, columns))
+    bottom, right = (max(found[-1] for found in places if len(found)) + 2 for places in (rows, columns))
+    box = Window(int(top), int(left), min(int(bottom), best.shape[0]), min(int(right), best.shape[1]))
+    return box.grown(2 * rounds, (best.shape[0], best.shape[1]))
 
 
 def _blocks(shape: tuple[int, int]) -> list[Window]:
@@ -240,6 +259,9 @@ def _margin(beliefs: NDArray[np.float32], labels: NDArray[np.int64], *, n_alike:
 
     Images within `n_alike` of the cheapest do not count as others.
     """
+    if len(labels) == 2 and n_alike == 0:
+        lead = beliefs[0] - beliefs[1]
+        return np.where(lead >= 0, *labels[::-1]).astype(np.uint16), np.minimum(np.abs(lead), np.float32(HOPELESS_COST))
     last = len(labels) - 1 - np.argmin(beliefs[::-1], axis=0)
     decided = labels[last].astype(np.uint16)
     is_alike = np.abs(labels[:, None, None] - decided.astype(np.int64)) <= n_alike

@@ -11,20 +11,25 @@ if TYPE_CHECKING:
 
 
 @compiled
-def _widen(low: FloatArray, high: FloatArray, values: FloatArray) -> None:
+def _range_of_two(above: FloatArray, below: FloatArray, low: FloatArray, high: FloatArray) -> None:
     for x in range(low.size):
-        low[x] = min(low[x], values[x])
-        high[x] = max(high[x], values[x])
+        low[x] = min(above[x], below[x])
+        high[x] = max(above[x], below[x])
 
 
 @compiled
-def _clip(values: FloatArray, low: FloatArray, high: FloatArray, excess: FloatArray, out: FloatArray) -> None:
-    """Bring the values to the range of their neighbors where they leave it by more than its width and the excess allowed."""
+def _clip(values: FloatArray, low: FloatArray, high: FloatArray, excess: float, out: FloatArray) -> None:
+    """Bring the values to the range of their eight neighbors where they leave it by more than its width and the excess allowed.
+
+    `low` and `high` hold the range of the rows above and below. All but `out` have a pixel more on each side.
+    """
     for x in range(out.size):
-        allowed = high[x] - low[x] + excess[0]
-        value = values[x]
-        value = high[x] if value > high[x] + allowed else value
-        out[x] = low[x] if value < low[x] - allowed else value
+        least = min(min(min(low[x], low[x + 1]), low[x + 2]), min(values[x], values[x + 2]))
+        most = max(max(max(high[x], high[x + 1]), high[x + 2]), max(values[x], values[x + 2]))
+        allowed = most - least + excess
+        value = values[x + 1]
+        value = most if value > most + allowed else value
+        out[x] = least if value < least - allowed else value
 
 
 @compiled
@@ -39,16 +44,8 @@ def clip_outliers(plane: FloatArray, scratch: FloatArray, out: FloatArray) -> No
     out : ndarray of float, shape (h, w)
     """
     h, w = plane.shape
-    low, high, excess = scratch[0], scratch[1], scratch[2]
     for y in range(h):
         out[y] = plane[y]
-        if y == 0 or y == h - 1 or w < 3:
-            continue
-        inner_low, inner_high = low[1 : w - 1], high[1 : w - 1]
-        inner_low[:] = plane[y - 1, 1 : w - 1]
-        inner_high[:] = plane[y - 1, 1 : w - 1]
-        _widen(inner_low, inner_high, plane[y + 1][1 : w - 1])
-        for row in range(y - 1, y + 2):
-            _widen(inner_low, inner_high, plane[row][: w - 2])
-            _widen(inner_low, inner_high, plane[row][2:])
-        _clip(plane[y][1 : w - 1], inner_low, inner_high, excess, out[y][1 : w - 1])
+        if 0 < y < h - 1 and w > 2:
+            _range_of_two(plane[y - 1], plane[y + 1], scratch[0], scratch[1])
+            _clip(plane[y], scratch[0], scratch[1], scratch[2, 0], out[y][1 : w - 1])

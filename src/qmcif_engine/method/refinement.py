@@ -138,7 +138,10 @@ def refine_cells(
         lead = np.zeros(block.shape)
         for number in wanted:
             of_base, of_detail = (
-                similarity_of_cells(candidate, seen[number], side_cells=side_cells, part=config.similarity) for candidate in candidates
+                1.0
+                if (index == number).all()  # an image is like itself
+                else similarity_of_cells(candidate, seen[number], side_cells=side_cells, part=config.similarity)
+                for candidate, index in zip(candidates, indices, strict=True)
             )
             lead += weights[number][block.slices] * (of_detail - of_base)
         choice[block.slices] = (lead >= 0) | ~is_open[block.slices]

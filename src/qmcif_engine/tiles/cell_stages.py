@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from qmcif_engine.kernels.array_types import BoolArray, FloatArray, IndexArray
     from qmcif_engine.stack.samples import PlaneStack
 
-PART_MARGIN_PX = 40
+PART_MARGIN_PX = 32
 """What a part is measured with around it: the reach of smoothing, of the solve, and of the amplified gradients, in base patches."""
 
 DEEP_PARTS = 4
@@ -193,11 +193,11 @@ def _average_parts(
 
 
 def cut_parts(window: Window, config: FusionConfig, *, n_images: int = 1) -> list[Window]:
-    """Cut a window into parts of at most half a tile a side, which start on base patches counted from its corner.
+    """Cut a window into parts of a good half of a tile a side at most, which start on base patches counted from its corner.
 
     The parts of a deep stack are smaller: fewer images can win in them.
     """
-    side_px = config.tiling.tile_px // (2 if n_images < FEWEST_IMAGES else DEEP_PARTS)
+    side_px = config.tiling.tile_px * 5 // 8 if n_images < FEWEST_IMAGES else config.tiling.tile_px // DEEP_PARTS
     rows, columns = (
         cut_side(side, shape=window.shape, tile_px=side_px, multiple_of=config.decomposition.base_patch_px) for side in window.shape
     )
