@@ -20,8 +20,9 @@ from qmcif_engine.cleanup.dark_border import find_dark_frames
 from qmcif_engine.cleanup.decision import Decision, DecisionBasis
 from qmcif_engine.cleanup.fill import follow_neighbors
 from qmcif_engine.cleanup.frame_ends import FrameEnds, reach_of_ends
-from qmcif_engine.cleanup.regularization import CellEvidence, sample_cells
+from qmcif_engine.cleanup.regularization import CellEvidence, regularize
 from qmcif_engine.config.fusion_config import FusionConfig
+from qmcif_engine.method.cells import sample_cells, spread_cells
 from qmcif_engine.method.decomposition import Decomposition, History, StopReason
 from qmcif_engine.method.focus import amplify_detail, base_focus, detail_focus, fine_focus, gather_evidence, gradient_level
 from qmcif_engine.method.focus_measures import FOCUS_MEASURES, MeasuringTask
@@ -114,14 +115,20 @@ def missing_pixels(shape, seed):
 # --- how stages are run on them ---
 
 
+def run_regularization(given, config, _side):
+    """Decisions in pixels, from levels of all images at all pixels."""
+    cells = CellEvidence(noise_level=0.0)
+    for level in given["levels"]:
+        cells.add(sample_cells(level))
+    decided = regularize(sample_cells(given["map"]), cells, noise_level=0.0, config=config.decision)
+    return np.stack([spread_cells(values, given["map"].shape) for values in decided])
+
+
 def run_clean_up(stage):
     """Return how a clean-up stage is run; all of them are alike."""
 
     def run(given, config, _side):
-        cells = CellEvidence(noise_level=0.0)
-        for level in given["levels"]:
-            cells.add(sample_cells(level))
-        basis = DecisionBasis(np.split(given["samples"], 3), cells, 0.0)
+        basis = DecisionBasis(np.split(given["samples"], 3), 0.0)
         before = Decision(given["map"], np.ones(given["map"].shape, np.float32))
         after = stage.clean_up(before, basis, config)
         return np.stack([after.index, after.confidence])
@@ -254,9 +261,16 @@ PROBES = {
         is_seen_at_its_reach=False,
     ),
     "method.fusion.compose": Probe(run_composition, three_images),
+    "cleanup.regularization.regularize": Probe(
+        run_regularization,
+        three_images,
+        tuple({"consistency": value} for value in (0.5, 1.0, 2.0)),
+        shape=(250, 610),
+        n_seeds=2,
+        is_seen_at_its_reach=False,  # test_reach_limits.py shows its limits
+    ),
 }
 SETTINGS_OF_CLEAN_UP = {
-    "cleanup.regularization.regularize": tuple({"consistency": value} for value in (0.5, 1.0, 2.0)),
     "cleanup.boundaries.reblurring.refine_edges": tuple(
         {"edge_band_px": band_px, "edge_inertia": 0.0, "edge_stiffness": stiffness} for band_px in (2, 8) for stiffness in (0.0, 0.5, 2.0)
     ),

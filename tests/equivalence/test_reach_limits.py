@@ -26,13 +26,15 @@ from qmcif_engine.cleanup.boundaries.reblurring import (
     refine_edges,
 )
 from qmcif_engine.cleanup.dark_border import DARK_FRAMES, REACH_PX, REFERENCE_PX, find_dark_frames
-from qmcif_engine.cleanup.regularization import CELL_PX, CellEvidence, regularize, sample_cells
 from qmcif_engine.cleanup.regularization import REACH_PX as REGULARIZATION_REACH_PX
 from qmcif_engine.cleanup.regularization import ROUNDS as CELL_ROUNDS
+from qmcif_engine.cleanup.regularization import CellEvidence, regularize
 from qmcif_engine.cleanup.seams import REACH_PX as SEAM_REACH_PX
 from qmcif_engine.cleanup.seams import measure_seams
 from qmcif_engine.config.fusion_config import DecisionConfig, FocusConfig, FusionConfig
 from qmcif_engine.kernels.boxes import TEXTURE_PX
+from qmcif_engine.kernels.cell_sums import CELL_PX
+from qmcif_engine.method.cells import sample_cells, spread_cells
 from qmcif_engine.method.focus import FINE_FOCUS, fine_focus
 from qmcif_engine.method.fusion import LOW_PASS_REACH_PX, compose
 from qmcif_engine.method.patches import edge_band
@@ -70,8 +72,8 @@ def fitted(index, levels, config=DecisionConfig()):  # noqa: B008 - settings are
     evidence = CellEvidence(noise_level=0.0)
     for level in levels:
         evidence.add(sample_cells(level))
-    result = regularize(index, evidence, noise_level=0.0, config=config)
-    return np.stack([result.index, result.confidence])
+    decided = regularize(sample_cells(index), evidence, noise_level=0.0, config=config)
+    return np.stack([spread_cells(cells, index.shape) for cells in decided])
 
 
 @pytest.mark.parametrize(("n_cells", "is_heard"), [(CELL_ROUNDS, True), (CELL_ROUNDS + 1, False)])

@@ -43,7 +43,7 @@ def images():
 
 @pytest.fixture(scope="module")
 def expected(images):
-    return fuse(images, CONFIG, workers=1)
+    return fuse(images, CONFIG, workers=1, with_maps=True)
 
 
 @pytest.fixture(scope="module")
@@ -143,7 +143,7 @@ def test_an_active_client_computes_what_is_fused_in_memory(images, expected, clu
     from distributed import Client
 
     with Client(cluster.scheduler_address) as client:
-        result = fuse(images, CONFIG)
+        result = fuse(images, CONFIG, with_maps=True)
         computed = client.run_on_scheduler(lambda dask_scheduler: sum(str(key).count("qmcif-tile") for key in dask_scheduler.task_prefixes))
 
     assert computed == 1

@@ -174,7 +174,7 @@ def fuse(
         n_tiles=n_tiles, steps_a_tile=count_decisions(stack) * stack.n_images + 1, on_progress=on_progress, is_cancelled=is_cancelled
     )
     picture = _Picture(plan)
-    tile_bytes = estimate_tile_bytes(plan, settings, stack=stack)
+    tile_bytes = estimate_tile_bytes(plan, settings, stack=stack, with_maps=with_maps or keep_layers)
     tiles_at_once = choose_tiles_at_once(tile_bytes, budget_bytes=memory_bytes, n_workers=count_workers(workers))
     run_tiles(task, plan.tiles, sink=picture, tiles_at_once=tiles_at_once, steps=steps, client=client)
     return picture.finish(settings, bounds, n_images=stack.n_images)

@@ -81,7 +81,9 @@ def plan_run(
     """
     check_number(stack)
     tiles = plan_tiles((stack.image_shape[0], stack.image_shape[1]), config)
-    tile_bytes = estimate_tile_bytes(tiles, config, stack=stack) + (0 if guide is None else estimate_samples_bytes(tiles, guide))
+    tile_bytes = estimate_tile_bytes(tiles, config, stack=stack, with_maps=with_maps) + (
+        0 if guide is None else estimate_samples_bytes(tiles, guide)
+    )
     planes = kept_planes(stack, with_maps=with_maps, with_height=with_height)
     n_pixels = tiles.shape[0] * tiles.shape[1]
     output_bytes = n_pixels * sum(kind.pixel_bytes for kind in planes.values())

@@ -25,11 +25,11 @@ RESULT_PIXEL_BYTES = 44
 """What each channel that is decided on by itself keeps of its result until all are done, and once more while they are put together."""
 
 
-def estimate_tile_bytes(plan: TilePlan, config: FusionConfig, *, stack: Stack) -> int:
+def estimate_tile_bytes(plan: TilePlan, config: FusionConfig, *, stack: Stack, with_maps: bool = False) -> int:
     """Return an upper bound of the memory that one tile takes while it is computed: its samples and results, and what its stages hold."""
     size = TileSize(padded_px=plan.largest_padded_px, n_images=stack.n_images)
     results = RESULT_PIXEL_BYTES * count_decisions(stack) * size.padded_px if stack.decides_each else 0
-    return estimate_samples_bytes(plan, stack) + results + estimate_stage_bytes(config, size)
+    return estimate_samples_bytes(plan, stack) + results + estimate_stage_bytes(config, size, with_maps=with_maps)
 
 
 def estimate_samples_bytes(plan: TilePlan, stack: Stack) -> int:

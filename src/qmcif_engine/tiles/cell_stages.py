@@ -24,8 +24,9 @@ from qmcif_engine.method.focus_measures import FOCUS_MEASURES, MeasuringTask
 from qmcif_engine.method.patches import rank, spread_patches, vote, window_mean
 from qmcif_engine.method.refinement import refine_cells, source_weights
 from qmcif_engine.stack.noise import NO_NOISE, NoiseAdaptation, smooth_along_stack
-from qmcif_engine.stack.window import Window, cut_side
+from qmcif_engine.stack.window import Window
 from qmcif_engine.tiles.contenders import FEWEST_IMAGES, find_contenders, look_quickly
+from qmcif_engine.tiles.parts import PART_MARGIN_PX, cut_parts, in_cells
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -34,22 +35,11 @@ if TYPE_CHECKING:
     from qmcif_engine.kernels.array_types import BoolArray, FloatArray, IndexArray
     from qmcif_engine.stack.samples import PlaneStack
 
-PART_MARGIN_PX = 32
-"""What a part is measured with around it: the reach of smoothing, of the solve, and of the amplified gradients, in base patches."""
-
-DEEP_PARTS = 4
-"""Into how many parts the side of a tile of a deep stack is cut."""
-
 _BLURRED_ALONG = 3.0
 """How far levels are smoothed along a stack, in standard deviations."""
 
 NEVER_CHOSEN = -1.0
 """Focus level of cells that an image does not have whole."""
-
-
-def decides_on_cells(config: FusionConfig) -> bool:
-    """Return whether decisions are made cell by cell: where they are made to fit together, and base patches consist of cells."""
-    return config.decision.consistency > 0 and config.decomposition.base_patch_px % CELL_PX == 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +118,7 @@ def measure_cells(
     measure = FOCUS_MEASURES[config.focus.measure]
     task = MeasuringTask(detail_patch_px=detail_patch_px, borders=borders, adaptation=adaptation, check_cancelled=check_cancelled)
     cells_of_a_patch = config.decomposition.base_patch_px // CELL_PX
-    parts = cut_parts(Window.whole(shape), config, n_images=len(blocks))
+    parts = cut_parts(Window.whole(shape), config, is_deep=len(blocks) >= FEWEST_IMAGES)
     wanted = _choose_parts(blocks, shape, parts, config, task)
     for number in range(len(blocks)):
         chosen = list(compress(parts, wanted[:, number]))
@@ -190,23 +180,6 @@ def _average_parts(
         for plane, values in zip(averages, found, strict=True):
             plane[in_cells(part).slices] = values[inner]
     return averages or tuple(np.zeros(cell_grid(shape), np.float32) for _ in range(measure.n_averages))
-
-
-def cut_parts(window: Window, config: FusionConfig, *, n_images: int = 1) -> list[Window]:
-    """Cut a window into parts of a good half of a tile a side at most, which start on base patches counted from its corner.
-
-    The parts of a deep stack are smaller: fewer images can win in them.
-    """
-    side_px = config.tiling.tile_px * 5 // 8 if n_images < FEWEST_IMAGES else config.tiling.tile_px // DEEP_PARTS
-    rows, columns = (
-        cut_side(side, shape=window.shape, tile_px=side_px, multiple_of=config.decomposition.base_patch_px) for side in window.shape
-    )
-    return [Window(top, left, bottom, right).moved(window.top, window.left) for top, bottom in rows for left, right in columns]
-
-
-def in_cells(window: Window) -> Window:
-    """Return the cells of a window that starts on one."""
-    return Window(window.top // CELL_PX, window.left // CELL_PX, -(-window.bottom // CELL_PX), -(-window.right // CELL_PX))
 
 
 def _all_in_patches(is_whole: BoolArray, *, n_cells: int) -> BoolArray:

@@ -14,6 +14,8 @@ from qmcif_engine.cleanup.dark_border import DARK_FRAMES
 from qmcif_engine.cleanup.fill import FOLLOWING
 from qmcif_engine.cleanup.frame_ends import FRAME_ENDS
 from qmcif_engine.cleanup.regularization import REGULARIZATION
+from qmcif_engine.config.stage import TileSize
+from qmcif_engine.kernels.cell_sums import CELL_PX
 from qmcif_engine.method.focus import EVIDENCE
 from qmcif_engine.method.focus_measures import FOCUS_MEASURES
 from qmcif_engine.method.fusion import COMPOSITION
@@ -21,11 +23,12 @@ from qmcif_engine.method.patches import RANKING, VOTES
 from qmcif_engine.method.refinement import REFINEMENT
 from qmcif_engine.stack.noise import SMOOTHING
 from qmcif_engine.stack.samples import EMBEDDING
+from qmcif_engine.tiles.parts import DRAWING_MARGIN_PX, decides_on_cells, part_side
 
 if TYPE_CHECKING:
     from qmcif_engine.cleanup.decision import CleanUpStage
     from qmcif_engine.config.fusion_config import FusionConfig
-    from qmcif_engine.config.stage import Stage, TileSize
+    from qmcif_engine.config.stage import Stage
 
 CLEAN_UP: tuple[CleanUpStage, ...] = (EDGES,)
 """What is done, one after the other, to the pixels of the map whose decisions were made to fit together."""
@@ -72,7 +75,25 @@ def derive_halo(config: FusionConfig, *, detail_patch_px: int) -> int:
     return sum(near) + max(far)
 
 
-def estimate_stage_bytes(config: FusionConfig, size: TileSize) -> int:
-    """Return an upper bound of what the stages hold at their peak: all that is kept, and what the largest of them works with."""
+CELL_BYTES = 32 / CELL_PX**2
+"""What the levels, the evidence and the curvature of one image take per pixel while decisions are made cell by cell."""
+
+RESULT_BYTES = 24
+"""What the results of a tile take per pixel."""
+
+
+def estimate_stage_bytes(config: FusionConfig, size: TileSize, *, with_maps: bool = False) -> int:
+    """Return an upper bound of what the stages hold at their peak: all that is kept, and what the largest of them works with.
+
+    Decisions made cell by cell are drawn part by part, so that only a part is in work. Maps of pixels take the whole tile.
+    """
     stages = stages_of(config)
+    if decides_on_cells(config) and not with_maps:
+        kept = int(size.padded_px * (RESULT_BYTES + CELL_BYTES * size.n_images))
+        part_px = (part_side(config) + 2 * DRAWING_MARGIN_PX) ** 2
+        return kept + _sum_stages(stages, config, TileSize(min(size.padded_px, part_px), size.n_images))
+    return _sum_stages(stages, config, size)
+
+
+def _sum_stages(stages: tuple[Stage, ...], config: FusionConfig, size: TileSize) -> int:
     return sum(stage.kept_bytes(config, size) for stage in stages) + max(stage.working_bytes(config, size) for stage in stages)

@@ -13,7 +13,8 @@ from qmcif_engine.method.focus import Borders
 from qmcif_engine.method.fusion import Blend, crop_blend
 from qmcif_engine.stack.samples import PlaneStack
 from qmcif_engine.stack.window import Window
-from qmcif_engine.tiles.cell_stages import cut_parts, decide_cells, decides_on_cells, in_cells, measure_cells
+from qmcif_engine.tiles.cell_stages import decide_cells, measure_cells
+from qmcif_engine.tiles.parts import DRAWING_MARGIN_PX, cut_parts, decides_on_cells, in_cells
 from qmcif_engine.tiles.stages import Geometry, decide, draw_cells, find_focus_maps, measure_focus
 
 if TYPE_CHECKING:
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
     from qmcif_engine.stack.samples import FocusRanges
     from qmcif_engine.tiles.stages import FocusLevels, FocusMaps, TileResult
     from qmcif_engine.tiles.window_images import WindowImages
-
-DRAWING_MARGIN_PX = 64
-"""How far around a part decisions are drawn to the pixel: what lies farther away matters to its edges and blends by rare chains only."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from qmcif_engine.cleanup import regularization
+from qmcif_engine.cleanup.decision import Decision
 from qmcif_engine.cleanup.regularization import (
-    CELL_PX,
     CHOSEN_WEIGHT,
     CONTRAST_WEIGHT,
     DEAREST_STEP,
@@ -14,11 +14,11 @@ from qmcif_engine.cleanup.regularization import (
     NOISE_FLOOR,
     CellEvidence,
     price_borders,
-    regularize,
-    sample_cells,
     weigh_breadth,
 )
 from qmcif_engine.config.fusion_config import DecisionConfig, StackOrder
+from qmcif_engine.kernels.cell_sums import CELL_PX
+from qmcif_engine.method.cells import sample_cells, spread_cells
 from qmcif_engine.stack.window import Window
 
 NO_ORDER = DecisionConfig(order=StackOrder.NONE)
@@ -44,6 +44,12 @@ def cells_of_map(index):
 def sharpest(levels):
     """The map of the sharpest image of each cell, in pixels."""
     return pixels(np.argmax(levels, axis=0))
+
+
+def regularize(index, evidence, *, noise_level, config):
+    """Decisions in pixels from a map of pixels."""
+    decided, confidence = regularization.regularize(sample_cells(index), evidence, noise_level=noise_level, config=config)
+    return Decision(spread_cells(decided, index.shape), spread_cells(confidence, index.shape))
 
 
 def fitted(levels, config=DecisionConfig(), *, noise_level=0.0, index=None):  # noqa: B008 - settings are frozen
@@ -126,16 +132,6 @@ def test_costs_are_weighted_logarithms_of_the_ratio_to_the_sharpest_image(noise_
 
 
 # --- maps ---
-
-
-def test_without_consistency_the_map_itself_comes_back():
-    index = np.random.default_rng(0).integers(0, 3, (33, 41)).astype(np.uint16)
-    evidence = evidence_of(np.random.default_rng(1).random((3, 9, 11)))
-
-    result = regularize(index, evidence, noise_level=0.0, config=DecisionConfig(consistency=0.0))
-
-    assert result.index is index
-    assert result.confidence.shape == index.shape
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (3, 5), (4, 4), (33, 41)])

@@ -60,7 +60,7 @@ def pair(truth):
 
 @pytest.fixture(scope="module")
 def fused_pair(pair):
-    return fuse(pair)
+    return fuse(pair, with_maps=True)
 
 
 # --- what comes back ---
@@ -369,8 +369,8 @@ def test_presets_find_an_easy_truth(pair, truth, name):
 def test_result_scale_decides_which_map_is_followed(pair):
     raw = {"consistency": 0.0, "edge_band_px": 0, "blend_radius_px": 0}
 
-    base = fuse(pair, FusionConfig().replaced({"result": "base", **raw}))
-    detail = fuse(pair, FusionConfig().replaced({"result": "detail", **raw}))
+    base = fuse(pair, FusionConfig().replaced({"result": "base", **raw}), with_maps=True)
+    detail = fuse(pair, FusionConfig().replaced({"result": "detail", **raw}), with_maps=True)
 
     np.testing.assert_array_equal(base.source_index, base.base_map)
     np.testing.assert_array_equal(detail.source_index, detail.detail_map)
@@ -378,7 +378,7 @@ def test_result_scale_decides_which_map_is_followed(pair):
 
 
 def test_refined_result_takes_each_pixel_from_one_of_the_two_maps(pair):
-    result = fuse(pair, FusionConfig().replaced({"consistency": 0.0, "edge_band_px": 0, "blend_radius_px": 0}))
+    result = fuse(pair, FusionConfig().replaced({"consistency": 0.0, "edge_band_px": 0, "blend_radius_px": 0}), with_maps=True)
 
     assert ((result.source_index == result.base_map) | (result.source_index == result.detail_map)).all()
 
@@ -495,7 +495,7 @@ def test_textureless_areas_follow_their_surroundings_although_blurred_texture_sp
 def test_published_method_leaves_areas_without_texture_to_its_tie_rule():
     images, _, patches = with_flat_patches(level=8.0, side_px=50)
 
-    result = fuse(images, PRESETS["paper"].replaced({"is_low_rank": False, "iterations": 5}))
+    result = fuse(images, PRESETS["paper"].replaced({"is_low_rank": False, "iterations": 5}), with_maps=True)
 
     for patch in patches:
         middle = np.s_[20:-20, 20:-20]

@@ -25,7 +25,7 @@ def images():
 
 @pytest.mark.parametrize("scheduler", ["synchronous", "threads"])
 def test_every_scheduler_gives_the_bytes_of_fuse(images, scheduler):
-    expected = fuse(images, CONFIG)
+    expected = fuse(images, CONFIG, with_maps=True)
     lazy = fuse_lazily(ArrayStack(images), CONFIG)
 
     planes = dask.compute(*(getattr(lazy, name) for name in PLANES), scheduler=scheduler)
@@ -95,7 +95,7 @@ KINDS = {"alpha": open_alpha, "many channels": open_many_channels, "each channel
 @pytest.mark.parametrize("opened", KINDS.values(), ids=KINDS)
 def test_all_that_fuse_returns_is_there_and_the_same(images, opened, tmp_path):
     stack = opened(images, tmp_path)
-    expected = fuse(stack, CONFIG, with_position=True)
+    expected = fuse(stack, CONFIG, with_position=True, with_maps=True)
 
     lazy = fuse_lazily(stack, CONFIG, with_position=True)
 

@@ -5,10 +5,9 @@ import pytest
 from scipy import ndimage
 from scipy.sparse import csr_array
 
-from qmcif_engine.method.fusion import LOW_PASS_PX, LOW_PASS_REACH_PX, Blend, compose, low_pass, select
+from qmcif_engine.method.fusion import LOW_PASS_PX, LOW_PASS_REACH_PX, Blend, compose, crop_blend, low_pass, select
 from qmcif_engine.method.patches import CELL_PX
 from qmcif_engine.stack.window import Window
-from qmcif_engine.tiles.task import crop_blend
 
 SHAPE = (9, 11)
 DTYPES = ("uint8", "uint16", "float32", "float64")

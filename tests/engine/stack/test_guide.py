@@ -38,7 +38,7 @@ def noisy(clean):
 
 @pytest.fixture(scope="module")
 def guided(clean, noisy):
-    return fuse(noisy, CONFIG, guide=clean)
+    return fuse(noisy, CONFIG, guide=clean, with_maps=True)
 
 
 class Partly(ArrayStack):

@@ -32,14 +32,14 @@ def dyes():
 
 @pytest.fixture(scope="module")
 def alone(dyes):
-    return [fuse(np.ascontiguousarray(dyes[..., channel]), CONFIG, with_position=True) for channel in range(3)]
+    return [fuse(np.ascontiguousarray(dyes[..., channel]), CONFIG, with_position=True, with_maps=True) for channel in range(3)]
 
 
 @pytest.mark.parametrize("workers", [1, 3])
 def test_colors_in_memory_are_fused_as_if_each_were_given_alone(dyes, alone, workers):
     told = []
 
-    result = fuse(dyes, CONFIG, channels="each", with_position=True, workers=workers, on_progress=told.append)
+    result = fuse(dyes, CONFIG, channels="each", with_position=True, with_maps=True, workers=workers, on_progress=told.append)
 
     for channel, expected in enumerate(alone):
         for name in ("fused", *MAPS, "position"):

@@ -9,7 +9,6 @@ import pytest
 
 from qmcif_engine import fuse, make_focus_stack
 from qmcif_engine.cleanup.decision import Decision, DecisionBasis
-from qmcif_engine.cleanup.regularization import CellEvidence
 from qmcif_engine.config.fusion_config import FocusMeasureName, FusionConfig
 from qmcif_engine.config.presets import PRESETS
 from qmcif_engine.config.stage import Stage, TileSize, bytes_per_pixel
@@ -90,10 +89,7 @@ def test_clean_up_stages_run_in_their_order_each_on_what_the_last_one_made(monke
 def test_the_paper_preset_cleans_up_nothing(stage):
     generator = np.random.default_rng(0)
     index = np.kron(generator.integers(0, 2, (6, 8)), np.ones((12, 12))).astype(np.uint16)
-    cells = CellEvidence(noise_level=0.0)
-    for _ in range(2):
-        cells.add(generator.uniform(0.2, 0.6, (18, 24)).astype(np.float32))
-    basis = DecisionBasis(generator.uniform(0, 255, (2, 3, 72, 96)).astype(np.float32), cells, 0.0)
+    basis = DecisionBasis(generator.uniform(0, 255, (2, 3, 72, 96)).astype(np.float32), 0.0)
     decision = Decision(index, np.ones(index.shape, np.float32))
 
     np.testing.assert_array_equal(stage.clean_up(decision, basis, PRESETS["paper"]).index, index)
@@ -127,7 +123,7 @@ def test_stages_work_within_the_memory_that_they_state(monkeypatch, measure):
 
     tracemalloc.start()
     try:
-        fuse(images, config)
+        fuse(images, config, with_maps=True)
     finally:
         tracemalloc.stop()
 

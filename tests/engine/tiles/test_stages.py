@@ -1,22 +1,24 @@
 """The stages in their order on one block: levels in, decisions out."""
 
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy import ndimage
 
 from qmcif_engine.cleanup.blending import blend_along_edges
-from qmcif_engine.cleanup.regularization import CELL_PX, sample_cells
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.config.presets import PRESETS
+from qmcif_engine.kernels.cell_sums import CELL_PX
+from qmcif_engine.method.cells import sample_cells
 from qmcif_engine.method.decomposition import decompose
 from qmcif_engine.method.focus import NEGLIGIBLE_LEVEL, base_focus, detail_focus, fine_focus
 from qmcif_engine.method.focus_measures.decomposition_measure import SOLVE_MARGIN_PX
 from qmcif_engine.method.fusion import LOW_PASS_REACH_PX, compose
 from qmcif_engine.method.patches import detail_patch_side
 from qmcif_engine.stack.noise import NO_NOISE, adapt_to_noise
-from qmcif_engine.tiles.stages import FocusLevels, Geometry, decide, measure_focus, plan_geometry, without_invalid
+from qmcif_engine.tiles.stages import FocusLevels, Geometry, decide, find_focus_maps, measure_focus, plan_geometry, without_invalid
 
 SHAPE = (48, 64)
 RAW = PRESETS["paper"].replaced({"is_low_rank": False, "iterations": 3})
@@ -39,7 +41,10 @@ def measured(blocks, config, **overrides):
 
 def decided(blocks, levels, config):
     """Decisions with the sizes that belong to the blocks."""
-    return decide(blocks, levels, geometry=plan_geometry(blocks[0].shape[-2:], config), config=config)
+    geometry = plan_geometry(blocks[0].shape[-2:], config)
+    result = decide(blocks, levels, geometry=geometry, config=config)
+    maps = find_focus_maps(blocks, levels, geometry=geometry, config=config)
+    return SimpleNamespace(blend=result.blend, confidence=result.confidence, base_map=maps.base, detail_map=maps.detail)
 
 
 def levels_of(detail, *, base=None, base_patch_px=8):

@@ -1,0 +1,44 @@
+"""Parts of a tile: what is measured, and later drawn to the pixel, at once, so that a tile of any size works in the cache."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from qmcif_engine.kernels.cell_sums import CELL_PX
+from qmcif_engine.stack.window import Window, cut_side
+
+if TYPE_CHECKING:
+    from qmcif_engine.config.fusion_config import FusionConfig
+
+PART_MARGIN_PX = 32
+"""What a part is measured with around it: the reach of the solve and of the amplified gradients, in base patches."""
+
+DRAWING_MARGIN_PX = 64
+"""How far around a part decisions are drawn to the pixel: what lies farther away matters to its edges and blends by rare chains only."""
+
+DEEP_PARTS = 4
+"""Into how many parts the side of a tile of a deep stack is cut."""
+
+
+def decides_on_cells(config: FusionConfig) -> bool:
+    """Return whether decisions are made cell by cell: where they are made to fit together, and base patches consist of cells."""
+    return config.decision.consistency > 0 and config.decomposition.base_patch_px % CELL_PX == 0
+
+
+def part_side(config: FusionConfig) -> int:
+    """Return how long a side of a part is at most: a good half of that of a tile, so that a tile and its halo are four parts."""
+    return config.tiling.tile_px * 5 // 8
+
+
+def cut_parts(window: Window, config: FusionConfig, *, is_deep: bool = False) -> list[Window]:
+    """Cut a window into parts, which start on base patches counted from its corner; those of a deep stack are smaller."""
+    side_px = config.tiling.tile_px // DEEP_PARTS if is_deep else part_side(config)
+    rows, columns = (
+        cut_side(side, shape=window.shape, tile_px=side_px, multiple_of=config.decomposition.base_patch_px) for side in window.shape
+    )
+    return [Window(top, left, bottom, right).moved(window.top, window.left) for top, bottom in rows for left, right in columns]
+
+
+def in_cells(window: Window) -> Window:
+    """Return the cells of a window that starts on one."""
+    return Window(window.top // CELL_PX, window.left // CELL_PX, -(-window.bottom // CELL_PX), -(-window.right // CELL_PX))
