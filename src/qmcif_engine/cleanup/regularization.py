@@ -261,7 +261,7 @@ def _margin(beliefs: NDArray[np.float32], labels: NDArray[np.int64], *, n_alike:
     """
     if len(labels) == 2 and n_alike == 0:
         lead = beliefs[0] - beliefs[1]
-        return np.where(lead >= 0, *labels[::-1]).astype(np.uint16), np.minimum(np.abs(lead), np.float32(HOPELESS_COST))
+        return np.where(lead >= 0, labels[1], labels[0]).astype(np.uint16), np.minimum(np.abs(lead), np.float32(HOPELESS_COST))
     last = len(labels) - 1 - np.argmin(beliefs[::-1], axis=0)
     decided = labels[last].astype(np.uint16)
     is_alike = np.abs(labels[:, None, None] - decided.astype(np.int64)) <= n_alike

@@ -7,9 +7,10 @@ asks for them. Windows here consist of whole cells (`qmcif_engine.method.cells`)
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from qmcif_engine.cleanup.regularization import CellEvidence, regularize, weigh_
 from qmcif_engine.config.fusion_config import Preference, ResultScale, StackOrder
 from qmcif_engine.kernels.cell_sums import CELL_PX
 from qmcif_engine.method.cells import all_in_cells, cell_grid, mean_around, odd_cells, spread_cells
-from qmcif_engine.method.focus import NEGLIGIBLE_LEVEL, WHOLE_IMAGE, Borders, gather_evidence
+from qmcif_engine.method.focus import LEVELS_IN_MEMORY_BYTES, NEGLIGIBLE_LEVEL, WHOLE_IMAGE, Borders, gather_evidence
 from qmcif_engine.method.focus_measures import FOCUS_MEASURES, MeasuringTask
 from qmcif_engine.method.patches import rank, spread_patches, vote, window_mean
 from qmcif_engine.method.refinement import refine_cells, source_weights
@@ -27,19 +28,44 @@ from qmcif_engine.stack.noise import NO_NOISE, NoiseAdaptation, smooth_along_sta
 from qmcif_engine.stack.window import Window
 from qmcif_engine.tiles.contenders import FEWEST_IMAGES, find_contenders, look_quickly
 from qmcif_engine.tiles.parts import PART_MARGIN_PX, cut_parts, in_cells
+from qmcif_engine.tiles.spilling import SpilledArrays
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
     from qmcif_engine.config.fusion_config import DecisionConfig, FusionConfig
     from qmcif_engine.kernels.array_types import BoolArray, FloatArray, IndexArray
     from qmcif_engine.stack.samples import PlaneStack
+
+KINDS_IN_MEMORY_BYTES = LEVELS_IN_MEMORY_BYTES // 4
+"""Levels of one kind beyond this wait in a temporary file, so that memory hardly grows with the number of images."""
 
 _BLURRED_ALONG = 3.0
 """How far levels are smoothed along a stack, in standard deviations."""
 
 NEVER_CHOSEN = -1.0
 """Focus level of cells that an image does not have whole."""
+
+
+class Cropped(Sequence["FloatArray"]):
+    """A window of each of some arrays, cut when it is asked for."""
+
+    def __init__(self, arrays: Sequence[FloatArray], window: Window) -> None:
+        self._arrays, self._window = arrays, window
+
+    def __len__(self) -> int:
+        """Return the number of arrays."""
+        return len(self._arrays)
+
+    @overload
+    def __getitem__(self, number: int) -> FloatArray: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> Sequence[FloatArray]: ...
+
+    def __getitem__(self, number: int | slice) -> FloatArray | Sequence[FloatArray]:
+        """Return the window of one array, or of some."""
+        return Cropped(self._arrays[number], self._window) if isinstance(number, slice) else self._arrays[number][self._window.slices]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +99,7 @@ class CellLevels:
 
     def cropped(self, window: Window) -> CellLevels:
         """Return the levels of a window of cells; those of base patches, which do not matter any more, stay as they are."""
-        detail, fine = (tuple(level[window.slices] for level in levels) for levels in (self.detail, self.fine))
+        detail, fine = (Cropped(levels, window) for levels in (self.detail, self.fine))
         is_whole = None if self.is_whole is None else tuple(cells[window.slices] for cells in self.is_whole)
         return CellLevels(self.base, detail, fine, is_whole)
 
@@ -82,7 +108,7 @@ class CellLevels:
         if config.preference is Preference.NONE:
             return self
         weights = weigh_images(len(self.base), config)
-        base, detail, fine = (tuple(WeightedLevels(levels, weights)) for levels in (self.base, self.detail, self.fine))
+        base, detail, fine = (WeightedLevels(levels, weights) for levels in (self.base, self.detail, self.fine))
         return replace(self, base=base, detail=detail, fine=fine)
 
     def without(self, validity: Callable[[int], BoolArray] | None) -> CellLevels:
@@ -114,7 +140,7 @@ def measure_cells(
     config, detail_patch_px, borders, adaptation, validity, check_cancelled, report_image
         As those of `qmcif_engine.tiles.stages.measure_focus`.
     """
-    base, detail, fine = [], [], []
+    base, detail, fine = (SpilledArrays(memory_bytes=KINDS_IN_MEMORY_BYTES) for _ in range(3))
     measure = FOCUS_MEASURES[config.focus.measure]
     task = MeasuringTask(detail_patch_px=detail_patch_px, borders=borders, adaptation=adaptation, check_cancelled=check_cancelled)
     cells_of_a_patch = config.decomposition.base_patch_px // CELL_PX
@@ -133,11 +159,7 @@ def measure_cells(
         detail.append(focus.detail)
         fine.append(focus.fine)
         report_image()
-    return CellLevels(
-        tuple(smooth_along_stack(base, adaptation)),
-        tuple(smooth_along_stack(detail, adaptation)),
-        tuple(smooth_along_stack(fine, adaptation)),
-    )
+    return CellLevels(smooth_along_stack(base, adaptation), smooth_along_stack(detail, adaptation), smooth_along_stack(fine, adaptation))
 
 
 def _choose_parts(
@@ -146,7 +168,7 @@ def _choose_parts(
     """Return which images are measured in which parts, shape (number of parts, N)."""
     if len(blocks) < FEWEST_IMAGES:
         return np.ones((len(parts), len(blocks)), bool)
-    curvatures = []
+    curvatures = SpilledArrays(memory_bytes=KINDS_IN_MEMORY_BYTES)
     for number in range(len(blocks)):
         task.check_cancelled()
         curvature = np.empty(cell_grid(shape), np.float32)
@@ -223,9 +245,11 @@ def decide_cells(
         base_map = _base_map(levels, detail_map, config)
         chosen = base_map
         if config.refinement.result is ResultScale.REFINED:
-            weights = source_weights(levels.detail, rule=config.refinement.weights, saturation=config.focus.saturation)
+            weights = SpilledArrays(memory_bytes=KINDS_IN_MEMORY_BYTES)
+            for weight in source_weights(levels.detail, rule=config.refinement.weights, saturation=config.focus.saturation):
+                weights.append(weight)
             side = odd_cells(detail_patch_px)
-            choice = refine_cells((base_map, detail_map), blocks, shape, weights=tuple(weights), side_cells=side, config=config.refinement)
+            choice = refine_cells((base_map, detail_map), blocks, shape, weights=weights, side_cells=side, config=config.refinement)
             chosen = np.where(choice == 0, base_map, detail_map)
     return CellDecision(*regularize(chosen, evidence, noise_level=adaptation.level, config=config.decision))
 

@@ -6,6 +6,7 @@ the sharpest everywhere in a part. What the decomposition would say of them chan
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -64,15 +65,17 @@ def find_contenders(curvatures: Sequence[FloatArray], parts: Sequence[Window], *
     n_beside : int
         How many neighbors of a contender in the stack are taken along.
     """
-    levels = np.stack([mean_around(curvature, side_px=window_px) for curvature in curvatures])
-    best = levels.max(axis=0)
-    can_win = (levels * np.float32(HOPELESS_RATIO) >= best) & (best > 0)
-    found = np.zeros((len(parts), len(levels)), bool)
-    for number, part in enumerate(parts):
-        inside = (slice(None), *part.slices)
-        found[number] = can_win[inside].any(axis=(1, 2))
-        if not found[number].any():
-            found[number, np.argmax([curvature[part.slices].sum() for curvature in curvatures])] = True
+    best = reduce(np.maximum, (mean_around(curvature, side_px=window_px) for curvature in curvatures))
+    found = np.zeros((len(parts), len(curvatures)), bool)
+    totals = np.zeros(found.shape)
+    for image, curvature in enumerate(curvatures):
+        level = mean_around(curvature, side_px=window_px)
+        can_win = (level * np.float32(HOPELESS_RATIO) >= best) & (best > 0)
+        for number, part in enumerate(parts):
+            found[number, image] = can_win[part.slices].any()
+            totals[number, image] = curvature[part.slices].sum()
+    is_even = ~found.any(axis=1)
+    found[is_even, totals[is_even].argmax(axis=1)] = True
     return _with_neighbors(found, n_beside)
 
 

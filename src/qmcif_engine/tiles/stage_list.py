@@ -16,7 +16,7 @@ from qmcif_engine.cleanup.frame_ends import FRAME_ENDS
 from qmcif_engine.cleanup.regularization import REGULARIZATION
 from qmcif_engine.config.stage import TileSize
 from qmcif_engine.kernels.cell_sums import CELL_PX
-from qmcif_engine.method.focus import EVIDENCE
+from qmcif_engine.method.focus import EVIDENCE, LEVELS_IN_MEMORY_BYTES
 from qmcif_engine.method.focus_measures import FOCUS_MEASURES
 from qmcif_engine.method.fusion import COMPOSITION
 from qmcif_engine.method.patches import RANKING, VOTES
@@ -75,8 +75,8 @@ def derive_halo(config: FusionConfig, *, detail_patch_px: int) -> int:
     return sum(near) + max(far)
 
 
-CELL_BYTES = 32 / CELL_PX**2
-"""What the levels, the evidence and the curvature of one image take per pixel while decisions are made cell by cell."""
+CELL_BYTES = 3 / CELL_PX**2
+"""What the evidence of one image, and where it has pixels, take per pixel while decisions are made cell by cell."""
 
 RESULT_BYTES = 24
 """What the results of a tile take per pixel."""
@@ -89,7 +89,7 @@ def estimate_stage_bytes(config: FusionConfig, size: TileSize, *, with_maps: boo
     """
     stages = stages_of(config)
     if decides_on_cells(config) and not with_maps:
-        kept = int(size.padded_px * (RESULT_BYTES + CELL_BYTES * size.n_images))
+        kept = LEVELS_IN_MEMORY_BYTES + int(size.padded_px * (RESULT_BYTES + CELL_BYTES * size.n_images))
         part_px = (part_side(config) + 2 * DRAWING_MARGIN_PX) ** 2
         return kept + _sum_stages(stages, config, TileSize(min(size.padded_px, part_px), size.n_images))
     return _sum_stages(stages, config, size)

@@ -95,7 +95,8 @@ class TileDecisions:
             validity=self.images.validity if ends is None else ends.choosable,
             keep_layers=keep_layers,
             check_cancelled=self.check_cancelled,
-            report_image=self.report_image,
+            # an image counts once: when decisions need nothing more of it
+            report_image=(lambda: None) if decides_on_cells(self.config) else self.report_image,
         )
 
     def map_focus(self, by_pixel: FocusLevels) -> FocusMaps:
@@ -116,6 +117,7 @@ class TileDecisions:
         return PlaneStack(images, self.focus_range, representation=self.config.focus.representation)
 
     def _decide_pixels(self, core: Window, by_pixel: FocusLevels) -> DecidedPart:
+        self.check_cancelled()
         ends = self.images.find_frame_ends(self.config.decision)
         result = decide(
             self._planes(),

@@ -288,7 +288,12 @@ def test_cancellation_in_the_middle_of_an_image_ends_the_fusion_at_once(pair):
 
     message = r"^the fusion was cancelled after 1 of 3 steps; nothing was returned: start it again$"
     with pytest.raises(Cancelled, match=message):
-        fuse(pair, FusionConfig().replaced({"iterations": iterations}), on_progress=seen.append, is_cancelled=is_cancelled)
+        fuse(
+            pair,
+            FusionConfig().replaced({"iterations": iterations, "consistency": 0.0}),
+            on_progress=seen.append,
+            is_cancelled=is_cancelled,
+        )
 
     assert seen == [FusionProgress(1, 3)]
     assert questions == [0] * (iterations + 1) + [1] * 3

@@ -31,7 +31,7 @@ def images():
 
 @pytest.fixture(scope="module")
 def expected(images):
-    return fuse(images, CONFIG)
+    return fuse(images, CONFIG, with_maps=True)
 
 
 class Counted(ArrayStack):

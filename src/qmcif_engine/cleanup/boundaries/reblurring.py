@@ -386,6 +386,6 @@ EDGES = CleanUpStage(
         ),
     ),
     halo_px=lambda config, _side: config.decision.edge_band_px,
-    working_bytes=bytes_per_pixel(56),
+    working_bytes=bytes_per_pixel(72),
     clean_up=_clean_up,
 )
