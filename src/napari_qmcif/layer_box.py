@@ -1,15 +1,58 @@
-"""The choice of one layer out of those that fit."""
+"""Choices of layers that follow the viewer: what was chosen stays chosen, also under a new name."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+from magicgui.widgets import ComboBox, Select
+from magicgui.widgets.bases import CategoricalWidget
 from napari.layers import Image, Labels, Layer
+from napari.utils._magicgui import find_viewer_ancestor
 from napari.viewer import Viewer
 
 from napari_qmcif.provenance import METADATA_KEY
 from napari_qmcif.setting_box import CalmComboBox
+
+
+def list_layers(fits: Callable[[Layer], bool], *, from_top: bool = True) -> Callable[[CategoricalWidget[Any]], list[Layer]]:
+    """Return what offers the fitting layers of the viewer that a widget is in: the topmost first, or in the order of the pictures."""
+
+    def offer(widget: CategoricalWidget[Any]) -> list[Layer]:
+        viewer = find_viewer_ancestor(widget.native)
+        layers = [] if viewer is None else [layer for layer in viewer.layers if fits(layer)]
+        return layers[::-1] if from_top else layers
+
+    return offer
+
+
+class _KeepsChoice(CategoricalWidget[Any]):
+    """Part of a choice that knows layers by what they are: magicgui knows them by name and loses those that are renamed."""
+
+    def reset_choices(self, *_: Any) -> None:  # noqa: ANN401 - events
+        """Offer the layers there are now, in their order; tell only where what was chosen is gone."""
+        before = self.get_value()
+        with self.changed.blocked():
+            self._widget._mgui_set_choices([])
+            super().reset_choices()
+            kept = [layer for layer in before if layer in self.choices] if isinstance(before, list) else before
+            if isinstance(kept, list) or kept in self.choices:
+                self.value = kept
+        if self.get_value() != before:
+            self.changed.emit(self.value)
+
+
+class LayerSelect(_KeepsChoice, Select):
+    """Choice of several layers, in the order they are listed in."""
+
+    def get_value(self) -> list[Any]:
+        """Return the chosen layers; Qt has them in the order they were clicked on."""
+        chosen = super().get_value()
+        return [layer for layer in self.choices if layer in chosen]
+
+
+class LayerComboBox(_KeepsChoice, ComboBox):
+    """Choice of one layer; of none, too, where it is nullable."""
 
 
 class LayerBox(CalmComboBox):

@@ -7,9 +7,13 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Any
 
+from magicgui.widgets import create_widget
+from magicgui.widgets.bases import ValueWidget
 from qtpy.QtCore import Qt
 from qtpy.QtGui import QValidator, QWheelEvent
 from qtpy.QtWidgets import QCheckBox, QComboBox, QDoubleSpinBox, QSpinBox, QWidget
+
+from napari_qmcif import number_box
 
 MOST_DECIMALS = 12
 """Enough to hold the smallest tolerance exactly; what is shown has only the digits it needs."""
@@ -34,6 +38,26 @@ def explain_setting(item: dataclasses.Field[Any]) -> str:
     bounds = "" if low is None else f"\n{low:g} to {high:g} {unit}".rstrip()
     text = item.metadata["help"]
     return f"{text[0].upper()}{text[1:]}.\n{item.name}{bounds}"
+
+
+def make_setting_widget(name: str, item: dataclasses.Field[Any]) -> ValueWidget[Any]:
+    """Return the magicgui widget that edits one setting, named by its ``section.name``."""
+    kind: Any = type(item.default)
+    low, high, choices = (item.metadata[key] for key in ("low", "high", "choices"))
+    options: dict[str, Any] = {"tooltip": explain_setting(item)}
+    if choices or issubclass(kind, StrEnum):
+        options |= {"widget_type": "ComboBox", "choices": [(str(choice), choice) for choice in choices or kind]}
+    elif low is not None:
+        options |= {"min": low, "max": high}
+    if kind is float:
+        options["widget_type"] = number_box.NumberBox
+    widget: Any = create_widget(item.default, annotation=kind, name=name, label=label_setting(item), options=options)
+    if low is not None and kind is int and not choices:
+        widget.native.setKeyboardTracking(False)  # a number is heard of when it is typed to the end
+    if kind is bool:
+        widget.text = ""  # its label stands beside it, as that of the others
+    made: ValueWidget[Any] = widget
+    return made
 
 
 class SettingBox:

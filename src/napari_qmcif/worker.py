@@ -8,7 +8,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 
-from qtpy.QtCore import QCoreApplication, QObject, Qt, Signal
+from napari.qt.threading import FunctionWorker, create_worker
+from qtpy.QtCore import QCoreApplication, QObject, Qt, QThreadPool, Signal
+from superqt.utils import WorkerBase
 
 from qmcif_engine import Cancelled
 
@@ -26,6 +28,123 @@ class Progress(Protocol):
     @property
     def total(self) -> int:
         """Steps in all."""
+
+
+class EngineSignals(QObject):
+    """Signals of a worker: those that napari connects to, and what the engine tells while it works."""
+
+    started = Signal()
+    progressed = Signal(int, int)
+    noted = Signal(str)
+    returned = Signal(object)
+    errored = Signal(object)
+    warned = Signal(tuple)
+    finished = Signal()
+    _finished = Signal(object)
+    _worked = Signal(object)
+
+
+class EngineWorker(FunctionWorker):  # type: ignore[misc]
+    """napari's worker for calls of the engine: they tell their progress, can be cancelled at any time, and change nothing of the process.
+
+    Unlike napari's own `run`, this one leaves the warning filters of the process alone, drops what came in after Cancel, and lets other
+    workers have the thread of the pool: while the engine computes in Dask's threads, this one only waits.
+
+    Parameters
+    ----------
+    work : callable
+        Gets the arguments and, as ``job``, this worker: for its `report`, `note` and `is_cancelled`.
+    *arguments
+        Passed on.
+    """
+
+    def __init__(self, work: Callable[..., Any], *arguments: Any, **options: Any) -> None:  # noqa: ANN401 - passed on
+        super().__init__(work, *arguments, **options)
+        self.signals = EngineSignals()
+        self._reported_at = float("-inf")
+        # no bound method: by the time it arrives, Qt has deleted its part of this worker, and PyQt calls no methods of such objects
+        self._worked.connect(partial(EngineWorker._conclude, self), Qt.ConnectionType.QueuedConnection)
+
+    @property
+    def is_started(self) -> bool:
+        """Whether it was started and has not ended yet."""
+        return self in WorkerBase._worker_set
+
+    def cancel(self) -> None:
+        """Ask the work to stop at once; nothing is returned any more."""
+        self.quit()
+
+    def is_cancelled(self) -> bool:
+        """Say whether the work shall stop; the engine asks this between its steps."""
+        return bool(self.abort_requested)
+
+    def check_cancelled(self) -> None:
+        """End the work where it shall stop.
+
+        Raises
+        ------
+        Cancelled
+        """
+        if self.abort_requested:
+            msg = "the work was cancelled; nothing was returned: start it again"
+            raise Cancelled(msg)
+
+    def report(self, progress: Progress) -> None:
+        """Pass a step on to the GUI thread, at most ten times a second; the engine calls this after each step."""
+        now = time.monotonic()
+        if progress.done >= progress.total or now - self._reported_at >= SHORTEST_REPORT_INTERVAL_SECONDS:
+            self._reported_at = now
+            self.progressed.emit(progress.done, progress.total)
+
+    def note(self, text: str) -> None:
+        """Tell the GUI thread what is being done now."""
+        self.noted.emit(text)
+
+    def run(self) -> None:
+        """Work in a thread of Qt's pool; Qt calls this."""
+        pool: Any = QThreadPool.globalInstance()
+        pool.releaseThread()
+        try:
+            self.started.emit()
+            told = self._attempt()
+        finally:
+            pool.reserveThread()
+        self._worked.emit(told)
+
+    def _attempt(self) -> Callable[[], None]:
+        """Work, and return the call that tells what came of it."""
+        try:
+            self.check_cancelled()
+            result = self._func(*self._args, job=self, **self._kwargs)
+        except Cancelled:
+            return self.cancel
+        except Exception as error:
+            return partial(self.errored.emit, error)
+        return partial(self.returned.emit, result)
+
+    def _conclude(self, tell: Callable[[], None]) -> None:
+        """Announce the end on the thread that made the worker, where `cancel` cannot come between the check and the signal."""
+        self._worked.disconnect()
+        self._set_discard(self)
+        if not self.abort_requested:
+            tell()
+        self.finished.emit()
+
+
+def make_worker(work: Callable[..., Any], *arguments: Any, owner: QObject | None = None) -> EngineWorker:  # noqa: ANN401 - passed on
+    """Return a worker that has still to be started; closing the window, or deleting its owner, cancels it."""
+    worker: EngineWorker = create_worker(work, *arguments, _start_thread=False, _worker_class=EngineWorker, _ignore_errors=True)
+    if owner is not None:
+        owner.destroyed.connect(worker.cancel)
+    application = QCoreApplication.instance()
+    if application is not None:
+        application.aboutToQuit.connect(worker.cancel)
+    return worker
+
+
+def list_running_workers() -> list[EngineWorker]:
+    """Return the workers that were started and have not ended yet, for whoever must not leave before them."""
+    return [worker for worker in WorkerBase._worker_set if isinstance(worker, EngineWorker)]
 
 
 class BackgroundJob(QObject):

@@ -33,13 +33,13 @@ def no_job_stays_behind():
     """Fail a test that did not wait for the end of every job it started; a job has ended when its thread has."""
     from qtpy.QtTest import QTest
 
-    from napari_qmcif.worker import list_running_jobs
+    from napari_qmcif.worker import list_running_jobs, list_running_workers
 
     yield
-    left = [*list_running_jobs(), *(thread for thread in threading.enumerate() if thread.name == "qmcif")]
-    for job in list_running_jobs():
+    left = [*list_running_jobs(), *list_running_workers(), *(thread for thread in threading.enumerate() if thread.name == "qmcif")]
+    for job in [*list_running_jobs(), *list_running_workers()]:
         job.cancel()
-    while list_running_jobs():  # the next test shall not find them
+    while list_running_jobs() or list_running_workers():  # the next test shall not find them
         QTest.qWait(10)
     assert not left, "a fusion was still running when its test ended"
 

@@ -7,7 +7,7 @@ from qtpy.QtCore import QPoint, QPointF, Qt
 from qtpy.QtGui import QValidator, QWheelEvent
 from qtpy.QtWidgets import QApplication, QCheckBox, QComboBox, QSpinBox
 
-from napari_qmcif.setting_box import NumberBox, SettingBox, explain_setting, label_setting
+from napari_qmcif.setting_box import NumberBox, SettingBox, explain_setting, label_setting, make_setting_widget
 from qmcif_engine import PRESETS, setting_fields
 
 FIELDS = setting_fields()
@@ -30,6 +30,17 @@ def test_every_setting_of_every_preset_comes_back_as_it_went_in(name, preset, qt
 
     assert box.value == value
     assert type(box.value) is type(value)
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_every_setting_of_every_preset_comes_back_from_its_widget(name, qtbot):
+    widget = make_setting_widget(name, FIELDS[name])
+    qtbot.addWidget(widget.native)
+    section, _, setting = name.partition(".")
+    for preset in PRESETS.values():
+        value = getattr(getattr(preset, section), setting)
+        widget.value = value
+        assert (widget.value, type(widget.value)) == (value, type(value))
 
 
 @pytest.mark.parametrize("name", [name for name, item in FIELDS.items() if item.metadata["low"] is not None])
