@@ -55,6 +55,28 @@ class LayerComboBox(_KeepsChoice, ComboBox):
     """Choice of one layer; of none, too, where it is nullable."""
 
 
+class OfferedBox(LayerComboBox):
+    """Choice out of what is offered at the time, such as the axes of the chosen layer."""
+
+    def __init__(self, **options: Any) -> None:  # noqa: ANN401 - magicgui's
+        self._offered: list[tuple[str, Any]] = [("", "")]
+        super().__init__(**{**options, "choices": lambda _: self._offered})
+
+    def offer(self, choices: list[tuple[str, Any]], *, first: Any = None) -> None:  # noqa: ANN401 - a value
+        """Offer other choices; what was chosen stays chosen where it is still offered, else `first` is."""
+        if choices == self._offered:
+            return
+        self._offered = choices
+        self.reset_choices()
+        if first is not None and first in self.choices:
+            self.value = first
+
+
+def is_source(layer: Layer) -> bool:
+    """Say whether a layer may be fused: an image, but none of our own maps and previews."""
+    return isinstance(layer, Image) and part_of(layer) in (None, "fused")
+
+
 class LayerBox(CalmComboBox):
     """Offer the layers of a viewer that pass a test; what was chosen stays chosen, also under a new name.
 

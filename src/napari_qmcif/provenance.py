@@ -1,10 +1,12 @@
-"""Write down how a result came about, in plain values that survive any file format."""
+"""How a result came about, in plain values that survive any file format."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from napari.layers import Layer
 
 from napari_qmcif.chosen_stack import ChosenStack, name_axis
 from qmcif_engine import FusionConfig, __version__
@@ -42,6 +44,14 @@ def record_provenance(
         },
         "align": stack.align,
         "even_exposure": stack.even_exposure,
+        "reference": stack.reference,
+        "left_out": list(stack.left_out),
         "focus_range": [float(bound) for bound in focus_range],
         "path": None if path is None else str(path),
     }
+
+
+def read_record(layer: Layer) -> dict[str, Any]:
+    """Return what a layer of ours says about itself; nothing for any other layer."""
+    record = dict(layer.metadata).get(METADATA_KEY)
+    return record if isinstance(record, dict) else {}

@@ -56,12 +56,18 @@ class EngineWorker(FunctionWorker):  # type: ignore[misc]
         Gets the arguments and, as ``job``, this worker: for its `report`, `note` and `is_cancelled`.
     *arguments
         Passed on.
+
+    Attributes
+    ----------
+    summary : str
+        What the work says of itself at its end.
     """
 
     def __init__(self, work: Callable[..., Any], *arguments: Any, **options: Any) -> None:  # noqa: ANN401 - passed on
         super().__init__(work, *arguments, **options)
         self.signals = EngineSignals()
         self._reported_at = float("-inf")
+        self.summary = ""
         # no bound method: by the time it arrives, Qt has deleted its part of this worker, and PyQt calls no methods of such objects
         self._worked.connect(partial(EngineWorker._conclude, self), Qt.ConnectionType.QueuedConnection)
 
@@ -195,6 +201,12 @@ class BackgroundJob(QObject):
     def is_cancelled(self) -> bool:
         """Say whether the work shall stop; the engine asks this between its steps."""
         return self._is_cancelled.is_set()
+
+    def check_cancelled(self) -> None:
+        """End the work where it shall stop."""
+        if self.is_cancelled():
+            msg = "the work was cancelled; nothing was returned: start it again"
+            raise Cancelled(msg)
 
     def report(self, progress: Progress) -> None:
         """Pass a step on to the GUI thread, at most ten times a second; the engine calls this after each step."""

@@ -44,6 +44,37 @@ def no_job_stays_behind():
     assert not left, "a fusion was still running when its test ended"
 
 
+class QuietJob:
+    """What the work sees of its worker, without a thread."""
+
+    def __init__(self):
+        self.notes, self.steps, self.summary, self._is_cancelled = [], [], "", False
+
+    def note(self, text):
+        self.notes.append(text)
+
+    def report(self, progress):
+        self.steps.append(tuple(progress))
+
+    def cancel(self):
+        self._is_cancelled = True
+
+    def is_cancelled(self):
+        return self._is_cancelled
+
+    def check_cancelled(self):
+        from qmcif_engine import Cancelled
+
+        if self._is_cancelled:
+            msg = "the work was cancelled"
+            raise Cancelled(msg)
+
+
+@pytest.fixture
+def job():
+    return QuietJob()
+
+
 @pytest.fixture
 def qtbot(qtbot, monkeypatch):
     """pytest-qt's, with one limit for every wait: a test waits for what will come, however busy the machine, and only a hang ends it."""

@@ -1,0 +1,107 @@
+"""The one dock of the plugin, with a tab for each thing it does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from napari.viewer import Viewer
+from qtpy.QtCore import Qt
+from qtpy.QtGui import QKeySequence, QShortcut
+from qtpy.QtWidgets import QFrame, QScrollArea, QTabWidget, QVBoxLayout, QWidget
+
+from napari_qmcif.depth_view import DepthView
+from napari_qmcif.docked_widget import DockedWidget
+from napari_qmcif.evaluation_widget import EvaluationWidget
+from napari_qmcif.fusion_widget import FusionWidget
+from napari_qmcif.retouch_widget import RetouchWidget
+
+PAGES: dict[str, Callable[[Viewer], Any]] = {
+    "Fuse": FusionWidget,
+    "Retouch": RetouchWidget,
+    "Evaluate": EvaluationWidget,
+    "Depth": DepthView,
+}
+SMALLEST_WIDTH_PX = 240
+
+
+class FocusDock(DockedWidget):
+    """Tabs of pages; a page is made when it is first looked at, and scrolls where the window is small."""
+
+    def __init__(self, napari_viewer: Viewer) -> None:
+        super().__init__(napari_viewer)
+        self.tabs = QTabWidget()
+        self.tabs.setDocumentMode(True)
+        self.tabs.setUsesScrollButtons(True)
+        self._pages: dict[str, Any] = {}
+        for title in PAGES:
+            self.tabs.addTab(_make_scroll(), title)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(2, 2, 2, 2)
+        layout.addWidget(self.tabs)
+        self.fusion: FusionWidget = self.show_page("Fuse")
+        layout.addWidget(self.fusion.run_panel.native)
+        self.tabs.currentChanged.connect(self._on_tab)
+        self._add_shortcuts()
+        self.setMinimumWidth(SMALLEST_WIDTH_PX)
+
+    def show_page(self, title: str) -> Any:  # noqa: ANN401 - a page
+        """Turn to a page and return it."""
+        number = list(PAGES).index(title)
+        if title not in self._pages:
+            page = PAGES[title](self._viewer)
+            self._pages[title] = page
+            scroll: Any = self.tabs.widget(number)
+            scroll.setWidget(getattr(page, "native", page))
+        self.tabs.setCurrentIndex(number)
+        return self._pages[title]
+
+    def reset_choices(self, *_: Any) -> None:  # noqa: ANN401 - napari's events
+        """Follow the layers of the viewer; napari calls this when they change."""
+        for page in self._pages.values():
+            if hasattr(page, "reset_choices"):
+                page.reset_choices()
+
+    def shut_down(self) -> None:
+        """Stop what runs and let go of the viewer."""
+        for page in self._pages.values():
+            if hasattr(page, "shut_down"):
+                page.shut_down()
+        for events in self._layer_events():
+            events.disconnect(self.reset_choices)
+        super().shut_down()
+
+    def _layer_events(self) -> tuple[Any, ...]:
+        events = self._viewer.layers.events
+        return events.inserted, events.removed, events.reordered, events.renamed
+
+    def _on_tab(self, number: int) -> None:
+        title = list(PAGES)[number]
+        self.fusion.run_panel.native.setVisible(title == "Fuse")
+        self.show_page(title)
+
+    def _add_shortcuts(self) -> None:
+        actions = {"Ctrl+R": self.fusion.run, "Ctrl+Shift+R": self.fusion.preview.toggle, "Esc": self._cancel}
+        self.shortcuts = [QShortcut(QKeySequence(keys), self) for keys in actions]
+        for shortcut, act in zip(self.shortcuts, actions.values(), strict=True):
+            shortcut.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
+            shortcut.activated.connect(act)
+
+    def _cancel(self) -> None:
+        self.fusion.run_panel.stop()
+        self.fusion.preview.stop()
+
+
+def _make_scroll() -> QScrollArea:
+    scroll = QScrollArea()
+    scroll.setWidgetResizable(True)
+    scroll.setFrameShape(QFrame.Shape.NoFrame)
+    scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+    scroll.setWidget(QWidget())
+    return scroll
+
+
+def open_page(viewer: Viewer, title: str) -> Any:  # noqa: ANN401 - a page
+    """Open the dock, or bring it to the front, and turn to a page."""
+    _, dock = viewer.window.add_plugin_dock_widget("napari-qmcif", "Fuse focus stack")
+    return dock.show_page(title)
