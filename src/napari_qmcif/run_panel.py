@@ -73,7 +73,8 @@ class RunPanel(Container[Any]):
         """Show a worker from its start to its end; the time it takes is told once so many steps were measured."""
         self._worker, self._steps_a_tile, self._is_on_disk = worker, steps_a_tile, is_on_disk
         signals = (worker.noted, worker.progressed, worker.errored, worker.finished)
-        for signal, show in zip(signals, (self._show_phase, self._show_step, self.complain, self._end), strict=True):
+        shows: tuple[Callable[..., None], ...] = (self._show_phase, self._show_step, self.complain, self._end)
+        for signal, show in zip(signals, shows, strict=True):
             signal.connect(partial(self._show, show))
         self._show_phase("starting")
         self._show_state()

@@ -63,12 +63,17 @@ def test_layers_are_followed_until_the_dock_is_closed(viewer, dock):
     assert [layer.name for layer in dock.fusion.form.layers.choices] == ["a"]
 
 
-def test_shortcuts_run_preview_and_cancel(dock, qtbot, monkeypatch):
-    done = []
-    for shortcut in dock.shortcuts:
-        shortcut.activated.disconnect()
-        shortcut.activated.connect(lambda keys=shortcut.key().toString(): done.append(keys))
-        shortcut.activated.emit()
+def test_shortcuts_run_preview_and_cancel(viewer, dock, qtbot, pictures):
+    viewer.add_image(pictures, rgb=True, name="leaf")
+    dock.fusion.use_selected_layers()
+    run, preview, cancel = dock.shortcuts
+    assert [shortcut.key().toString() for shortcut in dock.shortcuts] == ["Ctrl+R", "Ctrl+Shift+R", "Esc"]
 
-    assert done == ["Ctrl+R", "Ctrl+Shift+R", "Esc"]
+    for start, panel in ((run, dock.fusion.run_panel), (preview, dock.fusion.preview)):
+        start.activated.emit()
+        assert panel.is_running
+        cancel.activated.emit()
+        qtbot.waitUntil(lambda panel=panel: not panel.is_running)
+
+    assert [layer.name for layer in viewer.layers] == ["leaf"]
     assert all(shortcut.context() == Qt.ShortcutContext.WidgetWithChildrenShortcut for shortcut in dock.shortcuts)

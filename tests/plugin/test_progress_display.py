@@ -1,6 +1,5 @@
 """The activity dock shows a worker from start to end, its Cancel stops it, and the time left rests on measured tiles."""
 
-import itertools
 from types import SimpleNamespace
 
 import pytest
@@ -28,10 +27,9 @@ def test_nothing_is_said_before_a_tile_was_measured_and_then_what_is_right(monke
     clock, left = Clock(monkeypatch), TimeLeft()
     clock.now = 51  # what came before has its own length
     left.begin(steps_a_tile=3)
-    said, done = [], 0
-    for seconds in itertools.chain.from_iterable([(1, 1, 8)] * 5):  # the last step of a tile takes longest
+    said = []
+    for done, seconds in enumerate([1, 1, 8] * 5, start=1):  # the last step of a tile takes longest
         clock.now += seconds
-        done += 1
         said.append(left.describe(done, 15))
 
     assert said[:3] == ["", "", ""]
