@@ -10,9 +10,10 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from qmcif_engine.batch import Group, find_groups
     from qmcif_engine.config.fusion_config import FusionConfig, setting_fields
     from qmcif_engine.config.presets import PRESETS
-    from qmcif_engine.depth import HeightRequest
+    from qmcif_engine.depth import HeightMap, HeightRequest, height_map
     from qmcif_engine.errors import Cancelled, InvalidConfigError, InvalidImageError, QmcifError
     from qmcif_engine.fusing.in_memory import FusionResult, fuse
     from qmcif_engine.fusing.lazy import LazyFusion, fuse_lazily
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from qmcif_engine.stack.synthetic import SyntheticStack, make_focus_stack
     from qmcif_engine.stack.synthetic_lazy import make_lazy_focus_stack
     from qmcif_engine.stack.window import Window
+    from qmcif_engine.tiles.focus_response import focus_response
 
 __version__ = version("napari-qmcif")
 
@@ -55,6 +57,8 @@ __all__ = [
     "FusionConfig",
     "FusionProgress",
     "FusionResult",
+    "Group",
+    "HeightMap",
     "HeightRequest",
     "ImageFile",
     "InvalidConfigError",
@@ -69,10 +73,13 @@ __all__ = [
     "Transforms",
     "Window",
     "evaluate",
+    "find_groups",
+    "focus_response",
     "fuse",
     "fuse_in_slabs",
     "fuse_lazily",
     "fuse_to_file",
+    "height_map",
     "make_focus_stack",
     "make_lazy_focus_stack",
     "open_stack",
@@ -98,6 +105,8 @@ _MODULE_OF = {
     "FusionConfig": "config.fusion_config",
     "FusionProgress": "run.steps",
     "FusionResult": "fusing.in_memory",
+    "Group": "batch",
+    "HeightMap": "depth",
     "HeightRequest": "depth",
     "ImageFile": "io.input.image_file",
     "InvalidConfigError": "errors",
@@ -113,10 +122,13 @@ _MODULE_OF = {
     "Transforms": "stack.alignment.transforms",
     "Window": "stack.window",
     "evaluate": "metrics",
+    "find_groups": "batch",
+    "focus_response": "tiles.focus_response",
     "fuse": "fusing.in_memory",
     "fuse_in_slabs": "slabs",
     "fuse_lazily": "fusing.lazy",
     "fuse_to_file": "fusing.to_file",
+    "height_map": "depth",
     "make_focus_stack": "stack.synthetic",
     "make_lazy_focus_stack": "stack.synthetic_lazy",
     "open_stack": "io.input.stack_input",

@@ -74,9 +74,7 @@ def describe_pixels(pixels: Element) -> PictureMetadata:
     channels = [child.attrib for child in pixels if _kind(child) == "Channel"]
     names = tuple(channel.get("Name", "")[:256] for channel in channels)
     colors = tuple(_parse_color(channel.get("Color")) for channel in channels)
-    return replace(
-        settle_lengths(steps, units), channel_names=names if all(names) else (), channel_colors=colors if all(colors) else ()
-    )
+    return replace(settle_lengths(steps, units), channel_names=names if all(names) else (), channel_colors=colors if all(colors) else ())
 
 
 def _parse_color(text: str | None) -> str:
