@@ -9,11 +9,28 @@ import numpy as np
 from napari.layers import Layer
 
 from napari_qmcif.chosen_stack import ChosenStack
-from napari_qmcif.provenance import METADATA_KEY
-from napari_qmcif.worker import BackgroundJob, Progress
-from qmcif_engine import Cancelled, InvalidImageError, evaluate
+from napari_qmcif.provenance import record_of
+from napari_qmcif.worker import EngineWorker, Progress
+from qmcif_engine import InvalidImageError, evaluate
 
 N_COLORS = 3
+MEANINGS = {
+    "Q_MI": "mutual information kept from the sources",
+    "Q_G": "gradients kept from the sources",
+    "Q_P": "phase congruency kept from the sources",
+    "Q_E": "edge-dependent similarity to the sources",
+    "Q_Y": "structural similarity to the sources",
+    "Q_CB": "contrast kept, as the eye sees it",
+    "PSNR": "peak signal-to-noise ratio against the truth",
+    "PSNR_inner": "the same without a frame of 8 px",
+    "SSIM": "structural similarity of the gray levels to the truth",
+    "Q_SSIM": "quaternion structural similarity of the colors to the truth",
+}
+
+
+def is_decibel(symbol: str) -> bool:
+    """Say whether a figure is a ratio in decibel rather than a share."""
+    return symbol.startswith("PSNR")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,13 +84,11 @@ def assemble_request(stack: ChosenStack, *, result: Layer | None, truth: Layer |
     )
 
 
-def evaluate_layers(request: EvaluationRequest, job: BackgroundJob) -> tuple[str, dict[str, float]]:
+def evaluate_layers(request: EvaluationRequest, *, job: EngineWorker) -> tuple[str, dict[str, float]]:
     """Return the name of the result and its figures by symbol; those that need a truth there is none of are left out."""
 
     def report(progress: Progress) -> None:
-        if job.is_cancelled():
-            msg = "the evaluation was cancelled; no figures were returned: start it again"
-            raise Cancelled(msg)
+        job.check_cancelled()
         job.report(progress)
 
     sources = [_opaque(image) for image in request.stack.cut_images()]
@@ -84,8 +99,7 @@ def evaluate_layers(request: EvaluationRequest, job: BackgroundJob) -> tuple[str
 
 def _note_alignment(result: Layer) -> str:
     """Say that figures suffer from it where a result is compared with images that were moved for it."""
-    record = dict(result.metadata).get(METADATA_KEY)
-    was_aligned = isinstance(record, dict) and record.get("align", "none") != "none"
+    was_aligned = record_of(result).get("align", "none") != "none"
     return (
         "the images were aligned to make this result; it is compared with them as they are, so the figures are low" if was_aligned else ""
     )

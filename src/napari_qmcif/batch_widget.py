@@ -1,0 +1,214 @@
+"""Fusion of many stacks: every folder below one, with a table of what became of them and a click to look at each."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+from magicgui import magic_factory
+from magicgui.widgets import FunctionGui, Table
+from napari.viewer import Viewer
+from qtpy.QtCore import QObject, Signal
+
+from napari_qmcif.aligning import ALIGNMENTS
+from napari_qmcif.closing import call_when_closed
+from napari_qmcif.file_actions import open_stack_layers
+from napari_qmcif.wheel import calm_wheel
+from napari_qmcif.work_row import WorkRow
+from napari_qmcif.worker import EngineWorker, make_worker
+from qmcif_engine import PRESETS, Cancelled, FusionConfig, Group, QmcifError, find_groups, fuse_to_file, open_stack, prepare_stack
+
+SUFFIXES = (".ome.tif", ".ome.zarr", ".tif", ".png", ".jpg")
+TABLE_HEIGHT_PX = 200
+COLUMNS = ("result", "seconds", "reason")
+
+Folder = Annotated[Path, {"mode": "d"}]
+
+
+class BatchRow(NamedTuple):
+    """What became of one stack: ``fused``, ``skipped`` where its result was there before, or ``failed`` with the reason."""
+
+    name: str
+    status: str
+    seconds: float
+    reason: str
+    target: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """The stacks of a batch and how they are fused."""
+
+    groups: tuple[Group, ...]
+    results: Path
+    config: FusionConfig
+    align: str
+    even_exposure: bool
+    suffix: str
+    with_maps: bool
+
+    def target_of(self, group: Group) -> Path:
+        """Return where the picture of a stack goes."""
+        return self.results / f"{group.name}{self.suffix}"
+
+    def fuse(self, group: Group, job: EngineWorker) -> None:
+        """Fuse one stack; an interrupted one is gone on with."""
+        with open_stack(list(group.inputs)) as opened:
+            stack = prepare_stack(opened, align=self.align, even_exposure=self.even_exposure, check_cancelled=job.check_cancelled)
+            fuse_to_file(
+                stack,
+                self.target_of(group),
+                self.config,
+                maps=self.results / f"{group.name}_maps" if self.with_maps else None,
+                resume=True,
+                on_progress=job.report,
+                is_cancelled=job.is_cancelled,
+            )
+
+
+class _Told(QObject):
+    """The signal by which a batch tells of every stack."""
+
+    rowed = Signal(object)
+
+
+def fuse_groups(batch: Batch, on_row: Callable[[BatchRow], None], *, job: EngineWorker) -> None:
+    """Fuse one stack after the other, past those that fail, and tell what became of each."""
+    batch.results.mkdir(parents=True, exist_ok=True)
+    for number, group in enumerate(batch.groups, start=1):
+        job.check_cancelled()
+        job.note(f"{number} of {len(batch.groups)}: {group.name}")
+        started, status, reason = time.monotonic(), "fused", ""
+        if batch.target_of(group).exists():
+            status = "skipped"
+        else:
+            try:
+                batch.fuse(group, job)
+            except Cancelled:
+                raise
+            except (QmcifError, OSError, MemoryError) as error:
+                status, reason = "failed", str(error) or type(error).__name__
+        on_row(BatchRow(group.name, status, time.monotonic() - started, reason, batch.target_of(group)))
+
+
+class BatchParts:
+    """What stands below the form of a batch: progress, and a row for each stack that opens it when it is clicked.
+
+    Parameters
+    ----------
+    form : FunctionGui
+        Of `fuse_many`.
+    """
+
+    def __init__(self, form: FunctionGui[..., Any]) -> None:
+        self._form = form
+        self.rows: list[BatchRow] = []
+        self.row, self.table = (
+            WorkRow(form, text="Fuse all"),
+            Table(tooltip="Click on a row to open its result, or its images"),
+        )
+        self.table.native.setFixedHeight(TABLE_HEIGHT_PX)
+        self.table.visible = False
+        form.extend([self.row, self.table])
+        form.native.layout().addStretch()
+        form.called.connect(self._follow)
+        self.table.native.cellClicked.connect(self.inspect)
+        calm_wheel(form.native)
+        call_when_closed(form.native, self.row.cancel)
+
+    def inspect(self, number: int, _: int = 0) -> None:
+        """Open the result of a stack, or its images where there is none."""
+        found, viewer = self.rows[number], self._form.napari_viewer.value
+        group = next(group for group in self._batch.groups if group.name == found.name)
+        if not self.row.is_running and viewer is not None:
+            self.row.follow(open_stack_layers(viewer, [found.target] if found.target.exists() else list(group.inputs)))
+
+    def _follow(self, worker: EngineWorker) -> None:
+        self.rows.clear()
+        self._batch: Batch = worker.batch
+        worker.rowed.connect(self._add)
+        worker.finished.connect(self._end)
+
+    def _add(self, row: BatchRow) -> None:
+        self.rows.append(row)
+        cells = [[known.status, f"{known.seconds:.1f}", known.reason] for known in self.rows]
+        self.table.value = {"data": cells, "index": tuple(known.name for known in self.rows), "columns": COLUMNS}
+        self.table.visible = True
+
+    def _end(self) -> None:
+        counts = {status: sum(row.status == status for row in self.rows) for status in ("fused", "skipped", "failed")}
+        n_left = len(self._batch.groups) - len(self.rows)
+        told = [f"{count} {status}" for status, count in counts.items() if count] + [f"{n_left} not begun or interrupted"] * (n_left > 0)
+        self.row.message.say(", ".join(told))
+
+
+def _compose(form: FunctionGui[..., Any]) -> None:
+    form.parts = BatchParts(form)
+
+
+@magic_factory(
+    call_button=False,
+    widget_init=_compose,
+    folder={"tooltip": "Every folder of images below it, and every OME-Zarr, is a stack"},
+    results={"tooltip": "Where the pictures go; a stack whose picture is there is skipped"},
+    pattern={"tooltip": "Or names of files below the folder, such as {group}_z{frame}.tif"},
+    align={"choices": ALIGNMENTS},
+    preset={"choices": tuple(PRESETS)},
+    suffix={"choices": SUFFIXES, "label": "format"},
+    with_maps={"tooltip": "Write the source index and the other maps too"},
+)
+def fuse_many(
+    napari_viewer: Viewer,
+    folder: Folder,
+    results: Folder,
+    pattern: str = "",
+    align: str = "none",
+    even_exposure: bool = False,
+    preset: str = "default",
+    suffix: str = ".ome.tif",
+    with_maps: bool = True,
+) -> EngineWorker:
+    """Fuse every stack below a folder, one after the other; one that fails does not keep the others from being fused.
+
+    Parameters
+    ----------
+    napari_viewer : napari.Viewer
+    folder : Path
+        Where the stacks are.
+    results : Path
+        Where the pictures go, named after the stacks.
+    pattern : str
+        How the files of a stack are named, as for ``qmcif batch``; every folder of images is a stack where it is empty.
+    align, even_exposure, preset
+        As for one stack.
+    suffix : str
+        Format of the pictures.
+    with_maps : bool
+        Whether the maps are written, too.
+
+    Returns
+    -------
+    EngineWorker
+        Under way; its signal `rowed` passes a `BatchRow` for every stack.
+
+    Raises
+    ------
+    QmcifError
+        When there is no stack.
+    """
+    groups = tuple(find_groups(folder, pattern or None, leave_out=results))
+    batch = Batch(
+        groups=groups,
+        results=results,
+        config=PRESETS[preset],
+        align=align,
+        even_exposure=even_exposure,
+        suffix=suffix,
+        with_maps=with_maps,
+    )
+    told = _Told()
+    worker = make_worker(fuse_groups, batch, told.rowed.emit)
+    worker.batch, worker.told, worker.rowed = batch, told, told.rowed
+    worker.start()
+    return worker
