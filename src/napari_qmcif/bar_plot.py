@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from napari.utils.theme import get_theme
 from qtpy.QtCore import QRectF, Qt
 from qtpy.QtGui import QColor, QPainter, QPaintEvent
 from qtpy.QtWidgets import QSizePolicy, QWidget
@@ -42,8 +43,13 @@ class BarPlot(QWidget):
         self.setVisible(bool(self._figures))
         self.update()
 
+    def follow_theme(self, name: str) -> None:
+        """Take the colors of one of napari's themes."""
+        theme = get_theme(name)
+        self.set_colors(text=theme.text.as_hex(), bar=theme.current.as_hex(), ground=theme.foreground.as_hex())
+
     def set_colors(self, *, text: str, bar: str, ground: str) -> None:
-        """Follow a theme."""
+        """Draw in other colors."""
         self._text, self._bar, self._ground = QColor(text), QColor(bar), QColor(ground)
         self.update()
 

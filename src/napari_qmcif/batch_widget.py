@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 from magicgui import magic_factory
-from magicgui.widgets import FunctionGui, Table
+from magicgui.widgets import Container, FunctionGui, Table
 from napari.viewer import Viewer
 from qtpy.QtCore import QObject, Signal
 
@@ -21,7 +21,7 @@ from qmcif_engine import PRESETS, Cancelled, FusionConfig, Group, QmcifError, fi
 
 SUFFIXES = (".ome.tif", ".ome.zarr", ".tif", ".png", ".jpg")
 TABLE_HEIGHT_PX = 200
-COLUMNS = ("result", "seconds", "reason")
+COLUMNS = ("status", "result or reason", "time")
 
 Folder = Annotated[Path, {"mode": "d"}]
 
@@ -92,71 +92,16 @@ def fuse_groups(batch: Batch, on_row: Callable[[BatchRow], None], *, job: Engine
         on_row(BatchRow(group.name, status, time.monotonic() - started, reason, batch.target_of(group)))
 
 
-class BatchParts:
-    """What stands below the form of a batch: progress, and a row for each stack that opens it when it is clicked.
-
-    Parameters
-    ----------
-    form : FunctionGui
-        Of `fuse_many`.
-    """
-
-    def __init__(self, form: FunctionGui[..., Any]) -> None:
-        self._form = form
-        self.rows: list[BatchRow] = []
-        self.row, self.table = (
-            WorkRow(form, text="Fuse all"),
-            Table(tooltip="Click on a row to open its result, or its images"),
-        )
-        self.table.native.setFixedHeight(TABLE_HEIGHT_PX)
-        self.table.visible = False
-        form.extend([self.row, self.table])
-        form.native.layout().addStretch()
-        form.called.connect(self._follow)
-        self.table.native.cellClicked.connect(self.inspect)
-        calm_wheel(form.native)
-        call_when_closed(form.native, self.row.cancel)
-
-    def inspect(self, number: int, _: int = 0) -> None:
-        """Open the result of a stack, or its images where there is none."""
-        found, viewer = self.rows[number], self._form.napari_viewer.value
-        group = next(group for group in self._batch.groups if group.name == found.name)
-        if not self.row.is_running and viewer is not None:
-            self.row.follow(open_stack_layers(viewer, [found.target] if found.target.exists() else list(group.inputs)))
-
-    def _follow(self, worker: EngineWorker) -> None:
-        self.rows.clear()
-        self._batch: Batch = worker.batch
-        worker.rowed.connect(self._add)
-        worker.finished.connect(self._end)
-
-    def _add(self, row: BatchRow) -> None:
-        self.rows.append(row)
-        cells = [[known.status, f"{known.seconds:.1f}", known.reason] for known in self.rows]
-        self.table.value = {"data": cells, "index": tuple(known.name for known in self.rows), "columns": COLUMNS}
-        self.table.visible = True
-
-    def _end(self) -> None:
-        counts = {status: sum(row.status == status for row in self.rows) for status in ("fused", "skipped", "failed")}
-        n_left = len(self._batch.groups) - len(self.rows)
-        told = [f"{count} {status}" for status, count in counts.items() if count] + [f"{n_left} not begun or interrupted"] * (n_left > 0)
-        self.row.message.say(", ".join(told))
-
-
-def _compose(form: FunctionGui[..., Any]) -> None:
-    form.parts = BatchParts(form)
-
-
 @magic_factory(
-    call_button=False,
-    widget_init=_compose,
-    folder={"tooltip": "Every folder of images below it, and every OME-Zarr, is a stack"},
-    results={"tooltip": "Where the pictures go; a stack whose picture is there is skipped"},
-    pattern={"tooltip": "Or names of files below the folder, such as {group}_z{frame}.tif"},
-    align={"choices": ALIGNMENTS},
-    preset={"choices": tuple(PRESETS)},
-    suffix={"choices": SUFFIXES, "label": "format"},
-    with_maps={"tooltip": "Write the source index and the other maps too"},
+    call_button="Fuse all",
+    folder={"label": "Folder", "tooltip": "Every folder of images below it, and every OME-Zarr, is a stack"},
+    results={"label": "Results", "tooltip": "Where the pictures go; a stack whose picture is there is skipped"},
+    pattern={"label": "Pattern", "tooltip": "Or names of files below the folder, such as {group}_z{frame}.tif"},
+    align={"label": "Align", "choices": ALIGNMENTS},
+    even_exposure={"label": "Even exposure"},
+    preset={"label": "Preset", "choices": tuple(PRESETS)},
+    suffix={"choices": SUFFIXES, "label": "Format"},
+    with_maps={"label": "Maps", "tooltip": "Write the source index and the other maps too"},
 )
 def fuse_many(
     napari_viewer: Viewer,
@@ -212,3 +157,56 @@ def fuse_many(
     worker.batch, worker.told, worker.rowed = batch, told, told.rowed
     worker.start()
     return worker
+
+
+class BatchWidget(Container[Any]):
+    """The form of `fuse_many` with a table of what became of the stacks; a click on a row opens it.
+
+    Parameters
+    ----------
+    napari_viewer : napari.Viewer
+    """
+
+    def __init__(self, napari_viewer: Viewer) -> None:
+        self._viewer = napari_viewer
+        self.rows: list[BatchRow] = []
+        self.form: FunctionGui[..., Any] = fuse_many(call_button=False)
+        self.row, self.table = WorkRow(self.form, text="Fuse all"), Table(tooltip="Click on a row to open its result, or its images")
+        self.table.native.setFixedHeight(TABLE_HEIGHT_PX)
+        super().__init__(widgets=[self.form, self.row, self.table], labels=False)
+        self.native.layout().addStretch()
+        self.table.visible = False
+        self.form.margins = (0, 0, 0, 0)
+        self.form.called.connect(self._follow)
+        self.table.native.cellClicked.connect(self.inspect)
+        calm_wheel(self.native)
+        call_when_closed(self.native, self.shut_down)
+
+    def shut_down(self) -> None:
+        """Stop what runs; what is finished is kept, and the next run goes on from there."""
+        self.row.cancel()
+
+    def inspect(self, number: int, _: int = 0) -> None:
+        """Open the result of a stack, or its images where there is none."""
+        found = self.rows[number]
+        group = next(group for group in self._batch.groups if group.name == found.name)
+        if not self.row.is_running:
+            self.row.follow(open_stack_layers(self._viewer, [found.target] if found.target.exists() else list(group.inputs)))
+
+    def _follow(self, worker: EngineWorker) -> None:
+        self.rows.clear()
+        self._batch: Batch = worker.batch
+        worker.rowed.connect(self._add)
+        worker.finished.connect(self._end)
+
+    def _add(self, row: BatchRow) -> None:
+        self.rows.append(row)
+        cells = [[known.status, known.reason or known.target.name, f"{known.seconds:.1f} s"] for known in self.rows]
+        self.table.value = {"data": cells, "index": tuple(known.name for known in self.rows), "columns": COLUMNS}
+        self.table.visible = True
+
+    def _end(self) -> None:
+        counts = {status: sum(row.status == status for row in self.rows) for status in ("fused", "skipped", "failed")}
+        n_left = len(self._batch.groups) - len(self.rows)
+        told = [f"{count} {status}" for status, count in counts.items() if count] + [f"{n_left} not begun or interrupted"] * (n_left > 0)
+        self.row.message.say(", ".join(told))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from magicgui.widgets import CheckBox, Container, FloatSlider, Label
+from magicgui.widgets import CheckBox, Container, FloatSlider
 from napari.layers import Image, Layer
 from napari.viewer import Viewer
 from qtpy.QtCore import QTimer
@@ -17,9 +17,10 @@ from napari_qmcif.chosen_stack import ChosenStack
 from napari_qmcif.closing import call_when_closed
 from napari_qmcif.layer_box import LayerComboBox, is_picture, list_layers, part_of
 from napari_qmcif.layer_placement import Placement
+from napari_qmcif.message_label import MessageLabel
 from napari_qmcif.preview_area import find_visible_area
 from napari_qmcif.provenance import METADATA_KEY
-from napari_qmcif.result_parts import find_parts, find_sources, name_images, prepare_alike, read_settings
+from napari_qmcif.result_parts import find_parts, find_sources, finest_level, name_images, prepare_alike, read_settings
 from napari_qmcif.wheel import calm_wheel
 from napari_qmcif.work_row import WorkRow
 from napari_qmcif.worker import EngineWorker, make_worker
@@ -55,10 +56,13 @@ class CompareWidget(Container[Any]):
         self.wipes = CheckBox(text="Wipe: the result left of the line")
         self.wipe_at = FloatSlider(label="Line at", min=0.0, max=1.0, step=0.005, value=0.5)
         self.blinks = CheckBox(text="Blink between both")
-        self.points = CheckBox(text="Click in the picture: focus of every image there")
-        self.row, self.plot, self.told = WorkRow(self._measure_shown, text="Sharpness of every image in view"), BarPlot(), Label(value="")
-        parts = [self.result, self.other, self.wipes, self.wipe_at, self.blinks, self.points, self.row, self.told]
+        self.points = CheckBox(
+            text="Focus where I click", tooltip="How sharp every image is there: why was this pixel taken from its image?"
+        )
+        self.row, self.plot, self.told = WorkRow(self._measure_shown, text="Sharpness of every image"), BarPlot(), MessageLabel()
+        parts = [self.result, self.other, self.wipes, self.wipe_at, self.blinks, self.points, self.row]
         super().__init__(widgets=parts)
+        self.native.layout().addWidget(self.told)
         self.native.layout().addWidget(self.plot)
         self.native.layout().addStretch()
         self._timer = QTimer(self.native)
@@ -83,7 +87,7 @@ class CompareWidget(Container[Any]):
         """Show the focus of every image at one pixel of the result."""
         fused = self.result.value
         parts = find_parts(fused, list(self._viewer.layers))
-        taken = int(np.asarray(_finest(parts["source_index"])[row, column])) if "source_index" in parts else None
+        taken = int(np.asarray(finest_level(parts["source_index"])[row, column])) if "source_index" in parts else None
         return self._measure((row, column, row + 1, column + 1), taken=taken, title=f"focus at row {row}, column {column}")
 
     def _measure_shown(self) -> EngineWorker | None:
@@ -104,11 +108,12 @@ class CompareWidget(Container[Any]):
 
         def show(levels: list[float]) -> None:
             highest = max(levels) or 1.0
+            self.plot.follow_theme(self._viewer.theme)
             self.plot.show_figures(
                 {f"{number}: {name}": level / highest for number, (name, level) in enumerate(zip(names, levels, strict=True), start=1)},
                 marked=taken,
             )
-            self.told.value = title + ("" if taken is None else f"; taken from {names[taken]}")
+            self.told.say(title + ("" if taken is None else f"; taken from {names[taken]}"))
 
         worker.returned.connect(show)
         worker.start()
@@ -128,7 +133,7 @@ class CompareWidget(Container[Any]):
             return
         place = self.result.value.world_to_data(event.position)
         row, column = (int(np.floor(number + 0.5)) for number in place[-2:])
-        height, width = _finest(self.result.value).shape[:2]
+        height, width = finest_level(self.result.value).shape[:2]
         if 0 <= row < height and 0 <= column < width:
             try:
                 worker = self.measure_at(row, column)
@@ -189,7 +194,3 @@ def _is_shown_image(layer: Layer) -> bool:
 
 def _is_above(first: Layer, second: Layer, layers: list[Layer]) -> bool:
     return layers.index(first) > layers.index(second)
-
-
-def _finest(layer: Any) -> Any:  # noqa: ANN401 - any array
-    return layer.data[0] if layer.multiscale else layer.data

@@ -16,7 +16,7 @@ from napari_qmcif.height_surface import color_surface, make_surface, place_surfa
 from napari_qmcif.layer_box import LayerComboBox, is_index_map, is_picture, list_layers, part_of
 from napari_qmcif.number_box import NumberBox
 from napari_qmcif.provenance import record_of
-from napari_qmcif.result_parts import find_parts, find_sources
+from napari_qmcif.result_parts import find_parts, find_sources, finest_level
 from napari_qmcif.wheel import calm_wheel
 from napari_qmcif.work_row import WorkRow
 from napari_qmcif.worker import EngineWorker, make_worker
@@ -35,7 +35,9 @@ def is_depth_map(layer: Layer) -> bool:
     return is_index_map(layer) or part_of(layer) == "height"
 
 
-DepthMap = Annotated[Image, {"widget_type": LayerComboBox, "choices": list_layers(is_depth_map), "label": "Source index or height"}]
+DepthMap = Annotated[
+    Image, {"widget_type": LayerComboBox, "choices": list_layers(is_depth_map), "label": "Depth map", "tooltip": "Source index or heights"}
+]
 Paint = Annotated[
     Image | None, {"widget_type": LayerComboBox, "choices": list_layers(is_picture), "nullable": True, "tooltip": "A picture, or the depth"}
 ]
@@ -55,7 +57,14 @@ Factor = Annotated[
 Radius = Annotated[int, {"min": 0, "max": 32, "tooltip": "Averages neighbors of like brightness within this radius; 0 leaves the heights"}]
 
 
-@magic_factory(call_button=False, hide_others={"label": "Hide other layers"})
+@magic_factory(
+    call_button="Show in 3-D",
+    paint_with={"label": "Paint with"},
+    z_step={"label": "Z step"},
+    unit={"label": "Unit"},
+    exaggerate={"label": "Exaggerate"},
+    hide_others={"label": "Hide other layers"},
+)
 def show_depth(
     napari_viewer: Viewer,
     source_index: DepthMap,
@@ -82,14 +91,14 @@ def show_depth(
         Whether other layers are hidden.
     """
     _check_map(source_index)
-    if paint_with is not None and _finest(paint_with).shape[:2] != _finest(source_index).shape[:2]:
+    if paint_with is not None and finest_level(paint_with).shape[:2] != finest_level(source_index).shape[:2]:
         msg = f"{paint_with.name!r} and {source_index.name!r} differ in size; equal ones are needed: choose another picture"
         raise InvalidImageError(msg)
     show_flat(napari_viewer)
-    made = make_surface(_finest(source_index))
+    made = make_surface(finest_level(source_index))
     values = made.corners[:, 0]
     if paint_with is not None and not paint_with.rgb:
-        values = np.asarray(_finest(paint_with)[:: made.stride, :: made.stride]).ravel()
+        values = np.asarray(finest_level(paint_with)[:: made.stride, :: made.stride]).ravel()
     height = record_of(source_index).get("height", {})
     step = _convert(1.0 if height else z_step, height.get("unit", unit), source_index) * exaggerate
     limits = (float(made.corners[:, 0].min()), float(made.corners[:, 0].max()))
@@ -121,7 +130,7 @@ def show_flat(viewer: Viewer) -> None:
         viewer.reset_view()
 
 
-@magic_factory(call_button=False, smoothing_px={"label": "Smoothing (px)"})
+@magic_factory(call_button="Make height map", smoothing_px={"label": "Smoothing (px)"}, between_images={"label": "Between images"})
 def make_height_map(
     napari_viewer: Viewer,
     source_index: DepthMap,
@@ -173,9 +182,9 @@ class DepthWidget(Container[Any]):
 
     def __init__(self, napari_viewer: Viewer) -> None:
         self._viewer = napari_viewer
-        self.surface: FunctionGui[..., Any] = show_depth()
+        self.surface: FunctionGui[..., Any] = show_depth(call_button=False)
         bound = {name: {"bind": lambda _, field=name: getattr(self.surface, field).value} for name in ("source_index", "z_step", "unit")}
-        self.heights: FunctionGui[..., Any] = make_height_map(**bound)
+        self.heights: FunctionGui[..., Any] = make_height_map(call_button=False, **bound)
         self.show_button, self.flat_button = PushButton(text="Show in 3-D"), PushButton(text="Back to 2-D")
         self.row, self.save_button = WorkRow(self.heights, text="Make height map"), PushButton(text="Save height map …")
         parts = [self.surface, self.show_button, self.flat_button, self.heights, self.row, self.save_button]
@@ -227,7 +236,7 @@ class DepthWidget(Container[Any]):
             _check_map(index)
         except QmcifError as error:
             reason = str(error)
-        if index is not None and picture is not None and _finest(picture).shape[:2] != _finest(index).shape[:2]:
+        if index is not None and picture is not None and finest_level(picture).shape[:2] != finest_level(index).shape[:2]:
             reason = f"{picture.name!r} and {index.name!r} differ in size; equal ones are needed: choose another picture"
         self.show_button.enabled = not reason
         self.save_button.enabled = any(part_of(layer) == "height" for layer in self._viewer.layers)
@@ -264,7 +273,3 @@ def _convert(length: float, unit: str, layer: Any) -> float:  # noqa: ANN401 - a
     except pint.DimensionalityError as error:
         msg = f"the z step is in {unit} and {layer.name!r} in {layer.units[0]}; units of one kind are needed: give the z step in the latter"
         raise InvalidImageError(msg) from error
-
-
-def _finest(layer: Any) -> Any:  # noqa: ANN401 - any array
-    return layer.data[0] if layer.multiscale else layer.data

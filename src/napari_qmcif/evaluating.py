@@ -10,6 +10,7 @@ from napari.layers import Layer
 
 from napari_qmcif.chosen_stack import ChosenStack
 from napari_qmcif.provenance import record_of
+from napari_qmcif.result_parts import finest_level
 from napari_qmcif.worker import EngineWorker, Progress
 from qmcif_engine import InvalidImageError, evaluate
 
@@ -64,7 +65,7 @@ def assemble_request(stack: ChosenStack, *, result: Layer | None, truth: Layer |
     for layer in (result, truth):
         if layer is None:
             continue
-        array = _finest(layer)
+        array = finest_level(layer)
         if array.shape[:2] != stack.picture_shape or bool(layer.rgb) != stack.is_color or array.dtype != stack.dtype:
             msg = (
                 f"{layer.name!r} is {array.dtype} of shape {array.shape}, the sources are {stack.dtype} of {stack.picture_shape} pixels; "
@@ -73,11 +74,11 @@ def assemble_request(stack: ChosenStack, *, result: Layer | None, truth: Layer |
             raise InvalidImageError(msg)
     low, high = (float(bound) for bound in result.contrast_limits)
     sample_range = (low, high) if stack.dtype.kind == "f" else None
-    known_truth = None if truth is None else _finest(truth)
+    known_truth = None if truth is None else finest_level(truth)
     return EvaluationRequest(
         name=str(result.name),
         stack=stack,
-        result=_finest(result),
+        result=finest_level(result),
         truth=known_truth,
         sample_range=sample_range,
         note=_note_alignment(result),
@@ -103,10 +104,6 @@ def _note_alignment(result: Layer) -> str:
     return (
         "the images were aligned to make this result; it is compared with them as they are, so the figures are low" if was_aligned else ""
     )
-
-
-def _finest(layer: Any) -> Any:  # noqa: ANN401 - any array
-    return layer.data[0] if layer.multiscale else layer.data
 
 
 def _opaque(array: Any) -> Any:  # noqa: ANN401 - any array

@@ -92,8 +92,8 @@ class FileActions(Container[Any]):
         tip = "The topmost result with its maps, pixel size, z step and how it was made"
         self.save_button = PushButton(text="Save result …", tooltip=tip)
         self.row = WorkRow()
-        buttons = Container(widgets=[self.open_button, self.folder_button, self.save_button], layout="horizontal", labels=False)
-        super().__init__(widgets=[buttons, self.row], labels=False)
+        buttons: Container[Any] = Container(widgets=[self.open_button, self.folder_button], layout="horizontal", labels=False)
+        super().__init__(widgets=[buttons, self.save_button, self.row], labels=False)
         for part in (self, buttons):
             part.margins = (0, 0, 0, 0)
         self.open_button.changed.connect(self._open_files)

@@ -13,7 +13,7 @@ from napari_qmcif.aligning import align_images
 from napari_qmcif.chosen_stack import ChosenStack
 from napari_qmcif.layer_placement import Placement
 from napari_qmcif.provenance import METADATA_KEY, record_of
-from napari_qmcif.result_parts import prepare_alike, read_settings
+from napari_qmcif.result_parts import finest_level, prepare_alike, read_settings
 from napari_qmcif.worker import EngineWorker
 from qmcif_engine import fuse, height_map
 
@@ -36,15 +36,15 @@ def map_heights(work: HeightWork, *, job: EngineWorker) -> NDArray[np.float32]:
 
     Where a person has retouched the source index, that is taken for the position.
     """
-    index = np.asarray(_finest(work.parts["source_index"]))
+    index = np.asarray(finest_level(work.parts["source_index"]))
     position: Any = index
     if work.stack is not None:
         job.note("looking between the images …")
         again = _fuse_again(work, work.stack, job)
         position = np.where(again.source_index == index, again.position, index.astype(np.float32))
     confidence, fused = work.parts.get("confidence"), work.parts.get("fused")
-    known = np.ones(index.shape, np.float32) if confidence is None else np.asarray(_finest(confidence), np.float32)
-    guide = None if fused is None else np.asarray(_finest(fused))
+    known = np.ones(index.shape, np.float32) if confidence is None else np.asarray(finest_level(confidence), np.float32)
+    guide = None if fused is None else np.asarray(finest_level(fused))
     if guide is not None and guide.ndim == N_COLORS:
         guide = guide[..., :N_COLORS]
     job.check_cancelled()
@@ -75,7 +75,3 @@ def _fuse_again(work: HeightWork, stack: ChosenStack, job: EngineWorker) -> Any:
     config, focus_range = read_settings(fused)
     opened = align_images(prepared.cut_images(), prepared, job=job)
     return fuse(opened, config, focus_range=focus_range, with_position=True, on_progress=job.report, is_cancelled=job.is_cancelled)
-
-
-def _finest(layer: Any) -> Any:  # noqa: ANN401 - any array
-    return layer.data[0] if layer.multiscale else layer.data

@@ -11,3 +11,10 @@ Picture = Annotated[Image, {"widget_type": LayerComboBox, "choices": list_layers
 OptionalPicture = Annotated[Image | None, {"widget_type": LayerComboBox, "choices": list_layers(is_picture), "nullable": True}]
 IndexMap = Annotated[Image, {"widget_type": LayerComboBox, "choices": list_layers(is_index_map)}]
 Sources = Annotated[list[Image], {"widget_type": LayerSelect, "choices": list_layers(is_source, from_top=False)}]
+
+SHOWN_ROWS = 5
+
+
+def shorten_list(choice: LayerSelect) -> None:
+    """Let a list of layers take the room of a few rows; it scrolls."""
+    choice.native.setFixedHeight(SHOWN_ROWS * choice.native.fontMetrics().lineSpacing() + 10)

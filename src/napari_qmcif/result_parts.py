@@ -93,6 +93,11 @@ def name_images(stack: ChosenStack) -> list[str]:
     return [f"{'plane' if axis.isdigit() else axis} {number}" for number in range(stack.n_images)]
 
 
+def finest_level(layer: Any) -> Any:  # noqa: ANN401 - a layer, and any array
+    """Return the samples of a layer, those of the finest level where it has several."""
+    return layer.data[0] if layer.multiscale else layer.data
+
+
 def list_files(layer: Any) -> list[Any]:  # noqa: ANN401 - a layer
     """Return the files of a layer: those that our reader noted, else the one that napari did."""
     noted = record_of(layer).get("files")
@@ -102,7 +107,7 @@ def list_files(layer: Any) -> list[Any]:  # noqa: ANN401 - a layer
 def _may_be_source(layer: Layer, fused: Any) -> bool:  # noqa: ANN401 - a layer
     if not isinstance(layer, Image) or layer.ndim < 3 or part_of(layer) is not None or layer.multiscale != fused.multiscale:
         return False
-    shape, wanted = ((each.data[0] if each.multiscale else each.data).shape for each in (layer, fused))
+    shape, wanted = finest_level(layer).shape, finest_level(fused).shape
     n_behind = fused.ndim + bool(fused.rgb)
     return bool(layer.rgb == fused.rgb and shape[-n_behind:][:2] == wanted[:2])
 

@@ -11,6 +11,7 @@ from qtpy.QtGui import QColor, QIcon, QPixmap
 from napari_qmcif.closing import call_when_closed
 from napari_qmcif.layer_box import LayerComboBox, LayerSelect, is_index_map, is_picture, list_layers
 from napari_qmcif.layer_choice import is_source
+from napari_qmcif.layer_types import shorten_list
 from napari_qmcif.message_label import MessageLabel
 from napari_qmcif.result_parts import choose_sources, find_parts, find_sources, name_images
 from napari_qmcif.retouch_session import RetouchSession, color_sources
@@ -18,7 +19,7 @@ from napari_qmcif.retouch_subject import RetouchSubject, assemble_subject
 from napari_qmcif.wheel import calm_wheel
 from qmcif_engine import QmcifError
 
-HINT = "Paint with napari's brush; Ctrl+Z takes a stroke back. Stop and Start go on with the same strokes."
+HINT = "Paint with napari's brush; Ctrl+Z takes a stroke back, - and = choose another image. Stop and Start go on with the same strokes."
 STROKES = {"outlined": (1, 1.0), "tinted": (0, 0.4), "hidden": (0, 0.0)}
 """Width of the outline, 0 for an area, and opacity: an outline hides nothing of what one judges."""
 
@@ -45,7 +46,7 @@ class RetouchWidget(Container[Any]):
         self._images: list[tuple[str, int]] = []
         tip = "What the brush takes. 0 gives the pixels back to the engine."
         self.paint_with = ComboBox(label="Paint with", choices=lambda _: self._images, tooltip=tip)
-        self.follows_slider = CheckBox(text="Paint with the image that the focus slider shows", value=False)
+        self.follows_slider = CheckBox(text="Follow the focus slider", tooltip="Paint with the image that it shows")
         self.strokes = ComboBox(label="Strokes", choices=list(STROKES), tooltip="How the strokes are shown over the picture")
         self.clear_button = PushButton(text="Take all strokes back")
         self.message = MessageLabel()
@@ -54,6 +55,7 @@ class RetouchWidget(Container[Any]):
         super().__init__(widgets=[*choices, self.start_button, *self._tools])
         self.native.layout().addWidget(self.message)
         self.native.layout().addStretch()
+        shorten_list(self.sources)
         self._connect()
         self._show_state()
         calm_wheel(self.native)

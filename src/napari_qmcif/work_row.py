@@ -21,14 +21,10 @@ class WorkRow(Container[Any]):
         Starts the work and returns its worker, or None where there is nothing to do; without it, workers are handed to `follow`.
     text : str
         What the button says.
-    check : callable, optional
-        Called when the layers have changed, after the choices of the form above: tells by `allow` whether the work can start.
     """
 
-    def __init__(
-        self, start: Callable[..., EngineWorker | None] | None = None, *, text: str = "", check: Callable[[], None] | None = None
-    ) -> None:
-        self._start, self._check, self._is_allowed, self._note = start, check, True, ""
+    def __init__(self, start: Callable[..., EngineWorker | None] | None = None, *, text: str = "") -> None:
+        self._start, self._is_allowed, self._note = start, True, ""
         self._worker: EngineWorker | None = None
         self.start_button, self.cancel_button = PushButton(text=text), PushButton(text="Cancel")
         self.bar = ProgressBar(label="")
@@ -55,11 +51,6 @@ class WorkRow(Container[Any]):
         self.start_button.enabled = self._is_allowed and not self.is_running
         if not self.is_running:
             self.message.say(reason or note)
-
-    def reset_choices(self, *_: Any) -> None:  # noqa: ANN401 - events
-        """Check again; magicgui calls this for every part of a form, in their order."""
-        if self._check is not None:
-            self._check()
 
     def start(self) -> None:
         """Start the work, one at a time; what is refused is said in place."""

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from napari_qmcif import batch_widget as module
-from napari_qmcif.batch_widget import fuse_many
+from napari_qmcif.batch_widget import BatchWidget
 from qmcif_engine import PRESETS, ImageFileError, fuse, write_image
 
 pytestmark = pytest.mark.viewer
@@ -25,72 +25,72 @@ def folder(tmp_path, pictures):
 
 
 @pytest.fixture
-def form(viewer, folder, qtbot):
-    opened = fuse_many()
+def widget(viewer, folder, qtbot):
+    opened = BatchWidget(viewer)
     viewer.window.add_dock_widget(opened)
-    opened.folder.value, opened.results.value, opened.preset.value = folder / "in", folder / "out", "fast"
+    opened.form.folder.value, opened.form.results.value, opened.form.preset.value = folder / "in", folder / "out", "fast"
     yield opened
-    opened.parts.row.cancel()
+    opened.row.cancel()
     wait_for(opened, qtbot)
 
 
-def wait_for(form, qtbot):
-    qtbot.waitUntil(lambda: not form.parts.row.is_running)
+def wait_for(widget, qtbot):
+    qtbot.waitUntil(lambda: not widget.row.is_running)
 
 
-def test_every_stack_is_fused_past_one_that_fails(viewer, form, folder, qtbot, pictures):
-    form.parts.row.start_button.native.click()
-    wait_for(form, qtbot)
+def test_every_stack_is_fused_past_one_that_fails(viewer, widget, folder, qtbot, pictures):
+    widget.row.start_button.native.click()
+    wait_for(widget, qtbot)
 
-    assert [(row.name, row.status) for row in form.parts.rows] == [("a", "fused"), ("b", "failed"), ("c", "fused")]
-    assert "at least 2" in form.parts.rows[1].reason
-    assert form.parts.row.message.text() == "2 fused, 1 failed"
-    assert form.parts.table.value["index"] == ("a", "b", "c")
+    assert [(row.name, row.status) for row in widget.rows] == [("a", "fused"), ("b", "failed"), ("c", "fused")]
+    assert "at least 2" in widget.rows[1].reason
+    assert widget.row.message.text() == "2 fused, 1 failed"
+    assert widget.table.value["index"] == ("a", "b", "c")
     assert sorted(path.name for path in (folder / "out").iterdir()) == ["a.ome.tif", "a_maps", "c.ome.tif", "c_maps"]
 
-    form.parts.table.native.cellClicked.emit(0, 1)
-    wait_for(form, qtbot)
+    widget.table.native.cellClicked.emit(0, 1)
+    wait_for(widget, qtbot)
     np.testing.assert_array_equal(viewer.layers[-1].data, fuse(pictures, PRESETS["fast"]).fused)
     assert viewer.layers[-1].metadata["qmcif"]["part"] == "fused"
 
 
-def test_what_is_there_is_skipped(form, qtbot):
+def test_what_is_there_is_skipped(widget, qtbot):
     for expected in ("fused", "skipped"):
-        form.parts.row.start()
-        wait_for(form, qtbot)
-        assert [row.status for row in form.parts.rows] == [expected, "failed", expected]
+        widget.row.start()
+        wait_for(widget, qtbot)
+        assert [row.status for row in widget.rows] == [expected, "failed", expected]
 
 
-def test_cancel_ends_the_batch_and_says_how_far_it_came(form, qtbot, monkeypatch):
+def test_cancel_ends_the_batch_and_says_how_far_it_came(widget, qtbot, monkeypatch):
     def cancel(batch, group, job):
         job.cancel()
         job.check_cancelled()
 
     monkeypatch.setattr(module.Batch, "fuse", cancel)
-    form.parts.row.start()
-    wait_for(form, qtbot)
+    widget.row.start()
+    wait_for(widget, qtbot)
 
-    assert form.parts.rows == []
-    assert form.parts.row.message.text() == "3 not begun or interrupted"
+    assert widget.rows == []
+    assert widget.row.message.text() == "3 not begun or interrupted"
 
 
-def test_a_pattern_names_the_stacks(form, folder, qtbot, pictures):
+def test_a_pattern_names_the_stacks(widget, folder, qtbot, pictures):
     for number, picture in enumerate(pictures):
         write_image(folder / "in" / f"leaf_{number}.png", picture)
-    form.pattern.value = "{group}_{frame}.png"
+    widget.form.pattern.value = "{group}_{frame}.png"
 
-    form.parts.row.start()
-    wait_for(form, qtbot)
+    widget.row.start()
+    wait_for(widget, qtbot)
 
-    assert [(row.name, row.status) for row in form.parts.rows] == [("leaf", "fused")]
+    assert [(row.name, row.status) for row in widget.rows] == [("leaf", "fused")]
 
 
-def test_a_folder_without_stacks_is_refused(form, folder):
+def test_a_folder_without_stacks_is_refused(widget, folder):
     (folder / "empty").mkdir()
-    form.folder.value = folder / "empty"
+    widget.form.folder.value = folder / "empty"
 
-    form.parts.row.start()
+    widget.row.start()
 
-    assert "holds no stack" in form.parts.row.message.text()
+    assert "holds no stack" in widget.row.message.text()
     with pytest.raises(ImageFileError, match="holds no stack"):
-        form()
+        widget.form()

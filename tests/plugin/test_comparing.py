@@ -98,7 +98,7 @@ def test_a_click_tells_the_focus_of_every_image_and_which_was_taken(viewer, widg
     levels = focus_response(images, (40, 60, 41, 61), config=CONFIG, focus_range=result.focus_range)[:, 0, 0]
     np.testing.assert_allclose(list(widget.plot.figures.values()), levels / levels.max())
     taken = result.source_index[40, 60]
-    assert widget.told.value == f"focus at row 40, column 60; taken from plane {taken}"
+    assert widget.told.text() == f"focus at row 40, column 60; taken from plane {taken}"
 
     click(viewer, (0, -5.0, 30.0))
     assert not widget.row.is_running  # outside
@@ -110,7 +110,7 @@ def test_the_sharpness_of_every_image_in_view_is_told(viewer, widget, images, re
 
     levels = focus_response(images, (0, 0, 96, 128), config=CONFIG, focus_range=result.focus_range).mean(axis=(1, 2))
     np.testing.assert_allclose(list(widget.plot.figures.values()), levels / levels.max())
-    assert widget.told.value == "mean focus of 128 x 96 px in view"
+    assert widget.told.text() == "mean focus of 128 x 96 px in view"
 
 
 def test_without_the_images_there_is_nothing_to_measure(viewer, widget):
@@ -121,11 +121,15 @@ def test_without_the_images_there_is_nothing_to_measure(viewer, widget):
     assert "the images of this result are not there" in widget.row.message.text()
 
 
-def test_closing_leaves_the_layers_as_they_were(viewer, widget):
+def test_closing_leaves_the_layers_as_they_were(viewer, result):
     n_callbacks = len(viewer.mouse_drag_callbacks)
+    widget = CompareWidget(viewer)
+    viewer.window.add_dock_widget(widget)
+    widget.other.value = viewer.layers["leaf"]
     widget.wipes.value = True
+    assert "wipe" in viewer.layers
 
     viewer.window.remove_dock_widget(widget.native)
 
     assert "wipe" not in viewer.layers
-    assert len(viewer.mouse_drag_callbacks) == n_callbacks - 1
+    assert len(viewer.mouse_drag_callbacks) == n_callbacks

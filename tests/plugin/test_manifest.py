@@ -92,4 +92,4 @@ def test_widget_command_opens_a_widget_in_an_empty_viewer(display_name, make_nap
 
     dock, widget = viewer.window.add_plugin_dock_widget(DISTRIBUTION, display_name)
 
-    assert dock.widget() is widget
+    assert dock.widget() is getattr(widget, "native", widget)
