@@ -21,7 +21,7 @@ from qmcif_engine import PRESETS, Cancelled, FusionConfig, Group, QmcifError, fi
 
 SUFFIXES = (".ome.tif", ".ome.zarr", ".tif", ".png", ".jpg")
 TABLE_HEIGHT_PX = 200
-COLUMNS = ("status", "result or reason", "time")
+COLUMNS = ("status", "time", "result or reason")
 
 Folder = Annotated[Path, {"mode": "d"}]
 
@@ -173,6 +173,7 @@ class BatchWidget(Container[Any]):
         self.form: FunctionGui[..., Any] = fuse_many(call_button=False)
         self.row, self.table = WorkRow(self.form, text="Fuse all"), Table(tooltip="Click on a row to open its result, or its images")
         self.table.native.setFixedHeight(TABLE_HEIGHT_PX)
+        self.table.native.horizontalHeader().setStretchLastSection(True)
         super().__init__(widgets=[self.form, self.row, self.table], labels=False)
         self.native.layout().addStretch()
         self.table.visible = False
@@ -187,11 +188,13 @@ class BatchWidget(Container[Any]):
         self.row.cancel()
 
     def inspect(self, number: int, _: int = 0) -> None:
-        """Open the result of a stack, or its images where there is none."""
+        """Open the result of a stack, or its images where there is none, and say why."""
         found = self.rows[number]
         group = next(group for group in self._batch.groups if group.name == found.name)
         if not self.row.is_running:
-            self.row.follow(open_stack_layers(self._viewer, [found.target] if found.target.exists() else list(group.inputs)))
+            worker = open_stack_layers(self._viewer, [found.target] if found.target.exists() else list(group.inputs))
+            self.row.follow(worker)
+            worker.finished.connect(lambda: self.row.message.say(found.reason))
 
     def _follow(self, worker: EngineWorker) -> None:
         self.rows.clear()
@@ -201,8 +204,10 @@ class BatchWidget(Container[Any]):
 
     def _add(self, row: BatchRow) -> None:
         self.rows.append(row)
-        cells = [[known.status, known.reason or known.target.name, f"{known.seconds:.1f} s"] for known in self.rows]
+        cells = [[known.status, f"{known.seconds:.1f} s", known.reason or known.target.name] for known in self.rows]
         self.table.value = {"data": cells, "index": tuple(known.name for known in self.rows), "columns": COLUMNS}
+        for column in (0, 1):
+            self.table.native.resizeColumnToContents(column)
         self.table.visible = True
 
     def _end(self) -> None:

@@ -135,6 +135,7 @@ class EvaluationWidget(Container[Any]):
         symbols = list(dict.fromkeys(symbol for known in self.figures.values() for symbol in known))
         cells = [[f"{known[symbol]:.4g}" if symbol in known else "" for symbol in symbols] for known in self.figures.values()]
         self.table.value = {"data": cells, "index": tuple(self.figures), "columns": tuple(symbols)}
+        self.table.native.resizeColumnsToContents()
         self.table.visible = self.export_button.visible = True
 
     def _ask_export(self) -> None:
