@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 from magicgui import magic_factory
 from magicgui.widgets import Container, FunctionGui, Table
 from napari.viewer import Viewer
-from qtpy.QtCore import QObject, Signal
+from qtpy.QtCore import QObject, Qt, Signal
 
 from napari_qmcif.aligning import ALIGNMENTS
 from napari_qmcif.closing import call_when_closed
@@ -68,9 +68,18 @@ class Batch:
 
 
 class _Told(QObject):
-    """The signal by which a batch tells of every stack."""
+    """Signals by which a batch tells of every stack: one in its thread, one on the thread that made this object."""
 
+    worked = Signal(object)
     rowed = Signal(object)
+
+    def __init__(self) -> None:
+        super().__init__()
+        # queued even where nobody listens yet: whoever starts a batch connects to its worker, which is under way by then
+        self.worked.connect(self._pass_on, Qt.ConnectionType.QueuedConnection)
+
+    def _pass_on(self, row: BatchRow) -> None:
+        self.rowed.emit(row)
 
 
 def fuse_groups(batch: Batch, on_row: Callable[[BatchRow], None], *, job: EngineWorker) -> None:
@@ -153,7 +162,7 @@ def fuse_many(
         with_maps=with_maps,
     )
     told = _Told()
-    worker = make_worker(fuse_groups, batch, told.rowed.emit)
+    worker = make_worker(fuse_groups, batch, told.worked.emit)
     worker.batch, worker.told, worker.rowed = batch, told, told.rowed
     worker.start()
     return worker
@@ -170,8 +179,12 @@ class BatchWidget(Container[Any]):
     def __init__(self, napari_viewer: Viewer) -> None:
         self._viewer = napari_viewer
         self.rows: list[BatchRow] = []
+        self._told: str | None = None
         self.form: FunctionGui[..., Any] = fuse_many(call_button=False)
-        self.row, self.table = WorkRow(self.form, text="Fuse all"), Table(tooltip="Click on a row to open its result, or its images")
+        self.row, self.table = (
+            WorkRow(self.form, text="Fuse all", on_end=self._end),
+            Table(tooltip="Click on a row to open its result, or its images"),
+        )
         self.table.native.setFixedHeight(TABLE_HEIGHT_PX)
         self.table.native.horizontalHeader().setStretchLastSection(True)
         super().__init__(widgets=[self.form, self.row, self.table], labels=False)
@@ -193,14 +206,13 @@ class BatchWidget(Container[Any]):
         group = next(group for group in self._batch.groups if group.name == found.name)
         if not self.row.is_running:
             worker = open_stack_layers(self._viewer, [found.target] if found.target.exists() else list(group.inputs))
+            self._told = found.reason
             self.row.follow(worker)
-            worker.finished.connect(lambda: self.row.message.say(found.reason))
 
     def _follow(self, worker: EngineWorker) -> None:
         self.rows.clear()
         self._batch: Batch = worker.batch
         worker.rowed.connect(self._add)
-        worker.finished.connect(self._end)
 
     def _add(self, row: BatchRow) -> None:
         self.rows.append(row)
@@ -211,6 +223,11 @@ class BatchWidget(Container[Any]):
         self.table.visible = True
 
     def _end(self) -> None:
+        """Say why a stack failed that was opened, or how many did what."""
+        if self._told is not None:
+            self.row.message.say(self._told or self.row.message.text())
+            self._told = None
+            return
         counts = {status: sum(row.status == status for row in self.rows) for status in ("fused", "skipped", "failed")}
         n_left = len(self._batch.groups) - len(self.rows)
         told = [f"{count} {status}" for status, count in counts.items() if count] + [f"{n_left} not begun or interrupted"] * (n_left > 0)

@@ -15,7 +15,7 @@ from napari_qmcif.height_mapping import HeightWork, describe_height_layer, map_h
 from napari_qmcif.height_surface import color_surface, make_surface, place_surface
 from napari_qmcif.layer_box import LayerComboBox, is_index_map, is_picture, list_layers, part_of
 from napari_qmcif.number_box import NumberBox
-from napari_qmcif.provenance import record_of
+from napari_qmcif.provenance import read_record
 from napari_qmcif.result_parts import find_parts, find_sources, finest_level
 from napari_qmcif.wheel import calm_wheel
 from napari_qmcif.work_row import WorkRow
@@ -99,7 +99,7 @@ def show_depth(
     values = made.corners[:, 0]
     if paint_with is not None and not paint_with.rgb:
         values = np.asarray(finest_level(paint_with)[:: made.stride, :: made.stride]).ravel()
-    height = record_of(source_index).get("height", {})
+    height = read_record(source_index).get("height", {})
     step = _convert(1.0 if height else z_step, height.get("unit", unit), source_index) * exaggerate
     limits = (float(made.corners[:, 0].min()), float(made.corners[:, 0].max()))
     hidden = [layer for layer in napari_viewer.layers if layer.visible] if hide_others else []
@@ -172,7 +172,7 @@ def make_height_map(
     return worker
 
 
-class DepthWidget(Container[Any]):
+class DepthView(Container[Any]):
     """Surface and height map of one result, with the scale that it says.
 
     Parameters
@@ -213,7 +213,7 @@ class DepthWidget(Container[Any]):
         """Take the picture and the distance of the images from the result, as far as it says them."""
         index, form = self.surface.source_index.value, self.surface
         if index is not None:
-            z_step, unit = record_of(index).get("z_step") or (1.0, str(index.units[0]))
+            z_step, unit = read_record(index).get("z_step") or (1.0, str(index.units[0]))
             form.z_step.value = z_step
             self._list_units(unit)
             form.paint_with.value = find_parts(index, list(self._viewer.layers)).get("fused")

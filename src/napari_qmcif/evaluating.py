@@ -9,7 +9,7 @@ import numpy as np
 from napari.layers import Layer
 
 from napari_qmcif.chosen_stack import ChosenStack
-from napari_qmcif.provenance import record_of
+from napari_qmcif.provenance import read_record
 from napari_qmcif.result_parts import finest_level
 from napari_qmcif.worker import EngineWorker, Progress
 from qmcif_engine import InvalidImageError, evaluate
@@ -100,7 +100,7 @@ def evaluate_layers(request: EvaluationRequest, *, job: EngineWorker) -> tuple[s
 
 def _note_alignment(result: Layer) -> str:
     """Say that figures suffer from it where a result is compared with images that were moved for it."""
-    was_aligned = record_of(result).get("align", "none") != "none"
+    was_aligned = read_record(result).get("align", "none") != "none"
     return (
         "the images were aligned to make this result; it is compared with them as they are, so the figures are low" if was_aligned else ""
     )

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from napari_qmcif.aligning import align_images
 from napari_qmcif.chosen_stack import ChosenStack
 from napari_qmcif.layer_placement import Placement
-from napari_qmcif.provenance import METADATA_KEY, record_of
+from napari_qmcif.provenance import METADATA_KEY, read_record
 from napari_qmcif.result_parts import finest_level, prepare_alike, read_settings
 from napari_qmcif.worker import EngineWorker
 from qmcif_engine import fuse, height_map
@@ -56,7 +56,7 @@ def describe_height_layer(work: HeightWork, heights: NDArray[np.float32]) -> dic
     """Return the arguments of the layer with the heights, whose name and record say their unit."""
     index = work.parts["source_index"]
     low, high = float(heights.min()), float(heights.max())
-    record = {**record_of(index), "part": "height"}
+    record = {**read_record(index), "part": "height"}
     record["height"] = {"z_step": work.z_step, "unit": work.unit, "smoothing_px": work.smoothing_px}
     return {
         "name": f"{str(index.name).split(':')[0]}: height in {work.unit}",

@@ -50,8 +50,8 @@ def record_provenance(
     }
 
 
-def record_of(layer: Layer) -> dict[str, Any]:
-    """Return the record of a layer of ours; an empty one for any other."""
+def read_record(layer: Layer) -> dict[str, Any]:
+    """Return what a layer of ours says about itself; nothing for any other layer."""
     record = dict(layer.metadata).get(METADATA_KEY)
     return record if isinstance(record, dict) else {}
 

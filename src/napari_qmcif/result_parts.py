@@ -12,7 +12,7 @@ from napari.layers import Image, Layer
 from napari_qmcif.aligning import ALIGNMENTS
 from napari_qmcif.chosen_stack import ChosenStack, choose_pictures, choose_planes, guess_focus_axis, name_axis
 from napari_qmcif.layer_box import part_of
-from napari_qmcif.provenance import record_of
+from napari_qmcif.provenance import read_record
 from qmcif_engine import FusionConfig, InvalidImageError, QmcifError
 
 _OWN_TO_A_PART = ("part", "is_retouched", "height")
@@ -31,7 +31,7 @@ def find_sources(fused: Layer, layers: Sequence[Layer]) -> ChosenStack | None:
 
     A result that was opened from files names none: then the only stack of its size is taken.
     """
-    record = record_of(fused)
+    record = read_record(fused)
     try:
         if "inputs" not in record:
             (only,) = [layer for layer in layers if _may_be_source(layer, fused)]
@@ -66,7 +66,7 @@ def choose_sources(layers: Sequence[Layer], *, point: Sequence[float]) -> Chosen
 
 def read_settings(fused: Layer) -> tuple[FusionConfig, tuple[float, float] | None]:
     """Return the settings that a result was made with, and its focus range; the defaults and None where it does not say them."""
-    record = record_of(fused)
+    record = read_record(fused)
     try:
         low, high = record["focus_range"]
         return FusionConfig.from_dict(record["settings"]), (float(low), float(high))
@@ -76,7 +76,7 @@ def read_settings(fused: Layer) -> tuple[FusionConfig, tuple[float, float] | Non
 
 def prepare_alike(stack: ChosenStack, fused: Layer) -> ChosenStack:
     """Return the stack, aligned and evened out as a result says it was when that was made."""
-    record = record_of(fused)
+    record = read_record(fused)
     if record.get("align") not in ALIGNMENTS:
         return stack
     return replace(stack, align=record["align"], even_exposure=record.get("even_exposure") is True)
@@ -100,7 +100,7 @@ def finest_level(layer: Any) -> Any:  # noqa: ANN401 - a layer, and any array
 
 def list_files(layer: Any) -> list[Any]:  # noqa: ANN401 - a layer
     """Return the files of a layer: those that our reader noted, else the one that napari did."""
-    noted = record_of(layer).get("files")
+    noted = read_record(layer).get("files")
     return noted if isinstance(noted, list) else [layer.source.path] * (layer.source.path is not None)
 
 
@@ -113,4 +113,4 @@ def _may_be_source(layer: Layer, fused: Any) -> bool:  # noqa: ANN401 - a layer
 
 
 def _shared_record(layer: Layer) -> dict[str, Any]:
-    return {name: value for name, value in record_of(layer).items() if name not in _OWN_TO_A_PART}
+    return {name: value for name, value in read_record(layer).items() if name not in _OWN_TO_A_PART}

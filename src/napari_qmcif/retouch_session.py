@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from qtpy.QtCore import QObject, Signal
 
 from napari_qmcif.aligning import align_images
-from napari_qmcif.provenance import METADATA_KEY, record_of
+from napari_qmcif.provenance import METADATA_KEY, read_record
 from napari_qmcif.retouch_subject import RetouchSubject
 from napari_qmcif.worker import EngineWorker, make_worker
 from qmcif_engine import retouch
@@ -62,7 +62,7 @@ class Original:
         if isinstance(kept, cls) and kept.fused.shape == subject.fused.data.shape:
             return kept
         labels = np.zeros(subject.stack.picture_shape, np.min_scalar_type(subject.stack.n_images))
-        was_retouched = record_of(subject.fused).get("is_retouched") is True
+        was_retouched = read_record(subject.fused).get("is_retouched") is True
         made = cls(uuid.uuid4().hex, subject.fused.data.copy(), subject.index.data.copy(), labels, was_retouched)
         subject.fused.metadata[ORIGINAL_KEY] = made
         return made
@@ -126,7 +126,7 @@ class RetouchSession(QObject):
 
     def _find_labels(self) -> Any:  # noqa: ANN401 - a layer, or None
         """Return the layer of an earlier session."""
-        found = [layer for layer in self._viewer.layers if record_of(layer).get("of") == self._original.name]
+        found = [layer for layer in self._viewer.layers if read_record(layer).get("of") == self._original.name]
         return found[-1] if found and found[-1].data.shape == self._original.heeded.shape else None
 
     def _add_labels(self) -> Layer:
@@ -203,7 +203,7 @@ class RetouchSession(QObject):
         for layer, samples in ((self._subject.fused, answer.fused), (self._subject.index, answer.source_index)):
             layer.data[answer.window.slices] = samples
             layer.refresh(thumbnail=False, highlight=False, extent=False)
-            layer.metadata[METADATA_KEY] = {**record_of(layer), "is_retouched": is_retouched}
+            layer.metadata[METADATA_KEY] = {**read_record(layer), "is_retouched": is_retouched}
 
     def _go_on(self) -> None:
         self._job = self._pending = None

@@ -21,10 +21,14 @@ class WorkRow(Container[Any]):
         Starts the work and returns its worker, or None where there is nothing to do; without it, workers are handed to `follow`.
     text : str
         What the button says.
+    on_end : callable, optional
+        Called when a worker has ended: to say what became of it.
     """
 
-    def __init__(self, start: Callable[..., EngineWorker | None] | None = None, *, text: str = "") -> None:
-        self._start, self._is_allowed, self._note = start, True, ""
+    def __init__(
+        self, start: Callable[..., EngineWorker | None] | None = None, *, text: str = "", on_end: Callable[[], None] = lambda: None
+    ) -> None:
+        self._start, self._on_end, self._is_allowed, self._note = start, on_end, True, ""
         self._worker: EngineWorker | None = None
         self.start_button, self.cancel_button = PushButton(text=text), PushButton(text="Cancel")
         self.bar = ProgressBar(label="")
@@ -97,6 +101,7 @@ class WorkRow(Container[Any]):
             self.message.say("")
         self._worker = None
         self._show_state()
+        self._on_end()
 
     def _show_state(self) -> None:
         self._running.visible = self.is_running

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from napari_qmcif.chosen_stack import choose_planes
-from napari_qmcif.depth_view import DepthWidget, show_depth
+from napari_qmcif.depth_view import DepthView, show_depth
 from napari_qmcif.layers import MAP_NAMES, add_result
 from napari_qmcif.provenance import record_provenance
 from napari_qmcif.reader import open_files
@@ -25,7 +25,7 @@ def open_widget(viewer):
     opened = []
 
     def open_one():
-        widget = DepthWidget(viewer)
+        widget = DepthView(viewer)
         viewer.window.add_dock_widget(widget)
         opened.append(widget)
         return widget

@@ -5,7 +5,7 @@ import pytest
 import tifffile
 
 from napari_qmcif.chosen_stack import choose_planes
-from napari_qmcif.depth_view import DepthWidget
+from napari_qmcif.depth_view import DepthView
 from napari_qmcif.file_actions import FOLDER_FILTER, FileActions
 from napari_qmcif.layers import MAP_NAMES, add_result
 from napari_qmcif.provenance import record_provenance
@@ -119,7 +119,7 @@ def test_a_saved_folder_shows_the_picture_again_with_its_z_step(viewer, actions,
     np.testing.assert_array_equal(shown[0].data, scene.truth)
     np.testing.assert_allclose(shown[0].scale, (0.5, 0.25))
     assert shown[0].metadata["qmcif"]["z_step"] == [4.0, "micrometer"]
-    depth = DepthWidget(viewer)
+    depth = DepthView(viewer)
     viewer.window.add_dock_widget(depth)
     assert (depth.surface.z_step.value, depth.surface.unit.value, depth.surface.paint_with.value) == (4, "micrometer", shown[0])
 
