@@ -43,7 +43,16 @@ class Session:
         self.dock = self.widget = None
 
     def run(self):
-        for step in (self.open_sample, self.show_settings, self.preview, self.fuse, self.retouch, self.evaluate, self.show_depth):
+        for step in (
+            self.open_sample,
+            self.show_settings,
+            self.preview,
+            self.fuse,
+            self.retouch,
+            self.evaluate,
+            self.compare,
+            self.show_depth,
+        ):
             step()
         self.close_widget()
         self.viewer.close()
@@ -85,33 +94,42 @@ class Session:
 
     def retouch(self):
         self.open_widget("Retouch fusion")
-        self.widget.result_box.choose(self.viewer.layers["focus stack: fused"])
-        self.widget.start_button.click()
-        self.widget.image_box.setCurrentIndex(5)
+        self.widget.result.value = self.viewer.layers["focus stack: fused"]
+        self.widget.toggle()
+        self.widget.paint_with.value = 5
         labels = self.viewer.layers["retouch"]
         labels.brush_size = 40
         for column in range(300, 460, 10):
             labels.paint((150 + 40 * np.sin(column / 30), column), 5)
         self.wait_until(lambda: not self.widget.session.is_running)
         self.take("retouch")
-        self.widget.clear_button.click()
+        self.widget.clear_button.native.click()
         self.wait_until(lambda: not self.widget.session.is_running)
-        self.widget.start_button.click()
+        self.widget.toggle()
         self.viewer.layers.remove("retouch")
         self.viewer.layers.selection = {self.viewer.layers["focus stack: fused"]}
 
     def evaluate(self):
         self.open_widget("Evaluate fusion")
-        self.widget.result_box.choose(self.viewer.layers["focus stack: fused"])
-        self.widget.truth_box.choose(self.viewer.layers["focus stack truth"])
-        self.widget.evaluate_button.click()
-        self.wait_until(lambda: not self.widget.is_running)
+        self.widget.form.result.value = self.viewer.layers["focus stack: fused"]
+        self.widget.form.truth.value = self.viewer.layers["focus stack truth"]
+        self.widget.row.start()
+        self.wait_until(lambda: not self.widget.row.is_running)
         self.take("evaluate")
+
+    def compare(self):
+        self.open_widget("Compare and inspect")
+        self.widget.result.value = self.viewer.layers["focus stack: fused"]
+        self.widget.other.value = self.viewer.layers["focus stack"]
+        self.widget.wipes.value = True
+        self.widget.row.follow(self.widget.measure_at(200, 300))
+        self.wait_until(lambda: not self.widget.row.is_running)
+        self.take("compare")
 
     def show_depth(self):
         self.open_widget("Depth in 3-D")
-        self.widget.stretch_box.setValue(20)
-        self.widget.show_button.click()
+        self.widget.surface.exaggerate.value = 20
+        self.widget.show_surface()
         self.take("depth")
 
     def open_widget(self, name):

@@ -9,6 +9,7 @@ from typing import Any
 
 from napari_qmcif.aligning import N_COLORS
 from napari_qmcif.chosen_stack import ChosenStack
+from napari_qmcif.result_parts import list_files
 from qmcif_engine import InvalidImageError, QmcifError, open_stack
 
 OUTPUT_NAME = "fused.tif"
@@ -51,7 +52,7 @@ def write_command(stack: ChosenStack, *, preset: str, changes: Mapping[str, Any]
         When the images are not what the files hold: a command line cannot reach into the viewer.
     """
     paths = _list_paths(stack)
-    if not paths or not (stack.axis is None or _is_same_stack(paths[0], stack)):
+    if not paths or not (stack.axis is None or _is_same_stack(paths, stack)):
         msg = "the images do not lie in files as they are shown; such files are needed for a command: save them first, or copy as Python"
         raise InvalidImageError(msg)
     words = ["qmcif", "fuse", *paths, "-o", OUTPUT_NAME, "--preset", preset]
@@ -65,17 +66,17 @@ def write_command(stack: ChosenStack, *, preset: str, changes: Mapping[str, Any]
 
 
 def _list_paths(stack: ChosenStack) -> list[str]:
-    """Return one file a layer, or none where they have no own ones."""
-    paths = [layer.source.path for layer in stack.layers]
-    is_whole = all(paths) and len(set(paths)) == len(paths)
-    return [str(path) for path in paths] if is_whole else []
+    """Return the files of the layers, in their order, or none where they have no own ones."""
+    listed = [list_files(layer) for layer in stack.layers]
+    paths = [str(path) for files in listed for path in files]
+    return paths if all(listed) and len(set(paths)) == len(paths) else []
 
 
-def _is_same_stack(path: str, stack: ChosenStack) -> bool:
+def _is_same_stack(paths: list[str], stack: ChosenStack) -> bool:
     """Say whether a file holds what the layer shows: of a stack put together from several files, napari remembers the first only."""
     channels = (stack.n_channels,) if stack.is_color else ()
     try:
-        stored = open_stack(path)
+        stored = open_stack(paths[0] if len(paths) == 1 else paths)
     except QmcifError:
         return False
     return stack.layers[0].ndim == 3 and (stored.n_images, stored.image_shape) == (stack.n_images, (*stack.picture_shape, *channels))

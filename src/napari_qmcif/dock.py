@@ -7,29 +7,35 @@ from typing import Any
 
 from napari.viewer import Viewer
 from qtpy.QtCore import Qt
-from qtpy.QtGui import QKeySequence, QShortcut
-from qtpy.QtWidgets import QFrame, QScrollArea, QTabWidget, QVBoxLayout, QWidget
+from qtpy.QtGui import QKeySequence
+from qtpy.QtWidgets import QFrame, QScrollArea, QShortcut, QTabWidget, QVBoxLayout, QWidget
 
-from napari_qmcif.depth_view import DepthView
-from napari_qmcif.docked_widget import DockedWidget
+from napari_qmcif.batch_widget import BatchWidget
+from napari_qmcif.closing import call_when_closed
+from napari_qmcif.comparing import CompareWidget
+from napari_qmcif.depth_view import DepthWidget
 from napari_qmcif.evaluation_widget import EvaluationWidget
+from napari_qmcif.form_rows import shrink_boxes
 from napari_qmcif.fusion_widget import FusionWidget
 from napari_qmcif.retouch_widget import RetouchWidget
 
 PAGES: dict[str, Callable[[Viewer], Any]] = {
     "Fuse": FusionWidget,
     "Retouch": RetouchWidget,
+    "Compare": CompareWidget,
     "Evaluate": EvaluationWidget,
-    "Depth": DepthView,
+    "Depth": DepthWidget,
+    "Batch": BatchWidget,
 }
 SMALLEST_WIDTH_PX = 240
 
 
-class FocusDock(DockedWidget):
+class FocusDock(QWidget):
     """Tabs of pages; a page is made when it is first looked at, and scrolls where the window is small."""
 
     def __init__(self, napari_viewer: Viewer) -> None:
-        super().__init__(napari_viewer)
+        super().__init__()
+        self._viewer = napari_viewer
         self.tabs = QTabWidget()
         self.tabs.setDocumentMode(True)
         self.tabs.setUsesScrollButtons(True)
@@ -44,36 +50,33 @@ class FocusDock(DockedWidget):
         self.tabs.currentChanged.connect(self._on_tab)
         self._add_shortcuts()
         self.setMinimumWidth(SMALLEST_WIDTH_PX)
+        call_when_closed(self, self.shut_down)
 
     def show_page(self, title: str) -> Any:  # noqa: ANN401 - a page
         """Turn to a page and return it."""
         number = list(PAGES).index(title)
         if title not in self._pages:
-            page = PAGES[title](self._viewer)
-            self._pages[title] = page
+            self._pages[title] = page = PAGES[title](self._viewer)
+            shrink_boxes(page.native)
             scroll: Any = self.tabs.widget(number)
-            scroll.setWidget(getattr(page, "native", page))
+            scroll.setWidget(page.native)
+            page.reset_choices()
         self.tabs.setCurrentIndex(number)
         return self._pages[title]
 
     def reset_choices(self, *_: Any) -> None:  # noqa: ANN401 - napari's events
         """Follow the layers of the viewer; napari calls this when they change."""
         for page in self._pages.values():
-            if hasattr(page, "reset_choices"):
-                page.reset_choices()
+            page.reset_choices()
 
     def shut_down(self) -> None:
         """Stop what runs and let go of the viewer."""
+        events = self._viewer.layers.events
+        for emitter in (events.inserted, events.removed, events.reordered, events.renamed):
+            emitter.disconnect(self.reset_choices)
         for page in self._pages.values():
             if hasattr(page, "shut_down"):
                 page.shut_down()
-        for events in self._layer_events():
-            events.disconnect(self.reset_choices)
-        super().shut_down()
-
-    def _layer_events(self) -> tuple[Any, ...]:
-        events = self._viewer.layers.events
-        return events.inserted, events.removed, events.reordered, events.renamed
 
     def _on_tab(self, number: int) -> None:
         title = list(PAGES)[number]
@@ -97,11 +100,37 @@ def _make_scroll() -> QScrollArea:
     scroll.setWidgetResizable(True)
     scroll.setFrameShape(QFrame.Shape.NoFrame)
     scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-    scroll.setWidget(QWidget())
     return scroll
 
 
 def open_page(viewer: Viewer, title: str) -> Any:  # noqa: ANN401 - a page
     """Open the dock, or bring it to the front, and turn to a page."""
-    _, dock = viewer.window.add_plugin_dock_widget("napari-qmcif", "Fuse focus stack")
+    shown, dock = viewer.window.add_plugin_dock_widget("napari-qmcif", "Fuse focus stack")
+    shown.show()
+    shown.raise_()
     return dock.show_page(title)
+
+
+def show_retouch(viewer: Viewer) -> None:
+    """Turn to the page that retouches."""
+    open_page(viewer, "Retouch")
+
+
+def show_comparison(viewer: Viewer) -> None:
+    """Turn to the page that compares and inspects."""
+    open_page(viewer, "Compare")
+
+
+def show_evaluation(viewer: Viewer) -> None:
+    """Turn to the page that evaluates."""
+    open_page(viewer, "Evaluate")
+
+
+def show_depth_page(viewer: Viewer) -> None:
+    """Turn to the page that shows depth."""
+    open_page(viewer, "Depth")
+
+
+def show_batch(viewer: Viewer) -> None:
+    """Turn to the page that fuses many stacks."""
+    open_page(viewer, "Batch")

@@ -18,7 +18,7 @@ from napari_qmcif.fusing_function import SLABS_NEED_A_PLACE, choose_images, fuse
 from napari_qmcif.preferences import load_kept
 from napari_qmcif.preview import PreviewPanel
 from napari_qmcif.provenance import METADATA_KEY, read_record
-from napari_qmcif.retouch_subject import find_sources
+from napari_qmcif.result_parts import find_sources
 from napari_qmcif.run_panel import RunPanel
 from napari_qmcif.series import StackSeries
 from napari_qmcif.settings_form import SettingsForm

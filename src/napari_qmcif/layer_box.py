@@ -9,10 +9,8 @@ from magicgui.widgets import ComboBox, Select
 from magicgui.widgets.bases import CategoricalWidget
 from napari.layers import Image, Labels, Layer
 from napari.utils._magicgui import find_viewer_ancestor
-from napari.viewer import Viewer
 
 from napari_qmcif.provenance import METADATA_KEY
-from napari_qmcif.setting_box import CalmComboBox
 
 
 def list_layers(fits: Callable[[Layer], bool], *, from_top: bool = True) -> Callable[[CategoricalWidget[Any]], list[Layer]]:
@@ -75,50 +73,6 @@ class OfferedBox(LayerComboBox):
 def is_source(layer: Layer) -> bool:
     """Say whether a layer may be fused: an image, but none of our own maps and previews."""
     return isinstance(layer, Image) and part_of(layer) in (None, "fused")
-
-
-class LayerBox(CalmComboBox):
-    """Offer the layers of a viewer that pass a test; what was chosen stays chosen, also under a new name.
-
-    Parameters
-    ----------
-    viewer : napari.Viewer
-    fits : callable
-        Says whether a layer is offered.
-    none_text : str, optional
-        Offers to choose nothing, under this text.
-    """
-
-    def __init__(self, viewer: Viewer, *, fits: Callable[[Layer], bool], none_text: str = "") -> None:
-        super().__init__()
-        self._viewer, self._fits, self._none_text = viewer, fits, none_text
-        self.refresh_layers()
-
-    @property
-    def layer(self) -> Any:  # noqa: ANN401 - a layer, or None
-        """The chosen layer, or None."""
-        return self.currentData()
-
-    def choose(self, layer: Layer | None) -> None:
-        """Choose a layer that is offered."""
-        for row in range(self.count()):
-            if self.itemData(row) == layer:  # not `is`: napari hands its plugins layers behind a proxy
-                self.setCurrentIndex(row)
-
-    def refresh_layers(self) -> None:
-        """Offer the layers there are now, the topmost first."""
-        chosen = self.layer
-        self.blockSignals(True)
-        self.clear()
-        if self._none_text:
-            self.addItem(self._none_text, None)
-        for layer in reversed(self._viewer.layers):
-            if self._fits(layer):
-                self.addItem(str(layer.name), layer)
-        self.choose(chosen)
-        self.blockSignals(False)
-        if self.layer != chosen:
-            self.currentIndexChanged.emit(self.currentIndex())
 
 
 def part_of(layer: Layer) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 from functools import partial
@@ -151,100 +150,3 @@ def make_worker(work: Callable[..., Any], *arguments: Any, owner: QObject | None
 def list_running_workers() -> list[EngineWorker]:
     """Return the workers that were started and have not ended yet, for whoever must not leave before them."""
     return [worker for worker in WorkerBase._worker_set if isinstance(worker, EngineWorker)]
-
-
-class BackgroundJob(QObject):
-    """One piece of work in a thread of its own; the signals arrive on the thread that made the job.
-
-    The last of them, `ended`, is emitted after the thread has ended, so that nothing is left to wait for. A result or an error is passed
-    on just before, unless the job was cancelled by then.
-
-    napari's own worker is not used because it replaces the warning filter of the whole process while it runs: two runs at once would
-    leave it replaced.
-
-    Parameters
-    ----------
-    work : callable
-        Receives the job, for its `report` and `is_cancelled`; what it returns is passed on by the signal `returned`.
-    owner : QObject
-        When it is deleted, say with its window, the job is cancelled.
-    """
-
-    progressed = Signal(int, int)
-    noted = Signal(str)
-    returned = Signal(object)
-    failed = Signal(object)
-    ended = Signal()
-    _worked = Signal(object)
-
-    def __init__(self, work: Callable[[BackgroundJob], Any], *, owner: QObject) -> None:
-        super().__init__()
-        self._work = work
-        self._is_cancelled = threading.Event()
-        self._reported_at = float("-inf")
-        self._thread = threading.Thread(target=self._run, name="qmcif")
-        self._worked.connect(self._conclude, Qt.ConnectionType.QueuedConnection)
-        owner.destroyed.connect(self.cancel)
-
-    def start(self) -> None:
-        """Begin; the job keeps itself alive until it has ended."""
-        _running.add(self)
-        application = QCoreApplication.instance()
-        if application is not None:
-            application.aboutToQuit.connect(self.cancel)
-        self._thread.start()
-
-    def cancel(self) -> None:
-        """Ask the work to stop at its next step; nothing is returned any more."""
-        self._is_cancelled.set()
-
-    def is_cancelled(self) -> bool:
-        """Say whether the work shall stop; the engine asks this between its steps."""
-        return self._is_cancelled.is_set()
-
-    def check_cancelled(self) -> None:
-        """End the work where it shall stop."""
-        if self.is_cancelled():
-            msg = "the work was cancelled; nothing was returned: start it again"
-            raise Cancelled(msg)
-
-    def report(self, progress: Progress) -> None:
-        """Pass a step on to the GUI thread, at most ten times a second; the engine calls this after each step."""
-        now = time.monotonic()
-        if progress.done >= progress.total or now - self._reported_at >= SHORTEST_REPORT_INTERVAL_SECONDS:
-            self._reported_at = now
-            self.progressed.emit(progress.done, progress.total)
-
-    def note(self, text: str) -> None:
-        """Tell the GUI thread something that a person should read meanwhile."""
-        self.noted.emit(text)
-
-    def _run(self) -> None:
-        self._worked.emit(self._attempt())
-
-    def _attempt(self) -> Callable[[], None]:
-        """Work, and return the call that tells what came of it."""
-        try:
-            result = self._work(self)
-        except Cancelled:
-            return self.cancel
-        except Exception as error:
-            return partial(self.failed.emit, error)
-        return partial(self.returned.emit, result)
-
-    def _conclude(self, tell: Callable[[], None]) -> None:
-        """Announce the end on the thread that made the job, where `cancel` cannot come between the check and the signal."""
-        self._thread.join()  # its work is done, so this takes an instant
-        _running.discard(self)
-        if not self.is_cancelled():
-            tell()
-        self.ended.emit()
-
-
-def list_running_jobs() -> list[BackgroundJob]:
-    """Return the jobs that were started and have not ended yet, for whoever must not leave before them."""
-    return list(_running)
-
-
-_running: set[BackgroundJob] = set()
-"""A job that only its thread knew would be deleted there, and its last signals with it."""

@@ -10,6 +10,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from qmcif_engine.batch import Group, find_groups
     from qmcif_engine.config.fusion_config import FusionConfig, setting_fields
     from qmcif_engine.config.presets import PRESETS
     from qmcif_engine.depth import HeightMap, HeightRequest, height_map
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from qmcif_engine.stack.synthetic import SyntheticStack, make_focus_stack
     from qmcif_engine.stack.synthetic_lazy import make_lazy_focus_stack
     from qmcif_engine.stack.window import Window
+    from qmcif_engine.tiles.focus_response import focus_response
 
 __version__ = version("napari-qmcif")
 
@@ -56,6 +58,7 @@ __all__ = [
     "FusionConfig",
     "FusionProgress",
     "FusionResult",
+    "Group",
     "HeightMap",
     "HeightRequest",
     "ImageFile",
@@ -72,6 +75,8 @@ __all__ = [
     "Transforms",
     "Window",
     "evaluate",
+    "find_groups",
+    "focus_response",
     "fuse",
     "fuse_in_slabs",
     "fuse_lazily",
@@ -104,6 +109,7 @@ _MODULE_OF = {
     "FusionConfig": "config.fusion_config",
     "FusionProgress": "run.steps",
     "FusionResult": "fusing.in_memory",
+    "Group": "batch",
     "HeightMap": "depth",
     "HeightRequest": "depth",
     "ImageFile": "io.input.image_file",
@@ -121,6 +127,8 @@ _MODULE_OF = {
     "Transforms": "stack.alignment.transforms",
     "Window": "stack.window",
     "evaluate": "metrics",
+    "find_groups": "batch",
+    "focus_response": "tiles.focus_response",
     "fuse": "fusing.in_memory",
     "fuse_in_slabs": "slabs",
     "fuse_lazily": "fusing.lazy",

@@ -5,7 +5,6 @@ turns that into an error.
 """
 
 import os
-import threading
 from functools import partial
 from importlib.util import find_spec
 
@@ -30,16 +29,16 @@ if _MISSING:
 
 @pytest.fixture(autouse=True)
 def no_job_stays_behind():
-    """Fail a test that did not wait for the end of every job it started; a job has ended when its thread has."""
+    """Fail a test that did not wait for the end of every worker it started."""
     from qtpy.QtTest import QTest
 
-    from napari_qmcif.worker import list_running_jobs, list_running_workers
+    from napari_qmcif.worker import list_running_workers
 
     yield
-    left = [*list_running_jobs(), *list_running_workers(), *(thread for thread in threading.enumerate() if thread.name == "qmcif")]
-    for job in [*list_running_jobs(), *list_running_workers()]:
-        job.cancel()
-    while list_running_jobs() or list_running_workers():  # the next test shall not find them
+    left = list_running_workers()
+    for worker in left:
+        worker.cancel()
+    while list_running_workers():  # the next test shall not find them
         QTest.qWait(10)
     assert not left, "a fusion was still running when its test ended"
 

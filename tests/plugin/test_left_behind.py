@@ -12,7 +12,7 @@ import time
 import pytest
 from qtpy.QtCore import QObject
 
-from napari_qmcif.worker import BackgroundJob, list_running_jobs
+from napari_qmcif.worker import list_running_workers, make_worker
 
 
 def work_until_cancelled(job):
@@ -23,7 +23,7 @@ def work_until_cancelled(job):
 @pytest.fixture
 def job(qapp):
     owner = QObject()
-    yield BackgroundJob(work_until_cancelled, owner=owner)
+    yield make_worker(work_until_cancelled, owner=owner)
     del owner  # not before the end of the test: with it the job would be cancelled
 
 
@@ -32,11 +32,11 @@ def test_careless(job):
 
 
 def test_next():
-    assert list_running_jobs() == []
+    assert list_running_workers() == []
 
 
 def test_careful(job, qtbot):
-    with qtbot.waitSignal(job.ended):
+    with qtbot.waitSignal(job.finished):
         job.start()
         job.cancel()
 """

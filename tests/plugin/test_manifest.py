@@ -66,13 +66,13 @@ def test_widgets_are_offered_where_they_belong_among_the_layers(manifest, place,
     assert [item.command for item in manifest.contributions.menus[f"napari/layers/{place}"]] == [f"napari-qmcif.{name}"]
 
 
-def test_file_commands_write_and_read_a_picture(npe2pm, tmp_path, pictures):
+def test_file_commands_write_and_read_a_result(npe2pm, tmp_path, pictures):
     target = str(tmp_path / "picture.tif")
-    attributes = {"name": "picture", "metadata": {"qmcif": {"version": "1"}}}
+    attributes = {"name": "picture", "metadata": {"qmcif": {"version": "1"}}, "rgb": True}
     with npe2pm.tmp_plugin(package=DISTRIBUTION):
         assert npe2pm.commands.execute("napari-qmcif.write", (target, pictures[0], attributes)) == [target]
         assert npe2pm.commands.execute("napari-qmcif.write_result", (str(tmp_path / "all"), [(pictures[0], attributes, "image")]))
-        ((samples, _, _),) = npe2pm.commands.execute("napari-qmcif.read", (target,))(target)
+        ((samples, _, _),) = npe2pm.commands.execute("napari-qmcif.read", (str(tmp_path / "all"),))(str(tmp_path / "all"))
 
     assert (samples == pictures[0]).all()
 
@@ -92,4 +92,4 @@ def test_widget_command_opens_a_widget_in_an_empty_viewer(display_name, make_nap
 
     dock, widget = viewer.window.add_plugin_dock_widget(DISTRIBUTION, display_name)
 
-    assert dock.widget() is widget
+    assert dock.widget() is getattr(widget, "native", widget)

@@ -8,7 +8,8 @@ from napari.components import ViewerModel
 from napari_qmcif.chosen_stack import choose_pictures, choose_planes
 from napari_qmcif.layers import MAP_NAMES, add_result
 from napari_qmcif.provenance import record_provenance
-from napari_qmcif.retouch_subject import assemble_subject, find_index, find_sources
+from napari_qmcif.result_parts import find_parts, find_sources
+from napari_qmcif.retouch_subject import assemble_subject
 from qmcif_engine import FusionConfig, InvalidImageError
 
 CONFIG = FusionConfig().replaced({"blend_radius_px": 3})
@@ -48,7 +49,7 @@ def test_the_index_of_the_same_run_is_found_among_several(viewer):
     index = viewer.layers[-1]
     add_result_of(viewer, choose_planes(layer, 0, point=(0, 0, 0)))
 
-    assert find_index(first, viewer.layers) is index
+    assert find_parts(first, viewer.layers)["source_index"] is index
 
 
 @pytest.mark.parametrize("record", [{}, {"qmcif": 3}, {"qmcif": {"inputs": [{"layer": "gone"}], "axis": None, "position": {}}}])
@@ -56,7 +57,7 @@ def test_without_a_usable_record_nothing_is_found(viewer, record):
     layer = viewer.add_image(np.zeros((6, 8), np.uint8), rgb=False, metadata=record)
 
     assert find_sources(layer, viewer.layers) is None
-    assert find_index(layer, viewer.layers) is None
+    assert find_parts(layer, viewer.layers) == {}
 
 
 def test_settings_and_range_come_from_the_record_or_are_the_usual_ones(viewer):

@@ -74,8 +74,9 @@ class SourceDescription:
 
 
 def fit_metadata(metadata: PictureMetadata, n_channels: int) -> PictureMetadata:
-    """Return the metadata without names of channels where these are not as many as the channels."""
-    return metadata if len(metadata.channel_names) == n_channels else replace(metadata, channel_names=())
+    """Return the metadata without names and colors of channels where these are not as many as the channels."""
+    names, colors = (given if len(given) == n_channels else () for given in (metadata.channel_names, metadata.channel_colors))
+    return replace(metadata, channel_names=names, channel_colors=colors)
 
 
 class FrameSource(Protocol):
