@@ -13,7 +13,7 @@ from qtpy.QtWidgets import QFrame, QScrollArea, QShortcut, QTabWidget, QVBoxLayo
 from napari_qmcif.batch_widget import BatchWidget
 from napari_qmcif.closing import call_when_closed
 from napari_qmcif.comparing import CompareWidget
-from napari_qmcif.depth_view import DepthWidget
+from napari_qmcif.depth_view import DepthView
 from napari_qmcif.evaluation_widget import EvaluationWidget
 from napari_qmcif.form_rows import shrink_boxes
 from napari_qmcif.fusion_widget import FusionWidget
@@ -24,7 +24,7 @@ PAGES: dict[str, Callable[[Viewer], Any]] = {
     "Retouch": RetouchWidget,
     "Compare": CompareWidget,
     "Evaluate": EvaluationWidget,
-    "Depth": DepthWidget,
+    "Depth": DepthView,
     "Batch": BatchWidget,
 }
 SMALLEST_WIDTH_PX = 240

@@ -8,13 +8,15 @@ from typing import Any
 from magicgui.widgets import Container, PushButton
 from napari.viewer import Viewer
 from qtpy.QtGui import QGuiApplication
-from qtpy.QtWidgets import QFileDialog, QLabel
+from qtpy.QtWidgets import QLabel
 
 from napari_qmcif.chosen_stack import ChosenStack
 from napari_qmcif.clipboard import write_command, write_python
 from napari_qmcif.destination import settle_target
+from napari_qmcif.file_actions import FileActions
 from napari_qmcif.form_rows import fold_rows, shrink_boxes, tidy_rows
 from napari_qmcif.fusing_function import SLABS_NEED_A_PLACE, choose_images, fuse_focus_stack, offer_for
+from napari_qmcif.layer_box import is_source, part_of
 from napari_qmcif.preferences import load_kept
 from napari_qmcif.preview import PreviewPanel
 from napari_qmcif.provenance import METADATA_KEY, read_record
@@ -39,9 +41,9 @@ class FusionWidget(Container[Any]):
     def __init__(self, napari_viewer: Viewer) -> None:
         self._viewer = napari_viewer
         self.form = fuse_focus_stack(call_button=False)
-        self.use_button, self.open_button = PushButton(text="Use selected", name="use"), PushButton(text="Open stack …", name="open")
+        self.files = FileActions(napari_viewer)
+        self.use_button = PushButton(text="Use selected layers", name="use")
         self.use_button.tooltip = "Take what is selected in the viewer's layer list"
-        self.open_button.tooltip = "Open files or one multi-page file as a focus stack, with scale, axes and channels"
         self.preview = PreviewPanel(napari_viewer, choose=self.choose_shown, read_config=self.read_config)
         self.python_button, self.command_button = (
             PushButton(text="Copy Python", name="python"),
@@ -49,13 +51,12 @@ class FusionWidget(Container[Any]):
         )
         self.python_button.tooltip = "Put a script with the same result on the clipboard: of the selected result layer, else of the form"
         self.command_button.tooltip = "The same as a command line; the layers must come from files"
-        choosing = Container(widgets=[self.use_button, self.open_button], layout="horizontal", labels=False)
         copying = Container(widgets=[self.python_button, self.command_button], layout="horizontal", labels=False)
-        for part in (choosing, copying, self.form):
+        for part in (copying, self.form):
             part.margins = (0, 0, 0, 0)
-        super().__init__(widgets=[choosing, self.form, self.preview, copying], labels=False)
+        super().__init__(widgets=[self.files, self.use_button, self.form, self.preview, copying], labels=False)
         self.run_panel = RunPanel()
-        self.native.layout().insertWidget(2, QLabel("<b>Preview</b>"))
+        self.native.layout().insertWidget(3, QLabel("<b>Preview</b>"))
         tidy_rows(self.form, wide=("layers", "settings"))
         shrink_boxes(self.native)
         self.folds = {title: fold_rows(self.form, title, names) for title, names in FOLDS.items()}
@@ -156,12 +157,6 @@ class FusionWidget(Container[Any]):
         """Put the equivalent command line on the clipboard."""
         self._copy(write_command)
 
-    def open_files(self, names: list[str]) -> None:
-        """Open files as a stack, through our reader whatever else could read them."""
-        if names:
-            self._viewer.open(names if len(names) > 1 else names[0], stack=len(names) > 1, plugin="napari-qmcif")
-            self.use_selected_layers()
-
     def shut_down(self) -> None:
         """Stop what runs and let go of the viewer; a closed widget adds nothing any more."""
         self.preview.shut_down()
@@ -172,6 +167,9 @@ class FusionWidget(Container[Any]):
         """Follow the layers of the viewer."""
         super().reset_choices()
         self._refused = [layer for layer in self._refused if layer in self._viewer.layers]
+        new = [layer for layer in self._viewer.layers.selection if is_source(layer) and part_of(layer) is None]
+        if new and not self.form.layers.value and not self._refused:
+            self.form.layers.value = [layer for layer in self.form.layers.choices if layer in new]
         offer_for(self.form)
         self.check()
 
@@ -229,13 +227,8 @@ class FusionWidget(Container[Any]):
         self.preview.failed.connect(self.run_panel.complain)
         self.run_panel.wanted.connect(self.run)
         self.use_button.changed.connect(self.use_selected_layers)
-        self.open_button.changed.connect(self._ask_files)
         self.python_button.changed.connect(self.copy_python)
         self.command_button.changed.connect(self.copy_command)
-
-    def _ask_files(self) -> None:
-        names, _ = QFileDialog.getOpenFileNames(self.native, "Open a focus stack")
-        self.open_files(names)
 
 
 def _describe(series: StackSeries) -> str:

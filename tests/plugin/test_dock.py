@@ -47,9 +47,8 @@ def test_every_page_fits_a_dock_of_300_pixels(dock, title):
         for fold in page.folds.values():
             fold.expand(animate=False)
     QApplication.processEvents()
-    native = getattr(page, "native", page)
 
-    assert native.minimumSizeHint().width() <= 280, native.minimumSizeHint()
+    assert page.native.minimumSizeHint().width() <= 280, page.native.minimumSizeHint()
     assert dock.minimumSizeHint().height() <= 700
 
 
