@@ -52,6 +52,10 @@ class Batch:
         """Return where the picture of a stack goes."""
         return self.results / f"{group.name}{self.suffix}"
 
+    def maps_of(self, group: Group) -> Path | None:
+        """Return the folder of the maps of a stack, where they are wanted."""
+        return self.results / f"{group.name}_maps" if self.with_maps else None
+
     def fuse(self, group: Group, job: EngineWorker) -> None:
         """Fuse one stack; an interrupted one is gone on with."""
         with open_stack(list(group.inputs)) as opened:
@@ -60,7 +64,7 @@ class Batch:
                 stack,
                 self.target_of(group),
                 self.config,
-                maps=self.results / f"{group.name}_maps" if self.with_maps else None,
+                maps=self.maps_of(group),
                 resume=True,
                 on_progress=job.report,
                 is_cancelled=job.is_cancelled,
@@ -205,7 +209,8 @@ class BatchWidget(Container[Any]):
         found = self.rows[number]
         group = next(group for group in self._batch.groups if group.name == found.name)
         if not self.row.is_running:
-            worker = open_stack_layers(self._viewer, [found.target] if found.target.exists() else list(group.inputs))
+            written = [path for path in (found.target, self._batch.maps_of(group)) if path is not None and path.exists()]
+            worker = open_stack_layers(self._viewer, written or list(group.inputs))
             self._told = found.reason
             self.row.follow(worker)
 
