@@ -187,7 +187,7 @@ class RetouchSession(QObject):
         return retouch(
             align_images(self._subject.stack.cut_images(), self._subject.stack, job=job),
             self._original.heeded,
-            fused=self._original.fused,
+            fused=self._original.fused.astype(self._subject.stack.dtype, copy=False),
             source_index=self._original.index,
             window=box,
             focus_range=self._focus_range,
@@ -197,7 +197,8 @@ class RetouchSession(QObject):
     def _show(self, answer: Any) -> None:  # noqa: ANN401 - the engine's answer
         self._focus_range = answer.focus_range
         is_retouched = self._original.was_retouched or bool(self._original.heeded.any())
-        for layer, samples in ((self._subject.fused, answer.fused), (self._subject.index, answer.source_index)):
+        fused = self._subject.stack.restored(answer.fused)
+        for layer, samples in ((self._subject.fused, fused), (self._subject.index, answer.source_index)):
             layer.data[answer.window.slices] = samples
             layer.refresh(thumbnail=False, highlight=False, extent=False)
             layer.metadata[METADATA_KEY] = {**read_record(layer), "is_retouched": is_retouched}
