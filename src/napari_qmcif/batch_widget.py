@@ -17,7 +17,18 @@ from napari_qmcif.file_actions import open_stack_layers
 from napari_qmcif.wheel import calm_wheel
 from napari_qmcif.work_row import WorkRow
 from napari_qmcif.worker import EngineWorker, make_worker
-from qmcif_engine import PRESETS, Cancelled, FusionConfig, Group, QmcifError, find_groups, fuse_to_file, open_stack, prepare_stack
+from qmcif_engine import (
+    PRESETS,
+    Cancelled,
+    FusionConfig,
+    Group,
+    InvalidConfigError,
+    QmcifError,
+    find_groups,
+    fuse_to_file,
+    open_stack,
+    prepare_stack,
+)
 
 SUFFIXES = (".ome.tif", ".ome.zarr", ".tif", ".png", ".jpg")
 TABLE_HEIGHT_PX = 200
@@ -155,6 +166,9 @@ def fuse_many(
     QmcifError
         When there is no stack.
     """
+    if Path() in (folder, results):
+        msg = "no folder is chosen; one with the stacks and one for the results are needed: choose them, or give their whole paths"
+        raise InvalidConfigError(msg)
     groups = tuple(find_groups(folder, pattern or None, leave_out=results))
     batch = Batch(
         groups=groups,

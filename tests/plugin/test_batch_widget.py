@@ -96,3 +96,12 @@ def test_a_folder_without_stacks_is_refused(widget, folder):
     assert "holds no stack" in widget.row.message.text()
     with pytest.raises(QmcifError, match="holds no stack"):
         widget.form()
+
+
+def test_nothing_is_fused_before_folders_are_chosen(viewer):
+    widget = BatchWidget(viewer)
+    viewer.window.add_dock_widget(widget)
+
+    widget.row.start()
+
+    assert "no folder is chosen" in widget.row.message.text()
