@@ -118,7 +118,7 @@ def _join_times(stack: FileStack) -> da.Array:
     return da.stack(times) if len(times) > 1 else times[0]
 
 
-def _take_samples(stack: Any) -> da.Array:  # noqa: ANN401 - a stack of the engine
+def _take_samples(stack: FileStack) -> da.Array:
     """Return the images with their opacity as the last channel, where they have both colors and opacity."""
     samples: da.Array = stack.to_dask()
     if stack.alpha is None or samples.ndim != 4:
