@@ -80,8 +80,7 @@ class FocusDock(QWidget):
         for emitter in (events.inserted, events.removed, events.reordered, events.renamed):
             emitter.disconnect(self.reset_choices)
         for page in self._pages.values():
-            if hasattr(page, "shut_down"):
-                page.shut_down()
+            page.shut_down()
 
     def _on_tab(self, number: int) -> None:
         title = list(PAGES)[number]

@@ -141,7 +141,7 @@ def test_several_layers_are_found_as_sources_and_the_order_of_their_colors_is_th
     labels.paint((24, 32), 3)
     settle(widget, qtbot)
 
-    np.testing.assert_array_equal(viewer.layers[-2].data[24, 32], pictures[2][24, 32])
+    np.testing.assert_array_equal(viewer.layers["frame 1 + 2: fused"].data[24, 32], pictures[2][24, 32])
     assert not widget.paint_with.native.itemIcon(1).isNull()
     colors = labels.colormap.color_dict
     assert colors[0][3] == 0
