@@ -23,7 +23,7 @@ N_COLORS = 3
 NO_OPENCV = "whether the images moved cannot be told without OpenCV: pip install 'napari-qmcif[align]'"
 
 
-class Job(Protocol):
+class WorkerTalk(Protocol):
     """What a worker offers to the work it does."""
 
     def report(self, progress: Progress) -> None:
@@ -39,13 +39,13 @@ class Job(Protocol):
         """End the work where it shall stop."""
 
 
-def open_images(images: Sequence[Any], *, n_channels: int, job: Job) -> Stack:
+def open_images(images: Sequence[Any], *, n_channels: int, job: WorkerTalk) -> Stack:
     """Return images as a stack that is read by window, until the job is cancelled; of four channels three decide."""
     options: dict[str, Any] = {"axes": "YXS", "channels": list(range(1, N_COLORS + 1))} if n_channels > N_COLORS else {}
     return WatchedStack(open_stack(images, **options), job.check_cancelled)
 
 
-def open_channels(stacks: Sequence[ChosenStack], decided_by: int, *, job: Job) -> Stack:
+def open_channels(stacks: Sequence[ChosenStack], decided_by: int, *, job: WorkerTalk) -> Stack:
     """Return several channels of one scene as a stack in which one of them decides and all of them follow."""
     channels = [stack.cut_images() for stack in stacks]
     if all(isinstance(image, np.ndarray) for images in channels for image in images):
@@ -56,7 +56,7 @@ def open_channels(stacks: Sequence[ChosenStack], decided_by: int, *, job: Job) -
     return WatchedStack(open_stack(joined, axes="YXC", channels=[decided_by + 1]), job.check_cancelled)
 
 
-def align_images(images: Sequence[Any], stack: ChosenStack, *, job: Job) -> Stack:
+def align_images(images: Sequence[Any], stack: ChosenStack, *, job: WorkerTalk) -> Stack:
     """Return images of a chosen stack, aligned and evened out as it says.
 
     Parameters
@@ -64,13 +64,13 @@ def align_images(images: Sequence[Any], stack: ChosenStack, *, job: Job) -> Stac
     images : sequence of ndarray or dask array
         Those of the stack, or what was read of them.
     stack : ChosenStack
-    job : Job
+    job : WorkerTalk
         Hears what is being done and says whether to go on.
     """
     return prepare(open_images(images, n_channels=stack.n_channels, job=job), stack, job=job)
 
 
-def prepare(opened: Stack, stack: ChosenStack, *, job: Job) -> Stack:
+def prepare(opened: Stack, stack: ChosenStack, *, job: WorkerTalk) -> Stack:
     """Return a stack aligned and evened out as the chosen stack says; what moved, and how bright images are, is estimated once."""
     if not stack.is_prepared:
         return opened
@@ -97,7 +97,7 @@ def prepare(opened: Stack, stack: ChosenStack, *, job: Job) -> Stack:
     return prepare_stack(opened, transforms=transforms, correction=_once(stack, f"exposure, {stack.align}", compare))
 
 
-def hint_at_preparation(stack: ChosenStack, *, job: Job) -> str:
+def hint_at_preparation(stack: ChosenStack, *, job: WorkerTalk) -> str:
     """Return advice for a stack whose images visibly moved or differ in brightness, as far as nothing is done about it."""
     opened = open_images(stack.cut_images(), n_channels=stack.n_channels, job=job)
 

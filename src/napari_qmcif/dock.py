@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from magicgui.widgets.bases import BaseContainerWidget
 from napari.viewer import Viewer
 from qtpy.QtCore import Qt
 from qtpy.QtGui import QKeySequence
@@ -15,7 +16,7 @@ from napari_qmcif.closing import call_when_closed
 from napari_qmcif.comparing import CompareWidget
 from napari_qmcif.depth_view import DepthView
 from napari_qmcif.evaluation_widget import EvaluationWidget
-from napari_qmcif.form_rows import shrink_boxes
+from napari_qmcif.form_rows import shrink_boxes, tidy_rows
 from napari_qmcif.fusion_widget import FusionWidget
 from napari_qmcif.retouch_widget import RetouchWidget
 
@@ -39,6 +40,7 @@ class FocusDock(QWidget):
         self.tabs = QTabWidget()
         self.tabs.setDocumentMode(True)
         self.tabs.setUsesScrollButtons(True)
+        self.tabs.setStyleSheet("QTabBar::tab { padding: 3px 4px; min-width: 0px; }")  # six of them fit into 300 pixels
         self._pages: dict[str, Any] = {}
         for title in PAGES:
             self.tabs.addTab(_make_scroll(), title)
@@ -57,6 +59,9 @@ class FocusDock(QWidget):
         number = list(PAGES).index(title)
         if title not in self._pages:
             self._pages[title] = page = PAGES[title](self._viewer)
+            for form in (page, *page):
+                if isinstance(form, BaseContainerWidget) and title != "Fuse":  # that one has arranged itself
+                    tidy_rows(form)
             shrink_boxes(page.native)
             scroll: Any = self.tabs.widget(number)
             scroll.setWidget(page.native)
@@ -75,8 +80,7 @@ class FocusDock(QWidget):
         for emitter in (events.inserted, events.removed, events.reordered, events.renamed):
             emitter.disconnect(self.reset_choices)
         for page in self._pages.values():
-            if hasattr(page, "shut_down"):
-                page.shut_down()
+            page.shut_down()
 
     def _on_tab(self, number: int) -> None:
         title = list(PAGES)[number]

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_qmcif.aligning import Job, align_images, hint_at_preparation, open_channels, prepare
+from napari_qmcif.aligning import WorkerTalk, align_images, hint_at_preparation, open_channels, prepare
 from napari_qmcif.chosen_stack import ChosenStack
-from napari_qmcif.cluster import connect
+from napari_qmcif.dask_cluster import connect
 from napari_qmcif.layers import MAP_NAMES
 from napari_qmcif.opened_files import PYRAMID_SUFFIX, open_pyramid, open_tiles
 from napari_qmcif.preview_area import Area
@@ -127,14 +127,14 @@ class SeriesOutcome:
 class _Part:
     """One of several fusions: its progress is part of that of all."""
 
-    def __init__(self, job: Job, number: int, n_parts: int) -> None:
+    def __init__(self, job: WorkerTalk, number: int, n_parts: int) -> None:
         self._job, self._number, self._n_parts = job, number, n_parts
 
     def report(self, progress: Progress) -> None:
         self._job.report(FusionProgress(self._number * progress.total + progress.done, self._n_parts * progress.total))
 
 
-def fuse_series(request: FusionRequest, *, job: Job) -> SeriesOutcome:
+def fuse_series(request: FusionRequest, *, job: WorkerTalk) -> SeriesOutcome:
     """Fuse every channel at every point, one after the other."""
     series, outcome = request.series, SeriesOutcome()
     outcome.hint = hint_at_preparation(series.first, job=job)
@@ -151,7 +151,7 @@ def fuse_series(request: FusionRequest, *, job: Job) -> SeriesOutcome:
 
 
 @contextmanager
-def _connected(scheduler: str, job: Job) -> Iterator[Any]:
+def _connected(scheduler: str, job: WorkerTalk) -> Iterator[Any]:
     """Offer the client that computes, or None for threads of this process."""
     if not scheduler:
         yield None
@@ -164,7 +164,7 @@ def _connected(scheduler: str, job: Job) -> Iterator[Any]:
         client.close()
 
 
-def _fuse_point(request: FusionRequest, point: int, *, job: Job, options: dict[str, Any]) -> list[Outcome]:
+def _fuse_point(request: FusionRequest, point: int, *, job: WorkerTalk, options: dict[str, Any]) -> list[Outcome]:
     """Return the result of each channel at one point of the further axes."""
     series = request.series
     stacks = [channel.stacks[point] for channel in series.channels]
@@ -188,7 +188,9 @@ def _fuse_point(request: FusionRequest, point: int, *, job: Job, options: dict[s
     return outcomes
 
 
-def _fuse(opened: Stack, stack: ChosenStack, request: FusionRequest, *, target: Path | None, job: Job, options: dict[str, Any]) -> Outcome:
+def _fuse(
+    opened: Stack, stack: ChosenStack, request: FusionRequest, *, target: Path | None, job: WorkerTalk, options: dict[str, Any]
+) -> Outcome:
     if request.transforms_target is not None and opened.transforms is not None:
         save_transforms(request.transforms_target, opened.transforms, overwrite=True)
     job.note(f"fusing {stack.title}")
@@ -254,7 +256,7 @@ def _to_pair(focus_range: Any) -> tuple[float, float]:  # noqa: ANN401 - a range
     return float(low), float(high)
 
 
-def read_samples(image: Any, *, job: Job) -> NDArray[Any]:  # noqa: ANN401 - any array
+def read_samples(image: Any, *, job: WorkerTalk) -> NDArray[Any]:  # noqa: ANN401 - any array
     """Return an image in memory; of a lazy one, no further block is begun once the job is cancelled."""
     job.check_cancelled()
     if isinstance(image, np.ndarray):
@@ -269,7 +271,7 @@ def read_samples(image: Any, *, job: Job) -> NDArray[Any]:  # noqa: ANN401 - any
     return samples
 
 
-def fuse_area(stack: ChosenStack, config: FusionConfig, *, area: Area, job: Job) -> Outcome:
+def fuse_area(stack: ChosenStack, config: FusionConfig, *, area: Area, job: WorkerTalk) -> Outcome:
     """Fuse one rectangle of a chosen stack; the surroundings that decide along its edges are read too, and cut off again."""
     outer = area.grown(MARGIN_PX, stack.picture_shape)
     if stack.is_prepared:

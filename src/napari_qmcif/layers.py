@@ -15,12 +15,12 @@ from napari_qmcif.series import Channel, StackSeries
 MAP_NAMES = ("source_index", "base_map", "detail_map", "confidence")
 
 
-def describe_fused(stack: ChosenStack, *, name: str, part: str, record: dict[str, Any]) -> dict[str, Any]:
-    """Return how a picture looks that looks like its sources, whatever its place.
+def describe_fused(stack: ChosenStack, *, part: str, record: dict[str, Any], name: str = "") -> dict[str, Any]:
+    """Return how a picture looks that looks like its sources, whatever its place; it is named after them unless it has a name.
 
     Contrast limits come from the sources: to find its own, a layer would go through the pixels on the GUI thread.
     """
-    arguments = {"name": name, "rgb": stack.is_color, "metadata": {METADATA_KEY: {**record, "part": part}}}
+    arguments = {"name": name or name_part(stack.title, part), "rgb": stack.is_color, "metadata": {METADATA_KEY: {**record, "part": part}}}
     if stack.is_color:
         return arguments
     first = stack.layers[0]

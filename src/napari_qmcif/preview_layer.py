@@ -7,7 +7,7 @@ from typing import NamedTuple
 from napari.layers import Layer
 from napari.viewer import Viewer
 
-from napari_qmcif.aligning import Job
+from napari_qmcif.aligning import WorkerTalk
 from napari_qmcif.chosen_stack import ChosenStack
 from napari_qmcif.layer_fusing import Outcome, fuse_area
 from napari_qmcif.layers import describe_fused, name_part
@@ -25,7 +25,7 @@ class Preview(NamedTuple):
     outcome: Outcome
 
 
-def compute_preview(stack: ChosenStack, config: FusionConfig, area: Area, *, job: Job) -> Preview:
+def compute_preview(stack: ChosenStack, config: FusionConfig, area: Area, *, job: WorkerTalk) -> Preview:
     """Fuse one part of a stack; runs in a worker thread."""
     return Preview(stack, config, area, fuse_area(stack, config, area=area, job=job))
 

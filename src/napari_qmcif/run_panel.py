@@ -76,7 +76,7 @@ class RunPanel(Container[Any]):
         shows: tuple[Callable[..., None], ...] = (self._show_phase, self._show_step, self.complain, self._end)
         for signal, show in zip(signals, shows, strict=True):
             signal.connect(partial(self._show, show))
-        self._show_phase("starting")
+        self._show_phase(worker.phase or "starting")
         self._show_state()
 
     def _show(self, show: Callable[..., None], *told: Any) -> None:  # noqa: ANN401 - what a signal carries

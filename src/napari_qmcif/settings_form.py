@@ -70,8 +70,8 @@ class SettingsForm(ValuedContainerWidget[FusionConfig]):
 
     def set_value(self, value: FusionConfig) -> None:
         """Show other settings, under the preset they differ least from."""
-        flat = flatten(value)
-        closest = min(PRESETS, key=lambda name: sum(flatten(PRESETS[name])[key] != flat[key] for key in flat))
+        flat, presets = flatten(value), {name: flatten(preset) for name, preset in PRESETS.items()}
+        closest = min(presets, key=lambda name: sum(presets[name][key] != flat[key] for key in flat))
         self._is_loading = True
         self.preset_box.value = closest
         for name, row in self.rows.items():
@@ -187,8 +187,8 @@ def flatten(config: FusionConfig) -> dict[str, Any]:
 
 def describe_changes(config: FusionConfig) -> str:
     """Return in a few words what settings are: the preset they are nearest to, and what differs from it."""
-    flat = flatten(config)
-    differences = {name: {key: value for key, value in flat.items() if flatten(preset)[key] != value} for name, preset in PRESETS.items()}
+    flat, presets = flatten(config), {name: flatten(preset) for name, preset in PRESETS.items()}
+    differences = {name: {key: value for key, value in flat.items() if preset[key] != value} for name, preset in presets.items()}
     closest = min(differences, key=lambda name: len(differences[name]))
     words = [f"{key.partition('.')[2].replace('_', ' ')} {value}" for key, value in differences[closest].items()]
     return ", ".join([PRESET_WORDS.get(closest, closest), *words[:3], *(["…"] if len(words) > 3 else [])])

@@ -58,6 +58,8 @@ class EngineWorker(FunctionWorker):  # type: ignore[misc]
 
     Attributes
     ----------
+    phase : str
+        What is being done now.
     summary : str
         What the work says of itself at its end.
     """
@@ -66,7 +68,7 @@ class EngineWorker(FunctionWorker):  # type: ignore[misc]
         super().__init__(work, *arguments, **options)
         self.signals = EngineSignals()
         self._reported_at = float("-inf")
-        self.summary = ""
+        self.phase = self.summary = ""
         # no bound method: by the time it arrives, Qt has deleted its part of this worker, and PyQt calls no methods of such objects
         self._worked.connect(partial(EngineWorker._conclude, self), Qt.ConnectionType.QueuedConnection)
 
@@ -103,6 +105,7 @@ class EngineWorker(FunctionWorker):  # type: ignore[misc]
 
     def note(self, text: str) -> None:
         """Tell the GUI thread what is being done now."""
+        self.phase = text
         self.noted.emit(text)
 
     def run(self) -> None:

@@ -1,6 +1,7 @@
 """A test that leaves a job running fails, and does not disturb the next."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -52,4 +53,4 @@ def test_a_job_that_nobody_waited_for_fails_its_test_and_no_other(tmp_path):
 
     assert "ERROR test_jobs.py::test_careless" in finished.stdout
     assert "a fusion was still running when its test ended" in finished.stdout
-    assert "3 passed, 1 error in" in finished.stdout
+    assert re.search(r"3 passed, .*1 error in", finished.stdout)  # between them, warnings of napari's own

@@ -4,13 +4,13 @@ import sys
 
 import pytest
 
-from napari_qmcif import cluster
-from napari_qmcif.cluster import connect
+from napari_qmcif import dask_cluster
+from napari_qmcif.dask_cluster import connect
 from qmcif_engine import InvalidConfigError
 
 
 def test_an_address_where_nobody_answers_is_told(monkeypatch):
-    monkeypatch.setattr(cluster, "CONNECT_SECONDS", 0.2)
+    monkeypatch.setattr(dask_cluster, "CONNECT_SECONDS", 0.2)
 
     with pytest.raises(InvalidConfigError, match=r"the scheduler 'tcp://127.0.0.1:9' cannot be reached .* start one with `dask scheduler`"):
         connect("tcp://127.0.0.1:9")
