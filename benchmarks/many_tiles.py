@@ -8,7 +8,6 @@ own; the memory is that of this process, the client.
 from __future__ import annotations
 
 import argparse
-import json
 import resource
 import subprocess
 import sys
@@ -94,26 +93,10 @@ def main() -> None:
     if not options.cluster:
         run(options.tiles[0], None)
         return
-    from qmcif_engine.run.cluster import connect
+    from separate_cluster import separate_cluster
 
-    with tempfile.TemporaryDirectory() as folder:
-        address = Path(folder) / "scheduler.json"
-        commands = [["scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard"]]
-        commands += [["worker", "--nworkers", "2", "--nthreads", "1", "--no-dashboard"]]
-        started = [
-            subprocess.Popen([sys.executable, "-m", "dask", *command, "--scheduler-file", str(address)], stderr=subprocess.DEVNULL)
-            for command in commands
-        ]
-        try:
-            while not (address.exists() and address.read_text().rstrip().endswith("}")):  # begun before it is complete
-                time.sleep(0.1)
-            with connect(json.loads(address.read_text())["address"]) as client:
-                client.wait_for_workers(2)
-                run(options.tiles[0], client)
-        finally:
-            for process in reversed(started):
-                process.terminate()
-                process.wait()
+    with separate_cluster(2) as client:
+        run(options.tiles[0], client)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,18 @@ from napari_qmcif.file_actions import open_stack_layers
 from napari_qmcif.wheel import calm_wheel
 from napari_qmcif.work_row import WorkRow
 from napari_qmcif.worker import EngineWorker, make_worker
-from qmcif_engine import PRESETS, Cancelled, FusionConfig, Group, QmcifError, find_groups, fuse_to_file, open_stack, prepare_stack
+from qmcif_engine import (
+    PRESETS,
+    Cancelled,
+    FusionConfig,
+    Group,
+    InvalidConfigError,
+    QmcifError,
+    find_groups,
+    fuse_to_file,
+    open_stack,
+    prepare_stack,
+)
 
 SUFFIXES = (".ome.tif", ".ome.zarr", ".tif", ".png", ".jpg")
 TABLE_HEIGHT_PX = 200
@@ -26,7 +37,7 @@ COLUMNS = ("status", "time", "result or reason")
 Folder = Annotated[Path, {"mode": "d"}]
 
 
-class BatchRow(NamedTuple):
+class FusedGroup(NamedTuple):
     """What became of one stack: ``fused``, ``skipped`` where its result was there before, or ``failed`` with the reason."""
 
     name: str
@@ -52,6 +63,10 @@ class Batch:
         """Return where the picture of a stack goes."""
         return self.results / f"{group.name}{self.suffix}"
 
+    def maps_of(self, group: Group) -> Path | None:
+        """Return the folder of the maps of a stack, where they are wanted."""
+        return self.results / f"{group.name}_maps" if self.with_maps else None
+
     def fuse(self, group: Group, job: EngineWorker) -> None:
         """Fuse one stack; an interrupted one is gone on with."""
         with open_stack(list(group.inputs)) as opened:
@@ -60,7 +75,7 @@ class Batch:
                 stack,
                 self.target_of(group),
                 self.config,
-                maps=self.results / f"{group.name}_maps" if self.with_maps else None,
+                maps=self.maps_of(group),
                 resume=True,
                 on_progress=job.report,
                 is_cancelled=job.is_cancelled,
@@ -78,11 +93,11 @@ class _Told(QObject):
         # queued even where nobody listens yet: whoever starts a batch connects to its worker, which is under way by then
         self.worked.connect(self._pass_on, Qt.ConnectionType.QueuedConnection)
 
-    def _pass_on(self, row: BatchRow) -> None:
+    def _pass_on(self, row: FusedGroup) -> None:
         self.rowed.emit(row)
 
 
-def fuse_groups(batch: Batch, on_row: Callable[[BatchRow], None], *, job: EngineWorker) -> None:
+def fuse_groups(batch: Batch, on_row: Callable[[FusedGroup], None], *, job: EngineWorker) -> None:
     """Fuse one stack after the other, past those that fail, and tell what became of each."""
     batch.results.mkdir(parents=True, exist_ok=True)
     for number, group in enumerate(batch.groups, start=1):
@@ -98,7 +113,7 @@ def fuse_groups(batch: Batch, on_row: Callable[[BatchRow], None], *, job: Engine
                 raise
             except (QmcifError, OSError, MemoryError) as error:
                 status, reason = "failed", str(error) or type(error).__name__
-        on_row(BatchRow(group.name, status, time.monotonic() - started, reason, batch.target_of(group)))
+        on_row(FusedGroup(group.name, status, time.monotonic() - started, reason, batch.target_of(group)))
 
 
 @magic_factory(
@@ -144,13 +159,16 @@ def fuse_many(
     Returns
     -------
     EngineWorker
-        Under way; its signal `rowed` passes a `BatchRow` for every stack.
+        Under way; its signal `rowed` passes a `FusedGroup` for every stack.
 
     Raises
     ------
     QmcifError
         When there is no stack.
     """
+    if Path() in (folder, results):
+        msg = "no folder is chosen; one with the stacks and one for the results are needed: choose them, or give their whole paths"
+        raise InvalidConfigError(msg)
     groups = tuple(find_groups(folder, pattern or None, leave_out=results))
     batch = Batch(
         groups=groups,
@@ -178,7 +196,7 @@ class BatchWidget(Container[Any]):
 
     def __init__(self, napari_viewer: Viewer) -> None:
         self._viewer = napari_viewer
-        self.rows: list[BatchRow] = []
+        self.rows: list[FusedGroup] = []
         self._told: str | None = None
         self.form: FunctionGui[..., Any] = fuse_many(call_button=False)
         self.row, self.table = (
@@ -205,7 +223,8 @@ class BatchWidget(Container[Any]):
         found = self.rows[number]
         group = next(group for group in self._batch.groups if group.name == found.name)
         if not self.row.is_running:
-            worker = open_stack_layers(self._viewer, [found.target] if found.target.exists() else list(group.inputs))
+            written = [path for path in (found.target, self._batch.maps_of(group)) if path is not None and path.exists()]
+            worker = open_stack_layers(self._viewer, written or list(group.inputs))
             self._told = found.reason
             self.row.follow(worker)
 
@@ -214,7 +233,7 @@ class BatchWidget(Container[Any]):
         self._batch: Batch = worker.batch
         worker.rowed.connect(self._add)
 
-    def _add(self, row: BatchRow) -> None:
+    def _add(self, row: FusedGroup) -> None:
         self.rows.append(row)
         cells = [[known.status, f"{known.seconds:.1f} s", known.reason or known.target.name] for known in self.rows]
         self.table.value = {"data": cells, "index": tuple(known.name for known in self.rows), "columns": COLUMNS}

@@ -103,8 +103,7 @@ class CompareWidget(Container[Any]):
         if stack is None:
             return None
         names = name_images(stack)
-        fused = self.result.value
-        worker = make_worker(measure_area, prepare_alike(stack, fused), area, read_settings(fused))
+        worker = make_worker(measure_area, stack, area, read_settings(self.result.value))
 
         def show(levels: list[float]) -> None:
             highest = max(levels) or 1.0
@@ -124,7 +123,8 @@ class CompareWidget(Container[Any]):
         stack = None if fused is None else find_sources(fused, list(self._viewer.layers))
         if stack is None:
             self.row.message.say("the images of this result are not there; they are needed to measure their focus: open them")
-        return stack
+            return None
+        return prepare_alike(stack, fused)
 
     def _on_click(self, viewer: Any, event: Any) -> Iterator[None]:  # noqa: ANN401 - napari's
         """Measure where a person clicks; a drag moves the canvas as ever."""

@@ -66,9 +66,10 @@ def assemble_request(stack: ChosenStack, *, result: Layer | None, truth: Layer |
         if layer is None:
             continue
         array = finest_level(layer)
-        if array.shape[:2] != stack.picture_shape or bool(layer.rgb) != stack.is_color or array.dtype != stack.dtype:
+        if array.shape[:2] != stack.picture_shape or bool(layer.rgb) != stack.is_color or array.dtype != stack.stored_dtype:
             msg = (
-                f"{layer.name!r} is {array.dtype} of shape {array.shape}, the sources are {stack.dtype} of {stack.picture_shape} pixels; "
+                f"{layer.name!r} is {array.dtype} of shape {array.shape}, "
+                f"the sources are {stack.stored_dtype} of {stack.picture_shape} pixels; "
                 "equal ones are needed: choose the images that were fused"
             )
             raise InvalidImageError(msg)
@@ -93,8 +94,9 @@ def evaluate_layers(request: EvaluationRequest, *, job: EngineWorker) -> tuple[s
         job.report(progress)
 
     sources = [_opaque(image) for image in request.stack.cut_images()]
-    truth = None if request.truth is None else _opaque(request.truth)
-    scores = evaluate(sources, _opaque(request.result), truth=truth, sample_range=request.sample_range, progress=report)
+    truth = None if request.truth is None else _opaque(request.truth).astype(request.stack.dtype)
+    result = _opaque(request.result).astype(request.stack.dtype)
+    scores = evaluate(sources, result, truth=truth, sample_range=request.sample_range, progress=report)
     return request.name, {symbol: figure for symbol, figure in scores.list_by_symbol().items() if figure is not None}
 
 

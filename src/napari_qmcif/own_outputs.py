@@ -55,12 +55,12 @@ def find_record(path: Path) -> dict[str, Any] | None:
 
 
 def list_own_pictures(path: Path) -> list[Path]:
-    """Return the pictures of ours that a path stands for, in the order of layers: the maps first, hidden below the fused picture.
+    """Return the pictures of ours that a path stands for, in the order of layers: the fused picture, then its maps, hidden above it.
 
     That is a file or store with a record, or a folder of them: one with maps of ours, beside which there may be anything, or one that
     holds nothing but pictures of ours. Maps may lie in a folder of their own.
     """
-    if path.is_file() or path.name.lower().endswith(STORE_SUFFIX):
+    if _is_picture_name(path):
         return [path] if find_record(path) is not None else []
     if not path.is_dir():
         return []
@@ -68,16 +68,17 @@ def list_own_pictures(path: Path) -> list[Path]:
     pictures = sorted(found for found in path.iterdir() if _is_picture_name(found) and found not in maps)
     if not maps and not all(find_record(found) is not None for found in pictures):
         return []
-    return [*maps, *(found for found in pictures if find_record(found) is not None)]
+    return [*(found for found in pictures if find_record(found) is not None), *maps]
 
 
 def read_pictures(paths: Sequence[Path]) -> list[Any]:
-    """Return one layer a picture, the last of them visible; maps are named after the folder of the result."""
+    """Return one layer a picture; maps are named after the folder of the result, and hidden unless there is nothing else."""
     series: dict[tuple[Path, str], list[Path]] = {}
     for path in paths:
         series.setdefault((path.parent, _TIME.sub("", path.name)), []).append(path)
     layers = [_join_times([_read_picture(path) for path in times]) for times in series.values()]
-    layers[-1][1]["visible"] = True
+    if all(attributes.get("visible") is False for _, attributes, _ in layers):
+        layers[-1][1]["visible"] = True
     return layers
 
 

@@ -47,6 +47,7 @@ def record_provenance(
         "even_exposure": stack.even_exposure,
         "reference": stack.reference,
         "left_out": list(stack.left_out),
+        "has_transforms": stack.transforms is not None,
         "focus_range": [float(bound) for bound in focus_range],
         "path": None if path is None else str(path),
     }

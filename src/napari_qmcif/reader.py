@@ -46,7 +46,7 @@ def open_files(paths: Sequence[Path]) -> list[LayerDataTuple]:
     Parameters
     ----------
     paths : sequence of Path
-        One folder of images, OME-TIFF, OME-Zarr or other file with a stack; several files with one image each; or a picture or a folder
+        One folder of images, OME-TIFF, OME-Zarr or other file with a stack; several files with one image each; or pictures or folders
         that the engine wrote.
 
     Raises
@@ -54,8 +54,13 @@ def open_files(paths: Sequence[Path]) -> list[LayerDataTuple]:
     QmcifError
         In the words of the engine, when it is no stack.
     """
-    own = list_own_pictures(paths[0]) if len(paths) == 1 else []
-    return read_pictures(own) if own else read_stack(paths[0] if len(paths) == 1 else list(paths))
+    own: list[Path] = []
+    for path in paths:
+        found = list_own_pictures(path)
+        if not found:
+            return read_stack(paths[0] if len(paths) == 1 else list(paths))
+        own += found
+    return read_pictures(own)
 
 
 def read_stack(inputs: Path | list[Path]) -> list[LayerDataTuple]:
@@ -113,7 +118,7 @@ def _join_times(stack: FileStack) -> da.Array:
     return da.stack(times) if len(times) > 1 else times[0]
 
 
-def _take_samples(stack: Any) -> da.Array:  # noqa: ANN401 - a stack of the engine
+def _take_samples(stack: FileStack) -> da.Array:
     """Return the images with their opacity as the last channel, where they have both colors and opacity."""
     samples: da.Array = stack.to_dask()
     if stack.alpha is None or samples.ndim != 4:

@@ -75,22 +75,38 @@ def read_settings(fused: Layer) -> tuple[FusionConfig, tuple[float, float] | Non
 
 
 def prepare_alike(stack: ChosenStack, fused: Layer) -> ChosenStack:
-    """Return the stack, aligned and evened out as a result says it was when that was made."""
+    """Return the stack with the images that a result was made of, aligned and evened out as they were.
+
+    Raises
+    ------
+    InvalidImageError
+        When they were moved as a file said: the result does not hold what stood there.
+    """
     record = read_record(fused)
+    if record.get("has_transforms") is True:
+        msg = f"the images of {fused.name!r} were moved by a file of transforms; those are needed that were fused: fuse with Align instead"
+        raise InvalidImageError(msg)
     if record.get("align") not in ALIGNMENTS:
         return stack
-    return replace(stack, align=record["align"], even_exposure=record.get("even_exposure") is True)
+    left_out, reference = record.get("left_out"), record.get("reference")
+    return replace(
+        stack,
+        align=record["align"],
+        even_exposure=record.get("even_exposure") is True,
+        left_out=tuple(left_out) if isinstance(left_out, list) else (),
+        reference=reference if isinstance(reference, int) else None,
+    )
 
 
 def name_images(stack: ChosenStack) -> list[str]:
     """Return what a person calls the images: the files they come from where these are known, else layers, else planes."""
-    files = [str(path) for layer in stack.layers for path in list_files(layer)]
-    if len(files) == stack.n_images:
-        return [Path(path).name for path in files]
+    files, frames = [str(path) for layer in stack.layers for path in list_files(layer)], stack.frame_numbers
+    if len(files) == stack.n_images + len(stack.left_out):
+        return [Path(files[number]).name for number in frames]
     if stack.axis is None:
-        return [str(layer.name) for layer in stack.layers]
+        return [str(stack.layers[number].name) for number in frames]
     axis = name_axis(stack.layers[0], stack.axis).removeprefix("axis ")
-    return [f"{'plane' if axis.isdigit() else axis} {number}" for number in range(stack.n_images)]
+    return [f"{'plane' if axis.isdigit() else axis} {number}" for number in frames]
 
 
 def finest_level(layer: Any) -> Any:  # noqa: ANN401 - a layer, and any array

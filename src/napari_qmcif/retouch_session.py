@@ -21,7 +21,7 @@ from napari_qmcif.aligning import align_images
 from napari_qmcif.provenance import METADATA_KEY, read_record
 from napari_qmcif.retouch_subject import RetouchSubject
 from napari_qmcif.worker import EngineWorker, make_worker
-from qmcif_engine import retouch
+from qmcif_engine import FocusRange, RetouchedWindow, retouch
 
 LARGEST_PIECE_PX = 512
 """Side of the largest piece that is fused at once: so much takes a fraction of a second."""
@@ -90,7 +90,7 @@ class RetouchSession(QObject):
         self._job: EngineWorker | None = None
         self._pending: tuple[tuple[slice, slice], NDArray[Any]] | None = None
         self._is_over = False
-        self._focus_range = subject.focus_range
+        self._focus_range: tuple[float, float] | tuple[FocusRange, ...] | None = subject.focus_range
         self._original = Original.of_subject(subject)
         self.labels = self._find_labels() or self._add_labels()
         self.labels.mode = "paint"
@@ -182,22 +182,23 @@ class RetouchSession(QObject):
         self._job = job
         job.start()
 
-    def _retouch(self, box: Box, *, job: EngineWorker) -> Any:  # noqa: ANN401 - the engine's answer
+    def _retouch(self, box: Box, *, job: EngineWorker) -> RetouchedWindow:
         """Ask the engine; runs in the worker thread, while nobody else changes what it reads."""
         return retouch(
             align_images(self._subject.stack.cut_images(), self._subject.stack, job=job),
             self._original.heeded,
-            fused=self._original.fused,
+            fused=self._original.fused.astype(self._subject.stack.dtype, copy=False),
             source_index=self._original.index,
             window=box,
             focus_range=self._focus_range,
             config=self._subject.config,
         )
 
-    def _show(self, answer: Any) -> None:  # noqa: ANN401 - the engine's answer
+    def _show(self, answer: RetouchedWindow) -> None:
         self._focus_range = answer.focus_range
         is_retouched = self._original.was_retouched or bool(self._original.heeded.any())
-        for layer, samples in ((self._subject.fused, answer.fused), (self._subject.index, answer.source_index)):
+        fused = self._subject.stack.restored(answer.fused)
+        for layer, samples in ((self._subject.fused, fused), (self._subject.index, answer.source_index)):
             layer.data[answer.window.slices] = samples
             layer.refresh(thumbnail=False, highlight=False, extent=False)
             layer.metadata[METADATA_KEY] = {**read_record(layer), "is_retouched": is_retouched}

@@ -34,7 +34,7 @@ class RetouchWidget(Container[Any]):
     def __init__(self, napari_viewer: Viewer) -> None:
         self._viewer = napari_viewer
         self.session: RetouchSession | None = None
-        self._slider: tuple[Any, int | None] = None, None
+        self._slider: tuple[Any, int | None, tuple[int, ...]] = None, None, ()
         tip = "The fused picture; its samples are changed in place"
         self.result = LayerComboBox(label="Result", choices=list_layers(is_picture), tooltip=tip)
         tip = "Which image each pixel was taken from; found by itself for our own results"
@@ -110,7 +110,7 @@ class RetouchWidget(Container[Any]):
         session.labels.events.selected_label.connect(self._show_label)
         self.session = session
         self.follows_slider.enabled = subject.stack.axis is not None
-        self._slider = subject.stack.layers[0], subject.stack.axis
+        self._slider = subject.stack.layers[0], subject.stack.axis, subject.stack.frame_numbers
         session.labels.selected_label = self.paint_with.value or 1
         self._show_label()
         self._show_state()
@@ -157,12 +157,13 @@ class RetouchWidget(Container[Any]):
             self.session.labels.contour, self.session.labels.opacity = STROKES[self.strokes.value]
 
     def _follow_slider(self, event: Any = None) -> None:  # noqa: ANN401 - napari's events
-        """Take the image that the focus slider stands at, where that is wanted."""
+        """Take the image that the focus slider stands at, where that is wanted; one that was left out changes nothing."""
         if self.session is None or not self.follows_slider.value or self._slider[1] is None:
             return
-        layer, axis = self._slider
+        layer, axis, frames = self._slider
         step = round(float(layer.world_to_data(self._viewer.dims.point)[axis]))
-        self._choose_image(min(max(step, 0), len(self.paint_with.choices) - 2) + 1)
+        if step in frames:
+            self._choose_image(frames.index(step) + 1)
 
     def _take_back(self) -> None:
         if self.session is not None:

@@ -13,8 +13,8 @@ from qmcif_engine.cleanup.regularization import CONFIDENCES
 from qmcif_engine.errors import InvalidConfigError
 from qmcif_engine.io.input.array_source import is_dask_array
 from qmcif_engine.io.metadata.length_units import convert_length, settle_unit
+from qmcif_engine.io.output.output_formats import name_beside
 from qmcif_engine.io.output.picture import ArrayPicture, ChannelPicture, JoinedPicture, assemble_content
-from qmcif_engine.io.output.sibling_names import name_beside
 from qmcif_engine.kernels.heights import smooth_heights
 from qmcif_engine.method.patches import cut_reflected
 from qmcif_engine.stack.picture_metadata import PictureMetadata, name_planes

@@ -104,8 +104,11 @@ def framed_images(shape, seed, frame_px=4):
 
 
 def missing_pixels(shape, seed):
-    """Which pixels each of two images has: all but a few."""
-    return {"which pixels images have": np.random.default_rng(seed).random((2, *shape)) > 0.002}
+    """Which pixels each of two images has, all but a few, and a map of both."""
+    generator = np.random.default_rng(seed)
+    share = generator.choice([0.001, 0.002, 0.01])
+    has = generator.random((2, *shape)) > share
+    return {"which pixels images have": has, "map": generator.integers(0, 2, shape).astype(np.uint16)}
 
 
 # --- how stages are run on them ---
@@ -160,7 +163,7 @@ def run_dark_frames(given, config, _side):
 
 
 def run_frame_ends(given, config, _side):
-    (has,) = given.values()
+    has = given["which pixels images have"]
     shape = has.shape[-2:]
     ends = FrameEnds(
         lambda number, window: has[number][window.slices],
@@ -169,7 +172,7 @@ def run_frame_ends(given, config, _side):
         shape=shape,
         reach_px=reach_of_ends(config.decision),
     )
-    return np.stack([ends.choosable(0), ends.choosable(1), ends.fade(0), ends.fade(1)])
+    return np.stack([ends.choosable(0), ends.choosable(1), ends.fade(0), ends.fade(1), ends.find(given["map"])])
 
 
 def run_blending(given, config, _side):

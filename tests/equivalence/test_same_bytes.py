@@ -20,8 +20,10 @@ from qmcif_engine.fusing.to_file import fuse_to_file
 from qmcif_engine.io.input.stack_input import open_stack
 from qmcif_engine.run.cluster import _can_write, check_workers, connect, share_folder
 from qmcif_engine.run.job import Job
+from qmcif_engine.run.smaller_levels import LevelSink
 from qmcif_engine.stack.stack import ArrayStack
 from qmcif_engine.stack.synthetic import make_focus_stack
+from qmcif_engine.tiles.plan import plan_tiles
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:unclosed <socket:ResourceWarning",  # distributed's own, when a cluster closes
@@ -30,7 +32,8 @@ pytestmark = pytest.mark.filterwarnings(
 
 CONFIG = FusionConfig().replaced({"tile_px": 128, "evidence_scales": 2, "follow_reach_px": 16, "iterations": 2})
 PLANES = ("fused", "source_index", "base_map", "detail_map", "confidence")
-SHAPE = (390, 450)
+SHAPE = (260, 520)  # more than one level of a store
+STORE = "fused.ome.zarr"
 
 
 @pytest.fixture(scope="module")
@@ -48,13 +51,18 @@ def expected_files(images, tmp_path_factory):
     return written(ArrayStack(images), tmp_path_factory.mktemp("expected"), workers=1)
 
 
-def written(stack, folder, **options):
+@pytest.fixture(scope="module")
+def expected_store(images, tmp_path_factory):
+    return written(ArrayStack(images), tmp_path_factory.mktemp("expected_store"), target=STORE, workers=1)
+
+
+def written(stack, folder, *, target="fused.ome.tif", **options):
     """Digest of every file that a run writes."""
-    fuse_to_file(stack, folder / "fused.ome.tif", CONFIG, maps=folder / "maps", **options)
+    fuse_to_file(stack, folder / target, CONFIG, maps=folder / "maps", **options)
     return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.rglob("*") if path.is_file()}
 
 
-@pytest.mark.parametrize("chunks", [(1, 333, 333, 3), (1, 512, 512, 3), (1, 1, 450, 3), (3, 390, 450, 1), (2, 77, 101, 2)])
+@pytest.mark.parametrize("chunks", [(1, 333, 333, 3), (1, 512, 512, 3), (1, 1, 520, 3), (3, 260, 520, 1), (2, 77, 101, 2)])
 def test_chunks_of_the_input(images, expected_files, chunks, tmp_path):
     with open_stack(da.from_array(images, chunks=chunks), axes="ZYXS") as stack:
         assert written(stack, tmp_path) == expected_files
@@ -103,8 +111,10 @@ def test_arrays_in_memory_reach_the_workers(images, expected_files, cluster, tmp
         assert written(ArrayStack(images), tmp_path, client=client) == expected_files
 
 
-def test_a_worker_killed_in_the_middle(images, expected_files, cluster, tmp_path):
+@pytest.mark.parametrize("is_store", [False, True])
+def test_a_worker_killed_in_the_middle(images, expected_files, expected_store, cluster, is_store, tmp_path):
     killed = []
+    target, expected = (STORE, expected_store) if is_store else ("fused.ome.tif", expected_files)
 
     def kill_one(progress):
         if progress.done > 4 and not killed:
@@ -115,15 +125,18 @@ def test_a_worker_killed_in_the_middle(images, expected_files, cluster, tmp_path
                 time.sleep(0.01)
 
     with connect(cluster.scheduler_address) as client:
-        assert written(ArrayStack(images), tmp_path, client=client, on_progress=kill_one) == expected_files
+        assert written(ArrayStack(images), tmp_path, target=target, client=client, on_progress=kill_one) == expected
         client.wait_for_workers(len(cluster.workers))  # the cluster starts another one, which later tests find
     assert killed
 
 
 @pytest.mark.parametrize("scheduler", ["synchronous", "threads", "processes"])
-def test_what_dask_is_told_to_use(images, expected_files, scheduler, tmp_path):
+def test_what_dask_is_told_to_use(images, expected_files, expected_store, scheduler, tmp_path):
+    (tmp_path / "store").mkdir()
+    (tmp_path / "files").mkdir()
     with dask.config.set(scheduler=scheduler):
-        assert written(ArrayStack(images), tmp_path, workers=2) == expected_files
+        assert written(ArrayStack(images), tmp_path / "files", workers=2) == expected_files
+        assert written(ArrayStack(images), tmp_path / "store", target=STORE, workers=2) == expected_store
 
 
 def test_an_active_client_computes_what_is_fused_in_memory(images, expected, cluster):
@@ -138,20 +151,43 @@ def test_an_active_client_computes_what_is_fused_in_memory(images, expected, clu
         np.testing.assert_array_equal(getattr(result, name), getattr(expected, name))
 
 
-def test_workers_that_see_the_folder_write_their_tiles_and_send_none_back(images, expected_files, cluster, tmp_path, monkeypatch):
-    def refused(job, tile, result):
+@pytest.mark.parametrize("is_store", [False, True])
+def test_workers_that_see_the_folder_write_for_themselves_and_send_nothing_back(
+    images, expected_files, expected_store, cluster, is_store, tmp_path, monkeypatch
+):
+    def refused(*_):
         msg = "a tile came back"
         raise AssertionError(msg)
 
-    monkeypatch.setattr(Job, "write", refused)  # in this process: the workers have the class as it is
+    monkeypatch.setattr(Job, "write", refused)  # in this process: the workers have the classes as they are
+    monkeypatch.setattr(LevelSink, "write", refused)
+    target, expected = (STORE, expected_store) if is_store else ("fused.ome.tif", expected_files)
     with connect(cluster.scheduler_address) as client:
-        assert written(ArrayStack(images), tmp_path, client=client) == expected_files
+        assert written(ArrayStack(images), tmp_path, target=target, client=client) == expected
 
 
-def test_workers_without_the_folder_send_their_tiles_back(images, expected_files, cluster, tmp_path, monkeypatch):
+@pytest.mark.parametrize("is_store", [False, True])
+def test_workers_without_the_folder_send_their_tiles_back(images, expected_files, expected_store, cluster, is_store, tmp_path, monkeypatch):
     monkeypatch.setattr("qmcif_engine.run.cluster.share_folder", lambda client, folder: False)
+    target, expected = (STORE, expected_store) if is_store else ("fused.ome.tif", expected_files)
+    with connect(cluster.scheduler_address) as client:
+        assert written(ArrayStack(images), tmp_path, target=target, client=client) == expected
+
+
+def test_fewer_workers_get_fewer_tiles_and_a_run_that_waits_for_its_last_ones_asks_nothing(
+    images, expected_files, cluster, tmp_path, monkeypatch
+):
+    asked = []
+
+    def count_threads(client):
+        asked.append(1)
+        return 3 if len(asked) == 1 else 1
+
+    monkeypatch.setattr("qmcif_engine.run.cluster.share_folder", lambda client, folder: False)  # few tiles at a time
+    monkeypatch.setattr("qmcif_engine.run.cluster._count_threads", count_threads)
     with connect(cluster.scheduler_address) as client:
         assert written(ArrayStack(images), tmp_path, client=client) == expected_files
+    assert len(asked) <= len(plan_tiles(SHAPE, CONFIG).tiles)
 
 
 def test_a_folder_that_workers_do_not_see_is_not_shared(cluster, tmp_path):

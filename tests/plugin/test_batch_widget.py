@@ -50,8 +50,10 @@ def test_every_stack_is_fused_past_one_that_fails(viewer, widget, folder, qtbot,
 
     widget.table.native.cellClicked.emit(0, 1)
     wait_for(widget, qtbot)
-    np.testing.assert_array_equal(viewer.layers[-1].data, fuse(pictures, PRESETS["fast"]).fused)
-    assert viewer.layers[-1].metadata["qmcif"]["part"] == "fused"
+    result = fuse(pictures, PRESETS["fast"])
+    np.testing.assert_array_equal(viewer.layers["a"].data, result.fused)
+    np.testing.assert_array_equal(viewer.layers["a_maps: source index"].data, result.source_index)
+    assert [layer.name for layer in viewer.layers if layer.visible] == ["a"]
 
 
 def test_what_is_there_is_skipped(widget, qtbot):
@@ -94,3 +96,12 @@ def test_a_folder_without_stacks_is_refused(widget, folder):
     assert "holds no stack" in widget.row.message.text()
     with pytest.raises(QmcifError, match="holds no stack"):
         widget.form()
+
+
+def test_nothing_is_fused_before_folders_are_chosen(viewer):
+    widget = BatchWidget(viewer)
+    viewer.window.add_dock_widget(widget)
+
+    widget.row.start()
+
+    assert "no folder is chosen" in widget.row.message.text()

@@ -45,7 +45,7 @@ def add_layers(viewer, scene):
     viewer.add_image(scene.truth, rgb=True, name="truth")
     stack = choose_planes(layer, 0, point=(0, 0, 0))
     record = record_provenance(stack, FusionConfig(), focus_range=(0, 255))
-    viewer.add_image(scene.images[0], **describe_fused(stack, part="fused", record=record))
+    viewer.add_image(scene.images[0], **describe_fused(stack, name="leaf: fused", part="fused", record=record))
 
 
 def test_table_plot_and_csv_show_the_figures_of_the_engine(viewer, widget, qtbot, scene, tmp_path):

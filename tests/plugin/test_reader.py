@@ -164,15 +164,15 @@ def test_what_is_not_ours_is_left_to_other_readers(tmp_path, pictures):
     assert get_reader(paths) is None
 
 
-def test_a_result_folder_is_read_with_its_picture_on_top(tmp_path, stack):
+def test_a_result_folder_is_read_with_its_picture_and_hidden_maps_above_it(tmp_path, stack):
     fuse_to_file(stack, tmp_path / "fused.ome.tif", CONFIG, maps=tmp_path / "maps")
     (tmp_path / "notes.png").write_bytes(b"anything else of the user")
 
     layers = get_reader(str(tmp_path))(str(tmp_path))
 
-    names = [(attributes["metadata"]["qmcif"]["part"], attributes["visible"]) for _, attributes, _ in layers]
-    assert names == [(name, False) for name in ("confidence", "detail_map", "base_map", "source_index")] + [("fused", True)]
-    np.testing.assert_array_equal(layers[-1][0], fuse(stack, CONFIG).fused)
+    names = [(attributes["metadata"]["qmcif"]["part"], attributes.get("visible", True)) for _, attributes, _ in layers]
+    assert names == [("fused", True)] + [(name, False) for name in ("confidence", "detail_map", "base_map", "source_index")]
+    np.testing.assert_array_equal(layers[0][0], fuse(stack, CONFIG).fused)
 
 
 def test_a_result_saved_among_its_images_does_not_hide_them(tmp_path, pictures):

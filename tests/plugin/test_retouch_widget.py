@@ -1,5 +1,7 @@
 """Retouching, driven in a real viewer as a person would: fuse, paint, undo."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from napari.utils.notifications import notification_manager
@@ -371,3 +373,50 @@ def test_images_are_named_by_their_files(viewer, open_widget, pictures, tmp_path
     names = [widget.paint_with.native.itemText(row) for row in range(4)]
 
     assert names == ["0: let the engine decide", "1: shot_7.png", "2: shot_8.png", "3: shot_9.png"]
+
+
+def test_images_that_were_left_out_are_left_out_again(viewer, open_widget, qtbot, pictures):
+    images = np.concatenate([pictures[:1], pictures])
+    layer = viewer.add_image(images, rgb=True, name="leaf", axis_labels=("z", "y", "x"))
+    add_fused(viewer, replace(choose_planes(layer, 0, point=(0, 0, 0)), left_out=(0,)), pictures)
+    widget = open_widget()
+    widget.toggle()
+    assert [name for name, _ in widget._images] == ["0: let the engine decide", "1: z 1", "2: z 2", "3: z 3"]
+
+    viewer.layers["retouch"].paint((24, 32), 3)
+    settle(widget, qtbot)
+
+    np.testing.assert_array_equal(viewer.layers["leaf: fused"].data[24, 32], images[3, 24, 32])
+    widget.follows_slider.value = True
+    for step, expected in ((2, 2), (0, 2), (1, 1)):
+        viewer.dims.set_current_step(0, step)
+        assert viewer.layers["retouch"].selected_label == expected
+
+
+def test_samples_of_a_type_that_is_converted_stay_of_that_type(viewer, open_widget, qtbot):
+    images = make_focus_stack(n_images=3, shape=(48, 64), is_color=False, dtype=np.uint8).images.astype(np.int16) - 100
+    layer = viewer.add_image(images, rgb=False, name="leaf", contrast_limits=(-100, 155))
+    stack = choose_planes(layer, 0, point=(0, 0, 0))
+    result = fuse(stack.cut_images(), CONFIG)
+    pictures = {"fused": stack.restored(result.fused), **{name: getattr(result, name) for name in MAP_NAMES}}
+    add_result(viewer, stack, pictures, record=record_provenance(stack, CONFIG, focus_range=result.focus_range))
+    widget = open_widget()
+    widget.toggle()
+
+    viewer.layers["retouch"].paint((24, 32), 3)
+    settle(widget, qtbot)
+
+    fused = viewer.layers["leaf: fused"].data
+    assert fused.dtype == np.int16
+    np.testing.assert_array_equal(fused[20:29, 28:37], images[2, 20:29, 28:37])
+
+
+def test_a_result_moved_by_a_file_of_transforms_is_refused(viewer, open_widget, pictures):
+    fuse_stack(viewer, pictures)
+    viewer.layers["leaf: fused"].metadata["qmcif"]["has_transforms"] = True
+    viewer.layers["leaf: source index"].metadata["qmcif"]["has_transforms"] = True
+
+    widget = open_widget()
+
+    assert "were moved by a file of transforms" in widget.message.text()
+    assert not widget.start_button.enabled

@@ -73,7 +73,10 @@ class FrameEnds:
         return (self._depth(number) / (self._reach_px + 1)).astype(np.float32)
 
     def find(self, index: IndexArray) -> BoolArray:
-        """Return what lies within reach of an edge where the chosen image may not be chosen any further, shape (h, w)."""
+        """Return what lies within reach of an edge where the chosen image may not be chosen any further, shape (h, w).
+
+        It looks as far at the map, and at which pixels images have by the reach once more: so far from its end an edge may lie.
+        """
         is_end = np.zeros(index.shape, bool)
         for number in np.flatnonzero(np.bincount(index.reshape(-1))):
             is_end |= (index == number) & ndimage.maximum_filter(~self.choosable(int(number)), 3)
@@ -93,9 +96,14 @@ FRAME_ENDS = Stage(
     name="cleanup.frame_ends.FrameEnds",
     reaches=(
         Reach(
-            lambda config, _side: reach_of_ends(config.decision),
-            "`LARGEST_REACH_PX`, or that of the blend's map where it is less; 0 for a hard cut",
+            lambda config, _side: 2 * reach_of_ends(config.decision) + 1 if reach_of_ends(config.decision) else 0,
+            "2 `cleanup.frame_ends.LARGEST_REACH_PX` + 1, with the reach of the blend's map where it is less; 0 for a hard cut",
             of="which pixels images have",
+        ),
+        Reach(
+            lambda config, _side: reach_of_ends(config.decision),
+            "`LARGEST_REACH_PX` = 8, or that of the blend's map where it is less",
+            of="map",
         ),
     ),
 )

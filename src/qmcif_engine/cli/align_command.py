@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 from qmcif_engine import __version__
 from qmcif_engine.cli.alignment_options import check_alignment, prepare_inputs
-from qmcif_engine.cli.fuse_command import open_inputs
+from qmcif_engine.cli.named_stacks import open_inputs
 from qmcif_engine.cli.notices import tell_repeated, tell_taken_next
 from qmcif_engine.cli.progress_bar import progress_bar
 from qmcif_engine.cli.quantities import show_bytes
 from qmcif_engine.cli.resources import peak_memory_bytes
 from qmcif_engine.cli.targets import label_times
-from qmcif_engine.io.output.sibling_names import name_beside
+from qmcif_engine.io.output.output_formats import name_beside
 from qmcif_engine.run.stack_output import check_stack_output, write_stack
 
 if TYPE_CHECKING:

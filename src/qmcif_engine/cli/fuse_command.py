@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any
 from qmcif_engine import __version__
 from qmcif_engine.cli.alignment_options import check_alignment, prepare_inputs
 from qmcif_engine.cli.chosen_settings import gather_settings
+from qmcif_engine.cli.named_stacks import open_guide, open_inputs, prepare_guide
 from qmcif_engine.cli.notices import tell_repeated, tell_taken_next
 from qmcif_engine.cli.progress_bar import progress_bar
 from qmcif_engine.cli.quantities import show_bytes, show_seconds
 from qmcif_engine.cli.resources import peak_memory_bytes
 from qmcif_engine.cli.targets import gather_targets, label_times
-from qmcif_engine.fusing.to_file import FileReport, check_outputs, fuse_to_file, job_folder, plan_run
-from qmcif_engine.io.input.stack_input import open_stack
+from qmcif_engine.fusing.run_plan import job_folder, plan_run
+from qmcif_engine.fusing.to_file import FileReport, check_outputs, fuse_to_file
+from qmcif_engine.io.output.placement import check_sources_kept
 from qmcif_engine.run.speed import estimate_seconds
 from qmcif_engine.slabs import fuse_in_slabs, plan_slabs
 from qmcif_engine.stack.samples import list_bounds
@@ -62,7 +64,7 @@ def run(options: Namespace) -> None:
     settings = gather_settings(preset_name=options.preset, config_file=options.config, assignments=options.assignments)
     if options.dry_run:
         with open_inputs(options) as stack:
-            render_plan(stack, settings, options, points=points_in_time(stack, options))
+            render_plan(stack, settings, options, guide=open_guide(stack, options), points=points_in_time(stack, options))
         return
     results = fuse_inputs(options, settings)
     render(results, settings, options)
@@ -75,18 +77,24 @@ def fuse_inputs(options: Namespace, settings: FusionConfig) -> list[Fused]:
     """Fuse what the options name, every point in time by itself, and write it; finished ones are left out where the options say so."""
     with ExitStack() as closing:
         stack = closing.enter_context(open_inputs(options))
+        guide = open_guide(stack, options)
+        if guide is not None:
+            closing.enter_context(guide)
         points = points_in_time(stack, options)
-        outputs = _check_request(stack, options, points)
+        outputs = _check_request(stack, options, points, guide=guide)
         client = closing.enter_context(_connect(options.scheduler)) if options.scheduler else None
         if client is not None and not options.quiet and not options.json:
             print(f"computing on the cluster at {options.scheduler}; its dashboard is at {client.dashboard_link}")
-        if stack.scratch_bytes and not options.quiet and not options.json:
-            print(f"decoding {stack.n_images} images once into {show_bytes(stack.scratch_bytes)} of scratch space")
+        for opened in (stack,) if guide is None else (stack, guide):
+            if opened.scratch_bytes and not options.quiet and not options.json:
+                print(f"decoding {opened.n_images} images once into {show_bytes(opened.scratch_bytes)} of scratch space")
         results = []
         for number, targets in points.items():
             try:
-                with stack.at_time(number) as point:  # leaving it removes decoded copies, which would add up
-                    results.append(_fuse(point, settings, options, targets=targets, outputs=outputs[number], client=client))
+                with ExitStack() as leaving:  # it removes decoded copies, which would add up
+                    point = leaving.enter_context(stack.at_time(number))
+                    deciding = None if guide is None else leaving.enter_context(guide.at_time(number))
+                    results.append(_fuse(point, settings, options, guide=deciding, targets=targets, outputs=outputs[number], client=client))
             except KeyboardInterrupt:
                 if results:
                     msg = "what is finished is kept: go on with --resume"
@@ -95,11 +103,14 @@ def fuse_inputs(options: Namespace, settings: FusionConfig) -> list[Fused]:
         return results
 
 
-def _check_request(stack: FileStack, options: Namespace, points: dict[int, Targets]) -> dict[int, tuple[Path, ...]]:
+def _check_request(
+    stack: FileStack, options: Namespace, points: dict[int, Targets], *, guide: FileStack | None
+) -> dict[int, tuple[Path, ...]]:
     """Refuse what cannot be met before anything is computed; return what will be written for each point in time."""
     outputs = {}
     for number, targets in points.items():
         outputs[number] = check_outputs(stack, targets.output, targets.maps, height=targets.height, overwrite=options.overwrite)
+        check_sources_kept(outputs[number], () if guide is None else guide.sources)
         check_alignment(stack, options, outputs[number])
         if targets.slabs is not None:
             plan_slabs(stack.n_images, size=targets.slabs.size, overlap=targets.slabs.overlap)
@@ -117,19 +128,6 @@ def points_in_time(stack: FileStack, options: Namespace) -> dict[int, Targets]:
     return {number: place for number, place in points.items() if not (skips_finished and place.output.exists())}
 
 
-def open_inputs(options: Namespace) -> FileStack:
-    """Open the stack that the options name."""
-    return open_stack(
-        [str(path) for path in options.images],
-        exclude=options.exclude,
-        order=options.order,
-        axes=options.axes,
-        time=options.time or 0,
-        channels=options.channels,
-        scratch_folder=options.scratch,
-    )
-
-
 def _connect(address: str) -> Client:
     # a heavy import that only clusters need
     from qmcif_engine.run.cluster import connect
@@ -138,11 +136,20 @@ def _connect(address: str) -> Client:
 
 
 def _fuse(
-    stack: FileStack, settings: FusionConfig, options: Namespace, *, targets: Targets, outputs: tuple[Path, ...], client: Client | None
+    stack: FileStack,
+    settings: FusionConfig,
+    options: Namespace,
+    *,
+    guide: FileStack | None,
+    targets: Targets,
+    outputs: tuple[Path, ...],
+    client: Client | None,
 ) -> Fused:
     started_wall, started_cpu = time.perf_counter(), time.process_time()
     prepared = prepare_inputs(stack, options)
-    fuse = fuse_to_file if targets.slabs is None else partial(fuse_in_slabs, slabs=targets.slabs, channels=options.channels)
+    fuse = partial(fuse_to_file, guide=prepare_guide(guide, prepared, options))
+    if targets.slabs is not None:
+        fuse = partial(fuse_in_slabs, slabs=targets.slabs, channels=options.channels)
     try:
         with progress_bar("fusing", is_quiet=options.quiet) as move:
             report = fuse(
@@ -224,11 +231,14 @@ def describe_fusion(result: Fused, settings: FusionConfig) -> dict[str, Any]:
     }
 
 
-def render_plan(stack: FileStack, settings: FusionConfig, options: Namespace, *, points: dict[int, Targets]) -> None:
+def render_plan(
+    stack: FileStack, settings: FusionConfig, options: Namespace, *, guide: FileStack | None, points: dict[int, Targets]
+) -> None:
     """Say what the run would take, once it is known to be possible."""
-    _check_request(stack, options, points)
+    _check_request(stack, options, points, guide=guide)
     kept: dict[str, Any] = {"with_maps": options.maps is not None, "with_height": options.depth is not None}
-    plan = plan_run(stack, settings, **kept, memory_bytes=options.memory, workers=options.workers)
+    target = next(iter(points.values())).output
+    plan = plan_run(stack, settings, **kept, guide=guide, memory_bytes=options.memory, workers=options.workers, target=target)
     cpu_seconds = len(points) * estimate_seconds(plan.tiles, settings, stack=stack)
     content = {
         "images": stack.n_images,

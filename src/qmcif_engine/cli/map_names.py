@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from qmcif_engine.io.output.writers import map_path
+from qmcif_engine.fusing.run_plan import MAP_KINDS
+from qmcif_engine.io.output.map_files import map_path
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -13,14 +14,12 @@ if TYPE_CHECKING:
 
     from qmcif_engine.fusing.in_memory import FusionResult
 
-MAP_NAMES = ("source_index", "base_map", "detail_map", "confidence")
-
 
 def list_map_paths(folder: Path) -> list[Path]:
     """Return the files of the maps, in the order of their names."""
-    return [map_path(folder, name) for name in MAP_NAMES]
+    return [map_path(folder, name) for name in MAP_KINDS]
 
 
 def collect_maps(result: FusionResult) -> dict[str, NDArray[Any]]:
     """Return the maps of a result by name."""
-    return {name: getattr(result, name) for name in MAP_NAMES}
+    return {name: getattr(result, name) for name in MAP_KINDS}

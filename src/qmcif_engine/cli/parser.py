@@ -101,6 +101,13 @@ def _add_fuse(commands: Subparsers) -> None:
         "-o", "--output", type=_path, required=True, metavar="OUT", help="fused picture: .ome.zarr, .ome.tif, .tif, .png or .jpg"
     )
     parser.add_argument(
+        "--guide",
+        nargs="+",
+        type=_path,
+        metavar="PATH",
+        help="decide on this copy of the stack, denoised or such, and take the samples of INPUT; anything that INPUT may be",
+    )
+    parser.add_argument(
         "--maps", type=_path, metavar="DIR", help="also write source_index, base_map, detail_map and confidence as .tif here"
     )
     add_heights(parser)
@@ -126,6 +133,7 @@ def _add_batch(commands: Subparsers) -> None:
     add_slab_size(parser)
     _add_choice(parser)
     _add_fusing(parser)
+    parser.set_defaults(guide=None)
 
 
 def _add_fusing(parser: argparse.ArgumentParser) -> None:

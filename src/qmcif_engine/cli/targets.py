@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from qmcif_engine.depth import HeightRequest
 from qmcif_engine.errors import InvalidConfigError
-from qmcif_engine.io.output.sibling_names import name_beside
+from qmcif_engine.io.output.output_formats import name_beside
 from qmcif_engine.slabs import SlabLayout
 
 if TYPE_CHECKING:

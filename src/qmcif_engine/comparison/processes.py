@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from threadpoolctl import threadpool_limits
 
+from qmcif_engine.kernels.single_thread import single_thread
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from multiprocessing.synchronize import Event
@@ -55,7 +57,7 @@ def run_everywhere(
         When a worker process was lost.
     """
     if min(n_processes, len(tasks)) <= 1:
-        with threadpool_limits(limits=1):
+        with single_thread():
             for task in tasks:
                 on_result(work(task, _never))
         return

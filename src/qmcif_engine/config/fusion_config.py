@@ -235,6 +235,13 @@ class TilingConfig(Checked):
         high=16384,
         unit="px",
     )
+    chunk_px: int = setting(
+        512,
+        "side of a chunk of an OME-Zarr result; tiles are cut along the grid of chunks, so that each chunk is written by one of them",
+        low=64,
+        high=4096,
+        unit="px",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,21 +16,23 @@ from qmcif_engine import __version__
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.depth import HeightRequest, assemble_heights, settle_scale
 from qmcif_engine.errors import OutputError
+from qmcif_engine.fusing.run_plan import MAP_KINDS, kept_planes, make_job, plan_run, shown_planes
 from qmcif_engine.io.output.map_files import check_maps_target, map_path
+from qmcif_engine.io.output.picture import PictureContent
 from qmcif_engine.io.output.placement import check_sources_kept
 from qmcif_engine.io.output.streamed_output import stream_outputs
 from qmcif_engine.io.output.writers import check_target
-from qmcif_engine.run.execution import count_workers, run_tiles
-from qmcif_engine.run.job import Job, PlaneKind
-from qmcif_engine.run.memory import choose_tiles_at_once, estimate_samples_bytes, estimate_tile_bytes
+from qmcif_engine.io.zarr.ome_attributes import Extremes
+from qmcif_engine.run.execution import run_tiles
+from qmcif_engine.run.smaller_levels import grow_smaller_levels
 from qmcif_engine.run.steps import FusionProgress, Steps
 from qmcif_engine.stack.guide import settle_guide
 from qmcif_engine.stack.noise import settle_range_and_noise
 from qmcif_engine.stack.picture_metadata import PictureMetadata, name_planes
 from qmcif_engine.stack.samples import list_bounds
 from qmcif_engine.stack.separate_channels import EACH, channel_planes, count_decisions, settle_channels
-from qmcif_engine.stack.stack import Stack, check_number, companions_of, settle_range
-from qmcif_engine.tiles.plan import TilePlan, plan_tiles
+from qmcif_engine.stack.stack import Stack, companions_of, settle_range
+from qmcif_engine.tiles.plan import plan_tiles
 from qmcif_engine.tiles.task import TileTask
 
 if TYPE_CHECKING:
@@ -38,46 +40,13 @@ if TYPE_CHECKING:
 
     from distributed import Client
 
-    from qmcif_engine.io.output.picture import PictureContent
+    from qmcif_engine.io.zarr.growing_picture import GrowingPicture
+    from qmcif_engine.run.job import Job
     from qmcif_engine.stack.samples import FocusRanges, GivenRanges
     from qmcif_engine.tiles.plan import Tile
 
 
 logger = logging.getLogger(__name__)
-
-MAP_KINDS = {
-    "source_index": PlaneKind(np.dtype(np.uint16)),
-    "base_map": PlaneKind(np.dtype(np.uint16)),
-    "detail_map": PlaneKind(np.dtype(np.uint16)),
-    "confidence": PlaneKind(np.dtype(np.float32)),
-}
-POSITION_KIND = {"position": PlaneKind(np.dtype(np.float32))}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunPlan:
-    """What a run will do and take, before it does anything.
-
-    Attributes
-    ----------
-    tiles : TilePlan
-    tiles_at_once : int
-    tile_bytes : int
-        Memory of one tile while it is computed, at most.
-    job_bytes : int
-        Disk space beside the target while the run lasts.
-    transcoded_bytes : int
-        Disk space for images that cannot be read by window.
-    output_bytes : int
-        Size of the outputs before compression.
-    """
-
-    tiles: TilePlan
-    tiles_at_once: int
-    tile_bytes: int
-    job_bytes: int
-    transcoded_bytes: int
-    output_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,11 +141,11 @@ def fuse_to_file(
     kept = {"with_maps": folder is not None, "with_height": height is not None}
     check_sources_kept(outputs, () if guide is None else guide.sources)
     decided = settle_guide(guide, stack)
-    run = plan_run(stack, settings, **kept, guide=decided, memory_bytes=memory_bytes, workers=workers)
+    run = plan_run(stack, settings, **kept, guide=decided, memory_bytes=memory_bytes, workers=workers, target=target)
     bounds, noise_levels = settle_range_and_noise(stack if decided is None else decided, focus_range)
     companions = companions_of(stack)
-    planes = _kept_planes(stack, **kept)
-    job = Job(job_folder(target), run.tiles, planes, n_images=stack.n_images)
+    planes = kept_planes(stack, **kept)
+    job = make_job(target, run, planes, stack=stack, config=settings)
     description = describe_run(stack, settings, bounds, guide=decided)
     job.begin(_digest([description, list(planes)]), resume=resume, overwrite=overwrite)
     try:
@@ -190,9 +159,12 @@ def fuse_to_file(
         steps = Steps(n_tiles=n_missing, steps_a_tile=steps_a_tile, on_progress=on_progress, is_cancelled=is_cancelled)
         missing = (tile for tile, is_there in zip(tiles, is_finished, strict=True) if not is_there)
         run_tiles(task, missing, sink=job, tiles_at_once=run.tiles_at_once, steps=steps, client=client)
-        samples, pixels = _gather_receipts(job, tiles, n_images=stack.n_images)
+        samples, pixels, extremes = _gather_receipts(job, tiles, n_images=stack.n_images)
         provenance = {**description, "identity": _digest([description, samples])}
         own_range = bounds if decided is None else settle_range(stack, None)  # the picture's edges are on the scale of its own samples
+        if job.store is not None:
+            grow_smaller_levels(job.store, tiles_at_once=run.tiles_at_once, client=client, is_cancelled=is_cancelled)
+            job.store.finish(_describe_store(job.store, stack, provenance), extremes)
         heights = {} if height is None else _heights_of(job, height, stack=stack, sample_range=own_range, provenance=provenance)
         writing: dict[str, Any] = {"provenance": provenance, "overwrite": overwrite, "check_cancelled": steps.check_cancelled}
         _write(job, target, folder, stack=stack, further=heights, **writing)
@@ -220,54 +192,21 @@ def _check_input(job: Job, task: TileTask, finished: Iterable[Tile]) -> None:
         raise job.refuse_other_input()
 
 
-def _gather_receipts(job: Job, tiles: Iterable[Tile], *, n_images: int) -> tuple[list[str], tuple[int, ...]]:
-    """Return the digests of all tiles, and how many pixels each image gave."""
-    digests, counts = [], np.zeros(n_images, np.int64)
+def _gather_receipts(job: Job, tiles: Iterable[Tile], *, n_images: int) -> tuple[list[str], tuple[int, ...], Extremes]:
+    """Return the digests of all tiles, how many pixels each image gave, and the least and largest sample where tiles know them."""
+    digests, counts, extremes = [], np.zeros(n_images, np.int64), Extremes()
     for tile in tiles:
         receipt = job.receipt(tile)
         digests.append(receipt.input_digest.hex())
         counts += receipt.pixels_by_image
-    return digests, tuple(counts.tolist())
+        if receipt.extremes is not None:
+            extremes.widen(*receipt.extremes)
+    return digests, tuple(counts.tolist()), extremes
 
 
-def job_folder(target: Path) -> Path:
-    """Return where the tiles of a run wait until all of them are there."""
-    return target.parent / f"{target.name}.qmcif-job"
-
-
-def plan_run(
-    stack: Stack,
-    config: FusionConfig,
-    *,
-    with_maps: bool = False,
-    with_height: bool = False,
-    guide: Stack | None = None,
-    memory_bytes: int | None = None,
-    workers: int | None = None,
-) -> RunPlan:
-    """Say what fusing a stack will take, without reading a sample.
-
-    Raises
-    ------
-    InvalidImageError
-        For fewer than two images.
-    InvalidConfigError
-        When the memory does not hold a single tile.
-    """
-    check_number(stack)
-    tiles = plan_tiles((stack.image_shape[0], stack.image_shape[1]), config)
-    tile_bytes = estimate_tile_bytes(tiles, config, stack=stack) + (0 if guide is None else estimate_samples_bytes(tiles, guide))
-    planes = _kept_planes(stack, with_maps=with_maps, with_height=with_height)
-    n_pixels = tiles.shape[0] * tiles.shape[1]
-    job_bytes = n_pixels * sum(kind.pixel_bytes for kind in planes.values())
-    return RunPlan(
-        tiles=tiles,
-        tiles_at_once=choose_tiles_at_once(tile_bytes, budget_bytes=memory_bytes, n_workers=count_workers(workers)),
-        tile_bytes=tile_bytes,
-        job_bytes=job_bytes,
-        transcoded_bytes=stack.scratch_bytes,
-        output_bytes=job_bytes,
-    )
+def _describe_store(store: GrowingPicture, stack: Stack, provenance: Mapping[str, object]) -> PictureContent:
+    has_alpha = len(shown_planes(stack)) > 1
+    return PictureContent(picture=store.full_level, has_alpha=has_alpha, metadata=describe_picture(stack), provenance=provenance)
 
 
 def check_outputs(
@@ -335,16 +274,6 @@ def _digest(description: object) -> str:
     return hashlib.sha256(json.dumps(description, sort_keys=True).encode()).hexdigest()
 
 
-def _kept_planes(stack: Stack, *, with_maps: bool, with_height: bool) -> dict[str, PlaneKind]:
-    companions = companions_of(stack)
-    planes = {"fused": PlaneKind(stack.dtype, stack.image_shape[2:])}
-    if companions is not None:
-        planes["companions"] = PlaneKind(companions.dtype, companions.image_shape[2:])
-    kinds = {name: PlaneKind(kind.dtype, channel_planes(stack)) for name, kind in (MAP_KINDS | POSITION_KIND).items()}
-    wanted = [*(MAP_KINDS if with_maps else ()), *(("confidence", "position") if with_height else ())]
-    return planes | {name: kinds[name] for name in dict.fromkeys(wanted)}
-
-
 def _heights_of(
     job: Job, height: HeightRequest, *, stack: Stack, sample_range: FocusRanges, provenance: Mapping[str, object]
 ) -> dict[Path, PictureContent]:
@@ -370,13 +299,13 @@ def _write(
     overwrite: bool,
     check_cancelled: Callable[[], None],
 ) -> None:
-    """Put the tiles together in the formats that the targets name."""
-    is_multichannel = stack.companions is not None
-    has_alpha = not is_multichannel and stack.alpha is not None
+    """Put the tiles together in the formats that the targets name; a store is complete and only moved."""
+    shown, *alpha = [None] if job.store is not None else [job.picture(name) for name in shown_planes(stack)]
     stream_outputs(
         target,
-        job.picture("companions" if is_multichannel else "fused"),
-        alpha=job.picture("companions") if has_alpha else None,
+        shown,
+        alpha=alpha[0] if alpha else None,
+        built=None if job.store is None else job.store.folder,
         maps_folder=maps_folder,
         maps={} if maps_folder is None else {name: job.picture(name) for name in MAP_KINDS},
         metadata=describe_picture(stack),

@@ -1,4 +1,4 @@
-"""Keep linear algebra to one thread, so that the order of its sums, and with it the last byte, is always the same."""
+"""Linear algebra on one thread, so that the order of its sums, and with it the last byte, is always the same."""
 
 from __future__ import annotations
 
@@ -6,32 +6,69 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from threadpoolctl import threadpool_limits
+from threadpoolctl import LibController, OpenBLASController, ThreadpoolController
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 _lock = threading.Lock()
 _users = 0
-_limit: threadpool_limits | None = None
+_before: dict[str, tuple[LibController, int]] = {}
+"""The libraries whose number of threads belongs to the process, by path, with the number that the first user found."""
 
 
 @contextmanager
 def single_thread() -> Iterator[None]:
-    """Limit BLAS and OpenMP to one thread while any caller is inside.
+    """Limit BLAS and OpenMP to one thread while any caller is inside, in whatever threads callers come and go.
 
-    The limit belongs to the process, and callers may overlap: the first one in sets it and the last one out restores what was before.
+    Some libraries keep a number for each thread: every caller sets and restores its own. Others have one number for the process, and
+    callers may overlap: the first one in sets it, and the last one out restores what was before.
     """
-    global _users, _limit
-    with _lock:
-        if _users == 0:
-            _limit = threadpool_limits(limits=1)
-        _users += 1
+    libraries = ThreadpoolController().lib_controllers
+    own = [(library, library.num_threads) for library in libraries if _has_a_number_for_each_thread(library)]
+    _limit_shared([library for library in libraries if not _has_a_number_for_each_thread(library)])
     try:
+        for library, _ in own:
+            library.set_num_threads(1)
         yield
     finally:
-        with _lock:
-            _users -= 1
-            if _users == 0 and _limit is not None:
-                _limit.restore_original_limits()
-                _limit = None
+        for library, n_threads in own:
+            library.set_num_threads(n_threads)
+        _release_shared()
+
+
+def _has_a_number_for_each_thread(library: LibController) -> bool:
+    is_openblas_on_openmp = library.internal_api == "openblas" and library.threading_layer == "openmp"
+    return library.internal_api in ("openmp", "mkl") or is_openblas_on_openmp
+
+
+def _limit_shared(libraries: Sequence[LibController]) -> None:
+    global _users
+    with _lock:
+        _users += 1
+        _take_control()
+        for library in libraries:
+            _before.setdefault(library.filepath, (library, library.num_threads))
+            library.set_num_threads(1)
+
+
+def _release_shared() -> None:
+    global _users
+    with _lock:
+        _users -= 1
+        if _users:
+            return
+        _take_control()
+        for library, n_threads in _before.values():
+            library.set_num_threads(n_threads)
+        _before.clear()
+        OpenBLASController.clear_controlling_thread()
+
+
+def _take_control() -> None:
+    """Let this thread set the number of threads of OpenBLAS.
+
+    To threadpoolctl the first thread that sets it is in control for as long as it lives, and it ignores all others. That thread may be
+    one of Dask's, which live on idle, or one that knows nothing of us.
+    """
+    OpenBLASController.clear_controlling_thread(force=True)

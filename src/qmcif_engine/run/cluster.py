@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from distributed import Client, as_completed
 from distributed.comm.addressing import get_address_host_port
-from distributed.protocol.pickle import dumps
+from distributed.protocol.pickle import dumps, loads
 from distributed.scheduler import KilledWorker
 
 from qmcif_engine import __version__
@@ -22,10 +22,9 @@ if TYPE_CHECKING:
 
     from distributed import Future
 
-    from qmcif_engine.run.execution import TileSink
+    from qmcif_engine.run.execution import TileSink, TileWork
     from qmcif_engine.run.steps import Steps
     from qmcif_engine.tiles.plan import Tile
-    from qmcif_engine.tiles.task import FusedTile, TileTask
 
 CONNECT_SECONDS = 10
 TILES_A_THREAD = 128
@@ -35,7 +34,8 @@ RELAYED_TILES_A_THREAD = 2
 """The same where results come back: one that is computed and one that waits, so that little memory waits for the client."""
 
 LARGEST_TASK_BYTES = 2**20
-"""A task that carries more, such as arrays in memory, is sent to every worker once instead of with every tile."""
+"""What all tiles have in common is a task of its own, on which they depend, so that the copy of a lost worker is made again. What is
+larger, such as arrays in memory, is sent to every worker instead of through the scheduler."""
 
 N_RETRIES = 3
 
@@ -63,7 +63,7 @@ def connect(address: str) -> Client:
         raise InvalidConfigError(msg) from error
 
 
-def run_on_cluster(task: TileTask, tiles: Iterable[Tile], *, sink: TileSink, steps: Steps, client: Client) -> None:
+def run_on_cluster(task: TileWork, tiles: Iterable[Tile], *, sink: TileSink, steps: Steps, client: Client) -> None:
     """Compute tiles on the workers of a client; lost workers' tiles are computed again.
 
     Workers that share storage with this process write their tiles themselves; from others the results come back here. Tasks are sent in
@@ -72,18 +72,23 @@ def run_on_cluster(task: TileTask, tiles: Iterable[Tile], *, sink: TileSink, ste
     check_workers(client)
     relayed = None if sink.is_reached_by(client) else sink
     compute: Any = TileElsewhere(task, sink if relayed is None else None)
-    if len(dumps(compute)) > LARGEST_TASK_BYTES:
-        compute = client.scatter(compute, broadcast=True)
     name, waiting = new_name(), iter(tiles)
-    running: dict[Future[FusedTile | None], Tile] = {}
+    packed = dumps(compute)
+    if len(packed) > LARGEST_TASK_BYTES:
+        compute = client.scatter(compute, broadcast=True)
+    else:
+        compute = client.submit(loads, packed, key=f"qmcif-run-{uuid4().hex}", retries=N_RETRIES)
+    running: dict[Future[Any], Tile] = {}
     completed = as_completed(loop=client.loop)
-    n_wanted = 0
+    n_wanted, are_all_sent = 0, False
     try:
         while True:
             steps.check_cancelled()
-            if len(running) <= n_wanted // 2:
+            if len(running) <= n_wanted // 2 and not are_all_sent:
                 n_wanted = _count_threads(client) * (TILES_A_THREAD if relayed is None else RELAYED_TILES_A_THREAD)
-                batch = tuple(islice(waiting, n_wanted - len(running)))
+                n_free = max(n_wanted - len(running), 0)  # none where workers were lost
+                batch = tuple(islice(waiting, n_free))
+                are_all_sent = len(batch) < n_free
                 graph = tile_graph(batch, _compute, compute, name=name)
                 futures = client.get(graph, list(graph), sync=False, retries=N_RETRIES)
                 running.update(zip(futures, batch, strict=True))
@@ -108,7 +113,7 @@ def _count_threads(client: Client) -> int:
     return max(sum(int(worker["nthreads"]) for worker in workers), 1)
 
 
-def _compute(compute: TileElsewhere, tile: Tile) -> FusedTile | None:
+def _compute(compute: TileElsewhere, tile: Tile) -> Any:  # noqa: ANN401
     return compute(tile)
 
 
@@ -146,7 +151,7 @@ def _describe_worker() -> dict[str, str]:
     return {"qmcif": __version__, "python": platform.python_version(), "numpy": np.__version__, "scipy": scipy.__version__}
 
 
-def _relay(future: Future[FusedTile | None], tile: Tile, sink: TileSink | None) -> None:
+def _relay(future: Future[Any], tile: Tile, sink: TileSink | None) -> None:
     """Fetch what a task returned, or raise what ended it, and write it here."""
     try:
         result = future.result()

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from qmcif_engine.run.steps import Steps
     from qmcif_engine.tiles.plan import Tile
-    from qmcif_engine.tiles.task import FusedTile, TileTask
 
 BATCH_TILES = 1024
 """Tiles of one graph: a slide has more than a scheduler likes to be told of at once."""
@@ -44,11 +43,18 @@ class TileSink(Protocol):
     `write` is called in the task that computed the tile: by several threads at once, each with another tile.
     """
 
-    def write(self, tile: Tile, result: FusedTile) -> None:
+    def write(self, tile: Tile, result: Any) -> None:  # noqa: ANN401 - what the task of the run returns
         """Take the result of one tile."""
 
     def is_reached_by(self, client: Client | None) -> bool:
         """Return whether the workers of a client, or other processes of this machine, can write for themselves."""
+
+
+class TileWork(Protocol):
+    """What computes a tile: a `qmcif_engine.tiles.task.TileTask`, or what makes the smaller levels of its picture."""
+
+    def __call__(self, tile: Tile, *, check_cancelled: Callable[[], None] = ..., report_image: Callable[[], None] = ...) -> Any:  # noqa: ANN401
+        """Return the result of one tile, which a sink takes."""
 
 
 def count_workers(wanted: int | None = None) -> int:
@@ -57,13 +63,13 @@ def count_workers(wanted: int | None = None) -> int:
 
 
 def run_tiles(
-    task: TileTask, tiles: Iterable[Tile], *, sink: TileSink, tiles_at_once: int, steps: Steps, client: Client | None = None
+    task: TileWork, tiles: Iterable[Tile], *, sink: TileSink, tiles_at_once: int, steps: Steps, client: Client | None = None
 ) -> None:
     """Compute tiles, each of which writes its result.
 
     Parameters
     ----------
-    task : TileTask
+    task : TileWork
     tiles : iterable of Tile
     sink : TileSink
     tiles_at_once : int
@@ -143,7 +149,7 @@ def new_name() -> str:
 class TileHere:
     """What a task of this process does: compute a tile, write it, and count its steps."""
 
-    task: TileTask
+    task: TileWork
     sink: TileSink
     steps: Steps
 
@@ -160,10 +166,10 @@ class TileHere:
 class TileElsewhere:
     """What a task of another process does: compute a tile, and write it or send it back."""
 
-    task: TileTask
+    task: TileWork
     sink: TileSink | None
 
-    def __call__(self, tile: Tile) -> FusedTile | None:
+    def __call__(self, tile: Tile) -> Any:  # noqa: ANN401
         """Compute one tile; its result is returned where nobody there can write it."""
         result = self.task(tile)
         if self.sink is None:
@@ -172,7 +178,7 @@ class TileElsewhere:
         return None
 
 
-def _run_on_threads(task: TileTask, tiles: Iterable[Tile], *, sink: TileSink, n_threads: int, steps: Steps) -> None:
+def _run_on_threads(task: TileWork, tiles: Iterable[Tile], *, sink: TileSink, n_threads: int, steps: Steps) -> None:
     import dask.local
     import dask.threaded
 
@@ -188,7 +194,7 @@ def _run_on_threads(task: TileTask, tiles: Iterable[Tile], *, sink: TileSink, n_
         raise
 
 
-def _run_on_processes(task: TileTask, tiles: Iterable[Tile], *, sink: TileSink, n_processes: int, steps: Steps) -> None:
+def _run_on_processes(task: TileWork, tiles: Iterable[Tile], *, sink: TileSink, n_processes: int, steps: Steps) -> None:
     import dask.multiprocessing
 
     is_written_there = sink.is_reached_by(None)

@@ -1,24 +1,26 @@
 """Keep the finished tiles of a run on disk, so that an interrupted run can go on where it stopped.
 
-A job is a folder beside the target. Every tile is one file of plain samples, which gets its name only when its bytes are on the disk:
-what has its name is whole, after a crash, a full disk or a loss of power too. When all tiles are there they are put together and the
-folder goes.
+A job is a folder beside the target. Every tile is one file: the samples of its planes, and a receipt that says what they were made of.
+Where the target is an OME-Zarr, the picture itself goes into a store in the folder, chunk by chunk, and the tile's file holds the rest.
+It is written last, and what has its name is whole. When all tiles are there, the store is moved into place or the tiles are put together,
+and the folder goes.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import secrets
 import shutil
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from qmcif_engine.errors import OutputError
 from qmcif_engine.io.output.placement import refusing
-from qmcif_engine.io.output.stores import sync_folder
+from qmcif_engine.io.output.stores import write_durably
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -27,12 +29,15 @@ if TYPE_CHECKING:
     from distributed import Client
     from numpy.typing import NDArray
 
+    from qmcif_engine.io.output.picture import Picture
+    from qmcif_engine.io.zarr.growing_picture import GrowingPicture
     from qmcif_engine.stack.window import Window
     from qmcif_engine.tiles.plan import Tile, TilePlan
     from qmcif_engine.tiles.task import FusedTile
 
 DIGEST_BYTES = 32
 _COUNT_DTYPE = np.dtype("<u4")
+_EXTREME_DTYPE = np.dtype("<f8")
 _DESCRIPTION = "job.json"
 _LARGEST_DESCRIPTION_BYTES = 2**20
 
@@ -51,10 +56,14 @@ class PlaneKind:
 
 
 class TileReceipt(NamedTuple):
-    """What a finished tile was made of: a digest of its samples, and how many of its pixels each image gave."""
+    """What a finished tile was made of: a digest of its samples, and how many of its pixels each image gave.
+
+    `extremes` are the least and largest color sample of a tile whose picture went into a store.
+    """
 
     input_digest: bytes
     pixels_by_image: NDArray[np.int64]
+    extremes: tuple[float, float] | None
 
 
 class Job:
@@ -65,13 +74,27 @@ class Job:
     folder : Path
     plan : TilePlan
     planes : mapping of str to PlaneKind
-        The planes of a `FusedTile` that are kept, in order.
+        The planes of a `FusedTile` that are kept in the files of the tiles, in order.
     n_images : int
+    store : GrowingPicture, optional
+        Where the picture goes instead, if the target is an OME-Zarr; the job gives it a folder.
+    stored_planes : tuple of str
+        The planes of a `FusedTile` that are the picture: channels, or colors and alpha.
     """
 
-    def __init__(self, folder: Path, plan: TilePlan, planes: Mapping[str, PlaneKind], *, n_images: int) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        plan: TilePlan,
+        planes: Mapping[str, PlaneKind],
+        *,
+        n_images: int,
+        store: GrowingPicture | None = None,
+        stored_planes: tuple[str, ...] = (),
+    ) -> None:
         self.folder, self._plan, self._planes, self._n_images = folder, plan, dict(planes), n_images
-        self._identity = ""
+        self.store, self._stored_planes = store, stored_planes
+        self._run = ""
 
     def is_reached_by(self, client: Client | None) -> bool:
         """Return whether workers can put their tiles here: other processes of this machine, or all of a client that sees the folder."""
@@ -98,7 +121,6 @@ class Job:
         OutputError
             When an unfinished run is there that may be neither used nor thrown away.
         """
-        self._identity = identity
         if self.folder.exists() and not resume:
             if not overwrite:
                 msg = (
@@ -109,19 +131,29 @@ class Job:
             self.remove()
         if self.folder.exists():
             self._check_identity(identity)
+            with refusing(self.folder):
+                self._begin_store()
             return
+        self._run = secrets.token_hex(6)
         with refusing(self.folder):
             self.folder.mkdir()
             try:
-                self._write(_DESCRIPTION, json.dumps({"identity": identity}).encode())
+                self._write(_DESCRIPTION, json.dumps({"identity": identity, "run": self._run}).encode())
+                self._begin_store()
             except BaseException:
                 shutil.rmtree(self.folder, ignore_errors=True)
                 raise
 
+    def _begin_store(self) -> None:
+        if self.store is not None:
+            self.store = replace(self.store, folder=self.folder / f"picture-{self._run}.zarr")
+            self.store.begin()
+
     def _check_identity(self, identity: str) -> None:
         try:
             with (self.folder / _DESCRIPTION).open("rb") as stream:
-                known = json.loads(stream.read(_LARGEST_DESCRIPTION_BYTES))["identity"]
+                description = json.loads(stream.read(_LARGEST_DESCRIPTION_BYTES))
+            known, self._run = description["identity"], _checked_token(description["run"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             msg = f"{str(self.folder)!r} is no unfinished run of ours ({error}); one is needed to go on: start anew with --overwrite"
             raise OutputError(msg) from error
@@ -140,48 +172,53 @@ class Job:
         height, width = tile.core.shape
         n_bytes = height * width * sum(kind.pixel_bytes for kind in self._planes.values()) + self._receipt_bytes
         with suppress(OSError):
-            return self._path(tile).stat().st_size == n_bytes
+            return self._path(tile).stat().st_size == n_bytes and (self.store is None or self.store.full_level.has(tile.core))
         return False
 
     def write(self, tile: Tile, result: FusedTile) -> None:
         """Put a tile on the disk."""
         planes = (np.ascontiguousarray(getattr(result, name), kind.dtype).tobytes() for name, kind in self._planes.items())
         counts = np.bincount(result.source_index.reshape(-1), minlength=self._n_images).astype(_COUNT_DTYPE)
-        content = b"".join((*planes, counts.tobytes(), result.input_digest))
         with refusing(self.folder):
-            self._write(self._path(tile).name, content)
+            extremes = b"" if self.store is None else self._store_tile(self.store, tile, result)
+            self._write(self._path(tile).name, b"".join((*planes, counts.tobytes(), extremes, result.input_digest)))
+
+    def _store_tile(self, store: GrowingPicture, tile: Tile, result: FusedTile) -> bytes:
+        """Write the picture of a tile, and return its extremes as the receipt holds them."""
+        shown = [getattr(result, name) for name in self._stored_planes]
+        extremes = store.write(tile.core, shown[0] if len(shown) == 1 else np.dstack(shown))
+        return np.array(extremes, _EXTREME_DTYPE).tobytes()
 
     def _write(self, name: str, content: bytes) -> None:
-        unfinished = self.folder / f"{name}.unfinished"
-        try:
-            with unfinished.open("wb") as stream:
-                stream.write(content)
-                stream.flush()
-                os.fsync(stream.fileno())
-            unfinished.replace(self.folder / name)
-        except BaseException:
-            with suppress(OSError):
-                unfinished.unlink()
-            raise
-        sync_folder(self.folder)
+        write_durably({self.folder / name: content}, scratch_folder=self.folder)
+
+    @property
+    def _extreme_bytes(self) -> int:
+        return 0 if self.store is None else 2 * _EXTREME_DTYPE.itemsize
 
     @property
     def _receipt_bytes(self) -> int:
-        return self._n_images * _COUNT_DTYPE.itemsize + DIGEST_BYTES
+        return self._n_images * _COUNT_DTYPE.itemsize + self._extreme_bytes + DIGEST_BYTES
 
     def _path(self, tile: Tile) -> Path:
         """Return the file of a tile; it names the run too, since a worker may finish a tile after another run took the folder over."""
-        return self.folder / f"tile-{self._identity[:12]}-{tile.number:06d}"
+        return self.folder / f"tile-{self._run}-{tile.number:06d}"
 
     def receipt(self, tile: Tile) -> TileReceipt:
         """Return what a finished tile was made of."""
         with self._path(tile).open("rb") as stream:
             stream.seek(-self._receipt_bytes, os.SEEK_END)
             content = stream.read()
-        return TileReceipt(content[-DIGEST_BYTES:], np.frombuffer(content[:-DIGEST_BYTES], _COUNT_DTYPE).astype(np.int64))
+        numbers, digest = content[:-DIGEST_BYTES], content[-DIGEST_BYTES:]
+        end_of_counts = len(numbers) - self._extreme_bytes
+        counts = np.frombuffer(numbers[:end_of_counts], _COUNT_DTYPE).astype(np.int64)
+        extremes = np.frombuffer(numbers[end_of_counts:], _EXTREME_DTYPE)
+        return TileReceipt(digest, counts, (float(extremes[0]), float(extremes[1])) if extremes.size else None)
 
-    def picture(self, name: str) -> JobPicture:
+    def picture(self, name: str) -> Picture:
         """Return one plane of the whole result, to be read by window."""
+        if self.store is not None and name in self._stored_planes:
+            return self.store.colors
         return JobPicture(self._path, self._plan, self._planes, name)
 
     def remove(self) -> None:
@@ -192,6 +229,14 @@ class Job:
             return
         msg = f"{str(self.folder)!r} is no unfinished run of ours; its name is needed for this run: move it away"
         raise OutputError(msg)
+
+
+def _checked_token(token: object) -> str:
+    """Return the name of a run, which must not lead out of the folder."""
+    if isinstance(token, str) and token.isalnum():
+        return token
+    msg = f"its run is called {token!r}"
+    raise ValueError(msg)
 
 
 class JobPicture:

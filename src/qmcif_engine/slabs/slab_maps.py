@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qmcif_engine.depth import assemble_heights, settle_scale
-from qmcif_engine.fusing.to_file import MAP_KINDS, describe_picture
+from qmcif_engine.fusing.run_plan import MAP_KINDS
+from qmcif_engine.fusing.to_file import describe_picture
 from qmcif_engine.io.input.file_stack import FrameView
 from qmcif_engine.io.input.frame_source import FramePosition
-from qmcif_engine.io.input.scratch_transcoding import ScratchStore
 from qmcif_engine.io.input.segment_cache import DEFAULT_CACHE_BYTES, SegmentCache
 from qmcif_engine.io.output.map_files import map_path
 from qmcif_engine.io.output.picture import assemble_content, block_windows
@@ -37,7 +37,7 @@ class MapFile:
 
     def __init__(self, path: Path, *, n_channels: int = 1) -> None:
         axes = "CYX" if n_channels > 1 else None
-        source = TiffSource(path, cache=SegmentCache(DEFAULT_CACHE_BYTES), store=ScratchStore(), axes=axes)
+        source = TiffSource(path, cache=SegmentCache(DEFAULT_CACHE_BYTES), axes=axes)
         self._view = FrameView(source, positions=[FramePosition(0, 0)], channels=range(n_channels), has_channel_axis=n_channels > 1)
         self.shape: tuple[int, ...] = self._view.image_shape
         self.dtype: np.dtype[Any] = self._view.dtype

@@ -275,7 +275,6 @@ class CorrectedStack(StackView):
             raise InvalidConfigError(msg)
         super().__init__(stack)
         self._correction = self.correction = correction
-        self.has_validity = True  # so that no dark border is looked for in images whose brightness was changed
         if stack.companions is not None and stack.deciding_channels:
             n_companions = stack.companions.image_shape[2]
             self.companions = CorrectedStack(stack.companions, correction.for_channels(stack.deciding_channels, n_companions))

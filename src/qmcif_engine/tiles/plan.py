@@ -132,10 +132,16 @@ class TilePlan:
 def plan_tiles(shape: tuple[int, int], config: FusionConfig) -> TilePlan:
     """Return the tiles of an image of this shape.
 
-    Cores start on multiples of the base patch side and are as equal as that allows. An image of no more pixels than the square of
-    `tile_px` is one tile.
+    Cores start on multiples of the chunk side, and so of the base patch side, and are as equal as that allows. An image of no more
+    pixels than the square of `tile_px` is one tile.
     """
-    patch = config.decomposition.base_patch_px
+    patch, chunk, tile_px = config.decomposition.base_patch_px, chunk_side(config), config.tiling.tile_px
     halo = multiple_above(derive_halo(config, detail_patch_px=detail_patch_side(shape, config.focus)), patch)
-    rows, columns = (cut_side(side, shape=shape, tile_px=config.tiling.tile_px, multiple_of=patch) for side in shape)
+    longest = tile_px if shape[0] * shape[1] <= tile_px**2 else max(tile_px // chunk, 1) * chunk
+    rows, columns = (cut_side(side, shape=shape, tile_px=longest, multiple_of=chunk) for side in shape)
     return TilePlan(shape, halo, TileGrid(shape, halo, rows=rows, columns=columns))
+
+
+def chunk_side(config: FusionConfig) -> int:
+    """Return the side of the chunks that cores are made of: no larger than a tile, and a multiple of the base patch side."""
+    return multiple_above(min(config.tiling.chunk_px, config.tiling.tile_px), config.decomposition.base_patch_px)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from qmcif_engine import read_image
+from qmcif_engine import fuse, read_image
 from qmcif_engine.cleanup.dark_border import (
     FADING_LOSS,
     FRAMED_LOSS,
@@ -24,7 +24,9 @@ from qmcif_engine.cleanup.dark_border import (
 )
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.method.focus import WHOLE_IMAGE, Borders
+from qmcif_engine.stack.exposure import CorrectedStack, ExposureCorrection
 from qmcif_engine.stack.samples import PlaneStack, settle_focus_range
+from qmcif_engine.stack.stack import ArrayStack
 from qmcif_engine.tiles.stages import decide, measure_focus, plan_geometry
 
 SHARED_DATA = Path(__file__).parents[4] / "shared" / "data"
@@ -428,3 +430,15 @@ def test_the_dark_left_columns_of_a_published_picture_are_found():
     assert set(np.flatnonzero(depth > 1)) == {*range(579, 584), *range(777, 868)}
     assert set(np.flatnonzero(depth > 2)) == {*range(580, 584), *range(830, 836)}
     assert frames.validity(1).all()
+
+
+def test_a_frame_is_left_out_of_a_stack_that_was_evened_out_too():
+    sharp = texture()
+    framed = darkened(sharp, "left", [0, 0, 0.2])
+    images = [np.rint(np.moveaxis(planes, 0, -1)).astype(np.uint8) for planes in (0.5 * blurred(sharp), framed)]
+    correction = ExposureCorrection(gains=((2.0,) * 3, (1.0,) * 3), offsets=((0.0,) * 3,) * 2, reference=1)
+
+    result = fuse(CorrectedStack(ArrayStack(images), correction))
+
+    assert (result.source_index[:, :3] == 0).all()
+    assert (result.source_index == 1).mean() > 0.9

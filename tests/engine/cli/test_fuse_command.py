@@ -26,6 +26,9 @@ STACK_BYTES = 2 * 1200 * 1800 * 3
 CAMERA_BYTES = 2 * 4000 * 6000 * 3
 """What a pair of 24 megapixels takes: limits are reduced as much as the pictures are."""
 
+N_BYTES_OF_DEEP = 2
+"""Such a pair of 16 bits a sample is larger than what is held in memory."""
+
 LARGEST_SHARE = 1.8
 LARGEST_N_OPENED = 8
 SETTINGS = ["--set", "iterations=1", "--set", "evidence_scales=1", "--set", "tile_px=512", "--set", "follow_reach_px=0"]
@@ -101,29 +104,40 @@ def counted_opens():
         opened["the hook"] += 1  # is there
 
 
-@pytest.fixture
-def reduced_limits(monkeypatch):
+def reduce_limits(monkeypatch, *, camera_bytes):
     """Reduce what may be held decoded as much as the pictures are, for otherwise all of them would fit into the smallest cache."""
-    share = STACK_BYTES / CAMERA_BYTES
+    share = STACK_BYTES / camera_bytes
     limits = {"cache_bytes": int(share * DEFAULT_CACHE_BYTES), "memory_bytes": int(share * DEFAULT_MEMORY_BYTES)}
     monkeypatch.setattr("qmcif_engine.cli.fuse_command.open_stack", partial(stack_input.open_stack, **limits))
 
 
-@pytest.mark.usefixtures("reduced_limits")
-@pytest.mark.parametrize(("kind", "options"), [*((kind, []) for kind in KINDS), ("strips", ["--quiet"])])
-def test_a_pair_is_decoded_about_once_and_each_file_opened_a_few_times(images, kind, options, decoded, tmp_path):
+def fuse_pair(images, kind, folder, *options):
+    """Write a pair, fuse it, and return how often each of its files was opened."""
     suffix, write = KINDS[kind]
-    paths = [tmp_path / f"{number}{suffix}" for number in range(2)]
+    paths = [folder / f"{number}{suffix}" for number in range(2)]
     for path, image in zip(paths, images, strict=True):
         write(path, image)
-
     with counted_opens() as times:
-        code = main(["fuse", *map(str, paths), "-o", str(tmp_path / "fused.tif"), *CHEAP, *options])
-
-    assert code == 0
+        assert main(["fuse", *map(str, paths), "-o", str(folder / "fused.tif"), *CHEAP, *options]) == 0
     assert images[0].shape == SHAPE
+    return [times[path.name] for path in paths]
+
+
+@pytest.mark.parametrize(("kind", "options"), [*((kind, []) for kind in KINDS), ("strips", ["--quiet"])])
+def test_a_pair_is_decoded_about_once_and_each_file_opened_a_few_times(images, kind, options, decoded, monkeypatch, tmp_path):
+    reduce_limits(monkeypatch, camera_bytes=CAMERA_BYTES)
+    times = fuse_pair(images, kind, tmp_path, *options)
     assert STACK_BYTES <= decoded["bytes"] <= LARGEST_SHARE * STACK_BYTES
-    assert all(1 <= times[path.name] <= LARGEST_N_OPENED for path in paths)
+    assert all(1 <= n_opened <= LARGEST_N_OPENED for n_opened in times)
+
+
+# plain strips are not decoded: windows of them are read where they lie
+@pytest.mark.parametrize(("kind", "options"), [*((kind, []) for kind in KINDS if kind != "plain strips"), ("strips", ["--quiet"])])
+def test_a_pair_too_large_for_memory_is_decoded_about_once_too(images, kind, options, decoded, monkeypatch, tmp_path):
+    reduce_limits(monkeypatch, camera_bytes=N_BYTES_OF_DEEP * CAMERA_BYTES)
+    times = fuse_pair(images, kind, tmp_path, *options, "--scratch", str(tmp_path))
+    assert STACK_BYTES <= decoded["bytes"] <= LARGEST_SHARE * STACK_BYTES
+    assert all(1 <= n_opened <= LARGEST_N_OPENED for n_opened in times)
 
 
 CHECKS = {

@@ -91,6 +91,7 @@ def test_paper_preset_is_the_published_setting_and_nothing_the_paper_does_not_ha
         ),
         tiling=TilingConfig(
             tile_px=1024,
+            chunk_px=512,
         ),
     )
 

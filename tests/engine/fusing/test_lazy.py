@@ -12,6 +12,7 @@ from qmcif_engine.stack.preparation import prepare_stack
 from qmcif_engine.stack.stack import ArrayStack
 from qmcif_engine.stack.synthetic import make_focus_stack
 from qmcif_engine.stack.window import Window
+from qmcif_engine.tiles.plan import plan_tiles
 
 CONFIG = FusionConfig().replaced({"tile_px": 64, "evidence_scales": 1, "follow_reach_px": 0, "consistency": 0.0, "iterations": 2})
 PLANES = ("fused", "source_index", "base_map", "detail_map", "confidence")
@@ -54,10 +55,10 @@ def test_a_part_computes_only_its_tiles(images):
 
     lazy.fused[:10, :10].compute(scheduler="synchronous")
 
-    assert windows
-    assert all(window.bottom < 130 for window in windows)
-    assert {window.top for window in windows} == {0}
-    assert Window.whole((130, 150)) not in windows
+    first = plan_tiles((130, 150), CONFIG).tiles[0]
+    assert first.padded in windows
+    assert all(window.common(first.padded) == window for window in windows)
+    assert first.padded != Window.whole((130, 150))
 
 
 def test_an_unfit_focus_range_is_refused_at_once(images):

@@ -1,17 +1,22 @@
 """From a stack to files: the same bytes whatever happens on the way, and never half a result."""
 
 import hashlib
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
 import tifffile
+import zarr
 
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.depth import HeightRequest, height_map
 from qmcif_engine.errors import Cancelled, InvalidConfigError, InvalidImageError, OutputError
 from qmcif_engine.fusing.in_memory import fuse
-from qmcif_engine.fusing.to_file import MAP_KINDS, fuse_to_file, identify_run, plan_run
+from qmcif_engine.fusing.run_plan import MAP_KINDS, plan_run
+from qmcif_engine.fusing.to_file import fuse_to_file, identify_run
 from qmcif_engine.stack.stack import ArrayStack
 from qmcif_engine.stack.synthetic import make_focus_stack
 from qmcif_engine.stack.window import Window
@@ -76,17 +81,18 @@ def test_every_format_is_the_same_bytes_with_one_or_many_workers(images, tmp_pat
     assert digests(tmp_path / "0")
 
 
+@pytest.mark.parametrize("name", ["fused.ome.tif", "fused.ome.zarr"])
 @pytest.mark.parametrize("workers", [1, 2])
-def test_an_interrupted_run_goes_on_where_it_stopped_and_ends_with_the_same_bytes(images, tmp_path, workers):
+def test_an_interrupted_run_goes_on_where_it_stopped_and_ends_with_the_same_bytes(images, tmp_path, workers, name):
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     whole.mkdir()
     parts.mkdir()
-    fuse_to_file(ArrayStack(images), whole / "fused.ome.tif", CONFIG, maps=whole / "maps")
+    fuse_to_file(ArrayStack(images), whole / name, CONFIG, maps=whole / "maps")
     with pytest.raises(OSError, match="lost the disk"):
-        fuse_to_file(Counted(images, fail_after=12), parts / "fused.ome.tif", CONFIG, maps=parts / "maps", workers=workers)
-    assert [path.name for path in parts.iterdir()] == ["fused.ome.tif.qmcif-job"]
+        fuse_to_file(Counted(images, fail_after=12), parts / name, CONFIG, maps=parts / "maps", workers=workers)
+    assert [path.name for path in parts.iterdir()] == [f"{name}.qmcif-job"]
 
-    report = fuse_to_file(ArrayStack(images), parts / "fused.ome.tif", CONFIG, maps=parts / "maps", resume=True, workers=workers)
+    report = fuse_to_file(ArrayStack(images), parts / name, CONFIG, maps=parts / "maps", resume=True, workers=workers)
 
     assert 0 < report.n_resumed < 9
     assert digests(parts) == digests(whole)
@@ -119,7 +125,7 @@ def test_cancelling_leaves_a_state_that_can_be_resumed(images, expected, tmp_pat
     np.testing.assert_array_equal(tifffile.imread(tmp_path / "f.tif"), expected.fused)
 
 
-@pytest.mark.parametrize("place", ["os.fsync", "qmcif_engine.run.job.sync_folder", "qmcif_engine.fusing.to_file.TileTask"])
+@pytest.mark.parametrize("place", ["os.fsync", "qmcif_engine.io.output.stores.sync_folder", "qmcif_engine.fusing.to_file.TileTask"])
 def test_an_interruption_while_the_run_is_prepared_leaves_nothing(images, tmp_path, monkeypatch, place):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
@@ -251,3 +257,138 @@ def test_tiles_with_maps_are_not_taken_for_tiles_with_heights_of_as_many_bytes(i
 def test_a_height_map_under_the_name_of_the_picture_is_refused(images, tmp_path):
     with pytest.raises(OutputError, match="a name of its own is needed for each: choose others"):
         fuse_to_file(ArrayStack(images), tmp_path / "f.tif", CONFIG, height=HeightRequest(target=tmp_path / "f.tif", z_step=1.0))
+
+
+def stored(path):
+    """Samples of the full level of an OME-Zarr, channels last."""
+    planes = zarr.open_array(path / "0", mode="r")[...]
+    return np.moveaxis(planes, 0, -1) if planes.ndim == 3 else planes
+
+
+def test_a_zarr_holds_what_fuse_returns_in_chunks_of_ours(images, expected, tmp_path):
+    fuse_to_file(ArrayStack(images), tmp_path / "fused.ome.zarr", CONFIG, maps=tmp_path / "maps")
+
+    np.testing.assert_array_equal(stored(tmp_path / "fused.ome.zarr"), expected.fused)
+    assert zarr.open_array(tmp_path / "fused.ome.zarr" / "0", mode="r").chunks == (3, 64, 64)
+    np.testing.assert_array_equal(tifffile.imread(tmp_path / "maps" / "source_index.tif"), expected.source_index)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["fused.ome.zarr", "maps"]
+
+
+def test_the_chunks_of_a_zarr_are_written_once_by_their_tiles_and_copied_nowhere(images, tmp_path):
+    with pytest.raises(OSError, match="lost the disk"):
+        fuse_to_file(Counted(images, fail_after=12), tmp_path / "f.ome.zarr", CONFIG, workers=1)
+
+    (store,) = (tmp_path / "f.ome.zarr.qmcif-job").glob("picture-*.zarr")
+    tiles = list((tmp_path / "f.ome.zarr.qmcif-job").glob("tile-*"))
+    chunks = {path.relative_to(store).as_posix(): path.stat().st_mtime_ns for path in (store / "0" / "c").rglob("*") if path.is_file()}
+    assert len(chunks) == len(tiles) > 0
+    assert all(path.stat().st_size < 100 for path in tiles)  # a receipt
+    fuse_to_file(ArrayStack(images), tmp_path / "f.ome.zarr", CONFIG, resume=True)
+    assert {name: (tmp_path / "f.ome.zarr" / name).stat().st_mtime_ns for name in chunks} == chunks
+
+
+def test_a_zarr_is_replaced_when_asked_and_stays_otherwise(images, expected, tmp_path):
+    target = tmp_path / "f.ome.zarr"
+    fuse_to_file(ArrayStack(images[::-1]), target, CONFIG)
+    before = digests(target)
+    with pytest.raises(OutputError, match="exists already"):
+        fuse_to_file(ArrayStack(images), target, CONFIG)
+    assert digests(target) == before
+    fuse_to_file(ArrayStack(images), target, CONFIG, overwrite=True)
+
+    np.testing.assert_array_equal(stored(target), expected.fused)
+    assert [path.name for path in tmp_path.iterdir()] == ["f.ome.zarr"]
+
+
+def test_a_zarr_that_cannot_be_placed_waits_for_the_next_run(images, expected, tmp_path, monkeypatch):
+    target = tmp_path / "f.ome.zarr"
+    fuse_to_file(ArrayStack(images[::-1]), target, CONFIG)
+    before = digests(target)
+
+    def interrupt(folder):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("qmcif_engine.io.output.placement.sync_folder", interrupt)  # the last thing that is done
+    monkeypatch.setattr("qmcif_engine.io.output.placement.ExitStack.pop_all", interrupt)  # before what was done is settled
+    with pytest.raises(KeyboardInterrupt):
+        fuse_to_file(ArrayStack(images), target, CONFIG, overwrite=True)
+    monkeypatch.undo()
+    assert digests(target) == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["f.ome.zarr", "f.ome.zarr.qmcif-job"]
+
+    report = fuse_to_file(ArrayStack(images), target, CONFIG, overwrite=True, resume=True)
+    assert report.n_resumed == report.n_tiles
+    np.testing.assert_array_equal(stored(target), expected.fused)
+
+
+def test_tiles_whose_store_is_gone_are_computed_again(images, expected, tmp_path):
+    target = tmp_path / "f.ome.zarr"
+    with pytest.raises(OSError, match="lost the disk"):
+        fuse_to_file(Counted(images, fail_after=12), target, CONFIG, workers=1)
+    (store,) = (tmp_path / "f.ome.zarr.qmcif-job").glob("picture-*.zarr")
+    store.rename(tmp_path / "elsewhere")
+
+    assert fuse_to_file(ArrayStack(images), target, CONFIG, resume=True).n_resumed == 0
+    np.testing.assert_array_equal(stored(target), expected.fused)
+
+
+def test_alpha_further_channels_and_heights_go_with_a_zarr(images, expected, tmp_path):
+    class WithPlanes(ArrayStack):
+        alpha = None
+        companions = None
+
+    def heights(name):
+        return HeightRequest(target=tmp_path / f"{name}.tif", z_step=2.0)
+
+    stack = WithPlanes(images)
+    fuse_to_file(stack, tmp_path / "plain.ome.tif", CONFIG, height=heights("plain"))
+    stack.alpha = ArrayStack([np.full((130, 150), 50 * (number + 1), np.uint8) for number in range(2)])
+    for suffix in ("ome.zarr", "tif"):
+        fuse_to_file(stack, tmp_path / f"alpha.{suffix}", CONFIG, height=heights(f"alpha_{suffix}"))
+    stack.alpha = None
+    stack.companions = ArrayStack([np.dstack([image, image[..., :2]]) for image in images])
+    for suffix in ("ome.zarr", "ome.tif"):
+        fuse_to_file(stack, tmp_path / f"many.{suffix}", CONFIG, height=heights(f"many_{suffix}"))
+
+    np.testing.assert_array_equal(stored(tmp_path / "alpha.ome.zarr"), tifffile.imread(tmp_path / "alpha.tif"))
+    np.testing.assert_array_equal(stored(tmp_path / "many.ome.zarr"), np.moveaxis(tifffile.imread(tmp_path / "many.ome.tif"), 0, -1))
+    np.testing.assert_array_equal(stored(tmp_path / "alpha.ome.zarr")[..., :3], expected.fused)
+    found = [
+        tifffile.imread(tmp_path / f"{name}.tif") for name in ("plain", "alpha_ome.zarr", "alpha_tif", "many_ome.zarr", "many_ome.tif")
+    ]
+    for other in found[1:]:
+        np.testing.assert_array_equal(other, found[0])
+
+
+def test_cancelling_while_smaller_levels_are_made_loses_no_tile(tmp_path):
+    images = make_focus_stack(shape=(700, 600), n_images=2, seed=4).images
+    config = CONFIG.replaced({"tile_px": 256})
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    whole.mkdir()
+    parts.mkdir()
+    seen = []
+    fuse_to_file(ArrayStack(images), whole / "f.ome.zarr", config)
+    with pytest.raises(Cancelled):
+        fuse_to_file(
+            ArrayStack(images),
+            parts / "f.ome.zarr",
+            config,
+            on_progress=seen.append,
+            is_cancelled=lambda: bool(seen) and len(seen) == seen[0].total,
+        )
+    assert fuse_to_file(ArrayStack(images), parts / "f.ome.zarr", config, resume=True).n_resumed == 9
+
+    assert digests(parts) == digests(whole)
+
+
+def test_the_space_a_zarr_takes_is_its_own(images):
+    plans = [plan_run(ArrayStack(images), CONFIG, with_maps=True, target=target) for target in (Path("f.tif"), Path("f.ome.zarr"))]
+
+    assert [plan.job_bytes for plan in plans] == [130 * 150 * 13, 130 * 150 * 10]
+    assert plans[0].output_bytes == plans[1].output_bytes == 130 * 150 * 13
+
+
+def test_zarr_is_loaded_for_zarr_only():
+    code = "import sys, qmcif_engine.fusing.to_file; print(sorted({'zarr', 'numcodecs'} & set(sys.modules)))"
+
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"

@@ -84,13 +84,24 @@ def test_other_images_or_settings_are_refused(tmp_path):
         begun(tmp_path, identity="other", resume=True)
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", json.dumps({"name": 1}).encode(), b"\xff\xfe"])
+DAMAGED = [{"name": 1}, {"identity": "same"}, {"identity": "same", "run": "../elsewhere"}, {"identity": "same", "run": 3}]
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff\xfe", *(json.dumps(damaged).encode() for damaged in DAMAGED)])
 def test_a_damaged_description_is_refused(tmp_path, content):
     job = begun(tmp_path)
     (job.folder / "job.json").write_bytes(content)
 
     with pytest.raises(OutputError, match="is no unfinished run of ours"):
         begun(tmp_path, resume=True)
+
+
+def test_a_late_tile_of_a_run_that_was_thrown_away_is_not_taken_for_one_of_the_next(tmp_path):
+    late = begun(tmp_path)
+    following = begun(tmp_path, overwrite=True)
+    late.write(PLAN.tiles[0], tile_result(PLAN.tiles[0]))
+
+    assert missing(following) == PLAN.tiles[:]
 
 
 def test_resuming_without_an_unfinished_run_starts_one(tmp_path):

@@ -12,7 +12,8 @@ from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.errors import InvalidImageError, OutputError
 from qmcif_engine.fusing.in_memory import fuse
 from qmcif_engine.fusing.lazy import fuse_lazily
-from qmcif_engine.fusing.to_file import fuse_to_file, plan_run
+from qmcif_engine.fusing.run_plan import plan_run
+from qmcif_engine.fusing.to_file import fuse_to_file
 from qmcif_engine.io.input.stack_input import open_stack
 from qmcif_engine.stack.guide import settle_guide
 from qmcif_engine.stack.separate_channels import EachChannel

@@ -13,7 +13,7 @@ from qmcif_engine.method.focus_measures.decomposition_measure import SOLVE_MARGI
 from qmcif_engine.method.patches import detail_patch_side
 from qmcif_engine.stack.noise import LONGEST_BLUR_REACH_PX
 from qmcif_engine.stack.window import Window, cut_side
-from qmcif_engine.tiles.plan import plan_tiles
+from qmcif_engine.tiles.plan import chunk_side, plan_tiles
 from qmcif_engine.tiles.stage_list import derive_halo
 
 SMALL_TILES = FusionConfig().replaced({"tile_px": 208})
@@ -41,6 +41,20 @@ def test_cores_cover_the_image_once_and_start_on_base_patches(shape, patch):
         assert max(tile.core.shape) <= 208 + patch
     assert (n_covers == 1).all()
     assert [tile.number for tile in plan.tiles] == list(range(plan.grid[0] * plan.grid[1]))
+
+
+@pytest.mark.parametrize("patch", [5, 8, 10])
+@pytest.mark.parametrize(("tile_px", "chunk_px"), [(1024, 512), (1024, 256), (700, 512), (208, 512), (64, 64), (1000, 4096)])
+def test_every_chunk_lies_in_one_core_that_is_no_longer_than_a_tile(tile_px, chunk_px, patch):
+    config = FusionConfig().replaced({"tile_px": tile_px, "chunk_px": chunk_px, "base_patch_px": patch})
+    plan = plan_tiles((3000, 4001), config)
+    chunk = chunk_side(config)
+
+    assert chunk % patch == 0
+    assert min(chunk_px, tile_px) <= chunk < min(chunk_px, tile_px) + patch
+    for spans in (plan.tiles.rows, plan.tiles.columns):
+        assert all(start % chunk == 0 for start, _ in spans)
+        assert max(stop - start for start, stop in spans) <= max(tile_px, chunk)
 
 
 def test_halos_reach_as_far_as_derived_and_end_at_the_image_border():

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
 from qmcif_engine.errors import InvalidImageError
-from qmcif_engine.io.input.frame_source import FramePosition, SourceDescription, fit_metadata
+from qmcif_engine.io.input.frame_source import FramePosition, FrameSource, SourceDescription
 from qmcif_engine.io.metadata.acquisition import AxisPlan, name_axes, plan_axes
+from qmcif_engine.io.metadata.exif import UPRIGHT, upright_size
 from qmcif_engine.stack.picture_metadata import PictureMetadata
 
 if TYPE_CHECKING:
@@ -23,8 +25,8 @@ if TYPE_CHECKING:
     from qmcif_engine.stack.window import Window
 
 
-class ArraySource:
-    """Read the frames of an array by window.
+class ArraySource(FrameSource):
+    """The frames of an array, read by window.
 
     Parameters
     ----------
@@ -50,24 +52,7 @@ class ArraySource:
         paths: tuple[Path, ...] = (),
     ) -> None:
         self._read_block, self._plan = read_block, plan
-        described = metadata or PictureMetadata()
-        self._description = SourceDescription(
-            names=plan.name_frames(name),
-            height=plan.length("Y"),
-            width=plan.length("X"),
-            n_channels=plan.n_channels,
-            dtype=dtype.newbyteorder("="),
-            n_times=plan.n_times,
-            has_separate_channels=plan.has_separate_channels(described.channel_names),
-            metadata=fit_metadata(described, plan.n_channels),
-            paths=paths,
-            axes=str(plan),
-        )
-
-    @property
-    def description(self) -> SourceDescription:
-        """What the frames have in common."""
-        return self._description
+        self.description = describe_frames(plan, name, dtype=dtype.newbyteorder("="), metadata=metadata or PictureMetadata(), paths=paths)
 
     def read(self, position: FramePosition, window: Window, channels: Sequence[int]) -> NDArray[Any]:
         """Return one window of some channels of a frame."""
@@ -82,15 +67,37 @@ class ArraySource:
         n_places = max(places) + 1 - min(places)
         samples = stored.transpose(*order, *others).reshape(*window.shape, n_places * n_samples)
         picked = samples[:, :, [channel - min(places) * n_samples for channel in channels]]
-        return picked.astype(self._description.dtype, copy=False)
+        return picked.astype(self.description.dtype, copy=False)
 
-    def prepare(self, position: FramePosition) -> None:
-        """Do nothing: every window can be read as it is."""
 
-    def transcoded_bytes(self, position: FramePosition) -> int:
-        """Return 0."""
-        del position
-        return 0
+def describe_frames(
+    plan: AxisPlan,
+    name: str,
+    *,
+    dtype: np.dtype[Any],
+    metadata: PictureMetadata,
+    paths: tuple[Path, ...],
+    has_alpha: bool = False,
+    orientation: int = UPRIGHT,
+) -> SourceDescription:
+    """Return what the frames of an input have in common, once its axes are settled; alpha is the last sample of a pixel."""
+    height, width = upright_size(plan.length("Y"), plan.length("X"), orientation)
+    n_channels = plan.n_channels - has_alpha
+    names, colors = (given if len(given) == n_channels else () for given in (metadata.channel_names, metadata.channel_colors))
+    return SourceDescription(
+        names=plan.name_frames(name),
+        height=height,
+        width=width,
+        orientation=orientation,
+        n_channels=n_channels,
+        dtype=dtype,
+        has_alpha=has_alpha,
+        has_separate_channels=plan.has_separate_channels(metadata.channel_names),
+        n_times=plan.n_times,
+        metadata=replace(metadata, channel_names=names, channel_colors=colors),
+        paths=paths,
+        axes=str(plan),
+    )
 
 
 def guess_axes(name: str, shape: tuple[int, ...], *, is_image: bool = False) -> str:

@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qmcif_engine.errors import MissingExtraError
-from qmcif_engine.io.input.file_failures import check_regular_file, translate_failures
-from qmcif_engine.io.input.image_file import PictureHeader, check_claimed_size
-from qmcif_engine.io.metadata.orientation import UPRIGHT
+from qmcif_engine.io.input.image_file import check_claimed_size, check_regular_file, describe_picture, translate_failures
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,11 +20,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from qmcif_engine.io.input.frame_source import SourceDescription
+
 _QUARTER_TURNS = (5, 6)
 """Codes of rawpy for pictures that stand on their side."""
 
 
-def inspect_raw(path: Path) -> PictureHeader:
+def inspect_raw(path: Path) -> SourceDescription:
     """Return the size of the developed picture, without developing it.
 
     Raises
@@ -57,14 +57,14 @@ def _import_rawpy(path: Path) -> ModuleType:
         raise MissingExtraError(msg) from error
 
 
-def _inspect(rawpy: ModuleType, path: Path) -> PictureHeader:
+def _inspect(rawpy: ModuleType, path: Path) -> SourceDescription:
     check_regular_file(path)
     with rawpy.imread(str(path)) as raw:
         height, width = int(raw.sizes.height), int(raw.sizes.width)
         if raw.sizes.flip in _QUARTER_TURNS:
             height, width = width, height
     check_claimed_size(path, height=height, width=width, decoded_bytes=height * width * 6, stored_bytes=path.stat().st_size)
-    return PictureHeader(height=height, width=width, n_samples=3, dtype=np.dtype(np.uint16), orientation=UPRIGHT)
+    return describe_picture(path, size=(height, width), n_samples=3, dtype=np.dtype(np.uint16))
 
 
 def _develop(rawpy: ModuleType, path: Path) -> NDArray[Any]:

@@ -13,18 +13,20 @@ from qmcif_engine.stack.separate_channels import EACH
 from qmcif_engine.stack.stack import Stack
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from types import TracebackType
 
     from dask.array import Array
 
-    from qmcif_engine.io.input.frame_source import FrameSource
+    from qmcif_engine.io.input.frame_source import FrameSource, SourceDescription
     from qmcif_engine.io.input.scratch_transcoding import ScratchStore
     from qmcif_engine.kernels.array_types import SampleArray
     from qmcif_engine.stack.window import Window
 
 ZERO_PLANE = -1
 """Stands in a list of channels for a plane of zeros."""
+
+_N_COLORS = 3
 
 
 class FrameView(Stack):
@@ -107,6 +109,8 @@ class FileStack(FrameView):
         Points in time of the acquisition; the stack is one of them.
     """
 
+    alpha: FrameView | None
+
     def __init__(self, source: FrameSource, store: ScratchStore, selection: Selection) -> None:
         found = source.description
         positions = [FramePosition(selection.time, number) for number in selection.frames]
@@ -127,9 +131,7 @@ class FileStack(FrameView):
         self.n_separate_channels = n_deciding if found.has_separate_channels and n_deciding > 1 else 0
         self.n_times = found.n_times
         self.frame_numbers = selection.frames
-        height, width = found.height, found.width
-        frame_bytes = height * width * (found.n_channels + found.has_alpha) * found.dtype.itemsize
-        self._fits_memory = len(positions) * frame_bytes <= selection.memory_bytes
+        self._fits_memory = len(positions) * found.frame_bytes <= selection.memory_bytes
         decoded_bytes = sum(source.transcoded_bytes(position) for position in positions)
         self.scratch_bytes = store.expect(decoded_bytes, memory_bytes=selection.memory_bytes)
 
@@ -140,27 +142,12 @@ class FileStack(FrameView):
 
     def each_channel(self) -> FileStack:
         """Return the stack with all channels, to be decided on one by one; it shares the scratch store with this one."""
-        from qmcif_engine.io.input.channel_choice import choose_channels
-
         channels = choose_channels(self._source.description, EACH)
         return FileStack(self._source, self._store, replace(self._selection, channels=channels, decides_each=True))
 
     def expect_all(self) -> None:
-        """Keep every image decoded from its first read on, where all of them fit into memory: each is then decoded once."""
-        self._store.keeps_all = self._fits_memory
-
-    def prepare(self, on_progress: Callable[[int, int], None] | None = None) -> None:
-        """Decode now what cannot be read by window, which the first read would do otherwise.
-
-        Parameters
-        ----------
-        on_progress : callable, optional
-            Takes how many images are ready, and of how many.
-        """
-        for done, position in enumerate(self._positions, start=1):
-            self._source.prepare(position)
-            if on_progress is not None:
-                on_progress(done, self.n_images)
+        """Keep every image decoded from its first read on, in memory or else in the scratch folder: each is then decoded once."""
+        self._store.keep(all_images=self._fits_memory, n_bytes=self.scratch_bytes)
 
     def close(self) -> None:
         """Remove scratch copies; reading again makes new ones."""
@@ -192,3 +179,59 @@ def check_time(time: int, n_times: int) -> None:
         needed = f"a number from 0 to {n_times - 1} is needed, as there are {n_times} points: correct it"
         msg = f"time is {time}; {needed if n_times > 1 else 'there is one point in time, which is 0: leave it out'}"
         raise InvalidConfigError(msg)
+
+
+def choose_channels(found: SourceDescription, wanted: Sequence[int | str] | None) -> tuple[int, ...]:
+    """Return one or three channels counted from 0, a missing third being a plane of zeros; or all where each decides by itself.
+
+    One channel is a gray image, three are a color image. Two are a color image whose third plane is zero: a quaternion has room for
+    three, and zeros take part in no decision. Of more than three, the user names up to three. Any number can be decided on one by one.
+
+    Parameters
+    ----------
+    found : SourceDescription
+    wanted : sequence of int or str, optional
+        Numbers counted from 1, or names; all channels where left out. Or ``"each"``.
+    """
+    if wanted == EACH:
+        _check_separable(found)
+        return tuple(range(found.n_channels))
+    if wanted is None:
+        chosen = list(range(found.n_channels))
+        if len(chosen) > _N_COLORS:
+            msg = (
+                f"{found.names[0]} has {found.n_channels} channels{_list_names(found)}; up to {_N_COLORS} decide about focus: "
+                "choose them with channels=[1, 2, 3], on the command line --channels 1,2,3, and all others follow their decision; "
+                "or let every channel decide for itself with --channels each"
+            )
+            raise InvalidConfigError(msg)
+    else:
+        chosen = [_find_channel(found, channel) for channel in wanted]
+    if not 1 <= len(chosen) <= _N_COLORS or len(set(chosen)) < len(chosen):
+        msg = f"the channels {wanted} were chosen; one to {_N_COLORS} different ones are needed: correct the choice"
+        raise InvalidConfigError(msg)
+    return (*chosen, ZERO_PLANE) if len(chosen) == _N_COLORS - 1 else tuple(chosen)
+
+
+def _check_separable(found: SourceDescription) -> None:
+    """Refuse alpha beside several channels: it belongs to all of them, and each would be taken from other images."""
+    if found.has_alpha and found.n_channels > 1:
+        msg = (
+            f"{found.names[0]} has alpha, which belongs to all of its channels; none is needed to decide on each channel by itself: "
+            "remove it, or leave out --channels each"
+        )
+        raise InvalidConfigError(msg)
+
+
+def _find_channel(found: SourceDescription, channel: int | str) -> int:
+    names = found.metadata.channel_names
+    if isinstance(channel, str) and names.count(channel) == 1:
+        return names.index(channel)
+    if not isinstance(channel, str) and 1 <= channel <= found.n_channels:
+        return channel - 1
+    msg = f"there is no channel {channel!r}; a number from 1 to {found.n_channels} or a name is needed{_list_names(found)}: correct it"
+    raise InvalidConfigError(msg)
+
+
+def _list_names(found: SourceDescription) -> str:
+    return f" ({', '.join(found.metadata.channel_names)})" if found.metadata.channel_names else ""

@@ -1,11 +1,17 @@
-"""Name what every kind of input offers to the stack built on it: frames of one kind, read by window and channel."""
+"""What every kind of input offers to the stack built on it: frames of one kind, read by window and channel."""
 
 from __future__ import annotations
 
+import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from enum import Enum
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from qmcif_engine.errors import ImageFileError, InvalidImageError
+from qmcif_engine.io.metadata.exif import UPRIGHT
 from qmcif_engine.stack.picture_metadata import PictureMetadata
+from qmcif_engine.stack.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -13,8 +19,6 @@ if TYPE_CHECKING:
 
     import numpy as np
     from numpy.typing import NDArray
-
-    from qmcif_engine.stack.window import Window
 
 
 class FramePosition(NamedTuple):
@@ -34,6 +38,8 @@ class SourceDescription:
         What messages call the frames, in order.
     height, width : int
         Size of a frame, upright.
+    orientation : int
+        EXIF orientation (1 to 8) that frames are stored in.
     n_channels : int
         Channels without alpha; alpha, where there is one, is the channel behind the last.
     has_alpha : bool
@@ -58,6 +64,7 @@ class SourceDescription:
     has_alpha: bool = False
     has_separate_channels: bool = False
     n_times: int = 1
+    orientation: int = UPRIGHT
     metadata: PictureMetadata = field(default_factory=PictureMetadata)
     paths: tuple[Path, ...] = ()
     axes: str = ""
@@ -68,29 +75,110 @@ class SourceDescription:
         return len(self.names)
 
     @property
+    def stored_shape(self) -> tuple[int, int, int]:
+        """Shape of a frame with alpha among its channels."""
+        return self.height, self.width, self.n_channels + self.has_alpha
+
+    @property
+    def frame_bytes(self) -> int:
+        """What a decoded frame takes, alpha included."""
+        return math.prod(self.stored_shape) * self.dtype.itemsize
+
+    @property
     def frame_shape(self) -> tuple[int, ...]:
         """Shape of a frame without alpha, as messages give it: (H, W) or (H, W, C)."""
         return (self.height, self.width) if self.n_channels == 1 else (self.height, self.width, self.n_channels)
 
 
-def fit_metadata(metadata: PictureMetadata, n_channels: int) -> PictureMetadata:
-    """Return the metadata without names and colors of channels where these are not as many as the channels."""
-    names, colors = (given if len(given) == n_channels else () for given in (metadata.channel_names, metadata.channel_colors))
-    return replace(metadata, channel_names=names, channel_colors=colors)
+class Copying(Enum):
+    """Whether decoded copies of the frames of a source are made."""
+
+    NEVER = "windows can be read as they are"
+    WORTHWHILE = "windows are decoded from pieces, again and again where they overlap"
+    NEEDED = "frames can only be decoded as a whole"
 
 
-class FrameSource(Protocol):
-    """Give frames window by window; implementations are safe to use from several threads and to send to another process."""
+class FrameSource(ABC):
+    """Frames given window by window; safe to use from several threads and to send to another process."""
 
-    @property
-    def description(self) -> SourceDescription:
-        """What the frames have in common."""
+    description: SourceDescription
+    copying: Copying = Copying.NEVER
 
+    @abstractmethod
     def read(self, position: FramePosition, window: Window, channels: Sequence[int]) -> NDArray[Any]:
         """Return the samples of one window, shape (h, w, number of channels), in native byte order."""
 
-    def prepare(self, position: FramePosition) -> None:
-        """Do now what the first read of a frame would have to do."""
+    def decode(self, position: FramePosition) -> NDArray[Any] | FrameRows:
+        """Return a frame with all its channels, shape (H, W, C), whole or to be decoded while its rows are asked for."""
+        return FrameRows(self, position)
 
     def transcoded_bytes(self, position: FramePosition) -> int:
-        """Return what a decoded copy of the frame takes where it cannot be read by window, else 0."""
+        """Return what a decoded copy of the frame takes where one is made because all of it will be read, else 0."""
+        del position
+        return 0
+
+
+class FrameRows:
+    """A frame that is decoded band by band while it is copied."""
+
+    def __init__(self, source: FrameSource, position: FramePosition) -> None:
+        self._source, self._position = source, position
+        self.shape, self.dtype = source.description.stored_shape, source.description.dtype
+
+    def __getitem__(self, rows: slice) -> NDArray[Any]:
+        """Decode some rows."""
+        top, bottom, _ = rows.indices(self.shape[0])
+        return self._source.read(self._position, Window(top, 0, bottom, self.shape[1]), range(self.shape[2]))
+
+
+class FrameSequence(FrameSource):
+    """The single frames of several sources, such as the files of a folder, as one source.
+
+    Parameters
+    ----------
+    sources : sequence of FrameSource
+        One frame each, all of one size and type; the first gives the metadata.
+    """
+
+    def __init__(self, sources: Sequence[FrameSource]) -> None:
+        self._sources = list(sources)
+        self.description = _join([source.description for source in self._sources])
+
+    def read(self, position: FramePosition, window: Window, channels: Sequence[int]) -> NDArray[Any]:
+        """Return one window of some channels of a frame."""
+        return self._sources[position.number].read(FramePosition(0, 0), window, channels)
+
+    def transcoded_bytes(self, position: FramePosition) -> int:
+        """Return what a decoded copy of a frame takes."""
+        return self._sources[position.number].transcoded_bytes(FramePosition(0, 0))
+
+
+def _join(found: Sequence[SourceDescription]) -> SourceDescription:
+    """Return the common description, or say by name which input differs."""
+    first = found[0]
+    name = first.names[0]
+    for other in found:
+        if other.n_frames > 1 or other.n_times > 1:
+            name = other.names[0].partition(" of ")[2]
+            msg = f"{name} holds {other.n_frames * other.n_times} images; one image in each of several inputs is needed: pass it alone"
+            raise InvalidImageError(msg)
+        if other.frame_shape != first.frame_shape:
+            msg = (
+                f"{name} has shape {first.frame_shape} and {other.names[0]} {other.frame_shape}; "
+                "all must be equal: crop or align them first"
+            )
+            raise InvalidImageError(msg)
+        if other.dtype != first.dtype:
+            msg = f"{name} is {first.dtype} and {other.names[0]} {other.dtype}; all must be of one type: convert them first"
+            raise InvalidImageError(msg)
+    if len({other.has_alpha for other in found}) > 1:
+        without = next(other.names[0] for other in found if not other.has_alpha)
+        msg = f"{without} has no alpha while others have; all or none is needed: add or remove the alpha channel"
+        raise ImageFileError(msg)
+    bits = {other.metadata.significant_bits for other in found}
+    return replace(
+        first,
+        names=tuple(other.names[0] for other in found),
+        metadata=replace(first.metadata, significant_bits=bits.pop() if len(bits) == 1 else None),
+        paths=tuple(dict.fromkeys(path for other in found for path in other.paths)),
+    )

@@ -1,28 +1,28 @@
-"""What was read from an image file, and why a file was refused."""
+"""What was read from an image file, and why a file was refused: every failure told as one error of ours, in one wording."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+import stat
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from qmcif_engine.errors import ImageFileError
-from qmcif_engine.io.metadata.orientation import UPRIGHT, turn_upright, upright_size
+from qmcif_engine.errors import ImageFileError, QmcifError
+from qmcif_engine.io.input.frame_source import SourceDescription
+from qmcif_engine.io.limits import MAX_EXPANSION, MAX_PIXELS
+from qmcif_engine.io.metadata.exif import fit_exif, parse_exif_orientation, upright_size
 from qmcif_engine.stack.picture_metadata import PictureMetadata
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from numpy.typing import NDArray
 
     from qmcif_engine.kernels.array_types import SampleArray
 
-MAX_PIXELS = 2**30
-"""More pixels than this are refused before any memory is taken for them."""
-
-MAX_EXPANSION = 4096
-"""Decoded bytes per stored byte beyond which a size claim is a lie: Deflate ends at 1032, LZW below 2600, ordinary JPEG at 1024."""
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,65 +45,52 @@ class ImageFile:
     significant_bits: int | None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class StoredPicture:
-    """A picture as its decoder returns it, before it is turned and split.
+def describe_picture(
+    path: Path,
+    *,
+    size: tuple[int, int],
+    n_samples: int,
+    dtype: np.dtype[Any],
+    exif: bytes = b"",
+    icc_profile: bytes | None = None,
+    dpi: tuple[float, float] | None = None,
+) -> SourceDescription:
+    """Return what is known of the one picture of a file before anything of it is decoded.
 
     Parameters
     ----------
-    channels : ndarray, shape (H, W, C)
-        C is 1 (gray), 2 (gray, alpha), 3 (RGB) or 4 (RGB, alpha).
-    orientation : int
-        EXIF orientation, 1 to 8.
-    significant_bits : int, optional
-        The file's claim.
-    """
-
-    channels: NDArray[Any]
-    orientation: int
-    significant_bits: int | None = None
-
-    @property
-    def upright(self) -> NDArray[Any]:
-        """The channels as the photographer saw them: a view."""
-        return turn_upright(self.channels, self.orientation)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PictureHeader:
-    """What a file says about its picture before anything of it is decoded.
-
-    Attributes
-    ----------
-    height, width : int
-        As stored.
+    path : Path
+    size : tuple of int
+        Height and width as stored.
     n_samples : int
-        Channels as `StoredPicture` has them, alpha included.
+        1 (gray), 2 (gray, alpha), 3 (RGB) or 4 (RGB, alpha).
     dtype : dtype
-    orientation : int
-        EXIF orientation, 1 to 8.
-    metadata : PictureMetadata
+    exif : bytes, optional
+        The camera's block, which says how the picture is turned.
+    icc_profile : bytes, optional
+    dpi : tuple of float, optional
     """
+    orientation = parse_exif_orientation(exif)
+    height, width = upright_size(*size, orientation)
+    n_channels = 1 if n_samples < 3 else 3
+    return SourceDescription(
+        names=(repr(str(path)),),
+        height=height,
+        width=width,
+        n_channels=n_channels,
+        dtype=dtype,
+        has_alpha=n_samples > n_channels,
+        orientation=orientation,
+        metadata=PictureMetadata(icc_profile=icc_profile, exif=fit_exif(exif, height=height, width=width), dpi=dpi),
+        paths=(path,),
+    )
 
-    height: int
-    width: int
-    n_samples: int
-    dtype: np.dtype[Any]
-    orientation: int = UPRIGHT
-    metadata: PictureMetadata = field(default_factory=PictureMetadata)
 
-    @property
-    def upright_size(self) -> tuple[int, int]:
-        """Height and width of the picture as the photographer saw it."""
-        return upright_size(self.height, self.width, self.orientation)
+def assemble_image(upright: NDArray[Any], significant_bits: int | None) -> ImageFile:
+    """Split alpha off the channels of a picture, shape (H, W, 1 to 4), and make them contiguous.
 
-
-def assemble_image(picture: StoredPicture) -> ImageFile:
-    """Split alpha off, turn the picture upright and make it contiguous.
-
-    The claim of significant bits is dropped where a sample is larger than it allows, since clipping to it would destroy samples.
+    The file's claim of significant bits is dropped where a sample is larger than it allows, since clipping to it would destroy samples.
     """
-    upright, significant_bits = picture.upright, picture.significant_bits
     n_colors = 1 if upright.shape[2] < 3 else 3
     color = upright[:, :, 0] if n_colors == 1 else upright[:, :, :3]
     if significant_bits is not None and color.size and int(color.max()) >= 2**significant_bits:
@@ -157,10 +144,30 @@ def check_claimed_size(
         raise refuse_damaged(path, f"its header claims {width} x {height} pixels, which cannot come from {stored_bytes} bytes")
 
 
-def check_decoded_shape(path: Path, decoded: NDArray[Any], header: PictureHeader) -> NDArray[Any]:
-    """Return the decoded samples, of shape (H, W) or (H, W, C), as (H, W, C) once they are known to be what the header claimed."""
-    channels = decoded[:, :, np.newaxis] if decoded.ndim == 2 else decoded
-    shape = (header.height, header.width, header.n_samples)
-    if channels.shape != shape or channels.dtype != header.dtype:
-        raise refuse_damaged(path, f"header claims {shape} {header.dtype}, samples are {channels.shape} {channels.dtype}")
-    return channels
+def translate_failures(read: Callable[[Path], _Result], path: Path) -> _Result:
+    """Return what reading a file returns, with every failure told as one of ours."""
+    try:
+        return read(path)
+    except QmcifError:
+        raise
+    except MemoryError as error:
+        msg = f"{str(path)!r} does not fit into memory; more memory or a smaller image is needed; crop or reduce it first"
+        raise ImageFileError(msg) from error
+    except OSError as error:
+        msg = f"{str(path)!r} cannot be read ({error.strerror or error}); a readable image file is needed; check its name and permissions"
+        raise ImageFileError(msg) from error
+    except Exception as error:  # codecs fail on hostile bytes with any class there is; all of them mean the same to the reader
+        raise refuse_damaged(path, f"{type(error).__name__}: {error}") from error
+
+
+def check_regular_file(path: Path) -> None:
+    """Refuse folders, and pipes and devices too: those may never end."""
+    try:
+        mode = path.stat().st_mode
+    except ValueError as error:
+        msg = f"{str(path)!r} is not a possible file name ({error}); the name of an image file is needed; correct it"
+        raise ImageFileError(msg) from error
+    if not stat.S_ISREG(mode):
+        kind = "a folder" if stat.S_ISDIR(mode) else "a pipe, socket or device"
+        msg = f"{str(path)!r} is {kind}; an image file is needed; pass a PNG, JPEG or TIFF file"
+        raise ImageFileError(msg)

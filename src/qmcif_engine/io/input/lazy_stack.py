@@ -1,9 +1,7 @@
-"""Show a stack as one dask array, so that a viewer reads only what it shows."""
+"""A stack as one dask array, so that a viewer reads only what it shows."""
 
 from __future__ import annotations
 
-import uuid
-from itertools import product
 from typing import TYPE_CHECKING
 
 import dask.array as da
@@ -19,41 +17,23 @@ CHUNK_SIDE_PX = 1024
 
 
 def stack_to_dask(stack: Stack) -> da.Array:
-    """Return a stack as a lazy array whose chunks are read when they are asked for.
-
-    The graph is written out: `dask.array.map_blocks` would pickle the stack to name the array, images in memory and all.
-
-    Parameters
-    ----------
-    stack : Stack
-
-    Returns
-    -------
-    dask array, shape (N, H, W) or (N, H, W, C)
-    """
-    rows, columns = (range(0, side, CHUNK_SIDE_PX) for side in stack.image_shape[:2])
-    name, behind = f"stack-{uuid.uuid4().hex}", (0,) * len(stack.image_shape[2:])
-    reader = _Reader(stack)
-    graph = {
-        (name, number, row // CHUNK_SIDE_PX, column // CHUNK_SIDE_PX, *behind): (reader, number, row, column)
-        for number, row, column in product(range(stack.n_images), rows, columns)
-    }
-    heights, widths = (_cut(side) for side in stack.image_shape[:2])
-    chunks = ((1,) * stack.n_images, heights, widths, *((side,) for side in stack.image_shape[2:]))
-    return da.Array(graph, name, chunks, meta=np.empty((0,) * len(chunks), stack.dtype))
+    """Return a stack as a lazy array, shape (N, H, W) or (N, H, W, C), whose chunks are read when they are asked for."""
+    chunks = (1, CHUNK_SIDE_PX, CHUNK_SIDE_PX, *stack.image_shape[2:])
+    meta = np.empty((0,) * len(chunks), stack.dtype)
+    # a name at random: dask would pickle the stack to find one, images in memory and all
+    lazy: da.Array = da.from_array(_StackArray(stack), chunks=chunks, name=False, getitem=_read_chunk, meta=meta)
+    return lazy
 
 
-def _cut(side_px: int) -> tuple[int, ...]:
-    return tuple(min(CHUNK_SIDE_PX, side_px - start) for start in range(0, side_px, CHUNK_SIDE_PX))
-
-
-class _Reader:
-    """Read one chunk; a plain function would show dask the stack, which it might take for an array."""
+class _StackArray:
+    """What dask wants to know of an array."""
 
     def __init__(self, stack: Stack) -> None:
-        self._stack, self._side_px = stack, CHUNK_SIDE_PX
+        self.stack, self.dtype = stack, stack.dtype
+        self.shape = (stack.n_images, *stack.image_shape)
+        self.ndim = len(self.shape)
 
-    def __call__(self, number: int, top: int, left: int) -> SampleArray:
-        height, width = self._stack.image_shape[:2]
-        window = Window(top, left, min(top + self._side_px, height), min(left + self._side_px, width))
-        return self._stack.read(number, window)[np.newaxis]
+
+def _read_chunk(array: _StackArray, chunk: tuple[slice, ...]) -> SampleArray:
+    number, rows, columns = chunk[:3]
+    return array.stack.read(number.start, Window(rows.start, columns.start, rows.stop, columns.stop))[np.newaxis]

@@ -1,25 +1,31 @@
-"""Read one image file into arrays, refusing by name whatever would be read wrongly, partly or dangerously."""
+"""Image files that are read as a whole, refusing by name whatever would be read wrongly, partly or dangerously."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+import numpy as np
+
 from qmcif_engine.errors import ImageFileError
-from qmcif_engine.io.input.file_failures import check_regular_file, translate_failures
-from qmcif_engine.io.input.image_file import MAX_PIXELS, ImageFile, StoredPicture, assemble_image, check_decoded_shape
+from qmcif_engine.io.input.frame_source import Copying, FrameSource
+from qmcif_engine.io.input.image_file import ImageFile, assemble_image, check_regular_file, refuse_damaged, translate_failures
+from qmcif_engine.io.limits import MAX_PIXELS
+from qmcif_engine.io.metadata.exif import turn_upright
 from qmcif_engine.io.png_jpeg.jpeg import JPEG_SIGNATURE, decode_jpeg, inspect_jpeg
 from qmcif_engine.io.png_jpeg.png import PNG_SIGNATURE, decode_png, inspect_png
-from qmcif_engine.io.tiff.tiff_image import TIFF_SIGNATURES, read_tiff
+from qmcif_engine.io.tiff.tiff_source import TIFF_SIGNATURES, read_tiff
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
-    from qmcif_engine.io.input.image_file import PictureHeader
+    from qmcif_engine.io.input.frame_source import FramePosition, SourceDescription
+    from qmcif_engine.stack.window import Window
 
-__all__ = ["MAX_PIXELS", "ImageFile", "inspect_image", "read_channels", "read_image"]
+__all__ = ["MAX_PIXELS", "ImageFile", "WholeFileSource", "inspect_image", "read_channels", "read_image"]
 
 
 def read_image(path: str | os.PathLike[str]) -> ImageFile:
@@ -43,15 +49,15 @@ def read_image(path: str | os.PathLike[str]) -> ImageFile:
     ImageFileError
         For whatever cannot be read completely and faithfully; the message says what to do.
     """
-    return assemble_image(translate_failures(_decode, Path(path)))
+    return assemble_image(*translate_failures(_decode, Path(path)))
 
 
 def read_channels(path: str | os.PathLike[str]) -> NDArray[Any]:
     """Return the picture of a file as `read_image` does, upright, but with alpha left among the channels: (H, W, 1 to 4), a view."""
-    return translate_failures(_decode, Path(path)).upright
+    return translate_failures(_decode, Path(path))[0]
 
 
-def inspect_image(path: str | os.PathLike[str]) -> PictureHeader | None:
+def inspect_image(path: str | os.PathLike[str]) -> SourceDescription | None:
     """Return what a PNG or JPEG file says about its picture, without decoding it; None for a TIFF file, which has pages.
 
     The same files are refused as by `read_image`, as far as that can be told from the header.
@@ -59,23 +65,27 @@ def inspect_image(path: str | os.PathLike[str]) -> PictureHeader | None:
     return translate_failures(_inspect, Path(path))
 
 
-def _decode(path: Path) -> StoredPicture:
+def _decode(path: Path) -> tuple[NDArray[Any], int | None]:
+    """Return the channels of a picture, upright, shape (H, W, C), and how many bits of them are significant where the file says so."""
     check_regular_file(path)
     with path.open("rb") as stream:
         header = _inspect_stream(stream, path)
         if header is None:
             return read_tiff(stream, path)
         decoded = (decode_png if _recognize(stream, path) == "PNG" else decode_jpeg)(stream, path)
-    return StoredPicture(check_decoded_shape(path, decoded, header), header.orientation)
+    upright = turn_upright(decoded[:, :, np.newaxis] if decoded.ndim == 2 else decoded, header.orientation)
+    if upright.shape != header.stored_shape or upright.dtype != header.dtype:
+        raise refuse_damaged(path, f"header claims {header.stored_shape} {header.dtype}, samples are {upright.shape} {upright.dtype}")
+    return upright, None
 
 
-def _inspect(path: Path) -> PictureHeader | None:
+def _inspect(path: Path) -> SourceDescription | None:
     check_regular_file(path)
     with path.open("rb") as stream:
         return _inspect_stream(stream, path)
 
 
-def _inspect_stream(stream: BinaryIO, path: Path) -> PictureHeader | None:
+def _inspect_stream(stream: BinaryIO, path: Path) -> SourceDescription | None:
     kind = _recognize(stream, path)
     return None if kind == "TIFF" else {"PNG": inspect_png, "JPEG": inspect_jpeg}[kind](stream, path)
 
@@ -89,3 +99,32 @@ def _recognize(stream: BinaryIO, path: Path) -> str:
     content = f"begins with {start!r}" if start else "is empty"
     msg = f"{str(path)!r} {content}; a PNG, JPEG or TIFF file is needed; convert the image to one of these"
     raise ImageFileError(msg)
+
+
+class WholeFileSource(FrameSource):
+    """One frame of a file that can only be decoded as a whole: PNG, JPEG, camera raw.
+
+    Parameters
+    ----------
+    found : SourceDescription
+        From the header of the file, which is not decoded before a window is asked for.
+    decode : callable
+        A module's function that takes a path and returns the picture upright, shape (H, W, C).
+    """
+
+    copying = Copying.NEEDED
+
+    def __init__(self, found: SourceDescription, decode: Callable[[Path], NDArray[Any]]) -> None:
+        self.description, self._decode, self._location = found, decode, found.paths[0].absolute()
+
+    def read(self, position: FramePosition, window: Window, channels: Sequence[int]) -> NDArray[Any]:
+        """Return one window of some channels."""
+        return np.ascontiguousarray(self.decode(position)[window.slices][:, :, list(channels)])
+
+    def decode(self, position: FramePosition) -> NDArray[Any]:
+        """Return the picture."""
+        del position
+        channels, found = self._decode(self._location), self.description
+        if channels.shape != found.stored_shape or channels.dtype != found.dtype:
+            raise refuse_damaged(found.paths[0], "it was changed after it was opened")
+        return channels

@@ -1,7 +1,8 @@
 """Keep decoded copies of images that cannot be read by window: in memory where they are few, else in a scratch folder.
 
 PNG, JPEG and camera raw files can only be decoded as a whole, and so can turned pages and pages of one large compressed strip. Each is
-decoded once, one at a time, and its samples are laid down uncompressed, row by row, from where any window can be read.
+decoded once, one at a time, and its samples are laid down uncompressed, row by row, from where any window can be read. So are TIFF pages
+and Zarr images that are compressed in pieces, where all of them will be read: windows overlap, and pieces would be decoded again and again.
 """
 
 from __future__ import annotations
@@ -12,24 +13,58 @@ import shutil
 import tempfile
 import threading
 import weakref
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from qmcif_engine.errors import OutputError
+from qmcif_engine.io.input.frame_source import Copying, FrameSource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
+    from qmcif_engine.io.input.frame_source import FramePosition, FrameRows
     from qmcif_engine.stack.window import Window
 
 DEFAULT_MEMORY_BYTES = 256 * 2**20
 """Stacks whose decoded images take no more than this together stay in memory."""
 
-_COPIED_ROWS = 256
+LARGEST_COPY_PIXELS = 2**28
+"""A larger image is read by window, where it can be, whatever that costs: its copy would fill a disk."""
+
+_COPIED_ROWS = 512
+
+
+class CopiedSource(FrameSource):
+    """A source whose frames are read from decoded copies where these are needed, or made because all will be read."""
+
+    def __init__(self, source: FrameSource, store: ScratchStore) -> None:
+        self._source, self._store = source, store
+        self.description = source.description
+        self._location = str(source.description.paths[0].absolute())
+        n_pixels = self.description.height * self.description.width
+        is_worthwhile = source.copying is Copying.WORTHWHILE and n_pixels <= LARGEST_COPY_PIXELS
+        self.copying = source.copying if is_worthwhile or source.copying is Copying.NEEDED else Copying.NEVER
+
+    def read(self, position: FramePosition, window: Window, channels: Sequence[int]) -> NDArray[Any]:
+        """Return one window of some channels of a frame."""
+        if not self._is_kept():
+            return self._source.read(position, window, channels)
+        samples = self._store.read((self._location, *position), window, decode=partial(self._source.decode, position))
+        return samples if list(channels) == list(range(samples.shape[2])) else np.ascontiguousarray(samples[:, :, list(channels)])
+
+    def transcoded_bytes(self, position: FramePosition) -> int:
+        """Return what a decoded copy of the frame takes where one is made because all of it will be read, else 0."""
+        del position
+        return 0 if self.copying is Copying.NEVER else self.description.frame_bytes
+
+    def _is_kept(self) -> bool:
+        store = self._store
+        return self.copying is Copying.NEEDED or store.keeps_all or (self.copying is Copying.WORTHWHILE and store.keeps_decoded)
 
 
 class ScratchStore:
@@ -47,21 +82,24 @@ class ScratchStore:
     keeps_all : bool
         Whether images that can be read by window are kept here too, because all of them fit into memory and all will be read. A copy in
         another process, which may see a few windows only, keeps none of them.
+    keeps_decoded : bool
+        Whether those of them are kept that are compressed, because all will be read and there is room for them on disk. A copy in
+        another process does so where it sees the folder of the original.
     """
 
     def __init__(self, parent: Path | None = None) -> None:
         self._parent = parent
         self._folder: Path | None = None
         self._is_in_memory = self._is_on_disk = False
-        self.keeps_all = False
-        self._images: dict[str, NDArray[Any]] = {}
+        self.keeps_all = self.keeps_decoded = False
+        self._images: dict[tuple[str | int, ...], NDArray[Any]] = {}
         self._lock = threading.RLock()
         self._removal: weakref.finalize[Any, ScratchStore] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Name the folder, so that the other process finds what is decoded already."""
         folder = self._make_folder() if self._is_on_disk else None
-        return {"parent": self._parent, "folder": folder, "memory": self._is_in_memory}
+        return {"parent": self._parent, "folder": folder, "memory": self._is_in_memory, "decoded": self.keeps_decoded}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Use the folder of the original while it exists; it is not ours to remove."""
@@ -69,11 +107,7 @@ class ScratchStore:
         self._is_in_memory = state["memory"]
         self._is_on_disk = state["folder"] is not None
         self._folder = state["folder"]
-
-    @property
-    def folder(self) -> Path | None:
-        """The scratch folder, once there is one."""
-        return self._folder
+        self.keeps_decoded = state["decoded"] and self._folder is not None and self._folder.is_dir()
 
     def expect(self, n_bytes: int, *, memory_bytes: int) -> int:
         """Settle where images go, given what all of them take together, and return what they will take on disk."""
@@ -81,29 +115,36 @@ class ScratchStore:
         self._is_on_disk = n_bytes > memory_bytes
         return n_bytes if self._is_on_disk else 0
 
-    def read(self, key: tuple[str, int], window: Window, *, decode: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+    def keep(self, *, all_images: bool, n_bytes: int) -> None:
+        """Keep also what could be read by window: all images in memory, or else compressed ones on disk, where these bytes have room."""
+        self.keeps_all = all_images
+        try:
+            self.keeps_decoded = self._is_on_disk and shutil.disk_usage(self._parent or tempfile.gettempdir()).free > 2 * n_bytes
+        except OSError as error:
+            raise _refuse_scratch(self._parent or Path(tempfile.gettempdir()), error) from error
+
+    def read(self, key: tuple[str | int, ...], window: Window, *, decode: Callable[[], NDArray[Any] | FrameRows]) -> NDArray[Any]:
         """Return one window of the image of this key, shape (h, w, C), decoding it where that was not done yet.
 
         Parameters
         ----------
         key : tuple of str and int
-            Absolute path of the file, and number of the image in it.
+            Absolute path of the file, and what tells the image from others in it.
         window : Window
         decode : callable
-            Returns the whole image, shape (H, W, C).
+            Returns the whole image, shape (H, W, C), or what gives it by slices of rows.
         """
         image = self.hold(key, decode)
         return np.array(image[window.slices])
 
-    def hold(self, key: tuple[str, int], decode: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+    def hold(self, key: tuple[str | int, ...], decode: Callable[[], NDArray[Any] | FrameRows]) -> NDArray[Any]:
         """Return the image of this key, in memory or mapped from the scratch folder."""
-        name = hashlib.sha256(repr(key).encode()).hexdigest()[:32]
         with self._lock:  # one image at a time, whatever the number of threads
             if self._is_in_memory:
-                if name not in self._images:
-                    self._images[name] = np.ascontiguousarray(decode())
-                return self._images[name]
-            file = self._make_folder() / f"{name}.npy"
+                if key not in self._images:
+                    self._images[key] = np.ascontiguousarray(decode()[:])
+                return self._images[key]
+            file = self._make_folder() / f"{hashlib.sha256(repr(key).encode()).hexdigest()[:32]}.npy"
             if not file.exists():
                 _lay_down(file, decode())
             image: NDArray[Any] = np.load(file, mmap_mode="r", allow_pickle=False)
@@ -134,7 +175,7 @@ def _remove_folder(folder: Path, owner: int) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _lay_down(file: Path, image: NDArray[Any]) -> None:
+def _lay_down(file: Path, image: NDArray[Any] | FrameRows) -> None:
     """Write an image in bands of rows, so that a turned one is never copied as a whole; it appears whole or not at all.
 
     Plain writes, not a memory map: on a full disk those fail with an error, while a map would kill the process.
@@ -145,7 +186,7 @@ def _lay_down(file: Path, image: NDArray[Any]) -> None:
             partial = Path(stream.name)
             header = {"descr": np.lib.format.dtype_to_descr(image.dtype), "fortran_order": False, "shape": image.shape}
             np.lib.format.write_array_header_1_0(stream, header)
-            for top in range(0, len(image), _COPIED_ROWS):
+            for top in range(0, image.shape[0], _COPIED_ROWS):
                 stream.write(np.ascontiguousarray(image[top : top + _COPIED_ROWS]).data)
         partial.replace(file)
     except OSError as error:

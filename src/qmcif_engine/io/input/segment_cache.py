@@ -2,17 +2,44 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Sequence
 
     from numpy.typing import NDArray
 
 DEFAULT_CACHE_BYTES = 64 * 2**20
 """Room for a few full-width strips of a large image, so that neighboring windows do not decode them again."""
+
+
+def fill_from_segments(
+    samples: NDArray[Any], bounds: Sequence[slice], *, lengths: Sequence[int], fetch: Callable[[tuple[int, ...]], NDArray[Any]]
+) -> None:
+    """Fill an array from the segments of a regular grid that it touches.
+
+    Parameters
+    ----------
+    samples : ndarray
+        Receives what lies within `bounds`, which are those of its first axes.
+    bounds : sequence of slice
+    lengths : sequence of int
+        Of a segment, along the same axes.
+    fetch : callable
+        Returns the segment that begins at an index, cut where the grid ends.
+    """
+    steps = [range(side.start // length * length, side.stop, length) for side, length in zip(bounds, lengths, strict=True)]
+    for corner in itertools.product(*steps):
+        segment = fetch(corner)
+        overlaps = [
+            (max(first, side.start), min(first + length, side.stop), first, side.start)
+            for first, length, side in zip(corner, segment.shape, bounds, strict=False)
+        ]
+        taken = segment[tuple(slice(start - first, end - first) for start, end, first, _ in overlaps)]
+        samples[tuple(slice(start - origin, end - origin) for start, end, _, origin in overlaps)] = taken
 
 
 class SegmentCache:
@@ -33,11 +60,6 @@ class SegmentCache:
     def __reduce__(self) -> tuple[type[SegmentCache], tuple[int]]:
         """Send only the limit: the other process decodes what it needs."""
         return SegmentCache, (self.limit_bytes,)
-
-    @property
-    def held_bytes(self) -> int:
-        """What the held segments take."""
-        return self._held_bytes
 
     def fetch(self, key: Hashable, decode: Callable[[], NDArray[Any]]) -> NDArray[Any]:
         """Return the segment of this key, decoding it where it is not held. Callers must not write into it."""

@@ -8,14 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from qmcif_engine.errors import InvalidImageError
-from qmcif_engine.io.input.channel_choice import choose_channels
 from qmcif_engine.io.input.file_order import RAW_SUFFIXES, choose_frames, is_zarr_folder, list_files
-from qmcif_engine.io.input.file_stack import FileStack, Selection, check_time
-from qmcif_engine.io.input.frame_sequence import FrameSequence
-from qmcif_engine.io.input.readers import inspect_image, read_channels
-from qmcif_engine.io.input.scratch_transcoding import DEFAULT_MEMORY_BYTES, ScratchStore
+from qmcif_engine.io.input.file_stack import FileStack, Selection, check_time, choose_channels
+from qmcif_engine.io.input.frame_source import FrameSequence
+from qmcif_engine.io.input.readers import WholeFileSource, inspect_image, read_channels
+from qmcif_engine.io.input.scratch_transcoding import DEFAULT_MEMORY_BYTES, CopiedSource, ScratchStore
 from qmcif_engine.io.input.segment_cache import DEFAULT_CACHE_BYTES, SegmentCache
-from qmcif_engine.io.input.whole_file_source import WholeFileSource
 from qmcif_engine.stack.samples import SUPPORTED_DTYPES
 from qmcif_engine.stack.separate_channels import EACH
 
@@ -122,7 +120,7 @@ class _Opening:
     def open(self, item: object, number: int | None = None) -> FrameSource:
         """Open a path or an array; the latter has a number where it is one of several images."""
         if isinstance(item, Path):
-            return self._open_path(item)
+            return CopiedSource(self._open_path(item), self.store)
         from qmcif_engine.io.input.array_source import open_array
 
         name = "the array" if number is None else f"image {number}"
@@ -136,13 +134,13 @@ class _Opening:
         if path.suffix.lower() in RAW_SUFFIXES:
             from qmcif_engine.io.input.camera_raw import inspect_raw, read_raw
 
-            return WholeFileSource(path, inspect_raw(path), store=self.store, decode=read_raw)
+            return WholeFileSource(inspect_raw(path), read_raw)
         header = inspect_image(path)
         if header is not None:
-            return WholeFileSource(path, header, store=self.store, decode=read_channels)
+            return WholeFileSource(header, read_channels)
         from qmcif_engine.io.tiff.tiff_source import TiffSource
 
-        return TiffSource(path, cache=self.cache, store=self.store, axes=self.axes)
+        return TiffSource(path, cache=self.cache, axes=self.axes)
 
 
 def _expand(inputs: StackInput | Sequence[StackInput]) -> list[Path | Any]:

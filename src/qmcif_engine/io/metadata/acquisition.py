@@ -14,10 +14,8 @@ from dataclasses import dataclass
 
 from qmcif_engine.errors import InvalidConfigError, InvalidImageError
 from qmcif_engine.io.input.frame_source import FramePosition
+from qmcif_engine.io.limits import MAX_FRAMES
 from qmcif_engine.stack.picture_metadata import COLOR_NAMES
-
-MAX_FRAMES = 2**16 - 1
-"""What a map of 16-bit numbers of images has room for."""
 
 _PLANE_AXES = "YX"
 _CHANNEL_AXES = "CS"

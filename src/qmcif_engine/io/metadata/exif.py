@@ -10,17 +10,23 @@ from __future__ import annotations
 import io
 import struct
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
-from qmcif_engine.io.metadata.orientation import UPRIGHT, settle_orientation
+from qmcif_engine.io.limits import LARGEST_EXIF_BYTES, MOST_EXIF_ENTRIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from numpy.typing import NDArray
     from tifffile import TiffFile
     from tifffile.tifffile import FileHandle
+
+UPRIGHT = 1
+"""The EXIF orientation of a picture that needs no turning."""
+
+_TRANSPOSED, _ROWS_REVERSED, _COLUMNS_REVERSED = (5, 6, 7, 8), (3, 4, 7, 8), (2, 3, 6, 7)
 
 EXIF_DIRECTORY_TAG, GPS_DIRECTORY_TAG = 34665, 34853
 CAMERA_TAGS = frozenset({271, 272, 306, 315, 33432})
@@ -38,10 +44,7 @@ _WIDTH_TAGS, _HEIGHT_TAGS = (256, 40962), (257, 40963)
 _ORDERS = {b"II*\0": "<", b"MM\0*": ">"}
 _KIND_BYTES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4, 16: 8, 18: 8}
 _NUMBER_BYTES = _KIND_BYTES | {5: 4, 10: 4}
-_LARGEST_BLOCK_BYTES = 2**16 - 64
-"""What one segment of a JPEG file has room for."""
 
-_MOST_ENTRIES = 4096
 _PROFILE_SIGNATURE = slice(36, 40)
 
 
@@ -75,7 +78,7 @@ class _Structure:
     n_bytes: int
     order: str
     is_big: bool = False
-    largest_value_bytes: int = _LARGEST_BLOCK_BYTES
+    largest_value_bytes: int = LARGEST_EXIF_BYTES
 
     def read_directory(self, start: int) -> tuple[list[ExifEntry], int | None]:
         """Return the entries of a directory, and the position of its link to the next; None where the directory is not complete."""
@@ -85,7 +88,7 @@ class _Structure:
         if n_entries is None:
             return [], None
         step, first = entry_bytes + offset_bytes, start + head_bytes
-        table = self._read(first, min(n_entries, _MOST_ENTRIES, (self.n_bytes - first) // step) * step)
+        table = self._read(first, min(n_entries, MOST_EXIF_ENTRIES, (self.n_bytes - first) // step) * step)
         entries = [self._parse_entry(forms, table[place : place + step], first + place) for place in range(0, len(table), step)]
         link = first + n_entries * step
         is_complete = len(entries) == n_entries and self._number(forms[2], link) is not None
@@ -176,16 +179,16 @@ def collect_exif(tiff: TiffFile) -> bytes | None:
     if not first and not inner:
         return None
     links = {tag: ExifEntry(tag, LONG, 1, bytes(4)) for tag in inner}
-    position, directories = 8 + len(lay_out([*first, *links.values()], 8)), b""
+    position, directories = 8 + len(lay_out_directory([*first, *links.values()], 8)), b""
     for tag, entries in inner.items():
         start = position + len(directories)
         links[tag] = ExifEntry(tag, LONG, 1, struct.pack("<I", start))
-        directories += lay_out(entries, start)
-    block = b"II*\0" + struct.pack("<I", 8) + lay_out([*first, *links.values()], 8) + directories
-    return block if len(block) <= _LARGEST_BLOCK_BYTES else None
+        directories += lay_out_directory(entries, start)
+    block = b"II*\0" + struct.pack("<I", 8) + lay_out_directory([*first, *links.values()], 8) + directories
+    return block if len(block) <= LARGEST_EXIF_BYTES else None
 
 
-def lay_out(entries: Iterable[ExifEntry], start: int, *, is_big: bool = False) -> bytes:
+def lay_out_directory(entries: Iterable[ExifEntry], start: int, *, is_big: bool = False) -> bytes:
     """Return a little-endian directory that begins at this position, followed by the values that do not fit into it."""
     ordered = sorted(entries, key=lambda entry: entry.tag)
     count_form, entry_form, offset_form = _forms("<", is_big=is_big)
@@ -235,3 +238,29 @@ def _forms(order: str, *, is_big: bool) -> tuple[str, str, str]:
 def _to_little_endian(value: bytes, kind: int, order: str) -> bytes:
     width = _NUMBER_BYTES.get(kind, 1)
     return np.frombuffer(value, f"{order}u{width}").astype(f"<u{width}").tobytes()
+
+
+def settle_orientation(claimed: object) -> int:
+    """Return the claimed EXIF orientation, or upright where the claim is not one of the eight that exist."""
+    return claimed if isinstance(claimed, int) and 1 <= claimed <= 8 else UPRIGHT
+
+
+def upright_size(height: int, width: int, orientation: int) -> tuple[int, int]:
+    """Return height and width of the picture once it is turned."""
+    return (width, height) if orientation in _TRANSPOSED else (height, width)
+
+
+def turn_upright(channels: NDArray[Any], orientation: int) -> NDArray[Any]:
+    """Return a view of the picture as the photographer saw it.
+
+    Parameters
+    ----------
+    channels : ndarray, shape (H, W, ...)
+        The picture as stored.
+    orientation : int
+        EXIF orientation: which sides of the scene row 0 and column 0 of the stored picture are.
+    """
+    upright = channels.swapaxes(0, 1) if orientation in _TRANSPOSED else channels
+    rows = slice(None, None, -1) if orientation in _ROWS_REVERSED else slice(None)
+    columns = slice(None, None, -1) if orientation in _COLUMNS_REVERSED else slice(None)
+    return upright[rows, columns]

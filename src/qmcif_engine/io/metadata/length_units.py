@@ -10,33 +10,22 @@ from qmcif_engine.stack.picture_metadata import PictureMetadata
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_METERS = {
-    "angstrom": 1e-10,
-    "picometer": 1e-12,
-    "nanometer": 1e-9,
-    "micrometer": 1e-6,
-    "millimeter": 1e-3,
-    "centimeter": 1e-2,
-    "decimeter": 1e-1,
-    "meter": 1.0,
-    "inch": 0.0254,
+_UNITS = {
+    "angstrom": ("Å", 1e-10),
+    "picometer": ("pm", 1e-12),
+    "nanometer": ("nm", 1e-9),
+    "micrometer": ("µm", 1e-6),
+    "millimeter": ("mm", 1e-3),
+    "centimeter": ("cm", 1e-2),
+    "decimeter": ("dm", 1e-1),
+    "meter": ("m", 1.0),
+    "inch": ("in", 0.0254),
 }
-_SPELLINGS = {
-    "å": "angstrom",
-    "pm": "picometer",
-    "nm": "nanometer",
-    "um": "micrometer",
-    "µm": "micrometer",  # micro sign
-    "μm": "micrometer",  # Greek letter
-    "\\u00b5m": "micrometer",  # as ImageJ writes it
-    "micron": "micrometer",
-    "microns": "micrometer",
-    "mm": "millimeter",
-    "cm": "centimeter",
-    "dm": "decimeter",
-    "m": "meter",
-    "in": "inch",
-}
+"""Symbol in OME-XML and length in meters."""
+
+UNIT_SYMBOLS = {name: symbol for name, (symbol, _) in _UNITS.items()}
+_MICROMETER_SPELLINGS = ("um", "μm", "\\u00b5m", "micron", "microns")  # the second with the Greek letter, the third as ImageJ writes it
+_SPELLINGS = {symbol.lower(): name for name, symbol in UNIT_SYMBOLS.items()} | dict.fromkeys(_MICROMETER_SPELLINGS, "micrometer")
 
 
 def settle_unit(spelling: object) -> str | None:
@@ -45,12 +34,12 @@ def settle_unit(spelling: object) -> str | None:
         return None
     word = spelling.strip().lower()
     name = _SPELLINGS.get(word, word)
-    return name if name in _METERS else None
+    return name if name in _UNITS else None
 
 
 def convert_length(length: float, unit: str, *, to: str) -> float:
     """Return a length in another unit."""
-    return length if unit == to else length * _METERS[unit] / _METERS[to]
+    return length if unit == to else length * _UNITS[unit][1] / _UNITS[to][1]
 
 
 def settle_lengths(steps: Mapping[str, float | None], units: Mapping[str, object]) -> PictureMetadata:

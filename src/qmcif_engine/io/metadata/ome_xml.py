@@ -1,25 +1,28 @@
-"""Read the OME-XML description of a TIFF file, taking it as hostile."""
+"""OME-XML: read from a TIFF file, taken as hostile, and what tifffile writes of a picture."""
 
 from __future__ import annotations
 
 import math
+import uuid
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from qmcif_engine.io.input.image_file import refuse_content, refuse_damaged
-from qmcif_engine.io.metadata.length_units import parse_length, settle_lengths
+from qmcif_engine.io.limits import LARGEST_XML_CHARACTERS, MAX_PLANES
+from qmcif_engine.io.metadata.embedding import encode_provenance, name_software
+from qmcif_engine.io.metadata.length_units import UNIT_SYMBOLS, parse_length, settle_lengths
 
 if TYPE_CHECKING:
     from pathlib import Path
     from xml.etree.ElementTree import Element
 
+    from qmcif_engine.io.output.picture import PictureContent
     from qmcif_engine.stack.picture_metadata import PictureMetadata
 
-MAX_PLANES = 2**20
-"""More planes than this in one file are refused before memory is taken for a list of them."""
 
-_LARGEST_XML_CHARACTERS = 2**25
+_UNKNOWN_UNIT = "reference frame"
+_UUID_NAMESPACE = uuid.UUID("5b1bd5f1-4d3f-5a4e-9c0e-0d6f0b1f7c55")
 _COUNTS = ("IFD", "PlaneCount", "NumPlanes", "FirstZ", "FirstC", "FirstT")
 
 
@@ -33,14 +36,10 @@ def parse_ome(text: str, path: Path) -> Element | None:
     -------
     Element or None
         The first ``Pixels``; None where the text is not OME-XML.
-
-    Raises
-    ------
-    ImageFileError
     """
     if not text.rstrip().endswith("OME>"):
         return None
-    if len(text) > _LARGEST_XML_CHARACTERS or "<!DOCTYPE" in text or "<!ENTITY" in text:
+    if len(text) > LARGEST_XML_CHARACTERS or "<!DOCTYPE" in text or "<!ENTITY" in text:
         raise refuse_damaged(path, "its OME-XML is too long or declares a document type")
     try:
         root = ElementTree.fromstring(text)
@@ -88,3 +87,55 @@ def _parse_color(text: str | None) -> str:
 
 def _kind(element: Element) -> str:
     return element.tag.rpartition("}")[2]
+
+
+def describe_for_xml(content: PictureContent, *, axes: str) -> dict[str, Any]:
+    """Return the metadata that tifffile turns into OME-XML.
+
+    Parameters
+    ----------
+    content : PictureContent
+    axes : str
+        ``YX``, ``YXS`` for samples side by side, or ``CYX`` for a plane per channel; with ``Z`` in front for a stack.
+
+    Returns
+    -------
+    dict
+        With an identifier that depends on content and provenance alone, where the library would take time and network address.
+    """
+    metadata = content.metadata
+    described: dict[str, Any] = {
+        "axes": axes,
+        "UUID": str(_identify(content)),
+        "Creator": name_software(content.provenance) or "napari-qmcif",
+        "Name": "picture",
+    }
+    height, width = metadata.pixel_size or (None, None)
+    for axis, length in (("Y", height), ("X", width), ("Z", metadata.z_step if "Z" in axes else None)):
+        if length is not None:
+            described |= {f"PhysicalSize{axis}": length, f"PhysicalSize{axis}Unit": UNIT_SYMBOLS.get(metadata.unit or "", _UNKNOWN_UNIT)}
+    if metadata.significant_bits is not None and content.picture.dtype.kind == "u":
+        described["SignificantBits"] = metadata.significant_bits
+    if metadata.channel_names:
+        names = name_channels(content)
+        described["Channel"] = {"Name": names if "C" in axes else [", ".join(names)]}
+    if content.provenance:
+        described["CommentAnnotation"] = {"Namespace": "qmcif", "Value": encode_provenance(content.provenance)}
+    return described
+
+
+def name_channels(content: PictureContent) -> list[str]:
+    """Return a name for every channel: those given, else what the channels are or their number."""
+    given = content.metadata.channel_names
+    if len(given) == content.n_colors:
+        names = list(given)
+    elif content.is_rgb:
+        names = ["Red", "Green", "Blue"]
+    else:
+        names = ["Gray"] if content.n_colors == 1 else [f"Channel {number}" for number in range(1, content.n_colors + 1)]
+    return names + ["Alpha"] * content.has_alpha
+
+
+def _identify(content: PictureContent) -> uuid.UUID:
+    shape, dtype = tuple(content.picture.shape), content.picture.dtype.name
+    return uuid.uuid5(_UUID_NAMESPACE, f"{shape} {dtype} {name_channels(content)} {encode_provenance(content.provenance)}")

@@ -28,11 +28,6 @@ def check_maps_target(
         Whether existing maps may be replaced.
     picture : path-like, optional
         Target of the picture written with the maps, which may not be one of them.
-
-    Raises
-    ------
-    OutputError
-        With the reason and the remedy.
     """
     place = Path(folder)
     targets = [map_path(place, name) for name in names]

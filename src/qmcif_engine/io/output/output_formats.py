@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from qmcif_engine.errors import OutputError
-from qmcif_engine.io.output.encoders import count_whole_blocks, encode_jpeg, encode_png
-from qmcif_engine.io.png_jpeg.jpeg import LARGEST_JPEG_SIDE_PX
-from qmcif_engine.io.png_jpeg.png import LARGEST_PNG_SIDE_PX
+from qmcif_engine.io.limits import LARGEST_JPEG_SIDE_PX, LARGEST_PNG_SIDE_PX
+from qmcif_engine.io.output.picture import count_whole_blocks
+from qmcif_engine.io.png_jpeg.jpeg import encode_jpeg
+from qmcif_engine.io.png_jpeg.png import encode_png
 from qmcif_engine.io.tiff.tiled_tiff import count_tiff_blocks, count_tiles, write_ome_tiff, write_tiff
 from qmcif_engine.io.zarr.ome_zarr import count_chunks, write_ome_zarr
 
@@ -159,3 +160,16 @@ def _find_remedy(dtype: np.dtype[Any] | None, *, has_alpha: bool, shape: tuple[i
         and max(shape[:2]) <= candidate.largest_side_px
     ]
     return f"use {' or '.join(able)}" if able else "convert the samples to one of these"
+
+
+def name_beside(target: Path, addition: str) -> Path:
+    """Return the name of an output of the same format in the same place: ``a.ome.tif`` with ``_t2`` is ``a_t2.ome.tif``.
+
+    Raises
+    ------
+    OutputError
+        When the suffix of the target names no format.
+    """
+    name = target.name
+    length = max(len(suffix) for suffix in choose_format(target).suffixes if name.lower().endswith(suffix))
+    return target.with_name(f"{name[:-length]}{addition}{name[-length:]}")

@@ -66,17 +66,18 @@ class ArrayPicture:
         return np.ascontiguousarray(self._samples[window.slices], dtype=self.dtype)
 
 
-class _WithAlpha:
-    """Offer a picture and its alpha as one picture with alpha as the last channel."""
+class ColorPicture:
+    """The colors of a picture whose last channel is alpha."""
 
-    def __init__(self, color: Picture, alpha: Picture) -> None:
-        self._color, self._alpha = color, alpha
-        n_colors = color.shape[2] if len(color.shape) == 3 else 1
-        self.shape = (*color.shape[:2], n_colors + 1)
-        self.dtype = color.dtype
+    def __init__(self, picture: Picture) -> None:
+        self._picture = picture
+        height, width, n_channels = picture.shape
+        self.shape: tuple[int, ...] = (height, width) if n_channels == 2 else (height, width, n_channels - 1)
+        self.dtype = picture.dtype
 
     def read(self, window: Window) -> NDArray[Any]:
-        return np.dstack([self._color.read(window), self._alpha.read(window)])
+        """Return the samples of a window."""
+        return np.ascontiguousarray(self._picture.read(window)[..., :-1]).reshape(*window.shape, *self.shape[2:])
 
 
 class ChannelPicture:
@@ -93,16 +94,17 @@ class ChannelPicture:
 
 
 class JoinedPicture:
-    """Pictures of shape (H, W) as the channels of one."""
+    """Pictures of shape (H, W) or (H, W, C) as the channels of one."""
 
     def __init__(self, pictures: Sequence[Picture]) -> None:
         self._pictures = list(pictures)
-        self.shape: tuple[int, ...] = (*self._pictures[0].shape, len(self._pictures))
+        n_channels = sum(picture.shape[2] if len(picture.shape) == 3 else 1 for picture in self._pictures)
+        self.shape: tuple[int, ...] = (*self._pictures[0].shape[:2], n_channels)
         self.dtype = self._pictures[0].dtype
 
     def read(self, window: Window) -> NDArray[Any]:
         """Return the samples of a window."""
-        return np.stack([picture.read(window) for picture in self._pictures], axis=-1)
+        return np.dstack([picture.read(window) for picture in self._pictures])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -168,7 +170,9 @@ def assemble_content(
             f"{shape[:2]} and {picture.dtype} as in the samples is needed; convert it"
         )
         raise InvalidImageError(msg)
-    return PictureContent(picture=_WithAlpha(picture, alpha), has_alpha=True, metadata=metadata, provenance=provenance, is_index=is_index)
+    return PictureContent(
+        picture=JoinedPicture([picture, alpha]), has_alpha=True, metadata=metadata, provenance=provenance, is_index=is_index
+    )
 
 
 class WriteRun:
@@ -254,6 +258,11 @@ def block_windows(shape: tuple[int, ...], side_px: int = BLOCK_SIDE_PX) -> Itera
 def count_blocks(shape: tuple[int, ...]) -> int:
     """Return how many blocks cover a picture of this shape."""
     return -(-shape[0] // BLOCK_SIDE_PX) * -(-shape[1] // BLOCK_SIDE_PX)
+
+
+def count_whole_blocks(content: PictureContent) -> int:
+    """Return how many blocks of a picture are read for a format that is written whole."""
+    return count_blocks(content.picture.shape)
 
 
 def read_whole(picture: Picture, run: WriteRun) -> NDArray[Any]:

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, BinaryIO
 
 from qmcif_engine.errors import OutputError, QmcifError
-from qmcif_engine.io.output.stores import build_store, check_replaceable, move_store, restore_store, sync_folder
+from qmcif_engine.io.output.stores import build_store, check_replaceable, move_store, restore_store, return_store, sync_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -147,7 +147,11 @@ def ready_folder(folder: Path) -> Iterator[None]:
 
 
 def place_files(
-    writes: Mapping[Path, Callable[[BinaryIO], None]], *, overwrite: bool, stores: Mapping[Path, Callable[[Path], None]] | None = None
+    writes: Mapping[Path, Callable[[BinaryIO], None]],
+    *,
+    overwrite: bool,
+    stores: Mapping[Path, Callable[[Path], None]] | None = None,
+    built: Mapping[Path, Path] | None = None,
 ) -> None:
     """Write all files beside their targets, then move all into place; where that fails, none that is new remains.
 
@@ -160,6 +164,8 @@ def place_files(
         comes back.
     stores : mapping of Path to callable, optional
         For each Zarr folder, what fills an empty folder.
+    built : mapping of Path to Path, optional
+        For each further Zarr folder, where it lies complete, on the same file system. Where placing fails it is there again.
 
     Raises
     ------
@@ -181,8 +187,12 @@ def place_files(
                 else:
                     retired = cleanup.enter_context(_temporary_in(target.parent))
                     _place_store(temporary, target, retired=retired, overwrite=overwrite, undo=undo)
+        for target, folder in (built or {}).items():
+            with refusing(target):
+                retired = cleanup.enter_context(_temporary_in(target.parent))
+                _place_built(folder, target, retired=retired, overwrite=overwrite, undo=undo)
         undo.pop_all()
-        for folder in {target.parent for target in finished}:
+        for folder in {target.parent for target in [*finished, *(built or {})]}:
             sync_folder(folder)
 
 
@@ -195,8 +205,18 @@ def _place_file(temporary: Path, target: Path, *, overwrite: bool, undo: ExitSta
 def _place_store(temporary: Path, target: Path, *, retired: Path, overwrite: bool, undo: ExitStack) -> None:
     undo.callback(restore_store, target, retired=retired)
     undo.callback(_remove_own, target, _identity(temporary))
+    _move_store(temporary, target, retired=retired, overwrite=overwrite)
+
+
+def _place_built(folder: Path, target: Path, *, retired: Path, overwrite: bool, undo: ExitStack) -> None:
+    undo.callback(restore_store, target, retired=retired)
+    undo.callback(return_store, target, origin=folder, identity=_identity(folder))
+    _move_store(folder, target, retired=retired, overwrite=overwrite)
+
+
+def _move_store(folder: Path, target: Path, *, retired: Path, overwrite: bool) -> None:
     try:
-        move_store(temporary, target, retired=retired, overwrite=overwrite)
+        move_store(folder, target, retired=retired, overwrite=overwrite)
     except FileExistsError as error:
         raise _existing(target) from error
 

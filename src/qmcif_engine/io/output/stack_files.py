@@ -50,10 +50,6 @@ def check_stack_target(
     shape : tuple of int
         Of an image, without alpha.
     overwrite : bool
-
-    Raises
-    ------
-    OutputError
     """
     chosen = choose_format(target)
     if FRAME_MARK not in target.name and chosen.name not in _STACK_FORMATS:

@@ -1,10 +1,11 @@
-"""Bring finished Zarr folders into place at once, and never remove a folder that is none."""
+"""Bring bytes and Zarr folders into place once they are on the disk, and never remove a folder that is none."""
 
 from __future__ import annotations
 
 import errno
 import json
 import os
+import secrets
 import stat
 from contextlib import suppress
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 from qmcif_engine.errors import OutputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 _NODE_FILES = ("zarr.json", ".zgroup", ".zarray")
 _LARGEST_NODE_BYTES = 2**26
@@ -62,6 +63,34 @@ def build_store(folder: Path, write: Callable[[Path], None]) -> None:
         sync_folder(Path(place))
 
 
+def write_durably(contents: Mapping[Path, bytes], *, scratch_folder: Path) -> None:
+    """Write files that get their names when their bytes are on the disk, and wait until the names are there too.
+
+    What has its name is whole, after a crash, a full disk or a loss of power too. No folder is made.
+
+    Parameters
+    ----------
+    contents : mapping of Path to bytes
+        Files that exist are replaced.
+    scratch_folder : Path
+        Where they lie before, on the same file system: what a killed process leaves there is never taken for a file.
+    """
+    for path, content in contents.items():
+        unfinished = scratch_folder / f"{path.name}-{secrets.token_hex(8)}.unfinished"  # two workers may write one tile at a time
+        try:
+            with unfinished.open("xb") as stream:
+                stream.write(content)
+                stream.flush()
+                os.fsync(stream.fileno())
+            unfinished.replace(path)
+        except BaseException:
+            with suppress(OSError):
+                unfinished.unlink()
+            raise
+    for folder in {path.parent for path in contents}:
+        sync_folder(folder)
+
+
 def sync_folder(folder: Path) -> None:
     """Wait until the names in a folder have reached the disk, where the system can."""
     with suppress(OSError):  # some systems cannot open folders, and some file systems cannot wait
@@ -91,6 +120,14 @@ def move_store(temporary: Path, target: Path, *, retired: Path, overwrite: bool)
         if error.errno in _TAKEN:
             raise FileExistsError(*error.args) from error
         raise
+
+
+def return_store(target: Path, *, origin: Path, identity: tuple[int, int]) -> None:
+    """Move a folder back to where it came from, if it is the very one that was moved to the target."""
+    with suppress(FileNotFoundError):
+        status = target.lstat()
+        if (status.st_dev, status.st_ino) == identity:
+            target.rename(origin)
 
 
 def restore_store(target: Path, *, retired: Path) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def stream_outputs(
     target: Path,
-    picture: Picture,
+    picture: Picture | None,
     *,
     alpha: Picture | None,
     metadata: PictureMetadata,
@@ -30,6 +30,7 @@ def stream_outputs(
     overwrite: bool,
     scratch_folder: Path | None,
     further: Mapping[Path, PictureContent] | None = None,
+    built: Path | None = None,
     on_progress: Callable[[int, int], None] | None = None,
     check_cancelled: Callable[[], None] | None = None,
 ) -> None:
@@ -42,8 +43,9 @@ def stream_outputs(
     ----------
     target : Path
         Ends in ``.ome.tif``, ``.ome.tiff``, ``.ome.zarr``, ``.zarr``, ``.tif``, ``.tiff``, ``.png``, ``.jpg`` or ``.jpeg``.
-    picture : Picture
-        Gray (H, W), RGB (H, W, 3) or, for all but PNG and JPEG, other channels (H, W, C). It is read from the calling thread.
+    picture : Picture or None
+        Gray (H, W), RGB (H, W, 3) or, for all but PNG and JPEG, other channels (H, W, C); None where it is built already. It is read
+        from the calling thread.
     alpha : Picture or None
         Unassociated opacity, shape (H, W).
     metadata : PictureMetadata
@@ -61,6 +63,8 @@ def stream_outputs(
         Where the levels of an OME-TIFF wait, up to a third of the picture's bytes; None takes the target's folder.
     further : mapping of Path to PictureContent, optional
         What else is written with them, such as heights.
+    built : Path, optional
+        Where the target, a Zarr folder, lies complete already: it is moved.
     on_progress : callable, optional
         Called with the number of blocks written and the number of all, over all files.
     check_cancelled : callable, optional
@@ -73,11 +77,13 @@ def stream_outputs(
     OutputError
         When the format cannot hold them or the place cannot be written (then with the system's error number).
     """
-    content = assemble_content(picture, alpha, metadata=metadata, provenance=provenance)
-    others = dict(further or {})
+    contents = dict(further or {})
+    if picture is not None:
+        contents[target] = assemble_content(picture, alpha, metadata=metadata, provenance=provenance)
     options: dict[str, Any] = {"scratch_folder": scratch_folder, "on_progress": on_progress, "check_cancelled": check_cancelled}
+    options |= {"overwrite": overwrite, "built": {} if built is None else {target: built}}
     if maps_folder is None:
-        place_contents(others | {target: content}, overwrite=overwrite, **options)
+        place_contents(contents, **options)
         return
     check_maps_target(maps_folder, maps, overwrite=overwrite, picture=target)
     planes = {
@@ -85,7 +91,7 @@ def stream_outputs(
         for name, plane in maps.items()
     }
     with ready_folder(maps_folder):
-        place_contents(planes | others | {target: content}, overwrite=overwrite, **options)
+        place_contents(planes | contents, **options)
 
 
 def describe_map(plane: Picture, metadata: PictureMetadata) -> PictureMetadata:
@@ -103,6 +109,7 @@ def place_contents(
     check_cancelled: Callable[[], None] | None = None,
     ome_zarr_version: OmeZarrVersion = "0.5",
     n_workers: int = 0,
+    built: Mapping[Path, Path] | None = None,
 ) -> None:
     """Write each content to its target once all are known to fit; all of them appear or none.
 
@@ -115,15 +122,19 @@ def place_contents(
         0.5 (Zarr 3) or 0.4 (Zarr 2).
     n_workers : int, optional
         Threads that read; 0 reads in the calling one.
+    built : mapping of Path to Path, optional
+        Further targets, Zarr folders, and where they lie complete already.
     """
     for target, content in contents.items():
         shape = (*content.picture.shape[:2], *([content.n_colors] if content.n_colors > 1 else []))
         check_content(target, dtype=content.picture.dtype, has_alpha=content.has_alpha, shape=shape)
         check_place(target, overwrite=overwrite, is_store=choose_format(target).is_store)
+    for target in built or {}:
+        check_place(target, overwrite=overwrite, is_store=True)
     n_blocks = sum(choose_format(target).count_blocks(content) for target, content in contents.items())
     run = WriteRun(
         n_blocks,
-        scratch_folder=scratch_folder or next(iter(contents)).parent,
+        scratch_folder=scratch_folder or next(iter([*contents, *(built or {})])).parent,
         on_progress=on_progress,
         check_cancelled=check_cancelled,
         ome_zarr_version=ome_zarr_version,
@@ -137,4 +148,4 @@ def place_contents(
         }
         for is_store in (False, True)
     )
-    place_files(files, overwrite=overwrite, stores=stores)
+    place_files(files, overwrite=overwrite, stores=stores, built=built)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Never
 
 from qmcif_engine.errors import InvalidConfigError
+from qmcif_engine.io.limits import LARGEST_TRANSFORMS_BYTES
 from qmcif_engine.io.output.placement import check_place, place_files
 from qmcif_engine.stack.alignment.transforms import AlignmentWarning, Matrix, TransformModel, Transforms, as_matrix, as_projective_matrix
 
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
 
 _FORMAT = "qmcif transforms 1"
 _KEYS = ("format", "model", "image_shape", "reference", "matrices", "warnings")
-_LARGEST_BYTES = 2**25
-"""A file of the largest number of images that a stack can have is smaller."""
 
 
 def save_transforms(path: str | os.PathLike[str], transforms: Transforms, *, overwrite: bool = False) -> None:
@@ -70,9 +69,9 @@ def load_transforms(path: str | os.PathLike[str]) -> Transforms:
 
 def _read_bounded(path: Path) -> bytes:
     with path.open("rb") as stream:
-        content = stream.read(_LARGEST_BYTES + 1)
-    if len(content) > _LARGEST_BYTES:
-        msg = f"it is larger than {_LARGEST_BYTES // 2**20} MB"
+        content = stream.read(LARGEST_TRANSFORMS_BYTES + 1)
+    if len(content) > LARGEST_TRANSFORMS_BYTES:
+        msg = f"it is larger than {LARGEST_TRANSFORMS_BYTES // 2**20} MB"
         raise ValueError(msg)
     return content
 

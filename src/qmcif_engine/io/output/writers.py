@@ -115,11 +115,6 @@ def check_target(
         Whether alpha will be written with it.
     shape : tuple of int, optional
         Height, width and, where there is more than one, channels without alpha, where already known.
-
-    Raises
-    ------
-    OutputError
-        With the reason and the remedy.
     """
     target = Path(path)
     check_content(target, dtype=None if samples_dtype is None else np.dtype(samples_dtype), has_alpha=has_alpha, shape=shape)

@@ -1,29 +1,34 @@
-"""Decode 8-bit gray and RGB JPEG."""
+"""8-bit gray and RGB JPEG: checked and decoded, encoded with what is embedded, for which no encoder at hand has a way."""
 
 from __future__ import annotations
 
+import logging
 import os
 import struct
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import imagecodecs
 import numpy as np
 
-from qmcif_engine.io.input.image_file import PictureHeader, check_claimed_size, refuse_content, refuse_damaged
-from qmcif_engine.io.metadata.exif import check_profile, fit_exif, parse_exif_orientation
-from qmcif_engine.io.metadata.orientation import upright_size
-from qmcif_engine.stack.picture_metadata import PictureMetadata
+from qmcif_engine.io.input.image_file import check_claimed_size, describe_picture, refuse_content, refuse_damaged
+from qmcif_engine.io.limits import LARGEST_JPEG_HEADER_BYTES, LARGEST_PICTURE_OVERHEAD_BYTES
+from qmcif_engine.io.metadata.embedding import prepare_embedding
+from qmcif_engine.io.metadata.exif import check_profile
+from qmcif_engine.io.output.picture import read_whole
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import NDArray
 
+    from qmcif_engine.io.input.frame_source import SourceDescription
+    from qmcif_engine.io.metadata.embedding import Embedding, Resolution
+    from qmcif_engine.io.output.picture import PictureContent, WriteRun
+
+logger = logging.getLogger(__name__)
+
 JPEG_SIGNATURE = b"\xff\xd8\xff"
 
-LARGEST_JPEG_SIDE_PX = 65500
-"""The largest side libjpeg writes."""
 
 _START_OF_SCAN = 0xDA
 _APP0, _APP1, _APP2 = 0xE0, 0xE1, 0xE2
@@ -36,13 +41,19 @@ _PROFILE_PREFIX = b"ICC_PROFILE\0"
 _DOTS_PER_INCH = {1: 1.0, 2: 2.54}
 """What one dot a unit is in dots an inch, by the code of the unit: inch, centimeter."""
 
-_LARGEST_HEADER_BYTES = 2**26
-_LARGEST_OVERHEAD_BYTES = 2**26
-"""What compressed samples may take beyond twice their number; whatever lies behind that is not read into memory."""
+_UNIT_CODES = {"inch": 1, "centimeter": 2}
+_QUALITY = 95
+_COMMENT = 0xFE
+_HEADER_END = 2 + 18
+"""Where the first segment ends: behind the start mark and the JFIF header, which the encoder always writes."""
+
+_DENSITY = slice(13, 18)
+_LARGEST_PAYLOAD_BYTES = 2**16 - 3
+_LARGEST_DENSITY = 2**16 - 1
+_LARGEST_N_PIECES = 255
 
 
-@dataclass(frozen=True, slots=True)
-class _JpegHeader:
+class _JpegHeader(NamedTuple):
     bits: int
     height: int
     width: int
@@ -61,23 +72,18 @@ class _JpegHeader:
         return next((note[len(_EXIF_PREFIX) :] for note in self.notes[_APP1] if note.startswith(_EXIF_PREFIX)), b"")
 
 
-def inspect_jpeg(stream: BinaryIO, path: Path) -> PictureHeader:
+def inspect_jpeg(stream: BinaryIO, path: Path) -> SourceDescription:
     """Return what a JPEG file says about its picture; nothing is decoded."""
     header = _walk_markers(stream, path)
     _check_header(header, path, file_bytes=os.fstat(stream.fileno()).st_size)
-    orientation = parse_exif_orientation(header.exif)
-    height, width = upright_size(header.height, header.width, orientation)
-    return PictureHeader(
-        height=header.height,
-        width=header.width,
+    return describe_picture(
+        path,
+        size=(header.height, header.width),
         n_samples=header.n_components,
         dtype=np.dtype(np.uint8),
-        orientation=orientation,
-        metadata=PictureMetadata(
-            icc_profile=_join_profile(header.notes[_APP2]),
-            exif=fit_exif(header.exif, height=height, width=width),
-            dpi=_parse_density(header.notes[_APP0]),
-        ),
+        exif=header.exif,
+        icc_profile=_join_profile(header.notes[_APP2]),
+        dpi=_parse_density(header.notes[_APP0]),
     )
 
 
@@ -119,7 +125,7 @@ def decode_jpeg(stream: BinaryIO, path: Path) -> NDArray[Any]:
     """
     header = _walk_markers(stream, path)
     stream.seek(0)
-    encoded = stream.read(header.scan_start + 2 * header.n_samples + _LARGEST_OVERHEAD_BYTES)
+    encoded = stream.read(header.scan_start + 2 * header.n_samples + LARGEST_PICTURE_OVERHEAD_BYTES)
     if encoded.find(_END_OF_IMAGE, header.scan_start) < 0:
         raise refuse_damaged(path, "the end of the file is missing")
     return imagecodecs.jpeg8_decode(encoded)
@@ -129,7 +135,7 @@ def _walk_markers(stream: BinaryIO, path: Path) -> _JpegHeader:
     frame: tuple[int, int, int, int] | None = None
     notes: dict[int, list[bytes]] = {_APP0: [], _APP1: [], _APP2: []}
     stream.seek(2)
-    while stream.tell() < _LARGEST_HEADER_BYTES:
+    while stream.tell() < LARGEST_JPEG_HEADER_BYTES:
         marker = _next_marker(stream, path)
         if marker in _WITHOUT_LENGTH:
             continue
@@ -143,7 +149,7 @@ def _walk_markers(stream: BinaryIO, path: Path) -> _JpegHeader:
             notes[marker].append(payload)
         elif marker == _START_OF_SCAN and frame is not None:
             return _JpegHeader(*frame, notes=notes, scan_start=stream.tell())
-    raise refuse_damaged(path, f"no picture in the first {_LARGEST_HEADER_BYTES} bytes")
+    raise refuse_damaged(path, f"no picture in the first {LARGEST_JPEG_HEADER_BYTES} bytes")
 
 
 def _next_marker(stream: BinaryIO, path: Path) -> int:
@@ -166,3 +172,64 @@ def _check_header(header: _JpegHeader, path: Path, *, file_bytes: int) -> None:
     if header.bits != 8:
         raise refuse_content(path, given=f"{header.bits}-bit JPEG samples", needed="8-bit JPEG", remedy="save the image as PNG or TIFF")
     check_claimed_size(path, height=header.height, width=header.width, decoded_bytes=header.n_samples, stored_bytes=file_bytes)
+
+
+def encode_jpeg(stream: BinaryIO, content: PictureContent, *, run: WriteRun) -> None:
+    """Write a picture as JPEG, held whole, at high quality and with full color resolution."""
+    encoded = bytes(imagecodecs.jpeg8_encode(read_whole(content.picture, run), level=_QUALITY, subsampling="444"))
+    stream.write(_embed(encoded, prepare_embedding(content)))
+
+
+def _embed(encoded: bytes, embedding: Embedding) -> bytes:
+    """Return the file with segments for what is embedded, in front of the samples; without any, the very same bytes.
+
+    What no segment can hold is left out, with a line in the log: a resolution too fine for 16 bits, EXIF beyond 64 KB.
+    """
+    header = bytearray(encoded[:_HEADER_END])
+    header[_DENSITY] = _density(embedding.resolution) or header[_DENSITY]
+    segments = []
+    if embedding.exif is not None:
+        segments += _exif_segments(embedding.exif)
+    if embedding.profile is not None:
+        segments += _profile_segments(embedding.profile)
+    if embedding.comment is not None:
+        segments += _comment_segments(embedding.comment)
+    return b"".join([bytes(header), *segments, encoded[_HEADER_END:]])
+
+
+def _density(resolution: Resolution | None) -> bytes | None:
+    if resolution is None:
+        return None
+    sides = [round(resolution.horizontal), round(resolution.vertical)]
+    if not all(1 <= side <= _LARGEST_DENSITY for side in sides):
+        logger.warning("JPEG cannot hold a resolution of %s by %s pixels per %s; it is left out", *sides, resolution.unit)
+        return None
+    return bytes([_UNIT_CODES[resolution.unit]]) + b"".join(side.to_bytes(2, "big") for side in sides)
+
+
+def _exif_segments(exif: bytes) -> list[bytes]:
+    if len(_EXIF_PREFIX) + len(exif) > _LARGEST_PAYLOAD_BYTES:
+        logger.warning("JPEG cannot hold EXIF of %d bytes; it is left out", len(exif))
+        return []
+    return [_segment(_APP1, _EXIF_PREFIX + exif)]
+
+
+def _profile_segments(profile: bytes) -> list[bytes]:
+    """Return the profile in numbered pieces, as the ICC prescribes."""
+    piece_bytes = _LARGEST_PAYLOAD_BYTES - len(_PROFILE_PREFIX) - 2
+    pieces = [profile[start : start + piece_bytes] for start in range(0, len(profile), piece_bytes)]
+    if len(pieces) > _LARGEST_N_PIECES:
+        logger.warning("JPEG cannot hold a color profile of %d bytes; it is left out", len(profile))
+        return []
+    numbered = enumerate(pieces, start=1)
+    return [_segment(_APP2, _PROFILE_PREFIX + bytes([number, len(pieces)]) + piece) for number, piece in numbered]
+
+
+def _comment_segments(comment: str) -> list[bytes]:
+    """Return the comment in as many segments as it takes, to be read one after the other."""
+    text = comment.encode()
+    return [_segment(_COMMENT, text[start : start + _LARGEST_PAYLOAD_BYTES]) for start in range(0, len(text), _LARGEST_PAYLOAD_BYTES)]
+
+
+def _segment(marker: int, payload: bytes) -> bytes:
+    return bytes([0xFF, marker]) + (len(payload) + 2).to_bytes(2, "big") + payload

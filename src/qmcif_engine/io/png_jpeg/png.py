@@ -1,20 +1,20 @@
-"""Decode PNG at 8 and 16 bits a sample, which Pillow cannot for color."""
+"""PNG at 8 and 16 bits a sample, which Pillow cannot for color: checked and decoded, encoded with what is embedded."""
 
 from __future__ import annotations
 
 import os
 import struct
 import zlib
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import imagecodecs
 import numpy as np
 
-from qmcif_engine.io.input.image_file import PictureHeader, check_claimed_size, refuse_content, refuse_damaged
-from qmcif_engine.io.metadata.exif import check_profile, fit_exif, parse_exif_orientation
-from qmcif_engine.io.metadata.orientation import upright_size
-from qmcif_engine.stack.picture_metadata import PictureMetadata
+from qmcif_engine.io.input.image_file import check_claimed_size, describe_picture, refuse_content, refuse_damaged
+from qmcif_engine.io.limits import LARGEST_PICTURE_OVERHEAD_BYTES, LARGEST_PNG_SIDE_PX, LARGEST_PROFILE_BYTES
+from qmcif_engine.io.metadata.embedding import prepare_embedding
+from qmcif_engine.io.metadata.exif import check_profile
+from qmcif_engine.io.output.picture import read_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,10 +22,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from qmcif_engine.io.input.frame_source import SourceDescription
+    from qmcif_engine.io.metadata.embedding import Embedding
+    from qmcif_engine.io.output.picture import PictureContent, WriteRun
+
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
-LARGEST_PNG_SIDE_PX = 1_000_000
-"""The largest side libpng reads without being told otherwise."""
 
 _PALETTE = 3
 _N_CHANNELS = {0: 1, 2: 3, 4: 2, 6: 4}
@@ -38,17 +40,20 @@ _INTERLACE_METHODS = (0, 1)
 
 _PICTURE_CHUNKS = (b"IHDR", b"IDAT", b"IEND")
 _LARGEST_EXIF_BYTES = 2**16
-_LARGEST_PROFILE_BYTES = 2**24
-_NOTES = {b"eXIf": _LARGEST_EXIF_BYTES, b"iCCP": _LARGEST_PROFILE_BYTES, b"pHYs": 9}
+_NOTES = {b"eXIf": _LARGEST_EXIF_BYTES, b"iCCP": LARGEST_PROFILE_BYTES, b"pHYs": 9}
 """Chunks that tell something about the picture, and how long each may be."""
 
 _METERS_PER_INCH = 0.0254
-_LARGEST_OVERHEAD_BYTES = 2**26
-"""Metadata that a file may carry beyond twice its raw samples; a larger file is not read into memory."""
 
 
-@dataclass(frozen=True, slots=True)
-class _PngHeader:
+_HEADER_END = 8 + 25
+"""Where the first chunk ends: behind the signature and the header, which has 13 bytes, a length, a name and a checksum."""
+
+_LARGEST_NUMBER = 2**31 - 1
+_METER = 1
+
+
+class _PngHeader(NamedTuple):
     width: int
     height: int
     bit_depth: int
@@ -68,24 +73,18 @@ class _PngHeader:
         return np.dtype(np.uint16 if self.bit_depth == 16 else np.uint8)
 
 
-def inspect_png(stream: BinaryIO, path: Path) -> PictureHeader:
+def inspect_png(stream: BinaryIO, path: Path) -> SourceDescription:
     """Return what a PNG file says about its picture, once every chunk is known to be there; nothing is decoded."""
     header = _read_header(stream, path)
     notes = {kind: stream.read(length) for kind, length in _walk_chunks(stream, path) if length <= _NOTES.get(kind, -1)}
-    exif = notes.get(b"eXIf", b"")
-    orientation = parse_exif_orientation(exif)
-    height, width = upright_size(header.height, header.width, orientation)
-    return PictureHeader(
-        height=header.height,
-        width=header.width,
+    return describe_picture(
+        path,
+        size=(header.height, header.width),
         n_samples=_N_CHANNELS[header.color_type],
         dtype=header.dtype,
-        orientation=orientation,
-        metadata=PictureMetadata(
-            icc_profile=_unpack_profile(notes.get(b"iCCP", b"")),
-            exif=fit_exif(exif, height=height, width=width),
-            dpi=_parse_density(notes.get(b"pHYs", b"")),
-        ),
+        exif=notes.get(b"eXIf", b""),
+        icc_profile=_unpack_profile(notes.get(b"iCCP", b"")),
+        dpi=_parse_density(notes.get(b"pHYs", b"")),
     )
 
 
@@ -93,7 +92,7 @@ def _unpack_profile(chunk: bytes) -> bytes | None:
     """Return the color profile of an iCCP chunk: a name, a zero, the compression method 0, and the profile deflated."""
     _, _, packed = chunk.partition(b"\0")
     try:
-        profile = zlib.decompressobj().decompress(packed[1:], _LARGEST_PROFILE_BYTES)
+        profile = zlib.decompressobj().decompress(packed[1:], LARGEST_PROFILE_BYTES)
     except zlib.error:
         return None
     return check_profile(profile)
@@ -137,7 +136,7 @@ def _read_header(stream: BinaryIO, path: Path) -> _PngHeader:
             needed=f"a PNG of at most {LARGEST_PNG_SIDE_PX} a side",
             remedy="crop it or save it as TIFF",
         )
-    if file_bytes > 2 * header.raw_bytes + _LARGEST_OVERHEAD_BYTES:
+    if file_bytes > 2 * header.raw_bytes + LARGEST_PICTURE_OVERHEAD_BYTES:
         raise refuse_damaged(path, f"{file_bytes} bytes for {header.width} x {header.height} pixels")
     return header
 
@@ -176,3 +175,35 @@ def _walk_chunks(stream: BinaryIO, path: Path) -> Iterator[tuple[bytes, int]]:
                 path, given="a transparent color key", needed="a full alpha channel or none", remedy="save the image with or without alpha"
             )
         yield kind, length
+
+
+def encode_png(stream: BinaryIO, content: PictureContent, *, run: WriteRun) -> None:
+    """Write a picture as PNG, held whole."""
+    encoded = bytes(imagecodecs.png_encode(read_whole(content.picture, run)))
+    stream.write(_embed(encoded, prepare_embedding(content)))
+
+
+def _embed(encoded: bytes, embedding: Embedding) -> bytes:
+    """Return the file with chunks for what is embedded, in front of the samples; without any, the very same bytes."""
+    chunks = []
+    if embedding.profile is not None:
+        chunks.append(_chunk(b"iCCP", b"ICC profile\0\0" + zlib.compress(embedding.profile, 9)))
+    if embedding.resolution is not None:
+        horizontal, vertical = (min(round(dots), _LARGEST_NUMBER) for dots in embedding.resolution.per_meter)
+        chunks.append(_chunk(b"pHYs", horizontal.to_bytes(4, "big") + vertical.to_bytes(4, "big") + bytes([_METER])))
+    if embedding.exif is not None:
+        chunks.append(_chunk(b"eXIf", embedding.exif))
+    if embedding.software is not None:
+        chunks.append(_text(b"Software", embedding.software))
+    if embedding.comment is not None:
+        chunks.append(_text(b"Comment", embedding.comment))
+    return b"".join([encoded[:_HEADER_END], *chunks, encoded[_HEADER_END:]]) if chunks else encoded
+
+
+def _text(keyword: bytes, text: str) -> bytes:
+    return _chunk(b"iTXt", keyword + b"\0" + bytes(4) + text.encode())  # not compressed, in no stated language
+
+
+def _chunk(name: bytes, payload: bytes) -> bytes:
+    body = name + payload
+    return len(payload).to_bytes(4, "big") + body + zlib.crc32(body).to_bytes(4, "big")

@@ -1,28 +1,31 @@
-"""Refuse TIFF pages that would be decoded wrongly, partly or dangerously, before anything of them is decoded."""
+"""Checks of TIFF pages before anything trusts their chain, or decodes them wrongly, partly or dangerously."""
 
 from __future__ import annotations
 
 import io
 import math
 import re
-from enum import Enum
+import struct
 from typing import TYPE_CHECKING
 
 from tifffile import COMPRESSION, EXTRASAMPLE, PHOTOMETRIC, SAMPLEFORMAT, TiffPage
 
-from qmcif_engine.io.input.image_file import MAX_PIXELS, check_claimed_size, refuse_content, refuse_damaged
-from qmcif_engine.io.metadata.orientation import settle_orientation
+from qmcif_engine.io.input.image_file import check_claimed_size, refuse_content, refuse_damaged
+from qmcif_engine.io.limits import LARGEST_SEGMENT_OVERHEAD_BYTES, MAX_PIXELS, MAX_PLANES, MOST_CODED_CHANNELS
+from qmcif_engine.io.metadata.exif import settle_orientation
 from qmcif_engine.io.png_jpeg.jpeg import has_jpeg_end, measure_jpeg
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tifffile import TiffFile
+
 _ORIENTATION_TAG = 274
-_JPEG = int(COMPRESSION.JPEG)
+JPEG = int(COMPRESSION.JPEG)
 _JPEG_2000 = frozenset({int(COMPRESSION.APERIO_JP2000_RGB), int(COMPRESSION.JPEG2000)})
 _UNBOUNDED = _JPEG_2000 | {int(COMPRESSION.ZSTD), int(COMPRESSION.LZMA)}
 _COMPRESSIONS = _UNBOUNDED | {
-    _JPEG,
+    JPEG,
     int(COMPRESSION.NONE),
     int(COMPRESSION.LZW),
     int(COMPRESSION.ADOBE_DEFLATE),
@@ -35,11 +38,9 @@ _SAMPLE_KINDS: dict[int, str] = {
     SAMPLEFORMAT.INT: "signed integer",
     SAMPLEFORMAT.IEEEFP: "float",
 }
-_LARGEST_OVERHEAD_BYTES = 2**20
 _CODE_STREAM_START = re.compile(rb"\xff\x4f\xff\x51.{4}(.{4})(.{4})(.{4})(.{4}).{16}(.{2})", re.DOTALL)
 """Beginning of a JPEG 2000 code stream: far corner of the picture, then its near corner, x before y; at last the channels."""
 
-_MOST_CHANNELS = 4
 
 _SIGNIFICANT_BITS = re.compile(r"<(?:\w{1,16}:)?Pixels\s[^<>]*?\bSignificantBits=\"(\d{1,2})\"")
 
@@ -53,7 +54,7 @@ def check_colors(page: TiffPage, path: Path) -> None:
     """Refuse colors that would have to be converted, and extra channels whose meaning would have to be guessed."""
     n_colors = _N_COLORS.get(page.photometric)
     kind = getattr(page.photometric, "name", str(page.photometric))
-    is_raw_luma = page.photometric == PHOTOMETRIC.YCBCR and page.compression != _JPEG
+    is_raw_luma = page.photometric == PHOTOMETRIC.YCBCR and page.compression != JPEG
     if n_colors is None or is_raw_luma:
         kind = {"PALETTE": "palette", "SEPARATED": "CMYK", "CIELAB": "Lab"}.get(kind, kind)
         raise refuse_content(path, given=f"{kind} colors", needed="gray or RGB", remedy="convert the image to RGB and save it again")
@@ -103,7 +104,7 @@ def check_sample_type(page: TiffPage, path: Path) -> None:
 
 
 def check_segments(page: TiffPage, path: Path, *, file_bytes: int, max_pixels: int = MAX_PIXELS) -> None:
-    """Refuse a page whose strips or tiles are not all in the file: the library would fill the gaps with zeros.
+    """Refuse a page whose strips or tiles are not all in the file, each as long as it can be: the library would fill gaps with zeros.
 
     Parameters
     ----------
@@ -136,6 +137,23 @@ def check_segments(page: TiffPage, path: Path, *, file_bytes: int, max_pixels: i
     segments = zip(offsets[:n_segments], counts[:n_segments], strict=True)
     if any(start < 1 or count < 1 or start + count > file_bytes for start, count in segments):
         raise refuse_damaged(path, "a strip or tile is missing or lies behind the end of the file")
+    _check_rows(page, path)
+
+
+def _check_rows(page: TiffPage, path: Path) -> None:
+    """Refuse uncompressed strips that are shorter than their rows, and compressed ones far longer than what they hold."""
+    rows, columns = (page.tilelength, page.tilewidth) if page.is_tiled else (min(page.rowsperstrip, page.imagelength), page.imagewidth)
+    n_beside = page.shaped[4]
+    row_bytes = -(-columns * n_beside * page.bitspersample // 8)
+    n_segments = math.prod(page.chunked)
+    n_down = -(-page.imagelength // rows)
+    for index, count in enumerate(page.databytecounts[:n_segments]):
+        is_last = not page.is_tiled and index % n_down == n_down - 1
+        wanted = row_bytes * (page.imagelength - (n_down - 1) * rows if is_last else rows)
+        if page.compression == COMPRESSION.NONE and count < wanted:
+            raise refuse_damaged(path, f"{count} bytes in a strip or tile where {wanted} are needed")
+        if page.compression != COMPRESSION.NONE and count > 2 * row_bytes * rows + LARGEST_SEGMENT_OVERHEAD_BYTES:
+            raise refuse_damaged(path, f"{count} bytes in a strip or tile of {row_bytes * rows}")
 
 
 def claimed_bits(page: TiffPage) -> int | None:
@@ -148,44 +166,14 @@ def claimed_bits(page: TiffPage) -> int | None:
     return int(claim[1]) if claim is not None and 1 <= int(claim[1]) <= page.bitspersample else None
 
 
-def check_rows(page: TiffPage, path: Path) -> None:
-    """Refuse uncompressed strips that are shorter than their rows, and compressed ones far longer than what they hold."""
-    rows, columns = (page.tilelength, page.tilewidth) if page.is_tiled else (min(page.rowsperstrip, page.imagelength), page.imagewidth)
-    n_beside = page.shaped[4]
-    row_bytes = -(-columns * n_beside * page.bitspersample // 8)
-    n_segments = math.prod(page.chunked)
-    n_down = -(-page.imagelength // rows)
-    for index, count in enumerate(page.databytecounts[:n_segments]):
-        is_last = not page.is_tiled and index % n_down == n_down - 1
-        wanted = row_bytes * (page.imagelength - (n_down - 1) * rows if is_last else rows)
-        if page.compression == COMPRESSION.NONE and count < wanted:
-            raise refuse_damaged(path, f"{count} bytes in a strip or tile where {wanted} are needed")
-        if page.compression != COMPRESSION.NONE and count > 2 * row_bytes * rows + _LARGEST_OVERHEAD_BYTES:
-            raise refuse_damaged(path, f"{count} bytes in a strip or tile of {row_bytes * rows}")
-
-
-class Coding(Enum):
-    """Whether strips and tiles are images with headers of their own."""
-
-    PLAIN = "plain"
-    JPEG = "JPEG"
-    JPEG_2000 = "JPEG 2000"
-
-    @classmethod
-    def of(cls, compression: int) -> Coding:
-        """Return the coding of a compression."""
-        if compression in _JPEG_2000:
-            return cls.JPEG_2000
-        return cls.JPEG if compression == _JPEG else cls.PLAIN
-
-
-def check_coded_segment(encoded: bytes, coding: Coding, *, path: Path, place: str, largest: tuple[int, int]) -> None:
+def check_coded_segment(encoded: bytes, compression: int, *, path: Path, place: str, largest: tuple[int, int]) -> None:
     """Refuse a strip or tile whose own header claims more pixels than it has room for, or whose end is missing.
 
     Parameters
     ----------
     encoded : bytes
-    coding : Coding
+    compression : int
+        Strips and tiles of JPEG and JPEG 2000 are images with headers of their own.
     path : Path
         For the message.
     place : str
@@ -193,13 +181,14 @@ def check_coded_segment(encoded: bytes, coding: Coding, *, path: Path, place: st
     largest : tuple of int
         Rows and columns of a strip or tile.
     """
-    if coding is Coding.PLAIN:
-        return
-    sizes = [measure_jpeg(io.BytesIO(encoded), path)] if coding is Coding.JPEG else _list_code_streams(encoded)
+    if compression == JPEG:
+        sizes = [measure_jpeg(io.BytesIO(encoded), path)]
+    else:
+        sizes = _list_code_streams(encoded) if compression in _JPEG_2000 else []
     for height, width, n_channels in sizes:
-        if height > largest[0] or width > largest[1] or n_channels > _MOST_CHANNELS:
+        if height > largest[0] or width > largest[1] or n_channels > MOST_CODED_CHANNELS:
             raise refuse_damaged(path, f"{place} claims {width} x {height} pixels of {n_channels} channels")
-    if coding is Coding.JPEG and not has_jpeg_end(encoded):
+    if compression == JPEG and not has_jpeg_end(encoded):
         raise refuse_damaged(path, f"the end of {place} is missing")
 
 
@@ -207,3 +196,26 @@ def _list_code_streams(encoded: bytes) -> list[tuple[int, int, int]]:
     """Return height, width and channels of every JPEG 2000 code stream that might be in some bytes; the decoder reads one of them."""
     claims = [[int.from_bytes(part, "big") for part in found.groups()] for found in _CODE_STREAM_START.finditer(encoded)]
     return [(bottom - top, right - left, n_channels) for right, bottom, left, top, n_channels in claims]
+
+
+def check_directories(tiff: TiffFile, path: Path) -> None:
+    """Refuse a chain of pages that runs in a circle or leaves the file.
+
+    tifffile follows most circles without end, and drops the pages of a truncated file without a word to its caller.
+    """
+    layout, handle = tiff.tiff, tiff.filehandle
+    seen: set[int] = set()
+    offset = tiff.pages.first.offset
+    while offset:
+        if offset in seen:
+            raise refuse_damaged(path, f"its pages run in a circle after page {len(seen)}")
+        if len(seen) >= MAX_PLANES:
+            raise refuse_content(path, given="too many pages", needed=f"at most {MAX_PLANES}", remedy="split the file")
+        seen.add(offset)
+        try:
+            handle.seek(offset)
+            (n_tags,) = struct.unpack(layout.tagnoformat, handle.read(layout.tagnosize))
+            handle.seek(offset + layout.tagnosize + n_tags * layout.tagsize)
+            (offset,) = struct.unpack(layout.offsetformat, handle.read(layout.offsetsize))
+        except struct.error as error:
+            raise refuse_damaged(path, f"the directory of page {len(seen)} lies behind the end of the file") from error

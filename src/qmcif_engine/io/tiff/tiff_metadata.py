@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from qmcif_engine.io.metadata.exif import check_profile, collect_exif
 from qmcif_engine.io.metadata.length_units import parse_length, settle_unit
 from qmcif_engine.io.metadata.ome_xml import describe_pixels
@@ -63,7 +65,7 @@ def _describe_imagej(notes: dict[str, Any], page: TiffPage) -> PictureMetadata:
 
 def _list_colors(tables: object) -> tuple[str, ...]:
     """Return the color in which ImageJ shows the largest sample of every channel, from the tables it looks colors up in."""
-    if not isinstance(tables, list) or any(getattr(table, "shape", ()) != _COLOR_TABLE_SHAPE for table in tables):
+    if not isinstance(tables, list) or not all(isinstance(table, np.ndarray) and table.shape == _COLOR_TABLE_SHAPE for table in tables):
         return ()
     return tuple(f"#{bytes(table[:, -1]).hex()}" for table in tables)
 

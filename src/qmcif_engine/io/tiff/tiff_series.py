@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from tifffile import COMPRESSION, PHOTOMETRIC, TiffFile, TiffPage
 
-from qmcif_engine.io.input.file_failures import check_regular_file
-from qmcif_engine.io.input.image_file import MAX_PIXELS, refuse_content, refuse_damaged
+from qmcif_engine.io.input.array_source import describe_frames
+from qmcif_engine.io.input.image_file import check_regular_file, refuse_content, refuse_damaged
+from qmcif_engine.io.limits import MAX_PIXELS, MAX_PLANES, MAX_WINDOWED_PIXELS
 from qmcif_engine.io.metadata.acquisition import AxisPlan, name_axes, plan_axes
-from qmcif_engine.io.metadata.ome_xml import MAX_PLANES, parse_ome
-from qmcif_engine.io.metadata.orientation import UPRIGHT
-from qmcif_engine.io.tiff.tiff_checks import check_colors, check_rows, check_sample_type, check_segments, page_orientation
-from qmcif_engine.io.tiff.tiff_directory import check_directories
+from qmcif_engine.io.metadata.exif import UPRIGHT
+from qmcif_engine.io.metadata.ome_xml import parse_ome
+from qmcif_engine.io.tiff.tiff_checks import check_colors, check_directories, check_sample_type, check_segments, page_orientation
 from qmcif_engine.io.tiff.tiff_metadata import read_metadata
 from qmcif_engine.io.tiff.tiff_windows import file_stamp, lay_out_page
 
@@ -22,11 +22,8 @@ if TYPE_CHECKING:
 
     from tifffile import TiffPageSeries
 
+    from qmcif_engine.io.input.frame_source import SourceDescription
     from qmcif_engine.io.tiff.tiff_windows import TiffPlane
-    from qmcif_engine.stack.picture_metadata import PictureMetadata
-
-MAX_WINDOWED_PIXELS = 2**36
-"""More pixels than this in one page are refused even where only windows of it are ever read."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,22 +33,17 @@ class TiffAcquisition:
     Attributes
     ----------
     plan : AxisPlan
+    description : SourceDescription
     planes : dict
         All planes of one point in time, by their number.
-    first : TiffPlane
-        What all planes are like.
-    orientation : int
-        EXIF orientation of all planes.
-    has_alpha : bool
-    metadata : PictureMetadata
+    stamp : tuple of int
+        Size and time of change of the file.
     """
 
     plan: AxisPlan
+    description: SourceDescription
     planes: dict[int, TiffPlane]
-    first: TiffPlane
-    orientation: int
-    has_alpha: bool
-    metadata: PictureMetadata
+    stamp: tuple[int, int]
 
 
 def read_acquisition(path: Path, *, location: Path, axes: str | None, time: int) -> TiffAcquisition:
@@ -87,15 +79,18 @@ def read_acquisition(path: Path, *, location: Path, axes: str | None, time: int)
         is_mixed = _is_multichannel(keyframe)
         if not is_mixed:
             check_colors(keyframe, path)
-        first = _lay_out(keyframe, path, location, stamp=file_stamp(stream))
-        return TiffAcquisition(
-            plan=plan,
-            planes={number: _find_plane(series, first, number=number, n_planes=plan.n_planes) for number in plan.planes_at(time)},
-            first=first,
-            orientation=page_orientation(keyframe),
-            has_alpha=not is_mixed and plan.length("S") in (2, 4),
+        first = lay_out_checked(keyframe, path, location, stamp=file_stamp(stream))
+        description = describe_frames(
+            plan,
+            repr(str(path)),
+            dtype=first.dtype,
             metadata=read_metadata(tiff, pixels),
+            paths=(path,),
+            has_alpha=not is_mixed and plan.length("S") in (2, 4),
+            orientation=page_orientation(keyframe),
         )
+        planes = {number: _find_plane(series, first, number=number, n_planes=plan.n_planes) for number in plan.planes_at(time)}
+        return TiffAcquisition(plan, description, planes, first.stamp)
 
 
 def _is_multichannel(page: TiffPage) -> bool:
@@ -147,14 +142,13 @@ def _move_channels_into_page(axes: str, shape: tuple[int, ...], n_samples: int) 
     return axes, shape
 
 
-def _lay_out(page: TiffPage, path: Path, location: Path, *, stamp: tuple[int, int]) -> TiffPlane:
-    """Return where the samples of a page are, once it passed every check."""
+def lay_out_checked(page: TiffPage, path: Path, location: Path, *, stamp: tuple[int, int], is_whole: bool = False) -> TiffPlane:
+    """Return where the samples of a page are, once it passed every check; fewer may be claimed of one that will be decoded as a whole."""
     check_sample_type(page, path)
-    check_segments(page, path, file_bytes=stamp[0], max_pixels=MAX_WINDOWED_PIXELS)
-    check_rows(page, path)
+    check_segments(page, path, file_bytes=stamp[0], max_pixels=MAX_PIXELS if is_whole else MAX_WINDOWED_PIXELS)
     plane = lay_out_page(page, path=path, location=location, stamp=stamp)
-    if page_orientation(page) != UPRIGHT or not plane.is_windowed:
-        check_segments(page, path, file_bytes=stamp[0], max_pixels=MAX_PIXELS)  # it will be decoded as a whole
+    if not is_whole and (page_orientation(page) != UPRIGHT or not plane.is_windowed):
+        check_segments(page, path, file_bytes=stamp[0], max_pixels=MAX_PIXELS)
     return plane
 
 
@@ -173,4 +167,4 @@ def _find_plane(series: TiffPageSeries, first: TiffPlane, *, number: int, n_plan
     page = keyframe if frame is keyframe else keyframe.parent.pages.get(frame.index, aspage=True)
     if not isinstance(page, TiffPage) or page.hash != keyframe.hash:
         raise refuse_damaged(path, f"page {number + 1} is not of the same kind as the others")
-    return replace(_lay_out(page, path, first.location, stamp=first.stamp), number=number)
+    return replace(lay_out_checked(page, path, first.location, stamp=first.stamp), number=number)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import logging
+import re
 import threading
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
+from tifffile import TiffFile, TiffPage
 
-from qmcif_engine.io.input.file_failures import translate_failures
-from qmcif_engine.io.input.frame_source import SourceDescription, fit_metadata
-from qmcif_engine.io.input.image_file import refuse_damaged
+from qmcif_engine.io.input.frame_source import Copying, FrameSource
+from qmcif_engine.io.input.image_file import refuse_content, refuse_damaged, translate_failures
 from qmcif_engine.io.input.segment_cache import SegmentCache
-from qmcif_engine.io.metadata.orientation import UPRIGHT, turn_upright, upright_size
-from qmcif_engine.io.tiff.tiff_series import TiffAcquisition, read_acquisition
+from qmcif_engine.io.limits import MOST_REDUCED_PAGES
+from qmcif_engine.io.metadata.exif import UPRIGHT, turn_upright
+from qmcif_engine.io.tiff.tiff_checks import check_colors, claimed_bits, page_orientation
+from qmcif_engine.io.tiff.tiff_series import TiffAcquisition, lay_out_checked, read_acquisition
+from qmcif_engine.io.tiff.tiff_windows import file_stamp
 from qmcif_engine.stack.window import Window
 
 if TYPE_CHECKING:
@@ -23,15 +26,19 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qmcif_engine.io.input.frame_source import FramePosition
-    from qmcif_engine.io.input.scratch_transcoding import ScratchStore
+    from qmcif_engine.io.input.frame_source import FramePosition, FrameRows
     from qmcif_engine.io.tiff.tiff_windows import TiffPlane
 
 logging.getLogger("tifffile").addHandler(logging.NullHandler())
 # Its complaints about broken tags reach whoever configured logging, but are not printed beside our one line that says the same.
 
 
-class TiffSource:
+TIFF_SIGNATURES = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
+
+_VIRTUAL_STACK = re.compile(r"^ImageJ=.*?^images=(\d{1,9})$", re.DOTALL | re.MULTILINE)
+
+
+class TiffSource(FrameSource):
     """Read the frames of one TIFF file by window.
 
     The file is not kept open: its directory is read once a process and point in time, and each read opens it for a moment.
@@ -41,20 +48,19 @@ class TiffSource:
     path : Path
     cache : SegmentCache
         Shared by all files of a stack.
-    store : ScratchStore
-        Where pages go that cannot be read by window: turned ones, and such with very large compressed strips.
     axes : str, optional
         Names of the axes where the file does not say them, or says them wrongly.
     """
 
-    def __init__(self, path: Path, *, cache: SegmentCache, store: ScratchStore, axes: str | None = None) -> None:
-        self._path, self._location = path, path.absolute()
-        self._cache, self._store, self._axes = cache, store, axes
+    def __init__(self, path: Path, *, cache: SegmentCache, axes: str | None = None) -> None:
+        self._path, self._location, self._cache, self._axes = path, path.absolute(), cache, axes
         self._lock = threading.Lock()
         acquisition = self._load(0)
-        self._planes = acquisition.planes
-        self._plan, self._orientation, self._stamp = acquisition.plan, acquisition.orientation, acquisition.first.stamp
-        self._description = _describe(acquisition, path)
+        self._plan, self._planes, self._stamp = acquisition.plan, acquisition.planes, acquisition.stamp
+        self.description = acquisition.description
+        plane = next(iter(acquisition.planes.values()))  # all are alike
+        is_whole = self.description.orientation != UPRIGHT or not plane.is_windowed
+        self.copying = Copying.NEEDED if is_whole else Copying.NEVER if plane.has_plain_rows else Copying.WORTHWHILE
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the layout behind: the other process reads the directory again."""
@@ -64,56 +70,32 @@ class TiffSource:
         """Start without any layout."""
         self.__dict__.update(state, _lock=threading.Lock(), _planes={})
 
-    @property
-    def description(self) -> SourceDescription:
-        """What the frames have in common."""
-        return self._description
-
     def read(self, position: FramePosition, window: Window, channels: Sequence[int]) -> NDArray[Any]:
         """Return one window of some channels of a frame."""
+        if self.description.orientation != UPRIGHT:
+            return self._decode_whole(position)[window.slices][:, :, list(channels)]
         n_samples = self._plan.length("S")
-        planes = {place: self._read_plane(position, place, window) for place in {channel // n_samples for channel in channels}}
+        places = {channel // n_samples for channel in channels}
+        planes = {place: self._plane(position, place).read(window, self._cache) for place in places}
         if list(channels) == list(range(n_samples)):
             return planes[0]
         return np.stack([planes[channel // n_samples][:, :, channel % n_samples] for channel in channels], axis=-1)
 
-    def prepare(self, position: FramePosition) -> None:
-        """Decode the pages of a frame that cannot be read by window."""
-        for plane in self._frame_planes(position):
-            if self._is_transcoded(plane):
-                self._store.hold(self._key(plane), partial(self._decode_plane, plane))
+    def decode(self, position: FramePosition) -> NDArray[Any] | FrameRows:
+        """Return a frame, whole or to be decoded while its rows are asked for."""
+        return self._decode_whole(position) if self.copying is Copying.NEEDED else super().decode(position)
 
-    def transcoded_bytes(self, position: FramePosition) -> int:
-        """Return what decoded copies of a frame's pages take, 0 where it is read by window."""
-        return sum(plane.decoded_bytes for plane in self._frame_planes(position) if self._is_transcoded(plane))
-
-    def _frame_planes(self, position: FramePosition) -> list[TiffPlane]:
-        return [self._plane(position, place) for place in range(self._plan.length("C"))]
-
-    def _is_transcoded(self, plane: TiffPlane) -> bool:
-        return self._orientation != UPRIGHT or not plane.is_windowed
-
-    def _is_kept(self, plane: TiffPlane) -> bool:
-        return self._store.keeps_all or self._is_transcoded(plane)
-
-    def _key(self, plane: TiffPlane) -> tuple[str, int]:
-        return str(self._location), plane.number
-
-    def _read_plane(self, position: FramePosition, place: int, window: Window) -> NDArray[Any]:
-        plane = self._plane(position, place)
-        if self._is_kept(plane):
-            return self._store.read(self._key(plane), window, decode=partial(self._decode_plane, plane))
-        return plane.read(window, self._cache)
-
-    def _decode_plane(self, plane: TiffPlane) -> NDArray[Any]:
-        return turn_upright(plane.read(Window.whole(plane.shape[1:3]), SegmentCache(0)), self._orientation)
+    def _decode_whole(self, position: FramePosition) -> NDArray[Any]:
+        planes = [self._plane(position, place) for place in range(self._plan.length("C"))]
+        decoded = [plane.read(Window.whole(plane.shape[1:3]), SegmentCache(0)) for plane in planes]
+        return turn_upright(decoded[0] if len(decoded) == 1 else np.concatenate(decoded, axis=2), self.description.orientation)
 
     def _plane(self, position: FramePosition, place: int) -> TiffPlane:
         number = self._plan.plane_number(position, place)
         with self._lock:
             if number not in self._planes:
                 acquisition = self._load(position.time)
-                if acquisition.first.stamp != self._stamp:
+                if acquisition.stamp != self._stamp:
                     raise refuse_damaged(self._path, "it was changed after it was opened")
                 self._planes |= acquisition.planes
             return self._planes[number]
@@ -125,20 +107,37 @@ class TiffSource:
         )
 
 
-def _describe(acquisition: TiffAcquisition, path: Path) -> SourceDescription:
-    plan = acquisition.plan
-    height, width = upright_size(plan.length("Y"), plan.length("X"), acquisition.orientation)
-    n_channels = plan.n_channels - acquisition.has_alpha
-    return SourceDescription(
-        names=plan.name_frames(repr(str(path))),
-        height=height,
-        width=width,
-        n_channels=n_channels,
-        dtype=acquisition.first.dtype,
-        has_alpha=acquisition.has_alpha,
-        has_separate_channels=plan.has_separate_channels(acquisition.metadata.channel_names),
-        n_times=plan.n_times,
-        metadata=fit_metadata(acquisition.metadata, n_channels),
-        paths=(path,),
-        axes=str(plan),
-    )
+def read_tiff(stream: BinaryIO, path: Path) -> tuple[NDArray[Any], int | None]:
+    """Return the picture of a TIFF file, upright, shape (H, W, C), and its claim of significant bits.
+
+    Smaller copies of it (previews, pyramid levels) are left alone.
+    Only the first page is ever decoded, through the page itself: the library's notion of a series follows metadata to other files.
+    """
+    stream.seek(0)  # the library takes the current position for the start of the file
+    with TiffFile(stream) as tiff:
+        page = tiff.pages.first
+        _refuse_more_pages(tiff, path)
+        check_colors(page, path)
+        plane = lay_out_checked(page, path, path.absolute(), stamp=file_stamp(stream), is_whole=True)
+        orientation, significant_bits = page_orientation(page), claimed_bits(page)
+    return turn_upright(plane.read(Window.whole(plane.shape[1:3]), SegmentCache(0)), orientation), significant_bits
+
+
+def _refuse_more_pages(tiff: TiffFile, path: Path) -> None:
+    page = tiff.pages.first
+    virtual = _VIRTUAL_STACK.match(page.description)
+    is_stack = page.imagedepth > 1 or page.is_reduced or (virtual is not None and int(virtual[1]) > 1)
+    if is_stack or _has_second_picture(tiff):
+        raise refuse_content(path, given="more than one image", needed="one image a file", remedy="open it as a stack with open_stack")
+
+
+def _has_second_picture(tiff: TiffFile) -> bool:
+    """Tell whether a page behind the first is more than a smaller copy; only so many are looked at, since a chain may be a circle."""
+    for index in range(1, MOST_REDUCED_PAGES):
+        try:
+            page = tiff.pages.get(index)
+        except IndexError:
+            return False
+        if not (isinstance(page, TiffPage) and page.is_reduced):
+            return True
+    return False

@@ -10,12 +10,12 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 from tifffile import COMPRESSION, PHOTOMETRIC
 
-from qmcif_engine.io.input.file_failures import translate_failures
-from qmcif_engine.io.input.image_file import refuse_damaged
-from qmcif_engine.io.tiff.tiff_checks import Coding, check_coded_segment
+from qmcif_engine.io.input.image_file import refuse_damaged, translate_failures
+from qmcif_engine.io.input.segment_cache import fill_from_segments
+from qmcif_engine.io.tiff.tiff_checks import JPEG, check_coded_segment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from io import FileIO
     from pathlib import Path
 
@@ -57,8 +57,8 @@ class TiffPlane:
         tifffile's decoder for this kind of page.
     decode_options : dict
         JPEG tables, where there are any.
-    coding : Coding
-        Whether each segment is an image with a header of its own, which may lie.
+    compression : int
+        By which it is known whether each segment is an image with a header of its own, which may lie.
     has_plain_rows : bool
         Whether rows lie in the file as they are in memory, so that parts of strips can be read.
     white_level : int
@@ -76,7 +76,7 @@ class TiffPlane:
     counts: NDArray[np.int64]
     decode: Callable[..., tuple[NDArray[Any] | None, tuple[int, ...], tuple[int, ...]]]
     decode_options: dict[str, Any]
-    coding: Coding
+    compression: int
     has_plain_rows: bool
     white_level: int
 
@@ -95,11 +95,6 @@ class TiffPlane:
         """Whether a window can be read without decoding much more than it."""
         rows, columns = self.segment_shape
         return self.has_plain_rows or rows * columns * self.shape[3] * self.dtype.itemsize <= LARGEST_SEGMENT_BYTES
-
-    @property
-    def decoded_bytes(self) -> int:
-        """What all samples of the page take."""
-        return self.shape[1] * self.shape[2] * self.n_samples * self.dtype.itemsize
 
     def shifted(self, n_bytes: int, *, number: int) -> TiffPlane:
         """Return the plane that lies so many bytes behind this one and has no directory of its own."""
@@ -145,22 +140,15 @@ class TiffPlane:
                 planes[plane, row - window.top] = part
 
     def _fill_from_segments(self, planes: NDArray[Any], window: Window, stream: FileIO, cache: SegmentCache) -> None:
-        for plane, index, top, left in self._touched(window):
-            segment = cache.fetch((self.location, self.number, index), partial(self._decode, index, stream))
-            rows = slice(max(top, window.top), min(top + segment.shape[0], window.bottom))
-            columns = slice(max(left, window.left), min(left + segment.shape[1], window.right))
-            planes[plane, rows.start - window.top : rows.stop - window.top, columns.start - window.left : columns.stop - window.left] = (
-                segment[rows.start - top : rows.stop - top, columns.start - left : columns.stop - left]
-            )
+        n_down, n_across = (-(-side // length) for side, length in zip(self.shape[1:3], self.segment_shape, strict=True))
 
-    def _touched(self, window: Window) -> Iterator[tuple[int, int, int, int]]:
-        """Yield sample plane, index, top and left of every strip or tile that a window touches."""
-        rows, columns = self.segment_shape
-        n_down, n_across = -(-self.shape[1] // rows), -(-self.shape[2] // columns)
+        def fetch(plane: int, corner: tuple[int, ...]) -> NDArray[Any]:
+            down, across = (first // length for first, length in zip(corner, self.segment_shape, strict=True))
+            index = (plane * n_down + down) * n_across + across
+            return cache.fetch((self.location, self.number, index), partial(self._decode, index, stream))
+
         for plane in range(self.shape[0]):
-            for down in range(window.top // rows, -(-window.bottom // rows)):
-                for across in range(window.left // columns, -(-window.right // columns)):
-                    yield plane, (plane * n_down + down) * n_across + across, down * rows, across * columns
+            fill_from_segments(planes[plane], window.slices, lengths=self.segment_shape, fetch=partial(fetch, plane))
 
     def _decode(self, index: int, stream: FileIO) -> NDArray[Any]:
         """Return one strip or tile, shape (rows, columns, samples), cut where the image ends."""
@@ -171,7 +159,7 @@ class TiffPlane:
         top, left = index // n_across % n_down * rows, index % n_across * columns
         place = f"the strip or tile at row {top}, column {left} of image {self.number + 1}"
         wanted = (min(rows, self.shape[1] - top), min(columns, self.shape[2] - left), self.shape[3])
-        check_coded_segment(encoded, self.coding, path=self.path, place=place, largest=(rows, columns))
+        check_coded_segment(encoded, self.compression, path=self.path, place=place, largest=(rows, columns))
         try:
             decoded, _, _ = self.decode(encoded, index, **self.decode_options)
         except Exception as error:  # codecs fail on hostile bytes with any class there is
@@ -203,7 +191,6 @@ def lay_out_page(page: TiffPage, *, path: Path, location: Path, stamp: tuple[int
         From `file_stamp`.
     """
     n_planes, _, height, width, n_beside = page.shaped
-    coding = Coding.of(page.compression)
     rows, columns = (page.tilelength, page.tilewidth) if page.is_tiled else (min(page.rowsperstrip, height), width)
     n_segments = n_planes * -(-height // rows) * -(-width // columns)
     dtype = np.dtype(page.dtype)
@@ -219,8 +206,8 @@ def lay_out_page(page: TiffPage, *, path: Path, location: Path, stamp: tuple[int
         offsets=np.asarray(page.dataoffsets[:n_segments], np.int64),
         counts=np.asarray(page.databytecounts[:n_segments], np.int64),
         decode=page.decode,
-        decode_options={"jpegtables": page.jpegtables, "jpegheader": page.jpegheader} if coding is Coding.JPEG else {},
-        coding=coding,
+        decode_options={"jpegtables": page.jpegtables, "jpegheader": page.jpegheader} if page.compression == JPEG else {},
+        compression=page.compression,
         has_plain_rows=is_plain and not page.is_tiled and page.bitspersample in _PLAIN_BITS,
         white_level=2**page.bitspersample - 1 if page.photometric == PHOTOMETRIC.MINISWHITE else 0,
     )

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import struct
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
-from tifffile import PHOTOMETRIC, TiffWriter
+from tifffile import PHOTOMETRIC, TiffFile, TiffWriter
 
 from qmcif_engine.io.metadata.embedding import prepare_embedding
-from qmcif_engine.io.metadata.ome_description import describe_for_xml
+from qmcif_engine.io.metadata.exif import CAMERA_TAGS, EXIF_DIRECTORY_TAG, GPS_DIRECTORY_TAG, LONG, lay_out_directory, list_entries
+from qmcif_engine.io.metadata.ome_xml import describe_for_xml
 from qmcif_engine.io.output.picture import BLOCK_SIDE_PX, count_blocks, read_whole
 from qmcif_engine.io.output.pyramid import LevelFile, halve, level_shapes
-from qmcif_engine.io.tiff.tiff_exif import attach_exif, describe_exif
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,6 +34,10 @@ _DEFLATE_LEVEL = 1
 """Differences of neighboring samples hardly get smaller above it, and take four times as long."""
 
 _REDUCED_IMAGE = 1
+_ASCII, _LONG8 = 2, 16
+_FREE_TAGS = {EXIF_DIRECTORY_TAG: 34664, GPS_DIRECTORY_TAG: 34852}
+"""Tags of no meaning right in front of those that the library refuses to write; they hold the places until they are renamed."""
+
 _UNITS = {"inch": "INCH", "centimeter": "CENTIMETER"}
 
 
@@ -42,8 +48,7 @@ def write_tiff(stream: BinaryIO, content: PictureContent, *, run: WriteRun) -> N
     with TiffWriter(stream, bigtiff=is_big, byteorder="<", ome=False, shaped=False) as writer:
         pieces = _pieces([content.picture], content, run=run, is_tiled="tile" in layout)
         writer.write(pieces, metadata=None, description=embedding.comment, **layout, **describe_tags(embedding, is_big=is_big))
-    if embedding.exif is not None:
-        attach_exif(stream, embedding.exif)
+    _attach_exif(stream, embedding.exif)
 
 
 def count_tiff_blocks(content: PictureContent) -> int:
@@ -74,8 +79,7 @@ def write_tiff_stack(stream: BinaryIO, contents: Sequence[PictureContent], *, ru
     with TiffWriter(stream, bigtiff=is_big, byteorder="<", ome=is_ome, shaped=not is_ome) as writer:
         pieces = _pieces([content.picture for content in contents], first, run=run, is_tiled="tile" in layout)
         writer.write(pieces, metadata=metadata, **layout, **describe_tags(embedding, is_big=is_big))
-    if embedding.exif is not None:
-        attach_exif(stream, embedding.exif)
+    _attach_exif(stream, embedding.exif)
 
 
 def count_tiff_stack_blocks(contents: Sequence[PictureContent]) -> int:
@@ -104,8 +108,7 @@ def write_ome_tiff(stream: BinaryIO, content: PictureContent, *, run: WriteRun) 
             if smaller is not None:
                 level = smaller
             options = {"metadata": None, "software": False, "subfiletype": _REDUCED_IMAGE}
-    if embedding.exif is not None:
-        attach_exif(stream, embedding.exif)
+    _attach_exif(stream, embedding.exif)
 
 
 def count_tiles(content: PictureContent, *, n_levels: int | None = None) -> int:
@@ -181,5 +184,32 @@ def describe_tags(embedding: Embedding, *, is_big: bool) -> dict[str, Any]:
         tags["resolution"] = (embedding.resolution.horizontal, embedding.resolution.vertical)
         tags["resolutionunit"] = _UNITS[embedding.resolution.unit]
     if embedding.exif is not None:
-        tags["extratags"] = describe_exif(embedding.exif, is_big=is_big)
+        tags["extratags"] = _describe_exif(embedding.exif, is_big=is_big)
     return tags
+
+
+def _describe_exif(exif: bytes, *, is_big: bool) -> list[tuple[int, int, int, object, bool]]:
+    """Return the tags of a fitted block as tifffile takes them for a file or BigTIFF, with places for its directories."""
+    entries = list_entries(exif)
+    tags: list[tuple[int, int, int, object, bool]] = [
+        (entry.tag, _ASCII, 0, entry.value.rstrip(b"\0"), True) for entry in entries[0] if entry.tag in CAMERA_TAGS and entry.kind == _ASCII
+    ]
+    tags += [(free, _LONG8 if is_big else LONG, 1, 0, True) for tag, free in _FREE_TAGS.items() if tag in entries]
+    return tags
+
+
+def _attach_exif(stream: BinaryIO, exif: bytes | None) -> None:
+    """Append the directories of a block, if any, to a finished file, and let the places that `_describe_exif` kept lead to them."""
+    if exif is None:
+        return
+    entries = list_entries(exif)
+    stream.seek(0)
+    with TiffFile(stream) as tiff:
+        is_big = tiff.is_bigtiff
+        places = {tag: tiff.pages.first.tags[free].offset for tag, free in _FREE_TAGS.items() if tag in entries}
+    for tag, place in places.items():
+        start = stream.seek(0, os.SEEK_END)
+        start += stream.write(bytes(start % 2))
+        stream.write(lay_out_directory(entries[tag], start, is_big=is_big))
+        stream.seek(place)
+        stream.write(struct.pack("<HHQQ" if is_big else "<HHII", tag, _LONG8 if is_big else LONG, 1, start))

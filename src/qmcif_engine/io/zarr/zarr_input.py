@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
-import itertools
-import threading
-from functools import partial
+import stat
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import zarr
+from zarr.abc.store import RangeByteRequest, SuffixByteRequest
+from zarr.storage import LocalStore, WrapperStore
 
+from qmcif_engine.errors import ImageFileError
 from qmcif_engine.io.input.array_source import ArraySource, guess_axes
-from qmcif_engine.io.input.file_failures import translate_failures
+from qmcif_engine.io.input.frame_source import Copying
+from qmcif_engine.io.input.image_file import refuse_damaged, translate_failures
+from qmcif_engine.io.input.segment_cache import fill_from_segments
+from qmcif_engine.io.limits import LARGEST_SEGMENT_OVERHEAD_BYTES
 from qmcif_engine.io.metadata.acquisition import name_axes, plan_axes
 from qmcif_engine.io.zarr.ngff import describe_image, name_ngff_axes
-from qmcif_engine.io.zarr.zarr_nodes import read_array_node, read_group_attributes
+from qmcif_engine.io.zarr.zarr_checks import read_array_node, read_group_attributes
 from qmcif_engine.stack.picture_metadata import PictureMetadata
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
-    from zarr import Array
+    from zarr.abc.store import ByteRequest
+    from zarr.core.buffer import Buffer, BufferPrototype
 
     from qmcif_engine.io.input.segment_cache import SegmentCache
-    from qmcif_engine.io.zarr.zarr_nodes import ZarrNode
+    from qmcif_engine.io.zarr.zarr_checks import ZarrNode
+
+
+_METADATA = ("zarr.json", ".zarray", ".zattrs", ".zgroup", ".zmetadata")
 
 
 def open_zarr(path: Path, *, axes: str | None, cache: SegmentCache, allow_missing_chunks: bool) -> ArraySource:
@@ -56,7 +65,9 @@ def _open_zarr(path: Path, *, axes: str | None, cache: SegmentCache, allow_missi
     plan = plan_axes(name, *name_axes(name, shape=node.shape, found=found, wanted=axes))
     array = ZarrArray(folder, node, path=path, cache=cache, allow_missing=allow_missing_chunks)
     metadata = image.metadata if image is not None else PictureMetadata()
-    return ArraySource(array.read, plan, dtype=node.dtype, name=name, metadata=metadata, paths=(path,))
+    source = ArraySource(array.read, plan, dtype=node.dtype, name=name, metadata=metadata, paths=(path,))
+    source.copying = Copying.WORTHWHILE if node.compressor else Copying.NEVER
+    return source
 
 
 class ZarrArray:
@@ -78,52 +89,93 @@ class ZarrArray:
     def __init__(self, folder: Path, node: ZarrNode, *, path: Path, cache: SegmentCache, allow_missing: bool) -> None:
         self._folder, self._node, self._path, self._cache, self._allow_missing = folder, node, path, cache, allow_missing
         self.shape, self.dtype = node.shape, node.dtype.newbyteorder("=")
-        self._lock = threading.Lock()
-        self._array: Array[Any] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the open array behind."""
-        return {name: value for name, value in self.__dict__.items() if name not in ("_lock", "_array")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Open the array when it is first read."""
-        self.__dict__.update(state, _lock=threading.Lock(), _array=None)
+        """Leave the open array behind: the other process opens it when it is first read."""
+        return {name: value for name, value in self.__dict__.items() if name != "_array"}
 
     def read(self, block: tuple[slice, ...]) -> NDArray[Any]:
         """Return the samples of one block."""
         samples = np.empty([part.stop - part.start for part in block], self.dtype)
-        for corner in self._touched(block):
-            chunk = self._cache.fetch((self._folder, corner), partial(self._decode, corner))
-            starts = [max(start, part.start) for start, part in zip(corner, block, strict=True)]
-            ends = [min(start + length, part.stop) for start, length, part in zip(corner, chunk.shape, block, strict=True)]
-            bounds = list(zip(starts, ends, corner, block, strict=True))
-            samples[tuple(slice(start - part.start, end - part.start) for start, end, _, part in bounds)] = chunk[
-                tuple(slice(start - first, end - first) for start, end, first, _ in bounds)
-            ]
+        fill_from_segments(samples, block, lengths=self._node.chunk_shape, fetch=self._fetch)
         return samples
 
-    def _touched(self, block: tuple[slice, ...]) -> Iterator[tuple[int, ...]]:
-        """Yield the first index of every chunk that a block touches."""
-        steps = [
-            range(part.start // length * length, part.stop, length) for part, length in zip(block, self._node.chunk_shape, strict=True)
-        ]
-        return itertools.product(*steps)
-
-    def _decode(self, corner: tuple[int, ...]) -> NDArray[Any]:
-        return translate_failures(lambda _: self._decode_chunk(corner), self._path)
+    def _fetch(self, corner: tuple[int, ...]) -> NDArray[Any]:
+        return self._cache.fetch((self._folder, corner), partial(translate_failures, lambda _: self._decode_chunk(corner), self._path))
 
     def _decode_chunk(self, corner: tuple[int, ...]) -> NDArray[Any]:
         ends = [min(start + length, end) for start, length, end in zip(corner, self._node.chunk_shape, self.shape, strict=True)]
-        chunk = self._open()[tuple(slice(start, end) for start, end in zip(corner, ends, strict=True))]
+        chunk = self._array[tuple(slice(start, end) for start, end in zip(corner, ends, strict=True))]
         return np.asarray(chunk).astype(self.dtype, copy=False)
 
-    def _open(self) -> Array[Any]:
-        import zarr
+    @cached_property
+    def _array(self) -> zarr.Array[Any]:
+        store = GuardedStore.around(self._folder, self._node, path=self._path, allow_missing=self._allow_missing)
+        return zarr.open_array(store, mode="r", zarr_format=self._node.zarr_format)
 
-        from qmcif_engine.io.zarr.zarr_guard import GuardedStore
 
-        with self._lock:
-            if self._array is None:
-                store = GuardedStore.around(self._folder, self._node, path=self._path, allow_missing=self._allow_missing)
-                self._array = zarr.open_array(store, mode="r", zarr_format=self._node.zarr_format)
-            return self._array
+class GuardedStore(WrapperStore[LocalStore]):
+    """Stand between Zarr and the chunks on disk: refuse missing ones, and such that would unpack to more than a chunk.
+
+    Parameters
+    ----------
+    store : LocalStore
+        Of the array's folder, read only.
+    """
+
+    _path: Path
+    _node: ZarrNode
+    _allow_missing: bool
+
+    @classmethod
+    def around(cls, folder: Path, node: ZarrNode, *, path: Path, allow_missing: bool) -> GuardedStore:
+        """Return the store of an array.
+
+        Parameters
+        ----------
+        folder : Path
+        node : ZarrNode
+            The checked metadata.
+        path : Path
+            What messages call the input.
+        allow_missing : bool
+            Whether a chunk that is not stored stands for the fill value.
+        """
+        store = cls(LocalStore(folder, read_only=True))
+        store._path, store._node, store._allow_missing = path, node, allow_missing
+        return store
+
+    async def get(self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None) -> Buffer | None:
+        """Return stored bytes; for a chunk only where it is there, and will not unpack to more than its size."""
+        if key.rpartition("/")[2] in _METADATA:
+            return await super().get(key, prototype, byte_range)
+        n_bytes = self._measure(key)
+        if n_bytes is None:
+            return None
+        if isinstance(byte_range, SuffixByteRequest):  # the index of a shard, which is not compressed
+            return await super().get(key, prototype, byte_range)
+        if isinstance(byte_range, RangeByteRequest):
+            n_bytes = byte_range.end - byte_range.start
+        chunk_bytes = self._node.chunk_bytes
+        if n_bytes > 2 * chunk_bytes + LARGEST_SEGMENT_OVERHEAD_BYTES:
+            raise refuse_damaged(self._path, f"chunk {key} is stored in {n_bytes} bytes where it holds {chunk_bytes}")
+        value = await super().get(key, prototype, byte_range)
+        if value is not None and self._node.unpacks_to_more(value.to_bytes()):
+            raise refuse_damaged(self._path, f"chunk {key} unpacks to more than the {chunk_bytes} bytes of a chunk")
+        return value
+
+    def _measure(self, key: str) -> int | None:
+        """Return the size of a stored chunk or shard; None for one that is missing where that is allowed."""
+        try:
+            status = (self._store.root / key).stat()
+        except (FileNotFoundError, NotADirectoryError):
+            if self._allow_missing:
+                return None
+            msg = (
+                f"{str(self._path)!r} lacks the chunk {key}; all chunks are needed; copy it again, or allow missing chunks "
+                "(allow_missing_chunks) where its program leaves out empty ones"
+            )
+            raise ImageFileError(msg) from None
+        if not stat.S_ISREG(status.st_mode):
+            raise refuse_damaged(self._path, f"chunk {key} is not a file")
+        return status.st_size

@@ -7,7 +7,8 @@ import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
-from threadpoolctl import threadpool_limits
+
+from qmcif_engine.kernels.single_thread import single_thread
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -49,7 +50,7 @@ def group_patches(patches: FloatArray, *, n_groups: int, seed: int) -> tuple[NDA
 
     columns = np.ascontiguousarray(patches.T)
     model = KMeans(min(n_groups, len(columns)), n_init=1, max_iter=LLOYD_ITERATIONS, random_state=seed)
-    with _fitting, threadpool_limits(limits=1), warnings.catch_warnings():
+    with _fitting, single_thread(), warnings.catch_warnings():
         # fewer distinct patches than groups are no fault: flat areas have them
         warnings.simplefilter("ignore", ConvergenceWarning)
         labels = model.fit(columns).labels_

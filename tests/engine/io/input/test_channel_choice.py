@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from qmcif_engine.errors import InvalidConfigError
-from qmcif_engine.io.input.channel_choice import choose_channels
-from qmcif_engine.io.input.file_stack import ZERO_PLANE
+from qmcif_engine.io.input.file_stack import ZERO_PLANE, choose_channels
 from qmcif_engine.io.input.frame_source import SourceDescription
 from qmcif_engine.stack.picture_metadata import PictureMetadata
 

@@ -238,17 +238,15 @@ def test_nothing_is_decoded_before_a_window_is_read_and_then_once(tmp_path, monk
     assert len(decoded) == 1
 
 
-def test_scratch_is_announced_prepared_with_progress_and_removed(tmp_path):
+def test_scratch_is_announced_filled_and_removed(tmp_path):
     images = noise(4, 20, 24, 3)
     pictures(tmp_path, images)
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    steps = []
     with open_stack(tmp_path, scratch_folder=scratch, memory_bytes=0) as stack:
         assert stack.scratch_bytes == images.nbytes
         assert list(scratch.iterdir()) == []
-        stack.prepare(lambda done, total: steps.append((done, total)))
-        assert steps == [(1, 4), (2, 4), (3, 4), (4, 4)]
+        np.testing.assert_array_equal(frames(stack), images)
         n_files = sum(file.stat().st_size >= images[0].nbytes for folder in scratch.iterdir() for file in folder.iterdir())
         assert n_files == 4
         np.testing.assert_array_equal(frames(stack), images)
@@ -259,7 +257,6 @@ def test_small_stacks_take_no_scratch(tmp_path):
     images = noise(4, 20, 24, 3)
     stack = open_stack(pictures(tmp_path, images), memory_bytes=images.nbytes)
     assert stack.scratch_bytes == 0
-    stack.prepare()
     assert open_stack(tmp_path, memory_bytes=images.nbytes - 1).scratch_bytes == images.nbytes
     assert open_stack(tmp_path, memory_bytes=images.nbytes - 1, exclude=[1]).scratch_bytes == 0
 
@@ -269,8 +266,8 @@ def prepare_transcoding(folder):
 
     def transcode():
         with stack:
-            stack.prepare()
-            stack.read(5, WINDOW)
+            for number in range(6):
+                stack.read(number, WINDOW)
 
     return transcode
 

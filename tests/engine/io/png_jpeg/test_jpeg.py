@@ -29,14 +29,14 @@ def inspected(folder, content):
 def test_header_tells_size_and_channels_without_decoding(tmp_path, monkeypatch):
     monkeypatch.delattr("qmcif_engine.io.png_jpeg.jpeg.imagecodecs.jpeg8_decode")
     header = inspected(tmp_path, jpeg())
-    assert (header.height, header.width, header.n_samples, header.dtype) == (4, 6, 3, np.uint8)
+    assert (header.stored_shape, header.dtype) == ((4, 6, 3), np.uint8)
 
 
 def test_profile_resolution_and_exif_are_read(tmp_path):
     exif = Image.Exif()
     exif[ORIENTATION_TAG], exif[271] = 8, "Maker"
     header = inspected(tmp_path, jpeg(icc_profile=PROFILE, dpi=(300, 150), exif=exif))
-    assert header.upright_size == (6, 4)
+    assert (header.height, header.width) == (6, 4)
     assert header.metadata.icc_profile == PROFILE
     assert header.metadata.dpi == (300, 150)
     block = Image.Exif()

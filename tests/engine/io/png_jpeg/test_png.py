@@ -40,7 +40,7 @@ def test_header_tells_size_type_and_channels_without_decoding(tmp_path, mode, n_
     Image.new(mode, (6, 4)).save(tmp_path / "image.png")
     header = inspect_image(tmp_path / "image.png")
     assert header is not None
-    assert (header.height, header.width, header.n_samples) == (4, 6, n_samples)
+    assert header.stored_shape == (4, 6, n_samples)
     assert header.dtype == (np.uint16 if mode == "I;16" else np.uint8)
 
 
@@ -49,7 +49,7 @@ def test_profile_resolution_and_exif_are_read(tmp_path):
     exif[ORIENTATION_TAG], exif[271] = 6, "Maker"
     header = inspected(tmp_path, png(icc_profile=PROFILE, dpi=(300, 150), exif=exif))
     assert header.orientation == 6
-    assert header.upright_size == (6, 4)
+    assert (header.height, header.width) == (6, 4)
     assert header.metadata.icc_profile == PROFILE
     assert header.metadata.dpi == pytest.approx((300, 150), rel=1e-3)
     block = Image.Exif()

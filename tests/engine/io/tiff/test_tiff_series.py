@@ -278,7 +278,7 @@ def test_circle_of_pages_is_refused_at_once(tmp_path):
 
 
 def test_too_many_pages_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("qmcif_engine.io.tiff.tiff_directory.MAX_PLANES", 4)
+    monkeypatch.setattr("qmcif_engine.io.tiff.tiff_checks.MAX_PLANES", 4)
     path = saved(tmp_path, noise("uint8", 5, 20, 24), metadata=None)
     with pytest.raises(ImageFileError, match="holds too many pages; at most 4 is needed; split the file"):
         open_stack(path)

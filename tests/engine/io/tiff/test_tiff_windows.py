@@ -3,21 +3,20 @@ from __future__ import annotations
 import io
 import os
 import pickle
+import shutil
 import struct
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import tifffile
 
-from qmcif_engine.errors import ImageFileError
-from qmcif_engine.io.input.frame_source import FramePosition
+from qmcif_engine.errors import ImageFileError, OutputError
+from qmcif_engine.io.input import scratch_transcoding
 from qmcif_engine.io.input.readers import read_image
-from qmcif_engine.io.input.scratch_transcoding import ScratchStore
-from qmcif_engine.io.input.segment_cache import SegmentCache
 from qmcif_engine.io.input.stack_input import open_stack
 from qmcif_engine.io.tiff import tiff_windows
-from qmcif_engine.io.tiff.tiff_source import TiffSource
 from qmcif_engine.stack.window import Window
 
 SHAPE = (67, 83)
@@ -193,7 +192,37 @@ def test_a_stack_that_will_be_read_as_a_whole_is_decoded_once_where_it_fits_into
     assert len(decoded_segments) == 1
 
 
-def test_a_stack_that_does_not_fit_into_memory_is_read_by_window_whatever_will_be_read(tmp_path, decoded_segments):
+@pytest.mark.parametrize("layout", [{"rowsperstrip": 20}, {"tile": (16, 32)}])
+def test_a_stack_that_does_not_fit_into_memory_is_decoded_once_into_the_scratch_folder(tmp_path, decoded_segments, layout):
+    stack = noise("uint8", 2, *SHAPE)
+    path = written(tmp_path, stack, compression="zlib", **layout)
+    with open_stack(path, cache_bytes=2**16, memory_bytes=stack.nbytes - 1, scratch_folder=tmp_path) as opened:
+        assert opened.scratch_bytes == stack.nbytes
+        opened.expect_all()
+        for window in WINDOWS:
+            np.testing.assert_array_equal(opened.read(1, window), stack[1][window.slices])
+        assert len(decoded_segments) == len(set(decoded_segments)) > 1
+        assert len(list(tmp_path.glob("*/*.npy"))) == 1
+        decoded_segments.clear()
+        copy = pickle.loads(pickle.dumps(opened))  # in another process, which finds what is decoded and adds to it
+        np.testing.assert_array_equal(copy.read(1, WINDOWS[1]), stack[1][WINDOWS[1].slices])
+        assert not decoded_segments
+        np.testing.assert_array_equal(copy.read(0, WINDOWS[1]), stack[0][WINDOWS[1].slices])
+        assert len(list(tmp_path.glob("*/*.npy"))) == 2
+        sent = pickle.dumps(opened)
+    distant = pickle.loads(sent)  # where the folder is not seen, as on another machine
+    decoded_segments.clear()
+    np.testing.assert_array_equal(distant.read(0, Window(0, 0, 10, 10)), stack[0, :10, :10])
+    assert len(decoded_segments) == 1
+    assert not list(tmp_path.glob("*/*.npy"))
+
+
+@pytest.mark.parametrize("obstacle", ["full disk", "large page"])
+def test_a_stack_for_which_there_is_no_room_is_read_by_window_whatever_will_be_read(tmp_path, decoded_segments, monkeypatch, obstacle):
+    if obstacle == "full disk":
+        monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=0))
+    else:
+        monkeypatch.setattr(scratch_transcoding, "LARGEST_COPY_PIXELS", SHAPE[0] * SHAPE[1] - 1)
     stack = noise("uint8", 2, *SHAPE)
     opened = open_stack(written(tmp_path, stack, compression="zlib", rowsperstrip=20), cache_bytes=0, memory_bytes=stack.nbytes - 1)
     opened.expect_all()
@@ -201,6 +230,13 @@ def test_a_stack_that_does_not_fit_into_memory_is_read_by_window_whatever_will_b
         opened.read(1, Window(0, 0, 10, 10))
 
     assert len(decoded_segments) == 3
+
+
+def test_a_scratch_folder_that_is_missing_is_told_before_anything_is_read(tmp_path):
+    path = written(tmp_path, noise("uint8", 2, *SHAPE), compression="zlib")
+    opened = open_stack(path, memory_bytes=0, scratch_folder=tmp_path / "none")
+    with pytest.raises(OutputError, match="decoded images cannot be stored in"):
+        opened.expect_all()
 
 
 class CountingFile(io.FileIO):
@@ -369,18 +405,17 @@ def test_file_that_is_changed_before_a_copy_reads_it_is_refused(tmp_path):
         copy.read(0, WINDOWS[1])
 
 
-def test_turned_pages_are_prepared_in_the_scratch_folder(tmp_path):
+def test_turned_pages_are_laid_down_in_the_scratch_folder(tmp_path):
     stack = noise("uint8", 2, *SHAPE)
     path = written(tmp_path, stack, extratags=[(ORIENTATION_TAG, 3, 1, 3, True)])
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     with open_stack(path, memory_bytes=0, scratch_folder=scratch) as opened:
-        opened.prepare()
-        assert len(list(scratch.glob("*/*.npy"))) == 2
+        opened.read(0, WINDOWS[1])
+        assert len(list(scratch.glob("*/*.npy"))) == 1
         np.testing.assert_array_equal(opened.read(1, WINDOWS[1]), stack[1, ::-1, ::-1][WINDOWS[1].slices])
 
 
-def test_source_tells_what_it_transcodes(tmp_path):
+def test_stack_tells_what_it_transcodes(tmp_path):
     path = written(tmp_path, noise("uint8", 2, *SHAPE), extratags=[(ORIENTATION_TAG, 3, 1, 6, True)])
-    source = TiffSource(path, cache=SegmentCache(), store=ScratchStore())
-    assert source.transcoded_bytes(FramePosition(0, 1)) == SHAPE[0] * SHAPE[1]
+    assert open_stack(path, memory_bytes=0).scratch_bytes == 2 * SHAPE[0] * SHAPE[1]

@@ -15,6 +15,7 @@ from zarr.codecs import BloscCodec, Crc32cCodec, GzipCodec, ZstdCodec
 
 from qmcif_engine.errors import ImageFileError, InvalidImageError
 from qmcif_engine.io.input.stack_input import open_stack
+from qmcif_engine.io.zarr.zarr_input import ZarrArray
 from qmcif_engine.stack.window import Window
 
 SHAPE = (5, 67, 83)
@@ -276,3 +277,19 @@ def test_image_outside_its_group_is_refused(tmp_path):
 def test_unsupported_sample_type_is_refused(tmp_path):
     with pytest.raises(InvalidImageError, match="has samples of type int32; uint8, uint16, float32, float64 are supported"):
         open_stack(stored(tmp_path, noise("int32")))
+
+
+@pytest.mark.parametrize("share", [0, 1])
+def test_a_stack_that_will_be_read_as_a_whole_is_decoded_once(tmp_path, monkeypatch, share):
+    array, decoded = noise(), []
+    decode = ZarrArray._decode_chunk
+    monkeypatch.setattr(ZarrArray, "_decode_chunk", lambda self, corner: (decoded.append(corner), decode(self, corner))[1])
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    options = {"cache_bytes": 4 * 32 * 32 * 2, "memory_bytes": share * array.nbytes, "scratch_folder": scratch}
+    with open_stack(stored(tmp_path, array), **options) as stack:
+        assert stack.scratch_bytes == (1 - share) * array.nbytes
+        stack.expect_all()
+        assert_windows(stack, array)
+        assert_windows(stack, array)
+    assert len(decoded) == len(set(decoded)) == 5 * 3 * 3

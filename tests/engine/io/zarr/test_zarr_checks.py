@@ -8,7 +8,7 @@ import zarr
 from zarr.codecs import BytesCodec, Crc32cCodec, GzipCodec, ZstdCodec
 
 from qmcif_engine.errors import ImageFileError
-from qmcif_engine.io.zarr.zarr_nodes import read_array_node, read_group_attributes
+from qmcif_engine.io.zarr.zarr_checks import read_array_node, read_group_attributes
 
 
 def made(folder, **options):

@@ -9,7 +9,7 @@ import numcodecs
 import numpy as np
 import pytest
 
-from qmcif_engine.io.zarr.zarr_guard import unpacks_to_more
+from qmcif_engine.io.zarr.zarr_checks import unpacks_to_more
 
 LIMIT = 100_000
 PACKERS = {

@@ -1,0 +1,70 @@
+"""The stack that a command names, and the guide that decides for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from qmcif_engine.errors import InvalidConfigError, InvalidImageError
+from qmcif_engine.io.input.stack_input import open_stack
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from qmcif_engine.io.input.file_stack import FileStack
+    from qmcif_engine.stack.stack import Stack
+
+
+def open_inputs(options: argparse.Namespace) -> FileStack:
+    """Open the stack that the options name."""
+    return _open(options.images, options, time=options.time or 0, channels=options.channels)
+
+
+def open_guide(stack: FileStack, options: argparse.Namespace) -> FileStack | None:
+    """Open the guide that the options name, if any, once it is known to fit the stack.
+
+    What the options leave out of the stack, reorder or choose, they do to the guide; a guide of one channel needs no choice.
+    """
+    if options.guide is None:
+        return None
+    if options.slab is not None:
+        msg = "--guide was given with --slab; slabs are decided on by themselves, without a guide: leave one of the two out"
+        raise InvalidConfigError(msg)
+    # loads NumPy, which `qmcif --help` does without
+    from qmcif_engine.stack.guide import settle_guide
+
+    guide = _open(options.guide, options, channels=[1])
+    if guide.companions is not None:
+        guide = _open(options.guide, options, channels=options.channels)
+    if guide.n_times != stack.n_times:
+        msg = (
+            f"the guide has {guide.n_times} points in time and the stack has {stack.n_times}; as many are needed: "
+            "make the guide from the whole of this stack"
+        )
+        raise InvalidImageError(msg)
+    settle_guide(guide, stack)
+    return guide
+
+
+def prepare_guide(guide: FileStack | None, prepared: Stack, options: argparse.Namespace) -> Stack | None:
+    """Return a guide moved as its stack was, and with its own images evened out where that is asked for."""
+    if guide is None:
+        return None
+    from qmcif_engine.stack.preparation import prepare_stack
+
+    guide.expect_all()
+    reference = None if options.reference is None else options.reference - 1
+    return prepare_stack(guide, reference=reference, transforms=prepared.transforms, even_exposure=options.even_exposure)
+
+
+def _open(inputs: Sequence[Path], options: argparse.Namespace, *, channels: Sequence[int | str] | None, time: int = 0) -> FileStack:
+    return open_stack(
+        [str(path) for path in inputs],
+        exclude=options.exclude,
+        order=options.order,
+        axes=options.axes,
+        time=time,
+        channels=channels,
+        scratch_folder=options.scratch,
+    )

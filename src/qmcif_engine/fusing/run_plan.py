@@ -1,0 +1,141 @@
+"""What a run from files to files keeps of every tile, and what it takes, before it does anything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from qmcif_engine.io.output.output_formats import choose_format
+from qmcif_engine.io.zarr.growing_picture import GrowingPicture
+from qmcif_engine.run.execution import count_workers
+from qmcif_engine.run.job import Job, PlaneKind
+from qmcif_engine.run.memory import choose_tiles_at_once, estimate_samples_bytes, estimate_tile_bytes
+from qmcif_engine.stack.separate_channels import channel_planes
+from qmcif_engine.stack.stack import check_number, companions_of
+from qmcif_engine.stack.window import multiple_above
+from qmcif_engine.tiles.plan import TilePlan, chunk_side, plan_tiles
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from qmcif_engine.config.fusion_config import FusionConfig
+    from qmcif_engine.stack.stack import Stack
+
+MAP_KINDS = {
+    "source_index": PlaneKind(np.dtype(np.uint16)),
+    "base_map": PlaneKind(np.dtype(np.uint16)),
+    "detail_map": PlaneKind(np.dtype(np.uint16)),
+    "confidence": PlaneKind(np.dtype(np.float32)),
+}
+POSITION_KIND = {"position": PlaneKind(np.dtype(np.float32))}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunPlan:
+    """What a run will do and take, before it does anything.
+
+    Attributes
+    ----------
+    tiles : TilePlan
+    tiles_at_once : int
+    tile_bytes : int
+        Memory of one tile while it is computed, at most.
+    job_bytes : int
+        Disk space beside the target while the run lasts, and beside the store that becomes the target.
+    transcoded_bytes : int
+        Disk space for images that cannot be read by window.
+    output_bytes : int
+        Size of the outputs before compression.
+    """
+
+    tiles: TilePlan
+    tiles_at_once: int
+    tile_bytes: int
+    job_bytes: int
+    transcoded_bytes: int
+    output_bytes: int
+
+
+def plan_run(
+    stack: Stack,
+    config: FusionConfig,
+    *,
+    with_maps: bool = False,
+    with_height: bool = False,
+    guide: Stack | None = None,
+    memory_bytes: int | None = None,
+    workers: int | None = None,
+    target: Path | None = None,
+) -> RunPlan:
+    """Say what fusing a stack will take, without reading a sample; a target in Zarr is built in place.
+
+    Raises
+    ------
+    InvalidImageError
+        For fewer than two images.
+    InvalidConfigError
+        When the memory does not hold a single tile.
+    """
+    check_number(stack)
+    tiles = plan_tiles((stack.image_shape[0], stack.image_shape[1]), config)
+    tile_bytes = estimate_tile_bytes(tiles, config, stack=stack) + (0 if guide is None else estimate_samples_bytes(tiles, guide))
+    planes = kept_planes(stack, with_maps=with_maps, with_height=with_height)
+    n_pixels = tiles.shape[0] * tiles.shape[1]
+    output_bytes = n_pixels * sum(kind.pixel_bytes for kind in planes.values())
+    is_store = target is not None and choose_format(target).is_store
+    stored_bytes = n_pixels * sum(planes[name].pixel_bytes for name in shown_planes(stack)) if is_store else 0
+    return RunPlan(
+        tiles=tiles,
+        tiles_at_once=choose_tiles_at_once(tile_bytes, budget_bytes=memory_bytes, n_workers=count_workers(workers)),
+        tile_bytes=tile_bytes,
+        job_bytes=output_bytes - stored_bytes,
+        transcoded_bytes=stack.scratch_bytes + (0 if guide is None else guide.scratch_bytes),
+        output_bytes=output_bytes,
+    )
+
+
+def kept_planes(stack: Stack, *, with_maps: bool, with_height: bool) -> dict[str, PlaneKind]:
+    """Return the planes of a result, the picture first."""
+    companions = companions_of(stack)
+    planes = {"fused": PlaneKind(stack.dtype, stack.image_shape[2:])}
+    if companions is not None:
+        planes["companions"] = PlaneKind(companions.dtype, companions.image_shape[2:])
+    kinds = {name: PlaneKind(kind.dtype, channel_planes(stack)) for name, kind in (MAP_KINDS | POSITION_KIND).items()}
+    wanted = [*(MAP_KINDS if with_maps else ()), *(("confidence", "position") if with_height else ())]
+    return planes | {name: kinds[name] for name in dict.fromkeys(wanted)}
+
+
+def shown_planes(stack: Stack) -> tuple[str, ...]:
+    """Return the planes that are the picture: all channels where only some decide, else the stack and its alpha."""
+    if stack.companions is not None:
+        return ("companions",)
+    return ("fused",) if stack.alpha is None else ("fused", "companions")
+
+
+def make_job(target: Path, run: RunPlan, planes: Mapping[str, PlaneKind], *, stack: Stack, config: FusionConfig) -> Job:
+    """Return the job of a run: tiles in files and, where the target is a Zarr, the picture in a store that will become it."""
+    folder = job_folder(target)
+    if not choose_format(target).is_store:
+        return Job(folder, run.tiles, planes, n_images=stack.n_images)
+    shown, chunk = shown_planes(stack), chunk_side(config)
+    first = planes[shown[0]]
+    n_colors = first.channels[0] if first.channels else 1
+    core = run.tiles.tiles[0].core.shape
+    store = GrowingPicture(
+        folder=folder,
+        shape=(*run.tiles.shape, *(first.channels if len(shown) == 1 else (n_colors + 1,))),
+        dtype=first.dtype,
+        n_colors=n_colors,
+        chunk_px=chunk,
+        block_px=(multiple_above(core[0], chunk), multiple_above(core[1], chunk)),
+    )
+    further = {name: kind for name, kind in planes.items() if name not in shown}
+    return Job(folder, run.tiles, further, n_images=stack.n_images, store=store, stored_planes=shown)
+
+
+def job_folder(target: Path) -> Path:
+    """Return where the tiles of a run wait until all of them are there."""
+    return target.parent / f"{target.name}.qmcif-job"

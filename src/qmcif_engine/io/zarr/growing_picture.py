@@ -1,0 +1,183 @@
+"""An OME-Zarr picture that grows tile by tile under a temporary name, each chunk written by the one task that computed it.
+
+zarr encodes chunks in memory; here they get their names once their bytes are on the disk. Whoever writes makes no folder: one who comes
+late, when the store was moved into place or thrown away, fails instead of leaving something behind.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qmcif_engine.io.output.picture import ColorPicture
+from qmcif_engine.io.output.pyramid import level_shapes
+from qmcif_engine.io.output.stores import sync_folder, write_durably
+from qmcif_engine.io.zarr.ome_attributes import Extremes, describe_group
+from qmcif_engine.io.zarr.ome_zarr import create_level
+from qmcif_engine.stack.window import Window
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import zarr
+    from numpy.typing import NDArray
+
+    from qmcif_engine.io.output.picture import Picture, PictureContent
+
+MOST_CHUNK_FILES = 2**14
+"""Chunks of a level that are files of their own; where there are more, those of a tile share one (4 gigapixels with the default)."""
+
+_METADATA = "zarr.json"
+
+
+@dataclass(frozen=True, slots=True)
+class GrowingLevel:
+    """One level of a picture that is growing.
+
+    Attributes
+    ----------
+    folder : Path
+        Of the array.
+    scratch_folder : Path
+        Where files lie until they are complete.
+    shape : tuple of int
+        Height, width and, where there is a channel axis, channels.
+    dtype : dtype
+    chunk_px : int
+    shard_px : tuple of int or None
+        Height and width of what shares a file; None where each chunk has its own.
+    """
+
+    folder: Path
+    scratch_folder: Path
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    chunk_px: int
+    shard_px: tuple[int, int] | None
+
+    def create(self) -> None:
+        """Describe the array, and make the folders of its chunks."""
+        kept, _ = self._make_in_memory(self.shape)
+        self.folder.mkdir(exist_ok=True)
+        for path in {path.parent for path in self._files(Window.whole(self.shape))}:
+            path.mkdir(parents=True, exist_ok=True)
+        write_durably({self.folder / _METADATA: kept[f"0/{_METADATA}"].to_bytes()}, scratch_folder=self.scratch_folder)
+
+    def write(self, window: Window, block: NDArray[Any]) -> None:
+        """Write a window, which begins and, within the picture, ends where a file does."""
+        kept, array = self._make_in_memory(block.shape)
+        array[...] = np.moveaxis(block, -1, 0) if block.ndim == 3 else block
+        keys = (self._key(*cell) for cell in self._cells(Window.whole(window.shape)))
+        contents = {path: kept[f"0/{key}"].to_bytes() for path, key in zip(self._files(window), keys, strict=True)}
+        write_durably(contents, scratch_folder=self.scratch_folder)
+
+    def has(self, window: Window) -> bool:
+        """Return whether a window has been written."""
+        return all(path.is_file() for path in self._files(window))
+
+    def read(self, window: Window) -> NDArray[Any]:
+        """Return the samples of a window that has been written."""
+        import zarr
+
+        planes = np.asarray(zarr.open_array(self.folder, mode="r")[(..., *window.slices)])
+        return np.moveaxis(planes, 0, -1) if planes.ndim == 3 else planes
+
+    def _make_in_memory(self, shape: tuple[int, ...]) -> tuple[dict[str, Any], zarr.Array[Any]]:
+        """Return an empty array of this kind, and the dictionary that will hold its files."""
+        import zarr
+        from zarr.storage import MemoryStore
+
+        kept: dict[str, Any] = {}
+        group = zarr.open_group(MemoryStore(kept), mode="w", zarr_format=3)
+        return kept, create_level(group, "0", shape, dtype=self.dtype, chunk_px=self.chunk_px, shard_px=self.shard_px)
+
+    def _cells(self, window: Window) -> Iterator[tuple[int, int]]:
+        """Yield row and column of every file that a window touches."""
+        height, width = self.shard_px or (self.chunk_px, self.chunk_px)
+        rows = range(window.top // height, -(-window.bottom // height))
+        columns = range(window.left // width, -(-window.right // width))
+        yield from itertools.product(rows, columns)
+
+    def _key(self, row: int, column: int) -> str:
+        return "/".join(["c", *("0" for _ in self.shape[2:]), str(row), str(column)])
+
+    def _files(self, window: Window) -> Iterator[Path]:
+        return (self.folder / self._key(*cell) for cell in self._cells(window))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrowingPicture:
+    """An OME-Zarr picture whose full level grows tile by tile, and whose smaller levels are made when it is complete.
+
+    Attributes
+    ----------
+    folder : Path
+        Of the store; the one around it holds files until they are complete.
+    shape : tuple of int
+        Height, width and, where there is a channel axis, channels, alpha included.
+    dtype : dtype
+    n_colors : int
+        Channels without alpha.
+    chunk_px : int
+    block_px : tuple of int
+        Height and width of what is written at a time: multiples of the chunks.
+    """
+
+    folder: Path
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    n_colors: int
+    chunk_px: int
+    block_px: tuple[int, int]
+
+    @property
+    def levels(self) -> list[GrowingLevel]:
+        """All levels, the full one first."""
+        return [
+            GrowingLevel(self.folder / str(number), self.folder.parent, shape, self.dtype, self.chunk_px, self._settle_shards(shape))
+            for number, shape in enumerate(level_shapes(self.shape))
+        ]
+
+    @property
+    def full_level(self) -> GrowingLevel:
+        """The level of all pixels."""
+        return self.levels[0]
+
+    @property
+    def colors(self) -> Picture:
+        """The picture without alpha."""
+        has_alpha = len(self.shape) == 3 and self.shape[2] > self.n_colors
+        return ColorPicture(self.full_level) if has_alpha else self.full_level
+
+    def _settle_shards(self, shape: tuple[int, ...]) -> tuple[int, int] | None:
+        """Return what shares a file: nothing where chunks are few enough, else what one task writes."""
+        n_chunks = -(-shape[0] // self.chunk_px) * -(-shape[1] // self.chunk_px)
+        return None if n_chunks <= MOST_CHUNK_FILES or self.block_px == (self.chunk_px, self.chunk_px) else self.block_px
+
+    def begin(self) -> None:
+        """Make the folder, ready for tiles."""
+        self.folder.mkdir(exist_ok=True)
+        self.full_level.create()
+
+    def write(self, window: Window, block: NDArray[Any]) -> tuple[float, float]:
+        """Write a tile, and return its least and largest color sample."""
+        self.full_level.write(window, block)
+        extremes = Extremes()
+        extremes.include(block[..., : self.n_colors] if block.ndim == 3 else block)
+        return extremes.low, extremes.high
+
+    def finish(self, content: PictureContent, extremes: Extremes) -> None:
+        """Describe the picture, whose levels are all there, and wait until its folders are on the disk."""
+        import zarr
+        from zarr.storage import MemoryStore
+
+        kept: dict[str, Any] = {}
+        group = zarr.open_group(MemoryStore(kept), mode="w", zarr_format=3)
+        group.attrs.update(describe_group(content, version="0.5", n_levels=len(self.levels), extremes=extremes, n_images=None))
+        write_durably({self.folder / _METADATA: kept[_METADATA].to_bytes()}, scratch_folder=self.folder.parent)
+        for folder in (path for path in self.folder.rglob("*") if path.is_dir()):
+            sync_folder(folder)

@@ -1,0 +1,259 @@
+"""Checks of Zarr, formats 2 and 3, before the Zarr library sees anything of it: metadata, and what packed chunks claim.
+
+Metadata name the programs that decode the chunks, and one of those that exist runs whatever code a chunk holds. So only plain compressors
+are let through. Their decoders in turn believe whatever size the packed bytes claim, or have no bound at all.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import imagecodecs
+import numpy as np
+
+from qmcif_engine.io.input.image_file import refuse_content, refuse_damaged
+from qmcif_engine.io.limits import LARGEST_CHUNK_BYTES, LARGEST_NODE_BYTES, MOST_CHUNKS_IN_SHARD
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+_COMPRESSORS = ("blosc", "gzip", "lz4", "zlib", "zstd")
+_ARRAY_CODECS = ("bytes", "delta", "shuffle", "transpose")
+"""What changes samples but not their number; the second and third are filters of format 2."""
+
+_CHECKSUM = "crc32c"
+_CHECKSUM_BYTES = 4
+_INFLATED_AT_ONCE = 2**20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZarrNode:
+    """The checked metadata of an array.
+
+    Attributes
+    ----------
+    zarr_format : int
+        2 or 3.
+    shape : tuple of int
+    chunk_shape : tuple of int
+        What is decoded at once: the inner chunks where there are shards.
+    dtype : dtype
+    compressor : str
+        What the stored bytes of a chunk are compressed with, empty where they are not.
+    has_checksum : bool
+        Whether four bytes follow the compressed ones.
+    dimension_names : tuple of str
+        Empty where the array does not name its axes.
+    """
+
+    zarr_format: Literal[2, 3]
+    shape: tuple[int, ...]
+    chunk_shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    compressor: str
+    has_checksum: bool
+    dimension_names: tuple[str, ...]
+
+    @property
+    def chunk_bytes(self) -> int:
+        """What a decoded chunk takes."""
+        return math.prod(self.chunk_shape) * self.dtype.itemsize
+
+    def unpacks_to_more(self, stored: bytes) -> bool:
+        """Tell whether the stored bytes of a chunk would take more memory than a chunk."""
+        packed = stored[:-_CHECKSUM_BYTES] if self.has_checksum else stored
+        return unpacks_to_more(packed, self.compressor, limit_bytes=self.chunk_bytes)
+
+
+def read_group_attributes(folder: Path, path: Path) -> dict[str, Any] | None:
+    """Return the attributes of a group; None where the folder is an array."""
+    node = _load(folder, path)
+    return None if node.get("node_type") == "array" else _as_dict(node.get("attributes", {}), path)
+
+
+def read_array_node(folder: Path, path: Path) -> ZarrNode:
+    """Return the metadata of an array, once it is known to be safe.
+
+    Parameters
+    ----------
+    folder : Path
+        Of the array.
+    path : Path
+        What messages call the input.
+    """
+    try:
+        node = _load(folder, path)
+        if not node:
+            raise refuse_damaged(path, f"there is no array in {folder.name!r}")
+        checked = _parse(node, path)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise refuse_damaged(path, f"its array metadata make no sense: {type(error).__name__}: {error}") from error
+    _check_sizes(checked, path)
+    return checked
+
+
+def _load(folder: Path, path: Path) -> dict[str, Any]:
+    """Return the metadata of a group or an array in the words of format 3, nothing where there are none."""
+    if (folder / "zarr.json").is_file():
+        return _read_json(folder / "zarr.json", path)
+    attributes = _read_json(folder / ".zattrs", path) if (folder / ".zattrs").is_file() else {}
+    if not (folder / ".zarray").is_file():
+        return {"attributes": attributes} if attributes else {}
+    node = _read_json(folder / ".zarray", path)
+    codecs = [*(node.get("filters") or []), *([node["compressor"]] if node.get("compressor") else [])]
+    return {
+        "zarr_format": 2,
+        "node_type": "array",
+        "shape": node.get("shape"),
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": node.get("chunks")}},
+        "data_type": node.get("dtype"),
+        "codecs": [codec if isinstance(codec, str) else {"name": codec["id"]} for codec in codecs],
+        "dimension_names": attributes.get("_ARRAY_DIMENSIONS"),
+    }
+
+
+def _check_sizes(node: ZarrNode, path: Path) -> None:
+    lengths = (*node.shape, *node.chunk_shape)
+    if len(node.shape) != len(node.chunk_shape) or any(length < 1 for length in lengths) or math.prod(node.shape) > 2**62:
+        raise refuse_damaged(path, f"its array has shape {node.shape} and chunks of {node.chunk_shape}")
+    if node.chunk_bytes > LARGEST_CHUNK_BYTES:
+        raise refuse_content(
+            path,
+            given=f"chunks of {node.chunk_shape} samples",
+            needed=f"at most {LARGEST_CHUNK_BYTES} bytes a chunk",
+            remedy="store it with smaller chunks",
+        )
+
+
+def _parse(node: dict[str, Any], path: Path) -> ZarrNode:
+    if node.get("node_type") != "array" or node["chunk_grid"]["name"] != "regular":
+        raise refuse_damaged(path, "its metadata describe no regular array")
+    chunk_shape, codecs = _as_shape(node["chunk_grid"]["configuration"]["chunk_shape"]), node["codecs"]
+    if codecs and codecs[0]["name"] == "sharding_indexed":
+        settings = codecs[0]["configuration"]
+        chunk_shape = _check_shards(settings, chunk_shape, path, is_only_codec=len(codecs) == 1)
+        codecs = settings["codecs"]
+    packing = [codec["name"] for codec in codecs if codec["name"] not in _ARRAY_CODECS]
+    compressors = [name for name in packing if name != _CHECKSUM]
+    unknown = [name for name in compressors if name not in _COMPRESSORS]
+    if unknown or packing not in ([], [_CHECKSUM], compressors[:1], [*compressors[:1], _CHECKSUM]):
+        raise refuse_content(
+            path,
+            given=f"chunks packed with {(unknown or [' and '.join(packing)])[0]!r}",
+            needed=f"one of {', '.join(_COMPRESSORS)} or none",
+            remedy="store it again",
+        )
+    names = node.get("dimension_names")
+    return ZarrNode(
+        zarr_format=2 if node.get("zarr_format") == 2 else 3,
+        shape=_as_shape(node["shape"]),
+        chunk_shape=chunk_shape,
+        dtype=_as_dtype(node["data_type"]),
+        compressor="".join(compressors),
+        has_checksum=_CHECKSUM in packing,
+        dimension_names=tuple(names) if isinstance(names, list) and all(isinstance(name, str) for name in names) else (),
+    )
+
+
+def _check_shards(settings: dict[str, Any], shard_shape: tuple[int, ...], path: Path, *, is_only_codec: bool) -> tuple[int, ...]:
+    """Return the shape of the chunks inside the shards, once these can be read one by one."""
+    inner = _as_shape(settings["chunk_shape"])
+    index = [codec["name"] for codec in settings.get("index_codecs", [])]
+    n_inner = math.prod(outer // max(part, 1) for outer, part in zip(shard_shape, inner, strict=True))
+    is_usual = is_only_codec and settings.get("index_location", "end") == "end" and index in (["bytes"], ["bytes", _CHECKSUM])
+    if not is_usual or not 1 < n_inner <= MOST_CHUNKS_IN_SHARD:
+        raise refuse_content(
+            path,
+            given=f"shards of {n_inner} chunks with codecs {index}",
+            needed="shards of several chunks with a plain index at their end",
+            remedy="store it with other shards or with none",
+        )
+    return inner
+
+
+def _as_shape(value: list[Any]) -> tuple[int, ...]:
+    return tuple(int(length) for length in value)
+
+
+def _as_dtype(value: object) -> np.dtype[Any]:
+    """Return the type of a name such as ``<u2`` or ``uint16``; text only, since lists would be records."""
+    dtype = np.dtype(value) if isinstance(value, str) else None
+    if dtype is None or dtype.kind not in "buif":
+        msg = f"sample type {value!r}"
+        raise TypeError(msg)
+    return dtype
+
+
+def _as_dict(value: object, path: Path) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise refuse_damaged(path, "its attributes are no table")
+    return value
+
+
+def _read_json(file: Path, path: Path) -> dict[str, Any]:
+    if file.stat().st_size > LARGEST_NODE_BYTES:
+        raise refuse_damaged(path, f"{file.name} is larger than {LARGEST_NODE_BYTES} bytes")
+    try:
+        return _as_dict(json.loads(file.read_bytes()), path)
+    except (ValueError, RecursionError) as error:
+        raise refuse_damaged(path, f"{file.name} cannot be parsed: {error}") from error
+
+
+def unpacks_to_more(packed: bytes, compressor: str, *, limit_bytes: int) -> bool:
+    """Tell whether compressed bytes would take more memory than a limit, taking no more than that to find out.
+
+    Parameters
+    ----------
+    packed : bytes
+    compressor : str
+        ``blosc``, ``gzip``, ``lz4``, ``zlib``, ``zstd``, or empty.
+    limit_bytes : int
+    """
+    if compressor == "blosc":
+        return int.from_bytes(packed[4:8], "little") > limit_bytes
+    if compressor == "lz4":
+        return int.from_bytes(packed[:4], "little") > limit_bytes
+    if compressor == "zstd":
+        return _zstd_exceeds(packed, limit_bytes)
+    return compressor in ("gzip", "zlib") and _deflate_exceeds(packed, limit_bytes)
+
+
+def _zstd_exceeds(packed: bytes, limit_bytes: int) -> bool:
+    """Tell by the size in the header of the first frame; where it has none, by unpacking into a buffer of the limit."""
+    flags = packed[4] if len(packed) > 4 else 0
+    is_single, width = bool(flags & 0x20), (0, 2, 4, 8)[flags >> 6]
+    width = width or int(is_single)
+    if width:
+        start = 5 + (not is_single) + (0, 1, 2, 4)[flags & 3]
+        size = int.from_bytes(packed[start : start + width], "little") + (256 if width == 2 else 0)
+        return size > limit_bytes
+    try:
+        imagecodecs.zstd_decode(packed, out=limit_bytes)
+    except imagecodecs.ZstdError as error:
+        return "too small" in str(error)
+    return False
+
+
+def _deflate_exceeds(packed: bytes, limit_bytes: int) -> bool:
+    """Tell by unpacking piece by piece, without keeping any; damage is left to the decoder to find."""
+    total = 0
+    try:
+        while packed:
+            stream = zlib.decompressobj(wbits=47)  # zlib or gzip, whichever it is
+            while not stream.eof:
+                piece = stream.decompress(packed, _INFLATED_AT_ONCE)
+                total += len(piece)
+                if total > limit_bytes:
+                    return True
+                packed = stream.unconsumed_tail
+                if not piece and not packed:
+                    return False
+            packed = stream.unused_data
+    except zlib.error:
+        return False
+    return False
