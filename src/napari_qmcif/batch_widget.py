@@ -37,7 +37,7 @@ COLUMNS = ("status", "time", "result or reason")
 Folder = Annotated[Path, {"mode": "d"}]
 
 
-class StackOutcome(NamedTuple):
+class FusedGroup(NamedTuple):
     """What became of one stack: ``fused``, ``skipped`` where its result was there before, or ``failed`` with the reason."""
 
     name: str
@@ -93,11 +93,11 @@ class _Told(QObject):
         # queued even where nobody listens yet: whoever starts a batch connects to its worker, which is under way by then
         self.worked.connect(self._pass_on, Qt.ConnectionType.QueuedConnection)
 
-    def _pass_on(self, row: StackOutcome) -> None:
+    def _pass_on(self, row: FusedGroup) -> None:
         self.rowed.emit(row)
 
 
-def fuse_groups(batch: Batch, on_row: Callable[[StackOutcome], None], *, job: EngineWorker) -> None:
+def fuse_groups(batch: Batch, on_row: Callable[[FusedGroup], None], *, job: EngineWorker) -> None:
     """Fuse one stack after the other, past those that fail, and tell what became of each."""
     batch.results.mkdir(parents=True, exist_ok=True)
     for number, group in enumerate(batch.groups, start=1):
@@ -113,7 +113,7 @@ def fuse_groups(batch: Batch, on_row: Callable[[StackOutcome], None], *, job: En
                 raise
             except (QmcifError, OSError, MemoryError) as error:
                 status, reason = "failed", str(error) or type(error).__name__
-        on_row(StackOutcome(group.name, status, time.monotonic() - started, reason, batch.target_of(group)))
+        on_row(FusedGroup(group.name, status, time.monotonic() - started, reason, batch.target_of(group)))
 
 
 @magic_factory(
@@ -159,7 +159,7 @@ def fuse_many(
     Returns
     -------
     EngineWorker
-        Under way; its signal `rowed` passes a `StackOutcome` for every stack.
+        Under way; its signal `rowed` passes a `FusedGroup` for every stack.
 
     Raises
     ------
@@ -196,7 +196,7 @@ class BatchWidget(Container[Any]):
 
     def __init__(self, napari_viewer: Viewer) -> None:
         self._viewer = napari_viewer
-        self.rows: list[StackOutcome] = []
+        self.rows: list[FusedGroup] = []
         self._told: str | None = None
         self.form: FunctionGui[..., Any] = fuse_many(call_button=False)
         self.row, self.table = (
@@ -235,7 +235,7 @@ class BatchWidget(Container[Any]):
         self._batch: Batch = worker.batch
         worker.rowed.connect(self._add)
 
-    def _add(self, row: StackOutcome) -> None:
+    def _add(self, row: FusedGroup) -> None:
         self.rows.append(row)
         cells = [[known.status, f"{known.seconds:.1f} s", known.reason or known.target.name] for known in self.rows]
         self.table.value = {"data": cells, "index": tuple(known.name for known in self.rows), "columns": COLUMNS}
