@@ -20,7 +20,7 @@ from napari_qmcif.layer_box import is_source, part_of
 from napari_qmcif.preferences import load_kept
 from napari_qmcif.preview import PreviewPanel
 from napari_qmcif.provenance import METADATA_KEY, read_record
-from napari_qmcif.result_parts import find_sources
+from napari_qmcif.result_parts import find_sources, prepare_alike
 from napari_qmcif.run_panel import RunPanel
 from napari_qmcif.series import StackSeries
 from napari_qmcif.settings_form import SettingsForm
@@ -197,7 +197,7 @@ class FusionWidget(Container[Any]):
             msg = f"the images that {active.name!r} was made of are not there any more; they are needed: open them again"
             raise InvalidImageError(msg)
         shown = SettingsForm(value=FusionConfig.from_dict(record["settings"]))
-        return stack, shown.preset, shown.list_changes()
+        return prepare_alike(stack, active), shown.preset, shown.list_changes()
 
     def _finish(self, layers: list[Any]) -> None:
         """Look at the result: it is on top and active, and no preview covers it."""
