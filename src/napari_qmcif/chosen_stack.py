@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,8 @@ class ChosenStack:
         The image that stays as it is when they are aligned or evened out, 0-based; None for the middle one.
     transforms : Transforms or None
         How the images are moved, where that is known from a file.
+    transforms_file : Path or None
+        That file.
     left_out : tuple of int
         Images of the layers, 0-based, that are not fused.
     note : str
@@ -68,6 +71,7 @@ class ChosenStack:
     even_exposure: bool = False
     reference: int | None = None
     transforms: Any = None
+    transforms_file: Path | None = None
     left_out: tuple[int, ...] = ()
     note: str = ""
 

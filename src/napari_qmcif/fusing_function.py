@@ -68,7 +68,7 @@ def choose_images(
         msg = f"{len(frames)} image is left; at least 2 are needed: leave fewer out"
         raise InvalidConfigError(msg)
     known = load_transforms(transforms) if transforms is not None and transforms.is_file() else None
-    prepared = {"align": align, "even_exposure": even_exposure, "transforms": known}
+    prepared = {"align": align, "even_exposure": even_exposure, "transforms": known, "transforms_file": transforms if known else None}
     return series.changed(**prepared, reference=frames.index(reference - 1) if reference > 0 else None)
 
 

@@ -10,6 +10,7 @@ from napari.viewer import Viewer
 from qtpy.QtGui import QGuiApplication
 from qtpy.QtWidgets import QLabel
 
+from napari_qmcif.aligned_layer import make_aligned_layer
 from napari_qmcif.chosen_stack import ChosenStack
 from napari_qmcif.clipboard import write_command, write_python
 from napari_qmcif.destination import settle_target
@@ -20,12 +21,12 @@ from napari_qmcif.layer_box import is_source, part_of
 from napari_qmcif.preferences import load_kept
 from napari_qmcif.preview import PreviewPanel
 from napari_qmcif.provenance import METADATA_KEY, read_record
-from napari_qmcif.result_parts import find_sources
-from napari_qmcif.run_panel import RunPanel
+from napari_qmcif.result_parts import find_sources, prepare_alike
+from napari_qmcif.run_panel import RunPanel, notify
 from napari_qmcif.series import StackSeries
 from napari_qmcif.settings_form import SettingsForm
 from napari_qmcif.wheel import calm_wheel
-from napari_qmcif.worker import EngineWorker
+from napari_qmcif.worker import EngineWorker, make_worker
 from qmcif_engine import FusionConfig, InvalidConfigError, InvalidImageError, QmcifError
 
 CHOOSING = ("axis", "scope", "decide_by", "align", "even_exposure", "reference", "leave_out", "transforms")
@@ -44,6 +45,8 @@ class FusionWidget(Container[Any]):
         self.files = FileActions(napari_viewer)
         self.use_button = PushButton(text="Use selected layers", name="use")
         self.use_button.tooltip = "Take what is selected in the viewer's layer list"
+        self.aligned_button = PushButton(text="Show the images as they are fused", name="aligned")
+        self.aligned_button.tooltip = "Add the aligned and evened out images as a layer; they are moved where you look"
         self.preview = PreviewPanel(napari_viewer, choose=self.choose_shown, read_config=self.read_config)
         self.python_button, self.command_button = (
             PushButton(text="Copy Python", name="python"),
@@ -60,6 +63,8 @@ class FusionWidget(Container[Any]):
         tidy_rows(self.form, wide=("layers", "settings"))
         shrink_boxes(self.native)
         self.folds = {title: fold_rows(self.form, title, names) for title, names in FOLDS.items()}
+        column: Any = self.folds["More about the images"].content().layout()
+        column.addWidget(self.aligned_button.native)
         self._refused: list[Any] = []
         self._worker: EngineWorker | None = None
         kept = load_kept()
@@ -135,6 +140,26 @@ class FusionWidget(Container[Any]):
         worker.returned.connect(self._finish)
         self.run_panel.follow(worker, steps_a_tile=self.choose().first.n_images + 1, is_on_disk=self.form.destination.value is not None)
 
+    def show_aligned(self) -> None:
+        """Add the images as they are fused, aligned and evened out, as a lazy layer."""
+        if self.run_panel.is_running:
+            return
+        try:
+            stack = self.choose_shown()
+        except QmcifError as error:
+            self.run_panel.say(str(error))
+            return
+        worker = make_worker(make_aligned_layer, stack, owner=self.native)
+        worker.errored.connect(notify)
+        worker.returned.connect(self._add_aligned)
+        self.run_panel.follow(worker)
+        worker.start()
+
+    def _add_aligned(self, layers: list[Any]) -> None:
+        for samples, attributes, _ in layers:
+            self._viewer.add_image(samples, **attributes)
+        self.run_panel.say("")
+
     def use_selected_layers(self) -> None:
         """Choose what is selected in the viewer; what is no image stays chosen as the reason why nothing can be run."""
         selected = [layer for layer in self._viewer.layers if layer in self._viewer.layers.selection]
@@ -197,7 +222,7 @@ class FusionWidget(Container[Any]):
             msg = f"the images that {active.name!r} was made of are not there any more; they are needed: open them again"
             raise InvalidImageError(msg)
         shown = SettingsForm(value=FusionConfig.from_dict(record["settings"]))
-        return stack, shown.preset, shown.list_changes()
+        return prepare_alike(stack, active), shown.preset, shown.list_changes()
 
     def _finish(self, layers: list[Any]) -> None:
         """Look at the result: it is on top and active, and no preview covers it."""
@@ -227,6 +252,7 @@ class FusionWidget(Container[Any]):
         self.preview.failed.connect(self.run_panel.complain)
         self.run_panel.wanted.connect(self.run)
         self.use_button.changed.connect(self.use_selected_layers)
+        self.aligned_button.changed.connect(self.show_aligned)
         self.python_button.changed.connect(self.copy_python)
         self.command_button.changed.connect(self.copy_command)
 

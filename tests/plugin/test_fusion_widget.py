@@ -485,3 +485,16 @@ def test_what_was_said_of_one_stack_is_not_said_of_the_next(viewer, open_widget,
     widget.use_button.native.click()
 
     assert (widget.run_panel.run_button.enabled, widget.run_panel.reason.text(), widget.run_panel.status.text()) == (True, "", "")
+
+
+def test_the_images_can_be_looked_at_as_they_are_fused(viewer, open_widget, qtbot):
+    scene = make_focus_stack(n_images=2, shape=(120, 160), seed=3).images
+    viewer.add_image(np.stack([scene[0], np.roll(scene[1], 5, axis=1)]), rgb=True, name="leaf")
+    widget = open_widget()
+    widget.form.align.value = "translation"
+
+    widget.aligned_button.native.click()
+    wait_for(widget, qtbot)
+
+    assert viewer.layers["leaf: aligned"].data.shape == (2, 120, 160, 3)
+    assert widget.run_panel.status.text() == ""
