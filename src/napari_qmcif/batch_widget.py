@@ -209,6 +209,8 @@ class BatchWidget(Container[Any]):
         self.native.layout().addStretch()
         self.table.visible = False
         self.form.margins = (0, 0, 0, 0)
+        for place in (self.form.folder, self.form.results):
+            place.choose_btn.text = "…"
         self.form.called.connect(self._follow)
         self.table.native.cellClicked.connect(self.inspect)
         calm_wheel(self.native)

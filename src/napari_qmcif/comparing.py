@@ -60,8 +60,9 @@ class CompareWidget(Container[Any]):
             text="Focus where I click", tooltip="How sharp every image is there: why was this pixel taken from its image?"
         )
         self.row, self.plot, self.told = WorkRow(self._measure_shown, text="Sharpness of every image"), BarPlot(), MessageLabel()
-        parts = [self.result, self.other, self.wipes, self.wipe_at, self.blinks, self.points, self.row]
-        super().__init__(widgets=parts)
+        choices: Container[Any] = Container(widgets=[self.result, self.other, self.wipes, self.wipe_at, self.blinks, self.points])
+        choices.margins = (0, 0, 0, 0)
+        super().__init__(widgets=[choices, self.row], labels=False)
         self.native.layout().addWidget(self.told)
         self.native.layout().addWidget(self.plot)
         self.native.layout().addStretch()
