@@ -16,7 +16,7 @@ from napari_qmcif.clipboard import write_command, write_python
 from napari_qmcif.destination import settle_target
 from napari_qmcif.file_actions import FileActions
 from napari_qmcif.form_rows import fold_rows, shrink_boxes, tidy_rows
-from napari_qmcif.fusing_function import SLABS_NEED_A_PLACE, choose_images, fuse_focus_stack, offer_for
+from napari_qmcif.fusing_function import SHOWN, SLABS_NEED_A_PLACE, choose_images, fuse_focus_stack, offer_for
 from napari_qmcif.layer_box import is_source, part_of
 from napari_qmcif.preferences import load_kept
 from napari_qmcif.preview import PreviewPanel
@@ -100,7 +100,7 @@ class FusionWidget(Container[Any]):
         one = choose_images(
             self.form.layers.value[:1],
             str(self.form.axis.value or ""),
-            scope="shown",
+            scope=SHOWN,
             align=self.form.align.value,
             even_exposure=self.form.even_exposure.value,
             leave_out=self.form.leave_out.value,
@@ -242,7 +242,8 @@ class FusionWidget(Container[Any]):
         self._refused = []
 
     def _on_sliders(self, event: Any = None) -> None:  # noqa: ANN401 - napari's events
-        self.check()
+        if self.form.scope.value == SHOWN:
+            self.check()
 
     def _connect(self) -> None:
         self._viewer.dims.events.current_step.connect(self._on_sliders)

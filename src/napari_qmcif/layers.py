@@ -35,13 +35,13 @@ def describe_map(stack: ChosenStack, part: str, *, name: str, record: dict[str, 
     The maps come hidden, above the picture: whoever wants to know switches one on, and sees it.
     """
     is_confidence = part == "confidence"
-    last = (stack.n_images - 1) * (z_step if part == "height" else 1.0)
+    low, high = sorted((0.0, (stack.n_images - 1) * (z_step if part == "height" else 1.0)))
     return {
         "name": name,
         "rgb": False,
         "visible": False,
         "metadata": {METADATA_KEY: {**record, "part": part}},
-        "contrast_limits": (0.0, 1.0) if is_confidence else (min(0.0, last), max(0.0, last) or 1.0),
+        "contrast_limits": (0.0, 1.0) if is_confidence else (low, high),
         "colormap": "gray" if is_confidence else "turbo",
         "interpolation2d": "nearest",
     }

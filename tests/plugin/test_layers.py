@@ -6,7 +6,7 @@ from napari.components import ViewerModel
 from napari.layers import Image
 
 from napari_qmcif.chosen_stack import choose_pictures, choose_planes
-from napari_qmcif.layers import MAP_NAMES, add_result, choose_label, name_part
+from napari_qmcif.layers import MAP_NAMES, add_result, choose_label, describe_map, name_part
 
 
 def make_pictures(fused):
@@ -80,3 +80,10 @@ def test_a_second_run_is_named_by_its_settings_and_further_ones_are_numbered():
         taken.append(name_part("leaf", "fused", choose_label(["leaf"], "fast", taken=taken)))
 
     assert taken == ["leaf: fused", "leaf: fused (fast)", "leaf: fused (fast, run 2)"]
+
+
+@pytest.mark.parametrize(("z_step", "limits"), [(2.5, (0, 10)), (-2.5, (-10, 0))])
+def test_heights_show_the_first_to_the_last_image_whichever_way_the_stack_runs(z_step, limits):
+    stack = choose_planes(Image(np.zeros((5, 6, 8), np.uint8), rgb=False), 0)
+
+    assert describe_map(stack, "height", name="h", record={}, z_step=z_step)["contrast_limits"] == limits
