@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ FOLDER_FILTER = "Folder with the picture and its maps (*)"
 PICTURE_FILTERS = ("OME-TIFF (*.ome.tif)", "OME-Zarr (*.ome.zarr)", "TIFF (*.tif)", "PNG (*.png)", "JPEG (*.jpg)")
 
 
-def open_stack_layers(viewer: Viewer, paths: Sequence[Path]) -> EngineWorker:
+def open_stack_layers(viewer: Viewer, paths: Sequence[Path], *, on_open: Callable[[list[Layer]], None] = lambda _: None) -> EngineWorker:
     """Open a stack or a result in a worker and add its layers: scale, units, axes and channels as the files say them.
 
     Parameters
@@ -30,9 +30,11 @@ def open_stack_layers(viewer: Viewer, paths: Sequence[Path]) -> EngineWorker:
     viewer : napari.Viewer
     paths : sequence of Path
         As for `napari_qmcif.reader.open_files`.
+    on_open : callable
+        Takes the layers that were added.
     """
     worker = make_worker(_open, list(paths))
-    worker.returned.connect(lambda layers: add_layers(viewer, layers))
+    worker.returned.connect(lambda layers: on_open(add_layers(viewer, layers)))
     worker.start()
     return worker
 
@@ -81,10 +83,12 @@ class FileActions(Container[Any]):
     Parameters
     ----------
     napari_viewer : napari.Viewer
+    on_open : callable
+        Takes the layers of a stack that was opened.
     """
 
-    def __init__(self, napari_viewer: Viewer) -> None:
-        self._viewer = napari_viewer
+    def __init__(self, napari_viewer: Viewer, *, on_open: Callable[[list[Layer]], None] = lambda _: None) -> None:
+        self._viewer, self._on_open = napari_viewer, on_open
         tip = "OME-TIFF, ImageJ and other files with a stack, or one file an image: with scale, units, axes and channels"
         self.open_button = PushButton(text="Open stack …", tooltip=tip)
         tip = "A folder of images, an OME-Zarr, or a result that was saved as a folder"
@@ -110,7 +114,12 @@ class FileActions(Container[Any]):
 
     def _open(self, paths: list[Path]) -> None:
         if paths:
-            self.row.follow(open_stack_layers(self._viewer, paths))
+            self.row.follow(open_stack_layers(self._viewer, paths, on_open=self._pass_on))
+
+    def _pass_on(self, layers: list[Layer]) -> None:
+        """Hand a stack on; the layers of a result are no sources."""
+        if all(part_of(layer) is None for layer in layers):
+            self._on_open(layers)
 
     def _save(self) -> None:
         """Save the selected result, or the topmost one."""

@@ -42,7 +42,7 @@ class FusionWidget(Container[Any]):
     def __init__(self, napari_viewer: Viewer) -> None:
         self._viewer = napari_viewer
         self.form = fuse_focus_stack(call_button=False)
-        self.files = FileActions(napari_viewer)
+        self.files = FileActions(napari_viewer, on_open=self.select_layers)
         self.use_button = PushButton(text="Use selected layers", name="use")
         self.use_button.tooltip = "Take what is selected in the viewer's layer list"
         self.aligned_button = PushButton(text="Show the images as they are fused", name="aligned")

@@ -153,3 +153,27 @@ def test_a_place_that_cannot_be_written_is_told(viewer, actions, qtbot, answer, 
     wait_for(actions, qtbot)
 
     assert "missing" in actions.row.message.text()
+
+
+@pytest.fixture
+def page(viewer, qtbot):
+    _, dock = viewer.window.add_plugin_dock_widget("napari-qmcif", "Fuse focus stack")
+    yield dock.fusion
+    dock.shut_down()
+    del dock
+
+
+def test_an_opened_stack_is_chosen_for_the_fusion_and_an_opened_result_is_not(viewer, page, qtbot, answer, tmp_path, pictures):
+    (tmp_path / "leaf").mkdir()
+    for number, picture in enumerate(pictures):
+        write_image(tmp_path / "leaf" / f"{number}.png", picture)
+    write_image(tmp_path / "fused.tif", pictures[0], provenance={"version": "1"})
+    answer(getExistingDirectory=str(tmp_path / "leaf"), getOpenFileNames=([str(tmp_path / "fused.tif")], ""))
+
+    page.files.folder_button.native.click()
+    wait_for(page.files, qtbot)
+    page.files.open_button.native.click()
+    wait_for(page.files, qtbot)
+
+    assert [layer.name for layer in viewer.layers] == ["leaf", "fused"]
+    assert page.form.layers.value == [viewer.layers["leaf"]]
