@@ -99,8 +99,9 @@ def show_depth(
     values = made.corners[:, 0]
     if paint_with is not None and not paint_with.rgb:
         values = np.asarray(finest_level(paint_with)[:: made.stride, :: made.stride]).ravel()
-    height = read_record(source_index).get("height", {})
-    step = _convert(1.0 if height else z_step, height.get("unit", unit), source_index) * exaggerate
+    heights = read_record(source_index).get("height", {}) if part_of(source_index) == "height" else {}
+    # heights without a unit count images
+    step = (_convert(1.0, heights["unit"], source_index) if heights.get("unit") else _convert(z_step, unit, source_index)) * exaggerate
     limits = (float(made.corners[:, 0].min()), float(made.corners[:, 0].max()))
     hidden = [layer for layer in napari_viewer.layers if layer.visible] if hide_others else []
     for layer in hidden:

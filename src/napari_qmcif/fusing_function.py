@@ -235,7 +235,8 @@ def run_fusion(request: FusionRequest, label: str, *, job: Any) -> list[LayerDat
         z_step, unit = find_z_step(stack)
         record = record_provenance(stack, request.config, focus_range=found.focus_range, path=found.path)
         if request.with_height:
-            record |= {"height_unit": unit or "images", "height_smoothing_px": request.height_smoothing_px}
+            counted = "" if stack.axis is None else "pixel"  # heights of separate pictures count images
+            record["height"] = {"z_step": z_step, "unit": unit or counted, "smoothing_px": request.height_smoothing_px}
         layers += describe_channel(series, found.number, found.pictures, label=label, record=record, z_step=z_step)
     n_fusions = "" if series.n_fusions == 1 else f", {series.n_fusions} times"
     words = [f"fused {series.first.n_images} images{n_fusions} in {time.monotonic() - started_at:.1f} s", outcome.hint]

@@ -4,11 +4,10 @@ from typing import Annotated
 
 from napari.layers import Image
 
-from napari_qmcif.layer_box import LayerComboBox, LayerSelect, is_index_map, is_picture, is_source, list_layers
+from napari_qmcif.layer_box import LayerComboBox, LayerSelect, is_picture, is_source, list_layers
 
 Picture = Annotated[Image, {"widget_type": LayerComboBox, "choices": list_layers(is_picture)}]
 OptionalPicture = Annotated[Image | None, {"widget_type": LayerComboBox, "choices": list_layers(is_picture), "nullable": True}]
-IndexMap = Annotated[Image, {"widget_type": LayerComboBox, "choices": list_layers(is_index_map)}]
 Sources = Annotated[list[Image], {"widget_type": LayerSelect, "choices": list_layers(is_source, from_top=False)}]
 
 SHOWN_ROWS = 5

@@ -211,3 +211,21 @@ def test_a_z_step_in_another_kind_of_unit_is_refused(viewer):
 
     with pytest.raises(InvalidImageError, match="the z step is in micrometer and 'leaf: source index' in pixel"):
         show_depth()(viewer, viewer.layers["leaf: source index"], z_step=2, unit="micrometer")
+
+
+def test_the_heights_of_a_run_and_its_index_give_surfaces_of_one_size(viewer):
+    scene = add_fused(viewer, scale=(4, 0.5, 0.5), units=("um",) * 3)
+    index = viewer.layers["leaf: source index"]
+    index.metadata["qmcif"]["height"] = {"z_step": 4.0, "unit": "micrometer", "smoothing_px": 0}  # all layers of a run say this
+    record = {**index.metadata["qmcif"], "part": "height"}
+    heights = viewer.add_image(
+        4.0 * scene.depth_index, name="leaf: height", scale=(0.5, 0.5), units=("um",) * 2, metadata={"qmcif": record}
+    )
+
+    extents = []
+    for layer in (index, heights):
+        show_depth()(viewer, layer, z_step=4, unit="micrometer")
+        extents.append(viewer.layers["leaf: surface"].extent.world)
+
+    np.testing.assert_allclose(*extents)
+    assert extents[0][1][0] == 4 * scene.depth_index.max()

@@ -211,7 +211,7 @@ def test_the_function_is_a_widget_of_its_own_that_can_be_called(viewer, qtbot, p
         pass
 
     np.testing.assert_array_equal(viewer.layers["leaf: fused"].data, fuse(pictures, FusionConfig().replaced({"iterations": 1})).fused)
-    assert viewer.layers["leaf: height"].metadata["qmcif"]["height_unit"] == "images"
+    assert viewer.layers["leaf: height"].metadata["qmcif"]["height"] == {"z_step": 1.0, "unit": "pixel", "smoothing_px": 0}
     assert worker.summary.startswith("fused 3 images in ")
 
 
