@@ -40,7 +40,7 @@ class FocusDock(QWidget):
         self.tabs = QTabWidget()
         self.tabs.setDocumentMode(True)
         self.tabs.setUsesScrollButtons(True)
-        self.tabs.setStyleSheet("QTabBar::tab { padding: 3px 4px; min-width: 0px; }")  # six of them fit into 300 pixels
+        self.tabs.setStyleSheet("QTabBar::tab { padding: 3px 1px; min-width: 0px; }")  # six of them fit into 300 pixels
         self._pages: dict[str, Any] = {}
         for title in PAGES:
             self.tabs.addTab(_make_scroll(), title)
