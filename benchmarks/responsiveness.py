@@ -2,7 +2,7 @@
 
 Run as ``python benchmarks/responsiveness.py [HEIGHT WIDTH]`` on a machine that does nothing else, with a display or under ``xvfb-run -a``.
 A timer of 5 ms notes when the event loop comes round, from the click on Run until the first layer of the result is added. How long adding
-the layers takes is reported apart, and so is a preview of the visible field. The pair is generated.
+the layers takes is reported apart, and so are a preview of the visible field and the time from Cancel to the end. The pair is generated.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def measure_run(viewer: napari.Viewer, widget: object) -> str:
     viewer.layers.events.inserted.connect(lambda _: inserted.append(time.perf_counter()))
     wait_until(lambda: len(pulse.times) > 20)
     begin = time.perf_counter()
-    widget.run_panel.run_button.click()
+    widget.run()
     wait_until(lambda: not widget.run_panel.is_running)
     drawn = time.perf_counter()
     wait_until(lambda: time.perf_counter() > drawn + REST_SECONDS)
@@ -83,22 +83,42 @@ def measure_run(viewer: napari.Viewer, widget: object) -> str:
 def measure_preview(widget: object) -> str:
     """Press Preview and return one line of figures."""
     pulse, begin = Pulse(), time.perf_counter()
-    widget.preview.button.click()
+    widget.preview.start()
     wait_until(lambda: not widget.preview.is_running)
     end = time.perf_counter()
     pulse.stop()
     return f"preview {end - begin:.2f} s, largest gap {1e3 * pulse.largest_gap(begin, end):.0f} ms"
 
 
+def measure_cancel(shape: tuple[int, int]) -> str:
+    """Press Cancel while the images are looked at and while they are fused, and return how long the run still took."""
+    viewer = napari.Viewer(show=True)
+    viewer.add_image(generate_pair(shape), rgb=True, name="pair")
+    _, dock = viewer.window.add_plugin_dock_widget("napari-qmcif", "Fuse focus stack")
+    widget, taken = dock.fusion, []
+    for phase in ("looking whether the images moved", "fusing"):
+        widget.run()
+        wait_until(lambda phase=phase: widget.run_panel.status.text().startswith(phase) or not widget.run_panel.is_running)
+        asked = time.perf_counter()
+        widget.run_panel.stop()
+        wait_until(lambda: not widget.run_panel.is_running)
+        taken.append(f"{1e3 * (time.perf_counter() - asked):.0f} ms while {phase}")
+    dock.shut_down()
+    viewer.close()
+    return f"cancelled after {', '.join(taken)}"
+
+
 def measure(preset: str, shape: tuple[int, int], *, is_preview: bool) -> str:
     """Open a viewer, run one fusion or preview in it and close it."""
     viewer = napari.Viewer(show=True)
     viewer.add_image(generate_pair(shape), rgb=True, name="pair")
-    _, widget = viewer.window.add_plugin_dock_widget("napari-qmcif", "Fuse focus stack")
-    widget.settings.preset_box.setCurrentText(preset)
+    _, dock = viewer.window.add_plugin_dock_widget("napari-qmcif", "Fuse focus stack")
+    widget = dock.fusion
+    widget.settings.preset_box.value = preset
     ready = time.perf_counter() + REST_SECONDS
     wait_until(lambda: time.perf_counter() > ready)
     line = measure_preview(widget) if is_preview else measure_run(viewer, widget)
+    dock.shut_down()
     viewer.close()
     return line
 
@@ -113,6 +133,7 @@ def main() -> None:
             continue  # made for comparison, not for speed
         print(f"{preset}, pair of {shape[0]} x {shape[1]}: {measure(preset, shape, is_preview=False)}")
         print(f"{preset}, pair of {PREVIEW_SHAPE[0]} x {PREVIEW_SHAPE[1]}: {measure(preset, PREVIEW_SHAPE, is_preview=True)}")
+    print(f"pair of {shape[0]} x {shape[1]}: {measure_cancel(shape)}")
 
 
 if __name__ == "__main__":

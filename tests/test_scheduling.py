@@ -31,8 +31,15 @@ SCHEDULING = [
 """Names that start work beside the caller, or that hand it over; locks and events only guard it and are not among them."""
 
 EXCEPTIONS = {
-    # one thread keeps the window alive while the engine, that is Dask, works
-    "napari_qmcif/worker.py": {"threading.Thread"},
+    # napari's worker, a thread of Qt's pool, keeps the window alive while the engine, that is Dask, works
+    "napari_qmcif/worker.py": {
+        "napari.qt.threading.FunctionWorker",
+        "napari.qt.threading.create_worker",
+        "qtpy.QtCore.QThreadPool",
+        "qtpy.QtCore.QThreadPool.globalInstance",
+    },
+    # the type that tells napari to add what such a worker returns
+    "napari_qmcif/fusing_function.py": {"napari.qt.threading.FunctionWorker"},
     # not a pool, but the error by which Dask's pool tells that a process was lost
     "qmcif_engine/comparison/processes.py": {"concurrent.futures.process.BrokenProcessPool"},
 }

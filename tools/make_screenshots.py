@@ -17,6 +17,8 @@ from PIL import Image
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QApplication
 
+from napari_qmcif.dock import open_page
+
 WINDOW = (1280, 800)
 DOCK_PX = 300
 LARGEST_BYTES = 300_000
@@ -43,86 +45,103 @@ class Session:
         self.dock = self.widget = None
 
     def run(self):
-        for step in (self.open_sample, self.show_settings, self.preview, self.fuse, self.retouch, self.evaluate, self.show_depth):
+        for step in (
+            self.open_sample,
+            self.show_settings,
+            self.preview,
+            self.fuse,
+            self.retouch,
+            self.evaluate,
+            self.compare,
+            self.show_depth,
+        ):
             step()
-        self.close_widget()
+        self.close_dock()
         self.viewer.close()
 
     def open_sample(self):
         self.viewer.open_sample("napari-qmcif", "color_focus_stack")
         self.viewer.layers.selection = {self.viewer.layers["focus stack"]}
-        self.open_widget("Fuse focus stack")
+        self.open_page("Fuse")
         self.wait(0.5)
         self.viewer.reset_view()
         self.take("open")
 
     def show_settings(self):
-        self.widget.settings.advanced.button.click()
-        self.wait(1)
+        self.widget.settings.expert.expand(animate=False)
+        self.wait(0.5)
+        self.dock.inner_widget().tabs.widget(0).verticalScrollBar().setValue(300)
         self.take("settings")
-        self.widget.settings.advanced.button.click()
+        self.widget.settings.expert.collapse(animate=False)
+        self.dock.inner_widget().tabs.widget(0).verticalScrollBar().setValue(0)
 
     def preview(self):
         camera = self.viewer.scene.camera
         camera.center, camera.zoom = (0, 200, 480), 1.9
         self.wait(1)
-        self.widget.preview.button.click()
+        self.widget.preview.start()
         self.wait_until(lambda: not self.widget.preview.is_running)
         self.take("preview")
 
     def fuse(self):
-        for layer in [layer for layer in self.viewer.layers if layer.name.endswith("preview")]:
-            self.viewer.layers.remove(layer)
         self.viewer.reset_view()
-        self.widget.run_panel.run_button.click()
+        self.widget.run()
         self.wait_until(lambda: not self.widget.run_panel.is_running)
         index = self.viewer.layers["focus stack: source index"]
         index.visible, index.opacity = True, 0.7
-        self.viewer.layers.move(self.viewer.layers.index(index), len(self.viewer.layers))
         self.viewer.layers.selection = {index}
         self.take("result")
         index.visible = False
 
     def retouch(self):
-        self.open_widget("Retouch fusion")
-        self.widget.result_box.choose(self.viewer.layers["focus stack: fused"])
-        self.widget.start_button.click()
-        self.widget.image_box.setCurrentIndex(5)
+        self.open_page("Retouch")
+        self.widget.result.value = self.viewer.layers["focus stack: fused"]
+        self.widget.toggle()
+        self.widget.paint_with.value = 5
         labels = self.viewer.layers["retouch"]
         labels.brush_size = 40
         for column in range(300, 460, 10):
             labels.paint((150 + 40 * np.sin(column / 30), column), 5)
         self.wait_until(lambda: not self.widget.session.is_running)
         self.take("retouch")
-        self.widget.clear_button.click()
+        self.widget.clear_button.native.click()
         self.wait_until(lambda: not self.widget.session.is_running)
-        self.widget.start_button.click()
+        self.widget.toggle()
         self.viewer.layers.remove("retouch")
         self.viewer.layers.selection = {self.viewer.layers["focus stack: fused"]}
 
     def evaluate(self):
-        self.open_widget("Evaluate fusion")
-        self.widget.result_box.choose(self.viewer.layers["focus stack: fused"])
-        self.widget.truth_box.choose(self.viewer.layers["focus stack truth"])
-        self.widget.evaluate_button.click()
-        self.wait_until(lambda: not self.widget.is_running)
+        self.open_page("Evaluate")
+        self.widget.form.result.value = self.viewer.layers["focus stack: fused"]
+        self.widget.form.truth.value = self.viewer.layers["focus stack truth"]
+        self.widget.row.start()
+        self.wait_until(lambda: not self.widget.row.is_running)
         self.take("evaluate")
 
+    def compare(self):
+        self.open_page("Compare")
+        self.widget.result.value = self.viewer.layers["focus stack: fused"]
+        self.widget.other.value = self.viewer.layers["focus stack"]
+        self.widget.wipes.value = True
+        self.widget.row.follow(self.widget.measure_at(200, 300))
+        self.wait_until(lambda: not self.widget.row.is_running)
+        self.take("compare")
+
     def show_depth(self):
-        self.open_widget("Depth in 3-D")
-        self.widget.stretch_box.setValue(20)
-        self.widget.show_button.click()
+        self.open_page("Depth")
+        self.widget.surface.exaggerate.value = 20
+        self.widget.show_surface()
         self.take("depth")
 
-    def open_widget(self, name):
-        self.close_widget()
-        self.dock, self.widget = self.viewer.window.add_plugin_dock_widget("napari-qmcif", name)
+    def open_page(self, title):
+        self.widget = open_page(self.viewer, title)
+        (name,) = self.viewer.window._wrapped_dock_widgets
+        self.dock = self.viewer.window._wrapped_dock_widgets[name]
         self.viewer.window._qt_window.resizeDocks([self.dock], [DOCK_PX], Qt.Orientation.Horizontal)
 
-    def close_widget(self):
-        if self.dock is not None:
-            self.viewer.window.remove_dock_widget(self.dock)
-        self.dock = self.widget = None
+    def close_dock(self):
+        self.dock.inner_widget().shut_down()
+        self.viewer.window.remove_dock_widget(self.dock)
 
     def wait(self, seconds):
         """Let the viewer work."""

@@ -1,156 +1,135 @@
-"""Open chosen layers for the engine, aligned where that is wanted; everything here runs in a worker thread."""
+"""Chosen layers as the engine takes them, aligned and evened out where that is wanted; everything here runs in a worker thread."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from importlib.util import find_spec
+from typing import Any, NamedTuple, Protocol
 from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 from napari.layers import Layer
-from numpy.typing import NDArray
 
 from napari_qmcif.chosen_stack import ChosenStack
-from napari_qmcif.preview_area import Area
-from napari_qmcif.worker import BackgroundJob
-from qmcif_engine import (
-    Cancelled,
-    ExposureCorrection,
-    QmcifError,
-    Stack,
-    Transforms,
-    Window,
-    open_stack,
-    prepare_stack,
-    suggest_alignment,
-    suggest_even_exposure,
-)
+from napari_qmcif.stack_views import WatchedStack
+from napari_qmcif.worker import Progress
+from qmcif_engine import FusionProgress, QmcifError, Stack, Transforms, open_stack, prepare_stack, suggest_alignment, suggest_even_exposure
 
 ALIGNMENTS = ("none", "translation", "similarity", "affine", "homography")
 
 N_COLORS = 3
 """What comes behind them is opacity, which follows the decisions without taking part in them."""
 
-
-def open_images(images: Sequence[Any], *, n_channels: int) -> Stack:
-    """Return images as a stack that is read by window; of four channels three decide."""
-    if n_channels > N_COLORS:
-        return open_stack(images, axes="YXS", channels=list(range(1, N_COLORS + 1)))
-    return open_stack(images)
+NO_OPENCV = "whether the images moved cannot be told without OpenCV: pip install 'napari-qmcif[align]'"
 
 
-def align_images(images: Sequence[Any], stack: ChosenStack, *, job: BackgroundJob) -> Stack:
-    """Return images of a chosen stack, aligned and evened out as it says; what moved, and how bright they are, is estimated once.
+class WorkerTalk(Protocol):
+    """What a worker offers to the work it does."""
+
+    def report(self, progress: Progress) -> None:
+        """Take a finished step."""
+
+    def note(self, text: str) -> None:
+        """Take what is being done now."""
+
+    def is_cancelled(self) -> bool:
+        """Say whether to stop."""
+
+    def check_cancelled(self) -> None:
+        """End the work where it shall stop."""
+
+
+def open_images(images: Sequence[Any], *, n_channels: int, job: WorkerTalk) -> Stack:
+    """Return images as a stack that is read by window, until the job is cancelled; of four channels three decide."""
+    options: dict[str, Any] = {"axes": "YXS", "channels": list(range(1, N_COLORS + 1))} if n_channels > N_COLORS else {}
+    return WatchedStack(open_stack(images, **options), job.check_cancelled)
+
+
+def open_channels(stacks: Sequence[ChosenStack], decided_by: int, *, job: WorkerTalk) -> Stack:
+    """Return several channels of one scene as a stack in which one of them decides and all of them follow."""
+    channels = [stack.cut_images() for stack in stacks]
+    if all(isinstance(image, np.ndarray) for images in channels for image in images):
+        join: Callable[..., Any] = np.stack
+    else:
+        from dask.array import stack as join
+    joined = [join(images, axis=-1) for images in zip(*channels, strict=True)]
+    return WatchedStack(open_stack(joined, axes="YXC", channels=[decided_by + 1]), job.check_cancelled)
+
+
+def align_images(images: Sequence[Any], stack: ChosenStack, *, job: WorkerTalk) -> Stack:
+    """Return images of a chosen stack, aligned and evened out as it says.
 
     Parameters
     ----------
     images : sequence of ndarray or dask array
         Those of the stack, or what was read of them.
     stack : ChosenStack
-    job : BackgroundJob
+    job : WorkerTalk
         Hears what is being done and says whether to go on.
     """
-    opened = open_images(images, n_channels=stack.n_channels)
+    return prepare(open_images(images, n_channels=stack.n_channels, job=job), stack, job=job)
+
+
+def prepare(opened: Stack, stack: ChosenStack, *, job: WorkerTalk) -> Stack:
+    """Return a stack aligned and evened out as the chosen stack says; what moved, and how bright images are, is estimated once."""
     if not stack.is_prepared:
         return opened
 
-    def check_cancelled() -> None:
-        if job.is_cancelled():
-            msg = "the fusion was cancelled while its images were aligned; nothing was returned: start it again"
-            raise Cancelled(msg)
+    def tell(done: int, total: int) -> None:
+        job.report(FusionProgress(done, total))
 
     def estimate() -> Transforms | None:
-        job.note(f"aligning {stack.n_images} images …")
-        prepared = prepare_stack(opened, align=stack.align, check_cancelled=check_cancelled)
-        job.note("")
-        return prepared.transforms
+        job.note(f"aligning {stack.n_images} images")
+        return prepare_stack(
+            opened, align=stack.align, reference=stack.reference, on_progress=tell, check_cancelled=job.check_cancelled
+        ).transforms
 
-    transforms = None if stack.align == "none" else _once(stack, stack.align, estimate)
+    transforms = stack.transforms
+    if transforms is None and stack.align != "none":
+        transforms = _once(stack, stack.align, estimate)
     if not stack.even_exposure:
         return prepare_stack(opened, transforms=transforms)
 
-    def compare() -> ExposureCorrection | None:
-        job.note(f"comparing the brightness of {stack.n_images} images …")
-        prepared = prepare_stack(opened, transforms=transforms, even_exposure=True)
-        job.note("")
-        return prepared.correction
+    def compare() -> Any:  # noqa: ANN401 - a correction of the engine
+        job.note(f"comparing the brightness of {stack.n_images} images")
+        return prepare_stack(opened, transforms=transforms, reference=stack.reference, even_exposure=True).correction
 
     return prepare_stack(opened, transforms=transforms, correction=_once(stack, f"exposure, {stack.align}", compare))
 
 
-def hint_at_preparation(stack: ChosenStack) -> str:
+def hint_at_preparation(stack: ChosenStack, *, job: WorkerTalk) -> str:
     """Return advice for a stack whose images visibly moved or differ in brightness, as far as nothing is done about it."""
-    hints = ["" if stack.align != "none" else _hint_at_alignment(stack), "" if stack.even_exposure else _hint_at_exposure(stack)]
+    opened = open_images(stack.cut_images(), n_channels=stack.n_channels, job=job)
+
+    def find_movement() -> str:
+        if find_spec("cv2") is None:
+            return NO_OPENCV
+        job.note("looking whether the images moved")
+        found = suggest_alignment(opened)
+        if found is None:
+            return ""
+        return f"neighboring images look misaligned by about {found.movement_px:.0f} px: set Align to {found.model.value}"
+
+    def find_difference() -> str:
+        job.note("looking whether the images are equally bright")
+        found = suggest_even_exposure(opened)
+        return (
+            "" if found is None else f"the images differ in brightness or color by about {100 * found.difference:.0f} %: set Even exposure"
+        )
+
+    is_moved = stack.align != "none" or stack.transforms is not None
+    hints = ["" if is_moved else _judge(stack, "hint", find_movement)]
+    hints.append("" if stack.even_exposure else _judge(stack, "exposure hint", find_difference))
+    job.check_cancelled()
     return "; ".join(hint for hint in hints if hint)
 
 
-def _hint_at_exposure(stack: ChosenStack) -> str:
-    def judge() -> str:
-        try:
-            suggestion = suggest_even_exposure(open_images(stack.cut_images(), n_channels=stack.n_channels))
-        except QmcifError:  # the fusion itself will say what is wrong
-            return ""
-        if suggestion is None:
-            return ""
-        return f"the images differ in brightness or color by about {100 * suggestion.difference:.0f} %: set Even exposure"
-
-    text: str = _once(stack, "exposure hint", judge)
+def _judge(stack: ChosenStack, kind: str, judge: Callable[[], str]) -> str:
+    try:
+        text: str = _once(stack, kind, judge)
+    except QmcifError:  # the fusion itself will say what is wrong, or that it was cancelled
+        return ""
     return text
-
-
-def _hint_at_alignment(stack: ChosenStack) -> str:
-    def judge() -> str:
-        try:
-            suggestion = suggest_alignment(open_images(stack.cut_images(), n_channels=stack.n_channels))
-        except QmcifError:  # OpenCV is missing, or the fusion itself will say what is wrong
-            return ""
-        if suggestion is None:
-            return ""
-        return f"neighboring images look misaligned by about {suggestion.movement_px:.0f} px: set Align to {suggestion.model.value}"
-
-    text: str = _once(stack, "hint", judge)
-    return text
-
-
-class CutStack(Stack):
-    """One rectangle of a stack as a stack of its own."""
-
-    def __init__(self, stack: Stack, area: Area) -> None:
-        self._stack, self._area = stack, area
-        self.companions = None if stack.companions is None else CutStack(stack.companions, area)
-        self.has_validity = stack.has_validity
-
-    @property
-    def n_images(self) -> int:
-        """Number of images."""
-        return self._stack.n_images
-
-    @property
-    def image_shape(self) -> tuple[int, ...]:
-        """Shape of the rectangle."""
-        return (*self._area.shape, *self._stack.image_shape[2:])
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Sample type."""
-        return self._stack.dtype
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """What messages call the images."""
-        return self._stack.names
-
-    def read(self, number: int, window: Window) -> NDArray[Any]:
-        """Return one window of one image."""
-        return self._stack.read(number, self._shifted(window))
-
-    def valid(self, number: int, window: Window) -> NDArray[np.bool_]:
-        """Return which pixels of a window the image really has."""
-        return self._stack.valid(number, self._shifted(window))
-
-    def _shifted(self, window: Window) -> Window:
-        top, left = self._area.top, self._area.left
-        return Window(window.top + top, window.left + left, window.bottom + top, window.right + left)
 
 
 class _Found(NamedTuple):
@@ -168,7 +147,7 @@ _found: WeakKeyDictionary[Layer, dict[str, _Found]] = WeakKeyDictionary()
 def _once(stack: ChosenStack, kind: str, find: Callable[[], Any]) -> Any:  # noqa: ANN401 - whatever is looked for
     """Return what was found before for the same images, else find it."""
     known = _found.setdefault(stack.layers[0], {})
-    cut = (stack.axis, stack.index)
+    cut = (stack.axis, stack.index, stack.left_out, stack.reference)
     last = known.get(kind)
     if last is not None and last.cut == cut and [id(array()) for array in last.arrays] == [id(array) for array in stack.arrays]:
         return last.value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,17 @@ from napari_qmcif.layer_placement import Placement
 from qmcif_engine import InvalidImageError
 
 FOCUS_AXIS_NAMES = ("z", "focus", "depth")
+CHANNEL_AXIS_NAMES = ("c", "channel", "channels")
 SUPPORTED_DTYPES = ("uint8", "uint16", "float32", "float64")
+WORKED_WITH = {
+    "bool": "uint8",
+    "int8": "float32",
+    "int16": "float32",
+    "float16": "float32",
+    "int32": "float64",
+    "uint32": "float64",
+}
+"""Types that the engine does not take, each with one that holds every value of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +49,14 @@ class ChosenStack:
         How its images are moved to coincide before they are fused.
     even_exposure : bool
         Whether its images are brought to one brightness before they are fused.
+    reference : int or None
+        The image that stays as it is when they are aligned or evened out, 0-based; None for the middle one.
+    transforms : Transforms or None
+        How the images are moved, where that is known from a file.
+    transforms_file : Path or None
+        That file.
+    left_out : tuple of int
+        Images of the layers, 0-based, that are not fused.
     note : str
         Something the user should know that does not stand in the way.
     """
@@ -50,17 +69,27 @@ class ChosenStack:
     placement: Placement
     align: str = "none"
     even_exposure: bool = False
+    reference: int | None = None
+    transforms: Any = None
+    transforms_file: Path | None = None
+    left_out: tuple[int, ...] = ()
     note: str = ""
+
+    @property
+    def frame_numbers(self) -> tuple[int, ...]:
+        """Which images of the layers are fused, 0-based."""
+        n_frames = len(self.arrays) if self.axis is None else int(self.arrays[0].shape[self.axis])
+        return tuple(number for number in range(n_frames) if number not in self.left_out)
 
     @property
     def n_images(self) -> int:
         """Number of images."""
-        return len(self.arrays) if self.axis is None else int(self.arrays[0].shape[self.axis])
+        return len(self.frame_numbers)
 
     @property
     def is_prepared(self) -> bool:
         """Whether anything is done to its images before they are fused."""
-        return self.align != "none" or self.even_exposure
+        return self.align != "none" or self.even_exposure or self.transforms is not None
 
     @property
     def is_color(self) -> bool:
@@ -79,10 +108,15 @@ class ChosenStack:
         return int(self.arrays[0].shape[-1]) if self.is_color else 1
 
     @property
-    def dtype(self) -> np.dtype[Any]:
-        """Sample type."""
+    def stored_dtype(self) -> np.dtype[Any]:
+        """Sample type of the layers, and of the result in memory."""
         dtype: np.dtype[Any] = np.dtype(self.arrays[0].dtype)
         return dtype
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Sample type that is worked with: that of the layers, or one that holds every value of it."""
+        return np.dtype(WORKED_WITH.get(self.stored_dtype.name, self.stored_dtype))
 
     @property
     def title(self) -> str:
@@ -95,10 +129,17 @@ class ChosenStack:
         index = list(self.index)
         index[self.picture_axes[0]], index[self.picture_axes[1]] = rows, columns
         if self.axis is None:
-            return [array[tuple(index)] for array in self.arrays]
-        return [
-            self.arrays[0][tuple({self.axis: number}.get(axis, item) for axis, item in enumerate(index))] for number in range(self.n_images)
-        ]
+            images = [self.arrays[number][tuple(index)] for number in self.frame_numbers]
+        else:
+            cuts = [tuple({self.axis: number}.get(axis, item) for axis, item in enumerate(index)) for number in self.frame_numbers]
+            images = [self.arrays[0][cut] for cut in cuts]
+        return images if self.dtype == self.stored_dtype else [image.astype(self.dtype) for image in images]
+
+    def restored(self, samples: Any) -> Any:  # noqa: ANN401 - any array
+        """Return fused samples in the type of the layers; each is a sample of theirs, or lies between two of them."""
+        if self.stored_dtype == samples.dtype or self.stored_dtype.kind == "f":
+            return samples.astype(self.stored_dtype)
+        return np.rint(samples).astype(self.stored_dtype)
 
 
 def choose_pictures(layers: Sequence[Any]) -> ChosenStack:
@@ -129,11 +170,11 @@ def choose_pictures(layers: Sequence[Any]) -> ChosenStack:
         index=(slice(None), slice(None)),
         picture_axes=(0, 1),
         placement=places[0],
-        note="" if is_one_place else note,
+        note=_join("" if is_one_place else note, _describe_type(arrays[0])),
     )
 
 
-def choose_planes(layer: Layer, axis: int, *, point: Sequence[float]) -> ChosenStack:
+def choose_planes(layer: Layer, axis: int, *, point: Sequence[float] | None = None) -> ChosenStack:
     """Take the planes of one layer along an axis for the images of a stack.
 
     Parameters
@@ -142,8 +183,8 @@ def choose_planes(layer: Layer, axis: int, *, point: Sequence[float]) -> ChosenS
         Of three axes or more, channels not counted.
     axis : int
         The axis to fuse over. Rows and columns are the last two of the others.
-    point : sequence of float
-        Where the sliders stand, in world coordinates: further axes, such as time, are taken there.
+    point : sequence of float, optional
+        Where the sliders stand, in world coordinates: further axes, such as time, are taken there; at their start where it is left out.
     """
     _check_is_image(layer)
     array = _lazy_array(layer)
@@ -154,7 +195,7 @@ def choose_planes(layer: Layer, axis: int, *, point: Sequence[float]) -> ChosenS
     _check_alike([layer], [array])
     others = [other for other in range(layer.ndim) if other != axis]
     rows, columns = others[-2:]
-    position = np.rint(layer.world_to_data(point)).astype(int)
+    position = np.zeros(layer.ndim, int) if point is None else np.rint(layer.world_to_data(point)).astype(int)
     steps = [int(np.clip(step, 0, length - 1)) for step, length in zip(position, array.shape, strict=False)]
     index = [slice(None) if number in (rows, columns) else steps[number] for number in range(layer.ndim)]
     return ChosenStack(
@@ -164,8 +205,19 @@ def choose_planes(layer: Layer, axis: int, *, point: Sequence[float]) -> ChosenS
         index=tuple(index),
         picture_axes=(rows, columns),
         placement=Placement.of_layer(layer, (rows, columns)),
-        note=_describe_position(layer, {other: steps[other] for other in others[:-2]}),
+        note=_join(
+            "" if point is None else _describe_position(layer, {other: steps[other] for other in others[:-2]}), _describe_type(array)
+        ),
     )
+
+
+def _join(*notes: str) -> str:
+    return "; ".join(note for note in notes if note)
+
+
+def _describe_type(array: Any) -> str:  # noqa: ANN401 - any array
+    name = np.dtype(array.dtype).name
+    return f"{name} is worked with as {WORKED_WITH[name]}, without loss" if name in WORKED_WITH else ""
 
 
 def _describe_position(layer: Layer, steps: Mapping[int, int]) -> str:
@@ -206,8 +258,9 @@ def _check_alike(layers: Sequence[Any], arrays: Sequence[Any]) -> None:
     """Refuse what the engine would refuse, before anything is read."""
     first = arrays[0]
     for layer, array in zip(layers, arrays, strict=True):
-        if np.dtype(array.dtype).name not in SUPPORTED_DTYPES:
-            msg = f"{layer.name!r} has samples of type {array.dtype}; {', '.join(SUPPORTED_DTYPES)} are supported: convert it with astype"
+        if np.dtype(array.dtype).name not in (*SUPPORTED_DTYPES, *WORKED_WITH):
+            known = ", ".join((*SUPPORTED_DTYPES, *WORKED_WITH))
+            msg = f"{layer.name!r} has samples of type {array.dtype}; {known} are supported: convert it with astype"
             raise InvalidImageError(msg)
         if array.shape != first.shape:
             msg = (

@@ -1,23 +1,28 @@
-"""Look at the scene from the side: a surface of the depths that a fusion found, at the right scale."""
+"""The depths that a fusion found: as a surface seen from the side, and as heights with a unit."""
 
-from __future__ import annotations
-
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pint
-from napari.layers import Layer
+from magicgui import magic_factory
+from magicgui.widgets import Container, FunctionGui, PushButton
+from napari.layers import Image, Layer
 from napari.viewer import Viewer
-from qtpy.QtWidgets import QCheckBox, QFormLayout, QHBoxLayout, QPushButton, QSizePolicy, QVBoxLayout
 
-from napari_qmcif.docked_widget import DockedWidget
+from napari_qmcif.closing import call_when_closed
+from napari_qmcif.file_actions import ask_and_save
+from napari_qmcif.height_mapping import HeightWork, describe_height_layer, map_heights
 from napari_qmcif.height_surface import color_surface, make_surface, place_surface
-from napari_qmcif.layer_box import LayerBox, is_index_map, is_picture, part_of
-from napari_qmcif.message_label import MessageLabel
-from napari_qmcif.retouch_subject import find_sources
-from napari_qmcif.setting_box import CalmComboBox, NumberBox
+from napari_qmcif.layer_box import LayerComboBox, is_index_map, is_picture, list_layers, part_of
+from napari_qmcif.number_box import NumberBox
+from napari_qmcif.provenance import read_record
+from napari_qmcif.result_parts import find_parts, find_sources, finest_level
+from napari_qmcif.wheel import calm_wheel
+from napari_qmcif.work_row import WorkRow
+from napari_qmcif.worker import EngineWorker, make_worker
+from qmcif_engine import InvalidImageError, QmcifError
 
-LENGTHS = ("nanometer", "micrometer", "millimeter")
+LENGTHS = ("micrometer", "nanometer", "millimeter")
 VIEW_DIRECTION, UP_DIRECTION = (-1.0, -0.9, 0.15), (1.0, -0.9, 0.0)
 """From above the lower edge and a little from the left, so that heights are seen from the side; z, y, x."""
 
@@ -25,146 +30,247 @@ TILTED_ZOOM = 0.65
 """What fits seen from above does not when it is tilted."""
 
 
-class DepthView(DockedWidget):
-    """Choose a source index, say how far apart the images are, see the surface."""
+def is_depth_map(layer: Layer) -> bool:
+    """Say whether a layer tells depths: a source index, or heights of ours."""
+    return is_index_map(layer) or part_of(layer) == "height"
+
+
+DepthMap = Annotated[
+    Image, {"widget_type": LayerComboBox, "choices": list_layers(is_depth_map), "label": "Depth map", "tooltip": "Source index or heights"}
+]
+Paint = Annotated[
+    Image | None, {"widget_type": LayerComboBox, "choices": list_layers(is_picture), "nullable": True, "tooltip": "A picture, or the depth"}
+]
+ZStep = Annotated[
+    float,
+    {
+        "widget_type": NumberBox,
+        "min": -1e9,
+        "max": 1e9,
+        "tooltip": "Distance between neighboring images. Heights grow along the stack; negative where the first image is the nearest.",
+    },
+]
+Unit = Annotated[str, {"choices": ("pixel", *LENGTHS), "tooltip": "Unit of the z step and of the heights"}]
+Factor = Annotated[
+    float, {"widget_type": NumberBox, "min": 1e-3, "max": 1e6, "tooltip": "Draws heights larger than they are; 1 is the right scale"}
+]
+Radius = Annotated[int, {"min": 0, "max": 32, "tooltip": "Averages neighbors of like brightness within this radius; 0 leaves the heights"}]
+
+
+@magic_factory(
+    call_button="Show in 3-D",
+    paint_with={"label": "Paint with"},
+    z_step={"label": "Z step"},
+    unit={"label": "Unit"},
+    exaggerate={"label": "Exaggerate"},
+    hide_others={"label": "Hide other layers"},
+)
+def show_depth(
+    napari_viewer: Viewer,
+    source_index: DepthMap,
+    paint_with: Paint = None,
+    z_step: ZStep = 1.0,
+    unit: Unit = "pixel",
+    exaggerate: Factor = 1.0,
+    hide_others: bool = True,
+) -> None:
+    """Show depths as a surface at the right scale, in place of an earlier one, and look at it from the side.
+
+    Parameters
+    ----------
+    napari_viewer : napari.Viewer
+    source_index : napari.layers.Image
+        Which image each pixel was taken from, or heights that `make_height_map` made, whose own scale is taken.
+    paint_with : napari.layers.Image, optional
+        What the surface is painted with; its depth where left out.
+    z_step, unit : float, str
+        Distance between neighboring images.
+    exaggerate : float
+        Draws heights larger than they are.
+    hide_others : bool
+        Whether other layers are hidden.
+    """
+    _check_map(source_index)
+    if paint_with is not None and finest_level(paint_with).shape[:2] != finest_level(source_index).shape[:2]:
+        msg = f"{paint_with.name!r} and {source_index.name!r} differ in size; equal ones are needed: choose another picture"
+        raise InvalidImageError(msg)
+    show_flat(napari_viewer)
+    made = make_surface(finest_level(source_index))
+    values = made.corners[:, 0]
+    if paint_with is not None and not paint_with.rgb:
+        values = np.asarray(finest_level(paint_with)[:: made.stride, :: made.stride]).ravel()
+    heights = read_record(source_index).get("height", {}) if part_of(source_index) == "height" else {}
+    # heights without a unit count images
+    step = (_convert(1.0, heights["unit"], source_index) if heights.get("unit") else _convert(z_step, unit, source_index)) * exaggerate
+    limits = (float(made.corners[:, 0].min()), float(made.corners[:, 0].max()))
+    hidden = [layer for layer in napari_viewer.layers if layer.visible] if hide_others else []
+    for layer in hidden:
+        layer.visible = False
+    napari_viewer.add_surface(
+        (made.corners, made.triangles, values),
+        name=f"{str(source_index.name).split(':')[0]}: surface",
+        metadata={"qmcif": {"part": "surface"}, "qmcif_hidden": [layer.name for layer in hidden]},
+        **place_surface(source_index, z_step=step),
+        **color_surface(paint_with, made.stride, depths=limits),
+    )
+    napari_viewer.dims.ndisplay = 3
+    napari_viewer.reset_view()
+    camera = napari_viewer.scene.camera
+    camera.set_view_direction(view_direction=VIEW_DIRECTION, up_direction=UP_DIRECTION)
+    camera.zoom *= TILTED_ZOOM
+
+
+def show_flat(viewer: Viewer) -> None:
+    """Take the surface away, and go back to the pictures that it hid."""
+    for surface in [layer for layer in viewer.layers if part_of(layer) == "surface"]:
+        viewer.layers.remove(surface)
+        for layer in viewer.layers:
+            layer.visible |= layer.name in surface.metadata.get("qmcif_hidden", ())
+    if viewer.dims.ndisplay == 3:
+        viewer.dims.ndisplay = 2
+        viewer.reset_view()
+
+
+@magic_factory(call_button="Make height map", smoothing_px={"label": "Smoothing (px)"}, between_images={"label": "Between images"})
+def make_height_map(
+    napari_viewer: Viewer,
+    source_index: DepthMap,
+    z_step: ZStep = 1.0,
+    unit: Unit = "pixel",
+    smoothing_px: Radius = 4,
+    between_images: bool = False,
+) -> EngineWorker:
+    """Make a map of heights in a unit of length from a result, and add it as a layer.
+
+    Parameters
+    ----------
+    napari_viewer : napari.Viewer
+    source_index : napari.layers.Image
+        Of a result whose other layers are still there.
+    z_step, unit : float, str
+        Distance between neighboring images.
+    smoothing_px : int
+        Radius of the smoothing, which keeps the edges of the fused picture; 0 leaves the heights as they are.
+    between_images : bool
+        Find the focus between neighboring images, too: the stack is fused once more for that.
+
+    Returns
+    -------
+    EngineWorker
+        Under way; it adds the layer when it is done.
+    """
+    _check_map(source_index)
+    parts = {"source_index": source_index, **find_parts(source_index, list(napari_viewer.layers))}
+    fused = parts.get("fused")
+    stack = find_sources(fused, list(napari_viewer.layers)) if between_images and fused is not None else None
+    if between_images and stack is None:
+        msg = f"the images behind {source_index.name!r} are not there; they are needed to look between them: open them, or leave that out"
+        raise InvalidImageError(msg)
+    work = HeightWork(parts=parts, stack=stack, z_step=z_step, unit=unit, smoothing_px=smoothing_px)
+    worker = make_worker(map_heights, work)
+    worker.returned.connect(lambda heights: napari_viewer.add_image(heights, **describe_height_layer(work, heights)))
+    worker.start()
+    return worker
+
+
+class DepthView(Container[Any]):
+    """Surface and height map of one result, with the scale that it says.
+
+    Parameters
+    ----------
+    napari_viewer : napari.Viewer
+    """
 
     def __init__(self, napari_viewer: Viewer) -> None:
-        super().__init__(napari_viewer)
-        self.surface: Layer | None = None
-        self.index_box = LayerBox(napari_viewer, fits=is_index_map)
-        self.index_box.setToolTip("Which image each pixel was taken from: the depth, counted in images")
-        self.color_box = LayerBox(napari_viewer, fits=is_picture, none_text="depth")
-        self.color_box.setToolTip("What the surface is painted with: a picture, or the depth")
-        self.step_box, self.unit_box = NumberBox(), CalmComboBox()
-        self.step_box.setRange(-1e9, 1e9)
-        self.step_box.setToolTip(
-            "Distance between neighboring images. Heights grow along the stack; negative where the first image is the nearest."
-        )
-        self.stretch_box = NumberBox()
-        self.stretch_box.setRange(1e-3, 1e6)
-        self.stretch_box.setValue(1)
-        self.stretch_box.setToolTip("Draws heights larger than they are; 1 is the right scale")
-        self.alone_box = QCheckBox("Hide other layers")
-        self.alone_box.setChecked(True)
-        self.show_button, self.flat_button = QPushButton("Show in 3-D"), QPushButton("Back to 2-D")
-        self.message = MessageLabel()
-        self._hidden: list[Layer] = []
-        self._arrange()
-        self._connect()
+        self._viewer = napari_viewer
+        self.surface: FunctionGui[..., Any] = show_depth(call_button=False)
+        bound = {name: {"bind": lambda _, field=name: getattr(self.surface, field).value} for name in ("source_index", "z_step", "unit")}
+        self.heights: FunctionGui[..., Any] = make_height_map(call_button=False, **bound)
+        self.show_button, self.flat_button = PushButton(text="Show in 3-D"), PushButton(text="Back to 2-D")
+        self.row, self.save_button = WorkRow(self.heights, text="Make height map"), PushButton(text="Save height map …")
+        parts = [self.surface, self.show_button, self.flat_button, self.heights, self.row, self.save_button]
+        super().__init__(widgets=parts, labels=False)
+        self.native.layout().addStretch()
+        for form in (self.surface, self.heights):
+            form.margins = (0, 0, 0, 0)
+        self.surface.source_index.changed.connect(self.find_scale)
+        self.surface.paint_with.changed.connect(self.check)
+        self.heights.between_images.changed.connect(self.check)
+        self.show_button.changed.connect(self.show_surface)
+        self.flat_button.changed.connect(lambda: show_flat(napari_viewer))
+        self.save_button.changed.connect(self._save)
         self.find_scale()
+        calm_wheel(self.native)
+        call_when_closed(self.native, self.shut_down)
+
+    def reset_choices(self, *_: Any) -> None:  # noqa: ANN401 - events
+        """Offer the layers there are now, and the units of the chosen one."""
+        unit = self.surface.unit.value
+        super().reset_choices()
+        self._list_units(unit)
+        self.check()
 
     def find_scale(self) -> None:
         """Take the picture and the distance of the images from the result, as far as it says them."""
-        index = self.index_box.layer
-        self.show_button.setEnabled(index is not None)
-        self.message.say("" if index is not None else "no source index is there; one is needed: fuse a stack first")
-        if index is None:
-            return
-        self._list_units(index)
-        self.step_box.setValue(1)
-        fused = next((layer for layer in reversed(self._viewer.layers) if part_of(layer) == "fused" and self._fits(layer, index)), None)
-        self.color_box.choose(fused)
-        stack = None if fused is None else find_sources(fused, list(self._viewer.layers))
-        if stack is not None and stack.axis is not None:
-            source = stack.layers[0]
-            self.step_box.setValue(float(source.scale[stack.axis]))
-            self.unit_box.setCurrentText(str(source.units[stack.axis]))
+        index, form = self.surface.source_index.value, self.surface
+        if index is not None:
+            z_step, unit = read_record(index).get("z_step") or (1.0, str(index.units[0]))
+            form.z_step.value = z_step
+            self._list_units(unit)
+            form.paint_with.value = find_parts(index, list(self._viewer.layers)).get("fused")
+        self.check()
+
+    def _list_units(self, wanted: str) -> None:
+        """Offer units of length for a map that has one, else its own unit only."""
+        index = self.surface.source_index.value
+        if index is not None:
+            own = str(index.units[0])
+            lengths = [unit for unit in LENGTHS if unit != own] if index.units[0].is_compatible_with(LENGTHS[0]) else []
+            self.surface.unit.choices = [own, *lengths]
+            self.surface.unit.value = wanted if wanted in self.surface.unit.choices else own
+
+    def check(self) -> None:
+        """Say in place what stands in the way, and allow what nothing stands in the way of."""
+        index, picture = self.surface.source_index.value, self.surface.paint_with.value
+        reason = ""
+        try:
+            _check_map(index)
+        except QmcifError as error:
+            reason = str(error)
+        if index is not None and picture is not None and finest_level(picture).shape[:2] != finest_level(index).shape[:2]:
+            reason = f"{picture.name!r} and {index.name!r} differ in size; equal ones are needed: choose another picture"
+        self.show_button.enabled = not reason
+        self.save_button.enabled = any(part_of(layer) == "height" for layer in self._viewer.layers)
+        self.row.allow(reason or ("" if is_index_map(index) else "another height map needs a source index: choose it above"))
 
     def show_surface(self) -> None:
-        """Add the surface, in place of an earlier one, and look at it from the side."""
-        index, picture = self.index_box.layer, self.color_box.layer
-        if index is None:
-            return
-        if picture is not None and not self._fits(picture, index):
-            self.message.say(f"{picture.name!r} and {index.name!r} differ in size; equal ones are needed: choose another picture")
-            return
-        depth: Any = index.data[0] if index.multiscale else index.data
-        made = make_surface(depth)
-        n_images = int(made.corners[:, 0].max()) + 1
-        values = made.corners[:, 0]
-        if picture is not None and not picture.rgb:
-            values = np.asarray(_finest(picture)[:: made.stride, :: made.stride]).ravel()
-        self._remove_surface()
-        self.surface = self._viewer.add_surface(
-            (made.corners, made.triangles, values),
-            name=f"{str(index.name).removesuffix(': source index')}: surface",
-            **place_surface(index, z_step=self._z_step(index)),
-            **color_surface(picture, made.stride, n_images=n_images),
-        )
-        self._look_from_the_side()
-        self.message.say("" if made.stride == 1 else f"1 pixel in {made.stride} is shown, down and across")
+        """Show the surface; what is refused is said in place."""
+        try:
+            self.surface()
+        except QmcifError as error:
+            self.row.message.complain(error)
 
-    def show_flat(self) -> None:
-        """Go back to the pictures."""
-        self._remove_surface()
-        for layer in self._hidden:
-            layer.visible = True
-        self._hidden.clear()
-        self._viewer.dims.ndisplay = 2
-        self._viewer.reset_view()
+    def shut_down(self) -> None:
+        """Stop what runs."""
+        self.row.cancel()
 
-    def _look_from_the_side(self) -> None:
-        if self.alone_box.isChecked():
-            shown = [layer for layer in self._viewer.layers if layer.visible and layer != self.surface]
-            for layer in shown:
-                layer.visible = False
-            self._hidden += shown
-        self._viewer.dims.ndisplay = 3
-        self._viewer.reset_view()
-        camera = self._viewer.scene.camera
-        camera.set_view_direction(view_direction=VIEW_DIRECTION, up_direction=UP_DIRECTION)
-        camera.zoom *= TILTED_ZOOM
-
-    def _remove_surface(self) -> None:
-        if self.surface is not None and self.surface in self._viewer.layers:
-            self._viewer.layers.remove(self.surface)
-        self.surface = None
-
-    def _z_step(self, index: Layer) -> float:
-        """Return the distance of the images, stretched, in the unit of the pixels."""
-        distance = pint.Quantity(self.step_box.value(), self.unit_box.currentText())
-        return float(distance.to(str(index.units[0])).magnitude) * float(self.stretch_box.value())
-
-    def _list_units(self, index: Layer) -> None:
-        """Offer units of length for a map that has one, else its own unit only."""
-        own = str(index.units[0])
-        lengths = [unit for unit in LENGTHS if unit != own] if index.units[0].is_compatible_with(LENGTHS[0]) else []
-        self.unit_box.clear()
-        self.unit_box.addItems([own, *lengths])
-
-    @staticmethod
-    def _fits(picture: Layer, index: Layer) -> bool:
-        return bool(_finest(picture).shape[:2] == _finest(index).shape[:2])
-
-    def _on_layers(self, event: Any = None) -> None:  # noqa: ANN401 - napari's events
-        self._hidden = [layer for layer in self._hidden if layer in self._viewer.layers]
-        self.color_box.refresh_layers()
-        self.index_box.refresh_layers()
-
-    def _connect(self) -> None:
-        self.follow_layers(self._on_layers)
-        self.index_box.currentIndexChanged.connect(self.find_scale)
-        self.show_button.clicked.connect(self.show_surface)
-        self.flat_button.clicked.connect(self.show_flat)
-
-    def _arrange(self) -> None:
-        for box in (self.step_box, self.stretch_box):  # their hint has room for the longest number there is
-            box.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-        distance = QHBoxLayout()
-        distance.addWidget(self.step_box, 1)
-        distance.addWidget(self.unit_box, 1)
-        form = QFormLayout()
-        form.setRowWrapPolicy(QFormLayout.RowWrapPolicy.WrapAllRows)
-        form.addRow("Source index", self.index_box)
-        form.addRow("Paint with", self.color_box)
-        form.addRow("Z step", distance)
-        form.addRow("Exaggerate", self.stretch_box)
-        layout = QVBoxLayout(self)
-        layout.addLayout(form)
-        for part in (self.alone_box, self.show_button, self.flat_button, self.message):
-            layout.addWidget(part)
-        layout.addStretch()
+    def _save(self) -> None:
+        heights = [layer for layer in self._viewer.layers if part_of(layer) == "height"]
+        worker = ask_and_save(heights[-1], [], parent=self.native) if heights else None
+        if worker is not None:
+            self.row.follow(worker)
 
 
-def _finest(layer: Layer) -> Any:  # noqa: ANN401 - any array
-    return layer.data[0] if layer.multiscale else layer.data
+def _check_map(layer: Layer | None) -> None:
+    if layer is None or not is_depth_map(layer):
+        msg = "no source index is there; one is needed: fuse a stack first"
+        raise InvalidImageError(msg)
+
+
+def _convert(length: float, unit: str, layer: Any) -> float:  # noqa: ANN401 - a layer
+    """Return a length in the unit of a layer's pixels."""
+    try:
+        return float(pint.Quantity(length, unit).to(str(layer.units[0])).magnitude)
+    except pint.DimensionalityError as error:
+        msg = f"the z step is in {unit} and {layer.name!r} in {layer.units[0]}; units of one kind are needed: give the z step in the latter"
+        raise InvalidImageError(msg) from error

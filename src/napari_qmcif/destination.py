@@ -1,17 +1,19 @@
-"""Decide where a result goes: into memory, or onto the disk where it may be larger than that."""
+"""Where a result goes: into memory, or onto the disk where it may be larger than that."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psutil
-from qtpy.QtCore import Signal
-from qtpy.QtWidgets import QFileDialog, QFormLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+from magicgui.types import FileDialogMode
+from magicgui.widgets import ComboBox, FileEdit
+from magicgui.widgets.bases import ValuedContainerWidget
 
-from napari_qmcif.chosen_stack import ChosenStack
 from napari_qmcif.opened_files import PYRAMID_SUFFIX
-from napari_qmcif.setting_box import CalmComboBox
+from napari_qmcif.preferences import read_preferences
+from napari_qmcif.series import StackSeries
 from qmcif_engine import InvalidImageError
 
 SHARE_OF_FREE_MEMORY = 0.5
@@ -20,81 +22,81 @@ SHARE_OF_FREE_MEMORY = 0.5
 MAP_PIXEL_BYTES = 10
 """Source index, base map and detail map of two bytes a pixel, confidence of four."""
 
+IN_MEMORY, ON_DISK = "in memory", "OME-Zarr on disk"
 
-class DestinationPanel(QWidget):
-    """Ask whether to keep the result in memory or to write it to an OME-Zarr folder, and to which."""
 
-    changed = Signal()
+class Destination(ValuedContainerWidget[Path | None]):
+    """Choice between memory and an OME-Zarr folder; its value is the folder, or None for memory."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._path: Path | None = None
-        self.kind_box = CalmComboBox()
-        self.kind_box.addItems(["In memory", "OME-Zarr on disk"])
-        self.kind_box.setToolTip("Results larger than memory are written tile by tile and opened as a pyramid")
-        self.path_button = QPushButton("Choose place …")
-        self.path_label = QLabel()
-        self.path_label.setWordWrap(True)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        form = QFormLayout()
-        form.addRow("Keep", self.kind_box)
-        layout.addLayout(form)
-        layout.addWidget(self.path_button)
-        layout.addWidget(self.path_label)
-        self.kind_box.currentIndexChanged.connect(self._show_state)
-        self.path_button.clicked.connect(self._ask)
-        self._show_state()
+    def __init__(self, value: Any = None, **options: Any) -> None:  # noqa: ANN401 - magicgui's
+        self.kind_box = ComboBox(choices=[IN_MEMORY, ON_DISK], name="kind")
+        self.kind_box.tooltip = "Results larger than memory are written tile by tile and opened as a pyramid"
+        self.path_box = FileEdit(mode=FileDialogMode.OPTIONAL_FILE, filter=f"OME-Zarr (*{PYRAMID_SUFFIX})", name="path", nullable=True)
+        self.path_box.tooltip = "The folder to write; where none is named, one in the scratch folder of Preferences"
+        self.path_box.margins = (0, 0, 0, 0)
+        super().__init__(**{**options, "widgets": [self.kind_box, self.path_box], "labels": False, "nullable": True})
+        self.margins = (0, 0, 0, 0)
+        self.path_box.visible = False
+        self.set_value(value if isinstance(value, str | Path) else None)
+        self.kind_box.changed.connect(self._tell)
+        self.path_box.changed.connect(self._tell)
 
     @property
     def is_on_disk(self) -> bool:
         """Whether the result is to be written."""
-        return self.kind_box.currentIndex() == 1
+        return bool(self.kind_box.value == ON_DISK)
 
-    def choose(self, stack: ChosenStack) -> Path | None:
-        """Return the folder to write to, or None for memory.
+    def get_value(self) -> Path | None:
+        """Return the folder, or None for memory; where none is named yet, an empty path."""
+        if not self.is_on_disk:
+            return None
+        chosen = self.path_box.line_edit.value.strip()
+        return Path(chosen).expanduser() if chosen else Path()
 
-        Raises
-        ------
-        InvalidImageError
-            When the result does not fit into memory, or no place was chosen.
-        """
-        if self.is_on_disk:
-            if self._path is None:
-                msg = "no place for the result is chosen; a name is needed: press Choose place under Result"
-                raise InvalidImageError(msg)
-            return self._path
-        needed, free = estimate_bytes(stack), int(psutil.virtual_memory().available * SHARE_OF_FREE_MEMORY)
-        if needed > free:
-            msg = (
-                f"images and result take {needed / 1e9:.1f} GB and {free / 1e9:.1f} GB may be used; a place on disk is needed: "
-                "choose OME-Zarr on disk under Result"
-            )
-            raise InvalidImageError(msg)
-        return None
+    def set_value(self, value: str | Path | None) -> None:
+        """Choose a folder, or memory."""
+        if value is not None:
+            self.path_box.line_edit.value = str(value)
+        self.kind_box.value = IN_MEMORY if value is None else ON_DISK
+        self.path_box.visible = self.is_on_disk
 
-    def set_path(self, path: Path) -> None:
-        """Write to this folder; the suffix is added where it is missing."""
-        self._path = path if path.name.endswith(PYRAMID_SUFFIX) else path.with_name(path.name + PYRAMID_SUFFIX)
-        self._show_state()
-
-    def _ask(self) -> None:
-        start, kind = str(self._path or f"fused{PYRAMID_SUFFIX}"), f"OME-Zarr (*{PYRAMID_SUFFIX})"
-        name, _ = QFileDialog.getSaveFileName(self, "Write the result to", start, kind)
-        if name:
-            self.set_path(Path(name))
-
-    def _show_state(self) -> None:
-        self.path_button.setVisible(self.is_on_disk)
-        self.path_label.setVisible(self.is_on_disk and self._path is not None)
-        self.path_label.setText("" if self._path is None else self._path.name)
-        self.path_label.setToolTip("" if self._path is None else str(self._path))
-        self.changed.emit()
+    def _tell(self) -> None:
+        self.path_box.visible = self.is_on_disk
+        self.changed.emit(self.get_value())
 
 
-def estimate_bytes(stack: ChosenStack) -> int:
-    """Return the memory of what has to be loaded and of the result."""
+def settle_target(destination: Path | None, series: StackSeries) -> Path | None:
+    """Return the folder to write to, its suffix added, or None for memory.
+
+    Raises
+    ------
+    InvalidImageError
+        When the result does not fit into memory, or no place was chosen.
+    """
+    if destination is None:
+        needed, free = estimate_bytes(series), int(psutil.virtual_memory().available * SHARE_OF_FREE_MEMORY)
+        if needed <= free:
+            return None
+        msg = (
+            f"images and result take {needed / 1e9:.1f} GB and {free / 1e9:.1f} GB may be used; a place on disk is needed: "
+            f"set Result to {ON_DISK}"
+        )
+        raise InvalidImageError(msg)
+    scratch = read_preferences().scratch_folder
+    if destination == Path() and scratch is not None:
+        destination = scratch / series.channels[0].title
+    if destination == Path():
+        msg = "no place for the result is chosen; a name is needed: choose one under Result, or a scratch folder in Preferences"
+        raise InvalidImageError(msg)
+    name = destination.name.removesuffix(PYRAMID_SUFFIX)
+    return destination.with_name(name + PYRAMID_SUFFIX)
+
+
+def estimate_bytes(series: StackSeries) -> int:
+    """Return the memory of what has to be loaded and of the results."""
+    stack = series.first
     height, width = stack.picture_shape
     picture_bytes = height * width * stack.n_channels * stack.dtype.itemsize
     n_lazy = 0 if all(isinstance(array, np.ndarray) for array in stack.arrays) else stack.n_images
-    return (n_lazy + 1) * picture_bytes + height * width * MAP_PIXEL_BYTES
+    n_results = series.n_points * len(series.channels)
+    return n_lazy * picture_bytes + n_results * (picture_bytes + height * width * MAP_PIXEL_BYTES)

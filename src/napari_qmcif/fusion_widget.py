@@ -1,78 +1,178 @@
-"""Fuse a focus stack: choose layers, look at a preview, run."""
+"""The page that fuses: the form of the fusion, a preview, and the run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from functools import partial
+from pathlib import Path
 from typing import Any
 
+from magicgui.widgets import Container, PushButton
 from napari.viewer import Viewer
-from qtpy.QtCore import QEvent, Qt
 from qtpy.QtGui import QGuiApplication
-from qtpy.QtWidgets import QCheckBox, QFormLayout, QFrame, QHBoxLayout, QLabel, QPushButton, QScrollArea, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QLabel
 
-from napari_qmcif.aligning import ALIGNMENTS
+from napari_qmcif.aligned_layer import make_aligned_layer
 from napari_qmcif.chosen_stack import ChosenStack
 from napari_qmcif.clipboard import write_command, write_python
-from napari_qmcif.destination import DestinationPanel
-from napari_qmcif.layer_choice import LayerChoice
-from napari_qmcif.layers import add_result
+from napari_qmcif.destination import settle_target
+from napari_qmcif.file_actions import FileActions
+from napari_qmcif.form_rows import fold_rows, shrink_boxes, tidy_rows
+from napari_qmcif.fusing_function import SHOWN, SLABS_NEED_A_PLACE, choose_images, fuse_focus_stack, offer_for
+from napari_qmcif.layer_box import is_source, part_of
+from napari_qmcif.preferences import load_kept
 from napari_qmcif.preview import PreviewPanel
-from napari_qmcif.provenance import record_provenance
-from napari_qmcif.run_panel import FinishedRun, RunPanel
-from napari_qmcif.setting_box import CalmComboBox
+from napari_qmcif.provenance import METADATA_KEY, read_record
+from napari_qmcif.result_parts import find_sources, prepare_alike
+from napari_qmcif.run_panel import RunPanel, notify
+from napari_qmcif.series import StackSeries
 from napari_qmcif.settings_form import SettingsForm
-from qmcif_engine import QmcifError
+from napari_qmcif.wheel import calm_wheel
+from napari_qmcif.worker import EngineWorker, make_worker
+from qmcif_engine import FusionConfig, InvalidConfigError, InvalidImageError, QmcifError
+
+CHOOSING = ("axis", "scope", "decide_by", "align", "even_exposure", "reference", "leave_out", "transforms")
+FOLDS = {
+    "More about the images": ("reference", "leave_out", "transforms"),
+    "More results": ("with_height", "height_smoothing", "slab", "scheduler"),
+}
 
 
-class FusionWidget(QWidget):
-    """Put the parts together; pixels are the engine's, in its own thread."""
+class FusionWidget(Container[Any]):
+    """The form of `fuse_focus_stack` with a preview, in-place messages and Cancel."""
 
     def __init__(self, napari_viewer: Viewer) -> None:
-        super().__init__()
         self._viewer = napari_viewer
-        self._is_docked = False
-        self.layer_choice = LayerChoice(napari_viewer)
-        self.align_box = CalmComboBox()
-        self.align_box.addItems(ALIGNMENTS)
-        self.align_box.setToolTip("Move the images to coincide before they are fused; nothing is cropped.\nNeeds OpenCV (extra: align).")
-        self.exposure_box = QCheckBox("Even exposure")
-        self.exposure_box.setToolTip("Bring every image to the brightness and color of the middle one before they are fused.")
-        # not a method: a child that knows its parent would keep it from being deleted
-        self.choose = partial(_choose, self.layer_choice, self.align_box, self.exposure_box)
-        self.settings = SettingsForm()
-        self.preview = PreviewPanel(napari_viewer, choose=self.choose, read_config=self.settings.read_config)
-        self.destination = DestinationPanel()
+        self.form = fuse_focus_stack(call_button=False)
+        self.files = FileActions(napari_viewer, on_open=self.select_layers)
+        self.use_button = PushButton(text="Use selected layers", name="use")
+        self.use_button.tooltip = "Take what is selected in the viewer's layer list"
+        self.aligned_button = PushButton(text="Show the images as they are fused", name="aligned")
+        self.aligned_button.tooltip = "Add the aligned and evened out images as a layer; they are moved where you look"
+        self.preview = PreviewPanel(napari_viewer, choose=self.choose_shown, read_config=self.read_config)
+        self.python_button, self.command_button = (
+            PushButton(text="Copy Python", name="python"),
+            PushButton(text="Copy command", name="command"),
+        )
+        self.python_button.tooltip = "Put a script with the same result on the clipboard: of the selected result layer, else of the form"
+        self.command_button.tooltip = "The same as a command line; the layers must come from files"
+        copying = Container(widgets=[self.python_button, self.command_button], layout="horizontal", labels=False)
+        for part in (copying, self.form):
+            part.margins = (0, 0, 0, 0)
+        super().__init__(widgets=[self.files, self.use_button, self.form, self.preview, copying], labels=False)
         self.run_panel = RunPanel()
-        self.python_button, self.command_button = QPushButton("Copy as Python"), QPushButton("Copy as command")
-        self.python_button.setToolTip("Put a script with the same result on the clipboard")
-        self.command_button.setToolTip("Put a command line with the same result on the clipboard; the layers must come from files")
-        self._arrange()
+        self.native.layout().insertWidget(3, QLabel("<b>Preview</b>"))
+        tidy_rows(self.form, wide=("layers", "settings"))
+        shrink_boxes(self.native)
+        self.folds = {title: fold_rows(self.form, title, names) for title, names in FOLDS.items()}
+        column: Any = self.folds["More about the images"].content().layout()
+        column.addWidget(self.aligned_button.native)
+        self._refused: list[Any] = []
+        self._worker: EngineWorker | None = None
+        kept = load_kept()
+        if kept is not None:
+            self.settings.set_value(kept)
         self._connect()
-        self.layer_choice.use_selected_layers()
+        calm_wheel(self.native)
+        self.use_selected_layers()
+
+    @property
+    def settings(self) -> SettingsForm:
+        """The settings of the method."""
+        found: SettingsForm = self.form.settings
+        return found
+
+    def read_config(self) -> FusionConfig:
+        """Return the settings as they stand."""
+        return self.settings.get_value()
+
+    def choose(self) -> StackSeries:
+        """Return what is chosen; refuse what cannot be fused."""
+        values = {name: getattr(self.form, name).value for name in CHOOSING}
+        layers = self._refused or self.form.layers.value
+        transforms = values.pop("transforms")
+        chosen = None if transforms is None or transforms == Path() else transforms
+        return choose_images(layers, str(values.pop("axis") or ""), point=self._viewer.dims.point, transforms=chosen, **values)
+
+    def choose_shown(self) -> ChosenStack:
+        """Return the one stack that the sliders show, for a preview."""
+        series = self.choose()
+        if not series.keeps_axes:
+            return series.first
+        one = choose_images(
+            self.form.layers.value[:1],
+            str(self.form.axis.value or ""),
+            scope=SHOWN,
+            align=self.form.align.value,
+            even_exposure=self.form.even_exposure.value,
+            leave_out=self.form.leave_out.value,
+            reference=self.form.reference.value,
+            point=self._viewer.dims.point,
+        )
+        return one.first
 
     def check(self) -> None:
         """Say in place what stands in the way of a run, and allow it where nothing does."""
         try:
-            stack = self.choose()
-            self.settings.read_config()
-            self.destination.choose(stack)
+            series = self.choose()
+            self.read_config()
+            target = settle_target(self.form.destination.value, series)
+            if self.form.slab.value and target is None:
+                raise InvalidConfigError(SLABS_NEED_A_PLACE)
         except QmcifError as error:
             self.run_panel.forbid(str(error))
         else:
-            self.run_panel.allow(stack.note)
+            self.run_panel.allow(_describe(series))
         self.preview.schedule()
 
     def run(self) -> None:
         """Fuse what is chosen, as the settings say."""
+        if self.run_panel.is_running:
+            return
+        self.check()
+        if not self.run_panel.run_button.enabled:
+            return
         try:
-            stack, config = self.choose(), self.settings.read_config()
-            target = self.destination.choose(stack)
+            worker: Any = self.form()  # type: ignore[call-arg] # it knows its own values
         except QmcifError as error:
             self.run_panel.forbid(str(error))
             return
-        self.run_panel.start(stack, config, target=target)
+        self._worker = worker
+        self.native.destroyed.connect(worker.cancel)
+        worker.returned.connect(self._finish)
+        self.run_panel.follow(worker, steps_a_tile=self.choose().first.n_images + 1, is_on_disk=self.form.destination.value is not None)
+
+    def show_aligned(self) -> None:
+        """Add the images as they are fused, aligned and evened out, as a lazy layer."""
+        if self.run_panel.is_running:
+            return
+        try:
+            stack = self.choose_shown()
+        except QmcifError as error:
+            self.run_panel.say(str(error))
+            return
+        worker = make_worker(make_aligned_layer, stack, owner=self.native)
+        worker.errored.connect(notify)
+        worker.returned.connect(self._add_aligned)
+        self.run_panel.follow(worker)
+        worker.start()
+
+    def _add_aligned(self, layers: list[Any]) -> None:
+        for samples, attributes, _ in layers:
+            self._viewer.add_image(samples, **attributes)
+        self.run_panel.say("")
+
+    def use_selected_layers(self) -> None:
+        """Choose what is selected in the viewer; what is no image stays chosen as the reason why nothing can be run."""
+        selected = [layer for layer in self._viewer.layers if layer in self._viewer.layers.selection]
+        self.select_layers(selected)
+        if any(layer not in self.form.layers.choices for layer in selected):
+            self._refused = selected
+        self.check()
+
+    def select_layers(self, layers: list[Any]) -> None:
+        """Choose these layers and no others."""
+        self._refused = []
+        self.form.layers.value = [layer for layer in self.form.layers.choices if layer in layers]
+        self.check()
 
     def copy_python(self) -> None:
         """Put the equivalent script on the clipboard."""
@@ -85,24 +185,23 @@ class FusionWidget(QWidget):
     def shut_down(self) -> None:
         """Stop what runs and let go of the viewer; a closed widget adds nothing any more."""
         self.preview.shut_down()
-        self.run_panel.cancel()
+        self.run_panel.stop()
         self._viewer.dims.events.current_step.disconnect(self._on_sliders)
-        for events in self._layer_events():
-            events.disconnect(self._on_layers)
 
-    def event(self, event: QEvent | None) -> bool:
-        """Shut down when napari takes the widget out of its dock: that is all it does when a person closes it."""
-        if event is not None and event.type() == QEvent.Type.ParentChange:
-            if self._is_docked and self.parent() is None:
-                self.shut_down()
-            self._is_docked = self.parent() is not None
-        return super().event(event)
+    def reset_choices(self, *_: Any) -> None:  # noqa: ANN401 - napari's events
+        """Follow the layers of the viewer."""
+        super().reset_choices()
+        self._refused = [layer for layer in self._refused if layer in self._viewer.layers]
+        new = [layer for layer in self._viewer.layers.selection if is_source(layer) and part_of(layer) is None]
+        if new and not self.form.layers.value and not self._refused:
+            self.form.layers.value = [layer for layer in self.form.layers.choices if layer in new]
+        offer_for(self.form)
+        self.check()
 
-    def _copy(self, write: Callable[..., str]) -> None:
+    def _copy(self, write: Any) -> None:  # noqa: ANN401 - one of the writers
         try:
-            stack = self.choose()
-            self.settings.read_config()
-            text = write(stack, preset=self.settings.preset, changes=self.settings.list_changes())
+            stack, preset, changes = self._find_copied()
+            text = write(stack, preset=preset, changes=changes)
         except QmcifError as error:
             self.run_panel.say(str(error))
             return
@@ -111,71 +210,57 @@ class FusionWidget(QWidget):
             clipboard.setText(text)
             self.run_panel.say("copied")
 
-    def _add_result(self, run: FinishedRun) -> None:
-        record = record_provenance(run.stack, run.config, focus_range=run.outcome.focus_range, path=run.outcome.path)
-        add_result(self._viewer, run.stack, run.outcome.pictures, record=record)
+    def _find_copied(self) -> tuple[ChosenStack, str, dict[str, Any]]:
+        """Return what made the selected result, or what the form would make."""
+        active = self._viewer.layers.selection.active
+        record = {} if active is None else read_record(active)
+        if "settings" not in record:
+            self.read_config()
+            return self.choose_shown(), self.settings.preset, self.settings.list_changes()
+        stack = find_sources(active, list(self._viewer.layers))
+        if stack is None:
+            msg = f"the images that {active.name!r} was made of are not there any more; they are needed: open them again"
+            raise InvalidImageError(msg)
+        shown = SettingsForm(value=FusionConfig.from_dict(record["settings"]))
+        return prepare_alike(stack, active), shown.preset, shown.list_changes()
 
-    def _on_layers(self, event: Any = None) -> None:  # noqa: ANN401 - napari's events
-        self.layer_choice.refresh_layers()
-        self.preview.refresh_areas()
+    def _finish(self, layers: list[Any]) -> None:
+        """Look at the result: it is on top and active, and no preview covers it."""
+        if self._worker is not None:
+            self.run_panel.say(self._worker.summary)
+        self.preview.remove()
+        names = [attributes["name"] for _, attributes, _ in layers if attributes["metadata"][METADATA_KEY]["part"] == "fused"]
+        if names and names[-1] in self._viewer.layers:
+            self._viewer.layers.selection.active = self._viewer.layers[names[-1]]
 
-    def _on_choice(self) -> None:
-        """Forget what was said of other layers."""
+    def _on_form(self, *_: Any) -> None:  # noqa: ANN401 - magicgui's
         if not self.run_panel.is_running:
             self.run_panel.say("")
-
-    def _on_sliders(self, event: Any = None) -> None:  # noqa: ANN401 - napari's events
         self.check()
 
-    def _layer_events(self) -> tuple[Any, ...]:
-        events = self._viewer.layers.events
-        return events.inserted, events.removed, events.reordered, events.renamed
+    def _on_layers_chosen(self) -> None:
+        self._refused = []
+
+    def _on_sliders(self, event: Any = None) -> None:  # noqa: ANN401 - napari's events
+        if self.form.scope.value == SHOWN:
+            self.check()
 
     def _connect(self) -> None:
-        for events in self._layer_events():
-            events.connect(self._on_layers)
         self._viewer.dims.events.current_step.connect(self._on_sliders)
-        self.layer_choice.changed.connect(self.check)
-        self.layer_choice.list.itemSelectionChanged.connect(self._on_choice)
-        self.align_box.currentIndexChanged.connect(self.check)
-        self.exposure_box.toggled.connect(self.check)
-        self.settings.changed.connect(self.check)
-        self.destination.changed.connect(self.check)
+        self.form.layers.changed.connect(self._on_layers_chosen)
+        self.form.changed.connect(self._on_form)
         self.preview.said.connect(self.run_panel.say)
         self.preview.failed.connect(self.run_panel.complain)
         self.run_panel.wanted.connect(self.run)
-        self.run_panel.returned.connect(self._add_result)
-        self.python_button.clicked.connect(self.copy_python)
-        self.command_button.clicked.connect(self.copy_command)
-
-    def _arrange(self) -> None:
-        form = QWidget()
-        column = QVBoxLayout(form)
-        images = QWidget()
-        choice = QFormLayout(images)
-        choice.setContentsMargins(0, 0, 0, 0)
-        choice.addRow(self.layer_choice)
-        choice.addRow("Align", self.align_box)
-        choice.addRow("", self.exposure_box)
-        parts = {"Images": images, "Settings": self.settings, "Preview": self.preview, "Result": self.destination}
-        for title, part in parts.items():
-            column.addWidget(QLabel(f"<b>{title}</b>"))
-            column.addWidget(part)
-        column.addStretch()
-        scroll = QScrollArea()
-        scroll.setWidgetResizable(True)
-        scroll.setFrameShape(QFrame.Shape.NoFrame)
-        scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        scroll.setWidget(form)
-        copies = QHBoxLayout()
-        copies.addWidget(self.python_button)
-        copies.addWidget(self.command_button)
-        layout = QVBoxLayout(self)
-        layout.addWidget(scroll)
-        layout.addWidget(self.run_panel)
-        layout.addLayout(copies)
+        self.use_button.changed.connect(self.use_selected_layers)
+        self.aligned_button.changed.connect(self.show_aligned)
+        self.python_button.changed.connect(self.copy_python)
+        self.command_button.changed.connect(self.copy_command)
 
 
-def _choose(choice: LayerChoice, align_box: CalmComboBox, exposure_box: QCheckBox) -> ChosenStack:
-    """Return the stack that was chosen, to be prepared as the form says; refuse one that cannot be fused."""
-    return replace(choice.choose(), align=align_box.currentText(), even_exposure=exposure_box.isChecked())
+def _describe(series: StackSeries) -> str:
+    """Return what a person should know before a run."""
+    words = [series.first.note]
+    if series.n_fusions > 1 or len(series.channels) > 1:
+        words.append(f"{len(series.channels)} channels and {series.n_points} points in time are fused, {series.first.n_images} images each")
+    return "; ".join(word for word in words if word)

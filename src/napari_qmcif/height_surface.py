@@ -68,7 +68,7 @@ def _as_matrix(shear: Any) -> Any:  # noqa: ANN401 - an array
     return matrix
 
 
-def color_surface(layer: Layer | None, stride: int, *, n_images: int) -> dict[str, Any]:
+def color_surface(layer: Layer | None, stride: int, *, depths: tuple[float, float]) -> dict[str, Any]:
     """Return the layer arguments that paint a surface like a picture, or by depth where there is none.
 
     Parameters
@@ -77,11 +77,11 @@ def color_surface(layer: Layer | None, stride: int, *, n_images: int) -> dict[st
         A picture that lies on the map.
     stride : int
         By how much the surface is thinned out.
-    n_images : int
-        How many images the map tells apart.
+    depths : tuple of float
+        The least and the largest of the map.
     """
     if layer is None:
-        return {"colormap": "turbo", "contrast_limits": (0.0, float(max(n_images - 1, 1))), "shading": "smooth"}
+        return {"colormap": "turbo", "contrast_limits": (depths[0], max(depths[1], depths[0] + 1e-6)), "shading": "smooth"}
     array: Any = layer.data[0] if layer.multiscale else layer.data
     samples = np.asarray(array[::stride, ::stride])
     if not layer.rgb:

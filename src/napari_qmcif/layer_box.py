@@ -1,59 +1,78 @@
-"""The choice of one layer out of those that fit."""
+"""Choices of layers that follow the viewer: what was chosen stays chosen, also under a new name."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+from magicgui.widgets import ComboBox, Select
+from magicgui.widgets.bases import CategoricalWidget
 from napari.layers import Image, Labels, Layer
-from napari.viewer import Viewer
+from napari.utils._magicgui import find_viewer_ancestor
 
 from napari_qmcif.provenance import METADATA_KEY
-from napari_qmcif.setting_box import CalmComboBox
 
 
-class LayerBox(CalmComboBox):
-    """Offer the layers of a viewer that pass a test; what was chosen stays chosen, also under a new name.
+def list_layers(fits: Callable[[Layer], bool], *, from_top: bool = True) -> Callable[[CategoricalWidget[Any]], list[Layer]]:
+    """Return what offers the fitting layers of the viewer that a widget is in: the topmost first, or in the order of the pictures."""
 
-    Parameters
-    ----------
-    viewer : napari.Viewer
-    fits : callable
-        Says whether a layer is offered.
-    none_text : str, optional
-        Offers to choose nothing, under this text.
-    """
+    def offer(widget: CategoricalWidget[Any]) -> list[Layer]:
+        viewer = find_viewer_ancestor(widget.native)
+        layers = [] if viewer is None else [layer for layer in viewer.layers if fits(layer)]
+        return layers[::-1] if from_top else layers
 
-    def __init__(self, viewer: Viewer, *, fits: Callable[[Layer], bool], none_text: str = "") -> None:
-        super().__init__()
-        self._viewer, self._fits, self._none_text = viewer, fits, none_text
-        self.refresh_layers()
+    return offer
 
-    @property
-    def layer(self) -> Any:  # noqa: ANN401 - a layer, or None
-        """The chosen layer, or None."""
-        return self.currentData()
 
-    def choose(self, layer: Layer | None) -> None:
-        """Choose a layer that is offered."""
-        for row in range(self.count()):
-            if self.itemData(row) == layer:  # not `is`: napari hands its plugins layers behind a proxy
-                self.setCurrentIndex(row)
+class _KeepsChoice(CategoricalWidget[Any]):
+    """Part of a choice that knows layers by what they are: magicgui knows them by name and loses those that are renamed."""
 
-    def refresh_layers(self) -> None:
-        """Offer the layers there are now, the topmost first."""
-        chosen = self.layer
-        self.blockSignals(True)
-        self.clear()
-        if self._none_text:
-            self.addItem(self._none_text, None)
-        for layer in reversed(self._viewer.layers):
-            if self._fits(layer):
-                self.addItem(str(layer.name), layer)
-        self.choose(chosen)
-        self.blockSignals(False)
-        if self.layer != chosen:
-            self.currentIndexChanged.emit(self.currentIndex())
+    def reset_choices(self, *_: Any) -> None:  # noqa: ANN401 - events
+        """Offer the layers there are now, in their order; tell only where what was chosen is gone."""
+        before = self.get_value()
+        with self.changed.blocked():
+            self._widget._mgui_set_choices([])
+            super().reset_choices()
+            kept = [layer for layer in before if layer in self.choices] if isinstance(before, list) else before
+            if isinstance(kept, list) or kept in self.choices:
+                self.value = kept
+        if self.get_value() != before:
+            self.changed.emit(self.value)
+
+
+class LayerSelect(_KeepsChoice, Select):
+    """Choice of several layers, in the order they are listed in."""
+
+    def get_value(self) -> list[Any]:
+        """Return the chosen layers; Qt has them in the order they were clicked on."""
+        chosen = super().get_value()
+        return [layer for layer in self.choices if layer in chosen]
+
+
+class LayerComboBox(_KeepsChoice, ComboBox):
+    """Choice of one layer; of none, too, where it is nullable."""
+
+
+class OfferedBox(LayerComboBox):
+    """Choice out of what is offered at the time, such as the axes of the chosen layer."""
+
+    def __init__(self, **options: Any) -> None:  # noqa: ANN401 - magicgui's
+        self._offered: list[tuple[str, Any]] = [("", "")]
+        super().__init__(**{**options, "choices": lambda _: self._offered})
+
+    def offer(self, choices: list[tuple[str, Any]], *, first: Any = None) -> None:  # noqa: ANN401 - a value
+        """Offer other choices; what was chosen stays chosen where it is still offered, else `first` is."""
+        if choices == self._offered:
+            return
+        self._offered = choices
+        self.reset_choices()
+        if first is not None and first in self.choices:
+            self.value = first
+
+
+def is_source(layer: Layer) -> bool:
+    """Say whether a layer may be fused: an image, but none of our own maps and previews."""
+    return isinstance(layer, Image) and part_of(layer) in (None, "fused")
 
 
 def part_of(layer: Layer) -> str | None:

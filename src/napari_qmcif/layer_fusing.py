@@ -1,30 +1,94 @@
-"""Ask the engine for a fusion of layers; everything here runs in a worker thread."""
+"""Fusions of layers by the engine; everything here runs in a worker thread."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_qmcif.aligning import N_COLORS, CutStack, align_images
+from napari_qmcif.aligning import WorkerTalk, align_images, hint_at_preparation, open_channels, prepare
 from napari_qmcif.chosen_stack import ChosenStack
+from napari_qmcif.dask_cluster import connect
 from napari_qmcif.layers import MAP_NAMES
 from napari_qmcif.opened_files import PYRAMID_SUFFIX, open_pyramid, open_tiles
 from napari_qmcif.preview_area import Area
-from napari_qmcif.worker import BackgroundJob
-from qmcif_engine import Cancelled, FusionConfig, Stack, fuse, fuse_to_file
+from napari_qmcif.series import StackSeries
+from napari_qmcif.stack_views import CutStack
+from napari_qmcif.worker import Progress
+from qmcif_engine import (
+    FusionConfig,
+    FusionProgress,
+    HeightRequest,
+    SlabLayout,
+    Stack,
+    fuse,
+    fuse_in_slabs,
+    fuse_to_file,
+    height_map,
+    save_transforms,
+)
 
 MARGIN_PX = 64
 """So far around a preview is read too: about as far as a decision looks."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FusionRequest:
+    """What a run is to do.
+
+    Attributes
+    ----------
+    series : StackSeries
+    config : FusionConfig
+    target : Path or None
+        The OME-Zarr folder to write to; None for results in memory.
+    with_height : bool
+        Whether heights are wanted too.
+    height_smoothing_px : int
+        Radius over which they are smoothed.
+    slab_size : int
+        Images of a slab, each of which is fused first; 0 for none. Slabs are kept beside the target.
+    transforms_target : Path or None
+        Where what the alignment found is written.
+    scheduler : str
+        Address of a Dask scheduler, or ``local`` for a cluster on this machine; empty for threads.
+    memory_bytes : int or None
+        What tiles in flight may take; None for half of what is free.
+    """
+
+    series: StackSeries
+    config: FusionConfig
+    target: Path | None = None
+    with_height: bool = False
+    height_smoothing_px: int = 0
+    slab_size: int = 0
+    transforms_target: Path | None = None
+    scheduler: str = ""
+    memory_bytes: int | None = None
+
+    @property
+    def wanted_maps(self) -> tuple[str, ...]:
+        """Names of the maps that come with the picture."""
+        return (*MAP_NAMES, "height") if self.with_height else MAP_NAMES
+
+    def target_of(self, *parts: str) -> Path | None:
+        """Return where one of several fusions is written."""
+        if self.target is None or not any(parts):
+            return self.target
+        stem = self.target.name.removesuffix(PYRAMID_SUFFIX)
+        words = [re.sub(r"[^\w.-]+", "_", part) for part in parts if part]
+        return self.target.with_name("-".join([stem, *words]) + PYRAMID_SUFFIX)
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a run gives to the viewer.
+    """What one fusion gives to the viewer.
 
     Attributes
     ----------
@@ -41,85 +105,182 @@ class Outcome:
     path: Path | None = None
 
 
-def fuse_in_memory(images: Sequence[Any], config: FusionConfig, *, job: BackgroundJob) -> Outcome:
-    """Read the images and fuse them, cancellable and with progress.
+@dataclass(frozen=True, slots=True)
+class ChannelOutcome:
+    """The results of one channel at all points of the further axes."""
 
-    Parameters
-    ----------
-    images : sequence of ndarray or dask array, shape (Y, X), (Y, X, 3) or (Y, X, 4)
-    config : FusionConfig
-    job : BackgroundJob
-        Hears of each step and says whether to go on.
-    """
-    samples = [_read(image, job) for image in images]
-    has_opacity = samples[0].ndim == N_COLORS and samples[0].shape[-1] > N_COLORS
-    result = fuse(
-        [image[..., :N_COLORS] for image in samples] if has_opacity else samples,
-        config,
-        companions=[image[..., N_COLORS:] for image in samples] if has_opacity else None,
-        on_progress=job.report,
-        is_cancelled=job.is_cancelled,
+    number: int
+    pictures: dict[str, Any]
+    focus_range: tuple[float, float]
+    path: Path | None = None
+
+
+@dataclass(slots=True)
+class SeriesOutcome:
+    """What a run found: the results of every channel, and advice for the next run."""
+
+    channels: list[ChannelOutcome] = field(default_factory=list)
+    hint: str = ""
+    dashboard: str = ""
+
+
+class _Part:
+    """One of several fusions: its progress is part of that of all."""
+
+    def __init__(self, job: WorkerTalk, number: int, n_parts: int) -> None:
+        self._job, self._number, self._n_parts = job, number, n_parts
+
+    def report(self, progress: Progress) -> None:
+        self._job.report(FusionProgress(self._number * progress.total + progress.done, self._n_parts * progress.total))
+
+
+def fuse_series(request: FusionRequest, *, job: WorkerTalk) -> SeriesOutcome:
+    """Fuse every channel at every point, one after the other."""
+    series, outcome = request.series, SeriesOutcome()
+    outcome.hint = hint_at_preparation(series.first, job=job)
+    with _connected(request.scheduler, job) as client:
+        outcome.dashboard = "" if client is None else str(client.dashboard_link)
+        options = {"memory_bytes": request.memory_bytes, "client": client}
+        found = [_fuse_point(request, point, job=job, options=options) for point in range(series.n_points)]
+    for number in range(len(series.channels)):
+        parts = [by_channel[number] for by_channel in found]
+        names = parts[0].pictures
+        pictures = {name: series.arrange([part.pictures[name] for part in parts]) for name in names}
+        outcome.channels.append(ChannelOutcome(number, pictures, parts[0].focus_range, parts[0].path))
+    return outcome
+
+
+@contextmanager
+def _connected(scheduler: str, job: WorkerTalk) -> Iterator[Any]:
+    """Offer the client that computes, or None for threads of this process."""
+    if not scheduler:
+        yield None
+        return
+    job.note("connecting to the Dask scheduler")
+    client = connect(scheduler)
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+def _fuse_point(request: FusionRequest, point: int, *, job: WorkerTalk, options: dict[str, Any]) -> list[Outcome]:
+    """Return the result of each channel at one point of the further axes."""
+    series = request.series
+    stacks = [channel.stacks[point] for channel in series.channels]
+    place = f"{point:03d}" if series.n_points > 1 else ""
+    if series.decided_by is not None:
+        part = _Part(job, point, series.n_points)
+        deciding = stacks[series.decided_by]
+        opened = prepare(open_channels(stacks, series.decided_by, job=job), deciding, job=job)
+        outcome = _fuse(
+            opened, deciding, request, target=request.target_of(place), job=job, options={**options, "on_progress": part.report}
+        )
+        return _split_channels(outcome, stacks, series.decided_by)
+    outcomes = []
+    for number, (channel, stack) in enumerate(zip(series.channels, stacks, strict=True)):
+        part = _Part(job, point * len(stacks) + number, series.n_fusions)
+        name = channel.title if len(stacks) > 1 else ""
+        images = stack.cut_images() if request.target is not None else [read_samples(image, job=job) for image in stack.cut_images()]
+        opened = align_images(images, stack, job=job)
+        target = request.target_of(name, place)
+        outcomes.append(_fuse(opened, stack, request, target=target, job=job, options={**options, "on_progress": part.report}))
+    return outcomes
+
+
+def _fuse(
+    opened: Stack, stack: ChosenStack, request: FusionRequest, *, target: Path | None, job: WorkerTalk, options: dict[str, Any]
+) -> Outcome:
+    if request.transforms_target is not None and opened.transforms is not None:
+        save_transforms(request.transforms_target, opened.transforms, overwrite=True)
+    job.note(f"fusing {stack.title}")
+    further = {**options, "is_cancelled": job.is_cancelled}
+    return _fuse_in_memory(opened, stack, request, further) if target is None else _fuse_to_disk(opened, stack, request, target, further)
+
+
+def _fuse_in_memory(opened: Stack, stack: ChosenStack, request: FusionRequest, options: dict[str, Any]) -> Outcome:
+    result = fuse(opened, request.config, with_position=request.with_height, **options)
+    # where there are opacity or further channels, the companions are all of them
+    pictures = {"fused": stack.restored(result.fused if result.companions is None else result.companions)}
+    pictures |= {name: getattr(result, name) for name in MAP_NAMES}
+    if result.position is not None:
+        form: dict[str, Any] = {"z_step": find_z_step(stack)[0], "smoothing_px": request.height_smoothing_px}
+        pictures["height"] = height_map(result.position, confidence=result.confidence, guide=result.fused, **form).height
+    return Outcome(pictures, _to_pair(result.focus_range))
+
+
+def _fuse_to_disk(opened: Stack, stack: ChosenStack, request: FusionRequest, target: Path, options: dict[str, Any]) -> Outcome:
+    """Fuse into files beside each other, tile by tile, and open them; an interrupted run is gone on with."""
+    stem = target.name.removesuffix(PYRAMID_SUFFIX)
+    z_step, unit = find_z_step(stack)
+    height = HeightRequest(
+        target=target.with_name(f"{stem}-height.tif"), z_step=z_step, unit=unit or None, smoothing_px=request.height_smoothing_px
     )
-    maps = {name: getattr(result, name) for name in MAP_NAMES}
-    planes: list[NDArray[Any]] = [result.fused] if result.companions is None else [result.fused, result.companions]
-    fused = np.concatenate(planes, axis=-1) if has_opacity else result.fused
-    return Outcome({"fused": fused, **maps}, _to_pair(result.focus_range))
+    options = {**options, "maps": target.with_name(f"{stem}-maps"), "height": height if request.with_height else None, "resume": True}
+    if request.slab_size:
+        layout = SlabLayout(size=request.slab_size, overlap=request.slab_size // 4, folder=target.with_name(f"{stem}-slabs"))
+        report = fuse_in_slabs(opened, target, request.config, slabs=layout, **options)
+    else:
+        report = fuse_to_file(opened, target, request.config, **options)
+    maps = target.with_name(f"{stem}-maps")
+    pictures = {"fused": open_pyramid(target), **{name: open_tiles(maps / f"{name}.tif") for name in MAP_NAMES}}
+    if request.with_height:
+        pictures["height"] = open_tiles(height.target)
+    return Outcome(pictures, _to_pair(report.focus_range), target)
+
+
+def _split_channels(outcome: Outcome, stacks: list[ChosenStack], decided_by: int) -> list[Outcome]:
+    """Return the channels of a result one by one; the maps belong to the one that decided."""
+    fused = outcome.pictures["fused"]
+    split = []
+    for number in range(len(stacks)):
+        own = [level[..., number] for level in fused] if isinstance(fused, list) else fused[..., number]
+        maps = {name: picture for name, picture in outcome.pictures.items() if name != "fused"} if number == decided_by else {}
+        split.append(Outcome({"fused": own, **maps}, outcome.focus_range, outcome.path))
+    return split
+
+
+def find_z_step(stack: ChosenStack) -> tuple[float, str]:
+    """Return the distance of neighboring images and its unit: that of the layer along its axis, else images are counted."""
+    if stack.axis is None:
+        return 1.0, ""
+    layer = stack.layers[0]
+    unit = str(layer.units[stack.axis])
+    step = float(layer.scale[stack.axis])
+    return (step or 1.0), "" if unit in ("pixel", "dimensionless") else unit
 
 
 def _to_pair(focus_range: Any) -> tuple[float, float]:  # noqa: ANN401 - a range of the engine
-    """Return the range as plain numbers; layers hold gray or color pictures, whose channels share one."""
+    """Return the range as plain numbers; one decision looks at gray or color pictures, whose channels share one."""
     low, high = focus_range
     return float(low), float(high)
 
 
-def _read(image: Any, job: BackgroundJob) -> NDArray[Any]:  # noqa: ANN401 - any array
-    if job.is_cancelled():
-        msg = "the fusion was cancelled while its images were read; nothing was returned: start it again"
-        raise Cancelled(msg)
-    return np.asarray(image)
+def read_samples(image: Any, *, job: WorkerTalk) -> NDArray[Any]:  # noqa: ANN401 - any array
+    """Return an image in memory; of a lazy one, no further block is begun once the job is cancelled."""
+    job.check_cancelled()
+    if isinstance(image, np.ndarray):
+        return image
+
+    def go_on(block: NDArray[Any]) -> NDArray[Any]:
+        job.check_cancelled()
+        return block
+
+    # Dask's threads: a client that is active elsewhere could not ask this job
+    samples: NDArray[Any] = image.map_blocks(go_on, meta=np.empty((0,) * image.ndim, image.dtype)).compute(scheduler="threads")
+    return samples
 
 
-def fuse_layers(stack: ChosenStack, config: FusionConfig, *, job: BackgroundJob) -> Outcome:
-    """Fuse a chosen stack as a whole."""
-    if not stack.is_prepared:
-        return fuse_in_memory(stack.cut_images(), config, job=job)
-    samples = [_read(image, job) for image in stack.cut_images()]
-    return _fuse_aligned(align_images(samples, stack, job=job), config, job=job)
-
-
-def _fuse_aligned(aligned: Stack, config: FusionConfig, *, job: BackgroundJob) -> Outcome:
-    result = fuse(aligned, config, on_progress=job.report, is_cancelled=job.is_cancelled)
-    # where there is opacity, the companions are all channels
-    fused = result.fused if result.companions is None else result.companions
-    maps = {name: getattr(result, name) for name in MAP_NAMES}
-    return Outcome({"fused": fused, **maps}, _to_pair(result.focus_range))
-
-
-def fuse_to_disk(stack: ChosenStack, config: FusionConfig, *, target: Path, job: BackgroundJob) -> Outcome:
-    """Fuse a chosen stack into files beside each other, tile by tile, and open them; an interrupted run is gone on with."""
-    maps = target.with_name(f"{target.name.removesuffix(PYRAMID_SUFFIX)}-maps")
-    report = fuse_to_file(
-        align_images(stack.cut_images(), stack, job=job),
-        target,
-        config,
-        maps=maps,
-        resume=True,
-        on_progress=job.report,
-        is_cancelled=job.is_cancelled,
-    )
-    written = {path.stem: path for path in report.outputs if path != target}
-    pictures = {"fused": open_pyramid(target), **{name: open_tiles(written[name]) for name in MAP_NAMES}}
-    return Outcome(pictures, _to_pair(report.focus_range), target)
-
-
-def fuse_area(stack: ChosenStack, config: FusionConfig, *, area: Area, job: BackgroundJob) -> Outcome:
+def fuse_area(stack: ChosenStack, config: FusionConfig, *, area: Area, job: WorkerTalk) -> Outcome:
     """Fuse one rectangle of a chosen stack; the surroundings that decide along its edges are read too, and cut off again."""
     outer = area.grown(MARGIN_PX, stack.picture_shape)
-    if not stack.is_prepared:
-        images = stack.cut_images(slice(outer.top, outer.bottom), slice(outer.left, outer.right))
-        outcome = fuse_in_memory(images, config, job=job)
+    if stack.is_prepared:
+        opened: Stack = CutStack(align_images(stack.cut_images(), stack, job=job), outer)
     else:
-        outcome = _fuse_aligned(CutStack(align_images(stack.cut_images(), stack, job=job), outer), config, job=job)
+        images = stack.cut_images(slice(outer.top, outer.bottom), slice(outer.left, outer.right))
+        opened = align_images([read_samples(image, job=job) for image in images], stack, job=job)
+    request = FusionRequest(series=StackSeries(channels=()), config=config)
+    outcome = _fuse(opened, stack, request, target=None, job=job, options={"on_progress": job.report})
     top, left = area.top - outer.top, area.left - outer.left
     height, width = area.shape
     cut = {name: picture[top : top + height, left : left + width] for name, picture in outcome.pictures.items()}

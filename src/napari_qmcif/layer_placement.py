@@ -58,6 +58,23 @@ class Placement:
         arguments = self._composition()
         return {**{key: value for key, value in arguments.items() if key != "ndim"}, "affine": self.affine}
 
+    def with_depth(self, step: float, *, start: float, unit: str, label: str) -> dict[str, Any]:
+        """Return the keyword arguments that put a new layer there whose first axis is a depth of its own."""
+        flat = self.as_layer_arguments()
+        rotate, shear, affine = np.eye(3), np.eye(3), np.eye(4)
+        rotate[1:, 1:], affine[1:, 1:] = flat["rotate"], flat["affine"]
+        # napari gives the shear of two axes as one number
+        shear[1:, 1:] = flat["shear"] if np.ndim(flat["shear"]) == 2 else [[1, np.ravel(flat["shear"])[0]], [0, 1]]
+        return {
+            "scale": (step, *flat["scale"]),
+            "translate": (start, *flat["translate"]),
+            "rotate": rotate,
+            "shear": shear,
+            "affine": affine,
+            "units": (unit, *flat["units"]),
+            "axis_labels": (label, *flat["axis_labels"]),
+        }
+
     def _composition(self) -> dict[str, Any]:
         parts = ("scale", "translate", "rotate", "shear")
         composition = {name: np.asarray(getattr(self.transform, name)) for name in parts}

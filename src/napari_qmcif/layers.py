@@ -1,72 +1,103 @@
-"""Make layers of a fusion's result that lie and look like their sources."""
+"""Layers of a fusion's result that lie and look like their sources."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
+from napari.types import LayerDataTuple
 from napari.viewer import Viewer
 
 from napari_qmcif.chosen_stack import ChosenStack
 from napari_qmcif.provenance import METADATA_KEY
+from napari_qmcif.series import Channel, StackSeries
 
 MAP_NAMES = ("source_index", "base_map", "detail_map", "confidence")
 
 
-def describe_fused(stack: ChosenStack, *, part: str, record: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of the layer with the fused picture, or of another picture that looks like the sources.
+def describe_fused(stack: ChosenStack, *, part: str, record: dict[str, Any], name: str = "") -> dict[str, Any]:
+    """Return how a picture looks that looks like its sources, whatever its place; it is named after them unless it has a name.
 
     Contrast limits come from the sources: to find its own, a layer would go through the pixels on the GUI thread.
     """
-    arguments = {
-        "name": f"{stack.title}: {part}",
-        "rgb": stack.is_color,
-        "metadata": {METADATA_KEY: {**record, "part": part}},
-        **stack.placement.as_layer_arguments(),
-    }
+    arguments = {"name": name or name_part(stack.title, part), "rgb": stack.is_color, "metadata": {METADATA_KEY: {**record, "part": part}}}
     if stack.is_color:
         return arguments
     first = stack.layers[0]
     lows, highs = zip(*(layer.contrast_limits for layer in stack.layers), strict=True)
-    return {**arguments, "contrast_limits": (min(lows), max(highs)), "colormap": first.colormap, "gamma": first.gamma}
+    look = {"colormap": first.colormap, "gamma": first.gamma, "blending": first.blending}
+    return {**arguments, "contrast_limits": (min(lows), max(highs)), **look}
 
 
-def describe_map_layer(stack: ChosenStack, name: str, *, record: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of the layer with one map: images as colors from first to last, confidence from 0 to 1.
+def describe_map(stack: ChosenStack, part: str, *, name: str, record: dict[str, Any], z_step: float = 1.0) -> dict[str, Any]:
+    """Return how one map looks: images as colors from first to last, confidence from 0 to 1, heights from first to last.
 
-    The maps come hidden and see-through below the picture: one looks at them when one wants to know.
+    The maps come hidden, above the picture: whoever wants to know switches one on, and sees it.
     """
-    is_confidence = name == "confidence"
+    is_confidence = part == "confidence"
+    low, high = sorted((0.0, (stack.n_images - 1) * (z_step if part == "height" else 1.0)))
     return {
-        "name": f"{stack.title}: {name.replace('_', ' ')}",
+        "name": name,
         "rgb": False,
         "visible": False,
-        "metadata": {METADATA_KEY: {**record, "part": name}},
-        "contrast_limits": (0.0, 1.0) if is_confidence else (0.0, float(stack.n_images - 1)),
+        "metadata": {METADATA_KEY: {**record, "part": part}},
+        "contrast_limits": (0.0, 1.0) if is_confidence else (low, high),
         "colormap": "gray" if is_confidence else "turbo",
         "interpolation2d": "nearest",
-        **stack.placement.as_layer_arguments(),
     }
 
 
-def add_result(viewer: Viewer, stack: ChosenStack, pictures: dict[str, Any], *, record: dict[str, Any]) -> list[Any]:
-    """Add the maps and, above them, the fused picture.
+def describe_channel(
+    series: StackSeries, number: int, pictures: dict[str, Any], *, label: str, record: dict[str, Any], z_step: float
+) -> list[LayerDataTuple]:
+    """Return the layers of one channel: the fused picture and, above it, its maps, the source index on top.
 
     Parameters
     ----------
-    viewer : napari.Viewer
-    stack : ChosenStack
+    series : StackSeries
+    number : int
+        Which channel.
     pictures : dict
         ``fused`` and the maps by name; arrays, or lists of arrays from fine to coarse.
+    label : str
+        What tells this run from earlier ones; empty for the first.
     record : dict
         Provenance, for the metadata of each layer.
-
-    Returns
-    -------
-    list of napari.layers.Image
-        The fused picture last.
+    z_step : float
+        Height of one image.
     """
-    described = {name: describe_map_layer(stack, name, record=record) for name in reversed(MAP_NAMES)}
-    described["fused"] = describe_fused(stack, part="fused", record=record)
-    return [
-        viewer.add_image(pictures[name], multiscale=isinstance(pictures[name], list), **arguments) for name, arguments in described.items()
-    ]
+    channel, place = series.channels[number], series.place(number)
+    stack, described = channel.stacks[0], []
+    for part in ("fused", *reversed([name for name in pictures if name != "fused"])):
+        name = name_part(channel.title, part, label)
+        is_fused = part == "fused"
+        look = (
+            describe_fused(stack, name=name, part=part, record=record)
+            if is_fused
+            else describe_map(stack, part, name=name, record=record, z_step=z_step)
+        )
+        picture = pictures[part]
+        described.append(LayerDataTuple((picture, {**look, **place, "multiscale": isinstance(picture, list)}, "image")))
+    return described
+
+
+def name_part(title: str, part: str, label: str = "") -> str:
+    """Return what a layer of a result is called."""
+    return f"{title}: {part.replace('_', ' ')}{f' ({label})' if label else ''}"
+
+
+def choose_label(titles: Collection[str], wanted: str, *, taken: Collection[str]) -> str:
+    """Return what tells a run from earlier ones of the same stack: nothing for the first, its settings for others, numbered if need be."""
+    label, number = "", 1
+    while any(name_part(title, "fused", label) in taken for title in titles):
+        label = wanted if number == 1 else f"{wanted}, run {number}"
+        number += 1
+    return label
+
+
+def add_result(viewer: Viewer, stack: ChosenStack, pictures: dict[str, Any], *, record: dict[str, Any]) -> list[Any]:
+    """Add the fused picture of one stack and, above it, its maps; return them, the fused picture last."""
+    series = StackSeries(channels=(Channel(title=stack.title, stacks=(stack,)),))
+    described = describe_channel(series, 0, pictures, label="", record=record, z_step=1.0)
+    added = [viewer.add_image(samples, **arguments) for samples, arguments, _ in described]
+    return added[::-1]

@@ -28,15 +28,16 @@ def open_pyramid(folder: Path) -> list[Any]:
     return [da.moveaxis(level, 0, -1) for level in levels] if has_channels else levels
 
 
-def open_tiles(path: Path) -> Any:  # noqa: ANN401 - a dask array
-    """Return a tiled TIFF as a lazy array; the file is open only while a part of it is read."""
+def open_tiles(path: Path, level: int = 0) -> Any:  # noqa: ANN401 - a dask array
+    """Return one level of a TIFF as a lazy array; the file is open only while a part of it is read."""
     with tifffile.TiffFile(path) as file:
-        shape, dtype = file.series[0].shape, file.series[0].dtype
-    chunks = da.core.normalize_chunks(CHUNK_SIDE_PX, shape, dtype=dtype)
-    return da.map_blocks(_read_block, path=path, chunks=chunks, dtype=dtype, meta=np.empty((0,) * len(shape), dtype))
+        found = file.series[0].levels[level]
+        shape, dtype = found.shape, found.dtype
+    chunks = da.core.normalize_chunks(tuple(min(side, CHUNK_SIDE_PX) for side in shape), shape, dtype=dtype)
+    return da.map_blocks(_read_block, path=path, level=level, chunks=chunks, dtype=dtype, meta=np.empty((0,) * len(shape), dtype))
 
 
-def _read_block(path: Path, block_info: Any = None) -> NDArray[Any]:  # noqa: ANN401 - dask's description
+def _read_block(*, path: Path, level: int, block_info: Any = None) -> NDArray[Any]:  # noqa: ANN401 - dask's description
     region = tuple(slice(*bounds) for bounds in block_info[None]["array-location"])
-    with tifffile.TiffFile(path) as file, file.aszarr() as store:
+    with tifffile.TiffFile(path) as file, file.series[0].aszarr(level=level) as store:
         return np.asarray(zarr.open_array(store, mode="r")[region])

@@ -1,12 +1,13 @@
-"""Open pictures and maps that the engine wrote, with their scale and how they came about."""
+"""Pictures and maps that the engine wrote, opened with their scale and how they came about."""
 
 from __future__ import annotations
 
 import html
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import dask.array as da
 import numpy as np
@@ -14,19 +15,19 @@ import tifffile
 import zarr
 
 from napari_qmcif.layers import MAP_NAMES
-from napari_qmcif.opened_files import open_pyramid
+from napari_qmcif.opened_files import open_pyramid, open_tiles
 from napari_qmcif.provenance import METADATA_KEY
 
-if TYPE_CHECKING:
-    from napari.types import LayerDataTuple
-
 TIFF_SUFFIXES = (".tif", ".tiff")
+STORE_SUFFIX = ".zarr"
 LARGEST_LOADED_SAMPLES = 3 * 2**24
 """Pictures up to this size are loaded whole, so that they can be retouched; larger ones stay on disk."""
 
 RGB = ("red", "green", "blue")
 
-_CHUNK_PX = 1024
+_TIME = re.compile(r"_t\d{3,}(?=\.)")
+"""How the names of pictures end that are points in time of one layer."""
+
 _LARGEST_DESCRIPTION = 2**22
 _MICROMETERS_IN_A_CENTIMETER = 1e4
 _CENTIMETER = 3
@@ -53,25 +54,73 @@ def find_record(path: Path) -> dict[str, Any] | None:
     return record if isinstance(record, dict) else None
 
 
-def read_picture(path: Path) -> list[LayerDataTuple]:
-    """Return the layer of a picture of ours."""
+def list_own_pictures(path: Path) -> list[Path]:
+    """Return the pictures of ours that a path stands for, in the order of layers: the fused picture, then its maps, hidden above it.
+
+    That is a file or store with a record, or a folder of them: one with maps of ours, beside which there may be anything, or one that
+    holds nothing but pictures of ours. Maps may lie in a folder of their own.
+    """
+    if _is_picture_name(path):
+        return [path] if find_record(path) is not None else []
+    if not path.is_dir():
+        return []
+    maps = [found for folder in (path, *_list_folders(path)) for found in _list_maps(folder)]
+    pictures = sorted(found for found in path.iterdir() if _is_picture_name(found) and found not in maps)
+    if not maps and not all(find_record(found) is not None for found in pictures):
+        return []
+    return [*(found for found in pictures if find_record(found) is not None), *maps]
+
+
+def read_pictures(paths: Sequence[Path]) -> list[Any]:
+    """Return one layer a picture; maps are named after the folder of the result, and hidden unless there is nothing else."""
+    series: dict[tuple[Path, str], list[Path]] = {}
+    for path in paths:
+        series.setdefault((path.parent, _TIME.sub("", path.name)), []).append(path)
+    layers = [_join_times([_read_picture(path) for path in times]) for times in series.values()]
+    if all(attributes.get("visible") is False for _, attributes, _ in layers):
+        layers[-1][1]["visible"] = True
+    return layers
+
+
+def _join_times(pictures: list[tuple[Any, dict[str, Any], str]]) -> tuple[Any, dict[str, Any], str]:
+    """Return pictures of one name at several points in time as one layer, time first."""
+    _, attributes, kind = pictures[0]
+    if len(pictures) == 1:
+        return pictures[0]
+    finest = [picture[0] if described["multiscale"] else picture for picture, described, _ in pictures]
+    joined = {**attributes, "multiscale": False, "axis_labels": ("t", *attributes["axis_labels"])}
+    if "channel_axis" in joined:
+        joined["channel_axis"] += 1
+    if "scale" in joined:
+        joined["scale"] = (1.0, *joined["scale"])
+    if "units" in joined:
+        joined["units"] = ("pixel", *joined["units"])
+    return (np.stack(finest) if isinstance(finest[0], np.ndarray) else da.stack(finest), joined, kind)
+
+
+def _read_picture(path: Path) -> tuple[Any, dict[str, Any], str]:
+    stem = _TIME.sub("", path.name).split(".")[0]
+    part = re.sub(r"_\d+$", "", stem)
+    is_map = part in (*MAP_NAMES, "height")
     picture = _open_store(path) if path.is_dir() else _open_tiff(path)
-    part = path.stem if path.stem in MAP_NAMES else "fused"
-    return [_describe(picture, name=path.name.split(".")[0], part=part)]
+    return _describe(picture, name=f"{path.parent.name}: {stem.replace('_', ' ')}" if is_map else stem, part=part if is_map else "fused")
 
 
-def list_maps(folder: Path) -> list[Path]:
-    """Return the maps of ours in a folder, the source index last so that it is on top."""
-    found = [folder / f"{name}.tif" for name in reversed(MAP_NAMES)]
-    return [path for path in found if path.is_file()]
+def _list_folders(folder: Path) -> list[Path]:
+    return sorted(found for found in folder.iterdir() if found.is_dir() and not found.name.lower().endswith(STORE_SUFFIX))
 
 
-def read_maps(folder: Path) -> list[LayerDataTuple]:
-    """Return one layer a map."""
-    return [_describe(_open_tiff(path), name=f"{folder.name}: {path.stem.replace('_', ' ')}", part=path.stem) for path in list_maps(folder)]
+def _list_maps(folder: Path) -> list[Path]:
+    """Return the maps of ours in a folder, source index and heights last so that they are on top."""
+    found = [path for name in (*reversed(MAP_NAMES), "height") for path in sorted(folder.glob(f"{name}*.tif"))]
+    return [path for path in found if find_record(path) is not None]
 
 
-def _describe(picture: OwnPicture, *, name: str, part: str) -> LayerDataTuple:
+def _is_picture_name(path: Path) -> bool:
+    return path.name.lower().endswith((*TIFF_SUFFIXES, STORE_SUFFIX)) and not path.name.startswith(".")
+
+
+def _describe(picture: OwnPicture, *, name: str, part: str) -> tuple[Any, dict[str, Any], str]:
     levels = picture.levels
     if levels[0].size <= LARGEST_LOADED_SAMPLES:
         levels = [np.asarray(levels[0])]
@@ -83,45 +132,27 @@ def _describe(picture: OwnPicture, *, name: str, part: str) -> LayerDataTuple:
         attributes["scale"] = picture.pixel_size
     if picture.unit is not None:
         attributes["units"] = (picture.unit,) * 2
-    if part in MAP_NAMES:
+    if part == "height":
+        attributes |= {"colormap": "viridis", "visible": False}
+    elif part in MAP_NAMES:
         largest = 1.0 if part == "confidence" else float(max(int(picture.record.get("images", 2)) - 1, 1))
-        attributes |= {"contrast_limits": (0.0, largest), "colormap": "gray" if part == "confidence" else "turbo"}
+        attributes |= {"contrast_limits": (0.0, largest), "colormap": "gray" if part == "confidence" else "turbo", "visible": False}
     return (levels if len(levels) > 1 else levels[0], {**attributes, "multiscale": len(levels) > 1}, "image")
 
 
 def _open_tiff(path: Path) -> OwnPicture:
     with tifffile.TiffFile(path) as file:
-        kinds = [(level.shape, level.dtype) for level in file.series[0].levels]
+        n_levels = len(file.series[0].levels)
         channel_axis = 0 if file.series[0].axes.startswith("C") else None
         resolution = _read_resolution(file.pages[0])
     text = _read_description(path) or ""
-    levels = [_open_level(path, level, shape=shape, dtype=dtype) for level, (shape, dtype) in enumerate(kinds)]
+    levels = [open_tiles(path, level) for level in range(n_levels)]
     record = json.loads(_plain_json(text))[METADATA_KEY]
     height, width = (_find_attribute(text, f"PhysicalSize{axis}") for axis in "YX")
     if height is None or width is None:
         return OwnPicture(levels, record, resolution, "micrometer" if resolution else None, channel_axis)
     unit = _find_attribute(text, "PhysicalSizeYUnit") or "micrometer"
     return OwnPicture(levels, record, (float(height), float(width)), unit, channel_axis)
-
-
-def _open_level(path: Path, level: int, *, shape: tuple[int, ...], dtype: Any) -> da.Array:  # noqa: ANN401 - a sample type
-    """Return one level of a TIFF as a lazy array; the file is open only while a part of it is read."""
-    chunks = tuple(min(side, _CHUNK_PX) for side in shape)
-    array: da.Array = da.map_blocks(
-        _read_block,
-        path=path,
-        level=level,
-        chunks=da.core.normalize_chunks(chunks, shape, dtype=dtype),
-        dtype=dtype,
-        meta=np.empty((0,) * len(shape), dtype),
-    )
-    return array
-
-
-def _read_block(*, path: Path, level: int, block_info: dict[Any, Any]) -> Any:  # noqa: ANN401 - any array
-    region = tuple(slice(*bounds) for bounds in block_info[None]["array-location"])
-    with tifffile.TiffFile(path) as file, file.series[0].aszarr(level=level) as store:
-        return np.asarray(zarr.open_array(store, mode="r")[region])
 
 
 def _open_store(path: Path) -> OwnPicture:

@@ -1,4 +1,4 @@
-"""Keep one layer for previews: in place, and replaced by the next."""
+"""One layer for previews: in place, and replaced by the next."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import NamedTuple
 from napari.layers import Layer
 from napari.viewer import Viewer
 
+from napari_qmcif.aligning import WorkerTalk
 from napari_qmcif.chosen_stack import ChosenStack
 from napari_qmcif.layer_fusing import Outcome, fuse_area
-from napari_qmcif.layers import describe_fused
+from napari_qmcif.layers import describe_fused, name_part
 from napari_qmcif.preview_area import Area
 from napari_qmcif.provenance import record_provenance
-from napari_qmcif.worker import BackgroundJob
 from qmcif_engine import FusionConfig
 
 
@@ -25,13 +25,13 @@ class Preview(NamedTuple):
     outcome: Outcome
 
 
-def compute_preview(stack: ChosenStack, config: FusionConfig, area: Area, job: BackgroundJob) -> Preview:
+def compute_preview(stack: ChosenStack, config: FusionConfig, area: Area, *, job: WorkerTalk) -> Preview:
     """Fuse one part of a stack; runs in a worker thread."""
     return Preview(stack, config, area, fuse_area(stack, config, area=area, job=job))
 
 
 class PreviewLayer:
-    """Show previews in a viewer, one at a time."""
+    """Previews in a viewer, one at a time."""
 
     def __init__(self, viewer: Viewer) -> None:
         self._viewer = viewer
@@ -46,13 +46,14 @@ class PreviewLayer:
         """Put a preview where it belongs; the layer is kept where it can hold it, so that what the user set on it stays."""
         stack, fused = preview.stack, preview.outcome.pictures["fused"]
         record = record_provenance(stack, preview.config, focus_range=preview.outcome.focus_range)
-        arguments = describe_fused(stack, part="preview", record={**record, "area": list(preview.area)})
+        name = name_part(stack.title, "preview")
+        arguments = describe_fused(stack, name=name, part="preview", record={**record, "area": list(preview.area)})
         placement = stack.placement.shifted((preview.area.top, preview.area.left)).as_layer_arguments()
         layer = self.layer
         if layer is not None and (layer.rgb, layer.data.dtype) == (stack.is_color, fused.dtype):
             layer.data = fused
-            for name, value in {**placement, "name": arguments["name"], "metadata": arguments["metadata"]}.items():
-                setattr(layer, name, value)
+            for key, value in {**placement, "name": arguments["name"], "metadata": arguments["metadata"]}.items():
+                setattr(layer, key, value)
             return
         self.remove()
         active = self._viewer.layers.selection.active

@@ -1,53 +1,78 @@
-"""Show how far a job is in napari's activity dock, and say how long it will take."""
+"""How far a worker is: in napari's activity dock and in words."""
 
 from __future__ import annotations
 
+import time
+from collections import deque
+from functools import partial
+
 from napari.utils import cancelable_progress
-from qtpy.QtCore import QObject
 
-from napari_qmcif.worker import BackgroundJob
+from napari_qmcif.worker import EngineWorker
 
 
-class _DockEntry(cancelable_progress):  # type: ignore[misc]
-    """Stop the job at once when the dock's own Cancel is pressed; napari would ask only between steps of a loop."""
+class DockEntry(cancelable_progress):  # type: ignore[misc]
+    """Bar in the activity dock that follows one worker to its end; its Cancel stops the worker at once, not between steps of a loop."""
 
-    def __init__(self, job: BackgroundJob, *, title: str) -> None:
-        self._cancel_job = job.cancel
+    def __init__(self, worker: EngineWorker, *, title: str) -> None:
+        self._worker, self._title = worker, title
         super().__init__(total=0, desc=title)
+        worker.progressed.connect(partial(DockEntry.show_step, self))
+        worker.noted.connect(partial(DockEntry.show_note, self))
+        worker.finished.connect(partial(DockEntry.close, self))
 
     def cancel(self) -> None:
+        """Stop the worker."""
         super().cancel()
-        self._cancel_job()
-
-
-class DockEntry(QObject):
-    """Follow one job in the activity dock, from its start to its end; the job owns it."""
-
-    def __init__(self, job: BackgroundJob, *, title: str) -> None:
-        super().__init__(job)
-        self._entry = _DockEntry(job, title=title)
-        job.progressed.connect(self.show_step)
-        job.ended.connect(self.close)
+        self._worker.cancel()
 
     def show_step(self, done: int, total: int) -> None:
         """Move the bar."""
-        if self._entry.total != total:
-            self._entry.total = total
-        self._entry.update(done - self._entry.n)
+        if self.total != total:  # type: ignore[has-type] # tqdm's
+            self.total = total
+        self.update(done - self.n)
 
-    def close(self) -> None:
-        """Take the bar away."""
-        self._entry.close()
+    def show_note(self, text: str) -> None:
+        """Say what is being done now."""
+        self.set_description(f"{self._title}: {text}" if text else self._title)
 
 
-def describe_time_left(elapsed_seconds: float, *, done: int, total: int) -> str:
-    """Return the time left in words, taking all steps for equally long."""
-    if done <= 0:
-        return "starting"
-    seconds = round(elapsed_seconds * (total - done) / done)
-    if seconds < 1:
+class TimeLeft:
+    """Estimate of the time that a piece of work still takes, from whole tiles that were measured.
+
+    The steps of a tile are not equally long: its decision takes as long as all of its images. Of the steps so far the later half counts,
+    if that is a tile or more: the first ones also compiled, read and warmed up.
+    """
+
+    def __init__(self) -> None:
+        self._marks: deque[tuple[float, int]] = deque()
+        self._first_done, self._steps_a_tile = 0, 1
+
+    def begin(self, *, steps_a_tile: int) -> None:
+        """Forget what was measured: another piece of work begins, with steps of its own length."""
+        self._marks.clear()
+        self._steps_a_tile = steps_a_tile
+
+    def describe(self, done: int, total: int) -> str:
+        """Take a finished step and return the time left in words; nothing while no tile was measured."""
+        if not self._marks:
+            self._first_done = done
+        self._marks.append((time.monotonic(), done))
+        wanted = max((done - self._first_done) / 2, self._steps_a_tile)
+        while len(self._marks) > 1 and done - self._marks[1][1] >= wanted:
+            self._marks.popleft()
+        begin, done_before = self._marks[0]
+        if done - done_before < self._steps_a_tile:
+            return ""
+        return say_seconds((self._marks[-1][0] - begin) * (total - done) / (done - done_before))
+
+
+def say_seconds(seconds: float) -> str:
+    """Return a time left in a fitting unit."""
+    whole = round(seconds)
+    if whole < 1:
         return "almost done"
-    if seconds < 90:
-        return f"{seconds} s left"
-    minutes = round(seconds / 60)
+    if whole < 90:
+        return f"{whole} s left"
+    minutes = round(whole / 60)
     return f"{minutes} min left" if minutes < 90 else f"{minutes / 60:.1f} h left"

@@ -1,10 +1,12 @@
-"""Write down how a result came about, in plain values that survive any file format."""
+"""How a result came about, in plain values that survive any file format."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from napari.layers import Layer
 
 from napari_qmcif.chosen_stack import ChosenStack, name_axis
 from qmcif_engine import FusionConfig, __version__
@@ -40,8 +42,27 @@ def record_provenance(
             for axis, step in enumerate(stack.index)
             if isinstance(step, int) and axis not in (stack.axis, *stack.picture_axes)
         },
+        "z_step": _find_z_step(stack),
         "align": stack.align,
         "even_exposure": stack.even_exposure,
+        "reference": stack.reference,
+        "left_out": list(stack.left_out),
+        "has_transforms": stack.transforms is not None,
         "focus_range": [float(bound) for bound in focus_range],
         "path": None if path is None else str(path),
     }
+
+
+def read_record(layer: Layer) -> dict[str, Any]:
+    """Return what a layer of ours says about itself; nothing for any other layer."""
+    record = dict(layer.metadata).get(METADATA_KEY)
+    return record if isinstance(record, dict) else {}
+
+
+def _find_z_step(stack: ChosenStack) -> list[float | str] | None:
+    """Return the distance of the images and its unit, where they are planes of one layer that has a unit of length along them."""
+    if stack.axis is None:
+        return None
+    layer = stack.layers[0]
+    unit = str(layer.units[stack.axis])
+    return None if unit in ("pixel", "dimensionless") else [float(layer.scale[stack.axis]), unit]

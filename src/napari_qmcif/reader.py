@@ -1,63 +1,121 @@
-"""Read focus stacks lazily, and what the engine wrote."""
+"""Layers of focus stacks, read lazily, and of what the engine wrote."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import dask.array as da
+import numpy as np
 
-from napari_qmcif.own_outputs import TIFF_SUFFIXES, find_record, list_maps, read_maps, read_picture
-from qmcif_engine import QmcifError, open_stack
+from napari_qmcif.own_outputs import list_own_pictures, read_pictures
+from napari_qmcif.provenance import METADATA_KEY
+from qmcif_engine import FileStack, InvalidConfigError, QmcifError, open_stack
 
 if TYPE_CHECKING:
     from napari.types import LayerDataTuple
 
-    from qmcif_engine import FileStack
+CHANNEL_COLORS = ("#00ff00", "#ff00ff", "#00ffff", "#ffff00", "#ff0000", "#0000ff")
+"""For channels recorded one by one whose file says no colors."""
 
-STORE_SUFFIX = ".zarr"
-Reader = Callable[..., "list[LayerDataTuple]"]
+SAMPLED_SIDE_PX = 1024
+"""Contrast limits come from so much of the middle of an image: to find its own, a layer would read whole images on the GUI thread."""
+
+Reader = Callable[[str], "list[LayerDataTuple]"]
 
 
 def get_reader(path: str | Sequence[str]) -> Reader | None:
-    """Return what reads a path, or None where it is nothing of ours: single pictures are left to other readers.
+    """Return what reads a folder with a result of ours or with images of one size; None for any other.
+
+    napari asks which reader to take wherever several claim a name, so no file is claimed: pictures open as they do without us, and
+    stacks in files are opened with `open_files`.
+    """
+    if not isinstance(path, str) or not Path(path).is_dir():
+        return None
+    try:
+        layers = open_files([Path(path)])
+    except QmcifError:
+        return None
+    return lambda _: layers
+
+
+def open_files(paths: Sequence[Path]) -> list[LayerDataTuple]:
+    """Return the layers of a stack or of a result; nothing is read of a stack but headers and a sample for the contrast.
 
     Parameters
     ----------
-    path : str or sequence of str
-        A folder of images of one size, several image files, an OME-Zarr with several planes, or a picture or folder of maps that the
-        engine wrote.
+    paths : sequence of Path
+        One folder of images, OME-TIFF, OME-Zarr or other file with a stack; several files with one image each; or pictures or folders
+        that the engine wrote.
+
+    Raises
+    ------
+    QmcifError
+        In the words of the engine, when it is no stack.
     """
-    if not isinstance(path, str):
-        return _find_stack_reader([Path(name) for name in path])
-    given = Path(path)
-    if given.is_dir():
-        if given.name.lower().endswith(STORE_SUFFIX) and find_record(given) is not None:
-            return lambda _: read_picture(given)
-        maps = list_maps(given)
-        if maps and all(find_record(found) is not None for found in maps):
-            return lambda _: read_maps(given)
-        return _find_stack_reader(given)
-    if given.name.lower().endswith(TIFF_SUFFIXES) and find_record(given) is not None:
-        return lambda _: read_picture(given)
-    return None
+    own: list[Path] = []
+    for path in paths:
+        found = list_own_pictures(path)
+        if not found:
+            return read_stack(paths[0] if len(paths) == 1 else list(paths))
+        own += found
+    return read_pictures(own)
 
 
-def read_stack(inputs: Path | list[Path], *_: object) -> list[LayerDataTuple]:
-    """Return a stack as one lazy layer; points in time come before the images."""
-    stack = open_stack(inputs)
-    times = [_take_samples(stack.at_time(time)) for time in range(stack.n_times)]
-    metadata, before = stack.metadata, len(times) > 1
+def read_stack(inputs: Path | list[Path]) -> list[LayerDataTuple]:
+    """Return a stack as a lazy layer, or one for each channel that was recorded by itself; points in time come before the images."""
+    stacks = _open_channels(inputs)
     name = inputs.name if isinstance(inputs, Path) else f"{inputs[0].stem} + {len(inputs) - 1}"
-    axes = (*["t"] * before, "z" if metadata.z_step else "focus", "y", "x")
-    attributes: dict[str, Any] = {"name": name, "rgb": len(stack.image_shape) == 3, "axis_labels": axes}
+    described = [_describe(stack, name=name) for stack in stacks]
+    if len(stacks) > 1:
+        metadata = stacks[0].metadata
+        names = metadata.channel_names or [f"channel {number}" for number in range(1, len(stacks) + 1)]
+        for number, attributes in enumerate(described):
+            color = (metadata.channel_colors or CHANNEL_COLORS)[number % (len(metadata.channel_colors) or len(CHANNEL_COLORS))]
+            attributes |= {"name": f"{name}: {names[number]}", "blending": "additive", "colormap": color}
+    return [(_join_times(stack), attributes, "image") for stack, attributes in zip(stacks, described, strict=True)]
+
+
+def _open_channels(inputs: Path | list[Path]) -> list[FileStack]:
+    """Return one stack, or one a channel where they were recorded one by one: each of them then reads its own samples only."""
+    try:
+        stack = open_stack(inputs)
+    except InvalidConfigError:  # more channels than can decide together
+        stack = open_stack(inputs, channels="each")
+    n_channels = stack.image_shape[2] if stack.decides_each else stack.n_separate_channels
+    return [open_stack(inputs, channels=[number]) for number in range(1, n_channels + 1)] or [stack]
+
+
+def _describe(stack: FileStack, *, name: str) -> dict[str, Any]:
+    """Return name, axes, scale, units and contrast of a layer, and the names of the files for whoever chooses among the images."""
+    metadata, before = stack.metadata, stack.n_times > 1
+    is_color = len(stack.image_shape) == 3
+    files = [str(path) for path in stack.sources]
+    attributes: dict[str, Any] = {
+        "name": name,
+        "rgb": is_color,
+        "axis_labels": (*["t"] * before, "z" if metadata.z_step else "focus", "y", "x"),
+        "metadata": {METADATA_KEY: {"files": files}},
+    }
     if metadata.pixel_size is not None and metadata.unit is not None:
         depth_unit = metadata.unit if metadata.z_step else "pixel"
         attributes["scale"] = (*[1.0] * before, metadata.z_step or 1.0, *metadata.pixel_size)
         attributes["units"] = (*["pixel"] * before, depth_unit, metadata.unit, metadata.unit)
-    return [(da.stack(times) if before else times[0], attributes, "image")]
+    return attributes if is_color else attributes | {"contrast_limits": _sample_contrast(stack)}
+
+
+def _sample_contrast(stack: FileStack) -> tuple[float, float]:
+    height, width = stack.image_shape
+    top, left = max(0, (height - SAMPLED_SIDE_PX) // 2), max(0, (width - SAMPLED_SIDE_PX) // 2)
+    samples = np.asarray(stack.to_dask()[stack.n_images // 2, top : top + SAMPLED_SIDE_PX, left : left + SAMPLED_SIDE_PX])
+    low, high = float(samples.min()), float(samples.max())
+    return low, high if high > low else low + 1
+
+
+def _join_times(stack: FileStack) -> da.Array:
+    times = [_take_samples(stack.at_time(time)) for time in range(stack.n_times)]
+    return da.stack(times) if len(times) > 1 else times[0]
 
 
 def _take_samples(stack: FileStack) -> da.Array:
@@ -67,14 +125,3 @@ def _take_samples(stack: FileStack) -> da.Array:
         return samples
     joined: da.Array = da.concatenate([samples, stack.alpha.to_dask()[..., None]], axis=-1)
     return joined
-
-
-def _find_stack_reader(inputs: Path | list[Path]) -> Reader | None:
-    """Return a reader where the engine can open the stack, which looks at headers only."""
-    if isinstance(inputs, list) and len(inputs) < 2:
-        return None
-    try:
-        open_stack(inputs)
-    except QmcifError:
-        return None
-    return partial(read_stack, inputs)

@@ -1,4 +1,4 @@
-"""Follow the strokes of a person on a labels layer, and keep the fused picture up to date.
+"""The strokes of a person on a labels layer, followed by the fused picture.
 
 What changed is found by comparing the labels with those already heeded: that holds for the brush, for filling, for undo and redo, and
 for whatever else changes labels. The engine works in a thread of its own, on one piece at a time, so that painting goes on meanwhile.
@@ -6,29 +6,73 @@ for whatever else changes labels. The engine works in a thread of its own, on on
 
 from __future__ import annotations
 
-from functools import partial
+import uuid
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from napari.layers import Layer
 from napari.utils.colormaps import DirectLabelColormap, ensure_colormap
 from napari.viewer import Viewer
+from numpy.typing import NDArray
 from qtpy.QtCore import QObject, Signal
 
 from napari_qmcif.aligning import align_images
-from napari_qmcif.provenance import METADATA_KEY
+from napari_qmcif.provenance import METADATA_KEY, read_record
 from napari_qmcif.retouch_subject import RetouchSubject
-from napari_qmcif.worker import BackgroundJob
-from qmcif_engine import FocusRange, RetouchedWindow, Stack, retouch
+from napari_qmcif.worker import EngineWorker, make_worker
+from qmcif_engine import FocusRange, RetouchedWindow, retouch
 
 LARGEST_PIECE_PX = 512
 """Side of the largest piece that is fused at once: so much takes a fraction of a second."""
 
 BRUSH_SIZE_PX = 20
+ORIGINAL_KEY = "qmcif_original"
+"""Under this name the metadata of a retouched picture hold what the engine made of it, as long as the viewer is open."""
+
 Box = tuple[int, int, int, int]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Original:
+    """What the engine decided, and the strokes that lie in the picture now: so a person can go on, or take everything back.
+
+    Attributes
+    ----------
+    name : str
+        Identifies the labels layer with the strokes.
+    fused, index : ndarray
+        Copies from before any retouching.
+    heeded : ndarray of int, shape (Y, X)
+        The labels that are worked into the picture; changed in place.
+    was_retouched : bool
+        Whether the copies themselves hold earlier strokes, of a result that was saved and opened again.
+    """
+
+    name: str
+    fused: NDArray[Any]
+    index: NDArray[Any]
+    heeded: NDArray[Any]
+    was_retouched: bool
+
+    @classmethod
+    def of_subject(cls, subject: RetouchSubject) -> Original:
+        """Return what an earlier session kept, or keep it from now on."""
+        kept = subject.fused.metadata.get(ORIGINAL_KEY)
+        if isinstance(kept, cls) and kept.fused.shape == subject.fused.data.shape:
+            return kept
+        labels = np.zeros(subject.stack.picture_shape, np.min_scalar_type(subject.stack.n_images))
+        was_retouched = read_record(subject.fused).get("is_retouched") is True
+        made = cls(uuid.uuid4().hex, subject.fused.data.copy(), subject.index.data.copy(), labels, was_retouched)
+        subject.fused.metadata[ORIGINAL_KEY] = made
+        return made
+
+
 class RetouchSession(QObject):
-    """Add a labels layer over a result, and fuse again wherever it is painted.
+    """Strokes on a labels layer over a result, which is fused again wherever it is painted.
+
+    A second session on the same result goes on with the layer of the first, its undo history included; where that layer was deleted,
+    with a new one that shows the strokes.
 
     Parameters
     ----------
@@ -43,23 +87,16 @@ class RetouchSession(QObject):
     def __init__(self, viewer: Viewer, subject: RetouchSubject) -> None:
         super().__init__()
         self._viewer, self._subject = viewer, subject
-        self._job: BackgroundJob | None = None
+        self._job: EngineWorker | None = None
+        self._pending: tuple[tuple[slice, slice], NDArray[Any]] | None = None
         self._is_over = False
-        self._stack: Stack | None = None
         self._focus_range: tuple[float, float] | tuple[FocusRange, ...] | None = subject.focus_range
-        self._fused, self._index = subject.fused.data.copy(), subject.index.data.copy()
-        self._heeded = np.zeros(subject.stack.picture_shape, np.min_scalar_type(subject.stack.n_images))
-        self.labels = viewer.add_labels(
-            self._heeded.copy(),
-            name="retouch",
-            opacity=0.4,
-            colormap=color_sources(subject.stack.n_images),
-            metadata={METADATA_KEY: {"part": "retouch"}},  # whole numbers, but no source index
-            **subject.stack.placement.as_layer_arguments(),
-        )
-        self.labels.brush_size = BRUSH_SIZE_PX
+        self._original = Original.of_subject(subject)
+        self.labels = self._find_labels() or self._add_labels()
         self.labels.mode = "paint"
+        viewer.layers.selection.active = self.labels
         self._connect()
+        self._update()
 
     @property
     def is_running(self) -> bool:
@@ -80,9 +117,27 @@ class RetouchSession(QObject):
             emitter.disconnect(self._update)
         self.labels.events.selected_label.disconnect(self._bound_label)
         self._viewer.layers.events.removed.disconnect(self._on_removed)
-        if self._job is not None:
+        if self._job is not None and self._pending is not None:
             self._job.cancel()
+            piece, before = self._pending
+            self._original.heeded[piece] = before  # given up, so not in the picture
         self.ended.emit(reason)
+
+    def _find_labels(self) -> Any:  # noqa: ANN401 - a layer, or None
+        """Return the layer of an earlier session."""
+        found = [layer for layer in self._viewer.layers if read_record(layer).get("of") == self._original.name]
+        return found[-1] if found and found[-1].data.shape == self._original.heeded.shape else None
+
+    def _add_labels(self) -> Layer:
+        labels = self._viewer.add_labels(
+            self._original.heeded.copy(),
+            name="retouch",
+            colormap=color_sources(self._subject.stack.n_images),
+            metadata={METADATA_KEY: {"part": "retouch", "of": self._original.name}},  # whole numbers, but no source index
+            **self._subject.stack.placement.as_layer_arguments(),
+        )
+        labels.brush_size = BRUSH_SIZE_PX
+        return labels
 
     def _emitters(self) -> tuple[Any, ...]:
         events = self.labels.events
@@ -101,7 +156,7 @@ class RetouchSession(QObject):
 
     def _on_removed(self, event: Any = None) -> None:  # noqa: ANN401 - napari's events
         if self.labels not in self._viewer.layers:
-            self.end("the retouch layer was deleted; its strokes stay in the picture")
+            self.end("the retouch layer was deleted; its strokes stay in the picture, and Start brings them back")
         elif self._subject.fused not in self._viewer.layers:
             self.end("the fused picture was deleted")
 
@@ -109,49 +164,47 @@ class RetouchSession(QObject):
         """Work the next piece in, unless one is under way: then the end of that one comes back here."""
         if self._job is not None or self._is_over:
             return
-        painted = self.labels.data
-        if painted.shape != self._heeded.shape:
+        painted, heeded = self.labels.data, self._original.heeded
+        if painted.shape != heeded.shape:
             self.end("the retouch layer has another size now; start again")
             return
-        box = find_difference(painted, self._heeded)
+        box = find_difference(painted, heeded)
         if box is None:
             self.updated.emit()
             return
         piece = slice(box[0], box[2]), slice(box[1], box[3])
-        self._heeded[piece] = painted[piece]
-        job = BackgroundJob(partial(self._retouch, box), owner=self)
+        self._pending = piece, heeded[piece].copy()
+        heeded[piece] = painted[piece]
+        job = make_worker(self._retouch, box, owner=self)
         job.returned.connect(self._show)
-        job.failed.connect(self.failed)
-        job.ended.connect(self._go_on)
+        job.errored.connect(self.failed)
+        job.finished.connect(self._go_on)
         self._job = job
         job.start()
 
-    def _retouch(self, box: Box, job: BackgroundJob) -> RetouchedWindow:
+    def _retouch(self, box: Box, *, job: EngineWorker) -> RetouchedWindow:
         """Ask the engine; runs in the worker thread, while nobody else changes what it reads."""
-        if self._stack is None:
-            self._stack = align_images(self._subject.stack.cut_images(), self._subject.stack, job=job)
         return retouch(
-            self._stack,
-            self._heeded,
-            fused=self._fused,
-            source_index=self._index,
+            align_images(self._subject.stack.cut_images(), self._subject.stack, job=job),
+            self._original.heeded,
+            fused=self._original.fused.astype(self._subject.stack.dtype, copy=False),
+            source_index=self._original.index,
             window=box,
             focus_range=self._focus_range,
             config=self._subject.config,
         )
 
     def _show(self, answer: RetouchedWindow) -> None:
-        if self._is_over:
-            return
         self._focus_range = answer.focus_range
-        for layer, samples in ((self._subject.fused, answer.fused), (self._subject.index, answer.source_index)):
+        is_retouched = self._original.was_retouched or bool(self._original.heeded.any())
+        fused = self._subject.stack.restored(answer.fused)
+        for layer, samples in ((self._subject.fused, fused), (self._subject.index, answer.source_index)):
             layer.data[answer.window.slices] = samples
             layer.refresh(thumbnail=False, highlight=False, extent=False)
-        record = dict(self._subject.fused.metadata.get(METADATA_KEY, {}))
-        self._subject.fused.metadata[METADATA_KEY] = {**record, "is_retouched": bool(self._heeded.any())}
+            layer.metadata[METADATA_KEY] = {**read_record(layer), "is_retouched": is_retouched}
 
     def _go_on(self) -> None:
-        self._job = None
+        self._job = self._pending = None
         self._update()
 
 

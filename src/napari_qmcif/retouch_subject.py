@@ -1,19 +1,16 @@
-"""Find what a result was made from, so that a person can correct it."""
+"""A result and what it was made from, for a person to correct."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from napari.layers import Layer
 
-from napari_qmcif.aligning import ALIGNMENTS
-from napari_qmcif.chosen_stack import ChosenStack, choose_pictures, choose_planes, name_axis
-from napari_qmcif.layer_box import part_of
-from napari_qmcif.provenance import METADATA_KEY
-from qmcif_engine import FusionConfig, InvalidImageError, QmcifError
+from napari_qmcif.chosen_stack import ChosenStack
+from napari_qmcif.result_parts import prepare_alike, read_settings
+from qmcif_engine import FusionConfig, InvalidImageError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,42 +57,5 @@ def assemble_subject(stack: ChosenStack, *, fused: Layer | None, index: Layer | 
                 "choose the images it was fused from"
             )
             raise InvalidImageError(msg)
-    record = _record_of(fused)
-    if record.get("align") in ALIGNMENTS:
-        stack = replace(stack, align=record["align"], even_exposure=record.get("even_exposure") is True)
-    try:
-        config = FusionConfig.from_dict(record["settings"])
-        low, high = record["focus_range"]
-    except (QmcifError, KeyError, TypeError, ValueError):  # no record, or one of another version
-        return RetouchSubject(stack=stack, fused=fused, index=index, config=FusionConfig(), focus_range=None)
-    return RetouchSubject(stack=stack, fused=fused, index=index, config=config, focus_range=(float(low), float(high)))
-
-
-def find_sources(fused: Layer, layers: Sequence[Layer]) -> ChosenStack | None:
-    """Return the stack that a result says it was made from, where those layers are still there."""
-    record = _record_of(fused)
-    try:
-        names = [entry["layer"] for entry in record["inputs"]]
-        axis_name, position = record["axis"], dict(record["position"])
-        found = [next(layer for layer in layers if layer.name == name) for name in names]
-        if axis_name is None:
-            return choose_pictures(found)
-        axes = {name_axis(found[0], axis): axis for axis in range(found[0].ndim)}
-        steps = [position.get(name, 0) for name in axes]
-        return choose_planes(found[0], axes[axis_name], point=found[0].data_to_world(steps))
-    except (QmcifError, KeyError, TypeError, ValueError, StopIteration):
-        return None
-
-
-def find_index(fused: Layer, layers: Sequence[Layer]) -> Layer | None:
-    """Return the source index that was added with a result."""
-    record = _record_of(fused)
-    for layer in reversed(layers):
-        if part_of(layer) == "source_index" and {**_record_of(layer), "part": ""} == {**record, "part": ""}:
-            return layer
-    return None
-
-
-def _record_of(layer: Layer) -> dict[str, Any]:
-    record = dict(layer.metadata).get(METADATA_KEY)
-    return record if isinstance(record, dict) else {}
+    config, focus_range = read_settings(fused)
+    return RetouchSubject(stack=prepare_alike(stack, fused), fused=fused, index=index, config=config, focus_range=focus_range)

@@ -1,61 +1,84 @@
-"""Retouch a fused picture: paint where another image is to be taken."""
+"""Retouching of a fused picture: paint where another image is to be taken."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from magicgui.widgets import CheckBox, ComboBox, Container, PushButton
 from napari.viewer import Viewer
 from qtpy.QtGui import QColor, QIcon, QPixmap
-from qtpy.QtWidgets import QFormLayout, QPushButton, QVBoxLayout
 
-from napari_qmcif.docked_widget import DockedWidget
-from napari_qmcif.fold import Fold
-from napari_qmcif.layer_box import LayerBox, is_index_map, is_picture
-from napari_qmcif.layer_choice import LayerChoice
+from napari_qmcif.closing import call_when_closed
+from napari_qmcif.layer_box import LayerComboBox, LayerSelect, is_index_map, is_picture, is_source, list_layers
+from napari_qmcif.layer_types import shorten_list
 from napari_qmcif.message_label import MessageLabel
+from napari_qmcif.result_parts import choose_sources, find_parts, find_sources, name_images
 from napari_qmcif.retouch_session import RetouchSession, color_sources
-from napari_qmcif.retouch_subject import RetouchSubject, assemble_subject, find_index, find_sources
-from napari_qmcif.setting_box import CalmComboBox
+from napari_qmcif.retouch_subject import RetouchSubject, assemble_subject
+from napari_qmcif.wheel import calm_wheel
 from qmcif_engine import QmcifError
 
-HINT = "Paint with napari's brush; Ctrl+Z takes a stroke back."
+HINT = "Paint with napari's brush; Ctrl+Z takes a stroke back, - and = choose another image. Stop and Start go on with the same strokes."
+STROKES = {"outlined": (1, 1.0), "tinted": (0, 0.4), "hidden": (0, 0.0)}
+"""Width of the outline, 0 for an area, and opacity: an outline hides nothing of what one judges."""
 
 
-class RetouchWidget(DockedWidget):
-    """Choose a result, then paint with the image that is to be taken."""
+class RetouchWidget(Container[Any]):
+    """Choice of a result and of the image that the brush takes.
+
+    Parameters
+    ----------
+    napari_viewer : napari.Viewer
+    """
 
     def __init__(self, napari_viewer: Viewer) -> None:
-        super().__init__(napari_viewer)
+        self._viewer = napari_viewer
         self.session: RetouchSession | None = None
-        self.result_box = LayerBox(napari_viewer, fits=is_picture)
-        self.result_box.setToolTip("The fused picture; its samples are changed in place")
-        self.index_box = LayerBox(napari_viewer, fits=is_index_map)
-        self.index_box.setToolTip("Which image each pixel was taken from; found by itself for our own results")
-        self.sources = LayerChoice(napari_viewer)
-        self.sources_fold = Fold("Sources", self.sources)
-        self.start_button = QPushButton("Start")
-        self.image_box = CalmComboBox()
-        self.image_box.setToolTip("What the brush takes. 0 gives the pixels back to the engine.")
-        self.clear_button = QPushButton("Take all strokes back")
+        self._slider: tuple[Any, int | None, tuple[int, ...]] = None, None, ()
+        tip = "The fused picture; its samples are changed in place"
+        self.result = LayerComboBox(label="Result", choices=list_layers(is_picture), tooltip=tip)
+        tip = "Which image each pixel was taken from; found by itself for our own results"
+        self.source_index = LayerComboBox(label="Source index", choices=list_layers(is_index_map), tooltip=tip)
+        tip = "What the result was made from; found by itself for our own results"
+        self.sources = LayerSelect(label="Sources", choices=list_layers(is_source, from_top=False), tooltip=tip)
+        self.start_button = PushButton(text="Start")
+        self._images: list[tuple[str, int]] = []
+        tip = "What the brush takes. 0 gives the pixels back to the engine."
+        self.paint_with = ComboBox(label="Paint with", choices=lambda _: self._images, tooltip=tip)
+        self.follows_slider = CheckBox(text="Follow the focus slider", tooltip="Paint with the image that it shows")
+        self.strokes = ComboBox(label="Strokes", choices=list(STROKES), tooltip="How the strokes are shown over the picture")
+        self.clear_button = PushButton(text="Take all strokes back")
         self.message = MessageLabel()
-        self._arrange()
+        choices = [self.result, self.source_index, self.sources]
+        self._tools = [self.paint_with, self.follows_slider, self.strokes, self.clear_button]
+        super().__init__(widgets=[*choices, self.start_button, *self._tools])
+        self.native.layout().addWidget(self.message)
+        self.native.layout().addStretch()
+        shorten_list(self.sources)
         self._connect()
-        self.find_parts()
-        if not self.sources.selected_layers():
-            self.sources_fold.button.click()
+        self._show_state()
+        calm_wheel(self.native)
+        call_when_closed(self.native, self.shut_down)
+
+    def reset_choices(self, *_: Any) -> None:  # noqa: ANN401 - events
+        """Offer the layers there are now."""
+        super().reset_choices()
+        self._color_images()
+        if self.session is None:
+            if self.result.value is not None and not self.sources.value:
+                self.find_parts()
+            self.check()
 
     def find_parts(self) -> None:
         """Choose the index and the sources that belong to the chosen result, as far as it says them."""
-        fused = self.result_box.layer
-        layers = list(self._viewer.layers)
-        index = None if fused is None else find_index(fused, layers)
-        stack = None if fused is None else find_sources(fused, layers)
+        fused, layers = self.result.value, list(self._viewer.layers)
+        if fused is None:
+            return
+        index, stack = find_parts(fused, layers).get("source_index"), find_sources(fused, layers)
         if index is not None:
-            self.index_box.choose(index)
+            self.source_index.value = index
         if stack is not None:
-            self.sources.select_layers(stack.layers)
-            if stack.axis is not None:
-                self.sources.axis_box.setCurrentIndex(stack.axis)
+            self.sources.value = list(stack.layers)
         self.check()
 
     def check(self) -> None:
@@ -63,19 +86,16 @@ class RetouchWidget(DockedWidget):
         if self.session is not None:
             return
         try:
-            subject = self._read_subject()
+            self._list_images(self._read_subject())
         except QmcifError as error:
-            self.start_button.setEnabled(False)
             self.message.say(str(error))
-            self.sources_fold.set_remark("")
+            self.start_button.enabled = False
         else:
-            self.start_button.setEnabled(True)
             self.message.say("")
-            self.sources_fold.set_remark(f": {subject.stack.title}")
-            self._list_images(subject)
+            self.start_button.enabled = True
 
     def toggle(self) -> None:
-        """Start retouching, or end it."""
+        """Start retouching, or end it; starting again goes on where it was ended."""
         if self.session is not None:
             self.session.end()
             return
@@ -89,39 +109,65 @@ class RetouchWidget(DockedWidget):
         session.ended.connect(self._on_end)
         session.labels.events.selected_label.connect(self._show_label)
         self.session = session
-        self.image_box.setCurrentIndex(1)
-        self._choose_image()
+        self.follows_slider.enabled = subject.stack.axis is not None
+        self._slider = subject.stack.layers[0], subject.stack.axis, subject.stack.frame_numbers
+        session.labels.selected_label = self.paint_with.value or 1
+        self._show_label()
         self._show_state()
+        self._show_strokes()
+        self._follow_slider()
         self.message.say(HINT)
 
     def shut_down(self) -> None:
         """End retouching and let go of the viewer."""
         if self.session is not None:
             self.session.end()
-        super().shut_down()
+        self._viewer.dims.events.current_step.disconnect(self._follow_slider)
 
     def _read_subject(self) -> RetouchSubject:
-        return assemble_subject(self.sources.choose(), fused=self.result_box.layer, index=self.index_box.layer)
+        stack = find_sources(self.result.value, list(self._viewer.layers)) if self.result.value is not None else None
+        if stack is None or list(stack.layers) != self.sources.value:
+            stack = choose_sources(self.sources.value, point=self._viewer.dims.point)
+        return assemble_subject(stack, fused=self.result.value, index=self.source_index.value)
 
     def _list_images(self, subject: RetouchSubject) -> None:
-        """Offer the images by number, with the colors of their labels."""
-        stack = subject.stack
-        names = [layer.name for layer in stack.layers] if stack.axis is None else [f"plane {n}" for n in range(stack.n_images)]
-        colors = color_sources(stack.n_images).color_dict
-        self.image_box.clear()
-        self.image_box.addItem("0: let the engine decide")
-        for number, name in enumerate(names, start=1):
-            swatch = QPixmap(16, 16)
-            swatch.fill(QColor.fromRgbF(*(float(part) for part in colors[number])))
-            self.image_box.addItem(QIcon(swatch), f"{number}: {name}")
+        """Offer the images by number and name."""
+        names = ["let the engine decide", *name_images(subject.stack)]
+        self._images = [(f"{number}: {name}", number) for number, name in enumerate(names)]
+        self.paint_with.reset_choices()
+        self._color_images()
 
-    def _choose_image(self) -> None:
-        if self.session is not None and self.image_box.currentIndex() >= 0:
-            self.session.labels.selected_label = self.image_box.currentIndex()
+    def _color_images(self) -> None:
+        for number, color in color_sources(max(len(self._images) - 1, 1)).color_dict.items():
+            if number:
+                swatch = QPixmap(16, 16)
+                swatch.fill(QColor.fromRgbF(*(float(part) for part in color)))
+                self.paint_with.native.setItemIcon(number, QIcon(swatch))
+
+    def _choose_image(self, number: int | None) -> None:
+        if self.session is not None and number is not None:
+            self.session.labels.selected_label = number
 
     def _show_label(self, event: Any = None) -> None:  # noqa: ANN401 - napari's events
         if self.session is not None:
-            self.image_box.setCurrentIndex(int(self.session.labels.selected_label))
+            self.paint_with.value = int(self.session.labels.selected_label)
+
+    def _show_strokes(self, _: object = None) -> None:
+        if self.session is not None:
+            self.session.labels.contour, self.session.labels.opacity = STROKES[self.strokes.value]
+
+    def _follow_slider(self, event: Any = None) -> None:  # noqa: ANN401 - napari's events
+        """Take the image that the focus slider stands at, where that is wanted; one that was left out changes nothing."""
+        if self.session is None or not self.follows_slider.value or self._slider[1] is None:
+            return
+        layer, axis, frames = self._slider
+        step = round(float(layer.world_to_data(self._viewer.dims.point)[axis]))
+        if step in frames:
+            self._choose_image(frames.index(step) + 1)
+
+    def _take_back(self) -> None:
+        if self.session is not None:
+            self.session.take_back()
 
     def _on_end(self, reason: str) -> None:
         if self.session is not None:
@@ -132,47 +178,21 @@ class RetouchWidget(DockedWidget):
         if reason:
             self.message.say(reason)
 
-    def _on_layers(self, event: Any = None) -> None:  # noqa: ANN401 - napari's events
-        self.sources.refresh_layers()
-        self.index_box.refresh_layers()
-        self.result_box.refresh_layers()
-        self.check()
-
     def _show_state(self) -> None:
         is_active = self.session is not None
-        self.start_button.setText("Stop" if is_active else "Start")
-        for choice in (self.result_box, self.index_box, self.sources_fold):
-            choice.setEnabled(not is_active)
-        for tool in (self.image_box, self.clear_button):
-            tool.setEnabled(is_active)
-
-    def _take_back(self) -> None:
-        if self.session is not None:
-            self.session.take_back()
+        self.start_button.text = "Stop" if is_active else "Start"
+        for choice in (self.result, self.source_index, self.sources):
+            choice.enabled = not is_active
+        for tool in self._tools:
+            tool.enabled = is_active and (tool is not self.follows_slider or self._slider[1] is not None)
 
     def _connect(self) -> None:
-        self.follow_layers(self._on_layers)
-        self.result_box.currentIndexChanged.connect(self.find_parts)
-        self.index_box.currentIndexChanged.connect(self.check)
+        self.result.changed.connect(self.find_parts)
+        self.source_index.changed.connect(self.check)
         self.sources.changed.connect(self.check)
-        self.start_button.clicked.connect(self.toggle)
-        self.image_box.currentIndexChanged.connect(self._choose_image)
-        self.clear_button.clicked.connect(self._take_back)
-        self._show_state()
-
-    def _arrange(self) -> None:
-        form = QFormLayout()
-        form.setRowWrapPolicy(QFormLayout.RowWrapPolicy.WrapAllRows)
-        form.addRow("Result", self.result_box)
-        form.addRow("Source index", self.index_box)
-        paint = QFormLayout()
-        paint.setRowWrapPolicy(QFormLayout.RowWrapPolicy.WrapAllRows)
-        paint.addRow("Paint with", self.image_box)
-        layout = QVBoxLayout(self)
-        layout.addLayout(form)
-        layout.addWidget(self.sources_fold)
-        layout.addWidget(self.start_button)
-        layout.addLayout(paint)
-        layout.addWidget(self.clear_button)
-        layout.addWidget(self.message)
-        layout.addStretch()
+        self.start_button.changed.connect(self.toggle)
+        self.paint_with.changed.connect(self._choose_image)
+        self.strokes.changed.connect(self._show_strokes)
+        self.follows_slider.changed.connect(self._follow_slider)
+        self.clear_button.changed.connect(self._take_back)
+        self._viewer.dims.events.current_step.connect(self._follow_slider)

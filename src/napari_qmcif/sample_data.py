@@ -54,6 +54,5 @@ def make_large_stack_layers() -> "list[LayerDataTuple]":
     list of LayerDataTuple
         One layer with four levels, the finest of shape (2, 8192, 8192, 3).
     """
-    stack = make_lazy_focus_stack(shape=LARGE_SHAPE, n_images=2)
-    levels = [stack[:, :: 2**level, :: 2**level] for level in range(N_LARGE_LEVELS)]
+    levels = [make_lazy_focus_stack(shape=LARGE_SHAPE, n_images=2, step=2**level) for level in range(N_LARGE_LEVELS)]
     return [(levels, {"name": "large focus stack", "rgb": True, "multiscale": True, "axis_labels": ("focus", "y", "x")}, "image")]

@@ -1,46 +1,64 @@
-"""Offer every setting of the engine: the preset first, the rest folded away."""
+"""Every setting of the engine: six choices in the words of the task, the method's own folded away under Expert."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
-from qtpy.QtCore import Qt, Signal
-from qtpy.QtWidgets import QFormLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+from magicgui.widgets import ComboBox, Container, PushButton
+from magicgui.widgets.bases import ValuedContainerWidget, ValueWidget
+from napari.utils.notifications import show_error
+from qtpy.QtCore import Qt
+from qtpy.QtWidgets import QFileDialog, QFormLayout, QLabel, QWidget
 
-from napari_qmcif.fold import Fold
-from napari_qmcif.setting_box import CalmComboBox, SettingBox, label_setting
-from qmcif_engine import PRESETS, FusionConfig, setting_fields
+from napari_qmcif.form_rows import make_fold, shrink_boxes, tidy_rows
+from napari_qmcif.preferences import read_preferences, write_text
+from napari_qmcif.setting_box import label_setting, make_setting_widget
+from napari_qmcif.task_choices import PRESET_WORDS, TASK_CHOICES
+from qmcif_engine import PRESETS, FusionConfig, QmcifError, setting_fields
 
-DEFAULT_PRESET = "default"
+OWN = "as set under Expert"
+TOML_FILTER = "Settings (*.toml)"
 
 
-class SettingsForm(QWidget):
-    """Edit a `FusionConfig`; the boxes follow from the engine's fields, so that a new setting needs no change here."""
+class SettingsForm(ValuedContainerWidget[FusionConfig]):
+    """Form whose value is a `FusionConfig`; its rows follow from the engine's fields, so that a new setting needs no change here."""
 
-    changed = Signal()
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.setObjectName("settings")
-        self.preset_box = CalmComboBox()
-        self.preset_box.addItems(list(PRESETS))
-        self.preset_box.setToolTip("Settings to start from. Choosing one sets everything below.")
-        self.boxes = {name: SettingBox(item, on_change=self._show_change) for name, item in setting_fields().items()}
-        self.reset_button = QPushButton("Reset to defaults")
-        self.reset_button.setToolTip("Set the preset and every setting back")
-        self.advanced = Fold("Advanced", self._make_advanced())
+    def __init__(self, value: Any = None, **options: Any) -> None:  # noqa: ANN401 - magicgui's
+        words = [(PRESET_WORDS.get(name, name), name) for name in PRESETS]
+        self.preset_box = ComboBox(name="preset", label="Quality", choices=words)
+        self.preset_box.tooltip = "Quality against speed: settings to start from. Choosing sets everything below."
+        self.task_boxes = {name: self._make_task_box(name) for name in TASK_CHOICES}
+        self.rows: dict[str, ValueWidget[Any]] = {name: make_setting_widget(name, item) for name, item in setting_fields().items()}
+        self.load_button, self.save_button = PushButton(text="Load …"), PushButton(text="Save …")
+        self.reset_button = PushButton(text="Reset")
+        for button, tooltip in (
+            (self.load_button, "Take the settings from a TOML file, as `qmcif fuse --config` reads them"),
+            (self.save_button, "Write all settings to a TOML file"),
+            (self.reset_button, "Set everything back to the default of Preferences"),
+        ):
+            button.tooltip = tooltip
+        self._names: dict[str, QLabel] = {}
         self._is_loading = False
-        self._arrange()
-        self.preset_box.currentTextChanged.connect(self._load_preset)
-        self.reset_button.clicked.connect(self.reset)
-        self.reset()
+        buttons = Container(widgets=[self.load_button, self.save_button, self.reset_button], layout="horizontal", labels=False)
+        buttons.margins = (0, 0, 0, 0)
+        options = {**options, "widgets": [self.preset_box, *self.task_boxes.values()], "labels": True}
+        super().__init__(**options)
+        self.margins = (0, 0, 0, 0)
+        tidy_rows(self)
+        self.expert = make_fold("Expert", self._lay_out_rows())
+        self.native.layout().addWidget(self.expert)
+        self.native.layout().addWidget(buttons.native)
+        self._buttons = buttons
+        self._connect()
+        self.set_value(value if isinstance(value, FusionConfig) else PRESETS[read_preferences().preset])
 
     @property
     def preset(self) -> str:
         """Name of the preset the settings started from."""
-        return self.preset_box.currentText()
+        return str(self.preset_box.value)
 
-    def read_config(self) -> FusionConfig:
+    def get_value(self) -> FusionConfig:
         """Return the settings as they stand.
 
         Raises
@@ -48,62 +66,129 @@ class SettingsForm(QWidget):
         InvalidConfigError
             When some of them cannot go together.
         """
-        return PRESETS[self.preset].replaced({name: box.value for name, box in self.boxes.items()})
+        return PRESETS[self.preset].replaced({name: row.value for name, row in self.rows.items()})
+
+    def set_value(self, value: FusionConfig) -> None:
+        """Show other settings, under the preset they differ least from."""
+        flat, presets = flatten(value), {name: flatten(preset) for name, preset in PRESETS.items()}
+        closest = min(presets, key=lambda name: sum(presets[name][key] != flat[key] for key in flat))
+        self._is_loading = True
+        self.preset_box.value = closest
+        for name, row in self.rows.items():
+            row.value = flat[name]
+        self._is_loading = False
+        self._show_change()
 
     def list_changes(self) -> dict[str, Any]:
         """Return the settings that differ from the preset's, by ``section.name``."""
-        reference = _flatten(PRESETS[self.preset])
-        return {name: box.value for name, box in self.boxes.items() if box.value != reference[name]}
+        reference = flatten(PRESETS[self.preset])
+        return {name: row.value for name, row in self.rows.items() if row.value != reference[name]}
 
     def reset(self) -> None:
-        """Go back to the default preset."""
-        self.preset_box.setCurrentText(DEFAULT_PRESET)
-        self._load_preset()
+        """Go back to the default."""
+        self.set_value(PRESETS[read_preferences().preset])
+
+    def load(self, path: Path) -> None:
+        """Take the settings from a TOML file; the form stays as it is where that cannot be done."""
+        try:
+            self.set_value(FusionConfig.from_toml(path.read_text(encoding="utf-8")))
+        except (OSError, UnicodeDecodeError, QmcifError) as error:
+            show_error(f"{path.name}: {error}")
+
+    def save(self, path: Path) -> None:
+        """Write the settings to a TOML file; one of that name is replaced, as the dialog has asked."""
+        try:
+            write_text(path, self.get_value().to_toml())
+        except (OSError, QmcifError) as error:
+            show_error(f"{path.name}: {error}")
+
+    def _make_task_box(self, name: str) -> ComboBox:
+        choice = TASK_CHOICES[name]
+        return ComboBox(name=name, label=choice.label, choices=[*choice.answers, OWN], tooltip=choice.tooltip)
 
     def _load_preset(self) -> None:
-        values = _flatten(PRESETS[self.preset])
+        if not self._is_loading:
+            self.set_value(PRESETS[self.preset])
+
+    def _answer(self, name: str, answer: str) -> None:
+        """Set what an answer stands for."""
+        if self._is_loading or answer == OWN:
+            return
         self._is_loading = True
-        for name, box in self.boxes.items():
-            box.value = values[name]
+        for setting, value in TASK_CHOICES[name].answers[answer].items():
+            self.rows[setting].value = value
         self._is_loading = False
         self._show_change()
 
     def _show_change(self) -> None:
+        """Mark the rows that differ from the preset, show which answers the settings amount to, and tell."""
         if self._is_loading:
             return
-        n_changes = len(self.list_changes())
-        self.advanced.set_remark(f" ({n_changes} changed)" if n_changes else "")
-        self.reset_button.setEnabled(n_changes > 0 or self.preset != DEFAULT_PRESET)
-        self.changed.emit()
+        changes = self.list_changes()
+        for name, label in self._names.items():
+            text = label_setting(setting_fields()[name])
+            label.setText(f"<b>{text} •</b>" if name in changes else text)
+        self.expert.setText(f"Expert ({len(changes)} changed)" if changes else "Expert")
+        try:
+            config = self.get_value()
+        except QmcifError:  # whoever runs it says what cannot go together
+            config = None
+        self._is_loading = True
+        for name, box in self.task_boxes.items():
+            box.value = (None if config is None else TASK_CHOICES[name].find_answer(config)) or OWN
+        self._is_loading = False
+        self.reset_button.enabled = bool(changes) or self.preset != read_preferences().preset
+        self.changed.emit(config)
 
-    def _arrange(self) -> None:
-        top = QFormLayout()
-        top.addRow("Preset", self.preset_box)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addLayout(top)
-        layout.addWidget(self.advanced)
-        layout.addWidget(self.reset_button)
-
-    def _make_advanced(self) -> QWidget:
+    def _lay_out_rows(self) -> QWidget:
         content = QWidget()
         form = QFormLayout(content)
-        form.setContentsMargins(8, 0, 0, 0)
+        form.setContentsMargins(4, 0, 0, 0)
         form.setRowWrapPolicy(QFormLayout.RowWrapPolicy.WrapLongRows)
         form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
         form.setLabelAlignment(Qt.AlignmentFlag.AlignLeft)
         heading = ""
-        for name, box in self.boxes.items():
+        for name, row in self.rows.items():
             section = name.partition(".")[0]
             if section != heading:
                 heading = section
                 form.addRow(QLabel(f"<b>{section.capitalize()}</b>"))
-            label = QLabel(label_setting(setting_fields()[name]))
-            label.setToolTip(box.widget.toolTip())
-            form.addRow(label, box.widget)
+            self._names[name] = QLabel(row.label)
+            self._names[name].setToolTip(row.tooltip or "")
+            form.addRow(self._names[name], row.native)
+        shrink_boxes(content)
         return content
 
+    def _connect(self) -> None:
+        self.preset_box.changed.connect(self._load_preset)
+        for name, box in self.task_boxes.items():
+            box.changed.connect(lambda answer, name=name: self._answer(name, answer))
+        for row in self.rows.values():
+            row.changed.connect(self._show_change)
+        self.reset_button.changed.connect(self.reset)
+        self.load_button.changed.connect(self._ask_load)
+        self.save_button.changed.connect(self._ask_save)
 
-def _flatten(config: FusionConfig) -> dict[str, Any]:
+    def _ask_load(self) -> None:
+        name, _ = QFileDialog.getOpenFileName(self.native, "Load settings", "", TOML_FILTER)
+        if name:
+            self.load(Path(name))
+
+    def _ask_save(self) -> None:
+        name, _ = QFileDialog.getSaveFileName(self.native, "Save settings", "settings.toml", TOML_FILTER)
+        if name:
+            self.save(Path(name))
+
+
+def flatten(config: FusionConfig) -> dict[str, Any]:
     """Return the settings by ``section.name``, enumerations as such."""
     return {name: getattr(getattr(config, name.partition(".")[0]), name.partition(".")[2]) for name in setting_fields()}
+
+
+def describe_changes(config: FusionConfig) -> str:
+    """Return in a few words what settings are: the preset they are nearest to, and what differs from it."""
+    flat, presets = flatten(config), {name: flatten(preset) for name, preset in PRESETS.items()}
+    differences = {name: {key: value for key, value in flat.items() if preset[key] != value} for name, preset in presets.items()}
+    closest = min(differences, key=lambda name: len(differences[name]))
+    words = [f"{key.partition('.')[2].replace('_', ' ')} {value}" for key, value in differences[closest].items()]
+    return ", ".join([PRESET_WORDS.get(closest, closest), *words[:3], *(["…"] if len(words) > 3 else [])])

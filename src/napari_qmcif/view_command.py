@@ -15,7 +15,11 @@ _PLUGIN, _WIDGET = "napari-qmcif", "Fuse focus stack"
 def add_arguments(parser: ArgumentParser) -> None:
     """Say what the command takes."""
     parser.add_argument(
-        "images", nargs="+", type=Path, metavar="INPUT", help="image files; or one folder, multi-page TIFF or OME-Zarr with a stack"
+        "images",
+        nargs="+",
+        type=Path,
+        metavar="INPUT",
+        help="image files; or one folder, multi-page TIFF or OME-Zarr with a stack; or a saved result",
     )
 
 
@@ -23,11 +27,11 @@ def run(options: Namespace) -> None:
     """Open the viewer and stay until it is closed."""
     import napari
 
-    from napari_qmcif.reader import read_stack
+    from napari_qmcif.file_actions import add_layers
+    from napari_qmcif.reader import open_files
 
-    layers = read_stack(options.images[0] if len(options.images) == 1 else list(options.images))
+    layers = open_files(options.images)
     viewer = napari.Viewer(title="qmcif view")
-    for samples, attributes, _ in layers:
-        viewer.add_image(samples, **attributes)
+    add_layers(viewer, layers)
     viewer.window.add_plugin_dock_widget(_PLUGIN, _WIDGET)
     napari.run()

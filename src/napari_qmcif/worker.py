@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 
-from qtpy.QtCore import QCoreApplication, QObject, Qt, Signal
+from napari.qt.threading import FunctionWorker, create_worker
+from qtpy.QtCore import QCoreApplication, QObject, Qt, QThreadPool, Signal
+from superqt.utils import WorkerBase
 
 from qmcif_engine import Cancelled
 
@@ -28,54 +29,72 @@ class Progress(Protocol):
         """Steps in all."""
 
 
-class BackgroundJob(QObject):
-    """One piece of work in a thread of its own; the signals arrive on the thread that made the job.
+class EngineSignals(QObject):
+    """Signals of a worker: those that napari connects to, and what the engine tells while it works."""
 
-    The last of them, `ended`, is emitted after the thread has ended, so that nothing is left to wait for. A result or an error is passed
-    on just before, unless the job was cancelled by then.
+    started = Signal()
+    progressed = Signal(int, int)
+    noted = Signal(str)
+    returned = Signal(object)
+    errored = Signal(object)
+    warned = Signal(tuple)
+    finished = Signal()
+    _finished = Signal(object)
+    _worked = Signal(object)
 
-    napari's own worker is not used because it replaces the warning filter of the whole process while it runs: two runs at once would
-    leave it replaced.
+
+class EngineWorker(FunctionWorker):  # type: ignore[misc]
+    """napari's worker for calls of the engine: they tell their progress, can be cancelled at any time, and change nothing of the process.
+
+    Unlike napari's own `run`, this one leaves the warning filters of the process alone, drops what came in after Cancel, and lets other
+    workers have the thread of the pool: while the engine computes in Dask's threads, this one only waits.
 
     Parameters
     ----------
     work : callable
-        Receives the job, for its `report` and `is_cancelled`; what it returns is passed on by the signal `returned`.
-    owner : QObject
-        When it is deleted, say with its window, the job is cancelled.
+        Gets the arguments and, as ``job``, this worker: for its `report`, `note` and `is_cancelled`.
+    *arguments
+        Passed on.
+
+    Attributes
+    ----------
+    phase : str
+        What is being done now.
+    summary : str
+        What the work says of itself at its end.
     """
 
-    progressed = Signal(int, int)
-    noted = Signal(str)
-    returned = Signal(object)
-    failed = Signal(object)
-    ended = Signal()
-    _worked = Signal(object)
-
-    def __init__(self, work: Callable[[BackgroundJob], Any], *, owner: QObject) -> None:
-        super().__init__()
-        self._work = work
-        self._is_cancelled = threading.Event()
+    def __init__(self, work: Callable[..., Any], *arguments: Any, **options: Any) -> None:  # noqa: ANN401 - passed on
+        super().__init__(work, *arguments, **options)
+        self.signals = EngineSignals()
         self._reported_at = float("-inf")
-        self._thread = threading.Thread(target=self._run, name="qmcif")
-        self._worked.connect(self._conclude, Qt.ConnectionType.QueuedConnection)
-        owner.destroyed.connect(self.cancel)
+        self.phase = self.summary = ""
+        # no bound method: by the time it arrives, Qt has deleted its part of this worker, and PyQt calls no methods of such objects
+        self._worked.connect(partial(EngineWorker._conclude, self), Qt.ConnectionType.QueuedConnection)
 
-    def start(self) -> None:
-        """Begin; the job keeps itself alive until it has ended."""
-        _running.add(self)
-        application = QCoreApplication.instance()
-        if application is not None:
-            application.aboutToQuit.connect(self.cancel)
-        self._thread.start()
+    @property
+    def is_started(self) -> bool:
+        """Whether it was started and has not ended yet."""
+        return self in WorkerBase._worker_set
 
     def cancel(self) -> None:
-        """Ask the work to stop at its next step; nothing is returned any more."""
-        self._is_cancelled.set()
+        """Ask the work to stop at once; nothing is returned any more."""
+        self.quit()
 
     def is_cancelled(self) -> bool:
         """Say whether the work shall stop; the engine asks this between its steps."""
-        return self._is_cancelled.is_set()
+        return bool(self.abort_requested)
+
+    def check_cancelled(self) -> None:
+        """End the work where it shall stop.
+
+        Raises
+        ------
+        Cancelled
+        """
+        if self.abort_requested:
+            msg = "the work was cancelled; nothing was returned: start it again"
+            raise Cancelled(msg)
 
     def report(self, progress: Progress) -> None:
         """Pass a step on to the GUI thread, at most ten times a second; the engine calls this after each step."""
@@ -85,35 +104,52 @@ class BackgroundJob(QObject):
             self.progressed.emit(progress.done, progress.total)
 
     def note(self, text: str) -> None:
-        """Tell the GUI thread something that a person should read meanwhile."""
+        """Tell the GUI thread what is being done now."""
+        self.phase = text
         self.noted.emit(text)
 
-    def _run(self) -> None:
-        self._worked.emit(self._attempt())
+    def run(self) -> None:
+        """Work in a thread of Qt's pool; Qt calls this."""
+        pool: Any = QThreadPool.globalInstance()
+        pool.releaseThread()
+        try:
+            self.started.emit()
+            told = self._attempt()
+        finally:
+            pool.reserveThread()
+        self._worked.emit(told)
 
     def _attempt(self) -> Callable[[], None]:
         """Work, and return the call that tells what came of it."""
         try:
-            result = self._work(self)
+            self.check_cancelled()
+            result = self._func(*self._args, job=self, **self._kwargs)
         except Cancelled:
             return self.cancel
         except Exception as error:
-            return partial(self.failed.emit, error)
+            return partial(self.errored.emit, error)
         return partial(self.returned.emit, result)
 
     def _conclude(self, tell: Callable[[], None]) -> None:
-        """Announce the end on the thread that made the job, where `cancel` cannot come between the check and the signal."""
-        self._thread.join()  # its work is done, so this takes an instant
-        _running.discard(self)
-        if not self.is_cancelled():
+        """Announce the end on the thread that made the worker, where `cancel` cannot come between the check and the signal."""
+        self._worked.disconnect()
+        self._set_discard(self)
+        if not self.abort_requested:
             tell()
-        self.ended.emit()
+        self.finished.emit()
 
 
-def list_running_jobs() -> list[BackgroundJob]:
-    """Return the jobs that were started and have not ended yet, for whoever must not leave before them."""
-    return list(_running)
+def make_worker(work: Callable[..., Any], *arguments: Any, owner: QObject | None = None) -> EngineWorker:  # noqa: ANN401 - passed on
+    """Return a worker that has still to be started; closing the window, or deleting its owner, cancels it."""
+    worker: EngineWorker = create_worker(work, *arguments, _start_thread=False, _worker_class=EngineWorker, _ignore_errors=True)
+    if owner is not None:
+        owner.destroyed.connect(worker.cancel)
+    application = QCoreApplication.instance()
+    if application is not None:
+        application.aboutToQuit.connect(worker.cancel)
+    return worker
 
 
-_running: set[BackgroundJob] = set()
-"""A job that only its thread knew would be deleted there, and its last signals with it."""
+def list_running_workers() -> list[EngineWorker]:
+    """Return the workers that were started and have not ended yet, for whoever must not leave before them."""
+    return [worker for worker in WorkerBase._worker_set if isinstance(worker, EngineWorker)]

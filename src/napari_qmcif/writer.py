@@ -1,4 +1,4 @@
-"""Write pictures and whole results through the engine: completely or not at all, with scale and how they came about."""
+"""Pictures and whole results written through the engine: completely or not at all, with scale and how they came about."""
 
 from __future__ import annotations
 
@@ -6,14 +6,19 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from napari_qmcif.layers import MAP_NAMES
 from napari_qmcif.provenance import METADATA_KEY
-from qmcif_engine import write_image
+from qmcif_engine import InvalidImageError, write_image
 
 if TYPE_CHECKING:
     from napari.types import FullLayerData
 
 N_COLORS = 3
+PICTURE_PARTS = ("fused", "height")
+"""Parts of a result that are written with their pixel size, for other programs too."""
+
 UNWRITTEN = ("made", "path", "inputs", "part")
 """What a record has beyond the engine's own: times, places and names, which stay out of files."""
 
@@ -25,7 +30,7 @@ def write_picture(path: str, data: Any, attributes: dict[str, Any]) -> list[str]
     ----------
     path : str
         Ends in .ome.tif, .tif, .ome.zarr, .png or .jpg.
-    data : array, shape (Y, X), (Y, X, 3) or (Y, X, 4), or a list of them from fine to coarse
+    data : array, shape (Y, X), (Y, X, 3) or (Y, X, 4) behind axes of length 1, or a list of them from fine to coarse
         Lazy arrays are written block by block, where the format allows it.
     attributes : dict
         Of the layer.
@@ -35,7 +40,11 @@ def write_picture(path: str, data: Any, attributes: dict[str, Any]) -> list[str]
     list of str
         The path.
     """
-    samples: Any = data[0] if attributes.get("multiscale") else data
+    pictures = _list_pictures(data, attributes)
+    if len(pictures) > 1:
+        msg = f"{attributes.get('name')!r} holds {len(pictures)} pictures and one file was asked for: save it as a folder"
+        raise InvalidImageError(msg)
+    samples = pictures[""]
     has_opacity = samples.ndim == 3 and samples.shape[-1] > N_COLORS
     write_image(
         path,
@@ -69,9 +78,23 @@ def write_result(path: str, layers: list[FullLayerData]) -> list[str]:
         record = attributes.get("metadata", {}).get(METADATA_KEY, {})
         part = record.get("part") if isinstance(record, dict) else None
         stem = re.sub(r"[^\w.-]+", "_", str(attributes["name"])).strip("._") or "picture"
-        name = f"{part}.tif" if part in MAP_NAMES else f"{'fused' if part == 'fused' else stem}.ome.tif"
-        written += write_picture(str(_unused(folder / name, written)), data, attributes)
+        name, suffix = (part, ".tif") if part in MAP_NAMES else (part if part in PICTURE_PARTS else stem, ".ome.tif")
+        for place, samples in _list_pictures(data, attributes).items():
+            target = _unused(folder / f"{name}{place}{suffix}", written)
+            written += write_picture(str(target), samples, {**attributes, "multiscale": False})
     return written
+
+
+def _list_pictures(data: Any, attributes: dict[str, Any]) -> dict[str, Any]:  # noqa: ANN401 - any array
+    """Return the pictures of a layer at its finest level, by their place along further axes such as time: ``_t000`` and so on."""
+    samples: Any = data[0] if attributes.get("multiscale") else data
+    lengths = samples.shape[: samples.ndim - 2 - bool(attributes.get("rgb", samples.ndim == N_COLORS))]
+    labels = attributes.get("axis_labels") or [f"axis{axis}" for axis in range(len(lengths))]
+    pictures = {}
+    for index in np.ndindex(*lengths):
+        places = [f"_{label}{step:03d}" for label, step, length in zip(labels, index, lengths, strict=False) if length > 1]
+        pictures["".join(places)] = samples[index]
+    return pictures
 
 
 def _unused(target: Path, written: list[str]) -> Path:
@@ -93,8 +116,8 @@ def _own_record(attributes: dict[str, Any]) -> dict[str, Any]:
 
 def _find_scale(attributes: dict[str, Any]) -> dict[str, Any]:
     """Return pixel size and unit where the layer has a unit of length."""
-    units = [str(unit) for unit in attributes.get("units") or ()]
-    scale = [float(size) for size in attributes.get("scale", ())]
+    units = [str(unit) for unit in attributes.get("units") or ()][-2:]
+    scale = [float(size) for size in attributes.get("scale", ())][-2:]
     if len(units) != 2 or len(scale) != 2 or units[0] != units[1] or units[0] in ("pixel", "dimensionless"):
         return {}
     return {"pixel_size": (scale[0], scale[1]), "unit": units[0]}

@@ -10,9 +10,10 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from qmcif_engine.batch import Group, find_groups
     from qmcif_engine.config.fusion_config import FusionConfig, setting_fields
     from qmcif_engine.config.presets import PRESETS
-    from qmcif_engine.depth import HeightRequest
+    from qmcif_engine.depth import HeightMap, HeightRequest, height_map
     from qmcif_engine.errors import Cancelled, InvalidConfigError, InvalidImageError, QmcifError
     from qmcif_engine.fusing.in_memory import FusionResult, fuse
     from qmcif_engine.fusing.lazy import LazyFusion, fuse_lazily
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from qmcif_engine.io.input.image_file import ImageFile
     from qmcif_engine.io.input.readers import read_image
     from qmcif_engine.io.input.stack_input import open_stack
+    from qmcif_engine.io.output.transform_files import load_transforms, save_transforms
     from qmcif_engine.io.output.writers import write_image
     from qmcif_engine.metrics import evaluate
     from qmcif_engine.metrics.evaluation import Evaluation
@@ -35,10 +37,11 @@ if TYPE_CHECKING:
     from qmcif_engine.stack.picture_metadata import PictureMetadata
     from qmcif_engine.stack.preparation import prepare_stack
     from qmcif_engine.stack.samples import FocusRange
-    from qmcif_engine.stack.stack import Stack
+    from qmcif_engine.stack.stack import Stack, StackView
     from qmcif_engine.stack.synthetic import SyntheticStack, make_focus_stack
     from qmcif_engine.stack.synthetic_lazy import make_lazy_focus_stack
     from qmcif_engine.stack.window import Window
+    from qmcif_engine.tiles.focus_response import focus_response
 
 __version__ = version("napari-qmcif")
 
@@ -55,6 +58,8 @@ __all__ = [
     "FusionConfig",
     "FusionProgress",
     "FusionResult",
+    "Group",
+    "HeightMap",
     "HeightRequest",
     "ImageFile",
     "InvalidConfigError",
@@ -65,20 +70,26 @@ __all__ = [
     "RetouchedWindow",
     "SlabLayout",
     "Stack",
+    "StackView",
     "SyntheticStack",
     "Transforms",
     "Window",
     "evaluate",
+    "find_groups",
+    "focus_response",
     "fuse",
     "fuse_in_slabs",
     "fuse_lazily",
     "fuse_to_file",
+    "height_map",
+    "load_transforms",
     "make_focus_stack",
     "make_lazy_focus_stack",
     "open_stack",
     "prepare_stack",
     "read_image",
     "retouch",
+    "save_transforms",
     "setting_fields",
     "suggest_alignment",
     "suggest_even_exposure",
@@ -98,6 +109,8 @@ _MODULE_OF = {
     "FusionConfig": "config.fusion_config",
     "FusionProgress": "run.steps",
     "FusionResult": "fusing.in_memory",
+    "Group": "batch",
+    "HeightMap": "depth",
     "HeightRequest": "depth",
     "ImageFile": "io.input.image_file",
     "InvalidConfigError": "errors",
@@ -109,20 +122,26 @@ _MODULE_OF = {
     "RetouchedWindow": "retouching",
     "SlabLayout": "slabs",
     "Stack": "stack.stack",
+    "StackView": "stack.stack",
     "SyntheticStack": "stack.synthetic",
     "Transforms": "stack.alignment.transforms",
     "Window": "stack.window",
     "evaluate": "metrics",
+    "find_groups": "batch",
+    "focus_response": "tiles.focus_response",
     "fuse": "fusing.in_memory",
     "fuse_in_slabs": "slabs",
     "fuse_lazily": "fusing.lazy",
     "fuse_to_file": "fusing.to_file",
+    "height_map": "depth",
+    "load_transforms": "io.output.transform_files",
     "make_focus_stack": "stack.synthetic",
     "make_lazy_focus_stack": "stack.synthetic_lazy",
     "open_stack": "io.input.stack_input",
     "prepare_stack": "stack.preparation",
     "read_image": "io.input.readers",
     "retouch": "retouching",
+    "save_transforms": "io.output.transform_files",
     "setting_fields": "config.fusion_config",
     "suggest_alignment": "stack.alignment.suggestion",
     "suggest_even_exposure": "stack.exposure_suggestion",

@@ -25,7 +25,7 @@ def test_public_name_resolves_once_and_is_listed(name):
 def test_public_contract_stays_small():
     functions = [name for name in qmcif_engine.__all__ if inspect.isfunction(getattr(qmcif_engine, name))]
 
-    assert len(functions) <= 20
+    assert len(functions) <= 22
 
 
 @pytest.mark.parametrize("name", qmcif_engine.__all__)
@@ -54,6 +54,7 @@ def test_whatever_a_stack_has_is_public():
 def test_every_public_class_is_there_for_a_public_signature():
     named = set().union(*(classes_in_signature(getattr(qmcif_engine, name)) for name in FUNCTIONS))
     parts = {qmcif_engine.Window, qmcif_engine.PictureMetadata, qmcif_engine.FocusRange}  # of stacks and of results
+    parts.add(qmcif_engine.StackView)  # what callers derive stacks of their own from
     classes = {getattr(qmcif_engine, name) for name in qmcif_engine.__all__ if inspect.isclass(getattr(qmcif_engine, name))}
     errors = {cls for cls in classes if issubclass(cls, Exception)}
 

@@ -5,7 +5,6 @@ turns that into an error.
 """
 
 import os
-import threading
 from functools import partial
 from importlib.util import find_spec
 
@@ -30,18 +29,49 @@ if _MISSING:
 
 @pytest.fixture(autouse=True)
 def no_job_stays_behind():
-    """Fail a test that did not wait for the end of every job it started; a job has ended when its thread has."""
+    """Fail a test that did not wait for the end of every worker it started."""
     from qtpy.QtTest import QTest
 
-    from napari_qmcif.worker import list_running_jobs
+    from napari_qmcif.worker import list_running_workers
 
     yield
-    left = [*list_running_jobs(), *(thread for thread in threading.enumerate() if thread.name == "qmcif")]
-    for job in list_running_jobs():
-        job.cancel()
-    while list_running_jobs():  # the next test shall not find them
+    left = list_running_workers()
+    for worker in left:
+        worker.cancel()
+    while list_running_workers():  # the next test shall not find them
         QTest.qWait(10)
     assert not left, "a fusion was still running when its test ended"
+
+
+class QuietJob:
+    """What the work sees of its worker, without a thread."""
+
+    def __init__(self):
+        self.notes, self.steps, self.summary, self._is_cancelled = [], [], "", False
+
+    def note(self, text):
+        self.notes.append(text)
+
+    def report(self, progress):
+        self.steps.append(tuple(progress))
+
+    def cancel(self):
+        self._is_cancelled = True
+
+    def is_cancelled(self):
+        return self._is_cancelled
+
+    def check_cancelled(self):
+        from qmcif_engine import Cancelled
+
+        if self._is_cancelled:
+            msg = "the work was cancelled"
+            raise Cancelled(msg)
+
+
+@pytest.fixture
+def job():
+    return QuietJob()
 
 
 @pytest.fixture

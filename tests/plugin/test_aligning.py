@@ -6,21 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from napari.layers import Image
-from qtpy.QtCore import QObject
 
 from napari_qmcif import aligning
 from napari_qmcif.aligning import align_images, hint_at_preparation
 from napari_qmcif.chosen_stack import choose_planes
-from napari_qmcif.worker import BackgroundJob
-from qmcif_engine import Cancelled, QmcifError, make_focus_stack, prepare_stack
-
-
-@pytest.fixture
-def job(qapp):
-    owner = QObject()
-    job = BackgroundJob(lambda _: None, owner=owner)
-    yield job
-    owner.deleteLater()
+from qmcif_engine import Cancelled, QmcifError, Window, make_focus_stack, prepare_stack
 
 
 @pytest.fixture
@@ -33,15 +23,15 @@ def choose(layer, align="none"):
     return replace(choose_planes(layer, 0, point=(0, 0, 0)), align=align)
 
 
-def test_a_stack_that_visibly_moved_gets_advice(layer):
-    assert hint_at_preparation(choose(layer)) == "neighboring images look misaligned by about 5 px: set Align to translation"
+def test_a_stack_that_visibly_moved_gets_advice(layer, job):
+    assert hint_at_preparation(choose(layer), job=job) == "neighboring images look misaligned by about 5 px: set Align to translation"
 
 
-def test_a_stack_that_is_aligned_anyway_or_did_not_move_gets_none(layer):
+def test_a_stack_that_is_aligned_anyway_or_did_not_move_gets_none(layer, job):
     still = Image(make_focus_stack(n_images=2, shape=(200, 240), seed=3).images, rgb=True)
 
-    assert hint_at_preparation(choose(layer, "affine")) == ""
-    assert hint_at_preparation(choose(still)) == ""
+    assert hint_at_preparation(choose(layer, "affine"), job=job) == ""
+    assert hint_at_preparation(choose(still), job=job) == ""
 
 
 @pytest.fixture
@@ -52,21 +42,21 @@ def uneven():
     return Image((scene * drift).astype(np.uint8), rgb=True)
 
 
-def test_a_stack_of_uneven_brightness_gets_advice_unless_it_is_evened_out_anyway(uneven):
-    hint = hint_at_preparation(choose(uneven))
+def test_a_stack_of_uneven_brightness_gets_advice_unless_it_is_evened_out_anyway(uneven, job):
+    hint = hint_at_preparation(choose(uneven), job=job)
 
     assert re.fullmatch(r"the images differ in brightness or color by about \d+ %: set Even exposure", hint)
-    assert hint_at_preparation(replace(choose(uneven), even_exposure=True)) == ""
+    assert hint_at_preparation(replace(choose(uneven), even_exposure=True), job=job) == ""
 
 
-def test_a_failing_judgment_is_no_advice(uneven, monkeypatch):
+def test_a_failing_judgment_is_no_advice(uneven, job, monkeypatch):
     def refuse(stack):
         msg = "damaged"
         raise QmcifError(msg)
 
     monkeypatch.setattr(aligning, "suggest_even_exposure", refuse)
 
-    assert hint_at_preparation(choose(uneven)) == ""
+    assert hint_at_preparation(choose(uneven), job=job) == ""
 
 
 def test_brightness_is_compared_once_and_evened_out(uneven, job, monkeypatch):
@@ -85,14 +75,24 @@ def test_brightness_is_compared_once_and_evened_out(uneven, job, monkeypatch):
     assert first.correction.gains[3][2] > first.correction.gains[3][0] > 1
 
 
-def test_without_opencv_there_is_no_advice(layer, monkeypatch):
-    def refuse(stack):
-        msg = "aligning needs OpenCV"
-        raise QmcifError(msg)
+def test_that_opencv_is_missing_is_said(layer, job, monkeypatch):
+    monkeypatch.setattr(aligning, "find_spec", lambda name: None)
 
-    monkeypatch.setattr(aligning, "suggest_alignment", refuse)
+    assert hint_at_preparation(choose(layer), job=job) == (
+        "whether the images moved cannot be told without OpenCV: pip install 'napari-qmcif[align]'"
+    )
 
-    assert hint_at_preparation(choose(layer)) == ""
+
+def test_looking_at_the_images_is_told_and_can_be_cancelled_between_two_windows(layer, job):
+    stack = choose(layer)
+    watched = aligning.open_images(stack.cut_images(), n_channels=3, job=job)
+    job.cancel()
+
+    with pytest.raises(Cancelled):
+        watched.read(0, Window(0, 0, 8, 8))
+    with pytest.raises(Cancelled):
+        hint_at_preparation(stack, job=job)
+    assert job.notes == ["looking whether the images moved", "looking whether the images are equally bright"]
 
 
 def test_images_that_are_not_to_be_aligned_are_only_opened(layer, job):
@@ -101,8 +101,8 @@ def test_images_that_are_not_to_be_aligned_are_only_opened(layer, job):
     assert align_images(stack.cut_images(), stack, job=job).transforms is None
 
 
-def test_what_moved_is_estimated_once_until_the_images_change(layer, job, monkeypatch, qtbot):
-    estimated, notes = [], []
+def test_what_moved_is_estimated_once_until_the_images_change(layer, job, monkeypatch):
+    estimated = []
 
     def prepare(opened, **arguments):
         if "align" in arguments:
@@ -110,13 +110,11 @@ def test_what_moved_is_estimated_once_until_the_images_change(layer, job, monkey
         return prepare_stack(opened, **arguments)
 
     monkeypatch.setattr(aligning, "prepare_stack", prepare)
-    job.noted.connect(notes.append)
-
     for align in ("translation", "translation", "similarity", "translation"):
         stack = choose(layer, align)
         align_images(stack.cut_images(), stack, job=job)
     assert estimated == ["translation", "similarity"]
-    assert notes == ["aligning 2 images …", ""] * 2
+    assert job.notes == ["aligning 2 images"] * 2
 
     layer.data = layer.data.copy()
     stack = choose(layer, "translation")
@@ -128,7 +126,7 @@ def test_aligning_can_be_cancelled(layer, job):
     stack = choose(layer, "translation")
     job.cancel()
 
-    with pytest.raises(Cancelled, match="the fusion was cancelled while its images were aligned; nothing was returned: start it again"):
+    with pytest.raises(Cancelled, match="the work was cancelled"):
         align_images(stack.cut_images(), stack, job=job)
 
 

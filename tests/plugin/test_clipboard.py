@@ -3,6 +3,7 @@
 import shlex
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from napari.layers import Image
 
 from napari_qmcif.chosen_stack import choose_pictures, choose_planes
 from napari_qmcif.clipboard import write_command, write_python
-from qmcif_engine import PRESETS, InvalidImageError, fuse, open_stack, prepare_stack, read_image, write_image
+from qmcif_engine import PRESETS, InvalidImageError, fuse, open_stack, prepare_stack, read_image, save_transforms, write_image
 from qmcif_engine.cli import main
 
 FEW = {"decomposition.iterations": 1, "decomposition.is_low_rank": False, "refinement.weights": "equal"}
@@ -109,6 +110,36 @@ def test_what_is_copied_aligns_and_evens_out(in_folder, pictures, file_layers, i
         arguments = shlex.split(write_command(stack, preset="default", changes=FEW))[1:]
         assert main([*arguments, "--overwrite"]) == 0
         np.testing.assert_array_equal(read_image("fused.tif").samples, expected)
+
+
+@pytest.mark.parametrize("is_in_files", [False, True])
+@pytest.mark.parametrize("is_known", [False, True])
+def test_what_is_copied_leaves_out_what_was_left_out_and_moves_images_as_they_were_moved(
+    in_folder, pictures, file_layers, is_in_files, is_known
+):
+    viewer, remaining = ViewerModel(), open_stack([pictures[0], pictures[2]])
+    layers = file_layers if is_in_files else [viewer.add_image(picture, rgb=True) for picture in pictures]
+    prepared = prepare_stack(remaining, align="translation", reference=1)
+    stack = replace(choose_pictures(layers), left_out=(1,), align="translation", reference=1)
+    if is_known:
+        save_transforms("found.json", prepared.transforms)
+        stack = replace(stack, transforms=prepared.transforms, transforms_file=Path("found.json"))
+    expected = fuse(prepared, PRESETS["default"].replaced(FEW)).fused
+
+    np.testing.assert_array_equal(run_python(write_python(stack, preset="default", changes=FEW), viewer=viewer), expected)
+    if is_in_files:
+        assert main([*shlex.split(write_command(stack, preset="default", changes=FEW))[1:], "--overwrite"]) == 0
+        np.testing.assert_array_equal(read_image("fused.tif").samples, expected)
+
+
+def test_a_copied_script_works_with_the_type_that_was_worked_with(in_folder, pictures):
+    viewer = ViewerModel()
+    layer = viewer.add_image(pictures[..., 0].astype(np.int16), rgb=False)
+
+    fused = run_python(write_python(choose_planes(layer, 0), preset="default", changes=FEW), viewer=viewer)
+
+    expected = fuse(pictures[..., 0].astype(np.float32), PRESETS["default"].replaced(FEW)).fused
+    np.testing.assert_array_equal(fused, expected)
 
 
 def test_copied_command_gives_the_result(file_layers, expected):

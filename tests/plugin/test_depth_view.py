@@ -1,12 +1,16 @@
 """The depth in 3-D, driven in a real viewer, at the right scale."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from napari_qmcif.chosen_stack import choose_planes
+from napari_qmcif.depth_view import DepthView, show_depth
 from napari_qmcif.layers import MAP_NAMES, add_result
 from napari_qmcif.provenance import record_provenance
-from qmcif_engine import FusionConfig, make_focus_stack
+from napari_qmcif.reader import open_files
+from qmcif_engine import FusionConfig, InvalidImageError, fuse, height_map, make_focus_stack
 
 pytestmark = pytest.mark.viewer
 
@@ -21,7 +25,8 @@ def open_widget(viewer):
     opened = []
 
     def open_one():
-        _, widget = viewer.window.add_plugin_dock_widget("napari-qmcif", "Depth in 3-D")
+        widget = DepthView(viewer)
+        viewer.window.add_dock_widget(widget)
         opened.append(widget)
         return widget
 
@@ -43,10 +48,10 @@ def add_fused(viewer, is_color=True, **space):
 def test_the_surface_has_the_scale_of_the_stack_and_the_colors_of_the_picture(viewer, open_widget):
     scene = add_fused(viewer, scale=(4, 0.5, 0.25), translate=(0, 10, 20), units=("um",) * 3, axis_labels=("z", "y", "x"))
     widget = open_widget()
-    assert (widget.step_box.value(), widget.unit_box.currentText()) == (4, "micrometer")
-    assert widget.color_box.layer.name == "leaf: fused"
+    assert (widget.surface.z_step.value, widget.surface.unit.value) == (4, "micrometer")
+    assert widget.surface.paint_with.value.name == "leaf: fused"
 
-    widget.show_button.click()
+    widget.show_button.native.click()
 
     surface = viewer.layers["leaf: surface"]
     lowest, highest = surface.extent.world
@@ -63,11 +68,11 @@ def test_the_surface_has_the_scale_of_the_stack_and_the_colors_of_the_picture(vi
 def test_another_unit_is_converted_and_heights_are_exaggerated_on_demand(viewer, open_widget):
     add_fused(viewer, scale=(4, 0.5, 0.5), units=("um",) * 3)
     widget = open_widget()
-    widget.step_box.setValue(250)
-    widget.unit_box.setCurrentText("nanometer")
-    widget.stretch_box.setValue(3)
+    widget.surface.z_step.value = 250
+    widget.surface.unit.value = "nanometer"
+    widget.surface.exaggerate.value = 3
 
-    widget.show_button.click()
+    widget.show_button.native.click()
 
     assert viewer.layers[-1].scale[0] == pytest.approx(0.75)
 
@@ -76,8 +81,8 @@ def test_a_stack_without_units_offers_pixels_only(viewer, open_widget):
     add_fused(viewer)
     widget = open_widget()
 
-    assert [widget.unit_box.itemText(row) for row in range(widget.unit_box.count())] == ["pixel"]
-    assert widget.step_box.value() == 1
+    assert widget.surface.unit.choices == ("pixel",)
+    assert widget.surface.z_step.value == 1
 
 
 @pytest.mark.parametrize("is_color", [True, False])
@@ -85,9 +90,9 @@ def test_painting_by_depth_and_by_a_gray_picture(viewer, open_widget, is_color):
     scene = add_fused(viewer, is_color=is_color)
     widget = open_widget()
     if is_color:
-        widget.color_box.choose(None)
+        widget.surface.paint_with.value = None
 
-    widget.show_button.click()
+    widget.show_button.native.click()
 
     surface = viewer.layers[-1]
     expected = scene.depth_index if is_color else scene.truth
@@ -100,10 +105,10 @@ def test_a_second_surface_takes_the_place_of_the_first_and_the_way_back_restores
     shown = [layer.name for layer in viewer.layers if layer.visible]
     widget = open_widget()
 
-    widget.show_button.click()
-    widget.show_button.click()
+    widget.show_button.native.click()
+    widget.show_button.native.click()
     assert sum(layer.name.endswith("surface") for layer in viewer.layers) == 1
-    widget.flat_button.click()
+    widget.flat_button.native.click()
 
     assert viewer.dims.ndisplay == 2
     assert [layer.name for layer in viewer.layers if layer.visible] == shown
@@ -113,22 +118,114 @@ def test_a_second_surface_takes_the_place_of_the_first_and_the_way_back_restores
 def test_deleting_layers_meanwhile_is_safe(viewer, open_widget):
     add_fused(viewer)
     widget = open_widget()
-    widget.show_button.click()
+    widget.show_button.native.click()
 
     viewer.layers.clear()
-    widget.flat_button.click()
+    widget.flat_button.native.click()
 
-    assert not widget.show_button.isEnabled()
-    assert "no source index is there" in widget.message.text()
+    assert not widget.show_button.enabled
+    assert "no source index is there" in widget.row.message.text()
 
 
 def test_a_picture_of_another_size_is_refused_in_place(viewer, open_widget):
     add_fused(viewer)
     viewer.add_image(np.zeros((9, 9, 3), np.uint8), rgb=True, name="other")
     widget = open_widget()
-    widget.color_box.choose(viewer.layers["other"])
+    widget.surface.paint_with.value = viewer.layers["other"]
 
-    widget.show_button.click()
-
-    assert "'other' and 'leaf: source index' differ in size" in widget.message.text()
+    assert not widget.show_button.enabled
+    assert "'other' and 'leaf: source index' differ in size" in widget.row.message.text()
     assert viewer.dims.ndisplay == 2
+
+
+def wait_for(widget, qtbot):
+    qtbot.waitUntil(lambda: not widget.row.is_running)
+
+
+def add_result_of_a_fusion(viewer):
+    """Add a stack of micrometers and its real fusion; return the result of the engine with positions."""
+    scene = make_focus_stack(n_images=5, shape=(64, 80), is_color=False, dtype=np.uint16)
+    space = {"scale": (4, 0.5, 0.5), "units": ("um",) * 3, "axis_labels": ("z", "y", "x")}
+    layer = viewer.add_image(scene.images, name="cells", contrast_limits=(0, 65535), **space)
+    stack, config = choose_planes(layer, 0, point=(0, 0, 0)), FusionConfig().replaced({"iterations": 1})
+    result = fuse(list(scene.images), config, with_position=True)
+    pictures = {"fused": result.fused, **{name: getattr(result, name) for name in MAP_NAMES}}
+    add_result(viewer, stack, pictures, record=record_provenance(stack, config, focus_range=result.focus_range))
+    return result
+
+
+@pytest.mark.parametrize("is_between", [True, False])
+def test_heights_become_a_layer_with_their_unit(viewer, open_widget, qtbot, is_between):
+    result = add_result_of_a_fusion(viewer)
+    widget = open_widget()
+    widget.heights.smoothing_px.value = 3
+    widget.heights.between_images.value = is_between
+
+    widget.row.start_button.native.click()
+    wait_for(widget, qtbot)
+
+    layer = viewer.layers["cells: height in micrometer"]
+    position = result.position if is_between else result.source_index
+    expected = height_map(position, z_step=4, confidence=result.confidence, guide=result.fused, smoothing_px=3).height
+    np.testing.assert_array_equal(layer.data, expected)
+    assert layer.metadata["qmcif"]["height"] == {"z_step": 4.0, "unit": "micrometer", "smoothing_px": 3}
+    np.testing.assert_allclose(layer.scale, (0.5, 0.5))
+    assert widget.row.message.text() == ""
+
+    widget.surface.source_index.value = layer
+    widget.show_button.native.click()
+    np.testing.assert_allclose(viewer.layers[-1].extent.world[:, 0], (expected.min(), expected.max()), rtol=1e-6)
+
+
+def test_heights_are_exported_and_come_back(viewer, open_widget, qtbot, tmp_path, monkeypatch):
+    add_result_of_a_fusion(viewer)
+    widget = open_widget()
+    assert not widget.save_button.enabled
+    widget.row.start()
+    wait_for(widget, qtbot)
+    name = str(tmp_path / "height.ome.tif")
+    monkeypatch.setattr("napari_qmcif.file_actions.QFileDialog.getSaveFileName", lambda *_: (name, "OME-TIFF (*.ome.tif)"))
+
+    widget.save_button.native.click()
+    wait_for(widget, qtbot)
+
+    ((heights, attributes, _),) = open_files([Path(name)])
+    np.testing.assert_array_equal(heights, viewer.layers[-1].data)
+    assert attributes["metadata"]["qmcif"]["height"]["unit"] == "micrometer"
+    assert (attributes["metadata"]["qmcif"]["part"], attributes["scale"]) == ("height", (0.5, 0.5))
+
+
+def test_between_images_needs_the_images(viewer, open_widget):
+    add_result_of_a_fusion(viewer)
+    viewer.layers.remove("cells")
+    widget = open_widget()
+    widget.heights.between_images.value = True
+
+    widget.row.start()
+
+    assert "they are needed to look between them" in widget.row.message.text()
+
+
+def test_a_z_step_in_another_kind_of_unit_is_refused(viewer):
+    add_fused(viewer)
+
+    with pytest.raises(InvalidImageError, match="the z step is in micrometer and 'leaf: source index' in pixel"):
+        show_depth()(viewer, viewer.layers["leaf: source index"], z_step=2, unit="micrometer")
+
+
+def test_the_heights_of_a_run_and_its_index_give_surfaces_of_one_size(viewer):
+    scene = add_fused(viewer, scale=(4, 0.5, 0.5), units=("um",) * 3)
+    index = viewer.layers["leaf: source index"]
+    index.metadata["qmcif"]["height"] = {"z_step": 4.0, "unit": "micrometer", "smoothing_px": 0}  # all layers of a run say this
+    record = {**index.metadata["qmcif"], "part": "height"}
+    heights = viewer.add_image(
+        4.0 * scene.depth_index, name="leaf: height", scale=(0.5, 0.5), units=("um",) * 2, metadata={"qmcif": record}
+    )
+
+    extents = []
+    for layer in (index, heights):
+        show_depth()(viewer, layer, z_step=4, unit="micrometer")
+        extents.append(viewer.layers["leaf: surface"].extent.world)
+
+    np.testing.assert_allclose(*extents)
+    assert extents[0][1][0] == 4 * scene.depth_index.max()

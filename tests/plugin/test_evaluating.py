@@ -9,7 +9,7 @@ from qtpy.QtCore import QObject
 from napari_qmcif import evaluating
 from napari_qmcif.chosen_stack import choose_pictures
 from napari_qmcif.evaluating import assemble_request, evaluate_layers
-from napari_qmcif.worker import BackgroundJob
+from napari_qmcif.worker import make_worker
 from qmcif_engine import Cancelled, evaluate
 
 
@@ -24,7 +24,7 @@ def test_opacity_is_left_out_of_the_comparison(pictures, qapp):
     owner = QObject()
 
     name, figures = evaluate_layers(
-        assemble_request(choose_pictures(layers), result=layers[0], truth=None), BackgroundJob(None, owner=owner)
+        assemble_request(choose_pictures(layers), result=layers[0], truth=None), job=make_worker(None, owner=owner)
     )
 
     assert name == layers[0].name
@@ -33,11 +33,11 @@ def test_opacity_is_left_out_of_the_comparison(pictures, qapp):
 
 def test_a_cancelled_job_ends_at_the_next_step(layers, qapp):
     owner = QObject()
-    job = BackgroundJob(None, owner=owner)
+    job = make_worker(None, owner=owner)
     job.cancel()
 
-    with pytest.raises(Cancelled, match="the evaluation was cancelled; no figures were returned: start it again"):
-        evaluate_layers(assemble_request(choose_pictures(layers), result=layers[0], truth=None), job)
+    with pytest.raises(Cancelled, match="the work was cancelled; nothing was returned: start it again"):
+        evaluate_layers(assemble_request(choose_pictures(layers), result=layers[0], truth=None), job=job)
 
 
 def test_integers_have_the_range_of_their_type_and_floats_that_of_the_layer(layers, pictures):
@@ -64,7 +64,7 @@ def test_lazy_layers_reach_the_engine_as_they_are_and_have_the_same_figures(pict
     layers = [Image(da.from_array(picture, chunks=(20, 20, 3)), rgb=True) for picture in pictures]
 
     _, figures = evaluate_layers(
-        assemble_request(choose_pictures(layers), result=layers[0], truth=None), BackgroundJob(None, owner=QObject())
+        assemble_request(choose_pictures(layers), result=layers[0], truth=None), job=make_worker(None, owner=QObject())
     )
 
     assert all(isinstance(image, da.Array) for image in seen)

@@ -1,4 +1,4 @@
-"""The whole widget, driven in a real viewer as a person would."""
+"""The whole page, driven in a real viewer as a person would."""
 
 import sys
 import threading
@@ -10,13 +10,15 @@ import pytest
 from napari.utils.notifications import notification_manager
 from qtpy.QtGui import QGuiApplication
 
-from napari_qmcif import run_panel as run_panel_module
-from napari_qmcif.worker import BackgroundJob, list_running_jobs
-from qmcif_engine import Cancelled, FusionConfig, fuse, make_focus_stack, open_stack, prepare_stack
+from napari_qmcif import fusing_function
+from napari_qmcif.dock import FocusDock
+from napari_qmcif.fusing_function import fuse_focus_stack
+from napari_qmcif.worker import EngineWorker, list_running_workers
+from qmcif_engine import FusionConfig, fuse, make_focus_stack, open_stack, prepare_stack
 
 pytestmark = pytest.mark.viewer
 
-PARTS = ["confidence", "detail map", "base map", "source index", "fused"]
+PARTS = ["fused", "confidence", "detail map", "base map", "source index"]
 
 
 @pytest.fixture
@@ -30,16 +32,17 @@ def open_widget(viewer, qtbot):
     opened = []
 
     def open_one():
-        _, widget = viewer.window.add_plugin_dock_widget("napari-qmcif", "Fuse focus stack")
-        widget.settings.boxes["decomposition.iterations"].value = 1
-        opened.append(widget)
-        return widget
+        _, dock = viewer.window.add_plugin_dock_widget("napari-qmcif", "Fuse focus stack")
+        dock.fusion.settings.rows["decomposition.iterations"].value = 1
+        opened.append(dock)
+        return dock.fusion
 
+    open_one.docks = opened
     yield open_one
-    for widget in opened:
-        widget.run_panel.cancel()
-        wait_for(widget, qtbot)
-        widget.shut_down()
+    for dock in opened:
+        dock.fusion.run_panel.stop()
+        wait_for(dock.fusion, qtbot)
+        dock.shut_down()
     opened.clear()
 
 
@@ -55,36 +58,36 @@ def add_pictures(viewer, pictures):
     return [viewer.add_image(picture, rgb=True, name=f"frame {number}") for number, picture in enumerate(pictures, start=1)]
 
 
-def work_until_cancelled(stack, config, *, job):
-    while not job.is_cancelled():
+def work_until_cancelled(request, *, job):
+    while True:
+        job.check_cancelled()
         time.sleep(0.005)
-    msg = "the fusion was cancelled"
-    raise Cancelled(msg)
 
 
 @pytest.fixture
 def endless(monkeypatch):
-    monkeypatch.setattr(run_panel_module, "fuse_layers", work_until_cancelled)
+    monkeypatch.setattr(fusing_function, "fuse_series", work_until_cancelled)
 
 
 def test_select_layers_change_a_setting_preview_and_run(viewer, open_widget, qtbot, pictures):
     layers = add_pictures(viewer, pictures)
     widget = open_widget()
-    assert not widget.run_panel.run_button.isEnabled()
+    assert not widget.run_panel.run_button.enabled
     assert "1 image was given; at least 2 of one scene are needed" in widget.run_panel.reason.text()
     for layer in layers:
         viewer.layers.selection.add(layer)
-    widget.layer_choice.use_selected_button.click()
-    assert (widget.run_panel.run_button.isEnabled(), widget.run_panel.reason.text()) == (True, "")
+    widget.use_button.native.click()
+    assert (widget.run_panel.run_button.enabled, widget.run_panel.reason.text()) == (True, "")
 
-    widget.preview.button.click()
+    widget.preview.button.native.click()
     wait_for(widget, qtbot)
     assert names(viewer)[-1] == "frame 1 + 2: preview"
-    widget.run_panel.run_button.click()
+    widget.run_panel.run_button.native.click()
     wait_for(widget, qtbot)
 
     expected = fuse(list(pictures), FusionConfig().replaced({"iterations": 1}))
-    assert names(viewer)[-5:] == [f"frame 1 + 2: {part}" for part in PARTS]
+    assert names(viewer)[-5:] == [f"frame 1 + 2: {part}" for part in PARTS], "the preview went away"
+    assert viewer.layers.selection.active.name == "frame 1 + 2: fused"
     np.testing.assert_array_equal(viewer.layers["frame 1 + 2: fused"].data, expected.fused)
     np.testing.assert_array_equal(viewer.layers["frame 1 + 2: source index"].data, expected.source_index)
     record = viewer.layers["frame 1 + 2: fused"].metadata["qmcif"]
@@ -98,7 +101,7 @@ def test_a_stack_is_fused_along_its_axis_and_the_result_lies_on_it(viewer, open_
     viewer.add_image(pictures, rgb=True, name="leaf", **space)
     widget = open_widget()
 
-    widget.run_panel.run_button.click()
+    widget.run_panel.run_button.native.click()
     wait_for(widget, qtbot)
 
     for layer in viewer.layers[1:]:
@@ -111,36 +114,36 @@ def test_a_stack_is_fused_along_its_axis_and_the_result_lies_on_it(viewer, open_
 
 def test_cancel_in_the_middle_adds_nothing_and_the_next_run_works(viewer, open_widget, qtbot, monkeypatch):
     steps, is_cancelled = [], threading.Event()
-    report = BackgroundJob.report
+    report = EngineWorker.report
 
     def hold_the_first_step(job, progress):
         report(job, progress)
         steps.append(progress)
         is_cancelled.wait()
 
-    monkeypatch.setattr(BackgroundJob, "report", hold_the_first_step)
+    monkeypatch.setattr(EngineWorker, "report", hold_the_first_step)
     scene = make_focus_stack(n_images=3, shape=(320, 320), seed=0)
     viewer.add_image(scene.images, rgb=True, name="leaf")
     widget = open_widget()
-    widget.run_panel.run_button.click()
+    widget.run_panel.run_button.native.click()
     qtbot.waitUntil(lambda: bool(steps))
 
-    widget.run_panel.cancel_button.click()
+    widget.run_panel.cancel_button.native.click()
     is_cancelled.set()
     wait_for(widget, qtbot)
 
     assert [tuple(progress) for progress in steps] == [(1, 4)], "the engine stops before its next step"
     assert names(viewer) == ["leaf"]
     assert widget.run_panel.status.text() == "cancelled; nothing was added"
-    widget.run_panel.run_button.click()
+    widget.run_panel.run_button.native.click()
     wait_for(widget, qtbot)
-    assert names(viewer)[-1] == "leaf: fused"
+    assert names(viewer)[-5:] == [f"leaf: {part}" for part in PARTS]
 
 
 def test_what_cannot_be_fused_is_said_in_place_and_run_is_disabled(viewer, open_widget):
     add_pictures(viewer, np.zeros((2, 8, 8, 3), np.uint8))
     viewer.add_image(np.zeros((8, 9), np.uint8), name="wide", rgb=False)
-    viewer.add_image(np.zeros((8, 8), np.int32), name="counts", rgb=False)
+    viewer.add_image(np.zeros((8, 8), np.int64), name="counts", rgb=False)
     viewer.add_image(np.zeros((1, 8, 8), np.uint8), name="flat", rgb=False)
     viewer.add_labels(np.zeros((8, 8), int), name="cells")
     widget = open_widget()
@@ -149,39 +152,122 @@ def test_what_cannot_be_fused_is_said_in_place_and_run_is_disabled(viewer, open_
         viewer.layers.selection.clear()
         for name in chosen:
             viewer.layers.selection.add(viewer.layers[name])
-        widget.layer_choice.use_selected_button.click()
-        assert not widget.run_panel.run_button.isEnabled()
+        widget.use_button.native.click()
+        assert not widget.run_panel.run_button.enabled
         reasons[tuple(chosen)] = widget.run_panel.reason.text()
 
     assert "all must be equal" in reasons["frame 1", "wide"]
-    assert "samples of type int32" in reasons["counts", "wide"]
+    assert "samples of type int64" in reasons["counts", "wide"]
     assert "has length 1" in reasons["flat",]
     assert "'cells' is a labels layer" in reasons["frame 1", "cells"]
     assert "nothing is chosen" in reasons[()]
 
 
-def test_the_position_of_further_axes_follows_the_sliders(viewer, open_widget, pictures):
-    viewer.add_image(np.stack([pictures, pictures]), rgb=True, axis_labels=("t", "z", "y", "x"))
+def test_all_points_in_time_come_in_one_run_with_the_time_axis_kept(viewer, open_widget, qtbot, pictures):
+    viewer.add_image(np.stack([pictures, pictures[:, ::-1]]), rgb=True, name="leaf", axis_labels=("t", "z", "y", "x"))
     widget = open_widget()
-    viewer.dims.set_current_step(0, 0)
-    assert widget.run_panel.reason.text() == "taken where the sliders stand: axis t at 0"
+    assert widget.run_panel.reason.text() == "1 channels and 2 points in time are fused, 3 images each"
 
+    widget.run_panel.run_button.native.click()
+    wait_for(widget, qtbot)
+
+    fused = viewer.layers["leaf: fused"]
+    assert (fused.data.shape, tuple(fused.axis_labels), fused.rgb) == ((2, 1, 48, 64, 3), ("t", "z", "y", "x"), True)
+    config = FusionConfig().replaced({"iterations": 1})
+    np.testing.assert_array_equal(fused.data[1, 0], fuse(pictures[:, ::-1], config).fused)
+
+
+def test_one_picture_may_be_taken_where_the_sliders_stand(viewer, open_widget, qtbot, pictures):
+    viewer.add_image(np.stack([pictures, pictures[:, ::-1]]), rgb=True, name="leaf", axis_labels=("t", "z", "y", "x"))
+    widget = open_widget()
+    assert widget.form.scope.native.isVisibleTo(widget.native)
+    widget.form.scope.value = "shown"
     viewer.dims.set_current_step(0, 1)
+    assert "taken where the sliders stand: axis t at 1" in widget.run_panel.reason.text()
 
-    assert widget.run_panel.reason.text() == "taken where the sliders stand: axis t at 1"
-    assert widget.run_panel.run_button.isEnabled()
+    widget.run_panel.run_button.native.click()
+    wait_for(widget, qtbot)
+
+    assert viewer.layers["leaf, t 1: fused"].data.shape == (48, 64, 3)
+
+
+def test_a_second_run_is_named_by_its_settings(viewer, open_widget, qtbot, pictures):
+    viewer.add_image(pictures, rgb=True, name="leaf")
+    widget = open_widget()
+    for _ in range(2):
+        widget.run()
+        wait_for(widget, qtbot)
+
+    assert [name for name in names(viewer) if "fused" in name] == ["leaf: fused", "leaf: fused (balanced, iterations 1)"]
+
+
+def test_the_function_is_a_widget_of_its_own_that_can_be_called(viewer, qtbot, pictures):
+    layer = viewer.add_image(pictures, rgb=True, name="leaf")
+    function = fuse_focus_stack()
+    viewer.window.add_dock_widget(function)
+
+    worker = function(layers=[layer], settings=FusionConfig().replaced({"iterations": 1}), with_height=True)
+    with qtbot.waitSignal(worker.finished):
+        pass
+
+    np.testing.assert_array_equal(viewer.layers["leaf: fused"].data, fuse(pictures, FusionConfig().replaced({"iterations": 1})).fused)
+    assert viewer.layers["leaf: height"].metadata["qmcif"]["height"] == {"z_step": 1.0, "unit": "pixel", "smoothing_px": 0}
+    assert worker.summary.startswith("fused 3 images in ")
+
+
+def test_a_copied_script_is_that_of_the_selected_result(viewer, open_widget, qtbot, pictures):
+    viewer.add_image(pictures, rgb=True, name="leaf")
+    widget = open_widget()
+    widget.run()
+    wait_for(widget, qtbot)
+    widget.settings.preset_box.value = "paper"
+
+    widget.python_button.native.click()
+
+    assert "PRESETS['default'].replaced({'decomposition.iterations': 1})" in QGuiApplication.clipboard().text()
+    viewer.layers.remove("leaf")
+    viewer.layers.selection = {viewer.layers["leaf: fused"]}
+    widget.python_button.native.click()
+    assert "the images that 'leaf: fused' was made of are not there any more" in widget.run_panel.status.text()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "reason"),
+    [
+        ("leave_out", "7", "'7' names no images of this stack; numbers from 1 to 3 are needed"),
+        ("leave_out", "two", "'two' names no images"),
+        ("leave_out", "1-2", "1 image is left; at least 2 are needed"),
+        ("reference", 9, "image 9 was given as the reference; the stack has 3"),
+        ("slab", 2, "slabs were asked for and the result goes into memory"),
+    ],
+)
+def test_wishes_that_cannot_be_fulfilled_are_told_in_place(viewer, open_widget, pictures, name, value, reason):
+    viewer.add_image(pictures, rgb=True, name="leaf")
+    widget = open_widget()
+
+    getattr(widget.form, name).value = value
+
+    assert (widget.run_panel.run_button.enabled, widget.run_panel.reason.text()[: len(reason)]) == (False, reason)
+
+
+def test_a_reference_that_is_left_out_is_refused(viewer, open_widget, pictures):
+    viewer.add_image(pictures, rgb=True, name="leaf")
+    widget = open_widget()
+    widget.form.leave_out.value, widget.form.reference.value = "2", 2
+
+    assert "image 2 is left out and is the reference too" in widget.run_panel.reason.text()
 
 
 def test_settings_that_cannot_go_together_disable_run_until_they_do(viewer, open_widget, pictures):
     viewer.add_image(pictures, rgb=True)
     widget = open_widget()
 
-    widget.settings.boxes["focus.smallest_detail_patch_px"].value = 31
-    assert not widget.run_panel.run_button.isEnabled()
+    widget.settings.rows["focus.smallest_detail_patch_px"].value = 31
+    assert not widget.run_panel.run_button.enabled
     assert "above largest_detail_patch_px 17" in widget.run_panel.reason.text()
 
-    widget.settings.reset_button.click()
-    assert widget.run_panel.run_button.isEnabled()
+    widget.settings.reset_button.native.click()
+    assert widget.run_panel.run_button.enabled
 
 
 def test_missing_samples_are_told_by_the_run_in_the_words_of_the_engine(viewer, open_widget, qtbot, monkeypatch):
@@ -192,7 +278,7 @@ def test_missing_samples_are_told_by_the_run_in_the_words_of_the_engine(viewer, 
     viewer.add_image(samples, name="gap", contrast_limits=(0, 1))
     widget = open_widget()
 
-    widget.run_panel.run_button.click()
+    widget.run_panel.run_button.native.click()
     wait_for(widget, qtbot)
 
     assert "holds NaN or infinite samples" in widget.run_panel.reason.text()
@@ -218,7 +304,7 @@ def test_no_pixel_is_touched_on_the_gui_thread(viewer, open_widget, qtbot, pictu
 
     sys.setprofile(note)
     try:
-        widget.run_panel.run_button.click()
+        widget.run_panel.run_button.native.click()
         wait_for(widget, qtbot)
     finally:
         sys.setprofile(None)
@@ -229,67 +315,66 @@ def test_no_pixel_is_touched_on_the_gui_thread(viewer, open_widget, qtbot, pictu
     }
     assert readers
     assert threading.get_ident() not in readers
-    assert names(viewer)[-1] == "lazy: fused"
+    assert names(viewer)[-5] == "lazy: fused"
 
 
 def test_two_widgets_run_at_once_and_both_give_the_right_result(viewer, open_widget, qtbot, pictures):
     viewer.add_image(pictures, rgb=True, name="a")
     viewer.add_image(pictures[::-1], rgb=True, name="b")
     first = open_widget()
-    from napari_qmcif.fusion_widget import FusionWidget
+    dock = FocusDock(viewer)
+    viewer.window.add_dock_widget(dock, name="another")
+    second = dock.fusion
+    second.settings.rows["decomposition.iterations"].value = 1
+    first.select_layers([viewer.layers["a"]])
+    second.select_layers([viewer.layers["b"]])
 
-    second = FusionWidget(viewer)
-    qtbot.addWidget(second)
-    second.settings.boxes["decomposition.iterations"].value = 1
-    first.layer_choice.select_layers([viewer.layers["a"]])
-    second.layer_choice.select_layers([viewer.layers["b"]])
-
-    first.run_panel.run_button.click()
-    second.run_panel.run_button.click()
+    first.run_panel.run_button.native.click()
+    second.run_panel.run_button.native.click()
     wait_for(first, qtbot)
     wait_for(second, qtbot)
 
     config = FusionConfig().replaced({"iterations": 1})
     np.testing.assert_array_equal(viewer.layers["a: fused"].data, fuse(pictures, config).fused)
     np.testing.assert_array_equal(viewer.layers["b: fused"].data, fuse(pictures[::-1], config).fused)
-    second.shut_down()
+    dock.shut_down()
 
 
 def test_deleting_a_source_while_running_changes_nothing(viewer, open_widget, qtbot, pictures):
     viewer.add_image(pictures, rgb=True, name="leaf")
     widget = open_widget()
-    widget.run_panel.run_button.click()
+    widget.run_panel.run_button.native.click()
 
     viewer.layers.remove("leaf")
     wait_for(widget, qtbot)
 
     assert names(viewer) == [f"leaf: {part}" for part in PARTS]
-    assert not widget.run_panel.run_button.isEnabled()
+    assert not widget.run_panel.run_button.enabled
     assert "nothing is chosen" in widget.run_panel.reason.text()
 
 
 def test_closing_the_widget_while_running_stops_the_run(viewer, open_widget, qtbot, pictures, endless):
     viewer.add_image(pictures, rgb=True, name="leaf")
     widget = open_widget()
-    widget.run_panel.run_button.click()
+    widget.run_panel.run_button.native.click()
 
-    viewer.window.remove_dock_widget(widget)
+    viewer.window.remove_dock_widget(open_widget.docks[-1])
     wait_for(widget, qtbot)
     viewer.add_image(pictures, rgb=True, name="later")
 
     assert names(viewer) == ["leaf", "later"]
-    assert widget.layer_choice.list.count() == 1, "a closed widget hears nothing of the viewer"
+    assert len(widget.form.layers.choices) == 1, "a closed widget hears nothing of the viewer"
 
 
 def test_closing_the_viewer_while_running_stops_the_run(make_napari_viewer, qtbot, pictures, endless):
     viewer = make_napari_viewer()
     viewer.add_image(pictures, rgb=True, name="leaf")
-    _, widget = viewer.window.add_plugin_dock_widget("napari-qmcif", "Fuse focus stack")
-    widget.run_panel.run_button.click()
-    (job,) = list_running_jobs()
-    del widget
+    _, dock = viewer.window.add_plugin_dock_widget("napari-qmcif", "Fuse focus stack")
+    dock.fusion.run_panel.run_button.native.click()
+    (job,) = list_running_workers()
+    del dock
 
-    with qtbot.waitSignal(job.ended):
+    with qtbot.waitSignal(job.finished):
         viewer.close()
 
     assert job.is_cancelled()
@@ -300,7 +385,7 @@ def test_the_activity_dock_shows_the_run_and_can_cancel_it(viewer, open_widget, 
 
     viewer.add_image(pictures, rgb=True, name="leaf")
     widget = open_widget()
-    widget.run_panel.run_button.click()
+    widget.run_panel.run_button.native.click()
     (entry,) = [entry for entry in progress._all_instances if entry.desc.startswith("Fusing leaf")]
 
     entry.cancel()
@@ -314,12 +399,12 @@ def test_a_result_on_disk_is_opened_as_a_pyramid_with_its_maps(viewer, open_widg
     scene = make_focus_stack(n_images=2, shape=(300, 600), seed=1)
     viewer.add_image(scene.images, rgb=True, name="leaf", scale=(1, 0.5, 0.5))
     widget = open_widget()
-    widget.destination.kind_box.setCurrentText("OME-Zarr on disk")
-    assert not widget.run_panel.run_button.isEnabled()
+    widget.form.destination.kind_box.value = "OME-Zarr on disk"
+    assert not widget.run_panel.run_button.enabled
     assert "no place for the result is chosen" in widget.run_panel.reason.text()
-    widget.destination.set_path(tmp_path / "leaf")
+    widget.form.destination.path_box.line_edit.value = str(tmp_path / "leaf")
 
-    widget.run_panel.run_button.click()
+    widget.run_panel.run_button.native.click()
     wait_for(widget, qtbot)
 
     assert names(viewer)[-5:] == [f"leaf: {part}" for part in PARTS]
@@ -333,7 +418,7 @@ def test_copy_as_python_puts_a_script_on_the_clipboard(viewer, open_widget, pict
     viewer.add_image(pictures, rgb=True, name="leaf")
     widget = open_widget()
 
-    widget.python_button.click()
+    widget.python_button.native.click()
 
     text = QGuiApplication.clipboard().text()
     assert "viewer.layers['leaf'].data" in text
@@ -345,7 +430,7 @@ def test_copy_as_command_says_what_it_needs(viewer, open_widget, pictures):
     viewer.add_image(pictures, rgb=True, name="leaf")
     widget = open_widget()
 
-    widget.command_button.click()
+    widget.command_button.native.click()
 
     assert "such files are needed for a command" in widget.run_panel.status.text()
 
@@ -353,7 +438,7 @@ def test_copy_as_command_says_what_it_needs(viewer, open_widget, pictures):
 def test_layers_that_are_selected_when_the_widget_opens_are_chosen(viewer, open_widget, pictures):
     viewer.add_image(pictures, rgb=True, name="leaf")
 
-    assert [layer.name for layer in open_widget().layer_choice.selected_layers()] == ["leaf"]
+    assert [layer.name for layer in open_widget().form.layers.value] == ["leaf"]
 
 
 def test_align_and_exposure_are_heeded_by_preview_and_run_and_written_down(viewer, open_widget, qtbot):
@@ -361,27 +446,27 @@ def test_align_and_exposure_are_heeded_by_preview_and_run_and_written_down(viewe
     darker = (0.8 * np.roll(scene[1], 5, axis=1)).astype(np.uint8)
     viewer.add_image(np.stack([scene[0], darker]), rgb=True, name="leaf")
     widget = open_widget()
-    widget.align_box.setCurrentText("translation")
-    widget.exposure_box.setChecked(True)
+    widget.form.align.value = "translation"
+    widget.form.even_exposure.value = True
 
-    for button in (widget.preview.button, widget.run_panel.run_button):
-        button.click()
+    records = []
+    for button, part in ((widget.preview.button, "preview"), (widget.run_panel.run_button, "fused")):
+        button.native.click()
         wait_for(widget, qtbot)
+        records.append(viewer.layers[f"leaf: {part}"].metadata["qmcif"])
 
     config = FusionConfig().replaced({"iterations": 1})
     opened = open_stack(list(viewer.layers["leaf"].data))
     expected = fuse(prepare_stack(opened, align="translation", even_exposure=True), config).fused
     np.testing.assert_array_equal(viewer.layers["leaf: fused"].data, expected)
-    for part in ("preview", "fused"):
-        record = viewer.layers[f"leaf: {part}"].metadata["qmcif"]
-        assert (record["align"], record["even_exposure"]) == ("translation", True)
+    assert [(record["align"], record["even_exposure"]) for record in records] == [("translation", True)] * 2
 
 
 @pytest.mark.parametrize("name", ["color_focus_stack", "gray_z_stack"])
 def test_a_sample_can_be_run_as_it_was_opened(viewer, open_widget, name):
     viewer.open_sample("napari-qmcif", name)
 
-    assert open_widget().run_panel.run_button.isEnabled()
+    assert open_widget().run_panel.run_button.enabled
 
 
 def test_what_was_said_of_one_stack_is_not_said_of_the_next(viewer, open_widget, qtbot, pictures, monkeypatch):
@@ -390,13 +475,26 @@ def test_what_was_said_of_one_stack_is_not_said_of_the_next(viewer, open_widget,
     broken[1, 3, 4] = np.nan
     viewer.add_image(broken, rgb=False, name="broken", contrast_limits=(0, 255))
     widget = open_widget()
-    widget.run_panel.run_button.click()
+    widget.run_panel.run_button.native.click()
     wait_for(widget, qtbot)
     assert "holds NaN or infinite samples" in widget.run_panel.reason.text()
-    assert not widget.run_panel.run_button.isEnabled()
+    assert not widget.run_panel.run_button.enabled
 
     fine = viewer.add_image(pictures, rgb=True, name="fine")
     viewer.layers.selection = {fine}
-    widget.layer_choice.use_selected_button.click()
+    widget.use_button.native.click()
 
-    assert (widget.run_panel.run_button.isEnabled(), widget.run_panel.reason.text(), widget.run_panel.status.text()) == (True, "", "")
+    assert (widget.run_panel.run_button.enabled, widget.run_panel.reason.text(), widget.run_panel.status.text()) == (True, "", "")
+
+
+def test_the_images_can_be_looked_at_as_they_are_fused(viewer, open_widget, qtbot):
+    scene = make_focus_stack(n_images=2, shape=(120, 160), seed=3).images
+    viewer.add_image(np.stack([scene[0], np.roll(scene[1], 5, axis=1)]), rgb=True, name="leaf")
+    widget = open_widget()
+    widget.form.align.value = "translation"
+
+    widget.aligned_button.native.click()
+    wait_for(widget, qtbot)
+
+    assert viewer.layers["leaf: aligned"].data.shape == (2, 120, 160, 3)
+    assert widget.run_panel.status.text() == ""

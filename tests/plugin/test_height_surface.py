@@ -45,12 +45,12 @@ def test_a_color_picture_paints_the_corners(dtype, white):
     picture = np.full((4, 6, 3), white, dtype)
     picture[0, 2] = 0
 
-    colors = color_surface(Image(picture, rgb=True), 2, n_images=3)["vertex_colors"]
+    colors = color_surface(Image(picture, rgb=True), 2, depths=(0, 2))["vertex_colors"]
 
     assert colors.shape == (6, 3)
     assert colors.tolist() == [[1, 1, 1], [0, 0, 0], *[[1, 1, 1]] * 4]
 
 
 def test_depth_is_colored_from_the_first_to_the_last_image():
-    assert color_surface(None, 1, n_images=5)["contrast_limits"] == (0, 4)
-    assert color_surface(None, 1, n_images=1)["contrast_limits"] == (0, 1)
+    assert color_surface(None, 1, depths=(0, 4))["contrast_limits"] == (0, 4)
+    assert color_surface(None, 1, depths=(2, 2))["contrast_limits"][1] > 2

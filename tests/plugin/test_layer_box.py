@@ -1,66 +1,10 @@
-"""One layer is chosen out of those that fit, and stays chosen."""
+"""Layers are told apart by what they are."""
 
 import numpy as np
 import pytest
-from napari.components import ViewerModel
 from napari.layers import Image, Labels
 
-from napari_qmcif.layer_box import LayerBox, is_index_map, is_picture, part_of
-
-
-@pytest.fixture
-def viewer():
-    return ViewerModel()
-
-
-def make_box(qtbot, viewer, **options):
-    box = LayerBox(viewer, fits=is_picture, **options)
-    qtbot.addWidget(box)
-    return box
-
-
-def test_fitting_layers_are_offered_the_topmost_first(qtbot, viewer):
-    viewer.add_image(np.zeros((4, 5)), name="below")
-    viewer.add_image(np.zeros((3, 4, 5)), name="stack")
-    viewer.add_image(np.zeros((4, 5)), name="above")
-
-    box = make_box(qtbot, viewer)
-
-    assert [box.itemText(row) for row in range(box.count())] == ["above", "below"]
-    assert box.layer is viewer.layers["above"]
-
-
-def test_what_was_chosen_stays_chosen_under_a_new_name_and_without_a_signal(qtbot, viewer):
-    first = viewer.add_image(np.zeros((4, 5)), name="first")
-    box = make_box(qtbot, viewer)
-    changes = []
-    box.currentIndexChanged.connect(changes.append)
-    viewer.add_image(np.zeros((4, 5)), name="second")
-    first.name = "renamed"
-
-    box.refresh_layers()
-
-    assert (box.layer, box.currentText(), changes) == (first, "renamed", [])
-
-
-def test_losing_the_chosen_layer_is_told(qtbot, viewer):
-    viewer.add_image(np.zeros((4, 5)), name="first")
-    second = viewer.add_image(np.zeros((4, 5)), name="second")
-    box = make_box(qtbot, viewer)
-    changes = []
-    box.currentIndexChanged.connect(changes.append)
-
-    viewer.layers.remove(second)
-    box.refresh_layers()
-
-    assert (box.currentText(), changes) == ("first", [0])
-
-
-def test_nothing_can_be_chosen_where_that_is_offered(qtbot, viewer):
-    viewer.add_image(np.zeros((4, 5)))
-
-    assert make_box(qtbot, viewer, none_text="none").layer is None
-    assert make_box(qtbot, viewer).layer is not None
+from napari_qmcif.layer_box import is_index_map, is_picture, is_source, part_of
 
 
 @pytest.mark.parametrize(
@@ -83,3 +27,11 @@ def test_pictures_and_index_maps_are_told_apart(layer, picture, index):
 def test_the_part_of_a_result_is_read_from_its_record():
     assert part_of(Image(np.zeros((4, 5)), metadata={"qmcif": {"part": "fused"}})) == "fused"
     assert part_of(Image(np.zeros((4, 5)), metadata={"qmcif": {"part": 3}})) is None
+
+
+def test_our_own_maps_and_previews_are_no_sources_but_fused_pictures_are():
+    parts = ("fused", "source_index", "preview", "height", None)
+    layers = [Image(np.zeros((4, 5)), metadata={"qmcif": {"part": part}} if part else {}) for part in parts]
+
+    assert [is_source(layer) for layer in layers] == [True, False, False, False, True]
+    assert not is_source(Labels(np.zeros((4, 5), int)))

@@ -6,24 +6,39 @@ import dask.array as da
 import numpy as np
 import pytest
 from napari.layers import Image
-from qtpy.QtCore import QObject
 
+from napari_qmcif import layer_fusing
 from napari_qmcif.chosen_stack import choose_pictures, choose_planes
-from napari_qmcif.layer_fusing import MARGIN_PX, fuse_area, fuse_layers, fuse_to_disk
+from napari_qmcif.layer_fusing import MARGIN_PX, FusionRequest, fuse_area, fuse_series
 from napari_qmcif.layers import MAP_NAMES
 from napari_qmcif.preview_area import Area
-from napari_qmcif.worker import BackgroundJob
-from qmcif_engine import Cancelled, FusionConfig, InvalidImageError, QmcifError, fuse, make_focus_stack, open_stack, prepare_stack
+from napari_qmcif.series import Channel, StackSeries, choose_series
+from qmcif_engine import (
+    Cancelled,
+    FusionConfig,
+    InvalidImageError,
+    QmcifError,
+    fuse,
+    load_transforms,
+    make_focus_stack,
+    open_stack,
+    prepare_stack,
+)
 
 CONFIG = FusionConfig().replaced({"iterations": 1})
 
 
-@pytest.fixture
-def job(qapp):
-    owner = QObject()
-    job = BackgroundJob(lambda _: None, owner=owner)
-    yield job
-    owner.deleteLater()
+def request(stack, **options):
+    series = stack if isinstance(stack, StackSeries) else StackSeries(channels=(Channel(title=stack.title, stacks=(stack,)),))
+    return FusionRequest(series=series, config=CONFIG, **options)
+
+
+def fuse_layers(stack, config, *, job):
+    return fuse_series(request(stack), job=job).channels[0]
+
+
+def fuse_to_disk(stack, config, *, target, job):
+    return fuse_series(request(stack, target=target), job=job).channels[0]
 
 
 @pytest.mark.parametrize("kind", ["arrays", "dask", "pyramid"])
@@ -72,7 +87,7 @@ def test_missing_samples_are_refused_in_the_words_of_the_engine(job):
         fuse_layers(choose_planes(Image(samples, contrast_limits=(0, 1)), 0, point=(0, 0, 0)), CONFIG, job=job)
 
 
-def test_cancel_while_images_are_read_reads_no_further(pictures, job):
+def test_cancel_while_images_are_read_reads_no_further(pictures, job, monkeypatch):
     def read(block):
         job.cancel()
         reads.append(1)
@@ -80,9 +95,10 @@ def test_cancel_while_images_are_read_reads_no_further(pictures, job):
 
     reads = []
     layers = [Image(da.from_array(picture).map_blocks(read, meta=picture), rgb=True, visible=False) for picture in pictures]
+    monkeypatch.setattr(layer_fusing, "hint_at_preparation", lambda stack, *, job: "")
     reads.clear()
 
-    with pytest.raises(Cancelled, match="the fusion was cancelled while its images were read"):
+    with pytest.raises(Cancelled, match="the work was cancelled"):
         fuse_layers(choose_pictures(layers), CONFIG, job=job)
 
     assert len(reads) == 1
@@ -183,3 +199,103 @@ def test_on_disk_nothing_that_exists_is_replaced(pictures, job, tmp_path):
 
     with pytest.raises(QmcifError, match="exists"):
         fuse_to_disk(stack, CONFIG, target=tmp_path / "leaf.ome.zarr", job=job)
+
+
+@pytest.mark.parametrize("dtype", [bool, np.int8, np.int16, np.int32, np.uint32, np.float16])
+def test_types_that_the_engine_does_not_take_come_back_as_they_were(dtype, pictures, job):
+    samples = (
+        pictures[..., 1] > 100 if dtype is bool else pictures[..., 1].astype(np.int64) // 2 - (20 if np.dtype(dtype).kind == "i" else 0)
+    )
+    stack = choose_planes(Image(samples.astype(dtype), rgb=False, contrast_limits=(0, 1)), 0)
+    worked = fuse(list(samples.astype(np.float64)), CONFIG)
+
+    fused = fuse_layers(stack, CONFIG, job=job).pictures["fused"]
+
+    assert fused.dtype == dtype
+    expected = worked.fused if dtype is np.float16 else np.rint(worked.fused)
+    np.testing.assert_array_equal(fused, expected.astype(dtype))
+    assert "without loss" in stack.note
+
+
+@pytest.fixture
+def acquisition():
+    """Two points in time, two channels and three planes of 40 x 48 pixels."""
+    scenes = [make_focus_stack(n_images=3, shape=(40, 48), seed=seed, is_color=False).images for seed in range(4)]
+    return np.stack(scenes).reshape(2, 2, 3, 40, 48)
+
+
+def test_all_points_in_time_and_all_channels_are_fused_in_one_run(acquisition, job):
+    layer = Image(acquisition, rgb=False, name="cells", axis_labels=("t", "c", "z", "y", "x"))
+    series = choose_series([layer])
+
+    outcome = fuse_series(request(series), job=job)
+
+    assert [channel.title for channel in series.channels] == ["cells, c 0", "cells, c 1"]
+    for number, found in enumerate(outcome.channels):
+        assert found.pictures["fused"].shape == (2, 1, 1, 40, 48)
+        for time in range(2):
+            expected = fuse(list(acquisition[time, number]), CONFIG)
+            np.testing.assert_array_equal(found.pictures["fused"][time, 0, 0], expected.fused)
+            np.testing.assert_array_equal(found.pictures["source_index"][time, 0, 0], expected.source_index)
+    fused_steps = [step for step in job.steps if step[1] == 4 * 4]
+    assert fused_steps[-1] == (16, 16), "one progress for all four fusions"
+
+
+@pytest.mark.parametrize("is_on_disk", [False, True])
+def test_one_channel_decides_for_all_where_that_is_wanted(acquisition, job, tmp_path, is_on_disk):
+    layers = [Image(acquisition[:, number], rgb=False, name=f"dye {number}", axis_labels=("t", "z", "y", "x")) for number in range(2)]
+    series = choose_series(layers, decide_by="dye 1")
+
+    outcome = fuse_series(request(series, target=tmp_path / "cells.ome.zarr" if is_on_disk else None), job=job)
+
+    first, second = outcome.channels
+    for time in range(2):
+        channels = [np.stack([acquisition[time, 0, number], acquisition[time, 1, number]], axis=-1) for number in range(3)]
+        expected = fuse(list(acquisition[time, 1]), CONFIG, companions=channels)
+        for found, number in ((first, 0), (second, 1)):
+            picture = found.pictures["fused"][0] if is_on_disk else found.pictures["fused"]
+            np.testing.assert_array_equal(np.asarray(picture)[time, 0], expected.companions[..., number])
+    assert "source_index" in second.pictures
+    assert "source_index" not in first.pictures
+
+
+def test_heights_come_in_the_unit_of_the_axis(pictures, job):
+    layer = Image(pictures, rgb=True, scale=(4, 0.5, 0.5), units=("um",) * 3)
+    expected = fuse(pictures, CONFIG, with_position=True)
+
+    outcome = fuse_series(request(choose_planes(layer, 0), with_height=True), job=job).channels[0]
+
+    np.testing.assert_allclose(outcome.pictures["height"], 4 * expected.position, rtol=1e-6)
+
+
+def test_slabs_and_heights_lie_beside_the_target(pictures, job, tmp_path):
+    stack = choose_planes(Image(np.concatenate([pictures, pictures[:2]]), rgb=True), 0)
+
+    outcome = fuse_series(request(stack, target=tmp_path / "leaf.ome.zarr", with_height=True, slab_size=3), job=job).channels[0]
+
+    assert (tmp_path / "leaf-slabs").is_dir()
+    assert outcome.pictures["height"].shape == pictures.shape[1:3]
+
+
+def test_images_that_are_left_out_take_no_part(pictures, job):
+    stack = replace(choose_planes(Image(pictures, rgb=True), 0), left_out=(1,))
+
+    np.testing.assert_array_equal(fuse_layers(stack, CONFIG, job=job).pictures["fused"], fuse(list(pictures[[0, 2]]), CONFIG).fused)
+
+
+def test_a_cluster_computes_the_same(pictures, job):
+    distributed = pytest.importorskip("distributed")
+    expected = fuse(pictures, CONFIG).fused
+    with distributed.LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster:
+        outcome = fuse_series(request(choose_planes(Image(pictures, rgb=True), 0), scheduler=cluster.scheduler_address), job=job)
+
+    np.testing.assert_array_equal(outcome.channels[0].pictures["fused"], expected)
+
+
+def test_what_the_alignment_found_is_written_and_used_again(moved, job, tmp_path):
+    target = tmp_path / "found.json"
+    first = fuse_series(request(moved, transforms_target=target), job=job).channels[0].pictures["fused"]
+
+    again = replace(moved, align="none", transforms=load_transforms(target))
+
+    np.testing.assert_array_equal(fuse_layers(again, CONFIG, job=job).pictures["fused"], first)

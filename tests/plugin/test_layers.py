@@ -6,7 +6,7 @@ from napari.components import ViewerModel
 from napari.layers import Image
 
 from napari_qmcif.chosen_stack import choose_pictures, choose_planes
-from napari_qmcif.layers import MAP_NAMES, add_result
+from napari_qmcif.layers import MAP_NAMES, add_result, choose_label, describe_map, name_part
 
 
 def make_pictures(fused):
@@ -14,14 +14,15 @@ def make_pictures(fused):
     return {"fused": fused, **maps}
 
 
-def test_result_is_the_fused_picture_above_its_hidden_maps_under_one_name():
+def test_maps_come_hidden_above_the_picture_so_that_they_are_seen_where_they_are_switched_on():
     viewer = ViewerModel()
     stack = choose_planes(viewer.add_image(np.zeros((5, 6, 8, 3), np.uint8), rgb=True, name="leaf"), 0, point=(0, 0, 0))
 
     layers = add_result(viewer, stack, make_pictures(np.zeros((6, 8, 3), np.uint8)), record={"version": "1"})
 
-    expected = ["leaf: confidence", "leaf: detail map", "leaf: base map", "leaf: source index", "leaf: fused"]
-    assert [layer.name for layer in layers] == [layer.name for layer in viewer.layers[1:]] == expected
+    expected = ["leaf: fused", "leaf: confidence", "leaf: detail map", "leaf: base map", "leaf: source index"]
+    assert [layer.name for layer in layers] == [layer.name for layer in viewer.layers[:0:-1]]
+    assert [layer.name for layer in viewer.layers[1:]] == expected
     assert [layer.visible for layer in layers] == [False] * 4 + [True]
     assert [layer.rgb for layer in layers] == [False] * 4 + [True]
     assert [layer.ndim for layer in layers] == [2] * 5
@@ -34,7 +35,7 @@ def test_every_layer_carries_the_record_and_its_part():
     layers = add_result(viewer, stack, make_pictures(np.zeros((6, 8), np.uint8)), record={"version": "1"})
 
     assert [layer.metadata["qmcif"] for layer in layers] == [
-        {"version": "1", "part": part} for part in ("confidence", "detail_map", "base_map", "source_index", "fused")
+        {"version": "1", "part": part} for part in ("source_index", "base_map", "detail_map", "confidence", "fused")
     ]
 
 
@@ -71,3 +72,18 @@ def test_pyramids_become_multiscale_layers(is_color):
 
     assert all(layer.multiscale for layer in layers)
     assert layers[-1].rgb == is_color
+
+
+def test_a_second_run_is_named_by_its_settings_and_further_ones_are_numbered():
+    taken = []
+    for _ in range(3):
+        taken.append(name_part("leaf", "fused", choose_label(["leaf"], "fast", taken=taken)))
+
+    assert taken == ["leaf: fused", "leaf: fused (fast)", "leaf: fused (fast, run 2)"]
+
+
+@pytest.mark.parametrize(("z_step", "limits"), [(2.5, (0, 10)), (-2.5, (-10, 0))])
+def test_heights_show_the_first_to_the_last_image_whichever_way_the_stack_runs(z_step, limits):
+    stack = choose_planes(Image(np.zeros((5, 6, 8), np.uint8), rgb=False), 0)
+
+    assert describe_map(stack, "height", name="h", record={}, z_step=z_step)["contrast_limits"] == limits

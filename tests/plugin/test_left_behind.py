@@ -1,6 +1,7 @@
 """A test that leaves a job running fails, and does not disturb the next."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import time
 import pytest
 from qtpy.QtCore import QObject
 
-from napari_qmcif.worker import BackgroundJob, list_running_jobs
+from napari_qmcif.worker import list_running_workers, make_worker
 
 
 def work_until_cancelled(job):
@@ -23,7 +24,7 @@ def work_until_cancelled(job):
 @pytest.fixture
 def job(qapp):
     owner = QObject()
-    yield BackgroundJob(work_until_cancelled, owner=owner)
+    yield make_worker(work_until_cancelled, owner=owner)
     del owner  # not before the end of the test: with it the job would be cancelled
 
 
@@ -32,11 +33,11 @@ def test_careless(job):
 
 
 def test_next():
-    assert list_running_jobs() == []
+    assert list_running_workers() == []
 
 
 def test_careful(job, qtbot):
-    with qtbot.waitSignal(job.ended):
+    with qtbot.waitSignal(job.finished):
         job.start()
         job.cancel()
 """
@@ -52,4 +53,4 @@ def test_a_job_that_nobody_waited_for_fails_its_test_and_no_other(tmp_path):
 
     assert "ERROR test_jobs.py::test_careless" in finished.stdout
     assert "a fusion was still running when its test ended" in finished.stdout
-    assert "3 passed, 1 error in" in finished.stdout
+    assert re.search(r"3 passed, .*1 error in", finished.stdout)  # between them, warnings of napari's own

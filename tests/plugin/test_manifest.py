@@ -10,15 +10,21 @@ import npe2
 import pytest
 import yaml
 
+from qmcif_engine import PRESETS
+
 DISTRIBUTION = "napari-qmcif"
 PACKAGED_MANIFEST = Path(str(files("napari_qmcif") / "napari.yaml"))
 TOP_LEVEL_MANIFEST = Path(__file__).parents[2] / "napari.yaml"
 
+PAGE_TITLES = {"retouch": "Retouch", "compare": "Compare", "evaluate": "Evaluate", "depth_view": "Depth", "fuse_many": "Batch"}
 CONTRIBUTIONS = yaml.safe_load(PACKAGED_MANIFEST.read_text())["contributions"]
 COMMANDS = {command["id"] for command in CONTRIBUTIONS["commands"]}
 SAMPLES = {sample["command"] for sample in CONTRIBUTIONS["sample_data"]}
 FILE_COMMANDS = {item["command"] for kind in ("readers", "writers") for item in CONTRIBUTIONS[kind]}
 WIDGETS = {widget["display_name"]: widget["command"] for widget in CONTRIBUTIONS["widgets"]}
+
+
+PAGE_COMMANDS = {f"napari-qmcif.{name}": title for name, title in PAGE_TITLES.items()}
 
 
 @pytest.fixture
@@ -54,25 +60,33 @@ def test_npe2_finds_nothing_wrong():
 
 
 def test_every_command_is_contributed_somewhere_and_executed_by_a_test_below():
-    assert SAMPLES | FILE_COMMANDS | set(WIDGETS.values()) == COMMANDS
+    assert SAMPLES | FILE_COMMANDS | set(WIDGETS.values()) | set(PAGE_COMMANDS) == COMMANDS
 
 
 def test_the_commands_that_others_may_rely_on_are_there():
     assert {f"napari-qmcif.{name}" for name in ("fuse", "retouch", "evaluate", "read", "write")} <= COMMANDS
 
 
-@pytest.mark.parametrize(("place", "name"), [("project", "fuse"), ("measure", "evaluate"), ("visualize", "depth_view")])
-def test_widgets_are_offered_where_they_belong_among_the_layers(manifest, place, name):
-    assert [item.command for item in manifest.contributions.menus[f"napari/layers/{place}"]] == [f"napari-qmcif.{name}"]
+@pytest.mark.parametrize(
+    ("place", "names"),
+    [
+        ("project", ["fuse", "fuse_many"]),
+        ("annotate", ["retouch"]),
+        ("measure", ["evaluate", "compare"]),
+        ("visualize", ["depth_view"]),
+    ],
+)
+def test_pages_are_offered_where_they_belong_among_the_layers(manifest, place, names):
+    assert [item.command for item in manifest.contributions.menus[f"napari/layers/{place}"]] == [f"napari-qmcif.{name}" for name in names]
 
 
-def test_file_commands_write_and_read_a_picture(npe2pm, tmp_path, pictures):
+def test_file_commands_write_and_read_a_result(npe2pm, tmp_path, pictures):
     target = str(tmp_path / "picture.tif")
-    attributes = {"name": "picture", "metadata": {"qmcif": {"version": "1"}}}
+    attributes = {"name": "picture", "metadata": {"qmcif": {"version": "1"}}, "rgb": True}
     with npe2pm.tmp_plugin(package=DISTRIBUTION):
         assert npe2pm.commands.execute("napari-qmcif.write", (target, pictures[0], attributes)) == [target]
         assert npe2pm.commands.execute("napari-qmcif.write_result", (str(tmp_path / "all"), [(pictures[0], attributes, "image")]))
-        ((samples, _, _),) = npe2pm.commands.execute("napari-qmcif.read", (target,))(target)
+        ((samples, _, _),) = npe2pm.commands.execute("napari-qmcif.read", (str(tmp_path / "all"),))(str(tmp_path / "all"))
 
     assert (samples == pictures[0]).all()
 
@@ -92,4 +106,25 @@ def test_widget_command_opens_a_widget_in_an_empty_viewer(display_name, make_nap
 
     dock, widget = viewer.window.add_plugin_dock_widget(DISTRIBUTION, display_name)
 
-    assert dock.widget() is widget
+    assert dock.widget() is getattr(widget, "native", widget)
+
+
+@pytest.mark.viewer
+@pytest.mark.parametrize("command", PAGE_COMMANDS)
+def test_page_command_opens_its_page_in_the_one_dock(command, make_napari_viewer):
+    from napari._app_model import get_app_model
+
+    viewer = make_napari_viewer()
+
+    get_app_model().commands.execute_command(command).result()
+
+    (dock,) = viewer.window.dock_widgets.values()
+    assert dock.tabs.tabText(dock.tabs.currentIndex()) == PAGE_COMMANDS[command]
+    dock.shut_down()
+
+
+def test_preferences_offer_what_the_plugin_reads(manifest):
+    properties = manifest.contributions.configurations["fusion"].properties
+
+    assert list(properties) == ["preset", "memory_gigabytes", "scratch_folder"]
+    assert list(properties["preset"].enum) == list(PRESETS)

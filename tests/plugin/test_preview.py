@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from napari.components import ViewerModel
 
+from napari_qmcif import layer_box
 from napari_qmcif import preview as preview_module
 from napari_qmcif.chosen_stack import choose_planes
 from napari_qmcif.preview import PreviewPanel
@@ -19,12 +20,18 @@ def viewer(pictures):
     return viewer
 
 
+@pytest.fixture(autouse=True)
+def _own_viewer(viewer, monkeypatch):
+    """The choices find this viewer, which has no window."""
+    monkeypatch.setattr(layer_box, "find_viewer_ancestor", lambda widget: viewer)
+
+
 @pytest.fixture
 def panel(viewer, qtbot):
     panel = PreviewPanel(viewer, choose=lambda: choose_planes(viewer.layers[0], 0, point=viewer.dims.point), read_config=lambda: CONFIG)
-    qtbot.addWidget(panel)
-    viewer.layers.events.inserted.connect(panel.refresh_areas)
-    viewer.layers.events.removed.connect(panel.refresh_areas)
+    qtbot.addWidget(panel.native)
+    viewer.layers.events.inserted.connect(panel.reset_choices)
+    viewer.layers.events.removed.connect(panel.reset_choices)
     yield panel
     panel.shut_down()
     qtbot.waitUntil(lambda: not panel.is_running)
@@ -42,7 +49,7 @@ def look_at(viewer, top, left, bottom, right):
 def test_preview_lies_on_the_part_it_shows(viewer, panel, qtbot):
     look_at(viewer, 8, 16, 40, 48)
 
-    panel.button.click()
+    panel.button.native.click()
     wait(panel, qtbot)
 
     layer = panel.layer
@@ -100,9 +107,9 @@ def test_what_was_selected_stays_selected(viewer, panel, qtbot):
 
 
 def test_a_drawn_rectangle_is_previewed(viewer, panel, qtbot):
-    panel.draw_button.click()
+    panel.draw_button.native.click()
     shapes = viewer.layers["preview area"]
-    assert (shapes.mode, panel.area_box.currentText()) == ("add_rectangle", "preview area")
+    assert (shapes.mode, panel.area_box.current_choice) == ("add_rectangle", "preview area")
     shapes.add_rectangles(np.array([[4.0, 6.0], [4.0, 30.0], [20.0, 30.0], [20.0, 6.0]]))
 
     panel.start()
@@ -112,11 +119,11 @@ def test_a_drawn_rectangle_is_previewed(viewer, panel, qtbot):
 
 
 def test_a_removed_shapes_layer_is_offered_no_more(viewer, panel):
-    panel.draw_button.click()
+    panel.draw_button.native.click()
 
     viewer.layers.remove("preview area")
 
-    assert (panel.area_box.count(), panel.area_box.currentText()) == (1, "Visible field")
+    assert (len(panel.area_box.choices), panel.area_box.current_choice) == (1, "visible field")
 
 
 def follows(panel, change):
@@ -135,12 +142,12 @@ def test_live_preview_follows_view_sliders_and_rectangle_but_only_when_wished(vi
         lambda: setattr(viewer.scene.camera, "zoom", viewer.scene.camera.zoom * 2),
         lambda: viewer.dims.set_current_step(0, 1 - viewer.dims.current_step[0]),
         lambda: viewer.layers["preview area"].add_rectangles(rectangle),
-        lambda: panel.area_box.setCurrentIndex(1 - panel.area_box.currentIndex()),
+        lambda: setattr(panel.area_box, "value", None if panel.area_box.value else viewer.layers["preview area"]),
     ]
     assert [follows(panel, change) for change in changes] == [False] * 4
 
-    panel.live_box.setChecked(True)
-    panel.area_box.setCurrentText("preview area")
+    panel.live_box.value = True
+    panel.area_box.value = viewer.layers["preview area"]
 
     assert [follows(panel, change) for change in changes] == [True] * 4
     assert not follows(panel, lambda: viewer.layers["preview area"].add_rectangles(rectangle)), "another area is chosen now"
@@ -150,12 +157,12 @@ def test_live_preview_starts_once_things_have_come_to_rest(viewer, panel, qtbot)
     started = []
     panel.said.connect(started.append)
 
-    panel.live_box.setChecked(True)
+    panel.live_box.value = True
     for zoom in (2, 3, 4, 5):
         viewer.scene.camera.zoom = zoom
     wait(panel, qtbot)
 
-    assert started == [""]
+    assert started.count("") == 2  # it began, and it is there
     assert panel.layer is not None
 
 
@@ -178,7 +185,7 @@ def test_of_a_large_field_the_middle_is_previewed_and_that_is_said(viewer, panel
     wait(panel, qtbot)
 
     assert panel.layer.data.shape == (24, 32, 3)
-    assert said == ["the preview shows the middle 0.0 megapixels of 0.0 megapixels"]
+    assert said[0] == "the preview shows the middle 0.0 megapixels of 0.0 megapixels"
 
 
 def test_what_cannot_be_previewed_is_said(viewer, qtbot):
@@ -187,7 +194,7 @@ def test_what_cannot_be_previewed_is_said(viewer, qtbot):
         raise InvalidConfigError(msg)
 
     panel = PreviewPanel(viewer, choose=lambda: choose_planes(viewer.layers[0], 0, point=(0, 0, 0)), read_config=refuse)
-    qtbot.addWidget(panel)
+    qtbot.addWidget(panel.native)
     said = []
     panel.said.connect(said.append)
 
@@ -204,7 +211,7 @@ def test_drawing_needs_something_to_draw_on(qtbot):
 
     viewer = ViewerModel()
     panel = PreviewPanel(viewer, choose=refuse, read_config=lambda: CONFIG)
-    qtbot.addWidget(panel)
+    qtbot.addWidget(panel.native)
     said = []
     panel.said.connect(said.append)
 
@@ -215,7 +222,7 @@ def test_drawing_needs_something_to_draw_on(qtbot):
 
 
 def test_shutting_down_takes_the_preview_away_and_hears_nothing_more(viewer, panel, qtbot):
-    panel.live_box.setChecked(True)
+    panel.live_box.value = True
     wait(panel, qtbot)
 
     panel.shut_down()
@@ -224,3 +231,13 @@ def test_shutting_down_takes_the_preview_away_and_hears_nothing_more(viewer, pan
     assert not panel.timer.isActive()
     assert not panel.is_running
     assert [layer.name for layer in viewer.layers] == ["leaf"]
+
+
+def test_a_preview_can_be_stopped(viewer, panel, qtbot):
+    panel.button.native.click()
+    assert panel.button.text == "Stop preview"
+
+    panel.button.native.click()
+    qtbot.waitUntil(lambda: not panel.is_running)
+
+    assert (panel.layer, panel.button.text) == (None, "Preview")

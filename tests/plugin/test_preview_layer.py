@@ -3,12 +3,10 @@
 import numpy as np
 import pytest
 from napari.components import ViewerModel
-from qtpy.QtCore import QObject
 
 from napari_qmcif.chosen_stack import choose_planes
 from napari_qmcif.preview_area import Area
 from napari_qmcif.preview_layer import PreviewLayer, compute_preview
-from napari_qmcif.worker import BackgroundJob
 from qmcif_engine import FusionConfig
 
 CONFIG = FusionConfig().replaced({"iterations": 1})
@@ -22,12 +20,9 @@ def viewer(pictures):
 
 
 @pytest.fixture
-def preview_of(viewer, qapp):
-    owner = QObject()
-    job = BackgroundJob(lambda _: None, owner=owner)
+def preview_of(viewer, job):
     stack = choose_planes(viewer.layers["leaf"], 0, point=(0, 0, 0))
-    yield lambda area: compute_preview(stack, CONFIG, area, job)
-    owner.deleteLater()
+    return lambda area: compute_preview(stack, CONFIG, area, job=job)
 
 
 def test_the_next_preview_keeps_opacity_and_visibility(viewer, preview_of):

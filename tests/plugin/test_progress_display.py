@@ -1,28 +1,52 @@
-"""The activity dock shows a job from start to end, and its Cancel stops it."""
+"""The activity dock shows a worker from start to end, its Cancel stops it, and the time left rests on measured tiles."""
 
-import time
+from types import SimpleNamespace
 
 import pytest
 from napari.utils import progress
-from qtpy.QtCore import QObject
 
-from napari_qmcif.progress_display import DockEntry, describe_time_left
-from napari_qmcif.worker import BackgroundJob
-from qmcif_engine import Cancelled
+from napari_qmcif import progress_display
+from napari_qmcif.progress_display import DockEntry, TimeLeft, say_seconds
+from napari_qmcif.worker import make_worker
 
 
-@pytest.mark.parametrize(
-    ("elapsed", "done", "total", "words"),
-    [
-        (0.0, 0, 10, "starting"),
-        (1.0, 1, 31, "30 s left"),
-        (10.0, 10, 10, "almost done"),
-        (60.0, 1, 11, "10 min left"),
-        (3600.0, 1, 4, "3.0 h left"),
-    ],
-)
-def test_time_left_is_told_in_a_fitting_unit(elapsed, done, total, words):
-    assert describe_time_left(elapsed, done=done, total=total) == words
+@pytest.mark.parametrize(("seconds", "words"), [(30.2, "30 s left"), (0.3, "almost done"), (600, "10 min left"), (3 * 3600, "3.0 h left")])
+def test_time_left_is_told_in_a_fitting_unit(seconds, words):
+    assert say_seconds(seconds) == words
+
+
+class Clock:
+    """Time that passes when it is told to."""
+
+    def __init__(self, monkeypatch):
+        self.now = 0.0
+        monkeypatch.setattr(progress_display, "time", SimpleNamespace(monotonic=lambda: self.now))
+
+
+def test_nothing_is_said_before_a_tile_was_measured_and_then_what_is_right(monkeypatch):
+    clock, left = Clock(monkeypatch), TimeLeft()
+    clock.now = 51  # what came before has its own length
+    left.begin(steps_a_tile=3)
+    said = []
+    for done, seconds in enumerate([1, 1, 8] * 5, start=1):  # the last step of a tile takes longest
+        clock.now += seconds
+        said.append(left.describe(done, 15))
+
+    assert said[:3] == ["", "", ""]
+    assert said[6] in ("27 s left", "26 s left", "28 s left")  # truly 28: two tiles and a bit
+    assert said[11] == "10 s left"
+    assert said[14] == "almost done"
+
+
+def test_the_first_slow_tile_is_soon_forgotten(monkeypatch):
+    clock, left = Clock(monkeypatch), TimeLeft()
+    left.begin(steps_a_tile=1)
+    left.describe(1, 101)
+    for done in range(2, 60):
+        clock.now += 60 if done == 2 else 1  # the second step compiled
+        words = left.describe(done, 101)
+
+    assert words == "42 s left"
 
 
 class Heard:
@@ -45,36 +69,37 @@ def heard():
     progress._all_instances.events.changed.disconnect(heard.note)
 
 
-def test_entry_is_there_while_the_job_runs_and_moves_with_it(heard, qapp, qtbot):
+def test_entry_is_there_while_the_worker_runs_and_moves_with_it(heard, qapp, qtbot):
     class Step:
         done, total = 2, 4
 
-    owner = QObject()
-    job = BackgroundJob(lambda job: job.report(Step), owner=owner)
-    DockEntry(job, title="Fusing leaves")
-    (entry,) = heard.entries
-    assert entry.desc.startswith("Fusing leaves")
+    def work(job):
+        job.note("fusing")
+        job.report(Step)
 
-    with qtbot.waitSignal(job.ended):
-        job.start()
+    worker = make_worker(work)
+    DockEntry(worker, title="Leaves")
+    (entry,) = heard.entries
+    assert entry.desc.startswith("Leaves")
+
+    with qtbot.waitSignal(worker.finished):
+        worker.start()
 
     qtbot.waitUntil(lambda: entry not in progress._all_instances)
     assert (entry.n, entry.total) == (2, 4)
+    assert entry.desc.startswith("Leaves: fusing")
 
 
-def test_cancel_in_the_dock_stops_the_job(heard, qapp, qtbot):
+def test_cancel_in_the_dock_stops_the_worker(heard, qapp, qtbot):
     def work(job):
-        while not job.is_cancelled():
-            time.sleep(0.005)
-        msg = "stopped"
-        raise Cancelled(msg)
+        while True:
+            job.check_cancelled()
 
-    owner = QObject()
-    job = BackgroundJob(work, owner=owner)
-    DockEntry(job, title="Fusing leaves")
+    worker = make_worker(work)
+    DockEntry(worker, title="Fusing leaves")
 
-    with qtbot.waitSignal(job.ended):
-        job.start()
+    with qtbot.waitSignal(worker.finished):
+        worker.start()
         heard.entries[0].cancel()
 
     qtbot.waitUntil(lambda: heard.entries[0] not in progress._all_instances)

@@ -1,12 +1,15 @@
 """Focus stacks and results are read lazily, and nothing else is taken away from other readers."""
 
+from pathlib import Path
+
 import dask.array as da
+import npe2
 import numpy as np
 import pytest
 import tifffile
 
 from napari_qmcif import own_outputs
-from napari_qmcif.reader import get_reader
+from napari_qmcif.reader import get_reader, open_files
 from qmcif_engine import FusionConfig, fuse, fuse_to_file, make_focus_stack, open_stack, write_image
 
 CONFIG = FusionConfig().replaced({"iterations": 1})
@@ -20,8 +23,8 @@ def write_frames(folder, images, suffix=".png"):
     return [str(path) for path in paths]
 
 
-def read_one(path):
-    (layer,) = get_reader(path)(path)
+def read_one(*paths):
+    (layer,) = open_files([Path(path) for path in paths])
     return layer
 
 
@@ -42,7 +45,7 @@ def test_a_folder_of_images_is_one_lazy_stack(tmp_path, pictures, suffix):
 def test_a_list_of_files_is_one_stack_in_the_given_order(tmp_path, pictures):
     paths = write_frames(tmp_path, pictures)[::-1]
 
-    samples, attributes, _ = read_one(paths)
+    samples, attributes, _ = read_one(*paths)
 
     np.testing.assert_array_equal(samples, pictures[::-1])
     assert attributes["name"] == "frame_3 + 2"
@@ -127,8 +130,9 @@ def test_dyes_become_layers_of_their_own(tmp_path, name, make_napari_viewer_prox
     dyes = np.stack([gray, gray[:, ::-1], gray // 2, 255 - gray])
     fuse_to_file(open_stack(dyes, axes="CZYX", channels=[1]), tmp_path / name, CONFIG)
     viewer = make_napari_viewer_proxy()
+    samples, attributes, _ = read_one(tmp_path / name)
 
-    layers = viewer.open(str(tmp_path / name), plugin="napari-qmcif")
+    layers = viewer.add_image(samples, **attributes)
 
     assert [(layer.rgb, layer.data.shape) for layer in layers] == [(False, (40, 50))] * 4
     np.testing.assert_allclose(layers[0].data // 2, layers[2].data, atol=1)
@@ -148,7 +152,6 @@ def test_a_folder_of_maps_is_read_as_maps(tmp_path, stack):
 def test_what_is_not_ours_is_left_to_other_readers(tmp_path, pictures):
     paths = write_frames(tmp_path / "frames", pictures, ".tif")
     write_image(tmp_path / "single.png", pictures[0])
-    write_image(tmp_path / "other.ome.zarr", pictures[0])
     (tmp_path / "empty").mkdir()
     (tmp_path / "mixed").mkdir()
     write_image(tmp_path / "mixed" / "a.png", pictures[0])
@@ -158,18 +161,86 @@ def test_what_is_not_ours_is_left_to_other_readers(tmp_path, pictures):
 
     for name in ("single.png", "broken.tif", "empty", "mixed", "notes.txt", "missing.tif"):
         assert get_reader(str(tmp_path / name)) is None, name
-    assert get_reader(paths[0]) is None
-    assert get_reader(paths[:1]) is None
-    assert get_reader([paths[0], str(tmp_path / "notes.txt")]) is None
+    assert get_reader(paths) is None
+
+
+def test_a_result_folder_is_read_with_its_picture_and_hidden_maps_above_it(tmp_path, stack):
+    fuse_to_file(stack, tmp_path / "fused.ome.tif", CONFIG, maps=tmp_path / "maps")
+    (tmp_path / "notes.png").write_bytes(b"anything else of the user")
+
+    layers = get_reader(str(tmp_path))(str(tmp_path))
+
+    names = [(attributes["metadata"]["qmcif"]["part"], attributes.get("visible", True)) for _, attributes, _ in layers]
+    assert names == [("fused", True)] + [(name, False) for name in ("confidence", "detail_map", "base_map", "source_index")]
+    np.testing.assert_array_equal(layers[0][0], fuse(stack, CONFIG).fused)
+
+
+def test_a_result_saved_among_its_images_does_not_hide_them(tmp_path, pictures):
+    write_frames(tmp_path, pictures, ".tif")
+    write_image(tmp_path / "fused.tif", pictures[0], provenance={"version": "1"})
+
+    samples, _, _ = read_one(tmp_path)
+
+    assert samples.shape == (4, *pictures.shape[1:])
+
+
+@pytest.mark.parametrize("n_channels", [2, 3, 5])
+@pytest.mark.parametrize("has_colors", [True, False])
+def test_channels_stay_apart_with_their_names_and_colors(tmp_path, n_channels, has_colors):
+    samples = np.arange(2 * 3 * n_channels * 8 * 9, dtype=np.uint16).reshape(2, 3, n_channels, 8, 9)
+    channels = {"Name": [f"dye {number}" for number in range(n_channels)]}
+    colors = ["#0000ff", "#00ff00", "#ff0000", "#ffffff", "#00ffff"][:n_channels]
+    if has_colors:
+        channels["Color"] = [int(color[1:], 16) << 8 | 255 for color in colors]
+        channels["Color"] = [value - 2**32 if value >= 2**31 else value for value in channels["Color"]]
+    size = {"PhysicalSizeX": 0.2, "PhysicalSizeY": 0.2, "PhysicalSizeZ": 4.0}
+    tifffile.imwrite(tmp_path / "cells.ome.tif", samples, metadata={"axes": "TZCYX", "Channel": channels, **size})
+
+    layers = open_files([tmp_path / "cells.ome.tif"])
+
+    assert [attributes["name"] for _, attributes, _ in layers] == [f"cells.ome.tif: dye {number}" for number in range(n_channels)]
+    for number, (lazy, attributes, _) in enumerate(layers):
+        np.testing.assert_array_equal(lazy, samples[:, :, number])
+        assert (attributes["axis_labels"], attributes["scale"]) == (("t", "z", "y", "x"), (1.0, 4.0, 0.2, 0.2))
+        assert attributes["contrast_limits"] == (samples[0, 1, number].min(), samples[0, 1, number].max())
+        assert (attributes["blending"], attributes["rgb"]) == ("additive", False)
+    if has_colors:
+        assert [attributes["colormap"] for _, attributes, _ in layers] == colors
+    assert len({attributes["colormap"] for _, attributes, _ in layers}) == n_channels
+
+
+def open_from_menu(viewer, monkeypatch, title, *paths):
+    """Do what a person does: File > Open, the names chosen in the dialog; no reader is named, and none may be asked for."""
+    from napari._qt.dialogs import qt_reader_dialog
+
+    def refuse(*arguments, **options):
+        pytest.fail(f"a reader was asked for: {options.get('readers')}")
+
+    names = [str(path) for path in paths]
+    monkeypatch.setattr("napari._qt.qt_viewer.QFileDialog.getOpenFileNames", lambda *_, **__: (names, ""))
+    monkeypatch.setattr(qt_reader_dialog, "QtReaderDialog", refuse)
+    next(action for action in viewer.window.file_menu.actions() if action.text() == title).trigger()
 
 
 @pytest.mark.viewer
-def test_the_viewer_opens_a_folder_and_a_list_through_the_plugin(tmp_path, pictures, make_napari_viewer_proxy):
+@pytest.mark.parametrize("suffix", [".png", ".jpg", ".tif", ".ome.tif"])
+def test_ordinary_pictures_open_from_the_menu_as_without_the_plugin(tmp_path, pictures, suffix, make_napari_viewer, monkeypatch):
+    viewer = make_napari_viewer()
+    assert "napari-qmcif" in npe2.PluginManager.instance()
+    paths = write_frames(tmp_path, pictures, suffix)
+
+    open_from_menu(viewer, monkeypatch, "Open File(s)...", *paths)
+
+    assert [layer.source.reader_plugin for layer in viewer.layers] == ["napari"] * 3
+    open_from_menu(viewer, monkeypatch, "Open Files as Stack...", *paths)
+    assert viewer.layers[-1].data.shape == pictures.shape
+
+
+@pytest.mark.viewer
+def test_the_viewer_opens_a_folder_through_the_plugin(tmp_path, pictures, make_napari_viewer_proxy):
     viewer = make_napari_viewer_proxy()
-    paths = write_frames(tmp_path / "leaf", pictures)
+    write_frames(tmp_path / "leaf", pictures)
 
     (folder,) = viewer.open(str(tmp_path / "leaf"), plugin="napari-qmcif")
-    (files,) = viewer.open(paths, stack=True, plugin="napari-qmcif")
 
-    for layer in (folder, files):
-        assert (layer.rgb, layer.data.shape) == (True, pictures.shape)
+    assert (folder.rgb, folder.data.shape) == (True, pictures.shape)

@@ -21,3 +21,4 @@ def test_the_report_gives_gap_and_insertion_of_a_run_and_the_time_of_a_preview()
 
     assert re.search(r"pair of 48 x 64: run [\d.]+ s, largest gap \d+ ms; layers added in \d+ ms", shown)
     assert re.search(r"pair of 48 x 64: preview [\d.]+ s, largest gap \d+ ms", shown)
+    assert re.search(r"pair of 48 x 64: cancelled after \d+ ms while looking whether the images moved, \d+ ms while fusing", shown)

@@ -8,7 +8,8 @@ from napari.components import ViewerModel
 from napari_qmcif.chosen_stack import choose_pictures, choose_planes
 from napari_qmcif.layers import MAP_NAMES, add_result
 from napari_qmcif.provenance import record_provenance
-from napari_qmcif.retouch_subject import assemble_subject, find_index, find_sources
+from napari_qmcif.result_parts import find_parts, find_sources
+from napari_qmcif.retouch_subject import assemble_subject
 from qmcif_engine import FusionConfig, InvalidImageError
 
 CONFIG = FusionConfig().replaced({"blend_radius_px": 3})
@@ -44,11 +45,11 @@ def test_several_layers_are_found_again_in_their_order(viewer):
 def test_the_index_of_the_same_run_is_found_among_several(viewer):
     layer = viewer.add_image(np.zeros((4, 6, 8, 3), np.uint8), rgb=True)
     first = add_result_of(viewer, choose_planes(layer, 0, point=(0, 0, 0)))
-    first.metadata["qmcif"]["made"] = viewer.layers[-2].metadata["qmcif"]["made"] = "earlier"
-    index = viewer.layers[-2]
+    first.metadata["qmcif"]["made"] = viewer.layers[-1].metadata["qmcif"]["made"] = "earlier"
+    index = viewer.layers[-1]
     add_result_of(viewer, choose_planes(layer, 0, point=(0, 0, 0)))
 
-    assert find_index(first, viewer.layers) is index
+    assert find_parts(first, viewer.layers)["source_index"] is index
 
 
 @pytest.mark.parametrize("record", [{}, {"qmcif": 3}, {"qmcif": {"inputs": [{"layer": "gone"}], "axis": None, "position": {}}}])
@@ -56,16 +57,16 @@ def test_without_a_usable_record_nothing_is_found(viewer, record):
     layer = viewer.add_image(np.zeros((6, 8), np.uint8), rgb=False, metadata=record)
 
     assert find_sources(layer, viewer.layers) is None
-    assert find_index(layer, viewer.layers) is None
+    assert find_parts(layer, viewer.layers) == {}
 
 
 def test_settings_and_range_come_from_the_record_or_are_the_usual_ones(viewer):
     layer = viewer.add_image(np.zeros((4, 6, 8, 3), np.uint8), rgb=True)
     stack = choose_planes(layer, 0, point=(0, 0, 0))
     fused = add_result_of(viewer, stack)
-    known = assemble_subject(stack, fused=fused, index=viewer.layers[-2])
+    known = assemble_subject(stack, fused=fused, index=viewer.layers[-1])
     fused.metadata.clear()
-    unknown = assemble_subject(stack, fused=fused, index=viewer.layers[-2])
+    unknown = assemble_subject(stack, fused=fused, index=viewer.layers[-1])
 
     assert (known.config, known.focus_range) == (CONFIG, (3.0, 250.0))
     assert (unknown.config, unknown.focus_range) == (FusionConfig(), None)
@@ -78,7 +79,7 @@ def test_sources_are_aligned_as_they_were_for_the_fusion(viewer, align, expected
     fused = add_result_of(viewer, stack)
     fused.metadata["qmcif"]["align"] = align
 
-    assert assemble_subject(stack, fused=fused, index=viewer.layers[-2]).stack.align == expected
+    assert assemble_subject(stack, fused=fused, index=viewer.layers[-1]).stack.align == expected
 
 
 @pytest.mark.parametrize(("noted", "expected"), [(True, True), (False, False), ("perhaps", False)])
@@ -88,7 +89,7 @@ def test_sources_are_as_bright_as_they_were_for_the_fusion(viewer, noted, expect
     fused = add_result_of(viewer, stack)
     fused.metadata["qmcif"]["even_exposure"] = noted
 
-    assert assemble_subject(stack, fused=fused, index=viewer.layers[-2]).stack.even_exposure is expected
+    assert assemble_subject(stack, fused=fused, index=viewer.layers[-1]).stack.even_exposure is expected
 
 
 def test_a_result_on_disk_is_refused_with_the_remedy(viewer):
@@ -97,7 +98,7 @@ def test_a_result_on_disk_is_refused_with_the_remedy(viewer):
     fused = add_result_of(viewer, stack, fused=da.zeros((6, 8, 3), np.uint8))
 
     with pytest.raises(InvalidImageError, match="lies on disk; retouching changes samples in memory: run the fusion with Keep"):
-        assemble_subject(stack, fused=fused, index=viewer.layers[-2])
+        assemble_subject(stack, fused=fused, index=viewer.layers[-1])
 
 
 @pytest.mark.parametrize(("has_fused", "missing"), [(True, "source index"), (False, "fused picture")])

@@ -1,5 +1,7 @@
 """Retouching, driven in a real viewer as a person would: fuse, paint, undo."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from napari.utils.notifications import notification_manager
@@ -8,7 +10,9 @@ from napari_qmcif.chosen_stack import choose_pictures, choose_planes
 from napari_qmcif.layer_box import is_index_map
 from napari_qmcif.layers import MAP_NAMES, add_result
 from napari_qmcif.provenance import record_provenance
-from qmcif_engine import FusionConfig, fuse, make_focus_stack
+from napari_qmcif.reader import open_files
+from napari_qmcif.retouch_widget import RetouchWidget
+from qmcif_engine import FusionConfig, fuse, make_focus_stack, write_image
 
 pytestmark = pytest.mark.viewer
 
@@ -25,7 +29,8 @@ def open_widget(viewer, qtbot):
     opened = []
 
     def open_one():
-        _, widget = viewer.window.add_plugin_dock_widget("napari-qmcif", "Retouch fusion")
+        widget = RetouchWidget(viewer)
+        viewer.window.add_dock_widget(widget)
         opened.append(widget)
         return widget
 
@@ -60,16 +65,16 @@ def test_paint_and_undo_and_redo_follow_in_the_picture_and_the_index(viewer, ope
     result = fuse_stack(viewer, images, scale=(3, 0.5, 0.5), units=("um",) * 3)
     before, decided = result.fused.copy(), result.source_index.copy()
     widget = open_widget()
-    assert (widget.result_box.layer.name, widget.index_box.layer.name) == ("leaf: fused", "leaf: source index")
-    assert widget.start_button.isEnabled(), widget.message.text()
-    widget.start_button.click()
+    assert (widget.result.value.name, widget.source_index.value.name) == ("leaf: fused", "leaf: source index")
+    assert widget.start_button.enabled, widget.message.text()
+    widget.toggle()
     labels = viewer.layers["retouch"]
     assert not is_index_map(labels)  # Depth in 3-D would take it for one
     fused, index = viewer.layers["leaf: fused"], viewer.layers["leaf: source index"]
     assert (labels.mode, labels.selected_label) == ("paint", 1)
     np.testing.assert_allclose(labels.scale, (0.5, 0.5))
 
-    widget.image_box.setCurrentIndex(2)
+    widget.paint_with.value = 2
     labels.brush_size = 21
     labels.paint((24, 32), labels.selected_label)
     settle(widget, qtbot)
@@ -92,14 +97,14 @@ def test_paint_and_undo_and_redo_follow_in_the_picture_and_the_index(viewer, ope
 def test_strokes_are_taken_back_by_the_button_and_by_label_zero(viewer, open_widget, qtbot, pictures):
     before = fuse_stack(viewer, pictures).fused.copy()
     widget = open_widget()
-    widget.start_button.click()
+    widget.toggle()
     labels, fused = viewer.layers["retouch"], viewer.layers["leaf: fused"]
     labels.paint((10, 10), 3)
     labels.paint((30, 40), 2)
     settle(widget, qtbot)
     assert (fused.data != before).any()
 
-    widget.image_box.setCurrentIndex(0)
+    widget.paint_with.value = 0
     assert labels.selected_label == 0
     labels.brush_size = 200
     labels.paint((24, 32), labels.selected_label)
@@ -108,7 +113,7 @@ def test_strokes_are_taken_back_by_the_button_and_by_label_zero(viewer, open_wid
 
     labels.paint((10, 10), 3)
     settle(widget, qtbot)
-    widget.clear_button.click()
+    widget.clear_button.native.click()
     settle(widget, qtbot)
     np.testing.assert_array_equal(fused.data, before)
 
@@ -119,7 +124,7 @@ def test_a_fill_larger_than_one_piece_arrives_piece_by_piece(viewer, open_widget
     monkeypatch.setattr(retouch_session, "LARGEST_PIECE_PX", 20)
     fuse_stack(viewer, pictures)
     widget = open_widget()
-    widget.start_button.click()
+    widget.toggle()
 
     viewer.layers["retouch"].fill((5, 5), 3)
     settle(widget, qtbot)
@@ -132,18 +137,21 @@ def test_several_layers_are_found_as_sources_and_the_order_of_their_colors_is_th
     add_fused(viewer, choose_pictures(layers), pictures)
     widget = open_widget()
 
-    widget.start_button.click()
-    assert [widget.image_box.itemText(row) for row in (0, 3)] == ["0: let the engine decide", "3: frame 3"]
+    widget.toggle()
+    assert [widget.paint_with.native.itemText(row) for row in (0, 3)] == ["0: let the engine decide", "3: frame 3"]
     labels = viewer.layers["retouch"]
     labels.paint((24, 32), 3)
     settle(widget, qtbot)
 
-    np.testing.assert_array_equal(viewer.layers[-2].data[24, 32], pictures[2][24, 32])
+    np.testing.assert_array_equal(viewer.layers["frame 1 + 2: fused"].data[24, 32], pictures[2][24, 32])
+    assert not widget.paint_with.native.itemIcon(1).isNull()
     colors = labels.colormap.color_dict
     assert colors[0][3] == 0
     assert len({tuple(colors[number]) for number in (1, 2, 3)}) == 3
+    viewer.add_points(np.zeros((1, 2)))  # layers that come and go change nothing of the choice
+    assert widget.paint_with.native.itemText(3) == "3: frame 3"
     labels.selected_label = 9
-    assert (labels.selected_label, widget.image_box.currentIndex()) == (3, 3)
+    assert (labels.selected_label, widget.paint_with.value) == (3, 3)
 
 
 def test_opacity_follows_the_strokes(viewer, open_widget, qtbot, pictures):
@@ -156,7 +164,7 @@ def test_opacity_follows_the_strokes(viewer, open_widget, qtbot, pictures):
     maps = {name: getattr(result, name) for name in MAP_NAMES}
     add_result(viewer, stack, {"fused": fused, **maps}, record=record_provenance(stack, CONFIG, focus_range=result.focus_range))
     widget = open_widget()
-    widget.start_button.click()
+    widget.toggle()
 
     viewer.layers["retouch"].paint((24, 32), 3)
     settle(widget, qtbot)
@@ -170,11 +178,11 @@ def test_parts_chosen_by_hand_work_without_a_record(viewer, open_widget, qtbot, 
     viewer.add_image(result.source_index, rgb=False, name="which")
     viewer.add_image(result.fused, rgb=True, name="sharp")
     widget = open_widget()
-    widget.result_box.choose(viewer.layers["sharp"])
-    widget.sources.select_layers([viewer.layers["leaf"]])
-    assert widget.start_button.isEnabled(), widget.message.text()
+    widget.result.value = viewer.layers["sharp"]
+    widget.sources.value = [viewer.layers["leaf"]]
+    assert widget.start_button.enabled, widget.message.text()
 
-    widget.start_button.click()
+    widget.toggle()
     viewer.layers["retouch"].paint((24, 32), 3)
     settle(widget, qtbot)
 
@@ -183,11 +191,11 @@ def test_parts_chosen_by_hand_work_without_a_record(viewer, open_widget, qtbot, 
 
 def test_what_is_missing_is_said_in_place(viewer, open_widget, pictures):
     widget = open_widget()
-    assert not widget.start_button.isEnabled()
-    assert "nothing is chosen" in widget.message.text()
+    assert not widget.start_button.enabled
+    assert "no source is chosen" in widget.message.text()
 
     viewer.add_image(pictures, rgb=True, name="leaf")
-    widget.sources.select_layers([viewer.layers["leaf"]])
+    widget.sources.value = [viewer.layers["leaf"]]
     assert "no fused picture is chosen" in widget.message.text()
 
     viewer.add_image(pictures[0], rgb=True, name="sharp")
@@ -195,14 +203,14 @@ def test_what_is_missing_is_said_in_place(viewer, open_widget, pictures):
 
     viewer.add_image(np.zeros((9, 9), np.uint16), rgb=False, name="which", contrast_limits=(0, 2))
     assert "'which' has (9, 9) pixels and the sources (48, 64)" in widget.message.text()
-    assert not widget.start_button.isEnabled()
+    assert not widget.start_button.enabled
 
 
 @pytest.mark.parametrize("name", ["retouch", "leaf: fused", "leaf: source index", "leaf"])
 def test_deleting_any_layer_is_safe(viewer, open_widget, qtbot, pictures, name):
     fuse_stack(viewer, pictures)
     widget = open_widget()
-    widget.start_button.click()
+    widget.toggle()
     viewer.layers["retouch"].paint((24, 32), 3)
 
     viewer.layers.remove(name)
@@ -220,27 +228,27 @@ def test_deleting_any_layer_is_safe(viewer, open_widget, qtbot, pictures, name):
 def test_stopping_keeps_the_strokes_and_lets_go_of_the_labels(viewer, open_widget, qtbot, pictures):
     fuse_stack(viewer, pictures)
     widget = open_widget()
-    widget.start_button.click()
+    widget.toggle()
     labels, fused = viewer.layers["retouch"], viewer.layers["leaf: fused"]
     labels.paint((24, 32), 3)
     settle(widget, qtbot)
     after = fused.data.copy()
 
-    widget.start_button.click()
+    widget.toggle()
     labels.paint((10, 10), 2)
 
-    assert (widget.session, widget.start_button.text()) == (None, "Start")
+    assert (widget.session, widget.start_button.text) == (None, "Start")
     np.testing.assert_array_equal(fused.data, after)
 
 
 def test_closing_the_widget_ends_the_session(viewer, open_widget, qtbot, pictures):
     fuse_stack(viewer, pictures)
     widget = open_widget()
-    widget.start_button.click()
+    widget.toggle()
     session = widget.session
     viewer.layers["retouch"].paint((24, 32), 3)
 
-    viewer.window.remove_dock_widget(widget)
+    viewer.window.remove_dock_widget(widget.native)
     qtbot.waitUntil(lambda: not session.is_running)
 
     assert widget.session is None
@@ -251,7 +259,7 @@ def test_a_label_that_stands_for_no_image_is_told_in_the_words_of_the_engine(vie
     monkeypatch.setattr(notification_manager, "dispatch", told.append)
     fuse_stack(viewer, pictures)
     widget = open_widget()
-    widget.start_button.click()
+    widget.toggle()
 
     viewer.layers["retouch"].data_setitem((np.array([5]), np.array([5])), 9)
     settle(widget, qtbot)
@@ -263,9 +271,152 @@ def test_a_label_that_stands_for_no_image_is_told_in_the_words_of_the_engine(vie
 def test_replacing_the_labels_by_others_of_another_size_ends_the_session(viewer, open_widget, pictures):
     fuse_stack(viewer, pictures)
     widget = open_widget()
-    widget.start_button.click()
+    widget.toggle()
 
     viewer.layers["retouch"].data = np.zeros((5, 5), np.uint8)
 
     assert widget.session is None
     assert "another size" in widget.message.text()
+
+
+def test_strokes_can_be_taken_back_after_stop_and_start(viewer, open_widget, qtbot, pictures):
+    before = fuse_stack(viewer, pictures).fused.copy()
+    widget = open_widget()
+    widget.toggle()
+    labels, fused, index = viewer.layers["retouch"], viewer.layers["leaf: fused"], viewer.layers["leaf: source index"]
+    labels.paint((24, 32), 3)
+    settle(widget, qtbot)
+    widget.toggle()
+    assert fused.metadata["qmcif"]["is_retouched"] is True
+    labels.paint((10, 10), 2)  # heeded when it goes on
+
+    widget.toggle()
+    settle(widget, qtbot)
+    assert widget.source_index.value == index
+    assert [layer.name for layer in viewer.layers].count("retouch") == 1
+    np.testing.assert_array_equal(fused.data[10, 10], pictures[1, 10, 10])
+    np.testing.assert_array_equal(fused.data[24, 32], pictures[2, 24, 32])
+
+    labels.undo()
+    labels.undo()
+    settle(widget, qtbot)
+    np.testing.assert_array_equal(fused.data, before)
+    assert [layer.metadata["qmcif"]["is_retouched"] for layer in (fused, index)] == [False, False]
+
+
+def test_strokes_of_a_deleted_layer_come_back_with_the_next_start(viewer, open_widget, qtbot, pictures):
+    before = fuse_stack(viewer, pictures).fused.copy()
+    widget = open_widget()
+    widget.toggle()
+    viewer.layers["retouch"].paint((24, 32), 3)
+    settle(widget, qtbot)
+    viewer.layers.remove("retouch")
+    assert viewer.layers["leaf: fused"].metadata["qmcif"]["is_retouched"] is True
+
+    widget.toggle()
+    widget.clear_button.native.click()
+    settle(widget, qtbot)
+
+    np.testing.assert_array_equal(viewer.layers["leaf: fused"].data, before)
+
+
+def test_a_piece_given_up_by_stop_is_worked_in_by_the_next_start(viewer, open_widget, qtbot, pictures):
+    before = fuse_stack(viewer, pictures).fused.copy()
+    widget = open_widget()
+    widget.toggle()
+    session = widget.session
+    viewer.layers["retouch"].paint((24, 32), 3)
+    widget.toggle()  # while the engine is at work
+    np.testing.assert_array_equal(viewer.layers["leaf: fused"].data, before)
+
+    widget.toggle()
+    settle(widget, qtbot)
+    qtbot.waitUntil(lambda: not session.is_running)
+
+    np.testing.assert_array_equal(viewer.layers["leaf: fused"].data[24, 32], pictures[2, 24, 32])
+
+
+def test_strokes_are_outlined_tinted_or_hidden(viewer, open_widget, pictures):
+    fuse_stack(viewer, pictures)
+    widget = open_widget()
+    widget.toggle()
+    labels = viewer.layers["retouch"]
+
+    shown = []
+    for widget.strokes.value in ("outlined", "tinted", "hidden"):
+        shown.append((labels.contour, labels.opacity))
+
+    assert shown == [(1, 1.0), (0, 0.4), (0, 0.0)]
+
+
+def test_the_focus_slider_chooses_the_image_to_paint_with(viewer, open_widget, pictures):
+    fuse_stack(viewer, pictures, scale=(4, 1, 1))
+    widget = open_widget()
+    widget.toggle()
+    viewer.dims.set_current_step(0, 2)
+    assert widget.paint_with.value == 1
+
+    widget.follows_slider.value = True
+    assert (widget.paint_with.value, viewer.layers["retouch"].selected_label) == (3, 3)
+    viewer.dims.set_current_step(0, 1)
+    assert viewer.layers["retouch"].selected_label == 2
+
+
+def test_images_are_named_by_their_files(viewer, open_widget, pictures, tmp_path):
+    for number, picture in enumerate(pictures, start=7):
+        write_image(tmp_path / f"shot_{number}.png", picture)
+    ((lazy, attributes, _),) = open_files([tmp_path])
+    layer = viewer.add_image(lazy, **attributes)
+    add_fused(viewer, choose_planes(layer, 0, point=(0, 0, 0)), pictures)
+    widget = open_widget()
+
+    names = [widget.paint_with.native.itemText(row) for row in range(4)]
+
+    assert names == ["0: let the engine decide", "1: shot_7.png", "2: shot_8.png", "3: shot_9.png"]
+
+
+def test_images_that_were_left_out_are_left_out_again(viewer, open_widget, qtbot, pictures):
+    images = np.concatenate([pictures[:1], pictures])
+    layer = viewer.add_image(images, rgb=True, name="leaf", axis_labels=("z", "y", "x"))
+    add_fused(viewer, replace(choose_planes(layer, 0, point=(0, 0, 0)), left_out=(0,)), pictures)
+    widget = open_widget()
+    widget.toggle()
+    assert [name for name, _ in widget._images] == ["0: let the engine decide", "1: z 1", "2: z 2", "3: z 3"]
+
+    viewer.layers["retouch"].paint((24, 32), 3)
+    settle(widget, qtbot)
+
+    np.testing.assert_array_equal(viewer.layers["leaf: fused"].data[24, 32], images[3, 24, 32])
+    widget.follows_slider.value = True
+    for step, expected in ((2, 2), (0, 2), (1, 1)):
+        viewer.dims.set_current_step(0, step)
+        assert viewer.layers["retouch"].selected_label == expected
+
+
+def test_samples_of_a_type_that_is_converted_stay_of_that_type(viewer, open_widget, qtbot):
+    images = make_focus_stack(n_images=3, shape=(48, 64), is_color=False, dtype=np.uint8).images.astype(np.int16) - 100
+    layer = viewer.add_image(images, rgb=False, name="leaf", contrast_limits=(-100, 155))
+    stack = choose_planes(layer, 0, point=(0, 0, 0))
+    result = fuse(stack.cut_images(), CONFIG)
+    pictures = {"fused": stack.restored(result.fused), **{name: getattr(result, name) for name in MAP_NAMES}}
+    add_result(viewer, stack, pictures, record=record_provenance(stack, CONFIG, focus_range=result.focus_range))
+    widget = open_widget()
+    widget.toggle()
+
+    viewer.layers["retouch"].paint((24, 32), 3)
+    settle(widget, qtbot)
+
+    fused = viewer.layers["leaf: fused"].data
+    assert fused.dtype == np.int16
+    np.testing.assert_array_equal(fused[20:29, 28:37], images[2, 20:29, 28:37])
+
+
+def test_a_result_moved_by_a_file_of_transforms_is_refused(viewer, open_widget, pictures):
+    fuse_stack(viewer, pictures)
+    viewer.layers["leaf: fused"].metadata["qmcif"]["has_transforms"] = True
+    viewer.layers["leaf: source index"].metadata["qmcif"]["has_transforms"] = True
+
+    widget = open_widget()
+
+    assert "were moved by a file of transforms" in widget.message.text()
+    assert not widget.start_button.enabled

@@ -1,74 +1,133 @@
-"""The form holds every setting of the engine, starts from a preset and gives back a checked configuration."""
+"""The form holds every setting of the engine, asks in the words of the task, and gives back a checked configuration."""
 
 import pytest
 
-from napari_qmcif.settings_form import SettingsForm
-from qmcif_engine import PRESETS, InvalidConfigError, setting_fields
+from napari_qmcif import settings_form
+from napari_qmcif.preferences import Preferences
+from napari_qmcif.settings_form import OWN, SettingsForm, describe_changes
+from napari_qmcif.task_choices import TASK_CHOICES
+from qmcif_engine import PRESETS, FusionConfig, InvalidConfigError, setting_fields
 
 
 @pytest.fixture
 def form(qtbot):
     form = SettingsForm()
-    qtbot.addWidget(form)
+    qtbot.addWidget(form.native)
     return form
 
 
-def test_form_has_a_box_for_every_setting_and_starts_with_the_defaults(form):
-    assert list(form.boxes) == list(setting_fields())
-    assert form.read_config() == PRESETS["default"]
+def test_form_has_a_row_for_every_setting_and_starts_with_the_defaults(form):
+    assert list(form.rows) == list(setting_fields())
+    assert form.value == PRESETS["default"]
     assert form.list_changes() == {}
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_choosing_a_preset_sets_everything(form, name):
-    form.preset_box.setCurrentText(name)
+def test_choosing_a_preset_sets_everything_and_is_told_once(form, name):
+    form.preset_box.value = "paper" if name == "default" else "default"
+    heard = []
+    form.changed.connect(heard.append)
 
-    assert form.read_config() == PRESETS[name]
-    assert form.list_changes() == {}
+    form.preset_box.value = name
+
+    assert (form.value, form.list_changes(), heard) == (PRESETS[name], {}, [PRESETS[name]])
 
 
-def test_a_change_is_counted_while_the_settings_are_folded_away(form):
-    form.boxes["decomposition.iterations"].value = 7
+@pytest.mark.parametrize("name", PRESETS)
+def test_given_settings_are_shown_under_their_preset(form, name):
+    form.value = PRESETS[name].replaced({"iterations": 3})
 
-    assert form.list_changes() == {"decomposition.iterations": 7}
-    assert form.read_config() == PRESETS["default"].replaced({"iterations": 7})
-    assert form.advanced.button.text() == "▸ Advanced (1 changed)"
+    assert (form.preset, form.list_changes()) == (name, {"decomposition.iterations": 3})
+    assert form.value == PRESETS[name].replaced({"iterations": 3})
+
+
+def test_a_changed_row_is_marked_and_counted_while_the_settings_are_folded_away(form):
+    form.rows["decomposition.iterations"].value = 7
+
+    assert form.value == PRESETS["default"].replaced({"iterations": 7})
+    assert form.expert.text() == "Expert (1 changed)"
+    assert form._names["decomposition.iterations"].text() == "<b>Iterations •</b>"
+    assert form._names["decomposition.penalty"].text() == "Penalty"
+    assert not form.expert.isExpanded()
+
+
+@pytest.mark.parametrize("question", TASK_CHOICES)
+def test_an_answer_sets_what_it_stands_for_and_is_recognized_again(form, question):
+    for answer, values in TASK_CHOICES[question].answers.items():
+        form.task_boxes[question].value = answer
+
+        assert form.value == PRESETS["default"].replaced(dict(values))
+        assert {name: box.value for name, box in form.task_boxes.items()} == {
+            name: answer if name == question else next(iter(choice.answers)) for name, choice in TASK_CHOICES.items()
+        }
+
+
+def test_the_first_answers_are_the_defaults_of_the_engine(form):
+    for choice in TASK_CHOICES.values():
+        assert choice.find_answer(FusionConfig()) == next(iter(choice.answers))
+
+
+def test_what_was_set_one_by_one_is_no_answer(form):
+    form.rows["decision.edge_band_px"].value = 11
+
+    assert form.task_boxes["halo"].value == OWN
 
 
 def test_reset_takes_back_preset_and_settings(form):
-    form.preset_box.setCurrentText("paper")
-    form.boxes["decomposition.iterations"].value = 7
-    assert form.reset_button.isEnabled()
+    form.preset_box.value = "paper"
+    form.rows["decomposition.iterations"].value = 7
 
-    form.reset_button.click()
+    form.reset_button.native.click()
 
-    assert (form.preset, form.read_config()) == ("default", PRESETS["default"])
-    assert not form.reset_button.isEnabled()
+    assert (form.preset, form.value, form.reset_button.enabled) == ("default", PRESETS["default"], False)
 
 
-def test_reset_takes_back_settings_of_the_default_preset(form):
-    form.boxes["decomposition.iterations"].value = 7
+def test_the_default_is_that_of_preferences(qtbot, monkeypatch):
+    monkeypatch.setattr(settings_form, "read_preferences", lambda: Preferences(preset="fast"))
+    form = SettingsForm()
+    qtbot.addWidget(form.native)
 
-    form.reset_button.click()
-
-    assert form.read_config() == PRESETS["default"]
-
-
-def test_changing_a_preset_is_told_once(form, qtbot):
-    heard = []
-    form.changed.connect(lambda: heard.append(1))
-
-    form.preset_box.setCurrentText("paper")
-
-    assert len(heard) == 1
+    assert form.value == PRESETS["fast"]
 
 
 def test_settings_that_cannot_go_together_are_refused_in_the_words_of_the_engine(form):
-    form.boxes["focus.smallest_detail_patch_px"].value = 31
+    form.rows["focus.smallest_detail_patch_px"].value = 31
 
     with pytest.raises(InvalidConfigError, match="setting smallest_detail_patch_px is 31, above largest_detail_patch_px 17"):
-        form.read_config()
+        form.get_value()
 
 
-def test_every_preset_is_offered(form):
-    assert [form.preset_box.itemText(row) for row in range(form.preset_box.count())] == list(PRESETS)
+def test_settings_are_saved_and_loaded_as_the_command_line_reads_them(form, tmp_path):
+    form.value = PRESETS["fast"].replaced({"iterations": 3})
+    form.save(tmp_path / "mine.toml")
+    assert FusionConfig.from_toml((tmp_path / "mine.toml").read_text()) == form.value
+    form.reset()
+
+    form.load(tmp_path / "mine.toml")
+
+    assert form.value == PRESETS["fast"].replaced({"iterations": 3})
+
+
+@pytest.mark.parametrize("content", [None, b"\xff\xfe", b"[focus]\nnonsense = 1\n", b"[["])
+def test_a_file_that_holds_no_settings_is_told_and_changes_nothing(form, tmp_path, monkeypatch, content):
+    told = []
+    monkeypatch.setattr(settings_form, "show_error", told.append)
+    if content is not None:
+        (tmp_path / "other.toml").write_bytes(content)
+
+    form.load(tmp_path / "other.toml")
+
+    assert form.value == PRESETS["default"]
+    assert told[0].startswith("other.toml: ")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, "balanced"),
+        ({"iterations": 7}, "balanced, iterations 7"),
+        ({"iterations": 7, "saturation": 0.5, "penalty": 0.3, "border_px": 5}, "balanced, penalty 0.3, iterations 7, saturation 0.5, …"),
+    ],
+)
+def test_settings_are_told_in_a_few_words(changes, words):
+    assert describe_changes(FusionConfig().replaced(changes)) == words

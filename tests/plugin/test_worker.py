@@ -1,4 +1,4 @@
-"""A job runs beside the GUI thread, reports seldom, stops when asked and leaves nothing behind."""
+"""A worker of the engine runs beside the GUI thread, reports seldom, stops when asked and leaves nothing behind."""
 
 import itertools
 import threading
@@ -8,10 +8,11 @@ from collections import namedtuple
 from types import SimpleNamespace
 
 import pytest
-from qtpy.QtCore import QObject
+from napari.qt.threading import FunctionWorker
+from qtpy.QtCore import QObject, QThreadPool
 
-from napari_qmcif import worker
-from napari_qmcif.worker import SHORTEST_REPORT_INTERVAL_SECONDS, BackgroundJob, list_running_jobs
+from napari_qmcif import worker as worker_module
+from napari_qmcif.worker import SHORTEST_REPORT_INTERVAL_SECONDS, list_running_workers, make_worker
 from qmcif_engine import Cancelled
 
 Step = namedtuple("Step", "done total")
@@ -22,142 +23,135 @@ def owner(qapp):
     return QObject()
 
 
-def find_threads():
-    return [thread for thread in threading.enumerate() if thread.name == "qmcif"]
+def work_until_cancelled(job):
+    while True:
+        job.check_cancelled()
+        time.sleep(0.005)
 
 
-def test_work_runs_in_another_thread_and_signals_arrive_on_this_one(owner, qtbot):
-    job = BackgroundJob(lambda _: threading.get_ident(), owner=owner)
+def test_work_runs_in_another_thread_and_its_signals_arrive_on_this_one(owner, qtbot):
+    worker = make_worker(lambda number, job: (number, threading.get_ident()), 7, owner=owner)
     arrived = []
-    job.returned.connect(lambda result: arrived.append((result, threading.get_ident())))
+    worker.returned.connect(lambda result: arrived.append((*result, threading.get_ident())))
 
-    with qtbot.waitSignal(job.ended):
-        job.start()
+    with qtbot.waitSignal(worker.finished):
+        worker.start()
 
-    ((sender, receiver),) = arrived
+    ((number, sender, receiver),) = arrived
+    assert number == 7
     assert receiver == threading.get_ident() != sender
 
 
-def test_the_end_is_told_when_the_thread_is_no_more(owner, qtbot, monkeypatch):
-    class Lingering(threading.Thread):
-        def run(self):
-            super().run()
-            time.sleep(0.5)
+def test_it_is_a_worker_of_napari_so_that_a_magicgui_function_may_return_it(owner):
+    assert isinstance(make_worker(work_until_cancelled, owner=owner), FunctionWorker)
 
-    monkeypatch.setattr(worker, "threading", SimpleNamespace(Event=threading.Event, Thread=Lingering))
-    job = BackgroundJob(lambda _: "result", owner=owner)
+
+def test_it_counts_as_running_from_its_start_until_it_tells_its_end(owner, qtbot):
+    worker = make_worker(lambda job: "result", owner=owner)
     heard = []
-    job.returned.connect(lambda _: heard.append(("returned", find_threads(), list_running_jobs())))
-    job.ended.connect(lambda: heard.append(("ended", find_threads(), list_running_jobs())))
+    worker.returned.connect(lambda _: heard.append(("returned", list_running_workers())))
+    worker.finished.connect(lambda: heard.append(("finished", list_running_workers())))
+    assert not worker.is_started
 
-    job.start()
-    assert list_running_jobs() == [job]
+    worker.start()
+    assert (worker.is_started, list_running_workers()) == (True, [worker])
     qtbot.waitUntil(lambda: len(heard) == 2)
 
-    assert heard == [("returned", [], []), ("ended", [], [])]
+    assert heard == [("returned", []), ("finished", [])]
 
 
 def test_progress_arrives_at_most_ten_times_a_second_and_the_last_step_always(owner, qtbot, monkeypatch):
     clock = itertools.count(step=0.3 * SHORTEST_REPORT_INTERVAL_SECONDS)
-    monkeypatch.setattr(worker, "time", SimpleNamespace(monotonic=clock.__next__))
+    monkeypatch.setattr(worker_module, "time", SimpleNamespace(monotonic=clock.__next__))
 
     def work(job):
         for done in range(1, 21):
             job.report(Step(done, 20))
 
-    job = BackgroundJob(work, owner=owner)
+    worker = make_worker(work, owner=owner)
     steps = []
-    job.progressed.connect(lambda done, total: steps.append((done, total)))
+    worker.progressed.connect(lambda done, total: steps.append((done, total)))
 
-    with qtbot.waitSignal(job.ended):
-        job.start()
+    with qtbot.waitSignal(worker.finished):
+        worker.start()
 
     assert steps == [(done, 20) for done in (1, 5, 9, 13, 17, 20)]
 
 
-def test_errors_are_passed_on(owner, qtbot):
+def test_errors_are_told_and_not_raised(owner, qtbot):
     def work(job):
         msg = "disk on fire"
         raise OSError(msg)
 
-    job = BackgroundJob(work, owner=owner)
+    worker = make_worker(work, owner=owner)
 
-    with qtbot.waitSignal(job.failed) as failed, qtbot.waitSignal(job.ended):
-        job.start()
+    with qtbot.waitSignal(worker.errored) as failed, qtbot.waitSignal(worker.finished):
+        worker.start()
 
     assert str(failed.args[0]) == "disk on fire"
 
 
-def work_until_cancelled(job):
-    while not job.is_cancelled():
-        time.sleep(0.005)
-    msg = "stopped"
-    raise Cancelled(msg)
-
-
-def test_a_cancelled_job_ends_without_result_and_without_error(owner, qtbot):
-    job = BackgroundJob(work_until_cancelled, owner=owner)
+def test_a_cancelled_worker_ends_without_result_and_without_error(owner, qtbot):
+    worker = make_worker(work_until_cancelled, owner=owner)
     heard = []
-    job.returned.connect(heard.append)
-    job.failed.connect(heard.append)
+    worker.returned.connect(heard.append)
+    worker.errored.connect(heard.append)
 
-    with qtbot.waitSignal(job.ended):
-        job.start()
-        job.cancel()
+    with qtbot.waitSignal(worker.finished):
+        worker.start()
+        worker.cancel()
 
     assert heard == []
-
-
-def test_a_result_that_comes_after_cancel_is_dropped(owner, qtbot):
-    def work(job):
-        while not job.is_cancelled():
-            time.sleep(0.005)
-        return "too late"
-
-    job = BackgroundJob(work, owner=owner)
-    heard = []
-    job.returned.connect(heard.append)
-
-    with qtbot.waitSignal(job.ended):
-        job.start()
-        job.cancel()
-
-    assert heard == []
+    with pytest.raises(Cancelled, match="the work was cancelled; nothing was returned: start it again"):
+        worker.check_cancelled()
 
 
 def test_what_was_finished_but_not_yet_told_at_cancel_is_dropped(owner, qtbot):
-    job = BackgroundJob(lambda _: "finished", owner=owner)
+    is_done = threading.Event()
+    worker = make_worker(lambda job: is_done.set(), owner=owner)
     heard = []
-    job.returned.connect(heard.append)
-    job.start()
-    for thread in find_threads():
-        thread.join()
+    worker.returned.connect(heard.append)
+    QThreadPool.globalInstance().start(worker)
+    is_done.wait()
 
-    with qtbot.waitSignal(job.ended):
-        job.cancel()
+    with qtbot.waitSignal(worker.finished):
+        worker.cancel()
 
     assert heard == []
 
 
-def test_deleting_the_owner_cancels_the_job(owner, qtbot):
-    job = BackgroundJob(work_until_cancelled, owner=owner)
+def test_deleting_the_owner_cancels_the_worker(owner, qtbot):
+    worker = make_worker(work_until_cancelled, owner=owner)
 
-    with qtbot.waitSignal(job.ended):
-        job.start()
+    with qtbot.waitSignal(worker.finished):
+        worker.start()
         owner.deleteLater()
 
-    assert job.is_cancelled()
+    assert worker.is_cancelled()
 
 
-def test_two_jobs_at_once_leave_the_warning_filters_alone(owner, qtbot):
+def test_two_workers_at_once_leave_the_warning_filters_alone(owner, qtbot):
     before = (warnings.showwarning, list(warnings.filters))
-    release = threading.Event()
-    jobs = [BackgroundJob(lambda _: release.wait(10), owner=owner) for _ in range(2)]
-    ended = []
-    for job in jobs:
-        job.ended.connect(lambda: ended.append(1))
-        job.start()
+    release, ended = threading.Event(), []
+    for _ in range(2):
+        worker = make_worker(lambda job: release.wait(10), owner=owner)
+        worker.finished.connect(lambda: ended.append(1))
+        worker.start()
     release.set()
     qtbot.waitUntil(lambda: len(ended) == 2)
 
     assert (warnings.showwarning, list(warnings.filters)) == before
+
+
+def test_more_workers_than_the_pool_has_threads_run_at_once(owner, qtbot):
+    n_workers = QThreadPool.globalInstance().maxThreadCount() + 2
+    all_there, ended = threading.Barrier(n_workers), []
+    for _ in range(n_workers):
+        worker = make_worker(lambda job: all_there.wait(60), owner=owner)
+        worker.errored.connect(ended.append)
+        worker.finished.connect(lambda: ended.append(None))
+        worker.start()
+
+    qtbot.waitUntil(lambda: len(ended) >= n_workers)
+
+    assert ended == [None] * n_workers

@@ -1,11 +1,14 @@
 """Results are written through the engine and come back as they were."""
 
+from pathlib import Path
+
 import dask.array as da
 import numpy as np
 import pytest
 import tifffile
 
-from napari_qmcif.reader import get_reader
+from napari_qmcif.file_actions import add_layers
+from napari_qmcif.reader import open_files
 from napari_qmcif.writer import write_picture, write_result
 from qmcif_engine import QmcifError, read_image
 
@@ -38,7 +41,7 @@ def test_scale_and_record_come_back_without_times_and_places(tmp_path, pictures,
     target = str(tmp_path / name)
     write_picture(target, pictures[0], ATTRIBUTES)
 
-    ((samples, attributes, _),) = get_reader(target)(target)
+    ((samples, attributes, _),) = open_files([Path(target)])
 
     np.testing.assert_array_equal(samples, pictures[0])
     np.testing.assert_allclose(attributes["scale"], (0.5, 0.25))
@@ -98,7 +101,10 @@ def test_a_person_saves_a_layer_and_opens_it_again(tmp_path, pictures, make_napa
     layer = viewer.add_image(pictures[0], rgb=True, name="leaf", scale=(0.5, 0.5), units=("um", "um"), metadata={"qmcif": RECORD})
 
     layer.save(str(tmp_path / name), plugin="napari-qmcif")
-    (opened,) = viewer.open(str(tmp_path / name), plugin="napari" if name.endswith("png") else "napari-qmcif")
+    if name.endswith("png"):
+        (opened,) = viewer.open(str(tmp_path / name))
+    else:
+        (opened,) = add_layers(viewer, open_files([tmp_path / name]))
 
     np.testing.assert_array_equal(np.asarray(opened.data), pictures[0])
     assert opened.rgb
@@ -117,3 +123,20 @@ def test_several_layers_are_saved_into_a_folder(tmp_path, pictures, make_napari_
 
     assert len(written) == 2
     assert sorted(path.name for path in (tmp_path / "both").iterdir()) == ["one.ome.tif", "two.ome.tif"]
+
+
+def test_points_in_time_become_files_of_their_own_and_one_layer_again(tmp_path):
+    samples = np.arange(3 * 1 * 8 * 9, dtype=np.uint16).reshape(3, 1, 8, 9)
+    space = {"scale": (1, 20, 0.5, 0.25), "units": ("pixel", *["micrometer"] * 3), "axis_labels": ("t", "z", "y", "x")}
+    attributes = {**ATTRIBUTES, "rgb": False, **space}
+
+    write_result(str(tmp_path / "result"), [(samples, attributes, "image")])
+
+    assert sorted(path.name for path in (tmp_path / "result").iterdir()) == [f"fused_t00{time}.ome.tif" for time in range(3)]
+    ((read, described, _),) = open_files([tmp_path / "result"])
+    np.testing.assert_array_equal(read, samples[:, 0])
+    assert (described["axis_labels"], described["scale"], described["name"]) == (("t", "y", "x"), (1, 0.5, 0.25), "fused")
+    with pytest.raises(QmcifError, match="holds 3 pictures and one file was asked for: save it as a folder"):
+        write_picture(str(tmp_path / "a.tif"), samples, attributes)
+    write_picture(str(tmp_path / "a.tif"), samples[:1], attributes)
+    np.testing.assert_array_equal(read_image(tmp_path / "a.tif").samples, samples[0, 0])

@@ -12,6 +12,7 @@ import json
 import tomllib
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from functools import cache
 from typing import Any, Self, get_type_hints
 
 from qmcif_engine.config.settings import Checked, parse_value, setting
@@ -332,6 +333,7 @@ def _located(key: str) -> tuple[str, str]:
     return section, name
 
 
+@cache
 def _section_type(section: str) -> type:
     kind: type = get_type_hints(FusionConfig)[section]
     return kind

@@ -22,6 +22,8 @@ class PictureMetadata:
         Unit of length as OME-NGFF writes it, for example ``micrometer``.
     channel_names : tuple of str
         One a channel where they are known, else empty.
+    channel_colors : tuple of str
+        One a channel as ``#rrggbb``, where all of them are known, else empty.
     significant_bits : int or None
         How many low bits of each integer sample are used, where the source says so.
     icc_profile, exif : bytes or None
@@ -34,6 +36,7 @@ class PictureMetadata:
     z_step: float | None = None
     unit: str | None = None
     channel_names: tuple[str, ...] = ()
+    channel_colors: tuple[str, ...] = ()
     significant_bits: int | None = None
     icc_profile: bytes | None = None
     exif: bytes | None = None

@@ -46,7 +46,7 @@ class _Texture(NamedTuple):
     detail: FloatArray
 
 
-def make_lazy_focus_stack(*, shape: tuple[int, int] = (8192, 8192), n_images: int = 2, seed: int = 0) -> da.Array:
+def make_lazy_focus_stack(*, shape: tuple[int, int] = (8192, 8192), n_images: int = 2, seed: int = 0, step: int = 1) -> da.Array:
     """Make a focus stack of which each block is generated when, and only if, it is asked for.
 
     Parameters
@@ -57,10 +57,12 @@ def make_lazy_focus_stack(*, shape: tuple[int, int] = (8192, 8192), n_images: in
         2 to 1024.
     seed : int, optional
         The same seed gives the same samples, in whatever blocks they are asked for.
+    step : int, optional
+        Only every so many-th pixel, down and across: what slicing with this step gives, without generating what lies between.
 
     Returns
     -------
-    dask array of uint8, shape (N, H, W, 3)
+    dask array of uint8, shape (N, H, W, 3), both sides divided by the step and rounded up
         In blocks of one image and at most 1024 x 1024 px. Its graph holds no samples, so it can be sent to a cluster.
 
     Raises
@@ -68,16 +70,22 @@ def make_lazy_focus_stack(*, shape: tuple[int, int] = (8192, 8192), n_images: in
     InvalidConfigError
         When an argument is out of bounds.
     """
-    _check_arguments(shape=shape, n_images=n_images, seed=seed)
-    height, width = (int(side) for side in shape)
+    _check_arguments(shape=shape, n_images=n_images, seed=seed, step=step)
+    height, width = (-(-int(side) // int(step)) for side in shape)
     chunks = ((1,) * int(n_images), _cut(height), _cut(width), (_N_CHANNELS,))
     stack: da.Array = da.map_blocks(
-        _make_block, n_images=int(n_images), seed=int(seed), chunks=chunks, dtype=np.uint8, meta=np.empty((0, 0, 0, 0), np.uint8)
+        _make_block,
+        n_images=int(n_images),
+        seed=int(seed),
+        step=int(step),
+        chunks=chunks,
+        dtype=np.uint8,
+        meta=np.empty((0, 0, 0, 0), np.uint8),
     )
     return stack
 
 
-def _check_arguments(*, shape: Sequence[object], n_images: object, seed: object) -> None:
+def _check_arguments(*, shape: Sequence[object], n_images: object, seed: object, step: object) -> None:
     if len(shape) != 2 or not all(_is_whole(side, smallest=_SMALLEST_SIDE_PX, largest=_LARGEST_SIDE_PX) for side in shape):
         bounds = f"{_SMALLEST_SIDE_PX} to {_LARGEST_SIDE_PX} px"
         msg = f"shape={shape!r} was given; height and width of {bounds} are needed; choose a size in between"
@@ -87,6 +95,9 @@ def _check_arguments(*, shape: Sequence[object], n_images: object, seed: object)
         raise InvalidConfigError(msg)
     if not _is_whole(seed, smallest=0, largest=float("inf")):
         msg = f"seed={seed!r} was given; a whole number that is not negative is needed; choose another one"
+        raise InvalidConfigError(msg)
+    if not _is_whole(step, smallest=1, largest=_LARGEST_SIDE_PX):
+        msg = f"step={step!r} was given; a whole number from 1 to {_LARGEST_SIDE_PX} is needed; choose another one"
         raise InvalidConfigError(msg)
 
 
@@ -98,15 +109,15 @@ def _cut(side_px: int) -> tuple[int, ...]:
     return tuple(min(BLOCK_SIDE_PX, side_px - start) for start in range(0, side_px, BLOCK_SIDE_PX))
 
 
-def _make_block(*, n_images: int, seed: int, block_info: dict[Any, Any]) -> np.ndarray[Any, np.dtype[np.uint8]]:
+def _make_block(*, n_images: int, seed: int, step: int, block_info: dict[Any, Any]) -> np.ndarray[Any, np.dtype[np.uint8]]:
     """Return one block, shape (1, h, w, 3)."""
     (image, _), (top, bottom), (left, right), _ = block_info[None]["array-location"]
     samples = np.zeros((bottom - top, right - left, _N_CHANNELS), np.float32)
     blurred = np.zeros_like(samples)
     for texture in _make_textures(seed):
-        _add_periodic(samples, texture.detail, top=top, left=left)
-        _add_periodic(blurred, texture.blurred, top=top, left=left)
-    depth = _find_depth(np.arange(top, bottom), np.arange(left, right)) * np.float32(n_images - 1)
+        _add_periodic(samples, texture.detail, top=top, left=left, step=step)
+        _add_periodic(blurred, texture.blurred, top=top, left=left, step=step)
+    depth = _find_depth(step * np.arange(top, bottom), step * np.arange(left, right)) * np.float32(n_images - 1)
     sharpness = np.clip(np.float32(0.5) + np.float32(_STEEPNESS) * (np.float32(0.5) - np.abs(depth - np.float32(image))), 0, 1)
     samples *= sharpness[..., np.newaxis]
     samples += blurred
@@ -114,9 +125,13 @@ def _make_block(*, n_images: int, seed: int, block_info: dict[Any, Any]) -> np.n
     return np.rint(samples, out=samples).astype(np.uint8)[np.newaxis]
 
 
-def _add_periodic(samples: FloatArray, texture: FloatArray, *, top: int, left: int) -> None:
+def _add_periodic(samples: FloatArray, texture: FloatArray, *, top: int, left: int, step: int) -> None:
     """Add a texture that repeats without end to a block, in place: whole pieces of it at a time, which is as quick as copying."""
     height, width = samples.shape[:2]
+    if step > 1:
+        rows, columns = (step * np.arange(start, start + length) for start, length in ((top, height), (left, width)))
+        samples += texture[np.ix_(rows % texture.shape[0], columns % texture.shape[1])]
+        return
     for row, texture_row, n_rows in _pieces(top, height, period=texture.shape[0]):
         for column, texture_column, n_columns in _pieces(left, width, period=texture.shape[1]):
             piece = texture[texture_row : texture_row + n_rows, texture_column : texture_column + n_columns]

@@ -61,3 +61,18 @@ def test_everything_is_textured_and_what_is_sharp_in_one_image_is_blurred_in_the
 def test_what_cannot_be_made_is_refused_with_the_bounds(wrong, message):
     with pytest.raises(InvalidConfigError, match=message):
         make_lazy_focus_stack(**wrong)
+
+
+@pytest.mark.parametrize("step", [2, 3, 8])
+def test_a_step_gives_what_slicing_gives(step):
+    whole = make_lazy_focus_stack(shape=(1100, 1300), n_images=3, seed=5)
+
+    coarse = make_lazy_focus_stack(shape=(1100, 1300), n_images=3, seed=5, step=step)
+
+    np.testing.assert_array_equal(coarse, whole[:, ::step, ::step])
+
+
+@pytest.mark.parametrize("step", [0, -1, 1.5, True])
+def test_a_senseless_step_is_refused(step):
+    with pytest.raises(InvalidConfigError, match="a whole number from 1 to"):
+        make_lazy_focus_stack(step=step)

@@ -83,6 +83,7 @@ def describe_frames(
     """Return what the frames of an input have in common, once its axes are settled; alpha is the last sample of a pixel."""
     height, width = upright_size(plan.length("Y"), plan.length("X"), orientation)
     n_channels = plan.n_channels - has_alpha
+    names, colors = (given if len(given) == n_channels else () for given in (metadata.channel_names, metadata.channel_colors))
     return SourceDescription(
         names=plan.name_frames(name),
         height=height,
@@ -93,7 +94,7 @@ def describe_frames(
         has_alpha=has_alpha,
         has_separate_channels=plan.has_separate_channels(metadata.channel_names),
         n_times=plan.n_times,
-        metadata=metadata if len(metadata.channel_names) == n_channels else replace(metadata, channel_names=()),
+        metadata=replace(metadata, channel_names=names, channel_colors=colors),
         paths=paths,
         axes=str(plan),
     )

@@ -70,8 +70,19 @@ def describe_pixels(pixels: Element) -> PictureMetadata:
     """Return pixel size, z step and channel names; whatever makes no sense is left out."""
     steps = {axis: parse_length(pixels.attrib.get(f"PhysicalSize{axis}")) for axis in "XYZ"}
     units = {axis: pixels.attrib.get(f"PhysicalSize{axis}Unit", "µm") for axis in "XYZ"}
-    names = [child.attrib.get("Name", "")[:256] for child in pixels if _kind(child) == "Channel"]
-    return replace(settle_lengths(steps, units), channel_names=tuple(names) if names and all(names) else ())
+    channels = [child.attrib for child in pixels if _kind(child) == "Channel"]
+    names = tuple(channel.get("Name", "")[:256] for channel in channels)
+    colors = tuple(_parse_color(channel.get("Color")) for channel in channels)
+    return replace(settle_lengths(steps, units), channel_names=names if all(names) else (), channel_colors=colors if all(colors) else ())
+
+
+def _parse_color(text: str | None) -> str:
+    """Return a color as ``#rrggbb`` from the signed number of 32 bits that OME-XML has for red, green, blue and opacity."""
+    try:
+        number = int(text or "")
+    except ValueError:
+        return ""
+    return f"#{number >> 8 & 0xFFFFFF:06x}" if -(2**31) <= number < 2**32 else ""
 
 
 def _kind(element: Element) -> str:

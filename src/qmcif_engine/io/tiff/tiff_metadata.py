@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from qmcif_engine.io.metadata.exif import check_profile, collect_exif
 from qmcif_engine.io.metadata.length_units import parse_length, settle_unit
 from qmcif_engine.io.metadata.ome_xml import describe_pixels
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 _PROFILE_TAG = 34675
 _DENSITY_TAGS = (282, 283)
 _DENSITY_UNIT_TAG = 296
+_COLOR_TABLE_SHAPE = (3, 256)
 _INCHES = {2: 1.0, 3: 2.54}
 """Dots an inch for one dot a unit, by the code of the unit: inch, centimeter."""
 
@@ -51,13 +54,20 @@ def read_metadata(tiff: TiffFile, pixels: Element | None) -> PictureMetadata:
 
 
 def _describe_imagej(notes: dict[str, Any], page: TiffPage) -> PictureMetadata:
-    unit = settle_unit(notes.get("unit"))
+    unit, described = settle_unit(notes.get("unit")), PictureMetadata(channel_colors=_list_colors(notes.get("LUTs")))
     if unit is None:
-        return PictureMetadata()
+        return described
     across, down = (_density(page, tag) for tag in _DENSITY_TAGS)
-    return PictureMetadata(
-        pixel_size=(1 / down, 1 / across) if across and down else None, z_step=parse_length(notes.get("spacing")), unit=unit
+    return replace(
+        described, pixel_size=(1 / down, 1 / across) if across and down else None, z_step=parse_length(notes.get("spacing")), unit=unit
     )
+
+
+def _list_colors(tables: object) -> tuple[str, ...]:
+    """Return the color in which ImageJ shows the largest sample of every channel, from the tables it looks colors up in."""
+    if not isinstance(tables, list) or not all(isinstance(table, np.ndarray) and table.shape == _COLOR_TABLE_SHAPE for table in tables):
+        return ()
+    return tuple(f"#{bytes(table[:, -1]).hex()}" for table in tables)
 
 
 def _printing_density(page: TiffPage) -> tuple[float, float] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from qmcif_engine.stack.picture_metadata import PictureMetadata
 
 _LETTERS_OF_KIND = {"time": "T", "channel": "C"}
+_HEXADECIMAL_COLOR = re.compile("[0-9a-fA-F]{6}")
 _UNSTATED = "QRUVW"
 """Letters for axes that are none of T, C, Z, Y, X."""
 
@@ -89,5 +91,11 @@ def _describe(letters: str, axes: list[dict[str, Any]], scale: list[float | None
     units = {letter: axis.get("unit") for letter, axis in zip(letters, axes, strict=True)}
     channels = omero.get("channels") if isinstance(omero, dict) else None
     labels = [channel.get("label") for channel in channels] if isinstance(channels, list) else []
+    colors = [channel.get("color") for channel in channels] if isinstance(channels, list) else []
     is_named = bool(labels) and all(isinstance(label, str) and label for label in labels)
-    return replace(settle_lengths(steps, units), channel_names=tuple(label[:256] for label in labels) if is_named else ())
+    is_colored = all(isinstance(color, str) and _HEXADECIMAL_COLOR.fullmatch(color) for color in colors)
+    return replace(
+        settle_lengths(steps, units),
+        channel_names=tuple(label[:256] for label in labels) if is_named else (),
+        channel_colors=tuple(f"#{color.lower()}" for color in colors) if is_colored else (),
+    )

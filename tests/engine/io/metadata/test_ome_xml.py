@@ -78,3 +78,11 @@ def test_axes_within_axes_are_refused():
 def test_sizes_that_are_missing_are_refused():
     with pytest.raises(ImageFileError, match="its OME-XML gives no sound size: 'SizeZ'"):
         parse_ome('<OME><Pixels SizeX="4"/></OME>', FILE)
+
+
+def test_colors_of_channels_are_kept_where_all_have_one():
+    blue, green = 0x0000FFFF, 0x00FF00FF
+    assert described(inner=f'<Channel Color="{blue}"/><Channel Color="{green}"/>').channel_colors == ("#0000ff", "#00ff00")
+    assert described(inner=f'<Channel Color="{0xFF0000FF - 2**32}"/>').channel_colors == ("#ff0000",)
+    for senseless in ("", "red", str(2**40)):
+        assert described(inner=f'<Channel Color="{blue}"/><Channel Color="{senseless}"/>').channel_colors == ()

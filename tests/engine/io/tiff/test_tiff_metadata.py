@@ -103,3 +103,12 @@ def test_damaged_camera_directory_is_left_out(tmp_path, place):
     block = Image.Exif()
     block.load(open_stack(path).metadata.exif)
     assert dict(block) == {271: "Maker"}
+
+
+def test_imagej_channels_have_the_colors_of_their_tables(tmp_path):
+    ramp, dark = np.arange(256, dtype=np.uint8), np.zeros(256, np.uint8)
+    tables = [np.stack([dark, ramp, dark]), np.stack([ramp, dark, ramp])]
+    target = tmp_path / "dyes.tif"
+    tifffile.imwrite(target, np.zeros((3, 2, 8, 9), np.uint16), imagej=True, metadata={"axes": "ZCYX", "LUTs": tables})
+
+    assert open_stack(target).metadata.channel_colors == ("#00ff00", "#ff00ff")

@@ -78,3 +78,12 @@ def test_group_without_image_is_refused(attributes):
 def test_senseless_metadata_are_refused(attributes):
     with pytest.raises(ImageFileError, match="its OME-Zarr metadata make no sense"):
         describe_image(attributes, FILE)
+
+
+@pytest.mark.parametrize(
+    ("colors", "expected"),
+    [(["00FF00", "ff00ff"], ("#00ff00", "#ff00ff")), (["00FF00", "green"], ()), (["00FF00", None], ())],
+)
+def test_colors_of_channels_are_kept_where_all_have_one(colors, expected):
+    channels = [{"label": "a", "color": color} for color in colors]
+    assert describe_image(image() | {"omero": {"channels": channels}}, FILE).metadata.channel_colors == expected

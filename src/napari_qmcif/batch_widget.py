@@ -1,0 +1,255 @@
+"""Fusion of many stacks: every folder below one, with a table of what became of them and a click to look at each."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+from magicgui import magic_factory
+from magicgui.widgets import Container, FunctionGui, Table
+from napari.viewer import Viewer
+from qtpy.QtCore import QObject, Qt, Signal
+
+from napari_qmcif.aligning import ALIGNMENTS
+from napari_qmcif.closing import call_when_closed
+from napari_qmcif.file_actions import open_stack_layers
+from napari_qmcif.wheel import calm_wheel
+from napari_qmcif.work_row import WorkRow
+from napari_qmcif.worker import EngineWorker, make_worker
+from qmcif_engine import (
+    PRESETS,
+    Cancelled,
+    FusionConfig,
+    Group,
+    InvalidConfigError,
+    QmcifError,
+    find_groups,
+    fuse_to_file,
+    open_stack,
+    prepare_stack,
+)
+
+SUFFIXES = (".ome.tif", ".ome.zarr", ".tif", ".png", ".jpg")
+TABLE_HEIGHT_PX = 200
+COLUMNS = ("status", "time", "result or reason")
+
+Folder = Annotated[Path, {"mode": "d"}]
+
+
+class FusedGroup(NamedTuple):
+    """What became of one stack: ``fused``, ``skipped`` where its result was there before, or ``failed`` with the reason."""
+
+    name: str
+    status: str
+    seconds: float
+    reason: str
+    target: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """The stacks of a batch and how they are fused."""
+
+    groups: tuple[Group, ...]
+    results: Path
+    config: FusionConfig
+    align: str
+    even_exposure: bool
+    suffix: str
+    with_maps: bool
+
+    def target_of(self, group: Group) -> Path:
+        """Return where the picture of a stack goes."""
+        return self.results / f"{group.name}{self.suffix}"
+
+    def maps_of(self, group: Group) -> Path | None:
+        """Return the folder of the maps of a stack, where they are wanted."""
+        return self.results / f"{group.name}_maps" if self.with_maps else None
+
+    def fuse(self, group: Group, job: EngineWorker) -> None:
+        """Fuse one stack; an interrupted one is gone on with."""
+        with open_stack(list(group.inputs)) as opened:
+            stack = prepare_stack(opened, align=self.align, even_exposure=self.even_exposure, check_cancelled=job.check_cancelled)
+            fuse_to_file(
+                stack,
+                self.target_of(group),
+                self.config,
+                maps=self.maps_of(group),
+                resume=True,
+                on_progress=job.report,
+                is_cancelled=job.is_cancelled,
+            )
+
+
+class _Told(QObject):
+    """Signals by which a batch tells of every stack: one in its thread, one on the thread that made this object."""
+
+    worked = Signal(object)
+    rowed = Signal(object)
+
+    def __init__(self) -> None:
+        super().__init__()
+        # queued even where nobody listens yet: whoever starts a batch connects to its worker, which is under way by then
+        self.worked.connect(self._pass_on, Qt.ConnectionType.QueuedConnection)
+
+    def _pass_on(self, row: FusedGroup) -> None:
+        self.rowed.emit(row)
+
+
+def fuse_groups(batch: Batch, on_row: Callable[[FusedGroup], None], *, job: EngineWorker) -> None:
+    """Fuse one stack after the other, past those that fail, and tell what became of each."""
+    batch.results.mkdir(parents=True, exist_ok=True)
+    for number, group in enumerate(batch.groups, start=1):
+        job.check_cancelled()
+        job.note(f"{number} of {len(batch.groups)}: {group.name}")
+        started, status, reason = time.monotonic(), "fused", ""
+        if batch.target_of(group).exists():
+            status = "skipped"
+        else:
+            try:
+                batch.fuse(group, job)
+            except Cancelled:
+                raise
+            except (QmcifError, OSError, MemoryError) as error:
+                status, reason = "failed", str(error) or type(error).__name__
+        on_row(FusedGroup(group.name, status, time.monotonic() - started, reason, batch.target_of(group)))
+
+
+@magic_factory(
+    call_button="Fuse all",
+    folder={"label": "Folder", "tooltip": "Every folder of images below it, and every OME-Zarr, is a stack"},
+    results={"label": "Results", "tooltip": "Where the pictures go; a stack whose picture is there is skipped"},
+    pattern={"label": "Pattern", "tooltip": "Or names of files below the folder, such as {group}_z{frame}.tif"},
+    align={"label": "Align", "choices": ALIGNMENTS},
+    even_exposure={"label": "Even exposure"},
+    preset={"label": "Preset", "choices": tuple(PRESETS)},
+    suffix={"choices": SUFFIXES, "label": "Format"},
+    with_maps={"label": "Maps", "tooltip": "Write the source index and the other maps too"},
+)
+def fuse_many(
+    napari_viewer: Viewer,
+    folder: Folder,
+    results: Folder,
+    pattern: str = "",
+    align: str = "none",
+    even_exposure: bool = False,
+    preset: str = "default",
+    suffix: str = ".ome.tif",
+    with_maps: bool = True,
+) -> EngineWorker:
+    """Fuse every stack below a folder, one after the other; one that fails does not keep the others from being fused.
+
+    Parameters
+    ----------
+    napari_viewer : napari.Viewer
+    folder : Path
+        Where the stacks are.
+    results : Path
+        Where the pictures go, named after the stacks.
+    pattern : str
+        How the files of a stack are named, as for ``qmcif batch``; every folder of images is a stack where it is empty.
+    align, even_exposure, preset
+        As for one stack.
+    suffix : str
+        Format of the pictures.
+    with_maps : bool
+        Whether the maps are written, too.
+
+    Returns
+    -------
+    EngineWorker
+        Under way; its signal `rowed` passes a `FusedGroup` for every stack.
+
+    Raises
+    ------
+    QmcifError
+        When there is no stack.
+    """
+    if Path() in (folder, results):
+        msg = "no folder is chosen; one with the stacks and one for the results are needed: choose them, or give their whole paths"
+        raise InvalidConfigError(msg)
+    groups = tuple(find_groups(folder, pattern or None, leave_out=results))
+    batch = Batch(
+        groups=groups,
+        results=results,
+        config=PRESETS[preset],
+        align=align,
+        even_exposure=even_exposure,
+        suffix=suffix,
+        with_maps=with_maps,
+    )
+    told = _Told()
+    worker = make_worker(fuse_groups, batch, told.worked.emit)
+    worker.batch, worker.told, worker.rowed = batch, told, told.rowed
+    worker.start()
+    return worker
+
+
+class BatchWidget(Container[Any]):
+    """The form of `fuse_many` with a table of what became of the stacks; a click on a row opens it.
+
+    Parameters
+    ----------
+    napari_viewer : napari.Viewer
+    """
+
+    def __init__(self, napari_viewer: Viewer) -> None:
+        self._viewer = napari_viewer
+        self.rows: list[FusedGroup] = []
+        self._told: str | None = None
+        self.form: FunctionGui[..., Any] = fuse_many(call_button=False)
+        self.row, self.table = (
+            WorkRow(self.form, text="Fuse all", on_end=self._end),
+            Table(tooltip="Click on a row to open its result, or its images"),
+        )
+        self.table.native.setFixedHeight(TABLE_HEIGHT_PX)
+        self.table.native.horizontalHeader().setStretchLastSection(True)
+        super().__init__(widgets=[self.form, self.row, self.table], labels=False)
+        self.native.layout().addStretch()
+        self.table.visible = False
+        self.form.margins = (0, 0, 0, 0)
+        for place in (self.form.folder, self.form.results):
+            place.choose_btn.text = "…"
+        self.form.called.connect(self._follow)
+        self.table.native.cellClicked.connect(self.inspect)
+        calm_wheel(self.native)
+        call_when_closed(self.native, self.shut_down)
+
+    def shut_down(self) -> None:
+        """Stop what runs; what is finished is kept, and the next run goes on from there."""
+        self.row.cancel()
+
+    def inspect(self, number: int, _: int = 0) -> None:
+        """Open the result of a stack, or its images where there is none, and say why."""
+        found = self.rows[number]
+        group = next(group for group in self._batch.groups if group.name == found.name)
+        if not self.row.is_running:
+            written = [path for path in (found.target, self._batch.maps_of(group)) if path is not None and path.exists()]
+            worker = open_stack_layers(self._viewer, written or list(group.inputs))
+            self._told = found.reason
+            self.row.follow(worker)
+
+    def _follow(self, worker: EngineWorker) -> None:
+        self.rows.clear()
+        self._batch: Batch = worker.batch
+        worker.rowed.connect(self._add)
+
+    def _add(self, row: FusedGroup) -> None:
+        self.rows.append(row)
+        cells = [[known.status, f"{known.seconds:.1f} s", known.reason or known.target.name] for known in self.rows]
+        self.table.value = {"data": cells, "index": tuple(known.name for known in self.rows), "columns": COLUMNS}
+        for column in (0, 1):
+            self.table.native.resizeColumnToContents(column)
+        self.table.visible = True
+
+    def _end(self) -> None:
+        """Say why a stack failed that was opened, or how many did what."""
+        if self._told is not None:
+            self.row.message.say(self._told or self.row.message.text())
+            self._told = None
+            return
+        counts = {status: sum(row.status == status for row in self.rows) for status in ("fused", "skipped", "failed")}
+        n_left = len(self._batch.groups) - len(self.rows)
+        told = [f"{count} {status}" for status, count in counts.items() if count] + [f"{n_left} not begun or interrupted"] * (n_left > 0)
+        self.row.message.say(", ".join(told))

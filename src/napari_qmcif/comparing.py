@@ -1,0 +1,197 @@
+"""Two pictures compared by a wipe or by blinking, and the focus of every image where one points, which says why a pixel was taken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from magicgui.widgets import CheckBox, Container, FloatSlider
+from napari.layers import Image, Layer
+from napari.viewer import Viewer
+from qtpy.QtCore import QTimer
+
+from napari_qmcif.aligning import align_images
+from napari_qmcif.bar_plot import BarPlot
+from napari_qmcif.chosen_stack import ChosenStack
+from napari_qmcif.closing import call_when_closed
+from napari_qmcif.layer_box import LayerComboBox, is_picture, list_layers, part_of
+from napari_qmcif.layer_placement import Placement
+from napari_qmcif.message_label import MessageLabel
+from napari_qmcif.preview_area import find_visible_area
+from napari_qmcif.provenance import METADATA_KEY
+from napari_qmcif.result_parts import find_parts, find_sources, finest_level, name_images, prepare_alike, read_settings
+from napari_qmcif.wheel import calm_wheel
+from napari_qmcif.work_row import WorkRow
+from napari_qmcif.worker import EngineWorker, make_worker
+from qmcif_engine import FusionConfig, QmcifError, focus_response
+
+BLINK_MILLISECONDS = 600
+LARGEST_AREA_PX = 2**17
+"""Pixels of the largest area whose focus is measured: so much takes seconds, not minutes."""
+
+
+def measure_area(stack: ChosenStack, area: tuple[int, ...], settings: tuple[FusionConfig, Any], *, job: EngineWorker) -> list[float]:
+    """Return the focus response of every image, the mean over an area; runs in a worker thread."""
+    opened = align_images(stack.cut_images(), stack, job=job)
+    config, focus_range = settings
+    top, left, bottom, right = area
+    levels = focus_response(opened, (top, left, bottom, right), config=config, focus_range=focus_range, check_cancelled=job.check_cancelled)
+    return [float(level) for level in levels.mean(axis=(1, 2))]
+
+
+class CompareWidget(Container[Any]):
+    """A wipe or blink between two layers, and bars with the focus of every image at a pixel or in what the canvas shows.
+
+    Parameters
+    ----------
+    napari_viewer : napari.Viewer
+    """
+
+    def __init__(self, napari_viewer: Viewer) -> None:
+        self._viewer = napari_viewer
+        self.result = LayerComboBox(label="Result", choices=list_layers(is_picture))
+        tip = "Another result, or a source: a stack is shown where its slider stands"
+        self.other = LayerComboBox(label="Compare with", choices=list_layers(_is_shown_image), tooltip=tip)
+        self.wipes = CheckBox(text="Wipe: the result left of the line")
+        self.wipe_at = FloatSlider(label="Line at", min=0.0, max=1.0, step=0.005, value=0.5)
+        self.blinks = CheckBox(text="Blink between both")
+        self.points = CheckBox(
+            text="Focus where I click", tooltip="How sharp every image is there: why was this pixel taken from its image?"
+        )
+        self.row, self.plot, self.told = WorkRow(self._measure_shown, text="Sharpness of every image"), BarPlot(), MessageLabel()
+        choices: Container[Any] = Container(widgets=[self.result, self.other, self.wipes, self.wipe_at, self.blinks, self.points])
+        choices.margins = (0, 0, 0, 0)
+        super().__init__(widgets=[choices, self.row], labels=False)
+        self.native.layout().addWidget(self.told)
+        self.native.layout().addWidget(self.plot)
+        self.native.layout().addStretch()
+        self._timer = QTimer(self.native)
+        self._timer.setInterval(BLINK_MILLISECONDS)
+        self._timer.timeout.connect(self._blink)
+        self._wiped: Layer | None = None
+        for part in (self.result, self.other, self.wipes, self.wipe_at):
+            part.changed.connect(self._wipe)
+        self.blinks.changed.connect(self._toggle_blinking)
+        napari_viewer.mouse_drag_callbacks.append(self._on_click)
+        calm_wheel(self.native)
+        call_when_closed(self.native, self.shut_down)
+
+    def shut_down(self) -> None:
+        """Leave the layers as they were and let go of the viewer."""
+        self.blinks.value = self.wipes.value = False
+        self.row.cancel()
+        if self._on_click in self._viewer.mouse_drag_callbacks:
+            self._viewer.mouse_drag_callbacks.remove(self._on_click)
+
+    def measure_at(self, row: int, column: int) -> EngineWorker | None:
+        """Show the focus of every image at one pixel of the result."""
+        fused = self.result.value
+        parts = find_parts(fused, list(self._viewer.layers))
+        taken = int(np.asarray(finest_level(parts["source_index"])[row, column])) if "source_index" in parts else None
+        return self._measure((row, column, row + 1, column + 1), taken=taken, title=f"focus at row {row}, column {column}")
+
+    def _measure_shown(self) -> EngineWorker | None:
+        stack, dims = self._find_stack(), self._viewer.dims
+        if stack is None:
+            return None
+        area = find_visible_area(stack, displayed_axes=tuple(dims.displayed), n_viewer_axes=dims.ndim)
+        middle = area.middle(LARGEST_AREA_PX)
+        return self._measure(tuple(middle), taken=None, title=f"mean focus of {middle.shape[1]} x {middle.shape[0]} px in view")
+
+    def _measure(self, area: tuple[int, ...], *, taken: int | None, title: str) -> EngineWorker | None:
+        stack = self._find_stack()
+        if stack is None:
+            return None
+        names = name_images(stack)
+        worker = make_worker(measure_area, stack, area, read_settings(self.result.value))
+
+        def show(levels: list[float]) -> None:
+            highest = max(levels) or 1.0
+            self.plot.follow_theme(self._viewer.theme)
+            self.plot.show_figures(
+                {f"{number}: {name}": level / highest for number, (name, level) in enumerate(zip(names, levels, strict=True), start=1)},
+                marked=taken,
+            )
+            self.told.say(title + ("" if taken is None else f"; taken from {names[taken]}"))
+
+        worker.returned.connect(show)
+        worker.start()
+        return worker
+
+    def _find_stack(self) -> ChosenStack | None:
+        fused = self.result.value
+        stack = None if fused is None else find_sources(fused, list(self._viewer.layers))
+        if stack is None:
+            self.row.message.say("the images of this result are not there; they are needed to measure their focus: open them")
+            return None
+        return prepare_alike(stack, fused)
+
+    def _on_click(self, viewer: Any, event: Any) -> Iterator[None]:  # noqa: ANN401 - napari's
+        """Measure where a person clicks; a drag moves the canvas as ever."""
+        yield
+        if event.type != "mouse_release" or not self.points.value or self.result.value is None or self.row.is_running:
+            return
+        place = self.result.value.world_to_data(event.position)
+        row, column = (int(np.floor(number + 0.5)) for number in place[-2:])
+        height, width = finest_level(self.result.value).shape[:2]
+        if 0 <= row < height and 0 <= column < width:
+            try:
+                worker = self.measure_at(row, column)
+            except QmcifError as error:
+                self.row.message.complain(error)
+                return
+            if worker is not None:
+                self.row.follow(worker)
+
+    def _wipe(self, _: object = None) -> None:
+        """Show the left part of the result over the other layer: a view of its samples, none is copied."""
+        first, second = self.result.value, self.other.value
+        if not self.wipes.value or first is None or second is None or first == second:
+            self._remove_wipe()
+            return
+        share = self.wipe_at.value
+        levels = [level[:, : max(1, round(share * level.shape[1]))] for level in (first.data if first.multiscale else [first.data])]
+        shown: Any = levels if first.multiscale else levels[0]
+        if self._wiped is not None and self._wiped in self._viewer.layers and self._wiped.metadata[METADATA_KEY]["of"] == first.name:
+            self._wiped.data = shown
+        else:
+            self._remove_wipe()
+            look = {} if first.rgb else {"contrast_limits": first.contrast_limits, "colormap": first.colormap, "gamma": first.gamma}
+            place = Placement.of_layer(first, (0, 1)).as_layer_arguments()
+            look |= {"rgb": first.rgb, "multiscale": first.multiscale, "metadata": {METADATA_KEY: {"part": "wipe", "of": first.name}}}
+            self._wiped = self._viewer.add_image(shown, name="wipe", **look, **place)
+        first.visible, second.visible = False, True
+
+    def _remove_wipe(self) -> None:
+        if self._wiped is not None:
+            if self._wiped in self._viewer.layers:
+                self._viewer.layers.remove(self._wiped)
+            self._wiped = None
+            if self.result.value is not None:
+                self.result.value.visible = True
+
+    def _toggle_blinking(self, is_wanted: bool) -> None:
+        if is_wanted:
+            self.wipes.value = False
+            self._timer.start()
+        else:
+            self._timer.stop()
+            if self.result.value is not None:
+                self.result.value.visible = True
+
+    def _blink(self) -> None:
+        first, second = self.result.value, self.other.value
+        if first is None or second is None or first == second:
+            return
+        first.visible, second.visible = not first.visible, True
+        if not _is_above(first, second, list(self._viewer.layers)):
+            second.visible = not first.visible
+
+
+def _is_shown_image(layer: Layer) -> bool:
+    return isinstance(layer, Image) and part_of(layer) in (None, "fused")
+
+
+def _is_above(first: Layer, second: Layer, layers: list[Layer]) -> bool:
+    return layers.index(first) > layers.index(second)

@@ -1,0 +1,140 @@
+"""The one dock of the plugin, with a tab for each thing it does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from magicgui.widgets.bases import BaseContainerWidget
+from napari.viewer import Viewer
+from qtpy.QtCore import Qt
+from qtpy.QtGui import QKeySequence
+from qtpy.QtWidgets import QFrame, QScrollArea, QShortcut, QTabWidget, QVBoxLayout, QWidget
+
+from napari_qmcif.batch_widget import BatchWidget
+from napari_qmcif.closing import call_when_closed
+from napari_qmcif.comparing import CompareWidget
+from napari_qmcif.depth_view import DepthView
+from napari_qmcif.evaluation_widget import EvaluationWidget
+from napari_qmcif.form_rows import shrink_boxes, tidy_rows
+from napari_qmcif.fusion_widget import FusionWidget
+from napari_qmcif.retouch_widget import RetouchWidget
+
+PAGES: dict[str, Callable[[Viewer], Any]] = {
+    "Fuse": FusionWidget,
+    "Retouch": RetouchWidget,
+    "Compare": CompareWidget,
+    "Evaluate": EvaluationWidget,
+    "Depth": DepthView,
+    "Batch": BatchWidget,
+}
+SMALLEST_WIDTH_PX = 240
+
+
+class FocusDock(QWidget):
+    """Tabs of pages; a page is made when it is first looked at, and scrolls where the window is small."""
+
+    def __init__(self, napari_viewer: Viewer) -> None:
+        super().__init__()
+        self._viewer = napari_viewer
+        self.tabs = QTabWidget()
+        self.tabs.setDocumentMode(True)
+        self.tabs.setUsesScrollButtons(True)
+        self.tabs.setStyleSheet("QTabBar::tab { padding: 3px 1px; min-width: 0px; }")  # six of them fit into 300 pixels
+        self._pages: dict[str, Any] = {}
+        for title in PAGES:
+            self.tabs.addTab(_make_scroll(), title)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(2, 2, 2, 2)
+        layout.addWidget(self.tabs)
+        self.fusion: FusionWidget = self.show_page("Fuse")
+        layout.addWidget(self.fusion.run_panel.native)
+        self.tabs.currentChanged.connect(self._on_tab)
+        self._add_shortcuts()
+        self.setMinimumWidth(SMALLEST_WIDTH_PX)
+        call_when_closed(self, self.shut_down)
+
+    def show_page(self, title: str) -> Any:  # noqa: ANN401 - a page
+        """Turn to a page and return it."""
+        number = list(PAGES).index(title)
+        if title not in self._pages:
+            self._pages[title] = page = PAGES[title](self._viewer)
+            for form in (page, *page):
+                if isinstance(form, BaseContainerWidget) and title != "Fuse":  # that one has arranged itself
+                    tidy_rows(form)
+            shrink_boxes(page.native)
+            scroll: Any = self.tabs.widget(number)
+            scroll.setWidget(page.native)
+            page.reset_choices()
+        self.tabs.setCurrentIndex(number)
+        return self._pages[title]
+
+    def reset_choices(self, *_: Any) -> None:  # noqa: ANN401 - napari's events
+        """Follow the layers of the viewer; napari calls this when they change."""
+        for page in self._pages.values():
+            page.reset_choices()
+
+    def shut_down(self) -> None:
+        """Stop what runs and let go of the viewer."""
+        events = self._viewer.layers.events
+        for emitter in (events.inserted, events.removed, events.reordered, events.renamed):
+            emitter.disconnect(self.reset_choices)
+        for page in self._pages.values():
+            page.shut_down()
+
+    def _on_tab(self, number: int) -> None:
+        title = list(PAGES)[number]
+        self.fusion.run_panel.native.setVisible(title == "Fuse")
+        self.show_page(title)
+
+    def _add_shortcuts(self) -> None:
+        actions = {"Ctrl+R": self.fusion.run, "Ctrl+Shift+R": self.fusion.preview.toggle, "Esc": self._cancel}
+        self.shortcuts = [QShortcut(QKeySequence(keys), self) for keys in actions]
+        for shortcut, act in zip(self.shortcuts, actions.values(), strict=True):
+            shortcut.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
+            shortcut.activated.connect(act)
+
+    def _cancel(self) -> None:
+        self.fusion.run_panel.stop()
+        self.fusion.preview.stop()
+
+
+def _make_scroll() -> QScrollArea:
+    scroll = QScrollArea()
+    scroll.setWidgetResizable(True)
+    scroll.setFrameShape(QFrame.Shape.NoFrame)
+    scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+    return scroll
+
+
+def open_page(viewer: Viewer, title: str) -> Any:  # noqa: ANN401 - a page
+    """Open the dock, or bring it to the front, and turn to a page."""
+    shown, dock = viewer.window.add_plugin_dock_widget("napari-qmcif", "Fuse focus stack")
+    shown.show()
+    shown.raise_()
+    return dock.show_page(title)
+
+
+def show_retouch(viewer: Viewer) -> None:
+    """Turn to the page that retouches."""
+    open_page(viewer, "Retouch")
+
+
+def show_comparison(viewer: Viewer) -> None:
+    """Turn to the page that compares and inspects."""
+    open_page(viewer, "Compare")
+
+
+def show_evaluation(viewer: Viewer) -> None:
+    """Turn to the page that evaluates."""
+    open_page(viewer, "Evaluate")
+
+
+def show_depth_page(viewer: Viewer) -> None:
+    """Turn to the page that shows depth."""
+    open_page(viewer, "Depth")
+
+
+def show_batch(viewer: Viewer) -> None:
+    """Turn to the page that fuses many stacks."""
+    open_page(viewer, "Batch")

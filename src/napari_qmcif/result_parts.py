@@ -1,0 +1,132 @@
+"""What belongs together: the layers of one result, the images it was made from, and what these are called."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from napari.layers import Image, Layer
+
+from napari_qmcif.aligning import ALIGNMENTS
+from napari_qmcif.chosen_stack import ChosenStack, choose_pictures, choose_planes, guess_focus_axis, name_axis
+from napari_qmcif.layer_box import part_of
+from napari_qmcif.provenance import read_record
+from qmcif_engine import FusionConfig, InvalidImageError, QmcifError
+
+_OWN_TO_A_PART = ("part", "is_retouched", "height")
+"""What the records of the layers of one result may differ in."""
+
+
+def find_parts(fused: Layer, layers: Sequence[Layer]) -> dict[str, Layer]:
+    """Return the layers that were added with a result, by the name of the part; the topmost of those that are there twice."""
+    wanted = _shared_record(fused)
+    found = {part: layer for layer in layers if (part := part_of(layer)) is not None and _shared_record(layer) == wanted}
+    return found if wanted else {}
+
+
+def find_sources(fused: Layer, layers: Sequence[Layer]) -> ChosenStack | None:
+    """Return the stack that a result says it was made from, where those layers are still there.
+
+    A result that was opened from files names none: then the only stack of its size is taken.
+    """
+    record = read_record(fused)
+    try:
+        if "inputs" not in record:
+            (only,) = [layer for layer in layers if _may_be_source(layer, fused)]
+            return choose_sources([only], point=only.data_to_world((0,) * only.ndim))
+        names = [entry["layer"] for entry in record["inputs"]]
+        axis_name, position = record["axis"], dict(record["position"])
+        found = [next(layer for layer in layers if layer.name == name) for name in names]
+        if axis_name is None:
+            return choose_pictures(found)
+        axes = {name_axis(found[0], axis): axis for axis in range(found[0].ndim)}
+        steps = [position.get(name, 0) for name in axes]
+        return choose_planes(found[0], axes[axis_name], point=found[0].data_to_world(steps))
+    except (QmcifError, KeyError, TypeError, ValueError, StopIteration):
+        return None
+
+
+def choose_sources(layers: Sequence[Layer], *, point: Sequence[float]) -> ChosenStack:
+    """Return pictures, or the planes of one layer along its focus axis where the sliders stand, as one stack.
+
+    Raises
+    ------
+    InvalidImageError
+        When they cannot be fused.
+    """
+    if not layers:
+        msg = "no source is chosen; two or more image layers, or one stack, are needed: select what the result was made from"
+        raise InvalidImageError(msg)
+    if len(layers) == 1 and isinstance(layers[0], Image) and layers[0].ndim > 2:
+        return choose_planes(layers[0], guess_focus_axis(layers[0]), point=point)
+    return choose_pictures(layers)
+
+
+def read_settings(fused: Layer) -> tuple[FusionConfig, tuple[float, float] | None]:
+    """Return the settings that a result was made with, and its focus range; the defaults and None where it does not say them."""
+    record = read_record(fused)
+    try:
+        low, high = record["focus_range"]
+        return FusionConfig.from_dict(record["settings"]), (float(low), float(high))
+    except (QmcifError, KeyError, TypeError, ValueError):  # no record, or one of another version
+        return FusionConfig(), None
+
+
+def prepare_alike(stack: ChosenStack, fused: Layer) -> ChosenStack:
+    """Return the stack with the images that a result was made of, aligned and evened out as they were.
+
+    Raises
+    ------
+    InvalidImageError
+        When they were moved as a file said: the result does not hold what stood there.
+    """
+    record = read_record(fused)
+    if record.get("has_transforms") is True:
+        msg = f"the images of {fused.name!r} were moved by a file of transforms; those are needed that were fused: fuse with Align instead"
+        raise InvalidImageError(msg)
+    if record.get("align") not in ALIGNMENTS:
+        return stack
+    left_out, reference = record.get("left_out"), record.get("reference")
+    return replace(
+        stack,
+        align=record["align"],
+        even_exposure=record.get("even_exposure") is True,
+        left_out=tuple(left_out) if isinstance(left_out, list) else (),
+        reference=reference if isinstance(reference, int) else None,
+    )
+
+
+def name_images(stack: ChosenStack) -> list[str]:
+    """Return what a person calls the images: the files they come from where these are known, else layers, else planes."""
+    files, frames = [str(path) for layer in stack.layers for path in list_files(layer)], stack.frame_numbers
+    if len(files) == stack.n_images + len(stack.left_out):
+        return [Path(files[number]).name for number in frames]
+    if stack.axis is None:
+        return [str(stack.layers[number].name) for number in frames]
+    axis = name_axis(stack.layers[0], stack.axis).removeprefix("axis ")
+    return [f"{'plane' if axis.isdigit() else axis} {number}" for number in frames]
+
+
+def finest_level(layer: Any) -> Any:  # noqa: ANN401 - a layer, and any array
+    """Return the samples of a layer, those of the finest level where it has several."""
+    return layer.data[0] if layer.multiscale else layer.data
+
+
+def list_files(layer: Any) -> list[Any]:  # noqa: ANN401 - a layer
+    """Return the files of a layer: those that our reader noted, else the one that napari did."""
+    noted = read_record(layer).get("files")
+    return noted if isinstance(noted, list) else [layer.source.path] * (layer.source.path is not None)
+
+
+def _may_be_source(layer: Layer, fused: Any) -> bool:  # noqa: ANN401 - a layer
+    if not isinstance(layer, Image) or layer.ndim < 3 or part_of(layer) is not None or layer.multiscale != fused.multiscale:
+        return False
+    shape, wanted = finest_level(layer).shape, finest_level(fused).shape
+    n_behind = fused.ndim + bool(fused.rgb)
+    return bool(layer.rgb == fused.rgb and shape[-n_behind:][:2] == wanted[:2])
+
+
+def _shared_record(layer: Layer) -> dict[str, Any]:
+    return {name: value for name, value in read_record(layer).items() if name not in _OWN_TO_A_PART}

@@ -1,0 +1,201 @@
+"""All points in time and all channels of what was chosen: one stack for each, and where their results lie."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+from napari.layers import Image, Layer
+
+from napari_qmcif.chosen_stack import (
+    CHANNEL_AXIS_NAMES,
+    ChosenStack,
+    choose_pictures,
+    choose_planes,
+    guess_focus_axis,
+    name_axis,
+)
+from qmcif_engine import InvalidImageError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Channel:
+    """One channel of a series.
+
+    Attributes
+    ----------
+    title : str
+        What its results are named after.
+    stacks : tuple of ChosenStack
+        One a point of the further axes, such as time, the last axis running fastest.
+    """
+
+    title: str
+    stacks: tuple[ChosenStack, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackSeries:
+    """What one run fuses.
+
+    Attributes
+    ----------
+    channels : tuple of Channel
+    keeps_axes : bool
+        Whether the results have the axes of their sources, rather than being one picture each.
+    kept_shape : tuple of int
+        Lengths of the further axes, such as time.
+    channel_axis : int or None
+        The axis of the one layer that its channels lie along.
+    decided_by : int or None
+        The channel whose decisions all of them follow; None where each has its own.
+    """
+
+    channels: tuple[Channel, ...]
+    keeps_axes: bool = False
+    kept_shape: tuple[int, ...] = ()
+    channel_axis: int | None = None
+    decided_by: int | None = None
+
+    @property
+    def first(self) -> ChosenStack:
+        """The stack that stands for all of them."""
+        return self.channels[0].stacks[0]
+
+    @property
+    def n_points(self) -> int:
+        """Number of points of the further axes."""
+        return len(self.channels[0].stacks)
+
+    @property
+    def n_fusions(self) -> int:
+        """How often is fused."""
+        return self.n_points * (1 if self.decided_by is not None else len(self.channels))
+
+    def changed(self, **changes: Any) -> StackSeries:  # noqa: ANN401 - fields of a chosen stack
+        """Return the series with every stack prepared in another way."""
+        channels = tuple(replace(channel, stacks=tuple(replace(stack, **changes) for stack in channel.stacks)) for channel in self.channels)
+        return replace(self, channels=channels)
+
+    def arrange(self, pictures: Sequence[Any]) -> Any:  # noqa: ANN401 - arrays, or pyramids
+        """Put the pictures of all points together, along the axes of their sources; the axes that are gone keep a length of 1."""
+        if not self.keeps_axes:
+            return pictures[0]
+        if isinstance(pictures[0], list):
+            return [self.arrange(levels) for levels in zip(*pictures, strict=True)]
+        if isinstance(pictures[0], np.ndarray):
+            joined: Any = np.stack(pictures)
+        else:
+            import dask.array as da
+
+            joined = da.stack(pictures)
+        joined = joined.reshape(*self.kept_shape, *pictures[0].shape)
+        for axis in sorted(axis for axis in (self.first.axis, self.channel_axis) if axis is not None):
+            joined = np.expand_dims(joined, axis)
+        return joined
+
+    def place(self, number: int) -> dict[str, Any]:
+        """Return the layer arguments that put the results of one channel where they belong.
+
+        Where further axes are kept, a result lies at its channel and fills the whole depth of its stack, so that it is seen wherever the
+        slider of that axis stands.
+        """
+        stack = self.channels[number].stacks[0]
+        if not self.keeps_axes or stack.axis is None:
+            return stack.placement.as_layer_arguments()
+        layer, n_planes = stack.layers[0], int(stack.arrays[0].shape[stack.axis])
+        corner, scale = np.zeros(layer.ndim), np.array(layer.scale, dtype=float)
+        corner[stack.axis] = (n_planes - 1) / 2
+        scale[stack.axis] *= n_planes
+        if self.channel_axis is not None:
+            corner[self.channel_axis] = number
+        return {
+            "scale": scale,
+            "translate": layer._transforms["data2physical"](corner),
+            "rotate": layer.rotate,
+            "shear": layer.shear,
+            "affine": layer.affine.affine_matrix,
+            "units": layer.units,
+            "axis_labels": layer.axis_labels,
+        }
+
+
+def choose_series(layers: Sequence[Any], axis: str = "", *, decide_by: str = "", point: Sequence[float] | None = None) -> StackSeries:
+    """Return what is to be fused of some layers.
+
+    Parameters
+    ----------
+    layers : sequence of napari.layers.Image
+        Pictures of one scene; or one stack; or several stacks of one size, each a channel.
+    axis : str
+        Name of the axis that is fused along, as `list_axes` gives it; the one that looks like a focus axis where it is left out.
+    decide_by : str
+        Name of the channel whose decisions all of them follow; each channel decides for itself where it is left out.
+    point : sequence of float, optional
+        World coordinates: one point of the further axes, there, instead of all of them.
+
+    Raises
+    ------
+    InvalidImageError
+        With the reason and the remedy.
+    """
+    if not layers:
+        msg = "nothing is chosen; two or more image layers, or one stack, are needed: select them in the list above"
+        raise InvalidImageError(msg)
+    if any(not isinstance(layer, Image) or layer.ndim == 2 for layer in layers):
+        stack = choose_pictures(layers)
+        return StackSeries(channels=(Channel(title=stack.title, stacks=(stack,)),))
+    number = list_axes(layers[0]).index(axis) if axis in list_axes(layers[0]) else guess_focus_axis(layers[0])
+    if len(layers) == 1:
+        series = _split_layer(layers[0], number, point=point)
+    else:
+        _check_channels(layers)
+        parts = [_split_layer(layer, number, point=point, is_channel=True) for layer in layers]
+        series = replace(parts[0], channels=tuple(channel for part in parts for channel in part.channels))
+    names = [channel.title for channel in series.channels]
+    return replace(series, decided_by=names.index(decide_by)) if decide_by in names and len(names) > 1 else series
+
+
+def list_axes(layer: Layer) -> list[str]:
+    """Return what the axes of a layer are called, its numbers where they have no names."""
+    return [name_axis(layer, axis).removeprefix("axis ") for axis in range(layer.ndim)]
+
+
+def _split_layer(layer: Layer, axis: int, *, point: Sequence[float] | None, is_channel: bool = False) -> StackSeries:
+    """Return the channels of one layer, each with its stacks at all points of the further axes, or the one stack at a point."""
+    stack, names = choose_planes(layer, axis, point=point), list_axes(layer)
+    shape = stack.arrays[0].shape
+    further = [other for other in range(layer.ndim) if other not in (axis, *stack.picture_axes)]
+    if point is not None or not further:
+        place = "".join(f", {names[other]} {stack.index[other]}" for other in further)
+        return StackSeries(channels=(Channel(title=f"{layer.name}{place}", stacks=(stack,)),))
+    named = [other for other in further if names[other].lower() in CHANNEL_AXIS_NAMES and not is_channel]
+    channel_axis = named[0] if named else None
+    kept = [other for other in further if other != channel_axis]
+    points = [dict(zip(kept, steps, strict=True)) for steps in product(*(range(shape[other]) for other in kept))]
+    channels: list[Channel] = []
+    for number in range(1 if channel_axis is None else shape[channel_axis]):
+        own = {} if channel_axis is None else {channel_axis: number}
+        place = "" if channel_axis is None else f", {names[channel_axis]} {number}"
+        channels.append(Channel(title=f"{layer.name}{place}", stacks=tuple(_at(stack, {**steps, **own}) for steps in points)))
+    return StackSeries(
+        channels=tuple(channels), keeps_axes=True, kept_shape=tuple(shape[other] for other in kept), channel_axis=channel_axis
+    )
+
+
+def _at(stack: ChosenStack, place: dict[int, int]) -> ChosenStack:
+    return replace(stack, index=tuple(place.get(axis, item) for axis, item in enumerate(stack.index)))
+
+
+def _check_channels(layers: Sequence[Any]) -> None:
+    shapes = [tuple(layer.level_shapes[0]) if layer.multiscale else tuple(layer.data.shape) for layer in layers]
+    for layer, shape in zip(layers, shapes, strict=True):
+        if shape != shapes[0]:
+            msg = (
+                f"{layers[0].name!r} has shape {shapes[0]} and {layer.name!r} {shape}; stacks that are fused together are channels of one "
+                "size: choose them one by one"
+            )
+            raise InvalidImageError(msg)

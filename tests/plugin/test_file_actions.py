@@ -1,0 +1,179 @@
+"""Stacks are opened and results saved from the widget, as a person does it, with scale, channels and record."""
+
+import numpy as np
+import pytest
+import tifffile
+
+from napari_qmcif.chosen_stack import choose_planes
+from napari_qmcif.depth_view import DepthView
+from napari_qmcif.file_actions import FOLDER_FILTER, FileActions
+from napari_qmcif.layers import MAP_NAMES, add_result
+from napari_qmcif.provenance import record_provenance
+from napari_qmcif.reader import open_files
+from qmcif_engine import FusionConfig, make_focus_stack, write_image
+
+pytestmark = pytest.mark.viewer
+
+
+@pytest.fixture
+def viewer(make_napari_viewer_proxy):
+    return make_napari_viewer_proxy()
+
+
+@pytest.fixture
+def actions(viewer):
+    widget = FileActions(viewer)
+    viewer.window.add_dock_widget(widget)
+    return widget
+
+
+@pytest.fixture
+def answer(monkeypatch):
+    """Answer the dialogs as a person would."""
+
+    def choose(**answers):
+        for name, given in answers.items():
+            monkeypatch.setattr(f"napari_qmcif.file_actions.QFileDialog.{name}", lambda *_, given=given: given)
+
+    return choose
+
+
+def wait_for(actions, qtbot):
+    qtbot.waitUntil(lambda: not actions.row.is_running)
+
+
+def add_fused(viewer):
+    scene = make_focus_stack(n_images=3, shape=(40, 60), is_color=False, dtype=np.uint16)
+    space = {"scale": (4, 0.5, 0.25), "units": ("um",) * 3, "axis_labels": ("z", "y", "x")}
+    layer = viewer.add_image(scene.images, name="cells", contrast_limits=(0, 65535), **space)
+    stack = choose_planes(layer, 0, point=(0, 0, 0))
+    maps = {name: scene.depth_index.astype(np.float32 if name == "confidence" else np.uint16) for name in MAP_NAMES}
+    add_result(viewer, stack, {"fused": scene.truth, **maps}, record=record_provenance(stack, FusionConfig(), focus_range=(0, 65535)))
+    return scene
+
+
+def test_an_ome_tiff_is_opened_with_its_channels_apart(viewer, actions, qtbot, answer, tmp_path):
+    samples = np.arange(2 * 3 * 2 * 8 * 9, dtype=np.uint16).reshape(2, 3, 2, 8, 9)
+    names = {"Name": ["DAPI", "GFP"], "Color": [0x0000FFFF, 0x00FF00FF]}
+    size = {"PhysicalSizeX": 0.2, "PhysicalSizeY": 0.2, "PhysicalSizeZ": 4.0}
+    tifffile.imwrite(tmp_path / "cells.ome.tif", samples, metadata={"axes": "TZCYX", "Channel": names, **size})
+    answer(getOpenFileNames=([str(tmp_path / "cells.ome.tif")], ""))
+
+    actions.open_button.native.click()
+    wait_for(actions, qtbot)
+
+    assert [layer.name for layer in viewer.layers] == ["cells.ome.tif: DAPI", "cells.ome.tif: GFP"]
+    for number, layer in enumerate(viewer.layers):
+        np.testing.assert_array_equal(layer.data, samples[:, :, number])
+        np.testing.assert_allclose(layer.scale, (1, 4, 0.2, 0.2))
+        assert [str(unit) for unit in layer.units[1:]] == ["micrometer"] * 3
+        np.testing.assert_allclose(layer.colormap.colors[-1][:3], np.eye(3)[2 - number])
+
+
+def test_a_folder_of_images_is_opened(viewer, actions, qtbot, answer, tmp_path, pictures):
+    for number, picture in enumerate(pictures):
+        write_image(tmp_path / f"{number}.jpg", picture)
+    answer(getExistingDirectory=str(tmp_path))
+
+    actions.folder_button.native.click()
+    wait_for(actions, qtbot)
+
+    assert (viewer.layers[0].rgb, viewer.layers[0].data.shape) == (True, pictures.shape)
+    assert actions.row.message.text() == ""
+
+
+def test_what_is_no_stack_is_said_in_place(actions, qtbot, answer, tmp_path, pictures):
+    write_image(tmp_path / "single.png", pictures[0])
+    answer(getOpenFileNames=([str(tmp_path / "single.png")], ""))
+
+    actions.open_button.native.click()
+    wait_for(actions, qtbot)
+
+    assert "at least 2" in actions.row.message.text()
+
+
+def test_nothing_happens_where_the_dialogs_are_left(viewer, actions, answer):
+    answer(getOpenFileNames=([], ""), getExistingDirectory="", getSaveFileName=("", ""))
+    add_fused(viewer)
+    before = len(viewer.layers)
+
+    for button in (actions.open_button, actions.folder_button, actions.save_button):
+        button.native.click()
+
+    assert (actions.row.is_running, len(viewer.layers)) == (False, before)
+
+
+def test_a_saved_folder_shows_the_picture_again_with_its_z_step(viewer, actions, qtbot, answer, tmp_path):
+    scene = add_fused(viewer)
+    answer(getSaveFileName=(str(tmp_path / "result"), FOLDER_FILTER), getExistingDirectory=str(tmp_path / "result"))
+    actions.save_button.native.click()
+    wait_for(actions, qtbot)
+    assert actions.row.message.text() == "saved 5 files to result"
+    viewer.layers.clear()
+
+    actions.folder_button.native.click()
+    wait_for(actions, qtbot)
+
+    shown = [layer for layer in viewer.layers if layer.visible]
+    assert [layer.metadata["qmcif"]["part"] for layer in shown] == ["fused"]
+    np.testing.assert_array_equal(shown[0].data, scene.truth)
+    np.testing.assert_allclose(shown[0].scale, (0.5, 0.25))
+    assert shown[0].metadata["qmcif"]["z_step"] == [4.0, "micrometer"]
+    depth = DepthView(viewer)
+    viewer.window.add_dock_widget(depth)
+    assert (depth.surface.z_step.value, depth.surface.unit.value, depth.surface.paint_with.value) == (4, "micrometer", shown[0])
+
+
+@pytest.mark.parametrize("suffix", ["ome.tif", "ome.zarr", "png"])
+def test_one_picture_is_saved_in_the_format_that_the_filter_names(viewer, actions, qtbot, answer, tmp_path, suffix):
+    scene = add_fused(viewer)
+    answer(getSaveFileName=(str(tmp_path / "sharp"), f"Picture (*.{suffix})"))
+
+    actions.save_button.native.click()
+    wait_for(actions, qtbot)
+
+    assert actions.row.message.text() == f"saved to sharp.{suffix}"
+    if suffix != "png":
+        ((samples, attributes, _),) = open_files([tmp_path / f"sharp.{suffix}"])
+        np.testing.assert_array_equal(samples, scene.truth)
+        assert (attributes["scale"], attributes["metadata"]["qmcif"]["z_step"]) == ((0.5, 0.25), [4.0, "micrometer"])
+
+
+def test_without_a_result_saving_says_so(actions):
+    actions.save_button.native.click()
+
+    assert "no result is there" in actions.row.message.text()
+
+
+def test_a_place_that_cannot_be_written_is_told(viewer, actions, qtbot, answer, tmp_path):
+    add_fused(viewer)
+    answer(getSaveFileName=(str(tmp_path / "missing" / "a.ome.tif"), "OME-TIFF (*.ome.tif)"))
+
+    actions.save_button.native.click()
+    wait_for(actions, qtbot)
+
+    assert "missing" in actions.row.message.text()
+
+
+@pytest.fixture
+def page(viewer, qtbot):
+    _, dock = viewer.window.add_plugin_dock_widget("napari-qmcif", "Fuse focus stack")
+    yield dock.fusion
+    dock.shut_down()
+    del dock
+
+
+def test_an_opened_stack_is_chosen_for_the_fusion_and_an_opened_result_is_not(viewer, page, qtbot, answer, tmp_path, pictures):
+    (tmp_path / "leaf").mkdir()
+    for number, picture in enumerate(pictures):
+        write_image(tmp_path / "leaf" / f"{number}.png", picture)
+    write_image(tmp_path / "fused.tif", pictures[0], provenance={"version": "1"})
+    answer(getExistingDirectory=str(tmp_path / "leaf"), getOpenFileNames=([str(tmp_path / "fused.tif")], ""))
+
+    page.files.folder_button.native.click()
+    wait_for(page.files, qtbot)
+    page.files.open_button.native.click()
+    wait_for(page.files, qtbot)
+
+    assert [layer.name for layer in viewer.layers] == ["leaf", "fused"]
+    assert page.form.layers.value == [viewer.layers["leaf"]]
