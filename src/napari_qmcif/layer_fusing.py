@@ -48,6 +48,8 @@ class FusionRequest:
     config : FusionConfig
     target : Path or None
         The OME-Zarr folder to write to; None for results in memory.
+    with_maps : bool
+        Whether the focus maps of both scales are wanted too, which take longer than all the rest.
     with_height : bool
         Whether heights are wanted too.
     height_smoothing_px : int
@@ -65,17 +67,13 @@ class FusionRequest:
     series: StackSeries
     config: FusionConfig
     target: Path | None = None
+    with_maps: bool = True
     with_height: bool = False
     height_smoothing_px: int = 0
     slab_size: int = 0
     transforms_target: Path | None = None
     scheduler: str = ""
     memory_bytes: int | None = None
-
-    @property
-    def wanted_maps(self) -> tuple[str, ...]:
-        """Names of the maps that come with the picture."""
-        return (*MAP_NAMES, "height") if self.with_height else MAP_NAMES
 
     def target_of(self, *parts: str) -> Path | None:
         """Return where one of several fusions is written."""
@@ -199,10 +197,10 @@ def _fuse(
 
 
 def _fuse_in_memory(opened: Stack, stack: ChosenStack, request: FusionRequest, options: dict[str, Any]) -> Outcome:
-    result = fuse(opened, request.config, with_position=request.with_height, **options)
+    result = fuse(opened, request.config, with_position=request.with_height, with_maps=request.with_maps, **options)
     # where there are opacity or further channels, the companions are all of them
     pictures = {"fused": stack.restored(result.fused if result.companions is None else result.companions)}
-    pictures |= {name: getattr(result, name) for name in MAP_NAMES}
+    pictures |= {name: found for name in MAP_NAMES if (found := getattr(result, name)) is not None}
     if result.position is not None:
         form: dict[str, Any] = {"z_step": find_z_step(stack)[0], "smoothing_px": request.height_smoothing_px}
         pictures["height"] = height_map(result.position, confidence=result.confidence, guide=result.fused, **form).height
@@ -216,14 +214,16 @@ def _fuse_to_disk(opened: Stack, stack: ChosenStack, request: FusionRequest, tar
     height = HeightRequest(
         target=target.with_name(f"{stem}-height.tif"), z_step=z_step, unit=unit or None, smoothing_px=request.height_smoothing_px
     )
-    options = {**options, "maps": target.with_name(f"{stem}-maps"), "height": height if request.with_height else None, "resume": True}
+    maps = target.with_name(f"{stem}-maps") if request.with_maps else None
+    options = {**options, "maps": maps, "height": height if request.with_height else None, "resume": True}
     if request.slab_size:
         layout = SlabLayout(size=request.slab_size, overlap=request.slab_size // 4, folder=target.with_name(f"{stem}-slabs"))
         report = fuse_in_slabs(opened, target, request.config, slabs=layout, **options)
     else:
         report = fuse_to_file(opened, target, request.config, **options)
-    maps = target.with_name(f"{stem}-maps")
-    pictures = {"fused": open_pyramid(target), **{name: open_tiles(maps / f"{name}.tif") for name in MAP_NAMES}}
+    pictures = {"fused": open_pyramid(target)}
+    if maps is not None:
+        pictures |= {name: open_tiles(maps / f"{name}.tif") for name in MAP_NAMES}
     if request.with_height:
         pictures["height"] = open_tiles(height.target)
     return Outcome(pictures, _to_pair(report.focus_range), target)
@@ -279,7 +279,7 @@ def fuse_area(stack: ChosenStack, config: FusionConfig, *, area: Area, job: Work
     else:
         images = stack.cut_images(slice(outer.top, outer.bottom), slice(outer.left, outer.right))
         opened = align_images([read_samples(image, job=job) for image in images], stack, job=job)
-    request = FusionRequest(series=StackSeries(channels=()), config=config)
+    request = FusionRequest(series=StackSeries(channels=()), config=config, with_maps=False)
     outcome = _fuse(opened, stack, request, target=None, job=job, options={"on_progress": job.report})
     top, left = area.top - outer.top, area.left - outer.left
     height, width = area.shape

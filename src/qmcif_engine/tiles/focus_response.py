@@ -17,7 +17,7 @@ from qmcif_engine.stack.stack import ArrayStack, Stack, check_number
 from qmcif_engine.stack.window import Window
 from qmcif_engine.tiles.stage_list import BEFORE_FOCUS
 from qmcif_engine.tiles.stages import measure_focus, plan_geometry
-from qmcif_engine.tiles.task import WindowImages
+from qmcif_engine.tiles.window_images import WindowImages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
