@@ -130,7 +130,7 @@ def test_the_profile_names_the_stages(capsys: pytest.CaptureFixture[str], monkey
     script["main"]()
 
     shown = capsys.readouterr().out
-    assert "decompose" in shown
+    assert "solve_detail" in shown
     assert "peak of arrays" in shown
 
 

@@ -22,7 +22,7 @@ from qmcif_engine.cleanup.fill import follow_neighbors
 from qmcif_engine.cleanup.frame_ends import FrameEnds, reach_of_ends
 from qmcif_engine.cleanup.regularization import CellEvidence, regularize
 from qmcif_engine.config.fusion_config import FusionConfig
-from qmcif_engine.method.cells import sample_cells, spread_cells
+from qmcif_engine.method.cell_grid import sample_cells, spread_cells
 from qmcif_engine.method.decomposition import Decomposition, History, StopReason
 from qmcif_engine.method.focus import amplify_detail, base_focus, detail_focus, fine_focus, gather_evidence, gradient_level
 from qmcif_engine.method.focus_measures import FOCUS_MEASURES, MeasuringTask

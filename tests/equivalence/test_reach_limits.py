@@ -34,7 +34,7 @@ from qmcif_engine.cleanup.seams import measure_seams
 from qmcif_engine.config.fusion_config import DecisionConfig, FocusConfig, FusionConfig
 from qmcif_engine.kernels.boxes import TEXTURE_PX
 from qmcif_engine.kernels.cell_sums import CELL_PX
-from qmcif_engine.method.cells import sample_cells, spread_cells
+from qmcif_engine.method.cell_grid import sample_cells, spread_cells
 from qmcif_engine.method.focus import FINE_FOCUS, fine_focus
 from qmcif_engine.method.fusion import LOW_PASS_REACH_PX, compose
 from qmcif_engine.method.patches import edge_band

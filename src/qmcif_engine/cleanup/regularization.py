@@ -21,7 +21,7 @@ from qmcif_engine.config.fusion_config import StackOrder
 from qmcif_engine.config.stage import Reach, Stage
 from qmcif_engine.kernels.cell_sums import CELL_PX
 from qmcif_engine.kernels.labels import pass_label_messages
-from qmcif_engine.method.cells import sample_cells, spread_cells
+from qmcif_engine.method.cell_grid import sample_cells, spread_cells
 from qmcif_engine.stack.window import Window
 
 if TYPE_CHECKING:

@@ -36,7 +36,7 @@ def run(options: Namespace) -> None:
             check_target(target, overwrite=options.overwrite)
         stack = make_focus_stack(n_images=N_IMAGES, shape=SHAPE, seed=SEED)
         with progress_bar("fusing", is_quiet=False) as move:
-            result = fuse(list(stack.images), on_progress=lambda progress: move(*progress))
+            result = fuse(list(stack.images), with_maps=True, on_progress=lambda progress: move(*progress))
         pictures = [*stack.images, stack.truth, result.fused, side_by_side(stack, result), *collect_maps(result).values()]
         write_images(dict(zip(targets, pictures, strict=True)), overwrite=options.overwrite)
     for line in _summary(stack, result, folder):

@@ -92,7 +92,7 @@ def refine(
 LEAST_WEIGHT = 0.05
 """A source that weighs less than this in a whole block of cells is not compared there."""
 
-BLOCK_CELLS = 32
+COMPARED_CELLS = 32
 """Side of the blocks of cells that are compared at once."""
 
 
@@ -129,7 +129,7 @@ def refine_cells(
     """
     is_open = edge_band((maps[0] != maps[1]).astype(np.uint16), reach_px=side_cells // 2) | (maps[0] != maps[1])
     choice = np.ones(is_open.shape, np.uint16)
-    for block in cells_of(is_open, cell_px=BLOCK_CELLS):
+    for block in cells_of(is_open, cell_px=COMPARED_CELLS):
         near = _NearPixels(block, margin_cells=side_cells // 2, shape=shape)
         indices = [near.spread(index) for index in maps]
         wanted = [number for number, weight in enumerate(weights) if weight[block.slices].max() >= LEAST_WEIGHT]

@@ -15,7 +15,7 @@ import numpy as np
 from qmcif_engine.config.fusion_config import Representation
 from qmcif_engine.config.stage import Stage
 from qmcif_engine.errors import InvalidConfigError, InvalidImageError
-from qmcif_engine.kernels.embedding import embed_planes
+from qmcif_engine.kernels.sample_planes import embed_planes
 
 if TYPE_CHECKING:
     from typing import Any

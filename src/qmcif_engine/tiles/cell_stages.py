@@ -1,7 +1,7 @@
 """Decide on one block cell by cell: focus levels, focus maps, refinement and regularization, before edges are drawn to the pixel.
 
 The stages are those of `qmcif_engine.tiles.stages`, which computes the same maps pixel by pixel for the ``paper`` preset and for whoever
-asks for them. Windows here consist of whole cells (`qmcif_engine.method.cells`), and the base layer is relaxed instead of solved for.
+asks for them. Windows here consist of whole cells (`qmcif_engine.method.cell_grid`), and the base layer is relaxed instead of solved for.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from qmcif_engine.cleanup.preference import WeightedLevels, weigh_images
 from qmcif_engine.cleanup.regularization import CellEvidence, regularize, weigh_breadth
 from qmcif_engine.config.fusion_config import Preference, ResultScale, StackOrder
 from qmcif_engine.kernels.cell_sums import CELL_PX
-from qmcif_engine.method.cells import all_in_cells, cell_grid, mean_around, odd_cells, spread_cells
+from qmcif_engine.method.cell_grid import all_in_cells, cell_grid, mean_around, odd_cells, spread_cells
 from qmcif_engine.method.focus import LEVELS_IN_MEMORY_BYTES, NEGLIGIBLE_LEVEL, WHOLE_IMAGE, Borders, gather_evidence
 from qmcif_engine.method.focus_measures import FOCUS_MEASURES, MeasuringTask
 from qmcif_engine.method.patches import rank, spread_patches, vote, window_mean
@@ -27,8 +27,8 @@ from qmcif_engine.method.refinement import refine_cells, source_weights
 from qmcif_engine.stack.noise import NO_NOISE, NoiseAdaptation, smooth_along_stack
 from qmcif_engine.stack.window import Window
 from qmcif_engine.tiles.contenders import FEWEST_IMAGES, find_contenders, look_quickly
-from qmcif_engine.tiles.parts import PART_MARGIN_PX, cut_parts, in_cells
 from qmcif_engine.tiles.spilling import SpilledArrays
+from qmcif_engine.tiles.tile_parts import PART_MARGIN_PX, cut_parts, in_cells
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qmcif_engine.kernels.cell_sums import sum_curvatures
-from qmcif_engine.method.cells import cell_grid, count_pixels, mean_around
+from qmcif_engine.method.cell_grid import cell_grid, count_pixels, mean_around
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

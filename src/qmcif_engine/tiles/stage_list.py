@@ -23,7 +23,7 @@ from qmcif_engine.method.patches import RANKING, VOTES
 from qmcif_engine.method.refinement import REFINEMENT
 from qmcif_engine.stack.noise import SMOOTHING
 from qmcif_engine.stack.samples import EMBEDDING
-from qmcif_engine.tiles.parts import DRAWING_MARGIN_PX, decides_on_cells, part_side
+from qmcif_engine.tiles.tile_parts import DRAWING_MARGIN_PX, decides_on_cells, part_side
 
 if TYPE_CHECKING:
     from qmcif_engine.cleanup.decision import CleanUpStage

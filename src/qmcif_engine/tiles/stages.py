@@ -16,7 +16,7 @@ from qmcif_engine.cleanup.preference import WeightedLevels, weigh_images
 from qmcif_engine.cleanup.regularization import CellEvidence, find_even_focus, regularize, weigh_breadth
 from qmcif_engine.config.fusion_config import Preference, ResultScale, StackOrder
 from qmcif_engine.kernels.cutting import add_brightness
-from qmcif_engine.method.cells import sample_cells, spread_cells
+from qmcif_engine.method.cell_grid import sample_cells, spread_cells
 from qmcif_engine.method.focus import LEVELS_IN_MEMORY_BYTES, NEGLIGIBLE_LEVEL, WHOLE_IMAGE, Borders, gather_evidence
 from qmcif_engine.method.focus_measures import FOCUS_MEASURES, MeasuringTask
 from qmcif_engine.method.fusion import LOW_PASS_REACH_PX, Blend, lead, row_of, select

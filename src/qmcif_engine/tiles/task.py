@@ -14,9 +14,9 @@ from qmcif_engine.method.focus import Borders
 from qmcif_engine.method.fusion import LOW_PASS_REACH_PX, compose
 from qmcif_engine.stack.noise import adapt_to_noise
 from qmcif_engine.stack.samples import FocusRange
-from qmcif_engine.tiles.parts import decides_on_cells
 from qmcif_engine.tiles.stages import plan_geometry
 from qmcif_engine.tiles.tile_decisions import TileDecisions
+from qmcif_engine.tiles.tile_parts import decides_on_cells
 from qmcif_engine.tiles.window_images import ChannelImages, WindowImages
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from qmcif_engine.method.fusion import Blend, crop_blend
 from qmcif_engine.stack.samples import PlaneStack
 from qmcif_engine.stack.window import Window
 from qmcif_engine.tiles.cell_stages import decide_cells, measure_cells
-from qmcif_engine.tiles.parts import DRAWING_MARGIN_PX, cut_parts, decides_on_cells, in_cells
 from qmcif_engine.tiles.stages import Geometry, decide, draw_cells, find_focus_maps, measure_focus
+from qmcif_engine.tiles.tile_parts import DRAWING_MARGIN_PX, cut_parts, decides_on_cells, in_cells
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -18,7 +18,7 @@ from qmcif_engine.cleanup.regularization import (
 )
 from qmcif_engine.config.fusion_config import DecisionConfig, StackOrder
 from qmcif_engine.kernels.cell_sums import CELL_PX
-from qmcif_engine.method.cells import sample_cells, spread_cells
+from qmcif_engine.method.cell_grid import sample_cells, spread_cells
 from qmcif_engine.stack.window import Window
 
 NO_ORDER = DecisionConfig(order=StackOrder.NONE)

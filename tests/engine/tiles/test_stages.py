@@ -11,7 +11,7 @@ from qmcif_engine.cleanup.blending import blend_along_edges
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.config.presets import PRESETS
 from qmcif_engine.kernels.cell_sums import CELL_PX
-from qmcif_engine.method.cells import sample_cells
+from qmcif_engine.method.cell_grid import sample_cells
 from qmcif_engine.method.decomposition import decompose
 from qmcif_engine.method.focus import NEGLIGIBLE_LEVEL, base_focus, detail_focus, fine_focus
 from qmcif_engine.method.focus_measures.decomposition_measure import SOLVE_MARGIN_PX

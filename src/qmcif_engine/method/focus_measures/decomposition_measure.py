@@ -10,7 +10,7 @@ import numpy as np
 from qmcif_engine.config.fusion_config import Precision
 from qmcif_engine.config.stage import Stage
 from qmcif_engine.kernels.cell_sums import CELL_PX, sum_amplified_gradients, sum_gradients
-from qmcif_engine.method.cells import cell_grid, count_pixels, mean_around
+from qmcif_engine.method.cell_grid import cell_grid, count_pixels, mean_around
 from qmcif_engine.method.decomposition import Decomposition, decompose
 from qmcif_engine.method.decomposition.detail_solve import solve_detail
 from qmcif_engine.method.focus import (

@@ -65,7 +65,7 @@ class ImageFocus:
 
 @dataclass(frozen=True, slots=True)
 class CellFocus:
-    """Focus levels of one image, one per cell (`qmcif_engine.method.cells`): the larger, the sharper.
+    """Focus levels of one image, one per cell (`qmcif_engine.method.cell_grid`): the larger, the sharper.
 
     Attributes
     ----------

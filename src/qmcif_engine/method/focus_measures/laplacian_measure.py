@@ -9,7 +9,7 @@ from scipy import ndimage
 
 from qmcif_engine.config.stage import Reach, Stage, bytes_per_pixel
 from qmcif_engine.kernels.cell_sums import CELL_PX
-from qmcif_engine.method.cells import average_cells, mean_around
+from qmcif_engine.method.cell_grid import average_cells, mean_around
 from qmcif_engine.method.focus import FINEST_WINDOW_PX, NEGLIGIBLE_LEVEL, mirror_borders
 from qmcif_engine.method.focus_measures.focus_measure import CellFocus, FocusMeasure, ImageFocus
 from qmcif_engine.method.patches import pad_to_grid, sum_patches, window_mean
