@@ -1,5 +1,7 @@
 """The detail layer by relaxation: near that of the exact solve, nearer with more half-sweeps, the same for gray as for equal planes."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -43,7 +45,7 @@ def test_more_half_sweeps_lead_nearer_to_the_exact_solve(textured_image, monkeyp
         monkeypatch.setattr(detail_solve, "SWEEPS", n_sweeps)
         misses.append(np.abs(solve_detail(image, config) - exact).mean())
 
-    assert all(later < 0.5 * earlier for earlier, later in zip(misses, misses[1:], strict=False))
+    assert all(later < 0.5 * earlier for earlier, later in itertools.pairwise(misses))
 
 
 def test_few_half_sweeps_miss_less_than_a_gray_level_on_average(textured_image):
