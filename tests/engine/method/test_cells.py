@@ -18,8 +18,6 @@ from qmcif_engine.method.cells import (
 )
 
 SHAPES = [(1, 1), (1, 9), (9, 1), (3, 4), (4, 4), (8, 12), (5, 6), (23, 17)]
-LEAST_WINDOW_PX = CELL_PX
-"""Windows are never smaller than a cell: the finest has 5 pixels a side."""
 
 
 def rounding(dtype):
@@ -132,7 +130,7 @@ def averaged_plainly(levels, side_cells):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("shape", [(1, 1), (1, 6), (2, 3), (7, 9)])
-@pytest.mark.parametrize("side_px", [LEAST_WINDOW_PX, 5, 7, 9, 12, 13, 17, 19])
+@pytest.mark.parametrize("side_px", [CELL_PX, 5, 7, 9, 12, 13, 17, 19])
 def test_small_window_may_end_within_a_cell(side_px, shape, dtype):
     assert side_px / CELL_PX < SMALL_WINDOW
     levels = random_plane(shape, dtype)
@@ -141,6 +139,13 @@ def test_small_window_may_end_within_a_cell(side_px, shape, dtype):
 
     assert averaged.dtype == dtype
     np.testing.assert_allclose(averaged, averaged_plainly(levels, side_px / CELL_PX), rtol=0, atol=rounding(dtype))
+
+
+@pytest.mark.parametrize("side_px", [1, 2, 3])
+def test_window_smaller_than_a_cell_is_the_cell(side_px):
+    levels = random_plane((5, 7))
+
+    np.testing.assert_allclose(mean_around(levels, side_px=side_px), levels, rtol=0, atol=rounding(np.float64))
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (3, 2), (11, 14)])
