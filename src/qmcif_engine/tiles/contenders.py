@@ -81,14 +81,10 @@ def find_contenders(
 
     best = reduce(np.maximum, map(level_of, range(len(curvatures))))
     found = np.zeros((len(parts), len(curvatures)), bool)
-    totals = np.zeros(found.shape)
-    for image, curvature in enumerate(curvatures):
+    for image in range(len(curvatures)):
         can_win = (level_of(image) * np.float32(HOPELESS_RATIO) >= best) & (best > 0)
-        for number, part in enumerate(parts):
-            found[number, image] = can_win[part.slices].any()
-            totals[number, image] = curvature[part.slices].sum()
-    is_even = ~found.any(axis=1)
-    found[is_even, totals[is_even].argmax(axis=1)] = True
+        found[:, image] = [can_win[part.slices].any() for part in parts]
+    found[~found.any(axis=1)] = True  # smooth or faint throughout: the quick look cannot tell, the decomposition may
     return _with_neighbors(found, n_beside)
 
 

@@ -74,15 +74,26 @@ def test_neighbors_end_with_the_stack(number):
     assert [list(np.flatnonzero(part)) for part in is_wanted] == [[0, 1, 2] if number == 0 else [4, 5, 6]] * 2
 
 
-def test_even_stack_keeps_at_least_one_image_in_every_part():
-    assert found([0.0] * 5).sum(axis=1).min() >= 1
+def test_stack_that_the_quick_look_finds_even_keeps_all_images_in_every_part():
+    assert found([0.0] * 5).all()
 
 
-def test_part_without_curvature_keeps_an_image_while_others_keep_theirs():
-    is_wanted = found([left_and_right(100, 0), left_and_right(50, 0)], parts=(Window(0, 0, 16, 10), Window(0, 16, 16, 24)))
+def test_part_that_the_quick_look_finds_even_keeps_all_images_while_others_keep_theirs():
+    is_wanted = found([left_and_right(100, 0), left_and_right(1, 0)], parts=(Window(0, 0, 16, 10), Window(0, 16, 16, 24)))
 
-    assert is_wanted[0].all()
-    assert is_wanted[1].sum() == 1
+    assert is_wanted.tolist() == [[True, False], [True, True]]
+
+
+def test_image_that_does_not_have_a_part_keeps_no_other_from_winning_there():
+    has_all, has_left = np.ones(GRID, bool), left_and_right(True, False)
+    levels = [left_and_right(100, 100), left_and_right(1, 10), left_and_right(1, 9)]
+    curvatures = [np.broadcast_to(np.asarray(level, np.float32), GRID).copy() for level in levels]
+    is_whole = [np.broadcast_to(has_left, GRID), has_all, has_all]
+
+    is_wanted = find_contenders(curvatures, (LEFT, RIGHT), window_px=WINDOW_PX, n_beside=0, is_whole=is_whole.__getitem__)
+
+    assert is_wanted[:, 0].tolist() == [True, False]
+    assert is_wanted[1].tolist() == [False, True, True]
 
 
 @pytest.mark.parametrize("shape", [(23, 30), (8, 8), (3, 5)])
@@ -107,6 +118,27 @@ def test_gray_plane_looks_like_three_equal_ones():
     one, three = (look_quickly(planes, noise_level=1.0) for planes in (plane, np.repeat(plane, 3, axis=0)))
 
     np.testing.assert_allclose(one, three, rtol=0, atol=255 * SINGLE_ROUNDING)
+
+
+@pytest.mark.parametrize(("contrast", "grain_px"), [(2, 1.5), (3, 3), (6, 3)])
+def test_faint_texture_is_decided_on_far_from_strong_texture_of_another_image(contrast, grain_px):
+    """The quick look sees nothing in it."""
+
+    def texture(sigma, seed):
+        noise = blurred(np.random.default_rng(seed).normal(size=(128, 384, 3)), sigma)
+        return noise / noise.std()
+
+    def blurred(picture, sigma):
+        return ndimage.gaussian_filter(picture, (sigma, sigma, 0)) if sigma else picture
+
+    strong, faint = 128 + 40 * texture(1, 0), 128 + contrast * texture(grain_px, 1)
+    is_strong = (np.arange(384) < 100)[:, None]
+    pictures = [np.where(is_strong, blurred(strong, 1.5 * number), blurred(faint, abs(number - 4))) for number in range(6)]
+    images = [(np.clip(picture, 0, 255) * 257).astype(np.uint16) for picture in pictures]
+
+    index = fuse(images, FusionConfig().replaced({"tile_px": 512})).source_index
+
+    assert np.mean(index[:, 256:] == 4) >= 0.95
 
 
 def test_blurred_image_looks_less_sharp_everywhere():
