@@ -74,7 +74,7 @@ def odd_cells(side_px: int) -> int:
 
 def mean_around(levels: FloatArray, *, side_px: int, scale: float = 1.0) -> FloatArray:
     """Average levels, one per cell, over the window of about this side around each cell, times `scale`; they continue by reflection."""
-    side = side_px / CELL_PX
+    side = max(1.0, side_px / CELL_PX)
     if side >= SMALL_WINDOW:
         return window_mean(levels, side_px=odd_cells(side_px), scale=scale)
     n_whole = int((side - 1) / 2)

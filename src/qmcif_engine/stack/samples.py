@@ -251,7 +251,8 @@ def _embed_integers(image: SampleArray, focus_range: FocusRanges) -> FloatArray:
     low, width = (np.broadcast_to(bound, image.shape[2]) for bound in spread_range(focus_range, image.shape[2], dtype=np.dtype(np.float32)))
     scales = np.stack([low, width, np.full_like(low, FULL_SCALE), np.full_like(low, FARTHEST_LEVEL)], axis=1).astype(np.float32)
     planes: FloatArray = np.empty((image.shape[2], *image.shape[:2]), np.float32)
-    embed_planes(np.ascontiguousarray(image).reshape(len(image), -1), scales, planes)
+    native = np.ascontiguousarray(image, image.dtype.newbyteorder("="))  # kernels know no other byte order
+    embed_planes(native.reshape(len(image), -1), scales, planes)
     return planes
 
 

@@ -127,6 +127,7 @@ def measure_cells(
     borders: Borders = WHOLE_IMAGE,
     adaptation: NoiseAdaptation = NO_NOISE,
     validity: Callable[[int], BoolArray] | None = None,
+    choosable: Callable[[int], BoolArray] | None = None,
     check_cancelled: Callable[[], None] = lambda: None,
     report_image: Callable[[], None] = lambda: None,
 ) -> CellLevels:
@@ -139,13 +140,15 @@ def measure_cells(
         Height and width of a block; it is embedded and decomposed part by part.
     config, detail_patch_px, borders, adaptation, validity, check_cancelled, report_image
         As those of `qmcif_engine.tiles.stages.measure_focus`.
+    choosable : callable, optional
+        Tells which pixels of an image may be chosen, where these are not all: others keep no image from being measured.
     """
     base, detail, fine = (SpilledArrays(memory_bytes=KINDS_IN_MEMORY_BYTES) for _ in range(3))
     measure = FOCUS_MEASURES[config.focus.measure]
     task = MeasuringTask(detail_patch_px=detail_patch_px, borders=borders, adaptation=adaptation, check_cancelled=check_cancelled)
     cells_of_a_patch = config.decomposition.base_patch_px // CELL_PX
     parts = cut_parts(Window.whole(shape), config, is_deep=len(blocks) >= FEWEST_IMAGES)
-    wanted = _choose_parts(blocks, shape, parts, config, task)
+    wanted = _choose_parts(blocks, shape, parts, config, task, choosable)
     for number in range(len(blocks)):
         chosen = list(compress(parts, wanted[:, number]))
         averages = _average_parts(blocks, number, shape, chosen, config, task)
@@ -163,7 +166,12 @@ def measure_cells(
 
 
 def _choose_parts(
-    blocks: PlaneStack, shape: tuple[int, int], parts: Sequence[Window], config: FusionConfig, task: MeasuringTask
+    blocks: PlaneStack,
+    shape: tuple[int, int],
+    parts: Sequence[Window],
+    config: FusionConfig,
+    task: MeasuringTask,
+    choosable: Callable[[int], BoolArray] | None,
 ) -> BoolArray:
     """Return which images are measured in which parts, shape (number of parts, N)."""
     if len(blocks) < FEWEST_IMAGES:
@@ -183,6 +191,7 @@ def _choose_parts(
         [in_cells(part) for part in parts],
         window_px=task.detail_patch_px,
         n_beside=n_beside,
+        is_whole=None if choosable is None else lambda number: all_in_cells(choosable(number)),
     )
 
 

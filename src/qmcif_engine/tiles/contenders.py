@@ -15,7 +15,7 @@ from qmcif_engine.kernels.cell_sums import sum_curvatures
 from qmcif_engine.method.cell_grid import cell_grid, count_pixels, mean_around
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from qmcif_engine.kernels.array_types import BoolArray, FloatArray
     from qmcif_engine.stack.window import Window
@@ -51,7 +51,14 @@ def look_quickly(planes: FloatArray, *, noise_level: float) -> FloatArray:
     return curvature
 
 
-def find_contenders(curvatures: Sequence[FloatArray], parts: Sequence[Window], *, window_px: int, n_beside: int) -> BoolArray:
+def find_contenders(
+    curvatures: Sequence[FloatArray],
+    parts: Sequence[Window],
+    *,
+    window_px: int,
+    n_beside: int,
+    is_whole: Callable[[int], BoolArray] | None = None,
+) -> BoolArray:
     """Return which images can win somewhere in each part, shape (number of parts, N).
 
     Parameters
@@ -64,18 +71,20 @@ def find_contenders(curvatures: Sequence[FloatArray], parts: Sequence[Window], *
         Side of the window over which focus is compared.
     n_beside : int
         How many neighbors of a contender in the stack are taken along.
+    is_whole : callable, optional
+        Tells which cells an image has whole, shape (rows, columns): in others it cannot win, and keeps no other from winning.
     """
-    best = reduce(np.maximum, (mean_around(curvature, side_px=window_px) for curvature in curvatures))
+
+    def level_of(number: int) -> FloatArray:
+        level = mean_around(curvatures[number], side_px=window_px)
+        return level if is_whole is None else np.where(is_whole(number), level, np.float32(0))
+
+    best = reduce(np.maximum, map(level_of, range(len(curvatures))))
     found = np.zeros((len(parts), len(curvatures)), bool)
-    totals = np.zeros(found.shape)
-    for image, curvature in enumerate(curvatures):
-        level = mean_around(curvature, side_px=window_px)
-        can_win = (level * np.float32(HOPELESS_RATIO) >= best) & (best > 0)
-        for number, part in enumerate(parts):
-            found[number, image] = can_win[part.slices].any()
-            totals[number, image] = curvature[part.slices].sum()
-    is_even = ~found.any(axis=1)
-    found[is_even, totals[is_even].argmax(axis=1)] = True
+    for image in range(len(curvatures)):
+        can_win = (level_of(image) * np.float32(HOPELESS_RATIO) >= best) & (best > 0)
+        found[:, image] = [can_win[part.slices].any() for part in parts]
+    found[~found.any(axis=1)] = True  # smooth or faint throughout: the quick look cannot tell, the decomposition may
     return _with_neighbors(found, n_beside)
 
 

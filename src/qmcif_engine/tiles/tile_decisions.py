@@ -137,6 +137,8 @@ class TileDecisions:
         shape, planes = self.images.shape, self._planes()
         ends = self.images.find_frame_ends(self.config.decision)
         validity = self.images.validity if ends is None else ends.choosable
+        frames = self._find_dark_frames() if validity is None else None
+        choosable = validity if frames is None else frames.validity
         levels = measure_cells(
             planes,
             shape,
@@ -145,11 +147,11 @@ class TileDecisions:
             borders=self.borders,
             adaptation=self.adaptation,
             validity=validity,
+            choosable=choosable,
             check_cancelled=self.check_cancelled,
             report_image=self.report_image,
         )
-        frames = self._find_dark_frames() if validity is None else None
-        levels = levels.preferred(self.config.decision).without(validity if frames is None else frames.validity)
+        levels = levels.preferred(self.config.decision).without(choosable)
         self.check_cancelled()
         decided = decide_cells(
             planes, shape, levels, detail_patch_px=self.geometry.detail_patch_px, config=self.config, adaptation=self.adaptation

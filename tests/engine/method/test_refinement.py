@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from qmcif_engine.config.fusion_config import RefinementConfig, SimilarityPart, WeightRule
-from qmcif_engine.method.refinement import SMALL_WEIGHT, refine, source_weights
+from qmcif_engine.config.fusion_config import RefinementConfig, Representation, SimilarityPart, WeightRule
+from qmcif_engine.kernels.cell_sums import CELL_PX
+from qmcif_engine.method.cells import average_cells, cell_grid, sample_cells, spread_cells
+from qmcif_engine.method.refinement import LEAST_WEIGHT, SMALL_WEIGHT, refine, refine_cells, source_weights
 from qmcif_engine.method.similarity import quaternion_similarity
+from qmcif_engine.stack.samples import FocusRange, PlaneStack
 
 SATURATION = 0.2
 
@@ -243,3 +246,107 @@ def test_refinement_of_candidates_that_differ_here_and_there_is_that_of_the_whol
 
     np.testing.assert_array_equal(choice, ballots.sum(axis=(2, 3)) > side_px**2 / 2)
     assert 0 < (choice == 0).mean() < 0.1
+
+
+def as_sources(blocks):
+    """Blocks on the 0-255 scale as images that are embedded unchanged."""
+    images = [np.ascontiguousarray(np.moveaxis(block, 0, -1), np.float32) for block in blocks]
+    return PlaneStack(images, FocusRange(0.0, 255.0), representation=Representation.QUATERNION)
+
+
+def refined_cells(maps, blocks, *, weights, side_cells=3, config=None):
+    """Choices of the cells, for maps made of numbers of images."""
+    shape = blocks[0].shape[1:]
+    maps = tuple(np.broadcast_to(np.asarray(index, np.uint16), cell_grid(shape)).copy() for index in maps)
+    config = RefinementConfig() if config is None else config
+    return refine_cells(maps, as_sources(blocks), shape, weights=weights, side_cells=side_cells, config=config)
+
+
+@pytest.mark.parametrize("shape", [(40, 48), (37, 50), (9, 140), (3, 5)])
+@pytest.mark.parametrize("part", SimilarityPart)
+@pytest.mark.parametrize("sharp_map", [0, 1])
+def test_map_that_names_the_focused_source_is_chosen_in_all_cells(sharp_map, part, shape):
+    blocks = sharp_and_blurred(shape=shape)
+    maps = (0, 1) if sharp_map == 0 else (1, 0)
+
+    choice = refined_cells(maps, blocks, weights=weights_for(2, 0, cell_grid(shape)), config=RefinementConfig(similarity=part))
+
+    assert choice.dtype == np.uint16
+    assert choice.shape == cell_grid(shape)
+    np.testing.assert_array_equal(choice, sharp_map)
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_cells_go_to_the_detail_scale_where_the_maps_agree(number):
+    blocks = sharp_and_blurred()
+
+    choice = refined_cells((number, number), blocks, weights=weights_for(2, 0, cell_grid((40, 48))))
+
+    np.testing.assert_array_equal(choice, 1)
+
+
+def test_cells_far_from_where_the_maps_differ_go_to_the_detail_scale():
+    shape, side_cells = (80, 120), 3
+    blocks, (rows, columns) = sharp_and_blurred(shape=shape), cell_grid(shape)
+    base_map, detail_map = np.zeros((rows, columns)), np.zeros((rows, columns))
+    detail_map[:, : columns // 2] = 1  # blurred: the base map is the better one there
+
+    choice = refined_cells((base_map, detail_map), blocks, weights=weights_for(2, 0, (rows, columns)), side_cells=side_cells)
+
+    reach = 2 * (side_cells // 2)  # similarity windows, then votes
+    np.testing.assert_array_equal(choice[:, : columns // 2 - reach], 0)
+    np.testing.assert_array_equal(choice[:, columns // 2 + reach :], 1)
+
+
+def test_choice_of_cells_turns_round_with_the_weights():
+    blocks = sharp_and_blurred()
+    for leader in (0, 1):
+        choice = refined_cells((0, 1), blocks, weights=weights_for(2, leader, cell_grid((40, 48))))
+        np.testing.assert_array_equal(choice, leader)
+
+
+def test_source_of_next_to_no_weight_changes_no_choice_of_cells():
+    sharp, blurred = sharp_and_blurred()
+    other = np.random.default_rng(5).uniform(0, 255, sharp.shape)
+    weights = weights_for(2, 0, cell_grid((40, 48)))
+    nothing = np.full(cell_grid((40, 48)), 0.99 * LEAST_WEIGHT)
+
+    choice = refined_cells((1, 0), (sharp, blurred, other), weights=[*weights, nothing])
+
+    np.testing.assert_array_equal(choice, refined_cells((1, 0), (sharp, blurred), weights=weights))
+
+
+LEAST_AGREEMENT = 0.95
+"""Share of cells: windows of cells are a little larger or smaller than those around pixels, so edges between choices move."""
+
+
+@pytest.mark.parametrize("shape", [(96, 128), (93, 130)])
+@pytest.mark.parametrize("part", SimilarityPart)
+def test_most_cells_choose_what_their_pixels_choose(shape, part):
+    sharp, blurred = sharp_and_blurred(shape=shape)
+    is_near = np.indices(shape).sum(axis=0) < 110
+    blocks = (np.where(is_near, sharp, blurred), np.where(is_near, blurred, sharp))
+    levels = [np.where(is_near, 0.5, 0.05), np.where(is_near, 0.05, 0.5)]
+    generator, grid, side_cells = np.random.default_rng(2), cell_grid(shape), 3
+    maps = [np.kron(generator.integers(0, 2, (4, 5)), np.ones((8, 8), int))[: grid[0], : grid[1]].astype(np.uint16) for _ in range(2)]
+    candidates = tuple(np.choose(spread_cells(index, shape), blocks) for index in maps)
+    weights = list(source_weights(levels, rule=WeightRule.ADAPTIVE, saturation=SATURATION))
+    config = RefinementConfig(similarity=part)
+
+    choice = refined_cells(maps, blocks, weights=[average_cells(weight) for weight in weights], side_cells=side_cells, config=config)
+
+    # an odd number of pixels beside the twelve of three cells
+    by_pixel = refine(candidates, blocks, weights=weights, detail_patch_px=CELL_PX * side_cells + 1, config=config)
+    assert {0, 1} == set(np.unique(choice))
+    assert np.mean(choice == sample_cells(by_pixel)) >= LEAST_AGREEMENT
+
+
+def test_refinement_of_cells_leaves_maps_and_weights_alone():
+    blocks, grid = sharp_and_blurred(), cell_grid((40, 48))
+    maps, weights = (np.zeros(grid, np.uint16), np.ones(grid, np.uint16)), weights_for(2, 0, grid)
+    kept = [array.copy() for array in (*maps, *weights)]
+
+    refine_cells(maps, as_sources(blocks), (40, 48), weights=weights, side_cells=3, config=RefinementConfig())
+
+    for array, before in zip((*maps, *weights), kept, strict=True):
+        np.testing.assert_array_equal(array, before)
