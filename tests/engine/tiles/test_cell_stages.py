@@ -12,7 +12,8 @@ from qmcif_engine.method.cells import cell_grid, spread_cells
 from qmcif_engine.stack.samples import PlaneStack, settle_focus_range
 from qmcif_engine.stack.stack import ArrayStack
 from qmcif_engine.stack.window import Window
-from qmcif_engine.tiles.cell_stages import NEVER_CHOSEN, cut_parts, decide_cells, decides_on_cells, in_cells, measure_cells
+from qmcif_engine.tiles.cell_stages import NEVER_CHOSEN, decide_cells, measure_cells
+from qmcif_engine.tiles.parts import cut_parts, decides_on_cells, in_cells
 from qmcif_engine.tiles.stages import decide, draw_cells, measure_focus, plan_geometry
 
 LEAST_AGREEMENT = 0.97
@@ -101,7 +102,7 @@ def test_parts_cover_a_window_once_and_start_on_base_patches(shape, n_images):
     window = Window(8, 16, 8 + shape[0], 16 + shape[1])
     times = np.zeros((window.bottom, window.right), int)
 
-    for part in cut_parts(window, config, n_images=n_images):
+    for part in cut_parts(window, config, is_deep=n_images > 3):
         times[part.slices] += 1
         assert (part.top - window.top) % 8 == (part.left - window.left) % 8 == 0
 
