@@ -8,13 +8,13 @@ from qmcif_engine import FusionConfig, fuse, make_focus_stack
 from qmcif_engine.config.fusion_config import Representation, ResultScale
 from qmcif_engine.config.presets import PRESETS
 from qmcif_engine.kernels.cell_sums import CELL_PX
-from qmcif_engine.method.cells import cell_grid, spread_cells
+from qmcif_engine.method.cell_grid import cell_grid, spread_cells
 from qmcif_engine.stack.samples import PlaneStack, settle_focus_range
 from qmcif_engine.stack.stack import ArrayStack
 from qmcif_engine.stack.window import Window
 from qmcif_engine.tiles.cell_stages import NEVER_CHOSEN, decide_cells, measure_cells
-from qmcif_engine.tiles.parts import cut_parts, decides_on_cells, in_cells
 from qmcif_engine.tiles.stages import decide, draw_cells, measure_focus, plan_geometry
+from qmcif_engine.tiles.tile_parts import cut_parts, decides_on_cells, in_cells
 
 LEAST_AGREEMENT = 0.97
 """Share of pixels that cells and pixels decide alike on a clean pair."""

@@ -5,7 +5,7 @@ import pytest
 from scipy import ndimage
 
 from qmcif_engine import FusionConfig, fuse, make_focus_stack
-from qmcif_engine.method.cells import cell_grid
+from qmcif_engine.method.cell_grid import cell_grid
 from qmcif_engine.stack.window import Window
 from qmcif_engine.tiles import cell_stages
 from qmcif_engine.tiles.contenders import FAINT_CURVATURE, HOPELESS_RATIO, NOISE_CURVATURE, find_contenders, look_quickly

@@ -5,7 +5,7 @@ import pytest
 from scipy import ndimage
 
 from qmcif_engine.kernels.cell_sums import CELL_PX
-from qmcif_engine.method.cells import (
+from qmcif_engine.method.cell_grid import (
     SMALL_WINDOW,
     all_in_cells,
     average_cells,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from qmcif_engine.config.fusion_config import Representation
-from qmcif_engine.kernels.embedding import embed_planes
+from qmcif_engine.kernels.sample_planes import embed_planes
 from qmcif_engine.stack.samples import FARTHEST_LEVEL, FULL_SCALE, FocusRange, to_planes
 
 RANGE = FocusRange(17.0, 203.0)
