@@ -120,17 +120,14 @@ def sum_amplified_gradients(planes: FloatArray, radius: int, out: FloatArray) ->
 
 
 @compiled
-def _add_bend(level: FloatArray, before: FloatArray, here: FloatArray, after: FloatArray, faint: FloatArray) -> None:
+def _add_bend(level: FloatArray, before: FloatArray, here: FloatArray, after: FloatArray) -> None:
     for x in range(level.size):
-        level[x] += max(abs((before[x] - here[x]) + (after[x] - here[x])), faint[0]) - faint[0]
+        level[x] += abs((before[x] - here[x]) + (after[x] - here[x]))
 
 
 @compiled
-def sum_curvatures(planes: FloatArray, faint: FloatArray, out: FloatArray) -> None:
-    """Sum the moduli of both second differences of the sum of planes (c, h, w) over each cell; those at the border of a block are 0.
-
-    Only what a modulus has above `faint`, shape (1,), counts.
-    """
+def sum_curvatures(planes: FloatArray, out: FloatArray) -> None:
+    """Sum the moduli of both second differences of the sum of planes (c, h, w) over each cell; those at the border of a block are 0."""
     n_planes, h, w = planes.shape
     rows, level = np.zeros((3, w), planes.dtype), np.zeros(w, planes.dtype)
     for y in range(h + 1):
@@ -144,8 +141,8 @@ def sum_curvatures(planes: FloatArray, faint: FloatArray, out: FloatArray) -> No
             continue
         here = rows[(y - 1) % 3]
         if 1 < y < h:
-            _add_bend(level, rows[(y - 2) % 3], here, rows[y % 3], faint)
-        _add_bend(level[1 : w - 1], here, here[1:], here[2:], faint)
+            _add_bend(level, rows[(y - 2) % 3], here, rows[y % 3])
+        _add_bend(level[1 : w - 1], here, here[1:], here[2:])
         if y % CELL_PX == 0 or y == h:
             _sum_columns(level, out[(y - 1) // CELL_PX])
             for x in range(w):

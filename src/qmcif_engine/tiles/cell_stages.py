@@ -181,9 +181,7 @@ def _choose_parts(
         task.check_cancelled()
         curvature = np.empty(cell_grid(shape), np.float32)
         for part in cut_parts(Window.whole(shape), config):
-            curvature[in_cells(part).slices] = look_quickly(
-                blocks.cut(number, part)[: blocks.n_different], noise_level=task.adaptation.measured
-            )
+            curvature[in_cells(part).slices] = look_quickly(blocks.cut(number, part)[: blocks.n_different])
         curvatures.append(curvature)
     n_beside = 0 if config.decision.order is StackOrder.NONE else 1 + math.ceil(_BLURRED_ALONG * task.adaptation.stack_blur)
     return find_contenders(

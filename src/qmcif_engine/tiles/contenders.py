@@ -27,26 +27,19 @@ HOPELESS_RATIO = 8.0
 """An image whose curvature is this many times less than the largest, in every cell of a part, is no contender there. The decisions give
 images up whose focus level is a quarter of the best (`qmcif_engine.cleanup.regularization.HOPELESS_COST`)."""
 
-FAINT_CURVATURE = 4.0
-"""Gray levels of curvature that the decomposition takes for noise."""
 
-NOISE_CURVATURE = 2.5
-"""Curvature that noise of one gray level makes: ``sqrt(6)``."""
+def look_quickly(planes: FloatArray) -> FloatArray:
+    """Return the mean curvature of the brightness in each cell, shape (rows, columns), in gray levels.
 
-
-def look_quickly(planes: FloatArray, *, noise_level: float) -> FloatArray:
-    """Return the mean curvature of the brightness in each cell beyond what is faint, shape (rows, columns), in gray levels.
+    Noise counts as everything else: where it is all there is, no image is far behind, and none is left out.
 
     Parameters
     ----------
     planes : ndarray of float, shape (c, h, w)
-    noise_level : float
-        Standard deviation of the noise, in gray levels.
     """
     shape = (planes.shape[-2], planes.shape[-1])
     curvature = np.empty(cell_grid(shape), planes.dtype)
-    faint = np.full(1, len(planes) * (FAINT_CURVATURE + NOISE_CURVATURE * noise_level), planes.dtype)
-    sum_curvatures(np.ascontiguousarray(planes), faint, curvature)
+    sum_curvatures(np.ascontiguousarray(planes), curvature)
     curvature /= len(planes) * count_pixels(shape)
     return curvature
 
@@ -84,7 +77,7 @@ def find_contenders(
     for image in range(len(curvatures)):
         can_win = (level_of(image) * np.float32(HOPELESS_RATIO) >= best) & (best > 0)
         found[:, image] = [can_win[part.slices].any() for part in parts]
-    found[~found.any(axis=1)] = True  # smooth or faint throughout: the quick look cannot tell, the decomposition may
+    found[~found.any(axis=1)] = True  # even throughout: the quick look cannot tell
     return _with_neighbors(found, n_beside)
 
 
