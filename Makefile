@@ -55,6 +55,8 @@ types: $(DEVELOPMENT) ## mypy, strict
 .PHONY: bench
 bench: $(DEVELOPMENT) ## time and peak memory: stages, whole runs beside enfuse, growth with size
 	@$(ONE_THREAD) $(BIN)/python benchmarks/run.py
+	@$(ONE_THREAD) $(BIN)/python benchmarks/speed.py --edges
+	@$(ONE_THREAD) $(BIN)/python benchmarks/speed.py --deep
 	@$(ONE_THREAD) $(BIN)/python benchmarks/speed.py
 	@$(ONE_THREAD) $(BIN)/python benchmarks/scaling.py
 

@@ -1,13 +1,15 @@
 """Compare the speed and memory of whole runs with enfuse, on generated pictures of 24 megapixels, all in one go.
 
-Run as ``python benchmarks/speed.py``; part of ``make bench``. TIFF to TIFF on the command line, no maps. CPU seconds are user and system
-time of the process and its children, memory is the proportional set size of the tree. enfuse (Debian package of that name) is run beside
-where it is installed, in two ways: as it blends pictures that carry a color profile, as cameras write them (CIECAM), and as it blends
-bare ones.
+Run as ``python benchmarks/speed.py``; part of ``make bench``. ``--edges`` takes a pair with many depth edges instead of smooth pictures,
+and repeats default, fast and enfuse in turn, five times each. ``--deep`` fuses 20 and 100 images of 4 megapixels. TIFF to TIFF on the
+command line, no maps. CPU seconds are user and system time of the process and its children, memory is the proportional set size of the
+tree. enfuse (Debian package of that name) is run beside where it is installed, in two ways: as it blends pictures that carry a color
+profile, as cameras write them (CIECAM), and as it blends bare ones.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import platform
 import resource
@@ -18,15 +20,19 @@ import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
+from statistics import median
 from typing import NamedTuple
 
 import numpy as np
 import psutil
 import tifffile
 
-from qmcif_engine import __version__, make_lazy_focus_stack
+from qmcif_engine import __version__, make_focus_stack, make_lazy_focus_stack
 
 SHAPE = (4000, 6000)
+SCENE_SHAPE, SCENE_REPEATS = (1000, 1500), (4, 4)
+N_TURNS = 5
+DEEP_SHAPE, DEEP_STACKS = (2000, 2000), (20, 100)
 N_IMAGES = 5
 POLL_SECONDS = 0.2
 ENFUSE = ("enfuse", "--hard-mask", "--exposure-weight=0", "--saturation-weight=0", "--contrast-weight=1")
@@ -42,7 +48,57 @@ class Usage(NamedTuple):
 
 
 def main() -> None:
-    """Print the table."""
+    """Print the table that was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--edges", action="store_true")
+    parser.add_argument("--deep", action="store_true")
+    options = parser.parse_args()
+    (compare_edges if options.edges else compare_deep if options.deep else compare_smooth)()
+
+
+def compare_edges() -> None:
+    """Print the medians of runs in turn on a pair with many depth edges, and their spread."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        images = [folder / f"image_{number}.tif" for number in range(2)]
+        for path, image in zip(images, make_focus_stack(n_images=2, shape=SCENE_SHAPE, seed=3).images, strict=True):
+            tifffile.imwrite(path, np.tile(image, (*SCENE_REPEATS, 1)), photometric="rgb")
+        warm_up(images, folder)
+        runs: dict[str, list[Usage]] = {"default": [], "fast": [], "enfuse, bare": []}
+        for _ in range(N_TURNS):
+            for preset in ("default", "fast"):
+                runs[preset].append(watch_ours(images, folder, workers=2, preset=preset))
+            theirs = watch_enfuse(images, folder, "--blend-colorspace=IDENTITY")
+            runs["enfuse, bare"] += [] if theirs is None else [theirs]
+    print("| run | CPU s, median (least to most) | against enfuse, bare | wall s | peak memory, MB |\n|---|---|---|---|---|")
+    yardstick = median(usage.cpu_seconds for usage in runs["enfuse, bare"]) if runs["enfuse, bare"] else float("nan")
+    for title, usages in runs.items():
+        if usages:
+            cpu = sorted(usage.cpu_seconds for usage in usages)
+            wall, peak = median(usage.wall_seconds for usage in usages), max(usage.peak_bytes for usage in usages)
+            spread = f"{median(cpu):.1f} ({cpu[0]:.1f} to {cpu[-1]:.1f})"
+            print(f"| {title} | {spread} | {median(cpu) / yardstick:.2f} | {wall:.1f} | {peak / 1e6:.0f} |")
+
+
+def compare_deep() -> None:
+    """Print what deep stacks cost for each megapixel and image."""
+    print("| images of 4 megapixels | CPU s | CPU s a megapixel and image | peak memory, MB |\n|---|---|---|---|")
+    for n_images in DEEP_STACKS:
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            images = [folder / f"image_{number:03d}.tif" for number in range(n_images)]
+            for path, image in zip(images, make_lazy_focus_stack(shape=DEEP_SHAPE, n_images=n_images), strict=True):
+                tifffile.imwrite(path, image.compute(scheduler="synchronous"), photometric="rgb")
+            used = watch_ours(images, folder, workers=2)
+        megapixels = DEEP_SHAPE[0] * DEEP_SHAPE[1] / 1e6
+        print(
+            f"| {n_images} | {used.cpu_seconds:.1f} | {used.cpu_seconds / megapixels / n_images:.3f} | {used.peak_bytes / 1e6:.0f} |",
+            flush=True,
+        )
+
+
+def compare_smooth() -> None:
+    """Print presets, threads and five images beside enfuse, on smooth pictures."""
     print(f"napari-qmcif {__version__}, Python {platform.python_version()}, numpy {np.__version__}, {psutil.cpu_count()} cores\n")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

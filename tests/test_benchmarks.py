@@ -95,7 +95,27 @@ def test_the_scaling_report_has_a_row_a_case(capsys: pytest.CaptureFixture[str],
     assert capsys.readouterr().out.count("| 0 | ") == 2
 
 
-def test_the_speed_report_compares_presets_workers_and_numbers_of_images(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("option", "titles"), [("--edges", ("default", "fast", "against enfuse")), ("--deep", ("| 4 |", "megapixel and image"))]
+)
+def test_the_speed_report_measures_edges_and_deep_stacks(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, option: str, titles: tuple[str, ...]
+) -> None:
+    script = runpy.run_path(str(BENCHMARKS / "speed.py"))
+    small = {"SCENE_SHAPE": (100, 120), "SCENE_REPEATS": (2, 2), "N_TURNS": 1, "DEEP_SHAPE": (120, 140), "DEEP_STACKS": (4,)}
+    script["main"].__globals__.update(**small, watch_enfuse=lambda *_: None)
+    monkeypatch.setattr("sys.argv", ["speed.py", option])
+
+    script["main"]()
+
+    shown = capsys.readouterr().out
+    assert all(title in shown for title in titles)
+
+
+def test_the_speed_report_compares_presets_workers_and_numbers_of_images(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", ["speed.py"])
     script = runpy.run_path(str(BENCHMARKS / "speed.py"))
     script["main"].__globals__.update(SHAPE=(210, 230), watch_enfuse=lambda *_: None)
 
