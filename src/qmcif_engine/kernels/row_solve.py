@@ -29,6 +29,11 @@ Scratch: TypeAlias = "tuple[FloatArray, FloatArray]"
 
 
 @compiled
+def _weights_of(row: FloatArray) -> Weights:
+    return Weights(row[0], row[1], row[2], row[3], row[4], row[5], row[6])
+
+
+@compiled
 def _take_columns(row: FloatArray, p: int, out: FloatArray) -> None:
     """Put the even (0) or odd (1) columns of a row into `out`, which has one entry more on each side."""
     for i in range((row.size + 1 - p) // 2):
@@ -157,14 +162,14 @@ def _enter_row(planes: FloatArray, y: int, image: FloatArray, state: State) -> N
 
 
 @compiled
-def solve_rows(planes: FloatArray, weights: tuple[Weights, ...], sweeps: tuple[FloatArray, FloatArray], detail: FloatArray) -> None:
+def solve_rows(planes: FloatArray, weights: FloatArray, sweeps: tuple[FloatArray, FloatArray], detail: FloatArray) -> None:
     """Put the detail layer after some iterations into `detail`.
 
     Parameters
     ----------
     planes : ndarray of float, shape (c, h, w)
-    weights : tuple of Weights
-        Those of each iteration, and last those of the end.
+    weights : ndarray of float, shape (iterations + 1, 7)
+        The `Weights` of each iteration, and last those of the end.
     sweeps : tuple of two ndarray of float64
         Over-relaxation of the half-sweeps that make the first base layer, and of those that relax it in each iteration.
     detail : ndarray of float, shape (c, h, w)
@@ -188,7 +193,7 @@ def solve_rows(planes: FloatArray, weights: tuple[Weights, ...], sweeps: tuple[F
         for k in range(n_iterations):
             y = t - 1 - n_first - k * lag
             if 0 <= y < h:
-                _advance_row(image, state, y, (h, w), scratch, weights[k])
+                _advance_row(image, state, y, (h, w), scratch, _weights_of(weights[k]))
             for j in range(n_later):
                 if 0 <= y - 1 - j < h:
                     _relax_row(base, state[4], outside, y - 1 - j, (h, w), j, later[j])
@@ -196,7 +201,7 @@ def solve_rows(planes: FloatArray, weights: tuple[Weights, ...], sweeps: tuple[F
         if 0 <= y < h:
             for p in range(2):
                 m = (w + 1 - p) // 2
-                _update_rest(image, base, noise, (y % image.shape[1], p), scratch[0][:m], scratch[1], weights[n_iterations])
+                _update_rest(image, base, noise, (y % image.shape[1], p), scratch[0][:m], scratch[1], _weights_of(weights[n_iterations]))
                 for c in range(n_planes):
                     for i in range(m):
                         detail[c, y, 2 * i + p] = scratch[1][c, i]

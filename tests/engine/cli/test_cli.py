@@ -56,7 +56,7 @@ def refused(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> str:
 
 
 def test_fuse_writes_what_the_function_returns(stack: NDArray[Any], pair: list[str], tmp_path: Path) -> None:
-    result = fuse(list(stack))
+    result = fuse(list(stack), with_maps=True)
 
     assert main(["fuse", *pair, "-o", str(tmp_path / "out.png"), "--maps", str(tmp_path / "maps"), "--quiet"]) == 0
     np.testing.assert_array_equal(read_image(tmp_path / "out.png").samples, result.fused)
@@ -100,7 +100,7 @@ def test_every_setting_of_the_configuration_is_in_the_help(capsys: pytest.Captur
     for section in FusionConfig().to_dict().values():
         for name in section:
             assert f"\n  {name}=" in shown
-    for line in ("iterations=5  (1 to 1000 iterations)", "base_patch_px=8  (5, 8, 10 px)", "weights=adaptive  (adaptive, equal)"):
+    for line in ("iterations=3  (1 to 1000 iterations)", "base_patch_px=8  (5, 8, 10 px)", "weights=adaptive  (adaptive, equal)"):
         assert f"\n  {line}\n" in shown
     assert "\n  is_low_rank=false  (true, false)\n" in shown
 

@@ -35,7 +35,7 @@ def solved(planes, config, *, n_first, n_later, penalties=PENALTIES, modulus_sca
         for previous, penalty in pairwise(steps)
     )
     detail = np.full_like(planes, np.nan)
-    solve_rows(planes, weights, (list_over_relaxations(1.0, n_first), list_over_relaxations(1.0, n_later)), detail)
+    solve_rows(planes, np.array(weights), (list_over_relaxations(1.0, n_first), list_over_relaxations(1.0, n_later)), detail)
     return detail
 
 

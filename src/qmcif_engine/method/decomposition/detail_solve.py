@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from qmcif_engine.config.fusion_config import DecompositionConfig
     from qmcif_engine.kernels.array_types import FloatArray
 
+MOST_ITERATIONS = 20
+"""Of more iterations than this too many rows would be in work at once, and nobody could end them in between."""
+
 FIRST_SWEEPS, SWEEPS = 8, 4
 """Half-sweeps of the chessboard that make the first base layer, and that relax it in every iteration from where the last one left it.
 Each halves what is wrong with the base layer."""
@@ -29,7 +32,7 @@ def solve_detail(planes: FloatArray, config: DecompositionConfig, *, n_equal: in
     planes : ndarray of float, shape (c, h, w)
         On the 0-255 scale.
     config : DecompositionConfig
-        Without the low-rank term and without a tolerance.
+        Without the low-rank term, without a tolerance, and of no more than `MOST_ITERATIONS`.
     n_equal : int
         How many equal planes of the quaternion each plane stands for: 3 for a gray image given as one plane.
 
@@ -49,9 +52,9 @@ def solve_detail(planes: FloatArray, config: DecompositionConfig, *, n_equal: in
     contiguous = np.ascontiguousarray(planes, dtype)
     penalties = [0.0, *(min(config.penalty_cap, config.penalty * config.penalty_growth**k) for k in range(config.iterations))]
     penalties.append(penalties[-1])
-    weights = tuple(
-        weigh_iteration(config, penalty, previous=previous, dtype=dtype, modulus_scale=math.sqrt(n_equal))
-        for previous, penalty in pairwise(penalties)
+    scale = math.sqrt(n_equal)
+    weights = np.array(
+        [weigh_iteration(config, penalty, previous=previous, dtype=dtype, modulus_scale=scale) for previous, penalty in pairwise(penalties)]
     )
     sweeps = (list_over_relaxations(1.0, FIRST_SWEEPS), list_over_relaxations(1.0, SWEEPS))
     detail = np.empty_like(contiguous)

@@ -12,7 +12,7 @@ from qmcif_engine.config.stage import Stage
 from qmcif_engine.kernels.cell_sums import CELL_PX, sum_amplified_gradients, sum_gradients
 from qmcif_engine.method.cell_grid import cell_grid, count_pixels, mean_around
 from qmcif_engine.method.decomposition import Decomposition, decompose
-from qmcif_engine.method.decomposition.detail_solve import solve_detail
+from qmcif_engine.method.decomposition.detail_solve import MOST_ITERATIONS, solve_detail
 from qmcif_engine.method.focus import (
     AMPLIFICATION,
     BASE_FOCUS,
@@ -70,7 +70,7 @@ def average_detail(block: FloatArray, config: FusionConfig, task: MeasuringTask)
     task.check_cancelled()
     settings, n_equal, patch = task.adaptation.decomposition(config.decomposition), 3 // len(block), config.decomposition.base_patch_px
     coefficients: FloatArray | None = None
-    if settings.is_low_rank or settings.tolerance:
+    if settings.is_low_rank or settings.tolerance or settings.iterations > MOST_ITERATIONS:
         color = np.ascontiguousarray(np.broadcast_to(block, (3, *block.shape[1:])))
         parts, n_equal = decompose(color, settings, check_cancelled=task.check_cancelled, keep_history=False), 1
         detail, coefficients = parts.detail, parts.coefficients
