@@ -49,7 +49,7 @@ def test_any_kind_of_layer_gives_what_the_engine_gives(kind, pictures, job):
         stack = choose_planes(Image(da.from_array(pictures, chunks=(1, 32, 32, 3)), rgb=True), 0, point=(0, 0, 0))
     else:
         stack = choose_planes(Image([pictures, pictures[:, ::2, ::2]], rgb=True, multiscale=True), 0, point=(0, 0, 0))
-    expected = fuse(pictures, CONFIG)
+    expected = fuse(pictures, CONFIG, with_maps=True)
 
     outcome = fuse_layers(stack, CONFIG, job=job)
 
@@ -122,7 +122,7 @@ def test_on_disk_lies_what_memory_would_hold_and_is_opened_lazily(is_color, job,
     pictures = make_focus_stack(n_images=2, shape=(300, 600), seed=1).images
     pictures = pictures if is_color else pictures[..., 0]
     stack = choose_planes(Image(da.from_array(pictures), rgb=is_color), 0, point=(0, 0, 0))
-    expected = fuse(pictures, CONFIG)
+    expected = fuse(pictures, CONFIG, with_maps=True)
 
     outcome = fuse_to_disk(stack, CONFIG, target=tmp_path / "leaf.ome.zarr", job=job)
 

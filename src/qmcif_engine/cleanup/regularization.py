@@ -199,11 +199,13 @@ def regularize(chosen: IndexArray, evidence: CellEvidence, *, noise_level: float
         known = ndimage.maximum_filter(_margin(costs, np.arange(len(evidence)), n_alike=n_alike)[1], 3)
         costs += np.float32(weight) * (np.arange(len(evidence), dtype=np.uint16)[:, None, None] != chosen[near.slices])
         inner = block.relative_to(near).slices
-        best, _ = _margin(costs, np.arange(len(evidence)), n_alike=n_alike)
-        decided[block.slices], margin[block.slices] = best[inner], known[inner]
-        talking = _around_borders(best, rounds)
-        if talking is None:
+        best, alone = _margin(costs, np.arange(len(evidence)), n_alike=n_alike)
+        # where all around agree, they confirm what is seen
+        decided[block.slices], margin[block.slices] = best[inner], (known if rounds else np.minimum(alone, known))[inner]
+        is_near = _near_borders(best, rounds)
+        if not is_near.any():
             continue
+        talking = _box_of(is_near).grown(rounds, near.shape)
         costs = costs[:, *talking.slices]
         labels = _contenders(costs, hopeless_cost=max(HOPELESS_COST, _N_NEIGHBORS * config.consistency))
         beliefs = np.empty((labels.size, *talking.shape), np.float32)
@@ -217,27 +219,33 @@ def regularize(chosen: IndexArray, evidence: CellEvidence, *, noise_level: float
         )
         told = talking.moved(near.top, near.left).common(block)
         within = told.relative_to(near).relative_to(talking).slices
-        decided[told.slices], others = _margin(beliefs[:, *within], labels, n_alike=n_alike)
+        settled, others = _margin(beliefs[:, *within], labels, n_alike=n_alike)
         # neighbors may confirm what is seen; they cannot see for a cell where there is nothing
-        margin[told.slices] = np.minimum(others, np.float32(LARGEST_SUPPORT) * known[told.relative_to(near).slices])
+        others = np.minimum(others, np.float32(LARGEST_SUPPORT) * known[told.relative_to(near).slices])
+        is_told = is_near[told.relative_to(near).slices]
+        np.copyto(decided[told.slices], settled, where=is_told)
+        np.copyto(margin[told.slices], others, where=is_told)
     unit = contrast_weight * float(prices[min(n_alike + 1, prices.size - 1)]) ** 0.5
     return decided, _probability(margin / np.float32(unit))
 
 
-def _around_borders(best: IndexArray, rounds: int) -> Window | None:
-    """Return the cells that a border between the cheapest images can matter to; None where all cells agree.
-
-    Farther away from every border nobody gains by differing from all around.
-    """
+def _near_borders(best: IndexArray, rounds: int) -> BoolArray:
+    """Return which cells may hear of a border between the cheapest images; nobody farther away gains by differing from all around."""
+    is_border = np.zeros(best.shape, bool)
     across, down = best[:, 1:] != best[:, :-1], best[1:] != best[:-1]
-    rows = np.flatnonzero(across.any(axis=1)), np.flatnonzero(down.any(axis=1))
-    columns = np.flatnonzero(across.any(axis=0)), np.flatnonzero(down.any(axis=0))
-    if not any(map(len, rows)):
-        return None
-    top, left = (min(found[0] for found in places if len(found)) for places in (rows, columns))
-    bottom, right = (max(found[-1] for found in places if len(found)) + 2 for places in (rows, columns))
-    box = Window(int(top), int(left), min(int(bottom), best.shape[0]), min(int(right), best.shape[1]))
-    return box.grown(2 * rounds, (best.shape[0], best.shape[1]))
+    is_border[:, 1:] |= across
+    is_border[:, :-1] |= across
+    is_border[1:] |= down
+    is_border[:-1] |= down
+    if rounds == 0 or not is_border.any():
+        return is_border & (rounds > 0)
+    return np.asarray(ndimage.maximum_filter(is_border, 2 * rounds - 1, mode="constant"))
+
+
+def _box_of(is_wanted: BoolArray) -> Window:
+    """Return the rectangle that holds all wanted cells, of which there are some."""
+    rows, columns = (np.flatnonzero(is_wanted.any(axis=axis)) for axis in (1, 0))
+    return Window(int(rows[0]), int(columns[0]), int(rows[-1]) + 1, int(columns[-1]) + 1)
 
 
 def _blocks(shape: tuple[int, int]) -> list[Window]:
