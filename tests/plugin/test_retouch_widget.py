@@ -46,7 +46,7 @@ def settle(widget, qtbot):
 
 
 def add_fused(viewer, stack, images):
-    result = fuse(list(images), CONFIG)
+    result = fuse(list(images), CONFIG, with_maps=True)
     pictures = {"fused": result.fused, **{name: getattr(result, name) for name in MAP_NAMES}}
     record = record_provenance(stack, CONFIG, focus_range=result.focus_range)
     add_result(viewer, stack, pictures, record=record)

@@ -35,10 +35,10 @@ def test_choosing_a_preset_sets_everything_and_is_told_once(form, name):
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_given_settings_are_shown_under_their_preset(form, name):
-    form.value = PRESETS[name].replaced({"iterations": 3})
+    form.value = PRESETS[name].replaced({"iterations": 4})
 
-    assert (form.preset, form.list_changes()) == (name, {"decomposition.iterations": 3})
-    assert form.value == PRESETS[name].replaced({"iterations": 3})
+    assert (form.preset, form.list_changes()) == (name, {"decomposition.iterations": 4})
+    assert form.value == PRESETS[name].replaced({"iterations": 4})
 
 
 def test_a_changed_row_is_marked_and_counted_while_the_settings_are_folded_away(form):
@@ -98,14 +98,14 @@ def test_settings_that_cannot_go_together_are_refused_in_the_words_of_the_engine
 
 
 def test_settings_are_saved_and_loaded_as_the_command_line_reads_them(form, tmp_path):
-    form.value = PRESETS["fast"].replaced({"iterations": 3})
+    form.value = PRESETS["fast"].replaced({"iterations": 4})
     form.save(tmp_path / "mine.toml")
     assert FusionConfig.from_toml((tmp_path / "mine.toml").read_text()) == form.value
     form.reset()
 
     form.load(tmp_path / "mine.toml")
 
-    assert form.value == PRESETS["fast"].replaced({"iterations": 3})
+    assert form.value == PRESETS["fast"].replaced({"iterations": 4})
 
 
 @pytest.mark.parametrize("content", [None, b"\xff\xfe", b"[focus]\nnonsense = 1\n", b"[["])
