@@ -29,7 +29,7 @@ def images():
 @pytest.fixture
 def result(viewer, images):
     layer = viewer.add_image(images, rgb=True, name="leaf", scale=(4, 0.5, 0.5))
-    stack, made = choose_planes(layer, 0, point=(0, 0, 0)), fuse(list(images), CONFIG)
+    stack, made = choose_planes(layer, 0, point=(0, 0, 0)), fuse(list(images), CONFIG, with_maps=True)
     pictures = {"fused": made.fused, **{name: getattr(made, name) for name in MAP_NAMES}}
     add_result(viewer, stack, pictures, record=record_provenance(stack, CONFIG, focus_range=made.focus_range))
     return made

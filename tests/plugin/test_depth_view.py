@@ -148,7 +148,7 @@ def add_result_of_a_fusion(viewer):
     space = {"scale": (4, 0.5, 0.5), "units": ("um",) * 3, "axis_labels": ("z", "y", "x")}
     layer = viewer.add_image(scene.images, name="cells", contrast_limits=(0, 65535), **space)
     stack, config = choose_planes(layer, 0, point=(0, 0, 0)), FusionConfig().replaced({"iterations": 1})
-    result = fuse(list(scene.images), config, with_position=True)
+    result = fuse(list(scene.images), config, with_position=True, with_maps=True)
     pictures = {"fused": result.fused, **{name: getattr(result, name) for name in MAP_NAMES}}
     add_result(viewer, stack, pictures, record=record_provenance(stack, config, focus_range=result.focus_range))
     return result

@@ -159,7 +159,7 @@ def test_opacity_follows_the_strokes(viewer, open_widget, qtbot, pictures):
     images = np.concatenate([pictures, opacity], axis=-1)
     layer = viewer.add_image(images, rgb=True, name="leaf")
     stack = choose_planes(layer, 0, point=(0, 0, 0))
-    result = fuse(list(pictures), CONFIG)
+    result = fuse(list(pictures), CONFIG, with_maps=True)
     fused = np.dstack([result.fused, (result.source_index + 100).astype(np.uint8)])
     maps = {name: getattr(result, name) for name in MAP_NAMES}
     add_result(viewer, stack, {"fused": fused, **maps}, record=record_provenance(stack, CONFIG, focus_range=result.focus_range))
@@ -173,7 +173,7 @@ def test_opacity_follows_the_strokes(viewer, open_widget, qtbot, pictures):
 
 
 def test_parts_chosen_by_hand_work_without_a_record(viewer, open_widget, qtbot, pictures):
-    result = fuse(list(pictures), CONFIG)
+    result = fuse(list(pictures), CONFIG, with_maps=True)
     viewer.add_image(pictures, rgb=True, name="leaf")
     viewer.add_image(result.source_index, rgb=False, name="which")
     viewer.add_image(result.fused, rgb=True, name="sharp")
@@ -397,7 +397,7 @@ def test_samples_of_a_type_that_is_converted_stay_of_that_type(viewer, open_widg
     images = make_focus_stack(n_images=3, shape=(48, 64), is_color=False, dtype=np.uint8).images.astype(np.int16) - 100
     layer = viewer.add_image(images, rgb=False, name="leaf", contrast_limits=(-100, 155))
     stack = choose_planes(layer, 0, point=(0, 0, 0))
-    result = fuse(stack.cut_images(), CONFIG)
+    result = fuse(stack.cut_images(), CONFIG, with_maps=True)
     pictures = {"fused": stack.restored(result.fused), **{name: getattr(result, name) for name in MAP_NAMES}}
     add_result(viewer, stack, pictures, record=record_provenance(stack, CONFIG, focus_range=result.focus_range))
     widget = open_widget()
