@@ -90,7 +90,7 @@ def test_paper_preset_is_the_published_setting_and_nothing_the_paper_does_not_ha
             preference_ratio=DecisionConfig().preference_ratio,  # without effect where nothing is preferred
         ),
         tiling=TilingConfig(
-            tile_px=1024,
+            tile_px=2048,
             chunk_px=512,
         ),
     )
