@@ -1,4 +1,4 @@
-"""Blend along the edges of a decision map: detail narrowly, brightness widely where a step would show, nothing where nobody sees it.
+"""Blends along the edges of a decision map: narrow for detail, wide for brightness where a step would show, none where nobody sees it.
 
 Two images of one scene differ where they meet. In texture a blend of a few pixels hides the step, and a wider one would blur. Where one
 image is brighter, on a smooth backdrop or between two planes of a thick specimen, only a wide blend hides that, and it is made of the
@@ -129,7 +129,7 @@ def _as_blend(entries: Entries, is_kept: BoolArray, *, index: IndexArray, band: 
 def _as_table(
     entries: Entries, kept: NDArray[np.intp], *, numbers: NDArray[np.intp], values: FloatArray, shape: tuple[int, int]
 ) -> csr_array:
-    """Return values of the entries as a sparse table, one row an image, one column a pixel that is kept."""
+    """Return values of the entries as a sparse table, one row per image, one column per pixel that is kept."""
     starts = np.empty(shape[0] + 1, np.int32)
     data, pixels = fill_rows(entries, kept, numbers, values, starts)
     return csr_array((data, pixels, starts), shape=shape)

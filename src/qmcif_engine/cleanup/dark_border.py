@@ -1,4 +1,4 @@
-"""Find the dark frames that software leaves: outermost rows or columns that fade to black in some of the images only.
+"""Dark borders that software leaves: outermost rows or columns that fade to black in some of the images only.
 
 Programs that blur with zeros beyond the border, or that align images, darken the last few pixels of what they write. Such pixels have
 the contrast of a sharp edge, so a focus measure likes them, and the fused picture would show a dark line at its border. They count as
@@ -59,7 +59,7 @@ _Sample = TypeVar("_Sample", bound="np.generic[Any]")
 
 
 @dataclass(frozen=True, slots=True)
-class DarkFrames:
+class DarkBorders:
     """Which pixels near the borders are frames: strips only, so that deep stacks take little memory.
 
     Attributes
@@ -81,10 +81,10 @@ class DarkFrames:
         return is_valid
 
 
-def exclude_dark_frames(
+def exclude_dark_borders(
     validity: Callable[[int], BoolArray] | None, blocks: Sequence[FloatArray], *, depth_px: int, borders: Borders = WHOLE_IMAGE
 ) -> Callable[[int], BoolArray] | None:
-    """Return what tells which pixels an image has, those of dark frames not among them.
+    """Return what tells which pixels an image has, those of dark borders not among them.
 
     Parameters
     ----------
@@ -105,16 +105,16 @@ def exclude_dark_frames(
     """
     if validity is not None:
         return validity
-    frames = find_dark_frames(blocks, depth_px=depth_px, borders=borders)
+    frames = find_dark_borders(blocks, depth_px=depth_px, borders=borders)
     return None if frames is None else frames.validity
 
 
-def find_dark_frames(blocks: Sequence[FloatArray], *, depth_px: int, borders: Borders = WHOLE_IMAGE) -> DarkFrames | None:
-    """Look for frames along the borders; the parameters are those of `exclude_dark_frames`.
+def find_dark_borders(blocks: Sequence[FloatArray], *, depth_px: int, borders: Borders = WHOLE_IMAGE) -> DarkBorders | None:
+    """Look for frames along the borders; the parameters are those of `exclude_dark_borders`.
 
     Returns
     -------
-    DarkFrames or None
+    DarkBorders or None
         None where no image has a frame. Along one side every pixel is left to at least one image, the brightest there; in a corner two
         frames of different images can meet.
 
@@ -145,7 +145,7 @@ def find_dark_frames(blocks: Sequence[FloatArray], *, depth_px: int, borders: Bo
             is_missing = _frame(profile, best)
             if is_missing.any():
                 found[side] = is_missing
-    return DarkFrames(shape, tuple(strips)) if any(strips) else None
+    return DarkBorders(shape, tuple(strips)) if any(strips) else None
 
 
 def sides_looked_at(shape: tuple[int, int], *, depth_px: int, borders: Borders) -> list[Side]:
@@ -218,16 +218,16 @@ def _frame(profile: FloatArray, best: FloatArray) -> BoolArray:
 
 def _reach(config: FusionConfig, _detail_patch_px: int) -> int:
     """Return how far it is along the border, or across to the last row compared with, whichever is farther."""
-    depth_px = config.focus.dark_frame_px
+    depth_px = config.focus.dark_border_px
     return max(REACH_PX, depth_px + REFERENCE_PX - 1) if depth_px else 0
 
 
-DARK_FRAMES = Stage(
-    name="cleanup.dark_border.find_dark_frames",
+DARK_BORDERS = Stage(
+    name="cleanup.dark_border.find_dark_borders",
     reaches=(
         Reach(
             _reach,
-            "`cleanup.dark_border.REACH_PX` = 32 along the border, `dark_frame_px` + `REFERENCE_PX` − 1 across, `REFERENCE_PX` = 8",
+            "`cleanup.dark_border.REACH_PX` = 32 along the border, `dark_border_px` + `REFERENCE_PX` − 1 across, `REFERENCE_PX` = 8",
         ),
     ),
 )

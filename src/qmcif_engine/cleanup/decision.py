@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from qmcif_engine.config.stage import Stage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from qmcif_engine.config.fusion_config import FusionConfig
     from qmcif_engine.kernels.array_types import FloatArray, IndexArray
@@ -50,6 +50,13 @@ class CleanUpStage(Stage):
     ----------
     clean_up : callable
         As `CleanUp`.
+    cases : tuple of mappings of settings to values
+        The settings, beside the default ones, under which its reach is checked. A stage that is off by default names those that switch it
+        on.
+    attains_reach : bool
+        Whether generated images show an influence from as far as the reach says, rather than the reach being a bound for rare ones.
     """
 
     clean_up: CleanUp
+    cases: tuple[Mapping[str, float], ...] = field(default=({},), hash=False)
+    attains_reach: bool = True

@@ -1,4 +1,4 @@
-"""Measure how much there is to smooth."""
+"""Filters whose work depends on how much there is to smooth."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Place each pixel between the images of a stack: where along them its focus level has its peak."""
+"""Positions of pixels between the images of a stack: where along them the focus level has its peak."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def interpolate_position(levels: Iterable[FloatArray], winner: IndexArray) -> ND
     Parameters
     ----------
     levels : iterable of ndarray of float, shape (h, w)
-        Detail-scale focus levels, one an image, in the order of the stack.
+        Detail-scale focus levels, one per image, in the order of the stack.
     winner : ndarray of uint16, shape (h, w)
         The image that gives each pixel.
 

@@ -1,4 +1,4 @@
-"""Lean towards the front or the back of a stack where several images could give a pixel, as in hair, mesh or glass before a background."""
+"""Preference for the front or the back of a stack where several images could give a pixel, as in hair, mesh or glass."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def weigh_images(n_images: int, config: DecisionConfig) -> tuple[float, ...]:
 
 
 class WeightedLevels(Sequence["FloatArray"]):
-    """Offer focus levels times the factor of their image, each when it is asked for, so that memory does not grow with N."""
+    """Focus levels times the factor of their image, each computed when it is asked for, so that memory does not grow with N."""
 
     def __init__(self, levels: Sequence[FloatArray], weights: Sequence[float]) -> None:
         self._levels, self._weights = levels, tuple(weights)

@@ -20,7 +20,7 @@ from scipy import ndimage
 from qmcif_engine.config.fusion_config import StackOrder
 from qmcif_engine.config.stage import Reach, Stage
 from qmcif_engine.kernels.cell_sums import CELL_PX
-from qmcif_engine.kernels.labels import pass_label_messages
+from qmcif_engine.kernels.labels import pass_label_messages, pass_lead_messages
 from qmcif_engine.method.cell_grid import sample_cells, spread_cells
 from qmcif_engine.stack.window import Window
 
@@ -75,7 +75,11 @@ HOPELESS_COST = 8.0
 _N_NEIGHBORS = 4
 
 BLOCK_CELLS = 48
-"""Side of the blocks that are solved at once, without the cells around them that matter."""
+"""Side of the blocks of a deep stack that are solved at once, without the cells around them that matter; of a shallow one it is twice
+that. In smaller blocks fewer images contend, in larger ones fewer cells are solved twice."""
+
+SHALLOW_IMAGES = 4
+"""Up to this many images a stack counts as shallow."""
 
 CELL_LEVEL_BYTES = 6 / CELL_PX**2
 """What the levels of one image take per pixel, kept one per cell, in single and in half precision."""
@@ -98,7 +102,7 @@ CONFIDENCES = (0.58, 0.68, 0.74, 0.82, 0.88, 0.915, 0.945, 0.963, 0.977, 0.995)
 
 
 class CellEvidence:
-    """Logarithms of the focus levels of all images, one a cell, gathered image by image.
+    """Logarithms of the focus levels of all images, one per cell, gathered image by image.
 
     Parameters
     ----------
@@ -107,7 +111,7 @@ class CellEvidence:
 
     Notes
     -----
-    Half precision on the logarithmic scale is a thousandth of a level, and a deep stack then takes an eighth of a byte a pixel and image.
+    Half precision on the logarithmic scale is a thousandth of a level, and a deep stack then takes an eighth of a byte per pixel and image.
     """
 
     def __init__(self, *, noise_level: float) -> None:
@@ -115,7 +119,7 @@ class CellEvidence:
         self._floor = FLOOR_LEVEL + NOISE_FLOOR * noise_level
 
     def add(self, level: FloatArray) -> None:
-        """Take the levels of the next image, one a cell."""
+        """Take the levels of the next image, one per cell."""
         self._planes.append(np.log(level + np.asarray(self._floor, level.dtype)).astype(np.float16))
 
     def costs(self, window: Window, *, contrast_weight: float) -> NDArray[np.float32]:
@@ -149,7 +153,7 @@ def find_even_focus(index: IndexArray, levels: Sequence[FloatArray]) -> BoolArra
     Parameters
     ----------
     index : ndarray of uint16, shape (h, w)
-    levels : sequence of ndarray of float, one level a cell
+    levels : sequence of ndarray of float, one level per cell
         Of the finest window, in the order of the stack.
     """
     chosen = sample_cells(index)
@@ -193,7 +197,7 @@ def regularize(chosen: IndexArray, evidence: CellEvidence, *, noise_level: float
     contrast_weight = CONTRAST_WEIGHT / (1 + noise_level / NOISE_AT_HALF_CONTRAST)
     weight = CHOSEN_WEIGHT * weigh_breadth(len(evidence), noise_level) / (1 + noise_level / NOISE_AT_HALF)
     n_alike = 1 if len(evidence) > 2 and config.order is StackOrder.ORDERED else 0
-    for block in _blocks(evidence.shape):
+    for block in _blocks(evidence.shape, BLOCK_CELLS if len(evidence) > SHALLOW_IMAGES else 2 * BLOCK_CELLS):
         near = block.grown(rounds, evidence.shape)
         costs = evidence.costs(near, contrast_weight=contrast_weight)
         known = ndimage.maximum_filter(_margin(costs, np.arange(len(evidence)), n_alike=n_alike)[1], 3)
@@ -208,15 +212,7 @@ def regularize(chosen: IndexArray, evidence: CellEvidence, *, noise_level: float
         talking = _box_of(is_near).grown(rounds, near.shape)
         costs = costs[:, *talking.slices]
         labels = _contenders(costs, hopeless_cost=max(HOPELESS_COST, _N_NEIGHBORS * config.consistency))
-        beliefs = np.empty((labels.size, *talking.shape), np.float32)
-        pass_label_messages(
-            np.ascontiguousarray(costs[labels]),
-            labels,
-            prices * np.float32(config.consistency),
-            np.full(1, DAMPING, np.float32),
-            rounds,
-            beliefs,
-        )
+        beliefs = _fit_together(np.ascontiguousarray(costs[labels]), labels, prices * np.float32(config.consistency), rounds)
         told = talking.moved(near.top, near.left).common(block)
         within = told.relative_to(near).relative_to(talking).slices
         settled, others = _margin(beliefs[:, *within], labels, n_alike=n_alike)
@@ -227,6 +223,17 @@ def regularize(chosen: IndexArray, evidence: CellEvidence, *, noise_level: float
         np.copyto(margin[told.slices], others, where=is_told)
     unit = contrast_weight * float(prices[min(n_alike + 1, prices.size - 1)]) ** 0.5
     return decided, _probability(margin / np.float32(unit))
+
+
+def _fit_together(costs: NDArray[np.float32], labels: NDArray[np.int64], prices: NDArray[np.float32], rounds: int) -> NDArray[np.float32]:
+    """Return what each choice costs each cell, its own reasons and its neighbors' together, up to a constant per cell; shape (K, h, w)."""
+    beliefs = np.zeros_like(costs)
+    if len(labels) == 2:
+        price = prices[min(int(labels[1] - labels[0]), prices.size - 1)]
+        pass_lead_messages(costs[0] - costs[1], np.array([price, DAMPING], np.float32), rounds, beliefs[0])
+    else:
+        pass_label_messages(costs, labels, prices, np.full(1, DAMPING, np.float32), rounds, beliefs)
+    return beliefs
 
 
 def _near_borders(best: IndexArray, rounds: int) -> BoolArray:
@@ -248,11 +255,11 @@ def _box_of(is_wanted: BoolArray) -> Window:
     return Window(int(rows[0]), int(columns[0]), int(rows[-1]) + 1, int(columns[-1]) + 1)
 
 
-def _blocks(shape: tuple[int, int]) -> list[Window]:
+def _blocks(shape: tuple[int, int], side: int) -> list[Window]:
     return [
-        Window(top, left, min(top + BLOCK_CELLS, shape[0]), min(left + BLOCK_CELLS, shape[1]))
-        for top in range(0, shape[0], BLOCK_CELLS)
-        for left in range(0, shape[1], BLOCK_CELLS)
+        Window(top, left, min(top + side, shape[0]), min(left + side, shape[1]))
+        for top in range(0, shape[0], side)
+        for left in range(0, shape[1], side)
     ]
 
 
@@ -270,11 +277,18 @@ def _margin(beliefs: NDArray[np.float32], labels: NDArray[np.int64], *, n_alike:
     if len(labels) == 2 and n_alike == 0:
         lead = beliefs[0] - beliefs[1]
         return np.where(lead >= 0, labels[1], labels[0]).astype(np.uint16), np.minimum(np.abs(lead), np.float32(HOPELESS_COST))
-    last = len(labels) - 1 - np.argmin(beliefs[::-1], axis=0)
-    decided = labels[last].astype(np.uint16)
-    is_alike = np.abs(labels[:, None, None] - decided.astype(np.int64)) <= n_alike
-    others: NDArray[np.float32] = np.where(is_alike, np.float32(HOPELESS_COST), beliefs - beliefs.min(axis=0)).min(axis=0)
-    return decided, others
+    lead = beliefs - beliefs.min(axis=0)
+
+    def dearer_than(choice: NDArray[np.intp]) -> NDArray[np.float32]:
+        is_alike = np.abs(labels[:, None, None] - labels[choice]) <= n_alike
+        others: NDArray[np.float32] = np.where(is_alike, np.float32(HOPELESS_COST), lead).min(axis=0)
+        return others
+
+    first, last = np.argmin(lead, axis=0), len(labels) - 1 - np.argmin(lead[::-1], axis=0)
+    others = dearer_than(last)
+    if (first != last).any():  # no surer for the order in which equal images come
+        others = np.minimum(others, dearer_than(first))
+    return labels[last].astype(np.uint16), others
 
 
 def _probability(margin: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -291,7 +305,8 @@ def _reach(config: FusionConfig, _detail_patch_px: int) -> int:
 
 
 def _kept_bytes(_config: FusionConfig, size: TileSize) -> int:
-    return int(size.n_images * (CELL_LEVEL_BYTES * size.padded_px + BLOCK_OF_CELLS_BYTES))
+    n_largest = max(size.n_images, 4 * SHALLOW_IMAGES)  # blocks of a shallow stack have four times the cells
+    return int(size.n_images * CELL_LEVEL_BYTES * size.padded_px + n_largest * BLOCK_OF_CELLS_BYTES)
 
 
 REGULARIZATION = Stage(

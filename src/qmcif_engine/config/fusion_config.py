@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import tomllib
+import warnings
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from functools import cache
@@ -22,44 +23,59 @@ SMALLEST_TOLERANCE = 1e-6
 """Below this a change of the 0-255 scale drowns in float32 rounding: the loop would never stop."""
 
 
+MOST_DOTS = 64
+"""Dots in a line of settings: those of names and of numbers."""
+
+
+RENAMED = {"dark_frame_px": "dark_border_px"}
+"""Former names of settings, still read: settings files outlive a version."""
+
+
 class Representation(StrEnum):
-    """Choose what the decisions look at."""
+    """What the decisions look at."""
 
     QUATERNION = "quaternion"
     GRAY = "gray"
 
 
 class FocusMeasureName(StrEnum):
-    """Choose how focus is measured (`qmcif_engine.method.focus_measures`)."""
+    """How focus is measured (`qmcif_engine.method.focus_measures`)."""
 
     DECOMPOSITION = "decomposition"
     LAPLACIAN = "laplacian"
 
 
 class ResultScale(StrEnum):
-    """Choose which fusion result is returned."""
+    """Which fusion result is returned."""
 
     REFINED = "refined"
     BASE = "base"
     DETAIL = "detail"
 
 
+class Aggregation(StrEnum):
+    """How overlapping detail patches are put together."""
+
+    VOTE = "vote"
+    AVERAGE = "average"
+
+
 class WeightRule(StrEnum):
-    """Choose how source patches weigh in the refinement."""
+    """How source patches weigh in the refinement."""
 
     ADAPTIVE = "adaptive"
     EQUAL = "equal"
 
 
 class SimilarityPart(StrEnum):
-    """Choose which real number stands for a quaternion similarity."""
+    """Which real number stands for a quaternion similarity."""
 
     MODULUS = "modulus"
     SCALAR = "scalar"
 
 
 class Preference(StrEnum):
-    """Choose which end of the stack wins where several images could give a pixel."""
+    """Which end of the stack wins where several images could give a pixel."""
 
     NONE = "none"
     FRONT = "front"
@@ -74,7 +90,7 @@ class StackOrder(StrEnum):
 
 
 class Precision(StrEnum):
-    """Choose the floating-point type of the decomposition."""
+    """Floating-point type of the decomposition."""
 
     SINGLE = "float32"
     DOUBLE = "float64"
@@ -137,6 +153,10 @@ class FocusConfig(Checked):
     largest_detail_patch_px: int = setting(
         17, "largest side the rule may give; an even side becomes the odd one below", low=1, high=99, unit="px"
     )
+    aggregation: Aggregation = setting(
+        Aggregation.VOTE,
+        "how detail patches that overlap are put together: by a vote on each pixel, or averaged, which leaves no decisions to clean up",
+    )
     evidence_scales: int = setting(
         5, "number of window sizes, each twice the last, whose focus levels add up to the evidence of a patch", low=1, high=8
     )
@@ -144,7 +164,7 @@ class FocusConfig(Checked):
     border_px: int = setting(
         4, "focus levels this near the image border are those of the interior mirrored outwards", low=0, high=64, unit="px"
     )
-    dark_frame_px: int = setting(
+    dark_border_px: int = setting(
         4, "where one image alone fades to black in its outermost pixels, up to this many are taken from others", low=0, high=64, unit="px"
     )
 
@@ -261,7 +281,7 @@ class FusionConfig(Checked):
 
     @classmethod
     def from_toml(cls, text: str) -> Self:
-        """Build from TOML text with one table a stage."""
+        """Build from TOML text with one table per stage."""
         return cls().updated(parse_toml(text))
 
     def updated(self, values: dict[str, Any]) -> Self:
@@ -299,7 +319,16 @@ _SECTIONS = tuple(part.name for part in fields(FusionConfig))
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """Read TOML text into nested sections for `FusionConfig.updated`."""
+    """Read TOML text into nested sections for `FusionConfig.updated`.
+
+    Names of thousands of parts are refused unread: the parser's time and memory grow with the square of their number.
+    """
+    has_long_texts = '"""' in text or "'''" in text  # in which a line can begin like a comment and be none
+    for number, line in enumerate(text.split("\n"), 1):
+        is_comment = line.lstrip().startswith("#") and not has_long_texts
+        if line.count(".") > MOST_DOTS and not is_comment:
+            msg = f"line {number} of the configuration has {line.count('.')} dots; section and name alone are needed: correct it"
+            raise InvalidConfigError(msg)
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -325,12 +354,23 @@ def parse_assignment(text: str) -> tuple[str, Any]:
 
 def _located(key: str) -> tuple[str, str]:
     """Find the section a setting belongs to; names are unique across sections."""
+    key = _present_name(key)
     matches = [full for full in setting_fields() if key in (full, full.partition(".")[2])]
     if not matches:
         msg = f"setting {key!r} is not known; the settings are: {', '.join(full.partition('.')[2] for full in setting_fields())}"
         raise InvalidConfigError(msg)
     section, _, name = matches[0].partition(".")
     return section, name
+
+
+def _present_name(key: str) -> str:
+    """Return the name that a setting has now, and say so where it was given by its former one."""
+    former = key.rpartition(".")[2]
+    if former not in RENAMED:
+        return key
+    present = RENAMED[former]
+    warnings.warn(f"setting {former} is called {present} now: change the name", FutureWarning, stacklevel=4)
+    return key.removesuffix(former) + present
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Name the settings people ask for."""
+"""Presets: settings that people ask for by a name."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from qmcif_engine.config.fusion_config import (
+    Aggregation,
     DecisionConfig,
     DecompositionConfig,
     FocusConfig,
@@ -20,15 +21,22 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 PAPER = FusionConfig(
-    decomposition=DecompositionConfig(is_low_rank=True, iterations=20, tolerance=1e-5),
+    decomposition=DecompositionConfig(is_low_rank=True, iterations=5),
     focus=FocusConfig(
-        smallest_detail_patch_px=3, largest_detail_patch_px=99, evidence_scales=1, border_px=0, dark_frame_px=0, adapts_to_noise=False
+        smallest_detail_patch_px=3,
+        largest_detail_patch_px=99,
+        aggregation=Aggregation.AVERAGE,
+        evidence_scales=1,
+        border_px=0,
+        dark_border_px=0,
+        adapts_to_noise=False,
     ),
     refinement=RefinementConfig(similarity=SimilarityPart.MODULUS),
     decision=DecisionConfig(consistency=0.0, follow_reach_px=0, edge_band_px=0, blend_radius_px=0),
 )
-"""The published parameters (sections III, IV-A and IV-B), without our additions to the decision map; where the paper leaves a choice
-open or slips, `docs/method.md` says what is done. For mffw the paper sets beta, our ``detail_sparsity``, to 2."""
+"""The published parameters (sections III, IV-A and IV-B), without our additions to the decision map. Where the paper leaves a choice open
+or slips, `docs/method.md` says what is done: what comes nearest to the printed figures. For mffw the paper sets beta, our
+``detail_sparsity``, to 2."""
 
 FAST = FusionConfig(
     decomposition=DecompositionConfig(iterations=2),

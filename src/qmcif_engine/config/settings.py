@@ -1,4 +1,4 @@
-"""Declare a setting with its bounds and help text, and check or read its value: what every configuration shares."""
+"""Declaration of settings with bounds and help text, and the checks that every configuration shares."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def setting(
 
 
 class Checked:
-    """Check each field's type, bounds and choices when a configuration is made."""
+    """Base class of configurations whose fields are checked, by type, bounds and choices, when one is made."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Compile the loops that plain NumPy would run as many passes over memory.
+"""Compiled loops, where plain NumPy would make many passes over memory.
 
 A kernel is a function of contiguous arrays that works row by row, releases the interpreter lock and uses one thread: tiles and images are
 what runs side by side. Sums have a fixed order, so that the bytes of a result depend on nothing but its input. What a kernel computes is

@@ -1,4 +1,4 @@
-"""Name the array types once, so that signatures stay short and strict."""
+"""Types of arrays, named once, so that signatures stay short and strict."""
 
 from __future__ import annotations
 
@@ -17,5 +17,14 @@ BoolArray: TypeAlias = NDArray[np.bool_]
 IndexArray: TypeAlias = NDArray[np.uint16]
 """Which of the N images, 0-based; 65 535 images are enough for anybody's stack."""
 
-SampleArray: TypeAlias = NDArray[np.uint8] | NDArray[np.uint16] | NDArray[np.float32] | NDArray[np.float64]
+SampleArray: TypeAlias = (
+    NDArray[np.uint8]
+    | NDArray[np.uint16]
+    | NDArray[np.uint32]
+    | NDArray[np.int8]
+    | NDArray[np.int16]
+    | NDArray[np.bool_]
+    | NDArray[np.float32]
+    | NDArray[np.float64]
+)
 """Image samples as users hold them."""

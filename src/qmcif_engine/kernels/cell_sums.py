@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from qmcif_engine.kernels.compilation import compiled
 from qmcif_engine.kernels.gradients import add_root, add_step_power
-from qmcif_engine.kernels.moments import N_SUMS, ONE, TERMS, add_product, compare_row, convert, slide_four
+from qmcif_engine.kernels.moments import N_SUMS, compare_row, slide_four
 from qmcif_engine.kernels.windows import reflected
 
 if TYPE_CHECKING:
     from qmcif_engine.kernels.array_types import FloatArray
+
+ThreeRows: TypeAlias = "tuple[FloatArray, FloatArray, FloatArray]"
 
 CELL_PX = 4
 """Side of a cell: half a base patch."""
@@ -150,42 +152,79 @@ def sum_curvatures(planes: FloatArray, out: FloatArray) -> None:
 
 
 @compiled
-def compare_cells(first: FloatArray, second: FloatArray, side: int, stabilizer: float, is_scalar: bool, out: FloatArray) -> None:
-    """Put the scalar part or the modulus of ``Q_SSIM`` of every window of `side` by `side` cells into `out`.
+def _add_powers(rows: ThreeRows, red: FloatArray, green: FloatArray, blue: FloatArray, power: FloatArray) -> None:
+    """Add the components and the power of a row, in float64."""
+    first, second, third = rows
+    for x in range(power.size):
+        b, c, d = np.float64(first[x]), np.float64(second[x]), np.float64(third[x])
+        red[x] += b
+        green[x] += c
+        blue[x] += d
+        power[x] = power[x] + b * b + c * c + d * d
+
+
+@compiled
+def _add_products(rows: ThreeRows, others: ThreeRows, sums: tuple[FloatArray, FloatArray, FloatArray, FloatArray]) -> None:
+    """Add ``conj(x) y`` of two rows, in float64."""
+    (first, second, third), (other_first, other_second, other_third), (scalar, i, j, k) = rows, others, sums
+    for x in range(scalar.size):
+        b, c, d = np.float64(first[x]), np.float64(second[x]), np.float64(third[x])
+        f, g, h = np.float64(other_first[x]), np.float64(other_second[x]), np.float64(other_third[x])
+        scalar[x] = scalar[x] + b * f + c * g + d * h
+        i[x] = i[x] + d * g - c * h
+        j[x] = j[x] + b * h - d * f
+        k[x] = k[x] + c * f - b * g
+
+
+@compiled
+def sum_moments(first: FloatArray, second: FloatArray, out: FloatArray) -> None:
+    """Put the sums over each cell that `compare_moments` needs into `out`.
 
     Parameters
     ----------
     first, second : ndarray of float, shape (3, h, w)
         Whole cells.
+    out : ndarray of float64, shape (rows, 12, columns)
+    """
+    _, h, w = first.shape
+    sums = np.zeros((N_SUMS, w))
+    for y in range(h):
+        _add_powers((first[0, y], first[1, y], first[2, y]), sums[0], sums[1], sums[2], sums[6])
+        _add_powers((second[0, y], second[1, y], second[2, y]), sums[3], sums[4], sums[5], sums[7])
+        _add_products(
+            (first[0, y], first[1, y], first[2, y]),
+            (second[0, y], second[1, y], second[2, y]),
+            (sums[8], sums[9], sums[10], sums[11]),
+        )
+        if y % CELL_PX == CELL_PX - 1:
+            for number in range(N_SUMS):
+                _sum_columns(sums[number], out[y // CELL_PX, number])
+                for x in range(w):
+                    sums[number, x] = 0
+
+
+@compiled
+def compare_moments(moments: FloatArray, side: int, stabilizer: float, is_scalar: bool, out: FloatArray) -> None:
+    """Put the scalar part or the modulus of ``Q_SSIM`` of every window of `side` by `side` cells into `out`.
+
+    Parameters
+    ----------
+    moments : ndarray of float64, shape (rows, 12, columns)
+        What `sum_moments` puts there.
     side : int
     stabilizer : float
         ``C_1`` and ``C_2``.
     is_scalar : bool
     out : ndarray of float64, shape (rows - side + 1, columns - side + 1)
     """
-    _, h, w = first.shape
-    n_rows, n_columns = h // CELL_PX, w // CELL_PX
-    rows = np.ones((ONE + 1, w))
-    sums = np.zeros((N_SUMS, w))
-    kept = np.zeros((n_rows, N_SUMS, n_columns))
+    n_rows, _, n_columns = moments.shape
     total, means = np.zeros((N_SUMS, n_columns)), np.empty((N_SUMS, n_columns - side + 1))
-    for y in range(h):
-        for c in range(3):
-            convert(first[c, y], rows[c])
-            convert(second[c, y], rows[c + 3])
-        for number, left, right, sign in TERMS:
-            add_product(sums[number], rows[left], rows[right], 1.0 * sign)
-        if y % CELL_PX < CELL_PX - 1:
-            continue
-        row = y // CELL_PX
+    for row in range(n_rows):
         for number in range(N_SUMS):
-            _sum_columns(sums[number], kept[row, number])
-            for x in range(w):
-                sums[number, x] = 0
             for i in range(n_columns):
-                total[number, i] += kept[row, number, i]
+                total[number, i] += moments[row, number, i]
                 if row >= side:
-                    total[number, i] -= kept[row - side, number, i]
+                    total[number, i] -= moments[row - side, number, i]
         if row < side - 1:
             continue
         for number in range(0, N_SUMS, 4):

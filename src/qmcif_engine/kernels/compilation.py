@@ -1,10 +1,12 @@
-"""Turn a Python function into machine code on its first call, and keep the code for the next process."""
+"""Compilation of a Python function to machine code on its first call, kept for the next process."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 import numba
+from numba.core.caching import FunctionCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,7 +20,22 @@ def compiled(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
     Divisions follow NumPy (no check for zero), and no operation is reordered: the same input gives the same bytes.
     """
-    try:
-        return cast("Callable[_P, _R]", numba.njit(function, cache=True, nogil=True, error_model="numpy"))
-    except RuntimeError:  # no place for the code: it is compiled again in every process
-        return cast("Callable[_P, _R]", numba.njit(function, nogil=True, error_model="numpy"))
+    kernel: Any = numba.njit(function, nogil=True, error_model="numpy")
+    with suppress(RuntimeError):  # no place for the code: it is compiled again in every process
+        kernel._cache = ForgivingCache(function)  # type: ignore[no-untyped-call]
+    return cast("Callable[_P, _R]", kernel)
+
+
+class ForgivingCache(FunctionCache):
+    """Numba's cache, in which a full disk costs time and not the run."""
+
+    def save_overload(self, sig: object, data: object) -> None:
+        """Store machine code, if that can be."""
+        with suppress(OSError):
+            super().save_overload(sig, data)  # type: ignore[no-untyped-call]
+
+    def load_overload(self, sig: object, target_context: object) -> object:
+        """Return stored machine code, or None where none can be read."""
+        with suppress(OSError):
+            return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+        return None

@@ -1,12 +1,12 @@
 """Gaussian means, and the detail between two of them, of the pixels that the kernels fit around.
 
-Every pixel is summed by itself in a fixed order, and not in a running sum, so that its bytes depend on no tile. All weights of a row are
-written out: the compiler then keeps the sums in registers, and does several pixels at once.
+Every pixel is summed by itself in a fixed order, and not in a running sum, so that its bytes depend on no tile. Where speed counts most,
+all weights of a row are written out: the compiler then keeps the sums in registers, and does several pixels at once.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,10 +19,10 @@ FINE_REACH_PX, COARSE_REACH_PX, WINDOW_REACH_PX = 3, 5, 6
 """How far the Gaussians look."""
 
 
-def gaussian_taps(sigma_px: float, reach_px: int) -> FloatArray:
-    """Return the weights of a Gaussian from its center on, in single precision; with those of the other side they add up to one."""
+def gaussian_taps(sigma_px: float, reach_px: int, *, dtype: type[np.floating[Any]] = np.float32) -> FloatArray:
+    """Return the weights of a Gaussian from its center on; with those of the other side they add up to one."""
     weights = np.exp(-0.5 * (np.arange(-reach_px, reach_px + 1) / sigma_px) ** 2)
-    taps: FloatArray = (weights / weights.sum())[reach_px:].astype(np.float32)
+    taps: FloatArray = (weights / weights.sum())[reach_px:].astype(dtype)
     return taps
 
 
@@ -90,3 +90,37 @@ def smooth_inside(plane: FloatArray, taps: FloatArray, out: FloatArray) -> None:
     for y in range(out.shape[0]):
         _average_thirteen_rows(plane[y : y + 2 * WINDOW_REACH_PX + 1], taps, sums)
         _average_thirteen(sums, taps, out[y])
+
+
+@compiled
+def _start_mean(values: FloatArray, tap: float, out: FloatArray) -> None:
+    for x in range(out.size):
+        out[x] = tap * values[x]
+
+
+@compiled
+def _add_both(before: FloatArray, after: FloatArray, tap: float, out: FloatArray) -> None:
+    for x in range(out.size):
+        out[x] += tap * (before[x] + after[x])
+
+
+@compiled
+def average_inside(plane: FloatArray, taps: FloatArray, out: FloatArray) -> None:
+    """Put the mean of a plane by any symmetric weights into `out`, which is as much smaller on every side as the weights look.
+
+    Parameters
+    ----------
+    plane : ndarray of float64, shape (h, w)
+    taps : ndarray of float64, shape (r + 1,)
+        The weights from their center on.
+    out : ndarray of float64, shape (h - 2 r, w - 2 r)
+    """
+    reach = taps.size - 1
+    sums = np.empty(plane.shape[1], plane.dtype)
+    for y in range(out.shape[0]):
+        _start_mean(plane[y + reach], taps[0], sums)
+        for k in range(1, reach + 1):
+            _add_both(plane[y + reach - k], plane[y + reach + k], taps[k], sums)
+        _start_mean(sums[reach:], taps[0], out[y])
+        for k in range(1, reach + 1):
+            _add_both(sums[reach - k :], sums[reach + k :], taps[k], out[y])

@@ -1,4 +1,4 @@
-"""Measure the local contrast of a block."""
+"""Local contrast of a block."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Smooth a height map without crossing its steps or the edges of the picture."""
+"""Smoothing of a height map that crosses neither its steps nor the edges of the image."""
 
 from __future__ import annotations
 

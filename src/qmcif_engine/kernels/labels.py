@@ -127,3 +127,47 @@ def pass_label_messages(
                     elif direction == 3 and y > 0:
                         _mix(message[k], heard[3, k, y - 1], damping, told[3, k, y - 1])
         heard, told = told, heard
+
+
+@compiled
+def _sum_heard(lead: FloatArray, a: FloatArray, b: FloatArray, c: FloatArray, d: FloatArray, out: FloatArray) -> None:
+    for x in range(out.size):
+        out[x] = lead[x] + a[x] + b[x] + c[x] + d[x]
+
+
+@compiled
+def _tell_lead(belief: FloatArray, heard: FloatArray, before: FloatArray, limits: FloatArray, out: FloatArray) -> None:
+    """Pass on a lead without what was heard from the listener, cut to the price of a border; `limits` are that price and the damping."""
+    for x in range(out.size):
+        message = min(max(belief[x] - heard[x], -limits[0]), limits[0])
+        out[x] = message + limits[1] * (before[x] - message)
+
+
+@compiled
+def pass_lead_messages(lead: FloatArray, limits: FloatArray, rounds: int, out: FloatArray) -> None:
+    """Do what `pass_label_messages` does for two images, of which only the difference of their costs matters.
+
+    Parameters
+    ----------
+    lead, out : ndarray of float32, shape (h, w)
+        By how much the first image costs a cell more than the second, without and with what its neighbors say.
+    limits : ndarray of float32, shape (2,)
+        What neighboring cells pay whose images differ, and the damping.
+    rounds : int
+    """
+    h, w = lead.shape
+    heard, told = np.zeros((_N_NEIGHBORS, h, w), lead.dtype), np.zeros((_N_NEIGHBORS, h, w), lead.dtype)
+    for turn in range(rounds + 1):
+        for y in range(h):
+            _sum_heard(lead[y], heard[0, y], heard[1, y], heard[2, y], heard[3, y], out[y])
+        if turn == rounds:
+            break
+        for y in range(h):
+            # to the right, to the left, down, up, as above
+            _tell_lead(out[y], heard[1, y], heard[0, y][1:], limits, told[0, y][1:])
+            _tell_lead(out[y][1:], heard[0, y][1:], heard[1, y], limits, told[1, y][: w - 1])
+            if y + 1 < h:
+                _tell_lead(out[y], heard[3, y], heard[2, y + 1], limits, told[2, y + 1])
+            if y > 0:
+                _tell_lead(out[y], heard[2, y], heard[3, y - 1], limits, told[3, y - 1])
+        heard, told = told, heard

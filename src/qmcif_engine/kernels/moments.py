@@ -1,4 +1,4 @@
-"""Compare two pure quaternion blocks over every window that lies whole inside them, from running sums in float64."""
+"""Moments of two pure quaternion blocks over every window that lies whole inside them, from running sums in float64."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ color of a chessboard and their neighbors are then contiguous, and the borders n
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -26,6 +27,8 @@ State: TypeAlias = "tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatA
 """The base layer, the noise, both fields ``W`` and the right side of the base layer's equation, of the rows in work."""
 
 Scratch: TypeAlias = "tuple[FloatArray, FloatArray]"
+
+ThreeRows: TypeAlias = "tuple[FloatArray, FloatArray, FloatArray]"
 
 
 @compiled
@@ -56,11 +59,36 @@ def _put_rest_power(power: FloatArray, image: FloatArray, base: FloatArray, nois
 
 
 @compiled
+def _put_color_field(n: int, fields: ThreeRows, here: ThreeRows, there: ThreeRows, weights: Weights) -> None:
+    """Do what `_update_field` does for three planes at once, which reads and writes every value once."""
+    (red, green, blue), (here_0, here_1, here_2), (there_0, there_1, there_2) = fields, here, there
+    share, threshold, tiny = weights.multiplier_share, weights.gradient_threshold, weights.tiny
+    for x in range(n):
+        step_0, step_1, step_2 = there_0[x] - here_0[x], there_1[x] - here_1[x], there_2[x] - here_2[x]
+        multiplier_0, multiplier_1, multiplier_2 = share * (red[x] - step_0), share * (green[x] - step_1), share * (blue[x] - step_2)
+        target_0, target_1, target_2 = step_0 - multiplier_0, step_1 - multiplier_1, step_2 - multiplier_2
+        length = math.sqrt(target_0 * target_0 + target_1 * target_1 + target_2 * target_2)
+        factor = (max(length, threshold) - threshold) / max(length, tiny)
+        red[x] = factor * target_0 + multiplier_0
+        green[x] = factor * target_1 + multiplier_1
+        blue[x] = factor * target_2 + multiplier_2
+
+
+@compiled
 def _update_field(
     fields: FloatArray, base: FloatArray, here: tuple[int, int], there: tuple[int, int, int], power: FloatArray, weights: Weights
 ) -> None:
     """Replace half a row of ``W`` by ``shrink(nabla B - Y/mu) + Y/mu``; `here` and `there` give row, half and, of the latter, its shift."""
     (y, p), (row, half, shift) = here, there
+    if fields.shape[0] == 3:
+        _put_color_field(
+            power.size,
+            (fields[0, y, p][1:], fields[1, y, p][1:], fields[2, y, p][1:]),
+            (base[0, y, p][1:], base[1, y, p][1:], base[2, y, p][1:]),
+            (base[0, row, half][shift + 1 :], base[1, row, half][shift + 1 :], base[2, row, half][shift + 1 :]),
+            weights,
+        )
+        return
     _put_step_power(power, fields[0, y, p][1:], base[0, y, p][1:], base[0, row, half][shift + 1 :], weights.multiplier_share)
     for c in range(1, fields.shape[0]):
         add_step_power(power, fields[c, y, p][1:], base[c, y, p][1:], base[c, row, half][shift + 1 :], weights.multiplier_share)
@@ -70,11 +98,40 @@ def _update_field(
 
 
 @compiled
+def _put_color_rest(n: int, image: ThreeRows, base: ThreeRows, noise: ThreeRows, detail: ThreeRows, weights: Weights) -> None:
+    """Do what `_update_rest` does for three planes at once."""
+    (image_0, image_1, image_2), (base_0, base_1, base_2), (noise_0, noise_1, noise_2) = image, base, noise
+    detail_0, detail_1, detail_2 = detail
+    share, gain, threshold, tiny = weights.noise_share, weights.noise_gain, weights.detail_threshold, weights.tiny
+    for x in range(n):
+        rest_0, rest_1, rest_2 = image_0[x] - base_0[x], image_1[x] - base_1[x], image_2[x] - base_2[x]
+        kept_0, kept_1, kept_2 = share * noise_0[x], share * noise_1[x], share * noise_2[x]
+        target_0, target_1, target_2 = rest_0 - noise_0[x] + kept_0, rest_1 - noise_1[x] + kept_1, rest_2 - noise_2[x] + kept_2
+        length = math.sqrt(target_0 * target_0 + target_1 * target_1 + target_2 * target_2)
+        factor = (max(length, threshold) - threshold) / max(length, tiny)
+        found_0, found_1, found_2 = factor * target_0, factor * target_1, factor * target_2
+        detail_0[x], detail_1[x], detail_2[x] = found_0, found_1, found_2
+        noise_0[x] = gain * (rest_0 - found_0 + kept_0)
+        noise_1[x] = gain * (rest_1 - found_1 + kept_1)
+        noise_2[x] = gain * (rest_2 - found_2 + kept_2)
+
+
+@compiled
 def _update_rest(
     image: FloatArray, base: FloatArray, noise: FloatArray, here: tuple[int, int], power: FloatArray, detail: FloatArray, weights: Weights
 ) -> None:
     """Put the detail of half a row into `detail`, shape (c, n), and the noise into its place."""
     y, p = here
+    if image.shape[0] == 3:
+        _put_color_rest(
+            power.size,
+            (image[0, y, p][1:], image[1, y, p][1:], image[2, y, p][1:]),
+            (base[0, y, p][1:], base[1, y, p][1:], base[2, y, p][1:]),
+            (noise[0, y, p][1:], noise[1, y, p][1:], noise[2, y, p][1:]),
+            (detail[0], detail[1], detail[2]),
+            weights,
+        )
+        return
     _put_rest_power(power, image[0, y, p][1:], base[0, y, p][1:], noise[0, y, p][1:], weights.noise_share)
     for c in range(1, image.shape[0]):
         add_rest_power(power, image[c, y, p][1:], base[c, y, p][1:], noise[c, y, p][1:], weights.noise_share)
@@ -84,15 +141,13 @@ def _update_rest(
 
 
 @compiled
-def _put_target(target: FloatArray, image: FloatArray, detail: FloatArray, noise: FloatArray, share: float) -> None:
+def _put_target(
+    target: FloatArray, parts: ThreeRows, share: float, above: FloatArray, here: FloatArray, before: FloatArray, after: FloatArray
+) -> None:
+    """Put ``I - D - E + Y_5/mu + nabla^T W`` into the target; `parts` are the image, its detail and its noise."""
+    image, detail, noise = parts
     for x in range(target.size):
-        target[x] = image[x] - detail[x] - share * noise[x]
-
-
-@compiled
-def _add_differences(target: FloatArray, above: FloatArray, here: FloatArray, before: FloatArray, after: FloatArray) -> None:
-    for x in range(target.size):
-        target[x] += (above[x] - here[x]) + (before[x] - after[x])
+        target[x] = (image[x] - detail[x] - share * noise[x]) + ((above[x] - here[x]) + (before[x] - after[x]))
 
 
 @compiled
@@ -110,9 +165,15 @@ def _advance_row(image: FloatArray, state: State, y: int, shape: tuple[int, int]
         m = (w + 1 - p) // 2
         _update_rest(image, base, noise, (row, p), power[:m], detail, weights)
         for c in range(image.shape[0]):
-            mine = target[c, row, p][1 : m + 1]
-            _put_target(mine, image[c, row, p][1:], detail[c], noise[c, row, p][1:], weights.target_share)
-            _add_differences(mine, down[c, row_above, p][1:], down[c, row, p][1:], right[c, row, 1 - p][p:], right[c, row, p][1:])
+            _put_target(
+                target[c, row, p][1 : m + 1],
+                (image[c, row, p][1:], detail[c], noise[c, row, p][1:]),
+                weights.target_share,
+                down[c, row_above, p][1:],
+                down[c, row, p][1:],
+                right[c, row, 1 - p][p:],
+                right[c, row, p][1:],
+            )
 
 
 @compiled

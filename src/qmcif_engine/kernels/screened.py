@@ -1,4 +1,4 @@
-"""Solve the screened Poisson equation of one plane by relaxation, in place and in cache."""
+"""Relaxation of the screened Poisson equation of one plane, in place and in cache."""
 
 from __future__ import annotations
 

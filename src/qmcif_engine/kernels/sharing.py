@@ -300,7 +300,7 @@ def mark_used(entries: Entries, kept: NDArray[np.intp], is_used: BoolArray) -> N
 def fill_rows(
     entries: Entries, kept: NDArray[np.int64], numbers: NDArray[np.int64], values: FloatArray, starts: NDArray[np.int32]
 ) -> tuple[FloatArray, NDArray[np.int32]]:
-    """Return the values and pixels of a table of compressed sparse rows, one row an image; zeros are left out.
+    """Return the values and pixels of a table of compressed sparse rows, one row per image; zeros are left out.
 
     Parameters
     ----------

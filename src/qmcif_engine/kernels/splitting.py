@@ -1,4 +1,4 @@
-"""Run the image-domain updates of one QFED iteration in one pass over the rows.
+"""The image-domain updates of one QFED iteration in one pass over the rows.
 
 The states of the iterations are those of `qmcif_engine.method.decomposition.updates`, but fewer arrays hold them. Two facts make that
 possible. Right after its own update ``Y_5 = 2 lambda E``; and ``Y_3 = mu (W - nabla B)``, where ``W = G + Y_3 / mu`` was the base layer's

@@ -1,4 +1,4 @@
-"""Sum, count and compare over the square window around each pixel; the image continues by reflection."""
+"""Sums, counts and comparisons over the square window around each pixel; the image continues by reflection."""
 
 from __future__ import annotations
 

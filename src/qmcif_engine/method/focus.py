@@ -1,4 +1,4 @@
-"""Measure how well each patch of an image is in focus, at two scales: section III-B.2 of the paper."""
+"""Focus measures of each patch of an image at two scales: section III-B.2 of the paper."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def gradient_level(layer: FloatArray, *, border_px: int, borders: Borders = WHOL
     Notes
     -----
     Departs: within `border_px` of the image border the levels of the interior are mirrored outwards, because blurring by software
-    leaves dark frames there whose edges look like focus; 0 keeps the border as it is.
+    leaves dark borders there whose edges look like focus; 0 keeps the border as it is.
     """
     level: FloatArray = np.zeros(layer.shape[-2:], layer.dtype)
     add_gradient_moduli(np.ascontiguousarray(layer), level)

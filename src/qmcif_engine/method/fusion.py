@@ -1,8 +1,8 @@
-"""Put a picture together from decisions: base-detail fusion (QBDF), section III-C of the paper, and the blended final picture."""
+"""The fused image from decisions: base-detail fusion (QBDF), section III-C of the paper, and the blended final image."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,13 +10,14 @@ from scipy import ndimage
 
 from qmcif_engine.config.stage import Reach, Stage, bytes_per_pixel
 from qmcif_engine.kernels.cutting import values_of
+from qmcif_engine.kernels.gaussians import average_inside, gaussian_taps
 from qmcif_engine.kernels.selecting import take_pixels
 from qmcif_engine.method.patches import cells_of, cut_reflected
 from qmcif_engine.stack.samples import to_samples
 from qmcif_engine.stack.window import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
     from scipy.sparse import csr_array
@@ -109,7 +110,7 @@ def compose(images: Sequence[SampleArray], blend: Blend, *, inner: Window | None
         own = _samples_at(images[source][window.slices], (place[0][pixels], place[1][pixels]))
         mixed[pixels] += weights[:, None] * (own - leading[pixels])
     if blend.brightness.nnz:
-        _shift_brightness(mixed, images, blend, window=window)
+        _shift_brightness(mixed, leading, images, blend=blend, window=window)
     fused[place] = to_samples(mixed, fused.dtype).reshape(len(mixed), *fused.shape[2:])
     return fused
 
@@ -125,8 +126,12 @@ def _select_samples(images: Sequence[SampleArray], index: IndexArray, *, window:
     return fused
 
 
-def _shift_brightness(mixed: FloatArray, images: Sequence[SampleArray], blend: Blend, *, window: Window) -> None:
-    """Add what the low-passed images have more in the brightness than in the detail to the mixed samples of the band, in place."""
+def _shift_brightness(mixed: FloatArray, leading: FloatArray, images: Sequence[SampleArray], *, blend: Blend, window: Window) -> None:
+    """Add what the low-passed images have more in the brightness than in the detail to the mixed samples of the band, in place.
+
+    The shares of a pixel add up to zero, but for the rounding of single precision: differences to the leading sample are weighted, so that
+    samples far from zero do not make that rounding visible.
+    """
     least, most = mixed.copy(), mixed.copy()
     for row, source in enumerate(blend.sources):
         pixels, weights = row_of(blend.brightness, row)
@@ -135,7 +140,7 @@ def _shift_brightness(mixed: FloatArray, images: Sequence[SampleArray], blend: B
         image = images[source]
         is_wanted = np.zeros(blend.band.shape, bool)
         is_wanted[blend.band] = np.bincount(pixels, minlength=len(mixed))
-        mixed[pixels] += weights[:, None] * _low_passed_samples(image, is_wanted, window=window)
+        mixed[pixels] += weights[:, None] * (_low_passed_samples(image, is_wanted, window=window) - leading[pixels])
         own = _samples_at(image[window.slices], np.nonzero(is_wanted))
         least[pixels], most[pixels] = np.minimum(least[pixels], own), np.maximum(most[pixels], own)
     np.clip(mixed, least, most, out=mixed)
@@ -145,17 +150,19 @@ def _low_passed_samples(image: SampleArray, is_wanted: BoolArray, *, window: Win
     """Return some pixels of a window of an image without their detail, shape (number of pixels, c)."""
     planes = np.moveaxis(image.reshape(*image.shape[:2], -1), -1, 0)
     broad = np.empty((len(planes), *is_wanted.shape))
-    inside = slice(LOW_PASS_REACH_PX, -LOW_PASS_REACH_PX)
     for cell in cells_of(is_wanted):
         near = cut_reflected(planes, cell.moved(window.top, window.left), margin_px=LOW_PASS_REACH_PX)
-        broad[:, *cell.slices] = low_pass(near.astype(np.float64))[:, inside, inside]
+        broad[:, *cell.slices] = low_pass(near.astype(np.float64))
     samples: FloatArray = broad[:, is_wanted].T
     return samples
 
 
 def low_pass(planes: FloatArray) -> FloatArray:
-    """Return ``(..., h, w)`` planes without their detail; each pixel is summed by itself, so that its bytes depend on no tile."""
-    smoothed: FloatArray = ndimage.gaussian_filter(planes, LOW_PASS_PX, radius=LOW_PASS_REACH_PX, axes=(-2, -1), mode="reflect")
+    """Return ``(c, h, w)`` planes without their detail and without `LOW_PASS_REACH_PX` on every side."""
+    taps = gaussian_taps(LOW_PASS_PX, LOW_PASS_REACH_PX, dtype=np.float64)
+    smoothed: FloatArray = np.empty((len(planes), *(length - 2 * LOW_PASS_REACH_PX for length in planes.shape[1:])))
+    for plane, out in zip(planes, smoothed, strict=True):
+        average_inside(plane, taps, out)
     return smoothed
 
 
@@ -191,6 +198,29 @@ def crop_blend(blend: Blend, window: Window) -> Blend:
         blend.weights[:, kept],
         blend.brightness[:, kept],
     )
+
+
+def without_invalid(blend: Blend, validity: Callable[[int], BoolArray | FloatArray]) -> Blend:
+    """Return the blend with no share for images that do not have the pixel, or less of it, unless no contributing image has it.
+
+    Brightness is blended only where the low pass sees nothing that is missing.
+    """
+    if not blend.sources:
+        return blend
+    kept, brightness = blend.weights.copy(), blend.brightness.copy()
+    is_missing = np.zeros(kept.shape[1], bool)
+    for row, source in enumerate(blend.sources):
+        is_valid = validity(source)
+        pixels, shares = row_of(kept, row)
+        shares *= is_valid[blend.band][pixels]
+        pixels, _ = row_of(brightness, row)
+        is_whole = ndimage.minimum_filter(is_valid > 0, 2 * LOW_PASS_REACH_PX + 1)
+        is_missing[pixels] |= ~is_whole[blend.band][pixels]
+    brightness.data *= ~is_missing[brightness.indices]
+    total = np.bincount(kept.indices, weights=kept.data, minlength=kept.shape[1])[kept.indices]
+    kept.data = np.where(total > 0, kept.data / np.where(total > 0, total, 1), blend.weights.data).astype(kept.dtype)
+    leading = lead(blend.source_index, blend.band, sources=blend.sources, weights=kept)
+    return replace(blend, source_index=leading, weights=kept, brightness=brightness)
 
 
 def _as_bytes(image: SampleArray) -> NDArray[np.uint8]:

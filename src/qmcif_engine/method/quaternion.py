@@ -1,4 +1,4 @@
-"""Compute with quaternions stored as real planes: algebra, matrix forms and the two shrinkage operators.
+"""Quaternions stored as real planes: algebra, matrix forms and the two shrinkage operators.
 
 Layout: the component axis stands before the two spatial (or matrix) axes, ``(..., 4, rows, columns)`` in the order (1, i, j, k).
 A pure block, whose real plane is zero, may drop it: ``(..., 3, rows, columns)`` in the order (i, j, k). Planar storage is several
@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.linalg
+import scipy  # its parts are loaded when they are first used, and most runs use none of them here
 
 if TYPE_CHECKING:
     from qmcif_engine.kernels.array_types import ComplexArray, FloatArray

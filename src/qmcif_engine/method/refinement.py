@@ -1,4 +1,4 @@
-"""Choose between the base-scale and the detail-scale result, patch by patch: QSSR, section III-D of the paper."""
+"""The choice between the base-scale and the detail-scale result, patch by patch: QSSR, section III-D of the paper."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from qmcif_engine.config.stage import Reach, Stage, bytes_per_pixel
 from qmcif_engine.kernels.cell_sums import CELL_PX
 from qmcif_engine.method.focus import saturate
 from qmcif_engine.method.patches import cells_of, cut_reflected, edge_band, spread_patches, vote
-from qmcif_engine.method.similarity import quaternion_similarity, similarity_of_cells
+from qmcif_engine.method.similarity import moments_of_cells, moments_of_pair, quaternion_similarity, similarity_of_cells
 from qmcif_engine.stack.window import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from qmcif_engine.config.fusion_config import RefinementConfig, SimilarityPart
     from qmcif_engine.kernels.array_types import FloatArray, IndexArray
@@ -92,7 +92,7 @@ def refine(
 LEAST_WEIGHT = 0.05
 """A source that weighs less than this in a whole block of cells is not compared there."""
 
-COMPARED_CELLS = 32
+COMPARED_CELLS = 64
 """Side of the blocks of cells that are compared at once."""
 
 
@@ -131,21 +131,35 @@ def refine_cells(
     choice = np.ones(is_open.shape, np.uint16)
     for block in cells_of(is_open, cell_px=COMPARED_CELLS):
         near = _NearPixels(block, margin_cells=side_cells // 2, shape=shape)
-        indices = [near.spread(index) for index in maps]
+        indices = [near.cells(index) for index in maps]
         wanted = [number for number, weight in enumerate(weights) if weight[block.slices].max() >= LEAST_WEIGHT]
-        seen = {number: near.cut(sources, number) for number in {*wanted, *(int(one) for index in indices for one in np.unique(index))}}
-        candidates = [select_near(seen, index) for index in indices]
+        used = sorted({*wanted, *(int(one) for index in indices for one in np.unique(index))})
+        moments = _moments_beside({number: near.cut(sources, number) for number in used}, indices)
         lead = np.zeros(block.shape)
         for number in wanted:
             of_base, of_detail = (
                 1.0
                 if (index == number).all()  # an image is like itself
-                else similarity_of_cells(candidate, seen[number], side_cells=side_cells, part=config.similarity)
-                for candidate, index in zip(candidates, indices, strict=True)
+                else similarity_of_cells(moments(candidate, number), side_cells=side_cells, part=config.similarity)
+                for candidate, index in enumerate(indices)
             )
             lead += weights[number][block.slices] * (of_detail - of_base)
         choice[block.slices] = (lead >= 0) | ~is_open[block.slices]
     return vote(choice, n_choices=2, side_px=side_cells)
+
+
+def _moments_beside(seen: Mapping[int, FloatArray], indices: Sequence[IndexArray]) -> Callable[[int, int], FloatArray]:
+    """Return what gives the sums of a candidate, named by its number, beside a source.
+
+    Of two images every cell of a candidate is one of theirs, so that the sums of the two beside each other say it all.
+    """
+    if len(seen) == 2:
+        first, second = seen
+        of_pair = moments_of_pair(moments_of_cells(seen[first], seen[second]))
+        is_second = [(index == second)[:, None] for index in indices]
+        return lambda candidate, number: np.where(is_second[candidate], of_pair[1][number == second], of_pair[0][number == second])
+    candidates = [select_near(seen, spread_patches(index, patch_px=CELL_PX)) for index in indices]
+    return lambda candidate, number: moments_of_cells(candidates[candidate], seen[number])
 
 
 def select_near(blocks: Mapping[int, FloatArray], index: IndexArray) -> FloatArray:
@@ -171,8 +185,8 @@ class _NearPixels:
         rows, columns = (-length % CELL_PX for length in near.shape[-2:])
         return np.pad(near, ((0, 0), (0, rows), (0, columns)), mode="symmetric") if rows or columns else near
 
-    def spread(self, cells: IndexArray) -> IndexArray:
-        return spread_patches(cut_reflected(cells, self._block, margin_px=self._margin_cells), patch_px=CELL_PX)
+    def cells(self, index: IndexArray) -> IndexArray:
+        return cut_reflected(index, self._block, margin_px=self._margin_cells)
 
 
 def _similarities(

@@ -1,4 +1,4 @@
-"""Compare two color images window by window, without splitting their channels."""
+"""Similarity of two color images window by window, without splitting their channels."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qmcif_engine.config.fusion_config import SimilarityPart
-from qmcif_engine.kernels.cell_sums import CELL_PX, compare_cells
-from qmcif_engine.kernels.moments import compare_windows
+from qmcif_engine.kernels.cell_sums import CELL_PX, compare_moments, sum_moments
+from qmcif_engine.kernels.moments import N_SUMS, compare_windows
 from qmcif_engine.stack.samples import FULL_SCALE
 
 if TYPE_CHECKING:
@@ -49,9 +49,29 @@ def quaternion_similarity(first: FloatArray, second: FloatArray, *, side_px: int
     return similarity
 
 
-def similarity_of_cells(first: FloatArray, second: FloatArray, *, side_cells: int, part: SimilarityPart) -> FloatArray:
-    """Return `quaternion_similarity` over every window of so many cells a side, of images that consist of whole cells."""
-    height, width = (length // CELL_PX - side_cells + 1 for length in first.shape[-2:])
+def moments_of_cells(first: FloatArray, second: FloatArray) -> FloatArray:
+    """Return what the similarity of two images that consist of whole cells depends on: twelve sums over each cell."""
+    moments = np.empty((first.shape[-2] // CELL_PX, N_SUMS, first.shape[-1] // CELL_PX))
+    sum_moments(first, second, moments)
+    return moments
+
+
+def moments_of_pair(moments: FloatArray) -> tuple[tuple[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]:
+    """Return the sums of each of two images beside each of the two, from those of the first beside the second.
+
+    ``conj(y) x`` is the conjugate of ``conj(x) y``, and ``conj(x) x`` the power of ``x``.
+    """
+    first, second, powers, inner, outer = np.split(moments, (3, 6, 8, 9), axis=1)
+    power, other_power, none = powers[:, :1], powers[:, 1:], np.zeros_like(outer)
+    alone = np.concatenate((first, first, power, power, power, none), axis=1)
+    other_alone = np.concatenate((second, second, other_power, other_power, other_power, none), axis=1)
+    swapped = np.concatenate((second, first, other_power, power, inner, -outer), axis=1)
+    return (alone, moments), (swapped, other_alone)
+
+
+def similarity_of_cells(moments: FloatArray, *, side_cells: int, part: SimilarityPart) -> FloatArray:
+    """Return `quaternion_similarity` over every window of so many cells a side, from the sums over each cell."""
+    height, width = (length - side_cells + 1 for length in (moments.shape[0], moments.shape[2]))
     similarity = np.empty((height, width))
-    compare_cells(first, second, side_cells, STABILIZER, part is SimilarityPart.SCALAR, similarity)
+    compare_moments(moments, side_cells, STABILIZER, part is SimilarityPart.SCALAR, similarity)
     return similarity

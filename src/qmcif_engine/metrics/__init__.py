@@ -1,4 +1,4 @@
-"""Judge a fused image: six metrics against its sources, and four figures against the truth where it is known."""
+"""Metrics of a fused image: six against its sources, and four figures against the truth where it is known."""
 
 from __future__ import annotations
 

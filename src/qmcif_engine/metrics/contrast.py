@@ -1,4 +1,4 @@
-"""Measure Q_CB: how well the fused image keeps the contrast a human eye sees in the sources."""
+"""Q_CB: how well the fused image keeps the contrast a human eye sees in the sources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measure Q_E: structural similarity to the sources, on gray levels and on edges, weighted by local contrast."""
+"""Q_E: structural similarity to the sources, on gray levels and on edges, weighted by local contrast."""
 
 from __future__ import annotations
 

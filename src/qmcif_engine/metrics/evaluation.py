@@ -1,4 +1,4 @@
-"""Put all figures of one fused image together."""
+"""All figures of one fused image."""
 
 from __future__ import annotations
 

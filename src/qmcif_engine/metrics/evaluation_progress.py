@@ -1,4 +1,4 @@
-"""Report how far an evaluation has come; whole-image transforms of large images take minutes."""
+"""Progress of an evaluation; whole-image transforms of large images take minutes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class EvaluationProgress:
 
 
 class StepCounter:
-    """Count finished steps and tell a listener; an error raised by the listener ends the evaluation."""
+    """A count of finished steps, told to a listener; an error raised by the listener ends the evaluation."""
 
     def __init__(self, total: int, listener: Callable[[EvaluationProgress], None] | None) -> None:
         """Start at 0 of `total` steps."""

@@ -1,4 +1,4 @@
-"""Measure Q_G: how well the fused image keeps strength and direction of its sources' edges."""
+"""Q_G: how well the fused image keeps strength and direction of its sources' edges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check the images of one comparison, so that the metrics can trust what they get.
+"""Checks of the images of one comparison, so that the metrics can trust what they get.
 
 The reference reads 8-bit files. Images of other types are first brought to 8 bits, as if they had been saved to such a file, so that a
 figure means the same whatever the sample type.
@@ -14,6 +14,7 @@ import numpy as np
 
 from qmcif_engine.errors import InvalidImageError
 from qmcif_engine.io.input.array_source import compute_block, is_dask_array
+from qmcif_engine.stack.samples import SUPPORTED_DTYPES
 
 from .levels import convert_to_eight_bits, convert_to_gray
 from .sliding_windows import iterate_strips
@@ -25,8 +26,16 @@ if TYPE_CHECKING:
 
     from .levels import Levels
 
-_DTYPE_RANGES = {np.dtype(np.uint8): (0.0, 255.0), np.dtype(np.uint16): (0.0, 65535.0)}
+_DTYPE_RANGES = {
+    np.dtype(np.uint8): (0.0, 255.0),
+    np.dtype(np.uint16): (0.0, 65535.0),
+    np.dtype(np.int8): (-128.0, 127.0),
+    np.dtype(np.int16): (-32768.0, 32767.0),
+    np.dtype(np.bool_): (0.0, 1.0),
+}
 _FLOAT_DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
+_RANGELESS_DTYPES = (*_FLOAT_DTYPES, np.dtype(np.uint32))
+"""Types without a natural black and white: no detector fills 32 bits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,21 +156,21 @@ def settle_limits(dtype: np.dtype[Any], sample_range: tuple[float, float] | None
     ----------
     dtype : dtype
     sample_range : tuple of float, optional
-        Samples shown as black and as white. Needed for floats; for integers the limits of the dtype are the default.
+        Samples shown as black and as white. Needed for floats and uint32; for other integers the limits of the dtype are the default.
 
     Raises
     ------
     InvalidImageError
         If the images cannot be brought to 8 bits without guessing.
     """
-    if dtype not in _DTYPE_RANGES and dtype not in _FLOAT_DTYPES:
-        message = f"Got images of {dtype}; uint8, uint16, float32 or float64 is needed. Convert them to one of these."
+    if dtype not in _DTYPE_RANGES and dtype not in _RANGELESS_DTYPES:
+        message = f"Got images of {dtype}; one of {', '.join(SUPPORTED_DTYPES)} is needed. Convert them to one of these."
         raise InvalidImageError(message)
     if sample_range is not None:
         return _check_range(sample_range)
-    if dtype in _FLOAT_DTYPES:
+    if dtype in _RANGELESS_DTYPES:
         message = (
-            f"Got images of {dtype} without a sample range; floats have no natural black and white. "
+            f"Got images of {dtype} without a sample range; {'floats have' if dtype.kind == 'f' else 'it has'} no natural black and white. "
             "Pass sample_range, for instance (0, 1), or convert the images to uint8."
         )
         raise InvalidImageError(message)

@@ -1,4 +1,4 @@
-"""Turn images into the 8-bit gray levels that all six fusion metrics are defined on."""
+"""The 8-bit gray levels that all six fusion metrics are defined on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Levels: TypeAlias = NDArray[np.uint8]
 
 LARGEST_LEVEL = 255
 LARGEST_WHOLE_PX = 4 << 20
-"""Pixels up to which images are evaluated whole: beyond, block by block, since whole-image transforms take some 200 bytes a pixel."""
+"""Pixels up to which images are evaluated whole: beyond, block by block, since whole-image transforms take some 200 bytes per pixel."""
 
 SMALLEST_BLOCK_SIDE_PX = 64
 """A narrower image is evaluated whole, however long it is."""

@@ -1,4 +1,4 @@
-"""Compare two images by the means, variances and covariance of sliding windows.
+"""Means, variances and covariance of two images over sliding windows.
 
 Q_E, Q_Y, Q_P and the structural similarity to a truth differ in window and constants only; what they share is here.
 """

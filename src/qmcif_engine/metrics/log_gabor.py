@@ -1,4 +1,4 @@
-"""Sample the log-Gabor filters that phase congruency is computed with."""
+"""Log-Gabor filters that phase congruency is computed with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measure Q_MI: how much the gray levels of the fused image tell about those of its sources."""
+"""Q_MI: how much the gray levels of the fused image tell about those of its sources."""
 
 from __future__ import annotations
 

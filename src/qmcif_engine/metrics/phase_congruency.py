@@ -1,4 +1,4 @@
-"""Measure Q_P: how well the fused image keeps the features of its sources, found by phase congruency."""
+"""Q_P: how well the fused image keeps the features of its sources, found by phase congruency."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Find features of an image by phase congruency: points where its waves of all sizes rise or fall together.
+"""Features of an image by phase congruency: points where its waves of all sizes rise or fall together.
 
 Only one orientation is held at a time, so that whole-image transforms of 24 megapixels fit in memory.
 """
@@ -54,7 +54,7 @@ class PhaseFeatures:
 
 @dataclass(frozen=True, slots=True)
 class _Sums:
-    """Collect over orientations: weighted energy, amplitude, and the squared congruency by direction."""
+    """Sums over orientations: weighted energy, amplitude, and the squared congruency by direction."""
 
     energy: FloatArray
     amplitude: FloatArray

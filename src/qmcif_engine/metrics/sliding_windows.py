@@ -1,4 +1,4 @@
-"""Average over sliding windows, strip by strip, for every metric that compares local means and variances.
+"""Averages over sliding windows, strip by strip, for every metric that compares local means and variances.
 
 Strips keep the temporary maps small: they stay in the processor's cache, and images of any size need no more memory than one strip.
 """
@@ -62,7 +62,7 @@ def cut_padded(plane: NDArray[Any], rows: slice, *, margin: int) -> FloatArray:
 
 
 class SlidingWindow(Protocol):
-    """Average over every complete window of a plane; a side longer than the plane shrinks to it."""
+    """Averages over every complete window of a plane; a side longer than the plane shrinks to it."""
 
     @property
     def side(self) -> int:

@@ -1,4 +1,4 @@
-"""Measure Q_Y: structural similarity to the sources where they agree, to the nearest one where they differ."""
+"""Q_Y: structural similarity to the sources where they agree, to the nearest one where they differ."""
 
 from __future__ import annotations
 

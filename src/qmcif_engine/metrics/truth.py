@@ -1,4 +1,4 @@
-"""Compare a fused image with the truth: error, structure, structure in color, and the choice of sources."""
+"""Comparison of a fused image with the truth: error, structure, structure in color, and the choice of sources."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def plan_slabs(n_images: int, *, size: int, overlap: int) -> tuple[range, ...]:
 
 @dataclass(frozen=True, slots=True)
 class SlabFiles:
-    """Name the files of one slab.
+    """The files of one slab.
 
     Attributes
     ----------

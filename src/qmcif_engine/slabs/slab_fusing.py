@@ -1,7 +1,8 @@
-"""Run a fusion in slabs from a stack to files."""
+"""A fusion in slabs from a stack to files."""
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,10 +10,13 @@ from typing import TYPE_CHECKING, Any
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.depth import HeightRequest, settle_scale
 from qmcif_engine.errors import OutputError
-from qmcif_engine.fusing.to_file import FileReport, check_outputs, fuse_to_file, identify_run
+from qmcif_engine.fusing.file_outputs import check_outputs
+from qmcif_engine.fusing.identity import identify_run
+from qmcif_engine.fusing.to_file import FileReport, fuse_to_file
 from qmcif_engine.io.input.stack_input import open_stack
-from qmcif_engine.io.output.placement import ready_folder
-from qmcif_engine.io.output.streamed_output import place_contents
+from qmcif_engine.io.output.placement import ready_folder, refusing
+from qmcif_engine.io.output.sweeping import sweep
+from qmcif_engine.run.lock import RunLock
 from qmcif_engine.run.steps import FusionProgress
 from qmcif_engine.slabs.layout import SlabFiles, SlabLayout, plan_slabs
 from qmcif_engine.slabs.parts import FusedSlabs, StackPart
@@ -22,15 +26,18 @@ from qmcif_engine.stack.stack import settle_range
 from qmcif_engine.tiles.plan import plan_tiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from distributed import Client
 
+    from qmcif_engine.io.output.picture import Picture, PictureContent
     from qmcif_engine.stack.samples import FocusRanges, GivenRanges
     from qmcif_engine.stack.stack import Stack
 
 CHOICE_MAPS = "choice_maps"
 """Folder, among the slabs, of the maps that say which slab was chosen."""
+
+LOCK_NAME = ".qmcif-slabs.lock"
 
 
 def fuse_in_slabs(
@@ -78,24 +85,50 @@ def fuse_in_slabs(
     stack = settle_channels(stack, EACH if channels == EACH else None)
     settings, target, maps_folder = config or FusionConfig(), Path(output), None if maps is None else Path(maps)
     spans = plan_slabs(stack.n_images, size=slabs.size, overlap=slabs.overlap)
-    outputs = checked or check_outputs(stack, target, maps_folder, height=height, overwrite=overwrite)
+    outputs = checked or check_outputs(stack, target, maps_folder, height=height, overwrite=overwrite, resume=resume)
     options = {"memory_bytes": memory_bytes, "workers": workers, "client": client, "resume": resume, "overwrite": overwrite}
-    run = _Run(settings, settle_range(stack, focus_range), height, {**options, "is_cancelled": is_cancelled})
     tellers = iter(_tellers(stack, spans, config=settings, on_progress=on_progress))
     files = [SlabFiles(slabs.folder, number) for number in range(len(spans))]
-    with ready_folder(slabs.folder):
+    with ready_folder(slabs.folder), _held(slabs.folder) as lock:
+
+        def is_over() -> bool:
+            lock.beat()
+            return is_cancelled is not None and is_cancelled()
+
+        run = _Run(settings, settle_range(stack, focus_range), height, {**options, "is_cancelled": is_over})
         for place, span in zip(files, spans, strict=True):
             run.fuse_slab(StackPart(stack, span), place, on_progress=next(tellers))
-        with open_stack([place.picture for place in files], channels=channels) as results:
-            report = run.fuse(FusedSlabs(results, stack, spans), target, maps=slabs.folder / CHOICE_MAPS, on_progress=next(tellers))
-            composed = SlabMaps(files, spans, choice_folder=slabs.folder / CHOICE_MAPS, n_channels=count_decisions(stack))
-            contents = composed.describe_maps(maps_folder, stack=stack, identity=report.identity) if maps_folder is not None else {}
-            if height is not None:
-                contents |= composed.describe_heights(height, stack=stack, results=results, report=report)
-            _place(contents, maps_folder, overwrite=overwrite)
-    counts = composed.count_pixels(stack.n_images)
+        with ready_folder(maps_folder or slabs.folder), open_stack([place.picture for place in files], channels=channels) as results:
+            counts: list[int] = []
+
+            def compose(choice: Callable[[str], Picture], report: FileReport) -> dict[Path, PictureContent]:
+                """Return maps and heights of the whole stack, which are placed with the picture."""
+                composed = SlabMaps(files, spans, choice=choice, n_channels=count_decisions(stack))
+                counts.extend(composed.count_pixels(stack.n_images))
+                contents = {} if maps_folder is None else composed.describe_maps(maps_folder, stack=stack, identity=report.identity)
+                return (
+                    contents
+                    if height is None
+                    else contents | composed.describe_heights(height, stack=stack, results=results, report=report)
+                )
+
+            chosen = FusedSlabs(results, stack, spans)
+            report = run.fuse(chosen, target, maps=slabs.folder / CHOICE_MAPS, compose=compose, on_progress=next(tellers))
     pictures = tuple(place.picture for place in files)
-    return replace(report, outputs=(*outputs, *pictures), n_images=stack.n_images, pixels_by_image=counts)
+    return replace(report, outputs=(*outputs, *pictures), n_images=stack.n_images, pixels_by_image=tuple(counts))
+
+
+@contextmanager
+def _held(folder: Path) -> Iterator[RunLock]:
+    """Hold the folder of the slabs: they are read again at the end, and must not change until then."""
+    lock = RunLock(folder / LOCK_NAME)
+    sweep(folder)  # where all slabs are finished, nothing else looks here
+    with refusing(folder):
+        lock.take()
+    try:
+        yield lock
+    finally:
+        lock.release()
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,13 +182,3 @@ def _tellers(
         return lambda progress: on_progress(FusionProgress(before + own - progress.total + progress.done, sum(steps)))
 
     return [teller(number) for number in range(len(steps))]
-
-
-def _place(contents: Any, maps_folder: Path | None, *, overwrite: bool) -> None:  # noqa: ANN401 - contents by their path
-    if not contents:
-        return
-    if maps_folder is None:
-        place_contents(contents, overwrite=overwrite)
-        return
-    with ready_folder(maps_folder):
-        place_contents(contents, overwrite=overwrite)

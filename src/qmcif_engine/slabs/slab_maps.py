@@ -1,4 +1,4 @@
-"""Read maps back by window, and put those of slabs together so that they name images of the whole stack."""
+"""Maps of slabs, read back by window and put together so that they name images of the whole stack."""
 
 from __future__ import annotations
 
@@ -8,18 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qmcif_engine.depth import assemble_heights, settle_scale
-from qmcif_engine.fusing.run_plan import MAP_KINDS
-from qmcif_engine.fusing.to_file import describe_picture
-from qmcif_engine.io.input.file_stack import FrameView
-from qmcif_engine.io.input.frame_source import FramePosition
-from qmcif_engine.io.input.segment_cache import DEFAULT_CACHE_BYTES, SegmentCache
+from qmcif_engine.fusing.identity import describe_picture
+from qmcif_engine.io.input.map_file import MapFile
 from qmcif_engine.io.output.map_files import map_path
 from qmcif_engine.io.output.picture import assemble_content, block_windows
 from qmcif_engine.io.output.streamed_output import describe_map
-from qmcif_engine.io.tiff.tiff_source import TiffSource
+from qmcif_engine.tiles.output_maps import OUTPUT_MAPS, WRITTEN_MAPS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -32,23 +29,8 @@ if TYPE_CHECKING:
     from qmcif_engine.stack.window import Window
 
 
-class MapFile:
-    """A map that was written as TIFF, with a page for each channel where these were decided on one by one, read by window."""
-
-    def __init__(self, path: Path, *, n_channels: int = 1) -> None:
-        axes = "CYX" if n_channels > 1 else None
-        source = TiffSource(path, cache=SegmentCache(DEFAULT_CACHE_BYTES), axes=axes)
-        self._view = FrameView(source, positions=[FramePosition(0, 0)], channels=range(n_channels), has_channel_axis=n_channels > 1)
-        self.shape: tuple[int, ...] = self._view.image_shape
-        self.dtype: np.dtype[Any] = self._view.dtype
-
-    def read(self, window: Window) -> NDArray[Any]:
-        """Return the samples of a window."""
-        return self._view.read(0, window)
-
-
 class StackImage:
-    """Offer one image of a stack as a picture."""
+    """One image of a stack as an image to write."""
 
     def __init__(self, stack: Stack, number: int) -> None:
         self._stack, self._number = stack, number
@@ -61,7 +43,7 @@ class StackImage:
 
 
 class ChosenPicture:
-    """Take each pixel from the picture of the slab that was chosen for it.
+    """An image whose pixels come from the slabs that were chosen for them.
 
     Parameters
     ----------
@@ -100,20 +82,22 @@ class SlabMaps:
     files : sequence of SlabFiles
     spans : sequence of range
         The images of each slab.
-    choice_folder : Path
-        The maps that say which slab was chosen.
+    choice : callable
+        Returns, by its name, a map that says which slab was chosen.
     n_channels : int
         How many channels were decided on one by one; 1 for a joint decision.
     """
 
-    def __init__(self, files: Sequence[SlabFiles], spans: Sequence[range], *, choice_folder: Path, n_channels: int = 1) -> None:
-        self._files, self._spans, self._folder = list(files), list(spans), choice_folder
+    def __init__(
+        self, files: Sequence[SlabFiles], spans: Sequence[range], *, choice: Callable[[str], Picture], n_channels: int = 1
+    ) -> None:
+        self._files, self._spans, self._choice = list(files), list(spans), choice
         self._open = partial(MapFile, n_channels=n_channels)
 
     def _composed(self, name: str) -> ChosenPicture:
-        """Return a map of the kind of its name; confidence is that of the slab that gives the pixel."""
-        is_index = name != "confidence"
-        choice = self._open(map_path(self._folder, name if is_index else "source_index"))
+        """Return a map by its name; what counts no images is that of the slab that gives the pixel."""
+        is_index = OUTPUT_MAPS[name].counts_images
+        choice = self._choice(name if is_index else "source_index")
         offsets = [span.start for span in self._spans] if is_index else None
         return ChosenPicture(choice, [self._open(map_path(place.maps, name)) for place in self._files], offsets=offsets)
 
@@ -127,7 +111,7 @@ class SlabMaps:
     def describe_maps(self, folder: Path, *, stack: Stack, identity: str) -> dict[Path, PictureContent]:
         """Return what goes into the files of the maps."""
         known, provenance = describe_picture(stack), self._provenance(identity)
-        maps = {name: self._composed(name) for name in MAP_KINDS}
+        maps = {name: self._composed(name) for name in WRITTEN_MAPS}
         return {
             map_path(folder, name): assemble_content(plane, None, metadata=describe_map(plane, known), provenance=provenance)
             for name, plane in maps.items()
@@ -137,7 +121,7 @@ class SlabMaps:
         """Return what goes into the files of the heights, guided by the results of the slabs."""
         metadata = describe_picture(stack)
         z_step = settle_scale(metadata, z_step=request.z_step, unit=request.unit).z_step
-        choice = self._open(map_path(self._folder, "source_index"))
+        choice = self._choice("source_index")
         position = ChosenPicture(
             choice, [self._open(place.heights) for place in self._files], factor=1 / z_step, offsets=[span.start for span in self._spans]
         )

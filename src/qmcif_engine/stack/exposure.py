@@ -1,4 +1,4 @@
-"""Even out the brightness of the images of a stack: one gain and one offset an image and channel, applied when samples are read."""
+"""Even exposure of a stack: one gain and one offset per image and channel, applied when samples are read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy import ndimage
 
-from qmcif_engine.errors import InvalidConfigError
+from qmcif_engine.errors import InvalidConfigError, InvalidImageError
 from qmcif_engine.stack.previews import choose_reduction, read_preview
 from qmcif_engine.stack.samples import to_samples
 from qmcif_engine.stack.stack import StackView
@@ -39,7 +39,7 @@ _UNCHANGED_SHARE = 0.002
 
 
 class ExposureProgress(NamedTuple):
-    """How much of an estimate is done: one step an image."""
+    """How much of an estimate is done: one step per image."""
 
     done: int
     total: int
@@ -174,7 +174,14 @@ def choose_exposure_reduction(shape: tuple[int, ...]) -> int:
 
 def read_blurred(stack: Stack, number: int) -> FloatArray:
     """Return a small blurred preview, shape (C, h, w)."""
-    preview = read_preview(stack, number, factor=choose_exposure_reduction(stack.image_shape))
+    factor = choose_exposure_reduction(stack.image_shape)
+    if min(stack.image_shape[:2]) < factor:
+        msg = (
+            f"{stack.names[number]} is {stack.image_shape[1]} x {stack.image_shape[0]} pixels; brightness is compared on images that are "
+            f"at least {factor} pixels wide and high at that length: leave out --even-exposure"
+        )
+        raise InvalidImageError(msg)
+    preview = read_preview(stack, number, factor=factor)
     sigma = _BLUR_SHARE * max(preview.shape[:2])
     return np.asarray(ndimage.gaussian_filter(np.moveaxis(preview, -1, 0).astype(np.float64), (0, sigma, sigma)))
 

@@ -95,7 +95,8 @@ def previews_for_exposure(stack: Stack) -> list[ReducedImage]:
 
 
 def _is_judged(stack: Stack) -> bool:
-    return stack.n_images > _SMALLEST_N_PAIRS and not stack.n_separate_channels
+    has_preview = min(stack.image_shape[:2]) >= choose_exposure_reduction(stack.image_shape)
+    return stack.n_images > _SMALLEST_N_PAIRS and not stack.n_separate_channels and has_preview
 
 
 def _choose_images(n_images: int) -> list[int]:

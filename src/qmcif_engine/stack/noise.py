@@ -156,7 +156,7 @@ def measure_noise(samples: Sequence[SampleArray], focus_range: FocusRanges) -> f
     ----------
     samples : sequence of ndarray, shape (h, w) or (h, w, C)
         Windows of the images, as `qmcif_engine.stack.stack.sample_stack` gives them.
-    focus_range : FocusRange, or tuple of one a channel
+    focus_range : FocusRange, or tuple of one per channel
 
     Notes
     -----
@@ -178,9 +178,9 @@ def settle_range_and_noise(stack: Stack, given: GivenRanges | None) -> tuple[Foc
 
     Returns
     -------
-    focus_range : FocusRange, or tuple of one a channel
+    focus_range : FocusRange, or tuple of one per channel
     noise_levels : tuple of float
-        Standard deviation of the noise on the 0-255 scale of decisions; one a channel where channels are decided on one by one.
+        Standard deviation of the noise on the 0-255 scale of decisions; one per channel where channels are decided on one by one.
     """
     samples = sample_stack(stack)
     focus_range = settle_range(stack, given, samples=samples)

@@ -10,20 +10,32 @@ COLOR_NAMES = (("r", "g", "b"), ("red", "green", "blue"))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PictureMetadata:
-    """Describe a stack or a picture; everything is optional, and nothing of it touches a sample.
+    """What is known about a stack or an image beside its samples; everything is optional.
 
     Attributes
     ----------
+    image_name : str or None
+        What the acquisition calls the image.
+    description : str or None
+        What it says of it in words.
     pixel_size : tuple of float, or None
         Height and width of a pixel, in `unit`.
     z_step : float or None
         Distance between neighboring images of a stack, in `unit`.
     unit : str or None
         Unit of length as OME-NGFF writes it, for example ``micrometer``.
+    time_step : float or None
+        Seconds between neighboring points in time.
     channel_names : tuple of str
         One a channel where they are known, else empty.
     channel_colors : tuple of str
-        One a channel as ``#rrggbb``, where all of them are known, else empty.
+        One a channel as ``#rrggbb``, where they are known, else empty.
+    channel_limits : tuple of (float, float)
+        The samples that are shown black and in full color, one pair a channel, where all of them are known, else empty.
+    channel_emissions_nm : tuple of float or None
+        Wavelength of the light of every channel, where that of at least one is known, else empty.
+    has_separate_channels : bool
+        Whether the channels were recorded one by one, as dyes are, rather than being the colors of one picture.
     significant_bits : int or None
         How many low bits of each integer sample are used, where the source says so.
     icc_profile, exif : bytes or None
@@ -32,11 +44,17 @@ class PictureMetadata:
         Horizontal and vertical resolution for printing.
     """
 
+    image_name: str | None = None
+    description: str | None = None
     pixel_size: tuple[float, float] | None = None
     z_step: float | None = None
     unit: str | None = None
+    time_step: float | None = None
     channel_names: tuple[str, ...] = ()
     channel_colors: tuple[str, ...] = ()
+    channel_limits: tuple[tuple[float, float], ...] = ()
+    channel_emissions_nm: tuple[float | None, ...] = ()
+    has_separate_channels: bool = False
     significant_bits: int | None = None
     icc_profile: bytes | None = None
     exif: bytes | None = None

@@ -1,4 +1,4 @@
-"""Bring a stack into the state it is fused in: aligned, of even exposure, with everything that goes with it."""
+"""The stack in the state it is fused in: aligned, of even exposure, with everything that goes with it."""
 
 from __future__ import annotations
 

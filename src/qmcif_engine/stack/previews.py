@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from qmcif_engine.stack.stack import Stack
 
 _BAND_ROWS = 256
+_LARGEST_MEAN = 1e38
+"""Bounds of a preview: differences within them are numbers, too."""
 
 
 class ReducedImage(NamedTuple):
@@ -134,9 +136,11 @@ def _reduce(band: SampleArray, factor: int) -> FloatArray:
     height, width = band.shape[0] // factor, band.shape[1] // factor
     n_channels = band.size // (band.shape[0] * band.shape[1])
     kind = np.float64 if band.dtype == np.float64 else np.float32
-    rows = band.reshape(height, factor, -1).sum(axis=1, dtype=kind)
-    sums = rows.reshape(height, width, factor, n_channels).sum(axis=2)
-    return np.asarray(sums / factor**2, np.float32)
+    with np.errstate(over="ignore", invalid="ignore"):  # sums beyond all numbers end at the bounds below
+        rows = band.reshape(height, factor, -1).sum(axis=1, dtype=kind)
+        sums = rows.reshape(height, width, factor, n_channels).sum(axis=2)
+    bounded = np.nan_to_num(sums / factor**2) if band.dtype.kind == "f" else sums / factor**2
+    return np.asarray(np.clip(bounded, -_LARGEST_MEAN, _LARGEST_MEAN), np.float32)
 
 
 def to_gray(preview: FloatArray) -> FloatArray:

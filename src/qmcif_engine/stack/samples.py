@@ -1,4 +1,4 @@
-"""Go between samples as users hold them and the 0-255 planes the method computes with.
+"""Samples as users hold them, and the 0-255 planes that the method computes with.
 
 Two ranges are kept apart. The *sample range* is the dtype's and bounds the output. The *focus range* says which samples count as dark
 and bright for decisions; it is settled once for a whole stack, never from a part of it, so that 10-, 12- and 14-bit data in 16-bit
@@ -7,6 +7,7 @@ files and floats of any range are decided on as 8-bit data are.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, overload
 
@@ -18,6 +19,7 @@ from qmcif_engine.errors import InvalidConfigError, InvalidImageError
 from qmcif_engine.kernels.sample_planes import embed_planes
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from numpy.typing import NDArray
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from qmcif_engine.kernels.array_types import FloatArray, SampleArray
     from qmcif_engine.stack.window import Window
 
-SUPPORTED_DTYPES = ("uint8", "uint16", "float32", "float64")
+SUPPORTED_DTYPES = ("uint8", "uint16", "float32", "float64", "int8", "int16", "uint32", "bool")
 FULL_SCALE = 255.0
 """The published parameters assume samples from 0 to 255."""
 
@@ -60,8 +62,8 @@ class FocusRange(NamedTuple):
 
     @property
     def width(self) -> float:
-        """Difference of samples that stands for 255; a stack of one value keeps its own scale."""
-        return self.high - self.low or FULL_SCALE
+        """Difference of samples that stands for 255, as far as numbers go; a stack of one value keeps its own scale."""
+        return min(self.high - self.low, sys.float_info.max) or FULL_SCALE
 
 
 FocusRanges: TypeAlias = "FocusRange | tuple[FocusRange, ...]"
@@ -146,11 +148,14 @@ def settle_focus_range(stack: Sequence[SampleArray]) -> FocusRange:
     height, width = stack[0].shape[:2]
     step = max(1, int(np.ceil(np.sqrt(len(stack) * height * width / SUBSAMPLE_SIZE))))
     grid = np.concatenate([image[::step, ::step].reshape(-1) for image in stack])
+    grid = grid.view(np.uint8) if grid.dtype == bool else grid  # no percentile is defined between false and true
     # no interpolation between samples: a gray image and its copy with three equal channels then have the same range
     low, high = (float(bound) for bound in np.percentile(grid, FOCUS_PERCENTILES, method="inverted_cdf"))
     least, largest = float(min(image.min() for image in stack)), float(max(image.max() for image in stack))
     farthest = FARTHEST_LEVEL / FULL_SCALE * (high - low)
-    beyond = np.concatenate([image[(image < low - farthest) | (image > high + farthest)] for image in stack])
+    bound = float(np.finfo(grid.dtype).max) if grid.dtype.kind == "f" else np.inf  # no sample lies beyond it
+    below, above = max(low - farthest, -bound), min(high + farthest, bound)
+    beyond = np.concatenate([image[(image < below) | (image > above)] for image in stack])
     is_sparse = high == low or len(np.unique(beyond)) > N_SENTINELS
     return FocusRange(least, largest) if is_sparse else FocusRange(low, high)
 
@@ -197,7 +202,7 @@ def list_bounds(focus_range: FocusRanges) -> list[float] | list[list[float]]:
 
 
 def spread_range(focus_range: FocusRanges, n_planes: int, *, dtype: np.dtype[Any]) -> tuple[float | FloatArray, float | FloatArray]:
-    """Return the lower bound and the width of the focus range: numbers, or one an image plane.
+    """Return the lower bound and the width of the focus range: numbers, or one per image plane.
 
     Planes beyond the ranges hold zeros: they stand where a quaternion has room for a third channel, and stay zero.
     """
@@ -213,7 +218,7 @@ def to_planes(image: SampleArray, focus_range: FocusRanges, *, representation: R
     Parameters
     ----------
     image : ndarray, shape (H, W) or (H, W, 3)
-    focus_range : FocusRange, or tuple of one a channel
+    focus_range : FocusRange, or tuple of one per channel
         Samples outside it map outside 0-255: clipping there would invent saturated areas.
     representation : Representation
 
@@ -224,15 +229,19 @@ def to_planes(image: SampleArray, focus_range: FocusRanges, *, representation: R
 
     Notes
     -----
-    float32 holds 16-bit samples exactly; floats of any magnitude are mapped in float64. The real-valued ablation
+    float32 holds 16-bit samples exactly; longer integers and floats of any magnitude are mapped in float64. The real-valued ablation
     [QMCIF, section IV-D] puts the gray value on the gray axis, divided by the square root of three, so that the modulus of the
     quaternion is that of the real number.
     """
     is_color = image.ndim == 3 and representation is Representation.QUATERNION
     if is_color and image.dtype.kind in "ui" and image.dtype.itemsize <= EXACT_BYTES:
         return _embed_integers(image, focus_range)
-    samples: FloatArray = image.astype(np.float64 if image.dtype.kind == "f" else np.float32)
+    is_exact = image.dtype.kind != "f" and image.dtype.itemsize <= EXACT_BYTES
+    samples: FloatArray = image.astype(np.float32 if is_exact else np.float64)
     low, width = spread_range(focus_range, image.shape[-1], dtype=samples.dtype)
+    if samples.dtype == np.float64 and np.max(width) > sys.float_info.max / 4:  # differences would be beyond all numbers
+        samples /= 4
+        low, width = low / 4, width / 4
     samples -= low
     samples /= width
     samples *= FULL_SCALE
@@ -265,19 +274,41 @@ def to_samples(values: FloatArray, dtype: np.dtype[Any]) -> SampleArray:
     if dtype.kind == "f":
         samples: SampleArray = values.astype(dtype)
         return samples
-    limits = np.iinfo(dtype)
-    rounded: SampleArray = np.clip(np.rint(values), limits.min, limits.max).astype(dtype)
+    low, high = sample_limits(dtype)
+    # in double precision: single would round the largest number of 32 bits up, beyond what the type holds
+    rounded: SampleArray = np.clip(np.rint(values), np.float64(low), np.float64(high)).astype(dtype)
     return rounded
 
 
+def sample_limits(dtype: np.dtype[Any]) -> tuple[int, int]:
+    """Return the least and the largest sample of a type that is not float; those of bool are 0 and 1."""
+    return (0, 1) if dtype.kind == "b" else (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
+
+
 class PlaneStack(Sequence["FloatArray"]):
-    """Offer the images of a stack as blocks for decisions, each embedded when it is asked for.
+    """The images of a stack as blocks for decisions, each embedded when it is asked for.
 
     Every stage looks at every image, so the first few blocks are kept; memory does not grow with N beyond them.
+
+    Parameters
+    ----------
+    images : sequence of ndarray, shape (H, W) or (H, W, 3)
+    focus_range : FocusRange, or tuple of one per channel
+    representation : Representation
+    read : callable, optional
+        Gives a window of one image where that is cheaper than cutting it out of the whole one.
     """
 
-    def __init__(self, images: Sequence[SampleArray], focus_range: FocusRanges, *, representation: Representation) -> None:
+    def __init__(
+        self,
+        images: Sequence[SampleArray],
+        focus_range: FocusRanges,
+        *,
+        representation: Representation,
+        read: Callable[[int, Window], SampleArray] | None = None,
+    ) -> None:
         self._images, self._focus_range, self._representation = images, focus_range, representation
+        self._read = read or (lambda number, window: images[number][window.slices])
         self._kept: dict[int, FloatArray] = {}
 
     def __len__(self) -> int:
@@ -308,7 +339,7 @@ class PlaneStack(Sequence["FloatArray"]):
 
     def cut(self, number: int, window: Window) -> FloatArray:
         """Return the planes of a window of one image, shape (3, h, w); nothing else is embedded."""
-        return to_planes(self._images[number][window.slices], self._focus_range, representation=self._representation)
+        return to_planes(self._read(number, window), self._focus_range, representation=self._representation)
 
 
 EMBEDDING = Stage(

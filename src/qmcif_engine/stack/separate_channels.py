@@ -59,5 +59,5 @@ def channel_planes(stack: Stack) -> tuple[int, ...]:
 
 
 def count_decisions(stack: Stack) -> int:
-    """Return how many decisions are made for every pixel: one, or one a channel."""
+    """Return how many decisions are made for every pixel: one, or one per channel."""
     return stack.image_shape[2] if stack.decides_each else 1

@@ -63,6 +63,8 @@ class Stack(ABC):
         Files and folders that are read, so that no output replaces them.
     frame_numbers : tuple of int
         Which images of the input the stack has, counted from 0; empty where that is not known.
+    whole_bytes : int
+        What must be in memory at once while an image is decoded that can only be decoded as a whole, else 0.
     scratch_bytes : int
         What decoded copies will take on disk; known before anything is decoded.
     """
@@ -79,6 +81,7 @@ class Stack(ABC):
     sources: tuple[Path, ...] = ()
     frame_numbers: tuple[int, ...] = ()
     scratch_bytes: int = 0
+    whole_bytes: int = 0
 
     @property
     @abstractmethod
@@ -174,6 +177,7 @@ class StackView(Stack):
         self.decides_each, self.has_validity = stack.decides_each, stack.has_validity
         self.transforms, self.correction = stack.transforms, stack.correction
         self.scratch_bytes = stack.scratch_bytes
+        self.whole_bytes = stack.whole_bytes
 
     @property
     def n_images(self) -> int:

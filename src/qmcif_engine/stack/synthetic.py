@@ -1,4 +1,4 @@
-"""Make focus stacks of a painted scene whose depth and sharp truth are known: for the demo, the tests and the sample data.
+"""Generated focus stacks of a painted scene whose depth and sharp truth are known: for the demo, the tests and the sample data.
 
 A garden seen from above: pebbles, and over them leaves, flowers, blades and beads in planes of their own. Every image focuses on one
 plane; every other plane, with its outline, is blurred by a disc that grows with the distance in planes, and the planes are laid over
@@ -101,7 +101,7 @@ class _Outline(NamedTuple):
 
 
 class _Painter(Protocol):
-    """Paint one object, given each pixel's coordinates along and across it, in radii, and which of its varieties."""
+    """A painter of one object, given each pixel's coordinates along and across it, in radii, and which of its varieties."""
 
     def __call__(self, along: FloatArray, across: FloatArray, *, variety: int) -> _Outline: ...
 

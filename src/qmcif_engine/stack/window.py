@@ -1,4 +1,4 @@
-"""Name a rectangle of an image."""
+"""Rectangles of an image."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decide on one block cell by cell: focus levels, focus maps, refinement and regularization, before edges are drawn to the pixel.
+"""Decisions on one block, cell by cell: focus levels, focus maps, refinement and regularization, before edges are drawn to the pixel.
 
 The stages are those of `qmcif_engine.tiles.stages`, which computes the same maps pixel by pixel for the ``paper`` preset and for whoever
 asks for them. Windows here consist of whole cells (`qmcif_engine.method.cell_grid`), and the base layer is relaxed instead of solved for.

@@ -1,4 +1,4 @@
-"""Cut an image into tiles: cores that cover it once, each with a halo that holds what its decisions look at.
+"""The plan of tiles: cores that cover an image once, each with a halo that holds what its decisions look at.
 
 The plan is geometry alone. It follows from the shape of the image and the settings and from nothing else, so that chunks, schedulers,
 workers, memory and interruptions cannot change a byte of the result.

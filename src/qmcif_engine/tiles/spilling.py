@@ -1,7 +1,8 @@
-"""Keep a growing row of equal arrays without letting memory grow: the first few in memory, the others in a temporary file."""
+"""A growing row of equal arrays in bounded memory: the first few in memory, the others in a temporary file."""
 
 from __future__ import annotations
 
+import math
 import tempfile
 import weakref
 from collections.abc import Sequence
@@ -56,9 +57,15 @@ class SpilledArrays(Sequence["NDArray[Any]"]):
         if not 0 <= number < len(self):
             msg = f"array {number} was asked for; there are {len(self)}: count from 0"
             raise IndexError(msg)
+        return self._held[number] if number < len(self._held) else self.read_rows(number, 0, self._model.shape[1])
+
+    def read_rows(self, number: int, top: int, bottom: int) -> NDArray[Any]:
+        """Return some rows of an array, counted from 0; of one in the file nothing else is read."""
         if self._file is None or number < len(self._held):
-            return self._held[number]
-        array = np.empty(self._model.shape[1:], self._model.dtype)
-        self._file.seek((number - len(self._held)) * array.nbytes)
-        content = self._file.read(array.nbytes)
-        return np.frombuffer(content, array.dtype).reshape(array.shape)
+            return self._held[number][top:bottom]
+        shape = self._model.shape[1:]
+        rows = np.empty((bottom - top, *shape[1:]), self._model.dtype)
+        row_bytes = rows.itemsize * math.prod(shape[1:])
+        self._file.seek(((number - len(self._held)) * shape[0] + top) * row_bytes)
+        content = self._file.read(rows.nbytes)
+        return np.frombuffer(content, rows.dtype).reshape(rows.shape)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from qmcif_engine.cleanup.blending import BLENDING
 from qmcif_engine.cleanup.boundaries.reblurring import EDGES
-from qmcif_engine.cleanup.dark_border import DARK_FRAMES
+from qmcif_engine.cleanup.dark_border import DARK_BORDERS
 from qmcif_engine.cleanup.fill import FOLLOWING
 from qmcif_engine.cleanup.frame_ends import FRAME_ENDS
 from qmcif_engine.cleanup.regularization import REGULARIZATION
@@ -42,7 +42,7 @@ AFTER_FOCUS: tuple[Stage, ...] = (
     REFINEMENT,
     REGULARIZATION,
     *CLEAN_UP,
-    DARK_FRAMES,
+    DARK_BORDERS,
     FRAME_ENDS,
     BLENDING,
     COMPOSITION,

@@ -1,4 +1,4 @@
-"""Run the numerical stages of the method, in order, on one block of images: the padded window of a tile, or a whole small image."""
+"""The numerical stages of the method, in order, on one block of images: the padded window of a tile, or a whole small image."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import ndimage
 
 from qmcif_engine.cleanup import fill
 from qmcif_engine.cleanup.blending import blend_along_edges
-from qmcif_engine.cleanup.dark_border import exclude_dark_frames
+from qmcif_engine.cleanup.dark_border import exclude_dark_borders
 from qmcif_engine.cleanup.decision import Decision, DecisionBasis
 from qmcif_engine.cleanup.preference import WeightedLevels, weigh_images
 from qmcif_engine.cleanup.regularization import CellEvidence, find_even_focus, regularize, weigh_breadth
-from qmcif_engine.config.fusion_config import Preference, ResultScale, StackOrder
+from qmcif_engine.config.fusion_config import Aggregation, Preference, ResultScale, StackOrder
 from qmcif_engine.kernels.cutting import add_brightness
+from qmcif_engine.method.averaging import average_patches
 from qmcif_engine.method.cell_grid import sample_cells, spread_cells
 from qmcif_engine.method.focus import LEVELS_IN_MEMORY_BYTES, NEGLIGIBLE_LEVEL, WHOLE_IMAGE, Borders, gather_evidence
 from qmcif_engine.method.focus_measures import FOCUS_MEASURES, MeasuringTask
-from qmcif_engine.method.fusion import LOW_PASS_REACH_PX, Blend, lead, row_of, select
+from qmcif_engine.method.fusion import select, without_invalid
 from qmcif_engine.method.patches import detail_patch_side, padding_to_grid, rank, spread_patches, vote
 from qmcif_engine.method.refinement import refine, source_weights
 from qmcif_engine.stack.noise import NO_NOISE, NoiseAdaptation, smooth_along_stack
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from qmcif_engine.config.fusion_config import FusionConfig
     from qmcif_engine.kernels.array_types import BoolArray, FloatArray, IndexArray
     from qmcif_engine.method.decomposition import Decomposition
+    from qmcif_engine.method.fusion import Blend
     from qmcif_engine.tiles.cell_stages import CellDecision, CellLevels
 
 NEVER_CHOSEN = -1.0
@@ -61,7 +62,7 @@ class FocusLevels:
     base : tuple of ndarray of float, shape (rows, columns)
         One level a base patch, an image.
     detail : sequence of ndarray of float, shape (h, w)
-        One level a pixel, an image; 0 where the image has no such pixel.
+        One level per pixel and image; 0 where the image has no such pixel.
     fine : tuple of ndarray of float, shape (rows, columns)
         One level of the finest window a cell (`qmcif_engine.cleanup.regularization`), an image.
     layers : tuple of Decomposition
@@ -76,10 +77,11 @@ class FocusLevels:
 
 @dataclass(frozen=True, slots=True)
 class FocusMaps:
-    """``M_B`` and ``M_D``: which image is the sharpest around each pixel at either scale, shape (h, w)."""
+    """``M_B`` and ``M_D``: which image is the sharpest around each pixel at either scale, and what its detail patch chose, shape (h, w)."""
 
     base: IndexArray
     detail: IndexArray
+    choices: IndexArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +171,7 @@ def find_focus_maps(
     validity: Callable[[int], BoolArray] | None = None,
 ) -> FocusMaps:
     """Return the maps of both scales, pixel by pixel; the parameters are those of `decide`."""
-    validity = exclude_dark_frames(validity, blocks, depth_px=config.focus.dark_frame_px, borders=borders)
+    validity = exclude_dark_borders(validity, blocks, depth_px=config.focus.dark_border_px, borders=borders)
     return _focus_maps(levels, geometry=geometry, config=config, adaptation=adaptation, validity=validity)[0]
 
 
@@ -182,14 +184,15 @@ def _focus_maps(
     validity: Callable[[int], BoolArray] | None,
 ) -> tuple[FocusMaps, CellEvidence]:
     levels = _preferred(levels, config)
-    detail_map, evidence = _detail_map(levels, geometry=geometry, config=config, adaptation=adaptation, validity=validity)
+    choices, evidence = _detail_choices(levels, geometry=geometry, config=config, adaptation=adaptation, validity=validity)
+    detail_map = vote(choices, n_choices=len(levels.detail), side_px=geometry.detail_patch_px)
     patch = config.decomposition.base_patch_px
     base_map = spread_patches(rank(levels.base).winner, patch_px=patch)[: detail_map.shape[0], : detail_map.shape[1]]
     if config.decision.follow_reach_px:
         ranking = rank(_eligible(levels.detail, validity))
         is_decided = np.maximum(ranking.best, 0) - np.maximum(ranking.least, 0) > NEGLIGIBLE_LEVEL
         base_map = np.where(is_decided, base_map, detail_map)
-    return FocusMaps(base_map, detail_map), evidence
+    return FocusMaps(base_map, detail_map, choices), evidence
 
 
 def draw_cells(
@@ -234,7 +237,7 @@ def decide(
 ) -> TileResult:
     """Decide which image gives each pixel; one that does not have the pixel never does while another has it.
 
-    Pixels of a dark frame count as missing (`qmcif_engine.cleanup.dark_border`). Where frames end inside the picture, `validity` is
+    Pixels of a dark border count as missing (`qmcif_engine.cleanup.dark_border`). Where frames end inside the picture, `validity` is
     where images may be chosen, and they are mixed in up to their end (`qmcif_engine.cleanup.frame_ends`).
 
     Notes
@@ -242,13 +245,16 @@ def decide(
     Focus maps ``M_B`` and ``M_D`` [QMCIF, Eqs. (16) and (17)], fusion [QMCIF, Eqs. (18) and (19)], refinement
     [QMCIF, Eqs. (20), (21) and (22)], then our clean-up and blend.
 
-    Departs: where the focus levels of a pixel are equal, both maps follow the decided pixels around it instead of the tie rule;
-    decisions are made to fit together (`qmcif_engine.cleanup.regularization`), their edges drawn anew
-    (`qmcif_engine.cleanup.boundaries.reblurring`) and blended. The ``paper`` preset does none of it.
+    Departs: where focus levels are equal, both maps follow the decided pixels around instead of the tie rule; decisions are made to fit
+    together (`cleanup.regularization`), their edges drawn anew (`cleanup.boundaries.reblurring`) and blended; none of it in ``paper``.
     """
-    validity = exclude_dark_frames(validity, blocks, depth_px=config.focus.dark_frame_px, borders=borders)
+    validity = exclude_dark_borders(validity, blocks, depth_px=config.focus.dark_border_px, borders=borders)
     maps, evidence = _focus_maps(levels, geometry=geometry, config=config, adaptation=adaptation, validity=validity)
-    index = _chosen_map(blocks, _preferred(levels, config), maps=maps, geometry=geometry, config=config)
+    averaged = _average(blocks, levels, maps=maps, geometry=geometry, config=config, validity=validity)
+    if averaged is not None:
+        index = averaged.source_index
+    else:
+        index = _chosen_map(blocks, _preferred(levels, config), maps=maps, geometry=geometry, config=config)
     decided, confidence = regularize(sample_cells(index), evidence, noise_level=adaptation.level, config=config.decision)
     if config.decision.consistency:
         index = spread_cells(decided, index.shape)
@@ -257,6 +263,8 @@ def decide(
         return rank(_eligible(_preferred(levels, config).detail, validity)).winner
 
     decision = Decision(index, spread_cells(confidence, index.shape))
+    if averaged is not None:
+        return TileResult(averaged, decision.confidence)
     return _drawn(decision, blocks, adaptation.level, fine=levels.fine, config=config, validity=validity, fallback=fallback, ends=ends)
 
 
@@ -314,7 +322,7 @@ def _valid_map(index: IndexArray, fallback: IndexArray, validity: Callable[[int]
     return result
 
 
-def _detail_map(
+def _detail_choices(
     levels: FocusLevels,
     *,
     geometry: Geometry,
@@ -322,7 +330,7 @@ def _detail_map(
     adaptation: NoiseAdaptation,
     validity: Callable[[int], BoolArray] | None,
 ) -> tuple[IndexArray, CellEvidence]:
-    """Return ``M_D`` after the votes, and the evidence of both scales in cells."""
+    """Return which image the patch centered on each pixel chose, and the evidence of both scales in cells."""
     side, cells = geometry.detail_patch_px, CellEvidence(noise_level=adaptation.remaining_level)
     breadth = np.float32(weigh_breadth(len(levels.fine), adaptation.level))
 
@@ -339,7 +347,27 @@ def _detail_map(
         tied = np.uint16(len(levels.detail) - 1)  # the tie rule, not the rounding of equal levels
         choices = np.where(is_decided, choices, tied)
         choices = fill.follow_neighbors(choices, is_decided, reach_px=config.decision.follow_reach_px)
-    return vote(choices, n_choices=len(levels.detail), side_px=side), cells
+    return choices, cells
+
+
+def _average(
+    blocks: Sequence[FloatArray],
+    levels: FocusLevels,
+    *,
+    maps: FocusMaps,
+    geometry: Geometry,
+    config: FusionConfig,
+    validity: Callable[[int], BoolArray] | None,
+) -> Blend | None:
+    """Return the averaged detail patches, refined; None where patches vote, or the base scale or a clean-up of decisions is asked for."""
+    is_voted = config.focus.aggregation is Aggregation.VOTE or config.refinement.result is ResultScale.BASE
+    if is_voted or config.decision.consistency or config.decision.edge_band_px or config.decision.blend_radius_px:
+        return None
+    weights = source_weights(_preferred(levels, config).detail, rule=config.refinement.weights, saturation=config.focus.saturation)
+    blend = average_patches(
+        blocks, maps.choices, maps.base, weights=weights, detail_patch_px=geometry.detail_patch_px, config=config.refinement
+    )
+    return blend if validity is None else without_invalid(blend, validity)
 
 
 def _chosen_map(
@@ -363,29 +391,6 @@ def _chosen_map(
         config=config.refinement,
     )
     return np.where(choice == 0, maps.base, maps.detail)
-
-
-def without_invalid(blend: Blend, validity: Callable[[int], BoolArray | FloatArray]) -> Blend:
-    """Return the blend with no share for images that do not have the pixel, or less of it, unless no contributing image has it.
-
-    Brightness is blended only where the low pass sees nothing that is missing.
-    """
-    if not blend.sources:
-        return blend
-    kept, brightness = blend.weights.copy(), blend.brightness.copy()
-    is_missing = np.zeros(kept.shape[1], bool)
-    for row, source in enumerate(blend.sources):
-        is_valid = validity(source)
-        pixels, shares = row_of(kept, row)
-        shares *= is_valid[blend.band][pixels]
-        pixels, _ = row_of(brightness, row)
-        is_whole = ndimage.minimum_filter(is_valid > 0, 2 * LOW_PASS_REACH_PX + 1)
-        is_missing[pixels] |= ~is_whole[blend.band][pixels]
-    brightness.data *= ~is_missing[brightness.indices]
-    total = np.bincount(kept.indices, weights=kept.data, minlength=kept.shape[1])[kept.indices]
-    kept.data = np.where(total > 0, kept.data / np.where(total > 0, total, 1), blend.weights.data).astype(kept.dtype)
-    leading = lead(blend.source_index, blend.band, sources=blend.sources, weights=kept)
-    return replace(blend, source_index=leading, weights=kept, brightness=brightness)
 
 
 def _mean_brightness(blocks: Sequence[FloatArray]) -> FloatArray:

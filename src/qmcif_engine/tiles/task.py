@@ -1,68 +1,63 @@
-"""Fuse one tile: read its windows, run the numerical stages, trim to the core. Everything a worker needs is in the task."""
+"""The task of one tile: read its windows, run the numerical stages, trim to the core. Everything a worker needs is in it."""
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qmcif_engine.kernels.array_types import FloatArray, IndexArray
 from qmcif_engine.kernels.single_thread import single_thread
 from qmcif_engine.method.focus import Borders
 from qmcif_engine.method.fusion import LOW_PASS_REACH_PX, compose
 from qmcif_engine.stack.noise import adapt_to_noise
 from qmcif_engine.stack.samples import FocusRange
+from qmcif_engine.tiles.output_maps import OUTPUT_MAPS, MapPlanes
 from qmcif_engine.tiles.stages import plan_geometry
 from qmcif_engine.tiles.tile_decisions import TileDecisions
 from qmcif_engine.tiles.tile_parts import decides_on_cells
 from qmcif_engine.tiles.window_images import ChannelImages, WindowImages
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
+    from collections.abc import Callable, Iterable, Sequence
 
     from qmcif_engine.config.fusion_config import FusionConfig
-    from qmcif_engine.kernels.array_types import FloatArray, IndexArray, SampleArray
+    from qmcif_engine.kernels.array_types import BoolArray, SampleArray
     from qmcif_engine.method.decomposition import Decomposition
     from qmcif_engine.stack.samples import FocusRanges
     from qmcif_engine.stack.stack import Stack
+    from qmcif_engine.stack.window import Window
     from qmcif_engine.tiles.plan import Tile
     from qmcif_engine.tiles.stages import FocusLevels, FocusMaps
     from qmcif_engine.tiles.tile_decisions import DecidedPart
 
 
-@dataclass(frozen=True, slots=True)
-class FusedTile:
-    """What one tile gives, all of the size of its core.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FusedTile(MapPlanes[IndexArray, FloatArray]):
+    """What one tile gives, all of the size of its core: the picture, and the maps of `MapPlanes`.
 
     Attributes
     ----------
     fused : ndarray, shape (h, w) or (h, w, C)
-    source_index : ndarray of uint16, shape (h, w), or (h, w, C) where each channel was decided on by itself
-    base_map, detail_map : ndarray of uint16, of the same shape, or None
-        None unless they were asked for.
-    confidence : ndarray of float32, of the same shape
     companions : ndarray, shape (h, w) or (h, w, c), or None
     input_digest : bytes
-        SHA-256 of the samples that went in, within the core: tells whether a finished tile still belongs to its input.
+        SHA-256 of all samples that the tile depends on, its halo included: tells whether a finished tile still belongs to its input.
     layers : tuple of Decomposition
         Empty unless they were asked for.
-    position : ndarray of float32, of the same shape, or None
-        Where along the stack each pixel is sharpest, in images; None unless it was asked for.
     """
 
     fused: SampleArray
-    source_index: IndexArray
-    base_map: IndexArray | None
-    detail_map: IndexArray | None
-    confidence: FloatArray
-    companions: SampleArray | None
+    companions: SampleArray | None = None
     input_digest: bytes
-    layers: tuple[Decomposition, ...]
-    position: FloatArray | None = None
+    layers: tuple[Decomposition, ...] = ()
+
+
+TILE_PLANES = ("fused", "companions", *OUTPUT_MAPS)
+"""What of a tile becomes part of the result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +68,13 @@ class TileTask:
     ----------
     stack : Stack
     config : FusionConfig
-    focus_range : FocusRange, or tuple of one a channel
+    focus_range : FocusRange, or tuple of one per channel
     companions : Stack or None
         Planes composed by the same decisions.
     keep_layers, with_position, with_maps : bool
         What is returned beyond the picture, its source index and its confidence.
     noise_levels : tuple of float
-        Standard deviation of the noise on the 0-255 scale; one a channel where channels are decided on one by one.
+        Standard deviation of the noise on the 0-255 scale; one per channel where channels are decided on one by one.
     guide : Stack or None
         What decisions are made on, as `qmcif_engine.stack.guide.settle_guide` returns it, where it is not the stack itself. Focus range
         and noise are then the guide's.
@@ -105,16 +100,23 @@ class TileTask:
         images = WindowImages(self.stack, tile.padded)
         deciding = images if self.guide is None else WindowImages(self.guide, tile.padded)
         told: dict[str, Any] = {"check_cancelled": check_cancelled, "report_image": report_image}
+        digest = self._digest(tile, images, deciding)
         if not self.stack.decides_each:
-            return self._fuse(images, deciding, tile, focus_range=self.focus_range, noise_level=self.noise_levels[0], **told)
+            return self._fuse(
+                images, deciding, tile, focus_range=self.focus_range, noise_level=self.noise_levels[0], input_digest=digest, **told
+            )
         n_channels = self.stack.image_shape[2]
         ranges = (self.focus_range,) * n_channels if isinstance(self.focus_range, FocusRange) else self.focus_range
-        core = tile.core.relative_to(tile.padded)
-        digest = digest_images(images.cropped(core), () if self.guide is None else deciding.cropped(core))
         levels = self.noise_levels * n_channels if len(self.noise_levels) == 1 else self.noise_levels
         parts = [
             self._fuse(
-                ChannelImages(images, channel), ChannelImages(deciding, channel), tile, focus_range=bounds, noise_level=level, **told
+                ChannelImages(images, channel),
+                ChannelImages(deciding, channel),
+                tile,
+                focus_range=bounds,
+                noise_level=level,
+                input_digest=digest,
+                **told,
             )
             for channel, (bounds, level) in enumerate(zip(ranges, levels, strict=True))
         ]
@@ -128,6 +130,7 @@ class TileTask:
         *,
         focus_range: FocusRanges,
         noise_level: float,
+        input_digest: bytes,
         check_cancelled: Callable[[], None],
         report_image: Callable[[], None],
     ) -> FusedTile:
@@ -145,11 +148,9 @@ class TileTask:
             check_cancelled=check_cancelled,
             report_image=report_image,
         )
-        further = () if self.companions is None else WindowImages(self.companions, tile.core)
-        digest = digest_images(images.cropped(core), further, () if self.guide is None else deciding.cropped(core))
         maps: FocusMaps | None = None
         by_pixel: FocusLevels | None = None
-        planes: dict[str, NDArray[Any]] = {}
+        planes: dict[str, Any] = {}
         with single_thread():
             if self.with_maps or self.keep_layers or not decides_on_cells(self.config):
                 by_pixel = decisions.measure_pixels(keep_layers=self.keep_layers)
@@ -158,60 +159,50 @@ class TileTask:
             for part in decisions.decide(core, by_pixel):
                 found = {
                     "fused": compose(images.cropped(part.seen), part.blend, inner=part.window.relative_to(part.seen)),
-                    "source_index": part.blend.source_index,
-                    "confidence": part.confidence,
-                    "position": part.position,
                     "companions": self._compose_companions(part, tile),
+                    **{name: declared.take(part, maps) for name, declared in OUTPUT_MAPS.items()},
                 }
                 for name, values in found.items():
                     if values is not None:
                         plane = planes.setdefault(name, np.empty((*core.shape, *values.shape[2:]), values.dtype))
                         plane[part.window.relative_to(core).slices] = values
-        return FusedTile(
-            fused=planes["fused"],
-            source_index=planes["source_index"],
-            base_map=None if maps is None else np.ascontiguousarray(maps.base[core.slices]),
-            detail_map=None if maps is None else np.ascontiguousarray(maps.detail[core.slices]),
-            confidence=planes["confidence"],
-            companions=planes.get("companions"),
-            input_digest=digest,
-            layers=() if by_pixel is None else by_pixel.layers,
-            position=planes.get("position"),
-        )
+        return FusedTile(**planes, input_digest=input_digest, layers=() if by_pixel is None else by_pixel.layers)
 
     def _compose_companions(self, part: DecidedPart, tile: Tile) -> SampleArray | None:
         if self.companions is None:
             return None
         window = part.window.moved(tile.padded.top, tile.padded.left)
-        seen = window.grown(LOW_PASS_REACH_PX, (self.stack.image_shape[0], self.stack.image_shape[1]))
+        seen = self._reach_of_companions(window)
         return compose(WindowImages(self.companions, seen), part.blend, inner=window.relative_to(seen))
 
     def digest_input(self, tile: Tile) -> bytes:
         """Return what `FusedTile.input_digest` is now, without fusing."""
-        others = [WindowImages(stack, tile.core) for stack in (self.companions, self.guide) if stack is not None]
-        return digest_images(WindowImages(self.stack, tile.core), *others)
+        return self._digest(
+            tile, WindowImages(self.stack, tile.padded), None if self.guide is None else WindowImages(self.guide, tile.padded)
+        )
+
+    def _digest(self, tile: Tile, images: WindowImages, deciding: WindowImages | None) -> bytes:
+        """Return a digest of all that a tile depends on: the windows with their halos, and which pixels their images have."""
+        further = () if self.companions is None else WindowImages(self.companions, self._reach_of_companions(tile.core))
+        masks = [
+            map(partial(stack.valid, window=tile.padded), range(stack.n_images))
+            for stack in (self.stack, self.guide)
+            if stack is not None and stack.has_validity
+        ]
+        return digest_images(images, further, () if self.guide is None or deciding is None else deciding, *masks)
+
+    def _reach_of_companions(self, window: Window) -> Window:
+        return window.grown(LOW_PASS_REACH_PX, (self.stack.image_shape[0], self.stack.image_shape[1]))
 
 
 def join_channels(parts: Sequence[FusedTile], *, input_digest: bytes) -> FusedTile:
     """Return the tiles of all channels as one, with a plane for each channel in everything."""
-
-    def stacked(name: str) -> NDArray[Any]:
-        return np.stack([getattr(part, name) for part in parts], axis=-1)
-
-    return FusedTile(
-        fused=stacked("fused"),
-        source_index=stacked("source_index"),
-        base_map=None if parts[0].base_map is None else stacked("base_map"),
-        detail_map=None if parts[0].detail_map is None else stacked("detail_map"),
-        confidence=stacked("confidence"),
-        companions=None,
-        input_digest=input_digest,
-        layers=tuple(chain.from_iterable(part.layers for part in parts)),
-        position=None if parts[0].position is None else stacked("position"),
-    )
+    given = [name for name in TILE_PLANES if getattr(parts[0], name) is not None]
+    planes: dict[str, Any] = {name: np.stack([getattr(part, name) for part in parts], axis=-1) for name in given}
+    return FusedTile(**planes, input_digest=input_digest, layers=tuple(chain.from_iterable(part.layers for part in parts)))
 
 
-def digest_images(*groups: Sequence[SampleArray]) -> bytes:
+def digest_images(*groups: Iterable[SampleArray | BoolArray]) -> bytes:
     """Return one digest of all samples, which does not depend on how they are stored."""
     digest = hashlib.sha256()
     for image in chain.from_iterable(groups):

@@ -1,4 +1,4 @@
-"""Decide on the window of a tile, and give its core part by part: what lies around a part is drawn only as far as it matters."""
+"""Decisions on the window of a tile, and its core part by part: what lies around a part is drawn only as far as it matters."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qmcif_engine.cleanup.dark_border import DarkFrames, find_dark_frames, sight_across
+from qmcif_engine.cleanup.dark_border import DarkBorders, find_dark_borders, sight_across
 from qmcif_engine.cleanup.positions import interpolate_position
 from qmcif_engine.method.focus import Borders
 from qmcif_engine.method.fusion import Blend, crop_blend
@@ -57,7 +57,7 @@ class TileDecisions:
     config : FusionConfig
     images : WindowImages
         What is decided on.
-    focus_range : FocusRange, or tuple of one a channel
+    focus_range : FocusRange, or tuple of one per channel
     borders : Borders
         The sides where the window ends because the image does.
     adaptation : NoiseAdaptation
@@ -113,8 +113,10 @@ class TileDecisions:
         )
 
     def _planes(self, window: Window | None = None) -> PlaneStack:
-        images = self.images if window is None else self.images.cropped(window)
-        return PlaneStack(images, self.focus_range, representation=self.config.focus.representation)
+        representation = self.config.focus.representation
+        if window is None:
+            return PlaneStack(self.images, self.focus_range, representation=representation, read=self.images.read)
+        return PlaneStack(self.images.cropped(window), self.focus_range, representation=representation)
 
     def _decide_pixels(self, core: Window, by_pixel: FocusLevels) -> DecidedPart:
         self.check_cancelled()
@@ -137,7 +139,7 @@ class TileDecisions:
         shape, planes = self.images.shape, self._planes()
         ends = self.images.find_frame_ends(self.config.decision)
         validity = self.images.validity if ends is None else ends.choosable
-        frames = self._find_dark_frames() if validity is None else None
+        frames = self._find_dark_borders() if validity is None else None
         choosable = validity if frames is None else frames.validity
         levels = measure_cells(
             planes,
@@ -175,16 +177,16 @@ class TileDecisions:
                 position = interpolate_position(near_levels.spread_detail(seen.shape), result.blend.source_index)
             yield _cut_part(result, position, window=window, seen=seen)
 
-    def _validity_of(self, window: Window, frames: DarkFrames | None) -> Callable[[int], BoolArray] | None:
+    def _validity_of(self, window: Window, frames: DarkBorders | None) -> Callable[[int], BoolArray] | None:
         """Return what tells which pixels of a window an image has."""
         if frames is not None:
             return lambda number: frames.validity(number)[window.slices]
         return self.images.validity_of(window)
 
-    def _find_dark_frames(self) -> DarkFrames | None:
-        """Look for dark frames along the borders of the image, of which only strips are embedded."""
+    def _find_dark_borders(self) -> DarkBorders | None:
+        """Look for dark borders along the borders of the image, of which only strips are embedded."""
         height, width = self.images.shape
-        depth_px = self.config.focus.dark_frame_px
+        depth_px = self.config.focus.dark_border_px
         if depth_px == 0 or min(height, width) < sight_across(depth_px):
             return None
         sight = sight_across(depth_px)
@@ -198,10 +200,10 @@ class TileDecisions:
         for number, (window, is_border) in enumerate(zip(strips, self.borders, strict=True)):
             if is_border:
                 side = Borders(*(other == number for other in range(len(strips))))
-                frames = find_dark_frames(self._planes(window), depth_px=depth_px, borders=side)
+                frames = find_dark_borders(self._planes(window), depth_px=depth_px, borders=side)
                 for of_image, missing in zip(found, frames.strips if frames is not None else [], strict=frames is not None):
                     of_image.update(missing)
-        return DarkFrames((height, width), tuple(found)) if any(found) else None
+        return DarkBorders((height, width), tuple(found)) if any(found) else None
 
 
 def _cut_part(result: TileResult, position: FloatArray | None, *, window: Window, seen: Window) -> DecidedPart:

@@ -25,7 +25,7 @@ SAMPLES_IN_MEMORY_BYTES = 48 * 2**20
 
 
 class WindowImages(Sequence["SampleArray"]):
-    """Offer one window of every image of a stack, each read from its source only once."""
+    """One window of every image of a stack, each read from its source only once."""
 
     def __init__(self, stack: Stack, window: Window) -> None:
         self._stack, self._window = stack, window
@@ -76,11 +76,20 @@ class WindowImages(Sequence["SampleArray"]):
         return self._image(number)
 
     def _image(self, number: int) -> SampleArray:
+        return self.read_rows(number, 0, self.shape[0])
+
+    def read_rows(self, number: int, top: int, bottom: int) -> SampleArray:
+        """Return some rows of one image, counted from the top of the window."""
         if type(self._stack) is ArrayStack:  # a view costs nothing
-            return self._stack.read(number, self._window)
+            return self._stack.read(number, self._window)[top:bottom]
         while len(self._known) <= number:
             self._known.append(self._checked(len(self._known)))
-        return self._known[number]
+        return self._known.read_rows(number, top, bottom)
+
+    def read(self, number: int, window: Window) -> SampleArray:
+        """Return a window of one image, counted from the corner of this one."""
+        rows, columns = window.slices
+        return self.read_rows(number, rows.start, rows.stop)[:, columns]
 
     def cropped(self, window: Window) -> Sequence[SampleArray]:
         """Return the images cut to a window that is counted from the corner of this one."""
@@ -99,12 +108,13 @@ class ChannelImages(WindowImages):
         super().__init__(images._stack, images._window)
         self._images, self._channel = images, channel
 
-    def _image(self, number: int) -> SampleArray:
-        return self._images[number][..., self._channel]
+    def read_rows(self, number: int, top: int, bottom: int) -> SampleArray:
+        """Return some rows of the channel of one image."""
+        return self._images.read_rows(number, top, bottom)[..., self._channel]
 
 
 class _Some(Sequence["SampleArray"]):
-    """Offer some of the images, or a part of each, without reading them before they are asked for."""
+    """Some of the images, or a part of each, read only when they are asked for."""
 
     def __init__(self, images: WindowImages, numbers: range, window: Window | None) -> None:
         self._images, self._numbers, self._window = images, numbers, window
@@ -121,5 +131,5 @@ class _Some(Sequence["SampleArray"]):
     def __getitem__(self, number: int | slice) -> SampleArray | Sequence[SampleArray]:
         if isinstance(number, slice):
             return _Some(self._images, self._numbers[number], self._window)
-        image = self._images[self._numbers[number]]
-        return image if self._window is None else image[self._window.slices]
+        image = self._numbers[number]
+        return self._images[image] if self._window is None else self._images.read(image, self._window)

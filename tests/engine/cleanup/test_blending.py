@@ -17,9 +17,8 @@ from qmcif_engine.cleanup.seams import measure_seams
 from qmcif_engine.cleanup.smoothness import LEAST_VISIBLE_STEP, SMOOTH_CONTRAST, measure_smoothness
 from qmcif_engine.config.fusion_config import DecisionConfig
 from qmcif_engine.kernels.boxes import TEXTURE_PX
-from qmcif_engine.method.fusion import compose
+from qmcif_engine.method.fusion import compose, without_invalid
 from qmcif_engine.method.patches import CELL_PX, edge_band
-from qmcif_engine.tiles.stages import without_invalid
 
 FAR_APART = 1000.0
 """Gray levels between images, so that even the smallest share of a blend shows."""

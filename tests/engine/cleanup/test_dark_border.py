@@ -17,8 +17,8 @@ from qmcif_engine.cleanup.dark_border import (
     REFERENCE_PX,
     SMALLEST_MULTIPLE,
     border_brightness,
-    exclude_dark_frames,
-    find_dark_frames,
+    exclude_dark_borders,
+    find_dark_borders,
     seen_from,
     sight_across,
 )
@@ -77,10 +77,10 @@ class CountedBlocks(Sequence):
 
 @pytest.mark.parametrize("side", SIDES)
 @pytest.mark.parametrize("shares", [(0.0,), (0.5, 0.8), (0.2, 0.4, 0.6), (0.1, 0.3, 0.5, 0.7)])
-def test_a_dark_frame_in_one_of_two_images_is_found_with_exactly_its_depth(side, shares):
+def test_a_dark_border_in_one_of_two_images_is_found_with_exactly_its_depth(side, shares):
     scene = texture()
 
-    frames = find_dark_frames([darkened(scene, side, shares), blurred(scene)], depth_px=DEPTH)
+    frames = find_dark_borders([darkened(scene, side, shares), blurred(scene)], depth_px=DEPTH)
 
     np.testing.assert_array_equal(~frames.validity(0), framed_pixels(side, len(shares)))
     assert frames.validity(1).all()
@@ -90,7 +90,7 @@ def test_frames_on_several_sides_are_found_together():
     scene = texture()
     first = darkened(darkened(scene, "top", (0.1, 0.5)), "right", (0.3,))
 
-    frames = find_dark_frames([first, darkened(scene, "left", (0.2, 0.2, 0.2))], depth_px=DEPTH)
+    frames = find_dark_borders([first, darkened(scene, "left", (0.2, 0.2, 0.2))], depth_px=DEPTH)
 
     np.testing.assert_array_equal(~frames.validity(0), framed_pixels("top", 2) | framed_pixels("right", 1))
     np.testing.assert_array_equal(~frames.validity(1), framed_pixels("left", 3))
@@ -101,11 +101,11 @@ def test_frames_on_several_sides_are_found_together():
 def test_a_frame_as_deep_as_is_looked_for_is_found_and_a_deeper_one_is_a_dark_part_of_the_scene(side, depth):
     scene = texture()
 
-    frames = find_dark_frames([darkened(scene, side, [0.1] * depth), scene], depth_px=depth)
+    frames = find_dark_borders([darkened(scene, side, [0.1] * depth), scene], depth_px=depth)
 
     np.testing.assert_array_equal(~frames.validity(0), framed_pixels(side, depth))
     for deeper in (depth + 1, depth + REFERENCE_PX // 2):
-        assert find_dark_frames([darkened(scene, side, [0.1] * deeper), scene], depth_px=depth) is None
+        assert find_dark_borders([darkened(scene, side, [0.1] * deeper), scene], depth_px=depth) is None
 
 
 @pytest.mark.parametrize("side", SIDES)
@@ -115,8 +115,8 @@ def test_an_image_that_is_brighter_at_its_border_makes_no_frame_of_the_others(si
     profile, _ = border_brightness(brighter, side, depth_px=DEPTH)
     assert profile[0].min() > 1 / (1 - FRAMED_LOSS)
 
-    assert find_dark_frames([scene, brighter], depth_px=DEPTH) is None
-    frames = find_dark_frames([scene, brighter, darkened(scene, side, (0.3,))], depth_px=DEPTH)
+    assert find_dark_borders([scene, brighter], depth_px=DEPTH) is None
+    frames = find_dark_borders([scene, brighter, darkened(scene, side, (0.3,))], depth_px=DEPTH)
     assert frames.validity(0).all()
     np.testing.assert_array_equal(~frames.validity(2), framed_pixels(side, 1))
 
@@ -126,15 +126,15 @@ def test_a_frame_is_found_only_where_enough_brightness_is_lost():
     pedestal_share = 208 / 200  # what is added before the division takes its part of the loss
     just_enough, too_little = (1 - (FRAMED_LOSS + more) * pedestal_share for more in (0.01, -0.01))
 
-    assert find_dark_frames([darkened(flat, "top", (too_little,)), flat], depth_px=DEPTH) is None
-    assert find_dark_frames([darkened(flat, "top", (just_enough,)), flat], depth_px=DEPTH) is not None
+    assert find_dark_borders([darkened(flat, "top", (too_little,)), flat], depth_px=DEPTH) is None
+    assert find_dark_borders([darkened(flat, "top", (just_enough,)), flat], depth_px=DEPTH) is not None
 
 
 def test_a_frame_ends_where_little_brightness_is_lost_even_if_more_is_lost_further_in():
     flat = np.full((3, *SHAPE), 200, np.float32)
     faint = 1 - FADING_LOSS + 0.02
 
-    frames = find_dark_frames([darkened(flat, "left", (0.2, faint, 0.5)), flat], depth_px=DEPTH)
+    frames = find_dark_borders([darkened(flat, "left", (0.2, faint, 0.5)), flat], depth_px=DEPTH)
 
     np.testing.assert_array_equal(~frames.validity(0), framed_pixels("left", 1))
 
@@ -142,8 +142,8 @@ def test_a_frame_ends_where_little_brightness_is_lost_even_if_more_is_lost_furth
 def test_a_thin_frame_before_a_dark_contour_of_the_scene_is_found_without_the_contour():
     scene = 180 + texture() / 8
 
-    thin = find_dark_frames([darkened(scene, "top", (0.1, 0.1, 0.75, 0.75, 0.75, 0.85)), scene], depth_px=DEPTH)
-    thick = find_dark_frames([darkened(scene, "top", (0.1, 0.1, 0.1, 0.75, 0.75, 0.85)), scene], depth_px=DEPTH)
+    thin = find_dark_borders([darkened(scene, "top", (0.1, 0.1, 0.75, 0.75, 0.75, 0.85)), scene], depth_px=DEPTH)
+    thick = find_dark_borders([darkened(scene, "top", (0.1, 0.1, 0.1, 0.75, 0.75, 0.85)), scene], depth_px=DEPTH)
 
     np.testing.assert_array_equal(~thin.validity(0), framed_pixels("top", 2))
     assert thick is None  # too deep to be told from a dark part of the scene
@@ -154,7 +154,7 @@ def test_a_frame_along_a_part_of_a_side_is_found_there_only():
     scene = texture(shape)
     first = np.where(np.arange(400) < 200, darkened(scene, "bottom", (0.0, 0.2)), scene)
 
-    is_missing = ~find_dark_frames([first, scene], depth_px=DEPTH).validity(0)
+    is_missing = ~find_dark_borders([first, scene], depth_px=DEPTH).validity(0)
 
     np.testing.assert_array_equal(is_missing[:, : 200 - REACH_PX], framed_pixels("bottom", 2, shape)[:, : 200 - REACH_PX])
     assert not is_missing[:, 200 + REACH_PX :].any()
@@ -165,14 +165,14 @@ def test_a_frame_in_all_images_alike_is_nobodys(side):
     scene = texture()
     shares = (0.2, 0.5, 0.7)
 
-    assert find_dark_frames([darkened(scene, side, shares), darkened(blurred(scene), side, shares)], depth_px=DEPTH) is None
+    assert find_dark_borders([darkened(scene, side, shares), darkened(blurred(scene), side, shares)], depth_px=DEPTH) is None
 
 
 @pytest.mark.parametrize("side", SIDES)
 def test_a_dark_line_of_the_scene_that_both_images_show_is_kept(side):
     scene = darkened(texture(), side, (0.3, 0.3, 0.3))
 
-    assert find_dark_frames([scene, blurred(scene, 1.0)], depth_px=DEPTH) is None
+    assert find_dark_borders([scene, blurred(scene, 1.0)], depth_px=DEPTH) is None
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -180,14 +180,14 @@ def test_textured_borders_of_ordinary_pictures_are_untouched(seed):
     scene = texture(seed=seed)
     noise = np.random.default_rng(seed).normal(scale=10, size=(2, *scene.shape)).astype(np.float32)
 
-    assert find_dark_frames([scene + noise[0], blurred(scene, 3.0) + noise[1]], depth_px=DEPTH) is None
+    assert find_dark_borders([scene + noise[0], blurred(scene, 3.0) + noise[1]], depth_px=DEPTH) is None
 
 
 def test_noise_on_a_dark_background_decides_nothing():
     images = [np.random.default_rng(seed).exponential(1, (3, *SHAPE)).astype(np.float32) for seed in range(2)]
     images[0][:, 0] = 0
 
-    assert find_dark_frames(images, depth_px=DEPTH) is None
+    assert find_dark_borders(images, depth_px=DEPTH) is None
 
 
 @pytest.mark.parametrize("side", SIDES)
@@ -196,13 +196,13 @@ def test_a_blank_image_of_another_brightness_makes_no_frames_of_the_dark_borders
     scene = darkened(texture(), side, (0.3, 0.5, 0.8))
     blank = np.full((3, *SHAPE), level, np.float32)
 
-    assert find_dark_frames([scene, blank, blurred(scene, 1.0)], depth_px=DEPTH) is None
+    assert find_dark_borders([scene, blank, blurred(scene, 1.0)], depth_px=DEPTH) is None
 
 
 def test_a_blank_image_hides_no_frame_that_another_image_proves():
     scene = texture()
 
-    frames = find_dark_frames([darkened(scene, "top", (0.1, 0.5)), np.full_like(scene, 255), scene], depth_px=DEPTH)
+    frames = find_dark_borders([darkened(scene, "top", (0.1, 0.5)), np.full_like(scene, 255), scene], depth_px=DEPTH)
 
     np.testing.assert_array_equal(~frames.validity(0), framed_pixels("top", 2))
     assert frames.validity(1).all()
@@ -216,7 +216,7 @@ def test_an_image_proves_a_frame_only_if_it_is_about_as_bright_as_most(sign):
 
     def frames_beside(difference):
         brightness = (1 + sign * difference) * (150 + PEDESTAL_LEVEL) - PEDESTAL_LEVEL
-        return find_dark_frames([framed, framed, np.full_like(flat, brightness)], depth_px=DEPTH)
+        return find_dark_borders([framed, framed, np.full_like(flat, brightness)], depth_px=DEPTH)
 
     frames = frames_beside(LARGEST_DIFFERENCE - 0.01)
     np.testing.assert_array_equal(~frames.validity(0), framed_pixels("left", 1))
@@ -230,7 +230,7 @@ def test_what_is_usual_is_settled_place_by_place_along_the_border():
     framed = darkened(scene, "top", (0.2,))
     half_blank = np.where(np.arange(400) < 200, scene, np.float32(30))
 
-    is_missing = ~find_dark_frames([framed, framed, half_blank], depth_px=DEPTH).validity(0)
+    is_missing = ~find_dark_borders([framed, framed, half_blank], depth_px=DEPTH).validity(0)
 
     np.testing.assert_array_equal(is_missing[:, : 200 - REACH_PX], framed_pixels("top", 1, shape)[:, : 200 - REACH_PX])
     assert not is_missing[:, 200 + REACH_PX :].any()
@@ -239,14 +239,14 @@ def test_what_is_usual_is_settled_place_by_place_along_the_border():
 def test_images_of_different_exposure_are_compared_fairly():
     scene = texture() * np.float32(0.8)
 
-    assert find_dark_frames([scene, scene * np.float32(0.5)], depth_px=DEPTH) is None
+    assert find_dark_borders([scene, scene * np.float32(0.5)], depth_px=DEPTH) is None
 
 
 @pytest.mark.parametrize("level", [-(2.0**16), -8.0, 0.0, 2.0**16])
 def test_samples_far_off_the_scale_are_no_trouble(level):
     images = [texture(), np.full((3, *SHAPE), level, np.float32)]
 
-    assert find_dark_frames(images, depth_px=DEPTH) is None
+    assert find_dark_borders(images, depth_px=DEPTH) is None
 
 
 def test_one_glaring_pixel_does_not_make_the_other_image_look_dark():
@@ -254,7 +254,7 @@ def test_one_glaring_pixel_does_not_make_the_other_image_look_dark():
     glaring = scene.copy()
     glaring[:, 0, 60] = 2.0**16
 
-    assert find_dark_frames([glaring, scene], depth_px=DEPTH) is None
+    assert find_dark_borders([glaring, scene], depth_px=DEPTH) is None
 
 
 @pytest.mark.parametrize("side", SIDES)
@@ -262,8 +262,8 @@ def test_a_side_of_the_block_that_is_no_border_of_the_image_is_not_looked_at(sid
     scene = texture()
     blocks = [darkened(scene, side, (0.0, 0.3)), scene]
 
-    assert find_dark_frames(blocks, depth_px=DEPTH, borders=WHOLE_IMAGE._replace(**{side: False})) is None
-    assert find_dark_frames(blocks, depth_px=DEPTH, borders=Borders(*(name == side for name in SIDES))) is not None
+    assert find_dark_borders(blocks, depth_px=DEPTH, borders=WHOLE_IMAGE._replace(**{side: False})) is None
+    assert find_dark_borders(blocks, depth_px=DEPTH, borders=Borders(*(name == side for name in SIDES))) is not None
 
 
 ENOUGH_ACROSS = sight_across(DEPTH)
@@ -286,19 +286,19 @@ def test_sides_that_are_short_or_have_little_picture_behind_them_are_not_looked_
     assert SMALLEST_MULTIPLE * (DEPTH + REFERENCE_PX) == ENOUGH_ACROSS < ENOUGH_ALONG
     scene = texture(shape)
 
-    frames = find_dark_frames([darkened(darkened(scene, "top", (0.0,)), "left", (0.0,)), scene], depth_px=DEPTH)
+    frames = find_dark_borders([darkened(darkened(scene, "top", (0.0,)), "left", (0.0,)), scene], depth_px=DEPTH)
 
     assert (set() if frames is None else frames.strips[0].keys()) == sides
 
 
 def test_a_tiny_block_has_no_frames():
-    assert find_dark_frames([np.zeros((3, 1, 1), np.float32), np.full((3, 1, 1), 255, np.float32)], depth_px=DEPTH) is None
+    assert find_dark_borders([np.zeros((3, 1, 1), np.float32), np.full((3, 1, 1), 255, np.float32)], depth_px=DEPTH) is None
 
 
 def test_a_depth_of_zero_looks_at_no_image():
     blocks = CountedBlocks(lambda _: texture(), 2)
 
-    assert find_dark_frames(blocks, depth_px=0) is None
+    assert find_dark_borders(blocks, depth_px=0) is None
     assert blocks.asked_for == []
 
 
@@ -306,7 +306,7 @@ def test_several_images_are_each_compared_with_the_brightest():
     scene = texture()
     blocks = [darkened(scene, "top", (0.1,)), blurred(scene), darkened(scene, "top", (0.3, 0.6)), darkened(scene, "left", (0.2,))]
 
-    frames = find_dark_frames(blocks, depth_px=DEPTH)
+    frames = find_dark_borders(blocks, depth_px=DEPTH)
 
     for number, expected in enumerate([("top", 1), ("top", 0), ("top", 2), ("left", 1)]):
         np.testing.assert_array_equal(~frames.validity(number), framed_pixels(*expected))
@@ -315,7 +315,7 @@ def test_several_images_are_each_compared_with_the_brightest():
 def test_one_image_without_a_frame_is_enough_among_many_with_one():
     scene = texture()
 
-    frames = find_dark_frames([darkened(scene, "top", (0.0,))] * 5 + [scene], depth_px=DEPTH)
+    frames = find_dark_borders([darkened(scene, "top", (0.0,))] * 5 + [scene], depth_px=DEPTH)
 
     assert [frames.validity(number)[0].any() for number in range(6)] == [False] * 5 + [True]
 
@@ -325,7 +325,7 @@ def test_along_a_side_every_pixel_is_left_to_one_image_at_least(seed):
     generator = np.random.default_rng(seed)
     blocks = [darkened(texture(seed=number), "top", generator.random(DEPTH)) for number in range(3)]
 
-    frames = find_dark_frames(blocks, depth_px=DEPTH, borders=Borders(top=True, left=False, bottom=False, right=False))
+    frames = find_dark_borders(blocks, depth_px=DEPTH, borders=Borders(top=True, left=False, bottom=False, right=False))
 
     assert frames is not None
     assert np.any([frames.validity(number) for number in range(3)], axis=0).all()
@@ -336,7 +336,7 @@ def test_a_deep_stack_is_gone_through_once_and_only_strips_are_kept():
     n_images = 40
     blocks = CountedBlocks(lambda number: scene if number % 2 else darkened(scene, "left", (0.1, 0.3)), n_images)
 
-    frames = find_dark_frames(blocks, depth_px=DEPTH)
+    frames = find_dark_borders(blocks, depth_px=DEPTH)
 
     assert blocks.asked_for == list(range(n_images))
     assert [{side: strip.shape for side, strip in strips.items()} for strips in frames.strips] == [{"left": (DEPTH, SHAPE[0])}, {}] * 20
@@ -347,7 +347,7 @@ def test_the_same_blocks_give_the_same_frames_and_stay_as_they_are():
     blocks = [darkened(texture(), "right", (0.4, 0.62)), blurred(texture())]
     before = [block.copy() for block in blocks]
 
-    first, second = (find_dark_frames(blocks, depth_px=DEPTH) for _ in range(2))
+    first, second = (find_dark_borders(blocks, depth_px=DEPTH) for _ in range(2))
 
     np.testing.assert_array_equal(first.validity(0), second.validity(0))
     np.testing.assert_array_equal(blocks, before)
@@ -357,9 +357,9 @@ def test_a_tile_finds_what_the_whole_image_has_as_far_as_the_reach_goes():
     scene = texture((96, 300))
     blocks = [darkened(scene, "top", (0.5, 0.7, 0.9)), np.where(np.arange(300) < 140, blurred(scene), scene / 2)]
     blocks[1] = np.where(np.arange(300) > 220, darkened(blocks[1], "top", (0.5,)), blocks[1])
-    whole = find_dark_frames(blocks, depth_px=DEPTH)
+    whole = find_dark_borders(blocks, depth_px=DEPTH)
 
-    tile = find_dark_frames([block[:, :, 70:260] for block in blocks], depth_px=DEPTH, borders=Borders(left=False, right=False))
+    tile = find_dark_borders([block[:, :, 70:260] for block in blocks], depth_px=DEPTH, borders=Borders(left=False, right=False))
 
     inner = slice(REACH_PX, 190 - REACH_PX)
     assert 0 < np.count_nonzero(~whole.validity(0)[0]) < 300
@@ -389,14 +389,14 @@ def test_images_that_were_aligned_keep_what_is_known_of_their_pixels():
     def known(_):
         return np.ones(SHAPE, bool)
 
-    assert exclude_dark_frames(known, blocks, depth_px=DEPTH) is known
+    assert exclude_dark_borders(known, blocks, depth_px=DEPTH) is known
     assert blocks.asked_for == []
 
 
 def test_where_nothing_is_found_every_image_has_all_pixels():
     scene = texture()
 
-    assert exclude_dark_frames(None, [scene, blurred(scene)], depth_px=DEPTH) is None
+    assert exclude_dark_borders(None, [scene, blurred(scene)], depth_px=DEPTH) is None
 
 
 def test_the_fused_picture_takes_nothing_from_a_frame():
@@ -406,7 +406,7 @@ def test_the_fused_picture_takes_nothing_from_a_frame():
     blocks, config = [first, np.where(is_left, blurred(scene), scene)], FusionConfig()
     geometry = plan_geometry(SHAPE, config)
 
-    validity = exclude_dark_frames(None, blocks, depth_px=DEPTH)
+    validity = exclude_dark_borders(None, blocks, depth_px=DEPTH)
     levels = measure_focus(blocks, config, geometry=geometry, validity=validity)
     index = decide(blocks, levels, geometry=geometry, config=config, validity=validity).blend.source_index
 
@@ -420,7 +420,7 @@ def test_the_dark_left_columns_of_a_published_picture_are_found():
     images = [read_image(SHARED_DATA / "mffw" / f"06_{letter}.png").samples for letter in "ab"]
     blocks = PlaneStack(images, settle_focus_range(images), representation=FusionConfig().focus.representation)
 
-    frames = find_dark_frames(blocks, depth_px=DEPTH)
+    frames = find_dark_borders(blocks, depth_px=DEPTH)
 
     assert [set(strips) for strips in frames.strips] == [{"left"}, set()]
     depth = np.count_nonzero(frames.strips[0]["left"], axis=0)

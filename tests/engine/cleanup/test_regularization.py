@@ -26,7 +26,7 @@ HALF = float(np.finfo(np.float16).eps)
 
 
 def evidence_of(levels, *, noise_level=0.0):
-    """Levels of all images, one a cell."""
+    """Levels of all images, one per cell."""
     evidence = CellEvidence(noise_level=noise_level)
     for level in levels:
         evidence.add(np.asarray(level, np.float32))

@@ -473,3 +473,11 @@ def test_numpy_floats_become_plain_numbers():
 def test_first_penalty_above_the_cap_is_refused():
     with pytest.raises(InvalidConfigError, match=r"^setting penalty is 10, above penalty_cap 1; it only grows: lower it or raise the cap$"):
         FusionConfig().replaced({"penalty": 10.0, "penalty_cap": 1.0})
+
+
+@pytest.mark.parametrize("name", ["dark_frame_px", "focus.dark_frame_px"])
+def test_a_setting_is_still_read_by_its_former_name_and_says_the_present_one(name):
+    with pytest.warns(FutureWarning, match="setting dark_frame_px is called dark_border_px now"):
+        config = FusionConfig().replaced({name: 7})
+
+    assert config.focus.dark_border_px == 7

@@ -5,8 +5,8 @@ import pytest
 from scipy import ndimage
 
 from qmcif_engine.config.fusion_config import SimilarityPart
-from qmcif_engine.kernels.cell_sums import CELL_PX, compare_cells, sum_amplified_gradients, sum_curvatures, sum_gradients
-from qmcif_engine.method.similarity import STABILIZER, quaternion_similarity, similarity_of_cells
+from qmcif_engine.kernels.cell_sums import CELL_PX, compare_moments, sum_amplified_gradients, sum_curvatures, sum_gradients
+from qmcif_engine.method.similarity import STABILIZER, moments_of_cells, moments_of_pair, quaternion_similarity, similarity_of_cells
 
 FULL_SCALE = 255.0
 SHAPES = [(1, 1), (1, 9), (9, 1), (2, 3), (4, 4), (8, 12), (5, 6), (7, 7), (16, 30), (23, 17), (30, 33)]
@@ -140,7 +140,7 @@ def test_similarity_of_cells_is_that_of_the_definition(shape, side, dtype, is_sc
     second += first
     result = np.full([length // CELL_PX - side + 1 for length in shape], np.nan)
 
-    compare_cells(first, second, side, STABILIZER, is_scalar, result)
+    compare_moments(moments_of_cells(first, second), side, STABILIZER, is_scalar, result)
 
     expected = compared_plainly(first, second, side=side, is_scalar=is_scalar)
     np.testing.assert_allclose(result, expected, rtol=0, atol=SIMILARITY_TOLERANCE)
@@ -151,7 +151,7 @@ def test_similarity_of_cells_is_that_of_the_definition(shape, side, dtype, is_sc
 def test_similarity_of_cells_is_that_of_windows_of_as_many_pixels_which_start_on_a_cell(shape, side_cells, part):
     first, second = np.random.default_rng(0).uniform(0, FULL_SCALE, (2, 3, *shape)).astype(np.float32)
 
-    result = similarity_of_cells(first, second, side_cells=side_cells, part=part)
+    result = similarity_of_cells(moments_of_cells(first, second), side_cells=side_cells, part=part)
 
     everywhere = quaternion_similarity(first, second, side_px=CELL_PX * side_cells, part=part)
     np.testing.assert_allclose(result, everywhere[::CELL_PX, ::CELL_PX], rtol=0, atol=SIMILARITY_TOLERANCE)
@@ -161,4 +161,18 @@ def test_similarity_of_cells_is_that_of_windows_of_as_many_pixels_which_start_on
 def test_image_is_like_itself_in_every_cell(part):
     image = random_planes((24, 32), np.float32)
 
-    np.testing.assert_allclose(similarity_of_cells(image, image, side_cells=3, part=part), 1, rtol=0, atol=SIMILARITY_TOLERANCE)
+    similarity = similarity_of_cells(moments_of_cells(image, image), side_cells=3, part=part)
+
+    np.testing.assert_allclose(similarity, 1, rtol=0, atol=SIMILARITY_TOLERANCE)
+
+
+def test_sums_of_two_images_give_those_of_each_beside_each():
+    images = np.random.default_rng(1).uniform(0, FULL_SCALE, (2, 3, 24, 32)).astype(np.float32)
+
+    of_pair = moments_of_pair(moments_of_cells(*images))
+
+    for first in range(2):
+        for second in range(2):
+            expected = moments_of_cells(images[first], images[second])
+            rounding = CELL_PX**2 * np.finfo(np.float64).eps * expected.max()
+            np.testing.assert_allclose(of_pair[first][second], expected, rtol=0, atol=rounding)

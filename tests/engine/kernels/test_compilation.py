@@ -3,7 +3,6 @@
 import subprocess
 import sys
 
-import numba
 import numpy as np
 
 from qmcif_engine.kernels.compilation import compiled
@@ -23,14 +22,10 @@ def test_compiled_function_does_what_the_plain_one_does():
 
 
 def test_kernels_work_where_no_cache_can_be_written(monkeypatch):
-    plain = numba.njit
+    def without_a_place(*_):
+        raise RuntimeError
 
-    def without_a_place(*arguments, **options):
-        if options.pop("cache", False):
-            raise RuntimeError
-        return plain(*arguments, **options)
-
-    monkeypatch.setattr(numba, "njit", without_a_place)
+    monkeypatch.setattr("numba.core.caching.FunctionCache.__init__", without_a_place)
     values = np.arange(5.0)
 
     compiled(doubled)(values)
@@ -44,3 +39,17 @@ def test_help_of_the_command_line_does_not_load_the_compiler():
     finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert finished.stdout.splitlines()[-1] == "False"
+
+
+def test_a_full_cache_costs_the_code_and_not_the_run(monkeypatch):
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("numba.core.caching.IndexDataCacheFile.save", full)
+    monkeypatch.setattr("numba.core.caching.IndexDataCacheFile.load", full)
+
+    @compiled
+    def double(number):
+        return 2 * number
+
+    assert double(21) == 42

@@ -2,7 +2,15 @@
 
 import numpy as np
 
-from qmcif_engine.kernels.gaussians import COARSE_REACH_PX, FINE_REACH_PX, WINDOW_REACH_PX, detail_power, gaussian_taps, smooth_inside
+from qmcif_engine.kernels.gaussians import (
+    COARSE_REACH_PX,
+    FINE_REACH_PX,
+    WINDOW_REACH_PX,
+    average_inside,
+    detail_power,
+    gaussian_taps,
+    smooth_inside,
+)
 
 
 def smoothed_plainly(plane, taps):
@@ -28,6 +36,16 @@ def test_a_mean_is_that_of_the_kernel_in_both_directions():
     smooth_inside(plane, taps, mean)
 
     np.testing.assert_allclose(mean, smoothed_plainly(plane, taps), rtol=1e-5)
+
+
+def test_a_mean_of_any_reach_is_that_of_the_kernel_in_both_directions():
+    for reach in (0, 1, 9):
+        plane, taps = np.random.default_rng(reach).uniform(0, 255, (25, 40)), gaussian_taps(3.0, reach, dtype=np.float64)
+        mean = np.full((25 - 2 * reach, 40 - 2 * reach), np.nan)
+
+        average_inside(plane, taps, mean)
+
+        np.testing.assert_allclose(mean, smoothed_plainly(plane, taps), rtol=1e-13)
 
 
 def test_detail_is_the_difference_of_two_means():

@@ -7,7 +7,7 @@ import pytest
 
 from qmcif_engine.cleanup.regularization import price_borders
 from qmcif_engine.config.fusion_config import StackOrder
-from qmcif_engine.kernels.labels import pass_label_messages
+from qmcif_engine.kernels.labels import pass_label_messages, pass_lead_messages
 
 EPS = float(np.finfo(np.float64).eps)
 STEPS = ((0, -1), (0, 1), (-1, 0), (1, 0))
@@ -71,6 +71,20 @@ def test_beliefs_are_those_of_the_definition(dtype, damping, rounds, shape, labe
 
     expected = passed_plainly(costs, labels=np.array(labels), prices=prices, damping=damping, rounds=rounds)
     np.testing.assert_allclose(beliefs, expected, rtol=0, atol=16 * np.finfo(dtype).eps * expected.max())
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("damping", [0.0, 0.3])
+@pytest.mark.parametrize("rounds", [0, 1, 2, 5])
+@pytest.mark.parametrize("shape", [(1, 1), (1, 7), (6, 1), (2, 2), (5, 6)])
+def test_leads_of_two_images_are_the_differences_of_their_beliefs(dtype, damping, rounds, shape):
+    costs = np.random.default_rng([rounds, *shape]).exponential(1.0, (2, *shape)).astype(dtype)
+    lead = np.full(shape, np.nan, dtype)
+
+    pass_lead_messages(costs[0] - costs[1], np.array([0.8, damping], dtype), rounds, lead)
+
+    expected = passed_plainly(costs, labels=np.array([0, 1]), prices=(0, 0.8), damping=damping, rounds=rounds)
+    np.testing.assert_allclose(lead, expected[0] - expected[1], rtol=0, atol=32 * np.finfo(dtype).eps * expected.max())
 
 
 @pytest.mark.parametrize("shape", [(1, 2), (1, 6), (6, 1)])

@@ -58,7 +58,7 @@ def test_far_levels_are_clipped_on_both_sides(n_channels, dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
-@pytest.mark.parametrize("focus_range", [RANGE, RANGES, RANGES[:2]], ids=["one for all", "one a channel", "two of three channels"])
+@pytest.mark.parametrize("focus_range", [RANGE, RANGES, RANGES[:2]], ids=["one for all", "one per channel", "two of three channels"])
 def test_color_images_of_integers_are_embedded_by_the_plain_formula(dtype, focus_range):
     image = random_samples((11, 14, 3), dtype)
     ranges = [focus_range] * 3 if isinstance(focus_range, FocusRange) else [*focus_range, FocusRange(0.0, FULL_SCALE)][:3]

@@ -343,8 +343,8 @@ def test_the_low_pass_keeps_what_is_even_and_takes_detail_away():
     even, sloping, rough = low_pass(np.stack([np.full((40, 50), 7.0), ramp, checkers]))
 
     np.testing.assert_allclose(even, 7, rtol=1e-12)
-    np.testing.assert_allclose(sloping[inside], ramp[inside], rtol=0, atol=1e-9)
-    assert np.abs(rough[inside]).max() < 0.01
+    np.testing.assert_allclose(sloping, ramp[inside], rtol=0, atol=1e-9)
+    assert np.abs(rough).max() < 0.01
 
 
 def test_images_are_left_alone_where_their_brightness_is_shifted():

@@ -8,6 +8,9 @@ from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.depth import HeightRequest
 from qmcif_engine.errors import Cancelled, OutputError
 from qmcif_engine.fusing.in_memory import fuse
+from qmcif_engine.io.output.leftovers import name_temporary
+from qmcif_engine.io.output.owners import this_process
+from qmcif_engine.io.output.sweeping import forget_sweeps
 from qmcif_engine.slabs import SlabLayout, fuse_in_slabs
 from qmcif_engine.stack.stack import ArrayStack
 
@@ -95,3 +98,28 @@ def test_existing_slabs_stay_unless_asked(images, tmp_path):
 
     assert (tmp_path / "slabs" / "slab_001.ome.tif").read_bytes() == b"precious"
     assert not (tmp_path / "f.tif").exists()
+
+
+def test_what_a_killed_run_left_among_finished_slabs_is_removed(images, tmp_path):
+    slabs, target = layout(tmp_path / "slabs"), tmp_path / "fused.tif"
+    fuse_in_slabs(ArrayStack(images), target, CONFIG, slabs=slabs)
+    left = slabs.folder / name_temporary().replace(this_process().tag, this_process()._replace(start="1").tag)
+    left.write_bytes(b"half")
+    forget_sweeps()
+
+    fuse_in_slabs(ArrayStack(images), target, CONFIG, slabs=slabs, resume=True)
+    assert not left.exists()
+
+
+def test_slabs_do_not_change_while_a_run_is_going_on(images, tmp_path):
+    slabs, refused = layout(tmp_path / "slabs"), []
+
+    def start_another(progress):
+        if not refused:
+            with pytest.raises(OutputError, match="a run is going on in") as caught:
+                fuse_in_slabs(ArrayStack(images[::-1]), tmp_path / "other.tif", CONFIG, slabs=slabs, overwrite=True)
+            refused.append(caught)
+
+    fuse_in_slabs(ArrayStack(images), tmp_path / "fused.tif", CONFIG, slabs=slabs, on_progress=start_another)
+    assert refused
+    assert not (slabs.folder / ".qmcif-slabs.lock").exists()

@@ -5,10 +5,11 @@ import pytest
 
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.errors import InvalidConfigError, InvalidImageError
+from qmcif_engine.fusing.identity import describe_picture
 from qmcif_engine.fusing.in_memory import fuse
 from qmcif_engine.fusing.lazy import fuse_lazily
 from qmcif_engine.fusing.run_plan import plan_run
-from qmcif_engine.fusing.to_file import describe_picture, fuse_to_file
+from qmcif_engine.fusing.to_file import fuse_to_file
 from qmcif_engine.io.input.stack_input import open_stack
 from qmcif_engine.retouching import retouch
 from qmcif_engine.run.memory import estimate_tile_bytes

@@ -209,7 +209,7 @@ class Full(ArrayStack):
         self.metadata, self.sources, self.frame_numbers = PictureMetadata(z_step=2.0), (Path("a.tif"),), tuple(range(5, 5 + len(images)))
         self.alpha, self.companions = ArrayStack([image[..., 0] // 2 for image in images]), ArrayStack([255 - image for image in images])
         self.deciding_channels, self.n_separate_channels, self.decides_each = (0, 1, 2), 3, True
-        self.has_validity, self.scratch_bytes = True, 77
+        self.has_validity, self.scratch_bytes, self.whole_bytes = True, 77, 88
         self.transforms, self.correction = keep_still(len(images), images[0].shape), correct(len(images), 1.0)
 
     def valid(self, number, window):

@@ -48,3 +48,14 @@ def test_an_array_that_was_never_appended_is_refused():
 
     with pytest.raises(IndexError, match="array 1 was asked for; there are 1"):
         kept[1]
+
+
+@pytest.mark.parametrize("memory_bytes", [0, 10**6])
+def test_rows_are_those_of_the_array(memory_bytes):
+    arrays = np.random.default_rng(2).integers(0, 255, (3, 12, 5, 3), np.uint8)
+    kept = SpilledArrays(memory_bytes=memory_bytes)
+    for array in arrays:
+        kept.append(array)
+
+    np.testing.assert_array_equal(kept.read_rows(1, 4, 9), arrays[1, 4:9])
+    np.testing.assert_array_equal(kept.read_rows(2, 0, 12), arrays[2])

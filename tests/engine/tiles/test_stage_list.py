@@ -78,7 +78,7 @@ def test_clean_up_stages_run_in_their_order_each_on_what_the_last_one_made(monke
     def turned(decision, _basis, _config):
         return replace(decision, index=1 - decision.index)
 
-    plain = PRESETS["paper"].replaced({"iterations": 2, "is_low_rank": False})
+    plain = PRESETS["paper"].replaced({"iterations": 2, "is_low_rank": False, "aggregation": "vote"})
     expected = fuse(images, plain).source_index
     monkeypatch.setattr(stages, "CLEAN_UP", (*CLEAN_UP, replace(CLEAN_UP[0], clean_up=turned)))
 

@@ -15,13 +15,13 @@ from qmcif_engine.method.cell_grid import sample_cells
 from qmcif_engine.method.decomposition import decompose
 from qmcif_engine.method.focus import NEGLIGIBLE_LEVEL, base_focus, detail_focus, fine_focus
 from qmcif_engine.method.focus_measures.decomposition_measure import SOLVE_MARGIN_PX
-from qmcif_engine.method.fusion import LOW_PASS_REACH_PX, compose
+from qmcif_engine.method.fusion import LOW_PASS_REACH_PX, compose, without_invalid
 from qmcif_engine.method.patches import detail_patch_side
 from qmcif_engine.stack.noise import NO_NOISE, adapt_to_noise
-from qmcif_engine.tiles.stages import FocusLevels, Geometry, decide, find_focus_maps, measure_focus, plan_geometry, without_invalid
+from qmcif_engine.tiles.stages import FocusLevels, Geometry, decide, find_focus_maps, measure_focus, plan_geometry
 
 SHAPE = (48, 64)
-RAW = PRESETS["paper"].replaced({"is_low_rank": False, "iterations": 3})
+RAW = PRESETS["paper"].replaced({"is_low_rank": False, "iterations": 3, "aggregation": "vote"})
 """No clean-up, no blend: what the published maps say."""
 
 
@@ -282,7 +282,7 @@ def test_weak_islands_of_the_chosen_map_give_way_and_strong_ones_stay(rival_leve
 def test_decisions_that_fit_together_are_whole_cells_before_their_edges_are_drawn():
     shape = (50, 61)
     blocks, _ = blocks_of(3, shape)
-    config = FusionConfig().replaced({"edge_band_px": 0, "blend_radius_px": 0, "dark_frame_px": 0})
+    config = FusionConfig().replaced({"edge_band_px": 0, "blend_radius_px": 0, "dark_border_px": 0})
 
     index = decided(blocks, levels_of(np.random.default_rng(4).random((3, *shape))), config).blend.source_index
 

@@ -1,4 +1,4 @@
-"""Give regions of a decision map outlines that are as short as the evidence allows.
+"""Outlines of the regions of a decision map, as short as the evidence allows.
 
 What a pixel shows is noisy evidence, so deciding each one for itself leaves ragged outlines, specks and stripes. Here every decision
 costs what speaks against it, and every step of an outline costs the same: the map sought is the one that costs least in all. Belief

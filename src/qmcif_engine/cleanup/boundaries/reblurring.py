@@ -1,4 +1,4 @@
-"""Draw the decision map's edges where the scene has them, by asking which of two images explains the other.
+"""Edges of the decision map where the scene has them, found by which of two images explains the other.
 
 Where an image is in focus, the other one is a blurred copy of it: blurring the sharp image again reproduces the blurred one, but no
 blurring of the blurred image reproduces the sharp one. Unlike a focus measure this needs no wide window, and it is not misled by the
@@ -388,4 +388,13 @@ EDGES = CleanUpStage(
     halo_px=lambda config, _side: config.decision.edge_band_px,
     working_bytes=bytes_per_pixel(72),
     clean_up=_clean_up,
+    cases=(
+        {},
+        *(
+            {"edge_band_px": band_px, "edge_inertia": 0.0, "edge_stiffness": stiffness}
+            for band_px in (2, 8)
+            for stiffness in (0.0, 0.5, 2.0)
+        ),
+    ),
+    attains_reach=False,
 )

@@ -1,4 +1,4 @@
-"""Decompose one image into base, detail and noise: QFED, section III-B.1 of the paper."""
+"""Decomposition of one image into base, detail and noise: QFED, section III-B.1 of the paper."""
 
 from __future__ import annotations
 

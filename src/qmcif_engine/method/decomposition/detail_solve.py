@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 MOST_ITERATIONS = 20
 """Of more iterations than this too many rows would be in work at once, and nobody could end them in between."""
 
-FIRST_SWEEPS, SWEEPS = 8, 4
+FIRST_SWEEPS, SWEEPS = 4, 2
 """Half-sweeps of the chessboard that make the first base layer, and that relax it in every iteration from where the last one left it.
-Each halves what is wrong with the base layer."""
+Each halves what is wrong with the base layer; with twice as many of both, decisions differ on one pixel in 500 and are no better."""
 
 
 def solve_detail(planes: FloatArray, config: DecompositionConfig, *, n_equal: int = 1) -> FloatArray:

@@ -1,4 +1,4 @@
-"""Sort base patches into groups of similar ones."""
+"""Groups of similar base patches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run the iterations of QFED without its low-rank term, in place: what the default spends most of its time on.
+"""Iterations of QFED without its low-rank term, in place: what the default spends most of its time on.
 
 The updates are those of `qmcif_engine.method.decomposition.updates`, which states the equations and which the tests compare with; here
 compiled kernels do them in one pass over the rows and one solve an iteration.

@@ -1,4 +1,4 @@
-"""Evaluate the augmented Lagrangian of QFED, to check that the updates descend on it."""
+"""The augmented Lagrangian of QFED, to check that the updates descend on it."""
 
 from __future__ import annotations
 

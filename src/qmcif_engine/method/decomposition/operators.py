@@ -1,4 +1,4 @@
-"""Apply the image-domain linear operators of QFED: gradients, their adjoint and the screened solve."""
+"""Image-domain linear operators of QFED: gradients, their adjoint and the screened solve."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.fft
+import scipy  # its parts are loaded when they are first used, and most runs use none of them here
 
 from qmcif_engine.kernels.screened import relax_plane
 

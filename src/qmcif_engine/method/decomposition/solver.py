@@ -1,4 +1,4 @@
-"""Run QFED: split an image into base, detail and noise by the alternating direction method of multipliers (Algorithm 1).
+"""The solver of QFED: an image split into base, detail and noise by the alternating direction method of multipliers (Algorithm 1).
 
 The loop does three things an iteration: update every variable and multiplier, record, and ask whether to stop. With the low-rank term
 the updates are `sweep` and `raise_multipliers`; without it `qmcif_engine.method.decomposition.image_solve` does the same in less time and
@@ -199,9 +199,9 @@ def initialize(image: FloatArray, config: DecompositionConfig) -> tuple[Problem,
     Notes
     -----
     ``B = (nabla^T nabla + 1)^-1 I``, ``D = I - B``, ``E`` and all multipliers 0 [QMCIF, section IV-B]; the text omits the inverse
-    transform. ``Z = (A^H A + I)^-1 A^H R(B)``, ``J = Z`` and ``G = nabla B`` are not given there. The last two satisfy their constraints;
-    ``A Z`` starts at about half of ``R(B)``. While mu grows, part of that difference stays in the detail layer as a smooth
-    brightness (about 27 gray levels for an even image of 200); its gradients, and so the focus measures, do not see it.
+    transform. ``Z = A^+ R(B)``, ``J = Z`` and ``G = nabla B`` are not given there; all three satisfy their constraints. With
+    ``(A^H A + I)^-1 A^H`` in place of the pseudo-inverse ``A^+``, ``A Z`` would start at about half of ``R(B)``: while mu grows, part of
+    that difference stays in the detail layer, with steps between base patches that pass for focus.
     """
     padded = pad_to_grid(image.astype(config.precision.value, copy=False), patch_px=config.base_patch_px)
     base = solve_screened(padded, screening=1.0)
@@ -212,7 +212,7 @@ def initialize(image: FloatArray, config: DecompositionConfig) -> tuple[Problem,
         base_patches = cut_patches(base, patch_px=config.base_patch_px)
         operator = updates.CoefficientOperator.from_dictionary(load_dictionary(config.base_patch_px), dtype=base.dtype)
         groups = group_patches(base_patches, n_groups=config.n_groups, seed=config.cluster_seed)
-        coefficients = operator.from_patches[:, -len(base_patches) :] @ base_patches
+        coefficients = operator.exact[:, -len(base_patches) :] @ base_patches
         residual_rows = np.zeros((len(operator.synthesis), base_patches.shape[1]), base.dtype)
         patches = CoefficientState(coefficients, coefficients, np.zeros_like(coefficients), residual_rows)
     fields = gradients(base)

@@ -1,4 +1,4 @@
-"""Minimize the augmented Lagrangian of QFED over one variable at a time, in closed form: one function an update.
+"""Updates of QFED in closed form: each minimizes the augmented Lagrangian over one variable.
 
 Every update here is the exact minimizer of its sub-problem, because base patches do not overlap (`qmcif_engine.method.patches`): with
 overlapping patches the constant 2 of Eq. (10) would have to become the number of patches over each pixel, plus one, and the published
@@ -38,18 +38,22 @@ class CoefficientOperator:
         Real form of ``(A^H A + I)^-1 A^H``.
     from_coefficients : ndarray of float, shape (4 L, 4 L)
         Real form of ``(A^H A + I)^-1``.
+    exact : ndarray of float, shape (4 L, 4 d)
+        Real form of the pseudo-inverse of ``A``: the smallest coefficients that explain a patch whole.
     """
 
     synthesis: FloatArray
     from_patches: FloatArray
     from_coefficients: FloatArray
+    exact: FloatArray
 
     @classmethod
     def from_dictionary(cls, atoms: FloatArray, *, dtype: DTypeLike) -> CoefficientOperator:
         """Prepare the matrices, in float64, from atoms of shape (4, d, L)."""
         synthesis = quaternion.real_form(np.asarray(atoms, np.float64))
         inverse = np.linalg.inv(synthesis.T @ synthesis + np.eye(synthesis.shape[1]))
-        return cls(synthesis.astype(dtype), (inverse @ synthesis.T).astype(dtype), inverse.astype(dtype))
+        exact = np.linalg.pinv(synthesis)
+        return cls(synthesis.astype(dtype), (inverse @ synthesis.T).astype(dtype), inverse.astype(dtype), exact.astype(dtype))
 
 
 def update_low_rank(coefficients: FloatArray, multiplier: FloatArray, *, groups: Sequence[NDArray[np.intp]], penalty: float) -> FloatArray:

@@ -1,4 +1,4 @@
-"""Learn the shipped quaternion dictionaries: K-SVD over the quaternions, reproducible to the last stored digit.
+"""Learning of the shipped quaternion dictionaries: K-SVD over the quaternions, reproducible to the last stored digit.
 
 The paper uses a "pretrained" dictionary and gives no recipe; this is ours. Everything is computed in float64 with one BLAS thread,
 all random choices come from a fixed seed, every tie has a rule and every phase that the mathematics leaves open is fixed. Rounding is

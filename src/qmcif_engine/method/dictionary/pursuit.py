@@ -1,4 +1,4 @@
-"""Code patches with few atoms of a quaternion dictionary: orthogonal matching pursuit, all patches at once."""
+"""Sparse codes of patches in a quaternion dictionary: orthogonal matching pursuit, all patches at once."""
 
 from __future__ import annotations
 

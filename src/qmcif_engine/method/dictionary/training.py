@@ -1,4 +1,4 @@
-"""Draw training patches from freely licensed color pictures, so that every machine draws the same ones."""
+"""Training patches from freely licensed color images, the same ones on every machine."""
 
 from __future__ import annotations
 

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qmcif_engine.io.output.leftovers import name_scratch
+from qmcif_engine.io.output.sweeping import sweep
+
 if TYPE_CHECKING:
     from types import TracebackType
 
@@ -69,7 +72,8 @@ class ScratchFolder:
     """A temporary folder for levels, removed with everything in it on leaving."""
 
     def __init__(self) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="qmcif-evaluate-", ignore_cleanup_errors=True)
+        sweep(Path(tempfile.gettempdir()))
+        self._folder = tempfile.TemporaryDirectory(prefix=name_scratch(), ignore_cleanup_errors=True)
         self._n_images = 0
 
     def add(self, shape: tuple[int, ...]) -> ScratchLevels:

@@ -1,4 +1,4 @@
-"""Estimate how the images of a stack moved, between neighbors, and relate all of them to one."""
+"""Movements of the images of a stack, estimated between neighbors and related to one reference."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from qmcif_engine.errors import InvalidConfigError
 from qmcif_engine.stack.alignment.opencv import one_opencv_thread
 from qmcif_engine.stack.alignment.pairs import TRUSTED_PX, USABLE_PX, Link, link_images
-from qmcif_engine.stack.alignment.pyramids import read_pyramid
+from qmcif_engine.stack.alignment.pyramids import can_match, read_pyramid
 from qmcif_engine.stack.alignment.transforms import (
     IDENTITY,
     AlignmentWarning,
@@ -39,12 +39,13 @@ _UNMOVED_PX, _LARGEST_UNMOVED_PX = 0.1, 0.3
 """Images whose corners move less than the first are left as they are, sample by sample; up to the second, those that move less than
 thrice the uncertainty of all links on the way: resampling would cost more than it gains."""
 
+_NO_LINK = Link(np.eye(3), TransformModel.NONE, np.inf)
 _Links = dict[tuple[int, int], Link]
 """By first and second image, the first before the second."""
 
 
 class AlignmentProgress(NamedTuple):
-    """How much of an estimate is done: one step an image."""
+    """How much of an estimate is done: one step per image."""
 
     done: int
     total: int
@@ -107,6 +108,8 @@ def _link_neighbors(
     check_cancelled: Callable[[], None] | None,
 ) -> _Links:
     """Return the links between neighbors, and those to other images where neighbors have too little in common."""
+    if not can_match(stack.image_shape):
+        return {(number - 1, number): _NO_LINK for number in range(1, stack.n_images)}
     links: _Links = {}
     thumbnails = []
     previous: tuple[Level, ...] = ()
@@ -133,7 +136,7 @@ def _link(first: tuple[Level, ...], second: tuple[Level, ...], model: TransformM
     link = link_images(first, second, model, image_shape=image_shape)
     if link.uncertainty_px > TRUSTED_PX and model is not TransformModel.TRANSLATION:
         link = link_images(first, second, TransformModel.TRANSLATION, image_shape=image_shape)
-    return link if link.uncertainty_px <= USABLE_PX else Link(np.eye(3), TransformModel.NONE, np.inf)
+    return link if link.uncertainty_px <= USABLE_PX else _NO_LINK
 
 
 def _choose_other_pairs(links: _Links, thumbnails: list[NDArray[np.floating]]) -> list[tuple[int, int]]:

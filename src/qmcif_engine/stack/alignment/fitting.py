@@ -1,4 +1,4 @@
-"""Fit one movement to many matched windows of which some are wrong."""
+"""The fit of one movement to many matched windows of which some are wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Find where windows of one image lie in another, and how well each of them tells.
+"""Matches of windows of one image in another, and how well each of them tells.
 
 A window that is sharp in both images agrees almost perfectly and only at one place; a window that is sharp in one of them only agrees
 less, and over many pixels. The second kind is common in a focus stack and often wrong by pixels, because a lens out of focus moves

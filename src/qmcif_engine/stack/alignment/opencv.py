@@ -1,4 +1,4 @@
-"""Reach OpenCV, which is an optional package, and keep it to one thread."""
+"""OpenCV, which is an optional package, kept to one thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Estimate how one image moved against another, coarse to fine."""
+"""The movement of one image against another, estimated from coarse to fine."""
 
 from __future__ import annotations
 

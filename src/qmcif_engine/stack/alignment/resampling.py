@@ -1,4 +1,4 @@
-"""Take samples between the pixels of an image."""
+"""Samples between the pixels of an image."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measure how well neighboring images of a stack coincide, by a method of its own: phase correlation of windows with texture."""
+"""How well neighboring images of a stack coincide, by a method of its own: phase correlation of windows with texture."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from qmcif_engine.stack.alignment.opencv import one_opencv_thread
 from qmcif_engine.stack.alignment.pairs import TRUSTED_PX, Link, link_images
-from qmcif_engine.stack.alignment.pyramids import plan_factors, read_pyramid
+from qmcif_engine.stack.alignment.pyramids import can_match, plan_factors, read_pyramid
 from qmcif_engine.stack.alignment.transforms import TransformModel, apply_matrix, frame_corners
 from qmcif_engine.stack.previews import ReducedImage
 
@@ -53,6 +53,8 @@ def suggest_alignment(stack: Stack) -> AlignmentSuggestion | None:
     MissingExtraError
         If OpenCV is not installed.
     """
+    if not can_match(stack.image_shape, largest_px=_PREVIEW_PX):
+        return None
     corners = frame_corners(stack.image_shape)
     largest = AlignmentSuggestion(TransformModel.NONE, 0.0)
     largest_bend_px = 0.0
@@ -71,6 +73,8 @@ def suggest_alignment(stack: Stack) -> AlignmentSuggestion | None:
 
 def previews_for_alignment(stack: Stack) -> list[ReducedImage]:
     """Return what `suggest_alignment` looks at, so that it can be read together with what others look at."""
+    if not can_match(stack.image_shape, largest_px=_PREVIEW_PX):
+        return []
     factor = plan_factors(stack.image_shape, largest_px=_PREVIEW_PX)[-1]
     return [ReducedImage(number, factor) for first in _choose_pairs(stack.n_images) for number in (first, first + 1)]
 

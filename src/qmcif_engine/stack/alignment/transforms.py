@@ -61,7 +61,7 @@ class AlignmentWarning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transforms:
-    """One transform an image, all of them from the reference image's coordinates.
+    """One transform per image, all of them from the reference image's coordinates.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Resample a window of an image under a transform, so that a pixel has the same value whichever window it is asked for with."""
+"""Resampling of a window of an image under a transform; a pixel has the same value whichever window it is asked for with."""
 
 from __future__ import annotations
 

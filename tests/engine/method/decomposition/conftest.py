@@ -75,7 +75,7 @@ def make_initialized_problem():
         operator = CoefficientOperator.from_dictionary(atoms, dtype=problem.image.dtype)
         base_patches = problem.cut(state.base)
         n_patches = base_patches.shape[1]
-        coefficients = operator.from_patches[:, -len(base_patches) :] @ base_patches
+        coefficients = operator.exact[:, -len(base_patches) :] @ base_patches
         residuals = np.zeros((len(operator.synthesis), n_patches), base_patches.dtype)
         patches = CoefficientState(coefficients, coefficients, np.zeros_like(coefficients), residuals)
         groups = tuple(np.array(members) for members in groups)

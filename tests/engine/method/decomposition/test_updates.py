@@ -67,13 +67,14 @@ def test_operator_holds_the_real_forms_of_the_dictionary_and_of_both_inverses(ti
     np.testing.assert_allclose(
         quaternion.real_form(gram) @ operator.from_patches, operator.synthesis.T, rtol=0, atol=LEAST_SQUARES_TOLERANCE
     )
+    np.testing.assert_allclose(operator.exact, np.linalg.pinv(operator.synthesis), rtol=0, atol=LEAST_SQUARES_TOLERANCE)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_operator_comes_in_the_precision_asked_for(tiny, dtype):
     operator = updates.CoefficientOperator.from_dictionary(tiny.atoms.astype(np.float32), dtype=dtype)
 
-    assert operator.synthesis.dtype == operator.from_patches.dtype == operator.from_coefficients.dtype == dtype
+    assert operator.synthesis.dtype == operator.from_patches.dtype == operator.from_coefficients.dtype == operator.exact.dtype == dtype
 
 
 # J
