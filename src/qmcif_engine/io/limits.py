@@ -9,19 +9,54 @@ MAX_PIXELS = 2**30
 MAX_WINDOWED_PIXELS = 2**36
 """Pixels of a page of which only windows are ever read."""
 
+LARGEST_SIDE_PX = 2**30
+"""Height or width of any image: a longer one would be cut into millions of tiles."""
+
 MAX_EXPANSION = 4096
-"""Decoded bytes per stored byte beyond which a size claim is a lie: Deflate ends at 1032, LZW below 2600, ordinary JPEG at 1024."""
+"""Decoded bytes per stored byte beyond which a size claim is a lie: LZW stays below 2600."""
+
+MAX_PNG_EXPANSION = 1100
+"""The same for Deflate alone, which ends at 1032."""
+
+MAX_JPEG_EXPANSION = 1300
+"""The same for JPEG: each block of 8 x 8 takes a bit at least, and colors at half or a quarter of the size have few blocks."""
 
 MAX_FRAMES = 2**16 - 1
 """Images of a stack: what a map of 16-bit numbers of images has room for."""
 
-MAX_PLANES = 2**20
+MAX_TIMES = 2**16
+"""Points in time, each of which has outputs with names of their own."""
+
+MAX_CHANNELS = 2**12
+
+MAX_PLANES = 2**18
 """Pages of a TIFF file, or planes that its description promises, for which lists are made."""
+
+MOST_IMAGES = 2**16
+"""Images of an acquisition of which one is chosen."""
+
+MOST_TAGS = 2**10
+"""Tags of a TIFF page."""
+
+LARGEST_TAG_BYTES = 2**25
+"""The value of a tag, the positions of strips and tiles apart; the library reads it as a whole."""
+
+LARGEST_SHARED_TAG_BYTES = 2**16
+"""Values that are larger lie apart from each other in an honest file, so that all of them together are no longer than it."""
+
+MOST_SEGMENTS = 2**21
+"""Strips or tiles of a page: their positions are kept in memory."""
+
+MOST_SEGMENTS_OF_FILE = 2**23
+"""Strips or tiles of all pages."""
 
 MOST_REDUCED_PAGES = 32
 """Pages behind a single picture that are looked at: a chain may be a circle."""
 
 LARGEST_XML_CHARACTERS = 2**25
+MOST_XML_ELEMENTS = 2**20
+MOST_JSON_ITEMS = 2**21
+"""Elements, items of lists and entries of tables in one text: each takes some 100 bytes of memory, and as few as 2 in the text."""
 
 LARGEST_SEGMENT_OVERHEAD_BYTES = 2**20
 """What a packed strip, tile or chunk may take beyond twice its samples."""
@@ -36,6 +71,21 @@ LARGEST_JPEG_SIDE_PX = 65500
 """The largest side libjpeg writes."""
 
 LARGEST_JPEG_HEADER_BYTES = 2**26
+MOST_JPEG_SEGMENTS = 2**12
+"""Segments in front of the samples: 255 hold the largest color profile."""
+
+MOST_JPEG_SCANS = 100
+LARGEST_JPEG_SCANNED_SAMPLES = 2**31
+"""Passes over a progressive picture, and samples of all of them: cameras and programs make about ten, each takes the decoder's time
+however few bytes it has."""
+
+USUAL_JPEG_SCANS = 20
+"""As many are allowed whatever the size of the picture."""
+
+MOST_PNG_NOTES = 2**10
+SMALLEST_MEAN_PNG_CHUNK_BYTES = 256
+"""Chunks of samples are this long on the average, the first thousand apart; encoders write thousands of bytes into each."""
+
 LARGEST_PROFILE_BYTES = 2**24
 LARGEST_EXIF_BYTES = 2**16 - 64
 """What one segment of a JPEG file has room for."""
@@ -48,9 +98,19 @@ MOST_CODED_CHANNELS = 4
 LARGEST_CHUNK_BYTES = 2**29
 """A Zarr chunk is the least that can be decoded, so it bounds the memory a window takes."""
 
+MAX_ZARR_EXPANSION = 2**16
+LARGEST_UNSTORED_BYTES = 2**26
+"""Decoded bytes of an array for each byte that is stored of it, beyond so many: not almost all chunks of a large one are left out."""
+
+SMALLEST_CHUNK_COST_BYTES = 2**14
+"""What a chunk counts at least when it is left out: looking for a small one takes as long as decoding so many bytes."""
+
 MOST_CHUNKS_IN_SHARD = 2**20
 LARGEST_NODE_BYTES = 2**24
 """Metadata of a Zarr group or array."""
 
 LARGEST_TRANSFORMS_BYTES = 2**25
 """A file of the transforms of the largest number of images is smaller."""
+
+LARGEST_SETTINGS_BYTES = 2**20
+"""A TOML file of settings; `qmcif_engine.config.fusion_config` limits how deep its names may be nested."""

@@ -1,4 +1,4 @@
-"""Offer the images of an N-dimensional array, wherever its samples are."""
+"""Images of an N-dimensional array, wherever its samples are."""
 
 from __future__ import annotations
 
@@ -83,7 +83,11 @@ def describe_frames(
     """Return what the frames of an input have in common, once its axes are settled; alpha is the last sample of a pixel."""
     height, width = upright_size(plan.length("Y"), plan.length("X"), orientation)
     n_channels = plan.n_channels - has_alpha
-    names, colors = (given if len(given) == n_channels else () for given in (metadata.channel_names, metadata.channel_colors))
+    looks: dict[str, Any] = {
+        name: getattr(metadata, name) if len(getattr(metadata, name)) == n_channels else ()
+        for name in ("channel_names", "channel_colors", "channel_limits", "channel_emissions_nm")
+    }
+    has_separate_channels = plan.has_separate_channels(metadata.channel_names)
     return SourceDescription(
         names=plan.name_frames(name),
         height=height,
@@ -92,9 +96,9 @@ def describe_frames(
         n_channels=n_channels,
         dtype=dtype,
         has_alpha=has_alpha,
-        has_separate_channels=plan.has_separate_channels(metadata.channel_names),
+        has_separate_channels=has_separate_channels,
         n_times=plan.n_times,
-        metadata=replace(metadata, channel_names=names, channel_colors=colors),
+        metadata=replace(metadata, **looks, has_separate_channels=has_separate_channels),
         paths=paths,
         axes=str(plan),
     )

@@ -1,4 +1,4 @@
-"""Read camera raw files through rawpy, which is an extra: ``pip install "napari-qmcif[raw]"``.
+"""Camera raw files through rawpy, which is an extra: ``pip install "napari-qmcif[raw]"``.
 
 The picture is developed the same way for every file, so that the frames of a stack stay comparable: white balance of the camera, no
 automatic brightening, gamma 1 (samples proportional to light), 16 bits, sRGB primaries, upright.
@@ -6,13 +6,19 @@ automatic brightening, gamma 1 (samples proportional to light), 16 bits, sRGB pr
 
 from __future__ import annotations
 
+import struct
+from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from tifffile import TiffFile, TiffFileError
 
-from qmcif_engine.errors import MissingExtraError
+from qmcif_engine.errors import ImageFileError, MissingExtraError
 from qmcif_engine.io.input.image_file import check_claimed_size, check_regular_file, describe_picture, translate_failures
+from qmcif_engine.io.metadata.exif import collect_exif, fit_exif
+from qmcif_engine.io.tiff.tag_limits import check_tags
+from qmcif_engine.io.tiff.tiff_source import TIFF_SIGNATURES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,7 +70,27 @@ def _inspect(rawpy: ModuleType, path: Path) -> SourceDescription:
         if raw.sizes.flip in _QUARTER_TURNS:
             height, width = width, height
     check_claimed_size(path, height=height, width=width, decoded_bytes=height * width * 6, stored_bytes=path.stat().st_size)
-    return describe_picture(path, size=(height, width), n_samples=3, dtype=np.dtype(np.uint16))
+    found = describe_picture(path, size=(height, width), n_samples=3, dtype=np.dtype(np.uint16))
+    exif = _collect_camera(path)
+    # the developed picture is upright, whatever the camera says of its orientation
+    kept = None if exif is None else fit_exif(exif, height=height, width=width)
+    return replace(found, metadata=replace(found.metadata, exif=kept))
+
+
+def _collect_camera(path: Path) -> bytes | None:
+    """Return what the camera says of the exposure where the raw file is a TIFF inside, as most are; None for others."""
+    with path.open("rb") as stream:
+        start = stream.read(4)
+        stream.seek(0)
+        if start not in TIFF_SIGNATURES:
+            return None
+        try:
+            check_tags(stream, path)
+            stream.seek(0)
+            with TiffFile(stream) as tiff:
+                return collect_exif(tiff)
+        except (ImageFileError, TiffFileError, ValueError, KeyError, IndexError, struct.error):
+            return None  # metadata never decide whether a picture can be read
 
 
 def _develop(rawpy: ModuleType, path: Path) -> NDArray[Any]:

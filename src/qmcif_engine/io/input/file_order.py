@@ -1,4 +1,4 @@
-"""Find the files of a stack, in the order people number them, and choose among the frames."""
+"""Files of a stack in the order people number them, and the choice among its frames."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from qmcif_engine.errors import ImageFileError, InvalidConfigError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".jpe", ".tif", ".tiff", ".btf", ".tf8")
+IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".jpe", ".tif", ".tiff", ".btf", ".tf8", ".avif", ".heic", ".heif")
 """What is taken from a folder, camera raw files apart; inside a file the content decides, never the name."""
 
 RAW_SUFFIXES = (".3fr", ".arw", ".cr2", ".cr3", ".dng", ".erf", ".nef", ".nrw", ".orf", ".pef", ".raf", ".raw", ".rw2", ".srw", ".x3f")
@@ -24,7 +24,7 @@ _ZARR_MARKERS = ("zarr.json", ".zarray", ".zgroup")
 
 def natural_key(name: str) -> list[tuple[int, int, str]]:
     """Return what sorts names as people count: image 2 before image 10; case does not matter, except among equals."""
-    parts = [(0, int(part), part) if part.isdigit() else (1, 0, part.casefold()) for part in _DIGITS.split(name) if part]
+    parts = [(0, int(part), part) if part.isascii() and part.isdigit() else (1, 0, part.casefold()) for part in _DIGITS.split(name) if part]
     return [*parts, (2, 0, name)]
 
 

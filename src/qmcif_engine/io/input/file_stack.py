@@ -1,4 +1,4 @@
-"""Show the frames of a source as a stack that can be fused: chosen frames, chosen channels, one point in time."""
+"""The frames of a source as a stack that can be fused: chosen frames, chosen channels, one point in time."""
 
 from __future__ import annotations
 
@@ -133,7 +133,18 @@ class FileStack(FrameView):
         self.frame_numbers = selection.frames
         self._fits_memory = len(positions) * found.frame_bytes <= selection.memory_bytes
         decoded_bytes = sum(source.transcoded_bytes(position) for position in positions)
+        self.whole_bytes = source.whole_bytes
         self.scratch_bytes = store.expect(decoded_bytes, memory_bytes=selection.memory_bytes)
+
+    @property
+    def axes(self) -> str:
+        """Axes of the input and their lengths as it stores them; empty where there are none but height, width and colors."""
+        return self._source.description.axes
+
+    @property
+    def time(self) -> int:
+        """Which point in time the stack is, counted from 0."""
+        return self._selection.time
 
     def at_time(self, time: int) -> FileStack:
         """Return the stack of another point in time, counted from 0; it shares the scratch store with this one."""

@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from qmcif_engine.errors import ImageFileError, InvalidImageError
 from qmcif_engine.io.metadata.exif import UPRIGHT
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class FramePosition(NamedTuple):
-    """Name one image of an acquisition, both numbers counted from 0."""
+    """One image of an acquisition, both numbers counted from 0."""
 
     time: int
     number: int
@@ -108,7 +108,12 @@ class FrameSource(ABC):
     def read(self, position: FramePosition, window: Window, channels: Sequence[int]) -> NDArray[Any]:
         """Return the samples of one window, shape (h, w, number of channels), in native byte order."""
 
-    def decode(self, position: FramePosition) -> NDArray[Any] | FrameRows:
+    @property
+    def whole_bytes(self) -> int:
+        """What must be in memory at once while a frame is decoded that can only be decoded as a whole, else 0."""
+        return self.description.frame_bytes if self.copying is Copying.NEEDED else 0
+
+    def decode(self, position: FramePosition) -> NDArray[Any] | RowsOnDemand:
         """Return a frame with all its channels, shape (H, W, C), whole or to be decoded while its rows are asked for."""
         return FrameRows(self, position)
 
@@ -116,6 +121,16 @@ class FrameSource(ABC):
         """Return what a decoded copy of the frame takes where one is made because all of it will be read, else 0."""
         del position
         return 0
+
+
+class RowsOnDemand(Protocol):
+    """A frame that is decoded while its rows are asked for, from top to bottom."""
+
+    shape: tuple[int, int, int]
+    dtype: np.dtype[Any]
+
+    def __getitem__(self, rows: slice) -> NDArray[Any]:
+        """Decode some rows, shape (n, W, C)."""
 
 
 class FrameRows:
@@ -147,6 +162,11 @@ class FrameSequence(FrameSource):
     def read(self, position: FramePosition, window: Window, channels: Sequence[int]) -> NDArray[Any]:
         """Return one window of some channels of a frame."""
         return self._sources[position.number].read(FramePosition(0, 0), window, channels)
+
+    @property
+    def whole_bytes(self) -> int:
+        """What must be in memory at once while a frame is decoded as a whole: the most of all."""
+        return max(source.whole_bytes for source in self._sources)
 
     def transcoded_bytes(self, position: FramePosition) -> int:
         """Return what a decoded copy of a frame takes."""

@@ -114,7 +114,14 @@ def refuse_content(path: Path, *, given: str, needed: str, remedy: str) -> Image
 
 
 def check_claimed_size(
-    path: Path, *, height: int, width: int, decoded_bytes: int, stored_bytes: int | None, max_pixels: int = MAX_PIXELS
+    path: Path,
+    *,
+    height: int,
+    width: int,
+    decoded_bytes: int,
+    stored_bytes: int | None,
+    max_pixels: int = MAX_PIXELS,
+    max_expansion: int = MAX_EXPANSION,
 ) -> None:
     """Refuse a header whose claimed size is absurd, before memory is taken on its word.
 
@@ -130,6 +137,8 @@ def check_claimed_size(
         What the file has for it; None for codecs whose expansion has no useful bound.
     max_pixels : int, optional
         How many pixels a header may claim.
+    max_expansion : int, optional
+        Decoded bytes that one stored byte can become.
     """
     if height < 1 or width < 1:
         raise refuse_damaged(path, f"its header claims {width} x {height} pixels")
@@ -140,7 +149,7 @@ def check_claimed_size(
             needed=f"an image of at most {max_pixels} pixels (MAX_PIXELS)",
             remedy="crop or reduce it first",
         )
-    if stored_bytes is not None and decoded_bytes > MAX_EXPANSION * stored_bytes:
+    if stored_bytes is not None and decoded_bytes > max_expansion * stored_bytes:
         raise refuse_damaged(path, f"its header claims {width} x {height} pixels, which cannot come from {stored_bytes} bytes")
 
 

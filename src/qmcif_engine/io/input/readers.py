@@ -14,6 +14,7 @@ from qmcif_engine.io.limits import MAX_PIXELS
 from qmcif_engine.io.metadata.exif import turn_upright
 from qmcif_engine.io.png_jpeg.jpeg import JPEG_SIGNATURE, decode_jpeg, inspect_jpeg
 from qmcif_engine.io.png_jpeg.png import PNG_SIGNATURE, decode_png, inspect_png
+from qmcif_engine.io.png_jpeg.png_rows import PngRows, is_read_by_rows
 from qmcif_engine.io.tiff.tiff_source import TIFF_SIGNATURES, read_tiff
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qmcif_engine.io.input.frame_source import FramePosition, SourceDescription
+    from qmcif_engine.io.input.frame_source import FramePosition, RowsOnDemand, SourceDescription
     from qmcif_engine.stack.window import Window
 
 __all__ = ["MAX_PIXELS", "ImageFile", "WholeFileSource", "inspect_image", "read_channels", "read_image"]
@@ -116,14 +117,25 @@ class WholeFileSource(FrameSource):
 
     def __init__(self, found: SourceDescription, decode: Callable[[Path], NDArray[Any]]) -> None:
         self.description, self._decode, self._location = found, decode, found.paths[0].absolute()
+        self._is_by_rows = translate_failures(lambda path: is_read_by_rows(found, path), self._location)
+
+    @property
+    def whole_bytes(self) -> int:
+        """What must be in memory at once while the picture is decoded: all of it, unless it is decoded by rows."""
+        return 0 if self._is_by_rows else self.description.frame_bytes
 
     def read(self, position: FramePosition, window: Window, channels: Sequence[int]) -> NDArray[Any]:
         """Return one window of some channels."""
-        return np.ascontiguousarray(self.decode(position)[window.slices][:, :, list(channels)])
-
-    def decode(self, position: FramePosition) -> NDArray[Any]:
-        """Return the picture."""
         del position
+        return np.ascontiguousarray(self._decode_whole()[window.slices][:, :, list(channels)])
+
+    def decode(self, position: FramePosition) -> NDArray[Any] | RowsOnDemand:
+        """Return the picture, whole or to be decoded while its rows are asked for."""
+        del position
+        found = self.description
+        return PngRows(found.paths[0], self._location, found) if self._is_by_rows else self._decode_whole()
+
+    def _decode_whole(self) -> NDArray[Any]:
         channels, found = self._decode(self._location), self.description
         if channels.shape != found.stored_shape or channels.dtype != found.dtype:
             raise refuse_damaged(found.paths[0], "it was changed after it was opened")

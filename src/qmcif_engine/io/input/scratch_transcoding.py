@@ -1,4 +1,4 @@
-"""Keep decoded copies of images that cannot be read by window: in memory where they are few, else in a scratch folder.
+"""Decoded copies of images that cannot be read by window: in memory where they are few, else in a scratch folder.
 
 PNG, JPEG and camera raw files can only be decoded as a whole, and so can turned pages and pages of one large compressed strip. Each is
 decoded once, one at a time, and its samples are laid down uncompressed, row by row, from where any window can be read. So are TIFF pages
@@ -21,13 +21,15 @@ import numpy as np
 
 from qmcif_engine.errors import OutputError
 from qmcif_engine.io.input.frame_source import Copying, FrameSource
+from qmcif_engine.io.output.leftovers import name_scratch
+from qmcif_engine.io.output.sweeping import sweep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
-    from qmcif_engine.io.input.frame_source import FramePosition, FrameRows
+    from qmcif_engine.io.input.frame_source import FramePosition, RowsOnDemand
     from qmcif_engine.stack.window import Window
 
 DEFAULT_MEMORY_BYTES = 256 * 2**20
@@ -57,6 +59,11 @@ class CopiedSource(FrameSource):
         samples = self._store.read((self._location, *position), window, decode=partial(self._source.decode, position))
         return samples if list(channels) == list(range(samples.shape[2])) else np.ascontiguousarray(samples[:, :, list(channels)])
 
+    @property
+    def whole_bytes(self) -> int:
+        """What must be in memory at once while a frame is decoded as a whole, else 0."""
+        return self._source.whole_bytes
+
     def transcoded_bytes(self, position: FramePosition) -> int:
         """Return what a decoded copy of the frame takes where one is made because all of it will be read, else 0."""
         del position
@@ -64,7 +71,7 @@ class CopiedSource(FrameSource):
 
     def _is_kept(self) -> bool:
         store = self._store
-        return self.copying is Copying.NEEDED or store.keeps_all or (self.copying is Copying.WORTHWHILE and store.keeps_decoded)
+        return self.copying is Copying.NEEDED or (self.copying is Copying.WORTHWHILE and (store.keeps_all or store.keeps_decoded))
 
 
 class ScratchStore:
@@ -80,8 +87,8 @@ class ScratchStore:
     Attributes
     ----------
     keeps_all : bool
-        Whether images that can be read by window are kept here too, because all of them fit into memory and all will be read. A copy in
-        another process, which may see a few windows only, keeps none of them.
+        Whether compressed images that can be read by window are kept here too, because all of them fit into memory and all will be read.
+        A copy in another process, which may see a few windows only, keeps none of them. Plain samples are read where they lie.
     keeps_decoded : bool
         Whether those of them are kept that are compressed, because all will be read and there is room for them on disk. A copy in
         another process does so where it sees the folder of the original.
@@ -116,14 +123,14 @@ class ScratchStore:
         return n_bytes if self._is_on_disk else 0
 
     def keep(self, *, all_images: bool, n_bytes: int) -> None:
-        """Keep also what could be read by window: all images in memory, or else compressed ones on disk, where these bytes have room."""
+        """Keep also compressed images that could be read by window: in memory where all fit, or else on disk, if these bytes have room."""
         self.keeps_all = all_images
         try:
             self.keeps_decoded = self._is_on_disk and shutil.disk_usage(self._parent or tempfile.gettempdir()).free > 2 * n_bytes
         except OSError as error:
             raise _refuse_scratch(self._parent or Path(tempfile.gettempdir()), error) from error
 
-    def read(self, key: tuple[str | int, ...], window: Window, *, decode: Callable[[], NDArray[Any] | FrameRows]) -> NDArray[Any]:
+    def read(self, key: tuple[str | int, ...], window: Window, *, decode: Callable[[], NDArray[Any] | RowsOnDemand]) -> NDArray[Any]:
         """Return one window of the image of this key, shape (h, w, C), decoding it where that was not done yet.
 
         Parameters
@@ -137,7 +144,7 @@ class ScratchStore:
         image = self.hold(key, decode)
         return np.array(image[window.slices])
 
-    def hold(self, key: tuple[str | int, ...], decode: Callable[[], NDArray[Any] | FrameRows]) -> NDArray[Any]:
+    def hold(self, key: tuple[str | int, ...], decode: Callable[[], NDArray[Any] | RowsOnDemand]) -> NDArray[Any]:
         """Return the image of this key, in memory or mapped from the scratch folder."""
         with self._lock:  # one image at a time, whatever the number of threads
             if self._is_in_memory:
@@ -153,8 +160,9 @@ class ScratchStore:
     def _make_folder(self) -> Path:
         with self._lock:
             if self._folder is None or not self._folder.is_dir():
+                sweep(self._parent or Path(tempfile.gettempdir()))
                 try:
-                    self._folder = Path(tempfile.mkdtemp(prefix="qmcif-", dir=self._parent))
+                    self._folder = Path(tempfile.mkdtemp(prefix=name_scratch(), dir=self._parent))
                 except OSError as error:
                     raise _refuse_scratch(self._parent or Path(tempfile.gettempdir()), error) from error
                 self._removal = weakref.finalize(self, _remove_folder, self._folder, os.getpid())
@@ -175,7 +183,7 @@ def _remove_folder(folder: Path, owner: int) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _lay_down(file: Path, image: NDArray[Any] | FrameRows) -> None:
+def _lay_down(file: Path, image: NDArray[Any] | RowsOnDemand) -> None:
     """Write an image in bands of rows, so that a turned one is never copied as a whole; it appears whole or not at all.
 
     Plain writes, not a memory map: on a full disk those fail with an error, while a map would kill the process.
@@ -196,7 +204,9 @@ def _lay_down(file: Path, image: NDArray[Any] | FrameRows) -> None:
 
 
 def _refuse_scratch(folder: Path, error: OSError) -> OutputError:
-    return OutputError(
+    refusal = OutputError(
         f"decoded images cannot be stored in {str(folder)!r} ({error.strerror or error}); free space there is needed; "
-        "name another folder with scratch_folder="
+        "name another folder with scratch_folder= (on the command line --scratch)"
     )
+    refusal.errno = error.errno
+    return refusal

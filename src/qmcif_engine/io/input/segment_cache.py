@@ -1,4 +1,4 @@
-"""Keep decoded strips, tiles and chunks for a while, within a fixed number of bytes."""
+"""A cache of decoded strips, tiles and chunks within a fixed number of bytes, and of the open files they come from."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import itertools
 import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
+
+from qmcif_engine.io.input.open_files import OpenFiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
@@ -43,16 +45,20 @@ def fill_from_segments(
 
 
 class SegmentCache:
-    """The segments used last; threads may share it, and a copy in another process starts empty.
+    """The segments and the files used last; threads may share it, and a copy in another process starts empty.
 
     Parameters
     ----------
     limit_bytes : int
         What all held segments may take together. A segment larger than that is returned but not held.
+
+    Attributes
+    ----------
+    files : OpenFiles
     """
 
     def __init__(self, limit_bytes: int = DEFAULT_CACHE_BYTES) -> None:
-        self.limit_bytes = limit_bytes
+        self.limit_bytes, self.files = limit_bytes, OpenFiles()
         self._segments: OrderedDict[Hashable, NDArray[Any]] = OrderedDict()
         self._held_bytes = 0
         self._lock = threading.Lock()

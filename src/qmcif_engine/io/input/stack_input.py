@@ -1,4 +1,4 @@
-"""Open whatever holds a focus stack, lazily: files, folders, patterns, multi-page TIFF, Zarr, arrays."""
+"""Inputs that hold a focus stack, opened lazily: files, folders, patterns, multi-page TIFF, Zarr, arrays."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from qmcif_engine.errors import InvalidImageError
+from qmcif_engine.errors import InvalidConfigError, InvalidImageError
 from qmcif_engine.io.input.file_order import RAW_SUFFIXES, choose_frames, is_zarr_folder, list_files
 from qmcif_engine.io.input.file_stack import FileStack, Selection, check_time, choose_channels
 from qmcif_engine.io.input.frame_source import FrameSequence
+from qmcif_engine.io.input.heic_avif import inspect_heif, read_heif, recognize_heif
+from qmcif_engine.io.input.image_choice import choose_image
 from qmcif_engine.io.input.readers import WholeFileSource, inspect_image, read_channels
 from qmcif_engine.io.input.scratch_transcoding import DEFAULT_MEMORY_BYTES, CopiedSource, ScratchStore
 from qmcif_engine.io.input.segment_cache import DEFAULT_CACHE_BYTES, SegmentCache
+from qmcif_engine.io.microscopes.recognition import recognize_microscope
 from qmcif_engine.stack.samples import SUPPORTED_DTYPES
 from qmcif_engine.stack.separate_channels import EACH
 
@@ -31,13 +34,14 @@ def open_stack(
     *,
     exclude: Sequence[int | str] = (),
     order: Sequence[int] | str | None = None,
+    image: int | str | None = None,
     axes: str | None = None,
     time: int = 0,
     channels: Sequence[int | str] | None = None,
     scratch_folder: str | os.PathLike[str] | None = None,
     memory_bytes: int = DEFAULT_MEMORY_BYTES,
     cache_bytes: int = DEFAULT_CACHE_BYTES,
-    allow_missing_chunks: bool = False,
+    strict_chunks: bool = False,
 ) -> FileStack:
     """Open a focus stack without loading any of its samples.
 
@@ -47,13 +51,15 @@ def open_stack(
     Parameters
     ----------
     inputs : path-like, array, or sequence of these
-        One TIFF, OME-TIFF or ImageJ file with several images, one OME-Zarr group (version 0.4 or 0.5) or Zarr array, a folder, a
+        One TIFF, OME-TIFF or ImageJ file with several images, one OME-Zarr group (version 0.4 to 0.6) or Zarr array, a folder, a
         pattern such as ``shots/*.jpg``, one array of NumPy or dask; or several inputs of one image each. Folders and patterns are
         taken in natural order: image 2 before image 10.
     exclude : sequence of int or str
         Frames to leave out, by number counted from 1 or by a pattern of file names.
     order : "reversed" or sequence of int, optional
         The remaining frames in the order wanted, by the number (from 1) that each had before anything was left out.
+    image : int or str, optional
+        Which image of an input that holds several, such as a folder of bioformats2raw: its number counted from 1, or its name.
     axes : str, optional
         One letter an axis, where the input does not say them or says them wrongly: T, C, Z, Y, X, S (samples of a pixel). Without
         it, Z is the stack; where there is no Z, the only other axis beside channels that has more than one image is.
@@ -70,9 +76,9 @@ def open_stack(
         Decoded copies that take no more than this together stay in memory.
     cache_bytes : int
         Decoded strips, tiles and chunks that are kept for neighboring windows take no more than this.
-    allow_missing_chunks : bool
-        Take the fill value for Zarr chunks that are not stored, as Zarr defines it, instead of refusing them: some programs leave
-        out empty chunks, but so does an interrupted copy.
+    strict_chunks : bool
+        Refuse Zarr chunks that are not stored. Otherwise the fill value stands for them, as Zarr defines it, with a note in the log: many
+        programs leave out empty chunks, but so does an interrupted copy.
 
     Returns
     -------
@@ -88,7 +94,7 @@ def open_stack(
         For frames, channels or axes that there are none of.
     """
     store = ScratchStore(Path(scratch_folder).absolute() if scratch_folder is not None else None)
-    opening = _Opening(SegmentCache(cache_bytes), store, axes, allow_missing_chunks)
+    opening = _Opening(SegmentCache(cache_bytes), store, image, axes, strict_chunks)
     items = _expand(inputs)
     if len(items) == 1:
         source = opening.open(items[0])
@@ -110,12 +116,13 @@ def open_stack(
 
 @dataclass(frozen=True, slots=True)
 class _Opening:
-    """Open one input after the other with what all of them share. The libraries of a format are loaded only where it occurs."""
+    """Openings of one input after the other, with what all of them share. The libraries of a format are loaded only where it occurs."""
 
     cache: SegmentCache
     store: ScratchStore
+    image: int | str | None
     axes: str | None
-    allow_missing_chunks: bool
+    strict_chunks: bool
 
     def open(self, item: object, number: int | None = None) -> FrameSource:
         """Open a path or an array; the latter has a number where it is one of several images."""
@@ -130,17 +137,34 @@ class _Opening:
         if is_zarr_folder(path):
             from qmcif_engine.io.zarr.zarr_input import open_zarr
 
-            return open_zarr(path, axes=self.axes, cache=self.cache, allow_missing_chunks=self.allow_missing_chunks)
+            return open_zarr(path, image=self.image, axes=self.axes, cache=self.cache, strict_chunks=self.strict_chunks)
+        microscope = recognize_microscope(path)
+        if microscope is not None:
+            from qmcif_engine.io.microscopes.microscope_source import MicroscopeSource
+
+            return MicroscopeSource(path, microscope, image=self.image, axes=self.axes)
+        if self.image is not None:
+            choose_image([path.name], self.image, path=path)
         if path.suffix.lower() in RAW_SUFFIXES:
+            self._refuse_axes(path, "camera raw")
             from qmcif_engine.io.input.camera_raw import inspect_raw, read_raw
 
             return WholeFileSource(inspect_raw(path), read_raw)
+        if recognize_heif(path) is not None:
+            return WholeFileSource(inspect_heif(path), read_heif)
         header = inspect_image(path)
         if header is not None:
+            self._refuse_axes(path, "PNG or JPEG")
             return WholeFileSource(header, read_channels)
         from qmcif_engine.io.tiff.tiff_source import TiffSource
 
         return TiffSource(path, cache=self.cache, axes=self.axes)
+
+    def _refuse_axes(self, path: Path, kind: str) -> None:
+        """Refuse to name the axes of a picture that can have no others."""
+        if self.axes is not None:
+            msg = f"the axes {self.axes!r} were named and {str(path)!r} is one {kind} picture, of Y, X and colors: leave them out"
+            raise InvalidConfigError(msg)
 
 
 def _expand(inputs: StackInput | Sequence[StackInput]) -> list[Path | Any]:

@@ -1,4 +1,4 @@
-"""Settle which axis of an acquisition is the stack, which are channels, and which is time.
+"""Axes of an acquisition: which one is the stack, which are channels, and which is time.
 
 Axes are letters, as OME and tifffile write them: T time, C channel, Z focus, Y, X, and S for samples that belong to one pixel. Any
 other letter is an axis of unstated meaning, such as the pages of a plain TIFF.
@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from string import ascii_uppercase
 
 from qmcif_engine.errors import InvalidConfigError, InvalidImageError
 from qmcif_engine.io.input.frame_source import FramePosition
-from qmcif_engine.io.limits import MAX_FRAMES
+from qmcif_engine.io.limits import LARGEST_SIDE_PX, MAX_CHANNELS, MAX_FRAMES, MAX_TIMES, MAX_WINDOWED_PIXELS
 from qmcif_engine.stack.picture_metadata import COLOR_NAMES
 
 _PLANE_AXES = "YX"
 _CHANNEL_AXES = "CS"
+_KNOWN_AXES = "TCZYXS"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +122,11 @@ def name_axes(name: str, *, shape: tuple[int, ...], found: str, wanted: str | No
         raise InvalidConfigError(msg)
     if len(axes) == len(shape):
         return axes, shape
-    long_axes = tuple(length for length, axis in zip(shape, found, strict=True) if length > 1 or axis in _PLANE_AXES)
-    if len(axes) == len(long_axes):
-        return axes, long_axes
+    is_named = [length > 1 or axis in _PLANE_AXES for length, axis in zip(shape, found, strict=True)]
+    if len(axes) == sum(is_named):
+        # those of length 1 stay, under letters that mean nothing: whoever reads a block names all axes
+        named, unstated = iter(axes), iter(sorted(set(ascii_uppercase) - set(axes) - set(_KNOWN_AXES)))
+        return "".join(next(named if is_it else unstated) for is_it in is_named), shape
     msg = f"{name} has shape {shape} and {wanted!r} names {len(axes)} axes; one letter for each axis is needed: name them all"
     raise InvalidConfigError(msg)
 
@@ -153,9 +157,22 @@ def plan_axes(name: str, axes: str, shape: tuple[int, ...]) -> AxisPlan:
     if rest:
         raise _refuse_axes(name, axes, shape, "one axis to fuse along is needed")
     plan = AxisPlan(axes, shape, stack_axis, time_axis)
-    if plan.n_frames > MAX_FRAMES:
-        raise _refuse_axes(name, axes, shape, f"at most {MAX_FRAMES} images are needed")
+    _check_lengths(name, plan)
     return plan
+
+
+def _check_lengths(name: str, plan: AxisPlan) -> None:
+    """Refuse what would be listed, image by image or pixel by pixel, without end: a few bytes of metadata can claim any length."""
+    height, width = plan.length("Y"), plan.length("X")
+    for length, largest, things in (
+        (plan.n_frames, MAX_FRAMES, "images"),
+        (plan.n_times, MAX_TIMES, "points in time"),
+        (plan.n_channels, MAX_CHANNELS, "channels"),
+        (max(height, width), LARGEST_SIDE_PX, "pixels along a side"),
+        (height * width, MAX_WINDOWED_PIXELS, "pixels an image"),
+    ):
+        if length > largest:
+            raise _refuse_axes(name, plan.axes, plan.shape, f"at most {largest} {things} are needed")
 
 
 def describe_axes(axes: str, shape: tuple[int, ...]) -> str:

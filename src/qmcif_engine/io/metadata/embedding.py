@@ -1,4 +1,4 @@
-"""Settle what a picture file says beside its samples, in the terms that PNG, JPEG and TIFF share."""
+"""What an image file says beside its samples, in the terms that PNG, JPEG and TIFF share."""
 
 from __future__ import annotations
 
@@ -61,6 +61,9 @@ class Embedding:
     software: str | None = None
 
 
+_LARGEST_PART = 2**31 - 1
+
+
 def prepare_embedding(content: PictureContent) -> Embedding:
     """Return what the picture's metadata and provenance become in a file."""
     height, width = content.picture.shape[:2]
@@ -93,13 +96,20 @@ def _fitting_profile(profile: bytes | None, n_colors: int) -> bytes | None:
 
 
 def _settle_resolution(metadata: PictureMetadata) -> Resolution | None:
-    if metadata.dpi is not None and all(_is_positive(dots) for dots in metadata.dpi):
+    if metadata.dpi is not None and all(is_storable_density(dots) for dots in metadata.dpi):
         return Resolution(*metadata.dpi, unit="inch")
     unit = settle_unit(metadata.unit)
     if metadata.pixel_size is None or unit is None or not all(_is_positive(side) for side in metadata.pixel_size):
         return None
-    vertical, horizontal = (1 / convert_length(side, unit, to="centimeter") for side in metadata.pixel_size)
-    return Resolution(horizontal, vertical, unit="centimeter")
+    sides = [convert_length(side, unit, to="centimeter") for side in metadata.pixel_size]
+    if not all(side and is_storable_density(1 / side) for side in sides):
+        return None
+    return Resolution(1 / sides[1], 1 / sides[0], unit="centimeter")
+
+
+def is_storable_density(density: float) -> bool:
+    """Tell whether the fractions of two numbers of 32 bits that files have for a resolution can hold this one."""
+    return 1 / _LARGEST_PART <= density <= _LARGEST_PART
 
 
 def _is_positive(value: float) -> bool:

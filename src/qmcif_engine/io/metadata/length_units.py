@@ -1,4 +1,4 @@
-"""The units of length that microscopes write, by their names in OME-NGFF."""
+"""The units of length and of time that microscopes write, by their names in OME-NGFF."""
 
 from __future__ import annotations
 
@@ -22,6 +22,19 @@ _UNITS = {
     "inch": ("in", 0.0254),
 }
 """Symbol in OME-XML and length in meters."""
+
+_SECONDS = {
+    "nanosecond": ("ns", 1e-9),
+    "microsecond": ("µs", 1e-6),
+    "millisecond": ("ms", 1e-3),
+    "second": ("s", 1.0),
+    "minute": ("min", 60.0),
+    "hour": ("h", 3600.0),
+    "day": ("d", 86400.0),
+}
+"""Symbol in OME-XML and length in seconds."""
+
+_TIME_SPELLINGS = {spelling: seconds for name, (symbol, seconds) in _SECONDS.items() for spelling in (name, symbol)} | {"sec": 1.0}
 
 UNIT_SYMBOLS = {name: symbol for name, (symbol, _) in _UNITS.items()}
 _MICROMETER_SPELLINGS = ("um", "μm", "\\u00b5m", "micron", "microns")  # the second with the Greek letter, the third as ImageJ writes it
@@ -49,6 +62,13 @@ def settle_lengths(steps: Mapping[str, float | None], units: Mapping[str, object
     lengths = {axis: convert_length(*known[axis], to=unit) for axis in known} if unit else {}
     pixel_size = (lengths["Y"], lengths["X"]) if {"X", "Y"} <= set(lengths) else None
     return PictureMetadata(pixel_size=pixel_size, z_step=lengths.get("Z"), unit=unit)
+
+
+def settle_seconds(step: object, spelling: object) -> float | None:
+    """Return a step in time in seconds, None for what is none or has an unknown unit."""
+    factor = _TIME_SPELLINGS.get(spelling.strip().lower()) if isinstance(spelling, str) else None
+    length = parse_length(step)
+    return None if factor is None or length is None else length * factor
 
 
 def parse_length(text: object) -> float | None:

@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import math
 import uuid
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from qmcif_engine.io.input.image_file import refuse_content, refuse_damaged
-from qmcif_engine.io.limits import LARGEST_XML_CHARACTERS, MAX_PLANES
+from qmcif_engine.io.limits import LARGEST_XML_CHARACTERS, MAX_PLANES, MOST_JSON_ITEMS, MOST_XML_ELEMENTS
+from qmcif_engine.io.metadata.channel_looks import (
+    LONGEST_DESCRIPTION,
+    LONGEST_NAME,
+    complete_colors,
+    complete_emissions,
+    complete_limits,
+    complete_names,
+    parse_limits,
+    settle_nanometers,
+)
 from qmcif_engine.io.metadata.embedding import encode_provenance, name_software
-from qmcif_engine.io.metadata.length_units import UNIT_SYMBOLS, parse_length, settle_lengths
+from qmcif_engine.io.metadata.length_units import UNIT_SYMBOLS, parse_length, settle_lengths, settle_seconds
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
     from xml.etree.ElementTree import Element
 
@@ -21,37 +32,78 @@ if TYPE_CHECKING:
     from qmcif_engine.stack.picture_metadata import PictureMetadata
 
 
+_LIMITS = "qmcif/display limits"
+"""Names the annotation with the limits of channels, for which OME-XML has no place."""
+
 _UNKNOWN_UNIT = "reference frame"
 _UUID_NAMESPACE = uuid.UUID("5b1bd5f1-4d3f-5a4e-9c0e-0d6f0b1f7c55")
 _COUNTS = ("IFD", "PlaneCount", "NumPlanes", "FirstZ", "FirstC", "FirstT")
 
 
-def parse_ome(text: str, path: Path) -> Element | None:
-    """Return the description of the first image's pixels, once nothing in the text can make a reader take memory on its word.
+def check_description(text: str, path: Path) -> None:
+    """Refuse a description that takes far more memory once it is parsed, by whatever reader: many elements, or entities that grow.
 
-    Document types are refused: OME-XML has none, and they are what entities grow from. Every number that tifffile makes a list of is
-    checked here, before tifffile sees it.
+    Document types are refused: no description of an image has one, and they are what entities grow from.
+    """
+    if len(text) > LARGEST_XML_CHARACTERS or text.count("<") > MOST_XML_ELEMENTS or "<!DOCTYPE" in text or "<!ENTITY" in text:
+        raise refuse_damaged(path, "its OME-XML or other description is too long or declares a document type")
+    if not text.lstrip().startswith("<") and sum(text.count(mark) for mark in ",[{") > MOST_JSON_ITEMS:
+        raise refuse_damaged(path, f"its description has more than {MOST_JSON_ITEMS} items")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OmeImage:
+    """The first image of a description: its pixels, its name and what it says in words, and the limits of channels that we noted."""
+
+    pixels: Element
+    name: str | None = None
+    description: str | None = None
+    limits: Mapping[str, str] = field(default_factory=dict)
+
+
+def parse_ome(text: str, path: Path) -> OmeImage | None:
+    """Return the description of the first image, once nothing in the text can make a reader take memory on its word.
+
+    Every number that tifffile makes a list of is checked here, before tifffile sees it.
 
     Returns
     -------
-    Element or None
-        The first ``Pixels``; None where the text is not OME-XML.
+    OmeImage or None
+        None where the text is not OME-XML.
     """
     if not text.rstrip().endswith("OME>"):
         return None
-    if len(text) > LARGEST_XML_CHARACTERS or "<!DOCTYPE" in text or "<!ENTITY" in text:
-        raise refuse_damaged(path, "its OME-XML is too long or declares a document type")
-    try:
-        root = ElementTree.fromstring(text)
-    except ElementTree.ParseError as error:
-        raise refuse_damaged(path, f"its OME-XML cannot be parsed: {error}") from error
-    elements = list(root.iter())
+    elements = list(_parse(text, path).iter())
     if any(_kind(element).startswith("ModuloAlong") for element in elements):
         raise refuse_content(path, given="axes within axes (OME modulo)", needed="plain T, C, Z", remedy="export it without them")
     pixels = [element for element in elements if _kind(element) == "Pixels"]
     for element in pixels:
         _check_counts(element, path)
-    return pixels[0] if pixels else None
+    if not pixels:
+        return None
+    owner = next((element for element in elements if _kind(element) == "Image" and pixels[0] in list(element)), None)
+    children = [] if owner is None else list(owner)
+    said = next((child.text for child in children if _kind(child) == "Description" and child.text), None)
+    limits = [element for element in elements if _kind(element) == "MapAnnotation" and element.attrib.get("Namespace") == _LIMITS]
+    return OmeImage(
+        pixels[0],
+        name=None if owner is None else owner.attrib.get("Name", "")[:LONGEST_NAME] or None,
+        description=None if said is None else said[:LONGEST_DESCRIPTION],
+        limits={entry.attrib.get("K", ""): entry.text or "" for entry in limits[0].iter() if _kind(entry) == "M"} if limits else {},
+    )
+
+
+def list_image_names(text: str, path: Path) -> list[str]:
+    """Return the names of all images in their order, empty where one has none."""
+    return [element.attrib.get("Name", "")[:LONGEST_NAME] for element in _parse(text, path) if _kind(element) == "Image"]
+
+
+def _parse(text: str, path: Path) -> Element:
+    check_description(text, path)
+    try:
+        return ElementTree.fromstring(text)
+    except ElementTree.ParseError as error:
+        raise refuse_damaged(path, f"its OME-XML cannot be parsed: {error}") from error
 
 
 def _check_counts(pixels: Element, path: Path) -> None:
@@ -66,14 +118,26 @@ def _check_counts(pixels: Element, path: Path) -> None:
         raise refuse_damaged(path, f"its OME-XML claims {n_planes} planes in {total} pieces")
 
 
-def describe_pixels(pixels: Element) -> PictureMetadata:
-    """Return pixel size, z step and channel names; whatever makes no sense is left out."""
+def describe_pixels(image: OmeImage) -> PictureMetadata:
+    """Return pixel size, steps along z and in time, and how channels are named and shown; whatever makes no sense is left out."""
+    pixels = image.pixels
     steps = {axis: parse_length(pixels.attrib.get(f"PhysicalSize{axis}")) for axis in "XYZ"}
     units = {axis: pixels.attrib.get(f"PhysicalSize{axis}Unit", "µm") for axis in "XYZ"}
     channels = [child.attrib for child in pixels if _kind(child) == "Channel"]
-    names = tuple(channel.get("Name", "")[:256] for channel in channels)
-    colors = tuple(_parse_color(channel.get("Color")) for channel in channels)
-    return replace(settle_lengths(steps, units), channel_names=names if all(names) else (), channel_colors=colors if all(colors) else ())
+    wavelengths = [
+        settle_nanometers(channel.get("EmissionWavelength"), channel.get("EmissionWavelengthUnit", "nm")) for channel in channels
+    ]
+    limits = [parse_limits(image.limits.get(f"channel {number}", "").split()) for number in range(1, len(channels) + 1)]
+    return replace(
+        settle_lengths(steps, units),
+        image_name=image.name,
+        description=image.description,
+        time_step=settle_seconds(pixels.attrib.get("TimeIncrement"), pixels.attrib.get("TimeIncrementUnit", "s")),
+        channel_names=complete_names([channel.get("Name", "") for channel in channels]),
+        channel_colors=complete_colors([_parse_color(channel.get("Color")) for channel in channels]),
+        channel_limits=complete_limits(limits),
+        channel_emissions_nm=complete_emissions(wavelengths),
+    )
 
 
 def _parse_color(text: str | None) -> str:
@@ -108,20 +172,47 @@ def describe_for_xml(content: PictureContent, *, axes: str) -> dict[str, Any]:
         "axes": axes,
         "UUID": str(_identify(content)),
         "Creator": name_software(content.provenance) or "napari-qmcif",
-        "Name": "picture",
+        "Name": metadata.image_name or "picture",
     }
+    if metadata.description:
+        described["Description"] = metadata.description
+    if metadata.time_step is not None and "T" in axes:
+        described |= {"TimeIncrement": metadata.time_step, "TimeIncrementUnit": "s"}
     height, width = metadata.pixel_size or (None, None)
     for axis, length in (("Y", height), ("X", width), ("Z", metadata.z_step if "Z" in axes else None)):
         if length is not None:
             described |= {f"PhysicalSize{axis}": length, f"PhysicalSize{axis}Unit": UNIT_SYMBOLS.get(metadata.unit or "", _UNKNOWN_UNIT)}
     if metadata.significant_bits is not None and content.picture.dtype.kind == "u":
         described["SignificantBits"] = metadata.significant_bits
-    if metadata.channel_names:
-        names = name_channels(content)
-        described["Channel"] = {"Name": names if "C" in axes else [", ".join(names)]}
+    channels = _describe_channels(content, are_planes="C" in axes or content.n_channels == 1)
+    if channels:
+        described["Channel"] = channels
+    if len(metadata.channel_limits) == content.n_colors:
+        limits = {f"channel {number}": f"{low!r} {high!r}" for number, (low, high) in enumerate(metadata.channel_limits, 1)}
+        described["MapAnnotation"] = {"Namespace": _LIMITS} | limits
     if content.provenance:
         described["CommentAnnotation"] = {"Namespace": "qmcif", "Value": encode_provenance(content.provenance)}
     return described
+
+
+def _describe_channels(content: PictureContent, *, are_planes: bool) -> list[dict[str, Any]]:
+    """Return the attributes of every channel, or of the one that stands for samples side by side."""
+    metadata, n_colors = content.metadata, content.n_colors
+    if not are_planes:
+        return [{"Name": ", ".join(name_channels(content))}] if metadata.channel_names else []
+    channels: list[dict[str, Any]] = [{} for _ in range(content.n_channels)]
+    if metadata.channel_names:
+        for channel, name in zip(channels, name_channels(content), strict=True):
+            channel["Name"] = name
+    if len(metadata.channel_colors) == n_colors:
+        for channel, color in zip(channels, metadata.channel_colors, strict=False):
+            number = int(color[1:], 16) << 8 | 0xFF
+            channel["Color"] = number - 2**32 if number >= 2**31 else number
+    if len(metadata.channel_emissions_nm) == n_colors:
+        for channel, wavelength in zip(channels, metadata.channel_emissions_nm, strict=False):
+            if wavelength is not None:
+                channel |= {"EmissionWavelength": wavelength, "EmissionWavelengthUnit": "nm"}
+    return channels if any(channels) else []
 
 
 def name_channels(content: PictureContent) -> list[str]:

@@ -12,6 +12,7 @@ from qmcif_engine.io.png_jpeg.jpeg import encode_jpeg
 from qmcif_engine.io.png_jpeg.png import encode_png
 from qmcif_engine.io.tiff.tiled_tiff import count_tiff_blocks, count_tiles, write_ome_tiff, write_tiff
 from qmcif_engine.io.zarr.ome_zarr import count_chunks, write_ome_zarr
+from qmcif_engine.stack.samples import SUPPORTED_DTYPES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,13 +25,13 @@ if TYPE_CHECKING:
 LARGEST_WHOLE_PIXELS = 2**28
 """Pixels of the largest picture that is written in a format which needs it whole in memory."""
 
-_EVERY_DTYPE = ("uint8", "uint16", "float32", "float64")
+_EVERY_DTYPE = SUPPORTED_DTYPES
 _LONGEST_SIDE_PX = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputFormat:
-    """Describe one format: what it can hold and how it is written.
+    """One format: what it can hold and how it is written.
 
     Attributes
     ----------
@@ -152,13 +153,8 @@ def _find_fault(chosen: OutputFormat, dtype: np.dtype[Any] | None, *, has_alpha:
 def _find_remedy(dtype: np.dtype[Any] | None, *, has_alpha: bool, shape: tuple[int, ...]) -> str:
     """Return the formats that can hold the content: those everybody knows, unless the picture is for a pyramid."""
     is_large = shape[0] * shape[1] > LARGEST_WHOLE_PIXELS or shape[2:] not in ((), (3,))
-    able = [
-        candidate.suffixes[0]
-        for candidate in (_PYRAMID_FORMATS if is_large else _PLAIN_FORMATS)
-        if (dtype is None or dtype.name in candidate.dtypes)
-        and (candidate.holds_alpha or not has_alpha)
-        and max(shape[:2]) <= candidate.largest_side_px
-    ]
+    candidates = _PYRAMID_FORMATS if is_large else _PLAIN_FORMATS
+    able = [candidate.suffixes[0] for candidate in candidates if _find_fault(candidate, dtype, has_alpha=has_alpha, shape=shape) is None]
     return f"use {' or '.join(able)}" if able else "convert the samples to one of these"
 
 

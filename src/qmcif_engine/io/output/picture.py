@@ -1,4 +1,4 @@
-"""Hand over pictures of any size by the window, so that those who write them never hold one whole."""
+"""Images of any size, handed over by window, so that those who write them never hold one whole."""
 
 from __future__ import annotations
 
@@ -22,11 +22,13 @@ if TYPE_CHECKING:
 BLOCK_SIDE_PX = 512
 """Side of the tiles and chunks that are written; even, so that the halves of blocks are blocks of the next level."""
 
-OmeZarrVersion = Literal["0.4", "0.5"]
+
+StackAxis = Literal["Z", "T"]
+"""What the pictures of a stack lie along: focus positions or points in time."""
 
 
 class Picture(Protocol):
-    """Offer the samples of a picture window by window; any window may be read any number of times, in any order."""
+    """Samples of an image window by window; any window may be read any number of times, in any order."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -41,7 +43,7 @@ class Picture(Protocol):
 
 
 class ArrayPicture:
-    """Offer an array in memory as a picture.
+    """An array in memory as an image to write.
 
     Parameters
     ----------
@@ -66,45 +68,21 @@ class ArrayPicture:
         return np.ascontiguousarray(self._samples[window.slices], dtype=self.dtype)
 
 
-class ColorPicture:
-    """The colors of a picture whose last channel is alpha."""
-
-    def __init__(self, picture: Picture) -> None:
-        self._picture = picture
-        height, width, n_channels = picture.shape
-        self.shape: tuple[int, ...] = (height, width) if n_channels == 2 else (height, width, n_channels - 1)
-        self.dtype = picture.dtype
-
-    def read(self, window: Window) -> NDArray[Any]:
-        """Return the samples of a window."""
-        return np.ascontiguousarray(self._picture.read(window)[..., :-1]).reshape(*window.shape, *self.shape[2:])
-
-
-class ChannelPicture:
-    """One channel of a picture, shape (H, W)."""
-
-    def __init__(self, picture: Picture, channel: int) -> None:
-        self._picture, self._channel = picture, channel
-        self.shape: tuple[int, ...] = picture.shape[:2]
-        self.dtype = picture.dtype
-
-    def read(self, window: Window) -> NDArray[Any]:
-        """Return the samples of a window."""
-        return np.ascontiguousarray(self._picture.read(window)[..., self._channel])
-
-
 class JoinedPicture:
-    """Pictures of shape (H, W) or (H, W, C) as the channels of one."""
+    """Channels of pictures of shape (H, W) or (H, W, C) as one; of all their channels, or of some: all but the last are the colors."""
 
-    def __init__(self, pictures: Sequence[Picture]) -> None:
-        self._pictures = list(pictures)
+    def __init__(self, pictures: Sequence[Picture], channels: slice | int = slice(None)) -> None:
+        self._pictures, self._channels = list(pictures), channels
         n_channels = sum(picture.shape[2] if len(picture.shape) == 3 else 1 for picture in self._pictures)
-        self.shape: tuple[int, ...] = (*self._pictures[0].shape[:2], n_channels)
+        kept = range(n_channels)[channels]
+        n_kept = 1 if isinstance(kept, int) else len(kept)
+        self.shape: tuple[int, ...] = (*self._pictures[0].shape[:2], *([n_kept] if n_kept > 1 else []))
         self.dtype = self._pictures[0].dtype
 
     def read(self, window: Window) -> NDArray[Any]:
         """Return the samples of a window."""
-        return np.dstack([picture.read(window) for picture in self._pictures])
+        joined = np.dstack([picture.read(window) for picture in self._pictures])
+        return np.ascontiguousarray(joined[..., self._channels]).reshape(*window.shape, *self.shape[2:])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -144,7 +122,8 @@ class PictureContent:
     def is_rgb(self) -> bool:
         """Whether the channels are red, green and blue, rather than three dyes with names of their own."""
         names = tuple(name.lower() for name in self.metadata.channel_names)
-        return self.n_colors == 3 and (len(names) != 3 or names in COLOR_NAMES)
+        is_named = len(names) == 3 and names not in COLOR_NAMES
+        return self.n_colors == 3 and not self.metadata.has_separate_channels and not is_named
 
 
 def assemble_content(
@@ -188,8 +167,6 @@ class WriteRun:
         Called with the number of blocks written and the number of all.
     check_cancelled : callable, optional
         Called before each block; ends the writing by raising.
-    ome_zarr_version : str, optional
-        Which version an OME-Zarr is to have.
     n_workers : int, optional
         Threads that read pictures, a few blocks at a time; 0 reads in the calling thread.
     """
@@ -201,10 +178,9 @@ class WriteRun:
         scratch_folder: Path,
         on_progress: Callable[[int, int], None] | None = None,
         check_cancelled: Callable[[], None] | None = None,
-        ome_zarr_version: OmeZarrVersion = "0.5",
         n_workers: int = 0,
     ) -> None:
-        self.scratch_folder, self.ome_zarr_version = scratch_folder, ome_zarr_version
+        self.scratch_folder = scratch_folder
         self._n_blocks, self._n_written, self._n_workers = n_blocks, 0, n_workers
         self._on_progress, self._check_cancelled = on_progress, check_cancelled
 

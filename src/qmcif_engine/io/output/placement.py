@@ -1,24 +1,21 @@
-"""Bring finished files into place at once, so that nobody ever sees, or is left with, half a file."""
+"""Placement of finished files at once, so that nobody ever sees, or is left with, half a file."""
 
 from __future__ import annotations
 
-import errno
 import os
-import secrets
-import shutil
 import stat
 from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from qmcif_engine.errors import OutputError, QmcifError
-from qmcif_engine.io.output.stores import build_store, check_replaceable, move_store, restore_store, return_store, sync_folder
+from qmcif_engine.io.output.leftovers import Kind, name_temporary, remove, temporary_in
+from qmcif_engine.io.output.moves import Journal, Move, mark_of
+from qmcif_engine.io.output.stores import build_store, check_replaceable, sync_folder
+from qmcif_engine.io.output.sweeping import sweep
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-    from pathlib import Path
-
-_WITHOUT_HARD_LINKS = frozenset({errno.EPERM, errno.EACCES, errno.ENOSYS, errno.EOPNOTSUPP, errno.EMLINK})
-"""How file systems that know no hard links (FAT, some network drives) refuse one."""
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 
 def check_place(target: Path, *, overwrite: bool, is_store: bool = False) -> None:
@@ -58,7 +55,7 @@ def _check_store_vacant(target: Path, *, overwrite: bool) -> None:
     if _existing_mode(target) is None:
         return
     if not overwrite:
-        raise _existing(target)
+        raise existing(target)
     check_replaceable(target)
 
 
@@ -70,14 +67,14 @@ def _check_vacant(target: Path, *, overwrite: bool) -> None:
         msg = f"{str(target)!r} is a folder; the name of a file is needed; add one to it"
         raise OutputError(msg)
     if not overwrite:
-        raise _existing(target)
+        raise existing(target)
     if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
         msg = f"{str(target)!r} is a pipe, socket or device; the name of a file is needed; choose another one"
         raise OutputError(msg)
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse a folder that is missing, none, or not writable.
+    """Refuse a folder that is missing, none, or not writable; what killed runs left in it is removed.
 
     Raises
     ------
@@ -88,8 +85,9 @@ def check_folder(folder: Path) -> None:
         state = "is not a folder" if folder.exists() else "does not exist"
         msg = f"the folder {str(folder)!r} {state}; an existing folder is needed; make it or choose another one"
         raise OutputError(msg)
+    sweep(folder)
     try:
-        with _temporary_in(folder) as probe:
+        with temporary_in(folder) as probe:
             probe.open("xb").close()
     except OSError as error:
         raise _unwritable(folder, error) from error
@@ -117,7 +115,7 @@ def check_sources_kept(targets: Iterable[Path], sources: Iterable[Path]) -> None
 def _is_one_file(target: Path, source: Path) -> bool:
     """Tell whether the source is the target or lies in it, as it may where the target is a folder to be replaced."""
     try:
-        return any(place.exists() and target.samefile(place) for place in (source, *source.resolve().parents))
+        return any(place.exists() and target.samefile(place) for place in (source, *Path(os.path.realpath(source)).parents))
     except (OSError, ValueError):  # one of them cannot be: reading or writing it will say so
         return False
 
@@ -125,7 +123,7 @@ def _is_one_file(target: Path, source: Path) -> bool:
 def _lies_in(target: Path, source: Path) -> bool:
     """Tell whether the source is a folder, such as a Zarr array, and the target would be put into it."""
     try:
-        return source.is_dir() and source.resolve() in target.resolve().parents
+        return source.is_dir() and Path(os.path.realpath(source)) in Path(os.path.realpath(target)).parents
     except (OSError, ValueError):  # as above
         return False
 
@@ -152,91 +150,79 @@ def place_files(
     overwrite: bool,
     stores: Mapping[Path, Callable[[Path], None]] | None = None,
     built: Mapping[Path, Path] | None = None,
+    journal: Journal | None = None,
 ) -> None:
-    """Write all files beside their targets, then move all into place; where that fails, none that is new remains.
+    """Write all files beside their targets, then move all into place; where that fails, all is as it was.
 
     Parameters
     ----------
     writes : mapping of Path to callable
         For each target, what writes its bytes into an open file.
     overwrite : bool
-        Whether existing files and Zarr folders may be replaced. A file that was replaced before a failure stays replaced; a Zarr folder
-        comes back.
+        Whether existing files and Zarr folders may be replaced.
     stores : mapping of Path to callable, optional
         For each Zarr folder, what fills an empty folder.
     built : mapping of Path to Path, optional
         For each further Zarr folder, where it lies complete, on the same file system. Where placing fails it is there again.
+    journal : Journal, optional
+        Where the moves are noted, so that they can be taken back should the process be killed.
 
     Raises
     ------
     OutputError
         When a target exists or the system refuses it (then with the system's error number).
     """
-    with ExitStack() as cleanup, ExitStack() as undo:
-        finished = {target: cleanup.enter_context(_temporary_in(target.parent)) for target in [*writes, *(stores or {})]}
+    for folder in {target.parent for target in [*writes, *(stores or {}), *(built or {})]}:
+        sweep(folder)
+    with ExitStack() as cleanup:
+        finished = {target: cleanup.enter_context(temporary_in(target.parent)) for target in [*writes, *(stores or {})]}
         for target, write in writes.items():
             with refusing(target):
                 _fill(finished[target], write)
         for target, fill in (stores or {}).items():
             with refusing(target):
                 build_store(finished[target], fill)
-        for target, temporary in finished.items():
+        moves = []
+        for target, source in [*finished.items(), *(built or {}).items()]:
+            retired = target.parent / name_temporary(Kind.REPLACED)
             with refusing(target):
-                if target in writes:
-                    _place_file(temporary, target, overwrite=overwrite, undo=undo)
-                else:
-                    retired = cleanup.enter_context(_temporary_in(target.parent))
-                    _place_store(temporary, target, retired=retired, overwrite=overwrite, undo=undo)
-        for target, folder in (built or {}).items():
-            with refusing(target):
-                retired = cleanup.enter_context(_temporary_in(target.parent))
-                _place_built(folder, target, retired=retired, overwrite=overwrite, undo=undo)
-        undo.pop_all()
-        for folder in {target.parent for target in [*finished, *(built or {})]}:
+                mark = mark_of(source) or ()
+            is_built = target in (built or {})
+            moves.append(Move(source.absolute(), target.absolute(), retired.absolute(), mark, target not in writes, is_built))
+        if journal is None and (len(moves) > 1 or moves[0].is_store):
+            journal = Journal(target.parent.absolute() / name_temporary(Kind.JOURNAL))
+        _carry_out(moves, overwrite=overwrite, journal=journal)
+
+
+def _carry_out(moves: Sequence[Move], *, overwrite: bool, journal: Journal | None) -> None:
+    """Move all outputs to their names; with a journal, what they replace is put aside until all of them have arrived."""
+    try:
+        if journal is not None:
+            with refusing(moves[0].target):
+                journal.note(moves)
+        for move in moves:
+            with refusing(move.target):
+                try:
+                    move.carry_out(overwrite=overwrite, keeps_replaced=journal is not None)
+                except FileExistsError as error:
+                    raise existing(move.target) from error
+        for folder in {move.target.parent for move in moves}:
             sync_folder(folder)
-
-
-def _place_file(temporary: Path, target: Path, *, overwrite: bool, undo: ExitStack) -> None:
-    if _existing_mode(target) is None:
-        undo.callback(_remove_own, target, _identity(temporary))
-    _move(temporary, target, overwrite=overwrite)
-
-
-def _place_store(temporary: Path, target: Path, *, retired: Path, overwrite: bool, undo: ExitStack) -> None:
-    undo.callback(restore_store, target, retired=retired)
-    undo.callback(_remove_own, target, _identity(temporary))
-    _move_store(temporary, target, retired=retired, overwrite=overwrite)
-
-
-def _place_built(folder: Path, target: Path, *, retired: Path, overwrite: bool, undo: ExitStack) -> None:
-    undo.callback(restore_store, target, retired=retired)
-    undo.callback(return_store, target, origin=folder, identity=_identity(folder))
-    _move_store(folder, target, retired=retired, overwrite=overwrite)
-
-
-def _move_store(folder: Path, target: Path, *, retired: Path, overwrite: bool) -> None:
-    try:
-        move_store(folder, target, retired=retired, overwrite=overwrite)
-    except FileExistsError as error:
-        raise _existing(target) from error
-
-
-@contextmanager
-def _temporary_in(folder: Path) -> Iterator[Path]:
-    """Offer an unused name, and remove whatever is left under it afterwards, however the block ends."""
-    temporary = folder / f".qmcif-{secrets.token_hex(8)}.tmp"
-    try:
-        yield temporary
-    finally:
-        with suppress(OSError):  # never made, or already moved, or the failure to report is the one that led here
-            _remove(temporary)
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink()
+        if journal is not None:
+            journal.commit()
+    except BaseException:
+        if journal is not None and journal.is_open():
+            with suppress(OSError):  # then the journal stays, and the next run takes them back
+                for move in reversed(moves):
+                    move.take_back()
+                journal.drop()
+        raise
+    if journal is not None:
+        with suppress(OSError):  # then the journal stays, and the next run clears away
+            for move in moves:
+                if os.path.lexists(move.retired):
+                    remove(move.retired)
+            journal.drop()
 
 
 @contextmanager
@@ -257,34 +243,6 @@ def _fill(path: Path, write: Callable[[BinaryIO], None]) -> None:
         os.fsync(stream.fileno())
 
 
-def _move(temporary: Path, target: Path, *, overwrite: bool) -> None:
-    """Give the finished file its name in one step; without ``overwrite`` a file that appeared meanwhile wins."""
-    if overwrite:
-        temporary.replace(target)
-        return
-    try:
-        target.hardlink_to(temporary)
-    except FileExistsError as error:
-        raise _existing(target) from error
-    except OSError as error:
-        if error.errno not in _WITHOUT_HARD_LINKS:
-            raise
-        _claim_and_replace(temporary, target)
-
-
-def _claim_and_replace(temporary: Path, target: Path) -> None:
-    """Take the name with an empty file, which only one process can, then replace that by the finished one."""
-    try:
-        target.open("xb").close()
-    except FileExistsError as error:
-        raise _existing(target) from error
-    try:
-        temporary.replace(target)
-    except BaseException:
-        target.unlink()
-        raise
-
-
 def _existing_mode(path: Path) -> int | None:
     try:
         return path.lstat().st_mode
@@ -292,19 +250,8 @@ def _existing_mode(path: Path) -> int | None:
         return None
 
 
-def _identity(path: Path) -> tuple[int, int]:
-    status = path.lstat()
-    return status.st_dev, status.st_ino
-
-
-def _remove_own(target: Path, identity: tuple[int, int]) -> None:
-    """Remove the target if it is the very file that was moved there, and not one that somebody else put there first."""
-    with suppress(FileNotFoundError):
-        if _identity(target) == identity:
-            _remove(target)
-
-
-def _existing(target: Path) -> OutputError:
+def existing(target: Path) -> OutputError:
+    """Return the refusal to replace what is there."""
     remedy = "choose another one or allow overwriting (overwrite=True, on the command line --overwrite)"
     return OutputError(f"{str(target)!r} exists already; a new name is needed; {remedy}")
 

@@ -1,4 +1,4 @@
-"""Make smaller copies of a picture, each half as large as the one before, without ever holding one whole."""
+"""Smaller copies of an image, each half as large as the one before, made without ever holding one whole."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ def halve(block: NDArray[Any], *, is_index: bool) -> NDArray[Any]:
     odd = [(0, side % 2) for side in block.shape[:2]] + [(0, 0)] * (block.ndim - 2)
     whole = np.pad(block, odd, mode="edge") if any(after for _, after in odd) else block
     quarters = [whole[row::2, column::2] for row in (0, 1) for column in (0, 1)]
-    if block.dtype.kind == "u":
-        total = sum(quarter.astype(np.uint32) for quarter in quarters)
-        return ((total + np.uint32(2)) >> np.uint32(2)).astype(block.dtype)
+    if block.dtype.kind != "f":
+        total = np.sum(quarters, axis=0, dtype=np.int64)
+        return ((total + 2) >> 2).astype(block.dtype)
     mean: NDArray[Any] = sum(quarter.astype(np.float64) * 0.25 for quarter in quarters)  # type: ignore[assignment]
     return mean.astype(block.dtype)
 

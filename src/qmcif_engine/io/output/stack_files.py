@@ -14,7 +14,7 @@ from qmcif_engine.io.tiff.tiled_tiff import count_tiff_stack_blocks, write_tiff_
 from qmcif_engine.io.zarr.ome_zarr import count_chunks, write_ome_zarr
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     import numpy as np
@@ -25,7 +25,7 @@ FRAME_MARK = "{frame}"
 """Stands in the name of a target for the number of each image, which then gets a file of its own."""
 
 _SMALLEST_N_DIGITS = 3
-_STACK_FORMATS = ("TIFF", "OME-TIFF", "OME-Zarr")
+STACK_FORMATS = ("TIFF", "OME-TIFF", "OME-Zarr")
 
 
 def list_stack_files(target: Path, n_images: int) -> tuple[Path, ...]:
@@ -52,7 +52,7 @@ def check_stack_target(
     overwrite : bool
     """
     chosen = choose_format(target)
-    if FRAME_MARK not in target.name and chosen.name not in _STACK_FORMATS:
+    if FRAME_MARK not in target.name and chosen.name not in STACK_FORMATS:
         msg = (
             f"{str(target)!r} is to hold {n_images} images; {chosen.name} holds one: use .tif, .ome.tif or .ome.zarr, or give each image a "
             f"file with a name such as {target.stem}_{FRAME_MARK}{target.suffix}"
@@ -113,3 +113,27 @@ def place_stack(
         write = partial(write_tiff_stack, contents=contents, run=run, is_ome=choose_format(target).name == "OME-TIFF")
         place_files({target: write}, overwrite=overwrite)
     return files
+
+
+def place_series(contents: Mapping[Path, Sequence[PictureContent]], *, overwrite: bool) -> None:
+    """Write pictures at several points in time, all of one kind, to one file for each target; all targets appear or none.
+
+    Parameters
+    ----------
+    contents : mapping of Path to sequence of PictureContent
+        Targets are TIFF, OME-TIFF or OME-Zarr.
+    overwrite : bool
+        Whether existing outputs may be replaced.
+    """
+    files: dict[Path, Any] = {}
+    stores: dict[Path, Any] = {}
+    for target, pictures in contents.items():
+        chosen = choose_format(target)
+        check_place(target, overwrite=overwrite, is_store=chosen.is_store)
+        run = WriteRun(0, scratch_folder=target.parent)
+        if chosen.is_store:
+            images = [content.picture for content in pictures]
+            stores[target] = partial(write_ome_zarr, content=pictures[0], images=images, run=run, axis="T")
+        else:
+            files[target] = partial(write_tiff_stack, contents=pictures, run=run, is_ome=chosen.name == "OME-TIFF", axis="T")
+    place_files(files, stores=stores, overwrite=overwrite)

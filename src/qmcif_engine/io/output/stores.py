@@ -1,8 +1,7 @@
-"""Bring bytes and Zarr folders into place once they are on the disk, and never remove a folder that is none."""
+"""Bytes and Zarr folders brought into place once they are on the disk; a folder that is none of ours is never removed."""
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import secrets
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
 
 _NODE_FILES = ("zarr.json", ".zgroup", ".zarray")
 _LARGEST_NODE_BYTES = 2**26
-_TAKEN = frozenset({errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR})
 
 
 def check_replaceable(target: Path) -> None:
@@ -99,38 +97,3 @@ def sync_folder(folder: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-
-
-def move_store(temporary: Path, target: Path, *, retired: Path, overwrite: bool) -> None:
-    """Give a finished folder its name; a Zarr folder that has it is put aside as `retired` if that is allowed.
-
-    Raises
-    ------
-    FileExistsError
-        When the name is taken and may not be.
-    """
-    if overwrite and os.path.lexists(target):
-        check_replaceable(target)
-        target.rename(retired)
-    try:
-        if os.path.lexists(target):
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
-        temporary.rename(target)
-    except OSError as error:
-        if error.errno in _TAKEN:
-            raise FileExistsError(*error.args) from error
-        raise
-
-
-def return_store(target: Path, *, origin: Path, identity: tuple[int, int]) -> None:
-    """Move a folder back to where it came from, if it is the very one that was moved to the target."""
-    with suppress(FileNotFoundError):
-        status = target.lstat()
-        if (status.st_dev, status.st_ino) == identity:
-            target.rename(origin)
-
-
-def restore_store(target: Path, *, retired: Path) -> None:
-    """Give the folder that was put aside its name back, if the name is free again."""
-    if os.path.lexists(retired) and not os.path.lexists(target):
-        retired.rename(target)

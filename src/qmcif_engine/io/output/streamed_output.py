@@ -1,4 +1,4 @@
-"""Write pictures of any size, in any format, completely or not at all."""
+"""Output of images of any size, in any format, completely or not at all."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from qmcif_engine.io.output.picture import OmeZarrVersion, Picture, PictureContent
+    from qmcif_engine.io.output.moves import Journal
+    from qmcif_engine.io.output.picture import Picture, PictureContent
 
 
 def stream_outputs(
@@ -31,6 +32,7 @@ def stream_outputs(
     scratch_folder: Path | None,
     further: Mapping[Path, PictureContent] | None = None,
     built: Path | None = None,
+    journal: Journal | None = None,
     on_progress: Callable[[int, int], None] | None = None,
     check_cancelled: Callable[[], None] | None = None,
 ) -> None:
@@ -65,6 +67,8 @@ def stream_outputs(
         What else is written with them, such as heights.
     built : Path, optional
         Where the target, a Zarr folder, lies complete already: it is moved.
+    journal : Journal, optional
+        See `qmcif_engine.io.output.placement.place_files`.
     on_progress : callable, optional
         Called with the number of blocks written and the number of all, over all files.
     check_cancelled : callable, optional
@@ -81,7 +85,7 @@ def stream_outputs(
     if picture is not None:
         contents[target] = assemble_content(picture, alpha, metadata=metadata, provenance=provenance)
     options: dict[str, Any] = {"scratch_folder": scratch_folder, "on_progress": on_progress, "check_cancelled": check_cancelled}
-    options |= {"overwrite": overwrite, "built": {} if built is None else {target: built}}
+    options |= {"overwrite": overwrite, "journal": journal, "built": {} if built is None else {target: built}}
     if maps_folder is None:
         place_contents(contents, **options)
         return
@@ -107,9 +111,9 @@ def place_contents(
     scratch_folder: Path | None = None,
     on_progress: Callable[[int, int], None] | None = None,
     check_cancelled: Callable[[], None] | None = None,
-    ome_zarr_version: OmeZarrVersion = "0.5",
     n_workers: int = 0,
     built: Mapping[Path, Path] | None = None,
+    journal: Journal | None = None,
 ) -> None:
     """Write each content to its target once all are known to fit; all of them appear or none.
 
@@ -118,12 +122,12 @@ def place_contents(
     contents : mapping of Path to PictureContent
     overwrite, scratch_folder, on_progress, check_cancelled
         As for `stream_outputs`; progress is counted over all targets.
-    ome_zarr_version : str, optional
-        0.5 (Zarr 3) or 0.4 (Zarr 2).
     n_workers : int, optional
         Threads that read; 0 reads in the calling one.
     built : mapping of Path to Path, optional
         Further targets, Zarr folders, and where they lie complete already.
+    journal : Journal, optional
+        See `qmcif_engine.io.output.placement.place_files`.
     """
     for target, content in contents.items():
         shape = (*content.picture.shape[:2], *([content.n_colors] if content.n_colors > 1 else []))
@@ -137,7 +141,6 @@ def place_contents(
         scratch_folder=scratch_folder or next(iter([*contents, *(built or {})])).parent,
         on_progress=on_progress,
         check_cancelled=check_cancelled,
-        ome_zarr_version=ome_zarr_version,
         n_workers=n_workers,
     )
     files, stores = (
@@ -148,4 +151,4 @@ def place_contents(
         }
         for is_store in (False, True)
     )
-    place_files(files, overwrite=overwrite, stores=stores, built=built)
+    place_files(files, overwrite=overwrite, stores=stores, built=built, journal=journal)

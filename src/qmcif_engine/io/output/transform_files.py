@@ -1,4 +1,4 @@
-"""Keep transforms in a file, for another run, another channel or another stack of the same frames."""
+"""Files of transforms, for another run, another channel or another stack of the same frames."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Never
 
 from qmcif_engine.errors import InvalidConfigError
+from qmcif_engine.io.input.bounded_reading import parse_json, read_bounded
 from qmcif_engine.io.limits import LARGEST_TRANSFORMS_BYTES
 from qmcif_engine.io.output.placement import check_place, place_files
 from qmcif_engine.stack.alignment.transforms import AlignmentWarning, Matrix, TransformModel, Transforms, as_matrix, as_projective_matrix
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Sequence
 
 _FORMAT = "qmcif transforms 1"
+_FORMAT_OF_TIMES = "qmcif transforms of points in time 1"
 _KEYS = ("format", "model", "image_shape", "reference", "matrices", "warnings")
 
 
@@ -33,7 +36,16 @@ def save_transforms(path: str | os.PathLike[str], transforms: Transforms, *, ove
     OutputError
         When the file exists or cannot be written.
     """
-    content = {
+    _place(Path(path), _describe(transforms), overwrite=overwrite)
+
+
+def save_transforms_of_times(path: str | os.PathLike[str], transforms: Sequence[Transforms], *, overwrite: bool = False) -> None:
+    """Write the transforms of all points in time of a movie, in their order, as `save_transforms` does those of a stack."""
+    _place(Path(path), {"format": _FORMAT_OF_TIMES, "times": [_describe(point) for point in transforms]}, overwrite=overwrite)
+
+
+def _describe(transforms: Transforms) -> dict[str, Any]:
+    return {
         "format": _FORMAT,
         "model": transforms.model.value,
         "image_shape": transforms.image_shape,
@@ -41,12 +53,14 @@ def save_transforms(path: str | os.PathLike[str], transforms: Transforms, *, ove
         "matrices": transforms.matrices,
         "warnings": [[warning.number, warning.message] for warning in transforms.warnings],
     }
+
+
+def _place(target: Path, content: dict[str, Any], *, overwrite: bool) -> None:
     text = json.dumps(content, indent=1).encode()
 
     def write(stream: BinaryIO) -> None:
         stream.write(text)
 
-    target = Path(path)
     check_place(target, overwrite=overwrite)
     place_files({target: write}, overwrite=overwrite)
 
@@ -59,21 +73,38 @@ def load_transforms(path: str | os.PathLike[str]) -> Transforms:
     InvalidConfigError
         When the file cannot be read or holds no valid transforms.
     """
+    known = load_transforms_of_times(path)
+    if len(known) != 1:
+        msg = f"{str(path)!r} holds transforms of {len(known)} points in time; those of one stack are needed: name another file"
+        raise InvalidConfigError(msg)
+    return known[0]
+
+
+def load_transforms_of_times(path: str | os.PathLike[str]) -> tuple[Transforms, ...]:
+    """Read the transforms of all points in time, or of the only one.
+
+    Raises
+    ------
+    InvalidConfigError
+        When the file cannot be read or holds no valid transforms.
+    """
     try:
-        return _parse(json.loads(_read_bounded(Path(path)), parse_constant=_refuse_constant))
-    except (OSError, ValueError, RecursionError) as error:
+        content = parse_json(read_bounded(Path(path), largest_bytes=LARGEST_TRANSFORMS_BYTES), parse_constant=_refuse_constant)
+        if not isinstance(content, dict) or content.get("format") != _FORMAT_OF_TIMES:
+            return (_parse(content),)
+        return tuple(_parse(point) for point in _listed_points(content))
+    except (OSError, ValueError) as error:
         needed = "a file written by save_transforms is needed, or by --align with --transforms"
         msg = f"{str(path)!r} holds no usable transforms ({error}); {needed}: estimate them anew"
         raise InvalidConfigError(msg) from error
 
 
-def _read_bounded(path: Path) -> bytes:
-    with path.open("rb") as stream:
-        content = stream.read(LARGEST_TRANSFORMS_BYTES + 1)
-    if len(content) > LARGEST_TRANSFORMS_BYTES:
-        msg = f"it is larger than {LARGEST_TRANSFORMS_BYTES // 2**20} MB"
+def _listed_points(content: dict[str, Any]) -> list[Any]:
+    points = _listed(content.get("times"))
+    if not points or set(content) != {"format", "times"}:
+        msg = "one object with format and times, at least one, is expected"
         raise ValueError(msg)
-    return content
+    return points
 
 
 def _refuse_constant(name: str) -> Never:

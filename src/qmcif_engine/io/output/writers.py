@@ -1,4 +1,4 @@
-"""Write images and maps completely or not at all, and never over a file that nobody offered."""
+"""Writers of images and maps: completely or not at all, and never over a file that nobody offered."""
 
 from __future__ import annotations
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import os
+import re
 import struct
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
@@ -11,7 +13,15 @@ import imagecodecs
 import numpy as np
 
 from qmcif_engine.io.input.image_file import check_claimed_size, describe_picture, refuse_content, refuse_damaged
-from qmcif_engine.io.limits import LARGEST_JPEG_HEADER_BYTES, LARGEST_PICTURE_OVERHEAD_BYTES
+from qmcif_engine.io.limits import (
+    LARGEST_JPEG_HEADER_BYTES,
+    LARGEST_JPEG_SCANNED_SAMPLES,
+    LARGEST_PICTURE_OVERHEAD_BYTES,
+    MAX_JPEG_EXPANSION,
+    MOST_JPEG_SCANS,
+    MOST_JPEG_SEGMENTS,
+    USUAL_JPEG_SCANS,
+)
 from qmcif_engine.io.metadata.embedding import prepare_embedding
 from qmcif_engine.io.metadata.exif import check_profile
 from qmcif_engine.io.output.picture import read_whole
@@ -32,8 +42,13 @@ JPEG_SIGNATURE = b"\xff\xd8\xff"
 
 _START_OF_SCAN = 0xDA
 _APP0, _APP1, _APP2 = 0xE0, 0xE1, 0xE2
-_END_OF_IMAGE = b"\xff\xd9"
+_END_OF_IMAGE = 0xD9
+_MARKER = re.compile(rb"\xff([^\x00\x01\xd0-\xd7\xff])")
+"""A marker behind or between samples, those apart that stand among samples."""
+
+_LARGEST_FILLING_BYTES = 2**10
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+_PROGRESSIVE_FRAMES = frozenset({0xC2, 0xC6, 0xCA, 0xCE})
 _WITHOUT_LENGTH = frozenset(range(0xD0, 0xD8)) | {0x01}
 _EXIF_PREFIX = b"Exif\0\0"
 _JFIF_PREFIX = b"JFIF\0"
@@ -58,6 +73,7 @@ class _JpegHeader(NamedTuple):
     height: int
     width: int
     n_components: int
+    is_progressive: bool
     notes: dict[int, list[bytes]]
     scan_start: int
 
@@ -76,6 +92,8 @@ def inspect_jpeg(stream: BinaryIO, path: Path) -> SourceDescription:
     """Return what a JPEG file says about its picture; nothing is decoded."""
     header = _walk_markers(stream, path)
     _check_header(header, path, file_bytes=os.fstat(stream.fileno()).st_size)
+    if header.is_progressive:
+        _check_scans(_read_encoded(stream, header), header, path)
     return describe_picture(
         path,
         size=(header.height, header.width),
@@ -93,9 +111,23 @@ def measure_jpeg(stream: BinaryIO, path: Path) -> tuple[int, int, int]:
     return header.height, header.width, header.n_components
 
 
-def has_jpeg_end(encoded: bytes) -> bool:
-    """Tell whether a JPEG stream has its end mark."""
-    return encoded.rfind(_END_OF_IMAGE) >= 0
+def check_jpeg_scans(encoded: bytes, path: Path, *, name: str) -> None:
+    """Refuse a JPEG stream whose end mark is missing, or that passes over its samples so often that decoding would take minutes."""
+    _check_scans(encoded, _walk_markers(io.BytesIO(encoded), path), path, name=name)
+
+
+def _check_scans(encoded: bytes, header: _JpegHeader, path: Path, *, name: str = "the file") -> None:
+    """Walk from scan to scan: what stands in a segment between them is skipped, whatever it looks like."""
+    n_scans, n_segments, position = 1, 0, header.scan_start
+    while (found := _MARKER.search(encoded, position)) is not None and found[1][0] != _END_OF_IMAGE:
+        n_scans += found[1][0] == _START_OF_SCAN
+        n_segments += 1
+        is_slow = n_scans > USUAL_JPEG_SCANS and n_scans * header.n_samples > LARGEST_JPEG_SCANNED_SAMPLES
+        if n_scans > MOST_JPEG_SCANS or is_slow or n_segments > MOST_JPEG_SEGMENTS:
+            raise refuse_damaged(path, f"{name} has more than {n_scans - 1} scans of {header.width} x {header.height} pixels")
+        position = found.end() + max(int.from_bytes(encoded[found.end() : found.end() + 2], "big"), 2)
+    if found is None:
+        raise refuse_damaged(path, f"the end of {name} is missing")
 
 
 def _join_profile(notes: list[bytes]) -> bytes | None:
@@ -120,22 +152,27 @@ def _parse_density(notes: list[bytes]) -> tuple[float, float] | None:
 def decode_jpeg(stream: BinaryIO, path: Path) -> NDArray[Any]:
     """Return the samples of a JPEG file that `inspect_jpeg` let through; further pictures behind it (previews, gain maps) are left alone.
 
-    The markers are walked before anything is decoded: the decoder fills what is missing with gray instead of failing. Inside
-    compressed samples an end mark cannot occur by chance, so its absence behind the start of the scan means that the end is missing.
+    The markers are walked before anything is decoded: the decoder fills what is missing with gray instead of failing, and passes over
+    the whole picture for each of its scans. Inside compressed samples an end mark cannot occur by chance.
     """
     header = _walk_markers(stream, path)
-    stream.seek(0)
-    encoded = stream.read(header.scan_start + 2 * header.n_samples + LARGEST_PICTURE_OVERHEAD_BYTES)
-    if encoded.find(_END_OF_IMAGE, header.scan_start) < 0:
-        raise refuse_damaged(path, "the end of the file is missing")
+    encoded = _read_encoded(stream, header)
+    _check_scans(encoded, header, path)
     return imagecodecs.jpeg8_decode(encoded)
 
 
+def _read_encoded(stream: BinaryIO, header: _JpegHeader) -> bytes:
+    stream.seek(0)
+    return stream.read(header.scan_start + 2 * header.n_samples + LARGEST_PICTURE_OVERHEAD_BYTES)
+
+
 def _walk_markers(stream: BinaryIO, path: Path) -> _JpegHeader:
-    frame: tuple[int, int, int, int] | None = None
+    frame: tuple[int, int, int, int, bool] | None = None
     notes: dict[int, list[bytes]] = {_APP0: [], _APP1: [], _APP2: []}
     stream.seek(2)
-    while stream.tell() < LARGEST_JPEG_HEADER_BYTES:
+    for _ in range(MOST_JPEG_SEGMENTS):
+        if stream.tell() >= LARGEST_JPEG_HEADER_BYTES:
+            break
         marker = _next_marker(stream, path)
         if marker in _WITHOUT_LENGTH:
             continue
@@ -144,24 +181,25 @@ def _walk_markers(stream: BinaryIO, path: Path) -> _JpegHeader:
         if length < 2 or len(payload) < length - 2:
             raise refuse_damaged(path, "the file ends inside its header")
         if marker in _FRAMES and frame is None and len(payload) >= 6:
-            frame = struct.unpack(">BHHB", payload[:6])
+            frame = (*struct.unpack(">BHHB", payload[:6]), marker in _PROGRESSIVE_FRAMES)
         elif marker in notes:
             notes[marker].append(payload)
         elif marker == _START_OF_SCAN and frame is not None:
             return _JpegHeader(*frame, notes=notes, scan_start=stream.tell())
-    raise refuse_damaged(path, f"no picture in the first {LARGEST_JPEG_HEADER_BYTES} bytes")
+    raise refuse_damaged(path, f"no picture in the first {LARGEST_JPEG_HEADER_BYTES} bytes or {MOST_JPEG_SEGMENTS} segments")
 
 
 def _next_marker(stream: BinaryIO, path: Path) -> int:
-    """Return the code behind the next 0xFF; any number of 0xFF may precede it as filling."""
-    byte = stream.read(1)
-    if byte != b"\xff":
+    """Return the code behind the next 0xFF; others may precede it as filling."""
+    start = stream.tell()
+    ahead = stream.read(_LARGEST_FILLING_BYTES)
+    code = ahead.lstrip(b"\xff")
+    if not ahead.startswith(b"\xff"):
         raise refuse_damaged(path, "a marker of its header is missing")
-    while byte == b"\xff":
-        byte = stream.read(1)
-    if not byte:
-        raise refuse_damaged(path, "the file ends before its picture")
-    return byte[0]
+    if not code:
+        raise refuse_damaged(path, "the file ends before its picture" if len(ahead) < _LARGEST_FILLING_BYTES else "it has endless filling")
+    stream.seek(start + len(ahead) - len(code) + 1)
+    return code[0]
 
 
 def _check_header(header: _JpegHeader, path: Path, *, file_bytes: int) -> None:
@@ -171,7 +209,14 @@ def _check_header(header: _JpegHeader, path: Path, *, file_bytes: int) -> None:
         raise refuse_content(path, given=f"{header.n_components} color channels", needed="gray or RGB", remedy="convert the image to RGB")
     if header.bits != 8:
         raise refuse_content(path, given=f"{header.bits}-bit JPEG samples", needed="8-bit JPEG", remedy="save the image as PNG or TIFF")
-    check_claimed_size(path, height=header.height, width=header.width, decoded_bytes=header.n_samples, stored_bytes=file_bytes)
+    check_claimed_size(
+        path,
+        height=header.height,
+        width=header.width,
+        decoded_bytes=header.n_samples,
+        stored_bytes=file_bytes,
+        max_expansion=MAX_JPEG_EXPANSION,
+    )
 
 
 def encode_jpeg(stream: BinaryIO, content: PictureContent, *, run: WriteRun) -> None:

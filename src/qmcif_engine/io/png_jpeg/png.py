@@ -1,4 +1,4 @@
-"""PNG at 8 and 16 bits a sample, which Pillow cannot for color: checked and decoded, encoded with what is embedded."""
+"""PNG at 8 and 16 bits per sample, which Pillow cannot for color: checked and decoded, encoded with what is embedded."""
 
 from __future__ import annotations
 
@@ -11,7 +11,14 @@ import imagecodecs
 import numpy as np
 
 from qmcif_engine.io.input.image_file import check_claimed_size, describe_picture, refuse_content, refuse_damaged
-from qmcif_engine.io.limits import LARGEST_PICTURE_OVERHEAD_BYTES, LARGEST_PNG_SIDE_PX, LARGEST_PROFILE_BYTES
+from qmcif_engine.io.limits import (
+    LARGEST_PICTURE_OVERHEAD_BYTES,
+    LARGEST_PNG_SIDE_PX,
+    LARGEST_PROFILE_BYTES,
+    MAX_PNG_EXPANSION,
+    MOST_PNG_NOTES,
+    SMALLEST_MEAN_PNG_CHUNK_BYTES,
+)
 from qmcif_engine.io.metadata.embedding import prepare_embedding
 from qmcif_engine.io.metadata.exif import check_profile
 from qmcif_engine.io.output.picture import read_whole
@@ -53,7 +60,9 @@ _LARGEST_NUMBER = 2**31 - 1
 _METER = 1
 
 
-class _PngHeader(NamedTuple):
+class PngHeader(NamedTuple):
+    """The header of a PNG file, in the order of its fields."""
+
     width: int
     height: int
     bit_depth: int
@@ -75,8 +84,8 @@ class _PngHeader(NamedTuple):
 
 def inspect_png(stream: BinaryIO, path: Path) -> SourceDescription:
     """Return what a PNG file says about its picture, once every chunk is known to be there; nothing is decoded."""
-    header = _read_header(stream, path)
-    notes = {kind: stream.read(length) for kind, length in _walk_chunks(stream, path) if length <= _NOTES.get(kind, -1)}
+    header = read_png_header(stream, path)
+    notes = {kind: stream.read(length) for kind, length in walk_chunks(stream, path) if length <= _NOTES.get(kind, -1)}
     return describe_picture(
         path,
         size=(header.height, header.width),
@@ -114,21 +123,23 @@ def decode_png(stream: BinaryIO, path: Path) -> NDArray[Any]:
     no metadata, about which it would print complaints.
     """
     picture = [PNG_SIGNATURE]
-    for kind, length in _walk_chunks(stream, path):
+    for kind, length in walk_chunks(stream, path):
         if kind in _PICTURE_CHUNKS:
             picture += [struct.pack(">I", length), kind, stream.read(length + 4)]
     return imagecodecs.png_decode(b"".join(picture))
 
 
-def _read_header(stream: BinaryIO, path: Path) -> _PngHeader:
+def read_png_header(stream: BinaryIO, path: Path) -> PngHeader:
+    """Return the header of a file, once what it claims is known to be bearable."""
     stream.seek(len(PNG_SIGNATURE))
     start = stream.read(25)
     if len(start) < 25 or start[4:8] != b"IHDR":
         raise refuse_damaged(path, "no PNG header")
-    header = _PngHeader(*struct.unpack(">IIBBBBB", start[8:21]))
+    header = PngHeader(*struct.unpack(">IIBBBBB", start[8:21]))
     _check_kind(header, path)
     file_bytes = os.fstat(stream.fileno()).st_size
-    check_claimed_size(path, height=header.height, width=header.width, decoded_bytes=header.raw_bytes, stored_bytes=file_bytes)
+    size = {"height": header.height, "width": header.width, "decoded_bytes": header.raw_bytes, "stored_bytes": file_bytes}
+    check_claimed_size(path, **size, max_expansion=MAX_PNG_EXPANSION)
     if max(header.height, header.width) > LARGEST_PNG_SIDE_PX:
         raise refuse_content(
             path,
@@ -141,27 +152,30 @@ def _read_header(stream: BinaryIO, path: Path) -> _PngHeader:
     return header
 
 
-def _check_kind(header: _PngHeader, path: Path) -> None:
+def _check_kind(header: PngHeader, path: Path) -> None:
     """Refuse what cannot be kept, and what no PNG has: the decoder would refuse the latter too, but print complaints first."""
     if header.color_type == _PALETTE:
         raise refuse_content(path, given="palette colors", needed="gray or RGB", remedy="convert the image to RGB and save it again")
     if header.color_type not in _N_CHANNELS:
         raise refuse_damaged(path, f"color type {header.color_type} does not exist")
     if header.bit_depth == 1:
-        raise refuse_content(path, given="bilevel (1-bit) samples", needed="8 or 16 bits a sample", remedy="save the image as gray")
+        raise refuse_content(path, given="bilevel (1-bit) samples", needed="8 or 16 bits per sample", remedy="save the image as gray")
     if header.bit_depth not in (_GRAY_BIT_DEPTHS if header.color_type == _GRAY else _BIT_DEPTHS):
-        raise refuse_damaged(path, f"{header.bit_depth} bits a sample do not exist in color type {header.color_type}")
+        raise refuse_damaged(path, f"{header.bit_depth} bits per sample do not exist in color type {header.color_type}")
     methods = (header.compression_method, header.filter_method, header.interlace_method)
     if methods[:2] != (0, 0) or methods[2] not in _INTERLACE_METHODS:
         raise refuse_damaged(path, f"compression, filter and interlace methods {methods} do not exist")
 
 
-def _walk_chunks(stream: BinaryIO, path: Path) -> Iterator[tuple[bytes, int]]:
+def walk_chunks(stream: BinaryIO, path: Path) -> Iterator[tuple[bytes, int]]:
     """Yield kind and length of every chunk, with the stream at its payload, once the chunk is known to be there."""
     file_bytes = os.fstat(stream.fileno()).st_size
-    kind = b""
+    kind, n_chunks, most_chunks = b"", 0, MOST_PNG_NOTES + file_bytes // SMALLEST_MEAN_PNG_CHUNK_BYTES
     position = len(PNG_SIGNATURE)
     while kind != b"IEND":
+        n_chunks += 1
+        if n_chunks > most_chunks:
+            raise refuse_damaged(path, f"more than {most_chunks} chunks in {file_bytes} bytes")
         stream.seek(position)
         start = stream.read(8)
         length, kind = int.from_bytes(start[:4], "big"), start[4:]

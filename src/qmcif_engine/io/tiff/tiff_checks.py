@@ -13,7 +13,9 @@ from tifffile import COMPRESSION, EXTRASAMPLE, PHOTOMETRIC, SAMPLEFORMAT, TiffPa
 from qmcif_engine.io.input.image_file import check_claimed_size, refuse_content, refuse_damaged
 from qmcif_engine.io.limits import LARGEST_SEGMENT_OVERHEAD_BYTES, MAX_PIXELS, MAX_PLANES, MOST_CODED_CHANNELS
 from qmcif_engine.io.metadata.exif import settle_orientation
-from qmcif_engine.io.png_jpeg.jpeg import has_jpeg_end, measure_jpeg
+from qmcif_engine.io.png_jpeg.jpeg import check_jpeg_scans, measure_jpeg
+from qmcif_engine.io.tiff.color_tables import find_palette, find_table
+from qmcif_engine.stack.samples import SUPPORTED_DTYPES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,7 +34,14 @@ _COMPRESSIONS = _UNBOUNDED | {
     int(COMPRESSION.DEFLATE),
     int(COMPRESSION.PACKBITS),
 }
-_N_COLORS: dict[int, int] = {PHOTOMETRIC.MINISBLACK: 1, PHOTOMETRIC.MINISWHITE: 1, PHOTOMETRIC.RGB: 3, PHOTOMETRIC.YCBCR: 3}
+_N_COLORS: dict[int, int] = {
+    PHOTOMETRIC.MINISBLACK: 1,
+    PHOTOMETRIC.MINISWHITE: 1,
+    PHOTOMETRIC.PALETTE: 1,
+    PHOTOMETRIC.RGB: 3,
+    PHOTOMETRIC.YCBCR: 3,
+}
+_UNSIGNED_BITS = (*range(1, 17), 32)
 _SAMPLE_KINDS: dict[int, str] = {
     SAMPLEFORMAT.UINT: "unsigned integer",
     SAMPLEFORMAT.INT: "signed integer",
@@ -56,8 +65,10 @@ def check_colors(page: TiffPage, path: Path) -> None:
     kind = getattr(page.photometric, "name", str(page.photometric))
     is_raw_luma = page.photometric == PHOTOMETRIC.YCBCR and page.compression != JPEG
     if n_colors is None or is_raw_luma:
-        kind = {"PALETTE": "palette", "SEPARATED": "CMYK", "CIELAB": "Lab"}.get(kind, kind)
+        kind = {"SEPARATED": "CMYK", "CIELAB": "Lab"}.get(kind, kind)
         raise refuse_content(path, given=f"{kind} colors", needed="gray or RGB", remedy="convert the image to RGB and save it again")
+    if page.photometric == PHOTOMETRIC.PALETTE and find_table(page) is None:
+        raise refuse_damaged(path, "it holds the numbers of colors without a complete table of them")
     n_extra = page.samplesperpixel - n_colors
     if n_extra < 0 or n_extra > 1:
         raise refuse_content(
@@ -79,19 +90,23 @@ def check_colors(page: TiffPage, path: Path) -> None:
 def check_sample_type(page: TiffPage, path: Path) -> None:
     """Refuse samples that no supported type holds exactly, and compressions whose decoder is not known to be safe."""
     bits = page.bitspersample
-    is_integer = page.sampleformat == SAMPLEFORMAT.UINT and bits in range(2, 17)  # a tuple where the channels differ
+    is_integer = page.sampleformat == SAMPLEFORMAT.UINT and bits in _UNSIGNED_BITS  # a tuple where the channels differ
+    is_signed = page.sampleformat == SAMPLEFORMAT.INT and bits in (8, 16)
     is_float = page.sampleformat == SAMPLEFORMAT.IEEEFP and bits in (32, 64)
-    if page.dtype is None or not (is_integer or is_float):
+    if page.dtype is None or not (is_integer or is_signed or is_float):
         kind = _SAMPLE_KINDS.get(page.sampleformat, "complex or undefined")
         raise refuse_content(
             path,
-            given="bilevel (1-bit) samples" if bits == 1 else f"{bits}-bit {kind} samples",
-            needed="uint8, uint16, float32 or float64",
+            given=f"{bits}-bit {kind} samples",
+            needed=f"one of {', '.join(SUPPORTED_DTYPES)}",
             remedy="convert the samples and save the image again",
         )
     if page.photometric == PHOTOMETRIC.MINISWHITE and not is_integer:
         raise refuse_content(
-            path, given="inverted (white is zero) floats", needed="black as zero", remedy="invert the image and save it again"
+            path,
+            given="inverted (white is zero) floats or signed integers",
+            needed="black as zero",
+            remedy="invert the image and save it again",
         )
     if page.compression not in _COMPRESSIONS:
         name = getattr(page.compression, "name", str(page.compression))
@@ -158,9 +173,9 @@ def _check_rows(page: TiffPage, path: Path) -> None:
 
 def claimed_bits(page: TiffPage) -> int | None:
     """Return how many bits of each integer sample are used, from the sample size or the OME description; None where unsaid."""
-    if page.sampleformat != SAMPLEFORMAT.UINT:
+    if page.sampleformat != SAMPLEFORMAT.UINT or find_palette(page) is not None:
         return None
-    if page.bitspersample not in (8, 16):
+    if page.bitspersample not in (8, 16, 32):
         return int(page.bitspersample)
     claim = _SIGNIFICANT_BITS.search(page.description)
     return int(claim[1]) if claim is not None and 1 <= int(claim[1]) <= page.bitspersample else None
@@ -188,8 +203,8 @@ def check_coded_segment(encoded: bytes, compression: int, *, path: Path, place: 
     for height, width, n_channels in sizes:
         if height > largest[0] or width > largest[1] or n_channels > MOST_CODED_CHANNELS:
             raise refuse_damaged(path, f"{place} claims {width} x {height} pixels of {n_channels} channels")
-    if compression == JPEG and not has_jpeg_end(encoded):
-        raise refuse_damaged(path, f"the end of {place} is missing")
+    if compression == JPEG:
+        check_jpeg_scans(encoded, path, name=place)
 
 
 def _list_code_streams(encoded: bytes) -> list[tuple[int, int, int]]:

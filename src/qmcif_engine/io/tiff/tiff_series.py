@@ -1,21 +1,24 @@
-"""Find out which pages of a TIFF file are the images of its stack, and in which order."""
+"""Pages of a TIFF file that are the images of its stack, and their order."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from tifffile import COMPRESSION, PHOTOMETRIC, TiffFile, TiffPage
 
 from qmcif_engine.io.input.array_source import describe_frames
 from qmcif_engine.io.input.image_file import check_regular_file, refuse_content, refuse_damaged
+from qmcif_engine.io.input.open_files import file_stamp
 from qmcif_engine.io.limits import MAX_PIXELS, MAX_PLANES, MAX_WINDOWED_PIXELS
 from qmcif_engine.io.metadata.acquisition import AxisPlan, name_axes, plan_axes
 from qmcif_engine.io.metadata.exif import UPRIGHT
-from qmcif_engine.io.metadata.ome_xml import parse_ome
+from qmcif_engine.io.metadata.ome_xml import check_description, parse_ome
+from qmcif_engine.io.tiff.color_tables import N_PALETTE_COLORS, find_palette
+from qmcif_engine.io.tiff.tag_limits import check_tags
 from qmcif_engine.io.tiff.tiff_checks import check_colors, check_directories, check_sample_type, check_segments, page_orientation
 from qmcif_engine.io.tiff.tiff_metadata import read_metadata
-from qmcif_engine.io.tiff.tiff_windows import file_stamp, lay_out_page
+from qmcif_engine.io.tiff.tiff_windows import lay_out_page
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,13 +64,12 @@ def read_acquisition(path: Path, *, location: Path, axes: str | None, time: int)
         The point in time whose planes are laid out: all of them, so that a truncated file is refused before anything is computed.
     """
     check_regular_file(location)
-    # the two kinds of series that are disabled read an index from other files of the folder
-    with location.open("rb") as stream, TiffFile(stream, _multifile=False, is_mmstack=False, is_ndtiff=False) as tiff:
+    with location.open("rb") as stream, open_checked(stream, path) as tiff:
         check_directories(tiff, path)
-        pixels = parse_ome(tiff.pages.first.description, path)
+        image = parse_ome(tiff.pages.first.description, path)
         series = _choose_series(tiff, path)
         # one page needs no description: sets of one plane a file all carry that of the whole set
-        if series.kind != "ome" and pixels is not None and axes is None and tiff.pages.is_multipage:
+        if series.kind != "ome" and image is not None and axes is None and tiff.pages.is_multipage:
             raise refuse_content(
                 path,
                 given="OME metadata that do not fit its pages or tell of other files",
@@ -79,18 +81,28 @@ def read_acquisition(path: Path, *, location: Path, axes: str | None, time: int)
         is_mixed = _is_multichannel(keyframe)
         if not is_mixed:
             check_colors(keyframe, path)
-        first = lay_out_checked(keyframe, path, location, stamp=file_stamp(stream))
+        first = lay_out_checked(keyframe, path, location, stamp=file_stamp(stream.fileno()))
         description = describe_frames(
             plan,
             repr(str(path)),
             dtype=first.dtype,
-            metadata=read_metadata(tiff, pixels),
+            metadata=read_metadata(tiff, image),
             paths=(path,),
             has_alpha=not is_mixed and plan.length("S") in (2, 4),
             orientation=page_orientation(keyframe),
         )
         planes = {number: _find_plane(series, first, number=number, n_planes=plan.n_planes) for number in plan.planes_at(time)}
         return TiffAcquisition(plan, description, planes, first.stamp)
+
+
+def open_checked(stream: BinaryIO, path: Path) -> TiffFile:
+    """Return the file as the library reads it, once its tags are known to be bearable and its description to be no trap."""
+    check_tags(stream, path)
+    stream.seek(0)  # the library takes the current position for the start of the file
+    # the two kinds of series that are disabled read an index from other files of the folder
+    tiff = TiffFile(stream, _multifile=False, is_mmstack=False, is_ndtiff=False)
+    check_description(tiff.pages.first.description, path)
+    return tiff
 
 
 def _is_multichannel(page: TiffPage) -> bool:
@@ -112,7 +124,7 @@ def _choose_series(tiff: TiffFile, path: Path) -> TiffPageSeries:
         )
     if series.transform is not None or series.keyframe.imagedepth > 1:
         raise refuse_content(
-            path, given="volumes or images stored in pieces", needed="one page an image", remedy="export it as a plain or OME-TIFF stack"
+            path, given="volumes or images stored in pieces", needed="one page per image", remedy="export it as a plain or OME-TIFF stack"
         )
     return series
 
@@ -121,8 +133,11 @@ def _plan_series(series: TiffPageSeries, path: Path, axes: str | None) -> AxisPl
     name, page = repr(str(path)), series.keyframe
     found, shape = series.get_axes(squeeze=False), tuple(series.get_shape(squeeze=False))
     named, lengths = name_axes(name, shape=shape, found=found, wanted=axes)
-    plan = plan_axes(name, *_move_channels_into_page(named, lengths, page.samplesperpixel))
-    stored = (page.imagelength, page.imagewidth, page.samplesperpixel)
+    if find_palette(page) is not None:
+        named, lengths = _replace_numbers_by_colors(named, lengths)
+    n_samples = page.samplesperpixel if find_palette(page) is None else N_PALETTE_COLORS
+    plan = plan_axes(name, *_move_channels_into_page(named, lengths, n_samples))
+    stored = (page.imagelength, page.imagewidth, n_samples)
     if tuple(plan.length(axis) for axis in "YXS") != stored or plan.n_planes > MAX_PLANES:
         raise refuse_content(
             path,
@@ -131,6 +146,12 @@ def _plan_series(series: TiffPageSeries, path: Path, axes: str | None) -> AxisPl
             remedy="name the axes with axes=",
         )
     return plan
+
+
+def _replace_numbers_by_colors(axes: str, shape: tuple[int, ...]) -> tuple[str, tuple[int, ...]]:
+    """Give a pixel the samples of the color that its number stands for; the number itself is no sample."""
+    kept = [(axis, length) for axis, length in zip(axes, shape, strict=True) if (axis, length) != ("S", 1)]
+    return "".join(axis for axis, _ in kept) + "S", (*(length for _, length in kept), N_PALETTE_COLORS)
 
 
 def _move_channels_into_page(axes: str, shape: tuple[int, ...], n_samples: int) -> tuple[str, tuple[int, ...]]:
@@ -167,4 +188,7 @@ def _find_plane(series: TiffPageSeries, first: TiffPlane, *, number: int, n_plan
     page = keyframe if frame is keyframe else keyframe.parent.pages.get(frame.index, aspage=True)
     if not isinstance(page, TiffPage) or page.hash != keyframe.hash:
         raise refuse_damaged(path, f"page {number + 1} is not of the same kind as the others")
-    return replace(lay_out_checked(page, path, first.location, stamp=first.stamp), number=number)
+    plane = lay_out_checked(page, path, first.location, stamp=first.stamp)
+    if plane.dtype != first.dtype or (plane.palette is None) != (first.palette is None):
+        raise refuse_damaged(path, f"page {number + 1} has a color table of another kind than the others")
+    return replace(plane, number=number)

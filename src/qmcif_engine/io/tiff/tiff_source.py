@@ -1,4 +1,4 @@
-"""Offer the images of one TIFF file, whatever their order in it: plain pages, OME-TIFF, ImageJ stacks."""
+"""The images of one TIFF file, whatever their order in it: plain pages, OME-TIFF, ImageJ stacks."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import threading
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
-from tifffile import TiffFile, TiffPage
+from tifffile import TiffPage
 
 from qmcif_engine.io.input.frame_source import Copying, FrameSource
 from qmcif_engine.io.input.image_file import refuse_content, refuse_damaged, translate_failures
+from qmcif_engine.io.input.open_files import file_stamp
 from qmcif_engine.io.input.segment_cache import SegmentCache
 from qmcif_engine.io.limits import MOST_REDUCED_PAGES
 from qmcif_engine.io.metadata.exif import UPRIGHT, turn_upright
 from qmcif_engine.io.tiff.tiff_checks import check_colors, claimed_bits, page_orientation
-from qmcif_engine.io.tiff.tiff_series import TiffAcquisition, lay_out_checked, read_acquisition
-from qmcif_engine.io.tiff.tiff_windows import file_stamp
+from qmcif_engine.io.tiff.tiff_series import TiffAcquisition, lay_out_checked, open_checked, read_acquisition
 from qmcif_engine.stack.window import Window
 
 if TYPE_CHECKING:
@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import NDArray
+    from tifffile import TiffFile
 
-    from qmcif_engine.io.input.frame_source import FramePosition, FrameRows
+    from qmcif_engine.io.input.frame_source import FramePosition, RowsOnDemand
     from qmcif_engine.io.tiff.tiff_windows import TiffPlane
 
 logging.getLogger("tifffile").addHandler(logging.NullHandler())
@@ -39,9 +40,9 @@ _VIRTUAL_STACK = re.compile(r"^ImageJ=.*?^images=(\d{1,9})$", re.DOTALL | re.MUL
 
 
 class TiffSource(FrameSource):
-    """Read the frames of one TIFF file by window.
+    """The frames of one TIFF file, read by window.
 
-    The file is not kept open: its directory is read once a process and point in time, and each read opens it for a moment.
+    Its directory is read once a process and point in time; for samples the file stays open with the cache, among the files used last.
 
     Parameters
     ----------
@@ -81,7 +82,7 @@ class TiffSource(FrameSource):
             return planes[0]
         return np.stack([planes[channel // n_samples][:, :, channel % n_samples] for channel in channels], axis=-1)
 
-    def decode(self, position: FramePosition) -> NDArray[Any] | FrameRows:
+    def decode(self, position: FramePosition) -> NDArray[Any] | RowsOnDemand:
         """Return a frame, whole or to be decoded while its rows are asked for."""
         return self._decode_whole(position) if self.copying is Copying.NEEDED else super().decode(position)
 
@@ -113,12 +114,11 @@ def read_tiff(stream: BinaryIO, path: Path) -> tuple[NDArray[Any], int | None]:
     Smaller copies of it (previews, pyramid levels) are left alone.
     Only the first page is ever decoded, through the page itself: the library's notion of a series follows metadata to other files.
     """
-    stream.seek(0)  # the library takes the current position for the start of the file
-    with TiffFile(stream) as tiff:
+    with open_checked(stream, path) as tiff:
         page = tiff.pages.first
         _refuse_more_pages(tiff, path)
         check_colors(page, path)
-        plane = lay_out_checked(page, path, path.absolute(), stamp=file_stamp(stream), is_whole=True)
+        plane = lay_out_checked(page, path, path.absolute(), stamp=file_stamp(stream.fileno()), is_whole=True)
         orientation, significant_bits = page_orientation(page), claimed_bits(page)
     return turn_upright(plane.read(Window.whole(plane.shape[1:3]), SegmentCache(0)), orientation), significant_bits
 

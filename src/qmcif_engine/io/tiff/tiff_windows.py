@@ -1,29 +1,32 @@
-"""Read windows of one TIFF page: only the strips or tiles that a window touches are decoded, by tifffile's own decoders."""
+"""Windows of one TIFF page: only the strips or tiles that a window touches are decoded, by tifffile's own decoders."""
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tifffile import COMPRESSION, PHOTOMETRIC
 
 from qmcif_engine.io.input.image_file import refuse_damaged, translate_failures
 from qmcif_engine.io.input.segment_cache import fill_from_segments
+from qmcif_engine.io.tiff.color_tables import find_palette
 from qmcif_engine.io.tiff.tiff_checks import JPEG, check_coded_segment
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from io import FileIO
     from pathlib import Path
 
     from numpy.typing import NDArray
     from tifffile import TiffPage
 
+    from qmcif_engine.io.input.open_files import OpenFile
     from qmcif_engine.io.input.segment_cache import SegmentCache
     from qmcif_engine.stack.window import Window
+
+_READ_AT_ONCE_BYTES, _MOST_READ_FOR_ONE = 2**20, 4
+"""Rows are read together up to so many bytes, where no more than so many are read for each one wanted."""
 
 LARGEST_SEGMENT_BYTES = 32 * 2**20
 """A page with larger compressed strips or tiles is decoded once and kept in a scratch store instead of being read by window."""
@@ -33,7 +36,7 @@ _PLAIN_BITS = (8, 16, 32, 64)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TiffPlane:
-    """Where the samples of one page are, and nothing of the open file: reading opens it anew, in any thread.
+    """Where the samples of one page are, and nothing of the open file: it is read in any thread.
 
     Attributes
     ----------
@@ -63,6 +66,8 @@ class TiffPlane:
         Whether rows lie in the file as they are in memory, so that parts of strips can be read.
     white_level : int
         What inverted gray samples are subtracted from; 0 where black is zero.
+    palette : ndarray, shape (entries, 3), or None
+        The colors that the stored numbers stand for, where they are no samples.
     """
 
     path: Path
@@ -79,22 +84,23 @@ class TiffPlane:
     compression: int
     has_plain_rows: bool
     white_level: int
+    palette: NDArray[Any] | None = None
 
     @property
-    def n_samples(self) -> int:
-        """Samples of a pixel."""
-        return self.shape[0] * self.shape[3]
+    def decoded_dtype(self) -> np.dtype[Any]:
+        """Type of the stored numbers in native byte order."""
+        return self.stored_dtype.newbyteorder("=")
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """Sample type in native byte order."""
-        return self.stored_dtype.newbyteorder("=")
+        return self.decoded_dtype if self.palette is None else self.palette.dtype
 
     @property
     def is_windowed(self) -> bool:
         """Whether a window can be read without decoding much more than it."""
         rows, columns = self.segment_shape
-        return self.has_plain_rows or rows * columns * self.shape[3] * self.dtype.itemsize <= LARGEST_SEGMENT_BYTES
+        return self.has_plain_rows or rows * columns * self.shape[3] * self.stored_dtype.itemsize <= LARGEST_SEGMENT_BYTES
 
     def shifted(self, n_bytes: int, *, number: int) -> TiffPlane:
         """Return the plane that lies so many bytes behind this one and has no directory of its own."""
@@ -107,53 +113,64 @@ class TiffPlane:
         ----------
         window : Window
         cache : SegmentCache
-            Where decoded strips and tiles are kept.
+            Where decoded strips and tiles are kept, and the file is kept open.
         """
         return translate_failures(lambda _: self._read(window, cache), self.path)
 
     def _read(self, window: Window, cache: SegmentCache) -> NDArray[Any]:
-        planes = np.empty((self.shape[0], *window.shape, self.shape[3]), self.dtype)
-        with self.location.open("rb", buffering=0) as stream:
-            if file_stamp(stream) != self.stamp:
-                raise refuse_damaged(self.path, "it was changed after it was opened")
-            if self.has_plain_rows:
-                self._fill_from_rows(planes, window, stream)
-            else:
-                self._fill_from_segments(planes, window, stream, cache)
-        samples = np.moveaxis(planes, 0, 2).reshape(*window.shape, self.n_samples)
+        planes = np.empty((self.shape[0], *window.shape, self.shape[3]), self.decoded_dtype)
+        file = cache.files.open(self.location)
+        if file.stamp() != self.stamp:
+            raise refuse_damaged(self.path, "it was changed after it was opened")
+        if self.has_plain_rows:
+            self._fill_from_rows(planes, window, file)
+        else:
+            self._fill_from_segments(planes, window, file, cache)
+        samples = np.moveaxis(planes, 0, 2).reshape(*window.shape, self.shape[0] * self.shape[3])
+        if self.palette is not None:
+            return self.palette[samples[:, :, 0]]
         if self.white_level:
             samples[:, :, 0] = self.white_level - samples[:, :, 0]
         return samples
 
-    def _fill_from_rows(self, planes: NDArray[Any], window: Window, stream: FileIO) -> None:
-        """Read just the wanted part of each row: strips of a large image are as wide as it is."""
-        pixel_bytes = self.shape[3] * self.stored_dtype.itemsize
-        n_strips = -(-self.shape[1] // self.segment_shape[0])
-        part = np.empty((window.shape[1], self.shape[3]), self.stored_dtype)
-        for plane in range(self.shape[0]):
-            for row in range(window.top, window.bottom):
-                strip, row_in_strip = divmod(row, self.segment_shape[0])
-                start = (row_in_strip * self.shape[2] + window.left) * pixel_bytes
-                stream.seek(int(self.offsets[plane * n_strips + strip]) + start)
-                if stream.readinto(part.data) != part.nbytes:
-                    raise refuse_damaged(self.path, f"image {self.number + 1} ends at row {row}")
-                planes[plane, row - window.top] = part
+    def _fill_from_rows(self, planes: NDArray[Any], window: Window, file: OpenFile) -> None:
+        """Read just the wanted part of each row: strips of a large image are as wide as it is.
 
-    def _fill_from_segments(self, planes: NDArray[Any], window: Window, stream: FileIO, cache: SegmentCache) -> None:
+        Of a wide window several rows are read at once, with what lies between them: a call costs more than that.
+        """
+        item_bytes, n_strips = self.stored_dtype.itemsize, -(-self.shape[1] // self.segment_shape[0])
+        pixel_bytes = self.shape[3] * item_bytes
+        row_bytes, wanted_bytes = self.shape[2] * pixel_bytes, window.shape[1] * pixel_bytes
+        n_at_once = max(1, _READ_AT_ONCE_BYTES // row_bytes) if wanted_bytes * _MOST_READ_FOR_ONE >= row_bytes else 1
+        for plane in range(self.shape[0]):
+            row = window.top
+            while row < window.bottom:
+                strip, row_in_strip = divmod(row, self.segment_shape[0])
+                n_rows = min(n_at_once, window.bottom - row, self.segment_shape[0] - row_in_strip)
+                start = int(self.offsets[plane * n_strips + strip]) + row_in_strip * row_bytes + window.left * pixel_bytes
+                length = (n_rows - 1) * row_bytes + wanted_bytes
+                part = file.read(start, length)
+                if len(part) < length:
+                    raise refuse_damaged(self.path, f"image {self.number + 1} ends at row {row + len(part) // row_bytes}")
+                shape, strides = (n_rows, window.shape[1], self.shape[3]), (row_bytes, pixel_bytes, item_bytes)
+                into = row - window.top
+                planes[plane, into : into + n_rows] = np.ndarray(shape, self.stored_dtype, part, strides=strides)
+                row += n_rows
+
+    def _fill_from_segments(self, planes: NDArray[Any], window: Window, file: OpenFile, cache: SegmentCache) -> None:
         n_down, n_across = (-(-side // length) for side, length in zip(self.shape[1:3], self.segment_shape, strict=True))
 
         def fetch(plane: int, corner: tuple[int, ...]) -> NDArray[Any]:
             down, across = (first // length for first, length in zip(corner, self.segment_shape, strict=True))
             index = (plane * n_down + down) * n_across + across
-            return cache.fetch((self.location, self.number, index), partial(self._decode, index, stream))
+            return cache.fetch((self.location, self.number, index), partial(self._decode, index, file))
 
         for plane in range(self.shape[0]):
             fill_from_segments(planes[plane], window.slices, lengths=self.segment_shape, fetch=partial(fetch, plane))
 
-    def _decode(self, index: int, stream: FileIO) -> NDArray[Any]:
+    def _decode(self, index: int, file: OpenFile) -> NDArray[Any]:
         """Return one strip or tile, shape (rows, columns, samples), cut where the image ends."""
-        stream.seek(int(self.offsets[index]))
-        encoded = stream.read(int(self.counts[index]))
+        encoded = file.read(int(self.offsets[index]), int(self.counts[index]))
         rows, columns = self.segment_shape
         n_down, n_across = -(-self.shape[1] // rows), -(-self.shape[2] // columns)
         top, left = index // n_across % n_down * rows, index % n_across * columns
@@ -166,16 +183,10 @@ class TiffPlane:
             raise refuse_damaged(self.path, f"{place}: {type(error).__name__}: {error}") from error
         if decoded is None or decoded.ndim != 4 or any(have < need for have, need in zip(decoded.shape[1:], wanted, strict=True)):
             raise refuse_damaged(self.path, f"{place} is not complete")
-        if decoded.dtype != self.dtype or decoded.shape[3] != wanted[2]:
+        if decoded.dtype != self.decoded_dtype or decoded.shape[3] != wanted[2]:
             raise refuse_damaged(self.path, f"{place} holds {decoded.shape[3]} channels of {decoded.dtype}")
         segment = decoded[0, : wanted[0], : wanted[1]]
         return segment if segment.size == decoded.size else segment.copy()
-
-
-def file_stamp(stream: IO[bytes]) -> tuple[int, int]:
-    """Return what tells that a file was changed: its size and the time of its last change."""
-    status = os.fstat(stream.fileno())
-    return status.st_size, status.st_mtime_ns
 
 
 def lay_out_page(page: TiffPage, *, path: Path, location: Path, stamp: tuple[int, int]) -> TiffPlane:
@@ -210,4 +221,5 @@ def lay_out_page(page: TiffPage, *, path: Path, location: Path, stamp: tuple[int
         compression=page.compression,
         has_plain_rows=is_plain and not page.is_tiled and page.bitspersample in _PLAIN_BITS,
         white_level=2**page.bitspersample - 1 if page.photometric == PHOTOMETRIC.MINISWHITE else 0,
+        palette=find_palette(page),
     )

@@ -1,7 +1,8 @@
-"""Write pictures and stacks as TIFF and OME-TIFF, of any size, from windows."""
+"""TIFF and OME-TIFF of any size, written from windows."""
 
 from __future__ import annotations
 
+import math
 import os
 import struct
 from contextlib import ExitStack, closing
@@ -15,6 +16,7 @@ from qmcif_engine.io.metadata.exif import CAMERA_TAGS, EXIF_DIRECTORY_TAG, GPS_D
 from qmcif_engine.io.metadata.ome_xml import describe_for_xml
 from qmcif_engine.io.output.picture import BLOCK_SIDE_PX, count_blocks, read_whole
 from qmcif_engine.io.output.pyramid import LevelFile, halve, level_shapes
+from qmcif_engine.io.tiff.imagej import can_be_imagej, describe_for_imagej, describe_resolution, has_looks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qmcif_engine.io.metadata.embedding import Embedding
-    from qmcif_engine.io.output.picture import Picture, PictureContent, WriteRun
+    from qmcif_engine.io.output.picture import Picture, PictureContent, StackAxis, WriteRun
 
 LARGEST_CLASSIC_BYTES = 2**32 - 2**26
 """Files that may become larger are written as BigTIFF: offsets of classic TIFF end at 4 GiB, and samples may grow when compressed."""
@@ -42,7 +44,13 @@ _UNITS = {"inch": "INCH", "centimeter": "CENTIMETER"}
 
 
 def write_tiff(stream: BinaryIO, content: PictureContent, *, run: WriteRun) -> None:
-    """Write a picture, losslessly compressed: in strips while it is small, in tiles where it is large or has a page per channel."""
+    """Write a picture: for ImageJ where it has channels with looks of their own and is not large, else losslessly compressed.
+
+    Small ones are written in strips, large ones and those with a page per channel in tiles.
+    """
+    if _is_for_imagej(content):
+        _write_imagej(stream, [content], run=run, axis="")
+        return
     embedding, is_big = prepare_embedding(content), needs_bigtiff(content, n_levels=1)
     layout = lay_out(content.picture, content, is_tiled=_is_tiled_picture(content))
     with TiffWriter(stream, bigtiff=is_big, byteorder="<", ome=False, shaped=False) as writer:
@@ -53,10 +61,32 @@ def write_tiff(stream: BinaryIO, content: PictureContent, *, run: WriteRun) -> N
 
 def count_tiff_blocks(content: PictureContent) -> int:
     """Return how many blocks of a picture are read for TIFF."""
-    return count_tiles(content, n_levels=1) if _is_tiled_picture(content) else count_blocks(content.picture.shape)
+    is_tiled = _is_tiled_picture(content) and not _is_for_imagej(content)
+    return count_tiles(content, n_levels=1) if is_tiled else count_blocks(content.picture.shape)
 
 
-def write_tiff_stack(stream: BinaryIO, contents: Sequence[PictureContent], *, run: WriteRun, is_ome: bool) -> None:
+def _is_for_imagej(content: PictureContent, *, n_images: int = 1, axis: str = "") -> bool:
+    """Tell whether a picture or a stack gets the notes of ImageJ: where there is something for it to show, and it can."""
+    n_bytes = n_images * math.prod(content.picture.shape) * content.picture.dtype.itemsize
+    has_something = axis == "T" or has_planes(content) or (has_looks(content.metadata) and not content.is_rgb)
+    return has_something and can_be_imagej(content) and not _is_large(content) and n_bytes <= LARGEST_CLASSIC_BYTES
+
+
+def _write_imagej(stream: BinaryIO, contents: Sequence[PictureContent], *, run: WriteRun, axis: str) -> None:
+    """Write pictures, one or several along Z or T, uncompressed, with the notes of ImageJ."""
+    first, n_images = contents[0], len(contents)
+    axes = axis + ("CYX" if has_planes(first) else "YXS" if first.n_channels > 1 else "YX")
+    embedding, layout = prepare_embedding(first), lay_out(first.picture, first, is_tiled=False)
+    shape = (n_images, *layout["shape"]) if axis else layout["shape"]
+    layout = {"shape": shape, "dtype": layout["dtype"], "photometric": layout["photometric"], "planarconfig": layout["planarconfig"]}
+    tags = describe_tags(embedding, is_big=False) | describe_resolution(first.metadata)
+    with TiffWriter(stream, bigtiff=False, byteorder="<", imagej=True) as writer:
+        pieces = _pieces([content.picture for content in contents], first, run=run, is_tiled=False)
+        writer.write(pieces, metadata=describe_for_imagej(first, axes=axes, n_images=n_images), **layout, **tags)
+    _attach_exif(stream, embedding.exif)
+
+
+def write_tiff_stack(stream: BinaryIO, contents: Sequence[PictureContent], *, run: WriteRun, is_ome: bool, axis: StackAxis = "Z") -> None:
     """Write the images of a stack as the pages of one file, losslessly compressed.
 
     Images of up to 64 MB are held one at a time and written in strips, which every reader knows; larger ones in tiles, of which memory
@@ -69,9 +99,14 @@ def write_tiff_stack(stream: BinaryIO, contents: Sequence[PictureContent], *, ru
         The images, all of one kind; the first of them speaks for all.
     run : WriteRun
     is_ome : bool
+    axis : str
+        What the images lie along.
     """
     first, n_images = contents[0], len(contents)
-    axes = "ZCYX" if has_planes(first) else "ZYXS" if first.n_channels > 1 else "ZYX"
+    if not is_ome and _is_for_imagej(first, n_images=n_images, axis=axis):
+        _write_imagej(stream, contents, run=run, axis=axis)
+        return
+    axes = axis + ("CYX" if has_planes(first) else "YXS" if first.n_channels > 1 else "YX")
     embedding, is_big = prepare_embedding(first), needs_bigtiff(first, n_levels=1, n_images=n_images)
     layout = lay_out(first.picture, first, is_tiled=_is_large(first))
     layout["shape"] = (n_images, *layout["shape"])
@@ -172,7 +207,7 @@ def lay_out(level: Picture, content: PictureContent, *, is_tiled: bool) -> dict[
         "extrasamples": ("unassalpha",) if content.has_alpha and not is_planar else None,
         "compression": "zlib",
         "compressionargs": {"level": _DEFLATE_LEVEL},
-        "predictor": level.dtype.kind == "u",
+        "predictor": level.dtype.kind in "ui",
         "maxworkers": 1,  # more of them would take tiles ahead, and memory with them
     }
 

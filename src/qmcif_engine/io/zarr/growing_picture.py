@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qmcif_engine.io.output.picture import ColorPicture
+from qmcif_engine.io.output.picture import JoinedPicture
 from qmcif_engine.io.output.pyramid import level_shapes
 from qmcif_engine.io.output.stores import sync_folder, write_durably
 from qmcif_engine.io.zarr.ome_attributes import Extremes, describe_group
@@ -67,17 +67,18 @@ class GrowingLevel:
             path.mkdir(parents=True, exist_ok=True)
         write_durably({self.folder / _METADATA: kept[f"0/{_METADATA}"].to_bytes()}, scratch_folder=self.scratch_folder)
 
-    def write(self, window: Window, block: NDArray[Any]) -> None:
-        """Write a window, which begins and, within the picture, ends where a file does."""
+    def write(self, window: Window, block: NDArray[Any]) -> tuple[bytes, ...]:
+        """Write a window, which begins and, within the picture, ends where a file does; return what its files hold."""
         kept, array = self._make_in_memory(block.shape)
         array[...] = np.moveaxis(block, -1, 0) if block.ndim == 3 else block
         keys = (self._key(*cell) for cell in self._cells(Window.whole(window.shape)))
         contents = {path: kept[f"0/{key}"].to_bytes() for path, key in zip(self._files(window), keys, strict=True)}
         write_durably(contents, scratch_folder=self.scratch_folder)
+        return tuple(contents.values())
 
-    def has(self, window: Window) -> bool:
-        """Return whether a window has been written."""
-        return all(path.is_file() for path in self._files(window))
+    def contents(self, window: Window) -> Iterator[bytes]:
+        """Yield what the files of a window hold, as far as it was written."""
+        return (path.read_bytes() for path in self._files(window))
 
     def read(self, window: Window) -> NDArray[Any]:
         """Return the samples of a window that has been written."""
@@ -151,7 +152,7 @@ class GrowingPicture:
     def colors(self) -> Picture:
         """The picture without alpha."""
         has_alpha = len(self.shape) == 3 and self.shape[2] > self.n_colors
-        return ColorPicture(self.full_level) if has_alpha else self.full_level
+        return JoinedPicture([self.full_level], slice(self.n_colors)) if has_alpha else self.full_level
 
     def _settle_shards(self, shape: tuple[int, ...]) -> tuple[int, int] | None:
         """Return what shares a file: nothing where chunks are few enough, else what one task writes."""
@@ -163,12 +164,12 @@ class GrowingPicture:
         self.folder.mkdir(exist_ok=True)
         self.full_level.create()
 
-    def write(self, window: Window, block: NDArray[Any]) -> tuple[float, float]:
-        """Write a tile, and return its least and largest color sample."""
-        self.full_level.write(window, block)
-        extremes = Extremes()
+    def write(self, window: Window, block: NDArray[Any]) -> tuple[NDArray[np.float64], tuple[bytes, ...]]:
+        """Write a tile; return the least and the largest sample of every color, (2, number of colors), and what its files hold."""
+        contents = self.full_level.write(window, block)
+        extremes = Extremes(self.n_colors)
         extremes.include(block[..., : self.n_colors] if block.ndim == 3 else block)
-        return extremes.low, extremes.high
+        return extremes.bounds, contents
 
     def finish(self, content: PictureContent, extremes: Extremes) -> None:
         """Describe the picture, whose levels are all there, and wait until its folders are on the disk."""
@@ -177,7 +178,7 @@ class GrowingPicture:
 
         kept: dict[str, Any] = {}
         group = zarr.open_group(MemoryStore(kept), mode="w", zarr_format=3)
-        group.attrs.update(describe_group(content, version="0.5", n_levels=len(self.levels), extremes=extremes, n_images=None))
+        group.attrs.update(describe_group(content, n_levels=len(self.levels), extremes=extremes))
         write_durably({self.folder / _METADATA: kept[_METADATA].to_bytes()}, scratch_folder=self.folder.parent)
         for folder in (path for path in self.folder.rglob("*") if path.is_dir()):
             sync_folder(folder)

@@ -1,4 +1,7 @@
-"""Read what an OME-Zarr group says about its image: versions 0.4 (Zarr 2) and 0.5 (Zarr 3)."""
+"""What an OME-Zarr group says about its image: versions 0.4 (Zarr 2), 0.5 and 0.6 (Zarr 3).
+
+Version 0.6 names systems of coordinates, whose axes replace those of the image, and transforms with an input and an output.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from qmcif_engine.io.input.image_file import refuse_content, refuse_damaged
-from qmcif_engine.io.metadata.length_units import parse_length, settle_lengths
+from qmcif_engine.io.metadata.channel_looks import (
+    LONGEST_DESCRIPTION,
+    LONGEST_NAME,
+    complete_colors,
+    complete_emissions,
+    complete_limits,
+    complete_names,
+    parse_limits,
+)
+from qmcif_engine.io.metadata.length_units import parse_length, settle_lengths, settle_seconds
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,12 +60,27 @@ def describe_image(attributes: dict[str, Any], path: Path) -> NgffImage:
             )
         first = multiscales[0]
         level = first["datasets"][0]
-        axes = [axis if isinstance(axis, dict) else {"name": axis} for axis in first.get("axes", [])]
+        systems = first.get("coordinateSystems")
+        listed = first.get("axes", []) if systems is None else _find_system(systems, level)["axes"]
+        axes = [axis if isinstance(axis, dict) else {"name": axis} for axis in listed]
         letters = name_ngff_axes(axes)
-        scale = _combine_scales(level, first, n_axes=len(axes))
-        return NgffImage(_check_inside(level["path"], path), letters, _describe(letters, axes, scale, described.get("omero")))
+        # the transforms of the whole image lead on to other systems of coordinates where there are such
+        scale = _combine_scales([level, first] if systems is None else [level], n_axes=len(axes))
+        metadata = _describe(letters, axes, scale, described.get("omero"))
+        own = attributes.get("qmcif")
+        said = own.get("description") if isinstance(own, dict) else None  # OME-Zarr has no place for it
+        metadata = replace(
+            metadata,
+            image_name=_shorten(first.get("name"), LONGEST_NAME),
+            description=_shorten(said, LONGEST_DESCRIPTION),
+        )
+        return NgffImage(check_inside(level["path"], path), letters, metadata)
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise refuse_damaged(path, f"its OME-Zarr metadata make no sense: {type(error).__name__}: {error}") from error
+
+
+def _shorten(text: object, longest: int) -> str | None:
+    return text[:longest] if isinstance(text, str) and text else None
 
 
 def name_ngff_axes(axes: list[dict[str, Any]]) -> str:
@@ -66,7 +93,7 @@ def name_ngff_axes(axes: list[dict[str, Any]]) -> str:
     return letters
 
 
-def _check_inside(array_path: object, path: Path) -> str:
+def check_inside(array_path: object, path: Path) -> str:
     """Refuse the path of an array that leads out of its group."""
     is_inside = isinstance(array_path, str) and "\\" not in array_path and "\0" not in array_path and ":" not in array_path
     if not is_inside or any(part in ("", ".", "..") for part in str(array_path).split("/")):
@@ -74,12 +101,20 @@ def _check_inside(array_path: object, path: Path) -> str:
     return str(array_path)
 
 
-def _combine_scales(level: dict[str, Any], multiscale: dict[str, Any], *, n_axes: int) -> list[float | None]:
+def _find_system(systems: list[dict[str, Any]], level: dict[str, Any]) -> dict[str, Any]:
+    """Return the system of coordinates that the transform of a level leads to, else the first."""
+    output = (level.get("coordinateTransformations") or [{}])[0].get("output")
+    name = output.get("name") if isinstance(output, dict) else output
+    return next((system for system in systems if system["name"] == name), systems[0])
+
+
+def _combine_scales(owners: list[dict[str, Any]], *, n_axes: int) -> list[float | None]:
     """Return the size of a step along every axis: the level's scale times that of the whole image."""
     scale: list[float | None] = [None] * n_axes
-    for owner in (level, multiscale):
-        for transformation in owner.get("coordinateTransformations") or []:
-            factors = transformation.get("scale") if transformation.get("type") == "scale" else None
+    transforms = [transform for owner in owners for transform in owner.get("coordinateTransformations") or []]
+    for transform in transforms:
+        for step in transform["transformations"] if transform.get("type") == "sequence" else [transform]:
+            factors = step.get("scale") if step.get("type") == "scale" else None
             if isinstance(factors, list) and len(factors) == n_axes:
                 parsed = [parse_length(factor) for factor in factors]
                 scale = [(old or 1.0) * new if new is not None else None for old, new in zip(scale, parsed, strict=True)]
@@ -89,13 +124,21 @@ def _combine_scales(level: dict[str, Any], multiscale: dict[str, Any], *, n_axes
 def _describe(letters: str, axes: list[dict[str, Any]], scale: list[float | None], omero: object) -> PictureMetadata:
     steps = {letter: step for letter, step in zip(letters, scale, strict=True) if letter in "ZYX"}
     units = {letter: axis.get("unit") for letter, axis in zip(letters, axes, strict=True)}
-    channels = omero.get("channels") if isinstance(omero, dict) else None
-    labels = [channel.get("label") for channel in channels] if isinstance(channels, list) else []
-    colors = [channel.get("color") for channel in channels] if isinstance(channels, list) else []
-    is_named = bool(labels) and all(isinstance(label, str) and label for label in labels)
-    is_colored = all(isinstance(color, str) and _HEXADECIMAL_COLOR.fullmatch(color) for color in colors)
+    listed = omero.get("channels") if isinstance(omero, dict) else None
+    channels = [channel if isinstance(channel, dict) else {} for channel in listed] if isinstance(listed, list) else []
+    labels = [channel.get("label") for channel in channels]
+    colors = [channel.get("color") for channel in channels]
+    windows = [channel.get("window") for channel in channels]
+    time = letters.find("T")
     return replace(
         settle_lengths(steps, units),
-        channel_names=tuple(label[:256] for label in labels) if is_named else (),
-        channel_colors=tuple(f"#{color.lower()}" for color in colors) if is_colored else (),
+        time_step=settle_seconds(scale[time], axes[time].get("unit")) if time >= 0 else None,
+        channel_names=complete_names([label if isinstance(label, str) else "" for label in labels]),
+        channel_colors=complete_colors(
+            [f"#{color.lower()}" if isinstance(color, str) and _HEXADECIMAL_COLOR.fullmatch(color) else "" for color in colors]
+        ),
+        channel_limits=complete_limits(
+            [parse_limits([window.get("start"), window.get("end")]) if isinstance(window, dict) else None for window in windows]
+        ),
+        channel_emissions_nm=complete_emissions([parse_length(channel.get("emissionWave")) for channel in channels]),
     )

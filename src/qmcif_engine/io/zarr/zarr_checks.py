@@ -6,21 +6,27 @@ are let through. Their decoders in turn believe whatever size the packed bytes c
 
 from __future__ import annotations
 
-import json
 import math
+import os
 import zlib
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from pathlib import Path
+from typing import Any, Literal
 
 import imagecodecs
 import numpy as np
 
+from qmcif_engine.io.input.bounded_reading import parse_json, read_bounded
 from qmcif_engine.io.input.image_file import refuse_content, refuse_damaged
-from qmcif_engine.io.limits import LARGEST_CHUNK_BYTES, LARGEST_NODE_BYTES, MOST_CHUNKS_IN_SHARD
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
+from qmcif_engine.io.limits import (
+    LARGEST_CHUNK_BYTES,
+    LARGEST_NODE_BYTES,
+    LARGEST_UNSTORED_BYTES,
+    MAX_ZARR_EXPANSION,
+    MOST_CHUNKS_IN_SHARD,
+    SMALLEST_CHUNK_COST_BYTES,
+)
 
 _COMPRESSORS = ("blosc", "gzip", "lz4", "zlib", "zstd")
 _ARRAY_CODECS = ("bytes", "delta", "shuffle", "transpose")
@@ -97,14 +103,45 @@ def read_array_node(folder: Path, path: Path) -> ZarrNode:
     return checked
 
 
+def check_stored(folder: Path, node: ZarrNode, path: Path) -> None:
+    """Refuse a large array of which next to nothing is stored: its metadata lie, or it is the rest of a failed copy.
+
+    Parameters
+    ----------
+    folder : Path
+        Of the array.
+    node : ZarrNode
+    path : Path
+        What messages call the input.
+    """
+    n_chunks = math.prod(-(-length // part) for length, part in zip(node.shape, node.chunk_shape, strict=True))
+    n_bytes = max(math.prod(node.shape) * node.dtype.itemsize, n_chunks * SMALLEST_CHUNK_COST_BYTES)
+    wanted = (n_bytes - LARGEST_UNSTORED_BYTES) // MAX_ZARR_EXPANSION
+    stored = 0
+    for place, _, names in os.walk(folder) if wanted > 0 else ():
+        for name in names:
+            if stored >= wanted:
+                return
+            with suppress(OSError):
+                stored += (Path(place) / name).stat().st_size
+    if stored < wanted:
+        raise refuse_content(
+            path,
+            given=f"{stored} bytes of an array of shape {node.shape}",
+            needed="an array that is stored for the most part",
+            remedy="copy it again",
+        )
+
+
 def _load(folder: Path, path: Path) -> dict[str, Any]:
     """Return the metadata of a group or an array in the words of format 3, nothing where there are none."""
-    if (folder / "zarr.json").is_file():
-        return _read_json(folder / "zarr.json", path)
-    attributes = _read_json(folder / ".zattrs", path) if (folder / ".zattrs").is_file() else {}
-    if not (folder / ".zarray").is_file():
-        return {"attributes": attributes} if attributes else {}
+    described = _read_json(folder / "zarr.json", path)
+    if described is not None:
+        return described
+    attributes = _read_json(folder / ".zattrs", path) or {}
     node = _read_json(folder / ".zarray", path)
+    if node is None:
+        return {"attributes": attributes} if attributes else {}
     codecs = [*(node.get("filters") or []), *([node["compressor"]] if node.get("compressor") else [])]
     return {
         "zarr_format": 2,
@@ -177,7 +214,11 @@ def _check_shards(settings: dict[str, Any], shard_shape: tuple[int, ...], path: 
 
 
 def _as_shape(value: list[Any]) -> tuple[int, ...]:
-    return tuple(int(length) for length in value)
+    """Return lengths that are whole numbers as they stand: neither texts nor fractions, which would be rounded."""
+    if any(type(length) is not int for length in value):
+        msg = f"lengths {str(value)[:80]}"
+        raise TypeError(msg)
+    return tuple(value)
 
 
 def _as_dtype(value: object) -> np.dtype[Any]:
@@ -195,12 +236,13 @@ def _as_dict(value: object, path: Path) -> dict[str, Any]:
     return value
 
 
-def _read_json(file: Path, path: Path) -> dict[str, Any]:
-    if file.stat().st_size > LARGEST_NODE_BYTES:
-        raise refuse_damaged(path, f"{file.name} is larger than {LARGEST_NODE_BYTES} bytes")
+def _read_json(file: Path, path: Path) -> dict[str, Any] | None:
+    """Return the table that a file holds; None where there is no file."""
     try:
-        return _as_dict(json.loads(file.read_bytes()), path)
-    except (ValueError, RecursionError) as error:
+        return _as_dict(parse_json(read_bounded(file, largest_bytes=LARGEST_NODE_BYTES)), path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except ValueError as error:
         raise refuse_damaged(path, f"{file.name} cannot be parsed: {error}") from error
 
 

@@ -109,7 +109,7 @@ def test_four_bit_png_is_spread_over_eight_bits(tmp_path):
     levels = np.arange(16, dtype=np.uint8).reshape(2, 8)
     packed = (levels[:, ::2] << 4 | levels[:, 1::2])[..., np.newaxis]
     content = bytearray(png_bytes(packed, size=(2, 8)))
-    content[24] = 4  # bits a sample
+    content[24] = 4  # bits per sample
     content[29:33] = struct.pack(">I", zlib.crc32(content[12:29]))
     assert_same(read_image(stored(tmp_path, bytes(content))), levels[..., np.newaxis] * 17)
 
@@ -433,7 +433,7 @@ def patched_header(position: int, value: int) -> bytes:
 def test_png_kinds_that_cannot_be_kept_are_refused_by_name(tmp_path):
     assert "holds palette colors; gray or RGB is needed; convert the image to RGB" in refusal(stored(tmp_path, patched_header(25, 3)))
     assert "color type 5 does not exist" in refusal(stored(tmp_path, patched_header(25, 5)))
-    assert "holds bilevel (1-bit) samples; 8 or 16 bits a sample is needed" in refusal(stored(tmp_path, patched_header(24, 1)))
+    assert "holds bilevel (1-bit) samples; 8 or 16 bits per sample is needed" in refusal(stored(tmp_path, patched_header(24, 1)))
     channels = smooth(3, "uint8")
     animated = png_bytes(channels, extra=png_chunk(b"acTL", bytes(8)))
     assert "holds an animation; one image a file is needed" in refusal(stored(tmp_path, animated))
@@ -444,10 +444,10 @@ def test_png_kinds_that_cannot_be_kept_are_refused_by_name(tmp_path):
 @pytest.mark.parametrize(
     ("position", "value", "expected"),
     [
-        (24, 0, "0 bits a sample do not exist in color type 2"),
-        (24, 3, "3 bits a sample do not exist in color type 2"),
-        (24, 4, "4 bits a sample do not exist in color type 2"),
-        (24, 32, "32 bits a sample do not exist in color type 2"),
+        (24, 0, "0 bits per sample do not exist in color type 2"),
+        (24, 3, "3 bits per sample do not exist in color type 2"),
+        (24, 4, "4 bits per sample do not exist in color type 2"),
+        (24, 32, "32 bits per sample do not exist in color type 2"),
         (26, 1, "methods (1, 0, 0) do not exist"),
         (27, 1, "methods (0, 1, 0) do not exist"),
         (28, 2, "methods (0, 0, 2) do not exist"),
@@ -569,11 +569,9 @@ def test_single_image_from_imagej_is_read(tmp_path):
     assert_same(read_image(tiff(tmp_path, channels[..., 0], imagej=True)), channels)
 
 
-@pytest.mark.parametrize(
-    ("photometric", "kind"), [("palette", "palette"), ("separated", "CMYK"), ("cielab", "Lab"), ("cfa", "CFA"), ("ycbcr", "YCBCR")]
-)
+@pytest.mark.parametrize(("photometric", "kind"), [("separated", "CMYK"), ("cielab", "Lab"), ("cfa", "CFA"), ("ycbcr", "YCBCR")])
 def test_tiff_colors_that_cannot_be_kept_are_refused_by_name(tmp_path, photometric, kind):
-    n_channels = {"palette": 1, "separated": 4, "cfa": 1}.get(photometric, 3)
+    n_channels = {"separated": 4, "cfa": 1}.get(photometric, 3)
     path = tiff(
         tmp_path,
         smooth(3, "uint8") if n_channels == 3 else smooth(n_channels, "uint8").squeeze(),
@@ -611,11 +609,7 @@ def test_tiff_extra_channel_that_is_not_plain_alpha_is_refused_by_name(tmp_path,
 @pytest.mark.parametrize(
     ("dtype", "kind"),
     [
-        ("bool", "bilevel (1-bit)"),
-        ("int8", "8-bit signed integer"),
-        ("int16", "16-bit signed integer"),
         ("int32", "32-bit signed integer"),
-        ("uint32", "32-bit unsigned integer"),
         ("uint64", "64-bit unsigned integer"),
         ("float16", "16-bit float"),
         ("complex64", "64-bit complex or undefined"),
@@ -623,19 +617,39 @@ def test_tiff_extra_channel_that_is_not_plain_alpha_is_refused_by_name(tmp_path,
 )
 def test_tiff_sample_types_that_cannot_be_kept_are_refused_by_name(tmp_path, dtype, kind):
     path = tiff(tmp_path, np.ones(SHAPE, dtype), photometric="minisblack")
-    assert f"holds {kind} samples; uint8, uint16, float32 or float64 is needed; convert the samples" in refusal(path)
+    assert f"holds {kind} samples; one of uint8, uint16, float32, float64, int8, int16, uint32, bool is needed; convert" in refusal(path)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "uint32", "bool"])
+@pytest.mark.parametrize("options", [{}, {"compression": "zlib"}, {"tile": (16, 16), "compression": "zlib"}, {"byteorder": ">"}])
+def test_tiff_of_signed_long_and_single_bits_is_read_as_it_is(tmp_path, dtype, options):
+    samples = np.random.default_rng(5).integers(0, 2**32, SHAPE, np.uint32)
+    samples = samples > 2**31 if dtype == "bool" else samples.astype(dtype)
+    image = read_image(tiff(tmp_path, samples, photometric="minisblack", **options))
+    np.testing.assert_array_equal(image.samples, samples)
+    assert image.samples.dtype == dtype
+    assert image.significant_bits == (1 if dtype == "bool" else None)
+
+
+@pytest.mark.parametrize("dtype", ["uint32", "bool"])
+def test_white_as_zero_is_inverted_in_long_and_single_bits(tmp_path, dtype):
+    samples = np.random.default_rng(5).integers(0, 2, SHAPE).astype(dtype)
+    largest = 1 if dtype == "bool" else 2**32 - 1
+    image = read_image(tiff(tmp_path, samples, photometric="miniswhite"))
+    np.testing.assert_array_equal(image.samples, (largest - samples.astype(np.int64)).astype(dtype))
 
 
 def test_tiff_whose_channels_differ_in_bits_is_refused(tmp_path):
     path = tiff(tmp_path, smooth(3, "uint8"), photometric="rgb")
     with tifffile.TiffFile(path, mode="r+b") as file:
         file.pages.first.tags["BitsPerSample"].overwrite((5, 6, 5))
-    assert "-bit unsigned integer samples; uint8, uint16, float32 or float64 is needed" in refusal(path)
+    assert "-bit unsigned integer samples; one of uint8, uint16, float32, float64, int8, int16, uint32, bool is needed" in refusal(path)
 
 
-def test_floats_with_white_as_zero_are_refused(tmp_path):
-    path = tiff(tmp_path, smooth(1, "float32")[..., 0], photometric="miniswhite")
-    assert "holds inverted (white is zero) floats; black as zero is needed; invert the image" in refusal(path)
+@pytest.mark.parametrize("dtype", ["float32", "int16"])
+def test_floats_and_signed_samples_with_white_as_zero_are_refused(tmp_path, dtype):
+    path = tiff(tmp_path, smooth(1, "uint8")[..., 0].astype(dtype), photometric="miniswhite")
+    assert "holds inverted (white is zero) floats or signed integers; black as zero is needed; invert the image" in refusal(path)
 
 
 def test_tiff_compression_without_known_bounds_is_refused_by_name(tmp_path):

@@ -363,3 +363,11 @@ def test_importing_the_module_loads_no_library_of_a_format():
 def test_paths_of_bytes_like_streams_are_refused():
     with pytest.raises(InvalidImageError, match="the array is a BytesIO; a path, a NumPy array or a dask array is needed"):
         open_stack(io.BytesIO(b""))
+
+
+@pytest.mark.parametrize("suffix", [".png", ".jpg"])
+def test_axes_of_pictures_that_have_no_others_are_refused(tmp_path, suffix):
+    for number in range(2):
+        Image.fromarray(np.zeros((8, 9), np.uint8)).save(tmp_path / f"{number}{suffix}")
+    with pytest.raises(InvalidConfigError, match=r"the axes 'ZYX' were named and .* is one PNG or JPEG picture, .*: leave them out"):
+        open_stack(tmp_path, axes="ZYX")

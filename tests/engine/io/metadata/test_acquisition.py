@@ -55,7 +55,12 @@ def test_axes_named_by_the_user_go_before_those_found():
 
 
 def test_axes_of_length_one_need_not_be_named():
-    assert name_axes("it", shape=(1, 5, 1, 8, 9, 1), found="TZCYXS", wanted="ZYX") == ("ZYX", (5, 8, 9))
+    axes, shape = name_axes("it", shape=(1, 5, 1, 8, 9, 1), found="TZCYXS", wanted="ZYX")
+
+    assert shape == (1, 5, 1, 8, 9, 1)  # all are kept, for whoever reads a block
+    assert axes[1] + axes[3:5] == "ZYX"
+    assert len(set(axes)) == 6
+    assert not set(axes) & set("TCS")
 
 
 @pytest.mark.parametrize("wanted", ["Z", "ZYXY", "Z-YX", "", "ZÝX"])

@@ -15,6 +15,7 @@ from PIL.TiffImagePlugin import IFDRational
 from qmcif_engine.io.input.readers import read_image
 from qmcif_engine.io.output.picture import ArrayPicture, assemble_content
 from qmcif_engine.io.output.streamed_output import place_contents
+from qmcif_engine.io.output.writers import write_image
 from qmcif_engine.stack.picture_metadata import PictureMetadata
 
 SAMPLES = (np.arange(60 * 50 * 3) % 256).reshape(60, 50, 3).astype(np.uint8)
@@ -159,3 +160,12 @@ def test_damaged_or_impossible_metadata_never_stops_the_picture(tmp_path, suffix
         image.load()
         assert image.info.get("icc_profile") is None
         assert 0x8769 not in image.getexif()
+
+
+@pytest.mark.parametrize("side", [1e-300, 5e-324, 1e-12, 1e12, 1e300])
+@pytest.mark.parametrize("name", ["a.tif", "a.ome.tif", "a.png", "a.jpg"])
+def test_a_pixel_that_no_fraction_of_whole_numbers_can_tell_of_is_left_out(tmp_path, name, side):
+    """Damaged metadata claim such sizes; the picture is written all the same."""
+    write_image(tmp_path / name, np.zeros((8, 9), np.uint8), pixel_size=(side, side), unit="micrometer")
+
+    assert read_image(tmp_path / name).samples.shape == (8, 9)

@@ -49,19 +49,20 @@ def test_units_that_are_no_lengths_are_left_out():
     assert described('PhysicalSizeX="1" PhysicalSizeXUnit="pixel" PhysicalSizeY="1" PhysicalSizeYUnit="pixel"').pixel_size is None
 
 
-def test_names_of_channels_are_kept_where_all_have_one():
+def test_names_of_channels_are_kept_and_missing_ones_are_numbers():
     assert described(inner='<Channel Name="DAPI"/><Channel Name="GFP"/>').channel_names == ("DAPI", "GFP")
-    assert described(inner='<Channel Name="DAPI"/><Channel/>').channel_names == ()
+    assert described(inner='<Channel Name="DAPI"/><Channel/>').channel_names == ("DAPI", "Channel 2")
+    assert described(inner="<Channel/><Channel/>").channel_names == ()
 
 
 def test_document_types_and_entities_are_refused_before_parsing():
     bomb = '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]>'
-    with pytest.raises(ImageFileError, match="its OME-XML is too long or declares a document type"):
+    with pytest.raises(ImageFileError, match="its OME-XML or other description is too long or declares a document type"):
         parse_ome(ome(before=bomb), FILE)
 
 
 def test_endless_text_is_refused_before_parsing():
-    with pytest.raises(ImageFileError, match="its OME-XML is too long"):
+    with pytest.raises(ImageFileError, match="its OME-XML or other description is too long"):
         parse_ome(" " * 2**25 + ome(), FILE)
 
 
@@ -80,9 +81,32 @@ def test_sizes_that_are_missing_are_refused():
         parse_ome('<OME><Pixels SizeX="4"/></OME>', FILE)
 
 
-def test_colors_of_channels_are_kept_where_all_have_one():
+def test_colors_of_channels_are_kept_and_missing_ones_are_white():
     blue, green = 0x0000FFFF, 0x00FF00FF
     assert described(inner=f'<Channel Color="{blue}"/><Channel Color="{green}"/>').channel_colors == ("#0000ff", "#00ff00")
     assert described(inner=f'<Channel Color="{0xFF0000FF - 2**32}"/>').channel_colors == ("#ff0000",)
     for senseless in ("", "red", str(2**40)):
-        assert described(inner=f'<Channel Color="{blue}"/><Channel Color="{senseless}"/>').channel_colors == ()
+        assert described(inner=f'<Channel Color="{blue}"/><Channel Color="{senseless}"/>').channel_colors == ("#0000ff", "#ffffff")
+    assert described(inner="<Channel/><Channel/>").channel_colors == ()
+
+
+def test_wavelengths_and_steps_in_time_are_read_in_any_unit():
+    inner = '<Channel EmissionWavelength="0.509" EmissionWavelengthUnit="µm"/><Channel EmissionWavelength="-3"/>'
+    found = described('TimeIncrement="2.5" TimeIncrementUnit="min"', inner)
+    assert found.channel_emissions_nm == (pytest.approx(509), None)
+    assert found.time_step == 150
+    for unit in ("", "parsec"):
+        assert described(f'TimeIncrement="2.5" TimeIncrementUnit="{unit}"').time_step is None
+
+
+def test_name_and_description_of_the_image_are_read():
+    text = ome().replace("<Image>", '<Image Name="embryo"><Description>two dyes</Description>')
+    found = describe_pixels(parse_ome(text, FILE))
+    assert (found.image_name, found.description) == ("embryo", "two dyes")
+
+
+@pytest.mark.parametrize("limits", ["1", "2 1", "a b", "nan 1", "1 inf", ""])
+def test_limits_that_are_none_are_left_out(limits):
+    note = f'<MapAnnotation Namespace="qmcif/display limits"><Value><M K="channel 1">{limits}</M></Value></MapAnnotation>'
+    text = ome(inner="<Channel/>").replace("</OME>", note + "</OME>")
+    assert describe_pixels(parse_ome(text, FILE)).channel_limits == ()

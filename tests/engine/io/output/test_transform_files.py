@@ -101,7 +101,7 @@ def test_hostile_content_is_refused(tmp_path, key, value, reason):
         (b"\xff\xfe\x00", ""),
         (b"[1, 2]", "one object with format, model"),
         (b'{"format": "qmcif transforms 1"}', "one object with format, model"),
-        (b"[" * 100_000, "recursion"),
+        (b"[" * 100_000, "nested too deeply"),
     ],
 )
 def test_what_is_no_transforms_file_is_refused(tmp_path, content, reason):
@@ -117,7 +117,7 @@ def test_a_huge_file_is_refused_before_it_is_read_whole(tmp_path):
     with path.open("wb") as stream:
         stream.truncate(2**25 + 1)
 
-    with refused(path, "it is larger than 32 MB"):
+    with refused(path, "it is larger than 33554432 bytes"):
         load_transforms(path)
 
 

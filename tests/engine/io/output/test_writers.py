@@ -18,6 +18,7 @@ from qmcif_engine.io.output.picture import ArrayPicture
 from qmcif_engine.io.output.placement import check_sources_kept, ready_folder
 from qmcif_engine.io.output.writers import check_maps_target, check_target, map_path, stream_outputs, write_image, write_images
 from qmcif_engine.stack.picture_metadata import PictureMetadata
+from qmcif_engine.stack.samples import SUPPORTED_DTYPES
 
 SHAPE = (11, 14)
 JPEG_TOLERANCE = 12  # levels; smooth pictures at quality 95
@@ -255,8 +256,8 @@ def test_unknown_suffix_is_refused(tmp_path, name):
         (".png", "float64", "float64 samples; PNG holds uint8, uint16; use .tif"),
         (".jpg", "uint16", "uint16 samples; JPEG holds uint8; use .png or .tif"),
         (".jpg", "float32", "float32 samples; JPEG holds uint8; use .tif"),
-        (".tif", "int32", "int32 samples; TIFF holds uint8, uint16, float32, float64; convert the samples to one of these"),
-        (".png", "bool", "bool samples; PNG holds uint8, uint16; convert the samples to one of these"),
+        (".tif", "int32", f"int32 samples; TIFF holds {', '.join(SUPPORTED_DTYPES)}; convert the samples to one of these"),
+        (".png", "bool", "bool samples; PNG holds uint8, uint16; use .tif"),
     ],
 )
 def test_sample_types_a_format_cannot_hold_are_refused_before_and_while_writing(tmp_path, suffix, dtype, reason):
@@ -473,8 +474,8 @@ def test_failure_while_replacing_maps_keeps_those_that_were_there(tmp_path, monk
 
 
 def test_bad_map_is_refused_before_anything_is_made(tmp_path):
-    message = refusal(OutputError, write_maps, tmp_path / "maps", MAPS | {"mask": np.zeros((4, 5), bool)})
-    assert "mask.tif' would have to hold bool samples" in message
+    message = refusal(OutputError, write_maps, tmp_path / "maps", MAPS | {"mask": np.zeros((4, 5), np.int64)})
+    assert "mask.tif' would have to hold int64 samples" in message
     assert "an array of shape (3,) was to be written" in refusal(
         InvalidImageError, write_maps, tmp_path / "maps", {"line": np.zeros(3, np.uint8)}
     )

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import io
 import os
 import pickle
 import shutil
@@ -13,7 +12,7 @@ import pytest
 import tifffile
 
 from qmcif_engine.errors import ImageFileError, OutputError
-from qmcif_engine.io.input import scratch_transcoding
+from qmcif_engine.io.input import open_files, scratch_transcoding
 from qmcif_engine.io.input.readers import read_image
 from qmcif_engine.io.input.stack_input import open_stack
 from qmcif_engine.io.tiff import tiff_windows
@@ -25,13 +24,22 @@ LAYOUTS = [{"rowsperstrip": 67}, {"rowsperstrip": 7}, {"rowsperstrip": 1}, {"til
 ORIENTATION_TAG = 274
 
 
+@pytest.fixture
+def opened_paths(monkeypatch):
+    """The paths that are opened by either of the two ways that the package has."""
+    opened, by_system, by_path = [], os.open, Path.open
+    monkeypatch.setattr(os, "open", lambda path, *rest, **options: opened.append(path) or by_system(path, *rest, **options))
+    monkeypatch.setattr(Path, "open", lambda path, *rest, **options: opened.append(path) or by_path(path, *rest, **options))
+    return opened
+
+
 def noise(dtype: str, *shape: int) -> np.ndarray:
     samples = np.random.default_rng(len(dtype) + len(shape)).random(shape) * 250
     return samples.astype(dtype)
 
 
 def written(folder, stack, name="stack.tif", **options):
-    """A file of one page an image, without any description."""
+    """A file of one page per image, without any description."""
     path = folder / name
     with tifffile.TiffWriter(path, **{key: options.pop(key) for key in ("bigtiff", "byteorder") if key in options}) as writer:
         for image in stack:
@@ -239,23 +247,13 @@ def test_a_scratch_folder_that_is_missing_is_told_before_anything_is_read(tmp_pa
         opened.expect_all()
 
 
-class CountingFile(io.FileIO):
-    """A file that notes how many bytes are read from it."""
-
-    n_read = 0
-
-    def readinto(self, buffer):
-        count = super().readinto(buffer)
-        CountingFile.n_read += count
-        return count
-
-
 def test_uncompressed_strips_are_read_by_parts_of_rows(tmp_path, monkeypatch):
     stack = noise("uint16", 2, 200, 300)
     opened = open_stack(written(tmp_path, stack, rowsperstrip=200))
-    monkeypatch.setattr(Path, "open", lambda path, *_args, **_options: CountingFile(path))
+    read, n_read = open_files.OpenFile.read, []
+    monkeypatch.setattr(open_files.OpenFile, "read", lambda file, start, n_bytes: n_read.append(n_bytes) or read(file, start, n_bytes))
     np.testing.assert_array_equal(opened.read(0, Window(100, 10, 110, 20)), stack[0, 100:110, 10:20])
-    assert CountingFile.n_read == 10 * 10 * 2
+    assert sum(n_read) == 10 * 10 * 2
 
 
 def test_a_page_with_a_very_large_compressed_strip_is_decoded_once_into_the_scratch_store(tmp_path, monkeypatch, decoded_segments):
@@ -347,6 +345,27 @@ def test_file_that_is_changed_after_opening_is_refused(tmp_path):
         opened.read(0, WINDOWS[1])
 
 
+def test_file_that_is_changed_between_two_reads_is_refused(tmp_path):
+    path = written(tmp_path, noise("uint8", 2, *SHAPE))
+    opened = open_stack(path)
+    opened.read(0, WINDOWS[1])
+    os.utime(path, ns=(1, 1))
+    with pytest.raises(ImageFileError, match="it was changed after it was opened"):
+        opened.read(0, WINDOWS[1])
+
+
+@pytest.mark.parametrize("compression", [None, "zlib"])
+def test_file_is_opened_once_for_the_samples_of_all_windows(tmp_path, opened_paths, compression):
+    stack = noise("uint16", 2, *SHAPE)
+    paths = [written(tmp_path, image[np.newaxis], f"{number}.tif", compression=compression) for number, image in enumerate(stack)]
+    opened = open_stack(paths, memory_bytes=0, cache_bytes=0)
+    opened_paths.clear()
+    for number, image in enumerate(stack):
+        for window in 3 * WINDOWS:
+            np.testing.assert_array_equal(opened.read(number, window), image[window.slices])
+    assert [path for path in opened_paths if path in paths] == paths
+
+
 def test_file_that_vanishes_after_opening_is_refused(tmp_path):
     path = written(tmp_path, noise("uint8", 2, *SHAPE))
     opened = open_stack(path)
@@ -359,7 +378,7 @@ def test_row_that_ends_early_is_refused(tmp_path, monkeypatch):
     path = written(tmp_path, noise("uint8", 2, *SHAPE))
     opened = open_stack(path)
     stamp = (path.stat().st_size, path.stat().st_mtime_ns)
-    monkeypatch.setattr(tiff_windows, "file_stamp", lambda _stream: stamp)
+    monkeypatch.setattr(open_files.OpenFile, "stamp", lambda _file: stamp)
     with path.open("r+b") as stream:
         stream.truncate(path.stat().st_size - 100)
     with pytest.raises(ImageFileError, match="image 2 ends at row 6"):

@@ -75,7 +75,7 @@ def test_five_channels_are_written_as_pages_of_plain_tiff_too(tmp_path):
     stream(tmp_path / "p.tif", samples, on_progress=lambda done, total: seen.append((done, total)))
     with tifffile.TiffFile(tmp_path / "p.tif") as tiff:
         np.testing.assert_array_equal([page.asarray() for page in tiff.pages], np.moveaxis(samples, -1, 0))
-    assert seen[-1] == (5, 5)
+    assert seen[-1] == (1, 1)  # small enough to be written at once, with what ImageJ wants to know
 
 
 @pytest.mark.parametrize("names", [(), ("Red", "Green", "Blue"), ("r", "g", "b")])

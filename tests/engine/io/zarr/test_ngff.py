@@ -55,9 +55,14 @@ def test_axes_may_be_given_as_names_alone():
     assert describe_image(image(axes=list("tczyx")), FILE).axes == "TCZYX"
 
 
-@pytest.mark.parametrize("labels", [[{"label": "a"}, {}], [], None, [{"label": 3}]])
-def test_labels_are_left_out_where_one_is_missing(labels):
+@pytest.mark.parametrize("labels", [[{}], [], None, [{"label": 3}], [7]])
+def test_labels_that_are_none_are_left_out(labels):
     assert describe_image(image() | {"omero": {"channels": labels}}, FILE).metadata.channel_names == ()
+
+
+def test_a_missing_label_is_a_number():
+    channels = [{"label": "a"}, {}]
+    assert describe_image(image() | {"omero": {"channels": channels}}, FILE).metadata.channel_names == ("a", "Channel 2")
 
 
 @pytest.mark.parametrize("path", ["../secret", "/etc", "a/../../b", "..", ".", "", "a//b", "C:\\x", "a\\b", "a\0b", 3, None])
@@ -82,8 +87,8 @@ def test_senseless_metadata_are_refused(attributes):
 
 @pytest.mark.parametrize(
     ("colors", "expected"),
-    [(["00FF00", "ff00ff"], ("#00ff00", "#ff00ff")), (["00FF00", "green"], ()), (["00FF00", None], ())],
+    [(["00FF00", "ff00ff"], ("#00ff00", "#ff00ff")), (["00FF00", "green"], ("#00ff00", "#ffffff")), ([None, "green"], ())],
 )
-def test_colors_of_channels_are_kept_where_all_have_one(colors, expected):
+def test_colors_of_channels_are_kept_and_missing_ones_are_white(colors, expected):
     channels = [{"label": "a", "color": color} for color in colors]
     assert describe_image(image() | {"omero": {"channels": channels}}, FILE).metadata.channel_colors == expected

@@ -16,7 +16,6 @@ from qmcif_engine.stack.picture_metadata import PictureMetadata
 
 PROVENANCE = {"version": "1.2.3", "identity": "abc", "inputs": ["ä.png"]}
 METADATA = PictureMetadata(pixel_size=(0.5, 0.25), unit="micrometer")
-VERSIONS = ("0.4", "0.5")
 
 
 def noise(shape: tuple[int, ...], dtype: str = "uint8") -> np.ndarray:
@@ -32,11 +31,10 @@ def rendering(target) -> dict:
     return zarr.open_group(target, mode="r").attrs["ome"]["omero"]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("shape", [(1200, 1100, 3), (1025, 700)])
-def test_ome_zarr_reads_every_level_with_its_place_and_colors(tmp_path, version, shape):
+def test_ome_zarr_reads_every_level_with_its_place_and_colors(tmp_path, shape):
     samples = noise(shape, "uint16")
-    stream(tmp_path / "p.ome.zarr", samples, ome_zarr_version=version)
+    stream(tmp_path / "p.ome.zarr", samples)
     (node,) = Reader(parse_url(tmp_path / "p.ome.zarr"))()
     is_color = len(shape) == 3
     assert [axis["name"] for axis in node.metadata["axes"]] == (["c", "y", "x"] if is_color else ["y", "x"])
@@ -51,14 +49,13 @@ def test_ome_zarr_reads_every_level_with_its_place_and_colors(tmp_path, version,
         samples = halve(samples, is_index=False)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("shape", [(30, 20, 3), (30, 20), (30, 20, 5)])
 @pytest.mark.parametrize("is_index", [False, True])
-def test_the_metadata_is_valid_by_the_specification(tmp_path, version, shape, is_index):
-    stream(tmp_path / "p.ome.zarr", noise(shape), ome_zarr_version=version, is_index=is_index)
+def test_the_metadata_is_valid_by_the_specification(tmp_path, shape, is_index):
+    stream(tmp_path / "p.ome.zarr", noise(shape), is_index=is_index)
     yaozarrs.validate_zarr_store(str(tmp_path / "p.ome.zarr"))
     group = zarr.open_group(tmp_path / "p.ome.zarr", mode="r")
-    assert group.metadata.zarr_format == (3 if version == "0.5" else 2)
+    assert group.metadata.zarr_format == 3
 
 
 def test_an_index_is_not_averaged_and_not_rendered_as_light(tmp_path):
@@ -69,13 +66,12 @@ def test_an_index_is_not_averaged_and_not_rendered_as_light(tmp_path):
     assert "omero" not in group.attrs["ome"]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-def test_provenance_and_what_cameras_write_lie_under_one_key(tmp_path, version):
+def test_provenance_and_what_cameras_write_lie_under_one_key(tmp_path):
     metadata = PictureMetadata(dpi=(300.0, 200.0), significant_bits=12)
-    stream(tmp_path / "p.zarr", noise((30, 20), "uint16"), metadata=metadata, ome_zarr_version=version)
+    stream(tmp_path / "p.zarr", noise((30, 20), "uint16"), metadata=metadata)
     attributes = zarr.open_group(tmp_path / "p.zarr", mode="r").attrs.asdict()
     assert attributes["qmcif"] == PROVENANCE | {"dpi": [300.0, 200.0], "significant_bits": 12}
-    assert set(attributes) == ({"ome", "qmcif"} if version == "0.5" else {"multiscales", "omero", "qmcif"})
+    assert set(attributes) == {"ome", "qmcif"}
 
 
 def test_every_chunk_is_there_even_where_it_is_black(tmp_path):
@@ -84,9 +80,8 @@ def test_every_chunk_is_there_even_where_it_is_black(tmp_path):
     assert chunks == ["0/c/0/0/0", "0/c/0/0/1", "0/c/0/1/0", "0/c/0/1/1", "1/c/0/0/0"]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-def test_a_flipped_bit_in_a_chunk_is_noticed(tmp_path, version):
-    stream(tmp_path / "p.ome.zarr", noise((60, 50)), ome_zarr_version=version)
+def test_a_flipped_bit_in_a_chunk_is_noticed(tmp_path):
+    stream(tmp_path / "p.ome.zarr", noise((60, 50)))
     (chunk,) = [path for path in (tmp_path / "p.ome.zarr" / "0").rglob("*") if path.is_file() and path.name == "0"]
     damaged = bytearray(chunk.read_bytes())
     damaged[len(damaged) // 2] ^= 1

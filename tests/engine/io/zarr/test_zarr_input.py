@@ -176,29 +176,41 @@ def test_opening_reads_no_chunk(tmp_path):
 
 
 @pytest.mark.parametrize("zarr_format", [2, 3])
-def test_missing_chunk_is_refused_by_name_and_the_others_are_read(tmp_path, zarr_format):
+def test_strict_reading_refuses_a_missing_chunk_by_name_and_reads_the_others(tmp_path, zarr_format):
     path = stored(tmp_path, noise(), zarr_format=zarr_format)
     (path / ("2.1.0" if zarr_format == 2 else "c/2/1/0")).unlink()
-    stack = open_stack(path)
+    stack = open_stack(path, strict_chunks=True)
     stack.read(2, Window(0, 0, 32, 83))
     with pytest.raises(
-        ImageFileError, match=r"stack.zarr' lacks the chunk (2\.1\.0|c/2/1/0); all chunks are needed; copy it again, or allow"
+        ImageFileError, match=r"stack.zarr' lacks the chunk (2\.1\.0|c/2/1/0); all chunks are needed; copy it again, or leave out --strict"
     ):
         stack.read(2, Window(0, 0, 33, 1))
 
 
-def test_missing_chunks_are_the_fill_value_where_that_is_allowed(tmp_path):
-    path = stored(tmp_path, noise(), fill_value=7)
-    (path / "c/2/1/0").unlink()
-    stack = open_stack(path, allow_missing_chunks=True)
-    np.testing.assert_array_equal(stack.read(2, Window(32, 0, 64, 32)), np.full((32, 32), 7))
+@pytest.mark.parametrize(("fill_value", "expected"), [(7, 7), (None, 0)])
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_missing_chunks_are_the_fill_value_and_the_first_is_noted_in_the_log(tmp_path, caplog, zarr_format, fill_value, expected):
+    path = stored(tmp_path, noise(), fill_value=fill_value, zarr_format=zarr_format)
+    for key in ("2.1.0", "2.1.1") if zarr_format == 2 else ("c/2/1/0", "c/2/1/1"):
+        (path / key).unlink()
+    stack = open_stack(path)
+    np.testing.assert_array_equal(stack.read(2, Window(32, 0, 64, 64)), np.full((32, 64), expected))
+    notes = [record.getMessage() for record in caplog.records]
+    assert len(notes) == 1
+    assert "stack.zarr' lacks the chunk" in notes[0]
+    assert "the fill value stands for what is missing; --strict-chunks refuses it" in notes[0]
 
 
-def test_missing_shard_is_refused(tmp_path):
+def test_a_complete_array_is_not_noted(tmp_path, caplog):
+    open_stack(stored(tmp_path, noise())).read(0, WINDOWS[0])
+    assert not caplog.records
+
+
+def test_strict_reading_refuses_a_missing_shard(tmp_path):
     path = stored(tmp_path, noise(), chunks=(1, 16, 16), shards=(1, 32, 48))
     (path / "c/2/1/0").unlink()
     with pytest.raises(ImageFileError, match="lacks the chunk c/2/1/0"):
-        open_stack(path).read(2, WINDOWS[0])
+        open_stack(path, strict_chunks=True).read(2, WINDOWS[0])
 
 
 @pytest.mark.parametrize("compressors", [GzipCodec(), ZstdCodec(), BloscCodec()], ids=named)
@@ -275,7 +287,9 @@ def test_image_outside_its_group_is_refused(tmp_path):
 
 
 def test_unsupported_sample_type_is_refused(tmp_path):
-    with pytest.raises(InvalidImageError, match="has samples of type int32; uint8, uint16, float32, float64 are supported"):
+    with pytest.raises(
+        InvalidImageError, match="has samples of type int32; uint8, uint16, float32, float64, int8, int16, uint32, bool are supported"
+    ):
         open_stack(stored(tmp_path, noise("int32")))
 
 
@@ -293,3 +307,12 @@ def test_a_stack_that_will_be_read_as_a_whole_is_decoded_once(tmp_path, monkeypa
         assert_windows(stack, array)
         assert_windows(stack, array)
     assert len(decoded) == len(set(decoded)) == 5 * 3 * 3
+
+
+def test_an_empty_list_of_filters_is_none_and_no_reason_to_warn(tmp_path):
+    samples = np.arange(2 * 8 * 9, dtype=np.uint8).reshape(2, 8, 9)
+    zarr.create_array(tmp_path / "a.zarr", data=samples, chunks=(1, 8, 9), zarr_format=2)
+    described = tmp_path / "a.zarr" / ".zarray"
+    described.write_text(json.dumps(json.loads(described.read_text()) | {"filters": []}))
+
+    np.testing.assert_array_equal(open_stack(tmp_path / "a.zarr").read(1, Window(0, 0, 8, 9)), samples[1])

@@ -1,0 +1,150 @@
+"""Zeiss CZI through pylibCZIrw, the maker's own library, which reads windows and puts mosaics together."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from pylibCZIrw import czi
+
+from qmcif_engine.errors import ImageFileError
+from qmcif_engine.io.input.frame_source import Copying
+from qmcif_engine.io.limits import MAX_PIXELS, MAX_PLANES
+from qmcif_engine.io.metadata.length_units import parse_length, settle_lengths
+from qmcif_engine.io.microscopes.microscope_image import MicroscopeImage, keep_complete, parse_hex_color
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from qmcif_engine.stack.picture_metadata import PictureMetadata
+    from qmcif_engine.stack.window import Window
+
+_DTYPES = {"Gray8": "uint8", "Gray16": "uint16", "Gray32Float": "float32", "Bgr24": "uint8", "Bgr48": "uint16", "Bgr96Float": "float32"}
+_N_COLORS = 3
+_SCENE = "S"
+
+
+class CziReader:
+    """Scenes are the images of a file."""
+
+    def list_images(self, location: Path) -> list[str]:
+        """Return the names of the scenes."""
+        with czi.open_czi(str(location)) as file:
+            numbers = sorted(file.scenes_bounding_rectangle_no_pyramid) or [0]
+            image = _find(file.metadata, "ImageDocument", "Metadata", "Information", "Image")
+            known = _as_list(_find(image, "Dimensions", "S", "Scenes", "Scene"))
+        names = {str(scene.get("@Index", "")): str(scene.get("@Name") or "") for scene in known if isinstance(scene, dict)}
+        return [names.get(str(number), "") for number in numbers]
+
+    def describe(self, location: Path, number: int) -> MicroscopeImage:
+        """Return what the file says of a scene."""
+        with czi.open_czi(str(location)) as file:
+            kinds = set(file.pixel_types.values())
+            kind = kinds.pop() if len(kinds) == 1 else ""
+            if kind not in _DTYPES:
+                msg = (
+                    f"{str(location)!r} holds channels of the types {', '.join(sorted(file.pixel_types.values()))}; "
+                    f"one of {', '.join(_DTYPES)} for all is needed: export the channels on their own"
+                )
+                raise ImageFileError(msg)
+            sizes = {axis: end - start for axis, (start, end) in file.total_bounding_box.items() if axis not in (_SCENE, "X", "Y")}
+            sizes = {axis: length for axis, length in sizes.items() if length > 1 or axis in "TZC"}
+            rectangle = _find_rectangle(file, number)[0]
+            sizes |= {"Y": rectangle.h, "X": rectangle.w} | ({"S": _N_COLORS} if kind.startswith("Bgr") else {})
+            _check_pieces(file, sizes, location, number=number)
+            dtype = np.dtype(_DTYPES[kind])
+            return MicroscopeImage(
+                axes="".join(sizes),
+                shape=tuple(sizes.values()),
+                dtype=dtype,
+                metadata=_describe(file.metadata, dtype),
+                needed_bytes=0,
+                stored_bytes=location.stat().st_size,
+                copying=Copying.WORTHWHILE,
+            )
+
+    def read(self, location: Path, number: int, *, places: Sequence[Mapping[str, int]], rows: str, window: Window) -> list[NDArray[Any]]:
+        """Return a window of several planes."""
+        del rows  # the library knows no others
+        height, width = window.shape
+        with czi.open_czi(str(location)) as file:
+            rectangle, scene = _find_rectangle(file, number)
+            corner = (rectangle.x + window.left, rectangle.y + window.top, width, height)
+            planes = [file.read(roi=corner, plane=dict(place), scene=scene) for place in places]
+        return [plane[..., ::-1] if plane.shape[-1] == _N_COLORS else plane for plane in planes]
+
+
+def _find_rectangle(file: czi.CziReader, number: int) -> tuple[czi.Rectangle, int | None]:
+    """Return where a scene lies and its number in the file, None where the file has no scenes."""
+    scenes = file.scenes_bounding_rectangle_no_pyramid
+    if not scenes:
+        return file.total_bounding_rectangle_no_pyramid, None
+    scene = sorted(scenes)[number]
+    return scenes[scene], scene
+
+
+def _check_pieces(file: czi.CziReader, sizes: Mapping[str, int], location: Path, *, number: int) -> None:
+    """Refuse a scene of which planes are missing, for which the library gives black, and pieces that claim too many pixels."""
+    scene = _find_rectangle(file, number)[1]
+    axes = [axis for axis in sizes if axis not in "YXS"]
+    found: set[tuple[int, ...]] = set()
+    largest = 0
+
+    def note(_: int, piece: Any) -> bool:  # noqa: ANN401 - of the library's compiled part
+        nonlocal largest
+        place = piece.coordinate.to_dict()
+        largest = max(largest, piece.physicalSize.w * piece.physicalSize.h)
+        if scene is None or place.get(_SCENE, scene) == scene:
+            found.add(tuple(int(place.get(axis, 0)) for axis in axes))
+        return len(found) <= MAX_PLANES
+
+    file.enumerate_subblocks(note)
+    n_planes = int(np.prod([sizes[axis] for axis in axes], dtype=np.int64))
+    if largest > MAX_PIXELS:
+        msg = f"{str(location)!r} claims a piece of {largest} pixels; at most {MAX_PIXELS} (MAX_PIXELS) are needed: export it in parts"
+        raise ImageFileError(msg)
+    if len(found) < n_planes:
+        lengths = ", ".join(f"{axis} {sizes[axis]}" for axis in axes)
+        msg = (
+            f"{str(location)!r} holds {len(found)} of {n_planes} planes ({lengths}) of this scene; all are needed: "
+            "choose another scene with --image (image=), or export those that were recorded"
+        )
+        raise ImageFileError(msg)
+
+
+def _describe(tree: object, dtype: np.dtype[Any]) -> PictureMetadata:
+    """Return what the XML of a file says; whatever makes no sense is left out."""
+    root = _find(tree, "ImageDocument", "Metadata")
+    steps: dict[str, float | None] = {}
+    for entry in _as_list(_find(root, "Scaling", "Items", "Distance")):
+        meters = parse_length(_find(entry, "Value"))
+        steps[str(_find(entry, "@Id"))] = None if meters is None else meters * 1e6
+    channels = _as_list(_find(root, "Information", "Image", "Dimensions", "Channels", "Channel"))
+    shown = {str(_find(entry, "@Id")): entry for entry in _as_list(_find(root, "DisplaySetting", "Channels", "Channel"))}
+    colors = [parse_hex_color(_find(shown.get(str(_find(channel, "@Id"))), "Color") or _find(channel, "Color")) for channel in channels]
+    bits = _find(root, "Information", "Image", "ComponentBitCount")
+    n_bits = int(bits) if isinstance(bits, str) and bits.isdecimal() else 0
+    return replace(
+        settle_lengths({axis: steps.get(axis) for axis in "XYZ"}, dict.fromkeys("XYZ", "µm")),
+        channel_names=keep_complete([str(_find(channel, "@Name") or "") for channel in channels]),
+        channel_colors=keep_complete(colors),
+        significant_bits=n_bits if dtype.kind == "u" and 0 < n_bits < 8 * dtype.itemsize else None,
+    )
+
+
+def _find(tree: object, *names: str) -> Any:  # noqa: ANN401 - whatever the XML holds there
+    """Return what a tree of tables holds under a row of names, None where one of them is missing."""
+    for name in names:
+        tree = tree.get(name) if isinstance(tree, dict) else None
+    return tree
+
+
+def _as_list(value: object) -> list[Any]:
+    """Return what XML has once or several times as a list."""
+    if value is None:
+        return []
+    return value if isinstance(value, list) else [value]

@@ -1,0 +1,122 @@
+"""Leica LIF through liffile: samples lie uncompressed in the file, and are read plane by plane."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from liffile import LifFile
+
+from qmcif_engine.io.metadata.length_units import parse_length, settle_lengths
+from qmcif_engine.io.microscopes.microscope_image import MicroscopeImage, keep_complete
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from liffile import LifImage, LifImageABC
+    from numpy.typing import NDArray
+
+    from qmcif_engine.stack.picture_metadata import PictureMetadata
+    from qmcif_engine.stack.window import Window
+
+_TILE = "M"
+_COLORS = {
+    "red": "#ff0000",
+    "green": "#00ff00",
+    "blue": "#0000ff",
+    "cyan": "#00ffff",
+    "magenta": "#ff00ff",
+    "yellow": "#ffff00",
+    "gray": "#ffffff",
+    "grey": "#ffffff",
+}
+"""What Leica calls the tables of colors in which channels are shown."""
+
+
+class LifReader:
+    """Series, and the tiles of those that are scans of tiles, are the images of a file."""
+
+    def list_images(self, location: Path) -> list[str]:
+        """Return the names of the series."""
+        with LifFile(location) as file:
+            return [name for image in file.images for name in _name_tiles(image)]
+
+    def describe(self, location: Path, number: int) -> MicroscopeImage:
+        """Return what the file says of a series."""
+        with LifFile(location) as file:
+            image, _ = _find(file, number)
+            sizes = {axis: int(length) for axis, length in image.sizes.items() if axis != _TILE}
+            block, n_bytes = image.memory_block, math.prod(image.shape) * image.dtype.itemsize
+            frame = [axis for axis in sizes if axis != "S"]
+            return MicroscopeImage(
+                axes="".join(sizes),
+                shape=tuple(sizes.values()),
+                dtype=np.dtype(image.dtype),
+                metadata=_describe(image),
+                needed_bytes=n_bytes,
+                stored_bytes=min(int(block.size), max(location.stat().st_size - int(block.offset), 0)),
+                plane_axes="".join(frame[-2:]),
+            )
+
+    def read(self, location: Path, number: int, *, places: Sequence[Mapping[str, int]], rows: str, window: Window) -> list[NDArray[Any]]:
+        """Return a window of several planes."""
+        with LifFile(location) as file:
+            image, tile = _find(file, number)
+            indices = [dict(place) | ({_TILE: tile} if tile is not None else {}) for place in places]
+            return [_read_plane(image, index, rows=rows, window=window) for index in indices]
+
+
+def _read_plane(image: LifImage, index: dict[str, int], *, rows: str, window: Window) -> NDArray[Any]:
+    """Return a window of a plane; one that is cut across the planes of the file takes a row of each of them."""
+    stored_rows = [axis for axis in image.dims if axis != "S"][-2]
+    if rows == stored_rows:
+        return np.array(image.frame(out=None, **index)[window.slices])
+    row = index.pop(stored_rows)
+    columns = window.slices[1]
+    return np.stack([image.frame(out=None, **index | {rows: number})[row, columns] for number in range(window.top, window.bottom)])
+
+
+def _find(file: LifFile, number: int) -> tuple[LifImage, int | None]:
+    """Return a series and which of its tiles is meant, None where it has one."""
+    for image in file.images:
+        n_tiles = int(image.sizes.get(_TILE, 1))
+        if number < n_tiles:
+            return cast("LifImage", image), number if n_tiles > 1 else None
+        number -= n_tiles
+    msg = f"there is no image {number + 1}"
+    raise IndexError(msg)
+
+
+def _name_tiles(image: LifImageABC) -> list[str]:
+    n_tiles = int(image.sizes.get(_TILE, 1))
+    return [f"{image.path}, tile {tile + 1}" for tile in range(n_tiles)] if n_tiles > 1 else [str(image.path)]
+
+
+def _describe(image: LifImageABC) -> PictureMetadata:
+    steps = {axis: _measure_step(image.coords.get(axis)) for axis in "XYZ"}
+    channels = image.xml_element.findall("./Data/Image/ImageDescription/Channels/ChannelDescription")
+    colors = [_COLORS.get(channel.attrib.get("LUTName", "").lower(), "") for channel in channels]
+    names = [next((value.text or "" for key, value in _list_properties(channel) if key.text == "DyeName"), "") for channel in channels]
+    bits = {channel.attrib.get("Resolution", "") for channel in channels}
+    n_bits = int(bits.pop()) if len(bits) == 1 and next(iter(bits)).isdecimal() else 0
+    return replace(
+        settle_lengths(steps, dict.fromkeys("XYZ", "µm")),
+        channel_names=keep_complete(names),
+        channel_colors=keep_complete(colors),
+        significant_bits=n_bits if image.dtype.kind == "u" and 0 < n_bits < 8 * image.dtype.itemsize else None,
+    )
+
+
+def _list_properties(channel: Any) -> list[tuple[Any, Any]]:  # noqa: ANN401 - an element of whichever XML library reads the file
+    found = [(entry.find("Key"), entry.find("Value")) for entry in channel.findall("./ChannelProperty")]
+    return [(key, value) for key, value in found if key is not None and value is not None]
+
+
+def _measure_step(places: NDArray[Any] | None) -> float | None:
+    """Return the distance of neighbors along an axis in micrometers, from their places in meters."""
+    if places is None or len(places) < 2:
+        return None
+    return parse_length(abs(float(places[-1] - places[0])) / (len(places) - 1) * 1e6)

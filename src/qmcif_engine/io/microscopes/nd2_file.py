@@ -1,0 +1,97 @@
+"""Nikon ND2 through nd2, which maps uncompressed frames instead of reading them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import nd2
+import numpy as np
+
+from qmcif_engine.errors import ImageFileError
+from qmcif_engine.io.metadata.length_units import parse_length, settle_lengths
+from qmcif_engine.io.microscopes.microscope_image import MicroscopeImage, keep_complete
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from qmcif_engine.stack.picture_metadata import PictureMetadata
+    from qmcif_engine.stack.window import Window
+
+_POSITION = "P"
+_IN_FRAME = "CYXS"
+_N_COLORS = 3
+
+
+class Nd2Reader:
+    """Positions of the stage are the images of a file; a frame holds all channels of a plane."""
+
+    def list_images(self, location: Path) -> list[str]:
+        """Return the names of the positions."""
+        with nd2.ND2File(location) as file:
+            n_positions = int(file.sizes.get(_POSITION, 1))
+            points = [point for loop in file.experiment if loop.type == "XYPosLoop" for point in loop.parameters.points]
+        names = [str(point.name or "") for point in points]
+        return names if len(names) == n_positions else [""] * n_positions
+
+    def describe(self, location: Path, number: int) -> MicroscopeImage:
+        """Return what the file says of a position."""
+        del number
+        with nd2.ND2File(location) as file:
+            sizes = {axis: int(length) for axis, length in file.sizes.items() if axis != _POSITION}
+            n_bytes = math.prod(int(length) for length in file.sizes.values()) * np.dtype(file.dtype).itemsize
+            is_packed = file.attributes.compressionType is not None
+            return MicroscopeImage(
+                axes="".join(sizes),
+                shape=tuple(sizes.values()),
+                dtype=np.dtype(file.dtype),
+                metadata=_describe(file),
+                needed_bytes=0 if is_packed else n_bytes,
+                stored_bytes=location.stat().st_size,
+            )
+
+    def read(self, location: Path, number: int, *, places: Sequence[Mapping[str, int]], rows: str, window: Window) -> list[NDArray[Any]]:
+        """Return a window of several planes."""
+        del rows  # a frame has no others
+        with nd2.ND2File(location) as file:
+            order = [axis for axis in file.sizes if axis not in _IN_FRAME]
+            planes = []
+            for place in places:
+                index = [number if axis == _POSITION else place.get(axis, 0) for axis in order]
+                frame_number = int(np.ravel_multi_index(index, [file.sizes[axis] for axis in order])) if order else 0
+                planes.append(_cut(file, frame_number, place, window))
+            return planes
+
+
+def _cut(file: nd2.ND2File, frame_number: int, place: Mapping[str, int], window: Window) -> NDArray[Any]:
+    """Return a copy of a window of a frame: the frame itself lies in a file that is closed soon."""
+    # the library gives zeros for frames that are not in the file; no public name tells which those are
+    if frame_number not in file._rdr._frame_offsets:  # type: ignore[union-attr,attr-defined,unused-ignore]
+        msg = f"{str(file.path)!r} lacks frame {frame_number + 1}; all frames are needed: fuse those that were recorded, after an export"
+        raise ImageFileError(msg)
+    frame = file.read_frame(frame_number)
+    if "C" in file.sizes:
+        frame = frame[place.get("C", 0)]
+    samples = frame[window.slices]
+    # Nikon stores blue first
+    return np.array(samples[..., ::-1] if file.is_rgb and samples.shape[-1] == _N_COLORS else samples)
+
+
+def _describe(file: nd2.ND2File) -> PictureMetadata:
+    size = file.voxel_size()
+    steps = {axis: parse_length(float(length)) for axis, length in (("X", size.x), ("Y", size.y), ("Z", size.z))}
+    if "Z" not in file.sizes:
+        steps["Z"] = None
+    channels = [entry.channel for entry in file.metadata.channels or []]
+    colors = [f"#{channel.color.r:02x}{channel.color.g:02x}{channel.color.b:02x}" for channel in channels]
+    bits = int(file.attributes.bitsPerComponentSignificant)
+    return replace(
+        settle_lengths(steps, dict.fromkeys("XYZ", "µm")),
+        channel_names=keep_complete([str(channel.name or "") for channel in channels]),
+        channel_colors=keep_complete(colors),
+        significant_bits=bits if np.dtype(file.dtype).kind == "u" and 0 < bits < 8 * np.dtype(file.dtype).itemsize else None,
+    )

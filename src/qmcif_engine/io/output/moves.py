@@ -1,0 +1,228 @@
+"""Outputs on the way to their names: all of them arrive or none, even where the process is killed between two of them.
+
+What an output replaces is put aside until all have arrived. A journal of the moves, written before the first, lets the next process take
+back what a killed one had begun.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from qmcif_engine.io.output.leftovers import Kind, is_temporary_name, remove
+from qmcif_engine.io.output.stores import check_replaceable, sync_folder, write_durably
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+_WITHOUT_HARD_LINKS = frozenset({errno.EPERM, errno.EACCES, errno.ENOSYS, errno.EOPNOTSUPP, errno.EMLINK})
+"""How file systems that know no hard links (FAT, some network drives) refuse one."""
+
+_TAKEN = frozenset({errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR})
+_LARGEST_JOURNAL_BYTES = 2**26
+
+
+class Move(NamedTuple):
+    """One output on its way.
+
+    Attributes
+    ----------
+    source : Path
+        Where it lies finished.
+    target : Path
+    retired : Path
+        Where what it replaces waits, beside the target.
+    mark : tuple of int
+        What tells it from any other file or folder that may lie at the target.
+    is_store : bool
+        Whether it is a Zarr folder rather than a file.
+    goes_back : bool
+        Whether it returns to its source when the move is taken back; otherwise it is removed.
+    """
+
+    source: Path
+    target: Path
+    retired: Path
+    mark: tuple[int, ...]
+    is_store: bool
+    goes_back: bool
+
+    def carry_out(self, *, overwrite: bool, keeps_replaced: bool = True) -> None:
+        """Give the output its name; without ``overwrite`` what appeared there meanwhile wins.
+
+        A file that is replaced need not be kept where it is the only output: it is there until the new one is.
+
+        Raises
+        ------
+        FileExistsError
+            When the name is taken and may not be.
+        """
+        if self.is_store:
+            self._move_store(overwrite=overwrite)
+        elif overwrite:
+            if keeps_replaced:
+                _keep_aside(self.target, self.retired)
+            self.source.replace(self.target)
+        else:
+            self._link()
+
+    def _move_store(self, *, overwrite: bool) -> None:
+        if overwrite and os.path.lexists(self.target):
+            check_replaceable(self.target)
+            self.target.rename(self.retired)
+        try:
+            if os.path.lexists(self.target):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+            self.source.rename(self.target)
+        except OSError as error:
+            if error.errno in _TAKEN:
+                raise FileExistsError(*error.args) from error
+            raise
+
+    def _link(self) -> None:
+        try:
+            self.target.hardlink_to(self.source)
+        except FileExistsError:
+            raise
+        except OSError as error:
+            if error.errno not in _WITHOUT_HARD_LINKS:
+                raise
+            self._claim_and_replace()
+
+    def _claim_and_replace(self) -> None:
+        """Take the name with an empty file, which only one process can, then replace that by the finished one."""
+        self.target.open("xb").close()
+        try:
+            self.source.replace(self.target)
+        except BaseException:
+            self.target.unlink()
+            raise
+
+    def take_back(self) -> None:
+        """Bring back what was there before, whether the move was carried out, half or not at all; twice does no harm."""
+        if mark_of(self.target) == self.mark:
+            if self.is_store:
+                self.target.rename(self.source)  # at once, not file by file before the eyes of readers
+            elif os.path.lexists(self.retired):
+                self.retired.replace(self.target)
+            else:
+                self.target.unlink()
+        if os.path.lexists(self.retired):
+            if os.path.lexists(self.target):
+                remove(self.retired)
+            else:
+                self.retired.rename(self.target)
+
+
+def mark_of(path: Path) -> tuple[int, ...] | None:
+    """Return what tells a file or folder from others at the same place, also after it was moved; None where there is none."""
+    try:
+        status = path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return (status.st_ino,) if stat.S_ISDIR(status.st_mode) else (status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+def _keep_aside(target: Path, retired: Path) -> None:
+    """Give what is to be replaced a second name, so that the first is never without a file; where that cannot be, move it."""
+    if not os.path.lexists(target):
+        return
+    try:
+        os.link(target, retired, follow_symlinks=False)
+    except NotImplementedError:
+        target.rename(retired)
+    except OSError as error:
+        if error.errno not in _WITHOUT_HARD_LINKS:
+            raise
+        target.rename(retired)
+
+
+class Journal:
+    """What a killed process was about to move.
+
+    Parameters
+    ----------
+    path : Path
+    commit : callable, optional
+        Ends the journal once all outputs have arrived, in one step: before it all moves are taken back, after it none. Where it is left
+        out, the journal is renamed.
+    """
+
+    def __init__(self, path: Path, commit: Callable[[], None] | None = None) -> None:
+        self._path, self._commit = path, commit
+
+    def note(self, moves: Sequence[Move]) -> None:
+        """Write the moves down, before the first of them."""
+        content = [{name: _plain(value) for name, value in move._asdict().items()} for move in moves]
+        write_durably({self._path: json.dumps(content).encode()}, scratch_folder=self._path.parent)
+
+    def is_open(self) -> bool:
+        """Return whether moves were noted that are not settled."""
+        return self._path.exists()
+
+    def commit(self) -> None:
+        """Settle the moves, which were all carried out."""
+        if self._commit is not None:
+            self._commit()
+        else:
+            self._path.rename(self._path.with_suffix(f".{Kind.SETTLED_JOURNAL}"))
+
+    def drop(self) -> None:
+        """Forget the moves, which were all taken back, or after which nothing is left to clear away."""
+        with suppress(OSError):  # taking them back, or clearing away, once more does no harm
+            for suffix in (Kind.JOURNAL, Kind.SETTLED_JOURNAL):
+                self._path.with_suffix(f".{suffix}").unlink(missing_ok=True)
+
+
+def roll_back(journal: Path) -> None:
+    """Take back the moves of a killed process; nothing is done where it had begun none."""
+    moves = _read_moves(journal)
+    for move in reversed(moves):
+        move.take_back()
+        if not move.goes_back:
+            with suppress(FileNotFoundError):
+                remove(move.source)
+    for folder in {move.target.parent for move in moves}:
+        sync_folder(folder)
+    journal.unlink(missing_ok=True)
+
+
+def clear_away(journal: Path) -> None:
+    """Remove what the settled moves of a killed process replaced, and the files that its outputs have as second names."""
+    for move in _read_moves(journal):
+        for path in (move.retired, *(() if move.goes_back else (move.source,))):
+            with suppress(FileNotFoundError):
+                remove(path)
+
+
+def _read_moves(journal: Path) -> list[Move]:
+    """Return the moves of a journal; none where it is not one of ours, which a name that leads elsewhere shows."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        with journal.open("rb") as stream:
+            content = json.loads(stream.read(_LARGEST_JOURNAL_BYTES))
+        moves = [_parse_move(described) for described in content]
+        if all(_is_plausible(move) for move in moves):
+            return moves
+    return []
+
+
+def _parse_move(described: dict[str, object]) -> Move:
+    paths = {name: Path(str(described[name])) for name in ("source", "target", "retired")}
+    mark = tuple(int(number) for number in described["mark"])  # type: ignore[attr-defined]
+    return Move(**paths, mark=mark, is_store=bool(described["is_store"]), goes_back=bool(described["goes_back"]))
+
+
+def _is_plausible(move: Move) -> bool:
+    """Return whether a move leads from one of our names to one beside it, and puts aside what it replaces under another of ours."""
+    is_retired_ours = move.retired.parent == move.target.parent and is_temporary_name(move.retired.name, Kind.REPLACED)
+    is_source_ours = move.source.parent == move.target.parent and is_temporary_name(move.source.name, Kind.UNFINISHED)
+    return is_retired_ours and (move.is_store if move.goes_back else is_source_ours)
+
+
+def _plain(value: object) -> object:
+    return str(value) if isinstance(value, Path) else value
