@@ -16,7 +16,7 @@ import pytest
 from scipy import ndimage
 
 from qmcif_engine.cleanup.blending import blend_along_edges
-from qmcif_engine.cleanup.dark_border import find_dark_frames
+from qmcif_engine.cleanup.dark_border import find_dark_borders
 from qmcif_engine.cleanup.decision import Decision, DecisionBasis
 from qmcif_engine.cleanup.fill import follow_neighbors
 from qmcif_engine.cleanup.frame_ends import FrameEnds, reach_of_ends
@@ -163,8 +163,8 @@ def run_refinement(given, config, side):
     return refine((first, second), sources, weights=weights, detail_patch_px=side, config=config.refinement)
 
 
-def run_dark_frames(given, config, _side):
-    found = find_dark_frames(np.split(given[""], 2), depth_px=config.focus.dark_frame_px)
+def run_dark_borders(given, config, _side):
+    found = find_dark_borders(np.split(given[""], 2), depth_px=config.focus.dark_border_px)
     shape = (2, *given[""].shape[-2:])
     return np.zeros(shape, bool) if found is None else ~np.array([found.validity(0), found.validity(1)])
 
@@ -243,10 +243,10 @@ PROBES = {
         lambda given, _config, side: vote(given[""], n_choices=3, side_px=side), choices, tuple({"side": side} for side in (1, 5, 9))
     ),
     "method.refinement.refine": Probe(run_refinement, sources_and_weights, ({"side": 3}, {"side": 9})),
-    "cleanup.dark_border.find_dark_frames": Probe(
-        run_dark_frames,
+    "cleanup.dark_border.find_dark_borders": Probe(
+        run_dark_borders,
         framed_images,
-        ({"dark_frame_px": 4}, {"dark_frame_px": 20}),
+        ({"dark_border_px": 4}, {"dark_border_px": 20}),
         shape=(150, 230),
         n_seeds=5,
         is_seen_at_its_reach=False,
@@ -270,21 +270,14 @@ PROBES = {
         is_seen_at_its_reach=False,  # test_reach_limits.py shows its limits
     ),
 }
-SETTINGS_OF_CLEAN_UP = {
-    "cleanup.boundaries.reblurring.refine_edges": tuple(
-        {"edge_band_px": band_px, "edge_inertia": 0.0, "edge_stiffness": stiffness} for band_px in (2, 8) for stiffness in (0.0, 0.5, 2.0)
-    ),
-}
-"""Beside the default; a new clean-up stage may do without."""
-
 PROBES |= {
     stage.name: Probe(
         run_clean_up(stage),
         three_images,
-        ({}, *SETTINGS_OF_CLEAN_UP.get(stage.name, ())),
+        stage.cases,
         shape=(250, 610),
         n_seeds=2,
-        is_seen_at_its_reach=stage.name not in SETTINGS_OF_CLEAN_UP,  # these have their limits shown in test_reach_limits.py
+        is_seen_at_its_reach=stage.attains_reach,  # the others have their limits shown in test_reach_limits.py
     )
     for stage in CLEAN_UP
 }

@@ -25,7 +25,7 @@ from qmcif_engine.cleanup.boundaries.reblurring import (
     exact_evidence,
     refine_edges,
 )
-from qmcif_engine.cleanup.dark_border import DARK_FRAMES, REACH_PX, REFERENCE_PX, find_dark_frames
+from qmcif_engine.cleanup.dark_border import DARK_BORDERS, REACH_PX, REFERENCE_PX, find_dark_borders
 from qmcif_engine.cleanup.regularization import REACH_PX as REGULARIZATION_REACH_PX
 from qmcif_engine.cleanup.regularization import ROUNDS as CELL_ROUNDS
 from qmcif_engine.cleanup.regularization import CellEvidence, regularize
@@ -129,19 +129,19 @@ def test_the_finest_window_looks_as_far_as_it_has_grown(growth_px):
     assert abs(unseen - before) < ROUNDING
 
 
-# --- dark frames ---
+# --- dark borders ---
 
 
 def frames(planes, *, depth_px):
     """Which pixels of each of two images are frames."""
-    found = find_dark_frames(np.split(planes, 2), depth_px=depth_px)
+    found = find_dark_borders(np.split(planes, 2), depth_px=depth_px)
     return np.zeros((2, *planes.shape[-2:]), bool) if found is None else ~np.array([found.validity(0), found.validity(1)])
 
 
 @pytest.mark.parametrize(("depth_px", "row", "column", "level"), [(4, 0, 100 + REACH_PX, 0), (40, 39 + REFERENCE_PX, 100, 255)])
-def test_samples_at_the_reach_of_a_dark_frame_matter_and_those_one_pixel_farther_do_not(depth_px, row, column, level):
+def test_samples_at_the_reach_of_a_dark_border_matter_and_those_one_pixel_farther_do_not(depth_px, row, column, level):
     """An image whose border is all but dark enough; one pixel more makes it a frame."""
-    assert max(row, column - 100) == reach_of(DARK_FRAMES, dark_frame_px=depth_px)
+    assert max(row, column - 100) == reach_of(DARK_BORDERS, dark_border_px=depth_px)
     planes = np.full((6, 200, 220), 100, np.float32)
     planes[:3, 0] = 67.7
     assert not frames(planes, depth_px=depth_px).any()

@@ -1,4 +1,4 @@
-"""Fuse images in memory: the one function people call."""
+"""Fusion in memory: the one function people call."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.errors import InvalidConfigError, InvalidImageError
+from qmcif_engine.kernels.array_types import FloatArray, IndexArray
 from qmcif_engine.run.execution import count_workers, run_tiles
 from qmcif_engine.run.memory import choose_tiles_at_once, estimate_tile_bytes
 from qmcif_engine.run.steps import FusionProgress, Steps
@@ -19,15 +20,16 @@ from qmcif_engine.stack.noise import settle_range_and_noise
 from qmcif_engine.stack.samples import SUPPORTED_DTYPES, as_stack, list_bounds
 from qmcif_engine.stack.separate_channels import count_decisions, settle_channels
 from qmcif_engine.stack.stack import ArrayStack, Stack, check_number, companions_of
+from qmcif_engine.tiles.output_maps import MapPlanes
 from qmcif_engine.tiles.plan import plan_tiles
-from qmcif_engine.tiles.task import TileTask
+from qmcif_engine.tiles.task import TILE_PLANES, TileTask
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from distributed import Client
 
-    from qmcif_engine.kernels.array_types import FloatArray, IndexArray, SampleArray
+    from qmcif_engine.kernels.array_types import SampleArray
     from qmcif_engine.method.decomposition import Decomposition
     from qmcif_engine.stack.samples import FocusRanges, GivenRanges
     from qmcif_engine.tiles.plan import Tile, TilePlan
@@ -35,51 +37,33 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-PLANES = ("fused", "source_index", "base_map", "detail_map", "confidence", "companions", "position")
-"""What every tile gives of a result."""
 
-
-@dataclass(frozen=True, slots=True)
-class FusionResult:
-    """The fused picture and how it came about.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FusionResult(MapPlanes[IndexArray, FloatArray]):
+    """The fused picture and how it came about, with the maps of `qmcif_engine.tiles.output_maps.MapPlanes`.
 
     Attributes
     ----------
     fused : ndarray
         Dtype and shape of one input.
-    source_index : ndarray of uint16, shape (Y, X), or (Y, X, C) where each channel was decided on by itself
-        Which image, 0-based, gave each pixel, or the largest share of it.
-    base_map, detail_map : ndarray of uint16, of the same shape
-        What the base scale and the detail scale chose.
-    confidence : ndarray of float32, of the same shape
-        Probability that the image chosen is the right one; in ordered stacks of three images and more, the right one or a neighbor of
-        it. From the costs of the decision map, before its edges are drawn anew (`qmcif_engine.cleanup.regularization`).
     config : FusionConfig
         The settings used.
-    focus_range : FocusRange, or tuple of one a channel
+    focus_range : FocusRange, or tuple of one per channel
         The samples that stood for 0 and 255 in the decisions.
     companions : ndarray or None
         The companion planes, composed by the same decisions.
     layers : tuple of Decomposition
         Base, detail, noise and coefficients of each image where they were asked for, else empty.
-    position : ndarray of float32, of the shape of `source_index`, or None
-        Where along the stack each pixel is sharpest, counted in images from 0, where it was asked for: what
-        `qmcif_engine.depth.height_map` turns into heights.
     pixels_by_image : tuple of int
         How many pixels each image gave, in all channels together where these were decided on one by one; images with none could have
         been left out.
     """
 
     fused: SampleArray
-    source_index: IndexArray
-    base_map: IndexArray | None
-    detail_map: IndexArray | None
-    confidence: FloatArray
     config: FusionConfig
     focus_range: FocusRanges
-    companions: SampleArray | None
+    companions: SampleArray | None = None
     layers: tuple[Decomposition, ...]
-    position: FloatArray | None
     pixels_by_image: tuple[int, ...]
 
 
@@ -119,7 +103,7 @@ def fuse(
     companions : sequence of ndarray, optional
         One array an image, shape (Y, X) or (Y, X, c), such as alpha planes or further channels, composed by the same decisions.
     keep_layers : bool
-        Return the layers of every image too, which an image of one tile has; they take some 40 bytes a pixel and image.
+        Return the layers of every image too, which an image of one tile has; they take some 40 bytes per pixel and image.
     with_position : bool
         Return where between the images each pixel is sharpest too.
     with_maps : bool
@@ -197,7 +181,7 @@ class _Picture:
         return False
 
     def write(self, tile: Tile, result: FusedTile) -> None:
-        for name in PLANES:
+        for name in TILE_PLANES:
             plane = getattr(result, name)
             if plane is None:
                 continue
@@ -209,16 +193,10 @@ class _Picture:
 
     def finish(self, config: FusionConfig, focus_range: FocusRanges, *, n_images: int) -> FusionResult:
         return FusionResult(
-            fused=self._planes["fused"],
-            source_index=self._planes["source_index"],
-            base_map=self._planes.get("base_map"),
-            detail_map=self._planes.get("detail_map"),
-            confidence=self._planes["confidence"],
+            **self._planes,
             config=config,
             focus_range=focus_range,
-            companions=self._planes.get("companions"),
             layers=self._layers,
-            position=self._planes.get("position"),
             pixels_by_image=tuple(np.bincount(self._planes["source_index"].reshape(-1), minlength=n_images).tolist()),
         )
 

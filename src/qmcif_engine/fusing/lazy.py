@@ -7,7 +7,6 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import dask.array as da
-import numpy as np
 from dask.highlevelgraph import HighLevelGraph
 
 from qmcif_engine.config.fusion_config import FusionConfig
@@ -16,6 +15,7 @@ from qmcif_engine.stack.guide import settle_guide
 from qmcif_engine.stack.noise import settle_range_and_noise
 from qmcif_engine.stack.separate_channels import channel_planes, settle_channels
 from qmcif_engine.stack.stack import check_number, companions_of
+from qmcif_engine.tiles.output_maps import OUTPUT_MAPS, Asked, MapPlanes
 from qmcif_engine.tiles.plan import plan_tiles
 from qmcif_engine.tiles.task import TileTask
 
@@ -28,34 +28,27 @@ if TYPE_CHECKING:
     from qmcif_engine.tiles.task import FusedTile
 
 
-@dataclass(frozen=True, slots=True)
-class LazyFusion:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LazyFusion(MapPlanes[da.Array, da.Array]):
     """What `FusionResult` holds, not yet computed: one chunk a tile, all planes of a tile from one computation.
+
+    All maps of `qmcif_engine.tiles.output_maps.MapPlanes` are there, the position where it was asked for.
 
     Attributes
     ----------
     fused : dask array, shape (Y, X) or (Y, X, C)
-    source_index, base_map, detail_map : dask array of uint16, shape (Y, X), or (Y, X, C) where each channel was decided on by itself
-    confidence : dask array of float32, of the same shape
     config : FusionConfig
         The settings used.
-    focus_range : FocusRange, or tuple of one a channel
+    focus_range : FocusRange, or tuple of one per channel
         The samples that stand for 0 and 255 in the decisions.
     companions : dask array, shape (Y, X) or (Y, X, c), or None
         Alpha or further channels of the stack, composed by the same decisions; None for a stack without.
-    position : dask array of float32, of the shape of `source_index`, or None
-        Where along the stack each pixel is sharpest, where it was asked for.
     """
 
     fused: da.Array
-    source_index: da.Array
-    base_map: da.Array
-    detail_map: da.Array
-    confidence: da.Array
     config: FusionConfig
     focus_range: FocusRanges
     companions: da.Array | None = None
-    position: da.Array | None = None
 
 
 def fuse_lazily(
@@ -83,17 +76,17 @@ def fuse_lazily(
     task = TileTask(stack, settings, bounds, companions, with_position=with_position, noise_levels=noise_levels, guide=decided)
     # the focus maps take longer than all the rest: whoever does not ask for them does not wait for them
     arrange, arrange_maps = _Arrangement(plan, task), _Arrangement(plan, replace(task, with_maps=True))
-    maps = channel_planes(stack)
+    maps: dict[str, Any] = {
+        name: (arrange_maps if declared.asked is Asked.WITH_MAPS else arrange)(name, declared.dtype, channel_planes(stack))
+        for name, declared in OUTPUT_MAPS.items()
+        if with_position or declared.asked is not Asked.WITH_POSITION
+    }
     return LazyFusion(
         fused=arrange("fused", stack.dtype, stack.image_shape[2:]),
-        source_index=arrange("source_index", np.uint16, maps),
-        base_map=arrange_maps("base_map", np.uint16, maps),
-        detail_map=arrange_maps("detail_map", np.uint16, maps),
-        confidence=arrange("confidence", np.float32, maps),
+        **maps,
         config=settings,
         focus_range=bounds,
         companions=None if companions is None else arrange("companions", companions.dtype, companions.image_shape[2:]),
-        position=arrange("position", np.float32, maps) if with_position else None,
     )
 
 

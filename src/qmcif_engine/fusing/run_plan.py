@@ -10,11 +10,13 @@ import numpy as np
 from qmcif_engine.io.output.output_formats import choose_format
 from qmcif_engine.io.zarr.growing_picture import GrowingPicture
 from qmcif_engine.run.execution import count_workers
-from qmcif_engine.run.job import Job, PlaneKind
-from qmcif_engine.run.memory import choose_tiles_at_once, estimate_samples_bytes, estimate_tile_bytes
+from qmcif_engine.run.job import JOB_SUFFIX, Job
+from qmcif_engine.run.memory import check_whole_images, choose_tiles_at_once, estimate_samples_bytes, estimate_tile_bytes
+from qmcif_engine.run.tile_files import PlaneKind
 from qmcif_engine.stack.separate_channels import channel_planes
 from qmcif_engine.stack.stack import check_number, companions_of
 from qmcif_engine.stack.window import multiple_above
+from qmcif_engine.tiles.output_maps import OUTPUT_MAPS, WRITTEN_MAPS
 from qmcif_engine.tiles.plan import TilePlan, chunk_side, plan_tiles
 
 if TYPE_CHECKING:
@@ -23,14 +25,6 @@ if TYPE_CHECKING:
 
     from qmcif_engine.config.fusion_config import FusionConfig
     from qmcif_engine.stack.stack import Stack
-
-MAP_KINDS = {
-    "source_index": PlaneKind(np.dtype(np.uint16)),
-    "base_map": PlaneKind(np.dtype(np.uint16)),
-    "detail_map": PlaneKind(np.dtype(np.uint16)),
-    "confidence": PlaneKind(np.dtype(np.float32)),
-}
-POSITION_KIND = {"position": PlaneKind(np.dtype(np.float32))}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +78,8 @@ def plan_run(
     tile_bytes = estimate_tile_bytes(tiles, config, stack=stack, with_maps=with_maps) + (
         0 if guide is None else estimate_samples_bytes(tiles, guide)
     )
+    for given in (stack,) if guide is None else (stack, guide):
+        check_whole_images(given.whole_bytes, tile_bytes=tile_bytes, budget_bytes=memory_bytes, name=given.names[0])
     planes = kept_planes(stack, with_maps=with_maps, with_height=with_height)
     n_pixels = tiles.shape[0] * tiles.shape[1]
     output_bytes = n_pixels * sum(kind.pixel_bytes for kind in planes.values())
@@ -105,9 +101,8 @@ def kept_planes(stack: Stack, *, with_maps: bool, with_height: bool) -> dict[str
     planes = {"fused": PlaneKind(stack.dtype, stack.image_shape[2:])}
     if companions is not None:
         planes["companions"] = PlaneKind(companions.dtype, companions.image_shape[2:])
-    kinds = {name: PlaneKind(kind.dtype, channel_planes(stack)) for name, kind in (MAP_KINDS | POSITION_KIND).items()}
-    wanted = [*(MAP_KINDS if with_maps else ()), *(("confidence", "position") if with_height else ())]
-    return planes | {name: kinds[name] for name in dict.fromkeys(wanted)}
+    wanted = [*(WRITTEN_MAPS if with_maps else ()), *(("confidence", "position") if with_height else ())]
+    return planes | {name: PlaneKind(np.dtype(OUTPUT_MAPS[name].dtype), channel_planes(stack)) for name in dict.fromkeys(wanted)}
 
 
 def shown_planes(stack: Stack) -> tuple[str, ...]:
@@ -140,4 +135,9 @@ def make_job(target: Path, run: RunPlan, planes: Mapping[str, PlaneKind], *, sta
 
 def job_folder(target: Path) -> Path:
     """Return where the tiles of a run wait until all of them are there."""
-    return target.parent / f"{target.name}.qmcif-job"
+    return target.parent / f"{target.name}{JOB_SUFFIX}"
+
+
+def is_finished(target: Path) -> bool:
+    """Return whether a picture is there with all that belongs to it: until then its tiles are there too."""
+    return target.exists() and not job_folder(target).exists()

@@ -1,9 +1,7 @@
-"""Fuse from files to files, tile by tile, so that neither images nor results have to fit into memory."""
+"""Fusion from files to files, tile by tile, so that neither images nor results have to fit into memory."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
 from dataclasses import dataclass, replace
 from itertools import compress
@@ -12,31 +10,29 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qmcif_engine import __version__
 from qmcif_engine.config.fusion_config import FusionConfig
-from qmcif_engine.depth import HeightRequest, assemble_heights, settle_scale
-from qmcif_engine.errors import OutputError
-from qmcif_engine.fusing.run_plan import MAP_KINDS, kept_planes, make_job, plan_run, shown_planes
-from qmcif_engine.io.output.map_files import check_maps_target, map_path
+from qmcif_engine.depth import HeightRequest, assemble_heights, describe_request
+from qmcif_engine.errors import Cancelled
+from qmcif_engine.fusing.file_outputs import are_all_there, check_outputs, check_placed
+from qmcif_engine.fusing.identity import describe_picture, describe_run, digest, identify_run
+from qmcif_engine.fusing.run_plan import job_folder, kept_planes, make_job, plan_run, shown_planes
 from qmcif_engine.io.output.picture import PictureContent
 from qmcif_engine.io.output.placement import check_sources_kept
 from qmcif_engine.io.output.streamed_output import stream_outputs
-from qmcif_engine.io.output.writers import check_target
 from qmcif_engine.io.zarr.ome_attributes import Extremes
 from qmcif_engine.run.execution import run_tiles
+from qmcif_engine.run.job import recover
 from qmcif_engine.run.smaller_levels import grow_smaller_levels
 from qmcif_engine.run.steps import FusionProgress, Steps
 from qmcif_engine.stack.guide import settle_guide
 from qmcif_engine.stack.noise import settle_range_and_noise
-from qmcif_engine.stack.picture_metadata import PictureMetadata, name_planes
-from qmcif_engine.stack.samples import list_bounds
-from qmcif_engine.stack.separate_channels import EACH, channel_planes, count_decisions, settle_channels
+from qmcif_engine.stack.separate_channels import count_decisions, settle_channels
 from qmcif_engine.stack.stack import Stack, companions_of, settle_range
-from qmcif_engine.tiles.plan import plan_tiles
+from qmcif_engine.tiles.output_maps import WRITTEN_MAPS
 from qmcif_engine.tiles.task import TileTask
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from distributed import Client
 
@@ -59,11 +55,11 @@ class FileReport:
     n_images : int
     image_shape : tuple of int
     dtype : str
-    focus_range : FocusRange, or tuple of one a channel
+    focus_range : FocusRange, or tuple of one per channel
     n_tiles, n_resumed : int
         Tiles in all, and those that an earlier, interrupted run had finished.
     pixels_by_image : tuple of int
-        How many pixels each image gave; images with none could have been left out.
+        How many pixels each image gave; images with none could have been left out. Empty where a resumed run had nothing left to do.
     identity : str
         Digest of version, settings and every sample that went in, as `identify_run` returns it.
     """
@@ -95,6 +91,7 @@ def fuse_to_file(
     resume: bool = False,
     overwrite: bool = False,
     checked: tuple[Path, ...] | None = None,
+    compose: Callable[..., Mapping[Path, Any]] | None = None,
     on_progress: Callable[[FusionProgress], None] | None = None,
     is_cancelled: Callable[[], bool] | None = None,
 ) -> FileReport:
@@ -108,7 +105,7 @@ def fuse_to_file(
         The suffix chooses the format: .ome.zarr, .ome.tif, .tif, .png or .jpg.
     config : FusionConfig, optional
     maps : Path, optional
-        A folder for the source index, base map, detail map and confidence.
+        A folder for the maps, those of `qmcif_engine.tiles.output_maps.MapPlanes` but the position.
     height : HeightRequest, optional
         Where a height map goes, and how it is made.
     guide, focus_range, channels : optional
@@ -121,11 +118,14 @@ def fuse_to_file(
     client : distributed.Client, optional
         See `qmcif_engine.fuse`. Workers that see the folder of the target write their tiles themselves.
     resume : bool
-        Go on with an interrupted run of the same images and settings.
+        Go on with an interrupted run of the same images and settings; if it was allowed to replace outputs, it still is. Outputs of a
+        run that was finished are left as they are.
     overwrite : bool
         Replace existing outputs, and throw an unfinished run away.
     checked : tuple of Path, optional
-        What `qmcif_engine.fusing.to_file.check_outputs` returned for the same outputs, which are then not checked again.
+        What `qmcif_engine.fusing.file_outputs.check_outputs` returned for the same outputs, which are then not checked again.
+    compose : callable, optional
+        Returns what else is written with the outputs, given what returns a plane of the result by its name, and the report.
     on_progress, is_cancelled : callable, optional
         See `qmcif_engine.fuse`. A cancelled run can be resumed.
 
@@ -137,62 +137,85 @@ def fuse_to_file(
     stack = settle_channels(stack, channels)
     stack.expect_all()
     target, folder = Path(output), None if maps is None else Path(maps)
-    outputs = checked or check_outputs(stack, target, folder, height=height, overwrite=overwrite)
+    outputs = checked or check_outputs(stack, target, folder, height=height, overwrite=overwrite, resume=resume)
+    is_placed = resume and not overwrite and are_all_there(outputs, target)
+    overwrite = overwrite or (resume and recover(job_folder(target)))
     kept = {"with_maps": folder is not None, "with_height": height is not None}
     check_sources_kept(outputs, () if guide is None else guide.sources)
     decided = settle_guide(guide, stack)
     run = plan_run(stack, settings, **kept, guide=decided, memory_bytes=memory_bytes, workers=workers, target=target)
     bounds, noise_levels = settle_range_and_noise(stack if decided is None else decided, focus_range)
-    companions = companions_of(stack)
+    report = FileReport(
+        outputs=outputs,
+        n_images=stack.n_images,
+        image_shape=(stack.companions or stack).image_shape,
+        dtype=stack.dtype.name,
+        focus_range=bounds,
+        n_tiles=len(run.tiles.tiles),
+        n_resumed=len(run.tiles.tiles),
+        pixels_by_image=(),
+        identity="",
+    )
+    if is_placed:
+        report = replace(report, identity=identify_run(stack, settings, bounds, guide=decided))
+        heights = {} if height is None else {height.target: describe_request(height, stack.metadata)}
+        check_placed(outputs, report.identity, heights=heights)
+        return report
     planes = kept_planes(stack, **kept)
     job = make_job(target, run, planes, stack=stack, config=settings)
     description = describe_run(stack, settings, bounds, guide=decided)
-    job.begin(_digest([description, list(planes)]), resume=resume, overwrite=overwrite)
+    job.begin(digest([description, list(planes), noise_levels]), resume=resume, overwrite=overwrite)
+
+    def is_over() -> bool:
+        job.beat()
+        return is_cancelled is not None and is_cancelled()
+
     try:
         task = TileTask(
             stack,
             settings,
             bounds,
-            companions,
+            companions_of(stack),
             with_position=height is not None,
             with_maps=folder is not None,
             noise_levels=noise_levels,
             guide=decided,
         )
         tiles = run.tiles.tiles
-        is_finished = [job.is_finished(tile) for tile in tiles]
-        _check_input(job, task, compress(tiles, is_finished))
+        is_finished = list(map(job.is_finished, _watched(tiles, is_over)))
+        _check_input(job, task, _watched(compress(tiles, is_finished), is_over))
         n_missing = is_finished.count(False)
         logger.info("fusing %d images of shape %s, %d of %d tiles", stack.n_images, stack.image_shape, n_missing, len(tiles))
         steps_a_tile = count_decisions(stack) * stack.n_images + 1
-        steps = Steps(n_tiles=n_missing, steps_a_tile=steps_a_tile, on_progress=on_progress, is_cancelled=is_cancelled)
+        steps = Steps(n_tiles=n_missing, steps_a_tile=steps_a_tile, on_progress=on_progress, is_cancelled=is_over)
         missing = (tile for tile, is_there in zip(tiles, is_finished, strict=True) if not is_there)
         run_tiles(task, missing, sink=job, tiles_at_once=run.tiles_at_once, steps=steps, client=client)
-        samples, pixels, extremes = _gather_receipts(job, tiles, n_images=stack.n_images)
-        provenance = {**description, "identity": _digest([description, samples])}
+        samples, pixels, extremes = _gather_receipts(job, task, _watched(tiles, is_over), is_finished)
+        provenance = {**description, "identity": digest([description, samples])}
+        report = replace(report, n_resumed=is_finished.count(True), pixels_by_image=pixels, identity=provenance["identity"])
         own_range = bounds if decided is None else settle_range(stack, None)  # the picture's edges are on the scale of its own samples
         if job.store is not None:
-            grow_smaller_levels(job.store, tiles_at_once=run.tiles_at_once, client=client, is_cancelled=is_cancelled)
+            grow_smaller_levels(job.store, tiles_at_once=run.tiles_at_once, client=client, is_cancelled=is_over)
             job.store.finish(_describe_store(job.store, stack, provenance), extremes)
-        heights = {} if height is None else _heights_of(job, height, stack=stack, sample_range=own_range, provenance=provenance)
+        further = {} if height is None else _heights_of(job, height, stack=stack, sample_range=own_range, provenance=provenance)
+        if compose is not None:
+            further |= compose(job.picture, report)
         writing: dict[str, Any] = {"provenance": provenance, "overwrite": overwrite, "check_cancelled": steps.check_cancelled}
-        _write(job, target, folder, stack=stack, further=heights, **writing)
+        _write(job, target, folder, stack=stack, further=further, **writing)
     except BaseException:
-        if not any(job.is_finished(tile) for tile in run.tiles.tiles):
-            job.remove()  # nothing to go on with
+        job.give_up()
         raise
     job.remove()
-    return FileReport(
-        outputs=outputs,
-        n_images=stack.n_images,
-        image_shape=stack.image_shape,
-        dtype=stack.dtype.name,
-        focus_range=bounds,
-        n_tiles=len(tiles),
-        n_resumed=is_finished.count(True),
-        pixels_by_image=pixels,
-        identity=provenance["identity"],
-    )
+    return report
+
+
+def _watched(tiles: Iterable[Tile], is_over: Callable[[], bool]) -> Iterator[Tile]:
+    """Yield tiles, each after a chance to stop: on a large job even looking at what is there takes long."""
+    for number, tile in enumerate(tiles):
+        if is_over():
+            msg = f"the run was cancelled while its finished tiles were looked at, after {number}; they are kept: go on with --resume"
+            raise Cancelled(msg)
+        yield tile
 
 
 def _check_input(job: Job, task: TileTask, finished: Iterable[Tile]) -> None:
@@ -201,86 +224,30 @@ def _check_input(job: Job, task: TileTask, finished: Iterable[Tile]) -> None:
         raise job.refuse_other_input()
 
 
-def _gather_receipts(job: Job, tiles: Iterable[Tile], *, n_images: int) -> tuple[list[str], tuple[int, ...], Extremes]:
-    """Return the digests of all tiles, how many pixels each image gave, and the least and largest sample where tiles know them."""
-    digests, counts, extremes = [], np.zeros(n_images, np.int64), Extremes()
-    for tile in tiles:
+def _gather_receipts(
+    job: Job, task: TileTask, tiles: Iterable[Tile], is_known: Iterable[bool]
+) -> tuple[list[str], tuple[int, ...], Extremes]:
+    """Return the digests of all tiles, how many pixels each image gave, and the least and largest sample where tiles know them.
+
+    Tiles that neither this run wrote nor were compared with its input when it began come from a run that lost the folder to this one;
+    they are compared now.
+    """
+    digests, counts = [], np.zeros(task.stack.n_images, np.int64)
+    extremes = Extremes(1 if job.store is None else job.store.n_colors)
+    for tile, was_there in zip(tiles, is_known, strict=True):
         receipt = job.receipt(tile)
+        if receipt.session != job.session and not was_there:
+            _check_input(job, task, [tile])
         digests.append(receipt.input_digest.hex())
         counts += receipt.pixels_by_image
-        if receipt.extremes is not None:
-            extremes.widen(*receipt.extremes)
+        if receipt.stored is not None:
+            extremes.widen(receipt.stored.extremes)
     return digests, tuple(counts.tolist()), extremes
 
 
 def _describe_store(store: GrowingPicture, stack: Stack, provenance: Mapping[str, object]) -> PictureContent:
     has_alpha = len(shown_planes(stack)) > 1
     return PictureContent(picture=store.full_level, has_alpha=has_alpha, metadata=describe_picture(stack), provenance=provenance)
-
-
-def check_outputs(
-    stack: Stack, target: Path, maps_folder: Path | None, *, height: HeightRequest | None = None, overwrite: bool
-) -> tuple[Path, ...]:
-    """Return every file that will be written, once all of them can be."""
-    channels = stack.companions
-    has_alpha = channels is None and stack.alpha is not None
-    shape = stack.image_shape if channels is None else channels.image_shape
-    check_target(target, overwrite=overwrite, samples_dtype=stack.dtype, has_alpha=has_alpha, shape=shape)
-    maps = () if maps_folder is None else tuple(map_path(maps_folder, name) for name in MAP_KINDS)
-    if maps_folder is not None:
-        check_maps_target(maps_folder, MAP_KINDS, overwrite=overwrite, picture=target)
-    heights = () if height is None else _check_heights(stack, height, overwrite=overwrite)
-    outputs = (target, *maps, *heights)
-    if len({path.resolve() for path in outputs}) < len(outputs):
-        msg = f"{', '.join(repr(str(path)) for path in outputs)} are to be written; a name of its own is needed for each: choose others"
-        raise OutputError(msg)
-    check_sources_kept(outputs, stack.sources)
-    return outputs
-
-
-def _check_heights(stack: Stack, height: HeightRequest, *, overwrite: bool) -> tuple[Path, Path]:
-    settle_scale(stack.metadata, z_step=height.z_step, unit=height.unit)
-    targets = (height.target, height.confidence_target)
-    for target in targets:
-        check_target(target, overwrite=overwrite, samples_dtype=np.float32, shape=(*stack.image_shape[:2], *channel_planes(stack)))
-    return targets
-
-
-def describe_run(stack: Stack, config: FusionConfig, focus_range: FocusRanges, *, guide: Stack | None = None) -> dict[str, Any]:
-    """Return version, settings and the kind of the input and of the guide, without times, names and paths.
-
-    The same samples and settings give the same description, wherever and however the samples are stored.
-    """
-    return {
-        "version": __version__,
-        "images": stack.n_images,
-        "image_shape": list(stack.image_shape),  # tifffile takes "shape" in a description for its own
-        "dtype": stack.dtype.name,
-        "focus_range": list_bounds(focus_range),
-        "settings": config.to_dict(),
-        **({"channels": EACH} if stack.decides_each else {}),
-        **({} if guide is None else {"guide": {"image_shape": list(guide.image_shape), "dtype": guide.dtype.name}}),
-    }
-
-
-def describe_picture(stack: Stack) -> PictureMetadata:
-    """Return the metadata of what is made of a stack; channels that were recorded one by one are named, so that none passes for a color."""
-    known = stack.metadata
-    if not stack.n_separate_channels:
-        return known
-    shown = stack.companions or stack
-    return replace(known, channel_names=name_planes(known.channel_names, shown.image_shape[2]))
-
-
-def identify_run(stack: Stack, config: FusionConfig, focus_range: FocusRanges) -> str:
-    """Return the identity that a run would have, by reading every sample and fusing none."""
-    task = TileTask(stack, config, focus_range, companions_of(stack))
-    tiles = plan_tiles((stack.image_shape[0], stack.image_shape[1]), config).tiles
-    return _digest([describe_run(stack, config, focus_range), [task.digest_input(tile).hex() for tile in tiles]])
-
-
-def _digest(description: object) -> str:
-    return hashlib.sha256(json.dumps(description, sort_keys=True).encode()).hexdigest()
 
 
 def _heights_of(
@@ -316,11 +283,12 @@ def _write(
         alpha=alpha[0] if alpha else None,
         built=None if job.store is None else job.store.folder,
         maps_folder=maps_folder,
-        maps={} if maps_folder is None else {name: job.picture(name) for name in MAP_KINDS},
+        maps={} if maps_folder is None else {name: job.picture(name) for name in WRITTEN_MAPS},
         metadata=describe_picture(stack),
         provenance=provenance,
         further=further,
         overwrite=overwrite,
         scratch_folder=job.folder,
+        journal=job.journal(),
         check_cancelled=check_cancelled,
     )

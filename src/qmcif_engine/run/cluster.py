@@ -1,19 +1,26 @@
-"""Runs on a Dask cluster: one task a tile, whose worker reads its own windows and, on shared storage, writes its own results."""
+"""Runs on a Dask cluster: one task per tile, whose worker reads its own windows and, on shared storage, writes its own results."""
 
 from __future__ import annotations
 
+import os
+import re
 import time
+from collections import Counter
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from distributed import Client, as_completed
+from distributed.client import FutureCancelledError
 from distributed.comm.addressing import get_address_host_port
+from distributed.comm.core import CommClosedError
 from distributed.protocol.pickle import dumps, loads
 from distributed.scheduler import KilledWorker
+from distributed.security import Security
 
 from qmcif_engine import __version__
 from qmcif_engine.errors import ExecutionError, InvalidConfigError
+from qmcif_engine.run.cluster_state import ClusterWatch, has_run_out_of_memory, lost_scheduler
 from qmcif_engine.run.execution import TileElsewhere, new_name, tile_graph
 
 if TYPE_CHECKING:
@@ -38,6 +45,10 @@ LARGEST_TASK_BYTES = 2**20
 larger, such as arrays in memory, is sent to every worker instead of through the scheduler."""
 
 N_RETRIES = 3
+_PLACE_IN_PROCESS = re.compile(r"[^/]+/[0-9]{1,9}/[0-9]{1,9}")
+
+MOST_PREEMPTIONS = 5
+"""How often a tile is sent again after the workers it was on were ended from outside, beyond the retries of the scheduler."""
 
 POLL_SECONDS = 0.02
 """How long a finished tile or a request to cancel may wait to be noticed."""
@@ -52,8 +63,7 @@ def connect(address: str) -> Client:
         When it is no address, or nobody answers there.
     """
     try:
-        if not address.startswith("inproc://"):  # a cluster in this process has no port
-            get_address_host_port(address)  # a client that fails on a malformed one cannot be closed any more, and hangs
+        _check_address(address)
         return Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError) as error:
         msg = (
@@ -63,12 +73,47 @@ def connect(address: str) -> Client:
         raise InvalidConfigError(msg) from error
 
 
+def _check_address(address: str) -> None:
+    """Refuse an address that no client can connect to: one that fails on it cannot be closed any more, and hangs.
+
+    Raises
+    ------
+    ValueError
+        Saying what is wrong with it.
+    """
+    scheme, _, place = address.rpartition("://")
+    if scheme == "inproc":  # a cluster in this process, which has no port
+        if not (_PLACE_IN_PROCESS.fullmatch(place) and int(place.split("/")[1]) == os.getpid()):
+            msg = "inproc addresses lead to a cluster of this very process"
+            raise ValueError(msg)
+        return
+    _, port = get_address_host_port(address)
+    if not 0 < (port or 0) < 2**16:
+        msg = f"{port} is no port"
+        raise ValueError(msg)
+    if scheme in ("tls", "wss") and Security().get_connection_args("client").get("ssl_context") is None:
+        msg = "certificates are needed for encryption: name them in Dask's configuration, distributed.comm.tls"
+        raise ValueError(msg)
+
+
 def run_on_cluster(task: TileWork, tiles: Iterable[Tile], *, sink: TileSink, steps: Steps, client: Client) -> None:
     """Compute tiles on the workers of a client; lost workers' tiles are computed again.
 
     Workers that share storage with this process write their tiles themselves; from others the results come back here. Tasks are sent in
     small graphs, as many as keep the workers busy.
+
+    Raises
+    ------
+    ExecutionError
+        When the scheduler was lost, or no worker can compute for too long; what is finished is kept.
     """
+    try:
+        _run(task, tiles, sink=sink, steps=steps, client=client)
+    except (CommClosedError, FutureCancelledError) as error:
+        raise lost_scheduler(client) from error
+
+
+def _run(task: TileWork, tiles: Iterable[Tile], *, sink: TileSink, steps: Steps, client: Client) -> None:
     check_workers(client)
     relayed = None if sink.is_reached_by(client) else sink
     compute: Any = TileElsewhere(task, sink if relayed is None else None)
@@ -81,9 +126,11 @@ def run_on_cluster(task: TileWork, tiles: Iterable[Tile], *, sink: TileSink, ste
     running: dict[Future[Any], Tile] = {}
     completed = as_completed(loop=client.loop)
     n_wanted, are_all_sent = 0, False
+    watch, preempted = ClusterWatch(client), Counter[int]()
     try:
         while True:
             steps.check_cancelled()
+            watch.look()
             if len(running) <= n_wanted // 2 and not are_all_sent:
                 n_wanted = _count_threads(client) * (TILES_A_THREAD if relayed is None else RELAYED_TILES_A_THREAD)
                 n_free = max(n_wanted - len(running), 0)  # none where workers were lost
@@ -100,11 +147,26 @@ def run_on_cluster(task: TileWork, tiles: Iterable[Tile], *, sink: TileSink, ste
                 time.sleep(POLL_SECONDS)
             for future in finished:
                 tile = running.pop(future)
+                if future.status in ("lost", "cancelled"):
+                    raise lost_scheduler(client)
+                if _is_preempted(future, client) and preempted[tile.number] < MOST_PREEMPTIONS:
+                    preempted[tile.number] += 1
+                    again = tile_graph([tile], _compute, compute, name=new_name())
+                    (future,) = client.get(again, list(again), sync=False, retries=N_RETRIES)
+                    running[future] = tile
+                    completed.add(future)
+                    continue
                 if relayed is not None or future.status != "finished":  # what was written elsewhere need not be fetched
                     _relay(future, tile, relayed)
                 steps.count(steps.steps_a_tile)
     finally:
-        client.cancel(list(running))
+        if client.status == "running":
+            client.cancel(list(running))
+
+
+def _is_preempted(future: Future[Any], client: Client) -> bool:
+    """Return whether a tile failed because its workers were ended from outside, and not because their memory ran out."""
+    return future.status == "error" and isinstance(future.exception(), KilledWorker) and not has_run_out_of_memory(client)
 
 
 def _count_threads(client: Client) -> int:
@@ -156,7 +218,14 @@ def _relay(future: Future[Any], tile: Tile, sink: TileSink | None) -> None:
     try:
         result = future.result()
     except KilledWorker as error:
-        msg = f"a tile ended {N_RETRIES + 1} workers one after the other ({error}); workers with more memory are needed: add some"
+        if has_run_out_of_memory(future.client):
+            ended = f"a tile ended {N_RETRIES + 1} workers one after the other, whose memory ran out"
+            msg = f"{ended}; workers with more memory are needed: add some, and go on with --resume"
+        else:
+            msg = (
+                f"the workers that a tile was given to ended again and again ({error}), and not for lack of memory; workers that last as "
+                "long as a tile are needed: look why they are stopped, and go on with --resume"
+            )
         raise ExecutionError(msg) from error
     if sink is not None and result is not None:
         sink.write(tile, result)

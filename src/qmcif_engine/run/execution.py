@@ -1,4 +1,4 @@
-"""A plan as a Dask graph, one task a tile, and who computes it.
+"""A plan as a Dask graph, one task per tile, and who computes it.
 
 Each task reads its own window and writes its own part of the result. Who computes, and in which order, changes no byte. A given client,
 one that is active, or what ``dask.config`` names computes; otherwise threads of this machine.
@@ -125,7 +125,7 @@ def find_client(given: Client | None) -> Client | None:
 
 
 def tile_graph(tiles: Iterable[Tile], compute: Callable[..., object], *arguments: object, name: str) -> dict[tuple[str, int], Any]:
-    """Return a Dask graph with one task a tile, which calls `compute` with the arguments and the tile.
+    """Return a Dask graph with one task per tile, which calls `compute` with the arguments and the tile.
 
     Dask starts independent tasks in descending order of the text of their keys. These count down, so that tiles come row by row and
     windows that were read for one are still at hand for the next.

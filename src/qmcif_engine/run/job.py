@@ -1,4 +1,4 @@
-"""Keep the finished tiles of a run on disk, so that an interrupted run can go on where it stopped.
+"""Finished tiles of a run on disk, so that an interrupted run can go on where it stopped.
 
 A job is a folder beside the target. Every tile is one file: the samples of its planes, and a receipt that says what they were made of.
 Where the target is an OME-Zarr, the picture itself goes into a store in the folder, chunk by chunk, and the tile's file holds the rest.
@@ -8,62 +8,42 @@ and the folder goes.
 
 from __future__ import annotations
 
+import errno
 import json
-import os
+import re
 import secrets
-import shutil
-from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qmcif_engine.errors import OutputError
+from qmcif_engine.errors import ExecutionError, OutputError
+from qmcif_engine.io.output.leftovers import Kind, Leftover, name_temporary, temporary_in
+from qmcif_engine.io.output.moves import Journal, roll_back
 from qmcif_engine.io.output.placement import refusing
-from qmcif_engine.io.output.stores import write_durably
+from qmcif_engine.io.output.stores import sync_folder, write_durably
+from qmcif_engine.io.output.sweeping import JOURNAL_NAME, settle
+from qmcif_engine.run.lock import RunLock, check_ended, read_holder
+from qmcif_engine.run.tile_files import EXTREME_DTYPE, JobPicture, TileFormat, checksum
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from distributed import Client
-    from numpy.typing import NDArray
 
     from qmcif_engine.io.output.picture import Picture
     from qmcif_engine.io.zarr.growing_picture import GrowingPicture
-    from qmcif_engine.stack.window import Window
+    from qmcif_engine.run.tile_files import PlaneKind, TileReceipt
     from qmcif_engine.tiles.plan import Tile, TilePlan
     from qmcif_engine.tiles.task import FusedTile
 
-DIGEST_BYTES = 32
-_COUNT_DTYPE = np.dtype("<u4")
-_EXTREME_DTYPE = np.dtype("<f8")
+JOB_SUFFIX = ".qmcif-job"
 _DESCRIPTION = "job.json"
+_LOCK = "lock"
 _LARGEST_DESCRIPTION_BYTES = 2**20
-
-
-@dataclass(frozen=True, slots=True)
-class PlaneKind:
-    """What the samples of one plane of the result are: their type, and the channels behind height and width, if any."""
-
-    dtype: np.dtype[Any]
-    channels: tuple[int, ...] = ()
-
-    @property
-    def pixel_bytes(self) -> int:
-        """Bytes of one pixel."""
-        return int(self.dtype.itemsize * np.prod(self.channels, dtype=int))
-
-
-class TileReceipt(NamedTuple):
-    """What a finished tile was made of: a digest of its samples, and how many of its pixels each image gave.
-
-    `extremes` are the least and largest color sample of a tile whose picture went into a store.
-    """
-
-    input_digest: bytes
-    pixels_by_image: NDArray[np.int64]
-    extremes: tuple[float, float] | None
+_OWN_NAMES = re.compile(r"job\.json|lock|placing\.moves|tile-[0-9a-z]+-\d+|picture-[0-9a-z]+\.zarr|.*\.(unfinished|probe|ended)")
 
 
 class Job:
@@ -92,9 +72,17 @@ class Job:
         store: GrowingPicture | None = None,
         stored_planes: tuple[str, ...] = (),
     ) -> None:
-        self.folder, self._plan, self._planes, self._n_images = folder, plan, dict(planes), n_images
+        self.folder, self._plan, self._n_images = folder, plan, n_images
         self.store, self._stored_planes = store, stored_planes
+        self._format = TileFormat(planes=dict(planes), n_images=n_images, n_stored_colors=0 if store is None else store.n_colors)
+        self._lock = RunLock(folder / _LOCK)
         self._run = ""
+        self._ended: Path | None = None
+
+    @property
+    def session(self) -> str:
+        """What tells tiles that this run wrote from those of the runs it goes on with."""
+        return self._lock.session
 
     def is_reached_by(self, client: Client | None) -> bool:
         """Return whether workers can put their tiles here: other processes of this machine, or all of a client that sees the folder."""
@@ -121,28 +109,55 @@ class Job:
         OutputError
             When an unfinished run is there that may be neither used nor thrown away.
         """
-        if self.folder.exists() and not resume:
-            if not overwrite:
-                msg = (
-                    f"an unfinished run lies in {str(self.folder)!r}; its tiles are needed or not: "
-                    "go on with it (resume=True, --resume) or throw it away (overwrite=True, --overwrite)"
-                )
-                raise OutputError(msg)
-            self.remove()
-        if self.folder.exists():
-            self._check_identity(identity)
-            with refusing(self.folder):
-                self._begin_store()
-            return
-        self._run = secrets.token_hex(6)
         with refusing(self.folder):
-            self.folder.mkdir()
+            is_new = not self.folder.exists() or self._take_up(identity, resume=resume, overwrite=overwrite)
             try:
-                self._write(_DESCRIPTION, json.dumps({"identity": identity, "run": self._run}).encode())
+                if is_new:
+                    self._create(identity, overwrite=overwrite)
                 self._begin_store()
             except BaseException:
-                shutil.rmtree(self.folder, ignore_errors=True)
+                if is_new and self._lock.is_held():  # another run may have been faster
+                    self.remove()
+                self._lock.release()
                 raise
+
+    def _take_up(self, identity: str, *, resume: bool, overwrite: bool) -> bool:
+        """Hold the lock of an unfinished run to go on with it, or throw that run away; return whether a new one is needed."""
+        self._lock.take()
+        try:
+            roll_back(self.folder / JOURNAL_NAME)
+            if resume:
+                self._check_identity(identity)
+                return False
+            self._throw_away(overwrite=overwrite)
+        except BaseException:
+            self._lock.release()
+            raise
+        return True
+
+    def _throw_away(self, *, overwrite: bool) -> None:
+        if not overwrite:
+            msg = (
+                f"an unfinished run lies in {str(self.folder)!r}; its tiles are needed or not: "
+                "go on with it (resume=True, --resume) or throw it away (overwrite=True, --overwrite)"
+            )
+            raise OutputError(msg)
+        self.remove()
+
+    def _create(self, identity: str, *, overwrite: bool) -> None:
+        """Make the folder, which gets its name with the lock and the description in it: nobody sees half a job."""
+        self._run = secrets.token_hex(6)
+        description = {"identity": identity, "run": self._run, "overwrite": overwrite}
+        with temporary_in(self.folder.parent) as made:
+            made.mkdir()
+            contents = {made / _LOCK: self._lock.describe(), made / _DESCRIPTION: json.dumps(description).encode()}
+            write_durably(contents, scratch_folder=made)
+            try:
+                made.rename(self.folder)
+            except OSError:
+                recover(self.folder)  # says so where another run was faster
+                raise
+        sync_folder(self.folder.parent)
 
     def _begin_store(self) -> None:
         if self.store is not None:
@@ -151,8 +166,7 @@ class Job:
 
     def _check_identity(self, identity: str) -> None:
         try:
-            with (self.folder / _DESCRIPTION).open("rb") as stream:
-                description = json.loads(stream.read(_LARGEST_DESCRIPTION_BYTES))
+            description = _read_description(self.folder)
             known, self._run = description["identity"], _checked_token(description["run"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             msg = f"{str(self.folder)!r} is no unfinished run of ours ({error}); one is needed to go on: start anew with --overwrite"
@@ -168,67 +182,174 @@ class Job:
         )
 
     def is_finished(self, tile: Tile) -> bool:
-        """Return whether a tile is on the disk."""
-        height, width = tile.core.shape
-        n_bytes = height * width * sum(kind.pixel_bytes for kind in self._planes.values()) + self._receipt_bytes
+        """Return whether a tile is on the disk, as it was written."""
+        path = self._path(tile)
         with suppress(OSError):
-            return self._path(tile).stat().st_size == n_bytes and (self.store is None or self.store.full_level.has(tile.core))
+            if path.stat().st_size != self._format.count_bytes(tile) or not self._format.is_intact(path, key=self._key(tile)):
+                return False
+            stored = self.receipt(tile).stored
+            return stored is None or (self.store is not None and checksum(*self.store.full_level.contents(tile.core)) == stored.checksum)
         return False
 
     def write(self, tile: Tile, result: FusedTile) -> None:
         """Put a tile on the disk."""
-        planes = (np.ascontiguousarray(getattr(result, name), kind.dtype).tobytes() for name, kind in self._planes.items())
-        counts = np.bincount(result.source_index.reshape(-1), minlength=self._n_images).astype(_COUNT_DTYPE)
-        with refusing(self.folder):
-            extremes = b"" if self.store is None else self._store_tile(self.store, tile, result)
-            self._write(self._path(tile).name, b"".join((*planes, counts.tobytes(), extremes, result.input_digest)))
+        with self._needing_folder():
+            stored = b"" if self.store is None else self._store_tile(self.store, tile, result)
+            content = self._format.encode(
+                {name: getattr(result, name) for name in self._format.planes},
+                result.source_index,
+                input_digest=result.input_digest,
+                session=self.session,
+                stored=stored,
+                key=self._key(tile),
+            )
+            write_durably({self._path(tile): content}, scratch_folder=self.folder)
+
+    @contextmanager
+    def _needing_folder(self) -> Iterator[None]:
+        """Report what the system refuses inside the block, and a folder that was removed as such."""
+        try:
+            with refusing(self.folder):
+                yield
+        except OutputError as error:
+            if error.errno == errno.ENOENT and not self.folder.exists():
+                msg = (
+                    f"the folder {str(self.folder)!r} was removed while a run was putting its tiles there; it is needed until the run has "
+                    "ended: start the run again"
+                )
+                raise ExecutionError(msg) from error
+            raise
 
     def _store_tile(self, store: GrowingPicture, tile: Tile, result: FusedTile) -> bytes:
-        """Write the picture of a tile, and return its extremes as the receipt holds them."""
+        """Write the picture of a tile, and return its extremes and checksum as the receipt holds them."""
         shown = [getattr(result, name) for name in self._stored_planes]
-        extremes = store.write(tile.core, shown[0] if len(shown) == 1 else np.dstack(shown))
-        return np.array(extremes, _EXTREME_DTYPE).tobytes()
-
-    def _write(self, name: str, content: bytes) -> None:
-        write_durably({self.folder / name: content}, scratch_folder=self.folder)
-
-    @property
-    def _extreme_bytes(self) -> int:
-        return 0 if self.store is None else 2 * _EXTREME_DTYPE.itemsize
-
-    @property
-    def _receipt_bytes(self) -> int:
-        return self._n_images * _COUNT_DTYPE.itemsize + self._extreme_bytes + DIGEST_BYTES
+        extremes, contents = store.write(tile.core, shown[0] if len(shown) == 1 else np.dstack(shown))
+        return extremes.astype(EXTREME_DTYPE).tobytes() + checksum(*contents)
 
     def _path(self, tile: Tile) -> Path:
         """Return the file of a tile; it names the run too, since a worker may finish a tile after another run took the folder over."""
         return self.folder / f"tile-{self._run}-{tile.number:06d}"
 
+    def _key(self, tile: Tile) -> str:
+        return f"{self._run}-{tile.number}"
+
     def receipt(self, tile: Tile) -> TileReceipt:
         """Return what a finished tile was made of."""
-        with self._path(tile).open("rb") as stream:
-            stream.seek(-self._receipt_bytes, os.SEEK_END)
-            content = stream.read()
-        numbers, digest = content[:-DIGEST_BYTES], content[-DIGEST_BYTES:]
-        end_of_counts = len(numbers) - self._extreme_bytes
-        counts = np.frombuffer(numbers[:end_of_counts], _COUNT_DTYPE).astype(np.int64)
-        extremes = np.frombuffer(numbers[end_of_counts:], _EXTREME_DTYPE)
-        return TileReceipt(digest, counts, (float(extremes[0]), float(extremes[1])) if extremes.size else None)
+        with self._needing_folder():
+            return self._format.read_receipt(self._path(tile))
 
     def picture(self, name: str) -> Picture:
         """Return one plane of the whole result, to be read by window."""
         if self.store is not None and name in self._stored_planes:
             return self.store.colors
-        return JobPicture(self._path, self._plan, self._planes, name)
+        return JobPicture(self._path, self._key, self._plan, self._format, name)
+
+    def beat(self) -> None:
+        """Give other runs a sign of life, if one is due; raises where this run has lost its folder."""
+        self._lock.beat()
+
+    def journal(self) -> Journal:
+        """Return where the moves of the outputs are noted; the job is over when all of them have arrived."""
+        self._lock.check()
+        return Journal(self.folder / JOURNAL_NAME, commit=self._end)
+
+    def _end(self) -> None:
+        """Give the folder the name of something left behind: what is in it is not needed any more."""
+        self._ended = self.folder.with_name(name_temporary())
+        with refusing(self.folder):
+            self.folder.rename(self._ended)
+        self._lock.forget()
+        sync_folder(self.folder.parent)
+
+    def release(self) -> None:
+        """Leave the tiles to a later run."""
+        self._lock.release()
+
+    def give_up(self) -> None:
+        """End without a result: leave the tiles to a later run, or remove the folder where none is finished and it is still ours."""
+        is_over = self._ended is not None
+        with suppress(OSError):  # what led here is the failure to report
+            if is_over or (self._lock.is_held() and not any(self.is_finished(tile) for tile in self._plan.tiles)):
+                self.remove()
+        self._lock.release()
 
     def remove(self) -> None:
         """Delete the folder, once it is known to be a job."""
-        if (self.folder / _DESCRIPTION).is_file() or not any(self.folder.iterdir()):
+        if self._ended is None:
             with refusing(self.folder):
-                shutil.rmtree(self.folder)
-            return
-        msg = f"{str(self.folder)!r} is no unfinished run of ours; its name is needed for this run: move it away"
-        raise OutputError(msg)
+                if not all(_OWN_NAMES.fullmatch(path.name) for path in self.folder.iterdir()):
+                    msg = f"{str(self.folder)!r} is no unfinished run of ours; its name is needed for this run: move it away"
+                    raise OutputError(msg)
+            self._end()
+        if self._ended is not None:
+            with suppress(OSError):  # the next run will remove the rest
+                settle(Leftover(self._ended, Kind.UNFINISHED, is_abandoned=True))
+            self._ended = None
+
+
+def recover(folder: Path) -> bool:
+    """Take back what a killed run had begun to place, and return whether the unfinished run, if any, may replace outputs.
+
+    Raises
+    ------
+    OutputError
+        When a run is going on there.
+    """
+    lock = RunLock(folder / _LOCK)
+    if (folder / JOURNAL_NAME).exists():
+        with refusing(folder):
+            lock.take()
+            try:
+                roll_back(folder / JOURNAL_NAME)
+            finally:
+                lock.release()
+    holder = read_holder(lock.path)
+    if holder is not None:
+        check_ended(lock.path, holder)
+    try:
+        return _read_description(folder).get("overwrite") is True
+    except (OSError, ValueError, AttributeError):
+        return False
+
+
+def is_in_use(folder: Path) -> bool:
+    """Return whether a run is going on in a folder."""
+    holder = read_holder(folder / _LOCK)
+    if holder is None:
+        return False
+    try:
+        check_ended(folder / _LOCK, holder)
+    except OutputError:
+        return True
+    return False
+
+
+def throw_away(folder: Path) -> None:
+    """Remove an unfinished run, once what it had begun to place was taken back.
+
+    Raises
+    ------
+    OutputError
+        When it is no unfinished run, or one is going on there.
+    """
+    lock = RunLock(folder / _LOCK)
+    with refusing(folder):
+        lock.take()
+        try:
+            if not all(_OWN_NAMES.fullmatch(path.name) for path in folder.iterdir()):
+                msg = f"{str(folder)!r} is no unfinished run of ours, for it holds other files: look at it, and remove it yourself"
+                raise OutputError(msg)
+            roll_back(folder / JOURNAL_NAME)
+            ended = folder.with_name(name_temporary())
+            folder.rename(ended)
+        finally:
+            lock.release()
+        settle(Leftover(ended, Kind.UNFINISHED, is_abandoned=True))
+
+
+def _read_description(folder: Path) -> Any:  # noqa: ANN401 - whatever the file says
+    with (folder / _DESCRIPTION).open("rb") as stream:
+        return json.loads(stream.read(_LARGEST_DESCRIPTION_BYTES))
 
 
 def _checked_token(token: object) -> str:
@@ -237,33 +358,3 @@ def _checked_token(token: object) -> str:
         return token
     msg = f"its run is called {token!r}"
     raise ValueError(msg)
-
-
-class JobPicture:
-    """One plane of a finished job, read from its tiles window by window."""
-
-    def __init__(self, path_of: Callable[[Tile], Path], plan: TilePlan, planes: Mapping[str, PlaneKind], name: str) -> None:
-        self._path_of, self._plan, self._kind = path_of, plan, planes[name]
-        before = list(planes)[: list(planes).index(name)]
-        self._bytes_before = sum(planes[other].pixel_bytes for other in before)
-        self.shape: tuple[int, ...] = (*plan.shape, *self._kind.channels)
-        self.dtype = self._kind.dtype
-
-    def read(self, window: Window) -> NDArray[Any]:
-        """Return the samples of a window."""
-        samples = np.empty((*window.shape, *self._kind.channels), self.dtype)
-        for tile in self._plan.tiles_in(window):
-            common = window.common(tile.core)
-            samples[common.relative_to(window).slices] = self._opened(tile)[common.relative_to(tile.core).slices]
-        return samples
-
-    def _opened(self, tile: Tile) -> NDArray[Any]:
-        """Map the plane of one tile; only the pages that are asked for are read."""
-        height, width = tile.core.shape
-        return np.memmap(
-            self._path_of(tile),
-            self.dtype,
-            mode="r",
-            offset=self._bytes_before * height * width,
-            shape=(height, width, *self._kind.channels),
-        )

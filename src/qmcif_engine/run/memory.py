@@ -38,6 +38,23 @@ def estimate_samples_bytes(plan: TilePlan, stack: Stack) -> int:
     return min(stack.n_images * window_bytes, SAMPLES_IN_MEMORY_BYTES) + 2 * window_bytes
 
 
+def check_whole_images(whole_bytes: int, *, tile_bytes: int, budget_bytes: int | None, name: str) -> None:
+    """Refuse images that can only be decoded as a whole and, beside a tile, take more than the budget.
+
+    Raises
+    ------
+    InvalidConfigError
+        Naming the image.
+    """
+    if budget_bytes is not None and whole_bytes > max(budget_bytes - tile_bytes, 0):
+        needed = -(-(whole_bytes + tile_bytes) // 10**6)
+        msg = (
+            f"the memory budget is {budget_bytes / 10**6:g} MB; {name} can only be decoded as a whole, which needs {needed} MB: "
+            f"raise it to {needed}MB, or save the images as tiled TIFF"
+        )
+        raise InvalidConfigError(msg)
+
+
 def choose_tiles_at_once(tile_bytes: int, *, budget_bytes: int | None, n_workers: int) -> int:
     """Return how many tiles may be in memory at once.
 

@@ -1,4 +1,4 @@
-"""Estimate how long a run will take, by fusing a small picture on this machine first."""
+"""An estimate of how long a run will take, from a small image that is fused on this machine first."""
 
 from __future__ import annotations
 

@@ -61,12 +61,12 @@ def write_stack(
     stack : Stack
         Read window by window.
     output : Path
-        The suffix chooses the format: .tif (a page an image), .ome.tif or .ome.zarr. Where the name holds ``{frame}``, every image
+        The suffix chooses the format: .tif (a page per image), .ome.tif or .ome.zarr. Where the name holds ``{frame}``, every image
         gets a file with its number, counted from 1, in any format that pictures are written in; the folder is made where it is missing.
     crop : bool
         Keep the largest rectangle that all images have.
     workers : int, optional
-        Windows resampled at once, one a core where it is left out.
+        Windows resampled at once, one per core where it is left out.
     overwrite : bool
         Replace existing outputs.
     is_checked : bool

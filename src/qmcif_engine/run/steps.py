@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class FusionProgress(NamedTuple):
-    """How much of a fusion is done: for each tile one step an image, or one an image and channel, and one for the decision."""
+    """How much of a fusion is done: for each tile one step per image, or one per image and channel, and one for the decision."""
 
     done: int
     total: int

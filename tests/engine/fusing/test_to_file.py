@@ -1,9 +1,12 @@
 """From a stack to files: the same bytes whatever happens on the way, and never half a result."""
 
+import copy
 import hashlib
+import shutil
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,13 +16,19 @@ import zarr
 
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.depth import HeightRequest, height_map
-from qmcif_engine.errors import Cancelled, InvalidConfigError, InvalidImageError, OutputError
+from qmcif_engine.errors import Cancelled, ExecutionError, InvalidConfigError, InvalidImageError, OutputError
+from qmcif_engine.fusing.identity import identify_run
 from qmcif_engine.fusing.in_memory import fuse
-from qmcif_engine.fusing.run_plan import MAP_KINDS, plan_run
-from qmcif_engine.fusing.to_file import fuse_to_file, identify_run
+from qmcif_engine.fusing.run_plan import plan_run
+from qmcif_engine.fusing.to_file import fuse_to_file
+from qmcif_engine.io.output.moves import Journal, Move
+from qmcif_engine.run.job import Job
+from qmcif_engine.run.lock import RunLock
+from qmcif_engine.stack.samples import FocusRange
 from qmcif_engine.stack.stack import ArrayStack
 from qmcif_engine.stack.synthetic import make_focus_stack
-from qmcif_engine.stack.window import Window
+from qmcif_engine.tiles.output_maps import WRITTEN_MAPS
+from qmcif_engine.tiles.task import TileTask
 
 CONFIG = FusionConfig().replaced({"tile_px": 64, "evidence_scales": 1, "follow_reach_px": 0, "consistency": 0.0, "iterations": 2})
 
@@ -63,9 +72,9 @@ def test_the_files_hold_what_fuse_returns(images, expected, tmp_path):
     report = fuse_to_file(ArrayStack(images), tmp_path / "fused.tif", CONFIG, maps=tmp_path / "maps")
 
     np.testing.assert_array_equal(tifffile.imread(tmp_path / "fused.tif"), expected.fused)
-    for name in MAP_KINDS:
+    for name in WRITTEN_MAPS:
         np.testing.assert_array_equal(tifffile.imread(tmp_path / "maps" / f"{name}.tif"), getattr(expected, name))
-    assert report.outputs == (tmp_path / "fused.tif", *(tmp_path / "maps" / f"{name}.tif" for name in MAP_KINDS))
+    assert report.outputs == (tmp_path / "fused.tif", *(tmp_path / "maps" / f"{name}.tif" for name in WRITTEN_MAPS))
     assert (report.n_images, report.image_shape, report.dtype) == (2, (130, 150, 3), "uint8")
     assert (report.n_tiles, report.n_resumed, report.focus_range) == (9, 0, expected.focus_range)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["fused.tif", "maps"]
@@ -98,17 +107,35 @@ def test_an_interrupted_run_goes_on_where_it_stopped_and_ends_with_the_same_byte
     assert digests(parts) == digests(whole)
 
 
-def test_only_missing_tiles_are_computed_again(images, tmp_path):
+def test_only_missing_tiles_are_computed_again(images, tmp_path, monkeypatch):
     with pytest.raises(OSError, match="lost the disk"):
         fuse_to_file(Counted(images, fail_after=15), tmp_path / "f.tif", CONFIG, focus_range=(0, 255), workers=1)
-    rest = Counted(images)
-    fuse_to_file(rest, tmp_path / "f.tif", CONFIG, focus_range=(0, 255), workers=1, resume=True)
+    computed = []
+    compute = TileTask.__call__
 
-    plan = plan_run(rest, CONFIG).tiles
-    padded, cores = ({getattr(tile, kind) for tile in plan.tiles} for kind in ("padded", "core"))
-    whole = Window.whole((130, 150))  # read once, for the noise; with its halo the middle tile is as large
-    assert len((rest.windows & padded) - {whole}) == 3
-    assert len(rest.windows & cores) == 6  # compared with what the finished tiles were made of
+    def note(self, tile, **options):
+        computed.append(tile.number)
+        return compute(self, tile, **options)
+
+    monkeypatch.setattr(TileTask, "__call__", note)
+    report = fuse_to_file(ArrayStack(images), tmp_path / "f.tif", CONFIG, focus_range=(0, 255), workers=1, resume=True)
+
+    assert report.n_resumed == 9 - len(computed) == 6
+    assert computed == [6, 7, 8]
+
+
+def test_a_tile_is_not_gone_on_with_when_only_its_halo_changed(images, tmp_path):
+    with pytest.raises(OSError, match="lost the disk"):
+        fuse_to_file(Counted(images, fail_after=5), tmp_path / "f.tif", CONFIG, focus_range=(0, 255), workers=1)
+    first, second = plan_run(ArrayStack(images), CONFIG).tiles.tiles[:2]
+    assert len(list((tmp_path / "f.tif.qmcif-job").glob("tile-*"))) == 1
+    others = images.copy()
+    row, column = second.core.top + 5, second.core.left + 5  # in the halo of the first tile, whose core does not hold it
+    assert column < first.padded.right
+    others[1, row, column] ^= 255
+
+    with pytest.raises(OutputError, match="other images, settings or another version"):
+        fuse_to_file(ArrayStack(others), tmp_path / "f.tif", CONFIG, focus_range=(0, 255), resume=True)
 
 
 def test_cancelling_leaves_a_state_that_can_be_resumed(images, expected, tmp_path):
@@ -282,7 +309,7 @@ def test_the_chunks_of_a_zarr_are_written_once_by_their_tiles_and_copied_nowhere
     tiles = list((tmp_path / "f.ome.zarr.qmcif-job").glob("tile-*"))
     chunks = {path.relative_to(store).as_posix(): path.stat().st_mtime_ns for path in (store / "0" / "c").rglob("*") if path.is_file()}
     assert len(chunks) == len(tiles) > 0
-    assert all(path.stat().st_size < 100 for path in tiles)  # a receipt
+    assert all(path.stat().st_size < 200 for path in tiles)  # a receipt
     fuse_to_file(ArrayStack(images), tmp_path / "f.ome.zarr", CONFIG, resume=True)
     assert {name: (tmp_path / "f.ome.zarr" / name).stat().st_mtime_ns for name in chunks} == chunks
 
@@ -308,8 +335,7 @@ def test_a_zarr_that_cannot_be_placed_waits_for_the_next_run(images, expected, t
     def interrupt(folder):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("qmcif_engine.io.output.placement.sync_folder", interrupt)  # the last thing that is done
-    monkeypatch.setattr("qmcif_engine.io.output.placement.ExitStack.pop_all", interrupt)  # before what was done is settled
+    monkeypatch.setattr("qmcif_engine.io.output.placement.sync_folder", interrupt)  # before what was done is settled
     with pytest.raises(KeyboardInterrupt):
         fuse_to_file(ArrayStack(images), target, CONFIG, overwrite=True)
     monkeypatch.undo()
@@ -392,3 +418,133 @@ def test_zarr_is_loaded_for_zarr_only():
     code = "import sys, qmcif_engine.fusing.to_file; print(sorted({'zarr', 'numcodecs'} & set(sys.modules)))"
 
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+
+
+class Killed(BaseException):
+    """Stands for a kill: nothing of what follows in the process happens."""
+
+
+@pytest.fixture
+def kill_at_move(monkeypatch):
+    """Make the process end, without cleaning up, before the n-th output is moved into place."""
+
+    def kill(n_moves, run):
+        carry_out, moved = Move.carry_out, []
+
+        def carry(self, **options):
+            if len(moved) == n_moves:
+                raise Killed
+            moved.append(carry_out(self, **options))
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Move, "carry_out", carry)
+            patched.setattr(Move, "take_back", lambda self: None)
+            patched.setattr(Journal, "drop", lambda self: None)
+            patched.setattr(Job, "give_up", Job.release)  # the lock of a process that has ended holds nothing
+            with pytest.raises(Killed):
+                run()
+
+    return kill
+
+
+@pytest.mark.parametrize("name", ["f.tif", "f.ome.zarr"])
+@pytest.mark.parametrize("n_moves", [0, 1, 3, 4])
+@pytest.mark.parametrize("is_resumed", [False, True])
+def test_outputs_belong_together_after_a_kill_between_two_of_them(images, tmp_path, kill_at_move, name, n_moves, is_resumed):
+    old, new, place = (tmp_path / part for part in ("old", "new", "place"))
+    for folder, given in ((old, images[::-1]), (new, images)):
+        folder.mkdir()
+        fuse_to_file(ArrayStack(given), folder / name, CONFIG, maps=folder / "maps")
+    shutil.copytree(old, place)
+    kill_at_move(n_moves, lambda: fuse_to_file(ArrayStack(images), place / name, CONFIG, maps=place / "maps", overwrite=True))
+
+    if is_resumed:
+        assert fuse_to_file(ArrayStack(images), place / name, CONFIG, maps=place / "maps", resume=True).n_resumed == 9
+        assert digests(place) == digests(new)
+        return
+    with pytest.raises(OutputError, match="exists already"):
+        fuse_to_file(ArrayStack(images), place / name, CONFIG, maps=place / "maps")
+    shutil.rmtree(place / f"{name}.qmcif-job")
+    assert digests(place) == digests(old)
+
+
+def test_new_outputs_are_taken_back_after_a_kill_between_two_of_them_and_resumed(images, tmp_path, kill_at_move):
+    kill_at_move(2, lambda: fuse_to_file(ArrayStack(images), tmp_path / "f.tif", CONFIG, maps=tmp_path / "maps"))
+    assert len(list((tmp_path / "maps").glob("*.tif"))) == 2
+
+    with pytest.raises(OutputError, match=r"an unfinished run lies in .*--resume"):
+        fuse_to_file(ArrayStack(images), tmp_path / "f.tif", CONFIG, maps=tmp_path / "maps")
+    assert list((tmp_path / "maps").iterdir()) == []
+    fuse_to_file(ArrayStack(images), tmp_path / "f.tif", CONFIG, maps=tmp_path / "maps", resume=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["f.tif", "maps"]
+    assert len(list((tmp_path / "maps").iterdir())) == 4
+
+
+@pytest.mark.parametrize("name", ["f.tif", "f.ome.tif", "f.png", "f.jpg", "f.ome.zarr"])
+def test_resuming_a_run_whose_outputs_are_all_in_place_leaves_them_and_reads_nothing_twice(images, tmp_path, name):
+    request = HeightRequest(target=tmp_path / "h.ome.tif", z_step=2.0, unit="mm")
+    first = fuse_to_file(ArrayStack(images), tmp_path / name, CONFIG, height=request)
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+
+    again = fuse_to_file(ArrayStack(images), tmp_path / name, CONFIG, height=request, resume=True)
+    assert (again.identity, again.n_resumed, again.pixels_by_image) == (first.identity, 9, ())
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+    with pytest.raises(OutputError, match="exists already"):
+        fuse_to_file(ArrayStack(images[::-1]), tmp_path / name, CONFIG, height=request, resume=True)
+    with pytest.raises(OutputError, match=r"h\.ome\.tif' exists already"):
+        fuse_to_file(ArrayStack(images), tmp_path / name, CONFIG, height=replace(request, z_step=3.0), resume=True)
+
+
+def test_two_runs_never_mix_their_tiles(images, expected, tmp_path):
+    """The second begins while the first is at its third tile, in whatever way it is told to."""
+    refused = []
+
+    def start_another(progress):
+        if progress.done == 7:
+            for options in ({"resume": True}, {"overwrite": True}, {}):
+                with pytest.raises(OutputError, match="a run is going on in") as caught:
+                    fuse_to_file(ArrayStack(images[::-1]), tmp_path / "f.tif", CONFIG, **options)
+                refused.append(caught)
+
+    fuse_to_file(ArrayStack(images), tmp_path / "f.tif", CONFIG, workers=1, on_progress=start_another)
+    assert len(refused) == 3
+    np.testing.assert_array_equal(tifffile.imread(tmp_path / "f.tif"), expected.fused)
+
+
+def test_a_tile_of_another_run_is_compared_before_it_is_used(images, tmp_path, monkeypatch):
+    """A run that lost the folder, as one that slept does, writes a tile after all."""
+    compute = TileTask.__call__
+    reversed_task = TileTask(ArrayStack(images[::-1]), CONFIG, FocusRange(0, 255))
+    write = Job.write
+
+    def write_late(self, tile, result):
+        write(self, tile, result)
+        if tile.number == 0:
+            late = copy.deepcopy(self)
+            late._lock.session = "0123456789abcdef"
+            write(late, tile, compute(reversed_task, tile))
+
+    monkeypatch.setattr(Job, "write", write_late)
+    with pytest.raises(OutputError, match="other images, settings or another version"):
+        fuse_to_file(ArrayStack(images), tmp_path / "f.tif", CONFIG, workers=1)
+
+
+def test_a_run_that_lost_its_folder_to_another_leaves_that_one_alone(images, tmp_path):
+    taken = []
+
+    def take_over(progress):
+        if progress.done == 4:
+            lock = RunLock(tmp_path / "f.tif.qmcif-job" / "lock")
+            lock.path.write_bytes(lock.describe())
+            taken.append(lock)
+
+    with pytest.raises(ExecutionError, match="was taken over by process"):
+        fuse_to_file(ArrayStack(images), tmp_path / "f.tif", CONFIG, workers=1, on_progress=take_over)
+    assert taken[0].is_held()
+
+
+def test_a_name_without_room_for_that_of_the_job_is_refused_at_once(images, tmp_path):
+    stack = Counted(images)
+    with pytest.raises(OutputError, match=r"has 250 bytes; at most 245 are needed, .*: shorten it"):
+        fuse_to_file(stack, tmp_path / f"{'n' * 246}.tif", CONFIG)
+    assert stack.n_reads == 0

@@ -1,13 +1,16 @@
 """Tiles on disk: whole or not there, used again only for the same run, gone when the run is over."""
 
 import json
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from qmcif_engine.config.fusion_config import FusionConfig
-from qmcif_engine.errors import OutputError
-from qmcif_engine.run.job import Job, PlaneKind
+from qmcif_engine.errors import ExecutionError, OutputError
+from qmcif_engine.run.job import Job
+from qmcif_engine.run.tile_files import PlaneKind
 from qmcif_engine.stack.window import Window
 from qmcif_engine.tiles.plan import plan_tiles
 from qmcif_engine.tiles.task import FusedTile
@@ -24,7 +27,7 @@ def whole_result():
 def tile_result(tile):
     fused, index = whole_result()
     blank = np.zeros(tile.core.shape, np.float32)
-    return FusedTile(fused[tile.core.slices], index[tile.core.slices], blank, blank, blank, None, bytes(range(32)), ())
+    return FusedTile(fused=fused[tile.core.slices], source_index=index[tile.core.slices], confidence=blank, input_digest=bytes(range(32)))
 
 
 def missing(job):
@@ -34,6 +37,7 @@ def missing(job):
 def begun(folder, identity="same", **options):
     job = Job(folder / "out.tif.qmcif-job", PLAN, PLANES, n_images=999)
     job.begin(identity, **({"resume": False, "overwrite": False} | options))
+    job.release()  # as if the process had ended: tests of the lock are beside
     return job
 
 
@@ -140,3 +144,82 @@ def test_a_full_disk_is_reported_with_its_error_number_and_leaves_no_half_tile(t
     assert caught.value.errno == 28
     assert [path.name for path in job.folder.iterdir()] == ["job.json"]
     assert missing(job) == PLAN.tiles[:]
+
+
+def test_a_job_in_use_is_neither_gone_on_with_nor_thrown_away(tmp_path):
+    running = Job(tmp_path / "out.tif.qmcif-job", PLAN, PLANES, n_images=999)
+    running.begin("same", resume=False, overwrite=False)
+    running.write(PLAN.tiles[0], tile_result(PLAN.tiles[0]))
+
+    for options in ({"resume": True}, {"overwrite": True}, {}):
+        with pytest.raises(OutputError, match=r"a run is going on in .*: process \d+ on .*, since \d{4}-.*; one run at a time"):
+            begun(tmp_path, **options)
+    assert running.is_finished(PLAN.tiles[0])
+    running.release()
+    assert len(missing(begun(tmp_path, resume=True))) == len(PLAN.tiles) - 1
+
+
+def test_a_job_gets_its_name_when_it_is_complete(tmp_path, monkeypatch):
+    seen = []
+    rename = Path.rename
+
+    def watch(self, target):
+        if self.is_dir():
+            seen.append((Path(target).name, sorted(path.name for path in self.iterdir())))
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", watch)
+    begun(tmp_path)
+
+    assert seen == [("out.tif.qmcif-job", ["job.json", "lock"])]
+
+
+def test_another_run_that_begins_at_the_same_time_is_told_of_the_first(tmp_path, monkeypatch):
+    second = Job(tmp_path / "out.tif.qmcif-job", PLAN, PLANES, n_images=999)
+    ordinary = Path.exists
+    first = []
+
+    def begin_first(self):
+        if self.name.endswith(".qmcif-job") and not first:
+            first.append(Job(self, PLAN, PLANES, n_images=999))
+            first[0].begin("same", resume=False, overwrite=False)
+            return False
+        return ordinary(self)
+
+    monkeypatch.setattr(Path, "exists", begin_first)
+    with pytest.raises(OutputError, match="a run is going on in"):
+        second.begin("same", resume=False, overwrite=False)
+    first[0].write(PLAN.tiles[0], tile_result(PLAN.tiles[0]))
+    assert [path.name for path in tmp_path.iterdir()] == ["out.tif.qmcif-job"]
+
+
+@pytest.mark.parametrize("position", [0, 100, -1, -20, -40, -60])
+def test_a_tile_whose_bytes_changed_on_the_disk_is_not_used(tmp_path, position):
+    job = begun(tmp_path)
+    job.write(PLAN.tiles[0], tile_result(PLAN.tiles[0]))
+    (written,) = job.folder.glob("tile-*")
+    content = bytearray(written.read_bytes())
+    content[position] ^= 1
+    written.write_bytes(content)
+
+    assert not job.is_finished(PLAN.tiles[0])
+    with pytest.raises(ExecutionError, match=r"tile .* changed on the disk after it was written.*--resume"):
+        job.picture("fused").read(PLAN.tiles[0].core)
+
+
+def test_a_tile_under_the_name_of_another_is_not_used(tmp_path):
+    job = begun(tmp_path)
+    first, second = PLAN.tiles[0], next(tile for tile in PLAN.tiles[1:] if tile.core.shape == PLAN.tiles[0].core.shape)
+    job.write(first, tile_result(first))
+    (written,) = job.folder.glob("tile-*")
+    written.with_name(written.name[:-6] + f"{second.number:06d}").write_bytes(written.read_bytes())
+
+    assert not job.is_finished(second)
+
+
+def test_a_removed_folder_is_named_as_such(tmp_path):
+    job = begun(tmp_path)
+    shutil.rmtree(job.folder)
+
+    with pytest.raises(ExecutionError, match=r"qmcif-job' was removed while a run was putting its tiles there"):
+        job.write(PLAN.tiles[0], tile_result(PLAN.tiles[0]))

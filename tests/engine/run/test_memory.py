@@ -3,7 +3,7 @@ import pytest
 
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.errors import InvalidConfigError
-from qmcif_engine.run.memory import choose_tiles_at_once, estimate_tile_bytes
+from qmcif_engine.run.memory import check_whole_images, choose_tiles_at_once, estimate_tile_bytes
 from qmcif_engine.stack.stack import Stack
 from qmcif_engine.tiles.plan import plan_tiles
 
@@ -45,3 +45,12 @@ def test_the_budget_decides_how_many_tiles_are_in_flight():
 def test_a_budget_below_one_tile_is_refused_with_what_would_do():
     with pytest.raises(InvalidConfigError, match="the memory budget is 100 MB; one tile needs 251 MB: raise it to 251MB"):
         choose_tiles_at_once(250_100_000, budget_bytes=10**8, n_workers=2)
+
+
+def test_images_that_must_be_decoded_as_a_whole_count_against_the_budget():
+    check_whole_images(900, tile_bytes=100, budget_bytes=1000, name="a.jpg")
+    check_whole_images(10**12, tile_bytes=100, budget_bytes=None, name="a.jpg")
+    check_whole_images(0, tile_bytes=100, budget_bytes=50, name="a.tif")  # that not even a tile fits is said elsewhere
+
+    with pytest.raises(InvalidConfigError, match=r"a.jpg can only be decoded as a whole, which needs 3 MB: raise it to 3MB"):
+        check_whole_images(2 * 10**6, tile_bytes=10**6, budget_bytes=10**6, name="a.jpg")

@@ -1,0 +1,262 @@
+"""Points in time of one acquisition, fused one by one and joined to files with a time axis.
+
+Until all are there, the finished ones wait in a folder beside the target, from which an interrupted run goes on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qmcif_engine import __version__
+from qmcif_engine.depth import HeightRequest, settle_scale
+from qmcif_engine.errors import OutputError
+from qmcif_engine.fusing.identity import describe_picture
+from qmcif_engine.io.input.map_file import MapFile
+from qmcif_engine.io.output.map_files import map_path
+from qmcif_engine.io.output.output_formats import choose_format
+from qmcif_engine.io.output.picture import PictureContent
+from qmcif_engine.io.output.placement import ready_folder, refusing
+from qmcif_engine.io.output.stack_files import STACK_FORMATS, check_stack_target, place_series
+from qmcif_engine.io.output.stores import write_durably
+from qmcif_engine.io.output.streamed_output import describe_map
+from qmcif_engine.stack.samples import list_bounds
+from qmcif_engine.stack.separate_channels import count_decisions
+from qmcif_engine.tiles.output_maps import WRITTEN_MAPS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from qmcif_engine.config.fusion_config import FusionConfig
+    from qmcif_engine.fusing.to_file import FileReport
+    from qmcif_engine.stack.picture_metadata import PictureMetadata
+    from qmcif_engine.stack.stack import Stack
+    from qmcif_engine.stack.window import Window
+
+_DESCRIPTION = "series.json"
+_LARGEST_NOTE_BYTES = 2**24
+
+
+class StoredPicture:
+    """The full level of an OME-Zarr that we wrote, read by window."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        stored = self._array.shape
+        self.shape: tuple[int, ...] = (*stored[-2:], *stored[:-2])
+        self.dtype: np.dtype[Any] = np.dtype(self._array.dtype)
+
+    @cached_property
+    def _array(self) -> Any:  # noqa: ANN401 - zarr loads slowly
+        import zarr
+
+        return zarr.open_array(self._folder / "0", mode="r")
+
+    def read(self, window: Window) -> NDArray[Any]:
+        """Return the samples of a window."""
+        planes = np.asarray(self._array[(..., *window.slices)])
+        return np.moveaxis(planes, 0, -1) if planes.ndim == 3 else planes
+
+
+@dataclass(frozen=True, slots=True)
+class PointFiles:
+    """Where one point in time waits: picture, maps, heights, and the note that says it is finished."""
+
+    folder: Path
+    label: str
+
+    @property
+    def picture(self) -> Path:
+        """The fused picture, a Zarr folder, which holds whatever a picture may be."""
+        return self.folder / f"{self.label}.ome.zarr"
+
+    @property
+    def maps(self) -> Path:
+        """Folder of the maps."""
+        return self.folder / f"{self.label}-maps"
+
+    @property
+    def heights(self) -> Path:
+        """Heights; their confidence lies beside them."""
+        return self.folder / f"{self.label}-heights.tif"
+
+    @property
+    def note(self) -> Path:
+        """What the finished point was made of."""
+        return self.folder / f"{self.label}.json"
+
+    def finish(self, report: FileReport) -> None:
+        """Note that the point is finished."""
+        content = {"identity": report.identity, "focus_range": list_bounds(report.focus_range)}
+        with refusing(self.note):
+            write_durably({self.note: json.dumps(content).encode()}, scratch_folder=self.folder)
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesFolder:
+    """The points in time of a run that is not finished yet."""
+
+    folder: Path
+
+    @classmethod
+    def beside(cls, target: Path) -> SeriesFolder:
+        """Return the folder of a target."""
+        return cls(target.with_name(f"{target.name}.qmcif-times"))
+
+    def begin(self, request: object, *, resume: bool, overwrite: bool) -> None:
+        """Make the folder, or go on with it.
+
+        Parameters
+        ----------
+        request : JSON value
+            All that decides about the results; points of another request are not used.
+        resume, overwrite : bool
+            Go on with an unfinished run, or throw it away.
+
+        Raises
+        ------
+        OutputError
+            When an unfinished run is there that may be neither used nor thrown away.
+        """
+        identity = hashlib.sha256(json.dumps([__version__, request], sort_keys=True, default=str).encode()).hexdigest()
+        if self.folder.exists() and not resume:
+            if not overwrite:
+                msg = (
+                    f"an unfinished run lies in {str(self.folder)!r}; its points in time are needed or not: "
+                    "go on with it (--resume) or throw it away (--overwrite)"
+                )
+                raise OutputError(msg)
+            self.remove()
+        with refusing(self.folder):
+            if self.folder.exists():
+                self._check(identity)
+                return
+            self.folder.mkdir()
+            write_durably({self.folder / _DESCRIPTION: json.dumps({"identity": identity}).encode()}, scratch_folder=self.folder)
+
+    def _check(self, identity: str) -> None:
+        if _read_note(self.folder / _DESCRIPTION).get("identity") != identity:
+            msg = (
+                f"the unfinished run in {str(self.folder)!r} has other images, settings or another version; the same are needed to go on: "
+                "restore them, or start anew with --overwrite"
+            )
+            raise OutputError(msg)
+
+    def remove(self) -> None:
+        """Delete the folder, once it is known to be ours."""
+        if not (self.folder / _DESCRIPTION).is_file() and any(self.folder.iterdir()):
+            msg = f"{str(self.folder)!r} is no unfinished run of ours; its name is needed for this run: move it away"
+            raise OutputError(msg)
+        with refusing(self.folder):
+            shutil.rmtree(self.folder)
+
+
+def _read_note(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as stream:
+            note = json.loads(stream.read(_LARGEST_NOTE_BYTES))
+    except (OSError, ValueError, RecursionError) as error:
+        msg = f"{str(path.parent)!r} is no unfinished run of ours ({error}); one is needed to go on: start anew with --overwrite"
+        raise OutputError(msg) from error
+    return note if isinstance(note, dict) else {}
+
+
+def check_series_target(stack: Stack, target: Path, n_times: int, *, overwrite: bool) -> None:
+    """Refuse a target that cannot hold all points in time.
+
+    Raises
+    ------
+    OutputError
+        With the formats that can.
+    """
+    chosen = choose_format(target)
+    if chosen.name not in STACK_FORMATS:
+        msg = (
+            f"{str(target)!r} is to hold {n_times} points in time; {chosen.name} holds one picture: use .ome.tif, .ome.zarr or .tif, "
+            "or write each point to a file of its own with --split-time, or only one with --time"
+        )
+        raise OutputError(msg)
+    shown = stack.companions or stack
+    has_alpha = stack.companions is None and stack.alpha is not None
+    check_stack_target(target, n_times, dtype=shown.dtype, has_alpha=has_alpha, shape=shown.image_shape, overwrite=overwrite)
+
+
+def join_times(
+    points: Sequence[PointFiles],
+    target: Path,
+    *,
+    stack: Stack,
+    config: FusionConfig,
+    maps: Path | None,
+    height: HeightRequest | None,
+    overwrite: bool,
+) -> None:
+    """Write finished points in time as one file each for picture, maps and heights; all of them appear or none.
+
+    Parameters
+    ----------
+    points : sequence of PointFiles
+        All of them, in order.
+    target : Path
+    stack : Stack
+        Any point in time; says what the picture is.
+    config : FusionConfig
+    maps : Path, optional
+        Folder of the maps.
+    height : HeightRequest, optional
+    overwrite : bool
+    """
+    provenance = _describe(points, stack, config)
+    metadata, has_alpha = describe_picture(stack), stack.companions is None and stack.alpha is not None
+    pictures = [
+        PictureContent(picture=StoredPicture(point.picture), has_alpha=has_alpha, metadata=metadata, provenance=provenance)
+        for point in points
+    ]
+    contents = {target: pictures}
+    n_channels = count_decisions(stack)
+    if height is not None:
+        name = settle_scale(metadata, z_step=height.z_step, unit=height.unit).channel_name
+        waiting = [HeightRequest(target=point.heights) for point in points]
+        heights, confidences = [request.target for request in waiting], [request.confidence_target for request in waiting]
+        contents[height.target] = _join_maps(heights, metadata, provenance, n_channels=n_channels, name=name)
+        contents[height.confidence_target] = _join_maps(confidences, metadata, provenance, n_channels=n_channels)
+    if maps is None:
+        place_series(contents, overwrite=overwrite)
+        return
+    for name in WRITTEN_MAPS:
+        paths = [map_path(point.maps, name) for point in points]
+        contents[map_path(maps, name)] = _join_maps(paths, metadata, provenance, n_channels=n_channels)
+    with ready_folder(maps):
+        place_series(contents, overwrite=overwrite)
+
+
+def _join_maps(
+    paths: Sequence[Path], metadata: PictureMetadata, provenance: Mapping[str, object], *, n_channels: int, name: str = ""
+) -> list[PictureContent]:
+    """Return the maps of all points in time; those of heights have a name, that of each channel before it."""
+    planes = [MapFile(path, n_channels=n_channels) for path in paths]
+    described = replace(describe_map(planes[0], metadata), time_step=metadata.time_step)
+    if name:
+        described = replace(described, channel_names=tuple(f"{channel} {name}" for channel in described.channel_names) or (name,))
+    return [PictureContent(picture=plane, metadata=described, provenance=provenance) for plane in planes]
+
+
+def _describe(points: Sequence[PointFiles], stack: Stack, config: FusionConfig) -> dict[str, Any]:
+    """Return version, settings and what each point in time was made of, without times, names and paths."""
+    return {
+        "version": __version__,
+        "images": stack.n_images,
+        "image_shape": list(stack.image_shape),
+        "dtype": stack.dtype.name,
+        "settings": config.to_dict(),
+        "points_in_time": [_read_note(point.note) for point in points],
+    }

@@ -1,0 +1,162 @@
+"""A movie becomes one file with its time axis, whole or not at all, and goes on where it stopped."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import ome_types
+import ome_zarr.io
+import ome_zarr.reader
+import pytest
+import tifffile
+import yaozarrs
+
+from qmcif_engine.cli import fuse_command, main
+from qmcif_engine.errors import ExecutionError
+from qmcif_engine.stack.synthetic import make_focus_stack
+
+FAST = ["--set", "iterations=2", "--quiet"]
+SHAPE = (40, 48)
+CHANNELS = {"Name": ["EGFP", "tdTomato"], "Color": [0x00FF00FF, 0xFF0000FF - 2**32]}
+
+
+@pytest.fixture
+def movie(tmp_path):
+    """Two points in time of three images and two channels, two minutes and a half apart."""
+    scenes = [make_focus_stack(n_images=3, shape=SHAPE, dtype=np.uint16, is_color=False, seed=seed).images for seed in (1, 2)]
+    samples = np.stack([np.stack([scene, scene // 2], axis=1) for scene in scenes])
+    sizes = {"PhysicalSizeX": 0.5, "PhysicalSizeY": 0.5, "PhysicalSizeZ": 1.0, "TimeIncrement": 2.5, "TimeIncrementUnit": "min"}
+    described = {"axes": "TZCYX", "Name": "cells", "Description": "dividing", "Channel": CHANNELS} | sizes
+    tifffile.imwrite(tmp_path / "in.ome.tif", samples, ome=True, metadata=described)
+    return str(tmp_path / "in.ome.tif")
+
+
+def split(movie, tmp_path) -> np.ndarray:
+    """The same points in time, each in a file of its own."""
+    assert main(["fuse", movie, "-o", str(tmp_path / "one.ome.tif"), "--split-time", *FAST]) == 0
+    return np.stack([tifffile.imread(tmp_path / f"one_t00{number}.ome.tif") for number in (0, 1)])
+
+
+@pytest.mark.parametrize("suffix", [".ome.tif", ".ome.zarr", ".tif"])
+def test_a_movie_becomes_one_file_with_time_axis_and_increment(movie, tmp_path, suffix, capsys):
+    target = tmp_path / f"out{suffix}"
+    assert main(["fuse", movie, "-o", str(target), "--set", "iterations=2"]) == 0
+    assert "fused 3 images at 2 points in time" in capsys.readouterr().out
+    expected = split(movie, tmp_path)
+    if suffix == ".ome.zarr":
+        yaozarrs.validate_zarr_store(target)
+        node = next(iter(ome_zarr.reader.Reader(ome_zarr.io.parse_url(target))()))
+        samples, names = np.asarray(node.data[0]), node.metadata["channel_names"]
+        assert [(axis["name"], axis.get("unit")) for axis in node.metadata["axes"]][:2] == [("t", "second"), ("c", None)]
+        assert node.metadata["coordinateTransformations"][0][0]["scale"] == [150.0, 1.0, 0.5, 0.5]
+    else:
+        with tifffile.TiffFile(target) as tiff:
+            assert tiff.series[0].axes == "TCYX"
+            samples, notes = tiff.asarray(), tiff.imagej_metadata
+        if suffix == ".tif":
+            names = notes["Labels"][:2]
+            assert notes["finterval"] == 150.0
+        else:
+            image = ome_types.from_tiff(target).images[0]
+            names = [channel.name for channel in image.pixels.channels]
+            assert (image.name, image.description, image.pixels.time_increment) == ("cells", "dividing", 150.0)
+    assert names == CHANNELS["Name"]
+    np.testing.assert_array_equal(samples, expected)
+    assert sorted(path.name for path in tmp_path.iterdir() if "qmcif" in path.name) == []
+
+
+def test_maps_and_heights_have_a_page_for_every_point_in_time(movie, tmp_path):
+    target, maps = tmp_path / "out.ome.tif", tmp_path / "maps"
+    assert main(["fuse", movie, "-o", str(target), "--maps", str(maps), "--depth", str(tmp_path / "height.ome.tif"), *FAST]) == 0
+    for name in ("source_index", "base_map", "detail_map", "confidence"):
+        with tifffile.TiffFile(maps / f"{name}.tif") as tiff:
+            assert (tiff.series[0].axes, tiff.series[0].shape) == ("TYX", (2, *SHAPE))
+    heights = ome_types.from_tiff(tmp_path / "height.ome.tif").images[0].pixels
+    assert (heights.size_t, heights.time_increment, heights.channels[0].name) == (2, 150.0, "height in micrometer")
+    assert main(["fuse", movie, "--time", "1", "-o", str(tmp_path / "one.ome.tif"), "--maps", str(tmp_path / "one"), *FAST]) == 0
+    index = tifffile.imread(maps / "source_index.tif")[1]
+    np.testing.assert_array_equal(index, tifffile.imread(tmp_path / "one" / "source_index.tif"))
+
+
+@pytest.mark.parametrize("name", ["out.png", "out.jpg"])
+def test_formats_of_one_picture_are_refused_with_the_remedy(movie, tmp_path, name, capsys):
+    assert main(["fuse", movie, "-o", str(tmp_path / name), "--channels", "1", *FAST]) == 2
+    assert "is to hold 2 points in time" in (message := capsys.readouterr().err)
+    assert "--split-time" in message
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.ome.tif"]
+
+
+def failing_at(monkeypatch, time: int) -> list[int]:
+    """Let one point in time fail, and return the list of those that were fused."""
+    fused: list[int] = []
+    fuse = fuse_command._fuse
+
+    def fuse_or_fail(stack, *args, **options):
+        if stack.time == time:
+            msg = "a worker was lost"
+            raise ExecutionError(msg)
+        fused.append(stack.time)
+        return fuse(stack, *args, **options)
+
+    monkeypatch.setattr(fuse_command, "_fuse", fuse_or_fail)
+    return fused
+
+
+def test_an_interrupted_movie_goes_on_with_what_is_missing(movie, tmp_path, monkeypatch, capsys):
+    target = tmp_path / "out.ome.tif"
+    command = ["fuse", movie, "-o", str(target), *FAST]
+    failing_at(monkeypatch, 1)
+    assert main(command) == 1
+    assert not target.exists()
+    assert main(command) == 2
+    assert "an unfinished run lies in" in capsys.readouterr().err
+    assert main([*command, "--resume", "--set", "feather_px=8"]) == 2
+    assert "has other images, settings or another version" in capsys.readouterr().err
+    monkeypatch.undo()
+    fused = failing_at(monkeypatch, -1)
+    assert main([*command, "--resume"]) == 0
+    assert fused == [1]
+    monkeypatch.undo()
+    np.testing.assert_array_equal(tifffile.imread(target), split(movie, tmp_path))
+    assert not (tmp_path / "out.ome.tif.qmcif-times").exists()
+
+
+def test_a_movie_that_fails_at_once_leaves_nothing(movie, tmp_path, monkeypatch):
+    failing_at(monkeypatch, 0)
+    assert main(["fuse", movie, "-o", str(tmp_path / "out.ome.tif"), *FAST]) == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.ome.tif"]
+
+
+def test_a_folder_that_is_not_ours_is_left_alone(movie, tmp_path, capsys):
+    folder = tmp_path / "out.ome.tif.qmcif-times"
+    folder.mkdir()
+    (folder / "precious.txt").write_text("keep")
+    for option, message in (("--overwrite", "is no unfinished run of ours"), ("--resume", "is no unfinished run of ours")):
+        assert main(["fuse", movie, "-o", str(tmp_path / "out.ome.tif"), option, *FAST]) == 2
+        assert message in capsys.readouterr().err
+    assert (folder / "precious.txt").read_text() == "keep"
+
+
+def test_transforms_of_a_movie_hold_every_point_in_time(movie, tmp_path):
+    file = tmp_path / "transforms.json"
+    command = ["fuse", movie, "--transforms", str(file), *FAST]
+    assert main([*command, "--align", "translation", "-o", str(tmp_path / "out.ome.tif")]) == 0
+    content = json.loads(file.read_text())
+    assert [len(point["matrices"]) for point in content["times"]] == [3, 3]
+    for point in content["times"][1:]:
+        point["matrices"][0][0][2] = 5.0  # the first image of the second point lies five pixels to the side
+    file.write_text(json.dumps(content))
+    assert main([*command, "-o", str(tmp_path / "again.ome.tif")]) == 0
+    found, again = (tifffile.imread(tmp_path / name) for name in ("out.ome.tif", "again.ome.tif"))
+    np.testing.assert_array_equal(again[0], found[0])
+    assert (again[1] != found[1]).any()
+
+
+def test_transforms_of_another_number_of_points_are_refused(movie, tmp_path, capsys):
+    file = tmp_path / "transforms.json"
+    assert main(["fuse", movie, "--transforms", str(file), "--align", "translation", "-o", str(tmp_path / "out.ome.tif"), *FAST]) == 0
+    content = json.loads(file.read_text())
+    file.write_text(json.dumps(content | {"times": content["times"] + content["times"][:1]}))
+    assert main(["fuse", movie, "--transforms", str(file), "-o", str(tmp_path / "again.ome.tif"), *FAST]) == 2
+    assert "holds transforms of 3 points in time and the stack has 2" in capsys.readouterr().err
