@@ -1,4 +1,4 @@
-"""Repeat the paper's two ablation tables on any data set: sections IV-B (terms of QFED) and IV-D (settings of QMCIF)."""
+"""The paper's two ablation tables for any data set: sections IV-B (terms of QFED) and IV-D (settings of QMCIF)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AblationRow:
-    """Describe one row: its group and label in the table, the name of its pictures, and what it changes in the settings."""
+    """One row: its group and label in the table, the name of its images, and what it changes in the settings."""
 
     group: str = ""
     label: str

@@ -1,4 +1,4 @@
-"""Find the places of a scene where pictures differ most: what a reader should look at."""
+"""Places of a scene where results differ most: what a reader should look at."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SMALLEST_SPREAD = 1e-6
 
 
 class Place(NamedTuple):
-    """Name a square window of a picture by its upper left corner and its side."""
+    """A square window of an image: its upper left corner and its side."""
 
     row: int
     column: int

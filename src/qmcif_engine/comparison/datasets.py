@@ -1,4 +1,4 @@
-"""Find the image sets of a data folder.
+"""Image sets of a data folder.
 
 Two layouts are known. Flat: ``NAME_a.png``, ``NAME_b.png``, further letters for further images, and ``NAME_truth.png`` where the sharp
 picture is known. By folders: each subfolder is a set, its images in the order of their names, ``truth.png`` among them the truth.
@@ -24,7 +24,7 @@ _FLAT_STEM = re.compile(rf"(?P<set>.+)_(?P<role>[a-z]|{TRUTH})", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageSet:
-    """Name the files of one scene: two or more images, and the all-in-focus truth where there is one."""
+    """The files of one scene: two or more images, and the all-in-focus truth where there is one."""
 
     name: str
     sources: tuple[Path, ...]

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from qmcif_engine.config.fusion_config import FusionConfig
 
 _WITHOUT_EFFECT = ("cli", "comparison")
+_WITH_EFFECT = ("comparison", "rivals")
 _NUMERICAL_PACKAGES = ("numpy", "scipy", "scikit-learn")
 
 
@@ -42,9 +43,9 @@ def digest_file(path: Path) -> str:
         raise ImageFileError(msg) from error
 
 
-def digest_settings(settings: FusionConfig | None) -> str:
-    """Return the digest of all settings; None stands for another program's, which are not known."""
-    return digest_texts([json.dumps(None if settings is None else settings.to_dict(), sort_keys=True)])
+def digest_settings(settings: FusionConfig | None, *, rival: str | None = None) -> str:
+    """Return the digest of all settings, or of the rival's name; without either it stands for another program's, which are not known."""
+    return digest_texts([json.dumps(rival if settings is None else settings.to_dict(), sort_keys=True)])
 
 
 @cache
@@ -54,6 +55,10 @@ def digest_engine() -> str:
     The version number alone would take results from before a change of the code, as developers make them, for new ones.
     """
     root = Path(qmcif_engine.__file__).parent
-    files = [path for path in root.rglob("*") if path.suffix in (".py", ".npz") and path.relative_to(root).parts[0] not in _WITHOUT_EFFECT]
+    files = [path for path in root.rglob("*") if path.suffix in (".py", ".npz") and _has_effect(path.relative_to(root).parts)]
     parts = [f"{path.relative_to(root).as_posix()} {digest_file(path)}" for path in sorted(files)]
     return digest_texts([*parts, *(f"{name} {version(name)}" for name in _NUMERICAL_PACKAGES)])
+
+
+def _has_effect(parts: tuple[str, ...]) -> bool:
+    return parts[0] not in _WITHOUT_EFFECT or parts[:2] == _WITH_EFFECT

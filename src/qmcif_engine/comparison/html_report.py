@@ -1,4 +1,4 @@
-"""Write a comparison down as one HTML page that needs no other file and no network."""
+"""A comparison as one HTML page that needs no other file and no network."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _draw_bars(comparison: Comparison, table: ComparisonTable) -> list[str]:
     """Compare the methods; of a single one, show the sets."""
     if len(table.rows) > 1:
         return ["<h2>Bars</h2>", _draw_plots(table)]
-    return ["<h2>Bars, one a set</h2>", _draw_plots(build_set_table(comparison.scores))]
+    return ["<h2>Bars, one per set</h2>", _draw_plots(build_set_table(comparison.scores))]
 
 
 def _draw_plots(table: ComparisonTable) -> str:

@@ -1,4 +1,4 @@
-"""Draw one set of the HTML report: a strip of small pictures, and enlarged places where they differ."""
+"""One set of the HTML report: a strip of small images, and enlarged places where they differ."""
 
 from __future__ import annotations
 

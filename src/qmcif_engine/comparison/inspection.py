@@ -1,4 +1,4 @@
-"""Check everything a comparison will read before any work is spent on it."""
+"""Checks of everything a comparison will read, before any work is spent on it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def fingerprint_inputs(dataset: Dataset, methods: Sequence[Method], *, progress:
         truth = "" if image_set.truth is None else digest_file(image_set.truth)
         for method in methods:
             picture = digest_file(method.pictures[image_set.name]) if method.pictures else ""
-            parts = [digest_engine(), digest_settings(method.settings), *contents, truth, picture]
+            parts = [digest_engine(), digest_settings(method.settings, rival=method.rival), *contents, truth, picture]
             fingerprints[image_set.name, method.name] = digest_texts(parts)
         progress(n_done, len(dataset.sets))
     return fingerprints

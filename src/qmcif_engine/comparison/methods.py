@@ -1,4 +1,4 @@
-"""Which methods are compared: settings to fuse with here, or pictures that another program fused."""
+"""Which methods are compared: settings to fuse with here, rivals to run here, or pictures that another program fused."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from qmcif_engine.comparison.datasets import list_images
+from qmcif_engine.comparison.rivals import find_rival
 from qmcif_engine.errors import ImageFileError, InvalidConfigError
 
 if TYPE_CHECKING:
@@ -20,26 +21,36 @@ LONGEST_NAME = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Method:
-    """Name a method and where its pictures come from.
+    """A method, and where its results come from.
 
     Attributes
     ----------
     name : str
         Unique in one comparison. Where the pictures are fused here it is also the name of their folder.
     settings : FusionConfig or None
-        What to fuse with; None for another program's pictures.
+        What our method is to fuse with; None for others.
+    rival : str or None
+        The name of one of `qmcif_engine.comparison.rivals.RIVALS` that is to fuse.
     pictures : mapping of str to Path
-        The other program's picture of each set; empty where they are fused here.
+        Another program's picture of each set; empty where they are fused here.
     """
 
     name: str
     settings: FusionConfig | None = None
+    rival: str | None = None
     pictures: Mapping[str, Path] = field(default_factory=dict)
 
     @property
     def label(self) -> str:
         """Return what tables call the method."""
+        if self.rival is not None:
+            return find_rival(self.rival).label
         return self.name if self.settings is None else f"preset {self.name}"
+
+    @property
+    def is_fused_here(self) -> bool:
+        """Return whether the pictures are made in the report folder."""
+        return self.settings is not None or self.rival is not None
 
 
 def parse_fused_by(text: str) -> tuple[str, Path]:
@@ -92,7 +103,7 @@ def match_pictures(folder: Path, set_names: Sequence[str]) -> dict[str, Path]:
     missing = [name for name, candidates in found.items() if not candidates]
     if missing:
         msg = (
-            f"{str(folder)!r} has no picture of {', '.join(missing)}; one a set, such as {missing[0]}.png, is needed: "
+            f"{str(folder)!r} has no picture of {', '.join(missing)}; one per set, such as {missing[0]}.png, is needed: "
             "add the missing pictures or leave this method out"
         )
         raise ImageFileError(msg)

@@ -1,4 +1,4 @@
-"""Read pictures for scoring and showing, and put them into a page as data."""
+"""Images for scoring and showing, as arrays and as data of a page."""
 
 from __future__ import annotations
 

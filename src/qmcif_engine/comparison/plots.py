@@ -1,4 +1,4 @@
-"""Draw bar plots as SVG that stands inside a page."""
+"""Bar plots as SVG that stands inside a page."""
 
 from __future__ import annotations
 

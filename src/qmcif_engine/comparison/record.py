@@ -1,4 +1,4 @@
-"""Keep what a benchmark has done so far in its report folder, so that the next run can go on from there."""
+"""The record of a benchmark in its report folder, from which the next run goes on."""
 
 from __future__ import annotations
 
@@ -79,7 +79,9 @@ def open_record(folder: Path, dataset: Dataset, *, methods: Sequence[Method], ov
     if folder.resolve().is_relative_to(dataset.folder):
         msg = f"the report folder {str(folder)!r} lies in the data folder; a place outside is needed: choose another one"
         raise OutputError(msg)
-    wanted = Record(dataset=str(dataset.folder), settings={method.name: digest_settings(method.settings) for method in methods})
+    wanted = Record(
+        dataset=str(dataset.folder), settings={method.name: digest_settings(method.settings, rival=method.rival) for method in methods}
+    )
     found = _read_record(folder, overwrite=overwrite)
     if found is None:
         if not overwrite:

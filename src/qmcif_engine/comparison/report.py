@@ -1,4 +1,4 @@
-"""Write a comparison down as Markdown and CSV."""
+"""A comparison as Markdown and CSV."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def name_symbol(symbol: str) -> str:
 
 
 def write_scores(dataset_name: str, scores: Sequence[Score]) -> str:
-    """Return all scores as CSV, one row a set and method, at full precision; no figure leaves an empty cell."""
+    """Return all scores as CSV, one row per set and method, at full precision; no figure leaves an empty cell."""
     symbols = list(scores[0].figures)
     stream = io.StringIO()
     rows = csv.writer(stream, lineterminator="\n")

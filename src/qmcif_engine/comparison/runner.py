@@ -1,4 +1,4 @@
-"""Fuse and score every set with every method, on all cores, leaving out what an earlier run has done."""
+"""The run of a comparison: every set with every method, on all cores, without what an earlier run has done."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from qmcif_engine.comparison.fingerprints import digest_file
 from qmcif_engine.comparison.pictures import read_eight_bit
 from qmcif_engine.comparison.processes import run_everywhere
 from qmcif_engine.comparison.record import Score, write_record
+from qmcif_engine.comparison.rivals import find_rival, fuse_with
 from qmcif_engine.errors import Cancelled, OutputError
 from qmcif_engine.fusing.in_memory import fuse
 from qmcif_engine.io.output.writers import write_image
@@ -43,11 +44,11 @@ class Task:
 
 def fused_path(folder: Path, method: Method, image_set: ImageSet) -> Path:
     """Return the picture of a method: in the report folder where it is fused here, else where its makers' picture lies."""
-    return method.pictures[image_set.name] if method.settings is None else folder / "fused" / method.name / f"{image_set.name}.png"
+    return folder / "fused" / method.name / f"{image_set.name}.png" if method.is_fused_here else method.pictures[image_set.name]
 
 
 def index_path(folder: Path, method: Method, image_set: ImageSet) -> Path:
-    """Return the map of a picture fused here that tells which source, from 0, gave each pixel."""
+    """Return the map of a picture of our method that tells which source, from 0, gave each pixel; rivals have none."""
     return folder / "source_index" / method.name / f"{image_set.name}.png"
 
 
@@ -113,19 +114,18 @@ def _is_done(task: Task, score: Score | None) -> bool:
 
 def _make_folders(tasks: Sequence[Task]) -> None:
     """Make the folders of the pictures; a link there could lead the pictures out of the report folder."""
-    for name in sorted({task.method.name for task in tasks if task.method.settings is not None}):
-        for kind in ("fused", "source_index"):
-            place = tasks[0].folder / kind / name
-            if place.is_symlink() or place.parent.is_symlink():
-                msg = f"{str(place)!r} is or lies in a link; pictures are kept in the report folder itself: remove the link"
-                raise OutputError(msg)
-            try:
-                place.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                msg = (
-                    f"the folder {str(place)!r} cannot be made ({error.strerror}); a writable place is needed: choose another report folder"
-                )
-                raise OutputError(msg) from error
+    kinds = {("fused", task.method.name) for task in tasks if task.method.is_fused_here}
+    kinds |= {("source_index", task.method.name) for task in tasks if task.method.settings is not None}
+    for kind, name in sorted(kinds):
+        place = tasks[0].folder / kind / name
+        if place.is_symlink() or place.parent.is_symlink():
+            msg = f"{str(place)!r} is or lies in a link; pictures are kept in the report folder itself: remove the link"
+            raise OutputError(msg)
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            msg = f"the folder {str(place)!r} cannot be made ({error.strerror}); a writable place is needed: choose another report folder"
+            raise OutputError(msg) from error
 
 
 def make_score(task: Task, is_cancelled: Callable[[], bool]) -> Score:
@@ -145,11 +145,13 @@ def make_score(task: Task, is_cancelled: Callable[[], bool]) -> Score:
         write_image(index_path(task.folder, task.method, task.image_set), result.source_index.astype(index_dtype), overwrite=True)
         write_image(picture, result.fused, overwrite=True)
 
-    def end_if_cancelled(_: EvaluationProgress) -> None:
+    def end_if_cancelled(_: EvaluationProgress | None = None) -> None:
         if is_cancelled():
             msg = "the scoring was cancelled; nothing was returned: start it again"
             raise Cancelled(msg)
 
+    if task.method.rival is not None:
+        write_image(picture, fuse_with(find_rival(task.method.rival), sources, check_cancelled=end_if_cancelled), overwrite=True)
     truth = None if task.image_set.truth is None else read_eight_bit(task.image_set.truth)
     scored = evaluate(sources, read_eight_bit(picture), truth=truth, progress=end_if_cancelled)
     return Score(

@@ -1,4 +1,4 @@
-"""Average the scores of each method and mark the best of each column."""
+"""Tables of a comparison: the mean scores of each method, the best of each column marked."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def build_table(scores: Sequence[Score], methods: Sequence[Method], published: P
             label=method.label,
             origin=Origin.MEASURED,
             means=average(score.figures for score in scores if score.method == method.name),
-            is_fused_here=method.settings is not None,
+            is_fused_here=method.is_fused_here,
         )
         for method in methods
     ]
@@ -70,7 +70,7 @@ def build_table(scores: Sequence[Score], methods: Sequence[Method], published: P
 
 
 def build_set_table(scores: Sequence[Score]) -> ComparisonTable:
-    """Return a row a set, without marks: what is worth seeing where one method stands alone."""
+    """Return a row per set, without marks: what is worth seeing where one method stands alone."""
     rows = [TableRow(label=score.set_name, origin=Origin.MEASURED, means=score.figures, is_fused_here=True) for score in scores]
     symbols = mark_table(rows).symbols
     return ComparisonTable(symbols=symbols, rows=tuple(rows), marks=tuple(dict.fromkeys(symbols, Mark.NONE) for _ in rows))

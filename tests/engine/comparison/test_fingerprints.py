@@ -37,13 +37,16 @@ def test_every_setting_counts() -> None:
 
     assert digest_settings(settings) == digest_settings(FusionConfig())
     assert digest_settings(settings) != digest_settings(settings.replaced({"iterations": 7}))
-    assert digest_settings(settings) != digest_settings(None)
+    assert (
+        len({digest_settings(settings), digest_settings(None), digest_settings(None, rival="sr"), digest_settings(None, rival="csr")}) == 4
+    )
 
 
 def test_the_program_counts_without_its_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "package"
-    (package / "cli").mkdir(parents=True)
-    for name in ("__init__.py", "focus.py", "cli/parser.py"):
+    for folder in ("cli", "comparison/rivals"):
+        (package / folder).mkdir(parents=True)
+    for name in ("__init__.py", "focus.py", "cli/parser.py", "comparison/report.py", "comparison/rivals/matting.py"):
         (package / name).write_text("a", encoding="utf-8")
     monkeypatch.setattr("qmcif_engine.__file__", str(package / "__init__.py"))
 
@@ -53,9 +56,13 @@ def test_the_program_counts_without_its_command_line(tmp_path: Path, monkeypatch
 
     try:
         before = digest()
-        (package / "cli" / "parser.py").write_text("b", encoding="utf-8")
+        for name in ("cli/parser.py", "comparison/report.py"):
+            (package / name).write_text("b", encoding="utf-8")
         assert digest() == before
+        (package / "comparison" / "rivals" / "matting.py").write_text("b", encoding="utf-8")
+        with_rival = digest()
+        assert with_rival != before
         (package / "focus.py").write_text("b", encoding="utf-8")
-        assert digest() != before
+        assert digest() != with_rival
     finally:
         digest_engine.cache_clear()

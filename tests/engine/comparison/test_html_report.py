@@ -181,7 +181,7 @@ def test_one_method_is_compared_with_the_truth_set_by_set(dataset: Dataset, comp
     page = Page(draw(compare(dataset, OURS)))
 
     assert "Where the picture differs most from the truth" in page.texts
-    assert "Bars, one a set" in page.texts
+    assert "Bars, one per set" in page.texts
     assert page.count("td", "best") == 0
 
 

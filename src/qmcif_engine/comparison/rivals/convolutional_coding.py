@@ -1,0 +1,139 @@
+"""CSR: the detail layer as a sum of filters convolved with sparse maps, whose activity decides; channel by channel.
+
+Yu Liu, Xun Chen, Rabab K. Ward and Z. Jane Wang, *Image fusion with convolutional sparse representation*, IEEE Signal Processing Letters
+23 (2016) 1882–1886. The sparse maps are found by the alternating direction method of Brendt Wohlberg, *Efficient algorithms for
+convolutional sparse representations*, IEEE Transactions on Image Processing 25 (2016) 301–315.
+
+The paper's 32 filters were learned from pictures that are not given; here they are the cosines of lowest frequency. The library that
+its authors used, SPORCO, has its own filters; it asks for a compiled Fourier library and a plotting library, for one loop of this module.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import scipy.fft
+from scipy import ndimage
+
+from qmcif_engine.comparison.rivals.rival import Rival, each_channel, take_largest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from qmcif_engine.kernels.array_types import ComplexArray, FloatArray
+
+FILTER_PX = 8
+N_FILTERS = 32
+SPARSITY = 0.01
+"""Weight of the sum of moduli, for samples from 0 to 1."""
+
+BASE_SMOOTHNESS = 5.0
+"""Weight of the squared gradients of the base layer."""
+
+ACTIVITY_RADIUS_PX = 9
+MARGIN_PX = 16
+"""The transform takes images for periodic; this much reflection keeps opposite borders apart."""
+
+PENALTY = 100 * SPARSITY + 0.5
+RELAXATION = 1.8
+MOST_ITERATIONS = 15
+TOLERANCE = 1e-2
+"""Relative residual at which the maps are good enough to decide and to draw."""
+
+
+class _Spectra(NamedTuple):
+    """The filters in the Fourier domain, shape (M, h, w'), and the sum of their squared moduli, shape (h, w')."""
+
+    filters: ComplexArray
+    energy: FloatArray
+
+
+@cache
+def cosine_filters() -> FloatArray:
+    """Return the filters, shape (32, 8, 8), of unit norm: products of cosines, ordered by their frequency, without the constant."""
+    waves = scipy.fft.idct(np.eye(FILTER_PX), axis=0, norm="ortho")
+    rows, columns = np.divmod(np.arange(FILTER_PX**2), FILTER_PX)
+    order = np.lexsort((rows, rows**2 + columns**2))[1 : N_FILTERS + 1]
+    filters: FloatArray = np.stack([np.outer(waves[:, rows[number]], waves[:, columns[number]]) for number in order]).astype(np.float32)
+    filters.flags.writeable = False
+    return filters
+
+
+def split_layers(plane: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the base layer of least squared gradients near the image, and the rest, each of shape (h, w)."""
+    rows, columns = (2 - 2 * np.cos(np.pi * np.arange(length) / length) for length in plane.shape)
+    spectrum = scipy.fft.dctn(plane, norm="ortho") / (1 + BASE_SMOOTHNESS * (rows[:, None] + columns[None, :]))
+    base: FloatArray = scipy.fft.idctn(spectrum, norm="ortho")
+    return base, plane - base
+
+
+def code(detail: FloatArray, check_cancelled: Callable[[], None]) -> FloatArray:
+    """Return the sparse maps of a detail layer, shape (M, h, w): ``min 1/2 |sum d_m * x_m - s|^2 + lambda sum |x_m|_1``."""
+    shape = detail.shape
+    spectra = _transform_filters(shape)
+    adjoint = np.conj(spectra.filters)
+    target = adjoint * scipy.fft.rfft2(detail.astype(np.float32))
+    maps = np.zeros((N_FILTERS, *shape), np.float32)
+    multiplier = np.zeros_like(maps)
+    for _ in range(MOST_ITERATIONS):
+        check_cancelled()
+        right = scipy.fft.rfft2(maps - multiplier)
+        right *= PENALTY
+        right += target
+        # the system is the identity plus one outer product a frequency: Sherman and Morrison
+        share = np.einsum("mhw,mhw->hw", spectra.filters, right) / (PENALTY + spectra.energy)
+        right -= adjoint * share
+        right /= PENALTY
+        smooth = scipy.fft.irfft2(right, s=shape, overwrite_x=True)
+        relaxed = RELAXATION * smooth + (1 - RELAXATION) * maps
+        before = maps
+        maps = _shrink(relaxed + multiplier, SPARSITY / PENALTY)
+        multiplier += relaxed - maps
+        size = max(float(np.linalg.norm(maps)), float(np.linalg.norm(smooth)), 1e-6)
+        if max(np.linalg.norm(smooth - maps), np.linalg.norm(maps - before)) / size < TOLERANCE:
+            break
+    return maps
+
+
+def draw(maps: FloatArray) -> FloatArray:
+    """Return the layer that sparse maps describe, shape (h, w)."""
+    shape = maps.shape[1:]
+    spectrum = (_transform_filters(shape).filters * scipy.fft.rfft2(maps)).sum(axis=0)
+    layer: FloatArray = scipy.fft.irfft2(spectrum, s=shape)
+    return layer
+
+
+def _transform_filters(shape: tuple[int, ...]) -> _Spectra:
+    filters = scipy.fft.rfft2(cosine_filters(), s=shape)
+    return _Spectra(filters, (np.abs(filters) ** 2).sum(axis=0))
+
+
+def _shrink(values: FloatArray, threshold: float) -> FloatArray:
+    return np.sign(values) * np.maximum(np.abs(values) - np.float32(threshold), 0)
+
+
+def fuse_gray(stack: FloatArray, check_cancelled: Callable[[], None]) -> FloatArray:
+    """Fuse gray images, shape (N, h, w)."""
+    height, width = stack.shape[1:]
+    margins = [(MARGIN_PX, scipy.fft.next_fast_len(length + 2 * MARGIN_PX, real=True) - length - MARGIN_PX) for length in (height, width)]
+    padded = np.pad(stack, ((0, 0), *margins), mode="symmetric")
+    layers = [split_layers(plane) for plane in padded]
+    maps = [code(detail, check_cancelled) for _, detail in layers]
+    side = 2 * ACTIVITY_RADIUS_PX + 1
+    activity = np.stack([ndimage.uniform_filter(np.abs(each).sum(axis=0), side) for each in maps])
+    winner = activity.argmax(axis=0)
+    chosen = np.zeros_like(maps[0])
+    for number, each in enumerate(maps):
+        np.copyto(chosen, each, where=winner == number)
+    fused = take_largest(activity, np.stack([base for base, _ in layers])) + draw(chosen)
+    return fused[MARGIN_PX : MARGIN_PX + height, MARGIN_PX : MARGIN_PX + width]
+
+
+CONVOLUTIONAL_CODING = Rival(
+    name="csr",
+    label="CSR",
+    paper="Liu, Chen, Ward and Wang, Image fusion with convolutional sparse representation, IEEE SPL 2016",
+    fuse_planes=each_channel(fuse_gray),
+)

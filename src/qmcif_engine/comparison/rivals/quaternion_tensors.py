@@ -1,0 +1,79 @@
+"""QHOSVD: patches of all images as one quaternion tensor; the patch with the larger coefficients in its singular bases is kept.
+
+Jifei Miao and Kit Ian Kou, *Quaternion higher-order singular value decomposition and its applications in color image processing*,
+Information Fusion 92 (2023) 139–153 (arXiv 2101.00364). The N patches of a place form a tensor of side x side x N quaternions. The left
+singular vectors of its first unfolding and the right ones of its second are common bases of all N patches; the sum of the moduli of a
+patch's coefficients in them is its activity. The chosen patches are averaged where they overlap.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from qmcif_engine.comparison.rivals.patch_grid import PatchAverage, cut_row, pad_to_patch, plan_patches
+from qmcif_engine.comparison.rivals.rival import Rival
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from qmcif_engine.kernels.array_types import ComplexArray, FloatArray
+
+PATCH_PX = 8
+STEP_PX = 2
+N_COLORS = 3
+
+
+def complex_form(patches: FloatArray) -> ComplexArray:
+    """Return the complex form of color patches, shape (..., 3, s, s) to (..., 2 s, 2 s).
+
+    ``R i + G j + B k`` is ``X + Y j`` with ``X = R i`` and ``Y = G + B i``; its complex form ``[[X, Y], [-conj Y, conj X]]`` multiplies
+    as the quaternions do.
+    """
+    red, green, blue = (patches[..., channel, :, :] for channel in range(N_COLORS))
+    first, second = 1j * red, green + 1j * blue
+    return np.concatenate([np.concatenate([first, second], axis=-1), np.concatenate([-np.conj(second), np.conj(first)], axis=-1)], axis=-2)
+
+
+def measure_activity(patches: FloatArray) -> FloatArray:
+    """Return the sum of the moduli of each patch's coefficients, shape (N, P), for patches of shape (N, P, 3, s, s).
+
+    Notes
+    -----
+    Every singular value of the complex form occurs twice; the two vectors of a pair span one quaternion vector, whose phase is free.
+    The modulus of a coefficient is the Frobenius norm of its 2 x 2 block, divided by the root of two, whatever the phases.
+    """
+    matrices = complex_form(patches)
+    adjoints = np.conj(np.swapaxes(matrices, -1, -2))
+    left = np.linalg.eigh((matrices @ adjoints).sum(axis=0)).eigenvectors
+    right = np.linalg.eigh((adjoints @ matrices).sum(axis=0)).eigenvectors
+    core = np.conj(np.swapaxes(left, -1, -2)) @ matrices @ right
+    energy = np.abs(core) ** 2
+    side = energy.shape[-1] // 2
+    blocks = energy.reshape(*energy.shape[:-2], side, 2, side, 2).sum(axis=(-3, -1))
+    activity: FloatArray = np.sqrt(blocks / 2).sum(axis=(-2, -1))
+    return activity
+
+
+def fuse_planes(stack: FloatArray, check_cancelled: Callable[[], None]) -> FloatArray:
+    """Fuse images, shape (N, C, h, w); gray ones count as colors of three equal parts."""
+    height, width = stack.shape[2:]
+    padded = pad_to_patch(stack, side_px=PATCH_PX)
+    grid = plan_patches((padded.shape[2], padded.shape[3]), side_px=PATCH_PX, step_px=STEP_PX)
+    average = PatchAverage(padded.shape[1:], grid)
+    for row in range(len(grid.rows)):
+        check_cancelled()
+        patches = cut_row(padded, grid, row)  # (N, C, count, side, side)
+        by_place = np.broadcast_to(np.moveaxis(patches, 1, 2), (len(patches), patches.shape[2], N_COLORS, PATCH_PX, PATCH_PX))
+        winner = measure_activity(by_place).argmax(axis=0)
+        average.add_row(row, patches[winner, :, np.arange(len(winner))].swapaxes(0, 1))
+    return average.mean()[:, :height, :width]
+
+
+QUATERNION_TENSORS = Rival(
+    name="qhosvd",
+    label="QHOSVD",
+    paper="Miao and Kou, Quaternion higher-order singular value decomposition and its applications in color image processing, 2023",
+    fuse_planes=fuse_planes,
+)
