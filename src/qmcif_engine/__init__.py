@@ -1,4 +1,4 @@
-"""Fuse focus stacks into one sharp image.
+"""Focus stacking: many images of one scene fused into one that is sharp everywhere.
 
 The names in ``__all__`` are the public contract; each is imported when first used, so that ``qmcif --help`` starts at once.
 """
@@ -42,10 +42,12 @@ if TYPE_CHECKING:
     from qmcif_engine.stack.synthetic_lazy import make_lazy_focus_stack
     from qmcif_engine.stack.window import Window
     from qmcif_engine.tiles.focus_response import focus_response
+    from qmcif_engine.tiles.output_maps import OUTPUT_MAPS
 
 __version__ = version("napari-qmcif")
 
 __all__ = [
+    "OUTPUT_MAPS",
     "PRESETS",
     "AlignmentSuggestion",
     "Cancelled",
@@ -116,6 +118,7 @@ _MODULE_OF = {
     "InvalidConfigError": "errors",
     "InvalidImageError": "errors",
     "LazyFusion": "fusing.lazy",
+    "OUTPUT_MAPS": "tiles.output_maps",
     "PRESETS": "config.presets",
     "PictureMetadata": "stack.picture_metadata",
     "QmcifError": "errors",

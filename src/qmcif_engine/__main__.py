@@ -1,4 +1,4 @@
-"""Run the command line as ``python -m qmcif_engine``."""
+"""The command line as ``python -m qmcif_engine``."""
 
 from __future__ import annotations
 

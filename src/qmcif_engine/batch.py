@@ -1,4 +1,4 @@
-"""Fuse many stacks, one after the other: find them, go on past failures, and keep a row for each of what became of it."""
+"""Fusion of many stacks, one after the other, with a row for each that says what became of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Turn the decisions of a fusion into heights: where along the stack, in physical units, each pixel of the picture lies."""
+"""Heights from the decisions of a fusion: where along the stack, in physical units, each pixel lies."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from qmcif_engine.errors import InvalidConfigError
 from qmcif_engine.io.input.array_source import is_dask_array
 from qmcif_engine.io.metadata.length_units import convert_length, settle_unit
 from qmcif_engine.io.output.output_formats import name_beside
-from qmcif_engine.io.output.picture import ArrayPicture, ChannelPicture, JoinedPicture, assemble_content
+from qmcif_engine.io.output.picture import ArrayPicture, JoinedPicture, assemble_content
 from qmcif_engine.kernels.heights import smooth_heights
 from qmcif_engine.method.patches import cut_reflected
 from qmcif_engine.stack.picture_metadata import PictureMetadata, name_planes
@@ -232,7 +232,7 @@ def _cut_evenly(side_px: int) -> tuple[int, ...]:
 
 
 class HeightPicture:
-    """Offer heights window by window, computed when they are asked for; which window is asked for changes no height.
+    """Heights window by window, computed when they are asked for; which window is asked for changes no height.
 
     Parameters
     ----------
@@ -240,7 +240,7 @@ class HeightPicture:
         Where along the stack each pixel is, in images, and how clear that is.
     guide : Picture, shape (H, W) or (H, W, C)
         The fused picture.
-    guide_range : FocusRange, or tuple of one a channel
+    guide_range : FocusRange, or tuple of one per channel
         Its black and white.
     z_step : float
     smoothing_px : int
@@ -325,13 +325,19 @@ def assemble_heights(
     else:
         heights = _heights_by_channel(position, confidence, guide, guide_range, **form)
         names = name_planes(metadata.channel_names, position.shape[2])
-    described = {**provenance, "height": {"z_step": scale.z_step, "unit": scale.unit, "smoothing_px": request.smoothing_px}}
+    described = {**provenance, "height": describe_request(request, metadata)}
     plain = PictureMetadata(pixel_size=metadata.pixel_size, unit=metadata.unit, dpi=metadata.dpi, channel_names=names)
     named = replace(plain, channel_names=tuple(f"{name} {scale.channel_name}" for name in names) or (scale.channel_name,))
     return {
         request.target: assemble_content(heights, None, metadata=named, provenance=described),
         request.confidence_target: assemble_content(confidence, None, metadata=plain, provenance=provenance),
     }
+
+
+def describe_request(request: HeightRequest, metadata: PictureMetadata) -> dict[str, object]:
+    """Return how heights are made, as provenance tells it."""
+    scale = settle_scale(metadata, z_step=request.z_step, unit=request.unit)
+    return {"z_step": scale.z_step, "unit": scale.unit, "smoothing_px": request.smoothing_px}
 
 
 def _heights_by_channel(
@@ -343,9 +349,9 @@ def _heights_by_channel(
     return JoinedPicture(
         [
             HeightPicture(
-                ChannelPicture(position, channel),
-                confidence=ChannelPicture(confidence, channel),
-                guide=ChannelPicture(guide, channel),
+                JoinedPicture([position], channel),
+                confidence=JoinedPicture([confidence], channel),
+                guide=JoinedPicture([guide], channel),
                 guide_range=bounds,
                 z_step=z_step,
                 smoothing_px=smoothing_px,

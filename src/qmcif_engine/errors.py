@@ -12,28 +12,28 @@ class QmcifError(Exception):
 
 
 class InvalidConfigError(QmcifError, ValueError):
-    """Report a setting that is unknown, of the wrong type or out of bounds."""
+    """A setting that is unknown, of the wrong type or out of bounds."""
 
 
 class InvalidImageError(QmcifError, ValueError):
-    """Report image arrays that cannot be fused or compared as they are."""
+    """Image arrays that cannot be fused or compared as they are."""
 
 
 class ImageFileError(QmcifError, OSError):
-    """Report an image file that cannot be read, or not without loss."""
+    """An image file that cannot be read, or not without loss."""
 
 
 class OutputError(QmcifError, OSError):
-    """Report a target that cannot be written, or not without destroying something."""
+    """A target that cannot be written, or not without destroying something."""
 
 
 class MissingExtraError(QmcifError, ImportError):
-    """Report an optional package that the requested command needs."""
+    """An optional package that the requested command needs and that is not installed."""
 
 
 class ExecutionError(QmcifError, RuntimeError):
-    """Report a failure while tiles were computed: a lost worker, a worker of another version."""
+    """A failure while tiles were computed: a lost worker, a worker of another version."""
 
 
 class Cancelled(QmcifError):
-    """End a run because its cancellation token was set."""
+    """The end of a run whose cancellation was asked for."""

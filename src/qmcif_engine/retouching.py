@@ -1,4 +1,4 @@
-"""Fuse again where a person says which image to take, and only there.
+"""Fusion anew where a person says which image to take, and only there.
 
 A person paints names of images over the decisions; what the stroke touches is blended as the fusion blends, and every other pixel stays
 as it was, bit for bit.
@@ -14,17 +14,16 @@ from scipy import ndimage
 
 from qmcif_engine.cleanup.blend_reach import reach_of_blend
 from qmcif_engine.cleanup.blending import blend_along_edges
-from qmcif_engine.cleanup.dark_border import REACH_PX, find_dark_frames, sight_across
+from qmcif_engine.cleanup.dark_border import REACH_PX, find_dark_borders, sight_across
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.errors import InvalidImageError
 from qmcif_engine.kernels.boxes import TEXTURE_PX
 from qmcif_engine.method.focus import Borders
-from qmcif_engine.method.fusion import LOW_PASS_REACH_PX, Blend, compose, crop_blend
+from qmcif_engine.method.fusion import LOW_PASS_REACH_PX, Blend, compose, crop_blend, without_invalid
 from qmcif_engine.method.patches import cells_of, edge_band
 from qmcif_engine.stack.samples import FULL_SCALE, PlaneStack, as_stack, to_planes
 from qmcif_engine.stack.stack import ArrayStack, Stack, check_number, companions_of, settle_range
 from qmcif_engine.stack.window import Window
-from qmcif_engine.tiles.stages import without_invalid
 from qmcif_engine.tiles.window_images import WindowImages
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ class RetouchedWindow:
         Where the arrays belong; ``window.slices`` cuts the place out of the whole picture.
     fused : ndarray, shape (h, w) or (h, w, c)
     source_index : ndarray of uint16, shape (h, w)
-    focus_range : FocusRange, or tuple of one a channel
+    focus_range : FocusRange, or tuple of one per channel
         The range that was used, to be handed to the next call.
     """
 
@@ -200,16 +199,16 @@ def _mean_brightness(images: WindowImages, is_wanted: BoolArray, *, focus_range:
 
 
 def _outside_frames(stack: Stack, window: Window, *, focus_range: FocusRanges, settings: FusionConfig) -> Callable[[int], BoolArray] | None:
-    """Return what tells which pixels of a window belong to no dark frame; None where it lies within the picture or there are none.
+    """Return what tells which pixels of a window belong to no dark border; None where it lies within the picture or there are none.
 
     Frames are looked for in so much more of the picture that they do not depend on the window.
     """
-    shape, depth = (stack.image_shape[0], stack.image_shape[1]), settings.focus.dark_frame_px
+    shape, depth = (stack.image_shape[0], stack.image_shape[1]), settings.focus.dark_border_px
     if not any(window.ends_of(shape)):
         return None
     seen = window.grown(max(2 * REACH_PX, sight_across(depth)), shape)
     blocks = PlaneStack(WindowImages(stack, seen), focus_range, representation=settings.focus.representation)
-    frames = find_dark_frames(blocks, depth_px=depth, borders=Borders(*seen.ends_of(shape)))
+    frames = find_dark_borders(blocks, depth_px=depth, borders=Borders(*seen.ends_of(shape)))
     return None if frames is None else lambda number: frames.validity(number)[window.relative_to(seen).slices]
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import inspect
 import pickle
+import runpy
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -37,3 +39,15 @@ def peak_of():
         return int(answer.stdout)
 
     return measure
+
+
+@pytest.fixture(scope="session")
+def run_limited():
+    """Call with the arguments of the command ``qmcif``; it runs in a process that may take 2 CPU seconds and 500 MB.
+
+    Returned is what became of it. A command that took more was ended by a signal, and its code is negative; a traceback is on its standard
+    error, and a RuntimeWarning is one.
+    """
+    program = runpy.run_path(str(Path(__file__).parents[2] / "tools" / "attack" / "limited_commands.py"))
+    with program["LimitedCommands"]() as commands:
+        yield commands.run

@@ -313,7 +313,7 @@ def test_a_pixel_that_the_chosen_image_does_not_have_gets_no_share_of_it_in_the_
     assert ((left_of_stroke >= lowest) & (left_of_stroke <= highest)).all()
 
 
-def test_a_stroke_beside_the_dark_frame_of_its_image_brings_nothing_of_the_frame_in(labels):
+def test_a_stroke_beside_the_dark_border_of_its_image_brings_nothing_of_the_frame_in(labels):
     scene = make_focus_stack(n_images=2, shape=(90, 120), seed=3)
     images = [scene.images[0], scene.images[1].copy()]
     images[1][:, :3] = 0
@@ -341,7 +341,7 @@ def test_a_small_window_at_the_border_gives_what_the_whole_picture_gives_there(w
 
     np.testing.assert_array_equal(part.fused, whole.fused[part.window.slices])
     np.testing.assert_array_equal(part.source_index, whole.source_index[part.window.slices])
-    without = retouch(images, labels, **known | {"config": CONFIG.replaced({"dark_frame_px": 0})}, window=window)
+    without = retouch(images, labels, **known | {"config": CONFIG.replaced({"dark_border_px": 0})}, window=window)
     assert (without.fused != part.fused).any()
 
 

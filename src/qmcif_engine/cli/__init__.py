@@ -1,4 +1,4 @@
-"""Offer the engine as the command ``qmcif``: parse, call, render.
+"""The command ``qmcif``: options in, calls of the engine, text out.
 
 Each command has a module; the heavy imports happen inside its ``run``, so that ``qmcif --help`` answers at once.
 """
@@ -13,6 +13,7 @@ import traceback
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from qmcif_engine.cli.interruption import interruptible
 from qmcif_engine.cli.parser import parse_command_line
 from qmcif_engine.errors import ExecutionError, OutputError, QmcifError
 
@@ -29,7 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0 done, 1 failed while running, 2 refused, 130 interrupted."""
     _escape_unprintable()
     try:
-        return _run(arguments)
+        with interruptible():
+            return _run(arguments)
     finally:
         _drop_unread()
 

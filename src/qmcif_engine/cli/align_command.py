@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from qmcif_engine import __version__
-from qmcif_engine.cli.alignment_options import check_alignment, prepare_inputs
+from qmcif_engine.cli.alignment_options import check_alignment, estimate_transforms, prepare_inputs
 from qmcif_engine.cli.named_stacks import open_inputs
 from qmcif_engine.cli.notices import tell_repeated, tell_taken_next
 from qmcif_engine.cli.progress_bar import progress_bar
@@ -55,6 +55,7 @@ def run(options: Namespace) -> None:
             check_alignment(stack, settled, check_stack_output(stack, target, overwrite=settled.overwrite))
         if stack.scratch_bytes and not settled.quiet and not settled.json:
             print(f"decoding {stack.n_images} images once into {show_bytes(stack.scratch_bytes)} of scratch space")
+        estimate_transforms(stack, settled)
         results = []
         for number, target in points.items():
             try:

@@ -1,7 +1,8 @@
-"""Align and even out a stack as the options of a command say."""
+"""Alignment and exposure as the options of a command ask for them."""
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -60,10 +61,10 @@ def check_alignment(stack: FileStack, options: argparse.Namespace, outputs: Iter
     if options.transforms is None:
         return
     target = Path(options.transforms)
-    if target.resolve() in {path.resolve() for path in outputs}:
+    if os.path.realpath(target) in {os.path.realpath(path) for path in outputs}:
         msg = f"{options.transforms!r} is to hold both a result and the transforms; a name of its own is needed for each: choose another"
         raise InvalidConfigError(msg)
-    known = _known_transforms(options)
+    known = _known_transforms(options, stack)
     if known is None:
         check_place(target, overwrite=False)
     elif options.align not in (None, known.model) or options.reference not in (None, known.reference + 1):
@@ -80,7 +81,7 @@ def prepare_inputs(stack: FileStack, options: argparse.Namespace) -> Stack:
     from qmcif_engine.stack.preparation import prepare_stack
 
     reference = _reference(stack, options)
-    known = _known_transforms(options)
+    known = _known_transforms(options, stack)
     stack.expect_all()
     known_stack = stack if options.quiet or options.json else _give_hints(stack, options, is_moved=known is not None)
     with progress_bar("aligning", is_quiet=options.quiet) as move:
@@ -115,14 +116,48 @@ def _reference(stack: FileStack, options: argparse.Namespace) -> int | None:
     return int(options.reference) - 1
 
 
-def _known_transforms(options: argparse.Namespace) -> Transforms | None:
-    """Return the transforms in the file that was named, if it exists."""
+def estimate_transforms(stack: FileStack, options: argparse.Namespace) -> None:
+    """Write the transforms of all points in time, where a file for them is named that does not exist yet.
+
+    They are found before anything is fused: an interrupted run then goes on with the same ones.
+    """
+    if options.transforms is None or options.time is not None or stack.n_times == 1 or Path(options.transforms).exists():
+        return
+    from qmcif_engine.io.output.transform_files import save_transforms_of_times
+    from qmcif_engine.stack.preparation import prepare_stack
+
+    found = []
+    with progress_bar("aligning", is_quiet=options.quiet) as move:
+        for time in range(stack.n_times):
+            with stack.at_time(time) as point:
+                point.expect_all()
+                prepared = prepare_stack(point, align=options.align, reference=_reference(stack, options))
+            if prepared.transforms is not None:
+                found.append(prepared.transforms)
+            move(time + 1, stack.n_times)
+    for number, transforms in enumerate(found):
+        for warning in transforms.warnings:
+            print(f"qmcif: point in time {number}: {warning.message}", file=sys.stderr)
+    save_transforms_of_times(options.transforms, found)
+    if not options.quiet:
+        print(f"qmcif: the transforms of {len(found)} points in time are kept in {options.transforms!r}", file=sys.stderr)
+
+
+def _known_transforms(options: argparse.Namespace, stack: FileStack) -> Transforms | None:
+    """Return the transforms in the file that was named, if it exists: those of the point in time, or those for all."""
     if options.transforms is None:
         return None
-    from qmcif_engine.io.output.transform_files import load_transforms
+    from qmcif_engine.io.output.transform_files import load_transforms_of_times
 
     if Path(options.transforms).exists():
-        return load_transforms(options.transforms)
+        known = load_transforms_of_times(options.transforms)
+        if len(known) not in (1, stack.n_times):
+            msg = (
+                f"{options.transforms!r} holds transforms of {len(known)} points in time and the stack has {stack.n_times}; those of one, "
+                "for all, or of as many are needed: name another file"
+            )
+            raise InvalidConfigError(msg)
+        return known[stack.time if len(known) > 1 else 0]
     if options.align in (None, "none"):
         msg = f"{options.transforms!r} does not exist; a file with transforms is needed: make one by adding --align similarity"
         raise InvalidConfigError(msg)

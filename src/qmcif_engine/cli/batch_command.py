@@ -1,4 +1,4 @@
-"""Carry out ``qmcif batch``: fuse every stack below a folder, and end with a table of what became of them."""
+"""``qmcif batch``: every stack below a folder fused, and a table of what became of them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from qmcif_engine.batch import BatchRow, BatchStatus, find_groups, run_batch
 from qmcif_engine.cli.chosen_settings import gather_settings
 from qmcif_engine.cli.fuse_command import fuse_inputs
+from qmcif_engine.cli.quantities import printable
 from qmcif_engine.errors import ExecutionError, InvalidConfigError
 from qmcif_engine.io.output.output_formats import choose_format
 from qmcif_engine.io.output.placement import ready_folder
@@ -66,17 +67,12 @@ def _render_plan(groups: Sequence[Group], options: Namespace) -> None:
         print(json.dumps({"stacks": [{"name": name, "inputs": inputs, "output": output} for name, inputs, output in plan]}))
         return
     for name, inputs, output in plan:
-        print(f"{_printable(name)}: {inputs[0] if len(inputs) == 1 else f'{len(inputs)} files'} to {_printable(output)}")
+        print(f"{printable(name)}: {printable(inputs[0]) if len(inputs) == 1 else f'{len(inputs)} files'} to {printable(output)}")
 
 
 def _target(group: Group, options: Namespace) -> Path:
     target: Path = options.output / f"{group.name}{options.suffix}"
     return target
-
-
-def _printable(text: str) -> str:
-    """Return a name as a terminal may show it: names of files can hold anything."""
-    return text if text.isprintable() else ascii(text)
 
 
 def _fuse_group(group: Group, options: Namespace, settings: FusionConfig) -> list[Path]:
@@ -96,7 +92,7 @@ def _fuse_group(group: Group, options: Namespace, settings: FusionConfig) -> lis
 
 def _tell(row: BatchRow, options: Namespace) -> None:
     if not options.quiet and not options.json:
-        print(f"{_printable(row.name)}: {row.status} in {row.seconds:.1f} s", flush=True)
+        print(f"{printable(row.name)}: {row.status} in {row.seconds:.1f} s", flush=True)
 
 
 def _render(rows: Sequence[BatchRow], options: Namespace) -> None:
@@ -113,7 +109,7 @@ def _render(rows: Sequence[BatchRow], options: Namespace) -> None:
         ]
         print(json.dumps({"stacks": content}))
     elif not options.quiet:
-        width = max(len("stack"), *(len(_printable(row.name)) for row in rows))
+        width = max(len("stack"), *(len(printable(row.name)) for row in rows))
         print(f"\n{'stack':{width}}  result   output or reason")
         for row in rows:
-            print(f"{_printable(row.name):{width}}  {row.status:7}  {row.message or ', '.join(path.name for path in row.outputs)}".rstrip())
+            print(f"{printable(row.name):{width}}  {row.status:7}  {row.message or ', '.join(path.name for path in row.outputs)}".rstrip())

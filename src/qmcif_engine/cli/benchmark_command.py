@@ -1,4 +1,4 @@
-"""Carry out ``qmcif benchmark``: fuse and score a data set, and write the report."""
+"""``qmcif benchmark``: a data set fused and scored, and the report."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from qmcif_engine.comparison.methods import Method, check_names, match_pictures,
 from qmcif_engine.comparison.published import choose_published
 from qmcif_engine.comparison.record import open_record, writing
 from qmcif_engine.comparison.report import Comparison, name_symbol, write_markdown, write_scores
+from qmcif_engine.comparison.rivals import find_rival
 from qmcif_engine.comparison.runner import score_dataset
 from qmcif_engine.comparison.tables import Mark, format_figure
 from qmcif_engine.config.presets import preset
@@ -49,7 +50,8 @@ def _run_comparison(options: Namespace) -> None:
     settings = _gather_all(names, options)
     dataset = find_dataset(options.dataset)
     others = _find_others(options.fused_by, dataset)
-    methods = (*(Method(name=name, settings=settings[name]) for name in names), *others)
+    rivals = [Method(name=rival.name, rival=rival.name) for rival in map(find_rival, options.methods)]
+    methods = (*(Method(name=name, settings=settings[name]) for name in names), *rivals, *others)
     check_names(methods)
     comparison = _score(options, dataset, methods=methods, settings=settings)
     with progress_bar("drawing", is_quiet=False) as move:
@@ -68,8 +70,8 @@ def _run_comparison(options: Namespace) -> None:
 
 def _run_ablation(options: Namespace) -> None:
     names = options.presets or ["paper"]
-    if len(names) > 1 or options.fused_by:
-        msg = "--ablation was given with several presets or with --fused-by; it varies one preset: name at most one, and no other pictures"
+    if len(names) > 1 or options.fused_by or options.methods:
+        msg = "--ablation was given with several presets, --method or --fused-by; it varies one preset: name at most one, and nothing else"
         raise InvalidConfigError(msg)
     settings = _gather_all(names, options)
     methods, filled_by = plan_ablation(settings[names[0]])
@@ -152,7 +154,7 @@ def describe_changes(settings: FusionConfig, reference: FusionConfig) -> str:
 def rebuild_command(options: Namespace) -> str:
     """Return the command line that was given, quoted for a shell."""
     words = ["qmcif", "benchmark", str(options.dataset), "-o", str(options.output)]
-    repeated = {"--preset": options.presets, "--set": options.assignments, "--fused-by": options.fused_by}
+    repeated = {"--preset": options.presets, "--set": options.assignments, "--method": options.methods, "--fused-by": options.fused_by}
     words += [word for flag, values in repeated.items() for value in values for word in (flag, value)]
     single = {"--published": options.published, "--jobs": options.jobs}
     words += [word for flag, value in single.items() if value is not None for word in (flag, str(value))]

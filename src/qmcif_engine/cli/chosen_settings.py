@@ -1,19 +1,18 @@
-"""Put the settings of a run together: preset, then configuration file, then single assignments."""
+"""Settings of a run: preset, then configuration file, then single assignments."""
 
 from __future__ import annotations
 
-import stat
 from typing import TYPE_CHECKING
 
 from qmcif_engine.config.fusion_config import FusionConfig, parse_assignment, parse_toml
 from qmcif_engine.config.presets import preset
 from qmcif_engine.errors import InvalidConfigError
+from qmcif_engine.io.input.bounded_reading import read_bounded
+from qmcif_engine.io.limits import LARGEST_SETTINGS_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
-
-LARGEST_CONFIG_BYTES = 2**20
 
 
 def gather_settings(*, preset_name: str, config_file: Path | None, assignments: Sequence[str]) -> FusionConfig:
@@ -37,22 +36,7 @@ def _apply_file(settings: FusionConfig, path: Path) -> FusionConfig:
 
 def _read_text(path: Path) -> str:
     try:
-        return _read_small_file(path).decode("utf-8")
-    except InvalidConfigError:
-        raise
+        return read_bounded(path, largest_bytes=LARGEST_SETTINGS_BYTES).decode("utf-8")
     except (OSError, ValueError) as error:
-        msg = f"configuration {str(path)!r} cannot be read ({error}); a TOML file is needed: check its name and permissions"
+        msg = f"configuration {str(path)!r} cannot be read ({error}); a small TOML file is needed: check its name and permissions"
         raise InvalidConfigError(msg) from error
-
-
-def _read_small_file(path: Path) -> bytes:
-    """Return the bytes of a regular file; a pipe or a device may never end."""
-    if not stat.S_ISREG(path.stat().st_mode):
-        msg = f"configuration {str(path)!r} is a folder, pipe or device; a TOML file is needed: check the name"
-        raise InvalidConfigError(msg)
-    with path.open("rb") as stream:
-        content = stream.read(LARGEST_CONFIG_BYTES + 1)
-    if len(content) > LARGEST_CONFIG_BYTES:
-        msg = f"configuration {str(path)!r} is larger than {LARGEST_CONFIG_BYTES} bytes; a small TOML file is needed: check the name"
-        raise InvalidConfigError(msg)
-    return content

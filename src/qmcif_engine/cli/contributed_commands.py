@@ -1,4 +1,4 @@
-"""Offer commands of other packages, such as that of the viewer, without importing what they need before they run.
+"""Commands of other packages, such as that of the viewer; what they need is imported when they run.
 
 A package contributes a command through an entry point of the group ``qmcif.commands``: a light module with a line of help in ``HELP``,
 with ``add_arguments(parser)`` and with ``run(options)``, which does the heavy imports.

@@ -1,4 +1,4 @@
-"""Carry out ``qmcif demo``: a stack with a known truth, fused, compared and put side by side."""
+"""``qmcif demo``: a stack with a known truth, fused, compared and put side by side."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-N_IMAGES = 3
+N_IMAGES = 6
+IMAGES_IN_A_ROW = 3
 SHAPE = (480, 640)
 SEED = 7
 EDGE_DISTANCE_PX = 8
@@ -63,8 +64,10 @@ def _summary(stack: SyntheticStack, result: FusionResult, folder: Path) -> list[
 
 
 def side_by_side(stack: SyntheticStack, result: FusionResult) -> NDArray[np.uint8]:
-    """Return one picture: the inputs in the upper row; fused image, truth and source index below."""
+    """Return one image: the inputs in rows of three; fused image, truth and source index below."""
     grays = np.linspace(0, 255, len(stack.images)).astype(np.uint8)
     index = np.repeat(grays[result.source_index][..., None], 3, axis=-1)
-    rows: list[list[NDArray[Any]]] = [list(stack.images), [result.fused, stack.truth, index]]
+    starts = range(0, len(stack.images), IMAGES_IN_A_ROW)
+    rows: list[list[NDArray[Any]]] = [list(stack.images[start : start + IMAGES_IN_A_ROW]) for start in starts]
+    rows.append([result.fused, stack.truth, index])
     return np.concatenate([np.concatenate(row, axis=1) for row in rows], axis=0)

@@ -1,4 +1,4 @@
-"""Carry out ``qmcif learn-dictionary``."""
+"""``qmcif learn-dictionary``: the shipped dictionaries, learned again."""
 
 from __future__ import annotations
 

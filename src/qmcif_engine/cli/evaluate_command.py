@@ -1,4 +1,4 @@
-"""Carry out ``qmcif evaluate``: judge one fused picture and print its figures."""
+"""``qmcif evaluate``: the figures of one fused image."""
 
 from __future__ import annotations
 

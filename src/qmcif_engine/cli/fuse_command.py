@@ -1,4 +1,4 @@
-"""Carry out ``qmcif fuse``: open, fuse, write all outputs at once, report."""
+"""``qmcif fuse``: a stack opened and fused, all outputs written at once, and a report."""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from qmcif_engine import __version__
-from qmcif_engine.cli.alignment_options import check_alignment, prepare_inputs
+from qmcif_engine.cli.alignment_options import check_alignment, estimate_transforms, prepare_inputs
 from qmcif_engine.cli.chosen_settings import gather_settings
 from qmcif_engine.cli.named_stacks import open_guide, open_inputs, prepare_guide
 from qmcif_engine.cli.notices import tell_repeated, tell_taken_next
 from qmcif_engine.cli.progress_bar import progress_bar
-from qmcif_engine.cli.quantities import show_bytes, show_seconds
+from qmcif_engine.cli.quantities import printable, show_bytes, show_seconds
 from qmcif_engine.cli.resources import peak_memory_bytes
 from qmcif_engine.cli.targets import gather_targets, label_times
-from qmcif_engine.fusing.run_plan import job_folder, plan_run
-from qmcif_engine.fusing.to_file import FileReport, check_outputs, fuse_to_file
+from qmcif_engine.cli.time_series import fuse_series, is_series
+from qmcif_engine.fusing.file_outputs import check_outputs
+from qmcif_engine.fusing.joined_times import check_series_target
+from qmcif_engine.fusing.run_plan import is_finished, job_folder, plan_run
+from qmcif_engine.fusing.to_file import FileReport, fuse_to_file
 from qmcif_engine.io.output.placement import check_sources_kept
 from qmcif_engine.run.speed import estimate_seconds
 from qmcif_engine.slabs import fuse_in_slabs, plan_slabs
@@ -27,7 +30,7 @@ from qmcif_engine.stack.samples import list_bounds
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from distributed import Client
@@ -88,19 +91,45 @@ def fuse_inputs(options: Namespace, settings: FusionConfig) -> list[Fused]:
         for opened in (stack,) if guide is None else (stack, guide):
             if opened.scratch_bytes and not options.quiet and not options.json:
                 print(f"decoding {opened.n_images} images once into {show_bytes(opened.scratch_bytes)} of scratch space")
-        results = []
-        for number, targets in points.items():
-            try:
-                with ExitStack() as leaving:  # it removes decoded copies, which would add up
-                    point = leaving.enter_context(stack.at_time(number))
-                    deciding = None if guide is None else leaving.enter_context(guide.at_time(number))
-                    results.append(_fuse(point, settings, options, guide=deciding, targets=targets, outputs=outputs[number], client=client))
-            except KeyboardInterrupt:
-                if results:
-                    msg = "what is finished is kept: go on with --resume"
-                    raise KeyboardInterrupt(msg) from None
-                raise
-        return results
+        if points:
+            estimate_transforms(stack, options)
+        fuse = partial(_fuse_point, settings=settings, guide=guide, client=client)
+        if not is_series(stack, options):
+            return _fuse_all(
+                stack, options, {number: partial(fuse, targets=targets, outputs=outputs[number]) for number, targets in points.items()}
+            )
+        return fuse_series(stack, options, settings, fuse=fuse) if points else []
+
+
+def _fuse_all(stack: FileStack, options: Namespace, points: dict[int, Callable[..., Fused]]) -> list[Fused]:
+    """Fuse one point in time after the other."""
+    results: list[Fused] = []
+    for number, fuse in points.items():
+        try:
+            results.append(fuse(stack, number, options))
+        except KeyboardInterrupt:
+            if results:
+                msg = "what is finished is kept: go on with --resume"
+                raise KeyboardInterrupt(msg) from None
+            raise
+    return results
+
+
+def _fuse_point(
+    stack: FileStack,
+    number: int,
+    options: Namespace,
+    *,
+    settings: FusionConfig,
+    guide: FileStack | None,
+    client: Client | None,
+    targets: Targets,
+    outputs: tuple[Path, ...],
+) -> Fused:
+    with ExitStack() as leaving:  # it removes decoded copies, which would add up
+        point = leaving.enter_context(stack.at_time(number))
+        deciding = None if guide is None else leaving.enter_context(guide.at_time(number))
+        return _fuse(point, settings, options, guide=deciding, targets=targets, outputs=outputs, client=client)
 
 
 def _check_request(
@@ -108,8 +137,11 @@ def _check_request(
 ) -> dict[int, tuple[Path, ...]]:
     """Refuse what cannot be met before anything is computed; return what will be written for each point in time."""
     outputs = {}
+    if points and is_series(stack, options):
+        check_series_target(stack, options.output, stack.n_times, overwrite=options.overwrite)
     for number, targets in points.items():
-        outputs[number] = check_outputs(stack, targets.output, targets.maps, height=targets.height, overwrite=options.overwrite)
+        allowed = {"overwrite": options.overwrite, "resume": options.resume}
+        outputs[number] = check_outputs(stack, targets.output, targets.maps, height=targets.height, **allowed)
         check_sources_kept(outputs[number], () if guide is None else guide.sources)
         check_alignment(stack, options, outputs[number])
         if targets.slabs is not None:
@@ -118,14 +150,19 @@ def _check_request(
 
 
 def points_in_time(stack: FileStack, options: Namespace) -> dict[int, Targets]:
-    """Return where the result of each point in time goes: the one that was asked for, or else all that are not finished."""
+    """Return where the result of each point in time goes: the one that was asked for, or else all that are not finished.
+
+    Those of a series all go to one place.
+    """
     targets = gather_targets(options)
     if options.time is not None or stack.n_times == 1:
         points, skips_finished = {options.time or 0: targets}, options.skips_finished
+    elif is_series(stack, options):
+        points, skips_finished = dict.fromkeys(range(stack.n_times), targets), options.skips_finished or options.resume
     else:
         points = {number: targets.at_time(label) for number, label in label_times(stack.n_times).items()}
         skips_finished = options.resume
-    return {number: place for number, place in points.items() if not (skips_finished and place.output.exists())}
+    return {number: place for number, place in points.items() if not (skips_finished and is_finished(place.output))}
 
 
 def _connect(address: str) -> Client:
@@ -173,7 +210,8 @@ def _fuse(
             msg = "finished tiles are kept: go on with --resume, or throw them away with --overwrite"
             raise KeyboardInterrupt(msg) from None
         raise
-    unused = tuple(name for name, n_pixels in zip(prepared.names, report.pixels_by_image, strict=True) if n_pixels == 0)
+    counts = report.pixels_by_image or (None,) * report.n_images  # none are known where all outputs were in place
+    unused = tuple(name for name, n_pixels in zip(prepared.names, counts, strict=True) if n_pixels == 0)
     return Fused(
         report=report,
         unused_images=unused,
@@ -198,15 +236,22 @@ def render(results: list[Fused], settings: FusionConfig, options: Namespace) -> 
         return
     if not results and not options.quiet:
         print("nothing is left to fuse: every point in time is there already")
-    for result in [] if options.quiet else results:
+    is_joined = len(results) > 1 and len({result.report.outputs for result in results}) == 1
+    if is_joined and not options.quiet:
+        seconds, report = sum(result.wall_seconds for result in results), results[0].report
+        outputs = ", ".join(map(str, report.outputs))
+        print(f"fused {report.n_images} images at {len(results)} points in time in {seconds:.1f} s: {outputs}")
+    for result in [] if options.quiet or is_joined else results:
         report = result.report
-        print(f"fused {report.n_images} images in {result.wall_seconds:.1f} s: {', '.join(map(str, report.outputs))}")
+        print(
+            f"fused {report.n_images} images in {result.wall_seconds:.1f} s: {', '.join(printable(str(path)) for path in report.outputs)}"
+        )
         if result.unused_images:
             print(f"{len(result.unused_images)} of {report.n_images} images gave no pixel: {_shorten(result.unused_images)}")
 
 
 def _shorten(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:LARGEST_LIST])
+    shown = ", ".join(map(printable, names[:LARGEST_LIST]))
     return shown if len(names) <= LARGEST_LIST else f"{shown} and {len(names) - LARGEST_LIST} more"
 
 
@@ -243,7 +288,7 @@ def render_plan(
     content = {
         "images": stack.n_images,
         "times": len(points),
-        "shape": list(stack.image_shape),
+        "shape": list((stack.companions or stack).image_shape),
         "dtype": stack.dtype.name,
         "tiles": len(plan.tiles.tiles),
         "tile_core": list(plan.tiles.tiles[0].core.shape),

@@ -63,8 +63,10 @@ def _open(inputs: Sequence[Path], options: argparse.Namespace, *, channels: Sequ
         [str(path) for path in inputs],
         exclude=options.exclude,
         order=options.order,
+        image=options.image,
         axes=options.axes,
         time=time,
         channels=channels,
         scratch_folder=options.scratch,
+        strict_chunks=options.strict_chunks,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import Counter
 from contextlib import suppress
@@ -18,16 +19,16 @@ if TYPE_CHECKING:
 def tell_repeated(inputs: Iterable[Path]) -> None:
     """Say that an image was given twice: it counts as two, and takes the time of two."""
     given = _list_images(inputs)
-    counts = Counter(path.resolve() for path in given)
-    repeated = next((path for path in given if counts[path.resolve()] > 1), None)
+    counts = Counter(os.path.realpath(path) for path in given)
+    repeated = next((path for path in given if counts[os.path.realpath(path)] > 1), None)
     if repeated is not None:
         print(f"qmcif: {str(repeated)!r} was given more than once; each image is needed once: leave the others out", file=sys.stderr)
 
 
 def tell_taken_next(inputs: Iterable[Path], outputs: Iterable[Path]) -> None:
     """Say that a result lies where the same command would take it for an image of the stack, and fuse it with the others."""
-    listed = {path.resolve() for path in _list_images(inputs)}
-    found = next((path for path in outputs if path.resolve() in listed), None)
+    listed = {os.path.realpath(path) for path in _list_images(inputs)}
+    found = next((path for path in outputs if os.path.realpath(path) in listed), None)
     if found is not None:
         print(
             f"qmcif: {str(found)!r} lies among the images, and the next run would take it for one of them: "

@@ -1,4 +1,4 @@
-"""Describe the command line; nothing here computes."""
+"""The grammar of the command line; nothing here computes."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from qmcif_engine import __version__
 from qmcif_engine.cli.alignment_options import add_alignment, add_model
 from qmcif_engine.cli.contributed_commands import add_contributed
+from qmcif_engine.cli.input_options import add_choice, add_input, to_path
 from qmcif_engine.cli.quantities import parse_bytes
 from qmcif_engine.cli.stack_options import add_height_scale, add_heights, add_slab_size, add_slabs
+from qmcif_engine.cli.surface_options import add_surface
 from qmcif_engine.config.fusion_config import FusionConfig, setting_fields
 from qmcif_engine.config.presets import PRESETS
 from qmcif_engine.errors import InvalidConfigError
+from qmcif_engine.tiles.output_maps import OUTPUT_MAPS, WRITTEN_MAPS
 
 if TYPE_CHECKING:
     import dataclasses
@@ -30,7 +33,7 @@ _NUMBER_LIKE_AN_OPTION = re.compile(r"-(\d+\.|(\d+\.?\d*|\.\d+)e[+-]?\d+|inf|inf
 
 
 class _Parser(argparse.ArgumentParser):
-    """Refuse as the rest of the program does, in one line and without repeating the usage."""
+    """A parser that refuses as the rest of the program does, in one line and without repeating the usage."""
 
     def error(self, message: str) -> NoReturn:
         msg = f"{message}; see {self.prog} --help"
@@ -61,25 +64,21 @@ def _shield_negative_numbers(words: list[str]) -> list[str]:
     return [f" {word}" if _NUMBER_LIKE_AN_OPTION.fullmatch(word) else word for word in words[:end]] + words[end:]
 
 
-def _path(text: str) -> Path:
-    if not text:
-        msg = "an empty name was given, the name of a file or folder is needed"
-        raise argparse.ArgumentTypeError(msg)
-    return Path(text)
-
-
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of all commands; each sets ``run`` to the function that carries it out."""
     parser: argparse.ArgumentParser = _Parser(prog="qmcif", description="Fuse focus stacks into one sharp picture.")
     parser.add_argument("--version", action="version", version=f"qmcif {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    _add_info(commands)
     _add_fuse(commands)
     _add_batch(commands)
     _add_align(commands)
     _add_demo(commands)
     _add_evaluate(commands)
     _add_benchmark(commands)
+    _add_surface(commands)
     _add_learn_dictionary(commands)
+    _add_clean(commands)
     add_contributed(partial(_add_command, commands))
     return parser
 
@@ -93,23 +92,29 @@ def _add_command(commands: Subparsers, name: str, help_text: str, run: Callable[
     return parser
 
 
+def _add_info(commands: Subparsers) -> None:
+    parser = _add_command(commands, "info", "say what is in a file as it would be fused: run this first", _run_info)
+    add_input(parser)
+    parser.add_argument("--headers", action="store_true", help="read no sample: no range, no noise, no hints")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
 def _add_fuse(commands: Subparsers) -> None:
     parser = _add_command(commands, "fuse", "fuse images of one scene into one that is sharp everywhere", _run_fuse)
     parser.epilog = _settings_help()
-    _add_input(parser)
+    add_input(parser)
     parser.add_argument(
-        "-o", "--output", type=_path, required=True, metavar="OUT", help="fused picture: .ome.zarr, .ome.tif, .tif, .png or .jpg"
+        "-o", "--output", type=to_path, required=True, metavar="OUT", help="fused picture: .ome.zarr, .ome.tif, .tif, .png or .jpg"
     )
     parser.add_argument(
         "--guide",
         nargs="+",
-        type=_path,
+        type=to_path,
         metavar="PATH",
         help="decide on this copy of the stack, denoised or such, and take the samples of INPUT; anything that INPUT may be",
     )
-    parser.add_argument(
-        "--maps", type=_path, metavar="DIR", help="also write source_index, base_map, detail_map and confidence as .tif here"
-    )
+    maps = "; ".join(f"{name} ({OUTPUT_MAPS[name].meaning})" for name in WRITTEN_MAPS)
+    parser.add_argument("--maps", type=to_path, metavar="DIR", help=f"also write maps as .tif here: {maps}")
     add_heights(parser)
     add_slabs(parser)
     _add_fusing(parser)
@@ -119,8 +124,8 @@ def _add_fuse(commands: Subparsers) -> None:
 def _add_batch(commands: Subparsers) -> None:
     parser = _add_command(commands, "batch", "fuse every stack below a folder, and say what became of each", _run_batch)
     parser.epilog = _settings_help()
-    parser.add_argument("root", type=_path, metavar="ROOT", help="folder of the stacks; each of its folders that holds images is one")
-    parser.add_argument("-o", "--output", type=_path, required=True, metavar="OUT", help="folder for the results, made where it is missing")
+    parser.add_argument("root", type=to_path, metavar="ROOT", help="folder of the stacks; each of its folders that holds images is one")
+    parser.add_argument("-o", "--output", type=to_path, required=True, metavar="OUT", help="folder for the results, made where missing")
     parser.add_argument(
         "--pattern",
         metavar="P",
@@ -131,14 +136,14 @@ def _add_batch(commands: Subparsers) -> None:
     parser.add_argument("--depth", action="store_true", default=None, help="also write the heights of every stack")
     add_height_scale(parser)
     add_slab_size(parser)
-    _add_choice(parser)
+    add_choice(parser)
     _add_fusing(parser)
     parser.set_defaults(guide=None)
 
 
 def _add_fusing(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--preset", choices=tuple(PRESETS), default="default", help="settings to start from (default: %(default)s)")
-    parser.add_argument("--config", type=_path, metavar="FILE", help="TOML file with settings that replace the preset's")
+    parser.add_argument("--config", type=to_path, metavar="FILE", help="TOML file with settings that replace the preset's")
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", dest="assignments", help="change one setting; may be repeated"
     )
@@ -150,6 +155,7 @@ def _add_fusing(parser: argparse.ArgumentParser) -> None:
         metavar=("LOW", "HIGH"),
         help="samples that count as black and white for decisions; repeated, one range for each channel that decides",
     )
+    parser.add_argument("--split-time", action="store_true", help="a file for each point in time (default: one with a time axis)")
     add_alignment(parser)
     parser.set_defaults(keeps_channels=False)
     _add_running(parser)
@@ -161,13 +167,15 @@ def _add_fusing(parser: argparse.ArgumentParser) -> None:
 def _add_align(commands: Subparsers) -> None:
     parser = _add_command(commands, "align", "align the images of a stack, and write them as a stack", _run_align)
     parser.epilog = _ALIGN_HELP
-    _add_input(parser)
+    add_input(parser)
     parser.add_argument(
-        "-o", "--output", type=_path, required=True, metavar="OUT", help="aligned stack: .ome.zarr, .ome.tif or .tif; see below for files"
+        "-o", "--output", type=to_path, required=True, metavar="OUT", help="aligned stack: .ome.zarr, .ome.tif, .tif; see below for files"
     )
     add_model(parser)
     parser.add_argument("--crop", action="store_true", help="keep only the largest rectangle that all images show")
-    parser.add_argument("--workers", type=_count, metavar="N", help="windows resampled at once; they change no byte (default: one a core)")
+    parser.add_argument(
+        "--workers", type=_count, metavar="N", help="windows resampled at once; they change no byte (default: one per core)"
+    )
     parser.add_argument("--overwrite", action="store_true", help="replace existing output files")
     parser.add_argument("--quiet", action="store_true", help="no progress bar and no summary")
     parser.add_argument("--json", action="store_true", help="print one JSON object with times, memory, transforms and output paths")
@@ -181,60 +189,18 @@ output:
 """
 
 
-def _add_input(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "images",
-        nargs="+",
-        type=_path,
-        metavar="INPUT",
-        help="image files; or one folder, pattern, multi-page TIFF, OME-TIFF, OME-Zarr or Zarr that holds the stack",
-    )
-    _add_choice(parser)
-
-
-def _add_choice(parser: argparse.ArgumentParser) -> None:
-    """Add what is taken of an input."""
-    parser.add_argument(
-        "--exclude", action="append", default=[], type=_frame, metavar="FRAME", help="leave out a frame: number from 1, or name pattern"
-    )
-    parser.add_argument("--order", type=_order, metavar="ORDER", help="frames in this order: reversed, or numbers such as 3,1,2")
-    parser.add_argument("--axes", metavar="AXES", help="axes of the input where it does not say them, such as ZCYX")
-    parser.add_argument(
-        "--time", type=int, metavar="T", help="fuse one point in time, counted from 0 (default: all, each into a file of its own)"
-    )
-    parser.add_argument(
-        "--channels",
-        type=_channels,
-        metavar="LIST",
-        help="up to three channels that decide for all, by number from 1 or name: 1,3 or DAPI,GFP; or each: every channel for itself",
-    )
-    parser.add_argument("--scratch", type=_path, metavar="DIR", help="folder for decoded copies of PNG and JPEG images")
-
-
 def _add_running(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--memory", type=_memory, metavar="SIZE", help="limit for tiles in memory, such as 1GB (default: half of what is free)"
+        "--memory",
+        type=_memory,
+        metavar="SIZE",
+        help="limit for tiles in memory, such as 1GB; the program itself, decoded images that are kept, and PNG and JPEG pictures, held "
+        "whole, come on top (default: half of what is free)",
     )
-    parser.add_argument("--workers", type=_count, metavar="N", help="tiles computed at once (default: one a core)")
+    parser.add_argument("--workers", type=_count, metavar="N", help="tiles computed at once (default: one per core)")
     parser.add_argument("--scheduler", metavar="ADDRESS", help="compute on the Dask cluster at this address, such as tcp://host:8786")
     parser.add_argument("--resume", action="store_true", help="go on with an interrupted run of the same images and settings")
     parser.add_argument("--dry-run", action="store_true", help="say what the run would take, and do nothing")
-
-
-def _frame(text: str) -> int | str:
-    return int(text) if text.isdecimal() else text
-
-
-def _order(text: str) -> list[int] | str:
-    try:
-        return text if text == "reversed" else [int(number) for number in text.split(",")]
-    except ValueError:
-        msg = f"{text!r} was given, reversed or frame numbers with commas between them are needed"
-        raise argparse.ArgumentTypeError(msg) from None
-
-
-def _channels(text: str) -> list[int | str] | str:
-    return text if text == "each" else [_frame(name.strip()) for name in text.split(",")]
 
 
 def _memory(text: str) -> int:
@@ -254,7 +220,7 @@ def _count(text: str) -> int:
 def _add_demo(commands: Subparsers) -> None:
     parser = _add_command(commands, "demo", "generate a focus stack with a known truth, fuse it and compare", _run_demo)
     parser.add_argument(
-        "-o", "--output", type=_path, default=Path("qmcif-demo"), metavar="DIR", help="folder for the pictures (default: %(default)s)"
+        "-o", "--output", type=to_path, default=Path("qmcif-demo"), metavar="DIR", help="folder for the pictures (default: %(default)s)"
     )
     parser.add_argument("--overwrite", action="store_true", help="replace existing output files")
 
@@ -263,9 +229,9 @@ def _add_evaluate(commands: Subparsers) -> None:
     parser = _add_command(
         commands, "evaluate", "judge a fused picture against its sources and, where it is known, the truth", _run_evaluate
     )
-    parser.add_argument("images", nargs="+", type=_path, metavar="SOURCE", help="the images that were fused, two or more")
-    parser.add_argument("--fused", type=_path, required=True, metavar="F", help="the picture to judge, of the size and type of the sources")
-    parser.add_argument("--truth", type=_path, metavar="T", help="the all-in-focus picture")
+    parser.add_argument("images", nargs="+", type=to_path, metavar="SOURCE", help="the images that were fused, two or more")
+    parser.add_argument("--fused", type=to_path, required=True, metavar="F", help="the picture to judge, of size and type of the sources")
+    parser.add_argument("--truth", type=to_path, metavar="T", help="the all-in-focus picture")
     parser.add_argument("--frame", type=int, metavar="PX", help="width of the frame left out of the inner PSNR (default: 8)")
     parser.add_argument(
         "--sample-range", type=float, nargs=2, metavar=("LOW", "HIGH"), help="samples shown as black and white; floats need it"
@@ -276,9 +242,9 @@ def _add_evaluate(commands: Subparsers) -> None:
 def _add_benchmark(commands: Subparsers) -> None:
     parser = _add_command(commands, "benchmark", "fuse and score a whole data set, next to other methods", _run_benchmark)
     parser.epilog = _BENCHMARK_HELP
-    parser.add_argument("dataset", type=_path, metavar="DATASET_DIR", help="folder of image sets; see below")
+    parser.add_argument("dataset", type=to_path, metavar="DATASET_DIR", help="folder of image sets; see below")
     parser.add_argument(
-        "-o", "--output", type=_path, required=True, metavar="REPORT_DIR", help="folder for the report; an earlier run there is resumed"
+        "-o", "--output", type=to_path, required=True, metavar="REPORT_DIR", help="folder for the report; an earlier run there is resumed"
     )
     parser.add_argument(
         "--preset",
@@ -290,6 +256,14 @@ def _add_benchmark(commands: Subparsers) -> None:
     )
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", dest="assignments", help="change one setting of every preset"
+    )
+    parser.add_argument(
+        "--method",
+        action="append",
+        default=[],
+        metavar="NAME",
+        dest="methods",
+        help="run a published method too; see below; may be repeated",
     )
     parser.add_argument(
         "--fused-by", action="append", default=[], metavar="NAME=DIR", help="score another method's pictures too; may be repeated"
@@ -308,17 +282,34 @@ _BENCHMARK_HELP = """\
 data sets:
   NAME_a.png, NAME_b.png, further letters for further images, NAME_truth.png where the sharp picture is known;
   or one folder a set, its images in the order of their names, truth.png among them the truth
+names of --method:
+  sr, csr, mgimf, qhosvd: those of the paper's comparison that are no networks; guided-filter, laplacian-pyramid: plain ones
 pictures of --fused-by:
   named NAME, or with NAME between separators: 01.png, 01_fused.png, lytro_01_cnn.png
 """
+
+
+def _add_surface(commands: Subparsers) -> None:
+    add_surface(_add_command(commands, "surface", "write heights as a surface for 3-D programs, or a profile along a line", _run_surface))
 
 
 def _add_learn_dictionary(commands: Subparsers) -> None:
     parser = _add_command(
         commands, "learn-dictionary", "learn the quaternion dictionary again from the shipped pictures", _run_learn_dictionary
     )
-    parser.add_argument("-o", "--output", type=_path, required=True, metavar="FILE", help="dictionary file: .npz")
+    parser.add_argument("-o", "--output", type=to_path, required=True, metavar="FILE", help="dictionary file: .npz")
     parser.add_argument("--overwrite", action="store_true", help="replace an existing file")
+
+
+def _add_clean(commands: Subparsers) -> None:
+    parser = _add_command(commands, "clean", "list what killed runs left behind, and remove it", _run_clean)
+    parser.add_argument(
+        "folders", nargs="*", type=to_path, metavar="DIR", help="folders of outputs, looked through with those in them (default: this one)"
+    )
+    parser.add_argument("--scratch", type=to_path, metavar="DIR", help="folder of decoded copies (default: the system's)")
+    parser.add_argument("--jobs", action="store_true", help="remove unfinished runs too, which --resume could go on with")
+    parser.add_argument("--dry-run", action="store_true", help="only list")
+    parser.add_argument("--json", action="store_true", help="print one JSON object with paths, sizes and what became of them")
 
 
 def _settings_help() -> str:
@@ -348,6 +339,12 @@ def _show(value: object) -> str:
     if isinstance(value, float):
         return f"{value:g}"
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _run_info(options: argparse.Namespace) -> None:
+    from qmcif_engine.cli.info_command import run
+
+    run(options)
 
 
 def _run_fuse(options: argparse.Namespace) -> None:
@@ -386,7 +383,19 @@ def _run_benchmark(options: argparse.Namespace) -> None:
     run(options)
 
 
+def _run_surface(options: argparse.Namespace) -> None:
+    from qmcif_engine.cli.surface_command import run
+
+    run(options)
+
+
 def _run_learn_dictionary(options: argparse.Namespace) -> None:
     from qmcif_engine.cli.dictionary_command import run
+
+    run(options)
+
+
+def _run_clean(options: argparse.Namespace) -> None:
+    from qmcif_engine.cli.clean_command import run
 
     run(options)

@@ -1,4 +1,4 @@
-"""Show progress on the terminal, and only there."""
+"""Progress on the terminal, and only there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Read and show amounts of memory and time as people write them."""
+"""Amounts of memory and time as people write them."""
 
 from __future__ import annotations
 
@@ -33,3 +33,8 @@ def show_seconds(seconds: float) -> str:
     if seconds < 100:
         return f"{seconds:.2g} s"
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+def printable(text: str) -> str:
+    """Return a name as a terminal may show it: names of files can hold anything."""
+    return text if text.isprintable() else ascii(text)

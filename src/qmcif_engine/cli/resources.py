@@ -1,4 +1,4 @@
-"""Ask the operating system what this process used."""
+"""What this process used, as the operating system says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Describe the options for heights and for slabs; nothing here computes."""
+"""Options for heights and for slabs; nothing here computes."""
 
 from __future__ import annotations
 

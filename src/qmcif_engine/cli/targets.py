@@ -1,4 +1,4 @@
-"""Gather what a command writes, and name it anew for every point in time."""
+"""Targets of a command, named anew for every point in time."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from qmcif_engine.slabs import SlabLayout
 if TYPE_CHECKING:
     from argparse import Namespace
     from pathlib import Path
+
+    from qmcif_engine.fusing.joined_times import PointFiles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +44,16 @@ class Targets:
             maps=None if self.maps is None else self.maps.with_name(f"{self.maps.name}_{label}"),
             height=None if height is None else replace(height, target=name_beside(height.target, f"_{label}")),
             slabs=None if slabs is None else replace(slabs, folder=slabs.folder.with_name(f"{slabs.folder.name}_{label}")),
+        )
+
+    def waiting(self, point: PointFiles) -> Targets:
+        """Return where the results of one point in time wait until they are joined; slabs stay where they are kept."""
+        split = self.at_time(point.label)
+        return Targets(
+            output=point.picture,
+            maps=None if self.maps is None else point.maps,
+            height=None if self.height is None else replace(self.height, target=point.heights),
+            slabs=split.slabs,
         )
 
 

@@ -16,6 +16,7 @@ import pytest
 
 from qmcif_engine.cli import main
 from qmcif_engine.comparison import runner
+from qmcif_engine.comparison.rivals import RIVALS, fuse_with
 from qmcif_engine.fusing.in_memory import fuse
 from qmcif_engine.io.input.readers import read_image
 from qmcif_engine.io.output.writers import write_image
@@ -116,6 +117,30 @@ def test_a_report_has_tables_pages_and_scores_of_the_saved_files(
     assert not list(report.rglob("*.tmp"))
 
 
+def test_rivals_are_run_beside_ours_and_only_once(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report, names = tmp_path / "report", ("guided-filter", "laplacian-pyramid")
+    request = [data, "-o", report, *(word for name in names for word in ("--method", name))]
+    assert run(*request) == 0
+
+    shown = capsys.readouterr().out
+    assert "guided filter" in shown
+    assert "Laplacian pyramid" in shown
+    assert "--method guided-filter --method laplacian-pyramid" in (report / "report.md").read_text(encoding="utf-8")
+    assert "guided filter" in (report / "report.html").read_text(encoding="utf-8")
+    for name in names:
+        sources = [read_image(path).samples for path in sorted(data.glob("01_?.png"))]
+        np.testing.assert_array_equal(read_image(report / "fused" / name / "01.png").samples, fuse_with(RIVALS[name], sources))
+    assert {path.name for path in (report / "source_index").iterdir()} == {"default"}
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr("qmcif_engine.comparison.runner.fuse_with", refuse)
+    assert run(*request) == 0
+
+
 def test_the_second_run_fuses_nothing_and_writes_the_same(data: Path, tmp_path: Path, fusions: list[int]) -> None:
     report = tmp_path / "report"
     assert run(data, "-o", report) == 0
@@ -203,6 +228,9 @@ def test_bad_requests_are_refused_before_anything_is_written(
         "method 'paper' was given twice": [data, "--preset", "paper", "--fused-by", f"paper={others}"],
         "sharpness": [data, "--set", "sharpness=1"],
         "gap' has no picture of 02": [data, "--fused-by", f"gap={tmp_path / 'gap'}"],
+        "--method 'cnn' is not known; choose one of: sr, csr,": [data, "--method", "cnn"],
+        "method 'sr' was given twice": [data, "--method", "sr", "--method", "SR"],
+        "nothing else": [data, "--ablation", "--method", "sr"],
         "lacks a part": [data, "--fused-by", "copy"],
         "--published 'kodak' is not known": [data, "--published", "kodak"],
         "--jobs 0 was given": [data, "--jobs", "0"],

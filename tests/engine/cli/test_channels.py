@@ -175,7 +175,7 @@ def test_each_channel_at_every_point_in_time(tmp_path):
     times = np.stack([make_dyes(offsets=(0, offset)) for offset in (0, 300)])
     path = write_ome(tmp_path / "in.ome.tif", times, "TZCYX")
 
-    assert main(["fuse", path, "--channels", "each", "-o", str(tmp_path / "out.ome.tif"), *FAST]) == 0
+    assert main(["fuse", path, "--channels", "each", "--split-time", "-o", str(tmp_path / "out.ome.tif"), *FAST]) == 0
 
     for time in (0, 1):
         fused = tifffile.imread(tmp_path / f"out_t00{time}.ome.tif")

@@ -382,6 +382,7 @@ def test_the_demo_writes_its_pictures_and_tells_psnr(tmp_path: Path, capsys: pyt
 
     shown = capsys.readouterr().out
     assert "PSNR against the truth" in shown
+    assert len(list(folder.glob("input_*.png"))) > 3
     for name in ("fused.png", "truth.png", "side_by_side.png"):
         assert read_image(folder / name).samples.size
     assert {path.name for path in (folder / "maps").iterdir()} == MAPS

@@ -27,7 +27,7 @@ CAMERA_BYTES = 2 * 4000 * 6000 * 3
 """What a pair of 24 megapixels takes: limits are reduced as much as the pictures are."""
 
 N_BYTES_OF_DEEP = 2
-"""Such a pair of 16 bits a sample is larger than what is held in memory."""
+"""Such a pair of 16 bits per sample is larger than what is held in memory."""
 
 LARGEST_SHARE = 1.8
 LARGEST_N_OPENED = 8
@@ -123,7 +123,11 @@ def fuse_pair(images, kind, folder, *options):
     return [times[path.name] for path in paths]
 
 
-@pytest.mark.parametrize(("kind", "options"), [*((kind, []) for kind in KINDS), ("strips", ["--quiet"])])
+DECODED = [kind for kind in KINDS if kind != "plain strips"]
+"""Plain strips are not decoded: windows of them are read where they lie."""
+
+
+@pytest.mark.parametrize(("kind", "options"), [*((kind, []) for kind in DECODED), ("strips", ["--quiet"])])
 def test_a_pair_is_decoded_about_once_and_each_file_opened_a_few_times(images, kind, options, decoded, monkeypatch, tmp_path):
     reduce_limits(monkeypatch, camera_bytes=CAMERA_BYTES)
     times = fuse_pair(images, kind, tmp_path, *options)
@@ -131,8 +135,14 @@ def test_a_pair_is_decoded_about_once_and_each_file_opened_a_few_times(images, k
     assert all(1 <= n_opened <= LARGEST_N_OPENED for n_opened in times)
 
 
-# plain strips are not decoded: windows of them are read where they lie
-@pytest.mark.parametrize(("kind", "options"), [*((kind, []) for kind in KINDS if kind != "plain strips"), ("strips", ["--quiet"])])
+@pytest.mark.parametrize("n_bytes", [1, N_BYTES_OF_DEEP])
+def test_plain_samples_are_read_through_few_openings(images, n_bytes, monkeypatch, tmp_path):
+    reduce_limits(monkeypatch, camera_bytes=n_bytes * CAMERA_BYTES)
+    times = fuse_pair(images, "plain strips", tmp_path)
+    assert all(1 <= n_opened <= LARGEST_N_OPENED for n_opened in times)
+
+
+@pytest.mark.parametrize(("kind", "options"), [*((kind, []) for kind in DECODED), ("strips", ["--quiet"])])
 def test_a_pair_too_large_for_memory_is_decoded_about_once_too(images, kind, options, decoded, monkeypatch, tmp_path):
     reduce_limits(monkeypatch, camera_bytes=N_BYTES_OF_DEEP * CAMERA_BYTES)
     times = fuse_pair(images, kind, tmp_path, *options, "--scratch", str(tmp_path))
@@ -141,7 +151,7 @@ def test_a_pair_too_large_for_memory_is_decoded_about_once_too(images, kind, opt
 
 
 CHECKS = {
-    "fuse": ([*CHEAP], "qmcif_engine.fusing.to_file.check_target", check_target),
+    "fuse": ([*CHEAP], "qmcif_engine.fusing.file_outputs.check_target", check_target),
     "align": (["--model", "translation"], "qmcif_engine.run.stack_output.check_stack_target", check_stack_target),
 }
 

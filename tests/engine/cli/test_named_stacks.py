@@ -104,7 +104,7 @@ def test_every_point_in_time_has_its_own_guide(tmp_path, files, clean, noisy):
     stack = write(tmp_path / "times.tif", np.stack([noisy, noisy[:, ::-1]]), "TZYX")
     guide = write(tmp_path / "guides.tif", np.stack([clean, clean[:, ::-1]]), "TZYX")
 
-    assert main(["fuse", stack, "-o", str(tmp_path / "each.tif"), *FAST, "--guide", guide]) == 0
+    assert main(["fuse", stack, "-o", str(tmp_path / "each.tif"), *FAST, "--split-time", "--guide", guide]) == 0
 
     np.testing.assert_array_equal(tifffile.imread(tmp_path / "each_t000.tif"), fused)
     expected = fuse(noisy[:, ::-1], FusionConfig().replaced(SETTINGS), guide=clean[:, ::-1])

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 import tifffile
+import zarr
 
 from qmcif_engine.cli import main
 from qmcif_engine.fusing.to_file import fuse_to_file
@@ -33,7 +34,7 @@ def test_every_point_in_time_is_fused_along_z_into_a_file_of_its_own(tmp_path, d
     times = np.stack([make_focus_stack(n_images=3, shape=SHAPE, seed=seed, dtype=dtype, is_color=False).images for seed in (1, 2)])
     path = write_ome(tmp_path / "in.ome.tif", times, "TZYX")
 
-    assert main(["fuse", path, "-o", str(tmp_path / "out.ome.tif"), "--maps", str(tmp_path / "maps"), *UNBLENDED]) == 0
+    assert main(["fuse", path, "-o", str(tmp_path / "out.ome.tif"), "--split-time", "--maps", str(tmp_path / "maps"), *UNBLENDED]) == 0
 
     assert not (tmp_path / "out.ome.tif").exists()
     for number in (0, 1):
@@ -92,14 +93,14 @@ def test_axes_that_a_file_does_not_say_are_named_on_the_command_line(tmp_path):
 
     assert main(["fuse", str(tmp_path / "in.tif"), "--axes", "TZCYX", "-o", str(tmp_path / "out.ome.tif"), *FAST]) == 0
 
-    assert tifffile.imread(tmp_path / "out_t001.ome.tif").shape == (2, *SHAPE)
+    assert tifffile.imread(tmp_path / "out.ome.tif").shape == (2, 2, *SHAPE)
 
 
 def test_json_of_several_points_in_time_is_one_object(tmp_path, capsys):
     times = np.stack([make_focus_stack(n_images=2, shape=SHAPE, seed=seed).images for seed in (1, 2)])
     path = write_ome(tmp_path / "in.ome.tif", times, "TZYXS")
 
-    assert main(["fuse", path, "-o", str(tmp_path / "out.png"), "--json", *FAST]) == 0
+    assert main(["fuse", path, "-o", str(tmp_path / "out.png"), "--split-time", "--json", *FAST]) == 0
     content = json.loads(capsys.readouterr().out)
     assert [time["outputs"] for time in content["times"]] == [[str(tmp_path / f"out_t00{number}.png")] for number in (0, 1)]
 
@@ -110,7 +111,7 @@ def test_json_of_several_points_in_time_is_one_object(tmp_path, capsys):
 def test_resuming_fuses_the_points_in_time_that_are_missing(tmp_path, capsys):
     times = np.stack([make_focus_stack(n_images=2, shape=SHAPE, seed=seed, is_color=False).images for seed in (1, 2)])
     movie = write_ome(tmp_path / "in.ome.tif", times, "TZYX")
-    arguments = ["fuse", movie, "-o", str(tmp_path / "out.tif"), "--set", "iterations=2"]
+    arguments = ["fuse", movie, "-o", str(tmp_path / "out.tif"), "--split-time", "--set", "iterations=2"]
     assert main(arguments) == 0
     expected = (tmp_path / "out_t001.tif").read_bytes()
     (tmp_path / "out_t001.tif").unlink()
@@ -235,3 +236,24 @@ def test_slabs_of_every_channel_are_kept_and_fused_again(tmp_path):
     index = tifffile.imread(tmp_path / "maps" / "source_index.tif")
     np.testing.assert_array_equal(fused[1], take(samples[:, 1], index))
     assert index.max() > 2
+
+
+def test_missing_chunks_are_noted_on_standard_error_and_strictly_refused(tmp_path, capsys, caplog):
+    path = tmp_path / "stack.zarr"
+    zarr.save_array(path, make_focus_stack(n_images=3, shape=SHAPE, is_color=False).images)
+    next(chunk for chunk in sorted(path.rglob("*")) if chunk.is_file() and chunk.name != "zarr.json").unlink()
+
+    assert main(["fuse", str(path), "-o", str(tmp_path / "out.png"), *FAST]) == 0
+    assert [record.levelname for record in caplog.records if "--strict-chunks refuses it" in record.getMessage()] == ["WARNING"]
+    assert main(["fuse", str(path), "-o", str(tmp_path / "other.png"), "--strict-chunks", *FAST]) == 2
+    assert "lacks the chunk" in capsys.readouterr().err
+    assert not (tmp_path / "other.png").exists()
+
+
+def test_an_image_is_chosen_on_the_command_line(tmp_path, capsys):
+    path = tmp_path / "stack.zarr"
+    zarr.save_array(path, make_focus_stack(n_images=3, shape=SHAPE, is_color=False).images)
+
+    assert main(["fuse", str(path), "--image", "2", "-o", str(tmp_path / "out.png"), *FAST]) == 2
+    assert "the image 2 was chosen of" in capsys.readouterr().err
+    assert main(["fuse", str(path), "--image", "1", "-o", str(tmp_path / "out.png"), *FAST]) == 0

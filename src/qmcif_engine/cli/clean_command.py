@@ -1,0 +1,124 @@
+"""``qmcif clean``: what killed runs left behind, listed and removed."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from qmcif_engine.cli.quantities import show_bytes
+from qmcif_engine.errors import ExecutionError, ImageFileError
+from qmcif_engine.io.output.leftovers import find_leftovers
+from qmcif_engine.io.output.sweeping import settle
+from qmcif_engine.run.job import JOB_SUFFIX, is_in_use, throw_away
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Callable, Iterator
+
+DEEPEST_FOLDERS = 3
+"""Folders below the given one that are looked through: maps and slabs lie beside their picture."""
+
+
+class Found(NamedTuple):
+    """Something that a run left, or uses: what it is, its size, whether anybody is at work on it, and what removes it."""
+
+    path: Path
+    kind: str
+    n_bytes: int
+    is_in_use: bool
+    remove: Callable[[], None]
+
+
+def run(options: Namespace) -> None:
+    """List what is left in the folders and in the scratch folder, and remove what nobody uses.
+
+    Raises
+    ------
+    ExecutionError
+        When something could not be removed.
+    """
+    folders = [*(options.folders or [Path()]), options.scratch or Path(tempfile.gettempdir())]
+    rows: list[tuple[Found, str]] = []
+    for found in list(_find(folders)):  # removing one may settle others
+        is_kept = found.is_in_use or options.dry_run or (found.kind == "unfinished run" and not options.jobs)
+        rows.append((found, _keep(found, options) if is_kept else _remove(found)))
+    _render(rows, options)
+    failed = [found for found, state in rows if state.startswith("cannot")]
+    if failed:
+        msg = f"{len(failed)} of {len(rows)} could not be removed; the right to is needed: see the reasons above"
+        raise ExecutionError(msg)
+
+
+def _find(folders: list[Path]) -> Iterator[Found]:
+    seen: set[Path] = set()
+    for folder in folders:
+        if not folder.is_dir():
+            msg = f"{str(folder)!r} is no folder; folders in which outputs were written are needed: name one"
+            raise ImageFileError(msg)
+        is_scratch = folder == folders[-1]
+        for place in [folder] if is_scratch else _walk(folder, DEEPEST_FOLDERS):
+            if place.resolve() not in seen:
+                seen.add(place.resolve())
+                yield from _find_in(place)
+
+
+def _walk(folder: Path, depth: int) -> Iterator[Path]:
+    yield folder
+    if depth:
+        for path in sorted(folder.iterdir()):
+            is_ours = path.name.startswith(".") or path.name.endswith((JOB_SUFFIX, ".zarr"))
+            if path.is_dir() and not path.is_symlink() and not is_ours:
+                yield from _walk(path, depth - 1)
+
+
+def _find_in(folder: Path) -> Iterator[Found]:
+    for leftover in find_leftovers(folder):
+        yield Found(
+            leftover.path,
+            "scratch" if leftover.kind == "scratch" else "temporary",
+            _measure(leftover.path),
+            not leftover.is_abandoned,
+            lambda leftover=leftover: settle(leftover),  # type: ignore[misc]
+        )
+    for job in sorted(folder.glob(f"*{JOB_SUFFIX}")):
+        if job.is_dir():
+            yield Found(job, "unfinished run", _measure(job), is_in_use(job), lambda job=job: throw_away(job))  # type: ignore[misc]
+
+
+def _measure(path: Path) -> int:
+    if not path.is_dir():
+        return path.lstat().st_size
+    return sum(file.lstat().st_size for file in path.rglob("*") if not file.is_dir())
+
+
+def _keep(found: Found, options: Namespace) -> str:
+    if found.is_in_use:
+        return "in use"
+    if found.kind == "unfinished run" and not options.jobs:
+        return "kept: go on with it with --resume, or remove it with --jobs"
+    return "would be removed"
+
+
+def _remove(found: Found) -> str:
+    try:
+        found.remove()
+    except FileNotFoundError:
+        return "removed"
+    except OSError as error:
+        return f"cannot be removed ({error})"
+    return "removed" if not found.path.exists() else "kept: it belongs to an output that was being replaced"
+
+
+def _render(rows: list[tuple[Found, str]], options: Namespace) -> None:
+    if options.json:
+        content: list[dict[str, Any]] = [
+            {"path": str(found.path), "kind": found.kind, "bytes": found.n_bytes, "state": state} for found, state in rows
+        ]
+        print(json.dumps({"leftovers": content}))
+        return
+    for found, state in rows:
+        print(f"{str(found.path)!r}: {found.kind}, {show_bytes(found.n_bytes)}, {state}")
+    if not rows:
+        print("nothing is left behind")

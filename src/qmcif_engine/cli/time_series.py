@@ -1,0 +1,77 @@
+"""All points in time of an acquisition, fused one by one and written as one file."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from qmcif_engine.cli.targets import gather_targets, label_times
+from qmcif_engine.fusing.file_outputs import check_outputs
+from qmcif_engine.fusing.joined_times import PointFiles, SeriesFolder, join_times
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Callable
+
+    from qmcif_engine.cli.fuse_command import Fused
+    from qmcif_engine.config.fusion_config import FusionConfig
+    from qmcif_engine.io.input.file_stack import FileStack
+
+_DECIDING = ("exclude", "order", "image", "axes", "channels", "focus_range", "align", "reference", "even_exposure", "slab", "slab_overlap")
+_WRITTEN = ("maps", "depth", "z_step", "z_unit", "depth_smoothing")
+
+
+def is_series(stack: FileStack, options: Namespace) -> bool:
+    """Tell whether several points in time go into one file."""
+    return stack.n_times > 1 and options.time is None and not options.split_time
+
+
+def fuse_series(stack: FileStack, options: Namespace, settings: FusionConfig, *, fuse: Callable[..., Fused]) -> list[Fused]:
+    """Fuse every point in time that is not finished, then join them.
+
+    Parameters
+    ----------
+    stack : FileStack
+    options : Namespace
+    settings : FusionConfig
+    fuse : callable
+        Fuses one point in time, to where it waits.
+    """
+    targets, waiting = gather_targets(options), SeriesFolder.beside(options.output)
+    waiting.begin(_describe(stack, options, settings), resume=options.resume, overwrite=options.overwrite)
+    points = [PointFiles(waiting.folder, label) for label in label_times(stack.n_times).values()]
+    results = []
+    try:
+        for number, point in enumerate(points):
+            if point.note.exists():
+                continue
+            place = targets.waiting(point)
+            outputs = check_outputs(stack, place.output, place.maps, height=place.height, overwrite=True)
+            results.append(fuse(stack, number, _replacing(options), targets=place, outputs=outputs))
+            point.finish(results[-1].report)
+        final = {"maps": targets.maps, "height": targets.height, "overwrite": options.overwrite}
+        join_times(points, targets.output, stack=stack, config=settings, **final)
+    except BaseException as error:
+        if not any(path.suffix != ".json" or path.stem != "series" for path in waiting.folder.iterdir()):
+            waiting.remove()  # nothing to go on with
+        elif isinstance(error, KeyboardInterrupt):
+            msg = "what is finished is kept: go on with --resume, or throw it away with --overwrite"
+            raise KeyboardInterrupt(msg) from None
+        raise
+    waiting.remove()
+    outputs = check_outputs(stack, targets.output, targets.maps, height=targets.height, overwrite=True)
+    slabs = tuple(path for result in results for path in result.report.outputs if waiting.folder not in path.parents)
+    return [replace(result, report=replace(result.report, outputs=(*outputs, *slabs))) for result in results]
+
+
+def _replacing(options: Namespace) -> Namespace:
+    """Return the options for what waits: a point that was interrupted while it was placed is placed again."""
+    return type(options)(**{**vars(options), "overwrite": True})
+
+
+def _describe(stack: FileStack, options: Namespace, settings: FusionConfig) -> dict[str, Any]:
+    """Return all that decides about the results: settings, options, and the files by name, size and time of change."""
+    stamps = [(str(path), status.st_size, status.st_mtime_ns) for path in stack.sources for status in [path.stat()]]
+    named = {name: getattr(options, name) for name in (*_DECIDING, *_WRITTEN)}
+    guide = [str(path) for path in options.guide or ()]
+    return {"settings": settings.to_dict(), "options": named, "guide": guide, "sources": stamps, "shape": stack.image_shape}

@@ -1,0 +1,123 @@
+"""Valid inputs that are rare: narrow, huge or tiny numbers, odd names. No traceback, and no RuntimeWarning, which counts as one here."""
+
+import numpy as np
+import pytest
+import tifffile
+import zarr
+
+from qmcif_engine.errors import InvalidConfigError, InvalidImageError
+from qmcif_engine.io.input.file_order import natural_key
+from qmcif_engine.run.cluster import connect
+from qmcif_engine.stack.alignment.suggestion import previews_for_alignment, suggest_alignment
+from qmcif_engine.stack.exposure import estimate_exposure
+from qmcif_engine.stack.exposure_suggestion import previews_for_exposure, suggest_even_exposure
+from qmcif_engine.stack.stack import Stack
+
+LARGEST = np.finfo(np.float64).max
+EXTREMES = {
+    "huge": lambda picture: picture * 1e300,
+    "both ends": lambda picture: (picture - 0.5) * 0.5 * LARGEST,
+    "tiny": lambda picture: picture * 1e-300,
+    "subnormal": lambda picture: picture * 5e-322,
+    "far apart": lambda picture: np.where(picture > 0.5, 1e300, 1e-300),
+    "on a pedestal": lambda picture: picture + 1e17,
+    "one pixel": lambda picture: np.where(picture == picture.max(), 1e308, 0),
+    "constant": lambda picture: np.full_like(picture, 1e308),
+}
+
+
+@pytest.fixture
+def fused(run_limited, tmp_path):
+    """Return what the command says that fuses some arrays."""
+
+    def fuse(pictures, *options):
+        paths = []
+        for number, picture in enumerate(pictures):
+            paths.append(tmp_path / f"{number}.tif")
+            tifffile.imwrite(paths[-1], picture, photometric="minisblack")
+        command = ("fuse", *paths, "-o", tmp_path / "fused.tif", "--workers", "1", *options)
+        done = run_limited(*command, cpu_seconds=120, n_bytes=3 * 10**9)
+        assert done.returncode == 0, done
+        return done
+
+    return fuse
+
+
+@pytest.mark.parametrize(
+    "options", [(), ("--align", "similarity", "--even-exposure"), ("--preset", "paper")], ids=["plain", "aligned", "paper"]
+)
+@pytest.mark.parametrize("shape", [(1, 64), (64, 1), (1, 1), (2, 2), (3, 500)])
+def test_images_may_be_a_pixel_wide_or_high(fused, shape, options):
+    pictures = np.random.default_rng(0).integers(0, 200, (3, *shape)).astype(np.uint8)
+
+    fused(pictures, *options)
+
+
+@pytest.mark.parametrize("preset", ["default", "paper"])
+@pytest.mark.parametrize("kind", EXTREMES)
+def test_samples_may_be_as_large_or_small_as_floats_go(fused, kind, preset):
+    picture = np.random.default_rng(1).random((60, 80))
+
+    fused([EXTREMES[kind](picture), EXTREMES[kind](picture[::-1]), EXTREMES[kind](picture[:, ::-1])], "--preset", preset)
+
+
+class Claimed(Stack):
+    """A stack that is described and may not be read."""
+
+    n_images, image_shape, dtype, names, read = 3, (1, 10**9), np.dtype(np.uint8), ("a", "b", "c"), None
+
+
+def test_hints_on_images_that_are_too_narrow_for_a_preview_are_left_out():
+    stack = Claimed()
+
+    assert previews_for_alignment(stack) == previews_for_exposure(stack) == []
+    assert suggest_alignment(stack) is suggest_even_exposure(stack) is None
+
+
+def test_brightness_of_images_that_are_too_narrow_is_not_compared():
+    with pytest.raises(InvalidImageError, match=r"1000000000 x 1 pixels; .* leave out --even-exposure"):
+        estimate_exposure(Claimed())
+
+
+@pytest.mark.parametrize("axes", ["CZYX", "TCZYX"])
+def test_axes_of_length_one_need_not_be_named(run_limited, tmp_path, axes):
+    group = zarr.open_group(tmp_path / "a.zarr", mode="w", zarr_format=3)
+    samples = np.random.default_rng(2).integers(0, 200, (1, 2, 3, 64, 70)).astype(np.uint8)
+    group.create_array("0", data=samples, chunks=(1, 1, 1, 64, 70))
+    multiscale = {"axes": [{"name": name} for name in "tczyx"], "datasets": [{"path": "0"}]}
+    group.attrs["ome"] = {"version": "0.5", "multiscales": [multiscale]}
+
+    done = run_limited("fuse", tmp_path / "a.zarr", "-o", tmp_path / "a.ome.tif", "--axes", axes, cpu_seconds=60, n_bytes=3 * 10**9)
+
+    assert done.returncode == 0, done
+    assert tifffile.imread(tmp_path / "a.ome.tif").shape == (2, 64, 70)
+
+
+def test_digits_that_are_no_numbers_sort_as_letters(run_limited, tmp_path):
+    assert sorted(["b²", "a10", "a²", "a2", "a٣"], key=natural_key) == ["a2", "a10", "a²", "a٣", "b²"]
+    folder = tmp_path / "field ²"
+    folder.mkdir()
+    for name in ("a².tif", "a³.tif", "a①.tif"):
+        tifffile.imwrite(folder / name, np.zeros((20, 30), np.uint8), photometric="minisblack")
+
+    done = run_limited("fuse", folder, "-o", tmp_path / "fused².png", cpu_seconds=60, n_bytes=3 * 10**9)
+
+    assert done.returncode == 0, done
+
+
+@pytest.mark.parametrize(
+    ("address", "told"),
+    [
+        ("tls://127.0.0.1:1", "certificates are needed"),
+        ("wss://127.0.0.1:1", "certificates are needed"),
+        ("inproc://x", "this very process"),
+        ("inproc://²/²/²", "this very process"),
+        ("inproc://127.0.0.1/1/1", "this very process"),
+        ("tcp://127.0.0.1:99999999", "99999999 is no port"),
+        ("foo://bar:1", "unknown address scheme"),
+        ("", "missing port"),
+    ],
+)
+def test_an_address_that_no_client_can_connect_to_is_refused_at_once(address, told):
+    with pytest.raises(InvalidConfigError, match=told):
+        connect(address)
