@@ -1,1 +1,1 @@
-"""Show the QMCIF engine in napari: layers in, layers out, no arithmetic on pixels."""
+"""The QMCIF engine in napari: layers in, layers out, no arithmetic on pixels."""

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from napari_qmcif.aligning import WorkerTalk, align_images
 from napari_qmcif.chosen_stack import ChosenStack, name_axis
-from napari_qmcif.layer_fusing import find_z_step
 from napari_qmcif.layers import describe_fused
 from qmcif_engine import Stack, Window, open_stack, prepare_stack
 
@@ -24,14 +23,14 @@ def make_aligned_layer(stack: ChosenStack, *, job: WorkerTalk) -> list[LayerData
     # opened again: the job that could be asked whether to go on will be over
     prepared = prepare_stack(open_stack(_drop_opacity(images, stack)), transforms=found.transforms, correction=found.correction)
     look = describe_fused(stack, part="aligned", record={"n_images": stack.n_images, "align": stack.align})
-    return [LayerDataTuple((_to_lazy_array(prepared), {**look, **_place(stack)}, "image"))]
+    return [LayerDataTuple((to_lazy_array(prepared), {**look, **_place(stack)}, "image"))]
 
 
 def _drop_opacity(images: list[Any], stack: ChosenStack) -> list[Any]:
     return [image[..., :3] for image in images] if stack.n_channels > 3 else images
 
 
-def _to_lazy_array(stack: Stack) -> Any:  # noqa: ANN401 - a dask array
+def to_lazy_array(stack: Stack) -> Any:  # noqa: ANN401 - a dask array
     """Return all images as one array whose blocks are read when they are shown."""
     import dask.array as da
 
@@ -52,6 +51,7 @@ def _place(stack: ChosenStack) -> dict[str, Any]:
         return stack.placement.with_depth(1.0, start=0.0, unit="pixel", label="focus")
     layer = stack.layers[0]
     label = name_axis(layer, stack.axis).removeprefix("axis ")
-    step, _ = find_z_step(stack)
     start = float(layer.translate[stack.axis])
-    return stack.placement.with_depth(step, start=start, unit=str(layer.units[stack.axis]), label="focus" if label.isdigit() else label)
+    return stack.placement.with_depth(
+        stack.z_step[0], start=start, unit=str(layer.units[stack.axis]), label="focus" if label.isdigit() else label
+    )

@@ -12,9 +12,9 @@ from napari.viewer import Viewer
 from qtpy.QtCore import QObject, Qt, Signal
 
 from napari_qmcif.aligning import ALIGNMENTS
-from napari_qmcif.closing import call_when_closed
 from napari_qmcif.file_actions import open_stack_layers
-from napari_qmcif.wheel import calm_wheel
+from napari_qmcif.form_parts import call_when_closed, calm_wheel
+from napari_qmcif.task_choices import PRESET_WORDS
 from napari_qmcif.work_row import WorkRow
 from napari_qmcif.worker import EngineWorker, make_worker
 from qmcif_engine import (
@@ -32,6 +32,9 @@ from qmcif_engine import (
 
 SUFFIXES = (".ome.tif", ".ome.zarr", ".tif", ".png", ".jpg")
 TABLE_HEIGHT_PX = 200
+NAME_PX = 110
+"""Room for the names of stacks, so that a narrow dock shows what became of them too."""
+
 COLUMNS = ("status", "time", "result or reason")
 
 Folder = Annotated[Path, {"mode": "d"}]
@@ -123,7 +126,7 @@ def fuse_groups(batch: Batch, on_row: Callable[[FusedGroup], None], *, job: Engi
     pattern={"label": "Pattern", "tooltip": "Or names of files below the folder, such as {group}_z{frame}.tif"},
     align={"label": "Align", "choices": ALIGNMENTS},
     even_exposure={"label": "Even exposure"},
-    preset={"label": "Preset", "choices": tuple(PRESETS)},
+    preset={"label": "Quality", "choices": [(PRESET_WORDS.get(name, name), name) for name in PRESETS]},
     suffix={"choices": SUFFIXES, "label": "Format"},
     with_maps={"label": "Maps", "tooltip": "Write the source index and the other maps too"},
 )
@@ -180,7 +183,7 @@ def fuse_many(
         with_maps=with_maps,
     )
     told = _Told()
-    worker = make_worker(fuse_groups, batch, told.worked.emit)
+    worker = make_worker(fuse_groups, batch, told.worked.emit, is_waited_for=True)
     worker.batch, worker.told, worker.rowed = batch, told, told.rowed
     worker.start()
     return worker
@@ -204,6 +207,7 @@ class BatchWidget(Container[Any]):
             Table(tooltip="Click on a row to open its result, or its images"),
         )
         self.table.native.setFixedHeight(TABLE_HEIGHT_PX)
+        self.table.native.verticalHeader().setMaximumWidth(NAME_PX)
         self.table.native.horizontalHeader().setStretchLastSection(True)
         super().__init__(widgets=[self.form, self.row, self.table], labels=False)
         self.native.layout().addStretch()

@@ -1,4 +1,4 @@
-"""Turn chosen layers into the images of one stack, without reading a pixel of them."""
+"""Chosen layers as the images of one stack, without a pixel of them being read."""
 
 from __future__ import annotations
 
@@ -15,15 +15,8 @@ from qmcif_engine import InvalidImageError
 
 FOCUS_AXIS_NAMES = ("z", "focus", "depth")
 CHANNEL_AXIS_NAMES = ("c", "channel", "channels")
-SUPPORTED_DTYPES = ("uint8", "uint16", "float32", "float64")
-WORKED_WITH = {
-    "bool": "uint8",
-    "int8": "float32",
-    "int16": "float32",
-    "float16": "float32",
-    "int32": "float64",
-    "uint32": "float64",
-}
+SUPPORTED_DTYPES = ("uint8", "uint16", "float32", "float64", "int8", "int16", "uint32", "bool")
+WORKED_WITH = {"float16": "float32", "int32": "float64"}
 """Types that the engine does not take, each with one that holds every value of it."""
 
 
@@ -119,6 +112,14 @@ class ChosenStack:
         return np.dtype(WORKED_WITH.get(self.stored_dtype.name, self.stored_dtype))
 
     @property
+    def z_step(self) -> tuple[float, str]:
+        """Distance of neighboring images and its unit of length; without a unit images are counted."""
+        if self.axis is None:
+            return 1.0, ""
+        step, unit = float(self.layers[0].scale[self.axis]), str(self.layers[0].units[self.axis])
+        return step or 1.0, "" if unit in ("pixel", "dimensionless") else unit
+
+    @property
     def title(self) -> str:
         """What the layers of the result are named after."""
         first = str(self.layers[0].name)
@@ -158,7 +159,7 @@ def choose_pictures(layers: Sequence[Any]) -> ChosenStack:
     if len(layers) < 2:
         msg = f"{len(layers)} image was given; at least 2 of one scene are needed: add the other focus positions"
         raise InvalidImageError(msg)
-    arrays = tuple(_lazy_array(layer) for layer in layers)
+    arrays = tuple(lazy_level(layer) for layer in layers)
     _check_alike(layers, arrays)
     places = [Placement.of_layer(layer, (0, 1)) for layer in layers]
     is_one_place = all(place.is_close_to(places[0]) for place in places)
@@ -187,7 +188,7 @@ def choose_planes(layer: Layer, axis: int, *, point: Sequence[float] | None = No
         Where the sliders stand, in world coordinates: further axes, such as time, are taken there; at their start where it is left out.
     """
     _check_is_image(layer)
-    array = _lazy_array(layer)
+    array = lazy_level(layer)
     if array.shape[axis] < 2:
         label = name_axis(layer, axis)
         msg = f"{label} of {layer.name!r} has length {array.shape[axis]}; 2 or more planes are needed: choose another axis or layer"
@@ -244,7 +245,7 @@ def _check_is_image(layer: Layer) -> None:
         raise InvalidImageError(msg)
 
 
-def _lazy_array(layer: Layer) -> Any:  # noqa: ANN401 - any array
+def lazy_level(layer: Layer) -> Any:  # noqa: ANN401 - any array
     """Return the finest level; arrays that read as soon as they are cut are wrapped so that nothing is read on the GUI thread."""
     array = layer.data[0] if layer.multiscale else layer.data
     if isinstance(array, np.ndarray) or hasattr(array, "dask"):

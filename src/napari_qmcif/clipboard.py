@@ -1,4 +1,4 @@
-"""Write the equivalent call of what the widget would run, for scripts and for the command line."""
+"""The equivalent call of what the widget would run, for scripts and for the command line."""
 
 from __future__ import annotations
 

@@ -14,14 +14,12 @@ from qtpy.QtCore import QTimer
 from napari_qmcif.aligning import align_images
 from napari_qmcif.bar_plot import BarPlot
 from napari_qmcif.chosen_stack import ChosenStack
-from napari_qmcif.closing import call_when_closed
+from napari_qmcif.form_parts import MessageLabel, call_when_closed, calm_wheel
 from napari_qmcif.layer_box import LayerComboBox, is_picture, list_layers, part_of
-from napari_qmcif.layer_placement import Placement
-from napari_qmcif.message_label import MessageLabel
+from napari_qmcif.layer_placement import transform_of
 from napari_qmcif.preview_area import find_visible_area
 from napari_qmcif.provenance import METADATA_KEY
-from napari_qmcif.result_parts import find_parts, find_sources, finest_level, name_images, prepare_alike, read_settings
-from napari_qmcif.wheel import calm_wheel
+from napari_qmcif.result_parts import find_parts, find_place, find_sources, finest_level, name_images, prepare_alike, read_settings
 from napari_qmcif.work_row import WorkRow
 from napari_qmcif.worker import EngineWorker, make_worker
 from qmcif_engine import FusionConfig, QmcifError, focus_response
@@ -52,7 +50,7 @@ class CompareWidget(Container[Any]):
         self._viewer = napari_viewer
         self.result = LayerComboBox(label="Result", choices=list_layers(is_picture))
         tip = "Another result, or a source: a stack is shown where its slider stands"
-        self.other = LayerComboBox(label="Compare with", choices=list_layers(_is_shown_image), tooltip=tip)
+        self.other = LayerComboBox(label="Beside", choices=list_layers(_is_shown_image), tooltip=tip)
         self.wipes = CheckBox(text="Wipe: the result left of the line")
         self.wipe_at = FloatSlider(label="Line at", min=0.0, max=1.0, step=0.005, value=0.5)
         self.blinks = CheckBox(text="Blink between both")
@@ -70,6 +68,8 @@ class CompareWidget(Container[Any]):
         self._timer.setInterval(BLINK_MILLISECONDS)
         self._timer.timeout.connect(self._blink)
         self._wiped: Layer | None = None
+        self._shown_before: list[Layer] = []
+        self.result.changed.connect(self._choose_other)
         for part in (self.result, self.other, self.wipes, self.wipe_at):
             part.changed.connect(self._wipe)
         self.blinks.changed.connect(self._toggle_blinking)
@@ -84,11 +84,24 @@ class CompareWidget(Container[Any]):
         if self._on_click in self._viewer.mouse_drag_callbacks:
             self._viewer.mouse_drag_callbacks.remove(self._on_click)
 
+    def reset_choices(self, *_: Any) -> None:  # noqa: ANN401 - events
+        """Offer the layers there are now."""
+        super().reset_choices()
+        self._choose_other()
+
+    def _choose_other(self) -> None:
+        """Compare a result with its source where nothing else was chosen."""
+        fused = self.result.value
+        if fused is not None and self.other.value in (None, fused):
+            stack = find_sources(fused, list(self._viewer.layers))
+            others = stack.layers if stack is not None else self.other.choices
+            self.other.value = next((layer for layer in others if layer != fused), self.other.value)
+
     def measure_at(self, row: int, column: int) -> EngineWorker | None:
         """Show the focus of every image at one pixel of the result."""
         fused = self.result.value
-        parts = find_parts(fused, list(self._viewer.layers))
-        taken = int(np.asarray(finest_level(parts["source_index"])[row, column])) if "source_index" in parts else None
+        parts, place = find_parts(fused, list(self._viewer.layers)), find_place(fused, self._viewer.dims.point)
+        taken = int(np.asarray(finest_level(parts["source_index"])[(*place, row, column)])) if "source_index" in parts else None
         return self._measure((row, column, row + 1, column + 1), taken=taken, title=f"focus at row {row}, column {column}")
 
     def _measure_shown(self) -> EngineWorker | None:
@@ -121,7 +134,8 @@ class CompareWidget(Container[Any]):
 
     def _find_stack(self) -> ChosenStack | None:
         fused = self.result.value
-        stack = None if fused is None else find_sources(fused, list(self._viewer.layers))
+        place = find_place(fused, self._viewer.dims.point)
+        stack = None if fused is None else find_sources(fused, list(self._viewer.layers), place=place)
         if stack is None:
             self.row.message.say("the images of this result are not there; they are needed to measure their focus: open them")
             return None
@@ -134,7 +148,7 @@ class CompareWidget(Container[Any]):
             return
         place = self.result.value.world_to_data(event.position)
         row, column = (int(np.floor(number + 0.5)) for number in place[-2:])
-        height, width = finest_level(self.result.value).shape[:2]
+        height, width = finest_level(self.result.value).shape[self.result.value.ndim - 2 : self.result.value.ndim]
         if 0 <= row < height and 0 <= column < width:
             try:
                 worker = self.measure_at(row, column)
@@ -150,26 +164,27 @@ class CompareWidget(Container[Any]):
         if not self.wipes.value or first is None or second is None or first == second:
             self._remove_wipe()
             return
-        share = self.wipe_at.value
-        levels = [level[:, : max(1, round(share * level.shape[1]))] for level in (first.data if first.multiscale else [first.data])]
+        share, before = self.wipe_at.value, (slice(None),) * (first.ndim - 1)
+        levels = [
+            level[(*before, slice(max(1, round(share * level.shape[first.ndim - 1]))))]
+            for level in (first.data if first.multiscale else [first.data])
+        ]
         shown: Any = levels if first.multiscale else levels[0]
         if self._wiped is not None and self._wiped in self._viewer.layers and self._wiped.metadata[METADATA_KEY]["of"] == first.name:
             self._wiped.data = shown
         else:
             self._remove_wipe()
             look = {} if first.rgb else {"contrast_limits": first.contrast_limits, "colormap": first.colormap, "gamma": first.gamma}
-            place = Placement.of_layer(first, (0, 1)).as_layer_arguments()
             look |= {"rgb": first.rgb, "multiscale": first.multiscale, "metadata": {METADATA_KEY: {"part": "wipe", "of": first.name}}}
-            self._wiped = self._viewer.add_image(shown, name="wipe", **look, **place)
-        first.visible, second.visible = False, True
+            self._wiped = self._viewer.add_image(shown, name="wipe", **look, **transform_of(first))
+        self._show_only(self._wiped, second)
 
     def _remove_wipe(self) -> None:
         if self._wiped is not None:
             if self._wiped in self._viewer.layers:
                 self._viewer.layers.remove(self._wiped)
             self._wiped = None
-            if self.result.value is not None:
-                self.result.value.visible = True
+            self._show_all()
 
     def _toggle_blinking(self, is_wanted: bool) -> None:
         if is_wanted:
@@ -177,21 +192,26 @@ class CompareWidget(Container[Any]):
             self._timer.start()
         else:
             self._timer.stop()
-            if self.result.value is not None:
-                self.result.value.visible = True
+            self._show_all()
 
     def _blink(self) -> None:
         first, second = self.result.value, self.other.value
-        if first is None or second is None or first == second:
-            return
-        first.visible, second.visible = not first.visible, True
-        if not _is_above(first, second, list(self._viewer.layers)):
-            second.visible = not first.visible
+        if first is not None and second is not None and first != second:
+            self._show_only(second if first.visible else first)
+
+    def _show_only(self, *shown: Layer) -> None:
+        """Hide every other layer, so that nothing lies over what is compared."""
+        if not self._shown_before:
+            self._shown_before = [layer for layer in self._viewer.layers if layer.visible and layer != self._wiped]
+        for layer in self._viewer.layers:
+            layer.visible = layer in shown
+
+    def _show_all(self) -> None:
+        """Bring back what was visible before the comparison, and the result in any case."""
+        for layer in self._viewer.layers:
+            layer.visible |= layer in self._shown_before or layer == self.result.value
+        self._shown_before = []
 
 
 def _is_shown_image(layer: Layer) -> bool:
     return isinstance(layer, Image) and part_of(layer) in (None, "fused")
-
-
-def _is_above(first: Layer, second: Layer, layers: list[Layer]) -> bool:
-    return layers.index(first) > layers.index(second)

@@ -9,15 +9,13 @@ from magicgui.widgets import Container, FunctionGui, PushButton
 from napari.layers import Image, Layer
 from napari.viewer import Viewer
 
-from napari_qmcif.closing import call_when_closed
 from napari_qmcif.file_actions import ask_and_save
-from napari_qmcif.height_mapping import HeightWork, describe_height_layer, map_heights
-from napari_qmcif.height_surface import color_surface, make_surface, place_surface
+from napari_qmcif.form_parts import call_when_closed, calm_wheel
+from napari_qmcif.height_layers import HeightWork, color_surface, describe_height_layer, make_surface, map_heights, place_surface
 from napari_qmcif.layer_box import LayerComboBox, is_index_map, is_picture, list_layers, part_of
 from napari_qmcif.number_box import NumberBox
 from napari_qmcif.provenance import read_record
-from napari_qmcif.result_parts import find_parts, find_sources, finest_level
-from napari_qmcif.wheel import calm_wheel
+from napari_qmcif.result_parts import find_parts, find_place, find_sources, finest_level, name_place
 from napari_qmcif.work_row import WorkRow
 from napari_qmcif.worker import EngineWorker, make_worker
 from qmcif_engine import InvalidImageError, QmcifError
@@ -54,7 +52,9 @@ Unit = Annotated[str, {"choices": ("pixel", *LENGTHS), "tooltip": "Unit of the z
 Factor = Annotated[
     float, {"widget_type": NumberBox, "min": 1e-3, "max": 1e6, "tooltip": "Draws heights larger than they are; 1 is the right scale"}
 ]
-Radius = Annotated[int, {"min": 0, "max": 32, "tooltip": "Averages neighbors of like brightness within this radius; 0 leaves the heights"}]
+Radius = Annotated[
+    int, {"min": 0, "max": 32, "tooltip": "Radius in pixels over which neighbors of like brightness are averaged; 0 leaves the heights"}
+]
 
 
 @magic_factory(
@@ -91,14 +91,14 @@ def show_depth(
         Whether other layers are hidden.
     """
     _check_map(source_index)
-    if paint_with is not None and finest_level(paint_with).shape[:2] != finest_level(source_index).shape[:2]:
-        msg = f"{paint_with.name!r} and {source_index.name!r} differ in size; equal ones are needed: choose another picture"
-        raise InvalidImageError(msg)
+    if paint_with is not None:
+        _check_size(source_index, paint_with)
     show_flat(napari_viewer)
-    made = make_surface(finest_level(source_index))
+    place, painted = (find_place(layer, napari_viewer.dims.point) for layer in (source_index, paint_with))
+    made = make_surface(finest_level(source_index)[place])
     values = made.corners[:, 0]
     if paint_with is not None and not paint_with.rgb:
-        values = np.asarray(finest_level(paint_with)[:: made.stride, :: made.stride]).ravel()
+        values = np.asarray(finest_level(paint_with)[painted][:: made.stride, :: made.stride]).ravel()
     heights = read_record(source_index).get("height", {}) if part_of(source_index) == "height" else {}
     # heights without a unit count images
     step = (_convert(1.0, heights["unit"], source_index) if heights.get("unit") else _convert(z_step, unit, source_index)) * exaggerate
@@ -108,10 +108,10 @@ def show_depth(
         layer.visible = False
     napari_viewer.add_surface(
         (made.corners, made.triangles, values),
-        name=f"{str(source_index.name).split(':')[0]}: surface",
+        name=f"{source_index.name.rpartition(': ')[0] or source_index.name}{name_place(source_index, place)}: surface",
         metadata={"qmcif": {"part": "surface"}, "qmcif_hidden": [layer.name for layer in hidden]},
         **place_surface(source_index, z_step=step),
-        **color_surface(paint_with, made.stride, depths=limits),
+        **color_surface(paint_with, made.stride, depths=limits, place=painted),
     )
     napari_viewer.dims.ndisplay = 3
     napari_viewer.reset_view()
@@ -131,7 +131,7 @@ def show_flat(viewer: Viewer) -> None:
         viewer.reset_view()
 
 
-@magic_factory(call_button="Make height map", smoothing_px={"label": "Smoothing (px)"}, between_images={"label": "Between images"})
+@magic_factory(call_button="Make height map", smoothing_px={"label": "Smoothing"}, between_images={"label": "Between images"})
 def make_height_map(
     napari_viewer: Viewer,
     source_index: DepthMap,
@@ -161,12 +161,12 @@ def make_height_map(
     """
     _check_map(source_index)
     parts = {"source_index": source_index, **find_parts(source_index, list(napari_viewer.layers))}
-    fused = parts.get("fused")
-    stack = find_sources(fused, list(napari_viewer.layers)) if between_images and fused is not None else None
+    fused, place = parts.get("fused"), find_place(source_index, napari_viewer.dims.point)
+    stack = find_sources(fused, list(napari_viewer.layers), place=place) if between_images and fused is not None else None
     if between_images and stack is None:
         msg = f"the images behind {source_index.name!r} are not there; they are needed to look between them: open them, or leave that out"
         raise InvalidImageError(msg)
-    work = HeightWork(parts=parts, stack=stack, z_step=z_step, unit=unit, smoothing_px=smoothing_px)
+    work = HeightWork(parts=parts, place=place, stack=stack, z_step=z_step, unit=unit, smoothing_px=smoothing_px)
     worker = make_worker(map_heights, work)
     worker.returned.connect(lambda heights: napari_viewer.add_image(heights, **describe_height_layer(work, heights)))
     worker.start()
@@ -214,7 +214,7 @@ class DepthView(Container[Any]):
         """Take the picture and the distance of the images from the result, as far as it says them."""
         index, form = self.surface.source_index.value, self.surface
         if index is not None:
-            z_step, unit = read_record(index).get("z_step") or (1.0, str(index.units[0]))
+            z_step, unit = read_record(index).get("z_step") or (1.0, str(index.units[-1]))
             form.z_step.value = z_step
             self._list_units(unit)
             form.paint_with.value = find_parts(index, list(self._viewer.layers)).get("fused")
@@ -224,8 +224,8 @@ class DepthView(Container[Any]):
         """Offer units of length for a map that has one, else its own unit only."""
         index = self.surface.source_index.value
         if index is not None:
-            own = str(index.units[0])
-            lengths = [unit for unit in LENGTHS if unit != own] if index.units[0].is_compatible_with(LENGTHS[0]) else []
+            own = str(index.units[-1])
+            lengths = [unit for unit in LENGTHS if unit != own] if index.units[-1].is_compatible_with(LENGTHS[0]) else []
             self.surface.unit.choices = [own, *lengths]
             self.surface.unit.value = wanted if wanted in self.surface.unit.choices else own
 
@@ -235,10 +235,10 @@ class DepthView(Container[Any]):
         reason = ""
         try:
             _check_map(index)
+            if picture is not None:
+                _check_size(index, picture)
         except QmcifError as error:
             reason = str(error)
-        if index is not None and picture is not None and finest_level(picture).shape[:2] != finest_level(index).shape[:2]:
-            reason = f"{picture.name!r} and {index.name!r} differ in size; equal ones are needed: choose another picture"
         self.show_button.enabled = not reason
         self.save_button.enabled = any(part_of(layer) == "height" for layer in self._viewer.layers)
         self.row.allow(reason or ("" if is_index_map(index) else "another height map needs a source index: choose it above"))
@@ -267,10 +267,19 @@ def _check_map(layer: Layer | None) -> None:
         raise InvalidImageError(msg)
 
 
+def _check_size(index: Layer, picture: Layer) -> None:
+    sizes = [finest_level(layer).shape[layer.ndim - 2 : layer.ndim] for layer in (index, picture)]
+    if sizes[0] != sizes[1]:
+        msg = f"{picture.name!r} and {index.name!r} differ in size; equal ones are needed: choose another image"
+        raise InvalidImageError(msg)
+
+
 def _convert(length: float, unit: str, layer: Any) -> float:  # noqa: ANN401 - a layer
     """Return a length in the unit of a layer's pixels."""
     try:
-        return float(pint.Quantity(length, unit).to(str(layer.units[0])).magnitude)
+        return float(pint.Quantity(length, unit).to(str(layer.units[-1])).magnitude)
     except pint.DimensionalityError as error:
-        msg = f"the z step is in {unit} and {layer.name!r} in {layer.units[0]}; units of one kind are needed: give the z step in the latter"
+        msg = (
+            f"the z step is in {unit} and {layer.name!r} in {layer.units[-1]}; units of one kind are needed: give the z step in the latter"
+        )
         raise InvalidImageError(msg) from error

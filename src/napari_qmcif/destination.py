@@ -11,16 +11,16 @@ from magicgui.types import FileDialogMode
 from magicgui.widgets import ComboBox, FileEdit
 from magicgui.widgets.bases import ValuedContainerWidget
 
-from napari_qmcif.opened_files import PYRAMID_SUFFIX
+from napari_qmcif.own_outputs import PYRAMID_SUFFIX
 from napari_qmcif.preferences import read_preferences
-from napari_qmcif.series import StackSeries
+from napari_qmcif.stack_series import StackSeries
 from qmcif_engine import InvalidImageError
 
 SHARE_OF_FREE_MEMORY = 0.5
 """The rest is for the computation itself and for the viewer."""
 
 MAP_PIXEL_BYTES = 10
-"""Source index, base map and detail map of two bytes a pixel, confidence of four."""
+"""Source index, base map and detail map of two bytes per pixel, confidence of four."""
 
 IN_MEMORY, ON_DISK = "in memory", "OME-Zarr on disk"
 

@@ -12,11 +12,10 @@ from qtpy.QtGui import QKeySequence
 from qtpy.QtWidgets import QFrame, QScrollArea, QShortcut, QTabWidget, QVBoxLayout, QWidget
 
 from napari_qmcif.batch_widget import BatchWidget
-from napari_qmcif.closing import call_when_closed
 from napari_qmcif.comparing import CompareWidget
 from napari_qmcif.depth_view import DepthView
 from napari_qmcif.evaluation_widget import EvaluationWidget
-from napari_qmcif.form_rows import shrink_boxes, tidy_rows
+from napari_qmcif.form_parts import call_when_closed, shrink_boxes, tidy_rows
 from napari_qmcif.fusion_widget import FusionWidget
 from napari_qmcif.retouch_widget import RetouchWidget
 

@@ -1,25 +1,138 @@
-"""Evaluation of fusions: how much of their sources, and of the truth where it is known, the pictures keep."""
+"""Evaluation of fusions: how much of their sources, and of the truth where it is known, the images keep."""
 
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from magicgui import magic_factory
 from magicgui.widgets import Container, FunctionGui, PushButton, Table
+from napari.layers import Layer
 from napari.viewer import Viewer
 from qtpy.QtWidgets import QFileDialog
 
+from napari_qmcif.aligned_layer import to_lazy_array
+from napari_qmcif.aligning import align_images
 from napari_qmcif.bar_plot import BarPlot
-from napari_qmcif.closing import call_when_closed
-from napari_qmcif.evaluating import MEANINGS, EvaluationRequest, assemble_request, evaluate_layers, is_decibel
-from napari_qmcif.layer_types import OptionalPicture, Picture, Sources, shorten_list
-from napari_qmcif.result_parts import choose_sources, find_sources
-from napari_qmcif.table_file import write_table
-from napari_qmcif.wheel import calm_wheel
+from napari_qmcif.chosen_stack import ChosenStack, lazy_level
+from napari_qmcif.form_parts import call_when_closed, calm_wheel
+from napari_qmcif.layer_box import OptionalPicture, Picture, Sources, shorten_list
+from napari_qmcif.preferences import write_text
+from napari_qmcif.provenance import read_record
+from napari_qmcif.result_parts import choose_sources, find_place, find_sources, name_place, prepare_alike
 from napari_qmcif.work_row import WorkRow
-from napari_qmcif.worker import EngineWorker, make_worker
-from qmcif_engine import QmcifError
+from napari_qmcif.worker import EngineWorker, Progress, make_worker
+from qmcif_engine import InvalidImageError, QmcifError, evaluate
+
+N_COLORS = 3
+MEANINGS = {
+    "Q_MI": "mutual information kept from the sources",
+    "Q_G": "gradients kept from the sources",
+    "Q_P": "phase congruency kept from the sources",
+    "Q_E": "edge-dependent similarity to the sources",
+    "Q_Y": "structural similarity to the sources",
+    "Q_CB": "contrast kept, as the eye sees it",
+    "PSNR": "peak signal-to-noise ratio against the truth",
+    "PSNR_inner": "the same without a frame of 8 px",
+    "SSIM": "structural similarity of the gray levels to the truth",
+    "Q_SSIM": "quaternion structural similarity of the colors to the truth",
+}
+
+
+def is_decibel(symbol: str) -> bool:
+    """Say whether a figure is a ratio in decibel rather than a share."""
+    return symbol.startswith("PSNR")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationRequest:
+    """What is to be judged.
+
+    The result and its name, the sources, the truth where there is one, what counts as black and white, and what the user should know.
+    """
+
+    name: str
+    stack: ChosenStack
+    result: Any
+    truth: Any
+    sample_range: tuple[float, float] | None
+    note: str = ""
+
+
+def assemble_request(stack: ChosenStack, *, result: Layer | None, truth: Layer | None, point: Sequence[float] = ()) -> EvaluationRequest:
+    """Return the request, once everything is known to be of one size and type.
+
+    Of a result with several images, such as one per time point, the one at a point of the world is judged.
+    Floats have no black and white of their own: what the result's layer shows as such is taken.
+
+    Raises
+    ------
+    InvalidImageError
+        With the reason and the remedy.
+    """
+    if result is None:
+        msg = "no result is chosen; the fused image is needed: fuse a stack first, or choose a layer"
+        raise InvalidImageError(msg)
+    place, judged = find_place(result, point), {}
+    for layer in (result, truth):
+        if layer is None:
+            continue
+        array = judged[layer] = lazy_level(layer)[find_place(layer, point)]
+        if array.shape[:2] != stack.picture_shape or bool(layer.rgb) != stack.is_color or array.dtype != stack.stored_dtype:
+            msg = (
+                f"{layer.name!r} is {array.dtype} of shape {array.shape}, "
+                f"the sources are {stack.stored_dtype} of {stack.picture_shape} pixels; "
+                "equal ones are needed: choose the images that were fused"
+            )
+            raise InvalidImageError(msg)
+    low, high = (float(bound) for bound in result.contrast_limits)
+    sample_range = (low, high) if stack.dtype.kind == "f" or stack.dtype == np.uint32 else None
+    return EvaluationRequest(
+        name=f"{result.name}{name_place(result, place)}",
+        stack=stack,
+        result=judged[result],
+        truth=None if truth is None else judged[truth],
+        sample_range=sample_range,
+        note=_note_alignment(result, stack),
+    )
+
+
+def evaluate_layers(request: EvaluationRequest, *, job: EngineWorker) -> tuple[str, dict[str, float]]:
+    """Return the name of the result and its figures by symbol; those that need a truth there is none of are left out."""
+
+    def report(progress: Progress) -> None:
+        job.check_cancelled()
+        job.report(progress)
+
+    images = request.stack.cut_images()
+    if request.stack.is_prepared:
+        images = list(to_lazy_array(align_images(images, request.stack, job=job)))
+    sources = [_opaque(image) for image in images]
+    truth = None if request.truth is None else _opaque(request.truth).astype(request.stack.dtype)
+    result = _opaque(request.result).astype(request.stack.dtype)
+    scores = evaluate(sources, result, truth=truth, sample_range=request.sample_range, progress=report)
+    return request.name, {symbol: figure for symbol, figure in scores.list_by_symbol().items() if figure is not None}
+
+
+def _note_alignment(result: Layer, stack: ChosenStack) -> str:
+    """Return a warning where a result of aligned images is compared with images that are not."""
+    record = read_record(result)
+    was_moved = record.get("align", "none") != "none" or record.get("has_transforms") is True
+    note = "the images were aligned to make this result; it is compared with them as they are, so the figures are low"
+    return note if was_moved and not stack.is_prepared else ""
+
+
+def _opaque(array: Any) -> Any:  # noqa: ANN401 - any array
+    """Return the samples without opacity; what is read lazily stays lazy, since the engine reads large images block by block."""
+    return array[..., :N_COLORS] if array.ndim == N_COLORS else array
+
 
 TABLE_HEIGHT_PX = 110
+NAME_PX = 110
+"""Room for the names of results, so that a narrow dock shows figures too."""
 
 
 @magic_factory(
@@ -50,11 +163,14 @@ def evaluate_fusion(napari_viewer: Viewer, result: Picture, sources: Sources, tr
     return worker
 
 
-def _assemble(viewer: Viewer | None, result: Any, sources: Any, truth: Any) -> EvaluationRequest:  # noqa: ANN401 - layers
-    stack = None if result is None or viewer is None else find_sources(result, list(viewer.layers))
+def _assemble(viewer: Viewer, result: Any, sources: Any, truth: Any) -> EvaluationRequest:  # noqa: ANN401 - layers
+    point = viewer.dims.point
+    stack = None if result is None else find_sources(result, list(viewer.layers), place=find_place(result, point))
     if stack is None or list(stack.layers) != list(sources):
-        stack = choose_sources(sources, point=() if viewer is None else viewer.dims.point)
-    return assemble_request(stack, result=result, truth=truth)
+        stack = choose_sources(sources, point=point)
+    elif read_record(result).get("has_transforms") is not True:
+        stack = prepare_alike(stack, result)
+    return assemble_request(stack, result=result, truth=truth, point=point)
 
 
 class EvaluationWidget(Container[Any]):
@@ -72,6 +188,7 @@ class EvaluationWidget(Container[Any]):
         self.row, self.plot, self.table = WorkRow(self.form, text="Evaluate"), BarPlot(), Table()
         self.plot.setToolTip("\n".join(f"{symbol}: {meaning}" for symbol, meaning in MEANINGS.items()))
         self.table.native.setFixedHeight(TABLE_HEIGHT_PX)
+        self.table.native.verticalHeader().setMaximumWidth(NAME_PX)
         self.export_button = PushButton(text="Export as CSV …")
         super().__init__(widgets=[self.form, self.row, self.table, self.export_button], labels=False)
         self.native.layout().addWidget(self.plot)
@@ -119,9 +236,11 @@ class EvaluationWidget(Container[Any]):
 
     def export(self, path: Path) -> None:
         """Write the figures as CSV: one row a figure, the first column names the result."""
+        table = io.StringIO()
         rows = [(name, symbol, repr(figure)) for name, figures in self.figures.items() for symbol, figure in figures.items()]
+        csv.writer(table, lineterminator="\n").writerows([("result", "metric", "value"), *rows])
         try:
-            write_table(path, [("result", "metric", "value"), *rows])
+            write_text(path, table.getvalue())
         except OSError as error:
             self.row.message.complain(error)
         else:

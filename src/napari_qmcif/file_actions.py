@@ -1,4 +1,4 @@
-"""Open stack and Save result: files of the viewer's layers through the engine, with scale, units, channels and record."""
+"""The buttons Open stack and Save result: files of the viewer's layers through the engine, with scale, units, channels and record."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from qtpy.QtWidgets import QFileDialog, QWidget
 
 from napari_qmcif.layer_box import part_of
 from napari_qmcif.reader import open_files
-from napari_qmcif.result_parts import find_parts
+from napari_qmcif.result_parts import find_parts, finest_level
 from napari_qmcif.work_row import WorkRow
 from napari_qmcif.worker import EngineWorker, make_worker
 from napari_qmcif.writer import write_picture, write_result
@@ -61,14 +61,15 @@ def save_result(path: Path, result: Layer, layers: Sequence[Layer] = ()) -> Engi
     """
     parts = {"fused": result, **find_parts(result, layers)} if part_of(result) == "fused" else {"": result}
     chosen = [layer for part, layer in parts.items() if part not in ("preview", "retouch", "surface")]
-    worker = make_worker(_save, path, [layer.as_layer_data_tuple() for layer in chosen], result.as_layer_data_tuple())
+    worker = make_worker(_save, path, [layer.as_layer_data_tuple() for layer in chosen], result.as_layer_data_tuple(), is_waited_for=True)
     worker.start()
     return worker
 
 
 def ask_and_save(result: Layer, layers: Sequence[Layer], *, parent: QWidget) -> EngineWorker | None:
     """Ask where to, and write there; None where nobody wanted to. The dialog asks before it replaces something."""
-    filters = [FOLDER_FILTER, *PICTURE_FILTERS] if len(layers) else list(PICTURE_FILTERS)
+    has_several = any(length > 1 for length in finest_level(result).shape[: result.ndim - 2])
+    filters = [*[FOLDER_FILTER] * (has_several or len(layers) > 0), *PICTURE_FILTERS * (not has_several)]
     stem = str(result.name).replace(": ", " ").replace("/", " ")
     name, chosen = QFileDialog.getSaveFileName(parent, "Save result to", stem, ";;".join(filters))
     if not name:
@@ -89,7 +90,7 @@ class FileActions(Container[Any]):
 
     def __init__(self, napari_viewer: Viewer, *, on_open: Callable[[list[Layer]], None] = lambda _: None) -> None:
         self._viewer, self._on_open = napari_viewer, on_open
-        tip = "OME-TIFF, ImageJ and other files with a stack, or one file an image: with scale, units, axes and channels"
+        tip = "OME-TIFF, ImageJ and other files with a stack, or one file per image: with scale, units, axes and channels"
         self.open_button = PushButton(text="Open stack …", tooltip=tip)
         tip = "A folder of images, an OME-Zarr, or a result that was saved as a folder"
         self.folder_button = PushButton(text="Open folder …", tooltip=tip)

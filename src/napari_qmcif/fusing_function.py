@@ -16,15 +16,15 @@ from napari.viewer import Viewer
 
 from napari_qmcif.chosen_stack import guess_focus_axis
 from napari_qmcif.destination import Destination, settle_target
+from napari_qmcif.form_parts import notify
 from napari_qmcif.layer_box import LayerSelect, OfferedBox, is_source, list_layers
-from napari_qmcif.layer_fusing import FusionRequest, find_z_step, fuse_series
+from napari_qmcif.layer_fusing import FusionRequest, fuse_series
 from napari_qmcif.layers import choose_label, describe_channel
 from napari_qmcif.preferences import keep, read_preferences
 from napari_qmcif.progress_display import DockEntry
 from napari_qmcif.provenance import record_provenance
-from napari_qmcif.run_panel import notify
-from napari_qmcif.series import StackSeries, choose_series, list_axes
 from napari_qmcif.settings_form import SettingsForm, describe_changes
+from napari_qmcif.stack_series import StackSeries, choose_series, list_axes
 from napari_qmcif.worker import make_worker
 from qmcif_engine import FusionConfig, InvalidConfigError, load_transforms
 
@@ -159,7 +159,7 @@ def fuse_focus_stack(
     napari_viewer : napari.Viewer
         Whose layers they are.
     layers : list of napari.layers.Image
-        Pictures of one scene, each sharp somewhere else; or one layer that holds them all; or several such layers, one a channel.
+        Pictures of one scene, each sharp somewhere else; or one layer that holds them all; or several such layers, one per channel.
         Ctrl or Shift for several.
     axis : str
         The axis along which the focus changes.
@@ -223,7 +223,7 @@ def fuse_focus_stack(
     keep(config)
     taken = [layer.name for layer in napari_viewer.layers]
     label = choose_label([channel.title for channel in series.channels], describe_changes(config), taken=taken)
-    worker = make_worker(run_fusion, request, label)
+    worker = make_worker(run_fusion, request, label, is_waited_for=target is not None)
     worker.errored.connect(notify)
     DockEntry(worker, title=f"Fusing {series.channels[0].title}")
     worker.start()
@@ -237,7 +237,7 @@ def run_fusion(request: FusionRequest, label: str, *, job: Any) -> list[LayerDat
     series, layers = request.series, []
     for found in outcome.channels:
         stack = series.channels[found.number].stacks[0]
-        z_step, unit = find_z_step(stack)
+        z_step, unit = stack.z_step
         record = record_provenance(stack, request.config, focus_range=found.focus_range, path=found.path)
         if request.with_height:
             counted = "" if stack.axis is None else "pixel"  # heights of separate pictures count images

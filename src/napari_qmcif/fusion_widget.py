@@ -15,17 +15,16 @@ from napari_qmcif.chosen_stack import ChosenStack
 from napari_qmcif.clipboard import write_command, write_python
 from napari_qmcif.destination import settle_target
 from napari_qmcif.file_actions import FileActions
-from napari_qmcif.form_rows import fold_rows, shrink_boxes, tidy_rows
-from napari_qmcif.fusing_function import SHOWN, SLABS_NEED_A_PLACE, choose_images, fuse_focus_stack, offer_for
+from napari_qmcif.form_parts import calm_wheel, fold_rows, notify, shrink_boxes, tidy_rows
+from napari_qmcif.fusing_function import EACH, SHOWN, SLABS_NEED_A_PLACE, choose_images, fuse_focus_stack, offer_for
 from napari_qmcif.layer_box import is_source, part_of
 from napari_qmcif.preferences import load_kept
 from napari_qmcif.preview import PreviewPanel
 from napari_qmcif.provenance import METADATA_KEY, read_record
 from napari_qmcif.result_parts import find_sources, prepare_alike
-from napari_qmcif.run_panel import RunPanel, notify
-from napari_qmcif.series import StackSeries
-from napari_qmcif.settings_form import SettingsForm
-from napari_qmcif.wheel import calm_wheel
+from napari_qmcif.run_panel import RunPanel
+from napari_qmcif.settings_form import SettingsForm, find_closest_preset
+from napari_qmcif.stack_series import StackSeries
 from napari_qmcif.worker import EngineWorker, make_worker
 from qmcif_engine import FusionConfig, InvalidConfigError, InvalidImageError, QmcifError
 
@@ -84,30 +83,17 @@ class FusionWidget(Container[Any]):
         """Return the settings as they stand."""
         return self.settings.get_value()
 
-    def choose(self) -> StackSeries:
-        """Return what is chosen; refuse what cannot be fused."""
-        values = {name: getattr(self.form, name).value for name in CHOOSING}
-        layers = self._refused or self.form.layers.value
-        transforms = values.pop("transforms")
-        chosen = None if transforms is None or transforms == Path() else transforms
-        return choose_images(layers, str(values.pop("axis") or ""), point=self._viewer.dims.point, transforms=chosen, **values)
+    def choose(self, **changes: Any) -> StackSeries:  # noqa: ANN401 - arguments of `choose_images`
+        """Return what is chosen, some of it replaced; refuse what cannot be fused."""
+        values = {name: getattr(self.form, name).value for name in CHOOSING} | {"layers": self._refused or self.form.layers.value} | changes
+        if values["transforms"] == Path():
+            values["transforms"] = None
+        return choose_images(values.pop("layers"), str(values.pop("axis") or ""), point=self._viewer.dims.point, **values)
 
     def choose_shown(self) -> ChosenStack:
         """Return the one stack that the sliders show, for a preview."""
         series = self.choose()
-        if not series.keeps_axes:
-            return series.first
-        one = choose_images(
-            self.form.layers.value[:1],
-            str(self.form.axis.value or ""),
-            scope=SHOWN,
-            align=self.form.align.value,
-            even_exposure=self.form.even_exposure.value,
-            leave_out=self.form.leave_out.value,
-            reference=self.form.reference.value,
-            point=self._viewer.dims.point,
-        )
-        return one.first
+        return self.choose(layers=self.form.layers.value[:1], scope=SHOWN, decide_by=EACH).first if series.keeps_axes else series.first
 
     def check(self) -> None:
         """Say in place what stands in the way of a run, and allow it where nothing does."""
@@ -221,8 +207,7 @@ class FusionWidget(Container[Any]):
         if stack is None:
             msg = f"the images that {active.name!r} was made of are not there any more; they are needed: open them again"
             raise InvalidImageError(msg)
-        shown = SettingsForm(value=FusionConfig.from_dict(record["settings"]))
-        return prepare_alike(stack, active), shown.preset, shown.list_changes()
+        return prepare_alike(stack, active), *find_closest_preset(FusionConfig.from_dict(record["settings"]))
 
     def _finish(self, layers: list[Any]) -> None:
         """Look at the result: it is on top and active, and no preview covers it."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 from magicgui.widgets import ComboBox, Select
 from magicgui.widgets.bases import CategoricalWidget
 from napari.layers import Image, Labels, Layer
 from napari.utils._magicgui import find_viewer_ancestor
+from qtpy.QtWidgets import QSizePolicy
 
 from napari_qmcif.provenance import METADATA_KEY
 
@@ -83,12 +84,25 @@ def part_of(layer: Layer) -> str | None:
 
 
 def is_picture(layer: Layer) -> bool:
-    """Say whether a layer is one picture, none of our maps and previews."""
-    return isinstance(layer, Image) and layer.ndim == 2 and part_of(layer) in (None, "fused")
+    """Tell whether a layer is an image of two axes, or a fused image of ours, which may have more, such as time."""
+    return isinstance(layer, Image) and part_of(layer) in ("fused", *[None] * (layer.ndim == 2))
 
 
 def is_index_map(layer: Layer) -> bool:
-    """Say whether a layer may be a source index: whole numbers over two axes."""
-    if not isinstance(layer, Image | Labels) or layer.ndim != 2 or (isinstance(layer, Image) and layer.rgb):
+    """Tell whether a layer may be a source index: whole numbers over two axes, or a source index of ours, which may have more."""
+    if not isinstance(layer, Image | Labels) or (isinstance(layer, Image) and layer.rgb):
         return False
-    return part_of(layer) in (None, "source_index") and layer.dtype.kind in "iu"
+    return part_of(layer) in ("source_index", *[None] * (layer.ndim == 2)) and layer.dtype.kind in "iu"
+
+
+Picture = Annotated[Image, {"widget_type": LayerComboBox, "choices": list_layers(is_picture)}]
+OptionalPicture = Annotated[Image | None, {"widget_type": LayerComboBox, "choices": list_layers(is_picture), "nullable": True}]
+Sources = Annotated[list[Image], {"widget_type": LayerSelect, "choices": list_layers(is_source, from_top=False)}]
+
+SHOWN_ROWS = 5
+
+
+def shorten_list(choice: LayerSelect) -> None:
+    """Let a list of layers take the room of a few rows; it scrolls."""
+    choice.native.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+    choice.native.setFixedHeight(SHOWN_ROWS * choice.native.fontMetrics().lineSpacing() + 10)

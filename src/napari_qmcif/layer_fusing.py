@@ -12,14 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_qmcif.aligning import WorkerTalk, align_images, hint_at_preparation, open_channels, prepare
+from napari_qmcif.aligning import CutStack, WorkerTalk, align_images, hint_at_preparation, open_channels, prepare
 from napari_qmcif.chosen_stack import ChosenStack
 from napari_qmcif.dask_cluster import connect
 from napari_qmcif.layers import MAP_NAMES
-from napari_qmcif.opened_files import PYRAMID_SUFFIX, open_pyramid, open_tiles
+from napari_qmcif.own_outputs import PYRAMID_SUFFIX, open_pyramid, open_tiles
 from napari_qmcif.preview_area import Area
-from napari_qmcif.series import StackSeries
-from napari_qmcif.stack_views import CutStack
+from napari_qmcif.stack_series import StackSeries
 from napari_qmcif.worker import Progress
 from qmcif_engine import (
     FusionConfig,
@@ -202,7 +201,7 @@ def _fuse_in_memory(opened: Stack, stack: ChosenStack, request: FusionRequest, o
     pictures = {"fused": stack.restored(result.fused if result.companions is None else result.companions)}
     pictures |= {name: found for name in MAP_NAMES if (found := getattr(result, name)) is not None}
     if result.position is not None:
-        form: dict[str, Any] = {"z_step": find_z_step(stack)[0], "smoothing_px": request.height_smoothing_px}
+        form: dict[str, Any] = {"z_step": stack.z_step[0], "smoothing_px": request.height_smoothing_px}
         pictures["height"] = height_map(result.position, confidence=result.confidence, guide=result.fused, **form).height
     return Outcome(pictures, _to_pair(result.focus_range))
 
@@ -210,7 +209,7 @@ def _fuse_in_memory(opened: Stack, stack: ChosenStack, request: FusionRequest, o
 def _fuse_to_disk(opened: Stack, stack: ChosenStack, request: FusionRequest, target: Path, options: dict[str, Any]) -> Outcome:
     """Fuse into files beside each other, tile by tile, and open them; an interrupted run is gone on with."""
     stem = target.name.removesuffix(PYRAMID_SUFFIX)
-    z_step, unit = find_z_step(stack)
+    z_step, unit = stack.z_step
     height = HeightRequest(
         target=target.with_name(f"{stem}-height.tif"), z_step=z_step, unit=unit or None, smoothing_px=request.height_smoothing_px
     )
@@ -238,16 +237,6 @@ def _split_channels(outcome: Outcome, stacks: list[ChosenStack], decided_by: int
         maps = {name: picture for name, picture in outcome.pictures.items() if name != "fused"} if number == decided_by else {}
         split.append(Outcome({"fused": own, **maps}, outcome.focus_range, outcome.path))
     return split
-
-
-def find_z_step(stack: ChosenStack) -> tuple[float, str]:
-    """Return the distance of neighboring images and its unit: that of the layer along its axis, else images are counted."""
-    if stack.axis is None:
-        return 1.0, ""
-    layer = stack.layers[0]
-    unit = str(layer.units[stack.axis])
-    step = float(layer.scale[stack.axis])
-    return (step or 1.0), "" if unit in ("pixel", "dimensionless") else unit
 
 
 def _to_pair(focus_range: Any) -> tuple[float, float]:  # noqa: ANN401 - a range of the engine

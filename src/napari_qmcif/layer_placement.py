@@ -1,4 +1,4 @@
-"""Keep a picture where its source lies: the part of a layer's transform that concerns two of its axes."""
+"""Placement of an image where its source lies: the part of a layer's transform that concerns two of its axes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,18 @@ from typing import Any
 import numpy as np
 from napari.layers import Layer
 from napari.utils.transforms import CompositeAffine
+
+
+def transform_of(layer: Layer) -> dict[str, Any]:
+    """Return the keyword arguments that put a new layer of the same axes exactly where a layer lies."""
+    names = ("scale", "translate", "rotate", "shear", "units", "axis_labels")
+    return {**{name: getattr(layer, name) for name in names}, "affine": layer.affine.affine_matrix}
+
+
+def compose_transform(layer: Layer) -> CompositeAffine:
+    """Return what a layer does before its own affine: scale, shear, rotation and translation; napari's own is private."""
+    names = ("scale", "translate", "rotate", "shear", "ndim", "units", "axis_labels")
+    return CompositeAffine(**{name: getattr(layer, name) for name in names})
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,16 +41,7 @@ class Placement:
     @classmethod
     def of_layer(cls, layer: Layer, axes: Sequence[int]) -> Placement:
         """Take two axes out of a layer's transform; the axis that is fused over is not among them."""
-        whole = CompositeAffine(
-            scale=layer.scale,
-            translate=layer.translate,
-            rotate=layer.rotate,
-            shear=layer.shear,
-            ndim=layer.ndim,
-            units=layer.units,
-            axis_labels=layer.axis_labels,
-        )
-        return cls(whole.set_slice(list(axes)), np.asarray(layer.affine.set_slice(list(axes)).affine_matrix))
+        return cls(compose_transform(layer).set_slice(list(axes)), np.asarray(layer.affine.set_slice(list(axes)).affine_matrix))
 
     def shifted(self, corner_px: Sequence[float]) -> Placement:
         """Return the place of a part whose first pixel is the given (row, column) of the whole."""

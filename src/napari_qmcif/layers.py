@@ -10,9 +10,10 @@ from napari.viewer import Viewer
 
 from napari_qmcif.chosen_stack import ChosenStack
 from napari_qmcif.provenance import METADATA_KEY
-from napari_qmcif.series import Channel, StackSeries
+from napari_qmcif.stack_series import Channel, StackSeries
+from qmcif_engine import OUTPUT_MAPS
 
-MAP_NAMES = ("source_index", "base_map", "detail_map", "confidence")
+MAP_NAMES = tuple(name for name, declared in OUTPUT_MAPS.items() if declared.is_written)
 
 
 def describe_fused(stack: ChosenStack, *, part: str, record: dict[str, Any], name: str = "") -> dict[str, Any]:
@@ -30,21 +31,25 @@ def describe_fused(stack: ChosenStack, *, part: str, record: dict[str, Any], nam
 
 
 def describe_map(stack: ChosenStack, part: str, *, name: str, record: dict[str, Any], z_step: float = 1.0) -> dict[str, Any]:
-    """Return how one map looks: images as colors from first to last, confidence from 0 to 1, heights from first to last.
+    """Return how one map looks: images and heights as colors from first to last, shares such as confidence in gray from 0 to 1.
 
     The maps come hidden, above the picture: whoever wants to know switches one on, and sees it.
     """
-    is_confidence = part == "confidence"
     low, high = sorted((0.0, (stack.n_images - 1) * (z_step if part == "height" else 1.0)))
     return {
         "name": name,
         "rgb": False,
         "visible": False,
         "metadata": {METADATA_KEY: {**record, "part": part}},
-        "contrast_limits": (0.0, 1.0) if is_confidence else (low, high),
-        "colormap": "gray" if is_confidence else "turbo",
         "interpolation2d": "nearest",
+        **choose_colors(part, (low, high)),
     }
+
+
+def choose_colors(part: str, bounds: tuple[float, float]) -> dict[str, Any]:
+    """Return colors and contrast of a map whose images, or heights, have these bounds."""
+    is_share = part in OUTPUT_MAPS and not OUTPUT_MAPS[part].counts_images
+    return {"contrast_limits": (0.0, 1.0), "colormap": "gray"} if is_share else {"contrast_limits": bounds, "colormap": "turbo"}
 
 
 def describe_channel(

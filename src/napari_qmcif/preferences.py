@@ -73,12 +73,12 @@ def keep(config: FusionConfig) -> None:
     if path is None:
         return
     with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, config.to_toml())
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a small file, completely or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Write a small file, completely or not at all; one of that name is replaced."""
     unfinished = path.with_name(f".{path.name}-{secrets.token_hex(8)}.tmp")
     try:
         with unfinished.open("x", encoding="utf-8") as stream:

@@ -1,4 +1,4 @@
-"""Find the part of a picture to preview: what the viewer shows, or a drawn rectangle."""
+"""The part of an image to preview: what the viewer shows, or a drawn rectangle."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class DockEntry(cancelable_progress):  # type: ignore[misc]
 
 
 class TimeLeft:
-    """Estimate of the time that a piece of work still takes, from whole tiles that were measured.
+    """The estimated time that a piece of work still takes, from whole tiles that were measured.
 
     The steps of a tile are not equally long: its decision takes as long as all of its images. Of the steps so far the later half counts,
     if that is a tile or more: the first ones also compiled, read and warmed up.

@@ -42,7 +42,7 @@ def record_provenance(
             for axis, step in enumerate(stack.index)
             if isinstance(step, int) and axis not in (stack.axis, *stack.picture_axes)
         },
-        "z_step": _find_z_step(stack),
+        "z_step": list(stack.z_step) if stack.z_step[1] else None,
         "align": stack.align,
         "even_exposure": stack.even_exposure,
         "reference": stack.reference,
@@ -57,12 +57,3 @@ def read_record(layer: Layer) -> dict[str, Any]:
     """Return what a layer of ours says about itself; nothing for any other layer."""
     record = dict(layer.metadata).get(METADATA_KEY)
     return record if isinstance(record, dict) else {}
-
-
-def _find_z_step(stack: ChosenStack) -> list[float | str] | None:
-    """Return the distance of the images and its unit, where they are planes of one layer that has a unit of length along them."""
-    if stack.axis is None:
-        return None
-    layer = stack.layers[0]
-    unit = str(layer.units[stack.axis])
-    return None if unit in ("pixel", "dimensionless") else [float(layer.scale[stack.axis]), unit]

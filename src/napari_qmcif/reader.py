@@ -74,11 +74,13 @@ def read_stack(inputs: Path | list[Path]) -> list[LayerDataTuple]:
         for number, attributes in enumerate(described):
             color = (metadata.channel_colors or CHANNEL_COLORS)[number % (len(metadata.channel_colors) or len(CHANNEL_COLORS))]
             attributes |= {"name": f"{name}: {names[number]}", "blending": "additive", "colormap": color}
+            if metadata.channel_limits:
+                attributes["contrast_limits"] = metadata.channel_limits[number]
     return [(_join_times(stack), attributes, "image") for stack, attributes in zip(stacks, described, strict=True)]
 
 
 def _open_channels(inputs: Path | list[Path]) -> list[FileStack]:
-    """Return one stack, or one a channel where they were recorded one by one: each of them then reads its own samples only."""
+    """Return one stack, or one per channel where they were recorded one by one: each of them then reads its own samples only."""
     try:
         stack = open_stack(inputs)
     except InvalidConfigError:  # more channels than can decide together

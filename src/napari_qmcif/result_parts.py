@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from napari.layers import Image, Layer
 
 from napari_qmcif.aligning import ALIGNMENTS
@@ -14,6 +15,9 @@ from napari_qmcif.chosen_stack import ChosenStack, choose_pictures, choose_plane
 from napari_qmcif.layer_box import part_of
 from napari_qmcif.provenance import read_record
 from qmcif_engine import FusionConfig, InvalidImageError, QmcifError
+
+Place = tuple[int, ...]
+"""One image of a layer that has several: its step along every axis before rows and columns."""
 
 _OWN_TO_A_PART = ("part", "is_retouched", "height")
 """What the records of the layers of one result may differ in."""
@@ -26,24 +30,32 @@ def find_parts(fused: Layer, layers: Sequence[Layer]) -> dict[str, Layer]:
     return found if wanted else {}
 
 
-def find_sources(fused: Layer, layers: Sequence[Layer]) -> ChosenStack | None:
-    """Return the stack that a result says it was made from, where those layers are still there.
+def find_sources(fused: Layer, layers: Sequence[Layer], *, place: Place = ()) -> ChosenStack | None:
+    """Return the stack that a result was made from, according to its record, where those layers are still there.
 
     A result that was opened from files names none: then the only stack of its size is taken.
+
+    Parameters
+    ----------
+    fused : napari.layers.Image
+    layers : sequence of napari.layers.Layer
+        Those of the viewer.
+    place : tuple of int
+        Which image of a result that has several, such as one per time point.
     """
     record = read_record(fused)
+    steps = {name_axis(fused, axis): step for axis, step in enumerate(place) if finest_level(fused).shape[axis] > 1}
     try:
         if "inputs" not in record:
             (only,) = [layer for layer in layers if _may_be_source(layer, fused)]
-            return choose_sources([only], point=only.data_to_world((0,) * only.ndim))
+            return choose_sources([only], point=only.data_to_world([steps.get(name_axis(only, axis), 0) for axis in range(only.ndim)]))
         names = [entry["layer"] for entry in record["inputs"]]
-        axis_name, position = record["axis"], dict(record["position"])
+        axis_name, position = record["axis"], {**record["position"], **steps}
         found = [next(layer for layer in layers if layer.name == name) for name in names]
         if axis_name is None:
             return choose_pictures(found)
         axes = {name_axis(found[0], axis): axis for axis in range(found[0].ndim)}
-        steps = [position.get(name, 0) for name in axes]
-        return choose_planes(found[0], axes[axis_name], point=found[0].data_to_world(steps))
+        return choose_planes(found[0], axes[axis_name], point=found[0].data_to_world([position.get(name, 0) for name in axes]))
     except (QmcifError, KeyError, TypeError, ValueError, StopIteration):
         return None
 
@@ -109,6 +121,22 @@ def name_images(stack: ChosenStack) -> list[str]:
     return [f"{'plane' if axis.isdigit() else axis} {number}" for number in frames]
 
 
+def find_place(layer: Layer | None, point: Sequence[float]) -> Place:
+    """Return which image of a layer a point of the world lies in: the step along every axis before rows and columns."""
+    if layer is None or layer.ndim == 2:
+        return ()
+    lengths = finest_level(layer).shape[: layer.ndim - 2]
+    steps = np.rint(layer.world_to_data(point)).astype(int)
+    return tuple(int(np.clip(step, 0, length - 1)) for step, length in zip(steps, lengths, strict=False))
+
+
+def name_place(layer: Layer, place: Place) -> str:
+    """Return a place in words, such as ``, t 3``; nothing for the only image of a layer."""
+    lengths = finest_level(layer).shape
+    names = [name_axis(layer, axis).removeprefix("axis ") for axis in range(len(place))]
+    return "".join(f", {name} {step}" for name, step, length in zip(names, place, lengths, strict=False) if length > 1)
+
+
 def finest_level(layer: Any) -> Any:  # noqa: ANN401 - a layer, and any array
     """Return the samples of a layer, those of the finest level where it has several."""
     return layer.data[0] if layer.multiscale else layer.data
@@ -123,9 +151,8 @@ def list_files(layer: Any) -> list[Any]:  # noqa: ANN401 - a layer
 def _may_be_source(layer: Layer, fused: Any) -> bool:  # noqa: ANN401 - a layer
     if not isinstance(layer, Image) or layer.ndim < 3 or part_of(layer) is not None or layer.multiscale != fused.multiscale:
         return False
-    shape, wanted = finest_level(layer).shape, finest_level(fused).shape
-    n_behind = fused.ndim + bool(fused.rgb)
-    return bool(layer.rgb == fused.rgb and shape[-n_behind:][:2] == wanted[:2])
+    n_behind = 2 + bool(fused.rgb)
+    return bool(layer.rgb == fused.rgb and finest_level(layer).shape[-n_behind:][:2] == finest_level(fused).shape[-n_behind:][:2])
 
 
 def _shared_record(layer: Layer) -> dict[str, Any]:

@@ -1,13 +1,15 @@
-"""The strokes of a person on a labels layer, followed by the fused picture.
+"""The strokes of a person on a labels layer, followed by the fused image.
 
 What changed is found by comparing the labels with those already heeded: that holds for the brush, for filling, for undo and redo, and
 for whatever else changes labels. The engine works in a thread of its own, on one piece at a time, so that painting goes on meanwhile.
+A result with several images, one per time point, has one labels layer with the same axes: a stroke belongs to the time it was painted at.
 """
 
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,54 +20,130 @@ from numpy.typing import NDArray
 from qtpy.QtCore import QObject, Signal
 
 from napari_qmcif.aligning import align_images
+from napari_qmcif.chosen_stack import ChosenStack
+from napari_qmcif.layer_placement import transform_of
 from napari_qmcif.provenance import METADATA_KEY, read_record
-from napari_qmcif.retouch_subject import RetouchSubject
+from napari_qmcif.result_parts import Place, find_sources, prepare_alike, read_settings
 from napari_qmcif.worker import EngineWorker, make_worker
-from qmcif_engine import FocusRange, RetouchedWindow, retouch
+from qmcif_engine import FocusRange, FusionConfig, InvalidImageError, RetouchedWindow, retouch
 
 LARGEST_PIECE_PX = 512
 """Side of the largest piece that is fused at once: so much takes a fraction of a second."""
 
 BRUSH_SIZE_PX = 20
 ORIGINAL_KEY = "qmcif_original"
-"""Under this name the metadata of a retouched picture hold what the engine made of it, as long as the viewer is open."""
+"""Under this name the metadata of a retouched image hold what the engine made of it, as long as the viewer is open."""
 
 Box = tuple[int, int, int, int]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetouchSubject:
+    """A result and what it was made from.
+
+    Attributes
+    ----------
+    stack : ChosenStack
+        The images of the time point that is shown.
+    fused, index : napari.layers.Layer
+        The fused image and the source index, both with arrays in memory, which are changed in place.
+    config : FusionConfig
+        The settings of the fusion, as far as they are known.
+    focus_range : tuple of float or None
+        That of the first time point; None where it is not known.
+    """
+
+    stack: ChosenStack
+    fused: Any
+    index: Any
+    config: FusionConfig
+    focus_range: tuple[float, float] | None
+
+    def stack_at(self, place: Place, layers: Sequence[Layer]) -> ChosenStack:
+        """Return the images that one of several fused images was made from."""
+        found = find_sources(self.fused, layers, place=place) if place else None
+        return self.stack if found is None else prepare_alike(found, self.fused)
+
+
+def assemble_subject(stack: ChosenStack, *, fused: Layer | None, index: Layer | None) -> RetouchSubject:
+    """Return what is to be retouched, once everything is known to belong together.
+
+    Raises
+    ------
+    InvalidImageError
+        With the reason and the remedy.
+    """
+    if fused is None or index is None:
+        missing = "fused image" if fused is None else "source index"
+        msg = f"no {missing} is chosen; both layers of a result are needed: fuse a stack first, or choose them"
+        raise InvalidImageError(msg)
+    for layer in (fused, index):
+        if layer.multiscale or not isinstance(layer.data, np.ndarray):
+            msg = f"{layer.name!r} lies on disk; retouching changes samples in memory: run the fusion with Result set to in memory"
+            raise InvalidImageError(msg)
+        shape = layer.data.shape[: layer.ndim]
+        if shape[-2:] != stack.picture_shape:
+            msg = (
+                f"{layer.name!r} has {shape[-2:]} pixels and the sources {stack.picture_shape}; equal ones are needed: "
+                "choose the images it was fused from"
+            )
+            raise InvalidImageError(msg)
+    if fused.data.shape[: fused.ndim] != index.data.shape:
+        msg = (
+            f"{fused.name!r} has shape {fused.data.shape[: fused.ndim]} and {index.name!r} {index.data.shape}; "
+            "a source index of the same result is needed: choose it"
+        )
+        raise InvalidImageError(msg)
+    config, focus_range = read_settings(fused)
+    return RetouchSubject(stack=prepare_alike(stack, fused), fused=fused, index=index, config=config, focus_range=focus_range)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Original:
-    """What the engine decided, and the strokes that lie in the picture now: so a person can go on, or take everything back.
+    """What the engine decided, and the strokes that lie in the result now: so a person can go on, or take everything back.
 
     Attributes
     ----------
     name : str
         Identifies the labels layer with the strokes.
-    fused, index : ndarray
-        Copies from before any retouching.
-    heeded : ndarray of int, shape (Y, X)
-        The labels that are worked into the picture; changed in place.
+    heeded : ndarray of int, shape (…, Y, X)
+        The labels that are worked into the result; changed in place.
     was_retouched : bool
-        Whether the copies themselves hold earlier strokes, of a result that was saved and opened again.
+        Whether the result already held strokes when this was made, because it was saved and opened again.
+    images : dict of tuple of ndarray
+        By place, the fused image and its source index from before any retouching; copied when a place is first painted on.
     """
 
     name: str
-    fused: NDArray[Any]
-    index: NDArray[Any]
     heeded: NDArray[Any]
     was_retouched: bool
+    images: dict[Place, tuple[NDArray[Any], NDArray[Any]]] = field(default_factory=dict)
 
     @classmethod
     def of_subject(cls, subject: RetouchSubject) -> Original:
         """Return what an earlier session kept, or keep it from now on."""
         kept = subject.fused.metadata.get(ORIGINAL_KEY)
-        if isinstance(kept, cls) and kept.fused.shape == subject.fused.data.shape:
+        if isinstance(kept, cls) and kept.heeded.shape == subject.index.data.shape:
             return kept
-        labels = np.zeros(subject.stack.picture_shape, np.min_scalar_type(subject.stack.n_images))
-        was_retouched = read_record(subject.fused).get("is_retouched") is True
-        made = cls(uuid.uuid4().hex, subject.fused.data.copy(), subject.index.data.copy(), labels, was_retouched)
+        labels = np.zeros(subject.index.data.shape, np.min_scalar_type(subject.stack.n_images))
+        made = cls(uuid.uuid4().hex, labels, read_record(subject.fused).get("is_retouched") is True)
         subject.fused.metadata[ORIGINAL_KEY] = made
         return made
+
+    def keep(self, subject: RetouchSubject, place: Place) -> None:
+        """Copy an image and its decisions before they are first changed."""
+        if place not in self.images:
+            self.images[place] = subject.fused.data[place].copy(), subject.index.data[place].copy()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Piece:
+    """A box of one image that is worked in, with the labels that were heeded there before."""
+
+    place: Place
+    box: Box
+    cut: tuple[int | slice, ...]
+    before: NDArray[Any]
 
 
 class RetouchSession(QObject):
@@ -88,9 +166,12 @@ class RetouchSession(QObject):
         super().__init__()
         self._viewer, self._subject = viewer, subject
         self._job: EngineWorker | None = None
-        self._pending: tuple[tuple[slice, slice], NDArray[Any]] | None = None
+        self._piece: _Piece | None = None
         self._is_over = False
-        self._focus_range: tuple[float, float] | tuple[FocusRange, ...] | None = subject.focus_range
+        first = (0,) * (subject.index.ndim - 2)
+        self._focus_ranges: dict[Place, tuple[float, float] | FocusRange | tuple[FocusRange, ...]] = (
+            {} if subject.focus_range is None else {first: subject.focus_range}
+        )
         self._original = Original.of_subject(subject)
         self.labels = self._find_labels() or self._add_labels()
         self.labels.mode = "paint"
@@ -104,7 +185,7 @@ class RetouchSession(QObject):
         return self._job is not None
 
     def take_back(self) -> None:
-        """Give the whole picture back to the engine; napari can undo it."""
+        """Give every pixel back to the engine; napari can undo it."""
         if not self._is_over and self.labels.data.any():
             self.labels.data_setitem(np.nonzero(self.labels.data), 0)
 
@@ -117,10 +198,9 @@ class RetouchSession(QObject):
             emitter.disconnect(self._update)
         self.labels.events.selected_label.disconnect(self._bound_label)
         self._viewer.layers.events.removed.disconnect(self._on_removed)
-        if self._job is not None and self._pending is not None:
+        if self._job is not None and self._piece is not None:
             self._job.cancel()
-            piece, before = self._pending
-            self._original.heeded[piece] = before  # given up, so not in the picture
+            self._original.heeded[self._piece.cut] = self._piece.before  # given up, so not in the image
         self.ended.emit(reason)
 
     def _find_labels(self) -> Any:  # noqa: ANN401 - a layer, or None
@@ -134,7 +214,7 @@ class RetouchSession(QObject):
             name="retouch",
             colormap=color_sources(self._subject.stack.n_images),
             metadata={METADATA_KEY: {"part": "retouch", "of": self._original.name}},  # whole numbers, but no source index
-            **self._subject.stack.placement.as_layer_arguments(),
+            **transform_of(self._subject.fused),
         )
         labels.brush_size = BRUSH_SIZE_PX
         return labels
@@ -156,9 +236,9 @@ class RetouchSession(QObject):
 
     def _on_removed(self, event: Any = None) -> None:  # noqa: ANN401 - napari's events
         if self.labels not in self._viewer.layers:
-            self.end("the retouch layer was deleted; its strokes stay in the picture, and Start brings them back")
+            self.end("the retouch layer was deleted; its strokes stay in the result, and Start brings them back")
         elif self._subject.fused not in self._viewer.layers:
-            self.end("the fused picture was deleted")
+            self.end("the fused image was deleted")
 
     def _update(self, event: Any = None) -> None:  # noqa: ANN401 - napari's events
         """Work the next piece in, unless one is under way: then the end of that one comes back here."""
@@ -168,48 +248,64 @@ class RetouchSession(QObject):
         if painted.shape != heeded.shape:
             self.end("the retouch layer has another size now; start again")
             return
-        box = find_difference(painted, heeded)
-        if box is None:
+        found = find_piece(painted, heeded)
+        if found is None:
             self.updated.emit()
             return
-        piece = slice(box[0], box[2]), slice(box[1], box[3])
-        self._pending = piece, heeded[piece].copy()
-        heeded[piece] = painted[piece]
-        job = make_worker(self._retouch, box, owner=self)
+        place, box = found
+        cut: tuple[int | slice, ...] = (*place, slice(box[0], box[2]), slice(box[1], box[3]))
+        self._piece = piece = _Piece(place, box, cut, heeded[cut].copy())
+        heeded[cut] = painted[cut]
+        self._original.keep(self._subject, piece.place)
+        stack = self._subject.stack_at(piece.place, list(self._viewer.layers))
+        job = make_worker(self._retouch, piece, stack, owner=self)
         job.returned.connect(self._show)
         job.errored.connect(self.failed)
         job.finished.connect(self._go_on)
         self._job = job
         job.start()
 
-    def _retouch(self, box: Box, *, job: EngineWorker) -> RetouchedWindow:
+    def _retouch(self, piece: _Piece, stack: ChosenStack, *, job: EngineWorker) -> RetouchedWindow:
         """Ask the engine; runs in the worker thread, while nobody else changes what it reads."""
+        fused, index = self._original.images[piece.place]
         return retouch(
-            align_images(self._subject.stack.cut_images(), self._subject.stack, job=job),
-            self._original.heeded,
-            fused=self._original.fused.astype(self._subject.stack.dtype, copy=False),
-            source_index=self._original.index,
-            window=box,
-            focus_range=self._focus_range,
+            align_images(stack.cut_images(), stack, job=job),
+            self._original.heeded[piece.place],
+            fused=fused.astype(stack.dtype, copy=False),
+            source_index=index,
+            window=piece.box,
+            focus_range=self._focus_ranges.get(piece.place),
             config=self._subject.config,
         )
 
     def _show(self, answer: RetouchedWindow) -> None:
-        self._focus_range = answer.focus_range
+        if self._piece is None:
+            return
+        place = self._piece.place
+        self._focus_ranges[place] = answer.focus_range
         is_retouched = self._original.was_retouched or bool(self._original.heeded.any())
         fused = self._subject.stack.restored(answer.fused)
         for layer, samples in ((self._subject.fused, fused), (self._subject.index, answer.source_index)):
-            layer.data[answer.window.slices] = samples
+            layer.data[(*place, *answer.window.slices)] = samples
             layer.refresh(thumbnail=False, highlight=False, extent=False)
             layer.metadata[METADATA_KEY] = {**read_record(layer), "is_retouched": is_retouched}
 
     def _go_on(self) -> None:
-        self._job = self._pending = None
+        self._job = self._piece = None
         self._update()
 
 
+def find_piece(painted: Any, heeded: Any) -> tuple[Place, Box] | None:  # noqa: ANN401 - arrays of labels
+    """Return the place and a box of at most one piece around the first labels that differ, or None where all are heeded."""
+    for place in np.ndindex(*painted.shape[:-2]):
+        box = find_difference(painted[place], heeded[place])
+        if box is not None:
+            return place, box
+    return None
+
+
 def find_difference(painted: Any, heeded: Any) -> Box | None:  # noqa: ANN401 - arrays of labels
-    """Return a box of at most one piece around the first labels that differ, or None where all are heeded."""
+    """Return a box of at most one piece around the first labels of one image that differ, or None where all are heeded."""
     is_new = painted != heeded
     rows = np.flatnonzero(is_new.any(axis=1))
     if not len(rows):

@@ -8,14 +8,10 @@ from magicgui.widgets import CheckBox, ComboBox, Container, PushButton
 from napari.viewer import Viewer
 from qtpy.QtGui import QColor, QIcon, QPixmap
 
-from napari_qmcif.closing import call_when_closed
-from napari_qmcif.layer_box import LayerComboBox, LayerSelect, is_index_map, is_picture, is_source, list_layers
-from napari_qmcif.layer_types import shorten_list
-from napari_qmcif.message_label import MessageLabel
-from napari_qmcif.result_parts import choose_sources, find_parts, find_sources, name_images
-from napari_qmcif.retouch_session import RetouchSession, color_sources
-from napari_qmcif.retouch_subject import RetouchSubject, assemble_subject
-from napari_qmcif.wheel import calm_wheel
+from napari_qmcif.form_parts import MessageLabel, call_when_closed, calm_wheel
+from napari_qmcif.layer_box import LayerComboBox, LayerSelect, is_index_map, is_picture, is_source, list_layers, shorten_list
+from napari_qmcif.result_parts import choose_sources, find_parts, find_place, find_sources, name_images
+from napari_qmcif.retouch_session import RetouchSession, RetouchSubject, assemble_subject, color_sources
 from qmcif_engine import QmcifError
 
 HINT = "Paint with napari's brush; Ctrl+Z takes a stroke back, - and = choose another image. Stop and Start go on with the same strokes."
@@ -125,10 +121,11 @@ class RetouchWidget(Container[Any]):
         self._viewer.dims.events.current_step.disconnect(self._follow_slider)
 
     def _read_subject(self) -> RetouchSubject:
-        stack = find_sources(self.result.value, list(self._viewer.layers)) if self.result.value is not None else None
+        fused, point = self.result.value, self._viewer.dims.point
+        stack = None if fused is None else find_sources(fused, list(self._viewer.layers), place=find_place(fused, point))
         if stack is None or list(stack.layers) != self.sources.value:
-            stack = choose_sources(self.sources.value, point=self._viewer.dims.point)
-        return assemble_subject(stack, fused=self.result.value, index=self.source_index.value)
+            stack = choose_sources(self.sources.value, point=point)
+        return assemble_subject(stack, fused=fused, index=self.source_index.value)
 
     def _list_images(self, subject: RetouchSubject) -> None:
         """Offer the images by number and name."""

@@ -7,22 +7,20 @@ from functools import partial
 from typing import Any
 
 from magicgui.widgets import Container, ProgressBar, PushButton
-from napari.utils.notifications import notification_manager, show_error
 from psygnal import Signal
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QVBoxLayout
 
-from napari_qmcif.message_label import MessageLabel
+from napari_qmcif.form_parts import MessageLabel, describe_failure
 from napari_qmcif.progress_display import TimeLeft
 from napari_qmcif.worker import EngineWorker
-from qmcif_engine import InvalidImageError, QmcifError
+from qmcif_engine import InvalidImageError
 
 KEPT = "cancelled; the finished tiles are kept, and Run goes on from there"
-TOO_LARGE = "the images do not fit into memory; more memory or smaller images are needed: crop or reduce them first"
 
 
 class RunPanel(Container[Any]):
-    """Run and Cancel, with messages; it follows one worker at a time."""
+    """Buttons to run and to cancel, with messages; it follows one worker at a time."""
 
     wanted = Signal()
 
@@ -123,18 +121,3 @@ class RunPanel(Container[Any]):
         self.cancel_button.enabled = self.is_running
         self.bar.visible = self.is_running
         self.bar.native.setAlignment(Qt.AlignmentFlag.AlignCenter)
-
-
-def describe_failure(error: Exception) -> str:
-    """Return an error in words: the engine's where it was foreseen, its kind and text where not."""
-    if isinstance(error, MemoryError):
-        return TOO_LARGE
-    return str(error) if isinstance(error, QmcifError) else f"{type(error).__name__}: {error}"
-
-
-def notify(error: Exception) -> None:
-    """Show an error as napari does: in words where it was foreseen, with its traceback where not."""
-    if isinstance(error, QmcifError | MemoryError):
-        show_error(describe_failure(error))
-    else:
-        notification_manager.receive_error(type(error), error, error.__traceback__)

@@ -1,16 +1,49 @@
-"""Offer generated focus stacks under File > Open Sample."""
+"""Focus stacks under File > Open Sample: two real ones that are shipped, and generated ones whose truth is known."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qmcif_engine import make_focus_stack, make_lazy_focus_stack
+from qmcif_engine import make_focus_stack, make_lazy_focus_stack, open_stack, read_image
 
 if TYPE_CHECKING:
     from napari.types import LayerDataTuple
 
+SAMPLES = Path(__file__).parent / "samples"
+"""Real stacks, each in a folder with its license."""
+
 LARGE_SHAPE = (8192, 8192)
 N_LARGE_LEVELS = 4
+
+
+def read_board_layers() -> "list[LayerDataTuple]":
+    """Read seven photographs of a circuit board, aligned, from the front to the back.
+
+    Returns
+    -------
+    list of LayerDataTuple
+        One color stack.
+    """
+    paths = sorted((SAMPLES / "board").glob("*.jpg"))
+    images = np.stack([read_image(path).samples for path in paths])
+    return [(images, {"name": "circuit board", "rgb": True, "axis_labels": ("focus", "y", "x")}, "image")]
+
+
+def read_neuron_layers() -> "list[LayerDataTuple]":
+    """Read a confocal stack of a neuron; its file says no sizes, so that the layer has none.
+
+    Returns
+    -------
+    list of LayerDataTuple
+        One gray stack of 16 bits.
+    """
+    with open_stack(SAMPLES / "neuron" / "neuron.tif") as stack:
+        planes = np.asarray(stack.to_dask())
+    # the soma is many times as bright as the dendrites: shown up to its own level, they would be black
+    limits = tuple(float(level) for level in np.percentile(planes, (1, 99.8)))
+    look = {"rgb": False, "colormap": "gray", "contrast_limits": limits}
+    return [(planes, {"name": "neuron", **look, "axis_labels": ("z", "y", "x")}, "image")]
 
 
 def make_color_stack_layers() -> "list[LayerDataTuple]":

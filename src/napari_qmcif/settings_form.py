@@ -2,20 +2,64 @@
 
 from __future__ import annotations
 
+import dataclasses
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from magicgui.widgets import ComboBox, Container, PushButton
+from magicgui.widgets import ComboBox, Container, PushButton, create_widget
 from magicgui.widgets.bases import ValuedContainerWidget, ValueWidget
 from napari.utils.notifications import show_error
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QFileDialog, QFormLayout, QLabel, QWidget
 
-from napari_qmcif.form_rows import make_fold, shrink_boxes, tidy_rows
+from napari_qmcif.form_parts import make_fold, shrink_boxes, tidy_rows
+from napari_qmcif.number_box import NumberBox
 from napari_qmcif.preferences import read_preferences, write_text
-from napari_qmcif.setting_box import label_setting, make_setting_widget
 from napari_qmcif.task_choices import PRESET_WORDS, TASK_CHOICES
 from qmcif_engine import PRESETS, FusionConfig, QmcifError, setting_fields
+
+_UNIT_ENDINGS = ("_px", "_patches")
+
+
+def label_setting(item: dataclasses.Field[Any]) -> str:
+    """Return what the form calls a setting: its name in words and its unit."""
+    words = item.name.removeprefix("is_")
+    for ending in _UNIT_ENDINGS:
+        words = words.removesuffix(ending)
+    if words.startswith("n_"):
+        words = f"number of {words[2:]}"
+    words, unit = words.replace("_", " "), item.metadata["unit"]
+    return words[0].upper() + words[1:] + (f" ({unit})" if unit and unit not in words else "")
+
+
+def explain_setting(item: dataclasses.Field[Any]) -> str:
+    """Return the tooltip: help text, name for scripts, bounds."""
+    low, high, unit = (item.metadata[key] for key in ("low", "high", "unit"))
+    bounds = "" if low is None else f"\n{low:g} to {high:g} {unit}".rstrip()
+    text = item.metadata["help"]
+    return f"{text[0].upper()}{text[1:]}.\n{item.name}{bounds}"
+
+
+def make_setting_widget(name: str, item: dataclasses.Field[Any]) -> ValueWidget[Any]:
+    """Return the magicgui widget that edits one setting, named by its ``section.name``."""
+    kind: Any = type(item.default)
+    low, high, choices = (item.metadata[key] for key in ("low", "high", "choices"))
+    options: dict[str, Any] = {"tooltip": explain_setting(item)}
+    if choices or issubclass(kind, StrEnum):
+        options |= {"widget_type": "ComboBox", "choices": [(str(choice), choice) for choice in choices or kind]}
+    elif low is not None:
+        options |= {"min": low, "max": high}
+    if kind is float:
+        options["widget_type"] = NumberBox
+    widget: Any = create_widget(item.default, annotation=kind, name=name, label=label_setting(item), options=options)
+    if low is not None and kind is int and not choices:
+        widget.native.setKeyboardTracking(False)  # a number is heard of when it is typed to the end
+    if kind is bool:
+        widget.text = ""  # its label stands beside it, as that of the others
+    made: ValueWidget[Any] = widget
+    return made
+
 
 OWN = "as set under Expert"
 TOML_FILTER = "Settings (*.toml)"
@@ -70,10 +114,9 @@ class SettingsForm(ValuedContainerWidget[FusionConfig]):
 
     def set_value(self, value: FusionConfig) -> None:
         """Show other settings, under the preset they differ least from."""
-        flat, presets = flatten(value), {name: flatten(preset) for name, preset in PRESETS.items()}
-        closest = min(presets, key=lambda name: sum(presets[name][key] != flat[key] for key in flat))
+        flat = flatten(value)
         self._is_loading = True
-        self.preset_box.value = closest
+        self.preset_box.value = find_closest_preset(value)[0]
         for name, row in self.rows.items():
             row.value = flat[name]
         self._is_loading = False
@@ -185,10 +228,17 @@ def flatten(config: FusionConfig) -> dict[str, Any]:
     return {name: getattr(getattr(config, name.partition(".")[0]), name.partition(".")[2]) for name in setting_fields()}
 
 
+def find_closest_preset(config: FusionConfig) -> tuple[str, dict[str, Any]]:
+    """Return the preset that settings differ least from, and the settings that differ."""
+    flat = flatten(config)
+    differences = {
+        name: {key: flat[key] for key, value in flatten(preset).items() if value != flat[key]} for name, preset in PRESETS.items()
+    }
+    return min(differences.items(), key=lambda entry: len(entry[1]))
+
+
 def describe_changes(config: FusionConfig) -> str:
     """Return in a few words what settings are: the preset they are nearest to, and what differs from it."""
-    flat, presets = flatten(config), {name: flatten(preset) for name, preset in PRESETS.items()}
-    differences = {name: {key: value for key, value in flat.items() if preset[key] != value} for name, preset in presets.items()}
-    closest = min(differences, key=lambda name: len(differences[name]))
-    words = [f"{key.partition('.')[2].replace('_', ' ')} {value}" for key, value in differences[closest].items()]
+    closest, changes = find_closest_preset(config)
+    words = [f"{key.partition('.')[2].replace('_', ' ')} {value}" for key, value in changes.items()]
     return ", ".join([PRESET_WORDS.get(closest, closest), *words[:3], *(["…"] if len(words) > 3 else [])])

@@ -1,4 +1,4 @@
-"""Carry out ``qmcif view``: open a stack in napari with the fusion beside it. The viewer is imported only when the command runs."""
+"""``qmcif view``: a stack opened in napari with the fusion beside it. The viewer is imported only when the command runs."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from magicgui.widgets import Container, ProgressBar, PushButton
 
-from napari_qmcif.message_label import MessageLabel
+from napari_qmcif.form_parts import MessageLabel
 from napari_qmcif.worker import EngineWorker
 from qmcif_engine import QmcifError
 

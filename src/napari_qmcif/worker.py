@@ -1,4 +1,4 @@
-"""Run the engine beside the GUI thread: start, hear of progress, cancel."""
+"""The engine beside the GUI thread: start, progress, cancellation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SHORTEST_REPORT_INTERVAL_SECONDS = 0.1
 
 
 class Progress(Protocol):
-    """Describe what the engine reports after each step."""
+    """What the engine reports after each step."""
 
     @property
     def done(self) -> int:
@@ -39,6 +39,7 @@ class EngineSignals(QObject):
     errored = Signal(object)
     warned = Signal(tuple)
     finished = Signal()
+    _left = Signal()
     _finished = Signal(object)
     _worked = Signal(object)
 
@@ -47,7 +48,8 @@ class EngineWorker(FunctionWorker):  # type: ignore[misc]
     """napari's worker for calls of the engine: they tell their progress, can be cancelled at any time, and change nothing of the process.
 
     Unlike napari's own `run`, this one leaves the warning filters of the process alone, drops what came in after Cancel, and lets other
-    workers have the thread of the pool: while the engine computes in Dask's threads, this one only waits.
+    workers have the thread of the pool: while the engine computes in Dask's threads, this one only waits. A cancelled worker has ended for
+    the viewer at once, whatever its thread is busy with; the thread stops at its next step, and nobody hears of it any more.
 
     Parameters
     ----------
@@ -58,6 +60,8 @@ class EngineWorker(FunctionWorker):  # type: ignore[misc]
 
     Attributes
     ----------
+    is_waited_for : bool
+        Whether its end is waited for after Cancel, since what comes next would meet it: files that it still writes, or the next preview.
     phase : str
         What is being done now.
     summary : str
@@ -68,9 +72,11 @@ class EngineWorker(FunctionWorker):  # type: ignore[misc]
         super().__init__(work, *arguments, **options)
         self.signals = EngineSignals()
         self._reported_at = float("-inf")
+        self._is_over = self.is_waited_for = False
         self.phase = self.summary = ""
         # no bound method: by the time it arrives, Qt has deleted its part of this worker, and PyQt calls no methods of such objects
         self._worked.connect(partial(EngineWorker._conclude, self), Qt.ConnectionType.QueuedConnection)
+        self._left.connect(partial(EngineWorker._leave, self), Qt.ConnectionType.QueuedConnection)
 
     @property
     def is_started(self) -> bool:
@@ -80,6 +86,8 @@ class EngineWorker(FunctionWorker):  # type: ignore[misc]
     def cancel(self) -> None:
         """Ask the work to stop at once; nothing is returned any more."""
         self.quit()
+        if not self.is_waited_for:
+            self._left.emit()
 
     def is_cancelled(self) -> bool:
         """Say whether the work shall stop; the engine asks this between its steps."""
@@ -134,14 +142,28 @@ class EngineWorker(FunctionWorker):  # type: ignore[misc]
         """Announce the end on the thread that made the worker, where `cancel` cannot come between the check and the signal."""
         self._worked.disconnect()
         self._set_discard(self)
-        if not self.abort_requested:
-            tell()
-        self.finished.emit()
+        if not self._is_over:
+            self._is_over = True
+            if not self.abort_requested:
+                tell()
+            self.finished.emit()
+
+    def _leave(self) -> None:
+        """Announce the end of a cancelled worker whose thread has still to come to its next step."""
+        if self.is_started and not self._is_over:
+            self._is_over = True
+            self.finished.emit()
 
 
-def make_worker(work: Callable[..., Any], *arguments: Any, owner: QObject | None = None) -> EngineWorker:  # noqa: ANN401 - passed on
+def make_worker(
+    work: Callable[..., Any],
+    *arguments: Any,  # noqa: ANN401 - passed on
+    owner: QObject | None = None,
+    is_waited_for: bool = False,
+) -> EngineWorker:
     """Return a worker that has still to be started; closing the window, or deleting its owner, cancels it."""
     worker: EngineWorker = create_worker(work, *arguments, _start_thread=False, _worker_class=EngineWorker, _ignore_errors=True)
+    worker.is_waited_for = is_waited_for
     if owner is not None:
         owner.destroyed.connect(worker.cancel)
     application = QCoreApplication.instance()
@@ -151,5 +173,5 @@ def make_worker(work: Callable[..., Any], *arguments: Any, owner: QObject | None
 
 
 def list_running_workers() -> list[EngineWorker]:
-    """Return the workers that were started and have not ended yet, for whoever must not leave before them."""
+    """Return the workers whose threads have not ended yet, also cancelled ones, for whoever must not leave before them."""
     return [worker for worker in WorkerBase._worker_set if isinstance(worker, EngineWorker)]

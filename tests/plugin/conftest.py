@@ -35,7 +35,7 @@ def no_job_stays_behind():
     from napari_qmcif.worker import list_running_workers
 
     yield
-    left = list_running_workers()
+    left = [worker for worker in list_running_workers() if not worker.is_cancelled()]
     for worker in left:
         worker.cancel()
     while list_running_workers():  # the next test shall not find them
@@ -88,6 +88,34 @@ def pictures():
     from qmcif_engine import make_focus_stack
 
     return make_focus_stack(n_images=3, shape=(48, 64), seed=0).images
+
+
+@pytest.fixture
+def add_time_series():
+    """Return what adds a gray stack of two time points and its result: both scenes, whose truth stands for the fused images."""
+    from napari_qmcif.layers import describe_channel
+    from napari_qmcif.provenance import record_provenance
+    from napari_qmcif.stack_series import choose_series
+    from qmcif_engine import FusionConfig, make_focus_stack
+
+    def add(viewer):
+        import numpy as np
+
+        scenes = [make_focus_stack(n_images=3, shape=(48, 64), seed=seed, is_color=False) for seed in (0, 1)]
+        space = {"axis_labels": ("t", "z", "y", "x"), "scale": (1, 4, 0.5, 0.5), "units": ("pixel", "um", "um", "um")}
+        images = np.stack([scene.images for scene in scenes])
+        layer = viewer.add_image(images, rgb=False, name="leaf", contrast_limits=(0, 255), **space)
+        series = choose_series([layer], "z")
+        record = record_provenance(series.first, FusionConfig(), focus_range=(0, 255))
+        pictures = {
+            "fused": series.arrange([scene.truth for scene in scenes]),
+            "source_index": series.arrange([scene.depth_index.astype(np.uint16) for scene in scenes]),
+        }
+        for samples, attributes, _ in describe_channel(series, 0, pictures, label="", record=record, z_step=4.0):
+            viewer.add_image(samples, **attributes)
+        return scenes
+
+    return add
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -160,7 +160,7 @@ def test_other_types_are_worked_with_in_one_that_holds_all_their_values_and_come
     assert f"{dtype} is worked with as {worked_with}, without loss" in stack.note
 
 
-@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.float32, np.float64])
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.float32, np.float64, np.int8, np.int16, np.uint32, bool])
 def test_types_that_the_engine_takes_are_taken(dtype):
     assert fuse(np.ones((2, 6, 8), dtype)).fused.dtype == choose_pictures([gray(dtype=dtype), gray(dtype=dtype)]).dtype
 

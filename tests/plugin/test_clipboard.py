@@ -134,11 +134,11 @@ def test_what_is_copied_leaves_out_what_was_left_out_and_moves_images_as_they_we
 
 def test_a_copied_script_works_with_the_type_that_was_worked_with(in_folder, pictures):
     viewer = ViewerModel()
-    layer = viewer.add_image(pictures[..., 0].astype(np.int16), rgb=False)
+    layer = viewer.add_image(pictures[..., 0].astype(np.int32), rgb=False)
 
     fused = run_python(write_python(choose_planes(layer, 0), preset="default", changes=FEW), viewer=viewer)
 
-    expected = fuse(pictures[..., 0].astype(np.float32), PRESETS["default"].replaced(FEW)).fused
+    expected = fuse(pictures[..., 0].astype(np.float64), PRESETS["default"].replaced(FEW)).fused
     np.testing.assert_array_equal(fused, expected)
 
 

@@ -65,6 +65,27 @@ def test_a_wipe_shows_the_result_left_of_the_line_and_the_other_right_of_it(view
     assert fused.visible
 
 
+def test_nothing_lies_over_what_is_compared_and_all_is_back_afterwards(viewer, widget):
+    note = viewer.add_image(np.zeros((96, 128), np.uint8), rgb=False, name="on top")
+    before = {layer.name: layer.visible for layer in viewer.layers}
+
+    for choice in (widget.wipes, widget.blinks):
+        choice.value = True
+        widget._timer.timeout.emit()
+        assert not note.visible
+
+        choice.value = False
+        assert {layer.name: layer.visible for layer in viewer.layers} == before
+
+
+def test_a_result_is_compared_with_its_source_unless_something_else_is_chosen(viewer, result):
+    widget = CompareWidget(viewer)
+    viewer.window.add_dock_widget(widget)
+
+    assert (widget.result.value.name, widget.other.value.name) == ("leaf: fused", "leaf")
+    widget.shut_down()
+
+
 def test_blinking_shows_both_in_turn_and_ends_with_the_result(viewer, widget):
     fused = viewer.layers["leaf: fused"]
     widget.blinks.value = True
@@ -133,3 +154,25 @@ def test_closing_leaves_the_layers_as_they_were(viewer, result):
 
     assert "wipe" not in viewer.layers
     assert len(viewer.mouse_drag_callbacks) == n_callbacks
+
+
+def test_a_result_with_time_points_is_wiped_and_its_focus_measured_at_the_time_that_is_shown(viewer, qtbot, add_time_series):
+    scenes = add_time_series(viewer)
+    widget = CompareWidget(viewer)
+    viewer.window.add_dock_widget(widget)
+    fused = viewer.layers["leaf: fused"]
+    widget.result.value, widget.other.value = fused, viewer.layers["leaf"]
+    widget.wipes.value, widget.wipe_at.value = True, 0.25
+    np.testing.assert_array_equal(viewer.layers["wipe"].data, fused.data[..., :16])
+    np.testing.assert_allclose(viewer.layers["wipe"].translate, fused.translate)
+
+    viewer.dims.set_point(0, 1)
+    worker = widget.measure_at(20, 30)
+    with qtbot.waitSignal(worker.finished):
+        pass
+
+    taken = int(scenes[1].depth_index[20, 30])
+    assert widget.told.text() == f"focus at row 20, column 30; taken from z {taken}"
+    levels = focus_response(list(scenes[1].images), (20, 30, 21, 31), focus_range=(0, 255))[:, 0, 0]
+    np.testing.assert_allclose(list(widget.plot.figures.values()), levels / levels.max())
+    widget.shut_down()

@@ -229,3 +229,22 @@ def test_the_heights_of_a_run_and_its_index_give_surfaces_of_one_size(viewer):
 
     np.testing.assert_allclose(*extents)
     assert extents[0][1][0] == 4 * scene.depth_index.max()
+
+
+def test_the_time_point_that_is_shown_becomes_the_surface_and_the_height_map(viewer, open_widget, qtbot, add_time_series):
+    scenes = add_time_series(viewer)
+    widget = open_widget()
+    viewer.dims.set_point(0, 1)
+    assert (widget.surface.z_step.value, widget.surface.unit.value) == (4, "micrometer")
+
+    widget.heights.smoothing_px.value = 0
+    widget.row.start_button.native.click()
+    qtbot.waitUntil(lambda: not widget.row.is_running)
+    widget.show_button.native.click()
+
+    heights = viewer.layers["leaf, t 1: height in micrometer"]
+    np.testing.assert_allclose(heights.data, 4.0 * scenes[1].depth_index)
+    surface = viewer.layers["leaf, t 1: surface"]
+    np.testing.assert_array_equal(surface.data[0][:, 0].reshape(48, 64), scenes[1].depth_index)
+    np.testing.assert_array_equal(np.asarray(surface.vertex_values).reshape(48, 64), scenes[1].truth)
+    np.testing.assert_allclose(surface.scale, (4, 0.5, 0.5))

@@ -12,7 +12,7 @@ from napari.layers import Image
 from napari_qmcif import destination as destination_module
 from napari_qmcif.destination import IN_MEMORY, MAP_PIXEL_BYTES, ON_DISK, Destination, estimate_bytes, settle_target
 from napari_qmcif.preferences import Preferences
-from napari_qmcif.series import choose_series
+from napari_qmcif.stack_series import choose_series
 from qmcif_engine import InvalidImageError
 
 

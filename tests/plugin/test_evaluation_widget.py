@@ -1,18 +1,82 @@
-"""Evaluating, driven in a real viewer as a person would."""
+"""Evaluating, asked of the engine and driven in a real viewer as a person would."""
 
 import csv
 import time
+from dataclasses import replace
 
+import dask.array as da
 import numpy as np
 import pytest
+from napari.layers import Image
 from napari.utils.notifications import notification_manager
+from qtpy.QtCore import QObject
 
 from napari_qmcif import evaluation_widget as module
-from napari_qmcif.chosen_stack import choose_planes
-from napari_qmcif.evaluation_widget import EvaluationWidget, evaluate_fusion
+from napari_qmcif.chosen_stack import choose_pictures, choose_planes
+from napari_qmcif.evaluation_widget import EvaluationWidget, assemble_request, evaluate_fusion, evaluate_layers
 from napari_qmcif.layers import describe_fused
 from napari_qmcif.provenance import record_provenance
-from qmcif_engine import FusionConfig, InvalidImageError, evaluate, make_focus_stack
+from napari_qmcif.worker import make_worker
+from qmcif_engine import Cancelled, FusionConfig, InvalidImageError, Window, evaluate, make_focus_stack, open_stack, prepare_stack
+
+
+@pytest.fixture
+def layers(pictures):
+    return [Image(picture, rgb=True, name=f"frame {number}") for number, picture in enumerate(pictures)]
+
+
+def test_opacity_is_left_out_of_the_comparison(pictures, qapp):
+    opaque = np.concatenate([pictures, np.full((*pictures.shape[:3], 1), 255, np.uint8)], axis=-1)
+    layers = [Image(picture, rgb=True) for picture in opaque]
+    owner = QObject()
+
+    name, figures = evaluate_layers(
+        assemble_request(choose_pictures(layers), result=layers[0], truth=None), job=make_worker(None, owner=owner)
+    )
+
+    assert name == layers[0].name
+    assert figures["Q_Y"] == evaluate(list(pictures), pictures[0]).structural_similarity
+
+
+def test_a_cancelled_job_ends_at_the_next_step(layers, qapp):
+    owner = QObject()
+    job = make_worker(None, owner=owner)
+    job.cancel()
+
+    with pytest.raises(Cancelled, match="the work was cancelled; nothing was returned: start it again"):
+        evaluate_layers(assemble_request(choose_pictures(layers), result=layers[0], truth=None), job=job)
+
+
+def test_integers_have_the_range_of_their_type_and_floats_that_of_the_layer(layers, pictures):
+    floats = [Image(picture / 255.0, rgb=False, contrast_limits=(0.1, 0.9)) for picture in pictures[..., 0]]
+
+    assert assemble_request(choose_pictures(layers), result=layers[0], truth=None).sample_range is None
+    assert assemble_request(choose_pictures(floats), result=floats[0], truth=None).sample_range == (0.1, 0.9)
+
+
+@pytest.mark.parametrize(("record", "is_noted"), [({}, False), ({"align": "none"}, False), ({"align": "affine"}, True)])
+def test_a_result_of_aligned_images_is_not_compared_with_the_images_as_they_are_in_silence(layers, pictures, record, is_noted):
+    result = Image(pictures[0], rgb=True, metadata={"qmcif": record})
+
+    stack = choose_pictures(layers)
+    note = assemble_request(stack, result=result, truth=None).note
+
+    assert note.startswith("the images were aligned to make this result") == is_noted
+    assert assemble_request(replace(stack, align="affine"), result=result, truth=None).note == ""
+
+
+def test_lazy_layers_reach_the_engine_as_they_are_and_have_the_same_figures(pictures, qapp, monkeypatch):
+    seen = []
+    monkeypatch.setattr(module, "evaluate", lambda sources, fused, **options: seen.extend([*sources, fused]) or evaluate(sources, fused))
+    layers = [Image(da.from_array(picture, chunks=(20, 20, 3)), rgb=True) for picture in pictures]
+
+    _, figures = evaluate_layers(
+        assemble_request(choose_pictures(layers), result=layers[0], truth=None), job=make_worker(None, owner=QObject())
+    )
+
+    assert all(isinstance(image, da.Array) for image in seen)
+    assert figures["Q_G"] == evaluate(list(pictures), pictures[0]).gradient
+
 
 pytestmark = pytest.mark.viewer
 
@@ -158,3 +222,35 @@ def test_bars_follow_the_theme(viewer, widget):
         seen.append(widget.plot.grab().toImage())
 
     assert seen[0] != seen[1]
+
+
+def test_the_time_point_that_is_shown_is_evaluated(viewer, widget, qtbot, add_time_series):
+    scenes = add_time_series(viewer)
+    viewer.dims.set_point(0, 1)
+    widget.form.result.value = viewer.layers["leaf: fused"]
+    assert [layer.name for layer in widget.form.sources.value] == ["leaf"]
+
+    widget.row.start_button.native.click()
+    wait_for(widget, qtbot)
+
+    figures = widget.figures["leaf: fused, t 1"]
+    assert figures["Q_G"] == evaluate(list(scenes[1].images), scenes[1].truth).gradient
+
+
+def test_a_result_of_aligned_images_is_compared_with_them_aligned_and_without_those_left_out(viewer, widget, qtbot):
+    scene = make_focus_stack(n_images=3, shape=(200, 240), seed=3).images
+    images = np.stack([scene[0], np.roll(scene[1], 5, axis=1), scene[2]])
+    layer = viewer.add_image(images, rgb=True, name="leaf")
+    stack = replace(choose_planes(layer, 0, point=(0, 0, 0)), align="translation", left_out=(2,))
+    record = record_provenance(stack, FusionConfig(), focus_range=(0, 255))
+    viewer.add_image(scene[0], **describe_fused(stack, name="leaf: fused", part="fused", record=record))
+    aligned = prepare_stack(open_stack(list(images[:2])), align="translation")
+    whole = Window(0, 0, 200, 240)
+
+    widget.form.result.value = viewer.layers["leaf: fused"]
+    assert widget.row.message.text() == ""
+    widget.row.start_button.native.click()
+    wait_for(widget, qtbot)
+
+    expected = evaluate([aligned.read(number, whole) for number in range(2)], scene[0])
+    assert widget.figures["leaf: fused"]["Q_G"] == pytest.approx(expected.gradient)

@@ -177,3 +177,15 @@ def test_an_opened_stack_is_chosen_for_the_fusion_and_an_opened_result_is_not(vi
 
     assert [layer.name for layer in viewer.layers] == ["leaf", "fused"]
     assert page.form.layers.value == [viewer.layers["leaf"]]
+
+
+def test_a_result_with_time_points_is_offered_as_a_folder_only(viewer, actions, monkeypatch, add_time_series):
+    add_time_series(viewer)
+    offered = []
+    monkeypatch.setattr(
+        "napari_qmcif.file_actions.QFileDialog.getSaveFileName", lambda *arguments: offered.append(arguments[-1]) or ("", "")
+    )
+
+    actions.save_button.native.click()
+
+    assert offered == [FOLDER_FILTER]

@@ -16,6 +16,9 @@ from qtpy.QtCore import QObject
 from napari_qmcif.worker import list_running_workers, make_worker
 
 
+owners = []
+
+
 def work_until_cancelled(job):
     while not job.is_cancelled():
         time.sleep(0.005)
@@ -23,9 +26,8 @@ def work_until_cancelled(job):
 
 @pytest.fixture
 def job(qapp):
-    owner = QObject()
-    yield make_worker(work_until_cancelled, owner=owner)
-    del owner  # not before the end of the test: with it the job would be cancelled
+    owners.append(QObject())  # not given up when the test ends: with its owner a job is cancelled
+    return make_worker(work_until_cancelled, owner=owners[-1])
 
 
 def test_careless(job):

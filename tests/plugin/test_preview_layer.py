@@ -5,8 +5,8 @@ import pytest
 from napari.components import ViewerModel
 
 from napari_qmcif.chosen_stack import choose_planes
+from napari_qmcif.preview import PreviewLayer, compute_preview
 from napari_qmcif.preview_area import Area
-from napari_qmcif.preview_layer import PreviewLayer, compute_preview
 from qmcif_engine import FusionConfig
 
 CONFIG = FusionConfig().replaced({"iterations": 1})

@@ -1,5 +1,6 @@
 """Focus stacks and results are read lazily, and nothing else is taken away from other readers."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import dask.array as da
@@ -136,6 +137,28 @@ def test_dyes_become_layers_of_their_own(tmp_path, name, make_napari_viewer_prox
 
     assert [(layer.rgb, layer.data.shape) for layer in layers] == [(False, (40, 50))] * 4
     np.testing.assert_allclose(layers[0].data // 2, layers[2].data, atol=1)
+
+
+@pytest.mark.viewer
+@pytest.mark.parametrize("name", ["fused.ome.tif", "fused.ome.zarr", "fused.tif"])
+def test_the_viewer_shows_dyes_as_their_file_says(tmp_path, name, make_napari_viewer_proxy):
+    gray = make_focus_stack(n_images=2, shape=(40, 50), is_color=False).images
+    channels = {"Name": ["EGFP", "Cy5"], "Color": [0x00FF00FF, 0x7F00FFFF]}
+    metadata = {"axes": "ZCYX", "PhysicalSizeX": 0.25, "PhysicalSizeY": 0.5, "Channel": channels}
+    tifffile.imwrite(tmp_path / "in.ome.tif", np.stack([gray, gray // 2], axis=1), ome=True, metadata=metadata)
+    stack = open_stack(tmp_path / "in.ome.tif")
+    stack.metadata = replace(stack.metadata, channel_limits=((3.0, 200.0), (0.5, 99.0)))
+    fuse_to_file(stack, tmp_path / name, CONFIG)
+    samples, attributes, _ = read_one(tmp_path / name)
+
+    layers = make_napari_viewer_proxy().add_image(samples, **attributes)
+
+    assert [layer.name for layer in layers] == ["fused: EGFP", "fused: Cy5"]
+    assert [tuple(layer.contrast_limits) for layer in layers] == [(3, 200), (0.5, 99)]
+    shown = [layer.colormap.map(np.ones(1))[0, :3] for layer in layers]
+    np.testing.assert_allclose(shown, [[0, 1, 0], [0x7F / 255, 0, 1]], atol=0.01)
+    assert [tuple(layer.scale) for layer in layers] == [pytest.approx((0.5, 0.25))] * 2
+    assert [str(unit) for unit in layers[0].units] == ["micrometer"] * 2
 
 
 def test_a_folder_of_maps_is_read_as_maps(tmp_path, stack):

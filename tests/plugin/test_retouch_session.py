@@ -1,9 +1,124 @@
-"""What a stroke changed is found, and images have colors of their own."""
+"""A result is traced back to what it was made from; what a stroke changed is found; images have colors of their own."""
 
+import dask.array as da
 import numpy as np
 import pytest
+from napari.components import ViewerModel
 
-from napari_qmcif.retouch_session import LARGEST_PIECE_PX, color_sources, find_difference
+from napari_qmcif.chosen_stack import choose_pictures, choose_planes
+from napari_qmcif.layers import MAP_NAMES, add_result, describe_channel
+from napari_qmcif.provenance import record_provenance
+from napari_qmcif.result_parts import find_parts, find_place, find_sources, name_place
+from napari_qmcif.retouch_session import LARGEST_PIECE_PX, assemble_subject, color_sources, find_difference, find_piece
+from napari_qmcif.stack_series import choose_series
+from qmcif_engine import FusionConfig, InvalidImageError
+
+CONFIG = FusionConfig().replaced({"blend_radius_px": 3})
+
+
+@pytest.fixture
+def viewer():
+    return ViewerModel()
+
+
+def add_result_of(viewer, stack, **pictures):
+    shape = stack.picture_shape
+    made = {"fused": np.zeros((*shape, 3), np.uint8), **{name: np.zeros(shape, np.uint16) for name in MAP_NAMES}, **pictures}
+    return add_result(viewer, stack, made, record=record_provenance(stack, CONFIG, focus_range=(3, 250)))[-1]
+
+
+def test_a_stack_is_found_again_with_its_axis_and_the_position_of_further_axes(viewer):
+    layer = viewer.add_image(np.zeros((4, 5, 6, 8, 3), np.uint8), rgb=True, scale=(1, 2, 1, 1), axis_labels=("t", "z", "y", "x"))
+    fused = add_result_of(viewer, choose_planes(layer, 1, point=(2, 0, 0, 0)))
+
+    found = find_sources(fused, viewer.layers)
+
+    assert (found.layers, found.axis, found.index[0]) == ((layer,), 1, 2)
+
+
+def test_several_layers_are_found_again_in_their_order(viewer):
+    layers = [viewer.add_image(np.zeros((6, 8, 3), np.uint8), rgb=True, name=name) for name in "ab"]
+    fused = add_result_of(viewer, choose_pictures(layers[::-1]))
+
+    assert find_sources(fused, viewer.layers).layers == tuple(layers[::-1])
+
+
+def test_the_index_of_the_same_run_is_found_among_several(viewer):
+    layer = viewer.add_image(np.zeros((4, 6, 8, 3), np.uint8), rgb=True)
+    first = add_result_of(viewer, choose_planes(layer, 0, point=(0, 0, 0)))
+    first.metadata["qmcif"]["made"] = viewer.layers[-1].metadata["qmcif"]["made"] = "earlier"
+    index = viewer.layers[-1]
+    add_result_of(viewer, choose_planes(layer, 0, point=(0, 0, 0)))
+
+    assert find_parts(first, viewer.layers)["source_index"] is index
+
+
+@pytest.mark.parametrize("record", [{}, {"qmcif": 3}, {"qmcif": {"inputs": [{"layer": "gone"}], "axis": None, "position": {}}}])
+def test_without_a_usable_record_nothing_is_found(viewer, record):
+    layer = viewer.add_image(np.zeros((6, 8), np.uint8), rgb=False, metadata=record)
+
+    assert find_sources(layer, viewer.layers) is None
+    assert find_parts(layer, viewer.layers) == {}
+
+
+def test_settings_and_range_come_from_the_record_or_are_the_usual_ones(viewer):
+    layer = viewer.add_image(np.zeros((4, 6, 8, 3), np.uint8), rgb=True)
+    stack = choose_planes(layer, 0, point=(0, 0, 0))
+    fused = add_result_of(viewer, stack)
+    known = assemble_subject(stack, fused=fused, index=viewer.layers[-1])
+    fused.metadata.clear()
+    unknown = assemble_subject(stack, fused=fused, index=viewer.layers[-1])
+
+    assert (known.config, known.focus_range) == (CONFIG, (3.0, 250.0))
+    assert (unknown.config, unknown.focus_range) == (FusionConfig(), None)
+
+
+@pytest.mark.parametrize(("align", "expected"), [("similarity", "similarity"), ("melted", "none")])
+def test_sources_are_aligned_as_they_were_for_the_fusion(viewer, align, expected):
+    layer = viewer.add_image(np.zeros((4, 6, 8, 3), np.uint8), rgb=True)
+    stack = choose_planes(layer, 0, point=(0, 0, 0))
+    fused = add_result_of(viewer, stack)
+    fused.metadata["qmcif"]["align"] = align
+
+    assert assemble_subject(stack, fused=fused, index=viewer.layers[-1]).stack.align == expected
+
+
+@pytest.mark.parametrize(("noted", "expected"), [(True, True), (False, False), ("perhaps", False)])
+def test_sources_are_as_bright_as_they_were_for_the_fusion(viewer, noted, expected):
+    layer = viewer.add_image(np.zeros((4, 6, 8, 3), np.uint8), rgb=True)
+    stack = choose_planes(layer, 0, point=(0, 0, 0))
+    fused = add_result_of(viewer, stack)
+    fused.metadata["qmcif"]["even_exposure"] = noted
+
+    assert assemble_subject(stack, fused=fused, index=viewer.layers[-1]).stack.even_exposure is expected
+
+
+def test_a_result_on_disk_is_refused_with_the_remedy(viewer):
+    layer = viewer.add_image(np.zeros((4, 6, 8, 3), np.uint8), rgb=True)
+    stack = choose_planes(layer, 0, point=(0, 0, 0))
+    fused = add_result_of(viewer, stack, fused=da.zeros((6, 8, 3), np.uint8))
+
+    with pytest.raises(InvalidImageError, match="lies on disk; retouching changes samples in memory: run the fusion with Result set"):
+        assemble_subject(stack, fused=fused, index=viewer.layers[-1])
+
+
+@pytest.mark.parametrize(("has_fused", "missing"), [(True, "source index"), (False, "fused image")])
+def test_a_missing_part_is_named(viewer, has_fused, missing):
+    layer = viewer.add_image(np.zeros((4, 6, 8, 3), np.uint8), rgb=True)
+    stack = choose_planes(layer, 0, point=(0, 0, 0))
+    fused = add_result_of(viewer, stack)
+
+    with pytest.raises(InvalidImageError, match=f"no {missing} is chosen; both layers of a result are needed"):
+        assemble_subject(stack, fused=fused if has_fused else None, index=None)
+
+
+def test_another_size_is_refused(viewer):
+    layer = viewer.add_image(np.zeros((4, 6, 8, 3), np.uint8), rgb=True)
+    stack = choose_planes(layer, 0, point=(0, 0, 0))
+    fused = viewer.add_image(np.zeros((6, 9, 3), np.uint8), rgb=True, name="wide")
+
+    with pytest.raises(InvalidImageError, match=r"'wide' has \(6, 9\) pixels and the sources \(6, 8\); equal ones are needed"):
+        assemble_subject(stack, fused=fused, index=fused)
 
 
 def test_equal_labels_have_no_difference():
@@ -37,3 +152,36 @@ def test_what_the_engine_decides_is_transparent_and_every_image_has_its_color(n_
 
     assert colors[0][3] == colors[None][3] == 0
     assert len({tuple(np.round(colors[number], 3)) for number in range(1, n_images + 1)}) == n_images
+
+
+def test_the_difference_of_several_images_is_found_with_its_place():
+    painted, heeded = np.zeros((2, 3, 1, 30, 40), np.uint8)
+    painted[2, 0, 5:9, 7:20] = 2
+
+    assert find_piece(painted, heeded) == ((2, 0), (5, 7, 9, 20))
+    assert find_piece(painted, painted) is None
+
+
+def test_an_index_of_another_number_of_images_is_refused(viewer):
+    layer = viewer.add_image(np.zeros((4, 6, 8), np.uint8), rgb=False)
+    fused = viewer.add_image(np.zeros((2, 6, 8), np.uint8), rgb=False, name="two")
+    index = viewer.add_image(np.zeros((6, 8), np.uint16), rgb=False, name="one")
+
+    with pytest.raises(InvalidImageError, match=r"'two' has shape \(2, 6, 8\) and 'one' \(6, 8\); a source index of the same result"):
+        assemble_subject(choose_planes(layer, 0), fused=fused, index=index)
+
+
+@pytest.mark.parametrize("time", [0, 2])
+def test_the_images_of_one_time_point_are_found_for_a_result_with_several(viewer, time):
+    layer = viewer.add_image(np.zeros((3, 4, 6, 8), np.uint8), rgb=False, scale=(2, 4, 1, 1), axis_labels=("t", "z", "y", "x"))
+    series = choose_series([layer], "z")
+    record = record_provenance(series.first, CONFIG, focus_range=(3, 250))
+    pictures = {"fused": np.zeros((3, 1, 6, 8), np.uint8)}
+    (described,) = describe_channel(series, 0, pictures, label="", record=record, z_step=1.0)
+    fused = viewer.add_image(described[0], **described[1])
+
+    place = find_place(fused, (2 * time, 11.0, 0, 0))
+
+    assert place == (time, 0)
+    assert find_sources(fused, viewer.layers, place=place).index[0] == time
+    assert name_place(fused, place) == f", t {time}"

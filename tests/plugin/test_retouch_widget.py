@@ -196,7 +196,7 @@ def test_what_is_missing_is_said_in_place(viewer, open_widget, pictures):
 
     viewer.add_image(pictures, rgb=True, name="leaf")
     widget.sources.value = [viewer.layers["leaf"]]
-    assert "no fused picture is chosen" in widget.message.text()
+    assert "no fused image is chosen" in widget.message.text()
 
     viewer.add_image(pictures[0], rgb=True, name="sharp")
     assert "no source index is chosen" in widget.message.text()
@@ -393,7 +393,7 @@ def test_images_that_were_left_out_are_left_out_again(viewer, open_widget, qtbot
         assert viewer.layers["retouch"].selected_label == expected
 
 
-def test_samples_of_a_type_that_is_converted_stay_of_that_type(viewer, open_widget, qtbot):
+def test_signed_samples_stay_of_their_type(viewer, open_widget, qtbot):
     images = make_focus_stack(n_images=3, shape=(48, 64), is_color=False, dtype=np.uint8).images.astype(np.int16) - 100
     layer = viewer.add_image(images, rgb=False, name="leaf", contrast_limits=(-100, 155))
     stack = choose_planes(layer, 0, point=(0, 0, 0))
@@ -420,3 +420,32 @@ def test_a_result_moved_by_a_file_of_transforms_is_refused(viewer, open_widget, 
 
     assert "were moved by a file of transforms" in widget.message.text()
     assert not widget.start_button.enabled
+
+
+def test_every_time_point_of_a_result_is_retouched_by_itself(viewer, open_widget, qtbot, add_time_series):
+    scenes = [scene.images for scene in add_time_series(viewer)]
+    fused, index = viewer.layers["leaf: fused"], viewer.layers["leaf: source index"]
+    before, decided = fused.data.copy(), index.data.copy()
+    assert fused.data.shape == (2, 1, 48, 64)
+    widget = open_widget()
+    assert widget.start_button.enabled, widget.message.text()
+    viewer.dims.set_point(0, 1)
+    widget.toggle()
+    labels = viewer.layers["retouch"]
+
+    labels.brush_size = 21
+    labels.paint((1, 0, 24, 32), 2)
+    settle(widget, qtbot)
+    np.testing.assert_array_equal(fused.data[1, 0, 20:29, 28:37], scenes[1][1, 20:29, 28:37])
+    np.testing.assert_array_equal(fused.data[0], before[0])
+    assert (index.data[1, 0, 20:29, 28:37] == 1).all()
+
+    viewer.dims.set_point(0, 0)
+    labels.paint((0, 0, 24, 32), 3)
+    settle(widget, qtbot)
+    np.testing.assert_array_equal(fused.data[0, 0, 20:29, 28:37], scenes[0][2, 20:29, 28:37])
+
+    widget.clear_button.native.click()
+    settle(widget, qtbot)
+    np.testing.assert_array_equal(fused.data, before)
+    np.testing.assert_array_equal(index.data, decided)

@@ -5,7 +5,8 @@ import threading
 import pytest
 from napari.utils.notifications import notification_manager
 
-from napari_qmcif.run_panel import RunPanel, notify
+from napari_qmcif.form_parts import notify
+from napari_qmcif.run_panel import RunPanel
 from napari_qmcif.worker import make_worker
 from qmcif_engine import InvalidImageError, QmcifError
 

@@ -4,12 +4,25 @@ import dask.array as da
 import numpy as np
 import pytest
 
-from napari_qmcif.sample_data import make_color_stack_layers, make_gray_stack_layers, make_large_stack_layers
+from napari_qmcif.sample_data import (
+    SAMPLES,
+    make_color_stack_layers,
+    make_gray_stack_layers,
+    make_large_stack_layers,
+    read_board_layers,
+    read_neuron_layers,
+)
 
 
 @pytest.mark.parametrize(
     ("make", "is_color"),
-    [(make_color_stack_layers, [True, True]), (make_gray_stack_layers, [False, False]), (make_large_stack_layers, [True])],
+    [
+        (make_color_stack_layers, [True, True]),
+        (make_gray_stack_layers, [False, False]),
+        (make_large_stack_layers, [True]),
+        (read_board_layers, [True]),
+        (read_neuron_layers, [False]),
+    ],
 )
 def test_sample_names_color_explicitly_because_napari_guesses_it_from_the_shape(make, is_color):
     assert [attributes["rgb"] for _, attributes, _ in make()] == is_color
@@ -53,3 +66,30 @@ def test_the_large_sample_is_lazy(make_napari_viewer_proxy):
     assert stack.multiscale
     assert stack.data[0].shape == (2, 8192, 8192, 3)
     assert all(isinstance(level, da.Array) for level in stack.data)
+
+
+@pytest.mark.viewer
+@pytest.mark.parametrize(
+    ("key", "name", "n_images", "dtype"),
+    [("board_photographs", "circuit board", 7, np.uint8), ("neuron_z_stack", "neuron", 25, np.uint16)],
+)
+def test_the_real_samples_are_stacks_that_show_something(make_napari_viewer_proxy, key, name, n_images, dtype):
+    viewer = make_napari_viewer_proxy()
+
+    viewer.open_sample("napari-qmcif", key)
+
+    (stack,) = viewer.layers
+    low, high = stack.contrast_limits
+    assert (stack.name, stack.data.shape[0], stack.data.dtype) == (name, n_images, dtype)
+    assert stack.data.min() < high
+    assert stack.data.max() > low
+    assert viewer.dims.ndim == 3
+
+
+def test_the_shipped_stacks_are_small_and_each_has_its_license_beside_it():
+    folders = [path for path in SAMPLES.iterdir() if path.is_dir() and path.name != "__pycache__"]
+    files = [path for folder in folders for path in folder.iterdir()]
+
+    assert {folder.name for folder in folders} == {"board", "neuron"}
+    assert all("license" in (folder / "LICENSE.txt").read_text(encoding="utf-8").lower() for folder in folders)
+    assert sum(path.stat().st_size for path in files) <= 5_000_000

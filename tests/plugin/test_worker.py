@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 from napari.qt.threading import FunctionWorker
-from qtpy.QtCore import QObject, QThreadPool
+from qtpy.QtCore import QCoreApplication, QObject, QThreadPool
 
 from napari_qmcif import worker as worker_module
 from napari_qmcif.worker import SHORTEST_REPORT_INTERVAL_SECONDS, list_running_workers, make_worker
@@ -104,6 +104,30 @@ def test_a_cancelled_worker_ends_without_result_and_without_error(owner, qtbot):
     assert heard == []
     with pytest.raises(Cancelled, match="the work was cancelled; nothing was returned: start it again"):
         worker.check_cancelled()
+
+
+@pytest.mark.parametrize("is_waited_for", [False, True])
+def test_cancel_ends_a_worker_for_the_viewer_while_its_thread_is_busy_unless_it_is_waited_for(owner, qtbot, is_waited_for):
+    is_busy, go_on, heard = threading.Event(), threading.Event(), []
+
+    def work(job):
+        is_busy.set()
+        go_on.wait()
+        return "too late"
+
+    worker = make_worker(work, owner=owner, is_waited_for=is_waited_for)
+    worker.returned.connect(heard.append)
+    worker.finished.connect(lambda: heard.append(go_on.is_set()))
+    worker.start()
+    is_busy.wait()
+    worker.cancel()
+    QCoreApplication.processEvents()
+    assert heard == ([] if is_waited_for else [False])
+
+    go_on.set()
+    qtbot.waitUntil(lambda: not list_running_workers())
+
+    assert heard == [is_waited_for]
 
 
 def test_what_was_finished_but_not_yet_told_at_cancel_is_dropped(owner, qtbot):

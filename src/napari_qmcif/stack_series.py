@@ -18,6 +18,7 @@ from napari_qmcif.chosen_stack import (
     guess_focus_axis,
     name_axis,
 )
+from napari_qmcif.layer_placement import compose_transform, transform_of
 from qmcif_engine import InvalidImageError
 
 
@@ -112,15 +113,7 @@ class StackSeries:
         scale[stack.axis] *= n_planes
         if self.channel_axis is not None:
             corner[self.channel_axis] = number
-        return {
-            "scale": scale,
-            "translate": layer._transforms["data2physical"](corner),
-            "rotate": layer.rotate,
-            "shear": layer.shear,
-            "affine": layer.affine.affine_matrix,
-            "units": layer.units,
-            "axis_labels": layer.axis_labels,
-        }
+        return {**transform_of(layer), "scale": scale, "translate": compose_transform(layer)(corner)}
 
 
 def choose_series(layers: Sequence[Any], axis: str = "", *, decide_by: str = "", point: Sequence[float] | None = None) -> StackSeries:

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from napari.layers import Image
 
-from napari_qmcif import height_surface
-from napari_qmcif.height_surface import color_surface, make_surface, place_surface
+from napari_qmcif import height_layers as height_surface
+from napari_qmcif.height_layers import color_surface, make_surface, place_surface
 
 
 def test_corners_are_pixels_and_triangles_cover_the_map():

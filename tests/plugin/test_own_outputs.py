@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tifffile
 
-from napari_qmcif.opened_files import CHUNK_SIDE_PX, open_pyramid, open_tiles
+from napari_qmcif.own_outputs import CHUNK_SIDE_PX, open_pyramid, open_tiles
 from qmcif_engine import write_image
 
 

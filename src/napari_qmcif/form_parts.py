@@ -1,0 +1,156 @@
+"""Parts of forms in a narrow dock: rows, folds, messages in place, a calm wheel, and word of being closed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from magicgui.widgets.bases import BaseContainerWidget
+from napari.utils.notifications import notification_manager, show_error
+from qtpy.QtCore import QEvent, QObject, Qt
+from qtpy.QtWidgets import QAbstractSlider, QAbstractSpinBox, QComboBox, QLabel, QLineEdit, QScrollBar, QVBoxLayout, QWidget
+from superqt import QCollapsible
+
+from qmcif_engine import QmcifError
+
+TOO_LARGE = "the images do not fit into memory; more memory or smaller images are needed: crop or reduce them first"
+LABEL_PX = 92
+BOX_PX = 60
+
+
+def tidy_rows(form: BaseContainerWidget[Any], *, wide: Collection[str] = ()) -> None:
+    """Give labels one width and let boxes shrink; rows named in `wide` need no label and take the whole width."""
+    for widget in form:
+        labeled = widget._labeled_widget()
+        if labeled is None:
+            continue
+        labeled._label_widget.native.setFixedWidth(LABEL_PX)
+        labeled._label_widget.native.setAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
+        labeled._label_widget.visible = widget.name not in wide
+    shrink_boxes(form.native)
+
+
+def shrink_boxes(form: QWidget) -> None:
+    """Let every box of a form be as narrow as a dock may be."""
+    for box in form.findChildren(QComboBox):
+        box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+        box.setMinimumContentsLength(6)
+    for kind in (QLineEdit, QAbstractSpinBox):
+        for field in form.findChildren(kind):
+            if not isinstance(field.parent(), QAbstractSpinBox):
+                field.setMinimumWidth(BOX_PX)
+
+
+def make_fold(title: str, content: QWidget) -> QCollapsible:
+    """Return a heading that hides its content until it is clicked on."""
+    fold = QCollapsible(title, expandedIcon="▾", collapsedIcon="▸")
+    fold.setDuration(0)
+    layout: Any = fold.layout()
+    layout.setContentsMargins(0, 0, 0, 0)
+    fold.setContent(content)
+    fold.toggled.connect(content.setVisible)
+    fold.collapse(animate=False)
+    content.setVisible(False)
+    return fold
+
+
+def fold_rows(form: BaseContainerWidget[Any], title: str, names: Sequence[str]) -> QCollapsible:
+    """Move rows of a form, with their labels, into a fold at the place of the first of them; the form itself stays what it is."""
+    layout: Any = form.native.layout()
+    rows = [_row_of(form[name]) for name in names]
+    place = layout.indexOf(rows[0])
+    content = QWidget()
+    column = QVBoxLayout(content)
+    column.setContentsMargins(6, 0, 0, 0)
+    column.setSpacing(2)
+    for row in rows:
+        column.addWidget(row)
+    fold = make_fold(title, content)
+    layout.insertWidget(place, fold)
+    return fold
+
+
+def _row_of(widget: Any) -> QWidget:  # noqa: ANN401 - a widget of magicgui
+    """Return the row a widget stands in: beside its label, or alone as buttons do."""
+    labeled = widget._labeled_widget()
+    row: QWidget = widget.native if labeled is None else labeled.native
+    return row
+
+
+CAREFUL_KINDS = (QAbstractSpinBox, QComboBox, QAbstractSlider)
+
+
+class _WheelGuard(QObject):
+    """Event filter that leaves the wheel to the form around a box without focus."""
+
+    def eventFilter(self, watched: QObject | None, event: QEvent | None) -> bool:
+        if event is None or event.type() != QEvent.Type.Wheel or not isinstance(watched, QWidget) or watched.hasFocus():
+            return False
+        event.ignore()
+        return True
+
+
+def calm_wheel(form: QWidget) -> None:
+    """Make every box of a form heed the wheel only when it has the focus; call it again where boxes were added."""
+    guards = form.findChildren(_WheelGuard, options=Qt.FindChildOption.FindDirectChildrenOnly)
+    guard = guards[0] if guards else _WheelGuard(form)
+    for kind in CAREFUL_KINDS:
+        for box in form.findChildren(kind):
+            if not isinstance(box, QScrollBar):
+                box.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+                box.installEventFilter(guard)
+
+
+class _Leaving(QObject):
+    """Event filter that calls back when its widget loses the parent it had."""
+
+    def __init__(self, widget: QWidget, callback: Callable[[], None]) -> None:
+        super().__init__(widget)
+        self._callback, self._is_docked = callback, False
+
+    def eventFilter(self, watched: QObject | None, event: QEvent | None) -> bool:
+        if event is not None and event.type() == QEvent.Type.ParentChange and isinstance(watched, QWidget):
+            if self._is_docked and watched.parent() is None:
+                self._callback()
+            self._is_docked = watched.parent() is not None
+        return False
+
+
+def call_when_closed(widget: QWidget, callback: Callable[[], None]) -> None:
+    """Call back when a widget is taken out of its dock."""
+    widget.installEventFilter(_Leaving(widget, callback))
+
+
+class MessageLabel(QLabel):
+    """A text that wraps and can be copied; without one it takes no room."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setWordWrap(True)
+        self.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.say("")
+
+    def say(self, text: str) -> None:
+        """Show a text in place of the last one."""
+        self.setText(text)
+        self.setVisible(bool(text))
+
+    def complain(self, error: Exception) -> None:
+        """Show an error here and as a notification."""
+        self.say(describe_failure(error))
+        notify(error)
+
+
+def describe_failure(error: Exception) -> str:
+    """Return an error in words: its own where it was foreseen, its kind too where not."""
+    if isinstance(error, MemoryError):
+        return TOO_LARGE
+    return str(error) if isinstance(error, QmcifError | OSError) else f"{type(error).__name__}: {error}"
+
+
+def notify(error: Exception) -> None:
+    """Show an error as napari does: in words where it was foreseen, with its traceback where not."""
+    if isinstance(error, QmcifError | OSError | MemoryError):
+        show_error(describe_failure(error))
+    else:
+        notification_manager.receive_error(type(error), error, error.__traceback__)

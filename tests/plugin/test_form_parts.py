@@ -1,0 +1,97 @@
+"""Forms scroll without changing, say what is wrong in place, and hear when they are closed."""
+
+import pytest
+from magicgui.widgets import ComboBox, Container, SpinBox
+from napari.utils.notifications import notification_manager
+from qtpy.QtCore import QPoint, QPointF, Qt
+from qtpy.QtGui import QWheelEvent
+from qtpy.QtWidgets import QApplication, QWidget
+
+from napari_qmcif.form_parts import MessageLabel, call_when_closed, calm_wheel
+from napari_qmcif.number_box import NumberBox
+from qmcif_engine import InvalidImageError
+
+
+def turn(widget):
+    down = (QPointF(5, 5), QPointF(5, 5), QPoint(0, -120), QPoint(0, -120), Qt.MouseButton.NoButton, Qt.KeyboardModifier.NoModifier)
+    event = QWheelEvent(*down, Qt.ScrollPhase.NoScrollPhase, False)
+    QApplication.sendEvent(widget.native, event)
+    return event.isAccepted()
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: SpinBox(value=3), lambda: ComboBox(choices=("a", "b", "c"), value="b"), lambda: NumberBox(value=0.5)]
+)
+def test_the_wheel_is_left_to_the_form_unless_the_box_has_the_focus(make, qtbot):
+    box = make()
+    form = Container(widgets=[box])
+    qtbot.addWidget(form.native)
+    before = box.value
+    turn(box)
+    assert box.value != before, "without the guard the value changes"
+    box.value = before
+
+    calm_wheel(form.native)
+
+    assert not turn(box)
+    assert box.value == before
+
+
+def test_boxes_that_came_later_are_guarded_by_calling_it_again(qtbot):
+    form = Container(widgets=[SpinBox(value=1)])
+    qtbot.addWidget(form.native)
+    calm_wheel(form.native)
+    form.append(SpinBox(value=5, name="late"))
+
+    calm_wheel(form.native)
+
+    turn(form.late)
+    assert form.late.value == 5
+
+
+def test_leaving_the_parent_is_heard_once_each_time(qtbot):
+    parent, widget, heard = QWidget(), QWidget(), []
+    qtbot.addWidget(parent)
+    qtbot.addWidget(widget)
+    call_when_closed(widget, lambda: heard.append(widget.parent()))
+
+    widget.setParent(parent)
+    assert heard == []
+    widget.setParent(None)
+
+    assert heard == [None]
+
+
+@pytest.fixture
+def label(qtbot):
+    made = MessageLabel()
+    qtbot.addWidget(made)
+    return made
+
+
+@pytest.fixture
+def told(monkeypatch):
+    notifications = []
+    monkeypatch.setattr(notification_manager, "dispatch", notifications.append)
+    return notifications
+
+
+def test_without_a_text_the_label_takes_no_room(label):
+    assert not label.isVisibleTo(label.parentWidget())
+    label.say("copied")
+    assert (label.text(), label.isVisibleTo(label.parentWidget())) == ("copied", True)
+
+
+@pytest.mark.parametrize("error", [InvalidImageError("one was given; two are needed"), OSError("disk full")])
+def test_foreseen_errors_are_told_in_their_own_words(label, told, error):
+    label.complain(error)
+
+    assert label.text() == str(error)
+    assert [notification.message for notification in told] == [str(error)]
+
+
+def test_other_errors_come_with_their_kind_and_traceback(label, told):
+    label.complain(ZeroDivisionError("division by zero"))
+
+    assert label.text() == "ZeroDivisionError: division by zero"
+    assert isinstance(told[0].exception, ZeroDivisionError)
