@@ -286,7 +286,7 @@ def show_aligned() -> None:
 
 
 def show_speed() -> None:
-    """Print CPU seconds a frame for estimating and for reading everything aligned; both grow in proportion to the number of frames."""
+    """Print CPU seconds per frame for estimating and for reading everything aligned; both grow in proportion to the number of frames."""
     stack, truth, _ = make_moved_stack(0, shape=TIMED_SHAPE, n_images=TIMED_N_IMAGES)
     start = time.process_time()
     transforms = estimate_transforms(stack, TransformModel.SIMILARITY)

@@ -1,7 +1,8 @@
 """Measure heights against scenes whose depth is known, and what the settings for see-through scenes change.
 
-Run as ``python benchmarks/depth.py``; ``--pictures docs/images`` also writes the pictures of docs/depth.md. Scenes are rendered with a
-disc of confusion that grows with the distance from the focus, and with noise. Errors are in z steps, over the pixels that have texture:
+Run as ``python benchmarks/depth.py``; ``--pictures docs/images`` also writes the pictures of docs/how-to/heights.md. Scenes are rendered
+with a disc of confusion that grows with the distance from the focus, and with noise. Errors are in z steps, over the
+pixels that have texture:
 those where the gradient of the sharp picture, averaged over 9 x 9 pixels, exceeds 2 gray levels.
 """
 
@@ -31,7 +32,7 @@ CROP = (slice(0, 160), slice(124, 304))
 
 
 class Scene(NamedTuple):
-    """Hold images, true depth in images, and the sharp picture."""
+    """Images, true depth in images, and the sharp image."""
 
     images: list[np.ndarray]
     depth: np.ndarray

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qmcif_engine.run.execution import run_tiles
-from qmcif_engine.run.job import Job, PlaneKind
+from qmcif_engine.run.job import Job
 from qmcif_engine.run.steps import Steps
+from qmcif_engine.run.tile_files import PlaneKind
 from qmcif_engine.tiles.plan import Tile, TileGrid, TilePlan
 from qmcif_engine.tiles.task import FusedTile
 
@@ -39,7 +40,7 @@ class BlankTile:
         """Return a blank tile."""
         index = np.zeros(tile.core.shape, np.uint16)
         level = np.zeros(tile.core.shape, np.float32)
-        return FusedTile(np.zeros(tile.core.shape, np.uint8), index, index, index, level, None, DIGEST, ())
+        return FusedTile(fused=np.zeros(tile.core.shape, np.uint8), source_index=index, confidence=level, input_digest=DIGEST)
 
 
 def plan_blank(n_tiles: int) -> TilePlan:

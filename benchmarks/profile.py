@@ -18,6 +18,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from result_files import save_result
 
 from qmcif_engine import PRESETS, __version__, fuse, make_focus_stack
 
@@ -46,10 +47,12 @@ STAGES = {
     "cleanup.blending": ("measure_spread", "blend_along_edges"),
 }
 REST = "everything else"
+LEAST_SHARE = 0.01
+"""Stages that take less are not kept."""
 
 
 class Stopwatch:
-    """Add up the CPU time of functions by name, each without the time of the others it calls."""
+    """CPU time of functions by name, each without the time of the others it calls."""
 
     def __init__(self) -> None:
         self.seconds: Counter[str] = Counter()
@@ -97,6 +100,7 @@ def main() -> None:
     parser.add_argument("--preset", choices=sorted(PRESETS), default="default")
     parser.add_argument("--images", type=int, default=2)
     parser.add_argument("--shape", type=int, nargs=2, default=SHAPE, metavar=("HEIGHT", "WIDTH"))
+    parser.add_argument("--save", metavar="NAME", help="keep the figures as benchmarks/results/NAME.json")
     options = parser.parse_args()
     config = PRESETS[options.preset]
     images = list(make_focus_stack(n_images=options.images, shape=tuple(options.shape), seed=0).images)
@@ -111,6 +115,12 @@ def main() -> None:
     fuse(images, config)
     peak = tracemalloc.get_traced_memory()[1]
     report(seconds, calls, total=total, peak=peak, images=images, preset=options.preset)
+    if options.save:
+        megapixels = images[0].shape[0] * images[0].shape[1] / 1e6
+        stages = (seconds + Counter({REST: total - seconds.total()})).most_common()
+        rows = [[stage, spent / megapixels, spent / total] for stage, spent in [*stages, ("all", total)] if spent >= LEAST_SHARE * total]
+        formats = {"CPU s per megapixel": ".3f", "share": ".0%"}
+        save_result(options.save, columns=("stage", "CPU s per megapixel", "share"), rows=rows, formats=formats)
 
 
 def report(seconds: Counter[str], calls: Counter[str], *, total: float, peak: int, images: list[np.ndarray[Any, Any]], preset: str) -> None:

@@ -1,12 +1,16 @@
-"""Show what each part of the default setting is worth: one row a variant, one column a metric, for the four shared data sets.
+"""Show what each part of the default setting is worth: one row per variant, one column per metric, for the four shared data sets.
 
 Run as ``python benchmarks/quality.py`` beside ``../shared``. Every row changes one thing of the ``default`` preset; figures are means
-over the pairs of a set, computed on 8-bit results. The six metrics need no truth; PSNR, whole image and without an 8-px frame, does.
+over the pairs of a set, computed on 8-bit results. The six metrics need no truth; PSNR, whole image and without an 8-px margin, does.
+``--save NAME`` keeps the figures as ``benchmarks/results/NAME.json``, from which ``python tools/write_figures.py`` writes the documents:
+
+    python benchmarks/quality.py default "preset fast" "preset paper" --save quality_presets
+    python benchmarks/quality.py --parts --save quality_parts
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from multiprocessing import get_context
@@ -14,6 +18,7 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
+from result_files import save_result
 
 from qmcif_engine import PRESETS, evaluate, fuse, read_image
 from qmcif_engine.comparison.datasets import find_dataset
@@ -23,12 +28,14 @@ DATA_SETS = ("lytro", "mffw", "mfi_whu", "nyu_d")
 VARIANTS: dict[str, tuple[str, dict[str, object]]] = {
     "default": ("default", {}),
     "preset fast": ("fast", {}),
+    "preset paper": ("paper", {}),
+    "preset paper, beta 2": ("paper", {"detail_sparsity": 2.0}),
     "edges not drawn anew": ("default", {"edge_band_px": 0}),
     "outlines not shortened": ("default", {"edge_stiffness": 0.0}),
     "edges not drawn to the pixel": ("default", {"cleanup.boundaries.reblurring.EXACT_PASSES": 0}),
     "no blur above 4 px": ("default", {"cleanup.boundaries.reblurring.BLURS_PX": (1.5, 4.0, 4.0)}),
     "no share of contrast": ("default", {"cleanup.boundaries.reblurring.LARGEST_CONTRAST_EVIDENCE": 0.0}),
-    "dark frames kept": ("default", {"dark_frame_px": 0}),
+    "dark borders kept": ("default", {"dark_border_px": 0}),
     "no feather": ("default", {"feather_px": 0}),
     "invisible blends made": ("default", {"cleanup.blending.LEAST_VISIBLE_CHANGE": 0.0}),
     "evidence of the patch alone": ("default", {"evidence_scales": 1}),
@@ -49,18 +56,30 @@ VARIANTS: dict[str, tuple[str, dict[str, object]]] = {
     "beta 2": ("default", {"detail_sparsity": 2.0}),
 }
 """A preset, and what is changed: settings by their name, constants by module and name."""
+PARTS = ("default", "decisions by themselves", "edges not drawn to the pixel", "no fine levels", "no adaptation to noise")
 SYMBOLS = ("Q_MI", "Q_G", "Q_P", "Q_E", "Q_Y", "Q_CB", "PSNR", "PSNR_inner")
 
 
-def main() -> None:
-    """Print one table a data set; arguments, if any, name the variants wanted."""
-    wanted = sys.argv[1:] or list(VARIANTS)
+def main(arguments: list[str] | None = None) -> None:
+    """Print one table per data set, and keep all of them where a name is given."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("variants", nargs="*", help="those wanted; all where none is named")
+    parser.add_argument("--parts", action="store_true", help="the default and what its latest parts are worth")
+    parser.add_argument("--save", metavar="NAME", help="keep the figures as benchmarks/results/NAME.json")
+    options = parser.parse_args(arguments)
+    wanted = options.variants or (list(PARTS) if options.parts else list(VARIANTS))
+    kept: list[list[str | int | float | None]] = []
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as workers:
         for name in DATA_SETS:
             images = find_dataset(SHARED_DATA / name).sets
             jobs = [(variant, pair.sources, pair.truth) for variant in wanted for pair in images]
             rows = np.array(list(workers.map(score, jobs))).reshape(len(wanted), len(images), -1).mean(axis=1)
             print_table(f"{name}, {len(images)} pairs", wanted, rows)
+            figures = [[None if np.isnan(value) else round(float(value), 6) for value in row] for row in rows]
+            kept += [[name, len(images), variant, *row] for variant, row in zip(wanted, figures, strict=True)]
+    if options.save:
+        formats = {symbol: ".2f" if symbol.startswith("PSNR") else ".4f" for symbol in SYMBOLS}
+        save_result(options.save, columns=("set", "pairs", "variant", *SYMBOLS), rows=kept, formats=formats)
 
 
 def score(job: tuple[str, tuple[Path, ...], Path | None]) -> list[float]:

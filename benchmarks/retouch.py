@@ -16,8 +16,7 @@ from qtpy.QtCore import QEventLoop
 from qtpy.QtWidgets import QApplication
 
 from napari_qmcif.chosen_stack import choose_planes
-from napari_qmcif.retouch_session import RetouchSession
-from napari_qmcif.retouch_subject import RetouchSubject
+from napari_qmcif.retouch_session import RetouchSession, RetouchSubject
 from qmcif_engine import FusionConfig, make_lazy_focus_stack
 
 SHAPE = (4000, 6000)
@@ -61,7 +60,7 @@ def measure(images, application):
 
 
 class Strokes:
-    """Paint discs, and note when the paint event comes."""
+    """Painted discs, and when the paint event came."""
 
     def __init__(self, session, application):
         self._session, self._application = session, application

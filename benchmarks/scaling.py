@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import psutil
 import tifffile
+from result_files import save_result
 
 from qmcif_engine import make_lazy_focus_stack
 
@@ -33,7 +34,7 @@ TILE_PX = 1024
 
 
 class Usage(NamedTuple):
-    """Hold what a process and its children took."""
+    """What a process and its children took."""
 
     wall_seconds: float
     cpu_seconds: float
@@ -45,22 +46,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--gigapixel", action="store_true")
     parser.add_argument("--deep", action="store_true")
+    parser.add_argument("--save", metavar="NAME", help="keep the figures as benchmarks/results/NAME.json")
     parser.add_argument("--memory", type=int, default=10**9, help="budget in bytes")
     options = parser.parse_args()
     print(f"Python {platform.python_version()}, {platform.machine()}, {psutil.cpu_count()} cores, budget {options.memory / 1e6:.0f} MB\n")
-    print("| megapixels | images | workers | CPU s a megapixel | wall s a megapixel | peak memory, MB |\n|---|---|---|---|---|---|")
+    print("| megapixels | images | workers | CPU s per megapixel | wall s per megapixel | peak memory, MB |\n|---|---|---|---|---|---|")
     if options.deep:
         cases = [("4", 2, 2), ("4", 100, 2)]
     elif options.gigapixel:
         cases = [("24", 2, 2), ("1074", 2, 2)]
     else:
         cases = [(size, 2, workers) for size in ("4", "24", "100") for workers in (1, 2)]
-    for size, n_images, workers in cases:
-        print_row(size, n_images=n_images, workers=workers, memory_bytes=options.memory)
+    rows = [measure(size, n_images=n_images, workers=workers, memory_bytes=options.memory) for size, n_images, workers in cases]
+    if options.save:
+        columns = ("megapixels", "images", "workers", "CPU s per megapixel", "wall s per megapixel", "peak memory, MB")
+        formats = {"CPU s per megapixel": ".2f", "wall s per megapixel": ".2f"}
+        save_result(options.save, columns=columns, rows=rows, formats=formats)
 
 
-def print_row(size: str, *, n_images: int, workers: int, memory_bytes: int) -> None:
-    """Run one case and print its figures, a megapixel of the result."""
+def measure(size: str, *, n_images: int, workers: int, memory_bytes: int) -> list[int | float]:
+    """Run one case, print its figures, per megapixel of the result, and return them."""
     with tempfile.TemporaryDirectory() as name:
         source = Path(name) / "stack.tif"
         write_stack(source, SIZES[size], n_images=n_images)
@@ -68,6 +73,7 @@ def print_row(size: str, *, n_images: int, workers: int, memory_bytes: int) -> N
     megapixels = SIZES[size][0] * SIZES[size][1] / 1e6
     cpu, wall = used.cpu_seconds / megapixels, used.wall_seconds / megapixels
     print(f"| {megapixels:.0f} | {n_images} | {workers} | {cpu:.2f} | {wall:.2f} | {used.peak_bytes / 1e6:.0f} |", flush=True)
+    return [round(megapixels), n_images, workers, cpu, wall, round(used.peak_bytes / 1e6)]
 
 
 def write_stack(target: Path, shape: tuple[int, int], *, n_images: int) -> None:

@@ -29,7 +29,7 @@ WHOLE_IMAGE_PX = 16384
 
 
 class Comparison(NamedTuple):
-    """Hold how a tiled result compares with the whole-image one."""
+    """How a tiled result compares with the whole-image one."""
 
     equal_share: float
     border_steps: np.ndarray
@@ -37,7 +37,7 @@ class Comparison(NamedTuple):
 
 
 def main() -> None:
-    """Print one row a set."""
+    """Print one row per set."""
     print("| pictures | tile side | index equal, least | mean | median step at borders | borders outside |\n|---|---|---|---|---|---|")
     for name in PAIRS:
         print_row(name, SMALL_TILE_PX, [compare(images, SMALL_TILE_PX) for images in read_sets(name)])

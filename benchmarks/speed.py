@@ -1,18 +1,21 @@
-"""Compare the speed and memory of whole runs with enfuse, on generated pictures of 24 megapixels, all in one go.
+"""Compare the speed and memory of whole runs with other programs, all in one go: pairs, threads and deep stacks.
 
-Run as ``python benchmarks/speed.py``; part of ``make bench``. ``--edges`` takes a pair with many depth edges instead of smooth pictures,
-and repeats default, fast and enfuse in turn, five times each. ``--deep`` fuses 20 and 100 images of 4 megapixels. TIFF to TIFF on the
-command line, no maps. CPU seconds are user and system time of the process and its children, memory is the proportional set size of the
-tree. enfuse (Debian package of that name) is run beside where it is installed, in two ways: as it blends pictures that carry a color
-profile, as cameras write them (CIECAM), and as it blends bare ones.
+Run as ``python benchmarks/speed.py``; part of ``make bench``. TIFF to TIFF on the command line, no maps. The pairs have 24 megapixels: one
+with many depth edges, one smooth. Every group is run in turn, ``--turns`` times; figures are medians, with the least and the most.
+CPU seconds are user and system time of the process and its children, memory is the proportional set size of the tree.
+
+Yardsticks are run where they are installed: enfuse (Debian package of that name), as it blends pictures that carry a color profile, as
+cameras write them (CIECAM), and as it blends bare ones; and, by ``--openfocus COMMAND``, OpenFocus from an environment of its own.
+
+Each group is kept in ``benchmarks/results``, from which ``python tools/write_figures.py`` writes docs/performance.md.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import platform
 import resource
+import shlex
 import shutil
 import subprocess
 import sys
@@ -21,25 +24,31 @@ import time
 from contextlib import suppress
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import psutil
 import tifffile
+from result_files import save_result
 
-from qmcif_engine import __version__, make_focus_stack, make_lazy_focus_stack
+from qmcif_engine import make_focus_stack, make_lazy_focus_stack
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
 SHAPE = (4000, 6000)
 SCENE_SHAPE, SCENE_REPEATS = (1000, 1500), (4, 4)
-N_TURNS = 5
-DEEP_SHAPE, DEEP_STACKS = (2000, 2000), (20, 100)
-N_IMAGES = 5
-POLL_SECONDS = 0.2
+DEEP_SHAPE, DEEP_STACKS = (2000, 2000), (2, 5, 20, 100)
+N_TURNS = 3
+POLL_SECONDS = 0.1
 ENFUSE = ("enfuse", "--hard-mask", "--exposure-weight=0", "--saturation-weight=0", "--contrast-weight=1")
+OPENFOCUS_METHODS = ("dct", "openfocus_b")
+COLUMNS = ("run", "CPU s", "least", "most", "against the first yardstick", "wall s", "peak memory, MB")
+FORMATS = {"CPU s": ".1f", "least": ".1f", "most": ".1f", "against the first yardstick": ".2f", "wall s": ".1f"}
 
 
 class Usage(NamedTuple):
-    """Hold what a process and its children took."""
+    """What a process and its children took."""
 
     cpu_seconds: float
     wall_seconds: float
@@ -47,121 +56,134 @@ class Usage(NamedTuple):
     shown: str
 
 
+Run = tuple[str, "Callable[[], Usage]"]
+"""A title, and what runs it once."""
+
+
 def main() -> None:
-    """Print the table that was asked for."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--edges", action="store_true")
-    parser.add_argument("--deep", action="store_true")
+    """Take the groups that were asked for, all where none was."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("groups", nargs="*", choices=[*GROUPS, []], help=f"those wanted: {', '.join(GROUPS)}; all if none")
+    parser.add_argument("--turns", type=int, default=N_TURNS, help="how often each run is repeated")
+    parser.add_argument("--openfocus", metavar="COMMAND", help="how OpenFocus is started, where it is to be run beside")
     options = parser.parse_args()
-    (compare_edges if options.edges else compare_deep if options.deep else compare_smooth)()
+    for group in options.groups or GROUPS:
+        with tempfile.TemporaryDirectory() as folder:
+            GROUPS[group](Path(folder), options)
 
 
-def compare_edges() -> None:
-    """Print the medians of runs in turn on a pair with many depth edges, and their spread."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        images = [folder / f"image_{number}.tif" for number in range(2)]
-        for path, image in zip(images, make_focus_stack(n_images=2, shape=SCENE_SHAPE, seed=3).images, strict=True):
-            tifffile.imwrite(path, np.tile(image, (*SCENE_REPEATS, 1)), photometric="rgb")
-        warm_up(images, folder)
-        runs: dict[str, list[Usage]] = {"default": [], "fast": [], "enfuse, bare": []}
-        for _ in range(N_TURNS):
-            for preset in ("default", "fast"):
-                runs[preset].append(watch_ours(images, folder, workers=2, preset=preset))
-            theirs = watch_enfuse(images, folder, "--blend-colorspace=IDENTITY")
-            runs["enfuse, bare"] += [] if theirs is None else [theirs]
-    print("| run | CPU s, median (least to most) | against enfuse, bare | wall s | peak memory, MB |\n|---|---|---|---|---|")
-    yardstick = median(usage.cpu_seconds for usage in runs["enfuse, bare"]) if runs["enfuse, bare"] else float("nan")
-    for title, usages in runs.items():
-        if usages:
-            cpu = sorted(usage.cpu_seconds for usage in usages)
-            wall, peak = median(usage.wall_seconds for usage in usages), max(usage.peak_bytes for usage in usages)
-            spread = f"{median(cpu):.1f} ({cpu[0]:.1f} to {cpu[-1]:.1f})"
-            print(f"| {title} | {spread} | {median(cpu) / yardstick:.2f} | {wall:.1f} | {peak / 1e6:.0f} |")
+def compare_edges(folder: Path, options: argparse.Namespace) -> None:
+    """Compare on a pair with many depth edges."""
+    images = [folder / f"image_{number}.tif" for number in range(2)]
+    for path, image in zip(images, make_focus_stack(n_images=2, shape=SCENE_SHAPE, seed=3).images, strict=True):
+        tifffile.imwrite(path, np.tile(image, (*SCENE_REPEATS, 1)), photometric="rgb")
+    compare_pair("speed_edges", images, folder, options)
 
 
-def compare_deep() -> None:
-    """Print what deep stacks cost for each megapixel and image."""
-    print("| images of 4 megapixels | CPU s | CPU s a megapixel and image | peak memory, MB |\n|---|---|---|---|")
+def compare_smooth(folder: Path, options: argparse.Namespace) -> None:
+    """Compare on a smooth pair."""
+    compare_pair("speed_smooth", write_stack(folder, SHAPE, 2), folder, options)
+
+
+def compare_pair(name: str, images: list[Path], folder: Path, options: argparse.Namespace) -> None:
+    """Run both presets, one and two threads, and the yardsticks on a pair."""
+    warm_up(images, folder)
+    ours: list[Run] = [
+        ("default", lambda: watch_ours(images, folder)),
+        ("fast", lambda: watch_ours(images, folder, preset="fast")),
+        ("default, 1 thread", lambda: watch_ours(images, folder, workers=1)),
+    ]
+    report(name, [*list_yardsticks(images, folder, options.openfocus), *ours], turns=options.turns)
+
+
+def compare_deep(folder: Path, options: argparse.Namespace) -> None:
+    """Show what deep stacks cost for each megapixel and image."""
+    rows: list[list[str | int | float]] = []
+    megapixels = DEEP_SHAPE[0] * DEEP_SHAPE[1] / 1e6
     for n_images in DEEP_STACKS:
-        with tempfile.TemporaryDirectory() as name:
-            folder = Path(name)
-            images = [folder / f"image_{number:03d}.tif" for number in range(n_images)]
-            for path, image in zip(images, make_lazy_focus_stack(shape=DEEP_SHAPE, n_images=n_images), strict=True):
-                tifffile.imwrite(path, image.compute(scheduler="synchronous"), photometric="rgb")
-            used = watch_ours(images, folder, workers=2)
-        megapixels = DEEP_SHAPE[0] * DEEP_SHAPE[1] / 1e6
-        print(
-            f"| {n_images} | {used.cpu_seconds:.1f} | {used.cpu_seconds / megapixels / n_images:.3f} | {used.peak_bytes / 1e6:.0f} |",
-            flush=True,
-        )
-
-
-def compare_smooth() -> None:
-    """Print presets, threads and five images beside enfuse, on smooth pictures."""
-    print(f"napari-qmcif {__version__}, Python {platform.python_version()}, numpy {np.__version__}, {psutil.cpu_count()} cores\n")
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        images = write_images(folder)
+        images = write_stack(folder, DEEP_SHAPE, n_images)
         warm_up(images, folder)
-        yardstick = watch_enfuse(images[:2], folder, "--blend-colorspace=CIECAM")
-        rows = {
-            "default, 2 threads": better_of_two(images[:2], folder, workers=2),
-            "default, 1 thread": better_of_two(images[:2], folder, workers=1),
-            "fast, 2 threads": watch_ours(images[:2], folder, workers=2, preset="fast"),
-            "default, five images": watch_ours(images, folder, workers=2),
-            "enfuse, color profile": yardstick,
-            "enfuse, bare": watch_enfuse(images[:2], folder, "--blend-colorspace=IDENTITY"),
-        }
-    print("| run | CPU s | against enfuse | wall s | peak memory, MB |\n|---|---|---|---|---|")
-    for title, usage in rows.items():
-        if usage is not None:
-            ratio = "–" if yardstick is None else f"{usage.cpu_seconds / yardstick.cpu_seconds:.2f}"
-            print(f"| {title} | {usage.cpu_seconds:.1f} | {ratio} | {usage.wall_seconds:.1f} | {usage.peak_bytes / 1e6:.0f} |")
-    two, one, five = (rows[title] for title in ("default, 2 threads", "default, 1 thread", "default, five images"))
-    fusing = [json.loads(usage.shown)["wall_seconds"] for usage in (one, two)]
-    whole = one.wall_seconds / two.wall_seconds
-    print(f"\nthroughput of two threads against one: {fusing[0] / fusing[1]:.2f}; with the start of the process {whole:.2f}")
-    print(f"CPU time of five images against two: {five.cpu_seconds / two.cpu_seconds:.2f}")
+        usages = [watch_ours(images, folder) for _ in range(options.turns)]
+        cpu = sorted(usage.cpu_seconds for usage in usages)
+        peak = max(usage.peak_bytes for usage in usages)
+        rows.append([n_images, median(cpu), cpu[0], cpu[-1], median(cpu) / megapixels / n_images, round(peak / 1e6)])
+        print(rows[-1], flush=True)
+    columns = ("images of 4 megapixels", "CPU s", "least", "most", "CPU s per megapixel and image", "peak memory, MB")
+    formats = {"CPU s": ".1f", "least": ".1f", "most": ".1f", "CPU s per megapixel and image": ".3f"}
+    save_result("speed_deep", columns=columns, rows=rows, formats=formats)
 
 
-def write_images(folder: Path) -> list[Path]:
-    """Write the generated pictures as plain TIFF files."""
-    stack = make_lazy_focus_stack(shape=SHAPE, n_images=N_IMAGES)
-    paths = [folder / f"image_{number}.tif" for number in range(N_IMAGES)]
-    for path, image in zip(paths, stack, strict=True):
+GROUPS = {"edges": compare_edges, "smooth": compare_smooth, "deep": compare_deep}
+
+
+def report(name: str, runs: Sequence[Run], *, turns: int) -> None:
+    """Run everything in turn, then print and keep medians and spread."""
+    usages: dict[str, list[Usage]] = {title: [] for title, _ in runs}
+    for _ in range(turns):
+        for title, run in runs:
+            usages[title].append(run())
+    yardstick = median(usage.cpu_seconds for usage in next(iter(usages.values())))
+    rows: list[list[str | int | float]] = []
+    for title, taken in usages.items():
+        cpu = sorted(usage.cpu_seconds for usage in taken)
+        wall, peak = median(usage.wall_seconds for usage in taken), max(usage.peak_bytes for usage in taken)
+        rows.append([title, median(cpu), cpu[0], cpu[-1], median(cpu) / yardstick, wall, round(peak / 1e6)])
+        print(rows[-1], flush=True)
+    save_result(name, columns=COLUMNS, rows=rows, formats=FORMATS, note=describe_threads(usages))
+
+
+def describe_threads(usages: dict[str, list[Usage]]) -> str:
+    """Say how much faster two threads are than one: fusing alone, and with the start of the process."""
+    if "default, 1 thread" not in usages:
+        return ""
+    one, two = usages["default, 1 thread"], usages["default"]
+    fusing = [median(json.loads(usage.shown)["wall_seconds"] for usage in taken) for taken in (one, two)]
+    whole = median(usage.wall_seconds for usage in one) / median(usage.wall_seconds for usage in two)
+    return f"Two threads are {fusing[0] / fusing[1]:.2f} times as fast as one; with the start of the process {whole:.2f} times."
+
+
+def write_stack(folder: Path, shape: tuple[int, int], n_images: int) -> list[Path]:
+    """Write generated pictures as plain TIFF files."""
+    paths = [folder / f"image_{number:03d}.tif" for number in range(n_images)]
+    for path, image in zip(paths, make_lazy_focus_stack(shape=shape, n_images=n_images), strict=True):
         tifffile.imwrite(path, image.compute(scheduler="synchronous"), photometric="rgb")
     return paths
 
 
 def warm_up(images: list[Path], folder: Path) -> None:
-    """Fuse something small, so that compiled kernels are there and files are in the system's cache."""
-    small = []
-    for number, path in enumerate(images[:2]):
-        small.append(folder / f"small_{number}.tif")
-        tifffile.imwrite(small[-1], tifffile.imread(path)[:200, :200], photometric="rgb")
+    """Fuse some of the images once, so that compiled kernels are there and files are in the system's cache."""
     for preset in ("default", "fast"):
-        watch_ours(small, folder, workers=1, preset=preset)
+        watch_ours(images[:5], folder, preset=preset)
 
 
-def watch_ours(images: list[Path], folder: Path, *, workers: int, preset: str = "default") -> Usage:
+def fuse_command(images: list[Path], target: Path, *options: str) -> list[str]:
+    """Return our command line."""
+    return [sys.executable, "-m", "qmcif_engine", "fuse", *map(str, images), "-o", str(target), "--align", "none", "--json", *options]
+
+
+def watch_ours(images: list[Path], folder: Path, *, workers: int = 2, preset: str = "default") -> Usage:
     """Run our command."""
-    target = folder / "ours.tif"
-    target.unlink(missing_ok=True)
-    options = ["-o", str(target), "--preset", preset, "--workers", str(workers), "--align", "none", "--json"]
-    return watch([sys.executable, "-m", "qmcif_engine", "fuse", *map(str, images), *options])
+    return watch(fuse_command(images, folder / "ours.tif", "--overwrite", "--preset", preset, "--workers", str(workers)))
 
 
-def better_of_two(images: list[Path], folder: Path, *, workers: int) -> Usage:
-    """Run our command twice: what else the machine does must not decide on a ratio."""
-    return min((watch_ours(images, folder, workers=workers) for _ in range(2)), key=lambda usage: usage.wall_seconds)
-
-
-def watch_enfuse(images: list[Path], folder: Path, *options: str) -> Usage | None:
-    """Run enfuse where it is installed."""
-    if shutil.which("enfuse") is None:
-        return None
-    return watch([*ENFUSE, *options, "-o", str(folder / "theirs.tif"), *map(str, images)])
+def list_yardsticks(images: list[Path], folder: Path, openfocus: str | None) -> list[Run]:
+    """Return the other programs that are there, the one to compare with first."""
+    runs: list[Run] = []
+    if shutil.which("enfuse") is not None:
+        target = str(folder / "theirs.tif")
+        for title, space in (("enfuse, bare", "IDENTITY"), ("enfuse, color profile", "CIECAM")):
+            command = [*ENFUSE, f"--blend-colorspace={space}", "-o", target, *map(str, images)]
+            runs.append((title, lambda command=command: watch(command)))
+    if openfocus is not None:
+        inputs, outputs = folder / "inputs", folder / "outputs"
+        inputs.mkdir()
+        outputs.mkdir()
+        for path in images:
+            (inputs / path.name).hardlink_to(path)
+        for method in OPENFOCUS_METHODS:
+            options = ["-i", str(inputs), "-o", str(outputs / f"{method}.tif"), "-m", method, "--no-exposure-match", "--cpu"]
+            runs.append((f"OpenFocus, {method}", lambda options=options: watch([*shlex.split(openfocus), *options])))
+    return runs
 
 
 def watch(command: list[str]) -> Usage:

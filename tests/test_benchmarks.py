@@ -48,7 +48,7 @@ def test_the_timing_report_names_every_stage_for_every_preset(capsys: pytest.Cap
     assert shown.count("decompose (QFED)") == shown.count("two runs byte-identical") == 3
 
 
-def test_every_variant_of_the_ablation_changes_settings_and_constants_that_exist() -> None:
+def test_every_variant_of_the_ablation_changes_settings_and_constants_that_exist(beside_each_other: None) -> None:
     script = runpy.run_path(str(BENCHMARKS / "quality.py"))
 
     for preset, changes in script["VARIANTS"].values():
@@ -85,7 +85,9 @@ def test_the_seam_report_compares_tiles_with_the_whole_image(capsys: pytest.Capt
     assert "| small | 64 |" in capsys.readouterr().out
 
 
-def test_the_scaling_report_has_a_row_a_case(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_scaling_report_has_a_row_a_case(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, beside_each_other: None
+) -> None:
     script = runpy.run_path(str(BENCHMARKS / "scaling.py"))
     script["main"].__globals__.update(SIZES={"4": (100, 130)}, TILE_PX=64)
     monkeypatch.setattr("sys.argv", ["scaling.py", "--deep"])
@@ -95,42 +97,38 @@ def test_the_scaling_report_has_a_row_a_case(capsys: pytest.CaptureFixture[str],
     assert capsys.readouterr().out.count("| 0 | ") == 2
 
 
-@pytest.mark.parametrize(
-    ("option", "titles"), [("--edges", ("default", "fast", "against enfuse")), ("--deep", ("| 4 |", "megapixel and image"))]
-)
-def test_the_speed_report_measures_edges_and_deep_stacks(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, option: str, titles: tuple[str, ...]
+@pytest.mark.parametrize("group", ["edges", "smooth"])
+def test_the_speed_report_compares_presets_threads_and_other_programs(
+    monkeypatch: pytest.MonkeyPatch, beside_each_other: None, tmp_path: Path, group: str
 ) -> None:
     script = runpy.run_path(str(BENCHMARKS / "speed.py"))
-    small = {"SCENE_SHAPE": (100, 120), "SCENE_REPEATS": (2, 2), "N_TURNS": 1, "DEEP_SHAPE": (120, 140), "DEEP_STACKS": (4,)}
-    script["main"].__globals__.update(**small, watch_enfuse=lambda *_: None)
-    monkeypatch.setattr("sys.argv", ["speed.py", option])
+    saved: dict[str, Any] = {}
+    small = {"SCENE_SHAPE": (100, 120), "SCENE_REPEATS": (2, 2), "SHAPE": (210, 230)}
+    script["main"].__globals__.update(**small, save_result=lambda name, **table: saved.update({name: table}))
+    monkeypatch.setattr(script["shutil"], "which", lambda _: None)
+    monkeypatch.setattr("sys.argv", ["speed.py", group, "--turns", "1"])
 
     script["main"]()
 
-    shown = capsys.readouterr().out
-    assert all(title in shown for title in titles)
+    table = saved[f"speed_{group}"]
+    assert [row[0] for row in table["rows"]] == ["default", "fast", "default, 1 thread"]
+    assert all(len(row) == len(table["columns"]) and min(row[1:]) > 0 for row in table["rows"])
+    assert "times as fast as one" in table["note"]
 
 
-def test_the_speed_report_compares_presets_workers_and_numbers_of_images(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sys.argv", ["speed.py"])
+def test_the_speed_report_takes_deep_stacks_by_megapixel_and_image(monkeypatch: pytest.MonkeyPatch, beside_each_other: None) -> None:
     script = runpy.run_path(str(BENCHMARKS / "speed.py"))
-    script["main"].__globals__.update(SHAPE=(210, 230), watch_enfuse=lambda *_: None)
+    saved: dict[str, Any] = {}
+    small = {"DEEP_SHAPE": (120, 140), "DEEP_STACKS": (2, 4)}
+    script["main"].__globals__.update(**small, save_result=lambda name, **table: saved.update({name: table}))
+    monkeypatch.setattr("sys.argv", ["speed.py", "deep", "--turns", "1"])
 
     script["main"]()
 
-    shown = capsys.readouterr().out
-    for title in (
-        "default, 2 threads",
-        "default, 1 thread",
-        "fast, 2 threads",
-        "default, five images",
-        "throughput",
-        "five images against two",
-    ):
-        assert title in shown
+    rows = saved["speed_deep"]["rows"]
+    assert [row[0] for row in rows] == [2, 4]
+    for n_images, seconds, *_, share, _peak in rows:
+        assert share == pytest.approx(seconds / (120 * 140 / 1e6) / n_images)
 
 
 def test_the_alignment_report_measures_generated_stacks(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

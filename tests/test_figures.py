@@ -1,0 +1,90 @@
+"""The tables of figures in README and documentation are those of the result files, so that no two of them can disagree."""
+
+from __future__ import annotations
+
+import json
+import re
+import runpy
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+RESULTS = sorted((ROOT / "benchmarks" / "results").glob("*.json"))
+
+
+@pytest.fixture(scope="module")
+def figures() -> dict[str, Any]:
+    before = list(sys.path)
+    try:
+        return runpy.run_path(str(ROOT / "tools" / "write_figures.py"))
+    finally:
+        sys.path[:] = before
+
+
+@pytest.fixture
+def result_files(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(sys, "path", [*sys.path, str(ROOT / "benchmarks")])
+    return import_module("result_files")
+
+
+def test_every_document_shows_the_figures_of_the_result_files(figures: dict[str, Any]) -> None:
+    stale = [path.name for path in figures["DOCUMENTS"] if (text := path.read_text(encoding="utf-8")) != figures["update"](text)]
+
+    assert stale == [], "run: python tools/write_figures.py"
+
+
+def test_readme_and_quality_page_have_their_figures_from_one_file(figures: dict[str, Any]) -> None:
+    markers = {path.name: re.findall(r"<!-- figures: (.+?) -->", path.read_text(encoding="utf-8")) for path in figures["DOCUMENTS"]}
+
+    assert "quality-overview" in markers["README.md"]
+    assert {"quality-published lytro", "quality-published mffw"} <= set(markers["quality.md"])
+    shown = [line for line in figures["render"]("quality-overview").splitlines() if line.startswith("| lytro |")]
+    beside = [line for line in figures["render"]("quality-published lytro").splitlines() if line.startswith("| default |")]
+    assert shown[0].split("|")[3].strip() == beside[0].split("|")[3].strip(" *")
+
+
+@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
+def test_a_result_file_says_how_it_was_taken(path: Path, result_files: Any) -> None:
+    result = result_files.load_result(path.stem)
+
+    assert re.match(r"(python benchmarks/|qmcif |make )", result.command)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", result.date)
+    assert {"Python", "napari-qmcif", "numpy"} <= set(result.versions)
+    assert all(len(row) == len(result.columns) for row in result.rows)
+    assert set(result.formats) <= set(result.columns)
+
+
+def test_a_saved_result_is_read_back_and_shown(
+    figures: dict[str, Any], result_files: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["/somewhere/benchmarks/speed.py", "--edges"])
+    result_files.save_result(
+        "speed",
+        columns=("run", "CPU s", "peak"),
+        rows=[("default", 10.94, 678), ("enfuse", 5.6, None)],
+        formats={"CPU s": ".1f"},
+        folder=tmp_path,
+    )
+
+    result = result_files.load_result("speed", folder=tmp_path)
+    shown = figures["render_whole"](result)
+
+    assert result.command == "python benchmarks/speed.py --edges"
+    assert "| default | 10.9 | 678 |\n| enfuse | 5.6 |  |\n" in shown
+    assert "`python benchmarks/speed.py --edges`" in shown
+    assert json.loads((tmp_path / "speed.json").read_text(encoding="utf-8"))["rows"][0] == ["default", 10.94, 678]
+
+
+def test_a_table_out_of_date_is_replaced_and_the_rest_of_the_document_kept(figures: dict[str, Any]) -> None:
+    text = "before\n<!-- figures: quality-overview -->\n| old |\n<!-- end of figures -->\nafter\n"
+
+    updated = figures["update"](text)
+
+    assert updated.startswith("before\n<!-- figures: quality-overview -->\n")
+    assert updated.endswith("<!-- end of figures -->\nafter\n")
+    assert "| old |" not in updated
+    assert figures["update"](updated) == updated
