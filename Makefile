@@ -9,12 +9,13 @@ SHELL := bash
 
 PYTHON ?= python3
 PYTEST_ARGS ?=
+SCALING_ARGS ?= # --gigapixel takes an hour more
 
 ENVIRONMENT := .venv
 BIN := $(ENVIRONMENT)/bin
 BASE := $(ENVIRONMENT)/.base-installed
 DEVELOPMENT := $(ENVIRONMENT)/.development-installed
-DEVELOPMENT_EXTRAS := napari,distributed,dictionary,test,test-viewer
+DEVELOPMENT_EXTRAS := napari,distributed,dictionary,heic,microscopes,raw,docs,test,test-viewer
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # without -noreset the display starts anew whenever its last client has gone, and refuses a test process that comes at that moment
 SCREEN := -screen 0 1280x1024x24 -noreset
@@ -25,7 +26,7 @@ help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: $(BASE) ## fuse a generated focus stack into demo-output (no display needed)
+demo: $(BASE) ## fuse a generated stack of six images into demo-output (no display needed)
 	@$(BIN)/qmcif demo -o demo-output --overwrite
 
 .PHONY: test
@@ -53,16 +54,25 @@ types: $(DEVELOPMENT) ## mypy, strict
 	@$(BIN)/mypy
 
 .PHONY: bench
-bench: $(DEVELOPMENT) ## time and peak memory: stages, whole runs beside enfuse, growth with size
-	@$(ONE_THREAD) $(BIN)/python benchmarks/run.py
-	@$(ONE_THREAD) $(BIN)/python benchmarks/speed.py --edges
-	@$(ONE_THREAD) $(BIN)/python benchmarks/speed.py --deep
+bench: $(DEVELOPMENT) ## speed beside other programs, stages, growth with size, quality of both presets; writes docs/performance.md
 	@$(ONE_THREAD) $(BIN)/python benchmarks/speed.py
-	@$(ONE_THREAD) $(BIN)/python benchmarks/scaling.py
+	@$(ONE_THREAD) $(BIN)/python benchmarks/profile.py --shape 2000 3000 --save speed_stages
+	@$(ONE_THREAD) $(BIN)/python benchmarks/scaling.py $(SCALING_ARGS)
+	@$(ONE_THREAD) $(BIN)/python benchmarks/quality.py default "preset fast" "preset paper" --save quality_presets
+	@$(BIN)/python tools/write_figures.py
 
 .PHONY: profile
 profile: $(DEVELOPMENT) ## CPU seconds of every numerical stage, for a generated pair
 	@$(ONE_THREAD) $(BIN)/python benchmarks/profile.py
+
+.PHONY: docs
+docs: $(DEVELOPMENT) ## the documentation site into site, strictly: a broken link or a failing notebook ends it
+	@$(ONE_THREAD) NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --clean
+	@echo "open site/index.html"
+
+.PHONY: attack
+attack: $(DEVELOPMENT) ## mutated inputs, kills and disk errors by the thousand, with a report
+	@$(ONE_THREAD) $(BIN)/python tools/attack
 
 .PHONY: build
 build: $(DEVELOPMENT) ## wheel and source distribution into dist
@@ -70,8 +80,13 @@ build: $(DEVELOPMENT) ## wheel and source distribution into dist
 
 .PHONY: clean
 clean: ## remove what the commands made, the environment apart
-	@rm -rf demo-output dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@rm -rf demo-output dist site .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	@find src tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.PHONY: screenshots
+screenshots: $(DEVELOPMENT) ## make the pictures of docs/tutorial.md anew, in a real window
+	@tools/install-system-libraries xauth xvfb libxcb-cursor0 libxcb-icccm4 libxcb-image0 libxcb-keysyms1 libxcb-render-util0 libxcb-shape0 libxkbcommon-x11-0
+	@env -u QT_QPA_PLATFORM xvfb-run -a -s '-screen 0 1600x1000x24 -noreset' $(BIN)/python tools/make_screenshots.py
 
 .PHONY: system-libraries
 system-libraries:
@@ -95,6 +110,9 @@ $(BIN)/python:
 $(BASE): pyproject.toml $(BIN)/python
 	@echo "== installing the engine and the command line"
 	@$(PIP_INSTALL) --editable .
+	@echo "== compiling the loops (once, about a minute)"
+	@$(BIN)/qmcif demo -o $(ENVIRONMENT)/first-run --overwrite >/dev/null 2>&1
+	@rm -r $(ENVIRONMENT)/first-run
 	@touch $@
 
 $(DEVELOPMENT): pyproject.toml $(BIN)/python
