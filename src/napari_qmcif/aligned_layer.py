@@ -46,7 +46,7 @@ def to_lazy_array(stack: Stack) -> Any:  # noqa: ANN401 - a dask array
 
 
 def _place(stack: ChosenStack) -> dict[str, Any]:
-    """Return the layer arguments that put the images over the picture, one behind the other."""
+    """Return the layer arguments that put the images over the fused image, one behind the other."""
     if stack.axis is None:
         return stack.placement.with_depth(1.0, start=0.0, unit="pixel", label="focus")
     layer = stack.layers[0]

@@ -63,7 +63,7 @@ class Batch:
     with_maps: bool
 
     def target_of(self, group: Group) -> Path:
-        """Return where the picture of a stack goes."""
+        """Return where the fused image of a stack goes."""
         return self.results / f"{group.name}{self.suffix}"
 
     def maps_of(self, group: Group) -> Path | None:
@@ -122,7 +122,7 @@ def fuse_groups(batch: Batch, on_row: Callable[[FusedGroup], None], *, job: Engi
 @magic_factory(
     call_button="Fuse all",
     folder={"label": "Folder", "tooltip": "Every folder of images below it, and every OME-Zarr, is a stack"},
-    results={"label": "Results", "tooltip": "Where the pictures go; a stack whose picture is there is skipped"},
+    results={"label": "Results", "tooltip": "Folder for the fused images; a stack whose fused image is already there is skipped"},
     pattern={"label": "Pattern", "tooltip": "Or names of files below the folder, such as {group}_z{frame}.tif"},
     align={"label": "Align", "choices": ALIGNMENTS},
     even_exposure={"label": "Even exposure"},
@@ -149,13 +149,13 @@ def fuse_many(
     folder : Path
         Where the stacks are.
     results : Path
-        Where the pictures go, named after the stacks.
+        Folder for the fused images, which are named after their stacks.
     pattern : str
         How the files of a stack are named, as for ``qmcif batch``; every folder of images is a stack where it is empty.
     align, even_exposure, preset
         As for one stack.
     suffix : str
-        Format of the pictures.
+        Format of the images.
     with_maps : bool
         Whether the maps are written, too.
 

@@ -22,22 +22,22 @@ WORKED_WITH = {"float16": "float32", "int32": "float64"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChosenStack:
-    """What is to be fused: the pictures of several layers, or the planes of one layer along one axis.
+    """What is to be fused: the images of several layers, or the planes of one layer along one axis.
 
     Attributes
     ----------
     layers : tuple of napari.layers.Image
-        One, or one a picture.
+        One, or one per image.
     arrays : tuple of ndarray or dask array
         One a layer; the finest level of a pyramid.
     axis : int or None
         The axis of the one layer that is fused over; None for several layers.
     index : tuple of int or slice
-        What cuts a picture out of each array; the entry of `axis` is replaced by the number of the image.
+        What cuts an image out of each array; the entry of `axis` is replaced by the number of the image.
     picture_axes : tuple of int
         Rows and columns.
     placement : Placement
-        Where the picture lies.
+        Where the image lies.
     align : str
         How its images are moved to coincide before they are fused.
     even_exposure : bool
@@ -154,7 +154,7 @@ def choose_pictures(layers: Sequence[Any]) -> ChosenStack:
     for layer in layers:
         _check_is_image(layer)
         if layer.ndim != 2:
-            msg = f"{layer.name!r} has {layer.ndim} axes; pictures with 2 are needed: choose it alone to fuse it along one of them"
+            msg = f"{layer.name!r} has {layer.ndim} axes; images with 2 are needed: choose it alone to fuse it along one of them"
             raise InvalidImageError(msg)
     if len(layers) < 2:
         msg = f"{len(layers)} image was given; at least 2 of one scene are needed: add the other focus positions"
@@ -241,7 +241,7 @@ def guess_focus_axis(layer: Layer) -> int:
 def _check_is_image(layer: Layer) -> None:
     if not isinstance(layer, Image):
         kind = type(layer).__name__.lower()
-        msg = f"{layer.name!r} is a {kind} layer; image layers are needed: choose those with the pictures"
+        msg = f"{layer.name!r} is a {kind} layer; image layers are needed: choose those with the images"
         raise InvalidImageError(msg)
 
 

@@ -1,4 +1,4 @@
-"""Two pictures compared by a wipe or by blinking, and the focus of every image where one points, which says why a pixel was taken."""
+"""Two images compared by a wipe or by blinking, and the focus of every image where one points, which says why a pixel was taken."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ DepthMap = Annotated[
     Image, {"widget_type": LayerComboBox, "choices": list_layers(is_depth_map), "label": "Depth map", "tooltip": "Source index or heights"}
 ]
 Paint = Annotated[
-    Image | None, {"widget_type": LayerComboBox, "choices": list_layers(is_picture), "nullable": True, "tooltip": "A picture, or the depth"}
+    Image | None, {"widget_type": LayerComboBox, "choices": list_layers(is_picture), "nullable": True, "tooltip": "An image, or the depth"}
 ]
 ZStep = Annotated[
     float,
@@ -121,7 +121,7 @@ def show_depth(
 
 
 def show_flat(viewer: Viewer) -> None:
-    """Take the surface away, and go back to the pictures that it hid."""
+    """Take the surface away, and go back to the images that it hid."""
     for surface in [layer for layer in viewer.layers if part_of(layer) == "surface"]:
         viewer.layers.remove(surface)
         for layer in viewer.layers:
@@ -150,7 +150,7 @@ def make_height_map(
     z_step, unit : float, str
         Distance between neighboring images.
     smoothing_px : int
-        Radius of the smoothing, which keeps the edges of the fused picture; 0 leaves the heights as they are.
+        Radius of the smoothing, which keeps the edges of the fused image; 0 leaves the heights as they are.
     between_images : bool
         Find the focus between neighboring images, too: the stack is fused once more for that.
 
@@ -211,7 +211,7 @@ class DepthView(Container[Any]):
         self.check()
 
     def find_scale(self) -> None:
-        """Take the picture and the distance of the images from the result, as far as it says them."""
+        """Take the fused image and the distance of the images from the result, as far as it says them."""
         index, form = self.surface.source_index.value, self.surface
         if index is not None:
             z_step, unit = read_record(index).get("z_step") or (1.0, str(index.units[-1]))

@@ -1,4 +1,4 @@
-"""How the channels of a picture of ours are named and shown, as its file says."""
+"""How the channels of an image of ours are named and shown, as its file says."""
 
 from __future__ import annotations
 

@@ -142,15 +142,15 @@ NAME_PX = 110
     truth={"label": "Truth", "tooltip": "The scene with everything in focus, where it is known"},
 )
 def evaluate_fusion(napari_viewer: Viewer, result: Picture, sources: Sources, truth: OptionalPicture = None) -> EngineWorker:
-    """Evaluate a fused picture against its sources, and against the truth where it is known.
+    """Evaluate a fused image against its sources, and against the truth where it is known.
 
     Parameters
     ----------
     napari_viewer : napari.Viewer
     result : napari.layers.Image
-        The fused picture.
+        The fused image.
     sources : list of napari.layers.Image
-        What it was made from: pictures, or one stack.
+        What it was made from: images, or one stack.
     truth : napari.layers.Image, optional
 
     Returns

@@ -18,7 +18,7 @@ from napari_qmcif.work_row import WorkRow
 from napari_qmcif.worker import EngineWorker, make_worker
 from napari_qmcif.writer import write_picture, write_result
 
-FOLDER_FILTER = "Folder with the picture and its maps (*)"
+FOLDER_FILTER = "Folder with the fused image and its maps (*)"
 PICTURE_FILTERS = ("OME-TIFF (*.ome.tif)", "OME-Zarr (*.ome.zarr)", "TIFF (*.tif)", "PNG (*.png)", "JPEG (*.jpg)")
 
 
@@ -49,13 +49,13 @@ def add_layers(viewer: Viewer, layers: Sequence[Any]) -> list[Layer]:
 
 
 def save_result(path: Path, result: Layer, layers: Sequence[Layer] = ()) -> EngineWorker:
-    """Write a result in a worker: one picture where the name ends as one, else a folder with the picture and its maps.
+    """Write a result in a worker: one image where the name ends as one, else a folder with the image and its maps.
 
     Parameters
     ----------
     path : Path
     result : napari.layers.Image
-        The fused picture, or a map of its own.
+        The fused image, or a map of its own.
     layers : sequence of napari.layers.Layer
         Those of the viewer, among which the maps are looked for.
     """
@@ -128,7 +128,7 @@ class FileActions(Container[Any]):
         chosen = [layer for layer in layers if layer in self._viewer.layers.selection and part_of(layer) == "fused"]
         results = chosen or [layer for layer in layers if part_of(layer) == "fused"]
         if not results:
-            self.row.message.say("no result is there; a fused picture is needed: fuse a stack first")
+            self.row.message.say("no result is there; a fused image is needed: fuse a stack first")
             return
         worker = ask_and_save(results[-1], layers, parent=self.native)
         if worker is not None:

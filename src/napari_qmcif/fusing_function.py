@@ -152,19 +152,19 @@ def fuse_focus_stack(
     scheduler: str = "",
     destination: Annotated[Path | None, {"widget_type": Destination, "label": "Result"}] = None,
 ) -> FunctionWorker[list[LayerDataTuple]]:
-    """Fuse layers into pictures that are sharp everywhere, in a thread of their own, and add them to the viewer.
+    """Fuse layers into images that are sharp everywhere, in a thread of their own, and add them to the viewer.
 
     Parameters
     ----------
     napari_viewer : napari.Viewer
         Whose layers they are.
     layers : list of napari.layers.Image
-        Pictures of one scene, each sharp somewhere else; or one layer that holds them all; or several such layers, one per channel.
+        Images of one scene, each sharp somewhere else; or one layer that holds them all; or several such layers, one per channel.
         Ctrl or Shift for several.
     axis : str
         The axis along which the focus changes.
     scope : str
-        Fuse all points in time and all channels, or one picture at the place where the sliders stand, which can be retouched.
+        Fuse all points in time and all channels, or one image at the place where the sliders stand, which can be retouched.
     decide_by : str
         The channel whose decisions all channels follow, or each for itself.
     align : str
@@ -240,7 +240,7 @@ def run_fusion(request: FusionRequest, label: str, *, job: Any) -> list[LayerDat
         z_step, unit = stack.z_step
         record = record_provenance(stack, request.config, focus_range=found.focus_range, path=found.path)
         if request.with_height:
-            counted = "" if stack.axis is None else "pixel"  # heights of separate pictures count images
+            counted = "" if stack.axis is None else "pixel"  # heights of separate images count images
             record["height"] = {"z_step": z_step, "unit": unit or counted, "smoothing_px": request.height_smoothing_px}
         layers += describe_channel(series, found.number, found.pictures, label=label, record=record, z_step=z_step)
     n_fusions = "" if series.n_fusions == 1 else f", {series.n_fusions} times"

@@ -57,12 +57,12 @@ def place_surface(layer: Layer, *, z_step: float) -> dict[str, Any]:
 
 
 def color_surface(layer: Layer | None, stride: int, *, depths: tuple[float, float], place: Place = ()) -> dict[str, Any]:
-    """Return the layer arguments that paint a surface like a picture, or by depth where there is none.
+    """Return the layer arguments that paint a surface like an image, or by depth where there is none.
 
     Parameters
     ----------
     layer : napari.layers.Image or None
-        A picture that lies on the map.
+        An image that lies on the map.
     stride : int
         By how much the surface is thinned out.
     depths : tuple of float
@@ -98,7 +98,7 @@ class HeightWork:
 
 
 def map_heights(work: HeightWork, *, job: EngineWorker) -> NDArray[np.float32]:
-    """Return heights in the unit of the z step, shape (Y, X); smoothed ones keep the edges of the fused picture.
+    """Return heights in the unit of the z step, shape (Y, X); smoothed ones keep the edges of the fused image.
 
     Where a person has retouched the source index, that is taken for the position.
     """

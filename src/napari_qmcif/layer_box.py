@@ -15,7 +15,7 @@ from napari_qmcif.provenance import METADATA_KEY
 
 
 def list_layers(fits: Callable[[Layer], bool], *, from_top: bool = True) -> Callable[[CategoricalWidget[Any]], list[Layer]]:
-    """Return what offers the fitting layers of the viewer that a widget is in: the topmost first, or in the order of the pictures."""
+    """Return what offers the fitting layers of the viewer that a widget is in: the topmost first, or in the order of the images."""
 
     def offer(widget: CategoricalWidget[Any]) -> list[Layer]:
         viewer = find_viewer_ancestor(widget.native)

@@ -94,7 +94,7 @@ class Outcome:
     focus_range : tuple of float
         The samples that stood for black and white in the decisions.
     path : Path or None
-        Where the fused picture was written.
+        Where the fused image was written.
     """
 
     pictures: dict[str, Any]
@@ -240,7 +240,7 @@ def _split_channels(outcome: Outcome, stacks: list[ChosenStack], decided_by: int
 
 
 def _to_pair(focus_range: Any) -> tuple[float, float]:  # noqa: ANN401 - a range of the engine
-    """Return the range as plain numbers; one decision looks at gray or color pictures, whose channels share one."""
+    """Return the range as plain numbers; one decision looks at gray or color images, whose channels share one."""
     low, high = focus_range
     return float(low), float(high)
 

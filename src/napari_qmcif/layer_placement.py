@@ -25,7 +25,7 @@ def compose_transform(layer: Layer) -> CompositeAffine:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where the pixels of a picture lie in the world.
+    """Where the pixels of an image lie in the world.
 
     Attributes
     ----------

@@ -17,7 +17,7 @@ MAP_NAMES = tuple(name for name, declared in OUTPUT_MAPS.items() if declared.is_
 
 
 def describe_fused(stack: ChosenStack, *, part: str, record: dict[str, Any], name: str = "") -> dict[str, Any]:
-    """Return how a picture looks that looks like its sources, whatever its place; it is named after them unless it has a name.
+    """Return how an image looks that looks like its sources, whatever its place; it is named after them unless it has a name.
 
     Contrast limits come from the sources: to find its own, a layer would go through the pixels on the GUI thread.
     """
@@ -33,7 +33,7 @@ def describe_fused(stack: ChosenStack, *, part: str, record: dict[str, Any], nam
 def describe_map(stack: ChosenStack, part: str, *, name: str, record: dict[str, Any], z_step: float = 1.0) -> dict[str, Any]:
     """Return how one map looks: images and heights as colors from first to last, shares such as confidence in gray from 0 to 1.
 
-    The maps come hidden, above the picture: whoever wants to know switches one on, and sees it.
+    The maps come hidden, above the image: whoever wants to know switches one on, and sees it.
     """
     low, high = sorted((0.0, (stack.n_images - 1) * (z_step if part == "height" else 1.0)))
     return {
@@ -55,7 +55,7 @@ def choose_colors(part: str, bounds: tuple[float, float]) -> dict[str, Any]:
 def describe_channel(
     series: StackSeries, number: int, pictures: dict[str, Any], *, label: str, record: dict[str, Any], z_step: float
 ) -> list[LayerDataTuple]:
-    """Return the layers of one channel: the fused picture and, above it, its maps, the source index on top.
+    """Return the layers of one channel: the fused image and, above it, its maps, the source index on top.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def choose_label(titles: Collection[str], wanted: str, *, taken: Collection[str]
 
 
 def add_result(viewer: Viewer, stack: ChosenStack, pictures: dict[str, Any], *, record: dict[str, Any]) -> list[Any]:
-    """Add the fused picture of one stack and, above it, its maps; return them, the fused picture last."""
+    """Add the fused image of one stack and, above it, its maps; return them, the fused image last."""
     series = StackSeries(channels=(Channel(title=stack.title, stacks=(stack,)),))
     described = describe_channel(series, 0, pictures, label="", record=record, z_step=1.0)
     added = [viewer.add_image(samples, **arguments) for samples, arguments, _ in described]

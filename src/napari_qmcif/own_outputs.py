@@ -24,12 +24,12 @@ TIFF_SUFFIXES = (".tif", ".tiff")
 STORE_SUFFIX, PYRAMID_SUFFIX = ".zarr", ".ome.zarr"
 CHUNK_SIDE_PX = 1024
 LARGEST_LOADED_SAMPLES = 3 * 2**24
-"""Pictures up to this size are loaded whole, so that they can be retouched; larger ones stay on disk."""
+"""Images up to this size are loaded whole, so that they can be retouched; larger ones stay on disk."""
 
 RGB = ("red", "green", "blue")
 
 _TIME = re.compile(r"_t\d{3,}(?=\.)")
-"""How the names of pictures end that are points in time of one layer."""
+"""How the names of images end that are points in time of one layer."""
 
 _LARGEST_DESCRIPTION = 2**22
 _MICROMETERS_IN_A_CENTIMETER = 1e4
@@ -38,7 +38,7 @@ _CENTIMETER = 3
 
 @dataclass(frozen=True, slots=True)
 class OwnPicture:
-    """A written picture: its levels fine to coarse, what it says about itself, the size of a pixel, and the axis of its dyes.
+    """A written image: its levels fine to coarse, what it says about itself, the size of a pixel, and the axis of its dyes.
 
     `looks` are the names, colors and contrast limits of its dyes as attributes of layers, one a dye.
     """
@@ -53,7 +53,7 @@ class OwnPicture:
 
 
 def find_record(path: Path) -> dict[str, Any] | None:
-    """Return what a picture of ours says about itself; None for any other file or folder."""
+    """Return what an image of ours says about itself; None for any other file or folder."""
     try:
         text = _read_description(path) if path.is_file() else None
         attributes: Any = json.loads(_plain_json(text)) if text is not None else dict(zarr.open_group(path, mode="r").attrs)
@@ -64,10 +64,10 @@ def find_record(path: Path) -> dict[str, Any] | None:
 
 
 def list_own_pictures(path: Path) -> list[Path]:
-    """Return the pictures of ours that a path stands for, in the order of layers: the fused picture, then its maps, hidden above it.
+    """Return the images of ours that a path stands for, in the order of layers: the fused image, then its maps, hidden above it.
 
     That is a file or store with a record, or a folder of them: one with maps of ours, beside which there may be anything, or one that
-    holds nothing but pictures of ours. Maps may lie in a folder of their own.
+    holds nothing but images of ours. Maps may lie in a folder of their own.
     """
     if _is_picture_name(path):
         return [path] if find_record(path) is not None else []
@@ -81,7 +81,7 @@ def list_own_pictures(path: Path) -> list[Path]:
 
 
 def read_pictures(paths: Sequence[Path]) -> list[Any]:
-    """Return one layer a picture; maps are named after the folder of the result, and hidden unless there is nothing else."""
+    """Return one layer per image; maps are named after the folder of the result, and hidden unless there is nothing else."""
     series: dict[tuple[Path, str], list[Path]] = {}
     for path in paths:
         series.setdefault((path.parent, _TIME.sub("", path.name)), []).append(path)
@@ -92,7 +92,7 @@ def read_pictures(paths: Sequence[Path]) -> list[Any]:
 
 
 def _join_times(pictures: list[tuple[Any, dict[str, Any], str]]) -> tuple[Any, dict[str, Any], str]:
-    """Return pictures of one name at several points in time as one layer, time first."""
+    """Return images of one name at several points in time as one layer, time first."""
     _, attributes, kind = pictures[0]
     if len(pictures) == 1:
         return pictures[0]
@@ -233,7 +233,7 @@ def _read_resolution(page: Any, noted_unit: object) -> tuple[tuple[float, float]
 
 
 def open_pyramid(folder: Path) -> list[Any]:
-    """Return the levels of an OME-Zarr picture of ours, fine to coarse, channels last.
+    """Return the levels of an OME-Zarr image of ours, fine to coarse, channels last.
 
     Wrapped in dask: of a bare Zarr pyramid napari fetches more than it shows.
     """

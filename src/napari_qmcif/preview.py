@@ -167,7 +167,7 @@ class PreviewPanel(Container[Any]):
         self._shown.remove()
 
     def draw_area(self) -> None:
-        """Add a shapes layer that lies on the picture, ready to draw a rectangle in."""
+        """Add a shapes layer that lies on the image, ready to draw a rectangle in."""
         try:
             placement = self._choose().placement.as_layer_arguments()
         except QmcifError as error:

@@ -18,7 +18,7 @@ SMALLEST_SIDE_PX = 2
 
 
 class Area(NamedTuple):
-    """A half-open rectangle of a picture, in pixels."""
+    """A half-open rectangle of an image, in pixels."""
 
     top: int
     left: int
@@ -36,7 +36,7 @@ class Area(NamedTuple):
         return self.shape[0] * self.shape[1]
 
     def grown(self, margin_px: int, shape: tuple[int, int]) -> Area:
-        """Return the rectangle with a margin, as far as the picture goes."""
+        """Return the rectangle with a margin, as far as the image goes."""
         return Area(
             max(self.top - margin_px, 0),
             max(self.left - margin_px, 0),
@@ -66,12 +66,12 @@ def find_visible_area(stack: ChosenStack, *, displayed_axes: tuple[int, ...], n_
     Raises
     ------
     InvalidImageError
-        When the picture is not what is shown, or lies outside.
+        When the image is not what is shown, or lies outside.
     """
     layer = stack.layers[0]
     shown = sorted(axis - (n_viewer_axes - layer.ndim) for axis in displayed_axes)
     if tuple(shown) != stack.picture_axes:
-        msg = "the viewer shows other axes than rows and columns; the picture itself is needed: go back to the 2-D view of it"
+        msg = "the viewer shows other axes than rows and columns; the image itself is needed: go back to the 2-D view of it"
         raise InvalidImageError(msg)
     axes = list(stack.picture_axes)
     factors = layer.downsample_factors[layer.data_level][axes] if layer.multiscale else np.ones(2)
@@ -85,7 +85,7 @@ def find_drawn_area(stack: ChosenStack, shapes: Layer) -> Area:
     Raises
     ------
     InvalidImageError
-        When nothing is drawn there, or it lies outside the picture.
+        When nothing is drawn there, or it lies outside the image.
     """
     if len(shapes.data) == 0:
         msg = f"{shapes.name!r} holds no shape; a rectangle is needed: draw one over the part to preview"
@@ -103,6 +103,6 @@ def _clip(first: NDArray[Any], end: NDArray[Any], stack: ChosenStack) -> Area:
     area = Area(top, left, bottom, right)
     if min(area.shape) < SMALLEST_SIDE_PX:
         height, width = area.shape
-        msg = f"the area to preview covers {height} x {width} pixels of the picture; more is needed: move it over the picture"
+        msg = f"the area to preview covers {height} x {width} pixels of the image; more is needed: move it over the image"
         raise InvalidImageError(msg)
     return area

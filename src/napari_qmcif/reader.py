@@ -28,7 +28,7 @@ Reader = Callable[[str], "list[LayerDataTuple]"]
 def get_reader(path: str | Sequence[str]) -> Reader | None:
     """Return what reads a folder with a result of ours or with images of one size; None for any other.
 
-    napari asks which reader to take wherever several claim a name, so no file is claimed: pictures open as they do without us, and
+    napari asks which reader to take wherever several claim a name, so no file is claimed: images open as they do without us, and
     stacks in files are opened with `open_files`.
     """
     if not isinstance(path, str) or not Path(path).is_dir():
@@ -46,7 +46,7 @@ def open_files(paths: Sequence[Path]) -> list[LayerDataTuple]:
     Parameters
     ----------
     paths : sequence of Path
-        One folder of images, OME-TIFF, OME-Zarr or other file with a stack; several files with one image each; or pictures or folders
+        One folder of images, OME-TIFF, OME-Zarr or other file with a stack; several files with one image each; or images or folders
         that the engine wrote.
 
     Raises

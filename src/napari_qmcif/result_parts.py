@@ -61,7 +61,7 @@ def find_sources(fused: Layer, layers: Sequence[Layer], *, place: Place = ()) ->
 
 
 def choose_sources(layers: Sequence[Layer], *, point: Sequence[float]) -> ChosenStack:
-    """Return pictures, or the planes of one layer along its focus axis where the sliders stand, as one stack.
+    """Return images, or the planes of one layer along its focus axis where the sliders stand, as one stack.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Retouching of a fused picture: paint where another image is to be taken."""
+"""Retouching of a fused image: paint where another image is to be taken."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class RetouchWidget(Container[Any]):
         self._viewer = napari_viewer
         self.session: RetouchSession | None = None
         self._slider: tuple[Any, int | None, tuple[int, ...]] = None, None, ()
-        tip = "The fused picture; its samples are changed in place"
+        tip = "The fused image; its samples are changed in place"
         self.result = LayerComboBox(label="Result", choices=list_layers(is_picture), tooltip=tip)
         tip = "Which image each pixel was taken from; found by itself for our own results"
         self.source_index = LayerComboBox(label="Source index", choices=list_layers(is_index_map), tooltip=tip)
@@ -42,7 +42,7 @@ class RetouchWidget(Container[Any]):
         tip = "What the brush takes. 0 gives the pixels back to the engine."
         self.paint_with = ComboBox(label="Paint with", choices=lambda _: self._images, tooltip=tip)
         self.follows_slider = CheckBox(text="Follow the focus slider", tooltip="Paint with the image that it shows")
-        self.strokes = ComboBox(label="Strokes", choices=list(STROKES), tooltip="How the strokes are shown over the picture")
+        self.strokes = ComboBox(label="Strokes", choices=list(STROKES), tooltip="How the strokes are shown over the image")
         self.clear_button = PushButton(text="Take all strokes back")
         self.message = MessageLabel()
         choices = [self.result, self.source_index, self.sources]

@@ -26,7 +26,7 @@ class RunPanel(Container[Any]):
 
     def __init__(self, *, run_text: str = "Run") -> None:
         self.run_button, self.cancel_button = PushButton(text=run_text, name="run"), PushButton(text="Cancel", name="cancel")
-        self.run_button.tooltip = "Fuse the whole picture (Ctrl+R)"
+        self.run_button.tooltip = "Fuse the whole image (Ctrl+R)"
         self.cancel_button.tooltip = "Stop at once; nothing is added (Esc)"
         self.bar = ProgressBar(name="bar", visible=False)
         buttons = Container(widgets=[self.run_button, self.cancel_button], layout="horizontal", labels=False)

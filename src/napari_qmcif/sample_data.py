@@ -47,7 +47,7 @@ def read_neuron_layers() -> "list[LayerDataTuple]":
 
 
 def make_color_stack_layers() -> "list[LayerDataTuple]":
-    """Generate five pictures of one scene, each sharp at another depth, and the scene sharp everywhere.
+    """Generate five images of one scene, each sharp at another depth, and the scene sharp everywhere.
 
     The truth comes hidden: it is there to compare a fusion with, not to look at first.
 
@@ -80,7 +80,7 @@ def make_gray_stack_layers() -> "list[LayerDataTuple]":
 
 
 def make_large_stack_layers() -> "list[LayerDataTuple]":
-    """Describe two pictures of 67 megapixels that are generated where one looks.
+    """Describe two images of 67 megapixels that are generated where one looks.
 
     Returns
     -------

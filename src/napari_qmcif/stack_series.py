@@ -46,7 +46,7 @@ class StackSeries:
     ----------
     channels : tuple of Channel
     keeps_axes : bool
-        Whether the results have the axes of their sources, rather than being one picture each.
+        Whether the results have the axes of their sources, rather than being one image each.
     kept_shape : tuple of int
         Lengths of the further axes, such as time.
     channel_axis : int or None
@@ -82,7 +82,7 @@ class StackSeries:
         return replace(self, channels=channels)
 
     def arrange(self, pictures: Sequence[Any]) -> Any:  # noqa: ANN401 - arrays, or pyramids
-        """Put the pictures of all points together, along the axes of their sources; the axes that are gone keep a length of 1."""
+        """Put the images of all points together, along the axes of their sources; the axes that are gone keep a length of 1."""
         if not self.keeps_axes:
             return pictures[0]
         if isinstance(pictures[0], list):
@@ -122,7 +122,7 @@ def choose_series(layers: Sequence[Any], axis: str = "", *, decide_by: str = "",
     Parameters
     ----------
     layers : sequence of napari.layers.Image
-        Pictures of one scene; or one stack; or several stacks of one size, each a channel.
+        Images of one scene; or one stack; or several stacks of one size, each a channel.
     axis : str
         Name of the axis that is fused along, as `list_axes` gives it; the one that looks like a focus axis where it is left out.
     decide_by : str

@@ -1,4 +1,4 @@
-"""Pictures and whole results written through the engine: completely or not at all, with scale and how they came about."""
+"""Images and whole results written through the engine: completely or not at all, with scale and how they came about."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def write_picture(path: str, data: Any, attributes: dict[str, Any]) -> list[str]
     """
     pictures = _list_pictures(data, attributes)
     if len(pictures) > 1:
-        msg = f"{attributes.get('name')!r} holds {len(pictures)} pictures and one file was asked for: save it as a folder"
+        msg = f"{attributes.get('name')!r} holds {len(pictures)} images and one file was asked for: save it as a folder"
         raise InvalidImageError(msg)
     samples = pictures[""]
     has_opacity = samples.ndim == 3 and samples.shape[-1] > N_COLORS
@@ -58,7 +58,7 @@ def write_picture(path: str, data: Any, attributes: dict[str, Any]) -> list[str]
 
 
 def write_result(path: str, layers: list[FullLayerData]) -> list[str]:
-    """Write several image layers into a folder: pictures as OME-TIFF, our maps as TIFF under the names the engine gives them.
+    """Write several image layers into a folder: images as OME-TIFF, our maps as TIFF under the names the engine gives them.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def write_result(path: str, layers: list[FullLayerData]) -> list[str]:
 
 
 def _list_pictures(data: Any, attributes: dict[str, Any]) -> dict[str, Any]:  # noqa: ANN401 - any array
-    """Return the pictures of a layer at its finest level, by their place along further axes such as time: ``_t000`` and so on."""
+    """Return the images of a layer at its finest level, by their place along further axes such as time: ``_t000`` and so on."""
     samples: Any = data[0] if attributes.get("multiscale") else data
     lengths = samples.shape[: samples.ndim - 2 - bool(attributes.get("rgb", samples.ndim == N_COLORS))]
     labels = attributes.get("axis_labels") or [f"axis{axis}" for axis in range(len(lengths))]

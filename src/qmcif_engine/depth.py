@@ -50,7 +50,7 @@ CHUNK_PX = 512
 
 
 class HeightMap(NamedTuple):
-    """The heights of a picture and how sure the decisions behind them are.
+    """The heights of an image and how sure the decisions behind them are.
 
     Attributes
     ----------
@@ -158,7 +158,7 @@ def height_map(
     confidence : ndarray or dask array of float, shape (H, W)
         `FusionResult.confidence`.
     guide : ndarray or dask array, shape (H, W) or (H, W, 3), optional
-        The fused picture, whose edges the smoothing keeps.
+        The fused image, whose edges the smoothing keeps.
     smoothing_px : int
         Radius of the smoothing; 0 leaves the heights as they are.
 
@@ -193,7 +193,7 @@ class HeightForm(NamedTuple):
         return HeightPicture(ArrayPicture(position), confidence=ArrayPicture(confidence), guide=ArrayPicture(tone), **form).read(window)
 
     def smooth_block(self, *planes: Any, block_info: Any = None) -> NDArray[np.float32]:  # noqa: ANN401 - dask's
-        """Return the heights of a block of dask arrays that has its neighbors around it, except where the picture ends."""
+        """Return the heights of a block of dask arrays that has its neighbors around it, except where the image ends."""
         place, n_blocks = block_info[0]["chunk-location"], block_info[0]["num-chunks"]
         starts = [self.smoothing_px if number else 0 for number in place[:2]]
         ends = [
@@ -226,7 +226,7 @@ def _find_tone(samples: NDArray[Any], *, bounds: FocusRange) -> NDArray[np.float
 
 
 def _cut_evenly(side_px: int) -> tuple[int, ...]:
-    """Return the sides of chunks that differ by a pixel at most, none smaller than `CHUNK_PX` unless the picture is."""
+    """Return the sides of chunks that differ by a pixel at most, none smaller than `CHUNK_PX` unless the image is."""
     n_chunks = max(1, side_px // CHUNK_PX)
     return tuple(side_px * (number + 1) // n_chunks - side_px * number // n_chunks for number in range(n_chunks))
 
@@ -239,7 +239,7 @@ class HeightPicture:
     position, confidence : Picture, shape (H, W)
         Where along the stack each pixel is, in images, and how clear that is.
     guide : Picture, shape (H, W) or (H, W, C)
-        The fused picture.
+        The fused image.
     guide_range : FocusRange, or tuple of one per channel
         Its black and white.
     z_step : float
@@ -273,7 +273,7 @@ class HeightPicture:
         return self._scaled(smoothed)
 
     def _around(self, picture: Picture, window: Window) -> NDArray[Any]:
-        """Return a window with the reach of the smoothing around it; outside the picture it continues by reflection."""
+        """Return a window with the reach of the smoothing around it; outside the image it continues by reflection."""
         grown = window.grown(self._smoothing_px, (self.shape[0], self.shape[1]))
         planes = np.moveaxis(np.atleast_3d(picture.read(grown)), -1, 0)
         cut = cut_reflected(planes, window.relative_to(grown), margin_px=self._smoothing_px)
@@ -314,7 +314,7 @@ def assemble_heights(
     metadata : PictureMetadata
         Of the stack: z step, unit and size of a pixel, and the names of channels where each has heights of its own.
     provenance : mapping
-        What the picture was made of and how; z step, unit and smoothing are added.
+        What the image was made of and how; z step, unit and smoothing are added.
     """
     scale = settle_scale(metadata, z_step=request.z_step, unit=request.unit)
     form: dict[str, Any] = {"z_step": scale.z_step, "smoothing_px": request.smoothing_px}
@@ -343,7 +343,7 @@ def describe_request(request: HeightRequest, metadata: PictureMetadata) -> dict[
 def _heights_by_channel(
     position: Picture, confidence: Picture, guide: Picture, guide_range: FocusRanges, *, z_step: float, smoothing_px: int
 ) -> JoinedPicture:
-    """Return the heights of channels that were decided on one by one, each guided by its own picture."""
+    """Return the heights of channels that were decided on one by one, each guided by its own image."""
     n_channels = position.shape[2]
     ranges = (guide_range,) * n_channels if isinstance(guide_range, FocusRange) else guide_range
     return JoinedPicture(

@@ -42,7 +42,7 @@ class RetouchedWindow:
     Attributes
     ----------
     window : Window
-        Where the arrays belong; ``window.slices`` cuts the place out of the whole picture.
+        Where the arrays belong; ``window.slices`` cuts the place out of the whole image.
     fused : ndarray, shape (h, w) or (h, w, c)
     source_index : ndarray of uint16, shape (h, w)
     focus_range : FocusRange, or tuple of one per channel
@@ -67,8 +67,8 @@ def retouch(
 ) -> RetouchedWindow:
     """Fuse one window again, with the images that a person chose.
 
-    The answer depends on the labels alone, not on the order of the strokes: pass the picture and the decisions as the fusion gave them,
-    every time. Where the labels say nothing new within the reach of a blend, the picture comes back bit for bit; so taking a stroke
+    The answer depends on the labels alone, not on the order of the strokes: pass the image and the decisions as the fusion gave them,
+    every time. Where the labels say nothing new within the reach of a blend, the image comes back bit for bit; so taking a stroke
     back restores it.
 
     Parameters
@@ -79,11 +79,11 @@ def retouch(
     labels : ndarray of int, shape (Y, X)
         0 leaves the decision as it was; k takes image k, counted from 1.
     fused : ndarray, shape (Y, X) or (Y, X, c)
-        The picture before any retouching; it may have the stack's opacity as a last channel, or all channels where only some decided.
+        The fused image before any retouching; it may have the stack's opacity as a last channel, or all channels where only some decided.
     source_index : ndarray of uint16, shape (Y, X)
         The decisions before any retouching, counted from 0.
     window : tuple of int, optional
-        Top, left, bottom and right of the pixels whose labels changed; the whole picture where it is left out.
+        Top, left, bottom and right of the pixels whose labels changed; the whole image where it is left out.
     focus_range : tuple of float, optional
         `FusionResult.focus_range` of the fusion; settled again, from many samples, where it is left out.
     config : FusionConfig, optional
@@ -151,19 +151,19 @@ def _check_arguments(
             raise InvalidImageError(msg)
     if fused.dtype != stack.dtype or tuple(fused.shape) not in _possible_shapes(stack):
         msg = (
-            f"the fused picture is {fused.dtype} of shape {fused.shape}; {stack.dtype} of shape {tuple(stack.image_shape)} as the images "
+            f"the fused image is {fused.dtype} of shape {fused.shape}; {stack.dtype} of shape {tuple(stack.image_shape)} as the images "
             "are is needed: pass the images it was fused from"
         )
         raise InvalidImageError(msg)
     asked = Window.whole(shape) if window is None else Window(*(int(side) for side in window))
     if not (0 <= asked.top < asked.bottom <= shape[0] and 0 <= asked.left < asked.right <= shape[1]):
-        msg = f"the window {tuple(asked)} was given; top, left, bottom and right inside {shape} are needed: cut it to the picture"
+        msg = f"the window {tuple(asked)} was given; top, left, bottom and right inside {shape} are needed: cut it to the image"
         raise InvalidImageError(msg)
     return asked
 
 
 def _possible_shapes(stack: Stack) -> list[tuple[int, ...]]:
-    """Return the shapes that a fused picture of the stack may have: with the channels that decided, with opacity, with all channels."""
+    """Return the shapes that a fused image of the stack may have: with the channels that decided, with opacity, with all channels."""
     shape, companions = tuple(stack.image_shape), companions_of(stack)
     if companions is None:
         return [shape]
@@ -199,9 +199,9 @@ def _mean_brightness(images: WindowImages, is_wanted: BoolArray, *, focus_range:
 
 
 def _outside_frames(stack: Stack, window: Window, *, focus_range: FocusRanges, settings: FusionConfig) -> Callable[[int], BoolArray] | None:
-    """Return what tells which pixels of a window belong to no dark border; None where it lies within the picture or there are none.
+    """Return what tells which pixels of a window belong to no dark border; None where it lies within the image or there are none.
 
-    Frames are looked for in so much more of the picture that they do not depend on the window.
+    Frames are looked for in so much more of the image that they do not depend on the window.
     """
     shape, depth = (stack.image_shape[0], stack.image_shape[1]), settings.focus.dark_border_px
     if not any(window.ends_of(shape)):
@@ -213,7 +213,7 @@ def _outside_frames(stack: Stack, window: Window, *, focus_range: FocusRanges, s
 
 
 def _with_companions(picture: SampleArray, stack: Stack, *, blend: Blend, window: Window) -> SampleArray:
-    """Return all channels of the window where only some decided, or the picture with its opacity as the last channel."""
+    """Return all channels of the window where only some decided, or the image with its opacity as the last channel."""
     companions: Any = companions_of(stack)
     seen = window.grown(LOW_PASS_REACH_PX, (stack.image_shape[0], stack.image_shape[1]))
     planes: Any = [picture, compose(WindowImages(companions, seen), blend, inner=window.relative_to(seen))]

@@ -166,7 +166,7 @@ def test_types_that_the_engine_takes_are_taken(dtype):
 
 
 def test_stacks_among_several_layers_are_refused():
-    with pytest.raises(InvalidImageError, match="'a' has 3 axes; pictures with 2 are needed: choose it alone"):
+    with pytest.raises(InvalidImageError, match="'a' has 3 axes; images with 2 are needed: choose it alone"):
         choose_pictures([gray((3, 6, 8)), gray((3, 6, 8))])
 
 

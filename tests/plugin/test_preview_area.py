@@ -1,4 +1,4 @@
-"""The area of a preview is what is seen, or what was drawn, in pixels of the picture."""
+"""The area of a preview is what is seen, or what was drawn, in pixels of the image."""
 
 import numpy as np
 import pytest
@@ -105,7 +105,7 @@ def test_a_rectangle_beside_the_picture_is_refused(viewer):
     stack = add_stack(viewer)
     shapes = viewer.add_shapes([np.array([[500.0, 0.0], [500, 9], [509, 9], [509, 0]])], shape_type="rectangle")
 
-    with pytest.raises(InvalidImageError, match="the area to preview covers 0 x 9 pixels of the picture; more is needed"):
+    with pytest.raises(InvalidImageError, match="the area to preview covers 0 x 9 pixels of the image; more is needed"):
         find_drawn_area(stack, shapes)
 
 

@@ -180,7 +180,7 @@ def test_what_is_not_ours_is_left_to_other_readers(tmp_path, pictures):
     write_image(tmp_path / "mixed" / "a.png", pictures[0])
     write_image(tmp_path / "mixed" / "b.png", pictures[1][:-1])
     (tmp_path / "broken.tif").write_bytes(b"II*\0rubbish")
-    (tmp_path / "notes.txt").write_text("no picture")
+    (tmp_path / "notes.txt").write_text("no image")
 
     for name in ("single.png", "broken.tif", "empty", "mixed", "notes.txt", "missing.tif"):
         assert get_reader(str(tmp_path / name)) is None, name

@@ -52,7 +52,7 @@ def blend_along_edges(
     is_even: BoolArray | None = None,
     is_end: BoolArray | None = None,
 ) -> Blend:
-    """Turn a decision map into shares that change softly across its edges, but not across edges of the picture.
+    """Turn a decision map into shares that change softly across its edges, but not across edges of the image.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def blend_along_edges(
         Where the neighbor in the stack is about as sharp as the chosen image: there the brightness runs from one to the other across the
         border.
     is_end : ndarray of bool, shape (h, w), optional
-        Where an image is left because its frame ends (`qmcif_engine.cleanup.frame_ends`): there edges of the picture do not stop the blend.
+        Where an image is left because its frame ends (`qmcif_engine.cleanup.frame_ends`): edges of the scene do not stop the blend there.
 
     Notes
     -----

@@ -1,7 +1,7 @@
 """Dark borders that software leaves: outermost rows or columns that fade to black in some of the images only.
 
 Programs that blur with zeros beyond the border, or that align images, darken the last few pixels of what they write. Such pixels have
-the contrast of a sharp edge, so a focus measure likes them, and the fused picture would show a dark line at its border. They count as
+the contrast of a sharp edge, so a focus measure likes them, and the fused image would show a dark line at its border. They count as
 pixels that the image does not have.
 
 A border that is dark in the scene is dark in every image. So the images are compared with each other, each first with its own pixels
@@ -53,7 +53,7 @@ LARGEST_DIFFERENCE = 0.4
 """Images that differ more than this from the usual brightness behind the border show something else there, and prove nothing."""
 
 SMALLEST_MULTIPLE = 4
-"""A block must be this many times as deep as what is looked at; in a smaller one the frame cannot be told from the picture."""
+"""A block must be this many times as deep as what is looked at; in a smaller one the frame cannot be told from the fused image."""
 
 _Sample = TypeVar("_Sample", bound="np.generic[Any]")
 
@@ -89,7 +89,7 @@ def exclude_dark_borders(
     Parameters
     ----------
     validity : callable or None
-        What tells it so far. Where it is given, it is returned as it is: images that were aligned end inside the picture, and not at
+        What tells it so far. Where it is given, it is returned as it is: images that were aligned end inside the fused image, and not at
         the borders that are looked at here.
     blocks : sequence of ndarray of float, shape (3, h, w)
         The images on the 0-255 scale; gone through once.
@@ -128,7 +128,7 @@ def find_dark_borders(blocks: Sequence[FloatArray], *, depth_px: int, borders: B
     A contour of the scene that runs along the border, tens of pixels and more, can pass for a frame of the image that shows it sharp
     beside one that shows it much blurred. That costs these few pixels their sharpness.
 
-    Departs: the paper takes every pixel of every image for a picture of the scene, which is `depth_px` = 0.
+    Departs: the paper takes every pixel of every image to show the scene, which is `depth_px` = 0.
     """
     if depth_px == 0:
         return None
@@ -149,7 +149,7 @@ def find_dark_borders(blocks: Sequence[FloatArray], *, depth_px: int, borders: B
 
 
 def sides_looked_at(shape: tuple[int, int], *, depth_px: int, borders: Borders) -> list[Side]:
-    """Return the sides of a block that are borders of the image, long enough, and have enough picture behind them."""
+    """Return the sides of a block that are borders of the image, long enough, and have enough image behind them."""
     height, width = shape
     is_deep, is_wide = (length >= sight_across(depth_px) for length in shape)
     is_tall, is_long = height > 2 * REACH_PX, width > 2 * REACH_PX
@@ -158,7 +158,7 @@ def sides_looked_at(shape: tuple[int, int], *, depth_px: int, borders: Borders) 
 
 
 def sight_across(depth_px: int) -> int:
-    """Return how much picture there must be behind a border."""
+    """Return how much image there must be behind a border."""
     return SMALLEST_MULTIPLE * (depth_px + REFERENCE_PX)
 
 

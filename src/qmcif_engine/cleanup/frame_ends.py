@@ -1,10 +1,10 @@
-"""Ends of aligned frames inside the picture: decisions leave an image before its frame ends, and blends fade it out up to there.
+"""Ends of aligned frames inside the fused image: decisions leave an image before its frame ends, and blends fade it out up to there.
 
-An aligned image covers only a part of the picture, and ends along straight lines. Were it chosen up to its last pixel, there would be
-nothing to mix with its neighbor beyond that, and the picture would show the line. So where another image has the pixel, one is chosen only
-as far from its end as a narrow blend reaches; that blend takes no notice of the picture, and wide ones fade out over the same distance.
+An aligned image covers only a part of the fused image, and ends along straight lines. If it were chosen up to its last pixel, there
+would be nothing to blend with its neighbor beyond that, and the line would show. So where another image has the pixel, an image is chosen
+only as far from its end as a narrow blend reaches; that blend ignores the content, and wide ones fade out over the same distance.
 
-None of this is in the paper, whose images all cover the whole picture; the ``paper`` preset blends nothing and keeps the ends as they are.
+None of this is in the paper, whose images all cover the whole field; the ``paper`` preset blends nothing and keeps the ends as they are.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class FrameEnds:
     window : Window
     n_images : int
     shape : tuple of int
-        Height and width of the picture, whose own border is no end of a frame.
+        Height and width of the fused image, whose own border is no end of a frame.
     reach_px : int
         How far from an end an image is chosen, and over how many pixels its shares fade out.
     """

@@ -73,7 +73,7 @@ def measure_seams(index: IndexArray, blocks: Sequence[FloatArray], band: BoolArr
 
 
 class _CutCell:
-    """What the images have in a rectangle of the picture and around it, gathered image by image."""
+    """What the images have in a rectangle of the fused image and around it, gathered image by image."""
 
     def __init__(self, index: IndexArray, window: Window) -> None:
         self.window = window

@@ -70,7 +70,7 @@ def find_smooth_parts(index: IndexArray, blocks: Sequence[FloatArray], config: D
 
 
 class _GroundCell:
-    """What is known of a rectangle of the picture, gathered image by image.
+    """What is known of a rectangle of the fused image, gathered image by image.
 
     Attributes
     ----------

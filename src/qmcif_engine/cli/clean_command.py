@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 DEEPEST_FOLDERS = 3
-"""Folders below the given one that are looked through: maps and slabs lie beside their picture."""
+"""Folders below the given one that are looked through: maps and slabs lie beside their image."""
 
 
 class Found(NamedTuple):

@@ -29,7 +29,7 @@ EDGE_DISTANCE_PX = 8
 
 
 def run(options: Namespace) -> None:
-    """Write the stack, its fusion, the maps and a side-by-side picture, and print where they are and how good the result is."""
+    """Write the stack, its fusion, the maps and a side-by-side image, and print where they are and how good the result is."""
     folder = options.output
     with ready_folder(folder), ready_folder(folder / "maps"):
         targets = _list_targets(folder)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def run(options: Namespace) -> None:
-    """Print the figures of the named picture, as a table or as one JSON object."""
+    """Print the figures of the named image, as a table or as one JSON object."""
     _check_request(options)
     n_sources = len(options.images)
     choices: dict[str, Any] = {} if options.frame is None else {"frame_px": options.frame}
@@ -52,7 +52,7 @@ def run(options: Namespace) -> None:
 
 @contextmanager
 def open_pictures(paths: Sequence[Path]) -> Iterator[list[Any]]:
-    """Give the pictures as arrays: read whole where they are small, else as dask arrays that are read by window.
+    """Give the images as arrays: read whole where they are small, else as dask arrays that are read by window.
 
     Formats that can only be decoded whole are decoded once, into a temporary file.
     """
@@ -72,13 +72,13 @@ def open_pictures(paths: Sequence[Path]) -> Iterator[list[Any]]:
 
 
 def _open_by_window(paths: Sequence[Path]) -> FileStack | None:
-    """Return the pictures as a stack where that is worth it, or the only way; None where each is to be read whole."""
+    """Return the images as a stack where that is worth it, or the only way; None where each is to be read whole."""
     try:
         stack = open_stack([str(path) for path in paths], memory_bytes=0)
     except QmcifError:
         if any(is_zarr_folder(path) for path in paths):
             raise
-        return None  # reading the pictures one by one tells which of them cannot be read, or differs
+        return None  # reading the images one by one tells which of them cannot be read, or differs
     n_pixels = stack.image_shape[0] * stack.image_shape[1]
     is_small = n_pixels <= LARGEST_WHOLE_PX and not any(is_zarr_folder(path) for path in paths)
     if is_small or stack.n_images != len(paths) or stack.companions is not None:

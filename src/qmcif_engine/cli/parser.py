@@ -66,7 +66,7 @@ def _shield_negative_numbers(words: list[str]) -> list[str]:
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of all commands; each sets ``run`` to the function that carries it out."""
-    parser: argparse.ArgumentParser = _Parser(prog="qmcif", description="Fuse focus stacks into one sharp picture.")
+    parser: argparse.ArgumentParser = _Parser(prog="qmcif", description="Fuse focus stacks into one sharp image.")
     parser.add_argument("--version", action="version", version=f"qmcif {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     _add_info(commands)
@@ -104,7 +104,7 @@ def _add_fuse(commands: Subparsers) -> None:
     parser.epilog = _settings_help()
     add_input(parser)
     parser.add_argument(
-        "-o", "--output", type=to_path, required=True, metavar="OUT", help="fused picture: .ome.zarr, .ome.tif, .tif, .png or .jpg"
+        "-o", "--output", type=to_path, required=True, metavar="OUT", help="fused image: .ome.zarr, .ome.tif, .tif, .png or .jpg"
     )
     parser.add_argument(
         "--guide",
@@ -131,7 +131,7 @@ def _add_batch(commands: Subparsers) -> None:
         metavar="P",
         help="files below ROOT instead, such as '{group}_z{frame}.tif': {group} names a stack, {frame} numbers an image, * is anything",
     )
-    parser.add_argument("--suffix", default=".ome.tif", metavar="S", help="format of the fused pictures (default: %(default)s)")
+    parser.add_argument("--suffix", default=".ome.tif", metavar="S", help="format of the fused images (default: %(default)s)")
     parser.add_argument("--maps", action="store_true", help="also write the maps of every stack")
     parser.add_argument("--depth", action="store_true", default=None, help="also write the heights of every stack")
     add_height_scale(parser)
@@ -194,7 +194,7 @@ def _add_running(parser: argparse.ArgumentParser) -> None:
         "--memory",
         type=_memory,
         metavar="SIZE",
-        help="limit for tiles in memory, such as 1GB; the program itself, decoded images that are kept, and PNG and JPEG pictures, held "
+        help="limit for tiles in memory, such as 1GB; the program itself, decoded images that are kept, and PNG and JPEG images, held "
         "whole, come on top (default: half of what is free)",
     )
     parser.add_argument("--workers", type=_count, metavar="N", help="tiles computed at once (default: one per core)")
@@ -220,18 +220,16 @@ def _count(text: str) -> int:
 def _add_demo(commands: Subparsers) -> None:
     parser = _add_command(commands, "demo", "generate a focus stack with a known truth, fuse it and compare", _run_demo)
     parser.add_argument(
-        "-o", "--output", type=to_path, default=Path("qmcif-demo"), metavar="DIR", help="folder for the pictures (default: %(default)s)"
+        "-o", "--output", type=to_path, default=Path("qmcif-demo"), metavar="DIR", help="folder for the images (default: %(default)s)"
     )
     parser.add_argument("--overwrite", action="store_true", help="replace existing output files")
 
 
 def _add_evaluate(commands: Subparsers) -> None:
-    parser = _add_command(
-        commands, "evaluate", "judge a fused picture against its sources and, where it is known, the truth", _run_evaluate
-    )
+    parser = _add_command(commands, "evaluate", "judge a fused image against its sources and, where it is known, the truth", _run_evaluate)
     parser.add_argument("images", nargs="+", type=to_path, metavar="SOURCE", help="the images that were fused, two or more")
-    parser.add_argument("--fused", type=to_path, required=True, metavar="F", help="the picture to judge, of size and type of the sources")
-    parser.add_argument("--truth", type=to_path, metavar="T", help="the all-in-focus picture")
+    parser.add_argument("--fused", type=to_path, required=True, metavar="F", help="the image to judge, of size and type of the sources")
+    parser.add_argument("--truth", type=to_path, metavar="T", help="the all-in-focus image")
     parser.add_argument("--frame", type=int, metavar="PX", help="width of the frame left out of the inner PSNR (default: 8)")
     parser.add_argument(
         "--sample-range", type=float, nargs=2, metavar=("LOW", "HIGH"), help="samples shown as black and white; floats need it"
@@ -266,7 +264,7 @@ def _add_benchmark(commands: Subparsers) -> None:
         help="run a published method too; see below; may be repeated",
     )
     parser.add_argument(
-        "--fused-by", action="append", default=[], metavar="NAME=DIR", help="score another method's pictures too; may be repeated"
+        "--fused-by", action="append", default=[], metavar="NAME=DIR", help="score another method's images too; may be repeated"
     )
     parser.add_argument(
         "--published", metavar="SET", help="figures of the paper to show: lytro, mffw, mfi_whu or none (default: by the folder's name)"
@@ -280,11 +278,11 @@ def _add_benchmark(commands: Subparsers) -> None:
 
 _BENCHMARK_HELP = """\
 data sets:
-  NAME_a.png, NAME_b.png, further letters for further images, NAME_truth.png where the sharp picture is known;
-  or one folder a set, its images in the order of their names, truth.png among them the truth
+  NAME_a.png, NAME_b.png, further letters for further images, NAME_truth.png where the sharp image is known;
+  or one folder per set, its images in the order of their names, truth.png among them the truth
 names of --method:
   sr, csr, mgimf, qhosvd: those of the paper's comparison that are no networks; guided-filter, laplacian-pyramid: plain ones
-pictures of --fused-by:
+images of --fused-by:
   named NAME, or with NAME between separators: 01.png, 01_fused.png, lytro_01_cnn.png
 """
 
@@ -295,7 +293,7 @@ def _add_surface(commands: Subparsers) -> None:
 
 def _add_learn_dictionary(commands: Subparsers) -> None:
     parser = _add_command(
-        commands, "learn-dictionary", "learn the quaternion dictionary again from the shipped pictures", _run_learn_dictionary
+        commands, "learn-dictionary", "learn the quaternion dictionary again from the shipped images", _run_learn_dictionary
     )
     parser.add_argument("-o", "--output", type=to_path, required=True, metavar="FILE", help="dictionary file: .npz")
     parser.add_argument("--overwrite", action="store_true", help="replace an existing file")

@@ -96,13 +96,13 @@ def _check_name(name: str) -> None:
 
 
 def _read_colors(path: Path, grid: HeightGrid, *, stride: int) -> NDArray[np.uint8]:
-    """Return a picture of the size of the heights as 8-bit colors, thinned out; other types are stretched from their least to largest."""
+    """Return an image of the size of the heights as 8-bit colors, thinned out; other types are stretched from their least to largest."""
     source = TiffSource(path, cache=SegmentCache())
     found = source.description
     if (found.height, found.width) != grid.shape or found.n_frames != 1 or found.n_channels not in (1, 3):
         msg = (
-            f"{str(path)!r} has shape {found.frame_shape} and {found.n_frames} image(s); one gray or RGB picture of {grid.shape[1]} x "
-            f"{grid.shape[0]} pixels, as the heights have, is needed: pass the picture that was fused with them"
+            f"{str(path)!r} has shape {found.frame_shape} and {found.n_frames} image(s); one gray or RGB image of {grid.shape[1]} x "
+            f"{grid.shape[0]} pixels, as the heights have, is needed: pass the image that was fused with them"
         )
         raise InvalidImageError(msg)
     if stride == 1 and found.height * found.width > _LARGEST_TEXTURE_PX:

@@ -32,12 +32,12 @@ class Place(NamedTuple):
     side_px: int
 
     def cut(self, picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Return the window of a picture, shape (side, side) or (side, side, 3)."""
+        """Return the window of an image, shape (side, side) or (side, side, 3)."""
         return picture[self.row : self.row + self.side_px, self.column : self.column + self.side_px]
 
 
 def find_places(pictures: Sequence[NDArray[np.uint8]], *, n_places: int = N_PLACES) -> list[Place]:
-    """Find the windows with the largest mean spread between the pictures, the largest first, without overlap.
+    """Find the windows with the largest mean spread between the images, the largest first, without overlap.
 
     Parameters
     ----------
@@ -49,11 +49,11 @@ def find_places(pictures: Sequence[NDArray[np.uint8]], *, n_places: int = N_PLAC
     Returns
     -------
     list of Place
-        Fewer where the picture has no room for more; none where the pictures are equal.
+        Fewer where the image has no room for more; none where the images are equal.
 
     Notes
     -----
-    The spread of a pixel is its largest minus its smallest sample over the pictures, largest over the channels.
+    The spread of a pixel is its largest minus its smallest sample over the images, largest over the channels.
     """
     spread = _measure_spread(pictures)
     shortest = min(spread.shape)
@@ -72,7 +72,7 @@ def find_places(pictures: Sequence[NDArray[np.uint8]], *, n_places: int = N_PLAC
 
 
 def _measure_spread(pictures: Sequence[NDArray[np.uint8]]) -> FloatArray:
-    """Keep running extremes, so that many large pictures need no more memory than three."""
+    """Keep running extremes, so that many large images need no more memory than three."""
     low, high = pictures[0], pictures[0]
     for picture in pictures[1:]:
         low, high = np.minimum(low, picture), np.maximum(high, picture)

@@ -1,7 +1,7 @@
 """Image sets of a data folder.
 
 Two layouts are known. Flat: ``NAME_a.png``, ``NAME_b.png``, further letters for further images, and ``NAME_truth.png`` where the sharp
-picture is known. By folders: each subfolder is a set, its images in the order of their names, ``truth.png`` among them the truth.
+image is known. By folders: each subfolder is a set, its images in the order of their names, ``truth.png`` among them the truth.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def write_html(comparison: Comparison, *, progress: Callable[[int, int], None]) -> str:
-    """Return the report as HTML; every text from outside is escaped, every picture is inside.
+    """Return the report as HTML; every text from outside is escaped, every image is inside.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def write_html(comparison: Comparison, *, progress: Callable[[int, int], None]) 
         _draw_notes(comparison),
         *_draw_bars(comparison, table),
         "<h2>Set by set</h2>",
-        '<p class="lead">Inputs, the truth where there is one, and each method’s picture. Frames mark the places shown enlarged below.</p>',
+        '<p class="lead">Inputs, the truth where there is one, and each method’s image. Frames mark the places shown enlarged below.</p>',
         *sections,
         _draw_scores(comparison),
     ]
@@ -113,7 +113,7 @@ def _draw_bars(comparison: Comparison, table: ComparisonTable) -> list[str]:
 
 def _draw_plots(table: ComparisonTable) -> str:
     kinds = {_kind(row) for row in table.rows}
-    names = {"ours": "fused and measured here", "other": "another program’s pictures, measured here", "published": "published in the paper"}
+    names = {"ours": "fused and measured here", "other": "another program’s images, measured here", "published": "published in the paper"}
     key = "".join(f'<span class="origin {kind}">{name}</span>' for kind, name in names.items() if kind in kinds)
     plots = "".join(f'<div class="card"><h3>{head_symbol(symbol)}</h3>{draw_bars(table, symbol)}</div>' for symbol in table.symbols)
     return f'<p class="lead">Bars begin where their axis does, not at zero.</p><div class="key">{key}</div><div class="plots">{plots}</div>'

@@ -43,7 +43,7 @@ def draw_set(comparison: Comparison, image_set: ImageSet) -> str:
         if method.settings is not None:
             thumbnails.append(_draw_index(comparison, method, image_set=image_set))
     rows = [_draw_place(letter, place, pictures=[*sources, *truth, *fused]) for letter, place in zip("AB", places, strict=False)]
-    heading = f"<h4>{reason}</h4>" if rows else "<h4>The pictures are equal everywhere; nothing is enlarged</h4>"
+    heading = f"<h4>{reason}</h4>" if rows else "<h4>The images are equal everywhere; nothing is enlarged</h4>"
     n_hidden = len(image_set.sources) - len(sources)
     hidden = f'<p class="lead">{n_hidden} more inputs are not shown.</p>' if n_hidden else ""
     strip = f'<div class="strip">{"".join(thumbnails)}</div>'
@@ -56,7 +56,7 @@ def _choose_compared(sources: Sequence[_Named], *, truth: Sequence[_Named], fuse
     if len(fused) > 1:
         return "Where the methods differ most", fused
     if truth:
-        return "Where the picture differs most from the truth", [*fused, *truth]
+        return "Where the image differs most from the truth", [*fused, *truth]
     return "Where the inputs differ most", sources
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def fingerprint_inputs(dataset: Dataset, methods: Sequence[Method], *, progress: Callable[[int, int], None]) -> dict[tuple[str, str], str]:
-    """Check the pictures of every set and return what each result depends on.
+    """Check the images of every set and return what each result depends on.
 
     Parameters
     ----------
@@ -29,13 +29,13 @@ def fingerprint_inputs(dataset: Dataset, methods: Sequence[Method], *, progress:
     Returns
     -------
     dict of tuple of str to str
-        A digest for each set and method: of the program, the settings, the sources, the truth and another method's picture. While it
+        A digest for each set and method: of the program, the settings, the sources, the truth and another method's image. While it
         stays the same, so does the result.
 
     Raises
     ------
     ImageFileError, InvalidImageError
-        When a picture cannot be read, is not 8-bit, or differs in size from the others of its set.
+        When an image cannot be read, is not 8-bit, or differs in size from the others of its set.
     """
     fingerprints = {}
     for n_done, image_set in enumerate(dataset.sets, start=1):
@@ -51,13 +51,13 @@ def fingerprint_inputs(dataset: Dataset, methods: Sequence[Method], *, progress:
 
 
 def _check_sizes(paths: Iterable[Path]) -> None:
-    """Read one picture at a time, so that large stacks fit into memory."""
+    """Read one image at a time, so that large stacks fit into memory."""
     shapes = {path: read_eight_bit(path).shape for path in paths}
     first, wanted = next(iter(shapes.items()))
     for path, shape in shapes.items():
         if shape != wanted:
             msg = (
-                f"{str(path)!r} is {_describe(shape)} and {str(first)!r} {_describe(wanted)}; pictures of one set must agree in size "
+                f"{str(path)!r} is {_describe(shape)} and {str(first)!r} {_describe(wanted)}; images of one set must agree in size "
                 "and color: crop or convert them first"
             )
             raise InvalidImageError(msg)

@@ -1,4 +1,4 @@
-"""Which methods are compared: settings to fuse with here, rivals to run here, or pictures that another program fused."""
+"""Which methods are compared: settings to fuse with here, rivals to run here, or images that another program fused."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class Method:
     Attributes
     ----------
     name : str
-        Unique in one comparison. Where the pictures are fused here it is also the name of their folder.
+        Unique in one comparison. Where the images are fused here it is also the name of their folder.
     settings : FusionConfig or None
         What our method is to fuse with; None for others.
     rival : str or None
         The name of one of `qmcif_engine.comparison.rivals.RIVALS` that is to fuse.
     pictures : mapping of str to Path
-        Another program's picture of each set; empty where they are fused here.
+        Another program's image of each set; empty where they are fused here.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Method:
 
     @property
     def is_fused_here(self) -> bool:
-        """Return whether the pictures are made in the report folder."""
+        """Return whether the images are made in the report folder."""
         return self.settings is not None or self.rival is not None
 
 
@@ -88,7 +88,7 @@ def check_names(methods: Sequence[Method]) -> None:
 
 
 def match_pictures(folder: Path, set_names: Sequence[str]) -> dict[str, Path]:
-    """Find the picture of each set in another method's folder.
+    """Find the image of each set in another method's folder.
 
     A file belongs to set ``01`` when its name without suffix is ``01`` or the same number (``1``), or else when ``01`` stands in it between
     separators (anything but letters and digits) or at its ends: ``01_fused.png``, ``lytro_01_cnn.png``, ``lytro-01.jpg``.
@@ -96,21 +96,21 @@ def match_pictures(folder: Path, set_names: Sequence[str]) -> dict[str, Path]:
     Raises
     ------
     ImageFileError
-        When a set has no picture or several, or one file would serve two sets.
+        When a set has no image or several, or one file would serve two sets.
     """
     files = list_images(folder)
     found = {name: _find_candidates(name, files) for name in set_names}
     missing = [name for name, candidates in found.items() if not candidates]
     if missing:
         msg = (
-            f"{str(folder)!r} has no picture of {', '.join(missing)}; one per set, such as {missing[0]}.png, is needed: "
-            "add the missing pictures or leave this method out"
+            f"{str(folder)!r} has no image of {', '.join(missing)}; one per set, such as {missing[0]}.png, is needed: "
+            "add the missing images or leave this method out"
         )
         raise ImageFileError(msg)
     for name, candidates in found.items():
         if len(candidates) > 1:
             several = ", ".join(path.name for path in candidates)
-            msg = f"{str(folder)!r} has several pictures of {name}: {several}; exactly one is needed: remove the others"
+            msg = f"{str(folder)!r} has several images of {name}: {several}; exactly one is needed: remove the others"
             raise ImageFileError(msg)
     matched = {name: candidates[0] for name, candidates in found.items()}
     _check_distinct(matched)
@@ -136,5 +136,5 @@ def _check_distinct(matched: Mapping[str, Path]) -> None:
     for name, path in matched.items():
         other = sets_of.setdefault(path, name)
         if other != name:
-            msg = f"{str(path)!r} fits both set {other!r} and set {name!r}; one picture a set is needed: rename it to {name}.png"
+            msg = f"{str(path)!r} fits both set {other!r} and set {name!r}; one image a set is needed: rename it to {name}.png"
             raise ImageFileError(msg)

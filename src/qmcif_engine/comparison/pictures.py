@@ -47,14 +47,14 @@ def opaque_sample(dtype: np.dtype[Any]) -> float:
 
 
 def refuse_transparency(path: Path, is_transparent: bool) -> None:
-    """Refuse a picture that is known to have transparent pixels."""
+    """Refuse an image that is known to have transparent pixels."""
     if is_transparent:
-        msg = f"{str(path)!r} has transparent pixels; an opaque picture is needed: flatten it or remove its alpha channel"
+        msg = f"{str(path)!r} has transparent pixels; an opaque image is needed: flatten it or remove its alpha channel"
         raise ImageFileError(msg)
 
 
 def read_eight_bit(path: Path) -> NDArray[np.uint8]:
-    """Read an opaque picture of 8-bit samples, for which the figures of benchmarks are defined.
+    """Read an opaque image of 8-bit samples, for which the figures of benchmarks are defined.
 
     Raises
     ------
@@ -65,7 +65,7 @@ def read_eight_bit(path: Path) -> NDArray[np.uint8]:
     """
     samples = read_opaque(path)
     if samples.dtype != np.uint8:
-        msg = f"{str(path)!r} has {samples.dtype} samples; benchmarks are defined on 8-bit pictures: convert it to 8 bits"
+        msg = f"{str(path)!r} has {samples.dtype} samples; benchmarks are defined on 8-bit images: convert it to 8 bits"
         raise InvalidImageError(msg)
     return np.asarray(samples, np.uint8)
 
@@ -107,7 +107,7 @@ def color_index(source_index: NDArray[Any]) -> NDArray[np.uint8]:
 
 
 def encode_data_uri(picture: NDArray[np.uint8], *, quality: int) -> str:
-    """Return the picture as a JPEG data URI, so that a page needs no further file.
+    """Return the image as a JPEG data URI, so that a page needs no further file.
 
     Parameters
     ----------

@@ -24,16 +24,16 @@ _FORMAT = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
-    """The figures of one fused picture, and what they depend on.
+    """The figures of one fused image, and what they depend on.
 
     Attributes
     ----------
     set_name, method : str
-        Which picture.
+        Which image.
     figures : mapping of str to float or None
         By symbol; None where there is no truth to compare with.
     inputs : str
-        Digest of everything that led to the picture.
+        Digest of everything that led to the image.
     fused : str
         Digest of the scored file.
     """
@@ -54,7 +54,7 @@ class Record:
     scores: tuple[Score, ...] = ()
 
     def add(self, score: Score) -> Record:
-        """Return a record with the score added, in place of an older one of the same picture."""
+        """Return a record with the score added, in place of an older one of the same image."""
         kept = [old for old in self.scores if (old.set_name, old.method) != (score.set_name, score.method)]
         return replace(self, scores=(*kept, score))
 

@@ -88,7 +88,7 @@ def list_notes(comparison: Comparison) -> list[str]:
         )
     if any(image_set.truth is not None for image_set in comparison.dataset.sets):
         notes.append(
-            "PSNR is over all 8-bit color samples of a picture against the truth, then averaged in dB; PSNR inner leaves out a frame of "
+            "PSNR is over all 8-bit color samples of an image against the truth, then averaged in dB; PSNR inner leaves out a frame of "
             f"{DEFAULT_FRAME_PX} px."
         )
     return notes

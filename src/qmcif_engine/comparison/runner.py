@@ -43,12 +43,12 @@ class Task:
 
 
 def fused_path(folder: Path, method: Method, image_set: ImageSet) -> Path:
-    """Return the picture of a method: in the report folder where it is fused here, else where its makers' picture lies."""
+    """Return the image of a method: in the report folder where it is fused here, else where its makers' image lies."""
     return folder / "fused" / method.name / f"{image_set.name}.png" if method.is_fused_here else method.pictures[image_set.name]
 
 
 def index_path(folder: Path, method: Method, image_set: ImageSet) -> Path:
-    """Return the map of a picture of our method that tells which source, from 0, gave each pixel; rivals have none."""
+    """Return the map of an image of our method that tells which source, from 0, gave each pixel; rivals have none."""
     return folder / "source_index" / method.name / f"{image_set.name}.png"
 
 
@@ -62,7 +62,7 @@ def score_dataset(
     n_processes: int,
     progress: Callable[[int, int], None],
 ) -> tuple[Score, ...]:
-    """Make every missing picture and score, and return all scores, set by set.
+    """Make every missing image and score, and return all scores, set by set.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def score_dataset(
     n_processes : int
         Worker processes; they change no figure.
     progress : callable
-        Receives the pictures done and the pictures in all.
+        Receives the images done and the images in all.
     """
     tasks = [
         Task(image_set=image_set, method=method, folder=folder, inputs=fingerprints[image_set.name, method.name])
@@ -86,7 +86,7 @@ def score_dataset(
     ]
     scores = {(score.set_name, score.method): score for score in record.scores}
     todo = [task for task in tasks if not _is_done(task, scores.get((task.image_set.name, task.method.name)))]
-    logger.info("%d of %d pictures are to be scored", len(todo), len(tasks))
+    logger.info("%d of %d images are to be scored", len(todo), len(tasks))
     _make_folders(todo)
     write_record(folder, record)
     progress(len(tasks) - len(todo), len(tasks))
@@ -113,13 +113,13 @@ def _is_done(task: Task, score: Score | None) -> bool:
 
 
 def _make_folders(tasks: Sequence[Task]) -> None:
-    """Make the folders of the pictures; a link there could lead the pictures out of the report folder."""
+    """Make the folders of the images; a link there could lead the images out of the report folder."""
     kinds = {("fused", task.method.name) for task in tasks if task.method.is_fused_here}
     kinds |= {("source_index", task.method.name) for task in tasks if task.method.settings is not None}
     for kind, name in sorted(kinds):
         place = tasks[0].folder / kind / name
         if place.is_symlink() or place.parent.is_symlink():
-            msg = f"{str(place)!r} is or lies in a link; pictures are kept in the report folder itself: remove the link"
+            msg = f"{str(place)!r} is or lies in a link; images are kept in the report folder itself: remove the link"
             raise OutputError(msg)
         try:
             place.mkdir(parents=True, exist_ok=True)
@@ -129,7 +129,7 @@ def _make_folders(tasks: Sequence[Task]) -> None:
 
 
 def make_score(task: Task, is_cancelled: Callable[[], bool]) -> Score:
-    """Fuse one set where that is asked for, and score the picture from its saved file.
+    """Fuse one set where that is asked for, and score the image from its saved file.
 
     Parameters
     ----------

@@ -86,7 +86,7 @@ def mark_table(rows: Sequence[TableRow]) -> ComparisonTable:
 
 
 def average(figures: Iterable[Mapping[str, float | None]]) -> dict[str, float | None]:
-    """Return the mean of each figure over the pictures that have it."""
+    """Return the mean of each figure over the images that have it."""
     values: dict[str, list[float]] = {}
     for one in figures:
         for symbol, value in one.items():

@@ -230,9 +230,7 @@ class DecisionConfig(Checked):
     blend_radius_px: int = setting(
         1, "radius of the guided filter that blends along decision edges; 0 cuts hard", low=0, high=16, unit="px"
     )
-    blend_edge_contrast: float = setting(
-        0.1, "contrast (0-1) above which the blend keeps an edge of the picture sharp", low=1e-4, high=10.0
-    )
+    blend_edge_contrast: float = setting(0.1, "contrast (0-1) above which the blend keeps an edge of the image sharp", low=1e-4, high=10.0)
     feather_px: int = setting(
         16, "how far brightness is blended where a narrow blend would show as a step; 0 for none", low=0, high=128, unit="px"
     )

@@ -46,7 +46,7 @@ FAST = FusionConfig(
 """For previews and for those in a hurry: fewer iterations, the detail scale alone, outlines as they come, no feather on smooth ground."""
 
 PRESETS: Mapping[str, FusionConfig] = MappingProxyType({"default": FusionConfig(), "fast": FAST, "paper": PAPER})
-"""``default`` is one setting of ours for every kind of picture."""
+"""``default`` is one setting of ours for every kind of image."""
 
 
 def preset(name: str) -> FusionConfig:

@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FusionResult(MapPlanes[IndexArray, FloatArray]):
-    """The fused picture and how it came about, with the maps of `qmcif_engine.tiles.output_maps.MapPlanes`.
+    """The fused image and how it came about, with the maps of `qmcif_engine.tiles.output_maps.MapPlanes`.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ def fuse(
         percentiles of the stack, or of each channel that was recorded by itself, where it is left out. Needed only where a few extreme
         samples mislead those.
     companions : sequence of ndarray, optional
-        One array an image, shape (Y, X) or (Y, X, c), such as alpha planes or further channels, composed by the same decisions.
+        One array per image, shape (Y, X) or (Y, X, c), such as alpha planes or further channels, composed by the same decisions.
     keep_layers : bool
         Return the layers of every image too, which an image of one tile has; they take some 40 bytes per pixel and image.
     with_position : bool

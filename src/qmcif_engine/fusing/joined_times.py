@@ -69,14 +69,14 @@ class StoredPicture:
 
 @dataclass(frozen=True, slots=True)
 class PointFiles:
-    """Where one point in time waits: picture, maps, heights, and the note that says it is finished."""
+    """Where one point in time waits: image, maps, heights, and the note that says it is finished."""
 
     folder: Path
     label: str
 
     @property
     def picture(self) -> Path:
-        """The fused picture, a Zarr folder, which holds whatever a picture may be."""
+        """The fused image, a Zarr folder, which holds whatever an image may be."""
         return self.folder / f"{self.label}.ome.zarr"
 
     @property
@@ -181,7 +181,7 @@ def check_series_target(stack: Stack, target: Path, n_times: int, *, overwrite: 
     chosen = choose_format(target)
     if chosen.name not in STACK_FORMATS:
         msg = (
-            f"{str(target)!r} is to hold {n_times} points in time; {chosen.name} holds one picture: use .ome.tif, .ome.zarr or .tif, "
+            f"{str(target)!r} is to hold {n_times} points in time; {chosen.name} holds one image: use .ome.tif, .ome.zarr or .tif, "
             "or write each point to a file of its own with --split-time, or only one with --time"
         )
         raise OutputError(msg)
@@ -200,7 +200,7 @@ def join_times(
     height: HeightRequest | None,
     overwrite: bool,
 ) -> None:
-    """Write finished points in time as one file each for picture, maps and heights; all of them appear or none.
+    """Write finished points in time as one file each for image, maps and heights; all of them appear or none.
 
     Parameters
     ----------
@@ -208,7 +208,7 @@ def join_times(
         All of them, in order.
     target : Path
     stack : Stack
-        Any point in time; says what the picture is.
+        Any point in time; says what the image is.
     config : FusionConfig
     maps : Path, optional
         Folder of the maps.

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LazyFusion(MapPlanes[da.Array, da.Array]):
-    """What `FusionResult` holds, not yet computed: one chunk a tile, all planes of a tile from one computation.
+    """What `FusionResult` holds, not yet computed: one chunk per tile, all planes of a tile from one computation.
 
     All maps of `qmcif_engine.tiles.output_maps.MapPlanes` are there, the position where it was asked for.
 

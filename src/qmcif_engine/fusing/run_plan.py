@@ -96,7 +96,7 @@ def plan_run(
 
 
 def kept_planes(stack: Stack, *, with_maps: bool, with_height: bool) -> dict[str, PlaneKind]:
-    """Return the planes of a result, the picture first."""
+    """Return the planes of a result, the image first."""
     companions = companions_of(stack)
     planes = {"fused": PlaneKind(stack.dtype, stack.image_shape[2:])}
     if companions is not None:
@@ -106,14 +106,14 @@ def kept_planes(stack: Stack, *, with_maps: bool, with_height: bool) -> dict[str
 
 
 def shown_planes(stack: Stack) -> tuple[str, ...]:
-    """Return the planes that are the picture: all channels where only some decide, else the stack and its alpha."""
+    """Return the planes that are the fused image: all channels where only some decide, else the stack and its alpha."""
     if stack.companions is not None:
         return ("companions",)
     return ("fused",) if stack.alpha is None else ("fused", "companions")
 
 
 def make_job(target: Path, run: RunPlan, planes: Mapping[str, PlaneKind], *, stack: Stack, config: FusionConfig) -> Job:
-    """Return the job of a run: tiles in files and, where the target is a Zarr, the picture in a store that will become it."""
+    """Return the job of a run: tiles in files and, where the target is a Zarr, the image in a store that will become it."""
     folder = job_folder(target)
     if not choose_format(target).is_store:
         return Job(folder, run.tiles, planes, n_images=stack.n_images)
@@ -139,5 +139,5 @@ def job_folder(target: Path) -> Path:
 
 
 def is_finished(target: Path) -> bool:
-    """Return whether a picture is there with all that belongs to it: until then its tiles are there too."""
+    """Return whether an image is there with all that belongs to it: until then its tiles are there too."""
     return target.exists() and not job_folder(target).exists()

@@ -193,7 +193,7 @@ def fuse_to_file(
         samples, pixels, extremes = _gather_receipts(job, task, _watched(tiles, is_over), is_finished)
         provenance = {**description, "identity": digest([description, samples])}
         report = replace(report, n_resumed=is_finished.count(True), pixels_by_image=pixels, identity=provenance["identity"])
-        own_range = bounds if decided is None else settle_range(stack, None)  # the picture's edges are on the scale of its own samples
+        own_range = bounds if decided is None else settle_range(stack, None)  # the image's edges are on the scale of its own samples
         if job.store is not None:
             grow_smaller_levels(job.store, tiles_at_once=run.tiles_at_once, client=client, is_cancelled=is_over)
             job.store.finish(_describe_store(job.store, stack, provenance), extremes)

@@ -4,7 +4,7 @@ Whatever claims more is refused before memory is taken on its word; `qmcif_engin
 """
 
 MAX_PIXELS = 2**30
-"""Pixels of a picture that is decoded as a whole."""
+"""Pixels of an image that is decoded as a whole."""
 
 MAX_WINDOWED_PIXELS = 2**36
 """Pixels of a page of which only windows are ever read."""
@@ -51,7 +51,7 @@ MOST_SEGMENTS_OF_FILE = 2**23
 """Strips or tiles of all pages."""
 
 MOST_REDUCED_PAGES = 32
-"""Pages behind a single picture that are looked at: a chain may be a circle."""
+"""Pages behind a single image that are looked at: a chain may be a circle."""
 
 LARGEST_XML_CHARACTERS = 2**25
 MOST_XML_ELEMENTS = 2**20
@@ -76,11 +76,11 @@ MOST_JPEG_SEGMENTS = 2**12
 
 MOST_JPEG_SCANS = 100
 LARGEST_JPEG_SCANNED_SAMPLES = 2**31
-"""Passes over a progressive picture, and samples of all of them: cameras and programs make about ten, each takes the decoder's time
+"""Passes over a progressive image, and samples of all of them: cameras and programs make about ten, each takes the decoder's time
 however few bytes it has."""
 
 USUAL_JPEG_SCANS = 20
-"""As many are allowed whatever the size of the picture."""
+"""As many are allowed whatever the size of the image."""
 
 MOST_PNG_NOTES = 2**10
 SMALLEST_MEAN_PNG_CHUNK_BYTES = 256

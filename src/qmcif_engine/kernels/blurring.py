@@ -1,4 +1,4 @@
-"""Blurs of flat pictures (`qmcif_engine.kernels.cells`): narrow ones by their taps, wide ones from a quarter of the resolution."""
+"""Blurs of flat images (`qmcif_engine.kernels.cells`): narrow ones by their taps, wide ones from a quarter of the resolution."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from qmcif_engine.kernels.array_types import BoolArray, FloatArray
 
 COARSE_PX = 4
-"""Pixels of the picture in one of a quarter of its resolution, in rows and in columns."""
+"""Pixels of the image in one of a quarter of its resolution, in rows and in columns."""
 
 COARSE_BORDER = 5
-"""Pixels by which a coarse picture continues, by reflection, beyond the picture."""
+"""Pixels by which a coarse image continues, by reflection, beyond the image."""
 
 SPLINE = np.array([[49, 78, 1], [25, 94, 9], [9, 94, 25], [1, 78, 49]]) / 128
 """What the coarse pixel before, the one around and the one behind count for each of four pixels: a quadratic spline, which blurs all of
@@ -47,7 +47,7 @@ def _add_quad(sums: FloatArray, before: FloatArray, after: FloatArray, early: Fl
 
 @compiled
 def _blur_along(values: FloatArray, step: int, taps: FloatArray, out: FloatArray) -> None:
-    """Blur a flat picture along one axis, whose pixels lie `step` apart; `out` is shorter by the radius at both ends."""
+    """Blur a flat image along one axis, whose pixels lie `step` apart; `out` is shorter by the radius at both ends."""
     radius, n = taps.size - 1, out.size
     center = radius * step
     weigh(out, values[center : center + n], taps[0])
@@ -64,7 +64,7 @@ def _blur_along(values: FloatArray, step: int, taps: FloatArray, out: FloatArray
 
 @compiled
 def blur_cell(values: FloatArray, width: int, taps: FloatArray, rows: FloatArray, out: FloatArray) -> None:
-    """Blur a flat picture; right where the kernel fits around a pixel. `rows` is a buffer, all three have the same size."""
+    """Blur a flat image; right where the kernel fits around a pixel. `rows` is a buffer, all three have the same size."""
     radius = taps.size - 1
     n, skipped = values.size, (taps.size - 1) * width
     _blur_along(values, width, taps, rows[skipped : n - skipped])
@@ -93,14 +93,14 @@ def _mix(above: FloatArray, here: FloatArray, below: FloatArray, weights: FloatA
 
 @compiled
 def expand_cell(coarse: FloatArray, top: int, left: int, width: int, spline: FloatArray, lines: FloatArray, out: FloatArray) -> None:
-    """Enlarge a part of a coarse plane to a flat picture.
+    """Enlarge a part of a coarse plane to a flat image.
 
     Parameters
     ----------
     coarse : ndarray of float, shape (h, w)
         With `COARSE_BORDER` pixels around it.
     top, left : int
-        Where the flat picture begins in the whole one: multiples of four.
+        Where the flat image begins in the whole one: multiples of four.
     width : int
         A multiple of four, as the number of rows.
     spline : ndarray of float, shape (4, 3)
@@ -158,7 +158,7 @@ def shrink_choice(is_first: BoolArray, first: FloatArray, second: FloatArray, bo
     is_first : ndarray of bool, shape (h, w)
     first, second : ndarray of float, shape (h, w)
     border : int
-        Coarse pixels around the picture, which continues by reflection.
+        Coarse pixels around the image, which continues by reflection.
     out : ndarray of float, shape (h / 4 + 2 border, w / 4 + 2 border), both quarters rounded up
     """
     h, w = is_first.shape

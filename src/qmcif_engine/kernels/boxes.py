@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from qmcif_engine.kernels.array_types import FloatArray
 
 TEXTURE_PX = 5
-"""Side of the window whose mean is taken away from a picture to leave its texture: slopes and soft shadows are none."""
+"""Side of the window whose mean is taken away from an image to leave its texture: slopes and soft shadows are none."""
 
 
 @compiled

@@ -1,4 +1,4 @@
-"""Small rectangles of a picture: where something is wanted in them, and copies of them that fit into the cache.
+"""Small rectangles of an image: where something is wanted in them, and copies of them that fit into the cache.
 
 A copy is flat: one row after the other, so that a loop over all its pixels, shifted by whole rows or by single pixels, runs without a
 stop. What it gives near the left and right side of the copy mixes the ends of two rows and is not used; margins are made for that.
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _Sample = TypeVar("_Sample", bound=np.generic)
 
 GRID_PX = 4
-"""Boxes begin and end on multiples of this, so that a picture of a quarter of the resolution lies alike in all of them."""
+"""Boxes begin and end on multiples of this, so that an image of a quarter of the resolution lies alike in all of them."""
 
 
 @compiled
@@ -46,7 +46,7 @@ def join_row(columns: BoolArray, row: BoolArray) -> bool:
 def list_boxes(is_wanted: BoolArray, side: int) -> NDArray[np.int64]:
     """Return top, left, bottom and right of the rectangles that hold the wanted pixels in the cells of a fixed grid, shape (n, 4).
 
-    They begin and end on multiples of `GRID_PX`, which may lie outside the picture.
+    They begin and end on multiples of `GRID_PX`, which may lie outside the image.
     """
     h, w = is_wanted.shape
     boxes, n_boxes = np.empty((-(-h // side) * -(-w // side), 4), np.int64), 0

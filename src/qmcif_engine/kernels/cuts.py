@@ -1,4 +1,4 @@
-"""What the images have in a part of a picture, compared with what they have when cut along a map (`qmcif_engine.cleanup.seams`)."""
+"""What the images have in a part of an image, compared with what they have when cut along a map (`qmcif_engine.cleanup.seams`)."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def take_in_image(
     own: FloatArray,
     sharpest: FloatArray,
 ) -> None:
-    """Add what one image has in a part of the picture.
+    """Add what one image has in a part of the image.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def take_in_image(
     source : int
         The number of the image.
     corner : tuple of int
-        Row and column where `near` begins, which may lie outside the picture.
+        Row and column where `near` begins, which may lie outside the image.
     near : ndarray of uint16, shape (h, w)
         Decisions in the part and `REACH_PX` around it.
     is_pair : bool

@@ -1,4 +1,4 @@
-"""Evidence that one of two images is the sharp one, because it explains the other, for pixels in small boxes of a picture."""
+"""Evidence that one of two images is the sharp one, because it explains the other, for pixels in small boxes of an image."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _subtract(values: FloatArray, level: float | np.floating[Any], out: FloatArr
 
 @compiled
 def measure_variance(planes: FloatArray, width: int, buffers: FloatArray, out: FloatArray) -> None:
-    """Put 25 times the variance over 5 x 5 pixels, summed over the planes of a flat picture, into `out`.
+    """Put 25 times the variance over 5 x 5 pixels, summed over the planes of a flat image, into `out`.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def measure_unexplained(
     buffers: FloatArray,
     least: FloatArray,
 ) -> None:
-    """Put the power that a picture, blurred as well as possible, leaves of another one into `least`, summed over 3 x 3 pixels.
+    """Put the power that an image, blurred as well as possible, leaves of another one into `least`, summed over 3 x 3 pixels.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def measure_unexplained(
     coarse : ndarray of float, shape (s, 3, h / 4, w / 4)
     taps : ndarray of float, shape (r + 1,)
     place : tuple of int
-        Top and left of the flat pictures in the whole one, and their width.
+        Top and left of the flat images in the whole one, and their width.
     buffers : ndarray of float, shape (5, n)
     least : ndarray of float, shape (n,)
     """
@@ -118,9 +118,9 @@ def weigh_explanations(
     ----------
     pictures : tuple of two ndarray of float, shape (3, h, w)
     coarse : tuple of two ndarray of float, shape (s, 3, h / 4, w / 4)
-        Both pictures under wide blurs, in a quarter of the resolution and with a border.
+        Both images under wide blurs, in a quarter of the resolution and with a border.
     taps : ndarray of float, shape (r + 1,)
-        The narrow blur from its center on, of the dtype of the pictures.
+        The narrow blur from its center on, of the dtype of the images.
     is_wanted : ndarray of bool, shape (h, w)
     boxes : ndarray of int64, shape (n, 4)
     limits : ndarray of float64, shape (3,)

@@ -1,4 +1,4 @@
-"""Arithmetic of flat pictures (`qmcif_engine.kernels.cells`): powers, choices, and sums over the square window around each pixel.
+"""Arithmetic of flat images (`qmcif_engine.kernels.cells`): powers, choices, and sums over the square window around each pixel.
 
 All sums are short ones in a fixed order, not running ones: what lies outside a window does not even change the last bit. Values are read
 before they are chosen from, and few arrays are written at once; otherwise the compiler makes no vectors of the loops.
@@ -25,7 +25,7 @@ def fill(values: FloatArray, number: float | np.floating[Any]) -> None:
 
 @compiled
 def choose(is_first: BoolArray, first: FloatArray, second: FloatArray, out: FloatArray) -> None:
-    """Take each value from the first or the second picture."""
+    """Take each value from the first or the second image."""
     for x in range(out.size):
         one, other = first[x], second[x]
         out[x] = one if is_first[x] else other

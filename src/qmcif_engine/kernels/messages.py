@@ -62,7 +62,7 @@ def _link(firsts: IndexArray, seconds: IndexArray, width: int, links: NDArray[np
 
 @compiled
 def _close_ring(links: NDArray[np.int16], width: int) -> None:
-    """Let nobody listen to the outermost pixels, which are none of the picture, nor talk to them."""
+    """Let nobody listen to the outermost pixels, which are none of the image, nor talk to them."""
     for k in range(8):
         link = links[k]
         n = link.size
@@ -112,7 +112,7 @@ def pass_messages(
     Parameters
     ----------
     evidence, out : ndarray of int16, shape (n,)
-        Of a flat picture whose outermost pixels have no links.
+        Of a flat image whose outermost pixels have no links.
     links : ndarray of int16, shape (8, n)
         How much the neighbor in each direction listens to a pixel.
     width, rounds : int

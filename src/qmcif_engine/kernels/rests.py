@@ -1,4 +1,4 @@
-"""Evidence that one of two images is the sharp one, because the fused picture, blurred, does not explain it, for pixels in small boxes."""
+"""Evidence that one of two images is the sharp one, because the fused image, blurred, does not explain it, for pixels in small boxes."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ def measure_rests(
     buffers: FloatArray,
     rests: FloatArray,
 ) -> None:
-    """Put what the fused picture, blurred in one way, leaves of two images into `rests`.
+    """Put what the fused image, blurred in one way, leaves of two images into `rests`.
 
     Parameters
     ----------
     planes : tuple of three ndarray of float, shape (3, n)
-        Flat: fused picture, first and second image.
+        Flat: fused image, first and second image.
     coarse : ndarray of float, shape (s, 3, h / 4, w / 4)
     taps : tuple of two ndarray of float
     place : tuple of int
-        Top and left of the flat pictures in the whole one, and their width.
+        Top and left of the flat images in the whole one, and their width.
     blur : int
         Which: the two narrow ones, then the coarse ones.
     buffers : ndarray of float, shape (4, n)
@@ -80,17 +80,17 @@ def weigh_rests(
     limits: FloatArray,
     out: FloatArray,
 ) -> None:
-    """Put the evidence that the second of two images is the sharp one into `out`, by what the fused picture, blurred, leaves of them.
+    """Put the evidence that the second of two images is the sharp one into `out`, by what the fused image, blurred, leaves of them.
 
     Parameters
     ----------
     pictures : tuple of two ndarray of float, shape (3, h, w)
     is_first : ndarray of bool, shape (h, w)
-        Where the fused picture is taken from the first image.
+        Where the fused image is taken from the first image.
     coarse : ndarray of float, shape (s, 3, h / 4, w / 4)
-        The fused picture under wide blurs, in a quarter of the resolution and with a border.
+        The fused image under wide blurs, in a quarter of the resolution and with a border.
     taps : tuple of two ndarray of float
-        Two narrow blurs from their center on, of the dtype of the pictures.
+        Two narrow blurs from their center on, of the dtype of the images.
     is_wanted : ndarray of bool, shape (h, w)
     boxes : ndarray of int64, shape (n, 4)
     limits : ndarray of float64, shape (4,)

@@ -48,7 +48,7 @@ def mark_rough(
     source : int
         The number of the image.
     corner : tuple of int
-        Row and column where `near` begins, which may lie outside the picture.
+        Row and column where `near` begins, which may lie outside the image.
     near : ndarray of uint16, shape (h + 2 r, w + 2 r)
         Decisions: the image counts where it is chosen in the window around a pixel, which reaches r.
     is_pair : bool

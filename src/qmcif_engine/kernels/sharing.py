@@ -47,7 +47,7 @@ class Entries(NamedTuple):
     sources : ndarray of uint16, shape (n,)
         In ascending order for each pixel.
     shares, broad : ndarray of float, shape (n,)
-        In the picture, and in its brightness.
+        In the image, and in its brightness.
     """
 
     starts: NDArray[np.int64]
@@ -146,7 +146,7 @@ def _average_once(near: IndexArray, source: int, reach: int, margin: int) -> Flo
 
 @compiled
 def _widen(near: IndexArray, source: int, margin: int, zones: Zones, filters: Filters, share: FloatArray, broad: FloatArray) -> None:
-    """Put the share in the brightness into `broad`, and change the one in the picture at the end of a frame; `zones` are of this part."""
+    """Put the share in the brightness into `broad`, and change the one in the image at the end of a frame; `zones` are of this part."""
     if filters.at_end:
         share[:] = np.where(zones.is_end, _average_twice(near, source, filters.at_end, margin), share)
     broad[:] = share
@@ -158,7 +158,7 @@ def _widen(near: IndexArray, source: int, margin: int, zones: Zones, filters: Fi
 
 @compiled
 def _filters_of(zones: Zones, filters: Filters) -> Filters:
-    """Return the filters that count in a part of the picture."""
+    """Return the filters that count in a part of the image."""
     wide = filters.wide if filters.wide and zones.spread.any() else 0
     at_end = filters.at_end if filters.at_end and zones.is_end.any() else 0
     on_slope = filters.on_slope if filters.on_slope and zones.is_slope.any() else 0
@@ -179,7 +179,7 @@ def _zones_of(zones: Zones, box: NDArray[np.int64], filters: Filters) -> Zones:
 def _share_box(
     index: IndexArray, guide: FloatArray, box: NDArray[np.int64], zones: Zones, filters: Filters
 ) -> tuple[IndexArray, FloatArray, FloatArray]:
-    """Return the images near a box, and their shares in the picture and in its brightness."""
+    """Return the images near a box, and their shares in the image and in its brightness."""
     top, left, bottom, right = box
     height, width = bottom - top, right - left
     zones = _zones_of(zones, box, filters)

@@ -46,7 +46,7 @@ class Blend:
     weights : sparse array of float, shape (len(sources), number of pixels in the band)
         Their shares, which add up to one. Sparse, because at any pixel only few of a deep stack's images contribute.
     brightness : sparse array of float, shape as `weights`
-        By how much an image's share in the low-passed picture exceeds its share in the detail; adds up to zero.
+        By how much an image's share in the low-passed image exceeds its share in the detail; adds up to zero.
     """
 
     source_index: IndexArray
@@ -87,7 +87,7 @@ def select_each(blocks: Iterable[FloatArray], indices: Sequence[IndexArray]) -> 
 
 
 def compose(images: Sequence[SampleArray], blend: Blend, *, inner: Window | None = None) -> SampleArray:
-    """Return the fused picture, in the dtype of the images and the shape of the blend.
+    """Return the fused image, in the dtype of the images and the shape of the blend.
 
     Samples that come from one image are copied, bit for bit. Where several contribute, the differences to the leading image are
     weighted, so that equal samples stay exactly equal. Where their brightness is blended more widely than their detail, the result is

@@ -51,7 +51,7 @@ class TileSink(Protocol):
 
 
 class TileWork(Protocol):
-    """What computes a tile: a `qmcif_engine.tiles.task.TileTask`, or what makes the smaller levels of its picture."""
+    """What computes a tile: a `qmcif_engine.tiles.task.TileTask`, or what makes the smaller levels of its image."""
 
     def __call__(self, tile: Tile, *, check_cancelled: Callable[[], None] = ..., report_image: Callable[[], None] = ...) -> Any:  # noqa: ANN401
         """Return the result of one tile, which a sink takes."""

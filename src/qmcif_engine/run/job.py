@@ -1,7 +1,7 @@
 """Finished tiles of a run on disk, so that an interrupted run can go on where it stopped.
 
 A job is a folder beside the target. Every tile is one file: the samples of its planes, and a receipt that says what they were made of.
-Where the target is an OME-Zarr, the picture itself goes into a store in the folder, chunk by chunk, and the tile's file holds the rest.
+Where the target is an OME-Zarr, the image itself goes into a store in the folder, chunk by chunk, and the tile's file holds the rest.
 It is written last, and what has its name is whole. When all tiles are there, the store is moved into place or the tiles are put together,
 and the folder goes.
 """
@@ -57,9 +57,9 @@ class Job:
         The planes of a `FusedTile` that are kept in the files of the tiles, in order.
     n_images : int
     store : GrowingPicture, optional
-        Where the picture goes instead, if the target is an OME-Zarr; the job gives it a folder.
+        Where the image goes instead, if the target is an OME-Zarr; the job gives it a folder.
     stored_planes : tuple of str
-        The planes of a `FusedTile` that are the picture: channels, or colors and alpha.
+        The planes of a `FusedTile` that are the image: channels, or colors and alpha.
     """
 
     def __init__(
@@ -221,7 +221,7 @@ class Job:
             raise
 
     def _store_tile(self, store: GrowingPicture, tile: Tile, result: FusedTile) -> bytes:
-        """Write the picture of a tile, and return its extremes and checksum as the receipt holds them."""
+        """Write the image of a tile, and return its extremes and checksum as the receipt holds them."""
         shown = [getattr(result, name) for name in self._stored_planes]
         extremes, contents = store.write(tile.core, shown[0] if len(shown) == 1 else np.dstack(shown))
         return extremes.astype(EXTREME_DTYPE).tobytes() + checksum(*contents)

@@ -1,4 +1,4 @@
-"""Smaller levels of a picture in a Zarr store, each made of the one before by whoever computes the tiles."""
+"""Smaller levels of an image in a Zarr store, each made of the one before by whoever computes the tiles."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class LevelSink:
 def grow_smaller_levels(
     picture: GrowingPicture, *, tiles_at_once: int, client: Client | None, is_cancelled: Callable[[], bool] | None
 ) -> None:
-    """Make the smaller levels of a picture whose full level is complete."""
+    """Make the smaller levels of an image whose full level is complete."""
     for larger, smaller in itertools.pairwise(picture.levels):
         smaller.create()
         spans = (

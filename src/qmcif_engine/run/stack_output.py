@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class _ImagePart:
-    """One image of a stack, or a rectangle of it, as a picture."""
+    """One image of a stack, or a rectangle of it, as it is written."""
 
     def __init__(self, stack: Stack, number: int, area: Window) -> None:
         self._stack, self._number, self._area = stack, number, area
@@ -62,7 +62,7 @@ def write_stack(
         Read window by window.
     output : Path
         The suffix chooses the format: .tif (a page per image), .ome.tif or .ome.zarr. Where the name holds ``{frame}``, every image
-        gets a file with its number, counted from 1, in any format that pictures are written in; the folder is made where it is missing.
+        gets a file with its number, counted from 1, in any format that images are written in; the folder is made where it is missing.
     crop : bool
         Keep the largest rectangle that all images have.
     workers : int, optional

@@ -59,7 +59,7 @@ class TileReceipt(NamedTuple):
     session : str
         The run that wrote it: one that goes on with an unfinished run is another session.
     stored : StoredPart or None
-        None unless the picture of the tile went into a store.
+        None unless the image of the tile went into a store.
     """
 
     input_digest: bytes
@@ -78,7 +78,7 @@ class TileFormat:
         Kept in this order.
     n_images : int
     n_stored_colors : int
-        Colors of a picture that goes into a store, of which receipts tell; 0 where there is none.
+        Colors of an image that goes into a store, of which receipts tell; 0 where there is none.
     """
 
     planes: Mapping[str, PlaneKind]

@@ -1,7 +1,7 @@
 """Fusion of a deep stack in slabs: overlapping groups of neighboring images first, then their results.
 
-Each slab is a picture in its own right, of a part of the depth: what people look through, retouch or show one by one. The maps of the
-final picture name images of the original stack.
+Each slab is an image in its own right, of a part of the depth: what people look through, retouch or show one by one. The maps of the
+final image name images of the original stack.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ def fuse_in_slabs(
 ) -> FileReport:
     """Fuse groups of neighboring images, keep the results, and fuse these.
 
-    Maps and heights of the final picture are those of the slab that was chosen for each pixel, and count the images of the whole stack.
+    Maps and heights of the final image are those of the slab that was chosen for each pixel, and count the images of the whole stack.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def fuse_in_slabs(
             counts: list[int] = []
 
             def compose(choice: Callable[[str], Picture], report: FileReport) -> dict[Path, PictureContent]:
-                """Return maps and heights of the whole stack, which are placed with the picture."""
+                """Return maps and heights of the whole stack, which are placed with the fused image."""
                 composed = SlabMaps(files, spans, choice=choice, n_channels=count_decisions(stack))
                 counts.extend(composed.count_pixels(stack.n_images))
                 contents = {} if maps_folder is None else composed.describe_maps(maps_folder, stack=stack, identity=report.identity)

@@ -32,7 +32,7 @@ _LARGEST_GAIN = 1.5
 
 _DARK_SHARE = 0.25
 _SMALLEST_SHARE_COMPARED = 0.5
-"""So much of the picture has to be brighter than that share of the brightest: on dark ground there is no step to be seen."""
+"""So much of the image has to be brighter than that share of the brightest: on dark ground there is no step to be seen."""
 
 
 class ExposureDifference(NamedTuple):
@@ -44,7 +44,7 @@ class ExposureDifference(NamedTuple):
         Median difference of brightness, as a share of the range, as the images are and with a gain and an offset taken away.
     gain : float
     compared : float
-        Share of the picture that is well exposed in both images.
+        Share of the image that is well exposed in both images.
     """
 
     before: float
@@ -75,7 +75,7 @@ def suggest_even_exposure(stack: Stack) -> ExposureSuggestion | None:
     """Return how much the images of a stack differ in brightness where evening them out would help, else None.
 
     Up to five images spread over the stack are compared, each with each, on the small blurred previews that `estimate_exposure` uses:
-    what drifts slowly adds up between images that meet in the picture. Channels that were recorded one by one are not judged: in
+    what drifts slowly adds up between images that meet in the fused image. Channels that were recorded one by one are not judged: in
     fluorescence, brightness changes with depth. A false alarm costs more than a missed one.
     """
     if not _is_judged(stack):

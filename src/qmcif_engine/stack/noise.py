@@ -36,7 +36,7 @@ SMOOTH_QUANTILE = 0.2
 """Of each class, this share of the squares is taken for smooth: what they show is noise."""
 
 CLEAN_LEVEL = 3.0
-"""Standard deviation, in gray levels, up to which a stack counts as clean and nothing is smoothed: clean pictures have less than 1."""
+"""Standard deviation, in gray levels, up to which a stack counts as clean and nothing is smoothed: clean images have less than 1."""
 
 BLUR_FACTOR = 0.33
 WIDEST_BLUR_PX = 2.0

@@ -1,11 +1,11 @@
-"""What a picture says about itself beyond its samples: pixel size, axes, channel names, and what cameras write."""
+"""What an image says about itself beyond its samples: pixel size, axes, channel names, and what cameras write."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 COLOR_NAMES = (("r", "g", "b"), ("red", "green", "blue"))
-"""What the channels of a color picture are called, in lower case; other names are those of dyes."""
+"""What the channels of a color image are called, in lower case; other names are those of dyes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class PictureMetadata:
     channel_emissions_nm : tuple of float or None
         Wavelength of the light of every channel, where that of at least one is known, else empty.
     has_separate_channels : bool
-        Whether the channels were recorded one by one, as dyes are, rather than being the colors of one picture.
+        Whether the channels were recorded one by one, as dyes are, rather than being the colors of one image.
     significant_bits : int or None
         How many low bits of each integer sample are used, where the source says so.
     icc_profile, exif : bytes or None

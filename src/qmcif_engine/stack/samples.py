@@ -134,7 +134,7 @@ def check_finite(samples: NDArray[Any], name: str) -> None:
 def settle_focus_range(stack: Sequence[SampleArray]) -> FocusRange:
     """Return the 0.1 and 99.9 percentiles of one fixed subsample of the stack, or the extremes of a sparse stack.
 
-    In a sparse picture, such as a few bright beads on black, the percentiles span the noise of the background only, and all that is to
+    In a sparse image, such as a few bright beads on black, the percentiles span the noise of the background only, and all that is to
     be seen lies far beyond them.
 
     The subsample is a regular grid over all images that depends on the stack's shape alone, so the same stack always gives the same

@@ -50,7 +50,7 @@ class Stack(ABC):
     deciding_channels : tuple of int
         Which channels of `companions` the stack shows, 0-based, or -1 for a plane of zeros; empty where nothing was chosen.
     n_separate_channels : int
-        How many of the channels that decide were recorded one by one, as dyes are; 0 for gray, and for the colors of a picture.
+        How many of the channels that decide were recorded one by one, as dyes are; 0 for gray, and for the colors of an image.
     decides_each : bool
         Whether every channel is decided on by itself, rather than all of them together.
     has_validity : bool
@@ -275,7 +275,7 @@ def companions_of(stack: Stack) -> Stack | None:
 def settle_range(stack: Stack, given: GivenRanges | None, *, samples: Sequence[SampleArray] | None = None) -> FocusRanges:
     """Return the samples that count as black and white: those given, else what the source says of its bits, else the samples' own.
 
-    Channels that were recorded one by one have a range each, so that a dim one counts as much as a bright one. The colors of a picture
+    Channels that were recorded one by one have a range each, so that a dim one counts as much as a bright one. The colors of an image
     share one: their relation is the white balance. Channels that are decided on one by one have a range each, whatever they are.
     `samples` are those of `sample_stack`, where they were read before.
     """

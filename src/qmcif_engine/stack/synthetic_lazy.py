@@ -1,7 +1,7 @@
 """Generated focus stacks of any size, block by block: to try what is larger than memory without storing it first.
 
 The scene is two periodic textures of different periods, so that it repeats only after hundreds of thousands of pixels and costs no more
-than adding them up. Which image is in focus changes in soft waves across the picture.
+than adding them up. Which image is in focus changes in soft waves across the image.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ def focus_response(
     shape = (stack.image_shape[0], stack.image_shape[1])
     asked = Window(*(int(side) for side in window))
     if not (0 <= asked.top < asked.bottom <= shape[0] and 0 <= asked.left < asked.right <= shape[1]) or stack.decides_each:
-        msg = f"the window {tuple(asked)} was given; one inside {shape}, of images that decide together, is needed: cut it to the picture"
+        msg = f"the window {tuple(asked)} was given; one inside {shape}, of images that decide together, is needed: cut it to the image"
         raise InvalidImageError(msg)
     settings = FusionConfig() if config is None else config
     bounds, (noise_level, *_) = settle_range_and_noise(stack, focus_range)

@@ -1,4 +1,4 @@
-"""The maps that go with a fused picture, each declared once: name, sample type, meaning, look, and where a tile takes it from.
+"""The maps that go with a fused image, each declared once: name, sample type, meaning, look, and where a tile takes it from.
 
 Results in memory, in files and lazy, slabs, the help of the command and the layers of the viewer all go by this list. It is light to
 import: a program that only shows its help does so.

@@ -237,7 +237,7 @@ def decide(
 ) -> TileResult:
     """Decide which image gives each pixel; one that does not have the pixel never does while another has it.
 
-    Pixels of a dark border count as missing (`qmcif_engine.cleanup.dark_border`). Where frames end inside the picture, `validity` is
+    Pixels of a dark border count as missing (`qmcif_engine.cleanup.dark_border`). Where frames end inside the fused image, `validity` is
     where images may be chosen, and they are mixed in up to their end (`qmcif_engine.cleanup.frame_ends`).
 
     Notes

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FusedTile(MapPlanes[IndexArray, FloatArray]):
-    """What one tile gives, all of the size of its core: the picture, and the maps of `MapPlanes`.
+    """What one tile gives, all of the size of its core: the image, and the maps of `MapPlanes`.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ class TileTask:
     companions : Stack or None
         Planes composed by the same decisions.
     keep_layers, with_position, with_maps : bool
-        What is returned beyond the picture, its source index and its confidence.
+        What is returned beyond the image, its source index and its confidence.
     noise_levels : tuple of float
         Standard deviation of the noise on the 0-255 scale; one per channel where channels are decided on one by one.
     guide : Stack or None

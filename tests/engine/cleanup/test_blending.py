@@ -29,7 +29,7 @@ SMOOTHNESS_ROUNDINGS = 1e-3
 
 
 def guided_filter(planes, guide, *, radius_px, edge_contrast):
-    """Equations 5 to 8 of He, Sun and Tang 2013 over the whole picture."""
+    """Equations 5 to 8 of He, Sun and Tang 2013 over the whole image."""
     size = (*([1] * (planes.ndim - 2)), 2 * radius_px + 1, 2 * radius_px + 1)
 
     def mean(values):
@@ -599,7 +599,7 @@ def test_where_no_feather_is_wanted_no_brightness_is_spread(config):
 
 @pytest.mark.parametrize("start", [1, 40, CELL_PX - 30, CELL_PX - 1])
 def test_texture_of_a_third_image_counts_where_that_image_is_in_reach_and_not_beyond(start):
-    """Wherever the edges lie in the cells that the picture is cut into."""
+    """Wherever the edges lie in the cells that the image is cut into."""
     reach_px, width = 16, 30
     first_edge, second_edge = start + 40, start + 40 + width
     columns = np.arange(280)

@@ -1,4 +1,4 @@
-"""Frames that fade to black in some of the images only, and how they are kept out of the fused picture."""
+"""Frames that fade to black in some of the images only, and how they are kept out of the fused image."""
 
 from collections.abc import Sequence
 from pathlib import Path

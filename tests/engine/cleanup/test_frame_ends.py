@@ -94,7 +94,7 @@ def ends_of(has, window=WHOLE, *, reach_px=REACH):
 
 
 def scatter_frames():
-    """Frames of three images, none of which covers the picture, and which all lack one corner."""
+    """Frames of three images, none of which covers the image, and which all lack one corner."""
     has = np.zeros((3, *SHAPE), bool)
     has[0, 10:100, :90], has[1, :, 60:150], has[2, 30:, 5:] = True, True, True
     has[:, :20, 140:] = False

@@ -227,7 +227,7 @@ def test_bad_requests_are_refused_before_anything_is_written(
         "method 'default' was given twice": [data, "--preset", "default", "--preset", "default"],
         "method 'paper' was given twice": [data, "--preset", "paper", "--fused-by", f"paper={others}"],
         "sharpness": [data, "--set", "sharpness=1"],
-        "gap' has no picture of 02": [data, "--fused-by", f"gap={tmp_path / 'gap'}"],
+        "gap' has no image of 02": [data, "--fused-by", f"gap={tmp_path / 'gap'}"],
         "--method 'cnn' is not known; choose one of: sr, csr,": [data, "--method", "cnn"],
         "method 'sr' was given twice": [data, "--method", "sr", "--method", "SR"],
         "nothing else": [data, "--ablation", "--method", "sr"],

@@ -82,7 +82,7 @@ def test_transparent_pixels_of_pictures_that_are_read_by_window_are_refused(
     for path, alpha in zip(paths, alphas, strict=True):
         write_image(tmp_path / path, stack.truth, alpha=alpha)
 
-    assert "1.png' has transparent pixels; an opaque picture is needed" in refused(capsys, [*paths[:2], "--fused", paths[2]])
+    assert "1.png' has transparent pixels; an opaque image is needed" in refused(capsys, [*paths[:2], "--fused", paths[2]])
 
 
 def test_the_table_is_aligned_and_without_a_truth_has_the_six_metrics(

@@ -20,7 +20,7 @@ STACK = make_focus_stack(n_images=4, shape=(40, 48)).images
 
 @pytest.fixture(scope="module")
 def fused(tmp_path_factory):
-    """A folder with a fused picture, and its heights as OME-TIFF and as plain TIFF in micrometers."""
+    """A folder with a fused image, and its heights as OME-TIFF and as plain TIFF in micrometers."""
     folder = tmp_path_factory.mktemp("surface")
     metadata = {"axes": "ZYXS", "PhysicalSizeX": 200, "PhysicalSizeXUnit": "nm", "PhysicalSizeY": 0.1, "PhysicalSizeYUnit": "µm"}
     metadata |= {"PhysicalSizeZ": 2500, "PhysicalSizeZUnit": "nm"}
@@ -131,7 +131,7 @@ def test_same_heights_give_the_same_bytes(fused, tmp_path):
         ("out.csv", ["--line", "0", "0", "48", "1"], "two different points within columns 0 to 47 and rows 0 to 39 are needed"),
         ("out.csv", ["--line", "1", "1", "1", "1"], "two different points"),
         ("out 1.obj", ["--picture", "fused.ome.tif"], "letters without accents and no blanks are needed: rename the target"),
-        ("out.ply", ["--picture", "stack.ome.tif"], "one gray or RGB picture of 48 x 40 pixels, as the heights have, is needed"),
+        ("out.ply", ["--picture", "stack.ome.tif"], "one gray or RGB image of 48 x 40 pixels, as the heights have, is needed"),
     ],
 )
 def test_what_cannot_be_written_is_refused_before_anything_is(fused, tmp_path, capsys, name, arguments, message):

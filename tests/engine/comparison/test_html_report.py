@@ -180,7 +180,7 @@ def test_a_method_named_like_an_input_hides_nothing(dataset: Dataset, compare: C
 def test_one_method_is_compared_with_the_truth_set_by_set(dataset: Dataset, compare: Callable[..., Comparison]) -> None:
     page = Page(draw(compare(dataset, OURS)))
 
-    assert "Where the picture differs most from the truth" in page.texts
+    assert "Where the image differs most from the truth" in page.texts
     assert "Bars, one per set" in page.texts
     assert page.count("td", "best") == 0
 
@@ -202,7 +202,7 @@ def test_one_method_without_a_truth_is_shown_where_it_had_to_choose(
 def test_equal_pictures_are_said_to_be_equal(dataset: Dataset, compare: Callable[..., Comparison]) -> None:
     page = Page(draw(compare(dataset, copy_of(dataset, "a"), copy_of(dataset, "b"))))
 
-    assert page.texts.count("The pictures are equal everywhere; nothing is enlarged") == 2
+    assert page.texts.count("The images are equal everywhere; nothing is enlarged") == 2
     assert page.count("figure", "crop") == 0
 
 

@@ -42,9 +42,9 @@ def test_set_names_of_several_parts_are_matched_whole(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        (["02.png"], "has no picture of 01, 03; .* add the missing pictures or leave this method out"),
-        (["01.png", "02.png", "x03y.png"], "has no picture of 03"),
-        (["a_01.png", "b_01.png", "02.png", "03.png"], "has several pictures of 01: a_01.png, b_01.png; .* remove the others"),
+        (["02.png"], "has no image of 01, 03; .* add the missing images or leave this method out"),
+        (["01.png", "02.png", "x03y.png"], "has no image of 03"),
+        (["a_01.png", "b_01.png", "02.png", "03.png"], "has several images of 01: a_01.png, b_01.png; .* remove the others"),
         (["01_02.png", "03.png"], "fits both set '01' and set '02'; .* rename it"),
     ],
 )

@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.shared, pytest.mark.skipif(not FILES.is_dir(), reason=
 
 
 def fused(folder, *arguments):
-    """Return the picture that the command line writes."""
+    """Return the image that the command line writes."""
     target = folder / "fused.ome.tif"
     assert main(["fuse", *map(str, arguments), "-o", str(target)]) == 0
     return target

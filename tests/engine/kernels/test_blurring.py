@@ -1,4 +1,4 @@
-"""Blurs of flat pictures, and pictures of a quarter of the resolution, against the same in plain NumPy."""
+"""Blurs of flat images, and images of a quarter of the resolution, against the same in plain NumPy."""
 
 import numpy as np
 import pytest

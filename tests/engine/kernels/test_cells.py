@@ -1,4 +1,4 @@
-"""Boxes around wanted pixels, and flat copies of parts of a picture."""
+"""Boxes around wanted pixels, and flat copies of parts of an image."""
 
 import numpy as np
 import pytest

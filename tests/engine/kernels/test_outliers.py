@@ -1,4 +1,4 @@
-"""Hot and dead pixels are brought to their neighbors, whatever belongs to the picture is kept."""
+"""Hot and dead pixels are brought to their neighbors, whatever belongs to the image is kept."""
 
 import numpy as np
 import pytest

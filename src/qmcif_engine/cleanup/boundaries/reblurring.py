@@ -68,7 +68,7 @@ EXACT_BLURS_PX = (1.5, 2.5, 4.0, 8.0)
 
 EXPLAINED_WINDOW_PX = 17
 EXPLAINED_SHARES = (0.12, 0.25)
-"""Share of the difference of two images that the blurred fused picture may leave: up to the first the model of defocus is trusted, from
+"""Share of the difference of two images that the blurred fused image may leave: up to the first the model of defocus is trusted, from
 the second on it is not. Registered pairs have .03 to .24, pairs that do not lie on each other .25 to 1."""
 
 LEAST_REST = 0.05
@@ -82,7 +82,7 @@ EXACT_STIFFNESS = 0.25
 """What edges drawn to the pixel cost to change, and a step of their outline beside one of the first drawing."""
 
 SHRUNK_BORDER = COARSE_BORDER + 5
-"""Pixels that a picture of a quarter of the resolution has around it before it is blurred: the radius of its widest blur more."""
+"""Pixels that an image of a quarter of the resolution has around it before it is blurred: the radius of its widest blur more."""
 
 WIDEST_PX = 27
 """How far the widest blur looks: to the end of the sixth square of four by four pixels beside its own."""
@@ -137,7 +137,7 @@ def refine_edges(index: IndexArray, blocks: Sequence[FloatArray], config: Decisi
 
 
 class Measure(Protocol):
-    """Evidence for the second of two images, from both, where the fused picture is the first, and where evidence is wanted."""
+    """Evidence for the second of two images, from both, where the fused image is the first, and where evidence is wanted."""
 
     def __call__(self, first: FloatArray, second: FloatArray, is_first: BoolArray, is_wanted: BoolArray, /) -> FloatArray:
         """Return the evidence; above 0 the second image is the sharp one."""
@@ -149,7 +149,7 @@ class Meeting(NamedTuple):
     Attributes
     ----------
     first, second : ndarray of uint16, shape (h, w)
-        Which they are, the smaller number first: one order for both sides of an edge, so that the pictures are continuous across it.
+        Which they are, the smaller number first: one order for both sides of an edge, so that the images are continuous across it.
         Where three images meet, they are not, and the comparison is as good as its small window allows.
     pictures : tuple of two ndarray of float, shape (3, h, w)
     """
@@ -246,18 +246,18 @@ def sharpness_evidence(first: FloatArray, second: FloatArray, *, is_wanted: Bool
 
 
 def exact_evidence(first: FloatArray, second: FloatArray, is_first: BoolArray, *, is_wanted: BoolArray, noise_power: float) -> FloatArray:
-    """Return by how much better the fused picture, blurred, explains the first image than the second; above 0 the second is sharp.
+    """Return by how much better the fused image, blurred, explains the first image than the second; above 0 the second is sharp.
 
     Near an edge each image alone is sharp on one side only, and blurring it again reproduces the other image on that side only. The fused
-    picture is sharp on both: where an image is out of focus, the fused picture, blurred, is that image, to the pixel. This holds where
+    image is sharp on both: where an image is out of focus, the fused image, blurred, is that image, to the pixel. This holds where
     defocus is a blur of what is seen. Where images do not lie on each other, or something hidden comes into view, it does not; what the
-    blurred picture leaves of the image that was not chosen tells, and there the evidence is nothing.
+    blurred image leaves of the image that was not chosen tells, and there the evidence is nothing.
 
     Parameters
     ----------
     first, second : ndarray of float, shape (3, h, w)
     is_first : ndarray of bool, shape (h, w)
-        Where the fused picture is taken from the first image; elsewhere it is taken from the second.
+        Where the fused image is taken from the first image; elsewhere it is taken from the second.
     is_wanted : ndarray of bool, shape (h, w)
     noise_power : float
 
@@ -289,7 +289,7 @@ def _shrunk_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _blur_coarsely(planes: FloatArray, deviations: Sequence[float]) -> FloatArray:
-    """Blur a shrunk picture so that, enlarged again, it has the standard deviations given, in pixels of the picture.
+    """Blur a shrunk image so that, enlarged again, it has the standard deviations given, in pixels of the image.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Published methods written anew from their papers, so that they can be run beside ours on any picture.
+"""Published methods written anew from their papers, so that they can be run beside ours on any image.
 
 A new one takes a file here with a `Rival`, its line in `RIVALS`, and the properties that all of them are tested for.
 """

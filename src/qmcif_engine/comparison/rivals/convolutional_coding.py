@@ -4,7 +4,7 @@ Yu Liu, Xun Chen, Rabab K. Ward and Z. Jane Wang, *Image fusion with convolution
 23 (2016) 1882–1886. The sparse maps are found by the alternating direction method of Brendt Wohlberg, *Efficient algorithms for
 convolutional sparse representations*, IEEE Transactions on Image Processing 25 (2016) 301–315.
 
-The paper's 32 filters were learned from pictures that are not given; here they are the cosines of lowest frequency. The library that
+The paper's 32 filters were learned from images that are not given; here they are the cosines of lowest frequency. The library that
 its authors used, SPORCO, has its own filters; it asks for a compiled Fourier library and a plotting library, for one loop of this module.
 """
 

@@ -1,4 +1,4 @@
-"""Guided-filter fusion: weights from saliency, made to follow the picture's edges by a guided filter at two scales.
+"""Guided-filter fusion: weights from saliency, made to follow the image's edges by a guided filter at two scales.
 
 Shutao Li, Xudong Kang and Jianwen Hu, *Image fusion with guided filtering*, IEEE Transactions on Image Processing 22 (2013) 2864–2875,
 with the parameters of its section IV.

@@ -1,4 +1,4 @@
-"""Closed-form matting: shares of a foreground in a band of unknown pixels, from the colors of the picture and what is known around it.
+"""Closed-form matting: shares of a foreground in a band of unknown pixels, from the colors of the image and what is known around it.
 
 Anat Levin, Dani Lischinski and Yair Weiss, *A closed-form solution to natural image matting*, IEEE Transactions on Pattern Analysis and
 Machine Intelligence 30 (2008) 228–242.

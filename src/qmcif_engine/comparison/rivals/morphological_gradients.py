@@ -1,4 +1,4 @@
-"""MGIMF: morphological gradients of several scales segment the picture, matting draws the boundary.
+"""MGIMF: morphological gradients of several scales segment the image, matting draws the boundary.
 
 Jun Chen, Xuejiao Li, Linbo Luo and Jiayi Ma, *Multi-focus image fusion based on multi-scale gradients and image matting*, IEEE Transactions
 on Multimedia 24 (2022) 655–667. The gradient of a scale is the larger of the top-hat and the bottom-hat transform; scales are weighted as
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 N_SCALES = 4
 FOCUS_WINDOW_PX = 17
 SMALLEST_REGION_SHARE = 0.005
-"""Regions of the first segmentation below this share of the picture go to what surrounds them."""
+"""Regions of the first segmentation below this share of the image go to what surrounds them."""
 
 BAND_PX = 8
 """Half the width of the band along boundaries that matting draws anew."""

@@ -1,4 +1,4 @@
-"""What every rival has in common: a name, the paper it is written from, and how pictures go in and out."""
+"""What every rival has in common: a name, the paper it is written from, and how images go in and out."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Rival:
     Attributes
     ----------
     name : str
-        What `--method` calls it; also the name of its folder of pictures.
+        What `--method` calls it; also the name of its folder of images.
     label : str
         What tables call it: the paper's own name for it, where the paper compares with it.
     paper : str

@@ -1,6 +1,6 @@
 """Camera raw files through rawpy, which is an extra: ``pip install "napari-qmcif[raw]"``.
 
-The picture is developed the same way for every file, so that the frames of a stack stay comparable: white balance of the camera, no
+The image is developed the same way for every file, so that the frames of a stack stay comparable: white balance of the camera, no
 automatic brightening, gamma 1 (samples proportional to light), 16 bits, sRGB primaries, upright.
 """
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from qmcif_engine.io.input.frame_source import SourceDescription
 
 _QUARTER_TURNS = (5, 6)
-"""Codes of rawpy for pictures that stand on their side."""
+"""Codes of rawpy for images that stand on their side."""
 
 
 def inspect_raw(path: Path) -> SourceDescription:
-    """Return the size of the developed picture, without developing it.
+    """Return the size of the developed image, without developing it.
 
     Raises
     ------
@@ -47,7 +47,7 @@ def inspect_raw(path: Path) -> SourceDescription:
 
 
 def read_raw(path: Path) -> NDArray[np.uint16]:
-    """Return the developed picture, shape (H, W, 3)."""
+    """Return the developed image, shape (H, W, 3)."""
     rawpy = _import_rawpy(path)
     return translate_failures(lambda file: _develop(rawpy, file), path)
 
@@ -72,7 +72,7 @@ def _inspect(rawpy: ModuleType, path: Path) -> SourceDescription:
     check_claimed_size(path, height=height, width=width, decoded_bytes=height * width * 6, stored_bytes=path.stat().st_size)
     found = describe_picture(path, size=(height, width), n_samples=3, dtype=np.dtype(np.uint16))
     exif = _collect_camera(path)
-    # the developed picture is upright, whatever the camera says of its orientation
+    # the developed image is upright, whatever the camera says of its orientation
     kept = None if exif is None else fit_exif(exif, height=height, width=width)
     return replace(found, metadata=replace(found.metadata, exif=kept))
 
@@ -90,7 +90,7 @@ def _collect_camera(path: Path) -> bytes | None:
             with TiffFile(stream) as tiff:
                 return collect_exif(tiff)
         except (ImageFileError, TiffFileError, ValueError, KeyError, IndexError, struct.error):
-            return None  # metadata never decide whether a picture can be read
+            return None  # metadata never decide whether an image can be read
 
 
 def _develop(rawpy: ModuleType, path: Path) -> NDArray[Any]:

@@ -44,7 +44,7 @@ class SourceDescription:
         Channels without alpha; alpha, where there is one, is the channel behind the last.
     has_alpha : bool
     has_separate_channels : bool
-        Whether the channels were recorded one by one, as dyes are, rather than being the colors of one picture.
+        Whether the channels were recorded one by one, as dyes are, rather than being the colors of one image.
     dtype : dtype
         Native byte order.
     n_times : int

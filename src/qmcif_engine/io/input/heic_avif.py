@@ -1,4 +1,4 @@
-"""Pictures of phones: AVIF through imagecodecs, HEIC through pi-heif, which is an extra: ``pip install "napari-qmcif[heic]"``."""
+"""Images of phones: AVIF through imagecodecs, HEIC through pi-heif, which is an extra: ``pip install "napari-qmcif[heic]"``."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def recognize_heif(path: Path) -> str | None:
 
 
 def inspect_heif(path: Path) -> SourceDescription:
-    """Return what is known of the picture; an AVIF file is decoded for that, since nothing reads its header alone.
+    """Return what is known of the image; an AVIF file is decoded for that, since nothing reads its header alone.
 
     Raises
     ------
@@ -65,7 +65,7 @@ def inspect_heif(path: Path) -> SourceDescription:
 
 
 def read_heif(path: Path) -> NDArray[Any]:
-    """Return the picture, shape (H, W, C)."""
+    """Return the image, shape (H, W, C)."""
     if recognize_heif(path) == "AVIF":
         return read_avif(path)
     library = _import_library(path)
@@ -73,7 +73,7 @@ def read_heif(path: Path) -> NDArray[Any]:
 
 
 def read_avif(path: Path) -> NDArray[Any]:
-    """Return the picture of an AVIF file, shape (H, W, C)."""
+    """Return the image of an AVIF file, shape (H, W, C)."""
     return translate_failures(_decode_avif, path)
 
 
@@ -82,7 +82,7 @@ def _decode_avif(path: Path) -> NDArray[Any]:
     head = _read_head(path)
     if b"avis" in head[:64] or b"irot" in head or b"imir" in head:
         raise refuse_content(
-            path, given="an animation, or a picture that has to be turned", needed="one upright picture", remedy="save it as PNG or TIFF"
+            path, given="an animation, or an image that has to be turned", needed="one upright image", remedy="save it as PNG or TIFF"
         )
     samples = _shaped(imagecodecs.avif_decode(path.read_bytes()))
     if samples.shape[:2] != (height, width):
@@ -102,13 +102,13 @@ def _inspect_heic(library: ModuleType, path: Path) -> SourceDescription:
         path, size=(height, width), n_samples=n_samples, dtype=dtype, icc_profile=check_profile(profile) if profile else None
     )
     exif = bytes(info.get("exif") or b"").removeprefix(_EXIF_PREFIX)
-    # the decoder turns the picture itself, so what the camera says of its orientation does not hold any more
+    # the decoder turns the image itself, so what the camera says of its orientation does not hold any more
     kept = fit_exif(exif, height=height, width=width) if 0 < len(exif) <= LARGEST_EXIF_BYTES else None
     return replace(found, metadata=replace(found.metadata, exif=kept))
 
 
 def _open(library: ModuleType, path: Path) -> tuple[Any, dict[str, Any]]:
-    """Return the primary picture of a HEIC file, not decoded yet, and what is said of it."""
+    """Return the primary image of a HEIC file, not decoded yet, and what is said of it."""
     _check_size(path)
     file = library.open_heif(path, convert_hdr_to_8bit=False)
     picture = file[file.primary_index]
@@ -116,7 +116,7 @@ def _open(library: ModuleType, path: Path) -> tuple[Any, dict[str, Any]]:
 
 
 def _check_size(path: Path) -> tuple[int, int]:
-    """Return height and width of the largest picture that the header claims, once memory may be taken for it."""
+    """Return height and width of the largest image that the header claims, once memory may be taken for it."""
     head = _read_head(path)
     sizes = [(int.from_bytes(height, "big"), int.from_bytes(width, "big")) for width, height in _SIZE.findall(head)]
     if not sizes:
@@ -144,6 +144,6 @@ def _import_library(path: Path) -> ModuleType:
     except ImportError as error:
         msg = (
             f"{str(path)!r} is a HEIC file; pi-heif is needed to read it; install it with: pip install 'napari-qmcif[heic]', "
-            "or save the picture as JPEG or TIFF"
+            "or save the image as JPEG or TIFF"
         )
         raise MissingExtraError(msg) from error

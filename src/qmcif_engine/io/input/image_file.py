@@ -55,7 +55,7 @@ def describe_picture(
     icc_profile: bytes | None = None,
     dpi: tuple[float, float] | None = None,
 ) -> SourceDescription:
-    """Return what is known of the one picture of a file before anything of it is decoded.
+    """Return what is known of the one image of a file before anything of it is decoded.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def describe_picture(
         1 (gray), 2 (gray, alpha), 3 (RGB) or 4 (RGB, alpha).
     dtype : dtype
     exif : bytes, optional
-        The camera's block, which says how the picture is turned.
+        The camera's block, which says how the image is turned.
     icc_profile : bytes, optional
     dpi : tuple of float, optional
     """
@@ -87,7 +87,7 @@ def describe_picture(
 
 
 def assemble_image(upright: NDArray[Any], significant_bits: int | None) -> ImageFile:
-    """Split alpha off the channels of a picture, shape (H, W, 1 to 4), and make them contiguous.
+    """Split alpha off the channels of an image, shape (H, W, 1 to 4), and make them contiguous.
 
     The file's claim of significant bits is dropped where a sample is larger than it allows, since clipping to it would destroy samples.
     """
@@ -132,7 +132,7 @@ def check_claimed_size(
     height, width : int
         Claimed size in pixels.
     decoded_bytes : int
-        What the decoded picture would take.
+        What the decoded image would take.
     stored_bytes : int or None
         What the file has for it; None for codecs whose expansion has no useful bound.
     max_pixels : int, optional

@@ -33,7 +33,7 @@ def read_image(path: str | os.PathLike[str]) -> ImageFile:
     """Read a PNG, JPEG or TIFF file at its full depth, upright, with alpha set apart.
 
     The kind of file is told by its content, never by its name. Files are taken as hostile: header claims are checked before memory
-    is taken on their word, and a file whose end is missing is an error, not a picture with a gray rest.
+    is taken on their word, and a file whose end is missing is an error, not an image with a gray rest.
 
     Parameters
     ----------
@@ -54,12 +54,12 @@ def read_image(path: str | os.PathLike[str]) -> ImageFile:
 
 
 def read_channels(path: str | os.PathLike[str]) -> NDArray[Any]:
-    """Return the picture of a file as `read_image` does, upright, but with alpha left among the channels: (H, W, 1 to 4), a view."""
+    """Return the image of a file as `read_image` does, upright, but with alpha left among the channels: (H, W, 1 to 4), a view."""
     return translate_failures(_decode, Path(path))[0]
 
 
 def inspect_image(path: str | os.PathLike[str]) -> SourceDescription | None:
-    """Return what a PNG or JPEG file says about its picture, without decoding it; None for a TIFF file, which has pages.
+    """Return what a PNG or JPEG file says about its image, without decoding it; None for a TIFF file, which has pages.
 
     The same files are refused as by `read_image`, as far as that can be told from the header.
     """
@@ -67,7 +67,7 @@ def inspect_image(path: str | os.PathLike[str]) -> SourceDescription | None:
 
 
 def _decode(path: Path) -> tuple[NDArray[Any], int | None]:
-    """Return the channels of a picture, upright, shape (H, W, C), and how many bits of them are significant where the file says so."""
+    """Return the channels of an image, upright, shape (H, W, C), and how many bits of them are significant where the file says so."""
     check_regular_file(path)
     with path.open("rb") as stream:
         header = _inspect_stream(stream, path)
@@ -110,7 +110,7 @@ class WholeFileSource(FrameSource):
     found : SourceDescription
         From the header of the file, which is not decoded before a window is asked for.
     decode : callable
-        A module's function that takes a path and returns the picture upright, shape (H, W, C).
+        A module's function that takes a path and returns the image upright, shape (H, W, C).
     """
 
     copying = Copying.NEEDED
@@ -121,7 +121,7 @@ class WholeFileSource(FrameSource):
 
     @property
     def whole_bytes(self) -> int:
-        """What must be in memory at once while the picture is decoded: all of it, unless it is decoded by rows."""
+        """What must be in memory at once while the image is decoded: all of it, unless it is decoded by rows."""
         return 0 if self._is_by_rows else self.description.frame_bytes
 
     def read(self, position: FramePosition, window: Window, channels: Sequence[int]) -> NDArray[Any]:
@@ -130,7 +130,7 @@ class WholeFileSource(FrameSource):
         return np.ascontiguousarray(self._decode_whole()[window.slices][:, :, list(channels)])
 
     def decode(self, position: FramePosition) -> NDArray[Any] | RowsOnDemand:
-        """Return the picture, whole or to be decoded while its rows are asked for."""
+        """Return the image, whole or to be decoded while its rows are asked for."""
         del position
         found = self.description
         return PngRows(found.paths[0], self._location, found) if self._is_by_rows else self._decode_whole()

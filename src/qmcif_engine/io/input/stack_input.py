@@ -161,9 +161,9 @@ class _Opening:
         return TiffSource(path, cache=self.cache, axes=self.axes)
 
     def _refuse_axes(self, path: Path, kind: str) -> None:
-        """Refuse to name the axes of a picture that can have no others."""
+        """Refuse to name the axes of an image that can have no others."""
         if self.axes is not None:
-            msg = f"the axes {self.axes!r} were named and {str(path)!r} is one {kind} picture, of Y, X and colors: leave them out"
+            msg = f"the axes {self.axes!r} were named and {str(path)!r} is one {kind} image, of Y, X and colors: leave them out"
             raise InvalidConfigError(msg)
 
 

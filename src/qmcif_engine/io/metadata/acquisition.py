@@ -71,7 +71,7 @@ class AxisPlan:
     def has_separate_channels(self, names: tuple[str, ...]) -> bool:
         """Tell whether channels of these names were recorded one by one: along C, unless they are called red, green and blue.
 
-        Samples of one pixel (S) are the colors of a picture.
+        Samples of one pixel (S) are the colors of an image.
         """
         return self.length("C") > 1 and self.length("S") == 1 and tuple(name.lower() for name in names) not in COLOR_NAMES
 

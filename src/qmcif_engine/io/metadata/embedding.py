@@ -43,9 +43,9 @@ class Embedding:
     Attributes
     ----------
     profile : bytes or None
-        ICC profile whose color space is that of the picture.
+        ICC profile whose color space is that of the image.
     exif : bytes or None
-        EXIF block that fits the upright picture.
+        EXIF block that fits the upright image.
     resolution : Resolution or None
         For printing where it is known, else from the size of a pixel.
     comment : str or None
@@ -65,7 +65,7 @@ _LARGEST_PART = 2**31 - 1
 
 
 def prepare_embedding(content: PictureContent) -> Embedding:
-    """Return what the picture's metadata and provenance become in a file."""
+    """Return what the image's metadata and provenance become in a file."""
     height, width = content.picture.shape[:2]
     exif = content.metadata.exif
     return Embedding(
@@ -89,7 +89,7 @@ def name_software(provenance: Mapping[str, object]) -> str | None:
 
 
 def _fitting_profile(profile: bytes | None, n_colors: int) -> bytes | None:
-    """Return the profile if it is for pictures of so many colors: readers refuse or misread one that is not."""
+    """Return the profile if it is for images of so many colors: readers refuse or misread one that is not."""
     if profile is None or profile[16:20] != _PROFILE_SPACES.get(n_colors):
         return None
     return profile

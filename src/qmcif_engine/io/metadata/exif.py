@@ -1,4 +1,4 @@
-"""EXIF blocks and color profiles of cameras: read as hostile, made to fit another picture, laid out anew.
+"""EXIF blocks and color profiles of cameras: read as hostile, made to fit another image, laid out anew.
 
 A block is a TIFF structure of its own: a first directory, and inner ones that it leads to. Pillow would write a block anew with every
 change, after which the notes of camera makers are lost: they hold positions within the block. It would also read whatever length a tag
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tifffile.tifffile import FileHandle
 
 UPRIGHT = 1
-"""The EXIF orientation of a picture that needs no turning."""
+"""The EXIF orientation of an image that needs no turning."""
 
 _TRANSPOSED, _ROWS_REVERSED, _COLUMNS_REVERSED = (5, 6, 7, 8), (3, 4, 7, 8), (2, 3, 6, 7)
 
@@ -123,7 +123,7 @@ def parse_exif_orientation(exif: bytes) -> int:
 
 
 def fit_exif(exif: bytes, *, height: int, width: int) -> bytes | None:
-    """Return the block for an upright picture of this size, without the camera's thumbnail; None where the block is damaged.
+    """Return the block for an upright image of this size, without the camera's thumbnail; None where the block is damaged.
 
     Only single values are exchanged, so that everything keeps its place: notes of camera makers hold positions within the block.
 
@@ -132,7 +132,7 @@ def fit_exif(exif: bytes, *, height: int, width: int) -> bytes | None:
     exif : bytes
         TIFF structure of the block, beginning with its byte order mark.
     height, width : int
-        Size of the picture it goes with.
+        Size of the image it goes with.
     """
     true_values = {_ORIENTATION_TAG: UPRIGHT} | dict.fromkeys(_WIDTH_TAGS, width) | dict.fromkeys(_HEIGHT_TAGS, height)
     directories = _read_block(exif) or {0: ([], None)}
@@ -162,8 +162,8 @@ def list_entries(exif: bytes) -> dict[int, list[ExifEntry]]:
 def collect_exif(tiff: TiffFile) -> bytes | None:
     """Return the camera's description of a TIFF file as a block that stands alone; None where it tells nothing, or too much for a block.
 
-    In TIFF the tags of a camera lie among those of the picture, and their values anywhere in the file. Collected is what cameras say
-    of the exposure. Damaged parts are left out: metadata never decide whether a picture can be read.
+    In TIFF the tags of a camera lie among those of the image, and their values anywhere in the file. Collected is what cameras say
+    of the exposure. Damaged parts are left out: metadata never decide whether an image can be read.
 
     Parameters
     ----------
@@ -246,19 +246,19 @@ def settle_orientation(claimed: object) -> int:
 
 
 def upright_size(height: int, width: int, orientation: int) -> tuple[int, int]:
-    """Return height and width of the picture once it is turned."""
+    """Return height and width of the image once it is turned."""
     return (width, height) if orientation in _TRANSPOSED else (height, width)
 
 
 def turn_upright(channels: NDArray[Any], orientation: int) -> NDArray[Any]:
-    """Return a view of the picture as the photographer saw it.
+    """Return a view of the image as the photographer saw it.
 
     Parameters
     ----------
     channels : ndarray, shape (H, W, ...)
-        The picture as stored.
+        The image as stored.
     orientation : int
-        EXIF orientation: which sides of the scene row 0 and column 0 of the stored picture are.
+        EXIF orientation: which sides of the scene row 0 and column 0 of the stored image are.
     """
     upright = channels.swapaxes(0, 1) if orientation in _TRANSPOSED else channels
     rows = slice(None, None, -1) if orientation in _ROWS_REVERSED else slice(None)

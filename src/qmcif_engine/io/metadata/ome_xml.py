@@ -1,4 +1,4 @@
-"""OME-XML: read from a TIFF file, taken as hostile, and what tifffile writes of a picture."""
+"""OME-XML: read from a TIFF file, taken as hostile, and what tifffile writes of an image."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Pictures, maps and stacks written completely or not at all, in any format."""
+"""Images, maps and stacks written completely or not at all, in any format."""

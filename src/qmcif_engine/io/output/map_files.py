@@ -27,7 +27,7 @@ def check_maps_target(
     overwrite : bool
         Whether existing maps may be replaced.
     picture : path-like, optional
-        Target of the picture written with the maps, which may not be one of them.
+        Target of the image written with the maps, which may not be one of them.
     """
     place = Path(folder)
     targets = [map_path(place, name) for name in names]
@@ -42,12 +42,12 @@ def check_maps_target(
 
 
 def _check_no_clash(target: Path, others: Iterable[Path]) -> None:
-    """Refuse a picture that is also a map, or a Zarr folder with maps inside: replacing it would take them away."""
+    """Refuse an image that is also a map, or a Zarr folder with maps inside: replacing it would take them away."""
     place = Path(os.path.realpath(target))
     for other in (Path(os.path.realpath(other)) for other in others):
         if place in (other, *other.parents):
             clash = "is the name of a map too" if place == other else "would have the maps inside"
-            msg = f"{str(target)!r} {clash}; a name of its own is needed for the picture; choose another one"
+            msg = f"{str(target)!r} {clash}; a name of its own is needed for the image; choose another one"
             raise OutputError(msg)
 
 

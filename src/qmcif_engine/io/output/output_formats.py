@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from qmcif_engine.io.output.picture import PictureContent
 
 LARGEST_WHOLE_PIXELS = 2**28
-"""Pixels of the largest picture that is written in a format which needs it whole in memory."""
+"""Pixels of the largest image that is written in a format which needs it whole in memory."""
 
 _EVERY_DTYPE = SUPPORTED_DTYPES
 _LONGEST_SIDE_PX = 2**31 - 1
@@ -135,7 +135,7 @@ def check_content(target: Path, *, dtype: np.dtype[Any] | None, has_alpha: bool,
 
 
 def _find_fault(chosen: OutputFormat, dtype: np.dtype[Any] | None, *, has_alpha: bool, shape: tuple[int, ...]) -> str | None:
-    """Return what a format cannot hold of a picture, None where it can hold all of it."""
+    """Return what a format cannot hold of an image, None where it can hold all of it."""
     (height, width), channels = shape[:2], shape[2:]
     if dtype is not None and dtype.name not in chosen.dtypes:
         return f"to hold {dtype.name} samples; {chosen.name} holds {', '.join(chosen.dtypes)}"
@@ -151,7 +151,7 @@ def _find_fault(chosen: OutputFormat, dtype: np.dtype[Any] | None, *, has_alpha:
 
 
 def _find_remedy(dtype: np.dtype[Any] | None, *, has_alpha: bool, shape: tuple[int, ...]) -> str:
-    """Return the formats that can hold the content: those everybody knows, unless the picture is for a pyramid."""
+    """Return the formats that can hold the content: those everybody knows, unless the image is for a pyramid."""
     is_large = shape[0] * shape[1] > LARGEST_WHOLE_PIXELS or shape[2:] not in ((), (3,))
     candidates = _PYRAMID_FORMATS if is_large else _PLAIN_FORMATS
     able = [candidate.suffixes[0] for candidate in candidates if _find_fault(candidate, dtype, has_alpha=has_alpha, shape=shape) is None]

@@ -24,7 +24,7 @@ BLOCK_SIDE_PX = 512
 
 
 StackAxis = Literal["Z", "T"]
-"""What the pictures of a stack lie along: focus positions or points in time."""
+"""What the images of a stack lie along: focus positions or points in time."""
 
 
 class Picture(Protocol):
@@ -69,7 +69,7 @@ class ArrayPicture:
 
 
 class JoinedPicture:
-    """Channels of pictures of shape (H, W) or (H, W, C) as one; of all their channels, or of some: all but the last are the colors."""
+    """Channels of images of shape (H, W) or (H, W, C) as one; of all their channels, or of some: all but the last are the colors."""
 
     def __init__(self, pictures: Sequence[Picture], channels: slice | int = slice(None)) -> None:
         self._pictures, self._channels = list(pictures), channels
@@ -96,7 +96,7 @@ class PictureContent:
     has_alpha : bool
     metadata : PictureMetadata
     provenance : mapping
-        What the picture was made of and how, as far as JSON can say it; the same for the same result, so no times and no paths.
+        What the image was made of and how, as far as JSON can say it; the same for the same result, so no times and no paths.
     is_index : bool
         Whether samples are names rather than amounts, so that smaller copies must not average them.
     """
@@ -129,12 +129,12 @@ class PictureContent:
 def assemble_content(
     picture: Picture, alpha: Picture | None, *, metadata: PictureMetadata, provenance: Mapping[str, object], is_index: bool = False
 ) -> PictureContent:
-    """Return what is to be written as one content, once it is known to be a picture.
+    """Return what is to be written as one content, once it is known to be an image.
 
     Raises
     ------
     InvalidImageError
-        When the two are not a picture.
+        When the two are not an image.
     """
     shape = tuple(picture.shape)
     if len(shape) not in (2, 3) or min(shape) < 1 or shape[2:] == (1,):
@@ -168,7 +168,7 @@ class WriteRun:
     check_cancelled : callable, optional
         Called before each block; ends the writing by raising.
     n_workers : int, optional
-        Threads that read pictures, a few blocks at a time; 0 reads in the calling thread.
+        Threads that read images, a few blocks at a time; 0 reads in the calling thread.
     """
 
     def __init__(
@@ -190,13 +190,13 @@ class WriteRun:
             self._check_cancelled()
 
     def windows(self, shape: tuple[int, ...]) -> Iterator[Window]:
-        """Yield the blocks of a picture one by one, each after a chance to stop."""
+        """Yield the blocks of an image one by one, each after a chance to stop."""
         for window in block_windows(shape):
             self.check_cancelled()
             yield window
 
     def read(self, picture: Picture) -> Iterator[tuple[Window, NDArray[Any]]]:
-        """Yield the blocks of a picture with their samples, in order, each counted as written once it is handed over."""
+        """Yield the blocks of an image with their samples, in order, each counted as written once it is handed over."""
         windows = block_windows(picture.shape)
         while batch := list(itertools.islice(windows, max(2 * self._n_workers, 1))):
             for window, block in zip(batch, self._read_batch(picture, batch), strict=True):
@@ -224,7 +224,7 @@ class WriteRun:
 
 
 def block_windows(shape: tuple[int, ...], side_px: int = BLOCK_SIDE_PX) -> Iterator[Window]:
-    """Yield the windows of a grid over a picture of this shape, row by row; the last of each row and column may be smaller."""
+    """Yield the windows of a grid over an image of this shape, row by row; the last of each row and column may be smaller."""
     height, width = shape[:2]
     for top in range(0, height, side_px):
         for left in range(0, width, side_px):
@@ -232,17 +232,17 @@ def block_windows(shape: tuple[int, ...], side_px: int = BLOCK_SIDE_PX) -> Itera
 
 
 def count_blocks(shape: tuple[int, ...]) -> int:
-    """Return how many blocks cover a picture of this shape."""
+    """Return how many blocks cover an image of this shape."""
     return -(-shape[0] // BLOCK_SIDE_PX) * -(-shape[1] // BLOCK_SIDE_PX)
 
 
 def count_whole_blocks(content: PictureContent) -> int:
-    """Return how many blocks of a picture are read for a format that is written whole."""
+    """Return how many blocks of an image are read for a format that is written whole."""
     return count_blocks(content.picture.shape)
 
 
 def read_whole(picture: Picture, run: WriteRun) -> NDArray[Any]:
-    """Return all samples of a picture as one contiguous array, for formats that can only be written whole."""
+    """Return all samples of an image as one contiguous array, for formats that can only be written whole."""
     samples = np.empty(picture.shape, picture.dtype)
     for window, block in run.read(picture):
         samples[window.slices] = block

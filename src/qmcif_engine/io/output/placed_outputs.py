@@ -17,7 +17,7 @@ _METADATA = "zarr.json"
 def holds_provenance(output: Path, items: Mapping[str, object]) -> bool:
     """Return whether a file, or the metadata of a Zarr folder, holds each of some items of provenance.
 
-    Every format holds provenance as plain text, so that no reader is needed, nor any memory for a picture.
+    Every format holds provenance as plain text, so that no reader is needed, nor any memory for an image.
     """
     path = output / _METADATA if output.is_dir() else output
     texts = [json.dumps({name: value})[1:-1] for name, value in items.items()]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def level_shapes(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """Return the shapes of a picture and of its smaller copies, down to the first that is one block.
+    """Return the shapes of an image and of its smaller copies, down to the first that is one block.
 
     Sides are halved and rounded up, so that every pixel of a level has a share in the next.
     """

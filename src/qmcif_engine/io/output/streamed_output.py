@@ -36,10 +36,10 @@ def stream_outputs(
     on_progress: Callable[[int, int], None] | None = None,
     check_cancelled: Callable[[], None] | None = None,
 ) -> None:
-    """Write a picture from windows, in the format its suffix names, and its maps as TIFF; all of them appear complete or none at all.
+    """Write an image from windows, in the format its suffix names, and its maps as TIFF; all of them appear complete or none at all.
 
-    The same picture, metadata and provenance always give the same bytes: neither time nor place is stored. OME-TIFF, OME-Zarr and
-    large TIFF need memory for a few blocks, whatever the size of the picture; PNG and JPEG are held whole and refused above a limit.
+    The same image, metadata and provenance always give the same bytes: neither time nor place is stored. OME-TIFF, OME-Zarr and
+    large TIFF need memory for a few blocks, whatever the size of the image; PNG and JPEG are held whole and refused above a limit.
 
     Parameters
     ----------
@@ -53,16 +53,16 @@ def stream_outputs(
     metadata : PictureMetadata
         As far as the format has a place for it.
     provenance : mapping of str to JSON values
-        What the picture was made of and how: version, settings, names of inputs, ``identity``. No times and no paths.
+        What the image was made of and how: version, settings, names of inputs, ``identity``. No times and no paths.
     maps_folder : Path or None
         Folder of the maps, made if it is missing; None writes none.
     maps : mapping of str to Picture
-        Written to ``<maps_folder>/<name>.tif`` with the picture's size of a pixel and its provenance; a map of several channels has a
-        page for each of those that the picture names.
+        Written to ``<maps_folder>/<name>.tif`` with the image's size of a pixel and its provenance; a map of several channels has a
+        page for each of those that the image names.
     overwrite : bool
         Whether an existing file, or an existing Zarr folder, may be replaced.
     scratch_folder : Path or None
-        Where the levels of an OME-TIFF wait, up to a third of the picture's bytes; None takes the target's folder.
+        Where the levels of an OME-TIFF wait, up to a third of the image's bytes; None takes the target's folder.
     further : mapping of Path to PictureContent, optional
         What else is written with them, such as heights.
     built : Path, optional
@@ -77,7 +77,7 @@ def stream_outputs(
     Raises
     ------
     InvalidImageError
-        When the pictures are none.
+        When the images are none.
     OutputError
         When the format cannot hold them or the place cannot be written (then with the system's error number).
     """
@@ -99,7 +99,7 @@ def stream_outputs(
 
 
 def describe_map(plane: Picture, metadata: PictureMetadata) -> PictureMetadata:
-    """Return what of the metadata of a picture holds for its maps: the scale, and the channels where each has a map of its own."""
+    """Return what of the metadata of an image holds for its maps: the scale, and the channels where each has a map of its own."""
     names = name_planes(metadata.channel_names, plane.shape[2]) if len(plane.shape) == 3 else ()
     return PictureMetadata(pixel_size=metadata.pixel_size, unit=metadata.unit, dpi=metadata.dpi, channel_names=names)
 

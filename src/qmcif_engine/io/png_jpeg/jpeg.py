@@ -89,7 +89,7 @@ class _JpegHeader(NamedTuple):
 
 
 def inspect_jpeg(stream: BinaryIO, path: Path) -> SourceDescription:
-    """Return what a JPEG file says about its picture; nothing is decoded."""
+    """Return what a JPEG file says about its image; nothing is decoded."""
     header = _walk_markers(stream, path)
     _check_header(header, path, file_bytes=os.fstat(stream.fileno()).st_size)
     if header.is_progressive:
@@ -150,10 +150,10 @@ def _parse_density(notes: list[bytes]) -> tuple[float, float] | None:
 
 
 def decode_jpeg(stream: BinaryIO, path: Path) -> NDArray[Any]:
-    """Return the samples of a JPEG file that `inspect_jpeg` let through; further pictures behind it (previews, gain maps) are left alone.
+    """Return the samples of a JPEG file that `inspect_jpeg` let through; further images behind it (previews, gain maps) are left alone.
 
     The markers are walked before anything is decoded: the decoder fills what is missing with gray instead of failing, and passes over
-    the whole picture for each of its scans. Inside compressed samples an end mark cannot occur by chance.
+    the whole image for each of its scans. Inside compressed samples an end mark cannot occur by chance.
     """
     header = _walk_markers(stream, path)
     encoded = _read_encoded(stream, header)
@@ -186,7 +186,7 @@ def _walk_markers(stream: BinaryIO, path: Path) -> _JpegHeader:
             notes[marker].append(payload)
         elif marker == _START_OF_SCAN and frame is not None:
             return _JpegHeader(*frame, notes=notes, scan_start=stream.tell())
-    raise refuse_damaged(path, f"no picture in the first {LARGEST_JPEG_HEADER_BYTES} bytes or {MOST_JPEG_SEGMENTS} segments")
+    raise refuse_damaged(path, f"no image in the first {LARGEST_JPEG_HEADER_BYTES} bytes or {MOST_JPEG_SEGMENTS} segments")
 
 
 def _next_marker(stream: BinaryIO, path: Path) -> int:
@@ -197,7 +197,7 @@ def _next_marker(stream: BinaryIO, path: Path) -> int:
     if not ahead.startswith(b"\xff"):
         raise refuse_damaged(path, "a marker of its header is missing")
     if not code:
-        raise refuse_damaged(path, "the file ends before its picture" if len(ahead) < _LARGEST_FILLING_BYTES else "it has endless filling")
+        raise refuse_damaged(path, "the file ends before its image" if len(ahead) < _LARGEST_FILLING_BYTES else "it has endless filling")
     stream.seek(start + len(ahead) - len(code) + 1)
     return code[0]
 
@@ -220,7 +220,7 @@ def _check_header(header: _JpegHeader, path: Path, *, file_bytes: int) -> None:
 
 
 def encode_jpeg(stream: BinaryIO, content: PictureContent, *, run: WriteRun) -> None:
-    """Write a picture as JPEG, held whole, at high quality and with full color resolution."""
+    """Write an image as JPEG, held whole, at high quality and with full color resolution."""
     encoded = bytes(imagecodecs.jpeg8_encode(read_whole(content.picture, run), level=_QUALITY, subsampling="444"))
     stream.write(_embed(encoded, prepare_embedding(content)))
 

@@ -48,7 +48,7 @@ _INTERLACE_METHODS = (0, 1)
 _PICTURE_CHUNKS = (b"IHDR", b"IDAT", b"IEND")
 _LARGEST_EXIF_BYTES = 2**16
 _NOTES = {b"eXIf": _LARGEST_EXIF_BYTES, b"iCCP": LARGEST_PROFILE_BYTES, b"pHYs": 9}
-"""Chunks that tell something about the picture, and how long each may be."""
+"""Chunks that tell something about the image, and how long each may be."""
 
 _METERS_PER_INCH = 0.0254
 
@@ -83,7 +83,7 @@ class PngHeader(NamedTuple):
 
 
 def inspect_png(stream: BinaryIO, path: Path) -> SourceDescription:
-    """Return what a PNG file says about its picture, once every chunk is known to be there; nothing is decoded."""
+    """Return what a PNG file says about its image, once every chunk is known to be there; nothing is decoded."""
     header = read_png_header(stream, path)
     notes = {kind: stream.read(length) for kind, length in walk_chunks(stream, path) if length <= _NOTES.get(kind, -1)}
     return describe_picture(
@@ -119,7 +119,7 @@ def decode_png(stream: BinaryIO, path: Path) -> NDArray[Any]:
     """Return the samples of a PNG file that `inspect_png` let through.
 
     The chunks are walked before anything is decoded: the decoder itself stops at the last sample and would not notice that the end
-    of the file is missing, and it would turn a palette or a color key into channels of its own making. It is given the picture and
+    of the file is missing, and it would turn a palette or a color key into channels of its own making. It is given the image and
     no metadata, about which it would print complaints.
     """
     picture = [PNG_SIGNATURE]
@@ -192,7 +192,7 @@ def walk_chunks(stream: BinaryIO, path: Path) -> Iterator[tuple[bytes, int]]:
 
 
 def encode_png(stream: BinaryIO, content: PictureContent, *, run: WriteRun) -> None:
-    """Write a picture as PNG, held whole."""
+    """Write an image as PNG, held whole."""
     encoded = bytes(imagecodecs.png_encode(read_whole(content.picture, run)))
     stream.write(_embed(encoded, prepare_embedding(content)))
 

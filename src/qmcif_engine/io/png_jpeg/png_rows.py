@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from qmcif_engine.io.input.frame_source import SourceDescription
 
 SMALLEST_BY_ROWS_BYTES = 2**26
-"""Smaller pictures are decoded as a whole, which is faster."""
+"""Smaller images are decoded as a whole, which is faster."""
 
 _PIECE_BYTES = 2**16
 _WHOLE_BYTES = (8, 16)
 
 
 def is_read_by_rows(found: SourceDescription, path: Path) -> bool:
-    """Tell whether a picture is a large PNG whose rows are stored from top to bottom, and as they are shown."""
+    """Tell whether an image is a large PNG whose rows are stored from top to bottom, and as they are shown."""
     if found.frame_bytes < SMALLEST_BY_ROWS_BYTES or found.orientation != UPRIGHT:
         return False
     with path.open("rb") as stream:
@@ -39,7 +39,7 @@ def is_read_by_rows(found: SourceDescription, path: Path) -> bool:
 
 
 class PngRows:
-    """The rows of a picture, to be asked for from top to bottom.
+    """The rows of an image, to be asked for from top to bottom.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """Meshes of a height map: STL, OBJ with a texture, PLY with colors; written row by row.
 
-x grows to the right and y upwards, so that the surface is seen from above as the picture shows it; z is the height.
+x grows to the right and y upwards, so that the surface is seen from above as the image shows it; z is the height.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def write_obj(stream: BinaryIO, grid: HeightGrid, material: str | None = None) -
 
 
 def write_material(stream: BinaryIO, texture: str) -> None:
-    """Write the material file of an OBJ file, which names the picture that lies on the surface."""
+    """Write the material file of an OBJ file, which names the image that lies on the surface."""
     stream.write(f"newmtl surface\nKa 1 1 1\nKd 1 1 1\nKs 0 0 0\nillum 1\nmap_Kd {texture}\n".encode())
 
 

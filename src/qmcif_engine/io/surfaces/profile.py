@@ -33,7 +33,7 @@ def cut_profile(grid: HeightGrid, line: Sequence[float]) -> NDArray[np.float64]:
     Raises
     ------
     InvalidConfigError
-        For a line that leaves the picture or has no length.
+        For a line that leaves the image or has no length.
     """
     height, width = grid.heights.shape
     left, top, right, bottom = (float(value) for value in line)

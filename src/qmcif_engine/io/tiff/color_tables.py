@@ -1,7 +1,7 @@
-"""Color tables of TIFF pages: those in which microscopes show an intensity, and the palettes of true palette pictures.
+"""Color tables of TIFF pages: those in which microscopes show an intensity, and the palettes of true palette images.
 
 ImageJ and the programs of microscopes store 8-bit intensities together with the colors in which they are shown. There the stored number is
-the sample, and the table is its look. In a palette picture the stored number is the place of a color in a list, and means nothing.
+the sample, and the table is its look. In a palette image the stored number is the place of a color in a list, and means nothing.
 A table that rises evenly, as those of intensities do, is told from a palette by its values alone.
 """
 
@@ -46,7 +46,7 @@ def find_palette(page: TiffPage) -> NDArray[Any] | None:
         The type of fewest bits that holds the colors exactly.
     """
     table = find_table(page)
-    # ImageJ has no palette pictures: whatever the table, its numbers are measured, counted and saved as intensities
+    # ImageJ has no palette images: whatever the table, its numbers are measured, counted and saved as intensities
     if table is None or page.parent.is_imagej or _is_ramp(table) or not np.ptp(table, axis=1).any():
         return None
     high, low = table >> 8, table & 255

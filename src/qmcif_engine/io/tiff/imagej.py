@@ -1,7 +1,7 @@
 """What ImageJ notes in a TIFF file: read with care, and written so that ImageJ shows channels, time and depth as the source did.
 
 ImageJ takes the samples of all planes to follow each other without gaps, so they are written uncompressed and without tiles. What it has no
-place for stands in its text *Info*, one line each, and how the picture came about in the line ``qmcif=`` of the description.
+place for stands in its text *Info*, one line each, and how the image came about in the line ``qmcif=`` of the description.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ def describe_for_imagej(content: PictureContent, *, axes: str, n_images: int) ->
     Parameters
     ----------
     content : PictureContent
-        The picture, or the first of several.
+        The image, or the first of several.
     axes : str
         In the order of the samples, such as ``TCYX``.
     n_images : int
-        Pictures along Z or T.
+        Images along Z or T.
     """
     metadata, n_colors = content.metadata, content.n_colors
     has_colors = len(metadata.channel_colors) == n_colors and not content.is_rgb

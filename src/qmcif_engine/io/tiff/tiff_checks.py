@@ -48,7 +48,7 @@ _SAMPLE_KINDS: dict[int, str] = {
     SAMPLEFORMAT.IEEEFP: "float",
 }
 _CODE_STREAM_START = re.compile(rb"\xff\x4f\xff\x51.{4}(.{4})(.{4})(.{4})(.{4}).{16}(.{2})", re.DOTALL)
-"""Beginning of a JPEG 2000 code stream: far corner of the picture, then its near corner, x before y; at last the channels."""
+"""Beginning of a JPEG 2000 code stream: far corner of the image, then its near corner, x before y; at last the channels."""
 
 
 _SIGNIFICANT_BITS = re.compile(r"<(?:\w{1,16}:)?Pixels\s[^<>]*?\bSignificantBits=\"(\d{1,2})\"")

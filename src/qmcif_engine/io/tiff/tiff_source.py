@@ -109,7 +109,7 @@ class TiffSource(FrameSource):
 
 
 def read_tiff(stream: BinaryIO, path: Path) -> tuple[NDArray[Any], int | None]:
-    """Return the picture of a TIFF file, upright, shape (H, W, C), and its claim of significant bits.
+    """Return the image of a TIFF file, upright, shape (H, W, C), and its claim of significant bits.
 
     Smaller copies of it (previews, pyramid levels) are left alone.
     Only the first page is ever decoded, through the page itself: the library's notion of a series follows metadata to other files.

@@ -30,7 +30,7 @@ LARGEST_CLASSIC_BYTES = 2**32 - 2**26
 """Files that may become larger are written as BigTIFF: offsets of classic TIFF end at 4 GiB, and samples may grow when compressed."""
 
 LARGEST_STRIPPED_BYTES = 2**26
-"""Pictures up to this size are read whole and written as TIFF strips, which every reader knows; larger ones as tiles."""
+"""Images up to this size are read whole and written as TIFF strips, which every reader knows; larger ones as tiles."""
 
 _DEFLATE_LEVEL = 1
 """Differences of neighboring samples hardly get smaller above it, and take four times as long."""
@@ -44,7 +44,7 @@ _UNITS = {"inch": "INCH", "centimeter": "CENTIMETER"}
 
 
 def write_tiff(stream: BinaryIO, content: PictureContent, *, run: WriteRun) -> None:
-    """Write a picture: for ImageJ where it has channels with looks of their own and is not large, else losslessly compressed.
+    """Write an image: for ImageJ where it has channels with looks of their own and is not large, else losslessly compressed.
 
     Small ones are written in strips, large ones and those with a page per channel in tiles.
     """
@@ -60,20 +60,20 @@ def write_tiff(stream: BinaryIO, content: PictureContent, *, run: WriteRun) -> N
 
 
 def count_tiff_blocks(content: PictureContent) -> int:
-    """Return how many blocks of a picture are read for TIFF."""
+    """Return how many blocks of an image are read for TIFF."""
     is_tiled = _is_tiled_picture(content) and not _is_for_imagej(content)
     return count_tiles(content, n_levels=1) if is_tiled else count_blocks(content.picture.shape)
 
 
 def _is_for_imagej(content: PictureContent, *, n_images: int = 1, axis: str = "") -> bool:
-    """Tell whether a picture or a stack gets the notes of ImageJ: where there is something for it to show, and it can."""
+    """Tell whether an image or a stack gets the notes of ImageJ: where there is something for it to show, and it can."""
     n_bytes = n_images * math.prod(content.picture.shape) * content.picture.dtype.itemsize
     has_something = axis == "T" or has_planes(content) or (has_looks(content.metadata) and not content.is_rgb)
     return has_something and can_be_imagej(content) and not _is_large(content) and n_bytes <= LARGEST_CLASSIC_BYTES
 
 
 def _write_imagej(stream: BinaryIO, contents: Sequence[PictureContent], *, run: WriteRun, axis: str) -> None:
-    """Write pictures, one or several along Z or T, uncompressed, with the notes of ImageJ."""
+    """Write images, one or several along Z or T, uncompressed, with the notes of ImageJ."""
     first, n_images = contents[0], len(contents)
     axes = axis + ("CYX" if has_planes(first) else "YXS" if first.n_channels > 1 else "YX")
     embedding, layout = prepare_embedding(first), lay_out(first.picture, first, is_tiled=False)
@@ -124,10 +124,10 @@ def count_tiff_stack_blocks(contents: Sequence[PictureContent]) -> int:
 
 
 def write_ome_tiff(stream: BinaryIO, content: PictureContent, *, run: WriteRun) -> None:
-    """Write a picture and its smaller copies as tiles, losslessly compressed, with OME-XML.
+    """Write an image and its smaller copies as tiles, losslessly compressed, with OME-XML.
 
     Each level is made while the one before is written and waits in a temporary file, since the levels of a file lie one after the
-    other: memory holds a few tiles, the scratch folder up to a third of the picture's bytes.
+    other: memory holds a few tiles, the scratch folder up to a third of the image's bytes.
     """
     shapes = level_shapes(content.picture.shape)
     embedding, is_big = prepare_embedding(content), needs_bigtiff(content)
@@ -173,7 +173,7 @@ def _is_large(content: PictureContent) -> bool:
 
 
 def _pieces(pictures: Sequence[Picture], content: PictureContent, *, run: WriteRun, is_tiled: bool) -> Iterator[NDArray[Any]]:
-    """Yield the tiles or whole pages of pictures of one kind, in the order of the file."""
+    """Yield the tiles or whole pages of images of one kind, in the order of the file."""
     for picture in pictures:
         if is_tiled:
             yield from _tiles(picture, content, run=run)

@@ -1,4 +1,4 @@
-"""An OME-Zarr picture that grows tile by tile under a temporary name, each chunk written by the one task that computed it.
+"""An OME-Zarr image that grows tile by tile under a temporary name, each chunk written by the one task that computed it.
 
 zarr encodes chunks in memory; here they get their names once their bytes are on the disk. Whoever writes makes no folder: one who comes
 late, when the store was moved into place or thrown away, fails instead of leaving something behind.
@@ -36,7 +36,7 @@ _METADATA = "zarr.json"
 
 @dataclass(frozen=True, slots=True)
 class GrowingLevel:
-    """One level of a picture that is growing.
+    """One level of an image that is growing.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class GrowingLevel:
         write_durably({self.folder / _METADATA: kept[f"0/{_METADATA}"].to_bytes()}, scratch_folder=self.scratch_folder)
 
     def write(self, window: Window, block: NDArray[Any]) -> tuple[bytes, ...]:
-        """Write a window, which begins and, within the picture, ends where a file does; return what its files hold."""
+        """Write a window, which begins and, within the image, ends where a file does; return what its files hold."""
         kept, array = self._make_in_memory(block.shape)
         array[...] = np.moveaxis(block, -1, 0) if block.ndim == 3 else block
         keys = (self._key(*cell) for cell in self._cells(Window.whole(window.shape)))
@@ -112,7 +112,7 @@ class GrowingLevel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrowingPicture:
-    """An OME-Zarr picture whose full level grows tile by tile, and whose smaller levels are made when it is complete.
+    """An OME-Zarr image whose full level grows tile by tile, and whose smaller levels are made when it is complete.
 
     Attributes
     ----------
@@ -150,7 +150,7 @@ class GrowingPicture:
 
     @property
     def colors(self) -> Picture:
-        """The picture without alpha."""
+        """The image without alpha."""
         has_alpha = len(self.shape) == 3 and self.shape[2] > self.n_colors
         return JoinedPicture([self.full_level], slice(self.n_colors)) if has_alpha else self.full_level
 
@@ -172,7 +172,7 @@ class GrowingPicture:
         return extremes.bounds, contents
 
     def finish(self, content: PictureContent, extremes: Extremes) -> None:
-        """Describe the picture, whose levels are all there, and wait until its folders are on the disk."""
+        """Describe the image, whose levels are all there, and wait until its folders are on the disk."""
         import zarr
         from zarr.storage import MemoryStore
 

@@ -1,4 +1,4 @@
-"""What an OME-Zarr group says of its picture: axes, scales, rendering, and provenance under a key of our own."""
+"""What an OME-Zarr group says of its image: axes, scales, rendering, and provenance under a key of our own."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ class Extremes:
 
 
 def name_axes(shape: tuple[int, ...], axis: StackAxis | None) -> list[str]:
-    """Return the names of the axes of a picture of shape (H, W) or (H, W, C), or of such images along z or t, in their order."""
+    """Return the names of the axes of an image of shape (H, W) or (H, W, C), or of such images along z or t, in their order."""
     return ["t"] * (axis == "T") + ["c"] * (len(shape) == 3) + ["z"] * (axis == "Z") + ["y", "x"]
 
 
 def describe_group(content: PictureContent, *, n_levels: int, extremes: Extremes, axis: StackAxis | None = None) -> dict[str, Any]:
-    """Return the attributes of a group of levels, of a picture or of images along z or t."""
+    """Return the attributes of a group of levels, of an image or of images along z or t."""
     multiscale: dict[str, Any] = {
         **({"name": content.metadata.image_name} if content.metadata.image_name else {}),
         "axes": _axes(content, axis),
@@ -83,7 +83,7 @@ def _axes(content: PictureContent, axis: StackAxis | None) -> list[dict[str, str
 
 
 def _dataset(content: PictureContent, level: int, axis: StackAxis | None) -> dict[str, Any]:
-    """Return the place of a level: its first pixel covers several of the picture's, so its center lies a little further in."""
+    """Return the place of a level: its first pixel covers several of the image's, so its center lies a little further in."""
     factor = 2**level
     shift = (factor - 1) / 2
     pixel = content.metadata.pixel_size or (1.0, 1.0)
@@ -107,7 +107,7 @@ def _rendering(content: PictureContent, extremes: Extremes) -> dict[str, Any]:
         colors = _RGB_COLORS
     else:
         colors = (_WHITE,) if n_colors == 1 else _DYE_COLORS
-    # the colors of a picture share one contrast, so that they keep their balance
+    # the colors of an image share one contrast, so that they keep their balance
     pairs = extremes.of_colors(are_shared=content.is_rgb)
     windows = [_display_window(content, *pair, limits=limits) for pair, limits in zip(pairs, _known_limits(content), strict=True)]
     emissions = metadata.channel_emissions_nm if len(metadata.channel_emissions_nm) == n_colors else (None,) * n_colors

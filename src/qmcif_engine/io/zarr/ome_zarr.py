@@ -2,7 +2,7 @@
 
 The arrays are written with zarr itself. ome-zarr-py streams too, but from dask arrays only, its means of integers are cut off instead
 of rounded, and it brings clients of object stores with it, as ngff-zarr brings WebAssembly. What is left to take from either, for a
-picture of two axes, are the few lines of metadata below, which the tests read back with ome-zarr-py and check by the specification.
+image of two axes, are the few lines of metadata below, which the tests read back with ome-zarr-py and check by the specification.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _COMPRESSION_LEVEL = 3
 def write_ome_zarr(
     folder: Path, content: PictureContent, *, run: WriteRun, images: Sequence[Picture] | None = None, axis: StackAxis = "Z"
 ) -> None:
-    """Write a picture or a stack of images, and smaller copies, into an empty folder, as one group of chunked arrays.
+    """Write an image or a stack of images, and smaller copies, into an empty folder, as one group of chunked arrays.
 
     Color is stored in planes with a channel axis (c, y, x); gray has the axes (y, x). Chunks hold all channels of a block and carry a
     checksum. Each level is made of the one before, read back from the store: memory holds a few chunks. Everything is written, black
@@ -42,7 +42,7 @@ def write_ome_zarr(
     folder : Path
         Exists and is empty.
     content : PictureContent
-        The picture, or the first image of the stack.
+        The image, or the first image of the stack.
     run : WriteRun
     images : sequence of Picture, optional
         All images of a stack, which lie along z or t; these are never reduced.
@@ -114,7 +114,7 @@ def _locate(axis: StackAxis, number: int | None) -> tuple[Any, ...]:
 
 
 def _store_block(array: zarr.Array[Any], window: Window, block: NDArray[Any], *, index: tuple[Any, ...]) -> None:
-    """Write a window of a picture, or of one image of a stack."""
+    """Write a window of an image, or of one image of a stack."""
     array[(*index, *window.slices)] = np.moveaxis(block, -1, 0) if block.ndim == 3 else block
 
 

@@ -35,7 +35,7 @@ def gradients(planes: FloatArray) -> FloatArray:
     Notes
     -----
     Departs: the image continues by reflection, so the last difference is zero; the paper's periodic condition compares opposite
-    borders of the picture with each other and misleads every decision there.
+    borders of the image with each other and misleads every decision there.
     """
     result = np.empty((2, *planes.shape), planes.dtype)
     np.subtract(planes[..., 1:, :], planes[..., :-1, :], out=result[0, ..., :-1, :])

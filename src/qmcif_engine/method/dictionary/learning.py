@@ -44,7 +44,7 @@ TRAINING_SPARSITY = {5: 3, 8: 6, 10: 8}
 """Atoms for one patch, besides the constant one, by patch side: about as many as leave a tenth of a patch's energy."""
 
 TRAINING_ITERATIONS = 12
-"""Sweeps over all atoms: the error on pictures not learned from has all but settled."""
+"""Sweeps over all atoms: the error on images not learned from has all but settled."""
 
 
 def cosine_dictionary(patch_px: int) -> FloatArray:
@@ -211,7 +211,7 @@ def align_phase(column: FloatArray, reference: FloatArray) -> FloatArray:
 
 
 def learn_shipped_dictionaries(*, progress: Callable[[int, int], None] | None = None) -> dict[str, NDArray[np.float32]]:
-    """Learn all dictionaries of the package again, from the pictures inside the installed scikit-image.
+    """Learn all dictionaries of the package again, from the images inside the installed scikit-image.
 
     Parameters
     ----------

@@ -28,7 +28,7 @@ SMALLEST_CONTRAST = 4
 
 
 def load_training_pictures() -> list[NDArray[np.uint8]]:
-    """Read the training pictures from the installed scikit-image, without network.
+    """Read the training images from the installed scikit-image, without network.
 
     Returns
     -------
@@ -48,7 +48,7 @@ def load_training_pictures() -> list[NDArray[np.uint8]]:
 
 
 def sample_patches(pictures: Sequence[NDArray[np.uint8]], *, patch_px: int, n_patches: int, generator: np.random.Generator) -> FloatArray:
-    """Draw different patches at random, equally many from each picture, leaving out the flat ones.
+    """Draw different patches at random, equally many from each image, leaving out the flat ones.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def sample_patches(pictures: Sequence[NDArray[np.uint8]], *, patch_px: int, n_pa
     patch_px : int
         Side of a patch in pixels.
     n_patches : int
-        A multiple of the number of pictures, or rounded down to one.
+        A multiple of the number of images, or rounded down to one.
     generator : numpy.random.Generator
         Only the raw stream of its bit generator is used: NumPy promises never to change that, unlike the methods of a generator.
 
@@ -68,14 +68,14 @@ def sample_patches(pictures: Sequence[NDArray[np.uint8]], *, patch_px: int, n_pa
     Raises
     ------
     InvalidImageError
-        If a picture has too few patches that are not flat.
+        If an image has too few patches that are not flat.
     """
     share = n_patches // len(pictures)
     drawn = []
     for picture in pictures:
         candidates = np.flatnonzero(_has_contrast(picture, patch_px=patch_px))
         if len(candidates) < share:
-            message = f"A training picture has {len(candidates)} textured patches, {share} are needed: ask for fewer patches."
+            message = f"A training image has {len(candidates)} textured patches, {share} are needed: ask for fewer patches."
             raise InvalidImageError(message)
         keys = np.asarray(generator.bit_generator.random_raw(len(candidates)))
         positions = candidates[np.argsort(keys, kind="stable")[:share]]

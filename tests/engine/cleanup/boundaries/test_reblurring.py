@@ -53,7 +53,7 @@ def split_scene(edge, *, shape=(64, 96), deviation=3.0):
 
 
 def enlarged(coarse, length):
-    """Four pixels for each along the first axis, by a quadratic spline; the first ten lie before the picture."""
+    """Four pixels for each along the first axis, by a quadratic spline; the first ten lie before the image."""
     square, place = np.divmod(np.arange(length), 4)
     offset, around = ((place - 1.5) / 4).reshape(-1, *[1] * (coarse.ndim - 1)), square + 10
     return (0.5 - offset) ** 2 / 2 * coarse[around - 1] + (0.75 - offset**2) * coarse[around] + (0.5 + offset) ** 2 / 2 * coarse[around + 1]
@@ -203,7 +203,7 @@ def plain_variance(image):
 
 
 def plain_evidence(first, second):
-    """The evidence as its definition has it: a picture as a whole, in plain NumPy."""
+    """The evidence as its definition has it: an image as a whole, in plain NumPy."""
     by_first, by_second = plain_powers(first, second)
     contrast = np.log((plain_variance(second) + NOISE_POWER) / (plain_variance(first) + NOISE_POWER))
     bounded = np.clip(CONTRAST_SHARE * contrast, -LARGEST_CONTRAST_EVIDENCE, LARGEST_CONTRAST_EVIDENCE)

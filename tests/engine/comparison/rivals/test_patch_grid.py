@@ -1,4 +1,4 @@
-"""Patches cover every pixel, and put together unchanged they are the picture."""
+"""Patches cover every pixel, and put together unchanged they are the image."""
 
 from __future__ import annotations
 

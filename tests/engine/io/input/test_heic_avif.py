@@ -1,4 +1,4 @@
-"""Pictures of phones: AVIF that the tests encode, and one small HEIC file."""
+"""Images of phones: AVIF that the tests encode, and one small HEIC file."""
 
 from __future__ import annotations
 
@@ -118,5 +118,5 @@ def test_animation_is_refused(tmp_path):
     length = int.from_bytes(content[:4], "big")
     for number in range(2):
         (tmp_path / f"{number}.avif").write_bytes(content[:length].replace(b"mif1", b"avis") + content[length:])
-    with pytest.raises(ImageFileError, match="holds an animation, or a picture that has to be turned; one upright picture is needed"):
+    with pytest.raises(ImageFileError, match="holds an animation, or an image that has to be turned; one upright image is needed"):
         open_stack(tmp_path)

@@ -543,10 +543,10 @@ def test_unusual_jpeg_frames_are_refused_by_name(tmp_path):
 def test_damaged_jpeg_headers_are_refused(tmp_path):
     assert "the file ends inside its header" in refusal(stored(tmp_path, b"\xff\xd8\xff\xe0\x00\x10JFIF"))
     assert "the file ends inside its header" in refusal(stored(tmp_path, b"\xff\xd8\xff\xe0\x00\x01" + bytes(20)))
-    assert "the file ends before its picture" in refusal(stored(tmp_path, b"\xff\xd8\xff\xff\xff"))
+    assert "the file ends before its image" in refusal(stored(tmp_path, b"\xff\xd8\xff\xff\xff"))
     assert "a marker of its header is missing" in refusal(stored(tmp_path, b"\xff\xd8\xff\xe0\x00\x02abc"))
     endless = b"\xff\xd8" + (b"\xff\xfe\xff\xff" + bytes(65533)) * 1025
-    assert "no picture in the first 67108864 bytes" in refusal(stored(tmp_path, endless))
+    assert "no image in the first 67108864 bytes" in refusal(stored(tmp_path, endless))
 
 
 def test_markers_without_length_and_filling_are_skipped(tmp_path):

@@ -165,7 +165,7 @@ def test_damaged_or_impossible_metadata_never_stops_the_picture(tmp_path, suffix
 @pytest.mark.parametrize("side", [1e-300, 5e-324, 1e-12, 1e12, 1e300])
 @pytest.mark.parametrize("name", ["a.tif", "a.ome.tif", "a.png", "a.jpg"])
 def test_a_pixel_that_no_fraction_of_whole_numbers_can_tell_of_is_left_out(tmp_path, name, side):
-    """Damaged metadata claim such sizes; the picture is written all the same."""
+    """Damaged metadata claim such sizes; the image is written all the same."""
     write_image(tmp_path / name, np.zeros((8, 9), np.uint8), pixel_size=(side, side), unit="micrometer")
 
     assert read_image(tmp_path / name).samples.shape == (8, 9)

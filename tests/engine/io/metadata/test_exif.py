@@ -21,7 +21,7 @@ MAKER_NOTE = b"positions in here are counted from the start of the block"
 
 
 def camera_block(*, is_big_endian: bool = False) -> bytes:
-    """A block as cameras write it, with a maker's note, a position on earth and claims about the size of the picture."""
+    """A block as cameras write it, with a maker's note, a position on earth and claims about the size of the image."""
     exif = Image.Exif()
     exif.endian = ">" if is_big_endian else "<"
     exif[0x0100], exif[0x010F], exif[0x0112], exif[0x0132] = 999, "Maker", 6, "2020:01:02 03:04:05"

@@ -28,7 +28,7 @@ N_MEGABYTES_HELD = 40  # a few blocks of 512 x 512 RGB with their copies, and wh
 
 
 class GeneratedPicture:
-    """A picture that is nowhere whole, and knows the largest window it was asked for."""
+    """An image that is nowhere whole, and knows the largest window it was asked for."""
 
     def __init__(self, shape: tuple[int, ...], dtype: str = "uint8") -> None:
         self.shape, self.dtype, self.largest_n_pixels = shape, np.dtype(dtype), 0
@@ -311,5 +311,5 @@ def test_a_failure_at_the_last_move_takes_picture_and_maps_back(tmp_path, suffix
 def test_maps_may_not_lie_in_the_zarr_folder_that_is_replaced(tmp_path):
     stream(tmp_path / "p.ome.zarr", GeneratedPicture((30, 20)))
     (tmp_path / "p.ome.zarr" / "maps").mkdir()
-    with pytest.raises(OutputError, match="would have the maps inside; a name of its own is needed for the picture"):
+    with pytest.raises(OutputError, match="would have the maps inside; a name of its own is needed for the image"):
         stream_all(tmp_path, tmp_path / "p.ome.zarr", maps_folder=tmp_path / "p.ome.zarr" / "maps", overwrite=True)

@@ -123,7 +123,7 @@ def test_image_that_varies_in_one_direction_is_grouped_without_complaint(dtype):
 
 @pytest.mark.parametrize("seed", range(6))
 def test_duplicates_up_to_rounding_are_grouped_without_complaint(seed):
-    """A dark and a bright flat area, as in a picture with saturated parts, where single samples differ by one unit in the last place."""
+    """A dark and a bright flat area, as in an image with saturated parts, where single samples differ by one unit in the last place."""
     generator = np.random.default_rng(seed)
     kinds = generator.integers(0, 2, 150)
     patches = np.where(kinds, np.float32(228.8), np.float32(10)) * np.ones((N_ROWS, 1), np.float32)

@@ -1,4 +1,4 @@
-"""Every focus measure by its name: whichever is chosen, the picture is found, for every kind of input and every preset."""
+"""Every focus measure by its name: whichever is chosen, the image is found, for every kind of input and every preset."""
 
 import numpy as np
 import pytest
