@@ -136,7 +136,7 @@ def test_points_in_time_become_files_of_their_own_and_one_layer_again(tmp_path):
     ((read, described, _),) = open_files([tmp_path / "result"])
     np.testing.assert_array_equal(read, samples[:, 0])
     assert (described["axis_labels"], described["scale"], described["name"]) == (("t", "y", "x"), (1, 0.5, 0.25), "fused")
-    with pytest.raises(QmcifError, match="holds 3 pictures and one file was asked for: save it as a folder"):
+    with pytest.raises(QmcifError, match="holds 3 images and one file was asked for: save it as a folder"):
         write_picture(str(tmp_path / "a.tif"), samples, attributes)
     write_picture(str(tmp_path / "a.tif"), samples[:1], attributes)
     np.testing.assert_array_equal(read_image(tmp_path / "a.tif").samples, samples[0, 0])
