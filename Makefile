@@ -19,6 +19,9 @@ DEVELOPMENT_EXTRAS := napari,distributed,dictionary,heic,microscopes,raw,docs,te
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # without -noreset the display starts anew whenever its last client has gone, and refuses a test process that comes at that moment
 SCREEN := -screen 0 1280x1024x24 -noreset
+# the first fusion compiles the loops; what it writes is thrown away, what it says is shown if it fails
+COMPILE = $(BIN)/qmcif demo -o $(ENVIRONMENT)/first-run --overwrite >$(ENVIRONMENT)/first-run.log 2>&1 \
+    && rm -r $(ENVIRONMENT)/first-run $(ENVIRONMENT)/first-run.log || { cat $(ENVIRONMENT)/first-run.log >&2; exit 1; }
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .PHONY: help
@@ -30,14 +33,15 @@ demo: $(BASE) ## fuse a generated stack of six images into demo-output (no displ
 	@$(BIN)/qmcif demo -o demo-output --overwrite
 
 .PHONY: test
-test: system-libraries lint types ## check everything: lint, types, all tests
+test: system-libraries $(DEVELOPMENT) ## check everything: lint, types, all tests
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint types kernels
 	@echo "== tests"
 	@if command -v xvfb-run >/dev/null; then \
 	    screen=(env QT_QPA_PLATFORM=offscreen xvfb-run -a -s '$(SCREEN)'); \
 	else \
 	    echo "xvfb-run was not found: the viewer tests use this session's display"; screen=(env); \
 	fi; \
-	$(ONE_THREAD) QMCIF_REQUIRE_VIEWER=1 "$${screen[@]}" $(BIN)/python -m pytest --numprocesses auto --dist loadfile $(PYTEST_ARGS)
+	$(ONE_THREAD) QMCIF_REQUIRE_VIEWER=1 "$${screen[@]}" $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 .PHONY: lint
 lint: $(DEVELOPMENT) ## ruff, import layers, spelling, pyproject.toml
@@ -52,6 +56,11 @@ lint: $(DEVELOPMENT) ## ruff, import layers, spelling, pyproject.toml
 types: $(DEVELOPMENT) ## mypy, strict
 	@echo "== types"
 	@$(BIN)/mypy
+
+# Compiled while one core is busy with mypy: the test processes find the code, and do not each compile it anew.
+.PHONY: kernels
+kernels: $(DEVELOPMENT)
+	@$(COMPILE)
 
 .PHONY: bench
 bench: $(DEVELOPMENT) ## speed beside other programs, stages, growth with size, quality of both presets; writes docs/performance.md
@@ -111,8 +120,7 @@ $(BASE): pyproject.toml $(BIN)/python
 	@echo "== installing the engine and the command line"
 	@$(PIP_INSTALL) --editable .
 	@echo "== compiling the loops (once, about a minute)"
-	@$(BIN)/qmcif demo -o $(ENVIRONMENT)/first-run --overwrite >/dev/null 2>&1
-	@rm -r $(ENVIRONMENT)/first-run
+	@$(COMPILE)
 	@touch $@
 
 $(DEVELOPMENT): pyproject.toml $(BIN)/python
