@@ -15,7 +15,7 @@ ENVIRONMENT := .venv
 BIN := $(ENVIRONMENT)/bin
 BASE := $(ENVIRONMENT)/.base-installed
 DEVELOPMENT := $(ENVIRONMENT)/.development-installed
-DEVELOPMENT_EXTRAS := napari,distributed,dictionary,heic,microscopes,raw,docs,test,test-viewer
+DEVELOPMENT_EXTRAS := napari,distributed,dictionary,heic,microscopes,raw,remote,docs,test,test-viewer
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # without -noreset the display starts anew whenever its last client has gone, and refuses a test process that comes at that moment
 SCREEN := -screen 0 1280x1024x24 -noreset

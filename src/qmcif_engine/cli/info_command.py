@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from qmcif_engine.cli.named_stacks import open_inputs
-from qmcif_engine.errors import ImageFileError, InvalidConfigError, InvalidImageError, QmcifError
+from qmcif_engine.errors import ExecutionError, ImageFileError, InvalidConfigError, InvalidImageError, QmcifError
 from qmcif_engine.stack.separate_channels import EACH
 
 if TYPE_CHECKING:
@@ -43,6 +43,8 @@ def run(options: Namespace) -> None:
 def _describe_inputs(options: Namespace) -> list[dict[str, Any]]:
     try:
         return [_describe(options.images, options)]
+    except ExecutionError:  # a server that does not answer says nothing of the file
+        raise
     except QmcifError as error:
         if len(options.images) == 1:
             return [{"files": [str(options.images[0])], "refused": " ".join(str(error).split())}]
@@ -50,6 +52,8 @@ def _describe_inputs(options: Namespace) -> list[dict[str, Any]]:
     for path in options.images:
         try:
             described.append(_describe([path], options))
+        except ExecutionError:
+            raise
         except QmcifError as error:
             described.append({"files": [str(path)], "refused": " ".join(str(error).split())})
     return described

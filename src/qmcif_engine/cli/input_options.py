@@ -3,15 +3,35 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+from qmcif_engine.errors import InvalidConfigError
+from qmcif_engine.io.remote.remote_path import RemotePath, locate
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from qmcif_engine.io.remote.remote_path import Location
 
 
 def to_path(text: str) -> Path:
-    """Return the name of a file or folder, which is not empty."""
+    """Return the name of a file or folder on this machine, which is not empty."""
+    place = to_location(text)
+    if isinstance(place, RemotePath):
+        msg = f"{str(place)!r} lies on a server, the name of a file or folder here is needed"
+        raise argparse.ArgumentTypeError(msg)
+    return place
+
+
+def to_location(text: str) -> Location:
+    """Return the name of a file or folder, here or on a server, which is not empty."""
     if not text:
         msg = "an empty name was given, the name of a file or folder is needed"
         raise argparse.ArgumentTypeError(msg)
-    return Path(text)
+    try:
+        return locate(text)
+    except InvalidConfigError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def add_input(parser: argparse.ArgumentParser) -> None:
@@ -19,9 +39,9 @@ def add_input(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "images",
         nargs="+",
-        type=to_path,
+        type=to_location,
         metavar="INPUT",
-        help="image files; or one folder, pattern, multi-page TIFF, OME-TIFF, OME-Zarr or Zarr that holds the stack",
+        help="image files; or one folder, pattern, multi-page TIFF, OME-TIFF, OME-Zarr or Zarr with the stack; https:// and s3:// too",
     )
     add_choice(parser)
 

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 from qmcif_engine.errors import InvalidConfigError, InvalidImageError
 from qmcif_engine.io.input.stack_input import open_stack
+from qmcif_engine.io.remote.remote_path import RemotePath
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
-    from pathlib import Path
 
     from qmcif_engine.io.input.file_stack import FileStack
+    from qmcif_engine.io.remote.remote_path import Location
     from qmcif_engine.stack.stack import Stack
 
 
@@ -58,9 +59,9 @@ def prepare_guide(guide: FileStack | None, prepared: Stack, options: argparse.Na
     return prepare_stack(guide, reference=reference, transforms=prepared.transforms, even_exposure=options.even_exposure)
 
 
-def _open(inputs: Sequence[Path], options: argparse.Namespace, *, channels: Sequence[int | str] | None, time: int = 0) -> FileStack:
+def _open(inputs: Sequence[Location], options: argparse.Namespace, *, channels: Sequence[int | str] | None, time: int = 0) -> FileStack:
     return open_stack(
-        [str(path) for path in inputs],
+        [path if isinstance(path, RemotePath) else str(path) for path in inputs],
         exclude=options.exclude,
         order=options.order,
         image=options.image,

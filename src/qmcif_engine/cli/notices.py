@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING
 
 from qmcif_engine.errors import ImageFileError
 from qmcif_engine.io.input.file_order import list_files
+from qmcif_engine.io.remote.remote_path import RemotePath
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+    from qmcif_engine.io.remote.remote_path import Location
 
-def tell_repeated(inputs: Iterable[Path]) -> None:
+
+def tell_repeated(inputs: Iterable[Location]) -> None:
     """Say that an image was given twice: it counts as two, and takes the time of two."""
     given = _list_images(inputs)
     counts = Counter(os.path.realpath(path) for path in given)
@@ -25,10 +28,10 @@ def tell_repeated(inputs: Iterable[Path]) -> None:
         print(f"qmcif: {str(repeated)!r} was given more than once; each image is needed once: leave the others out", file=sys.stderr)
 
 
-def tell_taken_next(inputs: Iterable[Path], outputs: Iterable[Path]) -> None:
+def tell_taken_next(inputs: Iterable[Location], outputs: Iterable[Location]) -> None:
     """Say that a result lies where the same command would take it for an image of the stack, and fuse it with the others."""
     listed = {os.path.realpath(path) for path in _list_images(inputs)}
-    found = next((path for path in outputs if os.path.realpath(path) in listed), None)
+    found = next((path for path in outputs if not isinstance(path, RemotePath) and os.path.realpath(path) in listed), None)
     if found is not None:
         print(
             f"qmcif: {str(found)!r} lies among the images, and the next run would take it for one of them: "
@@ -37,8 +40,8 @@ def tell_taken_next(inputs: Iterable[Path], outputs: Iterable[Path]) -> None:
         )
 
 
-def _list_images(inputs: Iterable[Path]) -> list[Path]:
+def _list_images(inputs: Iterable[Location]) -> list[Path]:
     """Return every file that the inputs stand for; none where some are gone by now, which is no reason to fail."""
     with suppress(ImageFileError):
-        return [path for item in inputs for path in list_files(item)]
+        return [path for item in inputs for path in list_files(item) if not isinstance(path, RemotePath)]
     return []

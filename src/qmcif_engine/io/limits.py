@@ -106,6 +106,9 @@ SMALLEST_CHUNK_COST_BYTES = 2**14
 """What a chunk counts at least when it is left out: looking for a small one takes as long as decoding so many bytes."""
 
 MOST_CHUNKS_IN_SHARD = 2**20
+LARGEST_INDEX_BYTES = 16 * MOST_CHUNKS_IN_SHARD + 4
+"""Position and length of every chunk of a shard, and a checksum."""
+
 LARGEST_NODE_BYTES = 2**24
 """Metadata of a Zarr group or array."""
 

@@ -17,7 +17,6 @@ from qmcif_engine.stack.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from qmcif_engine.kernels.array_types import BoolArray, SampleArray
     from qmcif_engine.stack.alignment.transforms import Transforms
@@ -59,7 +58,7 @@ class Stack(ABC):
         How the images were moved to coincide.
     correction : ExposureCorrection or None
         How the images were brought to one brightness.
-    sources : tuple of Path
+    sources : tuple of paths, or of addresses on servers
         Files and folders that are read, so that no output replaces them.
     frame_numbers : tuple of int
         Which images of the input the stack has, counted from 0; empty where that is not known.
@@ -78,7 +77,7 @@ class Stack(ABC):
     has_validity: bool = False
     transforms: Transforms | None = None
     correction: ExposureCorrection | None = None
-    sources: tuple[Path, ...] = ()
+    sources: tuple[Any, ...] = ()
     frame_numbers: tuple[int, ...] = ()
     scratch_bytes: int = 0
     whole_bytes: int = 0

@@ -17,11 +17,11 @@ from qmcif_engine.stack.picture_metadata import PictureMetadata
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from dask.array import Array
     from numpy.typing import NDArray
 
+    from qmcif_engine.io.remote.remote_path import Location
     from qmcif_engine.stack.window import Window
 
 
@@ -38,7 +38,7 @@ class ArraySource(FrameSource):
     name : str
         What messages call the array.
     metadata : PictureMetadata, optional
-    paths : tuple of Path
+    paths : tuple of Path or RemotePath
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class ArraySource(FrameSource):
         dtype: np.dtype[Any],
         name: str,
         metadata: PictureMetadata | None = None,
-        paths: tuple[Path, ...] = (),
+        paths: tuple[Location, ...] = (),
     ) -> None:
         self._read_block, self._plan = read_block, plan
         self.description = describe_frames(plan, name, dtype=dtype.newbyteorder("="), metadata=metadata or PictureMetadata(), paths=paths)
@@ -76,7 +76,7 @@ def describe_frames(
     *,
     dtype: np.dtype[Any],
     metadata: PictureMetadata,
-    paths: tuple[Path, ...],
+    paths: tuple[Location, ...],
     has_alpha: bool = False,
     orientation: int = UPRIGHT,
 ) -> SourceDescription:

@@ -9,16 +9,18 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from qmcif_engine.io.limits import MOST_JSON_ITEMS
+from qmcif_engine.io.remote.remote_path import RemotePath
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
+
+    from qmcif_engine.io.remote.remote_path import Location
 
 _ITEM_MARKS = (b",", b"[", b"{")
 
 
-def read_bounded(path: Path, *, largest_bytes: int) -> bytes:
-    """Return the bytes of a regular file.
+def read_bounded(path: Location, *, largest_bytes: int) -> bytes:
+    """Return the bytes of a regular file, or of one on a server.
 
     The kind of the file is asked of what was opened, and opening does not wait: behind a name may be a pipe that nobody writes to, or a
     link to a device that never ends.
@@ -30,6 +32,10 @@ def read_bounded(path: Path, *, largest_bytes: int) -> bytes:
     ValueError
         When it is no regular file, or larger than agreed on.
     """
+    if isinstance(path, RemotePath):
+        from qmcif_engine.io.remote.object_requests import read_object
+
+        return read_object(path, largest_bytes=largest_bytes).content
     msg = "it is a folder, pipe or device and no file"
     try:
         with open(path, "rb", opener=_open_without_waiting) as stream:

@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from qmcif_engine.errors import ImageFileError, InvalidConfigError
+from qmcif_engine.io.remote.remote_path import RemotePath, locate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from qmcif_engine.io.remote.remote_path import Location
 
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".jpe", ".tif", ".tiff", ".btf", ".tf8", ".avif", ".heic", ".heif")
 """What is taken from a folder, camera raw files apart; inside a file the content decides, never the name."""
@@ -28,12 +31,12 @@ def natural_key(name: str) -> list[tuple[int, int, str]]:
     return [*parts, (2, 0, name)]
 
 
-def is_zarr_folder(path: Path) -> bool:
-    """Tell whether a folder is a Zarr array or group."""
+def is_zarr_folder(path: Location) -> bool:
+    """Tell whether a folder, here or on a server, is a Zarr array or group."""
     return any((path / marker).is_file() for marker in _ZARR_MARKERS)
 
 
-def list_files(given: str | Path) -> list[Path]:
+def list_files(given: str | Location) -> list[Location]:
     """Return the files one input stands for: itself, the images of a folder, or what a pattern matches, in natural order.
 
     Hidden files of a folder, and those that do not end as images do, are left out; what a pattern matches is all taken. A Zarr
@@ -41,10 +44,13 @@ def list_files(given: str | Path) -> list[Path]:
 
     Parameters
     ----------
-    given : str or Path
-        A file, a folder, or a pattern with ``*``, ``?`` or ``[...]``. A file of exactly that name goes before a pattern.
+    given : str, Path or RemotePath
+        A file, a folder, the address of a file or Zarr folder on a server, or a pattern with ``*``, ``?`` or ``[...]``. A file of
+        exactly that name goes before a pattern.
     """
-    path = Path(given)
+    path = locate(given) if isinstance(given, str) else given
+    if isinstance(path, RemotePath):
+        return [path]
     try:
         if path.is_dir() and not is_zarr_folder(path):
             return _list_folder(path)
@@ -60,21 +66,21 @@ def list_files(given: str | Path) -> list[Path]:
     return [path]
 
 
-def _list_folder(folder: Path) -> list[Path]:
+def _list_folder(folder: Path) -> list[Location]:
     suffixes = IMAGE_SUFFIXES + RAW_SUFFIXES
     found = [path for path in folder.iterdir() if path.name.lower().endswith(suffixes) and not path.name.startswith(".")]
     if not found:
         msg = f"the folder {str(folder)!r} holds no image; files ending in {', '.join(IMAGE_SUFFIXES)} are needed; check its name"
         raise ImageFileError(msg)
-    return sorted(found, key=lambda path: natural_key(path.name))
+    return [*sorted(found, key=lambda path: natural_key(path.name))]
 
 
-def _list_matches(pattern: str) -> list[Path]:
+def _list_matches(pattern: str) -> list[Location]:
     found = sorted((Path(match) for match in glob.glob(pattern)), key=lambda path: natural_key(str(path)))  # noqa: PTH207 - any root
     if not found:
         msg = f"no file matches {pattern!r}; at least 2 images of one scene are needed; check the pattern"
         raise ImageFileError(msg)
-    return found
+    return [*found]
 
 
 def choose_frames(names: Sequence[str], *, exclude: Sequence[int | str] = (), order: Sequence[int] | str | None = None) -> list[int]:

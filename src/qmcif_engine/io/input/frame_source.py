@@ -15,10 +15,11 @@ from qmcif_engine.stack.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     import numpy as np
     from numpy.typing import NDArray
+
+    from qmcif_engine.io.remote.remote_path import Location
 
 
 class FramePosition(NamedTuple):
@@ -50,7 +51,7 @@ class SourceDescription:
     n_times : int
         Points in time, each with as many frames as there are names.
     metadata : PictureMetadata
-    paths : tuple of Path
+    paths : tuple of Path or RemotePath
         Files and folders the samples come from.
     axes : str
         Axes and their lengths, for messages; empty where there are none but height, width and colors.
@@ -66,7 +67,7 @@ class SourceDescription:
     n_times: int = 1
     orientation: int = UPRIGHT
     metadata: PictureMetadata = field(default_factory=PictureMetadata)
-    paths: tuple[Path, ...] = ()
+    paths: tuple[Location, ...] = ()
     axes: str = ""
 
     @property

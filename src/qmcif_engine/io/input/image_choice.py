@@ -9,13 +9,14 @@ from qmcif_engine.io.input.image_file import refuse_content
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
+
+    from qmcif_engine.io.remote.remote_path import Location
 
 LONGEST_LIST = 20
 """Images that a message lists before it only counts."""
 
 
-def choose_image(names: Sequence[str], wanted: int | str | None, *, path: Path) -> int:
+def choose_image(names: Sequence[str], wanted: int | str | None, *, path: Location) -> int:
     """Return which image is meant, counted from 0.
 
     Parameters

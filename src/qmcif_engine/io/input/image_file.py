@@ -20,9 +20,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from qmcif_engine.io.remote.remote_path import Location
     from qmcif_engine.kernels.array_types import SampleArray
 
 _Result = TypeVar("_Result")
+_Location = TypeVar("_Location", bound="Location")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,19 +104,19 @@ def assemble_image(upright: NDArray[Any], significant_bits: int | None) -> Image
     )
 
 
-def refuse_damaged(path: Path, reason: str) -> ImageFileError:
+def refuse_damaged(path: Location, reason: str) -> ImageFileError:
     """Return the error for a truncated or corrupt file, so that every decoder words it alike."""
     first_line = " ".join(reason.split())[:160] or "no reason known"
     return ImageFileError(f"{str(path)!r} is truncated or corrupt ({first_line}); a complete file is needed; copy or export it again")
 
 
-def refuse_content(path: Path, *, given: str, needed: str, remedy: str) -> ImageFileError:
+def refuse_content(path: Location, *, given: str, needed: str, remedy: str) -> ImageFileError:
     """Return the error for a sound file of a kind that cannot be used without loss or guesswork."""
     return ImageFileError(f"{str(path)!r} holds {given}; {needed} is needed; {remedy}")
 
 
 def check_claimed_size(
-    path: Path,
+    path: Location,
     *,
     height: int,
     width: int,
@@ -153,7 +155,7 @@ def check_claimed_size(
         raise refuse_damaged(path, f"its header claims {width} x {height} pixels, which cannot come from {stored_bytes} bytes")
 
 
-def translate_failures(read: Callable[[Path], _Result], path: Path) -> _Result:
+def translate_failures(read: Callable[[_Location], _Result], path: _Location) -> _Result:
     """Return what reading a file returns, with every failure told as one of ours."""
     try:
         return read(path)

@@ -8,8 +8,13 @@ import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
+from qmcif_engine.io.remote.remote_path import RemotePath
+
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from qmcif_engine.io.remote.remote_file import RemoteFile
+    from qmcif_engine.io.remote.remote_path import Location
 
 MOST_OPEN_FILES = 64
 """Far fewer than systems allow a process to have."""
@@ -26,6 +31,9 @@ def file_stamp(descriptor: int) -> tuple[int, int]:
 
 class OpenFile:
     """One file, read at any place by any thread; it is closed when nobody holds it any more."""
+
+    read_at_once_bytes, most_read_for_one = 2**20, 4
+    """Rows are read together up to so many bytes, where no more than so many are read for each one wanted."""
 
     def __init__(self, path: Path) -> None:
         self._descriptor = -1
@@ -64,15 +72,21 @@ class OpenFiles:
     """The files used last, of which one that is asked for again need not be opened again; threads may share it."""
 
     def __init__(self) -> None:
-        self._files: OrderedDict[Path, OpenFile] = OrderedDict()
+        self._files: OrderedDict[Location, OpenFile | RemoteFile] = OrderedDict()
         self._lock = threading.Lock()
 
-    def open(self, path: Path) -> OpenFile:
+    def open(self, path: Location) -> OpenFile | RemoteFile:
         """Return a file, opened where it is not open yet; whoever reads it keeps it open, also when others take its place."""
         with self._lock:
             if path not in self._files:
-                self._files[path] = OpenFile(path)
+                self._files[path] = _open_remote(path) if isinstance(path, RemotePath) else OpenFile(path)
             self._files.move_to_end(path)
             while len(self._files) > MOST_OPEN_FILES:
                 self._files.popitem(last=False)
             return self._files[path]
+
+
+def _open_remote(path: RemotePath) -> RemoteFile:
+    from qmcif_engine.io.remote.remote_file import RemoteFile  # asks the server for its first bytes
+
+    return RemoteFile(path)

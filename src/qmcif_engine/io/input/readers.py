@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import numpy as np
 
@@ -116,7 +116,8 @@ class WholeFileSource(FrameSource):
     copying = Copying.NEEDED
 
     def __init__(self, found: SourceDescription, decode: Callable[[Path], NDArray[Any]]) -> None:
-        self.description, self._decode, self._location = found, decode, found.paths[0].absolute()
+        self._path = cast("Path", found.paths[0])  # nothing on a server is decoded as a whole
+        self.description, self._decode, self._location = found, decode, self._path.absolute()
         self._is_by_rows = translate_failures(lambda path: is_read_by_rows(found, path), self._location)
 
     @property
@@ -133,7 +134,7 @@ class WholeFileSource(FrameSource):
         """Return the image, whole or to be decoded while its rows are asked for."""
         del position
         found = self.description
-        return PngRows(found.paths[0], self._location, found) if self._is_by_rows else self._decode_whole()
+        return PngRows(self._path, self._location, found) if self._is_by_rows else self._decode_whole()
 
     def _decode_whole(self) -> NDArray[Any]:
         channels, found = self._decode(self._location), self.description

@@ -23,6 +23,7 @@ from qmcif_engine.errors import OutputError
 from qmcif_engine.io.input.frame_source import Copying, FrameSource
 from qmcif_engine.io.output.leftovers import name_scratch
 from qmcif_engine.io.output.sweeping import sweep
+from qmcif_engine.io.remote.remote_path import RemotePath
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -47,7 +48,8 @@ class CopiedSource(FrameSource):
     def __init__(self, source: FrameSource, store: ScratchStore) -> None:
         self._source, self._store = source, store
         self.description = source.description
-        self._location = str(source.description.paths[0].absolute())
+        location = source.description.paths[0].absolute()
+        self._location = location.key if isinstance(location, RemotePath) else str(location)
         n_pixels = self.description.height * self.description.width
         is_worthwhile = source.copying is Copying.WORTHWHILE and n_pixels <= LARGEST_COPY_PIXELS
         self.copying = source.copying if is_worthwhile or source.copying is Copying.NEEDED else Copying.NEVER

@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from qmcif_engine.errors import InvalidConfigError, InvalidImageError
 from qmcif_engine.io.input.file_order import RAW_SUFFIXES, choose_frames, is_zarr_folder, list_files
 from qmcif_engine.io.input.file_stack import FileStack, Selection, check_time, choose_channels
-from qmcif_engine.io.input.frame_source import FrameSequence
+from qmcif_engine.io.input.frame_source import Copying, FrameSequence
 from qmcif_engine.io.input.heic_avif import inspect_heif, read_heif, recognize_heif
 from qmcif_engine.io.input.image_choice import choose_image
+from qmcif_engine.io.input.image_file import translate_failures
 from qmcif_engine.io.input.readers import WholeFileSource, inspect_image, read_channels
 from qmcif_engine.io.input.scratch_transcoding import DEFAULT_MEMORY_BYTES, CopiedSource, ScratchStore
 from qmcif_engine.io.input.segment_cache import DEFAULT_CACHE_BYTES, SegmentCache
 from qmcif_engine.io.microscopes.recognition import recognize_microscope
+from qmcif_engine.io.remote.remote_path import RemotePath
 from qmcif_engine.stack.samples import SUPPORTED_DTYPES
 from qmcif_engine.stack.separate_channels import EACH
 
@@ -24,9 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from qmcif_engine.io.input.frame_source import FrameSource
+    from qmcif_engine.io.remote.remote_path import Location
 
 StackInput: TypeAlias = "str | os.PathLike[str] | Any"
-"""A path or a pattern, or an array of NumPy or dask."""
+"""A path, a pattern or an address, or an array of NumPy or dask."""
 
 
 def open_stack(
@@ -53,7 +56,8 @@ def open_stack(
     inputs : path-like, array, or sequence of these
         One TIFF, OME-TIFF or ImageJ file with several images, one OME-Zarr group (version 0.4 to 0.6) or Zarr array, a folder, a
         pattern such as ``shots/*.jpg``, one array of NumPy or dask; or several inputs of one image each. Folders and patterns are
-        taken in natural order: image 2 before image 10.
+        taken in natural order: image 2 before image 10. TIFF files and Zarr folders may lie on a server: ``https://``, ``http://`` or
+        ``s3://``, with the extra ``remote``.
     exclude : sequence of int or str
         Frames to leave out, by number counted from 1 or by a pattern of file names.
     order : "reversed" or sequence of int, optional
@@ -126,6 +130,8 @@ class _Opening:
 
     def open(self, item: object, number: int | None = None) -> FrameSource:
         """Open a path or an array; the latter has a number where it is one of several images."""
+        if isinstance(item, RemotePath):
+            return CopiedSource(self._open_remote(item), self.store)
         if isinstance(item, Path):
             return CopiedSource(self._open_path(item), self.store)
         from qmcif_engine.io.input.array_source import open_array
@@ -133,11 +139,29 @@ class _Opening:
         name = "the array" if number is None else f"image {number}"
         return open_array(item, name=name, axes=self.axes, is_image=number is not None)
 
+    def _open_remote(self, path: RemotePath) -> FrameSource:
+        """Open what can be read in parts; from a server all of it is worth a copy here."""
+        if translate_failures(is_zarr_folder, path):
+            source = self._open_zarr(path)
+        else:
+            if self.image is not None:
+                choose_image([path.name], self.image, path=path)
+            from qmcif_engine.io.tiff.tiff_source import TiffSource, check_signature
+
+            translate_failures(lambda _: check_signature(self.cache.files.open(path), path), path)
+            source = TiffSource(path, cache=self.cache, axes=self.axes)
+        if source.copying is Copying.NEVER:
+            source.copying = Copying.WORTHWHILE
+        return source
+
+    def _open_zarr(self, path: Location) -> FrameSource:
+        from qmcif_engine.io.zarr.zarr_input import open_zarr
+
+        return open_zarr(path, image=self.image, axes=self.axes, cache=self.cache, strict_chunks=self.strict_chunks)
+
     def _open_path(self, path: Path) -> FrameSource:
         if is_zarr_folder(path):
-            from qmcif_engine.io.zarr.zarr_input import open_zarr
-
-            return open_zarr(path, image=self.image, axes=self.axes, cache=self.cache, strict_chunks=self.strict_chunks)
+            return self._open_zarr(path)
         microscope = recognize_microscope(path)
         if microscope is not None:
             from qmcif_engine.io.microscopes.microscope_source import MicroscopeSource
@@ -167,19 +191,24 @@ class _Opening:
             raise InvalidConfigError(msg)
 
 
-def _expand(inputs: StackInput | Sequence[StackInput]) -> list[Path | Any]:
+def _expand(inputs: StackInput | Sequence[StackInput]) -> list[Any]:
     """Return files in the order given, folders and patterns replaced by what they stand for; arrays stay what they are."""
     given = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
-    items: list[Path | Any] = []
+    items: list[Any] = []
     for item in given:
-        items += list_files(os.fspath(item)) if isinstance(item, (str, os.PathLike)) else [item]
+        if isinstance(item, RemotePath):
+            items.append(item)
+        elif isinstance(item, (str, os.PathLike)):
+            items += list_files(os.fspath(item))
+        else:
+            items.append(item)
     if not items:
         _check_number(0)
     return items
 
 
 def _short_name(item: object, number: int) -> str:
-    return item.name if isinstance(item, Path) else f"image {number}"
+    return item.name if isinstance(item, (Path, RemotePath)) else f"image {number}"
 
 
 def _check_number(n_images: int) -> None:

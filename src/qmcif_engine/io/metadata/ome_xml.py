@@ -25,10 +25,10 @@ from qmcif_engine.io.metadata.length_units import UNIT_SYMBOLS, parse_length, se
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
     from xml.etree.ElementTree import Element
 
     from qmcif_engine.io.output.picture import PictureContent
+    from qmcif_engine.io.remote.remote_path import Location
     from qmcif_engine.stack.picture_metadata import PictureMetadata
 
 
@@ -40,7 +40,7 @@ _UUID_NAMESPACE = uuid.UUID("5b1bd5f1-4d3f-5a4e-9c0e-0d6f0b1f7c55")
 _COUNTS = ("IFD", "PlaneCount", "NumPlanes", "FirstZ", "FirstC", "FirstT")
 
 
-def check_description(text: str, path: Path) -> None:
+def check_description(text: str, path: Location) -> None:
     """Refuse a description that takes far more memory once it is parsed, by whatever reader: many elements, or entities that grow.
 
     Document types are refused: no description of an image has one, and they are what entities grow from.
@@ -61,7 +61,7 @@ class OmeImage:
     limits: Mapping[str, str] = field(default_factory=dict)
 
 
-def parse_ome(text: str, path: Path) -> OmeImage | None:
+def parse_ome(text: str, path: Location) -> OmeImage | None:
     """Return the description of the first image, once nothing in the text can make a reader take memory on its word.
 
     Every number that tifffile makes a list of is checked here, before tifffile sees it.
@@ -93,12 +93,12 @@ def parse_ome(text: str, path: Path) -> OmeImage | None:
     )
 
 
-def list_image_names(text: str, path: Path) -> list[str]:
+def list_image_names(text: str, path: Location) -> list[str]:
     """Return the names of all images in their order, empty where one has none."""
     return [element.attrib.get("Name", "")[:LONGEST_NAME] for element in _parse(text, path) if _kind(element) == "Image"]
 
 
-def _parse(text: str, path: Path) -> Element:
+def _parse(text: str, path: Location) -> Element:
     check_description(text, path)
     try:
         return ElementTree.fromstring(text)
@@ -106,7 +106,7 @@ def _parse(text: str, path: Path) -> Element:
         raise refuse_damaged(path, f"its OME-XML cannot be parsed: {error}") from error
 
 
-def _check_counts(pixels: Element, path: Path) -> None:
+def _check_counts(pixels: Element, path: Location) -> None:
     try:
         n_planes = math.prod(int(pixels.attrib[f"Size{axis}"]) for axis in "ZCT")
         counts = [[int(child.attrib.get(name, 0)) for name in _COUNTS] for child in pixels if _kind(child) == "TiffData"]

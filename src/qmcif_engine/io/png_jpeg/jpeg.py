@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from qmcif_engine.io.input.frame_source import SourceDescription
     from qmcif_engine.io.metadata.embedding import Embedding, Resolution
     from qmcif_engine.io.output.picture import PictureContent, WriteRun
+    from qmcif_engine.io.remote.remote_path import Location
 
 logger = logging.getLogger(__name__)
 
@@ -105,18 +106,18 @@ def inspect_jpeg(stream: BinaryIO, path: Path) -> SourceDescription:
     )
 
 
-def measure_jpeg(stream: BinaryIO, path: Path) -> tuple[int, int, int]:
+def measure_jpeg(stream: BinaryIO, path: Location) -> tuple[int, int, int]:
     """Return the height, width and number of channels that the header of a JPEG stream claims."""
     header = _walk_markers(stream, path)
     return header.height, header.width, header.n_components
 
 
-def check_jpeg_scans(encoded: bytes, path: Path, *, name: str) -> None:
+def check_jpeg_scans(encoded: bytes, path: Location, *, name: str) -> None:
     """Refuse a JPEG stream whose end mark is missing, or that passes over its samples so often that decoding would take minutes."""
     _check_scans(encoded, _walk_markers(io.BytesIO(encoded), path), path, name=name)
 
 
-def _check_scans(encoded: bytes, header: _JpegHeader, path: Path, *, name: str = "the file") -> None:
+def _check_scans(encoded: bytes, header: _JpegHeader, path: Location, *, name: str = "the file") -> None:
     """Walk from scan to scan: what stands in a segment between them is skipped, whatever it looks like."""
     n_scans, n_segments, position = 1, 0, header.scan_start
     while (found := _MARKER.search(encoded, position)) is not None and found[1][0] != _END_OF_IMAGE:
@@ -149,7 +150,7 @@ def _parse_density(notes: list[bytes]) -> tuple[float, float] | None:
     return None
 
 
-def decode_jpeg(stream: BinaryIO, path: Path) -> NDArray[Any]:
+def decode_jpeg(stream: BinaryIO, path: Location) -> NDArray[Any]:
     """Return the samples of a JPEG file that `inspect_jpeg` let through; further images behind it (previews, gain maps) are left alone.
 
     The markers are walked before anything is decoded: the decoder fills what is missing with gray instead of failing, and passes over
@@ -166,7 +167,7 @@ def _read_encoded(stream: BinaryIO, header: _JpegHeader) -> bytes:
     return stream.read(header.scan_start + 2 * header.n_samples + LARGEST_PICTURE_OVERHEAD_BYTES)
 
 
-def _walk_markers(stream: BinaryIO, path: Path) -> _JpegHeader:
+def _walk_markers(stream: BinaryIO, path: Location) -> _JpegHeader:
     frame: tuple[int, int, int, int, bool] | None = None
     notes: dict[int, list[bytes]] = {_APP0: [], _APP1: [], _APP2: []}
     stream.seek(2)
@@ -189,7 +190,7 @@ def _walk_markers(stream: BinaryIO, path: Path) -> _JpegHeader:
     raise refuse_damaged(path, f"no image in the first {LARGEST_JPEG_HEADER_BYTES} bytes or {MOST_JPEG_SEGMENTS} segments")
 
 
-def _next_marker(stream: BinaryIO, path: Path) -> int:
+def _next_marker(stream: BinaryIO, path: Location) -> int:
     """Return the code behind the next 0xFF; others may precede it as filling."""
     start = stream.tell()
     ahead = stream.read(_LARGEST_FILLING_BYTES)
@@ -202,7 +203,7 @@ def _next_marker(stream: BinaryIO, path: Path) -> int:
     return code[0]
 
 
-def _check_header(header: _JpegHeader, path: Path, *, file_bytes: int) -> None:
+def _check_header(header: _JpegHeader, path: Location, *, file_bytes: int) -> None:
     if header.n_components == 4:
         raise refuse_content(path, given="CMYK or YCCK colors", needed="gray or RGB", remedy="convert the image to RGB and save it again")
     if header.n_components not in (1, 3):

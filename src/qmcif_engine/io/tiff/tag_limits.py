@@ -23,7 +23,8 @@ from qmcif_engine.io.limits import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
+
+    from qmcif_engine.io.remote.remote_path import Location
 
 _ORDERS = {b"II": "<", b"MM": ">"}
 _KIND_BYTES = {3: 2, 4: 4, 5: 8, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4, 16: 8, 17: 8, 18: 8}
@@ -69,7 +70,7 @@ class _Totals:
     far_bytes: int = 0
 
 
-def check_tags(stream: BinaryIO, path: Path) -> None:
+def check_tags(stream: BinaryIO, path: Location) -> None:
     """Refuse a file with more pages, tags or values than can be read in little memory; a broken chain of pages is left to others.
 
     Parameters
@@ -79,7 +80,7 @@ def check_tags(stream: BinaryIO, path: Path) -> None:
     path : Path
         For the message.
     """
-    file_bytes = os.fstat(stream.fileno()).st_size
+    file_bytes = stream.seek(0, os.SEEK_END)
     stream.seek(0)
     start = stream.read(16)
     order, is_big = _ORDERS.get(start[:2]), 43 in start[2:4]
@@ -100,7 +101,7 @@ def check_tags(stream: BinaryIO, path: Path) -> None:
         waiting += _check_directory(stream, offset, layout, path=path, totals=totals, file_bytes=file_bytes)
 
 
-def _check_directory(stream: BinaryIO, offset: int, layout: _Layout, *, path: Path, totals: _Totals, file_bytes: int) -> Iterator[int]:
+def _check_directory(stream: BinaryIO, offset: int, layout: _Layout, *, path: Location, totals: _Totals, file_bytes: int) -> Iterator[int]:
     """Return where the directories begin that this one leads to, once what it claims is known to be bearable."""
     stream.seek(offset)
     head = stream.read(struct.calcsize(layout.count_form))
@@ -118,7 +119,7 @@ def _check_directory(stream: BinaryIO, offset: int, layout: _Layout, *, path: Pa
     return iter([*inner, *struct.unpack(layout.offset_form, link)] if len(link) == layout.offset_bytes else inner)
 
 
-def _check_entry(tag: int, count: int, n_bytes: int, *, path: Path, totals: _Totals, file_bytes: int) -> None:
+def _check_entry(tag: int, count: int, n_bytes: int, *, path: Location, totals: _Totals, file_bytes: int) -> None:
     if tag in _SEGMENT_TAGS:
         totals.n_segments += count if tag in _POSITION_TAGS else 0
         if count > MOST_SEGMENTS or totals.n_segments > MOST_SEGMENTS_OF_FILE:
@@ -142,5 +143,5 @@ def _list_offsets(stream: BinaryIO, value: bytes, count: int, layout: _Layout) -
     return [offset for (offset,) in struct.iter_unpack(layout.offset_form, whole)][:count]
 
 
-def _refuse(path: Path, given: str, needed: str) -> OSError:
+def _refuse(path: Location, given: str, needed: str) -> OSError:
     return refuse_content(path, given=given, needed=needed, remedy="export it again, in several files where it is that large")

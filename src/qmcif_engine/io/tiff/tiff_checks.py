@@ -18,9 +18,9 @@ from qmcif_engine.io.tiff.color_tables import find_palette, find_table
 from qmcif_engine.stack.samples import SUPPORTED_DTYPES
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tifffile import TiffFile
+
+    from qmcif_engine.io.remote.remote_path import Location
 
 _ORIENTATION_TAG = 274
 JPEG = int(COMPRESSION.JPEG)
@@ -59,7 +59,7 @@ def page_orientation(page: TiffPage) -> int:
     return settle_orientation(page.tags.valueof(_ORIENTATION_TAG))
 
 
-def check_colors(page: TiffPage, path: Path) -> None:
+def check_colors(page: TiffPage, path: Location) -> None:
     """Refuse colors that would have to be converted, and extra channels whose meaning would have to be guessed."""
     n_colors = _N_COLORS.get(page.photometric)
     kind = getattr(page.photometric, "name", str(page.photometric))
@@ -87,7 +87,7 @@ def check_colors(page: TiffPage, path: Path) -> None:
         )
 
 
-def check_sample_type(page: TiffPage, path: Path) -> None:
+def check_sample_type(page: TiffPage, path: Location) -> None:
     """Refuse samples that no supported type holds exactly, and compressions whose decoder is not known to be safe."""
     bits = page.bitspersample
     is_integer = page.sampleformat == SAMPLEFORMAT.UINT and bits in _UNSIGNED_BITS  # a tuple where the channels differ
@@ -118,7 +118,7 @@ def check_sample_type(page: TiffPage, path: Path) -> None:
         )
 
 
-def check_segments(page: TiffPage, path: Path, *, file_bytes: int, max_pixels: int = MAX_PIXELS) -> None:
+def check_segments(page: TiffPage, path: Location, *, file_bytes: int, max_pixels: int = MAX_PIXELS) -> None:
     """Refuse a page whose strips or tiles are not all in the file, each as long as it can be: the library would fill gaps with zeros.
 
     Parameters
@@ -155,7 +155,7 @@ def check_segments(page: TiffPage, path: Path, *, file_bytes: int, max_pixels: i
     _check_rows(page, path)
 
 
-def _check_rows(page: TiffPage, path: Path) -> None:
+def _check_rows(page: TiffPage, path: Location) -> None:
     """Refuse uncompressed strips that are shorter than their rows, and compressed ones far longer than what they hold."""
     rows, columns = (page.tilelength, page.tilewidth) if page.is_tiled else (min(page.rowsperstrip, page.imagelength), page.imagewidth)
     n_beside = page.shaped[4]
@@ -181,7 +181,7 @@ def claimed_bits(page: TiffPage) -> int | None:
     return int(claim[1]) if claim is not None and 1 <= int(claim[1]) <= page.bitspersample else None
 
 
-def check_coded_segment(encoded: bytes, compression: int, *, path: Path, place: str, largest: tuple[int, int]) -> None:
+def check_coded_segment(encoded: bytes, compression: int, *, path: Location, place: str, largest: tuple[int, int]) -> None:
     """Refuse a strip or tile whose own header claims more pixels than it has room for, or whose end is missing.
 
     Parameters
@@ -213,7 +213,7 @@ def _list_code_streams(encoded: bytes) -> list[tuple[int, int, int]]:
     return [(bottom - top, right - left, n_channels) for right, bottom, left, top, n_channels in claims]
 
 
-def check_directories(tiff: TiffFile, path: Path) -> None:
+def check_directories(tiff: TiffFile, path: Location) -> None:
     """Refuse a chain of pages that runs in a circle or leaves the file.
 
     tifffile follows most circles without end, and drops the pages of a truncated file without a word to its caller.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 from tifffile import COMPRESSION, PHOTOMETRIC, TiffFile, TiffPage
 
@@ -14,6 +15,7 @@ from qmcif_engine.io.limits import MAX_PIXELS, MAX_PLANES, MAX_WINDOWED_PIXELS
 from qmcif_engine.io.metadata.acquisition import AxisPlan, name_axes, plan_axes
 from qmcif_engine.io.metadata.exif import UPRIGHT
 from qmcif_engine.io.metadata.ome_xml import check_description, parse_ome
+from qmcif_engine.io.remote.remote_path import RemotePath
 from qmcif_engine.io.tiff.color_tables import N_PALETTE_COLORS, find_palette
 from qmcif_engine.io.tiff.tag_limits import check_tags
 from qmcif_engine.io.tiff.tiff_checks import check_colors, check_directories, check_sample_type, check_segments, page_orientation
@@ -21,11 +23,12 @@ from qmcif_engine.io.tiff.tiff_metadata import read_metadata
 from qmcif_engine.io.tiff.tiff_windows import lay_out_page
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
     from tifffile import TiffPageSeries
 
     from qmcif_engine.io.input.frame_source import SourceDescription
+    from qmcif_engine.io.remote.remote_path import Location
     from qmcif_engine.io.tiff.tiff_windows import TiffPlane
 
 
@@ -49,22 +52,21 @@ class TiffAcquisition:
     stamp: tuple[int, int]
 
 
-def read_acquisition(path: Path, *, location: Path, axes: str | None, time: int) -> TiffAcquisition:
+def read_acquisition(path: Location, *, location: Location, axes: str | None, time: int) -> TiffAcquisition:
     """Read the directory of a file, and nothing of its samples.
 
     Files that the description of this one names are never followed.
 
     Parameters
     ----------
-    path, location : Path
+    path, location : Location
         What messages call the file, and where it is.
     axes : str, optional
         Names of the axes according to the user.
     time : int
         The point in time whose planes are laid out: all of them, so that a truncated file is refused before anything is computed.
     """
-    check_regular_file(location)
-    with location.open("rb") as stream, open_checked(stream, path) as tiff:
+    with open_location(location) as (stream, stamp), open_checked(stream, path) as tiff:
         check_directories(tiff, path)
         image = parse_ome(tiff.pages.first.description, path)
         series = _choose_series(tiff, path)
@@ -81,7 +83,7 @@ def read_acquisition(path: Path, *, location: Path, axes: str | None, time: int)
         is_mixed = _is_multichannel(keyframe)
         if not is_mixed:
             check_colors(keyframe, path)
-        first = lay_out_checked(keyframe, path, location, stamp=file_stamp(stream.fileno()))
+        first = lay_out_checked(keyframe, path, location, stamp=stamp)
         description = describe_frames(
             plan,
             repr(str(path)),
@@ -95,7 +97,21 @@ def read_acquisition(path: Path, *, location: Path, axes: str | None, time: int)
         return TiffAcquisition(plan, description, planes, first.stamp)
 
 
-def open_checked(stream: BinaryIO, path: Path) -> TiffFile:
+@contextmanager
+def open_location(location: Location) -> Iterator[tuple[BinaryIO, tuple[int, int]]]:
+    """Open a file, here or on a server; yield it with what tells that it was changed."""
+    if isinstance(location, RemotePath):
+        from qmcif_engine.io.remote.remote_file import RemoteFile, RemoteStream
+
+        file = RemoteFile(location)
+        yield cast("BinaryIO", RemoteStream(file)), file.stamp()
+        return
+    check_regular_file(location)
+    with location.open("rb") as stream:
+        yield stream, file_stamp(stream.fileno())
+
+
+def open_checked(stream: BinaryIO, path: Location) -> TiffFile:
     """Return the file as the library reads it, once its tags are known to be bearable and its description to be no trap."""
     check_tags(stream, path)
     stream.seek(0)  # the library takes the current position for the start of the file
@@ -110,7 +126,7 @@ def _is_multichannel(page: TiffPage) -> bool:
     return bool(page.photometric == PHOTOMETRIC.MINISBLACK and page.samplesperpixel > 2)
 
 
-def _choose_series(tiff: TiffFile, path: Path) -> TiffPageSeries:
+def _choose_series(tiff: TiffFile, path: Location) -> TiffPageSeries:
     """Return the images of the file, leaving smaller copies of them alone."""
     series, *others = tiff.series
     if tiff.is_imagej and series.kind not in ("imagej", "ome", "shaped"):
@@ -129,7 +145,7 @@ def _choose_series(tiff: TiffFile, path: Path) -> TiffPageSeries:
     return series
 
 
-def _plan_series(series: TiffPageSeries, path: Path, axes: str | None) -> AxisPlan:
+def _plan_series(series: TiffPageSeries, path: Location, axes: str | None) -> AxisPlan:
     name, page = repr(str(path)), series.keyframe
     found, shape = series.get_axes(squeeze=False), tuple(series.get_shape(squeeze=False))
     named, lengths = name_axes(name, shape=shape, found=found, wanted=axes)
@@ -163,7 +179,7 @@ def _move_channels_into_page(axes: str, shape: tuple[int, ...], n_samples: int) 
     return axes, shape
 
 
-def lay_out_checked(page: TiffPage, path: Path, location: Path, *, stamp: tuple[int, int], is_whole: bool = False) -> TiffPlane:
+def lay_out_checked(page: TiffPage, path: Location, location: Location, *, stamp: tuple[int, int], is_whole: bool = False) -> TiffPlane:
     """Return where the samples of a page are, once it passed every check; fewer may be claimed of one that will be decoded as a whole."""
     check_sample_type(page, path)
     check_segments(page, path, file_bytes=stamp[0], max_pixels=MAX_PIXELS if is_whole else MAX_WINDOWED_PIXELS)

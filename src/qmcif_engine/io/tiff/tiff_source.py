@@ -22,12 +22,14 @@ from qmcif_engine.stack.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from numpy.typing import NDArray
     from tifffile import TiffFile
 
     from qmcif_engine.io.input.frame_source import FramePosition, RowsOnDemand
+    from qmcif_engine.io.input.open_files import OpenFile
+    from qmcif_engine.io.remote.remote_file import RemoteFile
+    from qmcif_engine.io.remote.remote_path import Location
     from qmcif_engine.io.tiff.tiff_windows import TiffPlane
 
 logging.getLogger("tifffile").addHandler(logging.NullHandler())
@@ -37,6 +39,18 @@ logging.getLogger("tifffile").addHandler(logging.NullHandler())
 TIFF_SIGNATURES = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 
 _VIRTUAL_STACK = re.compile(r"^ImageJ=.*?^images=(\d{1,9})$", re.DOTALL | re.MULTILINE)
+
+
+def check_signature(file: OpenFile | RemoteFile, path: Location) -> None:
+    """Refuse a file on a server that is no TIFF: others can only be decoded as a whole."""
+    start = file.read(0, 8)
+    if not start.startswith(TIFF_SIGNATURES):
+        raise refuse_content(
+            path,
+            given=f"a file that begins with {start!r}",
+            needed="a TIFF file, or the folder of an OME-Zarr, where it lies on a server",
+            remedy="download it and pass its name",
+        )
 
 
 class TiffSource(FrameSource):
@@ -53,7 +67,7 @@ class TiffSource(FrameSource):
         Names of the axes where the file does not say them, or says them wrongly.
     """
 
-    def __init__(self, path: Path, *, cache: SegmentCache, axes: str | None = None) -> None:
+    def __init__(self, path: Location, *, cache: SegmentCache, axes: str | None = None) -> None:
         self._path, self._location, self._cache, self._axes = path, path.absolute(), cache, axes
         self._lock = threading.Lock()
         acquisition = self._load(0)
@@ -108,7 +122,7 @@ class TiffSource(FrameSource):
         )
 
 
-def read_tiff(stream: BinaryIO, path: Path) -> tuple[NDArray[Any], int | None]:
+def read_tiff(stream: BinaryIO, path: Location) -> tuple[NDArray[Any], int | None]:
     """Return the image of a TIFF file, upright, shape (H, W, C), and its claim of significant bits.
 
     Smaller copies of it (previews, pyramid levels) are left alone.
@@ -123,7 +137,7 @@ def read_tiff(stream: BinaryIO, path: Path) -> tuple[NDArray[Any], int | None]:
     return turn_upright(plane.read(Window.whole(plane.shape[1:3]), SegmentCache(0)), orientation), significant_bits
 
 
-def _refuse_more_pages(tiff: TiffFile, path: Path) -> None:
+def _refuse_more_pages(tiff: TiffFile, path: Location) -> None:
     page = tiff.pages.first
     virtual = _VIRTUAL_STACK.match(page.description)
     is_stack = page.imagedepth > 1 or page.is_reduced or (virtual is not None and int(virtual[1]) > 1)

@@ -16,17 +16,15 @@ from qmcif_engine.io.tiff.tiff_checks import JPEG, check_coded_segment
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from numpy.typing import NDArray
     from tifffile import TiffPage
 
     from qmcif_engine.io.input.open_files import OpenFile
     from qmcif_engine.io.input.segment_cache import SegmentCache
+    from qmcif_engine.io.remote.remote_file import RemoteFile
+    from qmcif_engine.io.remote.remote_path import Location
     from qmcif_engine.stack.window import Window
-
-_READ_AT_ONCE_BYTES, _MOST_READ_FOR_ONE = 2**20, 4
-"""Rows are read together up to so many bytes, where no more than so many are read for each one wanted."""
 
 LARGEST_SEGMENT_BYTES = 32 * 2**20
 """A page with larger compressed strips or tiles is decoded once and kept in a scratch store instead of being read by window."""
@@ -70,8 +68,8 @@ class TiffPlane:
         The colors that the stored numbers stand for, where they are no samples.
     """
 
-    path: Path
-    location: Path
+    path: Location
+    location: Location
     stamp: tuple[int, int]
     number: int
     shape: tuple[int, int, int, int]
@@ -133,7 +131,7 @@ class TiffPlane:
             samples[:, :, 0] = self.white_level - samples[:, :, 0]
         return samples
 
-    def _fill_from_rows(self, planes: NDArray[Any], window: Window, file: OpenFile) -> None:
+    def _fill_from_rows(self, planes: NDArray[Any], window: Window, file: OpenFile | RemoteFile) -> None:
         """Read just the wanted part of each row: strips of a large image are as wide as it is.
 
         Of a wide window several rows are read at once, with what lies between them: a call costs more than that.
@@ -141,7 +139,7 @@ class TiffPlane:
         item_bytes, n_strips = self.stored_dtype.itemsize, -(-self.shape[1] // self.segment_shape[0])
         pixel_bytes = self.shape[3] * item_bytes
         row_bytes, wanted_bytes = self.shape[2] * pixel_bytes, window.shape[1] * pixel_bytes
-        n_at_once = max(1, _READ_AT_ONCE_BYTES // row_bytes) if wanted_bytes * _MOST_READ_FOR_ONE >= row_bytes else 1
+        n_at_once = max(1, file.read_at_once_bytes // row_bytes) if wanted_bytes * file.most_read_for_one >= row_bytes else 1
         for plane in range(self.shape[0]):
             row = window.top
             while row < window.bottom:
@@ -157,7 +155,7 @@ class TiffPlane:
                 planes[plane, into : into + n_rows] = np.ndarray(shape, self.stored_dtype, part, strides=strides)
                 row += n_rows
 
-    def _fill_from_segments(self, planes: NDArray[Any], window: Window, file: OpenFile, cache: SegmentCache) -> None:
+    def _fill_from_segments(self, planes: NDArray[Any], window: Window, file: OpenFile | RemoteFile, cache: SegmentCache) -> None:
         n_down, n_across = (-(-side // length) for side, length in zip(self.shape[1:3], self.segment_shape, strict=True))
 
         def fetch(plane: int, corner: tuple[int, ...]) -> NDArray[Any]:
@@ -168,7 +166,7 @@ class TiffPlane:
         for plane in range(self.shape[0]):
             fill_from_segments(planes[plane], window.slices, lengths=self.segment_shape, fetch=partial(fetch, plane))
 
-    def _decode(self, index: int, file: OpenFile) -> NDArray[Any]:
+    def _decode(self, index: int, file: OpenFile | RemoteFile) -> NDArray[Any]:
         """Return one strip or tile, shape (rows, columns, samples), cut where the image ends."""
         encoded = file.read(int(self.offsets[index]), int(self.counts[index]))
         rows, columns = self.segment_shape
@@ -189,14 +187,14 @@ class TiffPlane:
         return segment if segment.size == decoded.size else segment.copy()
 
 
-def lay_out_page(page: TiffPage, *, path: Path, location: Path, stamp: tuple[int, int]) -> TiffPlane:
+def lay_out_page(page: TiffPage, *, path: Location, location: Location, stamp: tuple[int, int]) -> TiffPlane:
     """Return where the samples of a page are; the page must have passed the checks of `tiff_checks`.
 
     Parameters
     ----------
     page : TiffPage
         Of a file that is still open.
-    path, location : Path
+    path, location : Location
         What messages call the file, and where it is.
     stamp : tuple of int
         From `file_stamp`.

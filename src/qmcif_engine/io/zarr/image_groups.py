@@ -6,9 +6,11 @@ are told from images and refused by their names, with what to pass instead.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from qmcif_engine.io.input.bounded_reading import read_bounded
 from qmcif_engine.io.input.image_choice import choose_image
 from qmcif_engine.io.input.image_file import refuse_content, refuse_damaged
 from qmcif_engine.io.limits import LARGEST_XML_CHARACTERS, MOST_IMAGES
@@ -17,9 +19,8 @@ from qmcif_engine.io.zarr.ngff import check_inside, describe_image
 from qmcif_engine.io.zarr.zarr_checks import read_group_attributes
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from qmcif_engine.errors import ImageFileError
+    from qmcif_engine.io.remote.remote_path import Location
     from qmcif_engine.io.zarr.ngff import NgffImage
 
 _SEVERAL_IMAGES = "bioformats2raw.layout"
@@ -27,7 +28,7 @@ _DESCRIPTION_FOLDER = "OME"
 _DESCRIPTION_FILE = "METADATA.ome.xml"
 
 
-def find_image(folder: Path, path: Path, wanted: int | str | None) -> tuple[Path, NgffImage | None]:
+def find_image(folder: Location, path: Location, wanted: int | str | None) -> tuple[Location, NgffImage | None]:
     """Return the folder of the array that is the image at full size, and what its group says of it, None for an array without group.
 
     Parameters
@@ -59,29 +60,30 @@ def find_image(folder: Path, path: Path, wanted: int | str | None) -> tuple[Path
     return folder / image.array_path, image
 
 
-def _describe(attributes: dict[str, Any], path: Path) -> dict[str, Any]:
+def _describe(attributes: dict[str, Any], path: Location) -> dict[str, Any]:
     described = attributes.get("ome", attributes)
     if not isinstance(described, dict):
         raise refuse_damaged(path, "its OME-Zarr metadata are no table")
     return described
 
 
-def _choose_group(folder: Path, path: Path, wanted: int | str | None) -> tuple[str, str]:
+def _choose_group(folder: Location, path: Location, wanted: int | str | None) -> tuple[str, str]:
     """Return the path of the chosen image within a folder of bioformats2raw, and its name, empty where it has none."""
     groups = _list_groups(folder, path)
-    description = folder / _DESCRIPTION_FOLDER / _DESCRIPTION_FILE
     names: list[str] = []
-    if description.is_file():
-        if description.stat().st_size > LARGEST_XML_CHARACTERS:
-            raise refuse_damaged(path, f"{_DESCRIPTION_FILE} is larger than {LARGEST_XML_CHARACTERS} bytes")
-        names = list_image_names(description.read_bytes().decode("utf-8", "replace"), path)
+    with suppress(FileNotFoundError, NotADirectoryError):
+        try:
+            text = read_bounded(folder / _DESCRIPTION_FOLDER / _DESCRIPTION_FILE, largest_bytes=LARGEST_XML_CHARACTERS)
+        except ValueError as error:
+            raise refuse_damaged(path, f"{_DESCRIPTION_FILE} is not usable: {error}") from error
+        names = list_image_names(text.decode("utf-8", "replace"), path)
     if len(names) != len(groups):
         names = [""] * len(groups)
     number = choose_image(names, wanted, path=path)
     return groups[number], names[number]
 
 
-def _list_groups(folder: Path, path: Path) -> list[str]:
+def _list_groups(folder: Location, path: Location) -> list[str]:
     """Return the paths of the images: as the group of the description lists them, else the folders with the numbers from 0 on."""
     place = folder / _DESCRIPTION_FOLDER
     series = _describe(read_group_attributes(place, path) or {}, path).get("series") if place.is_dir() else None
@@ -94,7 +96,7 @@ def _list_groups(folder: Path, path: Path) -> list[str]:
     return [check_inside(name, path) for name in series]
 
 
-def _refuse_other_kinds(described: dict[str, Any], path: Path) -> None:
+def _refuse_other_kinds(described: dict[str, Any], path: Location) -> None:
     """Refuse labels, wells and plates, saying where the images are."""
     if described.get("image-label") is not None:
         raise _refuse(path, "the labels of an image, which name things instead of measuring light", path.parent.parent)
@@ -118,5 +120,5 @@ def _texts(values: object) -> list[str]:
     return [value[:80] for value in values[:20] if isinstance(value, str)] if isinstance(values, list) else []
 
 
-def _refuse(path: Path, given: str, instead: Path) -> ImageFileError:
+def _refuse(path: Location, given: str, instead: Location) -> ImageFileError:
     return refuse_content(path, given=given, needed="an image", remedy=f"pass one, such as {str(instead)!r}")

@@ -22,8 +22,7 @@ from qmcif_engine.io.metadata.channel_looks import (
 from qmcif_engine.io.metadata.length_units import parse_length, settle_lengths, settle_seconds
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from qmcif_engine.io.remote.remote_path import Location
     from qmcif_engine.stack.picture_metadata import PictureMetadata
 
 _LETTERS_OF_KIND = {"time": "T", "channel": "C"}
@@ -41,7 +40,7 @@ class NgffImage:
     metadata: PictureMetadata
 
 
-def describe_image(attributes: dict[str, Any], path: Path) -> NgffImage:
+def describe_image(attributes: dict[str, Any], path: Location) -> NgffImage:
     """Return the image of a group from its attributes.
 
     Parameters
@@ -93,7 +92,7 @@ def name_ngff_axes(axes: list[dict[str, Any]]) -> str:
     return letters
 
 
-def check_inside(array_path: object, path: Path) -> str:
+def check_inside(array_path: object, path: Location) -> str:
     """Refuse the path of an array that leads out of its group."""
     is_inside = isinstance(array_path, str) and "\\" not in array_path and "\0" not in array_path and ":" not in array_path
     if not is_inside or any(part in ("", ".", "..") for part in str(array_path).split("/")):

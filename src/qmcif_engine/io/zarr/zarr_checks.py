@@ -12,7 +12,7 @@ import zlib
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import imagecodecs
 import numpy as np
@@ -27,6 +27,15 @@ from qmcif_engine.io.limits import (
     MOST_CHUNKS_IN_SHARD,
     SMALLEST_CHUNK_COST_BYTES,
 )
+from qmcif_engine.io.remote.remote_path import RemotePath
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from qmcif_engine.io.remote.remote_path import Location
+
+N_PROBES = 64
+"""Chunks of a large array on a server that are looked for before it is believed to be stored."""
 
 _COMPRESSORS = ("blosc", "gzip", "lz4", "zlib", "zstd")
 _ARRAY_CODECS = ("bytes", "delta", "shuffle", "transpose")
@@ -55,6 +64,10 @@ class ZarrNode:
         Whether four bytes follow the compressed ones.
     dimension_names : tuple of str
         Empty where the array does not name its axes.
+    file_shape : tuple of int
+        What lies in one file: a shard or a chunk.
+    key_parts : tuple of str
+        What stands before the numbers in the name of a file, and between them.
     """
 
     zarr_format: Literal[2, 3]
@@ -64,6 +77,13 @@ class ZarrNode:
     compressor: str
     has_checksum: bool
     dimension_names: tuple[str, ...]
+    file_shape: tuple[int, ...]
+    key_parts: tuple[str, str]
+
+    def key(self, numbers: Iterable[Any]) -> str:
+        """Return the name of the file with these numbers, counted along each axis."""
+        start, between = self.key_parts
+        return start + between.join(str(int(number)) for number in numbers)
 
     @property
     def chunk_bytes(self) -> int:
@@ -76,13 +96,13 @@ class ZarrNode:
         return unpacks_to_more(packed, self.compressor, limit_bytes=self.chunk_bytes)
 
 
-def read_group_attributes(folder: Path, path: Path) -> dict[str, Any] | None:
+def read_group_attributes(folder: Location, path: Location) -> dict[str, Any] | None:
     """Return the attributes of a group; None where the folder is an array."""
     node = _load(folder, path)
     return None if node.get("node_type") == "array" else _as_dict(node.get("attributes", {}), path)
 
 
-def read_array_node(folder: Path, path: Path) -> ZarrNode:
+def read_array_node(folder: Location, path: Location) -> ZarrNode:
     """Return the metadata of an array, once it is known to be safe.
 
     Parameters
@@ -103,7 +123,7 @@ def read_array_node(folder: Path, path: Path) -> ZarrNode:
     return checked
 
 
-def check_stored(folder: Path, node: ZarrNode, path: Path) -> None:
+def check_stored(folder: Location, node: ZarrNode, path: Location) -> None:
     """Refuse a large array of which next to nothing is stored: its metadata lie, or it is the rest of a failed copy.
 
     Parameters
@@ -114,6 +134,9 @@ def check_stored(folder: Path, node: ZarrNode, path: Path) -> None:
     path : Path
         What messages call the input.
     """
+    if isinstance(folder, RemotePath):
+        _look_for_chunks(folder, node, path)
+        return
     n_chunks = math.prod(-(-length // part) for length, part in zip(node.shape, node.chunk_shape, strict=True))
     n_bytes = max(math.prod(node.shape) * node.dtype.itemsize, n_chunks * SMALLEST_CHUNK_COST_BYTES)
     wanted = (n_bytes - LARGEST_UNSTORED_BYTES) // MAX_ZARR_EXPANSION
@@ -133,7 +156,23 @@ def check_stored(folder: Path, node: ZarrNode, path: Path) -> None:
         )
 
 
-def _load(folder: Path, path: Path) -> dict[str, Any]:
+def _look_for_chunks(folder: RemotePath, node: ZarrNode, path: Location) -> None:
+    """Refuse a large array on a server of which none of some chunks is there: to count all that is stored would take too many requests."""
+    if math.prod(node.shape) * node.dtype.itemsize <= LARGEST_UNSTORED_BYTES:
+        return
+    counts = [-(-length // part) for length, part in zip(node.shape, node.file_shape, strict=True)]
+    n_files = math.prod(counts)
+    numbers = dict.fromkeys(n_files * probe // N_PROBES for probe in (N_PROBES // 2, *range(N_PROBES)))
+    if not any((folder / node.key(np.unravel_index(number, counts))).is_file() for number in numbers):
+        raise refuse_content(
+            path,
+            given=f"none of {len(numbers)} chunks that were looked for, of an array of shape {node.shape}",
+            needed="an array that is stored for the most part",
+            remedy="copy it again",
+        )
+
+
+def _load(folder: Location, path: Location) -> dict[str, Any]:
     """Return the metadata of a group or an array in the words of format 3, nothing where there are none."""
     described = _read_json(folder / "zarr.json", path)
     if described is not None:
@@ -148,13 +187,14 @@ def _load(folder: Path, path: Path) -> dict[str, Any]:
         "node_type": "array",
         "shape": node.get("shape"),
         "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": node.get("chunks")}},
+        "chunk_key_encoding": {"name": "v2", "configuration": {"separator": node.get("dimension_separator") or "."}},
         "data_type": node.get("dtype"),
         "codecs": [codec if isinstance(codec, str) else {"name": codec["id"]} for codec in codecs],
         "dimension_names": attributes.get("_ARRAY_DIMENSIONS"),
     }
 
 
-def _check_sizes(node: ZarrNode, path: Path) -> None:
+def _check_sizes(node: ZarrNode, path: Location) -> None:
     lengths = (*node.shape, *node.chunk_shape)
     if len(node.shape) != len(node.chunk_shape) or any(length < 1 for length in lengths) or math.prod(node.shape) > 2**62:
         raise refuse_damaged(path, f"its array has shape {node.shape} and chunks of {node.chunk_shape}")
@@ -167,10 +207,11 @@ def _check_sizes(node: ZarrNode, path: Path) -> None:
         )
 
 
-def _parse(node: dict[str, Any], path: Path) -> ZarrNode:
+def _parse(node: dict[str, Any], path: Location) -> ZarrNode:
     if node.get("node_type") != "array" or node["chunk_grid"]["name"] != "regular":
         raise refuse_damaged(path, "its metadata describe no regular array")
     chunk_shape, codecs = _as_shape(node["chunk_grid"]["configuration"]["chunk_shape"]), node["codecs"]
+    file_shape = chunk_shape
     if codecs and codecs[0]["name"] == "sharding_indexed":
         settings = codecs[0]["configuration"]
         chunk_shape = _check_shards(settings, chunk_shape, path, is_only_codec=len(codecs) == 1)
@@ -194,10 +235,22 @@ def _parse(node: dict[str, Any], path: Path) -> ZarrNode:
         compressor="".join(compressors),
         has_checksum=_CHECKSUM in packing,
         dimension_names=tuple(names) if isinstance(names, list) and all(isinstance(name, str) for name in names) else (),
+        file_shape=file_shape,
+        key_parts=_parse_keys(node.get("chunk_key_encoding") or {}),
     )
 
 
-def _check_shards(settings: dict[str, Any], shard_shape: tuple[int, ...], path: Path, *, is_only_codec: bool) -> tuple[int, ...]:
+def _parse_keys(encoding: dict[str, Any]) -> tuple[str, str]:
+    """Return what stands before and between the numbers in names of chunks."""
+    is_default = encoding.get("name", "default") == "default"
+    between = (encoding.get("configuration") or {}).get("separator", "/" if is_default else ".")
+    if between not in ("/", "."):
+        msg = f"separator {str(between)[:20]!r}"
+        raise TypeError(msg)
+    return f"c{between}" if is_default else "", between
+
+
+def _check_shards(settings: dict[str, Any], shard_shape: tuple[int, ...], path: Location, *, is_only_codec: bool) -> tuple[int, ...]:
     """Return the shape of the chunks inside the shards, once these can be read one by one."""
     inner = _as_shape(settings["chunk_shape"])
     index = [codec["name"] for codec in settings.get("index_codecs", [])]
@@ -230,13 +283,13 @@ def _as_dtype(value: object) -> np.dtype[Any]:
     return dtype
 
 
-def _as_dict(value: object, path: Path) -> dict[str, Any]:
+def _as_dict(value: object, path: Location) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise refuse_damaged(path, "its attributes are no table")
     return value
 
 
-def _read_json(file: Path, path: Path) -> dict[str, Any] | None:
+def _read_json(file: Location, path: Location) -> dict[str, Any] | None:
     """Return the table that a file holds; None where there is no file."""
     try:
         return _as_dict(parse_json(read_bounded(file, largest_bytes=LARGEST_NODE_BYTES)), path)

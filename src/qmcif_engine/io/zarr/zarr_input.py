@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import stat
@@ -10,17 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import zarr
-from zarr.abc.store import RangeByteRequest, SuffixByteRequest
-from zarr.storage import LocalStore, WrapperStore
+from zarr.abc.store import RangeByteRequest, Store, SuffixByteRequest
+from zarr.storage import LocalStore, MemoryStore, WrapperStore
 
 from qmcif_engine.errors import ImageFileError
 from qmcif_engine.io.input.array_source import ArraySource, guess_axes
 from qmcif_engine.io.input.bounded_reading import parse_json, read_bounded
 from qmcif_engine.io.input.frame_source import Copying
-from qmcif_engine.io.input.image_file import refuse_damaged, translate_failures
+from qmcif_engine.io.input.image_file import refuse_content, refuse_damaged, translate_failures
 from qmcif_engine.io.input.segment_cache import fill_from_segments
-from qmcif_engine.io.limits import LARGEST_NODE_BYTES, LARGEST_SEGMENT_OVERHEAD_BYTES
+from qmcif_engine.io.limits import LARGEST_INDEX_BYTES, LARGEST_NODE_BYTES, LARGEST_SEGMENT_OVERHEAD_BYTES
 from qmcif_engine.io.metadata.acquisition import name_axes, plan_axes
+from qmcif_engine.io.remote.remote_path import RemotePath
 from qmcif_engine.io.zarr.image_groups import find_image
 from qmcif_engine.io.zarr.ngff import name_ngff_axes
 from qmcif_engine.io.zarr.zarr_checks import check_stored, read_array_node
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from zarr.core.buffer import Buffer, BufferPrototype
 
     from qmcif_engine.io.input.segment_cache import SegmentCache
+    from qmcif_engine.io.remote.remote_path import Location
     from qmcif_engine.io.zarr.zarr_checks import ZarrNode
 
 
@@ -42,7 +45,7 @@ logger = logging.getLogger(__name__)
 _METADATA = ("zarr.json", ".zarray", ".zattrs", ".zgroup", ".zmetadata")
 
 
-def open_zarr(path: Path, *, image: int | str | None, axes: str | None, cache: SegmentCache, strict_chunks: bool) -> ArraySource:
+def open_zarr(path: Location, *, image: int | str | None, axes: str | None, cache: SegmentCache, strict_chunks: bool) -> ArraySource:
     """Open the image of an OME-Zarr group at its full size, or a plain array.
 
     Parameters
@@ -62,7 +65,7 @@ def open_zarr(path: Path, *, image: int | str | None, axes: str | None, cache: S
     return translate_failures(lambda _: _open_zarr(path, image=image, axes=axes, cache=cache, strict_chunks=strict_chunks), path)
 
 
-def _open_zarr(path: Path, *, image: int | str | None, axes: str | None, cache: SegmentCache, strict_chunks: bool) -> ArraySource:
+def _open_zarr(path: Location, *, image: int | str | None, axes: str | None, cache: SegmentCache, strict_chunks: bool) -> ArraySource:
     name = repr(str(path))
     folder, described = find_image(path.absolute(), path, image)
     node = read_array_node(folder, path)
@@ -94,7 +97,7 @@ class ZarrArray:
         Whether a chunk that is not stored is refused, instead of standing for the fill value.
     """
 
-    def __init__(self, folder: Path, node: ZarrNode, *, path: Path, cache: SegmentCache, is_strict: bool) -> None:
+    def __init__(self, folder: Location, node: ZarrNode, *, path: Location, cache: SegmentCache, is_strict: bool) -> None:
         self._folder, self._node, self._path, self._cache, self._is_strict = folder, node, path, cache, is_strict
         self.shape, self.dtype = node.shape, node.dtype.newbyteorder("=")
 
@@ -122,22 +125,23 @@ class ZarrArray:
         return zarr.open_array(store, mode="r", zarr_format=self._node.zarr_format)
 
 
-class GuardedStore(WrapperStore[LocalStore]):
-    """A store between Zarr and the chunks on disk: it tells of missing ones, and refuses such that would unpack to more than a chunk.
+class GuardedStore(WrapperStore[Store]):
+    """A store between Zarr and the chunks, here or on a server: it tells of missing ones, and refuses those that unpack to too much.
 
     Parameters
     ----------
-    store : LocalStore
-        Of the array's folder, read only.
+    store : LocalStore or MemoryStore
+        Of the array's folder, read only; an empty one where the folder lies on a server, whose chunks this class asks for itself.
     """
 
-    _path: Path
+    _folder: Location
+    _path: Location
     _node: ZarrNode
     _is_strict: bool
     _has_told: bool
 
     @classmethod
-    def around(cls, folder: Path, node: ZarrNode, *, path: Path, is_strict: bool) -> GuardedStore:
+    def around(cls, folder: Location, node: ZarrNode, *, path: Location, is_strict: bool) -> GuardedStore:
         """Return the store of an array.
 
         Parameters
@@ -150,33 +154,72 @@ class GuardedStore(WrapperStore[LocalStore]):
         is_strict : bool
             Whether a chunk that is not stored is refused, instead of standing for the fill value.
         """
-        store = cls(LocalStore(folder, read_only=True))
-        store._path, store._node, store._is_strict, store._has_told = path, node, is_strict, False
+        store = cls(MemoryStore(read_only=True) if isinstance(folder, RemotePath) else LocalStore(folder, read_only=True))
+        store._folder, store._path, store._node, store._is_strict, store._has_told = folder, path, node, is_strict, False
         return store
 
     async def get(self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None) -> Buffer | None:
         """Return stored bytes; for a chunk only where it is there, and will not unpack to more than its size."""
         if key.rpartition("/")[2] in _METADATA:
-            return self._read_metadata(key, prototype)
-        n_bytes = self._measure(key)
+            return await asyncio.to_thread(self._read_metadata, key, prototype)
+        if isinstance(self._folder, RemotePath):
+            return await asyncio.to_thread(self._read_remote, self._folder / key, key, prototype, byte_range)
+        n_bytes = self._measure(self._folder / key, key)
         if n_bytes is None:
             return None
         if isinstance(byte_range, SuffixByteRequest):  # the index of a shard, which is not compressed
             return await super().get(key, prototype, byte_range)
         if isinstance(byte_range, RangeByteRequest):
             n_bytes = byte_range.end - byte_range.start
-        chunk_bytes = self._node.chunk_bytes
-        if n_bytes > 2 * chunk_bytes + LARGEST_SEGMENT_OVERHEAD_BYTES:
-            raise refuse_damaged(self._path, f"chunk {key} is stored in {n_bytes} bytes where it holds {chunk_bytes}")
+        if n_bytes > self._largest_bytes:
+            raise refuse_damaged(self._path, f"chunk {key} is stored in {n_bytes} bytes where it holds {self._node.chunk_bytes}")
         value = await super().get(key, prototype, byte_range)
-        if value is not None and self._node.unpacks_to_more(value.to_bytes()):
-            raise refuse_damaged(self._path, f"chunk {key} unpacks to more than the {chunk_bytes} bytes of a chunk")
+        if value is not None:
+            self._check_packed(value.to_bytes(), key)
         return value
+
+    @property
+    def _largest_bytes(self) -> int:
+        """What a stored chunk may take."""
+        return 2 * self._node.chunk_bytes + LARGEST_SEGMENT_OVERHEAD_BYTES
+
+    def _check_packed(self, stored: bytes, key: str) -> None:
+        if self._node.unpacks_to_more(stored):
+            raise refuse_damaged(self._path, f"chunk {key} unpacks to more than the {self._node.chunk_bytes} bytes of a chunk")
+
+    def _read_remote(self, path: RemotePath, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None) -> Buffer | None:
+        """Return a chunk, or the part of a shard that is wanted, from a server; its size is checked while it arrives."""
+        from qmcif_engine.io.remote.object_requests import read_object
+
+        part, is_index = "", isinstance(byte_range, SuffixByteRequest)
+        if isinstance(byte_range, SuffixByteRequest):
+            part = f"-{byte_range.suffix}"
+        elif isinstance(byte_range, RangeByteRequest):
+            part = f"{byte_range.start}-{byte_range.end - 1}"
+        elif byte_range is not None:
+            part = f"{byte_range.offset}-"
+        try:
+            answer = read_object(path, part=part, largest_bytes=self._largest_bytes if not is_index else LARGEST_INDEX_BYTES)
+        except FileNotFoundError:
+            self._miss(key)
+            return None
+        except ValueError as error:
+            raise refuse_damaged(self._path, f"chunk {key} is not usable: {error}") from error
+        if part and not answer.is_part:
+            raise refuse_content(
+                self._path,
+                given="shards that their server sends only as a whole",
+                needed="a server that sends parts (range requests)",
+                remedy="download it and pass its name",
+            )
+        if not is_index:
+            self._check_packed(answer.content, key)
+        return prototype.buffer.from_bytes(answer.content)
 
     def _read_metadata(self, key: str, prototype: BufferPrototype) -> Buffer | None:
         """Return a metadata file, which may be a pipe or a link to a device and is refused then; None where there is none."""
         try:
-            content = read_bounded(self._store.root / key, largest_bytes=LARGEST_NODE_BYTES)
+            content = read_bounded(self._folder / key, largest_bytes=LARGEST_NODE_BYTES)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except ValueError as error:
@@ -187,25 +230,25 @@ class GuardedStore(WrapperStore[LocalStore]):
                 content = json.dumps(node | {"filters": None}).encode()
         return prototype.buffer.from_bytes(content)
 
-    def _measure(self, key: str) -> int | None:
+    def _measure(self, file: Path, key: str) -> int | None:
         """Return the size of a stored chunk or shard; None for one that is missing, unless that is refused."""
         try:
-            status = (self._store.root / key).stat()
+            status = file.stat()
         except (FileNotFoundError, NotADirectoryError):
-            if self._is_strict:
-                msg = (
-                    f"{str(self._path)!r} lacks the chunk {key}; all chunks are needed; copy it again, or leave out --strict-chunks "
-                    "(strict_chunks) where its program leaves out empty ones"
-                )
-                raise ImageFileError(msg) from None
-            self._tell_once(key)
+            self._miss(key)
             return None
         if not stat.S_ISREG(status.st_mode):
             raise refuse_damaged(self._path, f"chunk {key} is not a file")
         return status.st_size
 
-    def _tell_once(self, key: str) -> None:
-        """Note the first missing chunk: most are empty ones that were left out, but an interrupted copy looks the same."""
+    def _miss(self, key: str) -> None:
+        """Refuse a missing chunk, or note the first one: most are empty and were left out, but an interrupted copy looks the same."""
+        if self._is_strict:
+            msg = (
+                f"{str(self._path)!r} lacks the chunk {key}; all chunks are needed; copy it again, or leave out --strict-chunks "
+                "(strict_chunks) where its program leaves out empty ones"
+            )
+            raise ImageFileError(msg) from None
         if not self._has_told:
             self._has_told = True
             logger.warning(

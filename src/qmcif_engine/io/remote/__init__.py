@@ -1,0 +1,1 @@
+"""Files and Zarr stores on servers, read and written by whoever computes."""
