@@ -77,7 +77,7 @@ profile: $(DEVELOPMENT) ## CPU seconds of every numerical stage, for a generated
 .PHONY: docs
 docs: $(DEVELOPMENT) ## the documentation site into site, strictly: a broken link or a failing notebook ends it
 	@$(ONE_THREAD) NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --clean
-	@echo "open site/index.html"
+	@echo "open site/index.html; to try the search, run: $(BIN)/python -m http.server --directory site"
 
 .PHONY: attack
 attack: $(DEVELOPMENT) ## mutated inputs, kills and disk errors by the thousand, with a report

@@ -97,35 +97,48 @@ def test_the_scaling_report_has_a_row_a_case(
     assert capsys.readouterr().out.count("| 0 | ") == 2
 
 
-@pytest.mark.parametrize("group", ["edges", "smooth"])
-def test_the_speed_report_compares_presets_threads_and_other_programs(
-    monkeypatch: pytest.MonkeyPatch, beside_each_other: None, tmp_path: Path, group: str
-) -> None:
+@pytest.fixture
+def speed(monkeypatch: pytest.MonkeyPatch, beside_each_other: None) -> dict[str, Any]:
+    """The report of speed on small images, without a first run to warm up; what it saves is under ``saved``."""
     script = runpy.run_path(str(BENCHMARKS / "speed.py"))
-    saved: dict[str, Any] = {}
-    small = {"SCENE_SHAPE": (100, 120), "SCENE_REPEATS": (2, 2), "SHAPE": (210, 230)}
-    script["main"].__globals__.update(**small, save_result=lambda name, **table: saved.update({name: table}))
+    script["saved"] = {}
+    small = {"SCENE_SHAPE": (100, 120), "SCENE_REPEATS": (2, 2), "SHAPE": (210, 230), "DEEP_SHAPE": (120, 140), "DEEP_STACKS": (2, 4)}
+    # the functions of a script look their constants up in its own namespace
+    script["main"].__globals__.update(
+        **small, warm_up=lambda *_: None, save_result=lambda name, **table: script["saved"].update({name: table})
+    )
     monkeypatch.setattr(script["shutil"], "which", lambda _: None)
-    monkeypatch.setattr("sys.argv", ["speed.py", group, "--turns", "1"])
+    return script
 
-    script["main"]()
 
-    table = saved[f"speed_{group}"]
+def test_the_speed_report_compares_presets_threads_and_other_programs(monkeypatch: pytest.MonkeyPatch, speed: dict[str, Any]) -> None:
+    monkeypatch.setattr("sys.argv", ["speed.py", "edges", "--turns", "1"])
+
+    speed["main"]()
+
+    table = speed["saved"]["speed_edges"]
     assert [row[0] for row in table["rows"]] == ["default", "fast", "default, 1 thread"]
     assert all(len(row) == len(table["columns"]) and min(row[1:]) > 0 for row in table["rows"])
     assert "times as fast as one" in table["note"]
 
 
-def test_the_speed_report_takes_deep_stacks_by_megapixel_and_image(monkeypatch: pytest.MonkeyPatch, beside_each_other: None) -> None:
-    script = runpy.run_path(str(BENCHMARKS / "speed.py"))
-    saved: dict[str, Any] = {}
-    small = {"DEEP_SHAPE": (120, 140), "DEEP_STACKS": (2, 4)}
-    script["main"].__globals__.update(**small, save_result=lambda name, **table: saved.update({name: table}))
+def test_the_speed_report_compares_a_smooth_pair_in_the_same_way(speed: dict[str, Any], tmp_path: Path) -> None:
+    compared = []
+    speed["main"].__globals__["compare_pair"] = lambda name, images, *_: compared.append((name, [tifffile.imread(path) for path in images]))
+
+    speed["compare_smooth"](tmp_path, None)
+
+    ((name, images),) = compared
+    assert name == "speed_smooth"
+    assert [image.shape for image in images] == [(210, 230, 3)] * 2
+
+
+def test_the_speed_report_takes_deep_stacks_by_megapixel_and_image(monkeypatch: pytest.MonkeyPatch, speed: dict[str, Any]) -> None:
     monkeypatch.setattr("sys.argv", ["speed.py", "deep", "--turns", "1"])
 
-    script["main"]()
+    speed["main"]()
 
-    rows = saved["speed_deep"]["rows"]
+    rows = speed["saved"]["speed_deep"]["rows"]
     assert [row[0] for row in rows] == [2, 4]
     for n_images, seconds, *_, share, _peak in rows:
         assert share == pytest.approx(seconds / (120 * 140 / 1e6) / n_images)

@@ -263,7 +263,7 @@ class DepthView(Container[Any]):
 
 def _check_map(layer: Layer | None) -> None:
     if layer is None or not is_depth_map(layer):
-        msg = "no source index is there; one is needed: fuse a stack first"
+        msg = "there is no source index; one is needed: fuse a stack first"
         raise InvalidImageError(msg)
 
 

@@ -128,7 +128,7 @@ class FileActions(Container[Any]):
         chosen = [layer for layer in layers if layer in self._viewer.layers.selection and part_of(layer) == "fused"]
         results = chosen or [layer for layer in layers if part_of(layer) == "fused"]
         if not results:
-            self.row.message.say("no result is there; a fused image is needed: fuse a stack first")
+            self.row.message.say("there is no result; a fused image is needed: fuse a stack first")
             return
         worker = ask_and_save(results[-1], layers, parent=self.native)
         if worker is not None:

@@ -164,7 +164,7 @@ def fuse_focus_stack(
     axis : str
         The axis along which the focus changes.
     scope : str
-        Fuse all points in time and all channels, or one image at the place where the sliders stand, which can be retouched.
+        Fuse all time points and all channels, or one image at the place where the sliders stand, which can be retouched.
     decide_by : str
         The channel whose decisions all channels follow, or each for itself.
     align : str

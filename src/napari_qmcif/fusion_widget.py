@@ -247,5 +247,5 @@ def _describe(series: StackSeries) -> str:
     """Return what a person should know before a run."""
     words = [series.first.note]
     if series.n_fusions > 1 or len(series.channels) > 1:
-        words.append(f"{len(series.channels)} channels and {series.n_points} points in time are fused, {series.first.n_images} images each")
+        words.append(f"{len(series.channels)} channels and {series.n_points} time points are fused, {series.first.n_images} images each")
     return "; ".join(word for word in words if word)

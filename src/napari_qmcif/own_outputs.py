@@ -29,7 +29,7 @@ LARGEST_LOADED_SAMPLES = 3 * 2**24
 RGB = ("red", "green", "blue")
 
 _TIME = re.compile(r"_t\d{3,}(?=\.)")
-"""How the names of images end that are points in time of one layer."""
+"""How the names of images end that are time points of one layer."""
 
 _LARGEST_DESCRIPTION = 2**22
 _MICROMETERS_IN_A_CENTIMETER = 1e4
@@ -92,7 +92,7 @@ def read_pictures(paths: Sequence[Path]) -> list[Any]:
 
 
 def _join_times(pictures: list[tuple[Any, dict[str, Any], str]]) -> tuple[Any, dict[str, Any], str]:
-    """Return images of one name at several points in time as one layer, time first."""
+    """Return images of one name at several time points as one layer, time first."""
     _, attributes, kind = pictures[0]
     if len(pictures) == 1:
         return pictures[0]

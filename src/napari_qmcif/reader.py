@@ -64,7 +64,7 @@ def open_files(paths: Sequence[Path]) -> list[LayerDataTuple]:
 
 
 def read_stack(inputs: Path | list[Path]) -> list[LayerDataTuple]:
-    """Return a stack as a lazy layer, or one for each channel that was recorded by itself; points in time come before the images."""
+    """Return a stack as a lazy layer, or one for each channel that was recorded by itself; time points come before the images."""
     stacks = _open_channels(inputs)
     name = inputs.name if isinstance(inputs, Path) else f"{inputs[0].stem} + {len(inputs) - 1}"
     described = [_describe(stack, name=name) for stack in stacks]

@@ -79,7 +79,7 @@ def assemble_subject(stack: ChosenStack, *, fused: Layer | None, index: Layer | 
         raise InvalidImageError(msg)
     for layer in (fused, index):
         if layer.multiscale or not isinstance(layer.data, np.ndarray):
-            msg = f"{layer.name!r} lies on disk; retouching changes samples in memory: run the fusion with Result set to in memory"
+            msg = f"{layer.name!r} is on disk; retouching changes samples in memory: run the fusion with Result set to in memory"
             raise InvalidImageError(msg)
         shape = layer.data.shape[: layer.ndim]
         if shape[-2:] != stack.picture_shape:

@@ -1,4 +1,4 @@
-"""All points in time and all channels of what was chosen: one stack for each, and where their results lie."""
+"""All time points and all channels of what was chosen: one stack for each, and where their results lie."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def test_deleting_layers_meanwhile_is_safe(viewer, open_widget):
     widget.flat_button.native.click()
 
     assert not widget.show_button.enabled
-    assert "no source index is there" in widget.row.message.text()
+    assert "there is no source index" in widget.row.message.text()
 
 
 def test_a_picture_of_another_size_is_refused_in_place(viewer, open_widget):

@@ -142,7 +142,7 @@ def test_one_picture_is_saved_in_the_format_that_the_filter_names(viewer, action
 def test_without_a_result_saving_says_so(actions):
     actions.save_button.native.click()
 
-    assert "no result is there" in actions.row.message.text()
+    assert "there is no result" in actions.row.message.text()
 
 
 def test_a_place_that_cannot_be_written_is_told(viewer, actions, qtbot, answer, tmp_path):

@@ -166,7 +166,7 @@ def test_what_cannot_be_fused_is_said_in_place_and_run_is_disabled(viewer, open_
 def test_all_points_in_time_come_in_one_run_with_the_time_axis_kept(viewer, open_widget, qtbot, pictures):
     viewer.add_image(np.stack([pictures, pictures[:, ::-1]]), rgb=True, name="leaf", axis_labels=("t", "z", "y", "x"))
     widget = open_widget()
-    assert widget.run_panel.reason.text() == "1 channels and 2 points in time are fused, 3 images each"
+    assert widget.run_panel.reason.text() == "1 channels and 2 time points are fused, 3 images each"
 
     widget.run_panel.run_button.native.click()
     wait_for(widget, qtbot)

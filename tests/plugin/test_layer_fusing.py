@@ -219,7 +219,7 @@ def test_samples_come_back_in_the_type_of_their_layer(dtype, pictures, job):
 
 @pytest.fixture
 def acquisition():
-    """Two points in time, two channels and three planes of 40 x 48 pixels."""
+    """Two time points, two channels and three planes of 40 x 48 pixels."""
     scenes = [make_focus_stack(n_images=3, shape=(40, 48), seed=seed, is_color=False).images for seed in range(4)]
     return np.stack(scenes).reshape(2, 2, 3, 40, 48)
 

@@ -98,7 +98,7 @@ def test_a_result_on_disk_is_refused_with_the_remedy(viewer):
     stack = choose_planes(layer, 0, point=(0, 0, 0))
     fused = add_result_of(viewer, stack, fused=da.zeros((6, 8, 3), np.uint8))
 
-    with pytest.raises(InvalidImageError, match="lies on disk; retouching changes samples in memory: run the fusion with Result set"):
+    with pytest.raises(InvalidImageError, match="is on disk; retouching changes samples in memory: run the fusion with Result set"):
         assemble_subject(stack, fused=fused, index=viewer.layers[-1])
 
 

@@ -1,4 +1,4 @@
-"""What is chosen becomes one stack for each point in time and channel, and results lie where they belong."""
+"""What is chosen becomes one stack for each time point and channel, and results lie where they belong."""
 
 import numpy as np
 import pytest

@@ -47,7 +47,7 @@ class Aligned:
 
 
 def run(options: Namespace) -> None:
-    """Align the named inputs as the options say, every point in time by itself."""
+    """Align the named inputs as the options say, every time point by itself."""
     settled = _settle_model(options)
     with open_inputs(settled) as stack:
         points = _points_in_time(stack, settled)
@@ -63,7 +63,7 @@ def run(options: Namespace) -> None:
                     results.append(_align(point, target, settled))
             except KeyboardInterrupt:
                 if results:
-                    msg = f"the first {len(results)} of {len(points)} points in time are finished and kept"
+                    msg = f"the first {len(results)} of {len(points)} time points are finished and kept"
                     raise KeyboardInterrupt(msg) from None
                 raise
     _render(results, settled)
@@ -99,7 +99,7 @@ def _align(stack: FileStack, target: Path, options: Namespace) -> Aligned:
 
 
 def _render(results: list[Aligned], options: Namespace) -> None:
-    """Say what was done: one JSON object, or a line for each point in time."""
+    """Say what was done: one JSON object, or a line for each time point."""
     if options.json:
         contents = [_describe(result) for result in results]
         print(json.dumps(contents[0] if len(contents) == 1 else {"times": contents}))

@@ -25,9 +25,7 @@ MODELS = ("none", "translation", "similarity", "affine", "homography")
 
 def add_alignment(parser: argparse.ArgumentParser) -> None:
     """Add the options of a command that may align."""
-    parser.add_argument(
-        "--align", choices=MODELS, help="move the images to coincide; nothing is cropped (default: none, with a hint where needed)"
-    )
+    parser.add_argument("--align", choices=MODELS, help="align the images; nothing is cropped (default: none, with a hint if they moved)")
     _add_how(parser)
 
 
@@ -44,14 +42,16 @@ def add_model(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_how(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--reference", type=int, metavar="N", help="image that stays as it is, counted from 1 (default: the middle one)")
     parser.add_argument(
-        "--transforms", metavar="FILE", help="JSON file of an alignment: used where it exists, else written with what --align finds"
+        "--reference", type=int, metavar="N", help="reference image, which is not moved, counted from 1 (default: the middle one)"
+    )
+    parser.add_argument(
+        "--transforms", metavar="FILE", help="JSON file of an alignment: used if it exists, otherwise written with what --align finds"
     )
     parser.add_argument(
         "--even-exposure",
         action="store_true",
-        help="bring every image to the brightness of the reference (default: no, with a hint where needed)",
+        help="adjust the brightness of every image to the reference (default: no, with a hint if it differs)",
     )
 
 
@@ -70,7 +70,7 @@ def check_alignment(stack: FileStack, options: argparse.Namespace, outputs: Iter
     elif options.align not in (None, known.model) or options.reference not in (None, known.reference + 1):
         msg = (
             f"{options.transforms!r} holds transforms of the model {known.model} and the reference {known.reference + 1}; --align and "
-            "--reference must say the same: leave them out to use the file, or name a new file to estimate anew"
+            "--reference must say the same: leave them out to use the file, or name a new file to estimate again"
         )
         raise InvalidConfigError(msg)
 
@@ -117,7 +117,7 @@ def _reference(stack: FileStack, options: argparse.Namespace) -> int | None:
 
 
 def estimate_transforms(stack: FileStack, options: argparse.Namespace) -> None:
-    """Write the transforms of all points in time, where a file for them is named that does not exist yet.
+    """Write the transforms of all time points, where a file for them is named that does not exist yet.
 
     They are found before anything is fused: an interrupted run then goes on with the same ones.
     """
@@ -137,14 +137,14 @@ def estimate_transforms(stack: FileStack, options: argparse.Namespace) -> None:
             move(time + 1, stack.n_times)
     for number, transforms in enumerate(found):
         for warning in transforms.warnings:
-            print(f"qmcif: point in time {number}: {warning.message}", file=sys.stderr)
+            print(f"qmcif: time point {number}: {warning.message}", file=sys.stderr)
     save_transforms_of_times(options.transforms, found)
     if not options.quiet:
-        print(f"qmcif: the transforms of {len(found)} points in time are kept in {options.transforms!r}", file=sys.stderr)
+        print(f"qmcif: the transforms of {len(found)} time points are kept in {options.transforms!r}", file=sys.stderr)
 
 
 def _known_transforms(options: argparse.Namespace, stack: FileStack) -> Transforms | None:
-    """Return the transforms in the file that was named, if it exists: those of the point in time, or those for all."""
+    """Return the transforms in the file that was named, if it exists: those of the time point, or those for all."""
     if options.transforms is None:
         return None
     from qmcif_engine.io.output.transform_files import load_transforms_of_times
@@ -153,7 +153,7 @@ def _known_transforms(options: argparse.Namespace, stack: FileStack) -> Transfor
         known = load_transforms_of_times(options.transforms)
         if len(known) not in (1, stack.n_times):
             msg = (
-                f"{options.transforms!r} holds transforms of {len(known)} points in time and the stack has {stack.n_times}; those of one, "
+                f"{options.transforms!r} holds transforms of {len(known)} time points and the stack has {stack.n_times}; those of one, "
                 "for all, or of as many are needed: name another file"
             )
             raise InvalidConfigError(msg)

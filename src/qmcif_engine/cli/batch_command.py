@@ -42,7 +42,7 @@ def run(options: Namespace) -> None:
             rows = run_batch(groups, lambda group: _fuse_group(group, options, settings), on_row=lambda row: _tell(row, options))
     except KeyboardInterrupt:
         if options.output.exists():
-            msg = "what is finished is kept: go on with --resume"
+            msg = "what is finished is kept: continue with --resume"
             raise KeyboardInterrupt(msg) from None
         raise
     _render(rows, options)

@@ -97,7 +97,7 @@ def _keep(found: Found, options: Namespace) -> str:
     if found.is_in_use:
         return "in use"
     if found.kind == "unfinished run" and not options.jobs:
-        return "kept: go on with it with --resume, or remove it with --jobs"
+        return "kept: continue it with --resume, or remove it with --jobs"
     return "would be removed"
 
 

@@ -77,7 +77,7 @@ def run(options: Namespace) -> None:
 
 
 def fuse_inputs(options: Namespace, settings: FusionConfig) -> list[Fused]:
-    """Fuse what the options name, every point in time by itself, and write it; finished ones are left out where the options say so."""
+    """Fuse what the options name, every time point by itself, and write it; finished ones are left out where the options say so."""
     with ExitStack() as closing:
         stack = closing.enter_context(open_inputs(options))
         guide = open_guide(stack, options)
@@ -102,14 +102,14 @@ def fuse_inputs(options: Namespace, settings: FusionConfig) -> list[Fused]:
 
 
 def _fuse_all(stack: FileStack, options: Namespace, points: dict[int, Callable[..., Fused]]) -> list[Fused]:
-    """Fuse one point in time after the other."""
+    """Fuse one time point after the other."""
     results: list[Fused] = []
     for number, fuse in points.items():
         try:
             results.append(fuse(stack, number, options))
         except KeyboardInterrupt:
             if results:
-                msg = "what is finished is kept: go on with --resume"
+                msg = "what is finished is kept: continue with --resume"
                 raise KeyboardInterrupt(msg) from None
             raise
     return results
@@ -135,7 +135,7 @@ def _fuse_point(
 def _check_request(
     stack: FileStack, options: Namespace, points: dict[int, Targets], *, guide: FileStack | None
 ) -> dict[int, tuple[Path, ...]]:
-    """Refuse what cannot be met before anything is computed; return what will be written for each point in time."""
+    """Refuse what cannot be met before anything is computed; return what will be written for each time point."""
     outputs = {}
     if points and is_series(stack, options):
         check_series_target(stack, options.output, stack.n_times, overwrite=options.overwrite)
@@ -150,7 +150,7 @@ def _check_request(
 
 
 def points_in_time(stack: FileStack, options: Namespace) -> dict[int, Targets]:
-    """Return where the result of each point in time goes: the one that was asked for, or else all that are not finished.
+    """Return where the result of each time point goes: the one that was asked for, or else all that are not finished.
 
     Those of a series all go to one place.
     """
@@ -207,7 +207,7 @@ def _fuse(
     except KeyboardInterrupt:
         folders = [job_folder(targets.output), *([] if targets.slabs is None else [targets.slabs.folder])]
         if any(folder.exists() for folder in folders):
-            msg = "finished tiles are kept: go on with --resume, or throw them away with --overwrite"
+            msg = "finished tiles are kept: continue with --resume, or discard them with --overwrite"
             raise KeyboardInterrupt(msg) from None
         raise
     counts = report.pixels_by_image or (None,) * report.n_images  # none are known where all outputs were in place
@@ -229,18 +229,18 @@ def _given_ranges(options: Namespace) -> GivenRanges | None:
 
 
 def render(results: list[Fused], settings: FusionConfig, options: Namespace) -> None:
-    """Say what was done: one JSON object, or a line or two for each point in time."""
+    """Say what was done: one JSON object, or a line or two for each time point."""
     if options.json:
         contents = [describe_fusion(result, settings) for result in results]
         print(json.dumps(contents[0] if len(contents) == 1 else {"times": contents}))
         return
     if not results and not options.quiet:
-        print("nothing is left to fuse: every point in time is there already")
+        print("nothing is left to fuse: every time point is there already")
     is_joined = len(results) > 1 and len({result.report.outputs for result in results}) == 1
     if is_joined and not options.quiet:
         seconds, report = sum(result.wall_seconds for result in results), results[0].report
         outputs = ", ".join(map(str, report.outputs))
-        print(f"fused {report.n_images} images at {len(results)} points in time in {seconds:.1f} s: {outputs}")
+        print(f"fused {report.n_images} images at {len(results)} time points in {seconds:.1f} s: {outputs}")
     for result in [] if options.quiet or is_joined else results:
         report = result.report
         print(
@@ -304,7 +304,7 @@ def render_plan(
         print(json.dumps(content))
         return
     height, width = plan.tiles.tiles[0].core.shape
-    times = "" if len(points) == 1 else f", at {len(points)} points in time"
+    times = "" if len(points) == 1 else f", at {len(points)} time points"
     print(f"images      {stack.n_images} of {stack.image_shape[1]} x {stack.image_shape[0]} pixels, {stack.dtype.name}{times}")
     print(f"tiles       {content['tiles']} of {width} x {height} pixels and a halo of {plan.tiles.halo_px}, {plan.tiles_at_once} at once")
     print(f"memory      at most {show_bytes(plan.tiles_at_once * plan.tile_bytes)} for tiles")

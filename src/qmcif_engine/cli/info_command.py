@@ -192,7 +192,7 @@ def _write_scale(content: dict[str, Any]) -> str:
     if content["z_step"] is not None:
         parts.append(f"z step {content['z_step']:g} {content['unit']}")
     if content["time_step_seconds"] is not None:
-        parts.append(f"{content['time_step_seconds']:g} s from one point in time to the next")
+        parts.append(f"{content['time_step_seconds']:g} s from one time point to the next")
     return ", ".join(parts)
 
 

@@ -51,17 +51,17 @@ def add_choice(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--exclude", action="append", default=[], type=_frame, metavar="FRAME", help="leave out a frame: number from 1, or name pattern"
     )
-    parser.add_argument("--order", type=_order, metavar="ORDER", help="frames in this order: reversed, or numbers such as 3,1,2")
+    parser.add_argument("--order", type=_order, metavar="ORDER", help="order of the frames: reversed, or numbers such as 3,1,2")
     parser.add_argument("--image", type=_frame, metavar="IMAGE", help="which image of a file that holds several: number from 1, or name")
-    parser.add_argument("--axes", metavar="AXES", help="axes of the input where it does not say them, such as ZCYX")
-    parser.add_argument("--time", type=int, metavar="T", help="take one point in time, counted from 0 (default: all)")
+    parser.add_argument("--axes", metavar="AXES", help="axes of the input if it does not name them, such as ZCYX")
+    parser.add_argument("--time", type=int, metavar="T", help="fuse one time point, counted from 0 (default: all)")
     parser.add_argument(
         "--channels",
         type=_channels,
         metavar="LIST",
-        help="up to three channels that decide for all, by number from 1 or name: 1,3 or DAPI,GFP; or each: every channel for itself",
+        help="up to three channels that decide for all, by number from 1 or name: 1,3 or DAPI,GFP; or each: every channel separately",
     )
-    parser.add_argument("--strict-chunks", action="store_true", help="refuse a Zarr with chunks left out, which are taken for empty ones")
+    parser.add_argument("--strict-chunks", action="store_true", help="refuse a Zarr with missing chunks, which otherwise count as empty")
     parser.add_argument("--scratch", type=to_path, metavar="DIR", help="folder for decoded copies of PNG and JPEG images")
 
 

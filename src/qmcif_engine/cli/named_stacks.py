@@ -40,7 +40,7 @@ def open_guide(stack: FileStack, options: argparse.Namespace) -> FileStack | Non
         guide = _open(options.guide, options, channels=options.channels)
     if guide.n_times != stack.n_times:
         msg = (
-            f"the guide has {guide.n_times} points in time and the stack has {stack.n_times}; as many are needed: "
+            f"the guide has {guide.n_times} time points and the stack has {stack.n_times}; as many are needed: "
             "make the guide from the whole of this stack"
         )
         raise InvalidImageError(msg)

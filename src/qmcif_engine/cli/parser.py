@@ -93,9 +93,9 @@ def _add_command(commands: Subparsers, name: str, help_text: str, run: Callable[
 
 
 def _add_info(commands: Subparsers) -> None:
-    parser = _add_command(commands, "info", "say what is in a file as it would be fused: run this first", _run_info)
+    parser = _add_command(commands, "info", "show what a file contains and how it would be fused: run this first", _run_info)
     add_input(parser)
-    parser.add_argument("--headers", action="store_true", help="read no sample: no range, no noise, no hints")
+    parser.add_argument("--headers", action="store_true", help="read only the headers: no range, no noise, no hints")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
@@ -111,7 +111,7 @@ def _add_fuse(commands: Subparsers) -> None:
         nargs="+",
         type=to_path,
         metavar="PATH",
-        help="decide on this copy of the stack, denoised or such, and take the samples of INPUT; anything that INPUT may be",
+        help="make decisions on this copy of the stack, for example a denoised one, and take the samples from INPUT; any kind of input",
     )
     maps = "; ".join(f"{name} ({OUTPUT_MAPS[name].meaning})" for name in WRITTEN_MAPS)
     parser.add_argument("--maps", type=to_path, metavar="DIR", help=f"also write maps as .tif here: {maps}")
@@ -122,14 +122,18 @@ def _add_fuse(commands: Subparsers) -> None:
 
 
 def _add_batch(commands: Subparsers) -> None:
-    parser = _add_command(commands, "batch", "fuse every stack below a folder, and say what became of each", _run_batch)
+    parser = _add_command(commands, "batch", "fuse every stack below a folder, and list the outcome of each", _run_batch)
     parser.epilog = _settings_help()
-    parser.add_argument("root", type=to_path, metavar="ROOT", help="folder of the stacks; each of its folders that holds images is one")
-    parser.add_argument("-o", "--output", type=to_path, required=True, metavar="OUT", help="folder for the results, made where missing")
+    parser.add_argument(
+        "root", type=to_path, metavar="ROOT", help="folder of the stacks; every folder below it that contains images is one"
+    )
+    parser.add_argument(
+        "-o", "--output", type=to_path, required=True, metavar="OUT", help="folder for the results; it is created if it does not exist"
+    )
     parser.add_argument(
         "--pattern",
         metavar="P",
-        help="files below ROOT instead, such as '{group}_z{frame}.tif': {group} names a stack, {frame} numbers an image, * is anything",
+        help="files below ROOT, such as '{group}_z{frame}.tif': {group} names a stack, {frame} numbers an image, * matches anything",
     )
     parser.add_argument("--suffix", default=".ome.tif", metavar="S", help="format of the fused images (default: %(default)s)")
     parser.add_argument("--maps", action="store_true", help="also write the maps of every stack")
@@ -153,28 +157,28 @@ def _add_fusing(parser: argparse.ArgumentParser) -> None:
         type=float,
         nargs=2,
         metavar=("LOW", "HIGH"),
-        help="samples that count as black and white for decisions; repeated, one range for each channel that decides",
+        help="sample values that count as black and white for decisions; repeat it to give each deciding channel its own range",
     )
-    parser.add_argument("--split-time", action="store_true", help="a file for each point in time (default: one with a time axis)")
+    parser.add_argument("--split-time", action="store_true", help="write one file per time point (default: one file with a time axis)")
     add_alignment(parser)
     parser.set_defaults(keeps_channels=False)
     _add_running(parser)
-    parser.add_argument("--overwrite", action="store_true", help="replace existing output files, and throw an unfinished run away")
+    parser.add_argument("--overwrite", action="store_true", help="replace existing output files, and discard an unfinished run")
     parser.add_argument("--quiet", action="store_true", help="no progress bar and no summary")
     parser.add_argument("--json", action="store_true", help="print one JSON object with times, memory, settings and output paths")
 
 
 def _add_align(commands: Subparsers) -> None:
-    parser = _add_command(commands, "align", "align the images of a stack, and write them as a stack", _run_align)
+    parser = _add_command(commands, "align", "align the images of a stack, and write the aligned stack", _run_align)
     parser.epilog = _ALIGN_HELP
     add_input(parser)
     parser.add_argument(
         "-o", "--output", type=to_path, required=True, metavar="OUT", help="aligned stack: .ome.zarr, .ome.tif, .tif; see below for files"
     )
     add_model(parser)
-    parser.add_argument("--crop", action="store_true", help="keep only the largest rectangle that all images show")
+    parser.add_argument("--crop", action="store_true", help="keep only the largest rectangle that all images cover")
     parser.add_argument(
-        "--workers", type=_count, metavar="N", help="windows resampled at once; they change no byte (default: one per core)"
+        "--workers", type=_count, metavar="N", help="windows resampled at once; does not change the result (default: one per core)"
     )
     parser.add_argument("--overwrite", action="store_true", help="replace existing output files")
     parser.add_argument("--quiet", action="store_true", help="no progress bar and no summary")
@@ -184,8 +188,8 @@ def _add_align(commands: Subparsers) -> None:
 
 _ALIGN_HELP = """\
 output:
-  the samples keep their type, the stack its axes: Z, channels, Y, X; pixels that an image does not have repeat its nearest edge sample
-  a name with {frame} in it, such as aligned/{frame}.png, gives each image a file with its number, in any format of qmcif fuse
+  sample type and axes (Z, channels, Y, X) are kept; pixels outside an aligned image repeat its nearest edge sample
+  a name with {frame} in it, such as aligned/{frame}.png, writes one numbered file per image, in any format of qmcif fuse
 """
 
 
@@ -194,13 +198,13 @@ def _add_running(parser: argparse.ArgumentParser) -> None:
         "--memory",
         type=_memory,
         metavar="SIZE",
-        help="limit for tiles in memory, such as 1GB; the program itself, decoded images that are kept, and PNG and JPEG images, held "
-        "whole, come on top (default: half of what is free)",
+        help="memory for the tiles computed at once, such as 1GB; the program itself and images that are kept decoded, such as PNG and "
+        "JPEG, need memory in addition (default: half of the free memory)",
     )
     parser.add_argument("--workers", type=_count, metavar="N", help="tiles computed at once (default: one per core)")
     parser.add_argument("--scheduler", metavar="ADDRESS", help="compute on the Dask cluster at this address, such as tcp://host:8786")
-    parser.add_argument("--resume", action="store_true", help="go on with an interrupted run of the same images and settings")
-    parser.add_argument("--dry-run", action="store_true", help="say what the run would take, and do nothing")
+    parser.add_argument("--resume", action="store_true", help="continue an interrupted run of the same images and settings")
+    parser.add_argument("--dry-run", action="store_true", help="show what the run would need, and compute nothing")
 
 
 def _memory(text: str) -> int:
@@ -212,7 +216,7 @@ def _memory(text: str) -> int:
 
 def _count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        msg = f"{text!r} was given, a whole number from 1 on is needed"
+        msg = f"{text!r} was given, a whole number of at least 1 is needed"
         raise argparse.ArgumentTypeError(msg)
     return int(text)
 
@@ -226,19 +230,23 @@ def _add_demo(commands: Subparsers) -> None:
 
 
 def _add_evaluate(commands: Subparsers) -> None:
-    parser = _add_command(commands, "evaluate", "judge a fused image against its sources and, where it is known, the truth", _run_evaluate)
+    parser = _add_command(
+        commands, "evaluate", "score a fused image against its sources and, if known, the sharp reference image", _run_evaluate
+    )
     parser.add_argument("images", nargs="+", type=to_path, metavar="SOURCE", help="the images that were fused, two or more")
-    parser.add_argument("--fused", type=to_path, required=True, metavar="F", help="the image to judge, of size and type of the sources")
-    parser.add_argument("--truth", type=to_path, metavar="T", help="the all-in-focus image")
-    parser.add_argument("--frame", type=int, metavar="PX", help="width of the frame left out of the inner PSNR (default: 8)")
     parser.add_argument(
-        "--sample-range", type=float, nargs=2, metavar=("LOW", "HIGH"), help="samples shown as black and white; floats need it"
+        "--fused", type=to_path, required=True, metavar="F", help="the image to score, of the same size and type as the sources"
+    )
+    parser.add_argument("--truth", type=to_path, metavar="T", help="the sharp reference image, if there is one")
+    parser.add_argument("--frame", type=int, metavar="PX", help="width of the border left out of the inner PSNR (default: 8)")
+    parser.add_argument(
+        "--sample-range", type=float, nargs=2, metavar=("LOW", "HIGH"), help="sample values of black and white; needed for floats"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object with all digits")
 
 
 def _add_benchmark(commands: Subparsers) -> None:
-    parser = _add_command(commands, "benchmark", "fuse and score a whole data set, next to other methods", _run_benchmark)
+    parser = _add_command(commands, "benchmark", "fuse and score a whole data set, beside other methods", _run_benchmark)
     parser.epilog = _BENCHMARK_HELP
     parser.add_argument("dataset", type=to_path, metavar="DATASET_DIR", help="folder of image sets; see below")
     parser.add_argument(
@@ -267,11 +275,13 @@ def _add_benchmark(commands: Subparsers) -> None:
         "--fused-by", action="append", default=[], metavar="NAME=DIR", help="score another method's images too; may be repeated"
     )
     parser.add_argument(
-        "--published", metavar="SET", help="figures of the paper to show: lytro, mffw, mfi_whu or none (default: by the folder's name)"
+        "--published", metavar="SET", help="published values to show: lytro, mffw, mfi_whu or none (default: by the folder's name)"
     )
-    parser.add_argument("--jobs", type=int, metavar="N", help="worker processes; they change no figure (default: all cores)")
+    parser.add_argument("--jobs", type=int, metavar="N", help="worker processes; does not change the results (default: all cores)")
     parser.add_argument(
-        "--ablation", action="store_true", help="make the paper's two ablation tables instead, from the preset paper or the one given"
+        "--ablation",
+        action="store_true",
+        help="make the two ablation tables of the paper instead, starting from the preset paper or the given one",
     )
     parser.add_argument("--overwrite", action="store_true", help="replace a report on other data or with other settings")
 
@@ -281,7 +291,7 @@ data sets:
   NAME_a.png, NAME_b.png, further letters for further images, NAME_truth.png where the sharp image is known;
   or one folder per set, its images in the order of their names, truth.png among them the truth
 names of --method:
-  sr, csr, mgimf, qhosvd: those of the paper's comparison that are no networks; guided-filter, laplacian-pyramid: plain ones
+  sr, csr, mgimf, qhosvd: the methods in the paper's comparison that are not neural networks; guided-filter, laplacian-pyramid: simple ones
 images of --fused-by:
   named NAME, or with NAME between separators: 01.png, 01_fused.png, lytro_01_cnn.png
 """
@@ -293,26 +303,30 @@ def _add_surface(commands: Subparsers) -> None:
 
 def _add_learn_dictionary(commands: Subparsers) -> None:
     parser = _add_command(
-        commands, "learn-dictionary", "learn the quaternion dictionary again from the shipped images", _run_learn_dictionary
+        commands, "learn-dictionary", "learn the quaternion dictionary again from the images in scikit-image", _run_learn_dictionary
     )
     parser.add_argument("-o", "--output", type=to_path, required=True, metavar="FILE", help="dictionary file: .npz")
     parser.add_argument("--overwrite", action="store_true", help="replace an existing file")
 
 
 def _add_clean(commands: Subparsers) -> None:
-    parser = _add_command(commands, "clean", "list what killed runs left behind, and remove it", _run_clean)
+    parser = _add_command(commands, "clean", "list and remove what killed runs left behind", _run_clean)
     parser.add_argument(
-        "folders", nargs="*", type=to_path, metavar="DIR", help="folders of outputs, looked through with those in them (default: this one)"
+        "folders",
+        nargs="*",
+        type=to_path,
+        metavar="DIR",
+        help="folders of outputs, searched with their subfolders (default: the current one)",
     )
     parser.add_argument("--scratch", type=to_path, metavar="DIR", help="folder of decoded copies (default: the system's)")
-    parser.add_argument("--jobs", action="store_true", help="remove unfinished runs too, which --resume could go on with")
-    parser.add_argument("--dry-run", action="store_true", help="only list")
-    parser.add_argument("--json", action="store_true", help="print one JSON object with paths, sizes and what became of them")
+    parser.add_argument("--jobs", action="store_true", help="also remove unfinished runs, which --resume could continue")
+    parser.add_argument("--dry-run", action="store_true", help="list only, remove nothing")
+    parser.add_argument("--json", action="store_true", help="print one JSON object with paths, sizes and outcomes")
 
 
 def _settings_help() -> str:
-    """Return two lines a setting, from the configuration itself."""
-    lines = ["settings for --set and --config, with their defaults and what they may be:"]
+    """Return two lines per setting, from the configuration itself."""
+    lines = ["settings for --set and --config, with their defaults and allowed values:"]
     defaults = FusionConfig()
     for full_name, item in setting_fields().items():
         section, _, name = full_name.partition(".")

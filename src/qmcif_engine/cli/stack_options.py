@@ -23,10 +23,12 @@ def add_height_scale(parser: argparse.ArgumentParser) -> None:
         "--z-step",
         type=float,
         metavar="D",
-        help="distance between neighboring images, negative where the stack runs downwards (default: what the input says)",
+        help="distance between neighboring images, negative if the stack runs downwards (default: from the input)",
     )
     parser.add_argument("--z-unit", metavar="UNIT", help="unit of the z step and of the heights, such as micrometer or mm")
-    parser.add_argument("--depth-smoothing", type=int, metavar="PX", help="radius over which heights are smoothed, steps kept (default: 0)")
+    parser.add_argument(
+        "--depth-smoothing", type=int, metavar="PX", help="radius over which heights are smoothed, keeping steps (default: 0)"
+    )
 
 
 def add_slabs(parser: argparse.ArgumentParser) -> None:

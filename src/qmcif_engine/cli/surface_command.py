@@ -106,7 +106,9 @@ def _read_colors(path: Path, grid: HeightGrid, *, stride: int) -> NDArray[np.uin
         )
         raise InvalidImageError(msg)
     if stride == 1 and found.height * found.width > _LARGEST_TEXTURE_PX:
-        msg = f"{str(path)!r} has more than {_LARGEST_TEXTURE_PX} pixels; a texture must be smaller: use .ply, which has a color a point"
+        msg = (
+            f"{str(path)!r} has more than {_LARGEST_TEXTURE_PX} pixels; a texture must be smaller: use .ply, which has one color per point"
+        )
         raise InvalidImageError(msg)
     samples: NDArray[Any] = read_thinned(source, stride)
     if samples.dtype != np.uint8:

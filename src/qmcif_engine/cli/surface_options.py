@@ -21,5 +21,7 @@ def add_surface(parser: ArgumentParser) -> None:
         "--line", type=float, nargs=4, metavar=("X0", "Y0", "X1", "Y1"), help="line of a profile: columns and rows of its ends, in pixels"
     )
     parser.add_argument("--stride", type=int, metavar="N", help="take every Nth row and column (default: 4 million points at most)")
-    parser.add_argument("--pixel-size", type=float, metavar="D", help="side of a pixel in the unit of the heights, if the file says none")
+    parser.add_argument(
+        "--pixel-size", type=float, metavar="D", help="side of a pixel in the unit of the heights, if the file does not state it"
+    )
     parser.add_argument("--overwrite", action="store_true", help="replace existing output files")

@@ -1,4 +1,4 @@
-"""Targets of a command, named anew for every point in time."""
+"""Targets of a command, named anew for every time point."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Targets:
     slabs: SlabLayout | None
 
     def at_time(self, label: str) -> Targets:
-        """Return where the results of one point in time go: files and folders with the label in their names."""
+        """Return where the results of one time point go: files and folders with the label in their names."""
         height, slabs = self.height, self.slabs
         return Targets(
             output=name_beside(self.output, f"_{label}"),
@@ -47,7 +47,7 @@ class Targets:
         )
 
     def waiting(self, point: PointFiles) -> Targets:
-        """Return where the results of one point in time wait until they are joined; slabs stay where they are kept."""
+        """Return where the results of one time point wait until they are joined; slabs stay where they are kept."""
         split = self.at_time(point.label)
         return Targets(
             output=point.picture,
@@ -58,7 +58,7 @@ class Targets:
 
 
 def label_times(n_times: int) -> dict[int, str]:
-    """Return what the names of results say of each point in time: t000, t001 and so on."""
+    """Return what the names of results say of each time point: t000, t001 and so on."""
     n_digits = max(3, len(str(n_times - 1)))
     return {number: f"t{number:0{n_digits}d}" for number in range(n_times)}
 

@@ -1,4 +1,4 @@
-"""All points in time of an acquisition, fused one by one and written as one file."""
+"""All time points of an acquisition, fused one by one and written as one file."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _WRITTEN = ("maps", "depth", "z_step", "z_unit", "depth_smoothing")
 
 
 def is_series(stack: FileStack, options: Namespace) -> bool:
-    """Tell whether several points in time go into one file."""
+    """Tell whether several time points go into one file."""
     return stack.n_times > 1 and options.time is None and not options.split_time
 
 
 def fuse_series(stack: FileStack, options: Namespace, settings: FusionConfig, *, fuse: Callable[..., Fused]) -> list[Fused]:
-    """Fuse every point in time that is not finished, then join them.
+    """Fuse every time point that is not finished, then join them.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def fuse_series(stack: FileStack, options: Namespace, settings: FusionConfig, *,
     options : Namespace
     settings : FusionConfig
     fuse : callable
-        Fuses one point in time, to where it waits.
+        Fuses one time point, to where it waits.
     """
     targets, waiting = gather_targets(options), SeriesFolder.beside(options.output)
     waiting.begin(_describe(stack, options, settings), resume=options.resume, overwrite=options.overwrite)
@@ -55,7 +55,7 @@ def fuse_series(stack: FileStack, options: Namespace, settings: FusionConfig, *,
         if not any(path.suffix != ".json" or path.stem != "series" for path in waiting.folder.iterdir()):
             waiting.remove()  # nothing to go on with
         elif isinstance(error, KeyboardInterrupt):
-            msg = "what is finished is kept: go on with --resume, or throw it away with --overwrite"
+            msg = "what is finished is kept: continue with --resume, or discard it with --overwrite"
             raise KeyboardInterrupt(msg) from None
         raise
     waiting.remove()

@@ -65,9 +65,7 @@ def find_dataset(folder: Path) -> Dataset:
         subfolders = [path for path in place.iterdir() if path.is_dir() and not path.name.startswith(".")]
         sets = [_read_subfolder(path, images) for path in subfolders if (images := list_images(path))]
     if not sets:
-        msg = (
-            f"{str(folder)!r} holds no image; files such as 01_a.png and 01_b.png, or a folder of images a set, are needed: check the name"
-        )
+        msg = f"{str(folder)!r} holds no image; files such as 01_a.png and 01_b.png, or one folder per set, are needed: check the name"
         raise ImageFileError(msg)
     return Dataset(folder=place, sets=tuple(sorted(sets, key=lambda found: natural_order(found.name))))
 

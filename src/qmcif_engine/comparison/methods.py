@@ -136,5 +136,5 @@ def _check_distinct(matched: Mapping[str, Path]) -> None:
     for name, path in matched.items():
         other = sets_of.setdefault(path, name)
         if other != name:
-            msg = f"{str(path)!r} fits both set {other!r} and set {name!r}; one image a set is needed: rename it to {name}.png"
+            msg = f"{str(path)!r} fits both set {other!r} and set {name!r}; one image per set is needed: rename it to {name}.png"
             raise ImageFileError(msg)

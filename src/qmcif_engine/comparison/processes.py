@@ -75,7 +75,7 @@ def run_everywhere(
     try:
         get(graph, list(graph), num_workers=min(n_processes, len(tasks)), callbacks=[observer], **options)
     except BrokenProcessPool as error:
-        msg = "a worker process was lost, perhaps for want of memory; run the same command again, it resumes, with fewer --jobs"
+        msg = "a worker process was lost, perhaps for lack of memory; run the same command again, it resumes, with fewer --jobs"
         raise ChildProcessError(msg) from error
 
 

@@ -102,7 +102,7 @@ class DecompositionConfig(Checked):
 
     base_smoothness: float = setting(1.5, "alpha: how smooth the base layer is made", low=0.0, high=1000.0)
     detail_sparsity: float = setting(0.5, "beta: how sparse the detail layer is made", low=0.0, high=1000.0)
-    noise_weight: float = setting(0.05, "lambda: how dear the noise layer is; 0 makes it free", low=0.0, high=1000.0)
+    noise_weight: float = setting(0.05, "lambda: cost of the noise layer; 0 makes it free", low=0.0, high=1000.0)
     is_low_rank: bool = setting(False, "use the low-rank term: coefficients of similar base patches form low-rank groups")
     penalty: float = setting(0.2, "mu at the first iteration", low=1e-3, high=1e3)
     penalty_growth: float = setting(1.1, "factor on mu after each iteration", low=1.0, high=10.0)
@@ -135,7 +135,7 @@ class FocusConfig(Checked):
     """Settings of the dual-scale focus measures, section III-B.2."""
 
     representation: Representation = setting(
-        Representation.QUATERNION, "what decisions look at: the color as a quaternion, or its gray value"
+        Representation.QUATERNION, "what decisions are based on: the color as a quaternion, or the gray value"
     )
     measure: FocusMeasureName = setting(
         FocusMeasureName.DECOMPOSITION,
@@ -158,18 +158,16 @@ class FocusConfig(Checked):
         "how detail patches that overlap are put together: by a vote on each pixel, or averaged, which leaves no decisions to clean up",
     )
     evidence_scales: int = setting(
-        5, "number of window sizes, each twice the last, whose focus levels add up to the evidence of a patch", low=1, high=8
+        5, "number of window sizes, each twice the previous, whose focus levels add up to the evidence of a patch", low=1, high=8
     )
-    evidence_decay: float = setting(0.4, "weight of each further window size against the last", low=0.0, high=1.0)
-    border_px: int = setting(
-        4, "focus levels this near the image border are those of the interior mirrored outwards", low=0, high=64, unit="px"
-    )
+    evidence_decay: float = setting(0.4, "weight of each further window size relative to the previous one", low=0.0, high=1.0)
+    border_px: int = setting(4, "focus levels this close to the image border are mirrored from the interior", low=0, high=64, unit="px")
     dark_border_px: int = setting(
-        4, "where one image alone fades to black in its outermost pixels, up to this many are taken from others", low=0, high=64, unit="px"
+        4, "if one image alone fades to black in its outermost pixels, up to this many are taken from the others", low=0, high=64, unit="px"
     )
 
     adapts_to_noise: bool = setting(
-        True, "decisions look past hot pixels and smooth what they look at by as much as the noise of the stack asks for"
+        True, "ignore hot pixels, and smooth the data on which decisions are based as much as the noise of the stack requires"
     )
 
     def __post_init__(self) -> None:
@@ -188,7 +186,7 @@ class RefinementConfig(Checked):
     """Settings of the structural similarity refinement (QSSR), section III-D."""
 
     result: ResultScale = setting(ResultScale.REFINED, "what is returned: the refined choice, or one scale alone")
-    weights: WeightRule = setting(WeightRule.ADAPTIVE, "tau: weigh sources by their focus level, or all alike")
+    weights: WeightRule = setting(WeightRule.ADAPTIVE, "tau: weight sources by their focus level, or all equally")
     similarity: SimilarityPart = setting(
         SimilarityPart.SCALAR, "compare the modulus (as published) or the scalar part, which sees inverted contrast"
     )
@@ -198,25 +196,23 @@ class RefinementConfig(Checked):
 class DecisionConfig(Checked):
     """Settings of what follows the published method: clean-up of the decision map and blending along its edges."""
 
-    order: StackOrder = setting(
-        StackOrder.ORDERED, "from three images on, whether they were taken in the order of their focus: none where they were not"
-    )
+    order: StackOrder = setting(StackOrder.ORDERED, "whether three or more images are in the order of their focus; none if they are not")
     consistency: float = setting(
         1.0,
-        "what it costs when neighboring decisions differ, against their evidence; 0 lets every patch decide for itself",
+        "cost of differing neighboring decisions, relative to their evidence; 0 lets every patch decide for itself",
         low=0.0,
         high=100.0,
     )
     follow_reach_px: int = setting(
         64,
-        "textureless pixels follow the nearest decided pixel up to this distance; 0 leaves them to the tie rule",
+        "textureless pixels follow the nearest decided pixel up to this distance; 0 applies the tie rule",
         low=0,
         high=4096,
         unit="px",
     )
     edge_band_px: int = setting(
         8,
-        "pixels on either side of a decision edge that are decided again by which image explains the other; 0 keeps the edge",
+        "pixels on either side of a decision edge that are decided again, by which image explains the other; 0 keeps the edge",
         low=0,
         high=64,
         unit="px",
@@ -225,20 +221,18 @@ class DecisionConfig(Checked):
         0.3, "how much better (logarithm of a ratio) the other image must explain before a pixel changes sides", low=0.0, high=10.0
     )
     edge_stiffness: float = setting(
-        2.0, "what a step of an outline drawn anew costs, in the same unit: the larger, the smoother the outlines", low=0.0, high=100.0
+        2.0, "cost per step of a redrawn outline, in the same unit: larger values give smoother outlines", low=0.0, high=100.0
     )
     blend_radius_px: int = setting(
-        1, "radius of the guided filter that blends along decision edges; 0 cuts hard", low=0, high=16, unit="px"
+        1, "radius of the guided filter that blends along decision edges; 0 for hard cuts", low=0, high=16, unit="px"
     )
     blend_edge_contrast: float = setting(0.1, "contrast (0-1) above which the blend keeps an edge of the image sharp", low=1e-4, high=10.0)
     feather_px: int = setting(
         16, "how far brightness is blended where a narrow blend would show as a step; 0 for none", low=0, high=128, unit="px"
     )
-    preference: Preference = setting(
-        Preference.NONE, "lean towards the first images (front) or the last (back) where several could give a pixel"
-    )
+    preference: Preference = setting(Preference.NONE, "prefer the first images (front) or the last (back) where several are sharp")
     preference_ratio: float = setting(
-        1.5, "how many times as sharp the other end of the stack must be to win against the preferred end", low=1.0, high=1000.0
+        1.5, "how many times sharper the other end of the stack must be to win against the preferred end", low=1.0, high=1000.0
     )
 
 

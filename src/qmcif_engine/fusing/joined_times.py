@@ -1,4 +1,4 @@
-"""Points in time of one acquisition, fused one by one and joined to files with a time axis.
+"""Time points of one acquisition, fused one by one and joined to files with a time axis.
 
 Until all are there, the finished ones wait in a folder beside the target, from which an interrupted run goes on.
 """
@@ -69,7 +69,7 @@ class StoredPicture:
 
 @dataclass(frozen=True, slots=True)
 class PointFiles:
-    """Where one point in time waits: image, maps, heights, and the note that says it is finished."""
+    """Where one time point waits: image, maps, heights, and the note that says it is finished."""
 
     folder: Path
     label: str
@@ -103,7 +103,7 @@ class PointFiles:
 
 @dataclass(frozen=True, slots=True)
 class SeriesFolder:
-    """The points in time of a run that is not finished yet."""
+    """The time points of a run that is not finished yet."""
 
     folder: Path
 
@@ -130,10 +130,7 @@ class SeriesFolder:
         identity = hashlib.sha256(json.dumps([__version__, request], sort_keys=True, default=str).encode()).hexdigest()
         if self.folder.exists() and not resume:
             if not overwrite:
-                msg = (
-                    f"an unfinished run lies in {str(self.folder)!r}; its points in time are needed or not: "
-                    "go on with it (--resume) or throw it away (--overwrite)"
-                )
+                msg = f"an unfinished run is in {str(self.folder)!r}: continue it (--resume) or discard it (--overwrite)"
                 raise OutputError(msg)
             self.remove()
         with refusing(self.folder):
@@ -146,15 +143,15 @@ class SeriesFolder:
     def _check(self, identity: str) -> None:
         if _read_note(self.folder / _DESCRIPTION).get("identity") != identity:
             msg = (
-                f"the unfinished run in {str(self.folder)!r} has other images, settings or another version; the same are needed to go on: "
-                "restore them, or start anew with --overwrite"
+                f"the unfinished run in {str(self.folder)!r} has other images, settings or another version; the same are needed: "
+                "restore them, or start over with --overwrite"
             )
             raise OutputError(msg)
 
     def remove(self) -> None:
         """Delete the folder, once it is known to be ours."""
         if not (self.folder / _DESCRIPTION).is_file() and any(self.folder.iterdir()):
-            msg = f"{str(self.folder)!r} is no unfinished run of ours; its name is needed for this run: move it away"
+            msg = f"{str(self.folder)!r} is not an unfinished run of this program; its name is needed for this run: move it away"
             raise OutputError(msg)
         with refusing(self.folder):
             shutil.rmtree(self.folder)
@@ -165,13 +162,13 @@ def _read_note(path: Path) -> dict[str, Any]:
         with path.open("rb") as stream:
             note = json.loads(stream.read(_LARGEST_NOTE_BYTES))
     except (OSError, ValueError, RecursionError) as error:
-        msg = f"{str(path.parent)!r} is no unfinished run of ours ({error}); one is needed to go on: start anew with --overwrite"
+        msg = f"{str(path.parent)!r} is not an unfinished run of this program ({error}); one is needed: start over with --overwrite"
         raise OutputError(msg) from error
     return note if isinstance(note, dict) else {}
 
 
 def check_series_target(stack: Stack, target: Path, n_times: int, *, overwrite: bool) -> None:
-    """Refuse a target that cannot hold all points in time.
+    """Refuse a target that cannot hold all time points.
 
     Raises
     ------
@@ -181,7 +178,7 @@ def check_series_target(stack: Stack, target: Path, n_times: int, *, overwrite: 
     chosen = choose_format(target)
     if chosen.name not in STACK_FORMATS:
         msg = (
-            f"{str(target)!r} is to hold {n_times} points in time; {chosen.name} holds one image: use .ome.tif, .ome.zarr or .tif, "
+            f"{str(target)!r} is to hold {n_times} time points; {chosen.name} holds one image: use .ome.tif, .ome.zarr or .tif, "
             "or write each point to a file of its own with --split-time, or only one with --time"
         )
         raise OutputError(msg)
@@ -200,7 +197,7 @@ def join_times(
     height: HeightRequest | None,
     overwrite: bool,
 ) -> None:
-    """Write finished points in time as one file each for image, maps and heights; all of them appear or none.
+    """Write finished time points as one file each for image, maps and heights; all of them appear or none.
 
     Parameters
     ----------
@@ -208,7 +205,7 @@ def join_times(
         All of them, in order.
     target : Path
     stack : Stack
-        Any point in time; says what the image is.
+        Any time point; says what the image is.
     config : FusionConfig
     maps : Path, optional
         Folder of the maps.
@@ -242,7 +239,7 @@ def join_times(
 def _join_maps(
     paths: Sequence[Path], metadata: PictureMetadata, provenance: Mapping[str, object], *, n_channels: int, name: str = ""
 ) -> list[PictureContent]:
-    """Return the maps of all points in time; those of heights have a name, that of each channel before it."""
+    """Return the maps of all time points; those of heights have a name, that of each channel before it."""
     planes = [MapFile(path, n_channels=n_channels) for path in paths]
     described = replace(describe_map(planes[0], metadata), time_step=metadata.time_step)
     if name:
@@ -251,7 +248,7 @@ def _join_maps(
 
 
 def _describe(points: Sequence[PointFiles], stack: Stack, config: FusionConfig) -> dict[str, Any]:
-    """Return version, settings and what each point in time was made of, without times, names and paths."""
+    """Return version, settings and what each time point was made of, without times, names and paths."""
     return {
         "version": __version__,
         "images": stack.n_images,

@@ -213,7 +213,7 @@ def _watched(tiles: Iterable[Tile], is_over: Callable[[], bool]) -> Iterator[Til
     """Yield tiles, each after a chance to stop: on a large job even looking at what is there takes long."""
     for number, tile in enumerate(tiles):
         if is_over():
-            msg = f"the run was cancelled while its finished tiles were looked at, after {number}; they are kept: go on with --resume"
+            msg = f"the run was cancelled while its finished tiles were looked at, after {number}; they are kept: continue with --resume"
             raise Cancelled(msg)
         yield tile
 

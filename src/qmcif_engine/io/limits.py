@@ -25,7 +25,7 @@ MAX_FRAMES = 2**16 - 1
 """Images of a stack: what a map of 16-bit numbers of images has room for."""
 
 MAX_TIMES = 2**16
-"""Points in time, each of which has outputs with names of their own."""
+"""Time points, each of which has outputs with names of their own."""
 
 MAX_CHANNELS = 2**12
 

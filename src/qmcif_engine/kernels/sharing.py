@@ -166,12 +166,13 @@ def _filters_of(zones: Zones, filters: Filters) -> Filters:
 
 
 @compiled
-def _zones_of(zones: Zones, box: NDArray[np.int64], filters: Filters) -> Zones:
+def _zones_of(zones: Zones, box: NDArray[np.int64]) -> Zones:
+    """Return the zones of a box; a slice of one that is not used has no size either."""
     top, left, bottom, right = box
     return Zones(
-        zones.spread[top:bottom, left:right] if filters.wide else zones.spread,
-        zones.is_end[top:bottom, left:right] if filters.at_end else zones.is_end,
-        zones.is_slope[top:bottom, left:right] if filters.on_slope else zones.is_slope,
+        zones.spread[top:bottom, left:right],
+        zones.is_end[top:bottom, left:right],
+        zones.is_slope[top:bottom, left:right],
     )
 
 
@@ -182,7 +183,7 @@ def _share_box(
     """Return the images near a box, and their shares in the image and in its brightness."""
     top, left, bottom, right = box
     height, width = bottom - top, right - left
-    zones = _zones_of(zones, box, filters)
+    zones = _zones_of(zones, box)
     filters = _filters_of(zones, filters)
     narrow = 2 * filters.radius
     margin = max(narrow, filters.wide, filters.at_end, filters.on_slope)

@@ -220,11 +220,11 @@ def _relay(future: Future[Any], tile: Tile, sink: TileSink | None) -> None:
     except KilledWorker as error:
         if has_run_out_of_memory(future.client):
             ended = f"a tile ended {N_RETRIES + 1} workers one after the other, whose memory ran out"
-            msg = f"{ended}; workers with more memory are needed: add some, and go on with --resume"
+            msg = f"{ended}; workers with more memory are needed: add some, and continue with --resume"
         else:
             msg = (
                 f"the workers that a tile was given to ended again and again ({error}), and not for lack of memory; workers that last as "
-                "long as a tile are needed: look why they are stopped, and go on with --resume"
+                "long as a tile are needed: look why they are stopped, and continue with --resume"
             )
         raise ExecutionError(msg) from error
     if sink is not None and result is not None:

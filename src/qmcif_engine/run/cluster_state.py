@@ -59,9 +59,7 @@ class ClusterWatch:
             self._waiting_since = now
             logger.warning("waiting for %s, for %.0f s at most", missing, PATIENCE_SECONDS)
         if now - self._waiting_since >= PATIENCE_SECONDS:
-            msg = (
-                f"{missing} was waited for in vain for {PATIENCE_SECONDS:.0f} s; it is needed to go on: start one, then go on with --resume"
-            )
+            msg = f"{missing} did not appear within {PATIENCE_SECONDS:.0f} s; it is needed to continue: start one, then use --resume"
             raise ExecutionError(msg)
 
 
@@ -84,7 +82,7 @@ def lost_scheduler(client: Client) -> ExecutionError:
     """Return the error for a scheduler that has gone with all it knew."""
     address = client.scheduler.address if client.scheduler is not None else "of this run"
     return ExecutionError(
-        f"the scheduler {address} does not answer any more; a running scheduler is needed: start one, with workers, and go on with --resume"
+        f"the scheduler {address} no longer answers; a running scheduler is needed: start one, with workers, and continue with --resume"
     )
 
 

@@ -138,8 +138,8 @@ class Job:
     def _throw_away(self, *, overwrite: bool) -> None:
         if not overwrite:
             msg = (
-                f"an unfinished run lies in {str(self.folder)!r}; its tiles are needed or not: "
-                "go on with it (resume=True, --resume) or throw it away (overwrite=True, --overwrite)"
+                f"an unfinished run is in {str(self.folder)!r}: "
+                "continue it (resume=True, --resume) or discard it (overwrite=True, --overwrite)"
             )
             raise OutputError(msg)
         self.remove()
@@ -169,7 +169,7 @@ class Job:
             description = _read_description(self.folder)
             known, self._run = description["identity"], _checked_token(description["run"])
         except (OSError, ValueError, KeyError, TypeError) as error:
-            msg = f"{str(self.folder)!r} is no unfinished run of ours ({error}); one is needed to go on: start anew with --overwrite"
+            msg = f"{str(self.folder)!r} is not an unfinished run of this program ({error}); one is needed: start over with --overwrite"
             raise OutputError(msg) from error
         if known != identity:
             raise self.refuse_other_input()
@@ -177,8 +177,8 @@ class Job:
     def refuse_other_input(self) -> OutputError:
         """Return the error for tiles that were made of something else."""
         return OutputError(
-            f"the unfinished run in {str(self.folder)!r} has other images, settings or another version; the same are needed to go on: "
-            "restore them, or start anew with --overwrite"
+            f"the unfinished run in {str(self.folder)!r} has other images, settings or another version; the same are needed to continue: "
+            "restore them, or start over with --overwrite"
         )
 
     def is_finished(self, tile: Tile) -> bool:
@@ -278,7 +278,7 @@ class Job:
         if self._ended is None:
             with refusing(self.folder):
                 if not all(_OWN_NAMES.fullmatch(path.name) for path in self.folder.iterdir()):
-                    msg = f"{str(self.folder)!r} is no unfinished run of ours; its name is needed for this run: move it away"
+                    msg = f"{str(self.folder)!r} is not an unfinished run of this program; its name is needed for this run: move it away"
                     raise OutputError(msg)
             self._end()
         if self._ended is not None:
@@ -337,7 +337,9 @@ def throw_away(folder: Path) -> None:
         lock.take()
         try:
             if not all(_OWN_NAMES.fullmatch(path.name) for path in folder.iterdir()):
-                msg = f"{str(folder)!r} is no unfinished run of ours, for it holds other files: look at it, and remove it yourself"
+                msg = (
+                    f"{str(folder)!r} is not an unfinished run of this program, because it holds other files: check and remove it yourself"
+                )
                 raise OutputError(msg)
             roll_back(folder / JOURNAL_NAME)
             ended = folder.with_name(name_temporary())

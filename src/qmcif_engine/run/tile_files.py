@@ -179,7 +179,7 @@ class JobPicture:
             if not self._format.is_intact(path, key=self._key_of(tile)):
                 msg = (
                     f"the finished tile {str(path)!r} changed on the disk after it was written; it is needed as it was: "
-                    "start the run again with --resume, which computes it anew, and check the disk"
+                    "start the run again with --resume, which computes it again, and check the disk"
                 )
                 raise ExecutionError(msg)
             self._checked.add(tile.number)

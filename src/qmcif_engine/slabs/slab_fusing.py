@@ -149,8 +149,8 @@ class _Run:
         if known is not None and self._is_complete(files):
             if known != identify_run(part, self.config, self.focus_range):
                 msg = (
-                    f"the slab in {str(files.picture)!r} has other images, settings or another version; the same are needed to go on: "
-                    "restore them, or start anew with --overwrite"
+                    f"the slab in {str(files.picture)!r} has other images, settings or another version; the same are needed to continue: "
+                    "restore them, or start over with --overwrite"
                 )
                 raise OutputError(msg)
             return

@@ -76,7 +76,7 @@ class ExposureCorrection:
         if not is_even or not np.isfinite([*gains, *offsets]).all() or min(gains) <= 0:
             msg = (
                 f"gains {self.gains} and offsets {self.offsets} were given; as many finite offsets as positive gains, for each image and "
-                "channel one, are needed: estimate them anew"
+                "channel one, are needed: estimate them again"
             )
             raise InvalidConfigError(msg)
 

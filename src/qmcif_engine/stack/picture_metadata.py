@@ -25,7 +25,7 @@ class PictureMetadata:
     unit : str or None
         Unit of length as OME-NGFF writes it, for example ``micrometer``.
     time_step : float or None
-        Seconds between neighboring points in time.
+        Seconds between neighboring time points.
     channel_names : tuple of str
         One a channel where they are known, else empty.
     channel_colors : tuple of str

@@ -25,7 +25,7 @@ SHIFTS = ((0, 0), (3, -5), (-4, 2))
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """Three images that lie whole pixels apart, as PNG and as one OME-TIFF with two channels and two points in time."""
+    """Three images that lie whole pixels apart, as PNG and as one OME-TIFF with two channels and two time points."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "in").mkdir()
     canvas = tuple(side + 2 * MARGIN_PX for side in SHAPE)
@@ -117,7 +117,7 @@ def test_channels_that_do_not_decide_are_evened_out_as_well(folder):
         (["-o", "a.tif", "--model", "similarity", "--transforms", "known.json"], "holds transforms of the model translation"),
         (["-o", "a.tif", "--model", "projective"], "invalid choice: 'projective'"),
         (["-o", "a.tif", "--transforms", "a.tif"], "is to hold both a result and the transforms"),
-        (["-o", "a.tif", "--workers", "0"], "a whole number from 1 on is needed"),
+        (["-o", "a.tif", "--workers", "0"], "a whole number of at least 1 is needed"),
         (["-o", "known.json"], "has the suffix '.json'"),
     ],
 )
@@ -147,7 +147,7 @@ def test_what_the_next_run_would_take_for_an_image_is_told(folder, capsys):
 
 
 @pytest.mark.parametrize(
-    ("n_finished", "reason"), [(0, "nothing was left behind"), (1, "the first 1 of 2 points in time are finished and kept")]
+    ("n_finished", "reason"), [(0, "nothing was left behind"), (1, "the first 1 of 2 time points are finished and kept")]
 )
 def test_an_interruption_says_what_was_finished(folder, capsys, monkeypatch, n_finished, reason):
     from qmcif_engine.cli import align_command

@@ -45,7 +45,9 @@ def test_one_failure_among_many_is_told_and_ends_with_exit_code_1(root, tmp_path
     assert names == ["ant.ome.tif", "ant_maps", "bee.ome.tif", "bee_maps"]
 
 
-@pytest.mark.parametrize(("n_finished", "reason"), [(0, "nothing was left behind"), (1, "what is finished is kept: go on with --resume")])
+@pytest.mark.parametrize(
+    ("n_finished", "reason"), [(0, "nothing was left behind"), (1, "what is finished is kept: continue with --resume")]
+)
 def test_an_interruption_says_whether_something_was_finished(root, tmp_path, capsys, monkeypatch, n_finished, reason):
     calls = []
 

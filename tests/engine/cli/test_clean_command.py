@@ -48,7 +48,7 @@ def test_leftovers_are_listed_and_nothing_happens_where_only_that_was_asked(left
     code, states = clean(left, "--dry-run", capsys=capsys)
 
     assert code == 0
-    assert sorted(states.values()) == ["in use", "kept: go on with it with --resume, or remove it with --jobs"] + 2 * ["would be removed"]
+    assert sorted(states.values()) == ["in use", "kept: continue it with --resume, or remove it with --jobs"] + 2 * ["would be removed"]
     assert names(left) == before
 
 

@@ -54,7 +54,7 @@ def test_a_few_lines_say_it_in_words(movie, capsys):
     assert lines[0] == movie
     assert "  axes        T 2 x Z 3 x C 2 x Y 40 x X 48" in lines
     assert "  channels    EGFP #00ff00 509 nm, Cy5 #7f00ff 670 nm" in lines
-    assert "  pixel       0.25 x 0.5 micrometer, z step 2 micrometer, 30 s from one point in time to the next" in lines
+    assert "  pixel       0.25 x 0.5 micrometer, z step 2 micrometer, 30 s from one time point to the next" in lines
     assert "  fuses to    T 2 x C 2 x Y 40 x X 48; decided by all channels together" in lines
 
 

@@ -135,7 +135,7 @@ def test_the_plan_counts_the_guide(tmp_path, files, capsys):
 REFUSED = {
     "slabs": ({}, ["--slab", "2"], "--guide was given with --slab; slabs are decided on by themselves"),
     "size": ({"rows": 90}, [], "the guide has 3 images of shape (90, 120) and the stack has 3 of (100, 120)"),
-    "times": ({"n_times": 2}, [], "the guide has 2 points in time and the stack has 1; as many are needed"),
+    "times": ({"n_times": 2}, [], "the guide has 2 time points and the stack has 1; as many are needed"),
 }
 
 

@@ -1,4 +1,4 @@
-"""Real stacks from the command line: points in time, channels, heights, slabs, images that give nothing."""
+"""Real stacks from the command line: time points, channels, heights, slabs, images that give nothing."""
 
 import json
 
@@ -125,7 +125,9 @@ def test_resuming_fuses_the_points_in_time_that_are_missing(tmp_path, capsys):
     assert "nothing is left to fuse" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("n_finished", "reason"), [(0, "nothing was left behind"), (1, "what is finished is kept: go on with --resume")])
+@pytest.mark.parametrize(
+    ("n_finished", "reason"), [(0, "nothing was left behind"), (1, "what is finished is kept: continue with --resume")]
+)
 def test_an_interruption_says_whether_a_point_in_time_was_finished(tmp_path, capsys, monkeypatch, n_finished, reason):
     times = np.stack([make_focus_stack(n_images=2, shape=SHAPE, seed=seed, is_color=False).images for seed in (1, 2)])
     path = write_ome(tmp_path / "in.ome.tif", times, "TZYX")

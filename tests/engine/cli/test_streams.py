@@ -95,7 +95,7 @@ def test_a_killed_run_leaves_no_output_and_resumes_to_the_same_bytes(folder, exp
         message = process.communicate()[1].decode()
 
     assert process.returncode == code
-    assert sent is signal.SIGKILL or "go on with --resume" in message
+    assert sent is signal.SIGKILL or "continue with --resume" in message
     assert sorted(path.name for path in folder.iterdir()) == ["out.ome.tif.qmcif-job", "stack.tif"]
     resumed = subprocess.run(command("--resume", "--json"), cwd=folder, stdout=subprocess.PIPE, check=True)
     assert json.loads(resumed.stdout)["resumed_tiles"] == 3
@@ -165,7 +165,7 @@ def test_a_dry_run_says_what_it_would_take_and_does_nothing(folder, capsys):
     [
         (["--memory", "1KB"], "the memory budget is 0.001 MB; one tile needs"),
         (["--memory", "much"], "the amount of memory is 'much'"),
-        (["--workers", "0"], "a whole number from 1 on is needed"),
+        (["--workers", "0"], "a whole number of at least 1 is needed"),
         (["--order", "2,x"], "reversed or frame numbers"),
         (["--exclude", "2"], "at least 2"),
         (["--time", "3"], "time is 3"),

@@ -23,7 +23,7 @@ CHANNELS = {"Name": ["EGFP", "tdTomato"], "Color": [0x00FF00FF, 0xFF0000FF - 2**
 
 @pytest.fixture
 def movie(tmp_path):
-    """Two points in time of three images and two channels, two minutes and a half apart."""
+    """Two time points of three images and two channels, two minutes and a half apart."""
     scenes = [make_focus_stack(n_images=3, shape=SHAPE, dtype=np.uint16, is_color=False, seed=seed).images for seed in (1, 2)]
     samples = np.stack([np.stack([scene, scene // 2], axis=1) for scene in scenes])
     sizes = {"PhysicalSizeX": 0.5, "PhysicalSizeY": 0.5, "PhysicalSizeZ": 1.0, "TimeIncrement": 2.5, "TimeIncrementUnit": "min"}
@@ -33,7 +33,7 @@ def movie(tmp_path):
 
 
 def split(movie, tmp_path) -> np.ndarray:
-    """The same points in time, each in a file of its own."""
+    """The same time points, each in a file of its own."""
     assert main(["fuse", movie, "-o", str(tmp_path / "one.ome.tif"), "--split-time", *FAST]) == 0
     return np.stack([tifffile.imread(tmp_path / f"one_t00{number}.ome.tif") for number in (0, 1)])
 
@@ -42,7 +42,7 @@ def split(movie, tmp_path) -> np.ndarray:
 def test_a_movie_becomes_one_file_with_time_axis_and_increment(movie, tmp_path, suffix, capsys):
     target = tmp_path / f"out{suffix}"
     assert main(["fuse", movie, "-o", str(target), "--set", "iterations=2"]) == 0
-    assert "fused 3 images at 2 points in time" in capsys.readouterr().out
+    assert "fused 3 images at 2 time points" in capsys.readouterr().out
     expected = split(movie, tmp_path)
     if suffix == ".ome.zarr":
         yaozarrs.validate_zarr_store(target)
@@ -82,13 +82,13 @@ def test_maps_and_heights_have_a_page_for_every_point_in_time(movie, tmp_path):
 @pytest.mark.parametrize("name", ["out.png", "out.jpg"])
 def test_formats_of_one_picture_are_refused_with_the_remedy(movie, tmp_path, name, capsys):
     assert main(["fuse", movie, "-o", str(tmp_path / name), "--channels", "1", *FAST]) == 2
-    assert "is to hold 2 points in time" in (message := capsys.readouterr().err)
+    assert "is to hold 2 time points" in (message := capsys.readouterr().err)
     assert "--split-time" in message
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.ome.tif"]
 
 
 def failing_at(monkeypatch, time: int) -> list[int]:
-    """Let one point in time fail, and return the list of those that were fused."""
+    """Let one time point fail, and return the list of those that were fused."""
     fused: list[int] = []
     fuse = fuse_command._fuse
 
@@ -110,7 +110,7 @@ def test_an_interrupted_movie_goes_on_with_what_is_missing(movie, tmp_path, monk
     assert main(command) == 1
     assert not target.exists()
     assert main(command) == 2
-    assert "an unfinished run lies in" in capsys.readouterr().err
+    assert "an unfinished run is in" in capsys.readouterr().err
     assert main([*command, "--resume", "--set", "feather_px=8"]) == 2
     assert "has other images, settings or another version" in capsys.readouterr().err
     monkeypatch.undo()
@@ -132,7 +132,10 @@ def test_a_folder_that_is_not_ours_is_left_alone(movie, tmp_path, capsys):
     folder = tmp_path / "out.ome.tif.qmcif-times"
     folder.mkdir()
     (folder / "precious.txt").write_text("keep")
-    for option, message in (("--overwrite", "is no unfinished run of ours"), ("--resume", "is no unfinished run of ours")):
+    for option, message in (
+        ("--overwrite", "is not an unfinished run of this program"),
+        ("--resume", "is not an unfinished run of this program"),
+    ):
         assert main(["fuse", movie, "-o", str(tmp_path / "out.ome.tif"), option, *FAST]) == 2
         assert message in capsys.readouterr().err
     assert (folder / "precious.txt").read_text() == "keep"
@@ -159,4 +162,4 @@ def test_transforms_of_another_number_of_points_are_refused(movie, tmp_path, cap
     content = json.loads(file.read_text())
     file.write_text(json.dumps(content | {"times": content["times"] + content["times"][:1]}))
     assert main(["fuse", movie, "--transforms", str(file), "-o", str(tmp_path / "again.ome.tif"), *FAST]) == 2
-    assert "holds transforms of 3 points in time and the stack has 2" in capsys.readouterr().err
+    assert "holds transforms of 3 time points and the stack has 2" in capsys.readouterr().err

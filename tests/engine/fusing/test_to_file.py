@@ -472,7 +472,7 @@ def test_new_outputs_are_taken_back_after_a_kill_between_two_of_them_and_resumed
     kill_at_move(2, lambda: fuse_to_file(ArrayStack(images), tmp_path / "f.tif", CONFIG, maps=tmp_path / "maps"))
     assert len(list((tmp_path / "maps").glob("*.tif"))) == 2
 
-    with pytest.raises(OutputError, match=r"an unfinished run lies in .*--resume"):
+    with pytest.raises(OutputError, match=r"an unfinished run is in .*--resume"):
         fuse_to_file(ArrayStack(images), tmp_path / "f.tif", CONFIG, maps=tmp_path / "maps")
     assert list((tmp_path / "maps").iterdir()) == []
     fuse_to_file(ArrayStack(images), tmp_path / "f.tif", CONFIG, maps=tmp_path / "maps", resume=True)

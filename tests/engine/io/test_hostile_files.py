@@ -116,7 +116,7 @@ def zarr_folder(path, *, shape, axes, chunks=None, ome=True):
 @pytest.mark.parametrize(
     ("axes", "shape", "told"),
     [
-        ("tzyx", [10**9, 2, 64, 64], "points in time"),
+        ("tzyx", [10**9, 2, 64, 64], "time points"),
         ("czyx", [10**8, 2, 64, 64], "channels"),
         ("zyx", [2, 3 * 10**7, 3 * 10**7], "pixels an image"),
         ("zyx", [2, 1, 2**36], "pixels along a side"),

@@ -56,7 +56,7 @@ def test_a_run_says_what_it_waits_for_and_gives_up_after_the_time_it_said(caplog
     assert cluster.n_asked == 1
 
     clock.seconds = LOOK_SECONDS + PATIENCE_SECONDS
-    with pytest.raises(ExecutionError, match=r"a worker .* was waited for in vain for 120 s.*--resume"):
+    with pytest.raises(ExecutionError, match=r"a worker .* did not appear within 120 s.*--resume"):
         watch.look()
 
 

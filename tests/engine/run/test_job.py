@@ -75,7 +75,7 @@ def test_half_a_tile_does_not_count(tmp_path):
 def test_an_unfinished_run_is_neither_used_nor_lost_unasked(tmp_path):
     begun(tmp_path).write(PLAN.tiles[0], tile_result(PLAN.tiles[0]))
 
-    with pytest.raises(OutputError, match=r"an unfinished run lies in .*--resume.*--overwrite"):
+    with pytest.raises(OutputError, match=r"an unfinished run is in .*--resume.*--overwrite"):
         begun(tmp_path)
     assert len(missing(begun(tmp_path, resume=True))) == len(PLAN.tiles) - 1
     assert len(missing(begun(tmp_path, overwrite=True))) == len(PLAN.tiles)
@@ -96,7 +96,7 @@ def test_a_damaged_description_is_refused(tmp_path, content):
     job = begun(tmp_path)
     (job.folder / "job.json").write_bytes(content)
 
-    with pytest.raises(OutputError, match="is no unfinished run of ours"):
+    with pytest.raises(OutputError, match="is not an unfinished run of this program"):
         begun(tmp_path, resume=True)
 
 
@@ -117,7 +117,7 @@ def test_a_folder_that_is_no_job_is_never_deleted(tmp_path):
     stranger.mkdir()
     (stranger / "holiday.jpg").write_bytes(b"precious")
 
-    with pytest.raises(OutputError, match=r"is no unfinished run of ours; its name is needed.*move it away"):
+    with pytest.raises(OutputError, match=r"is not an unfinished run of this program; its name is needed.*move it away"):
         begun(tmp_path, overwrite=True)
     assert (stranger / "holiday.jpg").read_bytes() == b"precious"
 

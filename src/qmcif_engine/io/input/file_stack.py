@@ -1,4 +1,4 @@
-"""The frames of a source as a stack that can be fused: chosen frames, chosen channels, one point in time."""
+"""The frames of a source as a stack that can be fused: chosen frames, chosen channels, one time point."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class FileStack(FrameView):
     Attributes
     ----------
     n_times : int
-        Points in time of the acquisition; the stack is one of them.
+        Time points of the acquisition; the stack is one of them.
     """
 
     alpha: FrameView | None
@@ -143,11 +143,11 @@ class FileStack(FrameView):
 
     @property
     def time(self) -> int:
-        """Which point in time the stack is, counted from 0."""
+        """Which time point the stack is, counted from 0."""
         return self._selection.time
 
     def at_time(self, time: int) -> FileStack:
-        """Return the stack of another point in time, counted from 0; it shares the scratch store with this one."""
+        """Return the stack of another time point, counted from 0; it shares the scratch store with this one."""
         check_time(time, self.n_times)
         return FileStack(self._source, self._store, replace(self._selection, time=time))
 
@@ -185,10 +185,10 @@ class Selection:
 
 
 def check_time(time: int, n_times: int) -> None:
-    """Refuse a point in time that there is none of."""
+    """Refuse a time point that there is none of."""
     if not 0 <= time < n_times:
         needed = f"a number from 0 to {n_times - 1} is needed, as there are {n_times} points: correct it"
-        msg = f"time is {time}; {needed if n_times > 1 else 'there is one point in time, which is 0: leave it out'}"
+        msg = f"time is {time}; {needed if n_times > 1 else 'there is one time point, which is 0: leave it out'}"
         raise InvalidConfigError(msg)
 
 

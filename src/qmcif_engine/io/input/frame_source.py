@@ -49,7 +49,7 @@ class SourceDescription:
     dtype : dtype
         Native byte order.
     n_times : int
-        Points in time, each with as many frames as there are names.
+        Time points, each with as many frames as there are names.
     metadata : PictureMetadata
     paths : tuple of Path or RemotePath
         Files and folders the samples come from.
@@ -72,7 +72,7 @@ class SourceDescription:
 
     @property
     def n_frames(self) -> int:
-        """Number of frames at each point in time."""
+        """Number of frames at each time point."""
         return len(self.names)
 
     @property

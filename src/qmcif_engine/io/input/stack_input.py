@@ -68,7 +68,7 @@ def open_stack(
         One letter an axis, where the input does not say them or says them wrongly: T, C, Z, Y, X, S (samples of a pixel). Without
         it, Z is the stack; where there is no Z, the only other axis beside channels that has more than one image is.
     time : int
-        Which point in time, counted from 0, of an acquisition with T and Z.
+        Which time point, counted from 0, of an acquisition with T and Z.
     channels : sequence of int or str, optional
         Up to three channels that decide about focus, by number counted from 1 or by name; needed where there are more than three.
         One is a gray image, three are a color image; two are a color image whose third plane is zero. The stack's `companions`

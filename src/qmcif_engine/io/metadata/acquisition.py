@@ -60,7 +60,7 @@ class AxisPlan:
 
     @property
     def n_times(self) -> int:
-        """Points in time; 1 where time itself is the stack."""
+        """Time points; 1 where time itself is the stack."""
         return self.length(self.time_axis)
 
     @property
@@ -90,7 +90,7 @@ class AxisPlan:
         return number
 
     def planes_at(self, time: int) -> list[int]:
-        """Return the numbers of all planes of one point in time."""
+        """Return the numbers of all planes of one time point."""
         places = range(self.length("C"))
         return [self.plane_number(FramePosition(time, number), place) for number in range(self.n_frames) for place in places]
 
@@ -166,7 +166,7 @@ def _check_lengths(name: str, plan: AxisPlan) -> None:
     height, width = plan.length("Y"), plan.length("X")
     for length, largest, things in (
         (plan.n_frames, MAX_FRAMES, "images"),
-        (plan.n_times, MAX_TIMES, "points in time"),
+        (plan.n_times, MAX_TIMES, "time points"),
         (plan.n_channels, MAX_CHANNELS, "channels"),
         (max(height, width), LARGEST_SIDE_PX, "pixels along a side"),
         (height * width, MAX_WINDOWED_PIXELS, "pixels an image"),

@@ -24,7 +24,7 @@ BLOCK_SIDE_PX = 512
 
 
 StackAxis = Literal["Z", "T"]
-"""What the images of a stack lie along: focus positions or points in time."""
+"""What the images of a stack lie along: focus positions or time points."""
 
 
 class Picture(Protocol):

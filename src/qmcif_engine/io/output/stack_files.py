@@ -116,7 +116,7 @@ def place_stack(
 
 
 def place_series(contents: Mapping[Path, Sequence[PictureContent]], *, overwrite: bool) -> None:
-    """Write images at several points in time, all of one kind, to one file for each target; all targets appear or none.
+    """Write images at several time points, all of one kind, to one file for each target; all targets appear or none.
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _FORMAT = "qmcif transforms 1"
-_FORMAT_OF_TIMES = "qmcif transforms of points in time 1"
+_FORMAT_OF_TIMES = "qmcif transforms of time points 1"
 _KEYS = ("format", "model", "image_shape", "reference", "matrices", "warnings")
 
 
@@ -40,7 +40,7 @@ def save_transforms(path: str | os.PathLike[str], transforms: Transforms, *, ove
 
 
 def save_transforms_of_times(path: str | os.PathLike[str], transforms: Sequence[Transforms], *, overwrite: bool = False) -> None:
-    """Write the transforms of all points in time of a movie, in their order, as `save_transforms` does those of a stack."""
+    """Write the transforms of all time points of a movie, in their order, as `save_transforms` does those of a stack."""
     _place(Path(path), {"format": _FORMAT_OF_TIMES, "times": [_describe(point) for point in transforms]}, overwrite=overwrite)
 
 
@@ -75,13 +75,13 @@ def load_transforms(path: str | os.PathLike[str]) -> Transforms:
     """
     known = load_transforms_of_times(path)
     if len(known) != 1:
-        msg = f"{str(path)!r} holds transforms of {len(known)} points in time; those of one stack are needed: name another file"
+        msg = f"{str(path)!r} holds transforms of {len(known)} time points; those of one stack are needed: name another file"
         raise InvalidConfigError(msg)
     return known[0]
 
 
 def load_transforms_of_times(path: str | os.PathLike[str]) -> tuple[Transforms, ...]:
-    """Read the transforms of all points in time, or of the only one.
+    """Read the transforms of all time points, or of the only one.
 
     Raises
     ------
@@ -95,7 +95,7 @@ def load_transforms_of_times(path: str | os.PathLike[str]) -> tuple[Transforms, 
         return tuple(_parse(point) for point in _listed_points(content))
     except (OSError, ValueError) as error:
         needed = "a file written by save_transforms is needed, or by --align with --transforms"
-        msg = f"{str(path)!r} holds no usable transforms ({error}); {needed}: estimate them anew"
+        msg = f"{str(path)!r} holds no usable transforms ({error}); {needed}: estimate them again"
         raise InvalidConfigError(msg) from error
 
 

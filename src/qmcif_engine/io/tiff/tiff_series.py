@@ -41,7 +41,7 @@ class TiffAcquisition:
     plan : AxisPlan
     description : SourceDescription
     planes : dict
-        All planes of one point in time, by their number.
+        All planes of one time point, by their number.
     stamp : tuple of int
         Size and time of change of the file.
     """
@@ -64,7 +64,7 @@ def read_acquisition(path: Location, *, location: Location, axes: str | None, ti
     axes : str, optional
         Names of the axes according to the user.
     time : int
-        The point in time whose planes are laid out: all of them, so that a truncated file is refused before anything is computed.
+        The time point whose planes are laid out: all of them, so that a truncated file is refused before anything is computed.
     """
     with open_location(location) as (stream, stamp), open_checked(stream, path) as tiff:
         check_directories(tiff, path)

@@ -56,7 +56,7 @@ def check_signature(file: OpenFile | RemoteFile, path: Location) -> None:
 class TiffSource(FrameSource):
     """The frames of one TIFF file, read by window.
 
-    Its directory is read once a process and point in time; for samples the file stays open with the cache, among the files used last.
+    Its directory is read once a process and time point; for samples the file stays open with the cache, among the files used last.
 
     Parameters
     ----------

@@ -180,7 +180,7 @@ def _enlargement(factor: int) -> NDArray[np.float64]:
 
 def _check_frame(transforms: Transforms) -> None:
     if not 1 <= len(transforms.matrices) <= LARGEST_N_IMAGES:
-        msg = f"transforms of {len(transforms.matrices)} images were given; 1 to {LARGEST_N_IMAGES} are needed: estimate them anew"
+        msg = f"transforms of {len(transforms.matrices)} images were given; 1 to {LARGEST_N_IMAGES} are needed: estimate them again"
         raise InvalidConfigError(msg)
     if not all(1 <= side <= LARGEST_SIDE_PX for side in transforms.image_shape):
         msg = (
@@ -191,7 +191,7 @@ def _check_frame(transforms: Transforms) -> None:
     if not 0 <= transforms.reference < len(transforms.matrices):
         msg = (
             f"the reference of the transforms is image {transforms.reference} of {len(transforms.matrices)}, counted from 0; "
-            "one of the images is needed: estimate them anew"
+            "one of the images is needed: estimate them again"
         )
         raise InvalidConfigError(msg)
 
@@ -204,7 +204,7 @@ def _check_matrix(matrix: Any, *, number: int, model: TransformModel, image_shap
     last_row = f"last entry 1, a perspective of at most {LARGEST_PERSPECTIVE:g}" if is_projective else "last row (0, 0, 1)"
     msg = (
         f"the transform of image {number + 1} is {matrix}; an invertible 3 x 3 matrix with {last_row}, a stretch of "
-        f"1/{LARGEST_STRETCH:g} to {LARGEST_STRETCH:g} and a shift of at most {LARGEST_SHIFT:g} frame sides is needed: estimate it anew"
+        f"1/{LARGEST_STRETCH:g} to {LARGEST_STRETCH:g} and a shift of at most {LARGEST_SHIFT:g} frame sides is needed: estimate it again"
     )
     raise InvalidConfigError(msg)
 

@@ -61,7 +61,7 @@ def test_transforms_can_be_compared_and_hashed():
 )
 def test_a_matrix_that_no_stack_can_have_is_refused(matrix):
     with pytest.raises(
-        InvalidConfigError, match=r"the transform of image 2 is .*; an invertible 3 x 3 matrix .* is needed: estimate it anew"
+        InvalidConfigError, match=r"the transform of image 2 is .*; an invertible 3 x 3 matrix .* is needed: estimate it again"
     ):
         make_transforms(matrices=(IDENTITY, matrix))
 
