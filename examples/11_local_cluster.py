@@ -1,4 +1,4 @@
-"""Fuse on a Dask cluster of this machine; the same lines serve a cluster of many."""
+"""Fuse on a Dask cluster of this machine; the same lines serve a cluster of many. Port 0 is any free one."""
 
 import tempfile
 from pathlib import Path
@@ -13,7 +13,7 @@ if __name__ == "__main__":  # worker processes import this file
         for number, image in enumerate(make_focus_stack(n_images=2, shape=(300, 400)).images):
             write_image(folder / f"shot_{number}.tif", image)
         with (
-            LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster,
+            LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as cluster,
             Client(cluster, set_as_default=False) as client,
             open_stack(folder / "shot_*.tif") as stack,
         ):

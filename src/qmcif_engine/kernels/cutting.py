@@ -90,6 +90,7 @@ def values_of(index: IndexArray) -> IndexArray:
     """Return the values of a map in ascending order."""
     low, high, has_others = _bounds_of(index)
     if not has_others:
+        # nearly all maps of a box have one or two values: no table is needed
         few = np.empty(2, np.uint16)
         few[0], few[1] = low, high
         return few[:1] if low == high else few
@@ -112,6 +113,7 @@ def find_boxes(is_wanted: BoolArray, side: int) -> NDArray[np.int64]:
             start, end = column * side, min((column + 1) * side, width)
             for y in range(row * side, min((row + 1) * side, height)):
                 line = is_wanted[y, start:end]
+                # counting without a branch is a vector instruction; most lines have none and are left at once
                 n_marked = 0
                 for x in range(line.size):
                     n_marked += line[x]

@@ -152,6 +152,7 @@ def advance(image: FloatArray, base: FloatArray, noise: FloatArray, down: FloatA
     power = np.empty(w, image.dtype)
     detail = np.empty((3, w), image.dtype)
     for y in range(h):
+        # the last row has none below it: the image continues by reflection, so the difference there is zero
         if y < h - 1:
             _update_field(down, base, y, (1, 0), power, weights)
         _update_field(right, base, y, (0, 1), power[: w - 1], weights)

@@ -110,6 +110,7 @@ def compute_finest_amplitudes(gray: Levels, bank: FilterBank) -> Iterator[FloatA
 def _transform(gray: Levels, bank: FilterBank) -> ComplexArray:
     """Return the spectrum of the levels without a gray level near their mean; of a large image only the left half."""
     centered: FloatArray = gray.astype(bank.dtype)
+    # a whole number, so that the difference is exact
     centered -= np.rint(gray.mean())
     spectrum: ComplexArray = fft.fft2(centered) if bank.is_kept else fft.rfft2(centered)
     return spectrum
@@ -127,6 +128,7 @@ def _add_orientation(
     """
     responses = [_filter(spectrum, bank, orientation=orientation, scale=0, out=buffers[0])]
     if threshold is None:
+        # the buffer of the next scale is free until that scale is filtered
         median = _find_median_power(responses[0], scratch=buffers[1])
         threshold = estimate_threshold(median, gain=bank.noise_gains[orientation])
     responses += [_filter(spectrum, bank, orientation=orientation, scale=scale, out=buffers[scale]) for scale in range(1, N_SCALES)]
@@ -177,6 +179,7 @@ def _read_spectrum(spectrum: ComplexArray, rows: slice, *, n_columns: int) -> Co
     n_kept = spectrum.shape[1]
     if n_kept == n_columns:
         return spectrum[rows]
+    # of real samples, F(-u, -v) is the conjugate of F(u, v)
     mirrored_rows = -np.arange(rows.start, rows.stop) % spectrum.shape[0]
     return np.hstack([spectrum[rows], spectrum[mirrored_rows, n_columns - n_kept : 0 : -1].conj()])
 

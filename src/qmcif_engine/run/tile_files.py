@@ -110,6 +110,7 @@ class TileFormat:
         with path.open("rb") as stream:
             stream.seek(-self.receipt_bytes, os.SEEK_END)
             content = stream.read()
+        # whether the file is whole is checked where its samples are used (`is_intact`), not for every look at a receipt
         content = content[:-CHECKSUM_BYTES]
         numbers, digest, session = (
             content[: -DIGEST_BYTES - SESSION_BYTES],
@@ -159,6 +160,7 @@ class JobPicture:
         planes = tile_format.planes
         self._path_of, self._key_of, self._plan, self._format, self._kind = path_of, key_of, plan, tile_format, planes[name]
         before = list(planes)[: list(planes).index(name)]
+        # planes lie one behind the other, each with all pixels of its tile
         self._bytes_before = sum(planes[other].pixel_bytes for other in before)
         self._checked: set[int] = set()
         self.shape: tuple[int, ...] = (*plan.shape, *self._kind.channels)

@@ -138,6 +138,7 @@ def adapt_to_noise(level: float, config: FusionConfig, *, n_images: int) -> Nois
     if level <= CLEAN_LEVEL:
         return NoiseAdaptation(level, faint_level=faint_level)
     is_ordered = n_images > 2 and config.decision.order is StackOrder.ORDERED
+    # no more than a tenth of the stack: in a short one, neighbors differ too much in their focus
     stack_blur = min(STACK_BLUR_FACTOR * level, WIDEST_STACK_BLUR, n_images / 10) if is_ordered else 0.0
     return NoiseAdaptation(
         level,
@@ -169,6 +170,7 @@ def measure_noise(samples: Sequence[SampleArray], focus_range: FocusRanges) -> f
     if deviation.size == 0:
         return 0.0
     order = np.argsort(brightness, kind="stable")
+    # classes of equally many squares, from dark to bright
     classes = np.array_split(deviation[order], min(N_BRIGHTNESS_CLASSES, deviation.size))
     return float(np.median([np.quantile(squares_of_one, SMOOTH_QUANTILE, method="lower") for squares_of_one in classes]))
 
@@ -195,9 +197,11 @@ def _measure_squares(image: SampleArray, focus_range: FocusRanges) -> FloatArray
     """Return the brightness and the deviation of every square and channel of a window, shape (2, number of squares)."""
     rows, columns = (length // BLOCK_PX for length in image.shape[:2])
     planes = to_planes(image, focus_range, representation=Representation.QUATERNION)[: 1 if image.ndim == 2 else image.shape[2]]
+    # whole squares only
     cut = (slice(rows * BLOCK_PX), slice(columns * BLOCK_PX))
     figures = []
     for plane in planes:
+        # the weights have a norm of 6, and the mean modulus of a Gaussian is sqrt(2 / pi) of its deviation
         differences = np.abs(ndimage.convolve(plane, _DIFFERENCES, mode="reflect")) * np.float32(math.sqrt(math.pi / 2) / 6)
         figures.append([_square_means(values[cut], rows, columns) for values in (plane, differences)])
     return np.concatenate([np.stack(pair) for pair in figures], axis=1)

@@ -106,6 +106,7 @@ class TileTask:
                 images, deciding, tile, focus_range=self.focus_range, noise_level=self.noise_levels[0], input_digest=digest, **told
             )
         n_channels = self.stack.image_shape[2]
+        # one figure for all channels, or one for each
         ranges = (self.focus_range,) * n_channels if isinstance(self.focus_range, FocusRange) else self.focus_range
         levels = self.noise_levels * n_channels if len(self.noise_levels) == 1 else self.noise_levels
         parts = [
@@ -164,6 +165,7 @@ class TileTask:
                 }
                 for name, values in found.items():
                     if values is not None:
+                        # the first part tells which planes there are, and of which type
                         plane = planes.setdefault(name, np.empty((*core.shape, *values.shape[2:]), values.dtype))
                         plane[part.window.relative_to(core).slices] = values
         return FusedTile(**planes, input_digest=input_digest, layers=() if by_pixel is None else by_pixel.layers)

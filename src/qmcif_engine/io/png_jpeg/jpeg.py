@@ -126,6 +126,7 @@ def _check_scans(encoded: bytes, header: _JpegHeader, path: Location, *, name: s
         is_slow = n_scans > USUAL_JPEG_SCANS and n_scans * header.n_samples > LARGEST_JPEG_SCANNED_SAMPLES
         if n_scans > MOST_JPEG_SCANS or is_slow or n_segments > MOST_JPEG_SEGMENTS:
             raise refuse_damaged(path, f"{name} has more than {n_scans - 1} scans of {header.width} x {header.height} pixels")
+        # a length counts its own two bytes; a smaller one would stand still
         position = found.end() + max(int.from_bytes(encoded[found.end() : found.end() + 2], "big"), 2)
     if found is None:
         raise refuse_damaged(path, f"the end of {name} is missing")
@@ -175,6 +176,7 @@ def _walk_markers(stream: BinaryIO, path: Location) -> _JpegHeader:
         if stream.tell() >= LARGEST_JPEG_HEADER_BYTES:
             break
         marker = _next_marker(stream, path)
+        # restart and similar marks stand alone
         if marker in _WITHOUT_LENGTH:
             continue
         length = int.from_bytes(stream.read(2), "big")
@@ -199,6 +201,7 @@ def _next_marker(stream: BinaryIO, path: Location) -> int:
         raise refuse_damaged(path, "a marker of its header is missing")
     if not code:
         raise refuse_damaged(path, "the file ends before its image" if len(ahead) < _LARGEST_FILLING_BYTES else "it has endless filling")
+    # behind the code: the rest of what was read ahead belongs to the segment
     stream.seek(start + len(ahead) - len(code) + 1)
     return code[0]
 

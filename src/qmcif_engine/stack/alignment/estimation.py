@@ -117,6 +117,7 @@ def _link_neighbors(
         if check_cancelled is not None:
             check_cancelled()
         pyramid = read_pyramid(stack, number)
+        # the coarsest level is small enough to be kept of every image, to find those that look alike
         thumbnails.append(pyramid[0].detail.ravel())
         if number:
             links[number - 1, number] = _link(previous, pyramid, model, image_shape=stack.image_shape)
@@ -135,6 +136,7 @@ def _link(first: tuple[Level, ...], second: tuple[Level, ...], model: TransformM
     """Return a link that can be trusted in the wanted model, else one by a shift, else none."""
     link = link_images(first, second, model, image_shape=image_shape)
     if link.uncertainty_px > TRUSTED_PX and model is not TransformModel.TRANSLATION:
+        # two parameters can be certain where there is too little in common for four and more
         link = link_images(first, second, TransformModel.TRANSLATION, image_shape=image_shape)
     return link if link.uncertainty_px <= USABLE_PX else _NO_LINK
 
@@ -149,6 +151,7 @@ def _choose_other_pairs(links: _Links, thumbnails: list[NDArray[np.floating]]) -
     pairs: dict[tuple[int, int], None] = {}
     for number in poor:
         likeness = rows @ rows[number]
+        # neighbors were tried already
         likeness[[other for other in (number - 1, number, number + 1) if 0 <= other < len(rows)]] = -np.inf
         other = int(likeness.argmax())
         pairs[min(number, other), max(number, other)] = None
@@ -167,12 +170,15 @@ def _relate(stack: Stack, model: TransformModel, *, reference: int, links: _Link
         if number == origin:
             found[number] = _Path(np.eye(3), 0.0)
         else:
+            # links lead from the smaller number to the larger one; the other way round they are inverted
             link = links[min(origin, number), max(origin, number)]
             step = link.matrix if origin < number else np.linalg.inv(link.matrix)
+            # errors of links are independent, so their squares add up along the path
             found[number] = _Path(step @ found[origin].matrix, float(np.hypot(found[origin].uncertainty_px, link.uncertainty_px)))
             warnings += _warn(stack.names, number, origin=origin, link=link, model=model)
         for (first, second), link in links.items():
             if number in (first, second):
+                # of equally certain links the nearest neighbor comes first, so that the tree does not depend on the order of the queue
                 heapq.heappush(queue, (link.uncertainty_px, second - first, first + second - number, number))
     logger.info("aligned %d images by %s to %s, %d of them uncertain", stack.n_images, model, stack.names[reference], len(warnings))
     return Transforms(
@@ -195,6 +201,7 @@ def _settle(path: _Path, model: TransformModel, image_shape: tuple[int, ...]) ->
     """Return the matrix in plain numbers, and exactly the identity where the image hardly moves."""
     corners = frame_corners(image_shape)
     movement_px = float(np.hypot(*(apply_matrix(path.matrix, corners) - corners).T).max())
+    # resampling costs sharpness: a movement that may be an error of the estimate is not worth it
     unmoved_px = min(max(_UNMOVED_PX, 3 * path.uncertainty_px), _LARGEST_UNMOVED_PX)
     if movement_px < unmoved_px:
         return IDENTITY
