@@ -102,7 +102,7 @@ def render_settings() -> str:
         if section != last:
             heads = " | ".join(f"`{preset}`" for preset in values)
             lines.append(f"\n## {SECTION_TITLES.get(section, section.capitalize())}\n\n`[{section}]` in a settings file.\n")
-            lines.append(f"| setting | meaning | may be | {heads} |\n|---|---|---|{'---|' * len(values)}")
+            lines.append(f"| setting | meaning | allowed values | {heads} |\n|---|---|---|{'---|' * len(values)}")
             last = section
         cells = " | ".join(show(preset[section][name]) for preset in values.values())
         kind = type(getattr(getattr(default, section), name))
@@ -135,7 +135,7 @@ and the form in napari. The three columns on the right are the presets.
     config = PRESETS["fast"].replaced({"order": "none", "feather_px": 0})
     ```
 
-Most people need none of them. [Troubleshooting](troubleshooting.md) says which one helps against what.
+Most people need none of them. [Troubleshooting](troubleshooting.md) says which one helps with what.
 """
 
 

@@ -30,9 +30,9 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning",
 )
 
-CONFIG = FusionConfig().replaced({"tile_px": 128, "evidence_scales": 2, "follow_reach_px": 16, "iterations": 2})
+CONFIG = FusionConfig().replaced({"tile_px": 64, "chunk_px": 64, "evidence_scales": 2, "follow_reach_px": 16, "iterations": 2})
 PLANES = ("fused", "source_index", "base_map", "detail_map", "confidence")
-SHAPE = (260, 520)  # more than one level of a store
+SHAPE = (140, 200)  # a dozen tiles, and more than one level of a store
 STORE = "fused.ome.zarr"
 
 
@@ -62,7 +62,7 @@ def written(stack, folder, *, target="fused.ome.tif", **options):
     return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.rglob("*") if path.is_file()}
 
 
-@pytest.mark.parametrize("chunks", [(1, 333, 333, 3), (1, 512, 512, 3), (1, 1, 520, 3), (3, 260, 520, 1), (2, 77, 101, 2)])
+@pytest.mark.parametrize("chunks", [(1, 93, 93, 3), (1, 128, 128, 3), (1, 1, 200, 3), (3, 140, 200, 1), (2, 37, 51, 2)])
 def test_chunks_of_the_input(images, expected_files, chunks, tmp_path):
     with open_stack(da.from_array(images, chunks=chunks), axes="ZYXS") as stack:
         assert written(stack, tmp_path) == expected_files
@@ -72,9 +72,9 @@ def test_chunks_of_the_input(images, expected_files, chunks, tmp_path):
 def test_kinds_of_files(images, expected_files, kind, tmp_path):
     source = tmp_path / ("stack.zarr" if kind == "zarr" else "stack.tif")
     if kind == "zarr":
-        zarr.create_array(source, data=images, chunks=(1, 100, 130, 3))
+        zarr.create_array(source, data=images, chunks=(1, 50, 65, 3))
     else:
-        options = {"tile": (128, 96)} if kind == "tiles" else {"rowsperstrip": 7}
+        options = {"tile": (64, 48)} if kind == "tiles" else {"rowsperstrip": 7}
         tifffile.imwrite(source, images, photometric="rgb", compression="lzw", **options)
     (tmp_path / "out").mkdir()
     with open_stack(source, axes="ZYXS" if kind == "zarr" else None) as stack:

@@ -89,8 +89,8 @@ def fuse(
     Parameters
     ----------
     images : sequence of ndarray, one ndarray of shape (N, Y, X) or (N, Y, X, 3), or Stack
-        At least two, gray or RGB; uint8, uint16, float32 or float64. A stack, such as `qmcif_engine.open_stack` gives, is read tile by
-        tile, and what it has of alpha and further channels takes the place of `companions`.
+        At least two, gray or RGB: 8- or 16-bit integers, uint32, bool, float32 or float64. A stack, such as `qmcif_engine.open_stack`
+        returns, is read tile by tile; its alpha and further channels take the place of `companions`.
     config : FusionConfig, optional
         The ``default`` preset where it is left out.
     guide : like `images`, optional
