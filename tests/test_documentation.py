@@ -6,6 +6,7 @@ import doctest
 import os
 import re
 import runpy
+import shlex
 import shutil
 import subprocess
 import sys
@@ -16,11 +17,14 @@ import yaml
 
 import qmcif_engine
 from qmcif_engine import make_focus_stack, write_image, write_stack
+from qmcif_engine.cli.chosen_settings import gather_settings
+from qmcif_engine.cli.parser import build_parser
 from qmcif_engine.io.input.stack_input import open_stack
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 HOW_TO = sorted((DOCS / "how-to").glob("*.md"))
+PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md")), *HOW_TO]
 NOTEBOOKS = sorted((DOCS / "notebooks").glob("*.ipynb"))
 GENERATED = {"settings.md", "changelog.md", "code-of-conduct.md", "contributing.md", "roadmap.md", "security.md", "how-to/examples.md"}
 NEEDS_ELSEWHERE = ("scheduler-host", "SLURMCluster", "KubeCluster")
@@ -99,6 +103,17 @@ def test_every_page_is_in_the_navigation_and_every_entry_is_a_page() -> None:
 
     assert len(named) == len(set(named))
     assert set(named) == present | GENERATED
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_the_program_takes_every_command_and_setting_on_a_page(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    blocks = re.findall(r"^ *```sh\n(.*?)^ *```", text, flags=re.DOTALL | re.MULTILINE)
+    commands = [line.strip() for block in blocks for line in block.splitlines() if line.strip().startswith("qmcif ")]
+
+    for command in commands:
+        build_parser().parse_args(shlex.split(command, comments=True)[1:])  # SystemExit for an option that is unknown
+    gather_settings(preset_name="default", config_file=None, assignments=re.findall(r"--set ([a-z_]+=[\w.]+)", text))
 
 
 @pytest.mark.slow
