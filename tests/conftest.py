@@ -4,9 +4,12 @@ import signal
 
 
 def pytest_configure():
-    """Undo what a shell does to a program in its background: SIGINT is ignored there, by all that the program starts, too."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    """Undo what a shell or ``nohup`` does to a program in the background: signals that it ignores, all that it starts ignores, too."""
+    usual = {"SIGINT": signal.default_int_handler, "SIGHUP": signal.SIG_DFL}
+    for name, handler in usual.items():
+        number = getattr(signal, name, None)  # Windows has no SIGHUP
+        if number is not None and signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, handler)
 
 
 def pytest_collection_modifyitems(items):

@@ -31,7 +31,7 @@ N_BYTES_OF_DEEP = 2
 
 LARGEST_SHARE = 1.8
 LARGEST_N_OPENED = 8
-SETTINGS = ["--set", "iterations=1", "--set", "evidence_scales=1", "--set", "tile_px=512", "--set", "follow_reach_px=0"]
+SETTINGS = ["--set", "measure=laplacian", "--set", "evidence_scales=1", "--set", "tile_px=512", "--set", "follow_reach_px=0"]
 CHEAP = [*SETTINGS, "--set", "consistency=0", "--set", "edge_band_px=0", "--set", "result=detail"]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from tifffile import COMPRESSION, PHOTOMETRIC, TiffFile, TiffPage
 
@@ -128,7 +128,7 @@ def _is_multichannel(page: TiffPage) -> bool:
 
 def _choose_series(tiff: TiffFile, path: Location) -> TiffPageSeries:
     """Return the images of the file, leaving smaller copies of them alone."""
-    series, *others = tiff.series
+    series, *others = _list_series(tiff)
     if tiff.is_imagej and series.kind not in ("imagej", "ome", "shaped"):
         raise refuse_damaged(path, "it is shorter than ImageJ's description of it")
     if any(not other.keyframe.is_reduced for other in others):
@@ -145,9 +145,25 @@ def _choose_series(tiff: TiffFile, path: Location) -> TiffPageSeries:
     return series
 
 
+def _list_series(tiff: TiffFile) -> list[TiffPageSeries]:
+    """Return the series of a file."""
+    series: Any = tiff.series
+    # since 2026 tifffile drops axes of length 1 unless the file is asked for all; before, each series could be asked (`_full_axes`)
+    return list(series(squeeze=False) if callable(series) else series)
+
+
+def _full_axes(series: TiffPageSeries) -> tuple[str, tuple[int, ...]]:
+    """Return the axes of a series and their lengths, those of length 1 too."""
+    asked: Any = series
+    try:
+        return asked.get_axes(squeeze=False), tuple(asked.get_shape(squeeze=False))
+    except AttributeError:
+        return series.axes, tuple(series.shape)
+
+
 def _plan_series(series: TiffPageSeries, path: Location, axes: str | None) -> AxisPlan:
     name, page = repr(str(path)), series.keyframe
-    found, shape = series.get_axes(squeeze=False), tuple(series.get_shape(squeeze=False))
+    found, shape = _full_axes(series)
     named, lengths = name_axes(name, shape=shape, found=found, wanted=axes)
     if find_palette(page) is not None:
         named, lengths = _replace_numbers_by_colors(named, lengths)

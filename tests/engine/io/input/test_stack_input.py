@@ -369,5 +369,5 @@ def test_paths_of_bytes_like_streams_are_refused():
 def test_axes_of_pictures_that_have_no_others_are_refused(tmp_path, suffix):
     for number in range(2):
         Image.fromarray(np.zeros((8, 9), np.uint8)).save(tmp_path / f"{number}{suffix}")
-    with pytest.raises(InvalidConfigError, match=r"the axes 'ZYX' were named and .* is one PNG or JPEG picture, .*: leave them out"):
+    with pytest.raises(InvalidConfigError, match=r"the axes 'ZYX' were named and .* is one PNG or JPEG image, .*: leave them out"):
         open_stack(tmp_path, axes="ZYX")
