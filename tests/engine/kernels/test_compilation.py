@@ -1,8 +1,10 @@
 """Kernels are compiled even where their code cannot be stored."""
 
+import gc
 import subprocess
 import sys
 
+import numba
 import numpy as np
 
 from qmcif_engine.kernels.compilation import compiled
@@ -53,3 +55,40 @@ def test_a_full_cache_costs_the_code_and_not_the_run(monkeypatch):
         return 2 * number
 
     assert double(21) == 42
+
+
+@compiled
+def _sum_of(values, factor=2):
+    total = 0.0
+    for i in range(values.size):
+        total += factor * values[i]
+    return total
+
+
+@compiled
+def _two_sums(values):
+    return _sum_of(values) + _sum_of(values, 3)
+
+
+def test_a_part_of_kernels_can_be_called_from_python_before_and_after_they_are_compiled():
+    values = np.arange(5.0)
+
+    before = _sum_of(values, factor=5)
+
+    assert _two_sums(values) == 50
+    assert (before, _sum_of(values)) == (50, 20)
+
+
+def test_a_part_gets_no_machine_code_of_its_own():
+    _sum_of.compile((numba.float32[::1], numba.int64))
+
+    addresses = [found.library.get_pointer_to_function(found.fndesc.llvm_func_name) for found in _sum_of.overloads.values()]
+
+    assert addresses
+    assert not any(addresses)
+
+
+def test_garbage_is_collected_again_after_a_compilation():
+    _two_sums(np.arange(3, dtype=np.int16))
+
+    assert gc.isenabled()
