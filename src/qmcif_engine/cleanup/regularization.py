@@ -212,10 +212,10 @@ def regularize(chosen: IndexArray, evidence: CellEvidence, *, noise_level: float
         talking = _box_of(is_near).grown(rounds, near.shape)
         costs = costs[:, *talking.slices]
         labels = _contenders(costs, hopeless_cost=max(HOPELESS_COST, _N_NEIGHBORS * config.consistency))
-        beliefs = _fit_together(np.ascontiguousarray(costs[labels]), labels, prices * np.float32(config.consistency), rounds)
         told = talking.moved(near.top, near.left).common(block)
-        within = told.relative_to(near).relative_to(talking).slices
-        settled, others = _margin(beliefs[:, *within], labels, n_alike=n_alike)
+        within = told.relative_to(near).relative_to(talking)
+        beliefs = _fit_together(costs[labels], labels, prices * np.float32(config.consistency), rounds, wanted=within)
+        settled, others = _margin(beliefs[:, *within.slices], labels, n_alike=n_alike)
         # neighbors may confirm what is seen; they cannot see for a cell where there is nothing
         others = np.minimum(others, np.float32(LARGEST_SUPPORT) * known[told.relative_to(near).slices])
         is_told = is_near[told.relative_to(near).slices]
@@ -225,14 +225,20 @@ def regularize(chosen: IndexArray, evidence: CellEvidence, *, noise_level: float
     return decided, _probability(margin / np.float32(unit))
 
 
-def _fit_together(costs: NDArray[np.float32], labels: NDArray[np.int64], prices: NDArray[np.float32], rounds: int) -> NDArray[np.float32]:
-    """Return what each choice costs each cell, its own reasons and its neighbors' together, up to a constant per cell; shape (K, h, w)."""
+def _fit_together(
+    costs: NDArray[np.float32], labels: NDArray[np.int64], prices: NDArray[np.float32], rounds: int, *, wanted: Window
+) -> NDArray[np.float32]:
+    """Return what each choice costs each wanted cell, its own reasons and its neighbors' together, up to a constant per cell.
+
+    The shape is that of the costs, (K, h, w); what stands in other cells means nothing.
+    """
     beliefs = np.zeros_like(costs)
     if len(labels) == 2:
         price = prices[min(int(labels[1] - labels[0]), prices.size - 1)]
         pass_lead_messages(costs[0] - costs[1], np.array([price, DAMPING], np.float32), rounds, beliefs[0])
     else:
-        pass_label_messages(costs, labels, prices, np.full(1, DAMPING, np.float32), rounds, beliefs)
+        sides = (wanted.top, wanted.left, wanted.bottom, wanted.right)
+        pass_label_messages(np.ascontiguousarray(costs), labels, prices, np.full(1, DAMPING, np.float32), rounds, sides, beliefs)
     return beliefs
 
 

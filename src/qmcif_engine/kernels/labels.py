@@ -77,7 +77,13 @@ def _tell_row(spoken: FloatArray, labels: NDArray[np.int64], prices: FloatArray,
 
 @compiled
 def pass_label_messages(
-    costs: FloatArray, labels: NDArray[np.int64], prices: FloatArray, damping: FloatArray, rounds: int, out: FloatArray
+    costs: FloatArray,
+    labels: NDArray[np.int64],
+    prices: FloatArray,
+    damping: FloatArray,
+    rounds: int,
+    wanted: tuple[int, int, int, int],
+    out: FloatArray,
 ) -> None:
     """Put what each choice costs a cell, its own reasons and its neighbors' together, into `out`, shape (K, h, w).
 
@@ -95,6 +101,9 @@ def pass_label_messages(
     damping : ndarray of float32, shape (1,)
         Share of a message that stays as it was the round before: without it weak evidence turns over from round to round.
     rounds : int
+    wanted : tuple of int
+        Top, left, bottom and right of the cells that are asked for. With every round the cells that still matter to them are fewer, and
+        only these talk: `out` is right for the wanted ones alone.
     out : ndarray of float32, shape (K, h, w)
     """
     n_labels, h, w = costs.shape
@@ -102,30 +111,34 @@ def pass_label_messages(
     spoken, message = np.empty((n_labels, w), costs.dtype), np.empty((n_labels, w), costs.dtype)
     least = np.empty(w, costs.dtype)
     for turn in range(rounds + 1):
+        far = rounds - turn
+        top, bottom = max(wanted[0] - far, 0), min(wanted[2] + far, h)
+        left, right = max(wanted[1] - far, 0), min(wanted[3] + far, w)
         for k in range(n_labels):
-            for y in range(h):
-                for x in range(w):
+            for y in range(top, bottom):
+                for x in range(left, right):
                     out[k, y, x] = costs[k, y, x]
                 for neighbor in range(_N_NEIGHBORS):
-                    _add(out[k, y], heard[neighbor, k, y])
+                    _add(out[k, y][left:right], heard[neighbor, k, y][left:right])
         if turn == rounds:
             break
-        for y in range(h):
+        before, last = max(left, 1), min(right, w - 1)
+        for y in range(top, bottom):
             # to the right, to the left, down, up; what a cell heard from the receiver stands under the opposite direction
             for direction in range(_N_NEIGHBORS):
                 back = direction + 1 - 2 * (direction % 2)
                 for k in range(n_labels):
-                    _subtract(out[k, y], heard[back, k, y], spoken[k])
-                _tell_row(spoken, labels, prices, least, message)
+                    _subtract(out[k, y][left:right], heard[back, k, y][left:right], spoken[k][left:right])
+                _tell_row(spoken[:, left:right], labels, prices, least[left:right], message[:, left:right])
                 for k in range(n_labels):
                     if direction == 0:
-                        _mix(message[k][: w - 1], heard[0, k, y][1:], damping, told[0, k, y][1:])
+                        _mix(message[k][left:last], heard[0, k, y][left + 1 :], damping, told[0, k, y][left + 1 : last + 1])
                     elif direction == 1:
-                        _mix(message[k][1:], heard[1, k, y][: w - 1], damping, told[1, k, y][: w - 1])
+                        _mix(message[k][before:right], heard[1, k, y][before - 1 :], damping, told[1, k, y][before - 1 : right - 1])
                     elif direction == 2 and y + 1 < h:
-                        _mix(message[k], heard[2, k, y + 1], damping, told[2, k, y + 1])
+                        _mix(message[k][left:right], heard[2, k, y + 1][left:], damping, told[2, k, y + 1][left:right])
                     elif direction == 3 and y > 0:
-                        _mix(message[k], heard[3, k, y - 1], damping, told[3, k, y - 1])
+                        _mix(message[k][left:right], heard[3, k, y - 1][left:], damping, told[3, k, y - 1][left:right])
         heard, told = told, heard
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import compress
 from typing import TYPE_CHECKING, overload
 
 import numpy as np
@@ -27,8 +26,9 @@ from qmcif_engine.method.refinement import refine_cells, source_weights
 from qmcif_engine.stack.noise import NO_NOISE, NoiseAdaptation, smooth_along_stack
 from qmcif_engine.stack.window import Window
 from qmcif_engine.tiles.contenders import FEWEST_IMAGES, find_contenders, look_quickly
+from qmcif_engine.tiles.covering import cover
 from qmcif_engine.tiles.spilling import SpilledArrays
-from qmcif_engine.tiles.tile_parts import PART_MARGIN_PX, cut_parts, in_cells
+from qmcif_engine.tiles.tile_parts import PART_MARGIN_PX, block_side, cut_parts, in_cells
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -147,11 +147,9 @@ def measure_cells(
     measure = FOCUS_MEASURES[config.focus.measure]
     task = MeasuringTask(detail_patch_px=detail_patch_px, borders=borders, adaptation=adaptation, check_cancelled=check_cancelled)
     cells_of_a_patch = config.decomposition.base_patch_px // CELL_PX
-    parts = cut_parts(Window.whole(shape), config, is_deep=len(blocks) >= FEWEST_IMAGES)
-    wanted = _choose_parts(blocks, shape, parts, config, task, choosable)
+    parts_of = _choose_parts(blocks, shape, config, task, choosable)
     for number in range(len(blocks)):
-        chosen = list(compress(parts, wanted[:, number]))
-        averages = _average_parts(blocks, number, shape, chosen, config, task)
+        averages = _average_parts(blocks, number, shape, parts_of(number), config, task)
         focus = measure.level_cells(averages, config, task)
         if validity is not None:
             is_whole = all_in_cells(validity(number))
@@ -166,31 +164,34 @@ def measure_cells(
 
 
 def _choose_parts(
-    blocks: PlaneStack,
-    shape: tuple[int, int],
-    parts: Sequence[Window],
-    config: FusionConfig,
-    task: MeasuringTask,
-    choosable: Callable[[int], BoolArray] | None,
-) -> BoolArray:
-    """Return which images are measured in which parts, shape (number of parts, N)."""
+    blocks: PlaneStack, shape: tuple[int, int], config: FusionConfig, task: MeasuringTask, choosable: Callable[[int], BoolArray] | None
+) -> Callable[[int], list[Window]]:
+    """Return what tells the parts in which an image is measured: all of a few images, those with a chance of the images of a deep stack."""
+    parts = cut_parts(Window.whole(shape), config)
     if len(blocks) < FEWEST_IMAGES:
-        return np.ones((len(parts), len(blocks)), bool)
+        return lambda _number: parts
     curvatures = SpilledArrays(memory_bytes=KINDS_IN_MEMORY_BYTES)
     for number in range(len(blocks)):
         task.check_cancelled()
         curvature = np.empty(cell_grid(shape), np.float32)
-        for part in cut_parts(Window.whole(shape), config):
+        for part in parts:
             curvature[in_cells(part).slices] = look_quickly(blocks.cut(number, part)[: blocks.n_different])
         curvatures.append(curvature)
-    n_beside = 0 if config.decision.order is StackOrder.NONE else 1 + math.ceil(_BLURRED_ALONG * task.adaptation.stack_blur)
-    return find_contenders(
+    side_px = block_side(config)
+    wanted = find_contenders(
         curvatures,
-        [in_cells(part) for part in parts],
+        block_cells=side_px // CELL_PX,
         window_px=task.detail_patch_px,
-        n_beside=n_beside,
+        n_beside=0 if config.decision.order is StackOrder.NONE else 1 + math.ceil(_BLURRED_ALONG * task.adaptation.stack_blur),
         is_whole=None if choosable is None else lambda number: all_in_cells(choosable(number)),
     )
+
+    def parts_of(number: int) -> list[Window]:
+        found = cover(wanted[number], side_px=side_px, margin_px=PART_MARGIN_PX)
+        scaled = (Window(*(side_px * side for side in window)).grown(0, shape) for window in found)
+        return [part.moved(window.top, window.left) for window in scaled for part in cut_parts(Window.whole(window.shape), config)]
+
+    return parts_of
 
 
 def _average_parts(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from qmcif_engine.kernels.cell_sums import CELL_PX
-from qmcif_engine.stack.window import Window, cut_side
+from qmcif_engine.stack.window import Window, cut_side, multiple_above
 
 if TYPE_CHECKING:
     from qmcif_engine.config.fusion_config import FusionConfig
@@ -16,8 +16,8 @@ PART_MARGIN_PX = 32
 DRAWING_MARGIN_PX = 64
 """How far around a part decisions are drawn to the pixel: what lies farther away matters to its edges and blends by rare chains only."""
 
-DEEP_PARTS = 4
-"""Into how many parts the side of a tile of a deep stack is cut."""
+BLOCK_PX = 64
+"""Side of the blocks of which the parts of a deep stack that are measured consist, at least."""
 
 
 def decides_on_cells(config: FusionConfig) -> bool:
@@ -30,13 +30,18 @@ def part_side(config: FusionConfig) -> int:
     return config.tiling.tile_px * 5 // 8
 
 
-def cut_parts(window: Window, config: FusionConfig, *, is_deep: bool = False) -> list[Window]:
-    """Cut a window into parts, which start on base patches counted from its corner; those of a deep stack are smaller."""
-    side_px = config.tiling.tile_px // DEEP_PARTS if is_deep else part_side(config)
+def cut_parts(window: Window, config: FusionConfig) -> list[Window]:
+    """Cut a window into parts, which start on base patches counted from its corner."""
     rows, columns = (
-        cut_side(side, shape=window.shape, tile_px=side_px, multiple_of=config.decomposition.base_patch_px) for side in window.shape
+        cut_side(side, shape=window.shape, tile_px=part_side(config), multiple_of=config.decomposition.base_patch_px)
+        for side in window.shape
     )
     return [Window(top, left, bottom, right).moved(window.top, window.left) for top, bottom in rows for left, right in columns]
+
+
+def block_side(config: FusionConfig) -> int:
+    """Return the side of a block: a number of base patches."""
+    return multiple_above(BLOCK_PX, config.decomposition.base_patch_px)
 
 
 def in_cells(window: Window) -> Window:

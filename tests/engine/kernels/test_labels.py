@@ -14,10 +14,11 @@ STEPS = ((0, -1), (0, 1), (-1, 0), (1, 0))
 """Where the neighbors are that a cell hears, in the order in which it adds up their words."""
 
 
-def passed(costs, *, labels=None, prices=(0, 1), damping=0.0, rounds=4):
+def passed(costs, *, labels=None, prices=(0, 1), damping=0.0, rounds=4, wanted=None):
     beliefs = np.full(costs.shape, np.nan, costs.dtype)
-    labels = np.arange(len(costs)) if labels is None else np.asarray(labels)
-    pass_label_messages(costs, labels.astype(np.int64), np.asarray(prices, costs.dtype), np.full(1, damping, costs.dtype), rounds, beliefs)
+    labels = (np.arange(len(costs)) if labels is None else np.asarray(labels)).astype(np.int64)
+    sides = wanted or (0, 0, *costs.shape[1:])
+    pass_label_messages(costs, labels, np.asarray(prices, costs.dtype), np.full(1, damping, costs.dtype), rounds, sides, beliefs)
     return beliefs
 
 
@@ -176,3 +177,13 @@ def test_a_slope_is_cheaper_than_a_stair():
     index = passed(costs, prices=prices, rounds=12).argmin(axis=0)[0]
 
     np.testing.assert_array_equal(index, np.arange(9))
+
+
+@pytest.mark.parametrize("wanted", [(0, 0, 9, 11), (3, 4, 6, 7), (0, 5, 2, 11), (8, 0, 9, 1)])
+def test_wanted_cells_hear_the_same_whether_or_not_others_are_wanted(wanted):
+    costs = np.random.default_rng(3).random((4, 9, 11), np.float32) * 3
+    settings = {"labels": [0, 1, 2, 5], "prices": price_borders(20, StackOrder.ORDERED), "damping": 0.15, "rounds": 3}
+    top, left, bottom, right = wanted
+
+    here = (slice(None), slice(top, bottom), slice(left, right))
+    np.testing.assert_array_equal(passed(costs, **settings, wanted=wanted)[here], passed(costs, **settings)[here])

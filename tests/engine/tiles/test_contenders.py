@@ -10,16 +10,22 @@ from qmcif_engine.stack.window import Window
 from qmcif_engine.tiles import cell_stages
 from qmcif_engine.tiles.contenders import HOPELESS_RATIO, find_contenders, look_quickly
 
-GRID = (16, 24)
-LEFT, RIGHT = Window(0, 0, 16, 12), Window(0, 12, 16, 24)
+GRID = (12, 24)
+BLOCK_CELLS = 12
+LEFT = Window(0, 0, 12, 12)
 WINDOW_PX = 9
+FARTHEST_CELLS = 2
+"""How far from a cell the others lie that the window and what is measured beside a contender reach, together."""
+
 SINGLE_ROUNDING = 64 * float(np.finfo(np.float32).eps)
 
 
-def found(levels, *, n_beside=0, parts=(LEFT, RIGHT)):
-    """Which images can win in which parts, for curvatures of one value an image and part, or of every cell."""
+def found(levels, *, n_beside=0, is_whole=None):
+    """Which images can win in the left and in the right block, for curvatures of one value per image and block, or of every cell."""
     curvatures = [np.broadcast_to(np.asarray(level, np.float32), GRID).copy() for level in levels]
-    return find_contenders(curvatures, parts, window_px=WINDOW_PX, n_beside=n_beside)
+    is_wanted = find_contenders(curvatures, block_cells=BLOCK_CELLS, window_px=WINDOW_PX, n_beside=n_beside, is_whole=is_whole)
+    assert is_wanted.shape == (len(levels), 1, 2)
+    return is_wanted[:, 0].T
 
 
 def left_and_right(left, right):
@@ -36,16 +42,18 @@ def test_image_just_above_the_ratio_is_a_contender():
     assert found([100.0, 1.1 * 100 / HOPELESS_RATIO]).all()
 
 
-def test_image_that_is_sharp_in_one_part_is_a_contender_there_only():
-    near_left, near_right = left_and_right(100, 1), left_and_right(1, 100)
-    parts = (Window(0, 0, 16, 10), Window(0, 14, 16, 24))  # windows at the border between both see either side
+def test_image_that_is_sharp_in_one_block_is_a_contender_there_and_where_windows_see_it_only():
+    curvatures = [np.repeat(np.float32([100 if block == sharp else 1 for block in range(3)]), BLOCK_CELLS)[None] for sharp in range(3)]
+    curvatures = [np.repeat(curvature, BLOCK_CELLS, axis=0) for curvature in curvatures]
 
-    assert found([near_left, near_right], parts=parts).tolist() == [[True, False], [False, True]]
+    is_wanted = find_contenders(curvatures, block_cells=BLOCK_CELLS, window_px=WINDOW_PX, n_beside=0)
+
+    assert is_wanted[:, 0].tolist() == [[True, True, False], [True, True, True], [False, True, True]]
 
 
 def test_one_sharp_cell_makes_a_contender_of_a_part():
     spot = np.ones(GRID)
-    spot[8, 18] = 500
+    spot[6, 18] = 500
 
     assert found([100.0, spot]).tolist() == [[True, False], [True, True]]
 
@@ -79,18 +87,18 @@ def test_stack_that_the_quick_look_finds_even_keeps_all_images_in_every_part():
 
 
 def test_part_that_the_quick_look_finds_even_keeps_all_images_while_others_keep_theirs():
-    is_wanted = found([left_and_right(100, 0), left_and_right(1, 0)], parts=(Window(0, 0, 16, 10), Window(0, 16, 16, 24)))
+    is_far = np.arange(GRID[1]) < LEFT.right - FARTHEST_CELLS
+    is_wanted = found([np.where(is_far, 100, 0), np.where(is_far, 1, 0)])
 
     assert is_wanted.tolist() == [[True, False], [True, True]]
 
 
 def test_image_that_does_not_have_a_part_keeps_no_other_from_winning_there():
-    has_all, has_left = np.ones(GRID, bool), left_and_right(True, False)
+    has_all, has_left = np.ones(GRID, bool), np.arange(GRID[1]) < LEFT.right - FARTHEST_CELLS
     levels = [left_and_right(100, 100), left_and_right(1, 10), left_and_right(1, 9)]
-    curvatures = [np.broadcast_to(np.asarray(level, np.float32), GRID).copy() for level in levels]
     is_whole = [np.broadcast_to(has_left, GRID), has_all, has_all]
 
-    is_wanted = find_contenders(curvatures, (LEFT, RIGHT), window_px=WINDOW_PX, n_beside=0, is_whole=is_whole.__getitem__)
+    is_wanted = found(levels, is_whole=is_whole.__getitem__)
 
     assert is_wanted[:, 0].tolist() == [True, False]
     assert is_wanted[1].tolist() == [False, True, True]
@@ -163,7 +171,7 @@ def test_decisions_are_those_of_measuring_every_image(monkeypatch, is_color):
 
     monkeypatch.setattr(cell_stages, "find_contenders", watched)
     with_contenders = fuse(images, config)
-    monkeypatch.setattr(cell_stages, "find_contenders", lambda curvatures, parts, **_: np.ones((len(parts), len(curvatures)), bool))
+    monkeypatch.setattr(cell_stages, "find_contenders", lambda *arguments, **options: np.ones_like(find_contenders(*arguments, **options)))
     with_all = fuse(images, config)
 
     assert max(shares) < 1  # some images were left out in every tile
