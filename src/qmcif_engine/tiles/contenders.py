@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 FEWEST_IMAGES = 4
 """Of fewer images than this nearly all are contenders, and the quick look would be for nothing."""
 
-HOPELESS_RATIO = 8.0
+HOPELESS_RATIO = 5.0
 """An image whose curvature is this many times less than the largest, in every cell of a block, is no contender there. The decisions give
 images up whose focus level is a quarter of the best (`qmcif_engine.cleanup.regularization.HOPELESS_COST`)."""
 
