@@ -59,11 +59,11 @@ def ome_zarr_of(form):
         scale = [[{"type": "scale", "scale": [1.0, 2.0, 0.5, 0.25]}]]
         options = {"axes": axes, "coordinate_transformations": scale, "fmt": form}
         write_multiscale([SAMPLES.swapaxes(0, 1)], group, **options)
-        channels = [{"label": name, "color": color} for name, color in zip(NAMES, COLORS, strict=True)]
-        if form.version == "0.4":
-            group.attrs["omero"] = {"channels": channels}
-        else:
-            group.attrs["ome"] = {**group.attrs["ome"], "omero": {"channels": channels}}
+        attributes = group.attrs.asdict()
+        described = attributes if form.version == "0.4" else attributes["ome"]
+        described["omero"] = {"channels": [{"label": name, "color": color} for name, color in zip(NAMES, COLORS, strict=True)]}
+        described["multiscales"][0]["axes"] = axes  # versions from 0.19 on leave the units out
+        group.attrs.put(attributes)
         return folder / "in.zarr"
 
     return write

@@ -128,7 +128,10 @@ def _is_multichannel(page: TiffPage) -> bool:
 
 def _choose_series(tiff: TiffFile, path: Location) -> TiffPageSeries:
     """Return the images of the file, leaving smaller copies of them alone."""
-    series, *others = _list_series(tiff)
+    found = _list_series(tiff)
+    if not found:
+        raise refuse_content(path, given="pages without pixels", needed="at least one sample", remedy="export it again")
+    series, *others = found
     if tiff.is_imagej and series.kind not in ("imagej", "ome", "shaped"):
         raise refuse_damaged(path, "it is shorter than ImageJ's description of it")
     if any(not other.keyframe.is_reduced for other in others):

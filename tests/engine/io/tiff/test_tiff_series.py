@@ -319,8 +319,8 @@ def test_pages_without_pixels_are_refused(tmp_path):
     with tifffile.TiffFile(path, mode="r+b") as file:
         for page in file.pages:
             page.tags["ImageWidth"].overwrite(0)
-    with pytest.raises(InvalidImageError, match="has the axes I 2 x Y 20 x X 0 x S 1; at least one sample is needed"):
-        open_stack(path)
+    with pytest.raises((InvalidImageError, ImageFileError), match=r"(X 0 x S 1|pages without pixels); at least one sample is needed"):
+        open_stack(path)  # some versions of tifffile list such pages, others do not
 
 
 def test_files_of_one_plane_each_with_the_description_of_the_whole_set_are_a_stack(tmp_path):

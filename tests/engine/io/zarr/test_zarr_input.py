@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import pickle
@@ -12,10 +13,12 @@ import zarr
 from ome_zarr.format import FormatV04, FormatV05
 from ome_zarr.writer import write_multiscale
 from zarr.codecs import BloscCodec, Crc32cCodec, GzipCodec, ZstdCodec
+from zarr.core.buffer import default_buffer_prototype
 
 from qmcif_engine.errors import ImageFileError, InvalidImageError
 from qmcif_engine.io.input.stack_input import open_stack
-from qmcif_engine.io.zarr.zarr_input import ZarrArray
+from qmcif_engine.io.zarr.zarr_checks import read_array_node
+from qmcif_engine.io.zarr.zarr_input import GuardedStore, ZarrArray
 from qmcif_engine.stack.window import Window
 
 SHAPE = (5, 67, 83)
@@ -133,6 +136,15 @@ def test_ome_zarr_is_read_at_full_size_with_its_metadata(tmp_path, version):
     assert stack.sources == (tmp_path / "image.zarr",)
 
 
+def name_units(group, unit):
+    """Give the spatial axes a unit, which newer versions of the library leave out."""
+    attributes = group.attrs.asdict()
+    for axis in attributes.get("ome", attributes)["multiscales"][0]["axes"]:
+        if axis["type"] == "space":
+            axis["unit"] = unit
+    group.attrs.put(attributes)
+
+
 @pytest.mark.filterwarnings("ignore:The 'coordinate_transformations' argument is deprecated:DeprecationWarning")  # older ones have no other
 @pytest.mark.parametrize("form", [FormatV04(), FormatV05()], ids=["0.4", "0.5"])
 def test_what_the_ome_zarr_library_writes_is_read(tmp_path, form):
@@ -141,6 +153,7 @@ def test_what_the_ome_zarr_library_writes_is_read(tmp_path, form):
     axes = [{"name": "c", "type": "channel"}, *({"name": name, "type": "space", "unit": "nanometer"} for name in "zyx")]
     scale = [[{"type": "scale", "scale": [1, 300, 100, 100]}]]
     write_multiscale([array], group, fmt=form, axes=axes, coordinate_transformations=scale, storage_options={"chunks": (1, 1, 16, 16)})
+    name_units(group, "nanometer")
     stack = open_stack(tmp_path / "image.zarr", channels=[2])
     np.testing.assert_array_equal(stack.read(3, Window(5, 6, 39, 40)), array[1, 3, 5:39, 6:40])
     assert (stack.metadata.pixel_size, stack.metadata.z_step, stack.metadata.unit) == ((100, 100), 300, "nanometer")
@@ -250,6 +263,27 @@ def test_chunk_in_a_shard_that_unpacks_to_far_more_is_refused(tmp_path):
     (path / "c/0/0/0").write_bytes(bytes(large) + bytes(shard[len(large) : -68]) + packed_index + checksum)
     with pytest.raises(ImageFileError, match="chunk c/0/0/0 unpacks to more than the 512 bytes of a chunk"):
         open_stack(path).read(0, Window(0, 0, 8, 8))
+
+
+@pytest.mark.parametrize("way", ["get", "get_partial_values", "get_ranges", "_get_many"])
+def test_no_way_to_read_a_store_passes_by_its_guard(tmp_path, way):
+    """Zarr has several, more with every release; a part of a shard that unpacks to too much is refused by all of them."""
+    path = stored(tmp_path, noise(), chunks=(1, 32, 32), compressors=ZstdCodec())
+    (path / "c/0/0/0").write_bytes(numcodecs.Zstd().encode(bytes(10_000_000)))
+    store = GuardedStore.around(path, read_array_node(path, path), path=path, is_strict=False)
+    kind = default_buffer_prototype()
+
+    async def read():
+        if way == "get":
+            return await store.get("c/0/0/0", kind)
+        if way == "get_partial_values":
+            return await store.get_partial_values(kind, [("c/0/0/0", None)])
+        asked = store.get_ranges("c/0/0/0", [None], prototype=kind) if way == "get_ranges" else store._get_many([("c/0/0/0", kind, None)])
+        return [part async for part in asked]
+
+    with pytest.raises(ImageFileError, match="unpacks to more than"):
+        asyncio.run(read())
+    assert not store._supports_sync_io
 
 
 def test_chunk_file_far_larger_than_a_chunk_is_refused_unread(tmp_path):
