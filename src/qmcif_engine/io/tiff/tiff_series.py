@@ -151,7 +151,7 @@ def _choose_series(tiff: TiffFile, path: Location) -> TiffPageSeries:
 def _list_series(tiff: TiffFile) -> list[TiffPageSeries]:
     """Return the series of a file."""
     series: Any = tiff.series
-    # since 2026 tifffile drops axes of length 1 unless the file is asked for all; before, each series could be asked (`_full_axes`)
+    # since 2026.5 tifffile drops axes of length 1 unless the file is asked for all; before, each series could be asked (`_full_axes`)
     return list(series(squeeze=False) if callable(series) else series)
 
 
