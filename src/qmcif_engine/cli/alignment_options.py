@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from qmcif_engine.io.input.file_stack import FileStack
+    from qmcif_engine.io.remote.remote_path import Location
     from qmcif_engine.stack.alignment.transforms import Transforms
     from qmcif_engine.stack.stack import Stack
 
@@ -55,13 +56,13 @@ def _add_how(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def check_alignment(stack: FileStack, options: argparse.Namespace, outputs: Iterable[Path]) -> None:
+def check_alignment(stack: FileStack, options: argparse.Namespace, outputs: Iterable[Location]) -> None:
     """Refuse a reference that there is none of and transforms that can be neither read nor written, before anything is computed."""
     _reference(stack, options)
     if options.transforms is None:
         return
     target = Path(options.transforms)
-    if os.path.realpath(target) in {os.path.realpath(path) for path in outputs}:
+    if os.path.realpath(target) in {os.path.realpath(path) for path in outputs if isinstance(path, Path)}:
         msg = f"{options.transforms!r} is to hold both a result and the transforms; a name of its own is needed for each: choose another"
         raise InvalidConfigError(msg)
     known = _known_transforms(options, stack)

@@ -87,7 +87,7 @@ def _fuse_group(group: Group, options: Namespace, settings: FusionConfig) -> lis
         "skips_finished": options.resume,
     }
     results = fuse_inputs(Namespace(**{**vars(options), **names}), settings)
-    return [path for result in results for path in result.report.outputs]
+    return [path for result in results for path in result.report.outputs if isinstance(path, Path)]
 
 
 def _tell(row: BatchRow, options: Namespace) -> None:

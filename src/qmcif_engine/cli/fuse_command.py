@@ -31,13 +31,13 @@ from qmcif_engine.stack.samples import list_bounds
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from distributed import Client
 
     from qmcif_engine.cli.targets import Targets
     from qmcif_engine.config.fusion_config import FusionConfig
     from qmcif_engine.io.input.file_stack import FileStack
+    from qmcif_engine.io.remote.remote_path import Location
     from qmcif_engine.stack.samples import GivenRanges
 
 LARGEST_LIST = 10
@@ -124,7 +124,7 @@ def _fuse_point(
     guide: FileStack | None,
     client: Client | None,
     targets: Targets,
-    outputs: tuple[Path, ...],
+    outputs: tuple[Location, ...],
 ) -> Fused:
     with ExitStack() as leaving:  # it removes decoded copies, which would add up
         point = leaving.enter_context(stack.at_time(number))
@@ -134,7 +134,7 @@ def _fuse_point(
 
 def _check_request(
     stack: FileStack, options: Namespace, points: dict[int, Targets], *, guide: FileStack | None
-) -> dict[int, tuple[Path, ...]]:
+) -> dict[int, tuple[Location, ...]]:
     """Refuse what cannot be met before anything is computed; return what will be written for each time point."""
     outputs = {}
     if points and is_series(stack, options):
@@ -179,7 +179,7 @@ def _fuse(
     *,
     guide: FileStack | None,
     targets: Targets,
-    outputs: tuple[Path, ...],
+    outputs: tuple[Location, ...],
     client: Client | None,
 ) -> Fused:
     started_wall, started_cpu = time.perf_counter(), time.process_time()

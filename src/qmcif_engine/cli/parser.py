@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from qmcif_engine import __version__
 from qmcif_engine.cli.alignment_options import add_alignment, add_model
 from qmcif_engine.cli.contributed_commands import add_contributed
-from qmcif_engine.cli.input_options import add_choice, add_input, to_path
+from qmcif_engine.cli.input_options import add_choice, add_input, to_location, to_path
 from qmcif_engine.cli.quantities import parse_bytes
 from qmcif_engine.cli.stack_options import add_height_scale, add_heights, add_slab_size, add_slabs
 from qmcif_engine.cli.surface_options import add_surface
@@ -104,12 +104,17 @@ def _add_fuse(commands: Subparsers) -> None:
     parser.epilog = _settings_help()
     add_input(parser)
     parser.add_argument(
-        "-o", "--output", type=to_path, required=True, metavar="OUT", help="fused image: .ome.zarr, .ome.tif, .tif, .png or .jpg"
+        "-o",
+        "--output",
+        type=to_location,
+        required=True,
+        metavar="OUT",
+        help="fused image: .ome.zarr (also s3://), .ome.tif, .tif, .png, .jpg",
     )
     parser.add_argument(
         "--guide",
         nargs="+",
-        type=to_path,
+        type=to_location,
         metavar="PATH",
         help="make decisions on this copy of the stack, for example a denoised one, and take the samples from INPUT; any kind of input",
     )

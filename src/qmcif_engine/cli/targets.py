@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from qmcif_engine.depth import HeightRequest
 from qmcif_engine.errors import InvalidConfigError
 from qmcif_engine.io.output.output_formats import name_beside
+from qmcif_engine.io.remote.remote_path import RemotePath
 from qmcif_engine.slabs import SlabLayout
 
 if TYPE_CHECKING:
@@ -79,6 +80,9 @@ def gather_targets(options: Namespace) -> Targets:
     if options.depth is not None:
         height = HeightRequest(target=options.depth, z_step=options.z_step, unit=options.z_unit, smoothing_px=options.depth_smoothing or 0)
     if options.slab is not None:
+        if isinstance(options.output, RemotePath):
+            msg = f"--slab was given with {str(options.output)!r}; slabs are written as files here: name a file here, or leave --slab out"
+            raise InvalidConfigError(msg)
         overlap = options.slab // 4 if options.slab_overlap is None else options.slab_overlap
         folder = options.output.with_name(f"{options.output.name}.slabs") if options.slab_folder is None else options.slab_folder
         slabs = SlabLayout(size=options.slab, overlap=overlap, folder=folder)

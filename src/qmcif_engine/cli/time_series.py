@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qmcif_engine.cli.targets import gather_targets, label_times
 from qmcif_engine.fusing.file_outputs import check_outputs
 from qmcif_engine.fusing.joined_times import PointFiles, SeriesFolder, join_times
+from qmcif_engine.io.remote.remote_file import RemoteFile
+from qmcif_engine.io.remote.remote_path import RemotePath
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
     from qmcif_engine.cli.fuse_command import Fused
     from qmcif_engine.config.fusion_config import FusionConfig
     from qmcif_engine.io.input.file_stack import FileStack
+    from qmcif_engine.io.remote.remote_path import Location
 
 _DECIDING = ("exclude", "order", "image", "axes", "channels", "focus_range", "align", "reference", "even_exposure", "slab", "slab_overlap")
 _WRITTEN = ("maps", "depth", "z_step", "z_unit", "depth_smoothing")
@@ -60,7 +64,8 @@ def fuse_series(stack: FileStack, options: Namespace, settings: FusionConfig, *,
         raise
     waiting.remove()
     outputs = check_outputs(stack, targets.output, targets.maps, height=targets.height, overwrite=True)
-    slabs = tuple(path for result in results for path in result.report.outputs if waiting.folder not in path.parents)
+    written = [path for result in results for path in result.report.outputs if isinstance(path, Path)]
+    slabs = tuple(path for path in written if waiting.folder not in path.parents)
     return [replace(result, report=replace(result.report, outputs=(*outputs, *slabs))) for result in results]
 
 
@@ -71,7 +76,15 @@ def _replacing(options: Namespace) -> Namespace:
 
 def _describe(stack: FileStack, options: Namespace, settings: FusionConfig) -> dict[str, Any]:
     """Return all that decides about the results: settings, options, and the files by name, size and time of change."""
-    stamps = [(str(path), status.st_size, status.st_mtime_ns) for path in stack.sources for status in [path.stat()]]
+    stamps = [(str(path), *_stamp(path)) for path in stack.sources]
     named = {name: getattr(options, name) for name in (*_DECIDING, *_WRITTEN)}
     guide = [str(path) for path in options.guide or ()]
     return {"settings": settings.to_dict(), "options": named, "guide": guide, "sources": stamps, "shape": stack.image_shape}
+
+
+def _stamp(path: Location) -> tuple[int, int]:
+    """Return size and time of change; of a store on a server nothing is known, and of a file there what its server says."""
+    if isinstance(path, RemotePath):
+        return (0, 0) if path.is_dir() else RemoteFile(path).stamp()
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns

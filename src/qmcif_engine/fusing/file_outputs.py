@@ -14,6 +14,7 @@ from qmcif_engine.io.output.map_files import check_maps_target, map_path
 from qmcif_engine.io.output.placed_outputs import holds_provenance
 from qmcif_engine.io.output.placement import check_sources_kept, existing
 from qmcif_engine.io.output.writers import check_target
+from qmcif_engine.io.remote.remote_path import RemotePath
 from qmcif_engine.run.job import recover
 from qmcif_engine.stack.separate_channels import channel_planes
 from qmcif_engine.tiles.output_maps import WRITTEN_MAPS
@@ -25,12 +26,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
+    from qmcif_engine.io.remote.remote_path import Location
     from qmcif_engine.stack.stack import Stack
 
 
 def check_outputs(
-    stack: Stack, target: Path, maps_folder: Path | None, *, height: HeightRequest | None = None, overwrite: bool, resume: bool = False
-) -> tuple[Path, ...]:
+    stack: Stack, target: Location, maps_folder: Path | None, *, height: HeightRequest | None = None, overwrite: bool, resume: bool = False
+) -> tuple[Location, ...]:
     """Return every file that will be written, once all of them can be.
 
     What a killed run had begun to place is taken back first. A run that is resumed may replace what it was allowed to, and may find all
@@ -46,17 +48,18 @@ def check_outputs(
     shape = stack.image_shape if channels is None else channels.image_shape
     check_target(target, overwrite=overwrite, samples_dtype=stack.dtype, has_alpha=has_alpha, shape=shape)
     if maps_folder is not None:
-        check_maps_target(maps_folder, WRITTEN_MAPS, overwrite=overwrite, picture=target)
+        beside = None if isinstance(target, RemotePath) else target
+        check_maps_target(maps_folder, WRITTEN_MAPS, overwrite=overwrite, picture=beside)
     heights = () if height is None else _check_heights(stack, height, overwrite=overwrite)
     outputs = (target, *maps, *heights)
-    if len({os.path.realpath(path) for path in outputs}) < len(outputs):
+    if len({path if isinstance(path, RemotePath) else os.path.realpath(path) for path in outputs}) < len(outputs):
         msg = f"{', '.join(repr(str(path)) for path in outputs)} are to be written; a name of its own is needed for each: choose others"
         raise OutputError(msg)
     check_sources_kept(outputs, stack.sources)
     return outputs
 
 
-def _check_length(target: Path) -> None:
+def _check_length(target: Location) -> None:
     """Refuse a name that leaves no room for that of the folder where tiles wait."""
     n_bytes = len(os.fsencode(target.name))
     longest = LONGEST_NAME_BYTES - len(os.fsencode(job_folder(target).name)) + n_bytes
@@ -75,17 +78,17 @@ def _check_heights(stack: Stack, height: HeightRequest, *, overwrite: bool) -> t
     return targets
 
 
-def are_all_there(outputs: Iterable[Path], target: Path) -> bool:
+def are_all_there(outputs: Iterable[Location], target: Location) -> bool:
     """Return whether all outputs are there and no run is unfinished, as after a run that was killed at its very end."""
     return all(path.exists() for path in outputs) and not job_folder(target).exists()
 
 
-def check_placed(outputs: Iterable[Path], identity: str, *, heights: Mapping[Path, Mapping[str, object]]) -> None:
+def check_placed(outputs: Iterable[Location], identity: str, *, heights: Mapping[Location, Mapping[str, object]]) -> None:
     """Refuse outputs that are there, unless they are those of the same images and settings.
 
     Parameters
     ----------
-    outputs : iterable of Path
+    outputs : iterable of Path or RemotePath
     identity : str
         What their provenance has to say.
     heights : mapping of Path to mapping

@@ -26,6 +26,7 @@ from qmcif_engine.io.output.placement import ready_folder, refusing
 from qmcif_engine.io.output.stack_files import STACK_FORMATS, check_stack_target, place_series
 from qmcif_engine.io.output.stores import write_durably
 from qmcif_engine.io.output.streamed_output import describe_map
+from qmcif_engine.io.remote.remote_path import RemotePath
 from qmcif_engine.stack.samples import list_bounds
 from qmcif_engine.stack.separate_channels import count_decisions
 from qmcif_engine.tiles.output_maps import WRITTEN_MAPS
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
     from qmcif_engine.config.fusion_config import FusionConfig
     from qmcif_engine.fusing.to_file import FileReport
+    from qmcif_engine.io.remote.remote_path import Location
     from qmcif_engine.stack.picture_metadata import PictureMetadata
     from qmcif_engine.stack.stack import Stack
     from qmcif_engine.stack.window import Window
@@ -167,7 +169,7 @@ def _read_note(path: Path) -> dict[str, Any]:
     return note if isinstance(note, dict) else {}
 
 
-def check_series_target(stack: Stack, target: Path, n_times: int, *, overwrite: bool) -> None:
+def check_series_target(stack: Stack, target: Location, n_times: int, *, overwrite: bool) -> None:
     """Refuse a target that cannot hold all time points.
 
     Raises
@@ -176,6 +178,12 @@ def check_series_target(stack: Stack, target: Path, n_times: int, *, overwrite: 
         With the formats that can.
     """
     chosen = choose_format(target)
+    if isinstance(target, RemotePath):
+        msg = (
+            f"{str(target)!r} is to hold {n_times} time points; one is written to a store on a server: write each to a store of its own "
+            "with --split-time, or only one with --time"
+        )
+        raise OutputError(msg)
     if chosen.name not in STACK_FORMATS:
         msg = (
             f"{str(target)!r} is to hold {n_times} time points; {chosen.name} holds one image: use .ome.tif, .ome.zarr or .tif, "

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from qmcif_engine.io.output.output_formats import choose_format
+from qmcif_engine.io.remote.remote_path import RemotePath
 from qmcif_engine.io.zarr.growing_picture import GrowingPicture
 from qmcif_engine.run.execution import count_workers
 from qmcif_engine.run.job import JOB_SUFFIX, Job
@@ -21,9 +23,9 @@ from qmcif_engine.tiles.plan import TilePlan, chunk_side, plan_tiles
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from qmcif_engine.config.fusion_config import FusionConfig
+    from qmcif_engine.io.remote.remote_path import Location
     from qmcif_engine.stack.stack import Stack
 
 
@@ -62,7 +64,7 @@ def plan_run(
     guide: Stack | None = None,
     memory_bytes: int | None = None,
     workers: int | None = None,
-    target: Path | None = None,
+    target: Location | None = None,
 ) -> RunPlan:
     """Say what fusing a stack will take, without reading a sample; a target in Zarr is built in place.
 
@@ -112,7 +114,7 @@ def shown_planes(stack: Stack) -> tuple[str, ...]:
     return ("fused",) if stack.alpha is None else ("fused", "companions")
 
 
-def make_job(target: Path, run: RunPlan, planes: Mapping[str, PlaneKind], *, stack: Stack, config: FusionConfig) -> Job:
+def make_job(target: Location, run: RunPlan, planes: Mapping[str, PlaneKind], *, stack: Stack, config: FusionConfig) -> Job:
     """Return the job of a run: tiles in files and, where the target is a Zarr, the image in a store that will become it."""
     folder = job_folder(target)
     if not choose_format(target).is_store:
@@ -122,7 +124,7 @@ def make_job(target: Path, run: RunPlan, planes: Mapping[str, PlaneKind], *, sta
     n_colors = first.channels[0] if first.channels else 1
     core = run.tiles.tiles[0].core.shape
     store = GrowingPicture(
-        folder=folder,
+        folder=target if isinstance(target, RemotePath) else folder,
         shape=(*run.tiles.shape, *(first.channels if len(shown) == 1 else (n_colors + 1,))),
         dtype=first.dtype,
         n_colors=n_colors,
@@ -133,11 +135,13 @@ def make_job(target: Path, run: RunPlan, planes: Mapping[str, PlaneKind], *, sta
     return Job(folder, run.tiles, further, n_images=stack.n_images, store=store, stored_planes=shown)
 
 
-def job_folder(target: Path) -> Path:
-    """Return where the tiles of a run wait until all of them are there."""
+def job_folder(target: Location) -> Path:
+    """Return where the tiles of a run wait until all of them are there: beside the target, or in the working folder for one on a server."""
+    if isinstance(target, RemotePath):  # receipts are kept here, chunks go to the bucket
+        return Path.cwd() / f"{target.name}-{target.key[:8]}{JOB_SUFFIX}"
     return target.parent / f"{target.name}{JOB_SUFFIX}"
 
 
-def is_finished(target: Path) -> bool:
+def is_finished(target: Location) -> bool:
     """Return whether an image is there with all that belongs to it: until then its tiles are there too."""
     return target.exists() and not job_folder(target).exists()

@@ -19,6 +19,7 @@ from qmcif_engine.fusing.run_plan import job_folder, kept_planes, make_job, plan
 from qmcif_engine.io.output.picture import PictureContent
 from qmcif_engine.io.output.placement import check_sources_kept
 from qmcif_engine.io.output.streamed_output import stream_outputs
+from qmcif_engine.io.remote.remote_path import RemotePath, locate
 from qmcif_engine.io.zarr.ome_attributes import Extremes
 from qmcif_engine.run.execution import run_tiles
 from qmcif_engine.run.job import recover
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
     from distributed import Client
 
+    from qmcif_engine.io.remote.remote_path import Location
     from qmcif_engine.io.zarr.growing_picture import GrowingPicture
     from qmcif_engine.run.job import Job
     from qmcif_engine.stack.samples import FocusRanges, GivenRanges
@@ -51,7 +53,7 @@ class FileReport:
 
     Attributes
     ----------
-    outputs : tuple of Path
+    outputs : tuple of Path or RemotePath
     n_images : int
     image_shape : tuple of int
     dtype : str
@@ -64,7 +66,7 @@ class FileReport:
         Digest of version, settings and every sample that went in, as `identify_run` returns it.
     """
 
-    outputs: tuple[Path, ...]
+    outputs: tuple[Location, ...]
     n_images: int
     image_shape: tuple[int, ...]
     dtype: str
@@ -77,7 +79,7 @@ class FileReport:
 
 def fuse_to_file(
     stack: Stack,
-    output: Path | str,
+    output: Location | str,
     config: FusionConfig | None = None,
     *,
     maps: Path | str | None = None,
@@ -90,7 +92,7 @@ def fuse_to_file(
     client: Client | None = None,
     resume: bool = False,
     overwrite: bool = False,
-    checked: tuple[Path, ...] | None = None,
+    checked: tuple[Location, ...] | None = None,
     compose: Callable[..., Mapping[Path, Any]] | None = None,
     on_progress: Callable[[FusionProgress], None] | None = None,
     is_cancelled: Callable[[], bool] | None = None,
@@ -101,8 +103,8 @@ def fuse_to_file(
     ----------
     stack : Stack
         What `qmcif_engine.open_stack` returns.
-    output : Path
-        The suffix chooses the format: .ome.zarr, .ome.tif, .tif, .png or .jpg.
+    output : Path, RemotePath or str
+        The suffix chooses the format: .ome.zarr, .ome.tif, .tif, .png or .jpg. An OME-Zarr may go to ``s3://``, with the extra ``remote``.
     config : FusionConfig, optional
     maps : Path, optional
         A folder for the maps, those of `qmcif_engine.tiles.output_maps.MapPlanes` but the position.
@@ -136,7 +138,8 @@ def fuse_to_file(
     settings = FusionConfig() if config is None else config
     stack = settle_channels(stack, channels)
     stack.expect_all()
-    target, folder = Path(output), None if maps is None else Path(maps)
+    target = locate(output) if isinstance(output, str) else output
+    folder = None if maps is None else Path(maps)
     outputs = checked or check_outputs(stack, target, folder, height=height, overwrite=overwrite, resume=resume)
     is_placed = resume and not overwrite and are_all_there(outputs, target)
     overwrite = overwrite or (resume and recover(job_folder(target)))
@@ -158,7 +161,7 @@ def fuse_to_file(
     )
     if is_placed:
         report = replace(report, identity=identify_run(stack, settings, bounds, guide=decided))
-        heights = {} if height is None else {height.target: describe_request(height, stack.metadata)}
+        heights: dict[Location, Mapping[str, object]] = {} if height is None else {height.target: describe_request(height, stack.metadata)}
         check_placed(outputs, report.identity, heights=heights)
         return report
     planes = kept_planes(stack, **kept)
@@ -196,7 +199,7 @@ def fuse_to_file(
         own_range = bounds if decided is None else settle_range(stack, None)  # the image's edges are on the scale of its own samples
         if job.store is not None:
             grow_smaller_levels(job.store, tiles_at_once=run.tiles_at_once, client=client, is_cancelled=is_over)
-            job.store.finish(_describe_store(job.store, stack, provenance), extremes)
+            job.finish_store(_describe_store(job.store, stack, provenance), extremes)
         further = {} if height is None else _heights_of(job, height, stack=stack, sample_range=own_range, provenance=provenance)
         if compose is not None:
             further |= compose(job.picture, report)
@@ -266,7 +269,7 @@ def _heights_of(
 
 def _write(
     job: Job,
-    target: Path,
+    target: Location,
     maps_folder: Path | None,
     *,
     stack: Stack,
@@ -276,12 +279,15 @@ def _write(
     check_cancelled: Callable[[], None],
 ) -> None:
     """Put the tiles together in the formats that the targets name; a store is complete and only moved."""
+    if isinstance(target, RemotePath) and maps_folder is None and not further:
+        job.journal().commit()  # the store is where it belongs, and nothing else is to be placed
+        return
     shown, *alpha = [None] if job.store is not None else [job.picture(name) for name in shown_planes(stack)]
     stream_outputs(
         target,
         shown,
         alpha=alpha[0] if alpha else None,
-        built=None if job.store is None else job.store.folder,
+        built=job.store.folder if job.store is not None and isinstance(job.store.folder, Path) else None,
         maps_folder=maps_folder,
         maps={} if maps_folder is None else {name: job.picture(name) for name in WRITTEN_MAPS},
         metadata=describe_picture(stack),

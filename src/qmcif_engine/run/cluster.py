@@ -116,7 +116,7 @@ def run_on_cluster(task: TileWork, tiles: Iterable[Tile], *, sink: TileSink, ste
 def _run(task: TileWork, tiles: Iterable[Tile], *, sink: TileSink, steps: Steps, client: Client) -> None:
     check_workers(client)
     relayed = None if sink.is_reached_by(client) else sink
-    compute: Any = TileElsewhere(task, sink if relayed is None else None)
+    compute: Any = TileElsewhere.to(sink, task, is_reached=relayed is None)
     name, waiting = new_name(), iter(tiles)
     packed = dumps(compute)
     if len(packed) > LARGEST_TASK_BYTES:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from uuid import uuid4
 
 from qmcif_engine.errors import InvalidConfigError
@@ -48,6 +48,16 @@ class TileSink(Protocol):
 
     def is_reached_by(self, client: Client | None) -> bool:
         """Return whether the workers of a client, or other processes of this machine, can write for themselves."""
+
+
+@runtime_checkable
+class SharedSink(TileSink, Protocol):
+    """A sink of which others may reach a part, such as a bucket, where they do not reach all of it."""
+
+    is_partly_reached: bool
+
+    def hand_over(self, tile: Tile, result: Any) -> Any:  # noqa: ANN401
+        """Write what can be written from afar, and return what `write` has to be called with."""
 
 
 class TileWork(Protocol):
@@ -168,12 +178,21 @@ class TileElsewhere:
 
     task: TileWork
     sink: TileSink | None
+    is_written_there: bool = True
+
+    @classmethod
+    def to(cls, sink: TileSink, task: TileWork, *, is_reached: bool) -> TileElsewhere:
+        """Return the task for a sink that others reach, reach in part, or do not reach and need not be sent."""
+        is_sent = is_reached or (isinstance(sink, SharedSink) and sink.is_partly_reached)
+        return cls(task, sink if is_sent else None, is_written_there=is_reached)
 
     def __call__(self, tile: Tile) -> Any:  # noqa: ANN401
-        """Compute one tile; its result is returned where nobody there can write it."""
+        """Compute one tile; what of its result nobody there can write is returned."""
         result = self.task(tile)
         if self.sink is None:
             return result
+        if not self.is_written_there and isinstance(self.sink, SharedSink):
+            return self.sink.hand_over(tile, result)
         self.sink.write(tile, result)
         return None
 
@@ -198,7 +217,7 @@ def _run_on_processes(task: TileWork, tiles: Iterable[Tile], *, sink: TileSink, 
     import dask.multiprocessing
 
     is_written_there = sink.is_reached_by(None)
-    compute = TileElsewhere(task, sink if is_written_there else None)
+    compute = TileElsewhere.to(sink, task, is_reached=is_written_there)
     for batch in batches(tiles, RELAYED_TILES_A_WORKER * n_processes):
         steps.check_cancelled()
         graph = tile_graph(batch, compute, name=new_name())

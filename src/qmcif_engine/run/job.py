@@ -12,7 +12,7 @@ import errno
 import json
 import re
 import secrets
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,8 @@ from qmcif_engine.io.output.moves import Journal, roll_back
 from qmcif_engine.io.output.placement import refusing
 from qmcif_engine.io.output.stores import sync_folder, write_durably
 from qmcif_engine.io.output.sweeping import JOURNAL_NAME, settle
+from qmcif_engine.io.remote.remote_path import RemotePath
+from qmcif_engine.io.remote.remote_store import RemoteStore
 from qmcif_engine.run.lock import RunLock, check_ended, read_holder
 from qmcif_engine.run.tile_files import EXTREME_DTYPE, JobPicture, TileFormat, checksum
 
@@ -33,8 +35,9 @@ if TYPE_CHECKING:
 
     from distributed import Client
 
-    from qmcif_engine.io.output.picture import Picture
+    from qmcif_engine.io.output.picture import Picture, PictureContent
     from qmcif_engine.io.zarr.growing_picture import GrowingPicture
+    from qmcif_engine.io.zarr.ome_attributes import Extremes
     from qmcif_engine.run.tile_files import PlaneKind, TileReceipt
     from qmcif_engine.tiles.plan import Tile, TilePlan
     from qmcif_engine.tiles.task import FusedTile
@@ -76,8 +79,11 @@ class Job:
         self.store, self._stored_planes = store, stored_planes
         self._format = TileFormat(planes=dict(planes), n_images=n_images, n_stored_colors=0 if store is None else store.n_colors)
         self._lock = RunLock(folder / _LOCK)
+        self._bucket = RemoteStore(store.folder) if store is not None and isinstance(store.folder, RemotePath) else None
+        self.is_partly_reached = self._bucket is not None
         self._run = ""
         self._ended: Path | None = None
+        self._is_shown = False
 
     @property
     def session(self) -> str:
@@ -114,7 +120,7 @@ class Job:
             try:
                 if is_new:
                     self._create(identity, overwrite=overwrite)
-                self._begin_store()
+                self._begin_store(is_new=is_new)
             except BaseException:
                 if is_new and self._lock.is_held():  # another run may have been faster
                     self.remove()
@@ -142,6 +148,8 @@ class Job:
                 "continue it (resume=True, --resume) or discard it (overwrite=True, --overwrite)"
             )
             raise OutputError(msg)
+        with suppress(OSError, ValueError, KeyError, TypeError):  # then what it left in a bucket stays there
+            self._run = _checked_token(_read_description(self.folder)["run"])
         self.remove()
 
     def _create(self, identity: str, *, overwrite: bool) -> None:
@@ -159,10 +167,15 @@ class Job:
                 raise
         sync_folder(self.folder.parent)
 
-    def _begin_store(self) -> None:
-        if self.store is not None:
+    def _begin_store(self, *, is_new: bool) -> None:
+        if self.store is None:
+            return
+        if self._bucket is None:
             self.store = replace(self.store, folder=self.folder / f"picture-{self._run}.zarr")
-            self.store.begin()
+        else:
+            with refusing(self._bucket.folder):
+                self._bucket.claim(self._run, is_new=is_new)
+        self.store.begin()
 
     def _check_identity(self, identity: str) -> None:
         try:
@@ -188,22 +201,34 @@ class Job:
             if path.stat().st_size != self._format.count_bytes(tile) or not self._format.is_intact(path, key=self._key(tile)):
                 return False
             stored = self.receipt(tile).stored
-            return stored is None or (self.store is not None and checksum(*self.store.full_level.contents(tile.core)) == stored.checksum)
+            return stored is None or (self.store is not None and self._is_stored(self.store, tile, stored.checksum))
         return False
 
-    def write(self, tile: Tile, result: FusedTile) -> None:
-        """Put a tile on the disk."""
+    def _is_stored(self, store: GrowingPicture, tile: Tile, known: bytes) -> bool:
+        """Return whether the store has the chunks of a tile; a bucket checks what it keeps, and is asked only whether it has them."""
+        level = store.full_level
+        return level.is_stored(tile.core) if self._bucket is not None else checksum(*level.contents(tile.core)) == known
+
+    def write(self, tile: Tile, result: FusedTile | bytes) -> None:
+        """Put a tile on the disk, or what a worker that wrote its chunks sent back of it."""
         with self._needing_folder():
-            stored = b"" if self.store is None else self._store_tile(self.store, tile, result)
-            content = self._format.encode(
-                {name: getattr(result, name) for name in self._format.planes},
-                result.source_index,
-                input_digest=result.input_digest,
-                session=self.session,
-                stored=stored,
-                key=self._key(tile),
-            )
+            content = result if isinstance(result, bytes) else self._encode(tile, result)
             write_durably({self._path(tile): content}, scratch_folder=self.folder)
+
+    def hand_over(self, tile: Tile, result: FusedTile) -> FusedTile | bytes:
+        """Return what the client has to write of a tile, in a worker that does not see the folder; chunks of a bucket are written there."""
+        return result if self._bucket is None else self._encode(tile, result)
+
+    def _encode(self, tile: Tile, result: FusedTile) -> bytes:
+        """Write the image of a tile where it goes into a store, and return what its file holds."""
+        return self._format.encode(
+            {name: getattr(result, name) for name in self._format.planes},
+            result.source_index,
+            input_digest=result.input_digest,
+            session=self.session,
+            stored=b"" if self.store is None else self._store_tile(self.store, tile, result),
+            key=self._key(tile),
+        )
 
     @contextmanager
     def _needing_folder(self) -> Iterator[None]:
@@ -223,7 +248,8 @@ class Job:
     def _store_tile(self, store: GrowingPicture, tile: Tile, result: FusedTile) -> bytes:
         """Write the image of a tile, and return its extremes and checksum as the receipt holds them."""
         shown = [getattr(result, name) for name in self._stored_planes]
-        extremes, contents = store.write(tile.core, shown[0] if len(shown) == 1 else np.dstack(shown))
+        with refusing(self._bucket.folder) if self._bucket is not None else nullcontext():
+            extremes, contents = store.write(tile.core, shown[0] if len(shown) == 1 else np.dstack(shown))
         return extremes.astype(EXTREME_DTYPE).tobytes() + checksum(*contents)
 
     def _path(self, tile: Tile) -> Path:
@@ -261,6 +287,12 @@ class Job:
         self._lock.forget()
         sync_folder(self.folder.parent)
 
+    def finish_store(self, content: PictureContent, extremes: Extremes) -> None:
+        """Describe the image in the store, which makes one in a bucket a store."""
+        if self.store is not None:
+            self._is_shown = True
+            self.store.finish(content, extremes)
+
     def release(self) -> None:
         """Leave the tiles to a later run."""
         self._lock.release()
@@ -268,19 +300,27 @@ class Job:
     def give_up(self) -> None:
         """End without a result: leave the tiles to a later run, or remove the folder where none is finished and it is still ours."""
         is_over = self._ended is not None
-        with suppress(OSError):  # what led here is the failure to report
-            if is_over or (self._lock.is_held() and not any(self.is_finished(tile) for tile in self._plan.tiles)):
+        is_kept = self.is_finished if self._bucket is None else lambda tile: self._path(tile).exists()  # the server may be what failed
+        if self._bucket is not None and self._is_shown and not is_over:
+            self._bucket.hide()
+        with suppress(OSError, ExecutionError):  # what led here is the failure to report
+            if is_over or (self._lock.is_held() and not any(map(is_kept, self._plan.tiles))):
                 self.remove()
         self._lock.release()
 
     def remove(self) -> None:
         """Delete the folder, once it is known to be a job."""
         if self._ended is None:
+            if self._bucket is not None and self._run:
+                with refusing(self._bucket.folder):
+                    self._bucket.discard(self._run)
             with refusing(self.folder):
                 if not all(_OWN_NAMES.fullmatch(path.name) for path in self.folder.iterdir()):
                     msg = f"{str(self.folder)!r} is not an unfinished run of this program; its name is needed for this run: move it away"
                     raise OutputError(msg)
             self._end()
+        elif self._bucket is not None:
+            self._bucket.release()
         if self._ended is not None:
             with suppress(OSError):  # the next run will remove the rest
                 settle(Leftover(self._ended, Kind.UNFINISHED, is_abandoned=True))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from qmcif_engine.io.output.pyramid import halve
+from qmcif_engine.io.remote.remote_path import RemotePath
 from qmcif_engine.run.execution import run_tiles
 from qmcif_engine.run.steps import Steps
 from qmcif_engine.stack.window import Window
@@ -48,7 +49,7 @@ class LevelSink:
 
     def is_reached_by(self, client: Client | None) -> bool:
         """Return whether workers can write here."""
-        if client is None:
+        if client is None or isinstance(self.level.scratch_folder, RemotePath):
             return True
         from qmcif_engine.run.cluster import share_folder
 

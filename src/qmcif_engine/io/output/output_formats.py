@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from qmcif_engine.errors import OutputError
 from qmcif_engine.io.limits import LARGEST_JPEG_SIDE_PX, LARGEST_PNG_SIDE_PX
@@ -16,11 +16,13 @@ from qmcif_engine.stack.samples import SUPPORTED_DTYPES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     import numpy as np
 
     from qmcif_engine.io.output.picture import PictureContent
+    from qmcif_engine.io.remote.remote_path import Location
+
+_Location = TypeVar("_Location", bound="Location")
 
 LARGEST_WHOLE_PIXELS = 2**28
 """Pixels of the largest image that is written in a format which needs it whole in memory."""
@@ -93,7 +95,7 @@ _PYRAMID_FORMATS = (
 )
 
 
-def choose_format(target: Path) -> OutputFormat:
+def choose_format(target: Location) -> OutputFormat:
     """Return the format that the target's suffix names; ``.ome.tif`` is another one than ``.tif``.
 
     Raises
@@ -109,7 +111,7 @@ def choose_format(target: Path) -> OutputFormat:
     raise OutputError(msg)
 
 
-def check_content(target: Path, *, dtype: np.dtype[Any] | None, has_alpha: bool, shape: tuple[int, ...] = (1, 1)) -> None:
+def check_content(target: Location, *, dtype: np.dtype[Any] | None, has_alpha: bool, shape: tuple[int, ...] = (1, 1)) -> None:
     """Refuse content that the target's format cannot hold.
 
     Parameters
@@ -158,7 +160,7 @@ def _find_remedy(dtype: np.dtype[Any] | None, *, has_alpha: bool, shape: tuple[i
     return f"use {' or '.join(able)}" if able else "convert the samples to one of these"
 
 
-def name_beside(target: Path, addition: str) -> Path:
+def name_beside(target: _Location, addition: str) -> _Location:
     """Return the name of an output of the same format in the same place: ``a.ome.tif`` with ``_t2`` is ``a_t2.ome.tif``.
 
     Raises
@@ -168,4 +170,4 @@ def name_beside(target: Path, addition: str) -> Path:
     """
     name = target.name
     length = max(len(suffix) for suffix in choose_format(target).suffixes if name.lower().endswith(suffix))
-    return target.with_name(f"{name[:-length]}{addition}{name[-length:]}")
+    return cast("_Location", target.with_name(f"{name[:-length]}{addition}{name[-length:]}"))

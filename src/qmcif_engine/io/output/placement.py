@@ -13,19 +13,22 @@ from qmcif_engine.io.output.leftovers import Kind, name_temporary, remove, tempo
 from qmcif_engine.io.output.moves import Journal, Move, mark_of
 from qmcif_engine.io.output.stores import build_store, check_replaceable, sync_folder
 from qmcif_engine.io.output.sweeping import sweep
+from qmcif_engine.io.remote.remote_path import RemotePath
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from qmcif_engine.io.remote.remote_path import Location
 
-def check_place(target: Path, *, overwrite: bool, is_store: bool = False) -> None:
+
+def check_place(target: Location, *, overwrite: bool, is_store: bool = False) -> None:
     """Refuse a target that is taken or lies where nothing can be written, by really creating a file beside it.
 
     Permission bits would tell less: they do not bind the administrator, and a read-only file system has them all.
 
     Parameters
     ----------
-    target : Path
+    target : Path or RemotePath
     overwrite : bool
         Whether an existing file, or Zarr folder, may be replaced.
     is_store : bool, optional
@@ -36,6 +39,12 @@ def check_place(target: Path, *, overwrite: bool, is_store: bool = False) -> Non
     OutputError
         With the reason and the remedy.
     """
+    if isinstance(target, RemotePath):
+        from qmcif_engine.io.remote.remote_store import check_remote_target
+
+        with refusing(target):
+            check_remote_target(target, is_store=is_store, is_allowed=overwrite)
+        return
     try:
         check_folder(target.parent)
         if is_store:
@@ -93,7 +102,7 @@ def check_folder(folder: Path) -> None:
         raise _unwritable(folder, error) from error
 
 
-def check_sources_kept(targets: Iterable[Path], sources: Iterable[Path]) -> None:
+def check_sources_kept(targets: Iterable[Location], sources: Iterable[Location]) -> None:
     """Refuse a target that is one of the sources, under whatever name, or lies in one: that would destroy what the result was made of.
 
     Raises
@@ -112,16 +121,20 @@ def check_sources_kept(targets: Iterable[Path], sources: Iterable[Path]) -> None
                 raise OutputError(msg)
 
 
-def _is_one_file(target: Path, source: Path) -> bool:
+def _is_one_file(target: Location, source: Location) -> bool:
     """Tell whether the source is the target or lies in it, as it may where the target is a folder to be replaced."""
+    if isinstance(target, RemotePath) or isinstance(source, RemotePath):
+        return f"{source}/".startswith(f"{target}/")
     try:
         return any(place.exists() and target.samefile(place) for place in (source, *Path(os.path.realpath(source)).parents))
     except (OSError, ValueError):  # one of them cannot be: reading or writing it will say so
         return False
 
 
-def _lies_in(target: Path, source: Path) -> bool:
+def _lies_in(target: Location, source: Location) -> bool:
     """Tell whether the source is a folder, such as a Zarr array, and the target would be put into it."""
+    if isinstance(target, RemotePath) or isinstance(source, RemotePath):
+        return f"{target}/".startswith(f"{source}/")
     try:
         return source.is_dir() and Path(os.path.realpath(source)) in Path(os.path.realpath(target)).parents
     except (OSError, ValueError):  # as above
@@ -226,7 +239,7 @@ def _carry_out(moves: Sequence[Move], *, overwrite: bool, journal: Journal | Non
 
 
 @contextmanager
-def refusing(target: Path) -> Iterator[None]:
+def refusing(target: Location) -> Iterator[None]:
     """Report what the system refuses inside the block as a target that cannot be written, with the system's error number."""
     try:
         yield
@@ -250,13 +263,13 @@ def _existing_mode(path: Path) -> int | None:
         return None
 
 
-def existing(target: Path) -> OutputError:
+def existing(target: Location) -> OutputError:
     """Return the refusal to replace what is there."""
     remedy = "choose another one or allow overwriting (overwrite=True, on the command line --overwrite)"
     return OutputError(f"{str(target)!r} exists already; a new name is needed; {remedy}")
 
 
-def _unwritable(target: Path, error: OSError) -> OutputError:
+def _unwritable(target: Location, error: OSError) -> OutputError:
     """Return the refusal with the system's error number, by which callers can tell a full disk from a wrong name."""
     reason = error.strerror or str(error)
     refusal = OutputError(f"{str(target)!r} cannot be written ({reason}); a writable place with room is needed; choose another one")

@@ -11,9 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from qmcif_engine.errors import OutputError
+from qmcif_engine.io.remote.remote_path import RemotePath
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from qmcif_engine.io.remote.remote_path import Location
 
 _NODE_FILES = ("zarr.json", ".zgroup", ".zarray")
 _LARGEST_NODE_BYTES = 2**26
@@ -61,19 +64,27 @@ def build_store(folder: Path, write: Callable[[Path], None]) -> None:
         sync_folder(Path(place))
 
 
-def write_durably(contents: Mapping[Path, bytes], *, scratch_folder: Path) -> None:
+def write_durably(contents: Mapping[Path, bytes] | Mapping[Location, bytes], *, scratch_folder: Location) -> None:
     """Write files that get their names when their bytes are on the disk, and wait until the names are there too.
 
     What has its name is whole, after a crash, a full disk or a loss of power too. No folder is made.
 
     Parameters
     ----------
-    contents : mapping of Path to bytes
-        Files that exist are replaced.
-    scratch_folder : Path
+    contents : mapping of Path or RemotePath to bytes
+        Files that exist are replaced; objects of a bucket are whole by themselves.
+    scratch_folder : Path or RemotePath
         Where they lie before, on the same file system: what a killed process leaves there is never taken for a file.
     """
     for path, content in contents.items():
+        if isinstance(path, RemotePath):
+            from qmcif_engine.io.remote.object_requests import write_object
+
+            write_object(path, content)
+            continue
+        if not isinstance(scratch_folder, Path):
+            msg = f"{str(path)!r} needs a scratch folder on its disk"
+            raise TypeError(msg)
         unfinished = scratch_folder / f"{path.name}-{secrets.token_hex(8)}.unfinished"  # two workers may write one tile at a time
         try:
             with unfinished.open("xb") as stream:
@@ -85,7 +96,7 @@ def write_durably(contents: Mapping[Path, bytes], *, scratch_folder: Path) -> No
             with suppress(OSError):
                 unfinished.unlink()
             raise
-    for folder in {path.parent for path in contents}:
+    for folder in {path.parent for path in contents if isinstance(path, Path)}:
         sync_folder(folder)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qmcif_engine.io.output.map_files import check_maps_target, map_path
@@ -13,14 +14,14 @@ from qmcif_engine.stack.picture_metadata import PictureMetadata, name_planes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from pathlib import Path
 
     from qmcif_engine.io.output.moves import Journal
     from qmcif_engine.io.output.picture import Picture, PictureContent
+    from qmcif_engine.io.remote.remote_path import Location
 
 
 def stream_outputs(
-    target: Path,
+    target: Location,
     picture: Picture | None,
     *,
     alpha: Picture | None,
@@ -82,14 +83,14 @@ def stream_outputs(
         When the format cannot hold them or the place cannot be written (then with the system's error number).
     """
     contents = dict(further or {})
-    if picture is not None:
+    if picture is not None and isinstance(target, Path):  # on a server it is built already
         contents[target] = assemble_content(picture, alpha, metadata=metadata, provenance=provenance)
     options: dict[str, Any] = {"scratch_folder": scratch_folder, "on_progress": on_progress, "check_cancelled": check_cancelled}
     options |= {"overwrite": overwrite, "journal": journal, "built": {} if built is None else {target: built}}
     if maps_folder is None:
         place_contents(contents, **options)
         return
-    check_maps_target(maps_folder, maps, overwrite=overwrite, picture=target)
+    check_maps_target(maps_folder, maps, overwrite=overwrite, picture=target if isinstance(target, Path) else None)
     planes = {
         map_path(maps_folder, name): assemble_content(plane, None, metadata=describe_map(plane, metadata), provenance=provenance)
         for name, plane in maps.items()

@@ -14,6 +14,7 @@ from qmcif_engine.io.output.output_formats import check_content, choose_format
 from qmcif_engine.io.output.picture import ArrayPicture, assemble_content
 from qmcif_engine.io.output.placement import check_place
 from qmcif_engine.io.output.streamed_output import place_contents, stream_outputs
+from qmcif_engine.io.remote.remote_path import RemotePath
 from qmcif_engine.stack.picture_metadata import PictureMetadata
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ def _hold(samples: NDArray[Any], alpha: NDArray[Any] | None = None) -> PictureCo
 
 
 def check_target(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | RemotePath,
     *,
     overwrite: bool,
     samples_dtype: DTypeLike | None = None,
@@ -116,6 +117,6 @@ def check_target(
     shape : tuple of int, optional
         Height, width and, where there is more than one, channels without alpha, where already known.
     """
-    target = Path(path)
+    target = path if isinstance(path, RemotePath) else Path(path)
     check_content(target, dtype=None if samples_dtype is None else np.dtype(samples_dtype), has_alpha=has_alpha, shape=shape)
     check_place(target, overwrite=overwrite, is_store=choose_format(target).is_store)

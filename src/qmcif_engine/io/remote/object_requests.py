@@ -92,8 +92,13 @@ def write_object(path: RemotePath, content: bytes) -> None:
     _request(path, partial(_put_object, path=path, content=content))
 
 
+def remove_object(path: RemotePath) -> None:
+    """Remove one object of a bucket, if it is there."""
+    _request(path, partial(_remove_object, path=path))
+
+
 def remove_objects(path: RemotePath) -> None:
-    """Remove an object of a bucket and all that lies below it."""
+    """Remove all objects of a bucket that lie below a name."""
     _request(path, partial(_remove_objects, path=path))
 
 
@@ -221,6 +226,10 @@ async def _head_object(files: Any, *, path: RemotePath) -> None:  # noqa: ANN401
 
 async def _put_object(files: Any, *, path: RemotePath, content: bytes) -> None:  # noqa: ANN401
     await files._pipe_file(f"{path.server}/{path.place}", content)
+
+
+async def _remove_object(files: Any, *, path: RemotePath) -> None:  # noqa: ANN401
+    await files._call_s3("delete_object", Bucket=path.server, Key=path.place)
 
 
 async def _remove_objects(files: Any, *, path: RemotePath) -> None:  # noqa: ANN401

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
-import time
+from time import sleep
 from typing import TYPE_CHECKING, TypeVar
 
 from qmcif_engine.errors import ExecutionError
@@ -41,12 +41,14 @@ def retry(request: Callable[[], _Result], path: RemotePath) -> _Result:
             return request()
         except Exception as error:
             if not _is_passing(error):
+                if _is_of_client(error):  # its text names addresses with all they carry
+                    msg = f"its server answers in a way that cannot be followed, {type(error).__name__}"
+                    raise OSError(msg) from None
                 raise
-            reason = " ".join(str(error).split())[:160] or type(error).__name__
             if pause is None:
-                raise _give_up(path, reason) from error
+                raise _give_up(path, _describe(error, path)) from None
             logger.warning("%r does not answer (%s); it is asked again in %g s", str(path), type(error).__name__, pause)
-            time.sleep(pause)
+            sleep(pause)
     msg = "unreachable"
     raise AssertionError(msg)
 
@@ -57,11 +59,29 @@ def _is_passing(error: Exception) -> bool:
         return True
     if type(error) is OSError and error.errno in _PASSING_ERRORS:
         return True
-    names = {f"{each.__module__.partition('.')[0]}.{each.__name__}" for each in type(error).__mro__}
-    if "aiohttp.ClientError" in names:
+    names = _list_classes(error)
+    if _is_of_client(error):
         return not names & {"aiohttp.InvalidURL", "aiohttp.TooManyRedirects", "aiohttp.ClientResponseError"}
     # connections of botocore, and answers that end too early
-    return bool(names & {"botocore.HTTPClientError", "botocore.IncompleteReadError", "botocore.ResponseParserError"})
+    lost = {"botocore.ConnectionError", "botocore.HTTPClientError", "botocore.IncompleteReadError", "botocore.ResponseParserError"}
+    return bool(names & lost)
+
+
+def _is_of_client(error: Exception) -> bool:
+    return "aiohttp.ClientError" in _list_classes(error)
+
+
+def _list_classes(error: Exception) -> set[str]:
+    """Return the classes of an error by name: the libraries of servers that are not used need not be there."""
+    return {f"{each.__module__.partition('.')[0]}.{each.__name__}" for each in type(error).__mro__}
+
+
+def _describe(error: Exception, path: RemotePath) -> str:
+    """Return the text of an error without what an address carries."""
+    text = " ".join(str(error).split())
+    for secret in filter(None, (path.user, path.query)):
+        text = text.replace(secret, "...")
+    return text[:160] or type(error).__name__
 
 
 def _give_up(path: RemotePath, reason: str) -> ExecutionError:

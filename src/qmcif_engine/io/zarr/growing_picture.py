@@ -1,32 +1,38 @@
 """An OME-Zarr image that grows tile by tile under a temporary name, each chunk written by the one task that computed it.
 
 zarr encodes chunks in memory; here they get their names once their bytes are on the disk. Whoever writes makes no folder: one who comes
-late, when the store was moved into place or thrown away, fails instead of leaving something behind.
+late, when the store was moved into place or thrown away, fails instead of leaving something behind. A store in a bucket has its final name
+from the start, and its root is described last.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qmcif_engine.io.input.bounded_reading import read_bounded
+from qmcif_engine.io.limits import LARGEST_SEGMENT_OVERHEAD_BYTES
 from qmcif_engine.io.output.picture import JoinedPicture
 from qmcif_engine.io.output.pyramid import level_shapes
 from qmcif_engine.io.output.stores import sync_folder, write_durably
+from qmcif_engine.io.remote.remote_path import RemotePath
 from qmcif_engine.io.zarr.ome_attributes import Extremes, describe_group
 from qmcif_engine.io.zarr.ome_zarr import create_level
 from qmcif_engine.stack.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     import zarr
     from numpy.typing import NDArray
 
     from qmcif_engine.io.output.picture import Picture, PictureContent
+    from qmcif_engine.io.remote.remote_path import Location
 
 MOST_CHUNK_FILES = 2**14
 """Chunks of a level that are files of their own; where there are more, those of a tile share one (4 gigapixels with the default)."""
@@ -40,10 +46,10 @@ class GrowingLevel:
 
     Attributes
     ----------
-    folder : Path
+    folder : Path or RemotePath
         Of the array.
-    scratch_folder : Path
-        Where files lie until they are complete.
+    scratch_folder : Path or RemotePath
+        Where files lie until they are complete, if it is on a disk.
     shape : tuple of int
         Height, width and, where there is a channel axis, channels.
     dtype : dtype
@@ -52,8 +58,8 @@ class GrowingLevel:
         Height and width of what shares a file; None where each chunk has its own.
     """
 
-    folder: Path
-    scratch_folder: Path
+    folder: Location
+    scratch_folder: Location
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     chunk_px: int
@@ -62,9 +68,10 @@ class GrowingLevel:
     def create(self) -> None:
         """Describe the array, and make the folders of its chunks."""
         kept, _ = self._make_in_memory(self.shape)
-        self.folder.mkdir(exist_ok=True)
-        for path in {path.parent for path in self._files(Window.whole(self.shape))}:
-            path.mkdir(parents=True, exist_ok=True)
+        if isinstance(self.folder, Path):
+            self.folder.mkdir(exist_ok=True)
+            for path in {path.parent for path in self._files(Window.whole(self.shape)) if isinstance(path, Path)}:
+                path.mkdir(parents=True, exist_ok=True)
         write_durably({self.folder / _METADATA: kept[f"0/{_METADATA}"].to_bytes()}, scratch_folder=self.scratch_folder)
 
     def write(self, window: Window, block: NDArray[Any]) -> tuple[bytes, ...]:
@@ -78,14 +85,30 @@ class GrowingLevel:
 
     def contents(self, window: Window) -> Iterator[bytes]:
         """Yield what the files of a window hold, as far as it was written."""
-        return (path.read_bytes() for path in self._files(window))
+        return (path.read_bytes() for path in self._files(window) if isinstance(path, Path))
+
+    def is_stored(self, window: Window) -> bool:
+        """Return whether all files of a window are there."""
+        return all(path.is_file() for path in self._files(window))
 
     def read(self, window: Window) -> NDArray[Any]:
         """Return the samples of a window that has been written."""
         import zarr
 
-        planes = np.asarray(zarr.open_array(self.folder, mode="r")[(..., *window.slices)])
+        array = self._fetch(window) if isinstance(self.folder, RemotePath) else zarr.open_array(self.folder, mode="r")
+        planes = np.asarray(array[(..., *window.slices)])
         return np.moveaxis(planes, 0, -1) if planes.ndim == 3 else planes
+
+    def _fetch(self, window: Window) -> zarr.Array[Any]:
+        """Return the array with the files of a window, fetched from a server."""
+        from zarr.core.buffer import default_buffer_prototype
+
+        kept, array = self._make_in_memory(self.shape)
+        largest = 2 * math.prod(self.shard_px or (self.chunk_px,) * 2) * math.prod(self.shape[2:]) * self.dtype.itemsize
+        for cell in self._cells(window):
+            content = read_bounded(self.folder / self._key(*cell), largest_bytes=largest + LARGEST_SEGMENT_OVERHEAD_BYTES)
+            kept[f"0/{self._key(*cell)}"] = default_buffer_prototype().buffer.from_bytes(content)
+        return array
 
     def _make_in_memory(self, shape: tuple[int, ...]) -> tuple[dict[str, Any], zarr.Array[Any]]:
         """Return an empty array of this kind, and the dictionary that will hold its files."""
@@ -106,7 +129,7 @@ class GrowingLevel:
     def _key(self, row: int, column: int) -> str:
         return "/".join(["c", *("0" for _ in self.shape[2:]), str(row), str(column)])
 
-    def _files(self, window: Window) -> Iterator[Path]:
+    def _files(self, window: Window) -> Iterator[Location]:
         return (self.folder / self._key(*cell) for cell in self._cells(window))
 
 
@@ -116,8 +139,8 @@ class GrowingPicture:
 
     Attributes
     ----------
-    folder : Path
-        Of the store; the one around it holds files until they are complete.
+    folder : Path or RemotePath
+        Of the store; the one around it holds files until they are complete. In a bucket it is the target itself.
     shape : tuple of int
         Height, width and, where there is a channel axis, channels, alpha included.
     dtype : dtype
@@ -128,7 +151,7 @@ class GrowingPicture:
         Height and width of what is written at a time: multiples of the chunks.
     """
 
-    folder: Path
+    folder: Location
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     n_colors: int
@@ -161,7 +184,8 @@ class GrowingPicture:
 
     def begin(self) -> None:
         """Make the folder, ready for tiles."""
-        self.folder.mkdir(exist_ok=True)
+        if isinstance(self.folder, Path):
+            self.folder.mkdir(exist_ok=True)
         self.full_level.create()
 
     def write(self, window: Window, block: NDArray[Any]) -> tuple[NDArray[np.float64], tuple[bytes, ...]]:
@@ -180,5 +204,6 @@ class GrowingPicture:
         group = zarr.open_group(MemoryStore(kept), mode="w", zarr_format=3)
         group.attrs.update(describe_group(content, n_levels=len(self.levels), extremes=extremes))
         write_durably({self.folder / _METADATA: kept[_METADATA].to_bytes()}, scratch_folder=self.folder.parent)
-        for folder in (path for path in self.folder.rglob("*") if path.is_dir()):
-            sync_folder(folder)
+        if isinstance(self.folder, Path):
+            for folder in (path for path in self.folder.rglob("*") if path.is_dir()):
+                sync_folder(folder)

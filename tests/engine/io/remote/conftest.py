@@ -123,7 +123,7 @@ def server(tmp_path):
 def pauses(monkeypatch):
     """The pauses between requests, which are noted instead of waited for."""
     noted = []
-    monkeypatch.setattr(retrying.time, "sleep", noted.append)
+    monkeypatch.setattr(retrying, "sleep", noted.append)
     return noted
 
 
@@ -163,7 +163,7 @@ class Bucket:
     def __init__(self, client) -> None:
         self.client, self.address = client, f"s3://{BUCKET}"
 
-    def keys(self):
+    def list_keys(self):
         listed = self.client.list_objects_v2(Bucket=BUCKET).get("Contents", [])
         return [item["Key"] for item in listed]
 
@@ -173,7 +173,7 @@ class Bucket:
             self.client.put_object(Bucket=BUCKET, Key=name, Body=file.read_bytes())
 
     def download(self, key: str, folder: Path):
-        for name in self.keys():
+        for name in self.list_keys():
             if name.startswith(f"{key}/"):
                 target = folder / name.removeprefix(f"{key}/")
                 target.parent.mkdir(parents=True, exist_ok=True)
@@ -183,5 +183,5 @@ class Bucket:
         self.client.delete_object(Bucket=BUCKET, Key=key)
 
     def clear(self):
-        for key in self.keys():
+        for key in self.list_keys():
             self.remove(key)
