@@ -13,9 +13,9 @@ def pytest_configure():
 
 
 def pytest_collection_modifyitems(items):
-    """Put files with slow tests first, so that no test process is left with one at the end while the others have nothing to do any more.
+    """Put files with slow tests first, then those of the viewer, so that no test process is left with one while the others have no work.
 
     A file stays in one process (``--dist loadfile``), and files are handed out in this order (``--no-loadscope-reorder``).
     """
     slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: item.path not in slow)
+    items.sort(key=lambda item: (item.path not in slow, item.path.parent.name != "plugin"))

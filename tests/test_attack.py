@@ -10,7 +10,10 @@ import pytest
 
 TOOLS = Path(__file__).parents[1] / "tools" / "attack"
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the runs are forks of one process")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="the runs are forks of one process"),
+]
 
 
 def test_no_kill_and_no_disk_error_breaks_a_promise():

@@ -111,6 +111,7 @@ def speed(monkeypatch: pytest.MonkeyPatch, beside_each_other: None) -> dict[str,
     return script
 
 
+@pytest.mark.slow
 def test_the_speed_report_compares_presets_threads_and_other_programs(monkeypatch: pytest.MonkeyPatch, speed: dict[str, Any]) -> None:
     monkeypatch.setattr("sys.argv", ["speed.py", "edges", "--turns", "1"])
 
@@ -133,6 +134,7 @@ def test_the_speed_report_compares_a_smooth_pair_in_the_same_way(speed: dict[str
     assert [image.shape for image in images] == [(210, 230, 3)] * 2
 
 
+@pytest.mark.slow
 def test_the_speed_report_takes_deep_stacks_by_megapixel_and_image(monkeypatch: pytest.MonkeyPatch, speed: dict[str, Any]) -> None:
     monkeypatch.setattr("sys.argv", ["speed.py", "deep", "--turns", "1"])
 

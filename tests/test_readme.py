@@ -29,6 +29,7 @@ def test_the_python_example_is_about_ten_lines_and_runs(tmp_path: Path) -> None:
     assert (tmp_path / "fused.png").exists()
 
 
+@pytest.mark.slow
 def test_the_commands_run_in_the_order_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """In this process, which has loaded what they need: their own start is tested with the command line."""
     lines = [line for block in blocks("sh") for line in block.splitlines() if line.startswith("qmcif ")]

@@ -24,6 +24,7 @@ pytest.importorskip("distributed")
 CONFIG = FusionConfig().replaced({"tile_px": 64, "evidence_scales": 1, "follow_reach_px": 0, "consistency": 0.0, "measure": "laplacian"})
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),  # distributed's own, when a cluster closes
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]

@@ -25,10 +25,13 @@ from qmcif_engine.stack.stack import ArrayStack
 from qmcif_engine.stack.synthetic import make_focus_stack
 from qmcif_engine.tiles.plan import plan_tiles
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:unclosed <socket:ResourceWarning",  # distributed's own, when a cluster closes
-    "ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning",
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings(
+        "ignore:unclosed <socket:ResourceWarning",  # distributed's own, when a cluster closes
+        "ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning",
+    ),
+]
 
 CONFIG = FusionConfig().replaced({"tile_px": 64, "chunk_px": 64, "evidence_scales": 2, "follow_reach_px": 16, "iterations": 2})
 PLANES = ("fused", "source_index", "base_map", "detail_map", "confidence")
