@@ -76,7 +76,7 @@ def measure_run(viewer: napari.Viewer, widget: object) -> str:
     pulse.stop()
     end = inserting[0] if inserting else drawn
     run = f"run {end - begin:.1f} s, largest gap {1e3 * pulse.largest_gap(begin, end):.0f} ms"
-    outcome = f"layers added in {1e3 * (inserted[-1] - inserting[0]):.0f} ms" if inserting else widget.run_panel.status.text()
+    outcome = f"layers added in {1e3 * (inserted[-1] - inserting[0]):.0f} ms" if inserting else widget.run_panel.message.text()
     return f"{run}; {outcome}"
 
 
@@ -98,9 +98,9 @@ def measure_cancel(shape: tuple[int, int]) -> str:
     widget, taken = dock.fusion, []
     for phase in ("looking whether the images moved", "fusing"):
         widget.run()
-        wait_until(lambda phase=phase: widget.run_panel.status.text().startswith(phase) or not widget.run_panel.is_running)
+        wait_until(lambda phase=phase: widget.run_panel.message.text().startswith(phase) or not widget.run_panel.is_running)
         asked = time.perf_counter()
-        widget.run_panel.stop()
+        widget.run_panel.cancel()
         wait_until(lambda: not widget.run_panel.is_running)
         taken.append(f"{1e3 * (time.perf_counter() - asked):.0f} ms while {phase}")
     dock.shut_down()

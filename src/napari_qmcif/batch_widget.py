@@ -1,33 +1,31 @@
 """Fusion of many stacks: every folder below one, with a table of what became of them and a click to look at each."""
 
-import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 from magicgui import magic_factory
 from magicgui.widgets import Container, FunctionGui, Table
 from napari.viewer import Viewer
-from qtpy.QtCore import QObject, Qt, Signal
 
 from napari_qmcif.aligning import ALIGNMENTS
 from napari_qmcif.file_actions import open_stack_layers
-from napari_qmcif.form_parts import call_when_closed, calm_wheel
 from napari_qmcif.task_choices import PRESET_WORDS
 from napari_qmcif.work_row import WorkRow
 from napari_qmcif.worker import EngineWorker, make_worker
 from qmcif_engine import (
     PRESETS,
-    Cancelled,
+    BatchRow,
     FusionConfig,
     Group,
     InvalidConfigError,
-    QmcifError,
     find_groups,
     fuse_to_file,
     open_stack,
     prepare_stack,
+    run_batch,
 )
 
 SUFFIXES = (".ome.tif", ".ome.zarr", ".tif", ".png", ".jpg")
@@ -38,16 +36,6 @@ NAME_PX = 110
 COLUMNS = ("status", "time", "result or reason")
 
 Folder = Annotated[Path, {"mode": "d"}]
-
-
-class FusedGroup(NamedTuple):
-    """What became of one stack: ``fused``, ``skipped`` where its result was there before, or ``failed`` with the reason."""
-
-    name: str
-    status: str
-    seconds: float
-    reason: str
-    target: Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,53 +58,23 @@ class Batch:
         """Return the folder of the maps of a stack, where they are wanted."""
         return self.results / f"{group.name}_maps" if self.with_maps else None
 
-    def fuse(self, group: Group, job: EngineWorker) -> None:
-        """Fuse one stack; an interrupted one is gone on with."""
+    def fuse(self, group: Group, job: EngineWorker) -> Sequence[Path]:
+        """Fuse one stack, unless its result is there; an interrupted one is gone on with."""
+        job.check_cancelled()
+        job.note(f"{self.groups.index(group) + 1} of {len(self.groups)}: {group.name}")
+        target = self.target_of(group)
+        if target.exists():
+            return ()
         with open_stack(list(group.inputs)) as opened:
             stack = prepare_stack(opened, align=self.align, even_exposure=self.even_exposure, check_cancelled=job.check_cancelled)
-            fuse_to_file(
-                stack,
-                self.target_of(group),
-                self.config,
-                maps=self.maps_of(group),
-                resume=True,
-                on_progress=job.report,
-                is_cancelled=job.is_cancelled,
-            )
+            options: dict[str, Any] = {"on_progress": job.report, "is_cancelled": job.is_cancelled}
+            return fuse_to_file(stack, target, self.config, maps=self.maps_of(group), resume=True, **options).outputs
 
 
-class _Told(QObject):
-    """Signals by which a batch tells of every stack: one in its thread, one on the thread that made this object."""
-
-    worked = Signal(object)
-    rowed = Signal(object)
-
-    def __init__(self) -> None:
-        super().__init__()
-        # queued even where nobody listens yet: whoever starts a batch connects to its worker, which is under way by then
-        self.worked.connect(self._pass_on, Qt.ConnectionType.QueuedConnection)
-
-    def _pass_on(self, row: FusedGroup) -> None:
-        self.rowed.emit(row)
-
-
-def fuse_groups(batch: Batch, on_row: Callable[[FusedGroup], None], *, job: EngineWorker) -> None:
+def fuse_groups(batch: Batch, *, job: EngineWorker) -> None:
     """Fuse one stack after the other, past those that fail, and tell what became of each."""
     batch.results.mkdir(parents=True, exist_ok=True)
-    for number, group in enumerate(batch.groups, start=1):
-        job.check_cancelled()
-        job.note(f"{number} of {len(batch.groups)}: {group.name}")
-        started, status, reason = time.monotonic(), "fused", ""
-        if batch.target_of(group).exists():
-            status = "skipped"
-        else:
-            try:
-                batch.fuse(group, job)
-            except Cancelled:
-                raise
-            except (QmcifError, OSError, MemoryError) as error:
-                status, reason = "failed", str(error) or type(error).__name__
-        on_row(FusedGroup(group.name, status, time.monotonic() - started, reason, batch.target_of(group)))
+    run_batch(batch.groups, partial(batch.fuse, job=job), on_row=job.tell)
 
 
 @magic_factory(
@@ -162,7 +120,7 @@ def fuse_many(
     Returns
     -------
     EngineWorker
-        Under way; its signal `rowed` passes a `FusedGroup` for every stack.
+        Under way; its signal `told` passes a `BatchRow` for every stack.
 
     Raises
     ------
@@ -182,9 +140,8 @@ def fuse_many(
         suffix=suffix,
         with_maps=with_maps,
     )
-    told = _Told()
-    worker = make_worker(fuse_groups, batch, told.worked.emit, is_waited_for=True)
-    worker.batch, worker.told, worker.rowed = batch, told, told.rowed
+    worker = make_worker(fuse_groups, batch, is_waited_for=True)
+    worker.batch = batch
     worker.start()
     return worker
 
@@ -199,26 +156,21 @@ class BatchWidget(Container[Any]):
 
     def __init__(self, napari_viewer: Viewer) -> None:
         self._viewer = napari_viewer
-        self.rows: list[FusedGroup] = []
+        self.rows: list[BatchRow] = []
         self._told: str | None = None
         self.form: FunctionGui[..., Any] = fuse_many(call_button=False)
-        self.row, self.table = (
-            WorkRow(self.form, text="Fuse all", on_end=self._end),
-            Table(tooltip="Click on a row to open its result, or its images"),
-        )
+        self.row = WorkRow(self.form, text="Fuse all", on_end=self._end)
+        self.table = Table(tooltip="Click on a row to open its result, or its images")
         self.table.native.setFixedHeight(TABLE_HEIGHT_PX)
         self.table.native.verticalHeader().setMaximumWidth(NAME_PX)
         self.table.native.horizontalHeader().setStretchLastSection(True)
         super().__init__(widgets=[self.form, self.row, self.table], labels=False)
-        self.native.layout().addStretch()
         self.table.visible = False
         self.form.margins = (0, 0, 0, 0)
         for place in (self.form.folder, self.form.results):
             place.choose_btn.text = "…"
         self.form.called.connect(self._follow)
         self.table.native.cellClicked.connect(self.inspect)
-        calm_wheel(self.native)
-        call_when_closed(self.native, self.shut_down)
 
     def shut_down(self) -> None:
         """Stop what runs; what is finished is kept, and the next run goes on from there."""
@@ -229,19 +181,19 @@ class BatchWidget(Container[Any]):
         found = self.rows[number]
         group = next(group for group in self._batch.groups if group.name == found.name)
         if not self.row.is_running:
-            written = [path for path in (found.target, self._batch.maps_of(group)) if path is not None and path.exists()]
+            written = [path for path in (self._batch.target_of(group), self._batch.maps_of(group)) if path is not None and path.exists()]
             worker = open_stack_layers(self._viewer, written or list(group.inputs))
-            self._told = found.reason
+            self._told = found.message
             self.row.follow(worker)
 
     def _follow(self, worker: EngineWorker) -> None:
         self.rows.clear()
         self._batch: Batch = worker.batch
-        worker.rowed.connect(self._add)
+        worker.told.connect(self._add)
 
-    def _add(self, row: FusedGroup) -> None:
+    def _add(self, row: BatchRow) -> None:
         self.rows.append(row)
-        cells = [[known.status, f"{known.seconds:.1f} s", known.reason or known.target.name] for known in self.rows]
+        cells = [[known.status, f"{known.seconds:.1f} s", known.message or f"{known.name}{self._batch.suffix}"] for known in self.rows]
         self.table.value = {"data": cells, "index": tuple(known.name for known in self.rows), "columns": COLUMNS}
         for column in (0, 1):
             self.table.native.resizeColumnToContents(column)

@@ -14,12 +14,21 @@ from qtpy.QtCore import QTimer
 from napari_qmcif.aligning import align_images
 from napari_qmcif.bar_plot import BarPlot
 from napari_qmcif.chosen_stack import ChosenStack
-from napari_qmcif.form_parts import MessageLabel, call_when_closed, calm_wheel
+from napari_qmcif.form_parts import MessageLabel
 from napari_qmcif.layer_box import LayerComboBox, is_picture, list_layers, part_of
 from napari_qmcif.layer_placement import transform_of
 from napari_qmcif.preview_area import find_visible_area
 from napari_qmcif.provenance import METADATA_KEY
-from napari_qmcif.result_parts import find_parts, find_place, find_sources, finest_level, name_images, prepare_alike, read_settings
+from napari_qmcif.result_parts import (
+    find_parts,
+    find_place,
+    find_shown_sources,
+    find_sources,
+    finest_level,
+    name_images,
+    prepare_alike,
+    read_settings,
+)
 from napari_qmcif.work_row import WorkRow
 from napari_qmcif.worker import EngineWorker, make_worker
 from qmcif_engine import FusionConfig, QmcifError, focus_response
@@ -63,7 +72,6 @@ class CompareWidget(Container[Any]):
         super().__init__(widgets=[choices, self.row], labels=False)
         self.native.layout().addWidget(self.told)
         self.native.layout().addWidget(self.plot)
-        self.native.layout().addStretch()
         self._timer = QTimer(self.native)
         self._timer.setInterval(BLINK_MILLISECONDS)
         self._timer.timeout.connect(self._blink)
@@ -74,8 +82,6 @@ class CompareWidget(Container[Any]):
             part.changed.connect(self._wipe)
         self.blinks.changed.connect(self._toggle_blinking)
         napari_viewer.mouse_drag_callbacks.append(self._on_click)
-        calm_wheel(self.native)
-        call_when_closed(self.native, self.shut_down)
 
     def shut_down(self) -> None:
         """Leave the layers as they were and let go of the viewer."""
@@ -134,8 +140,7 @@ class CompareWidget(Container[Any]):
 
     def _find_stack(self) -> ChosenStack | None:
         fused = self.result.value
-        place = find_place(fused, self._viewer.dims.point)
-        stack = None if fused is None else find_sources(fused, list(self._viewer.layers), place=place)
+        stack = find_shown_sources(fused, self._viewer)
         if stack is None:
             self.row.message.say("the images of this result are not there; they are needed to measure their focus: open them")
             return None

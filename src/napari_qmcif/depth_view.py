@@ -10,7 +10,6 @@ from napari.layers import Image, Layer
 from napari.viewer import Viewer
 
 from napari_qmcif.file_actions import ask_and_save
-from napari_qmcif.form_parts import call_when_closed, calm_wheel
 from napari_qmcif.height_layers import HeightWork, color_surface, describe_height_layer, make_surface, map_heights, place_surface
 from napari_qmcif.layer_box import LayerComboBox, is_index_map, is_picture, list_layers, part_of
 from napari_qmcif.number_box import NumberBox
@@ -190,7 +189,6 @@ class DepthView(Container[Any]):
         self.row, self.save_button = WorkRow(self.heights, text="Make height map"), PushButton(text="Save height map …")
         parts = [self.surface, self.show_button, self.flat_button, self.heights, self.row, self.save_button]
         super().__init__(widgets=parts, labels=False)
-        self.native.layout().addStretch()
         for form in (self.surface, self.heights):
             form.margins = (0, 0, 0, 0)
         self.surface.source_index.changed.connect(self.find_scale)
@@ -200,8 +198,6 @@ class DepthView(Container[Any]):
         self.flat_button.changed.connect(lambda: show_flat(napari_viewer))
         self.save_button.changed.connect(self._save)
         self.find_scale()
-        calm_wheel(self.native)
-        call_when_closed(self.native, self.shut_down)
 
     def reset_choices(self, *_: Any) -> None:  # noqa: ANN401 - events
         """Offer the layers there are now, and the units of the chosen one."""
@@ -241,7 +237,10 @@ class DepthView(Container[Any]):
             reason = str(error)
         self.show_button.enabled = not reason
         self.save_button.enabled = any(part_of(layer) == "height" for layer in self._viewer.layers)
-        self.row.allow(reason or ("" if is_index_map(index) else "another height map needs a source index: choose it above"))
+        if reason or not is_index_map(index):
+            self.row.forbid(reason or "another height map needs a source index: choose it above")
+        else:
+            self.row.allow()
 
     def show_surface(self) -> None:
         """Show the surface; what is refused is said in place."""

@@ -15,7 +15,7 @@ from napari_qmcif.batch_widget import BatchWidget
 from napari_qmcif.comparing import CompareWidget
 from napari_qmcif.depth_view import DepthView
 from napari_qmcif.evaluation_widget import EvaluationWidget
-from napari_qmcif.form_parts import call_when_closed, shrink_boxes, tidy_rows
+from napari_qmcif.form_parts import call_when_closed, calm_wheel, shrink_boxes, tidy_rows
 from napari_qmcif.fusion_widget import FusionWidget
 from napari_qmcif.retouch_widget import RetouchWidget
 
@@ -62,6 +62,8 @@ class FocusDock(QWidget):
                 if isinstance(form, BaseContainerWidget) and title != "Fuse":  # that one has arranged itself
                     tidy_rows(form)
             shrink_boxes(page.native)
+            calm_wheel(page.native)
+            page.native.layout().addStretch()
             scroll: Any = self.tabs.widget(number)
             scroll.setWidget(page.native)
             page.reset_choices()
@@ -94,7 +96,7 @@ class FocusDock(QWidget):
             shortcut.activated.connect(act)
 
     def _cancel(self) -> None:
-        self.fusion.run_panel.stop()
+        self.fusion.run_panel.cancel()
         self.fusion.preview.stop()
 
 
@@ -114,26 +116,12 @@ def open_page(viewer: Viewer, title: str) -> Any:  # noqa: ANN401 - a page
     return dock.show_page(title)
 
 
-def show_retouch(viewer: Viewer) -> None:
-    """Turn to the page that retouches."""
-    open_page(viewer, "Retouch")
+def _make_opener(title: str) -> Callable[[Viewer], None]:
+    def show(viewer: Viewer) -> None:
+        open_page(viewer, title)
+
+    return show
 
 
-def show_comparison(viewer: Viewer) -> None:
-    """Turn to the page that compares and inspects."""
-    open_page(viewer, "Compare")
-
-
-def show_evaluation(viewer: Viewer) -> None:
-    """Turn to the page that evaluates."""
-    open_page(viewer, "Evaluate")
-
-
-def show_depth_page(viewer: Viewer) -> None:
-    """Turn to the page that shows depth."""
-    open_page(viewer, "Depth")
-
-
-def show_batch(viewer: Viewer) -> None:
-    """Turn to the page that fuses many stacks."""
-    open_page(viewer, "Batch")
+# the commands of the manifest
+show_retouch, show_comparison, show_evaluation, show_depth_page, show_batch = (_make_opener(title) for title in PAGES if title != "Fuse")

@@ -14,18 +14,16 @@ from napari.layers import Layer
 from napari.viewer import Viewer
 from qtpy.QtWidgets import QFileDialog
 
-from napari_qmcif.aligned_layer import to_lazy_array
 from napari_qmcif.aligning import align_images
 from napari_qmcif.bar_plot import BarPlot
 from napari_qmcif.chosen_stack import ChosenStack, lazy_level
-from napari_qmcif.form_parts import call_when_closed, calm_wheel
 from napari_qmcif.layer_box import OptionalPicture, Picture, Sources, shorten_list
 from napari_qmcif.preferences import write_text
 from napari_qmcif.provenance import read_record
-from napari_qmcif.result_parts import choose_sources, find_place, find_sources, name_place, prepare_alike
+from napari_qmcif.result_parts import choose_sources, find_place, find_shown_sources, find_sources, name_place, prepare_alike
 from napari_qmcif.work_row import WorkRow
 from napari_qmcif.worker import EngineWorker, Progress, make_worker
-from qmcif_engine import InvalidImageError, QmcifError, evaluate
+from qmcif_engine import InvalidImageError, QmcifError, evaluate, stack_to_dask
 
 N_COLORS = 3
 MEANINGS = {
@@ -109,7 +107,7 @@ def evaluate_layers(request: EvaluationRequest, *, job: EngineWorker) -> tuple[s
 
     images = request.stack.cut_images()
     if request.stack.is_prepared:
-        images = list(to_lazy_array(align_images(images, request.stack, job=job)))
+        images = list(stack_to_dask(align_images(images, request.stack, job=job)))
     sources = [_opaque(image) for image in images]
     truth = None if request.truth is None else _opaque(request.truth).astype(request.stack.dtype)
     result = _opaque(request.result).astype(request.stack.dtype)
@@ -165,7 +163,7 @@ def evaluate_fusion(napari_viewer: Viewer, result: Picture, sources: Sources, tr
 
 def _assemble(viewer: Viewer, result: Any, sources: Any, truth: Any) -> EvaluationRequest:  # noqa: ANN401 - layers
     point = viewer.dims.point
-    stack = None if result is None else find_sources(result, list(viewer.layers), place=find_place(result, point))
+    stack = find_shown_sources(result, viewer)
     if stack is None or list(stack.layers) != list(sources):
         stack = choose_sources(sources, point=point)
     elif read_record(result).get("has_transforms") is not True:
@@ -192,7 +190,6 @@ class EvaluationWidget(Container[Any]):
         self.export_button = PushButton(text="Export as CSV …")
         super().__init__(widgets=[self.form, self.row, self.table, self.export_button], labels=False)
         self.native.layout().addWidget(self.plot)
-        self.native.layout().addStretch()
         self.table.visible = self.export_button.visible = False
         shorten_list(self.form.sources)
         self.form.margins = (0, 0, 0, 0)
@@ -201,8 +198,6 @@ class EvaluationWidget(Container[Any]):
             part.changed.connect(self.check)
         self.form.called.connect(lambda worker: worker.returned.connect(self._show))
         self.export_button.changed.connect(self._ask_export)
-        calm_wheel(self.native)
-        call_when_closed(self.native, self.shut_down)
 
     def reset_choices(self, *_: Any) -> None:  # noqa: ANN401 - events
         """Offer the layers there are now."""
@@ -230,9 +225,9 @@ class EvaluationWidget(Container[Any]):
         try:
             request = _assemble(self._viewer, form.result.value, form.sources.value, form.truth.value)
         except QmcifError as error:
-            self.row.allow(str(error))
+            self.row.forbid(str(error))
         else:
-            self.row.allow(note=request.note)
+            self.row.allow(request.note)
 
     def export(self, path: Path) -> None:
         """Write the figures as CSV: one row a figure, the first column names the result."""

@@ -11,6 +11,7 @@ from napari.layers import Layer
 from napari.viewer import Viewer
 from qtpy.QtWidgets import QFileDialog, QWidget
 
+from napari_qmcif.form_parts import group
 from napari_qmcif.layer_box import part_of
 from napari_qmcif.reader import open_files
 from napari_qmcif.result_parts import find_parts, finest_level
@@ -97,10 +98,8 @@ class FileActions(Container[Any]):
         tip = "The topmost result with its maps, pixel size, z step and how it was made"
         self.save_button = PushButton(text="Save result …", tooltip=tip)
         self.row = WorkRow()
-        buttons: Container[Any] = Container(widgets=[self.open_button, self.folder_button], layout="horizontal", labels=False)
-        super().__init__(widgets=[buttons, self.save_button, self.row], labels=False)
-        for part in (self, buttons):
-            part.margins = (0, 0, 0, 0)
+        super().__init__(widgets=[group(self.open_button, self.folder_button), self.save_button, self.row], labels=False)
+        self.margins = (0, 0, 0, 0)
         self.open_button.changed.connect(self._open_files)
         self.folder_button.changed.connect(self._open_folder)
         self.save_button.changed.connect(self._save)
@@ -137,12 +136,12 @@ class FileActions(Container[Any]):
 
 
 def _open(paths: list[Path], *, job: EngineWorker) -> list[Any]:
-    job.note(f"opening {paths[0].name} …")
+    job.note(f"opening {paths[0].name}")
     return list(open_files(paths))
 
 
 def _save(path: Path, layers: list[Any], result: Any, *, job: EngineWorker) -> str:  # noqa: ANN401 - a layer's data
-    job.note(f"saving {path.name} …")
+    job.note(f"saving {path.name}")
     is_picture = path.name.lower().endswith((".tif", ".tiff", ".zarr", ".png", ".jpg", ".jpeg"))
     written = write_picture(str(path), *result[:2]) if is_picture else write_result(str(path), layers)
     return f"saved to {path.name}" if is_picture else f"saved {len(written)} files to {path.name}"

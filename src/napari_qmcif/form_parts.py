@@ -5,17 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from magicgui.widgets.bases import BaseContainerWidget
-from napari.utils.notifications import notification_manager, show_error
+from magicgui.widgets import Container
+from magicgui.widgets.bases import BaseContainerWidget, Widget
 from qtpy.QtCore import QEvent, QObject, Qt
 from qtpy.QtWidgets import QAbstractSlider, QAbstractSpinBox, QComboBox, QLabel, QLineEdit, QScrollBar, QVBoxLayout, QWidget
 from superqt import QCollapsible
 
-from qmcif_engine import QmcifError
+from napari_qmcif.failures import describe_failure
 
-TOO_LARGE = "the images do not fit into memory; more memory or smaller images are needed: crop or reduce them first"
 LABEL_PX = 92
 BOX_PX = 60
+
+
+def group(*widgets: Widget, layout: str = "horizontal") -> Container[Any]:
+    """Return widgets beside each other, or below, that need no labels and no room around them."""
+    made: Container[Any] = Container(widgets=widgets, layout=layout, labels=False)
+    made.margins = (0, 0, 0, 0)
+    return made
 
 
 def tidy_rows(form: BaseContainerWidget[Any], *, wide: Collection[str] = ()) -> None:
@@ -136,21 +142,5 @@ class MessageLabel(QLabel):
         self.setVisible(bool(text))
 
     def complain(self, error: Exception) -> None:
-        """Show an error here and as a notification."""
+        """Show an error in words."""
         self.say(describe_failure(error))
-        notify(error)
-
-
-def describe_failure(error: Exception) -> str:
-    """Return an error in words: its own where it was foreseen, its kind too where not."""
-    if isinstance(error, MemoryError):
-        return TOO_LARGE
-    return str(error) if isinstance(error, QmcifError | OSError) else f"{type(error).__name__}: {error}"
-
-
-def notify(error: Exception) -> None:
-    """Show an error as napari does: in words where it was foreseen, with its traceback where not."""
-    if isinstance(error, QmcifError | OSError | MemoryError):
-        show_error(describe_failure(error))
-    else:
-        notification_manager.receive_error(type(error), error, error.__traceback__)

@@ -16,7 +16,6 @@ from napari.viewer import Viewer
 
 from napari_qmcif.chosen_stack import guess_focus_axis
 from napari_qmcif.destination import Destination, settle_target
-from napari_qmcif.form_parts import notify
 from napari_qmcif.layer_box import LayerSelect, OfferedBox, is_source, list_layers
 from napari_qmcif.layer_fusing import FusionRequest, fuse_series
 from napari_qmcif.layers import choose_label, describe_channel
@@ -224,7 +223,6 @@ def fuse_focus_stack(
     taken = [layer.name for layer in napari_viewer.layers]
     label = choose_label([channel.title for channel in series.channels], describe_changes(config), taken=taken)
     worker = make_worker(run_fusion, request, label, is_waited_for=target is not None)
-    worker.errored.connect(notify)
     DockEntry(worker, title=f"Fusing {series.channels[0].title}")
     worker.start()
     return worker

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +15,21 @@ from napari_qmcif.aligned_layer import make_aligned_layer
 from napari_qmcif.chosen_stack import ChosenStack
 from napari_qmcif.clipboard import write_command, write_python
 from napari_qmcif.destination import settle_target
-from napari_qmcif.file_actions import FileActions
-from napari_qmcif.form_parts import calm_wheel, fold_rows, notify, shrink_boxes, tidy_rows
+from napari_qmcif.file_actions import FileActions, add_layers
+from napari_qmcif.form_parts import fold_rows, group, tidy_rows
 from napari_qmcif.fusing_function import EACH, SHOWN, SLABS_NEED_A_PLACE, choose_images, fuse_focus_stack, offer_for
 from napari_qmcif.layer_box import is_source, part_of
 from napari_qmcif.preferences import load_kept
 from napari_qmcif.preview import PreviewPanel
 from napari_qmcif.provenance import METADATA_KEY, read_record
 from napari_qmcif.result_parts import find_sources, prepare_alike
-from napari_qmcif.run_panel import RunPanel
 from napari_qmcif.settings_form import SettingsForm, find_closest_preset
 from napari_qmcif.stack_series import StackSeries
+from napari_qmcif.work_row import CANCELLED, WorkRow
 from napari_qmcif.worker import EngineWorker, make_worker
 from qmcif_engine import FusionConfig, InvalidConfigError, InvalidImageError, QmcifError
 
+KEPT = "cancelled; the finished tiles are kept, and Run goes on from there"
 CHOOSING = ("axis", "scope", "decide_by", "align", "even_exposure", "reference", "leave_out", "transforms")
 FOLDS = {
     "More about the images": ("reference", "leave_out", "transforms"),
@@ -47,30 +49,23 @@ class FusionWidget(Container[Any]):
         self.aligned_button = PushButton(text="Show the images as they are fused", name="aligned")
         self.aligned_button.tooltip = "Add the aligned and evened out images as a layer; they are moved where you look"
         self.preview = PreviewPanel(napari_viewer, choose=self.choose_shown, read_config=self.read_config)
-        self.python_button, self.command_button = (
-            PushButton(text="Copy Python", name="python"),
-            PushButton(text="Copy command", name="command"),
-        )
+        self.python_button, self.command_button = PushButton(text="Copy Python"), PushButton(text="Copy command")
         self.python_button.tooltip = "Put a script with the same result on the clipboard: of the selected result layer, else of the form"
         self.command_button.tooltip = "The same as a command line; the layers must come from files"
-        copying = Container(widgets=[self.python_button, self.command_button], layout="horizontal", labels=False)
-        for part in (copying, self.form):
-            part.margins = (0, 0, 0, 0)
+        self.form.margins = (0, 0, 0, 0)
+        copying = group(self.python_button, self.command_button)
         super().__init__(widgets=[self.files, self.use_button, self.form, self.preview, copying], labels=False)
-        self.run_panel = RunPanel()
+        self.run_panel = WorkRow(self._start, text="Run", tooltip="Fuse the whole image (Ctrl+R)")
         self.native.layout().insertWidget(3, QLabel("<b>Preview</b>"))
         tidy_rows(self.form, wide=("layers", "settings"))
-        shrink_boxes(self.native)
         self.folds = {title: fold_rows(self.form, title, names) for title, names in FOLDS.items()}
         column: Any = self.folds["More about the images"].content().layout()
         column.addWidget(self.aligned_button.native)
         self._refused: list[Any] = []
-        self._worker: EngineWorker | None = None
         kept = load_kept()
         if kept is not None:
             self.settings.set_value(kept)
         self._connect()
-        calm_wheel(self.native)
         self.use_selected_layers()
 
     @property
@@ -110,21 +105,22 @@ class FusionWidget(Container[Any]):
         self.preview.schedule()
 
     def run(self) -> None:
-        """Fuse what is chosen, as the settings say."""
-        if self.run_panel.is_running:
-            return
+        """Fuse what is chosen, as the settings say; a run that is under way goes on."""
+        self.run_panel.start()
+
+    def _start(self) -> EngineWorker | None:
         self.check()
-        if not self.run_panel.run_button.enabled:
-            return
-        try:
-            worker: Any = self.form()  # type: ignore[call-arg] # it knows its own values
-        except QmcifError as error:
-            self.run_panel.forbid(str(error))
-            return
-        self._worker = worker
+        if not self.run_panel.start_button.enabled:
+            return None
+        worker: Any = self.form()  # type: ignore[call-arg] # it knows its own values
         self.native.destroyed.connect(worker.cancel)
-        worker.returned.connect(self._finish)
-        self.run_panel.follow(worker, steps_a_tile=self.choose().first.n_images + 1, is_on_disk=self.form.destination.value is not None)
+        worker.returned.connect(partial(self._finish, worker))
+        self.run_panel.follow(
+            worker,
+            steps_a_tile=self.choose().first.n_images + 1,
+            if_cancelled=CANCELLED if self.form.destination.value is None else KEPT,
+        )
+        return None
 
     def show_aligned(self) -> None:
         """Add the images as they are fused, aligned and evened out, as a lazy layer."""
@@ -133,18 +129,15 @@ class FusionWidget(Container[Any]):
         try:
             stack = self.choose_shown()
         except QmcifError as error:
-            self.run_panel.say(str(error))
+            self.run_panel.message.complain(error)
             return
         worker = make_worker(make_aligned_layer, stack, owner=self.native)
-        worker.errored.connect(notify)
         worker.returned.connect(self._add_aligned)
         self.run_panel.follow(worker)
         worker.start()
 
     def _add_aligned(self, layers: list[Any]) -> None:
-        for samples, attributes, _ in layers:
-            self._viewer.add_image(samples, **attributes)
-        self.run_panel.say("")
+        add_layers(self._viewer, layers)
 
     def use_selected_layers(self) -> None:
         """Choose what is selected in the viewer; what is no image stays chosen as the reason why nothing can be run."""
@@ -171,7 +164,7 @@ class FusionWidget(Container[Any]):
     def shut_down(self) -> None:
         """Stop what runs and let go of the viewer; a closed widget adds nothing any more."""
         self.preview.shut_down()
-        self.run_panel.stop()
+        self.run_panel.cancel()
         self._viewer.dims.events.current_step.disconnect(self._on_sliders)
 
     def reset_choices(self, *_: Any) -> None:  # noqa: ANN401 - napari's events
@@ -189,12 +182,12 @@ class FusionWidget(Container[Any]):
             stack, preset, changes = self._find_copied()
             text = write(stack, preset=preset, changes=changes)
         except QmcifError as error:
-            self.run_panel.say(str(error))
+            self.run_panel.message.complain(error)
             return
         clipboard = QGuiApplication.clipboard()
         if clipboard is not None:
             clipboard.setText(text)
-            self.run_panel.say("copied")
+            self.run_panel.message.say("copied")
 
     def _find_copied(self) -> tuple[ChosenStack, str, dict[str, Any]]:
         """Return what made the selected result, or what the form would make."""
@@ -209,10 +202,9 @@ class FusionWidget(Container[Any]):
             raise InvalidImageError(msg)
         return prepare_alike(stack, active), *find_closest_preset(FusionConfig.from_dict(record["settings"]))
 
-    def _finish(self, layers: list[Any]) -> None:
+    def _finish(self, worker: EngineWorker, layers: list[Any]) -> None:
         """Look at the result: it is on top and active, and no preview covers it."""
-        if self._worker is not None:
-            self.run_panel.say(self._worker.summary)
+        self.run_panel.message.say(worker.summary)
         self.preview.remove()
         names = [attributes["name"] for _, attributes, _ in layers if attributes["metadata"][METADATA_KEY]["part"] == "fused"]
         if names and names[-1] in self._viewer.layers:
@@ -220,7 +212,7 @@ class FusionWidget(Container[Any]):
 
     def _on_form(self, *_: Any) -> None:  # noqa: ANN401 - magicgui's
         if not self.run_panel.is_running:
-            self.run_panel.say("")
+            self.run_panel.message.say("")
         self.check()
 
     def _on_layers_chosen(self) -> None:
@@ -234,9 +226,8 @@ class FusionWidget(Container[Any]):
         self._viewer.dims.events.current_step.connect(self._on_sliders)
         self.form.layers.changed.connect(self._on_layers_chosen)
         self.form.changed.connect(self._on_form)
-        self.preview.said.connect(self.run_panel.say)
-        self.preview.failed.connect(self.run_panel.complain)
-        self.run_panel.wanted.connect(self.run)
+        self.preview.said.connect(self.run_panel.message.say)
+        self.preview.failed.connect(self.run_panel.message.complain)
         self.use_button.changed.connect(self.use_selected_layers)
         self.aligned_button.changed.connect(self.show_aligned)
         self.python_button.changed.connect(self.copy_python)

@@ -107,7 +107,7 @@ def map_heights(work: HeightWork, *, job: EngineWorker) -> NDArray[np.float32]:
     index = np.asarray(images["source_index"])
     position: Any = index
     if work.stack is not None:
-        job.note("looking between the images …")
+        job.note("looking between the images")
         again = _fuse_again(work, work.stack, job)
         position = np.where(again.source_index == index, again.position, index.astype(np.float32))
     known = np.asarray(images.get("confidence", np.ones(index.shape)), np.float32)

@@ -16,7 +16,7 @@ from napari_qmcif.aligning import CutStack, WorkerTalk, align_images, hint_at_pr
 from napari_qmcif.chosen_stack import ChosenStack
 from napari_qmcif.dask_cluster import connect
 from napari_qmcif.layers import MAP_NAMES
-from napari_qmcif.own_outputs import PYRAMID_SUFFIX, open_pyramid, open_tiles
+from napari_qmcif.own_outputs import PYRAMID_SUFFIX
 from napari_qmcif.preview_area import Area
 from napari_qmcif.stack_series import StackSeries
 from napari_qmcif.worker import Progress
@@ -30,6 +30,7 @@ from qmcif_engine import (
     fuse_in_slabs,
     fuse_to_file,
     height_map,
+    open_written,
     save_transforms,
 )
 
@@ -220,11 +221,11 @@ def _fuse_to_disk(opened: Stack, stack: ChosenStack, request: FusionRequest, tar
         report = fuse_in_slabs(opened, target, request.config, slabs=layout, **options)
     else:
         report = fuse_to_file(opened, target, request.config, **options)
-    pictures = {"fused": open_pyramid(target)}
+    pictures: dict[str, Any] = {"fused": list(open_written(target).levels)}
     if maps is not None:
-        pictures |= {name: open_tiles(maps / f"{name}.tif") for name in MAP_NAMES}
+        pictures |= {name: open_written(maps / f"{name}.tif").levels[0] for name in MAP_NAMES}
     if request.with_height:
-        pictures["height"] = open_tiles(height.target)
+        pictures["height"] = open_written(height.target).levels[0]
     return Outcome(pictures, _to_pair(report.focus_range), target)
 
 

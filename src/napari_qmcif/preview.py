@@ -13,6 +13,7 @@ from qtpy.QtCore import QTimer
 
 from napari_qmcif.aligning import WorkerTalk
 from napari_qmcif.chosen_stack import ChosenStack
+from napari_qmcif.form_parts import group
 from napari_qmcif.layer_box import LayerComboBox, list_layers
 from napari_qmcif.layer_fusing import Outcome, fuse_area
 from napari_qmcif.layers import describe_fused, name_part
@@ -102,9 +103,7 @@ class PreviewPanel(Container[Any]):
         )
         self.live_box = CheckBox(text="Update live", name="live")
         self.live_box.tooltip = "Preview again whenever the view or a setting changes"
-        buttons = Container(widgets=[self.draw_button, self.button], layout="horizontal", labels=False)
-        buttons.margins = (0, 0, 0, 0)
-        super().__init__(widgets=[self.area_box, buttons, self.live_box], labels=False)
+        super().__init__(widgets=[self.area_box, group(self.draw_button, self.button), self.live_box], labels=False)
         self.margins = (0, 0, 0, 0)
         self.timer = QTimer(self.native)
         self.timer.setSingleShot(True)
@@ -139,7 +138,7 @@ class PreviewPanel(Container[Any]):
             self.said.emit(str(error))
             return
         area = wanted.middle(LARGEST_PREVIEW_PX)
-        worker = make_worker(compute_preview, stack, config, area, owner=self.native, is_waited_for=True)
+        worker = make_worker(compute_preview, stack, config, area, owner=self.native, is_waited_for=True, is_quiet=True)
         worker.noted.connect(lambda text: self.said.emit(f"preview: {text} …"))
         worker.returned.connect(self._show)
         worker.errored.connect(self.failed.emit)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from napari.layers import Image, Layer
+from napari.viewer import Viewer
 
 from napari_qmcif.aligning import ALIGNMENTS
 from napari_qmcif.chosen_stack import ChosenStack, choose_pictures, choose_planes, guess_focus_axis, name_axis
@@ -58,6 +59,11 @@ def find_sources(fused: Layer, layers: Sequence[Layer], *, place: Place = ()) ->
         return choose_planes(found[0], axes[axis_name], point=found[0].data_to_world([position.get(name, 0) for name in axes]))
     except (QmcifError, KeyError, TypeError, ValueError, StopIteration):
         return None
+
+
+def find_shown_sources(fused: Layer | None, viewer: Viewer) -> ChosenStack | None:
+    """Return the stack behind the image of a result that the sliders show, where it is still there."""
+    return None if fused is None else find_sources(fused, list(viewer.layers), place=find_place(fused, viewer.dims.point))
 
 
 def choose_sources(layers: Sequence[Layer], *, point: Sequence[float]) -> ChosenStack:

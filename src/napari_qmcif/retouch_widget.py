@@ -8,11 +8,11 @@ from magicgui.widgets import CheckBox, ComboBox, Container, PushButton
 from napari.viewer import Viewer
 from qtpy.QtGui import QColor, QIcon, QPixmap
 
-from napari_qmcif.form_parts import MessageLabel, call_when_closed, calm_wheel
+from napari_qmcif.form_parts import MessageLabel
 from napari_qmcif.layer_box import LayerComboBox, LayerSelect, is_index_map, is_picture, is_source, list_layers, shorten_list
-from napari_qmcif.result_parts import choose_sources, find_parts, find_place, find_sources, name_images
+from napari_qmcif.result_parts import choose_sources, find_parts, find_shown_sources, find_sources, name_images
 from napari_qmcif.retouch_session import RetouchSession, RetouchSubject, assemble_subject, color_sources
-from qmcif_engine import QmcifError
+from qmcif_engine import InvalidImageError, QmcifError
 
 HINT = "Paint with napari's brush; Ctrl+Z takes a stroke back, - and = choose another image. Stop and Start go on with the same strokes."
 STROKES = {"outlined": (1, 1.0), "tinted": (0, 0.4), "hidden": (0, 0.0)}
@@ -49,12 +49,9 @@ class RetouchWidget(Container[Any]):
         self._tools = [self.paint_with, self.follows_slider, self.strokes, self.clear_button]
         super().__init__(widgets=[*choices, self.start_button, *self._tools])
         self.native.layout().addWidget(self.message)
-        self.native.layout().addStretch()
         shorten_list(self.sources)
         self._connect()
         self._show_state()
-        calm_wheel(self.native)
-        call_when_closed(self.native, self.shut_down)
 
     def reset_choices(self, *_: Any) -> None:  # noqa: ANN401 - events
         """Offer the layers there are now."""
@@ -121,10 +118,13 @@ class RetouchWidget(Container[Any]):
         self._viewer.dims.events.current_step.disconnect(self._follow_slider)
 
     def _read_subject(self) -> RetouchSubject:
-        fused, point = self.result.value, self._viewer.dims.point
-        stack = None if fused is None else find_sources(fused, list(self._viewer.layers), place=find_place(fused, point))
+        fused = self.result.value
+        if fused is None:
+            msg = "no result is there; a fused image is needed: fuse a stack first, or choose it above"
+            raise InvalidImageError(msg)
+        stack = find_shown_sources(fused, self._viewer)
         if stack is None or list(stack.layers) != self.sources.value:
-            stack = choose_sources(self.sources.value, point=point)
+            stack = choose_sources(self.sources.value, point=self._viewer.dims.point)
         return assemble_subject(stack, fused=fused, index=self.source_index.value)
 
     def _list_images(self, subject: RetouchSubject) -> None:

@@ -7,13 +7,13 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from magicgui.widgets import ComboBox, Container, PushButton, create_widget
+from magicgui.widgets import ComboBox, PushButton, create_widget
 from magicgui.widgets.bases import ValuedContainerWidget, ValueWidget
 from napari.utils.notifications import show_error
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QFileDialog, QFormLayout, QLabel, QWidget
 
-from napari_qmcif.form_parts import make_fold, shrink_boxes, tidy_rows
+from napari_qmcif.form_parts import group, make_fold, shrink_boxes, tidy_rows
 from napari_qmcif.number_box import NumberBox
 from napari_qmcif.preferences import read_preferences, write_text
 from napari_qmcif.task_choices import PRESET_WORDS, TASK_CHOICES
@@ -84,16 +84,14 @@ class SettingsForm(ValuedContainerWidget[FusionConfig]):
             button.tooltip = tooltip
         self._names: dict[str, QLabel] = {}
         self._is_loading = False
-        buttons = Container(widgets=[self.load_button, self.save_button, self.reset_button], layout="horizontal", labels=False)
-        buttons.margins = (0, 0, 0, 0)
+        self._buttons = group(self.load_button, self.save_button, self.reset_button)
         options = {**options, "widgets": [self.preset_box, *self.task_boxes.values()], "labels": True}
         super().__init__(**options)
         self.margins = (0, 0, 0, 0)
         tidy_rows(self)
         self.expert = make_fold("Expert", self._lay_out_rows())
         self.native.layout().addWidget(self.expert)
-        self.native.layout().addWidget(buttons.native)
-        self._buttons = buttons
+        self.native.layout().addWidget(self._buttons.native)
         self._connect()
         self.set_value(value if isinstance(value, FusionConfig) else PRESETS[read_preferences().preset])
 

@@ -1,45 +1,57 @@
-"""The start of one piece of work, its progress, a way to stop it, and what became of it."""
+"""The start of one piece of work: what stands in its way, how far it is, how long it takes, a way to stop it, and what became of it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from magicgui.widgets import Container, ProgressBar, PushButton
+from qtpy.QtCore import Qt
 
-from napari_qmcif.form_parts import MessageLabel
+from napari_qmcif.form_parts import MessageLabel, group
+from napari_qmcif.progress_display import TimeLeft
 from napari_qmcif.worker import EngineWorker
 from qmcif_engine import QmcifError
 
+CANCELLED = "cancelled; nothing was added"
+
 
 class WorkRow(Container[Any]):
-    """A button that starts a worker, a bar with Cancel while it runs, and a message; what has nothing to show takes no room.
+    """A button that starts a worker, a bar with Cancel while it runs, and messages; what has nothing to show takes no room.
 
     Parameters
     ----------
     start : callable, optional
         Starts the work and returns its worker, or None where there is nothing to do; without it, workers are handed to `follow`.
-    text : str
-        What the button says.
+    text, tooltip : str
+        Of the button.
     on_end : callable, optional
         Called when a worker has ended: to say what became of it.
     """
 
     def __init__(
-        self, start: Callable[..., EngineWorker | None] | None = None, *, text: str = "", on_end: Callable[[], None] = lambda: None
+        self,
+        start: Callable[..., EngineWorker | None] | None = None,
+        *,
+        text: str = "",
+        tooltip: str = "",
+        on_end: Callable[[], None] = lambda: None,
     ) -> None:
-        self._start, self._on_end, self._is_allowed, self._note = start, on_end, True, ""
+        self._start, self._on_end, self._is_allowed, self._is_gone = start, on_end, True, False
         self._worker: EngineWorker | None = None
-        self.start_button, self.cancel_button = PushButton(text=text), PushButton(text="Cancel")
+        self._left, self._note, self._cancelled, self._steps_a_tile = TimeLeft(), "", CANCELLED, 1
+        self.start_button = PushButton(text=text, tooltip=tooltip)
+        self.cancel_button = PushButton(text="Cancel", tooltip="Stop at once (Esc)")
         self.bar = ProgressBar(label="")
-        running: list[Any] = [self.bar, self.cancel_button]
-        self._running: Container[Any] = Container(widgets=running, layout="horizontal", labels=False)
-        parts: list[Any] = [self.start_button, self._running]
-        super().__init__(widgets=parts, labels=False)
-        self.message = MessageLabel()
-        self.native.layout().addWidget(self.message)
-        for part in (self, self._running):
-            part.margins = (0, 0, 0, 0)
+        self.bar.native.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self._running = group(self.bar, self.cancel_button)
+        super().__init__(widgets=[self.start_button, self._running], labels=False)
+        self.margins = (0, 0, 0, 0)
+        self.reason, self.message = MessageLabel(), MessageLabel()
+        for label in (self.message, self.reason):
+            self.native.layout().insertWidget(0, label)
+        self.native.destroyed.connect(self._leave)
         self.start_button.changed.connect(self.start)
         self.cancel_button.changed.connect(self.cancel)
         self.start_button.visible, self._running.visible = start is not None, False
@@ -49,12 +61,17 @@ class WorkRow(Container[Any]):
         """Whether a worker is under way."""
         return self._worker is not None
 
-    def allow(self, reason: str = "", *, note: str = "") -> None:
-        """Enable the button, with a note beside it, or say what stands in the way."""
-        self._is_allowed = not reason
-        self.start_button.enabled = self._is_allowed and not self.is_running
-        if not self.is_running:
-            self.message.say(reason or note)
+    def allow(self, note: str = "") -> None:
+        """Enable the button; a note may stand beside it."""
+        self._is_allowed = True
+        self.reason.say(note)
+        self._show_state()
+
+    def forbid(self, reason: str) -> None:
+        """Disable the button and say what stands in the way."""
+        self._is_allowed = False
+        self.reason.say(reason)
+        self._show_state()
 
     def start(self) -> None:
         """Start the work, one at a time; what is refused is said in place."""
@@ -68,35 +85,56 @@ class WorkRow(Container[Any]):
         if worker is not None:
             self.follow(worker)
 
-    def follow(self, worker: EngineWorker) -> None:
-        """Show a worker from now until its end; an error is told in place and as a notification."""
-        worker.progressed.connect(self._show_step)
-        worker.noted.connect(self._show_note)
-        worker.errored.connect(self.message.complain)
-        worker.finished.connect(self._end)
-        self._worker = worker
-        self._show_note("")
-        self._show_step(0, 0)
+    def follow(self, worker: EngineWorker, *, steps_a_tile: int = 1, if_cancelled: str = CANCELLED) -> None:
+        """Show a worker from its start to its end.
+
+        Parameters
+        ----------
+        worker : EngineWorker
+        steps_a_tile : int
+            The time that it takes is told once so many steps were measured.
+        if_cancelled : str
+            What a person should know who stopped it.
+        """
+        self._worker, self._steps_a_tile, self._cancelled = worker, steps_a_tile, if_cancelled
+        signals = (worker.noted, worker.progressed, worker.errored, worker.finished)
+        shows: tuple[Callable[..., None], ...] = (self._show_phase, self._show_step, self.message.complain, self._end)
+        for signal, show in zip(signals, shows, strict=True):
+            signal.connect(partial(self._show, show))
+        self._show_phase(worker.phase or "starting")
         self._show_state()
 
     def cancel(self) -> None:
         """Ask the worker to stop."""
         if self._worker is not None:
             self._worker.cancel()
+            self.cancel_button.enabled = False
             self.message.say("cancelling …")
 
-    def _show_step(self, done: int, total: int) -> None:
-        self.bar.max = total
-        self.bar.value = done
+    def _leave(self) -> None:
+        self._is_gone = True
 
-    def _show_note(self, text: str) -> None:
-        self._note = text
-        self.message.say(text)
+    def _show(self, show: Callable[..., None], *told: Any) -> None:  # noqa: ANN401 - what a signal carries
+        """Show what a worker tells, unless the window was closed meanwhile."""
+        if not self._is_gone:
+            show(*told)
+
+    def _show_phase(self, text: str) -> None:
+        self._left.begin(steps_a_tile=self._steps_a_tile)
+        self._note = f"{text} …"
+        self.message.say(self._note)
+        self._show_step(0, 0)
+
+    def _show_step(self, done: int, total: int) -> None:
+        bar, left = self.bar.native, self._left.describe(done, total) if total else ""
+        bar.setRange(0, total)
+        bar.setValue(done)
+        bar.setFormat(f"%p %, {left}" if left else "%p %")
 
     def _end(self) -> None:
         """Say that it was cancelled; what it was doing is over, and what became of it stays."""
         if self._worker is not None and self._worker.is_cancelled():
-            self.message.say("cancelled")
+            self.message.say(self._cancelled)
         elif self.message.text() == self._note:
             self.message.say("")
         self._worker = None
@@ -104,5 +142,5 @@ class WorkRow(Container[Any]):
         self._on_end()
 
     def _show_state(self) -> None:
-        self._running.visible = self.is_running
+        self._running.visible = self.cancel_button.enabled = self.is_running
         self.start_button.enabled = self._is_allowed and not self.is_running

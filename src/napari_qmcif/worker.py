@@ -11,6 +11,7 @@ from napari.qt.threading import FunctionWorker, create_worker
 from qtpy.QtCore import QCoreApplication, QObject, Qt, QThreadPool, Signal
 from superqt.utils import WorkerBase
 
+from napari_qmcif.failures import notify
 from qmcif_engine import Cancelled
 
 SHORTEST_REPORT_INTERVAL_SECONDS = 0.1
@@ -42,6 +43,8 @@ class EngineSignals(QObject):
     _left = Signal()
     _finished = Signal(object)
     _worked = Signal(object)
+    told = Signal(object)
+    _telling = Signal(object)
 
 
 class EngineWorker(FunctionWorker):  # type: ignore[misc]
@@ -76,6 +79,8 @@ class EngineWorker(FunctionWorker):  # type: ignore[misc]
         self.phase = self.summary = ""
         # no bound method: by the time it arrives, Qt has deleted its part of this worker, and PyQt calls no methods of such objects
         self._worked.connect(partial(EngineWorker._conclude, self), Qt.ConnectionType.QueuedConnection)
+        # queued even where nobody listens yet: whoever gets this worker connects to it when it is under way already
+        self._telling.connect(partial(EngineWorker._pass_on, self), Qt.ConnectionType.QueuedConnection)
         self._left.connect(partial(EngineWorker._leave, self), Qt.ConnectionType.QueuedConnection)
 
     @property
@@ -116,6 +121,10 @@ class EngineWorker(FunctionWorker):  # type: ignore[misc]
         self.phase = text
         self.noted.emit(text)
 
+    def tell(self, found: object) -> None:
+        """Pass something that was found on the way on to the GUI thread."""
+        self._telling.emit(found)
+
     def run(self) -> None:
         """Work in a thread of Qt's pool; Qt calls this."""
         pool: Any = QThreadPool.globalInstance()
@@ -148,6 +157,9 @@ class EngineWorker(FunctionWorker):  # type: ignore[misc]
                 tell()
             self.finished.emit()
 
+    def _pass_on(self, found: object) -> None:
+        self.told.emit(found)
+
     def _leave(self) -> None:
         """Announce the end of a cancelled worker whose thread has still to come to its next step."""
         if self.is_started and not self._is_over:
@@ -160,10 +172,16 @@ def make_worker(
     *arguments: Any,  # noqa: ANN401 - passed on
     owner: QObject | None = None,
     is_waited_for: bool = False,
+    is_quiet: bool = False,
 ) -> EngineWorker:
-    """Return a worker that has still to be started; closing the window, or deleting its owner, cancels it."""
+    """Return a worker that has still to be started; closing the window, or deleting its owner, cancels it.
+
+    An error becomes one of napari's notifications, unless it is quiet: then whoever made it tells.
+    """
     worker: EngineWorker = create_worker(work, *arguments, _start_thread=False, _worker_class=EngineWorker, _ignore_errors=True)
     worker.is_waited_for = is_waited_for
+    if not is_quiet:
+        worker.errored.connect(notify)
     if owner is not None:
         owner.destroyed.connect(worker.cancel)
     application = QCoreApplication.instance()

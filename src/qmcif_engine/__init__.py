@@ -10,7 +10,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from qmcif_engine.batch import Group, find_groups
+    from qmcif_engine.batch import BatchRow, Group, find_groups, run_batch
     from qmcif_engine.config.fusion_config import FusionConfig, setting_fields
     from qmcif_engine.config.presets import PRESETS
     from qmcif_engine.depth import HeightMap, HeightRequest, height_map
@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from qmcif_engine.fusing.to_file import FileReport, fuse_to_file
     from qmcif_engine.io.input.file_stack import FileStack
     from qmcif_engine.io.input.image_file import ImageFile
+    from qmcif_engine.io.input.lazy_stack import stack_to_dask
     from qmcif_engine.io.input.readers import read_image
     from qmcif_engine.io.input.stack_input import open_stack
+    from qmcif_engine.io.input.written_image import WrittenImage, find_record, open_written
     from qmcif_engine.io.output.transform_files import load_transforms, save_transforms
     from qmcif_engine.io.output.writers import write_image
     from qmcif_engine.metrics import evaluate
@@ -50,6 +52,7 @@ __all__ = [
     "OUTPUT_MAPS",
     "PRESETS",
     "AlignmentSuggestion",
+    "BatchRow",
     "Cancelled",
     "Evaluation",
     "ExposureCorrection",
@@ -76,8 +79,10 @@ __all__ = [
     "SyntheticStack",
     "Transforms",
     "Window",
+    "WrittenImage",
     "evaluate",
     "find_groups",
+    "find_record",
     "focus_response",
     "fuse",
     "fuse_in_slabs",
@@ -88,11 +93,14 @@ __all__ = [
     "make_focus_stack",
     "make_lazy_focus_stack",
     "open_stack",
+    "open_written",
     "prepare_stack",
     "read_image",
     "retouch",
+    "run_batch",
     "save_transforms",
     "setting_fields",
+    "stack_to_dask",
     "suggest_alignment",
     "suggest_even_exposure",
     "write_image",
@@ -101,6 +109,7 @@ __all__ = [
 
 _MODULE_OF = {
     "AlignmentSuggestion": "stack.alignment.suggestion",
+    "BatchRow": "batch",
     "Cancelled": "errors",
     "Evaluation": "metrics.evaluation",
     "ExposureCorrection": "stack.exposure",
@@ -129,8 +138,10 @@ _MODULE_OF = {
     "SyntheticStack": "stack.synthetic",
     "Transforms": "stack.alignment.transforms",
     "Window": "stack.window",
+    "WrittenImage": "io.input.written_image",
     "evaluate": "metrics",
     "find_groups": "batch",
+    "find_record": "io.input.written_image",
     "focus_response": "tiles.focus_response",
     "fuse": "fusing.in_memory",
     "fuse_in_slabs": "slabs",
@@ -141,11 +152,14 @@ _MODULE_OF = {
     "make_focus_stack": "stack.synthetic",
     "make_lazy_focus_stack": "stack.synthetic_lazy",
     "open_stack": "io.input.stack_input",
+    "open_written": "io.input.written_image",
     "prepare_stack": "stack.preparation",
     "read_image": "io.input.readers",
     "retouch": "retouching",
+    "run_batch": "batch",
     "save_transforms": "io.output.transform_files",
     "setting_fields": "config.fusion_config",
+    "stack_to_dask": "io.input.lazy_stack",
     "suggest_alignment": "stack.alignment.suggestion",
     "suggest_even_exposure": "stack.exposure_suggestion",
     "write_image": "io.output.writers",

@@ -11,7 +11,7 @@ from enum import StrEnum
 from pathlib import PureWindowsPath
 from typing import TYPE_CHECKING, NamedTuple
 
-from qmcif_engine.errors import ImageFileError, InvalidConfigError, OutputError
+from qmcif_engine.errors import Cancelled, ImageFileError, InvalidConfigError, OutputError
 from qmcif_engine.io.input.file_order import IMAGE_SUFFIXES, RAW_SUFFIXES, is_zarr_folder, natural_key
 
 if TYPE_CHECKING:
@@ -80,6 +80,11 @@ def run_batch(
         Fuses one group and returns its outputs, none where there was nothing left to do.
     on_row : callable
         Told about each group when it is done.
+
+    Raises
+    ------
+    Cancelled
+        When that ended a fusion: then no further one is begun.
     """
     rows = []
     for group in groups:
@@ -90,6 +95,8 @@ def run_batch(
             check_name(group.name)
             outputs = fuse_group(group)
             status = BatchStatus.FUSED if outputs else BatchStatus.SKIPPED
+        except Cancelled:
+            raise
         except Exception as error:
             logger.debug("%s failed", group.name, exc_info=True)
             status, message = BatchStatus.FAILED, " ".join(str(error).split()) or type(error).__name__

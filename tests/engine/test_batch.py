@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from qmcif_engine.batch import BatchStatus, Group, check_name, find_groups, parse_pattern, run_batch
-from qmcif_engine.errors import ImageFileError, InvalidConfigError, OutputError
+from qmcif_engine.errors import Cancelled, ImageFileError, InvalidConfigError, OutputError
 
 
 def make(root, *names):
@@ -140,3 +140,17 @@ def test_an_interruption_ends_the_batch():
 
     with pytest.raises(KeyboardInterrupt):
         run_batch([Group("a", ())], fuse_group)
+
+
+def test_cancel_ends_the_batch():
+    begun = []
+
+    def fuse_group(group):
+        begun.append(group.name)
+        msg = "the work was cancelled"
+        raise Cancelled(msg)
+
+    with pytest.raises(Cancelled):
+        run_batch([Group("a", ()), Group("b", ())], fuse_group)
+
+    assert begun == ["a"]

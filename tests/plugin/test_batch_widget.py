@@ -43,7 +43,7 @@ def test_every_stack_is_fused_past_one_that_fails(viewer, widget, folder, qtbot,
     wait_for(widget, qtbot)
 
     assert [(row.name, row.status) for row in widget.rows] == [("a", "fused"), ("b", "failed"), ("c", "fused")]
-    assert "at least 2" in widget.rows[1].reason
+    assert "at least 2" in widget.rows[1].message
     assert widget.row.message.text() == "2 fused, 1 failed"
     assert widget.table.value["index"] == ("a", "b", "c")
     assert sorted(path.name for path in (folder / "out").iterdir()) == ["a.ome.tif", "a_maps", "c.ome.tif", "c_maps"]

@@ -1,15 +1,13 @@
-"""Forms scroll without changing, say what is wrong in place, and hear when they are closed."""
+"""Forms scroll without changing, and hear when they are closed."""
 
 import pytest
 from magicgui.widgets import ComboBox, Container, SpinBox
-from napari.utils.notifications import notification_manager
 from qtpy.QtCore import QPoint, QPointF, Qt
 from qtpy.QtGui import QWheelEvent
 from qtpy.QtWidgets import QApplication, QWidget
 
 from napari_qmcif.form_parts import MessageLabel, call_when_closed, calm_wheel
 from napari_qmcif.number_box import NumberBox
-from qmcif_engine import InvalidImageError
 
 
 def turn(widget):
@@ -69,29 +67,7 @@ def label(qtbot):
     return made
 
 
-@pytest.fixture
-def told(monkeypatch):
-    notifications = []
-    monkeypatch.setattr(notification_manager, "dispatch", notifications.append)
-    return notifications
-
-
 def test_without_a_text_the_label_takes_no_room(label):
     assert not label.isVisibleTo(label.parentWidget())
     label.say("copied")
     assert (label.text(), label.isVisibleTo(label.parentWidget())) == ("copied", True)
-
-
-@pytest.mark.parametrize("error", [InvalidImageError("one was given; two are needed"), OSError("disk full")])
-def test_foreseen_errors_are_told_in_their_own_words(label, told, error):
-    label.complain(error)
-
-    assert label.text() == str(error)
-    assert [notification.message for notification in told] == [str(error)]
-
-
-def test_other_errors_come_with_their_kind_and_traceback(label, told):
-    label.complain(ZeroDivisionError("division by zero"))
-
-    assert label.text() == "ZeroDivisionError: division by zero"
-    assert isinstance(told[0].exception, ZeroDivisionError)

@@ -40,7 +40,7 @@ def open_widget(viewer, qtbot):
     open_one.docks = opened
     yield open_one
     for dock in opened:
-        dock.fusion.run_panel.stop()
+        dock.fusion.run_panel.cancel()
         wait_for(dock.fusion, qtbot)
         dock.shut_down()
     opened.clear()
@@ -72,17 +72,17 @@ def endless(monkeypatch):
 def test_select_layers_change_a_setting_preview_and_run(viewer, open_widget, qtbot, pictures):
     layers = add_pictures(viewer, pictures)
     widget = open_widget()
-    assert not widget.run_panel.run_button.enabled
+    assert not widget.run_panel.start_button.enabled
     assert "1 image was given; at least 2 of one scene are needed" in widget.run_panel.reason.text()
     for layer in layers:
         viewer.layers.selection.add(layer)
     widget.use_button.native.click()
-    assert (widget.run_panel.run_button.enabled, widget.run_panel.reason.text()) == (True, "")
+    assert (widget.run_panel.start_button.enabled, widget.run_panel.reason.text()) == (True, "")
 
     widget.preview.button.native.click()
     wait_for(widget, qtbot)
     assert names(viewer)[-1] == "frame 1 + 2: preview"
-    widget.run_panel.run_button.native.click()
+    widget.run_panel.start_button.native.click()
     wait_for(widget, qtbot)
 
     expected = fuse(list(pictures), FusionConfig().replaced({"iterations": 1}))
@@ -101,7 +101,7 @@ def test_a_stack_is_fused_along_its_axis_and_the_result_lies_on_it(viewer, open_
     viewer.add_image(pictures, rgb=True, name="leaf", **space)
     widget = open_widget()
 
-    widget.run_panel.run_button.native.click()
+    widget.run_panel.start_button.native.click()
     wait_for(widget, qtbot)
 
     for layer in viewer.layers[1:]:
@@ -109,7 +109,7 @@ def test_a_stack_is_fused_along_its_axis_and_the_result_lies_on_it(viewer, open_
         assert (layer.axis_labels, [str(unit) for unit in layer.units]) == (("y", "x"), ["micrometer"] * 2)
         assert layer.data.shape[:2] == pictures.shape[1:3]
     assert viewer.layers["leaf: fused"].rgb
-    assert widget.run_panel.status.text().startswith("fused 3 images in")
+    assert widget.run_panel.message.text().startswith("fused 3 images in")
 
 
 def test_cancel_in_the_middle_adds_nothing_and_the_next_run_works(viewer, open_widget, qtbot, monkeypatch):
@@ -125,7 +125,7 @@ def test_cancel_in_the_middle_adds_nothing_and_the_next_run_works(viewer, open_w
     scene = make_focus_stack(n_images=3, shape=(320, 320), seed=0)
     viewer.add_image(scene.images, rgb=True, name="leaf")
     widget = open_widget()
-    widget.run_panel.run_button.native.click()
+    widget.run_panel.start_button.native.click()
     qtbot.waitUntil(lambda: bool(steps))
 
     widget.run_panel.cancel_button.native.click()
@@ -134,8 +134,8 @@ def test_cancel_in_the_middle_adds_nothing_and_the_next_run_works(viewer, open_w
 
     assert [tuple(progress) for progress in steps] == [(1, 4)], "the engine stops before its next step"
     assert names(viewer) == ["leaf"]
-    assert widget.run_panel.status.text() == "cancelled; nothing was added"
-    widget.run_panel.run_button.native.click()
+    assert widget.run_panel.message.text() == "cancelled; nothing was added"
+    widget.run_panel.start_button.native.click()
     wait_for(widget, qtbot)
     assert names(viewer)[-5:] == [f"leaf: {part}" for part in PARTS]
 
@@ -153,7 +153,7 @@ def test_what_cannot_be_fused_is_said_in_place_and_run_is_disabled(viewer, open_
         for name in chosen:
             viewer.layers.selection.add(viewer.layers[name])
         widget.use_button.native.click()
-        assert not widget.run_panel.run_button.enabled
+        assert not widget.run_panel.start_button.enabled
         reasons[tuple(chosen)] = widget.run_panel.reason.text()
 
     assert "all must be equal" in reasons["frame 1", "wide"]
@@ -168,7 +168,7 @@ def test_all_points_in_time_come_in_one_run_with_the_time_axis_kept(viewer, open
     widget = open_widget()
     assert widget.run_panel.reason.text() == "1 channels and 2 time points are fused, 3 images each"
 
-    widget.run_panel.run_button.native.click()
+    widget.run_panel.start_button.native.click()
     wait_for(widget, qtbot)
 
     fused = viewer.layers["leaf: fused"]
@@ -185,7 +185,7 @@ def test_one_picture_may_be_taken_where_the_sliders_stand(viewer, open_widget, q
     viewer.dims.set_current_step(0, 1)
     assert "taken where the sliders stand: axis t at 1" in widget.run_panel.reason.text()
 
-    widget.run_panel.run_button.native.click()
+    widget.run_panel.start_button.native.click()
     wait_for(widget, qtbot)
 
     assert viewer.layers["leaf, t 1: fused"].data.shape == (48, 64, 3)
@@ -228,7 +228,7 @@ def test_a_copied_script_is_that_of_the_selected_result(viewer, open_widget, qtb
     viewer.layers.remove("leaf")
     viewer.layers.selection = {viewer.layers["leaf: fused"]}
     widget.python_button.native.click()
-    assert "the images that 'leaf: fused' was made of are not there any more" in widget.run_panel.status.text()
+    assert "the images that 'leaf: fused' was made of are not there any more" in widget.run_panel.message.text()
 
 
 @pytest.mark.parametrize(
@@ -247,7 +247,7 @@ def test_wishes_that_cannot_be_fulfilled_are_told_in_place(viewer, open_widget, 
 
     getattr(widget.form, name).value = value
 
-    assert (widget.run_panel.run_button.enabled, widget.run_panel.reason.text()[: len(reason)]) == (False, reason)
+    assert (widget.run_panel.start_button.enabled, widget.run_panel.reason.text()[: len(reason)]) == (False, reason)
 
 
 def test_a_reference_that_is_left_out_is_refused(viewer, open_widget, pictures):
@@ -263,11 +263,11 @@ def test_settings_that_cannot_go_together_disable_run_until_they_do(viewer, open
     widget = open_widget()
 
     widget.settings.rows["focus.smallest_detail_patch_px"].value = 31
-    assert not widget.run_panel.run_button.enabled
+    assert not widget.run_panel.start_button.enabled
     assert "above largest_detail_patch_px 17" in widget.run_panel.reason.text()
 
     widget.settings.reset_button.native.click()
-    assert widget.run_panel.run_button.enabled
+    assert widget.run_panel.start_button.enabled
 
 
 def test_missing_samples_are_told_by_the_run_in_the_words_of_the_engine(viewer, open_widget, qtbot, monkeypatch):
@@ -278,7 +278,7 @@ def test_missing_samples_are_told_by_the_run_in_the_words_of_the_engine(viewer, 
     viewer.add_image(samples, name="gap", contrast_limits=(0, 1))
     widget = open_widget()
 
-    widget.run_panel.run_button.native.click()
+    widget.run_panel.start_button.native.click()
     wait_for(widget, qtbot)
 
     assert "holds NaN or infinite samples" in widget.run_panel.reason.text()
@@ -304,7 +304,7 @@ def test_no_pixel_is_touched_on_the_gui_thread(viewer, open_widget, qtbot, pictu
 
     sys.setprofile(note)
     try:
-        widget.run_panel.run_button.native.click()
+        widget.run_panel.start_button.native.click()
         wait_for(widget, qtbot)
     finally:
         sys.setprofile(None)
@@ -329,8 +329,8 @@ def test_two_widgets_run_at_once_and_both_give_the_right_result(viewer, open_wid
     first.select_layers([viewer.layers["a"]])
     second.select_layers([viewer.layers["b"]])
 
-    first.run_panel.run_button.native.click()
-    second.run_panel.run_button.native.click()
+    first.run_panel.start_button.native.click()
+    second.run_panel.start_button.native.click()
     wait_for(first, qtbot)
     wait_for(second, qtbot)
 
@@ -343,20 +343,20 @@ def test_two_widgets_run_at_once_and_both_give_the_right_result(viewer, open_wid
 def test_deleting_a_source_while_running_changes_nothing(viewer, open_widget, qtbot, pictures):
     viewer.add_image(pictures, rgb=True, name="leaf")
     widget = open_widget()
-    widget.run_panel.run_button.native.click()
+    widget.run_panel.start_button.native.click()
 
     viewer.layers.remove("leaf")
     wait_for(widget, qtbot)
 
     assert names(viewer) == [f"leaf: {part}" for part in PARTS]
-    assert not widget.run_panel.run_button.enabled
+    assert not widget.run_panel.start_button.enabled
     assert "nothing is chosen" in widget.run_panel.reason.text()
 
 
 def test_closing_the_widget_while_running_stops_the_run(viewer, open_widget, qtbot, pictures, endless):
     viewer.add_image(pictures, rgb=True, name="leaf")
     widget = open_widget()
-    widget.run_panel.run_button.native.click()
+    widget.run_panel.start_button.native.click()
 
     viewer.window.remove_dock_widget(open_widget.docks[-1])
     wait_for(widget, qtbot)
@@ -370,7 +370,7 @@ def test_closing_the_viewer_while_running_stops_the_run(make_napari_viewer, qtbo
     viewer = make_napari_viewer()
     viewer.add_image(pictures, rgb=True, name="leaf")
     _, dock = viewer.window.add_plugin_dock_widget("napari-qmcif", "Fuse focus stack")
-    dock.fusion.run_panel.run_button.native.click()
+    dock.fusion.run_panel.start_button.native.click()
     (job,) = list_running_workers()
     del dock
 
@@ -385,14 +385,14 @@ def test_the_activity_dock_shows_the_run_and_can_cancel_it(viewer, open_widget, 
 
     viewer.add_image(pictures, rgb=True, name="leaf")
     widget = open_widget()
-    widget.run_panel.run_button.native.click()
+    widget.run_panel.start_button.native.click()
     (entry,) = [entry for entry in progress._all_instances if entry.desc.startswith("Fusing leaf")]
 
     entry.cancel()
     wait_for(widget, qtbot)
 
     assert entry not in progress._all_instances
-    assert widget.run_panel.status.text() == "cancelled; nothing was added"
+    assert widget.run_panel.message.text() == "cancelled; nothing was added"
 
 
 def test_a_result_on_disk_is_opened_as_a_pyramid_with_its_maps(viewer, open_widget, qtbot, tmp_path):
@@ -400,11 +400,11 @@ def test_a_result_on_disk_is_opened_as_a_pyramid_with_its_maps(viewer, open_widg
     viewer.add_image(scene.images, rgb=True, name="leaf", scale=(1, 0.5, 0.5))
     widget = open_widget()
     widget.form.destination.kind_box.value = "OME-Zarr on disk"
-    assert not widget.run_panel.run_button.enabled
+    assert not widget.run_panel.start_button.enabled
     assert "no place for the result is chosen" in widget.run_panel.reason.text()
     widget.form.destination.path_box.line_edit.value = str(tmp_path / "leaf")
 
-    widget.run_panel.run_button.native.click()
+    widget.run_panel.start_button.native.click()
     wait_for(widget, qtbot)
 
     assert names(viewer)[-5:] == [f"leaf: {part}" for part in PARTS]
@@ -423,7 +423,7 @@ def test_copy_as_python_puts_a_script_on_the_clipboard(viewer, open_widget, pict
     text = QGuiApplication.clipboard().text()
     assert "viewer.layers['leaf'].data" in text
     assert "PRESETS['default'].replaced({'decomposition.iterations': 1})" in text
-    assert widget.run_panel.status.text() == "copied"
+    assert widget.run_panel.message.text() == "copied"
 
 
 def test_copy_as_command_says_what_it_needs(viewer, open_widget, pictures):
@@ -432,7 +432,7 @@ def test_copy_as_command_says_what_it_needs(viewer, open_widget, pictures):
 
     widget.command_button.native.click()
 
-    assert "such files are needed for a command" in widget.run_panel.status.text()
+    assert "such files are needed for a command" in widget.run_panel.message.text()
 
 
 def test_layers_that_are_selected_when_the_widget_opens_are_chosen(viewer, open_widget, pictures):
@@ -450,7 +450,7 @@ def test_align_and_exposure_are_heeded_by_preview_and_run_and_written_down(viewe
     widget.form.even_exposure.value = True
 
     records = []
-    for button, part in ((widget.preview.button, "preview"), (widget.run_panel.run_button, "fused")):
+    for button, part in ((widget.preview.button, "preview"), (widget.run_panel.start_button, "fused")):
         button.native.click()
         wait_for(widget, qtbot)
         records.append(viewer.layers[f"leaf: {part}"].metadata["qmcif"])
@@ -466,7 +466,7 @@ def test_align_and_exposure_are_heeded_by_preview_and_run_and_written_down(viewe
 def test_a_sample_can_be_run_as_it_was_opened(viewer, open_widget, name):
     viewer.open_sample("napari-qmcif", name)
 
-    assert open_widget().run_panel.run_button.enabled
+    assert open_widget().run_panel.start_button.enabled
 
 
 def test_what_was_said_of_one_stack_is_not_said_of_the_next(viewer, open_widget, qtbot, pictures, monkeypatch):
@@ -475,16 +475,16 @@ def test_what_was_said_of_one_stack_is_not_said_of_the_next(viewer, open_widget,
     broken[1, 3, 4] = np.nan
     viewer.add_image(broken, rgb=False, name="broken", contrast_limits=(0, 255))
     widget = open_widget()
-    widget.run_panel.run_button.native.click()
+    widget.run_panel.start_button.native.click()
     wait_for(widget, qtbot)
     assert "holds NaN or infinite samples" in widget.run_panel.reason.text()
-    assert not widget.run_panel.run_button.enabled
+    assert not widget.run_panel.start_button.enabled
 
     fine = viewer.add_image(pictures, rgb=True, name="fine")
     viewer.layers.selection = {fine}
     widget.use_button.native.click()
 
-    assert (widget.run_panel.run_button.enabled, widget.run_panel.reason.text(), widget.run_panel.status.text()) == (True, "", "")
+    assert (widget.run_panel.start_button.enabled, widget.run_panel.reason.text(), widget.run_panel.message.text()) == (True, "", "")
 
 
 def test_the_images_can_be_looked_at_as_they_are_fused(viewer, open_widget, qtbot):
@@ -497,4 +497,4 @@ def test_the_images_can_be_looked_at_as_they_are_fused(viewer, open_widget, qtbo
     wait_for(widget, qtbot)
 
     assert viewer.layers["leaf: aligned"].data.shape == (2, 120, 160, 3)
-    assert widget.run_panel.status.text() == ""
+    assert widget.run_panel.message.text() == ""

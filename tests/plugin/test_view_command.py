@@ -34,7 +34,7 @@ def test_the_stack_is_opened_and_the_widget_docked(tmp_path, pictures, make_napa
     assert (layer.rgb, layer.name, ran) == (True, tmp_path.name, [True])
     np.testing.assert_array_equal(layer.data, pictures)
     docked = next(iter(viewer.window.dock_widgets.values()))
-    assert docked.fusion.run_panel.run_button.enabled
+    assert docked.fusion.run_panel.start_button.enabled
     docked.shut_down()
 
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import html
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from tifffile import TiffFile
 
 from qmcif_engine.errors import InvalidConfigError
 from qmcif_engine.io.input.frame_source import FramePosition
-from qmcif_engine.io.input.image_file import refuse_content, translate_failures
+from qmcif_engine.io.input.image_file import refuse_content
 from qmcif_engine.io.input.segment_cache import SegmentCache
+from qmcif_engine.io.input.written_image import find_record
 from qmcif_engine.io.metadata.length_units import convert_length, settle_unit
 from qmcif_engine.io.tiff.tiff_source import TiffSource
 from qmcif_engine.stack.window import Window
@@ -77,7 +75,7 @@ def read_heights(path: Path, *, stride: int | None = None, pixel_size: float | N
     if found.n_frames != 1 or found.n_channels != 1 or found.dtype.kind != "f":
         given = f"{found.n_frames} image(s) of {found.n_channels} channel(s) and type {found.dtype}"
         raise refuse_content(path, given=given, needed="one plane of heights as floats", remedy="pass what fuse --depth wrote")
-    unit = translate_failures(_find_unit, path) or found.metadata.unit
+    unit = _find_unit(path) or found.metadata.unit
     if pixel_size is not None:
         sides = (pixel_size, pixel_size)
     elif found.metadata.pixel_size is not None and found.metadata.unit is not None:
@@ -118,14 +116,6 @@ def _choose_stride(shape: tuple[int, int]) -> int:
 
 
 def _find_unit(path: Path) -> str | None:
-    """Return the unit that the provenance of a file gives its heights: JSON, which stands in the XML of an OME-TIFF."""
-    with path.open("rb") as stream, TiffFile(stream) as tiff:
-        text = html.unescape(tiff.pages.first.description)
-    start = text.find('"height"')
-    if start < 0:
-        return None
-    try:
-        described, _ = json.JSONDecoder().raw_decode(text, text.index("{", start))
-    except ValueError:
-        return None
+    """Return the unit that the record of a file gives its heights."""
+    described = (find_record(path) or {}).get("height")
     return settle_unit(described.get("unit")) if isinstance(described, dict) else None

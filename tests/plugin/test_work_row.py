@@ -5,19 +5,17 @@ import threading
 import pytest
 from napari.utils.notifications import notification_manager
 
-from napari_qmcif.form_parts import notify
-from napari_qmcif.run_panel import RunPanel
+from napari_qmcif.work_row import WorkRow
 from napari_qmcif.worker import make_worker
-from qmcif_engine import InvalidImageError, QmcifError
+from qmcif_engine import QmcifError
 
 
 @pytest.fixture
 def panel(qtbot):
-    panel = RunPanel()
+    panel = WorkRow(lambda: None, text="Run")
     qtbot.addWidget(panel.native)
-    panel.allow()
     yield panel
-    panel.stop()
+    panel.cancel()
     qtbot.waitUntil(lambda: not panel.is_running)
 
 
@@ -44,7 +42,7 @@ def wait_for_cancel(job):
 
 
 def state(panel):
-    return panel.run_button.enabled, panel.cancel_button.enabled, panel.bar.native.isVisibleTo(panel.native)
+    return panel.start_button.enabled, panel.cancel_button.native.isVisibleTo(panel.native), panel.bar.native.isVisibleTo(panel.native)
 
 
 def test_something_is_said_from_the_first_moment_and_each_phase_is_told(panel, follow, qtbot):
@@ -55,8 +53,8 @@ def test_something_is_said_from_the_first_moment_and_each_phase_is_told(panel, f
         go_on.wait()
 
     follow(work)
-    assert panel.status.text() == "starting …"
-    qtbot.waitUntil(lambda: panel.status.text() == "looking whether the images moved …")
+    assert panel.message.text() == "starting …"
+    qtbot.waitUntil(lambda: panel.message.text() == "looking whether the images moved …")
     assert panel.bar.native.maximum() == 0, "how far it is cannot be told yet"
     go_on.set()
     finish(panel, qtbot)
@@ -72,20 +70,20 @@ def test_buttons_and_bar_follow_the_run(panel, follow, qtbot):
     qtbot.waitUntil(lambda: panel.bar.native.value() == 1)
     states.append(state(panel))
     panel.cancel_button.native.click()
-    assert panel.status.text() == "cancelling …"
+    assert panel.message.text() == "cancelling …"
     finish(panel, qtbot)
     states.append(state(panel))
 
     assert states == [(True, False, False), (False, True, True), (True, False, False)]
-    assert panel.status.text() == "cancelled; nothing was added"
+    assert panel.message.text() == "cancelled; nothing was added"
 
 
 def test_what_is_on_disk_can_be_gone_on_with(panel, follow, qtbot):
-    follow(wait_for_cancel, is_on_disk=True)
-    panel.stop()
+    follow(wait_for_cancel, if_cancelled="cancelled; the finished tiles are kept")
+    panel.cancel()
     finish(panel, qtbot)
 
-    assert panel.status.text() == "cancelled; the finished tiles are kept, and Run goes on from there"
+    assert panel.message.text() == "cancelled; the finished tiles are kept"
 
 
 def fail_with(error):
@@ -93,13 +91,6 @@ def fail_with(error):
         raise error
 
     return work
-
-
-def test_images_that_must_change_stand_in_the_way_of_the_next_run(panel, follow, qtbot):
-    follow(fail_with(InvalidImageError("image 2 holds NaN")))
-    finish(panel, qtbot)
-
-    assert (panel.reason.text(), panel.status.text(), panel.run_button.enabled) == ("image 2 holds NaN", "", False)
 
 
 @pytest.mark.parametrize(
@@ -110,14 +101,13 @@ def test_images_that_must_change_stand_in_the_way_of_the_next_run(panel, follow,
         (ZeroDivisionError("not foreseen"), "ZeroDivisionError: not foreseen"),
     ],
 )
-def test_other_errors_are_told_in_place_and_as_a_notification(panel, follow, qtbot, monkeypatch, error, words):
+def test_errors_are_told_in_place_and_as_a_notification(panel, follow, qtbot, monkeypatch, error, words):
     told = []
     monkeypatch.setattr(notification_manager, "dispatch", told.append)
     follow(fail_with(error))
     finish(panel, qtbot)
-    notify(error)
 
-    assert (panel.status.text(), panel.run_button.enabled) == (words, True)
+    assert (panel.message.text(), panel.start_button.enabled) == (words, True)
     if isinstance(error, ZeroDivisionError):
         assert told[0].exception is error
     else:
@@ -126,26 +116,48 @@ def test_other_errors_are_told_in_place_and_as_a_notification(panel, follow, qtb
 
 def test_a_run_that_is_not_possible_says_why_and_a_note_stands_in_nobodys_way(panel):
     panel.forbid("1 image was given")
-    assert (panel.run_button.enabled, panel.reason.text()) == (False, "1 image was given")
+    assert (panel.start_button.enabled, panel.reason.text()) == (False, "1 image was given")
 
     panel.allow("the layers lie at different places")
-    assert (panel.run_button.enabled, panel.reason.text()) == (True, "the layers lie at different places")
+    assert (panel.start_button.enabled, panel.reason.text()) == (True, "the layers lie at different places")
 
 
 def test_a_run_that_becomes_impossible_while_another_goes_on_stays_impossible(panel, follow, qtbot):
     follow(wait_for_cancel)
 
     panel.forbid("1 image was given")
-    panel.stop()
+    panel.cancel()
     finish(panel, qtbot)
 
-    assert not panel.run_button.enabled
+    assert not panel.start_button.enabled
 
 
-def test_run_is_asked_for_by_its_button(panel):
-    wanted = []
-    panel.wanted.connect(lambda: wanted.append(1))
+def test_the_button_starts_one_worker_at_a_time_and_what_is_refused_is_said(qtbot):
+    started = []
 
-    panel.run_button.native.click()
+    def start():
+        if len(started) == 1:
+            msg = "no folder is chosen"
+            raise QmcifError(msg)
+        started.append(make_worker(wait_for_cancel))
+        started[-1].start()
+        return started[-1]
 
-    assert wanted == [1]
+    row = WorkRow(start, text="Fuse all")
+    qtbot.addWidget(row.native)
+    row.start_button.native.click()
+    row.start()
+    assert (len(started), row.is_running) == (1, True)
+    row.cancel()
+    finish(row, qtbot)
+
+    row.start_button.native.click()
+
+    assert (row.message.text(), row.is_running) == ("no folder is chosen", False)
+
+
+def test_without_something_to_start_there_is_no_button(qtbot):
+    row = WorkRow()
+    qtbot.addWidget(row.native)
+
+    assert not row.start_button.native.isVisibleTo(row.native)
