@@ -60,7 +60,7 @@ class EvaluationRequest:
     note: str = ""
 
 
-def assemble_request(stack: ChosenStack, *, result: Layer | None, truth: Layer | None, point: Sequence[float] = ()) -> EvaluationRequest:
+def assemble_request(stack: ChosenStack, *, result: Layer, truth: Layer | None, point: Sequence[float] = ()) -> EvaluationRequest:
     """Return the request, once everything is known to be of one size and type.
 
     Of a result with several images, such as one per time point, the one at a point of the world is judged.
@@ -71,9 +71,6 @@ def assemble_request(stack: ChosenStack, *, result: Layer | None, truth: Layer |
     InvalidImageError
         With the reason and the remedy.
     """
-    if result is None:
-        msg = "no result is chosen; the fused image is needed: fuse a stack first, or choose a layer"
-        raise InvalidImageError(msg)
     place, judged = find_place(result, point), {}
     for layer in (result, truth):
         if layer is None:
@@ -162,6 +159,9 @@ def evaluate_fusion(napari_viewer: Viewer, result: Picture, sources: Sources, tr
 
 
 def _assemble(viewer: Viewer, result: Any, sources: Any, truth: Any) -> EvaluationRequest:  # noqa: ANN401 - layers
+    if result is None:
+        msg = "no result is chosen; the fused image is needed: fuse a stack first, or choose a layer"
+        raise InvalidImageError(msg)
     point = viewer.dims.point
     stack = find_shown_sources(result, viewer)
     if stack is None or list(stack.layers) != list(sources):

@@ -25,11 +25,11 @@ from napari_qmcif.provenance import METADATA_KEY, read_record
 from napari_qmcif.result_parts import find_sources, prepare_alike
 from napari_qmcif.settings_form import SettingsForm, find_closest_preset
 from napari_qmcif.stack_series import StackSeries
-from napari_qmcif.work_row import CANCELLED, WorkRow
+from napari_qmcif.work_row import WorkRow
 from napari_qmcif.worker import EngineWorker, make_worker
 from qmcif_engine import FusionConfig, InvalidConfigError, InvalidImageError, QmcifError
 
-KEPT = "cancelled; the finished tiles are kept, and Run goes on from there"
+GONE, KEPT = "cancelled; nothing was added", "cancelled; the finished tiles are kept, and Run goes on from there"
 CHOOSING = ("axis", "scope", "decide_by", "align", "even_exposure", "reference", "leave_out", "transforms")
 FOLDS = {
     "More about the images": ("reference", "leave_out", "transforms"),
@@ -118,7 +118,7 @@ class FusionWidget(Container[Any]):
         self.run_panel.follow(
             worker,
             steps_a_tile=self.choose().first.n_images + 1,
-            if_cancelled=CANCELLED if self.form.destination.value is None else KEPT,
+            if_cancelled=GONE if self.form.destination.value is None else KEPT,
         )
         return None
 

@@ -65,7 +65,7 @@ class RetouchSubject:
         return self.stack if found is None else prepare_alike(found, self.fused)
 
 
-def assemble_subject(stack: ChosenStack, *, fused: Layer | None, index: Layer | None) -> RetouchSubject:
+def assemble_subject(stack: ChosenStack, *, fused: Layer, index: Layer | None) -> RetouchSubject:
     """Return what is to be retouched, once everything is known to belong together.
 
     Raises
@@ -73,9 +73,8 @@ def assemble_subject(stack: ChosenStack, *, fused: Layer | None, index: Layer | 
     InvalidImageError
         With the reason and the remedy.
     """
-    if fused is None or index is None:
-        missing = "fused image" if fused is None else "source index"
-        msg = f"no {missing} is chosen; both layers of a result are needed: fuse a stack first, or choose them"
+    if index is None:
+        msg = "no source index is chosen; that of the result is needed: fuse a stack first, or choose it"
         raise InvalidImageError(msg)
     for layer in (fused, index):
         if layer.multiscale or not isinstance(layer.data, np.ndarray):

@@ -120,7 +120,7 @@ class RetouchWidget(Container[Any]):
     def _read_subject(self) -> RetouchSubject:
         fused = self.result.value
         if fused is None:
-            msg = "no result is there; a fused image is needed: fuse a stack first, or choose it above"
+            msg = "no fused image is chosen; that of a result is needed: fuse a stack first, or choose it"
             raise InvalidImageError(msg)
         stack = find_shown_sources(fused, self._viewer)
         if stack is None or list(stack.layers) != self.sources.value:

@@ -14,7 +14,7 @@ from napari_qmcif.progress_display import TimeLeft
 from napari_qmcif.worker import EngineWorker
 from qmcif_engine import QmcifError
 
-CANCELLED = "cancelled; nothing was added"
+CANCELLED = "cancelled"
 
 
 class WorkRow(Container[Any]):

@@ -150,7 +150,7 @@ def test_closing_leaves_the_layers_as_they_were(viewer, result):
     widget.wipes.value = True
     assert "wipe" in viewer.layers
 
-    viewer.window.remove_dock_widget(widget.native)
+    widget.shut_down()
 
     assert "wipe" not in viewer.layers
     assert len(viewer.mouse_drag_callbacks) == n_callbacks

@@ -124,7 +124,7 @@ def test_deleting_layers_meanwhile_is_safe(viewer, open_widget):
     widget.flat_button.native.click()
 
     assert not widget.show_button.enabled
-    assert "there is no source index" in widget.row.message.text()
+    assert "there is no source index" in widget.row.reason.text()
 
 
 def test_a_picture_of_another_size_is_refused_in_place(viewer, open_widget):
@@ -134,7 +134,7 @@ def test_a_picture_of_another_size_is_refused_in_place(viewer, open_widget):
     widget.surface.paint_with.value = viewer.layers["other"]
 
     assert not widget.show_button.enabled
-    assert "'other' and 'leaf: source index' differ in size" in widget.row.message.text()
+    assert "'other' and 'leaf: source index' differ in size" in widget.row.reason.text()
     assert viewer.dims.ndisplay == 2
 
 

@@ -193,7 +193,7 @@ def test_a_photographer_aligns_cancels_retouches_and_saves(viewer, page, qtbot, 
 def test_one_in_a_hurry_gets_words_instead_of_tracebacks(viewer, page, qtbot, answer, tmp_path, pictures):
     form = page("Fuse")
     assert "nothing is chosen" in form.run_panel.reason.text()
-    for title, said in (("Retouch", "no result"), ("Evaluate", "no result"), ("Depth", "no source index")):
+    for title, said in (("Retouch", "no fused image"), ("Evaluate", "no result"), ("Depth", "no source index")):
         found = page(title)
         reason = found.message if title == "Retouch" else found.row.reason
         assert said in reason.text()

@@ -192,7 +192,7 @@ def test_parts_chosen_by_hand_work_without_a_record(viewer, open_widget, qtbot, 
 def test_what_is_missing_is_said_in_place(viewer, open_widget, pictures):
     widget = open_widget()
     assert not widget.start_button.enabled
-    assert "no source is chosen" in widget.message.text()
+    assert "no fused image is chosen" in widget.message.text()
 
     viewer.add_image(pictures, rgb=True, name="leaf")
     widget.sources.value = [viewer.layers["leaf"]]
@@ -248,7 +248,7 @@ def test_closing_the_widget_ends_the_session(viewer, open_widget, qtbot, picture
     session = widget.session
     viewer.layers["retouch"].paint((24, 32), 3)
 
-    viewer.window.remove_dock_widget(widget.native)
+    widget.shut_down()
     qtbot.waitUntil(lambda: not session.is_running)
 
     assert widget.session is None

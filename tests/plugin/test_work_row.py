@@ -75,7 +75,7 @@ def test_buttons_and_bar_follow_the_run(panel, follow, qtbot):
     states.append(state(panel))
 
     assert states == [(True, False, False), (False, True, True), (True, False, False)]
-    assert panel.message.text() == "cancelled; nothing was added"
+    assert panel.message.text() == "cancelled"
 
 
 def test_what_is_on_disk_can_be_gone_on_with(panel, follow, qtbot):
