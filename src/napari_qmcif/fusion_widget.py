@@ -55,7 +55,7 @@ class FusionWidget(Container[Any]):
         self.form.margins = (0, 0, 0, 0)
         copying = group(self.python_button, self.command_button)
         super().__init__(widgets=[self.files, self.use_button, self.form, self.preview, copying], labels=False)
-        self.run_panel = WorkRow(self._start, text="Run", tooltip="Fuse the whole image (Ctrl+R)")
+        self.run_panel = WorkRow(self._start, text="Run", tooltip="Fuse the whole image (Ctrl+R)", beside=self.preview.button)
         self.native.layout().insertWidget(3, QLabel("<b>Preview</b>"))
         tidy_rows(self.form, wide=("layers", "settings"))
         self.folds = {title: fold_rows(self.form, title, names) for title, names in FOLDS.items()}

@@ -103,7 +103,7 @@ class PreviewPanel(Container[Any]):
         )
         self.live_box = CheckBox(text="Update live", name="live")
         self.live_box.tooltip = "Preview again whenever the view or a setting changes"
-        super().__init__(widgets=[self.area_box, group(self.draw_button, self.button), self.live_box], labels=False)
+        super().__init__(widgets=[group(self.area_box, self.draw_button), self.live_box], labels=False)
         self.margins = (0, 0, 0, 0)
         self.timer = QTimer(self.native)
         self.timer.setSingleShot(True)

@@ -185,7 +185,8 @@ class SettingsForm(ValuedContainerWidget[FusionConfig]):
         content = QWidget()
         form = QFormLayout(content)
         form.setContentsMargins(4, 0, 0, 0)
-        form.setRowWrapPolicy(QFormLayout.RowWrapPolicy.WrapLongRows)
+        # no row wraps: a fold takes the height that its content asks for, and wrapped rows ask for too little
+        form.setRowWrapPolicy(QFormLayout.RowWrapPolicy.DontWrapRows)
         form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
         form.setLabelAlignment(Qt.AlignmentFlag.AlignLeft)
         heading = ""

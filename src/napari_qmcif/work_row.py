@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from magicgui.widgets import Container, ProgressBar, PushButton
+from magicgui.widgets.bases import Widget
 from qtpy.QtCore import Qt
 
 from napari_qmcif.form_parts import MessageLabel, group
@@ -28,6 +29,8 @@ class WorkRow(Container[Any]):
         Of the button.
     on_end : callable, optional
         Called when a worker has ended: to say what became of it.
+    beside : Widget, optional
+        Stands left of the button.
     """
 
     def __init__(
@@ -37,6 +40,7 @@ class WorkRow(Container[Any]):
         text: str = "",
         tooltip: str = "",
         on_end: Callable[[], None] = lambda: None,
+        beside: Widget | None = None,
     ) -> None:
         self._start, self._on_end, self._is_allowed, self._is_gone = start, on_end, True, False
         self._worker: EngineWorker | None = None
@@ -46,7 +50,8 @@ class WorkRow(Container[Any]):
         self.bar = ProgressBar(label="")
         self.bar.native.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._running = group(self.bar, self.cancel_button)
-        super().__init__(widgets=[self.start_button, self._running], labels=False)
+        starting = self.start_button if beside is None else group(beside, self.start_button)
+        super().__init__(widgets=[starting, self._running], labels=False)
         self.margins = (0, 0, 0, 0)
         self.reason, self.message = MessageLabel(), MessageLabel()
         for label in (self.message, self.reason):

@@ -8,7 +8,6 @@ import dask.array as da
 import numpy as np
 import pytest
 from napari.layers import Image
-from napari.utils.notifications import notification_manager
 from qtpy.QtCore import QObject
 
 from napari_qmcif import evaluation_widget as module
