@@ -12,6 +12,7 @@ from magicgui.widgets.bases import ValuedContainerWidget, ValueWidget
 from napari.utils.notifications import show_error
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QFileDialog, QFormLayout, QLabel, QWidget
+from superqt import QElidingLabel
 
 from napari_qmcif.form_parts import group, make_fold, shrink_boxes, tidy_rows
 from napari_qmcif.number_box import NumberBox
@@ -62,6 +63,9 @@ def make_setting_widget(name: str, item: dataclasses.Field[Any]) -> ValueWidget[
 
 
 OWN = "as set under Expert"
+NAME_PX = 150
+"""Room for the name of a setting beside its box in a dock of 300 pixels; a longer name is elided, and its tooltip says it."""
+
 TOML_FILTER = "Settings (*.toml)"
 
 
@@ -82,7 +86,7 @@ class SettingsForm(ValuedContainerWidget[FusionConfig]):
             (self.reset_button, "Set everything back to the default of Preferences"),
         ):
             button.tooltip = tooltip
-        self._names: dict[str, QLabel] = {}
+        self._names: dict[str, QElidingLabel] = {}
         self._is_loading = False
         self._buttons = group(self.load_button, self.save_button, self.reset_button)
         options = {**options, "widgets": [self.preset_box, *self.task_boxes.values()], "labels": True}
@@ -168,7 +172,10 @@ class SettingsForm(ValuedContainerWidget[FusionConfig]):
         changes = self.list_changes()
         for name, label in self._names.items():
             text = label_setting(setting_fields()[name])
-            label.setText(f"<b>{text} •</b>" if name in changes else text)
+            label.setText(f"• {text}" if name in changes else text)
+            font = label.font()
+            font.setBold(name in changes)
+            label.setFont(font)
         self.expert.setText(f"Expert ({len(changes)} changed)" if changes else "Expert")
         try:
             config = self.get_value()
@@ -195,7 +202,8 @@ class SettingsForm(ValuedContainerWidget[FusionConfig]):
             if section != heading:
                 heading = section
                 form.addRow(QLabel(f"<b>{section.capitalize()}</b>"))
-            self._names[name] = QLabel(row.label)
+            self._names[name] = QElidingLabel(row.label)
+            self._names[name].setFixedWidth(NAME_PX)
             self._names[name].setToolTip(row.tooltip or "")
             form.addRow(self._names[name], row.native)
         shrink_boxes(content)

@@ -121,7 +121,7 @@ def test_a_changed_row_is_marked_and_counted_while_the_settings_are_folded_away(
 
     assert form.value == PRESETS["default"].replaced({"iterations": 7})
     assert form.expert.text() == "Expert (1 changed)"
-    assert form._names["decomposition.iterations"].text() == "<b>Iterations •</b>"
+    assert form._names["decomposition.iterations"].text() == "• Iterations"
     assert form._names["decomposition.penalty"].text() == "Penalty"
     assert not form.expert.isExpanded()
 
