@@ -63,7 +63,7 @@ def make_setting_widget(name: str, item: dataclasses.Field[Any]) -> ValueWidget[
 
 
 OWN = "as set under Expert"
-NAME_PX = 150
+NAME_PX = 130
 """Room for the name of a setting beside its box in a dock of 300 pixels; a longer name is elided, and its tooltip says it."""
 
 TOML_FILTER = "Settings (*.toml)"
