@@ -68,7 +68,8 @@ class Batch:
         with open_stack(list(group.inputs)) as opened:
             stack = prepare_stack(opened, align=self.align, even_exposure=self.even_exposure, check_cancelled=job.check_cancelled)
             options: dict[str, Any] = {"on_progress": job.report, "is_cancelled": job.is_cancelled}
-            return fuse_to_file(stack, target, self.config, maps=self.maps_of(group), resume=True, **options).outputs
+            fuse_to_file(stack, target, self.config, maps=self.maps_of(group), resume=True, **options)
+        return (target,)
 
 
 def fuse_groups(batch: Batch, *, job: EngineWorker) -> None:

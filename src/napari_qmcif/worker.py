@@ -12,10 +12,13 @@ from qtpy.QtCore import QCoreApplication, QObject, Qt, QThreadPool, Signal
 from superqt.utils import WorkerBase
 
 from napari_qmcif.failures import notify
-from qmcif_engine import Cancelled
+from qmcif_engine import Cancelled, hear_of_compilation
 
 SHORTEST_REPORT_INTERVAL_SECONDS = 0.1
 """Each progress report runs the event loop once: more of them than ten a second would keep the viewer from its own work."""
+
+
+COMPILING = "compiling the method for this computer, which takes a while and happens once"
 
 
 class Progress(Protocol):
@@ -75,7 +78,7 @@ class EngineWorker(FunctionWorker):  # type: ignore[misc]
         super().__init__(work, *arguments, **options)
         self.signals = EngineSignals()
         self._reported_at = float("-inf")
-        self._is_over = self.is_waited_for = False
+        self._is_over = self.is_waited_for = self._is_compiling = False
         self.phase = self.summary = ""
         # no bound method: by the time it arrives, Qt has deleted its part of this worker, and PyQt calls no methods of such objects
         self._worked.connect(partial(EngineWorker._conclude, self), Qt.ConnectionType.QueuedConnection)
@@ -112,14 +115,22 @@ class EngineWorker(FunctionWorker):  # type: ignore[misc]
     def report(self, progress: Progress) -> None:
         """Pass a step on to the GUI thread, at most ten times a second; the engine calls this after each step."""
         now = time.monotonic()
+        if self._is_compiling:
+            self.note(self.phase)
         if progress.done >= progress.total or now - self._reported_at >= SHORTEST_REPORT_INTERVAL_SECONDS:
             self._reported_at = now
             self.progressed.emit(progress.done, progress.total)
 
     def note(self, text: str) -> None:
         """Tell the GUI thread what is being done now."""
-        self.phase = text
+        self.phase, self._is_compiling = text, False
         self.noted.emit(text)
+
+    def note_compiling(self) -> None:
+        """Tell the GUI thread why nothing seems to be done, until the next step or note; the engine calls this in any thread."""
+        if not self._is_compiling:
+            self._is_compiling = True
+            self.noted.emit(COMPILING)
 
     def tell(self, found: object) -> None:
         """Pass something that was found on the way on to the GUI thread."""
@@ -140,7 +151,8 @@ class EngineWorker(FunctionWorker):  # type: ignore[misc]
         """Work, and return the call that tells what came of it."""
         try:
             self.check_cancelled()
-            result = self._func(*self._args, job=self, **self._kwargs)
+            with hear_of_compilation(self.note_compiling):
+                result = self._func(*self._args, job=self, **self._kwargs)
         except Cancelled:
             return self.cancel
         except Exception as error:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from qmcif_engine.io.input.written_image import WrittenImage, find_record, open_written
     from qmcif_engine.io.output.transform_files import load_transforms, save_transforms
     from qmcif_engine.io.output.writers import write_image
+    from qmcif_engine.kernels.compilation_notice import hear_of_compilation
     from qmcif_engine.metrics import evaluate
     from qmcif_engine.metrics.evaluation import Evaluation
     from qmcif_engine.retouching import RetouchedWindow, retouch
@@ -88,6 +89,7 @@ __all__ = [
     "fuse_in_slabs",
     "fuse_lazily",
     "fuse_to_file",
+    "hear_of_compilation",
     "height_map",
     "load_transforms",
     "make_focus_stack",
@@ -147,6 +149,7 @@ _MODULE_OF = {
     "fuse_in_slabs": "slabs",
     "fuse_lazily": "fusing.lazy",
     "fuse_to_file": "fusing.to_file",
+    "hear_of_compilation": "kernels.compilation_notice",
     "height_map": "depth",
     "load_transforms": "io.output.transform_files",
     "make_focus_stack": "stack.synthetic",

@@ -5,6 +5,7 @@ import threading
 import time
 import warnings
 from collections import namedtuple
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
@@ -179,3 +180,38 @@ def test_more_workers_than_the_pool_has_threads_run_at_once(owner, qtbot):
     qtbot.waitUntil(lambda: len(ended) >= n_workers)
 
     assert ended == [None] * n_workers
+
+
+def test_compiling_is_said_until_the_next_step(owner, qtbot):
+    def work(job):
+        job.note("fusing leaf")
+        job.note_compiling()
+        job.note_compiling()
+        job.report(Step(1, 2))
+        job.report(Step(2, 2))
+
+    worker, notes = make_worker(work, owner=owner), []
+    worker.noted.connect(notes.append)
+
+    with qtbot.waitSignal(worker.finished):
+        worker.start()
+
+    assert notes == ["fusing leaf", worker_module.COMPILING, "fusing leaf"]
+
+
+@pytest.mark.parametrize("is_cached", [True, False])
+def test_the_worker_hears_of_the_engine_compiling(owner, qtbot, monkeypatch, is_cached):
+    @contextmanager
+    def hear(tell):
+        if not is_cached:
+            tell()
+        yield
+
+    monkeypatch.setattr(worker_module, "hear_of_compilation", hear)
+    worker, notes = make_worker(lambda job: None, owner=owner), []
+    worker.noted.connect(notes.append)
+
+    with qtbot.waitSignal(worker.finished):
+        worker.start()
+
+    assert notes == ([] if is_cached else [worker_module.COMPILING])
