@@ -77,7 +77,7 @@ def write_result(path: str, layers: list[FullLayerData]) -> list[str]:
     for data, attributes, _ in layers:
         record = attributes.get("metadata", {}).get(METADATA_KEY, {})
         part = record.get("part") if isinstance(record, dict) else None
-        stem = re.sub(r"[^\w.-]+", "_", str(attributes["name"])).strip("._") or "picture"
+        stem = re.sub(r"[^\w.-]+", "_", str(attributes["name"])).strip("._") or "image"
         name, suffix = (part, ".tif") if part in MAP_NAMES else (part if part in PICTURE_PARTS else stem, ".ome.tif")
         for place, samples in _list_pictures(data, attributes).items():
             target = _unused(folder / f"{name}{place}{suffix}", written)

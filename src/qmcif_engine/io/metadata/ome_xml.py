@@ -172,7 +172,7 @@ def describe_for_xml(content: PictureContent, *, axes: str) -> dict[str, Any]:
         "axes": axes,
         "UUID": str(_identify(content)),
         "Creator": name_software(content.provenance) or "napari-qmcif",
-        "Name": metadata.image_name or "picture",
+        "Name": metadata.image_name or "image",
     }
     if metadata.description:
         described["Description"] = metadata.description
