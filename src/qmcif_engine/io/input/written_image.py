@@ -42,7 +42,7 @@ class WrittenImage:
     Attributes
     ----------
     levels : tuple of dask array
-        From full size to coarse, axes Y, X and channels where there are several; points in time come first where there are several.
+        From full size to coarse, axes Y, X and channels where there are several; time points come first where there are several.
     metadata : PictureMetadata
         Pixel size, unit, and names, colors and limits of channels that were recorded one by one.
     record : dict
