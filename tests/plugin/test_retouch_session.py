@@ -102,14 +102,12 @@ def test_a_result_on_disk_is_refused_with_the_remedy(viewer):
         assemble_subject(stack, fused=fused, index=viewer.layers[-1])
 
 
-@pytest.mark.parametrize(("has_fused", "missing"), [(True, "source index"), (False, "fused image")])
-def test_a_missing_part_is_named(viewer, has_fused, missing):
+def test_a_missing_source_index_is_named(viewer):
     layer = viewer.add_image(np.zeros((4, 6, 8, 3), np.uint8), rgb=True)
     stack = choose_planes(layer, 0, point=(0, 0, 0))
-    fused = add_result_of(viewer, stack)
 
-    with pytest.raises(InvalidImageError, match=f"no {missing} is chosen; both layers of a result are needed"):
-        assemble_subject(stack, fused=fused if has_fused else None, index=None)
+    with pytest.raises(InvalidImageError, match="no source index is chosen; that of the result is needed: fuse a stack first"):
+        assemble_subject(stack, fused=add_result_of(viewer, stack), index=None)
 
 
 def test_another_size_is_refused(viewer):
