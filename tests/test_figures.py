@@ -88,3 +88,19 @@ def test_a_table_out_of_date_is_replaced_and_the_rest_of_the_document_kept(figur
     assert updated.endswith("<!-- end of figures -->\nafter\n")
     assert "| old |" not in updated
     assert figures["update"](updated) == updated
+
+
+def test_rows_of_an_ablation_are_counted_that_stand_in_the_printed_order(figures: dict[str, Any]) -> None:
+    weights = next(rows for rows in figures["group_ablations"]() if rows[0].group == "weight tau")
+    printed = [[1.0690, 0.7346, 0.7556, 0.8183, 0.0, 0.7340], [1.0685, 0.7374, 0.7832, 0.8234, 0.0, 0.7508]]
+    turned = [[0.9, *printed[0][1:]], printed[1]]
+
+    assert figures["count_orders"](weights, printed) == "5 of 5"
+    assert figures["count_orders"](weights, turned) == "4 of 5 (not in Q_MI)"
+
+
+def test_figures_of_others_are_shown_with_how_far_ours_lie_above(figures: dict[str, Any]) -> None:
+    row = figures["compare_figures"]("printed, shifted", [1.0, 0.7, 0.8, 0.8, 0.9, 0.7], [0.9, 0.7, 0.8, 0.8, 0.9, 0.72])
+
+    assert row[1:3] == ["printed, shifted", "0.9000 (+0.100)"]
+    assert row[-3:] == ["0.7200 (-0.020)", "0.0200", ""]

@@ -8,14 +8,21 @@ from __future__ import annotations
 
 import re
 import sys
+from itertools import combinations, groupby
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 ROOT = Path(__file__).parents[1]
 sys.path.append(str(ROOT / "benchmarks"))  # at the end: benchmarks/profile.py is not that of the standard library
 
-from result_files import Result, load_result  # noqa: E402
+from result_files import FOLDER, Cell, Result, load_result  # noqa: E402
 
-from qmcif_engine.comparison.published import PUBLISHED_SETS  # noqa: E402
+from qmcif_engine.comparison.ablation import SETTING_ROWS, TERM_ROWS, AblationRow  # noqa: E402
+from qmcif_engine.comparison.published import ABLATION_SYMBOLS, ABLATIONS, PUBLISHED_SETS  # noqa: E402
+from qmcif_engine.comparison.rivals import RIVALS  # noqa: E402
 from qmcif_engine.comparison.tables import Mark, Origin, TableRow, format_figure, mark_table  # noqa: E402
 
 DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
@@ -23,6 +30,12 @@ FIGURES = re.compile(r"(<!-- figures: ([a-z0-9_ -]+) -->\n).*?(<!-- end of figur
 PRESETS = "quality_presets"
 SETS = {"lytro": "lytro", "mffw": "mffw", "mfi_whu": "MFI-WHU", "nyu_d": "NYU-D"}
 SYMBOLS = ("Q_MI", "Q_G", "Q_P", "Q_E", "Q_Y", "Q_CB")
+SHIFTS = {
+    "lytro": (-0.028, -0.011, 0.004, -0.015, -0.001, -0.002),
+    "mffw": (-0.031, 0.005, 0.028, -0.001, 0.001, 0.003),
+    "mfi_whu": (-0.027, 0.002, 0.007, 0.003, 0.000, 0.008),
+}
+"""What our default has on the pairs at hand minus what it has on the complete sets, as those who hold the complete sets measured it."""
 DECIBELS = ("PSNR", "PSNR_inner")
 
 
@@ -46,6 +59,12 @@ def render(name: str) -> str:
         return render_overview(load_result(PRESETS))
     if kind == "quality-published":
         return render_beside_published(load_result(PRESETS), argument)
+    if kind == "rivals":
+        return render_rivals(load_result("rival_references"), argument)
+    if kind == "ablation":
+        return render_ablation(load_result("ablation"))
+    if kind == "ablation-orders":
+        return render_orders(load_result("ablation"))
     if kind == "variants":
         file_name, _, set_name = argument.partition(" ")
         return render_variants(load_result(file_name), set_name)
@@ -92,6 +111,93 @@ def render_beside_published(result: Result, set_name: str) -> str:
         wraps = {Mark.BEST: "**", Mark.SECOND: "*", Mark.NONE: ""}
         lines.append([row.label, row.origin.value, *(f"{wraps[mark]}{figure}{wraps[mark]}" for figure, mark in figures)])
     return join_table(["method", "figures", *table.symbols], lines) + describe_origin(result)
+
+
+def render_rivals(references: Result, set_name: str) -> str:
+    """Return the methods run here beside their printed rows, shifted to the pairs at hand, and what other programs make of these pairs."""
+    lines, commands = [], []
+    published = PUBLISHED_SETS[set_name].means
+    for rival in RIVALS.values():
+        file_name = f"rival_{rival.name.replace('-', '_')}"
+        if not (FOLDER / f"{file_name}.json").exists():  # not measured yet
+            continue
+        result = load_result(file_name)
+        rows = [row for row in result.list_rows() if row["set"] == set_name]
+        if not rows:
+            continue
+        measured = average_columns(rows)
+        seconds = sum(float(row["CPU s"]) for row in rows) / len(rows)
+        lines.append([rival.label, f"measured here, {len(rows)} pairs", *show_figures(measured), "", f"{seconds:.1f}"])
+        if rival.label in published:
+            expected = [published[rival.label][symbol] + shift for symbol, shift in zip(SYMBOLS, SHIFTS[set_name], strict=True)]
+            lines += [compare_figures("printed, shifted", measured, expected)]
+        others = [row for row in references.list_rows() if (row["method"], row["set"]) == (rival.name, set_name)]
+        if others:
+            lines += [compare_figures("another program", measured, average_columns(others))]
+        commands.append(result.command)
+    origin = describe_origin(references._replace(command="`, `".join(commands)))
+    return join_table(["method", "figures", *SYMBOLS, "mean difference", "CPU s a pair"], lines) + origin
+
+
+def average_columns(rows: Sequence[Mapping[str, Cell]]) -> list[float]:
+    """Return the mean of each metric."""
+    return [sum(float(row[symbol] or 0) for row in rows) / len(rows) for symbol in SYMBOLS]
+
+
+def show_figures(values: Sequence[float]) -> list[str]:
+    """Return the cells of the six metrics."""
+    return [format_figure(value, symbol=symbol) for symbol, value in zip(SYMBOLS, values, strict=True)]
+
+
+def compare_figures(title: str, measured: Sequence[float], expected: Sequence[float]) -> list[str]:
+    """Return a row of figures that others have, each with how far ours lie above it, and the mean of the moduli."""
+    gaps = [one - other for one, other in zip(measured, expected, strict=True)]
+    cells = [f"{figure} ({gap:+.3f})" for figure, gap in zip(show_figures(expected), gaps, strict=True)]
+    return ["", title, *cells, f"{sum(map(abs, gaps)) / len(gaps):.4f}", ""]
+
+
+def render_ablation(result: Result) -> str:
+    """Return the rows of both ablation tables, each above the one that the paper prints, the best measured of a group bold."""
+    lines: list[list[str]] = []
+    for rows in group_ablations():
+        means = [average_columns([row for row in result.list_rows() if row["row"] == one.name]) for one in rows]
+        best = [max(f"{value:.4f}" for value in column) for column in zip(*means, strict=True)]
+        for one, own in zip(rows, means, strict=True):
+            cells = [f"**{cell}**" if cell == top else cell for cell, top in zip(show_figures(own), best, strict=True)]
+            printed = dict(zip(ABLATION_SYMBOLS, ABLATIONS[one.label], strict=True))
+            lines.append([f"{one.group}: {one.label}" if one.group else one.label, "measured here", *cells])
+            lines.append(["", "published", *(format_figure(printed.get(symbol), symbol=symbol) for symbol in SYMBOLS)])
+    return join_table(["setting", "figures", *SYMBOLS], lines) + describe_origin(result)
+
+
+def render_orders(result: Result) -> str:
+    """Return how many pairs of rows of each group stand in the printed order, metric by metric, on all pairs and on either half."""
+    halves = {"all pairs": (0, 1), "odd pairs": (1,), "even pairs": (0,)}
+    lines = []
+    for rows in group_ablations():
+        cells = []
+        for kept in halves.values():
+            counted = [row for row in result.list_rows() if int(str(row["pair"])) % 2 in kept]
+            cells.append(count_orders(rows, [average_columns([row for row in counted if row["row"] == one.name]) for one in rows]))
+        lines.append([rows[0].group or "terms of QFED", *cells])
+    return join_table(["group", *halves], lines) + describe_origin(result)
+
+
+def group_ablations() -> list[tuple[AblationRow, ...]]:
+    """Return the rows that the paper compares with each other."""
+    return [tuple(rows) for _, rows in groupby((*TERM_ROWS, *SETTING_ROWS), key=lambda row: row.group)]
+
+
+def count_orders(rows: Sequence[AblationRow], means: Sequence[Sequence[float]]) -> str:
+    """Return the number of comparisons of two rows that come out as printed, of how many, and the metrics in which one does not."""
+    agreeing, total, wrong = 0, 0, []
+    for symbol in ABLATION_SYMBOLS:
+        printed = [ABLATIONS[row.label][ABLATION_SYMBOLS.index(symbol)] for row in rows]
+        own = [mean[SYMBOLS.index(symbol)] for mean in means]
+        signs = [(printed[a] - printed[b]) * (own[a] - own[b]) > 0 for a, b in combinations(range(len(rows)), 2)]
+        agreeing, total = agreeing + sum(signs), total + len(signs)
+        wrong += [symbol] * (not all(signs))
+    return f"{agreeing} of {total}" + (f" (not in {', '.join(wrong)})" if wrong else "")
 
 
 def render_variants(result: Result, set_name: str) -> str:

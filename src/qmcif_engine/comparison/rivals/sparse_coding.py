@@ -8,21 +8,18 @@ orthogonal matching pursuit; of each place the code with the largest sum of modu
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from qmcif_engine.comparison.rivals.patch_grid import PatchAverage, cut_row, pad_to_patch, plan_patches
-from qmcif_engine.comparison.rivals.rival import Rival, each_channel, take_largest
+from qmcif_engine.comparison.rivals.rival import FULL_SCALE, Rival, each_channel, take_largest
+from qmcif_engine.kernels.matching_pursuit import pursue_codes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
     from qmcif_engine.kernels.array_types import FloatArray
-
-    IntegerArray: TypeAlias = NDArray[np.intp]
 
 PATCH_PX = 8
 STEP_PX = 2
@@ -31,8 +28,8 @@ STEP_PX = 2
 ATOMS_ACROSS = 16
 """Cosines a direction: 256 atoms for 64 samples."""
 
-LARGEST_RESIDUAL = 0.04
-"""Euclidean norm, on the 0-1 scale, of what a code may leave of its patch."""
+LARGEST_RESIDUAL = PATCH_PX / FULL_SCALE
+"""Euclidean norm of what a code may leave of its patch: one gray level a sample."""
 
 MOST_ATOMS = 32
 """Half the samples of a patch: more is no sparse code."""
@@ -51,7 +48,7 @@ def cosine_dictionary() -> FloatArray:
 
 
 def pursue(signals: FloatArray, atoms: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Code signals by orthogonal matching pursuit, all of them a step at a time.
+    """Code signals by orthogonal matching pursuit.
 
     Parameters
     ----------
@@ -66,35 +63,13 @@ def pursue(signals: FloatArray, atoms: FloatArray) -> tuple[FloatArray, FloatArr
     described : ndarray of float, shape (P, d)
         What each code describes of its signal.
     """
-    residual, sizes = signals.copy(), np.zeros(len(signals), np.intp)
-    chosen = np.zeros((len(signals), MOST_ATOMS), np.intp)
-    basis = np.zeros((len(signals), MOST_ATOMS, atoms.shape[0]))
-    for size in range(MOST_ATOMS):
-        places = np.flatnonzero(np.linalg.norm(residual, axis=1) > LARGEST_RESIDUAL)
-        if not len(places):
-            break
-        left, spanned = residual[places], basis[places, :size]
-        chosen[places, size] = np.abs(left @ atoms).argmax(axis=1)
-        fresh = atoms.T[chosen[places, size]]
-        for _ in range(2):  # orthogonalized twice: once leaves rounding
-            shares = np.einsum("pkd,pd->pk", spanned, fresh)
-            fresh = fresh - np.einsum("pk,pkd->pd", shares, spanned)
-        fresh /= np.linalg.norm(fresh, axis=1, keepdims=True)
-        basis[places, size], sizes[places] = fresh, size + 1
-        residual[places] -= np.einsum("pd,pd->p", fresh, left)[:, None] * fresh
-    return _sum_codes(signals, chosen, basis, sizes=sizes, atoms=atoms), signals - residual
+    codes = pursue_codes(signals @ atoms, (signals**2).sum(axis=1), _gram_of(atoms), MOST_ATOMS, LARGEST_RESIDUAL**2)
+    activity: FloatArray = np.abs(codes).sum(axis=1)
+    return activity, codes @ atoms.T
 
 
-def _sum_codes(signals: FloatArray, chosen: IntegerArray, basis: FloatArray, *, sizes: IntegerArray, atoms: FloatArray) -> FloatArray:
-    """Return the sum of the moduli of each code: the orthogonal basis gives the description, the atoms themselves the code."""
-    activity = np.zeros(len(signals))
-    for size in np.unique(sizes[sizes > 0]):
-        places = np.flatnonzero(sizes == size)
-        own = basis[places, :size]
-        triangles = np.einsum("pkd,pld->pkl", own, atoms.T[chosen[places, :size]])
-        targets = np.einsum("pkd,pd->pk", own, signals[places])
-        activity[places] = np.abs(np.linalg.solve(triangles, targets[..., None])).sum(axis=(1, 2))
-    return activity
+def _gram_of(atoms: FloatArray) -> FloatArray:
+    return np.ascontiguousarray(atoms.T @ atoms)
 
 
 def fuse_gray(stack: FloatArray, check_cancelled: Callable[[], None]) -> FloatArray:
