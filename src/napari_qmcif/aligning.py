@@ -99,7 +99,7 @@ class WorkerTalk(Protocol):
         """Take what is being done now."""
 
     def is_cancelled(self) -> bool:
-        """Say whether to stop."""
+        """Return whether to stop."""
 
     def check_cancelled(self) -> None:
         """End the work where it shall stop."""

@@ -201,7 +201,7 @@ class BatchWidget(Container[Any]):
         self.table.visible = True
 
     def _end(self) -> None:
-        """Say why a stack failed that was opened, or how many did what."""
+        """Report why a stack failed that was opened, or how many did what."""
         if self._told is not None:
             self.row.message.say(self._told or self.row.message.text())
             self._told = None

@@ -98,7 +98,7 @@ def _list_paths(stack: ChosenStack) -> list[str]:
 
 
 def _is_same_stack(paths: list[str], stack: ChosenStack) -> bool:
-    """Say whether a file holds what the layer shows: of a stack put together from several files, napari remembers the first only."""
+    """Return whether a file holds what the layer shows: of a stack put together from several files, napari remembers the first only."""
     channels = (stack.n_channels,) if stack.is_color else ()
     try:
         stored = open_stack(paths[0] if len(paths) == 1 else paths)

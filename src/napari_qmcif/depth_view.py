@@ -28,7 +28,7 @@ TILTED_ZOOM = 0.65
 
 
 def is_depth_map(layer: Layer) -> bool:
-    """Say whether a layer tells depths: a source index, or heights of ours."""
+    """Return whether a layer tells depths: a source index, or heights of ours."""
     return is_index_map(layer) or part_of(layer) == "height"
 
 
@@ -226,7 +226,7 @@ class DepthView(Container[Any]):
             self.surface.unit.value = wanted if wanted in self.surface.unit.choices else own
 
     def check(self) -> None:
-        """Say in place what stands in the way, and allow what nothing stands in the way of."""
+        """Report in place what stands in the way, and allow what nothing stands in the way of."""
         index, picture = self.surface.source_index.value, self.surface.paint_with.value
         reason = ""
         try:

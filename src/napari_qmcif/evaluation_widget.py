@@ -41,7 +41,7 @@ MEANINGS = {
 
 
 def is_decibel(symbol: str) -> bool:
-    """Say whether a figure is a ratio in decibel rather than a share."""
+    """Return whether a figure is a ratio in decibel rather than a share."""
     return symbol.startswith("PSNR")
 
 
@@ -220,7 +220,7 @@ class EvaluationWidget(Container[Any]):
         self.check()
 
     def check(self) -> None:
-        """Say in place what stands in the way, and allow the evaluation where nothing does."""
+        """Report in place what stands in the way, and allow the evaluation where nothing does."""
         form = self.form
         try:
             request = _assemble(self._viewer, form.result.value, form.sources.value, form.truth.value)

@@ -91,7 +91,7 @@ class FusionWidget(Container[Any]):
         return self.choose(layers=self.form.layers.value[:1], scope=SHOWN, decide_by=EACH).first if series.keeps_axes else series.first
 
     def check(self) -> None:
-        """Say in place what stands in the way of a run, and allow it where nothing does."""
+        """Report in place what stands in the way of a run, and allow it where nothing does."""
         try:
             series = self.choose()
             self.read_config()

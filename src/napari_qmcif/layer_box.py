@@ -72,7 +72,7 @@ class OfferedBox(LayerComboBox):
 
 
 def is_source(layer: Layer) -> bool:
-    """Say whether a layer may be fused: an image, but none of our own maps and previews."""
+    """Return whether a layer may be fused: an image, but none of our own maps and previews."""
     return isinstance(layer, Image) and part_of(layer) in (None, "fused")
 
 
@@ -84,12 +84,12 @@ def part_of(layer: Layer) -> str | None:
 
 
 def is_picture(layer: Layer) -> bool:
-    """Tell whether a layer is an image of two axes, or a fused image of ours, which may have more, such as time."""
+    """Return whether a layer is an image of two axes, or a fused image of ours, which may have more, such as time."""
     return isinstance(layer, Image) and part_of(layer) in ("fused", *[None] * (layer.ndim == 2))
 
 
 def is_index_map(layer: Layer) -> bool:
-    """Tell whether a layer may be a source index: whole numbers over two axes, or a source index of ours, which may have more."""
+    """Return whether a layer may be a source index: whole numbers over two axes, or a source index of ours, which may have more."""
     if not isinstance(layer, Image | Labels) or (isinstance(layer, Image) and layer.rgb):
         return False
     return part_of(layer) in ("source_index", *[None] * (layer.ndim == 2)) and layer.dtype.kind in "iu"

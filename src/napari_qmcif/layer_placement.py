@@ -49,7 +49,7 @@ class Placement:
         return Placement(part, self.affine)
 
     def is_close_to(self, other: Placement) -> bool:
-        """Say whether both put the same pixel at the same place."""
+        """Return whether both put the same pixel at the same place."""
         return bool(
             np.allclose(self.transform.affine_matrix, other.transform.affine_matrix)
             and np.allclose(self.affine, other.affine)

@@ -33,7 +33,7 @@ class DockEntry(cancelable_progress):  # type: ignore[misc]
         self.update(done - self.n)
 
     def show_note(self, text: str) -> None:
-        """Say what is being done now."""
+        """Report what is being done now."""
         self.set_description(f"{self._title}: {text}" if text else self._title)
 
 

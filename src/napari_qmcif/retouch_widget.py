@@ -75,7 +75,7 @@ class RetouchWidget(Container[Any]):
         self.check()
 
     def check(self) -> None:
-        """Say in place what stands in the way of retouching, and allow it where nothing does."""
+        """Report in place what stands in the way of retouching, and allow it where nothing does."""
         if self.session is not None:
             return
         try:

@@ -13,7 +13,7 @@ _PLUGIN, _WIDGET = "napari-qmcif", "Fuse focus stack"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Say what the command takes."""
+    """Report what the command takes."""
     parser.add_argument(
         "images",
         nargs="+",

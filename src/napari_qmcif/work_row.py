@@ -137,7 +137,7 @@ class WorkRow(Container[Any]):
         bar.setFormat(f"%p %, {left}" if left else "%p %")
 
     def _end(self) -> None:
-        """Say that it was cancelled; what it was doing is over, and what became of it stays."""
+        """Report that it was cancelled; what it was doing is over, and what became of it stays."""
         if self._worker is not None and self._worker.is_cancelled():
             self.message.say(self._cancelled)
         elif self.message.text() == self._note:

@@ -98,7 +98,7 @@ class EngineWorker(FunctionWorker):  # type: ignore[misc]
             self._left.emit()
 
     def is_cancelled(self) -> bool:
-        """Say whether the work shall stop; the engine asks this between its steps."""
+        """Return whether the work shall stop; the engine asks this between its steps."""
         return bool(self.abort_requested)
 
     def check_cancelled(self) -> None:
@@ -122,12 +122,12 @@ class EngineWorker(FunctionWorker):  # type: ignore[misc]
             self.progressed.emit(progress.done, progress.total)
 
     def note(self, text: str) -> None:
-        """Tell the GUI thread what is being done now."""
+        """Inform the GUI thread what is being done now."""
         self.phase, self._is_compiling = text, False
         self.noted.emit(text)
 
     def note_compiling(self) -> None:
-        """Tell the GUI thread why nothing seems to be done, until the next step or note; the engine calls this in any thread."""
+        """Inform the GUI thread why nothing seems to be done, until the next step or note; the engine calls this in any thread."""
         if not self._is_compiling:
             self._is_compiling = True
             self.noted.emit(COMPILING)

@@ -84,7 +84,7 @@ def _one_line(error: Exception) -> str:
 
 
 def _exit_code(error: Exception) -> int:
-    """Tell a fault of the request from a failure while running: a full disk or a lost worker is nobody's wrong argument."""
+    """Distinguish a fault of the request from a failure while running: a full disk or a lost worker is nobody's wrong argument."""
     is_full = isinstance(error, OutputError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO)
     is_request = isinstance(error, QmcifError) and not isinstance(error, ExecutionError)
     return EXIT_REFUSED if is_request and not is_full else EXIT_FAILED

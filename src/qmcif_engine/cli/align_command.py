@@ -99,7 +99,7 @@ def _align(stack: FileStack, target: Path, options: Namespace) -> Aligned:
 
 
 def _render(results: list[Aligned], options: Namespace) -> None:
-    """Say what was done: one JSON object, or a line for each time point."""
+    """Report what was done: one JSON object, or a line for each time point."""
     if options.json:
         contents = [_describe(result) for result in results]
         print(json.dumps(contents[0] if len(contents) == 1 else {"times": contents}))

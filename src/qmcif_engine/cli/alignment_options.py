@@ -166,7 +166,7 @@ def _known_transforms(options: argparse.Namespace, stack: FileStack) -> Transfor
 
 
 def _give_hints(stack: FileStack, options: argparse.Namespace, *, is_moved: bool) -> Stack:
-    """Say what could be done about images that differ; return the stack with what was read of it on the way."""
+    """Report what could be done about images that differ; return the stack with what was read of it on the way."""
     from qmcif_engine.stack.exposure_suggestion import previews_for_exposure
     from qmcif_engine.stack.previews import look_once
 
@@ -188,7 +188,7 @@ def _give_hints(stack: FileStack, options: argparse.Namespace, *, is_moved: bool
 
 
 def _hint_at_alignment(stack: Stack) -> None:
-    """Say that a stack is visibly misaligned; nothing is moved unasked."""
+    """Report that a stack is visibly misaligned; nothing is moved unasked."""
     from qmcif_engine.stack.alignment.suggestion import suggest_alignment
 
     suggestion = suggest_alignment(stack)
@@ -197,7 +197,7 @@ def _hint_at_alignment(stack: Stack) -> None:
 
 
 def _hint_at_exposure(stack: Stack) -> None:
-    """Say that the images of a stack visibly differ in brightness; nothing is made brighter or darker unasked."""
+    """Report that the images of a stack visibly differ in brightness; nothing is made brighter or darker unasked."""
     from qmcif_engine.stack.exposure_suggestion import suggest_even_exposure
 
     suggestion = suggest_even_exposure(stack)

@@ -229,7 +229,7 @@ def _given_ranges(options: Namespace) -> GivenRanges | None:
 
 
 def render(results: list[Fused], settings: FusionConfig, options: Namespace) -> None:
-    """Say what was done: one JSON object, or a line or two for each time point."""
+    """Report what was done: one JSON object, or a line or two for each time point."""
     if options.json:
         contents = [describe_fusion(result, settings) for result in results]
         print(json.dumps(contents[0] if len(contents) == 1 else {"times": contents}))
@@ -279,7 +279,7 @@ def describe_fusion(result: Fused, settings: FusionConfig) -> dict[str, Any]:
 def render_plan(
     stack: FileStack, settings: FusionConfig, options: Namespace, *, guide: FileStack | None, points: dict[int, Targets]
 ) -> None:
-    """Say what the run would take, once it is known to be possible."""
+    """Report what the run would take, once it is known to be possible."""
     _check_request(stack, options, points, guide=guide)
     kept: dict[str, Any] = {"with_maps": options.maps is not None, "with_height": options.depth is not None}
     target = next(iter(points.values())).output

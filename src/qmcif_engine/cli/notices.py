@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def tell_repeated(inputs: Iterable[Location]) -> None:
-    """Say that an image was given twice: it counts as two, and takes the time of two."""
+    """Report that an image was given twice: it counts as two, and takes the time of two."""
     given = _list_images(inputs)
     counts = Counter(os.path.realpath(path) for path in given)
     repeated = next((path for path in given if counts[os.path.realpath(path)] > 1), None)
@@ -29,7 +29,7 @@ def tell_repeated(inputs: Iterable[Location]) -> None:
 
 
 def tell_taken_next(inputs: Iterable[Location], outputs: Iterable[Location]) -> None:
-    """Say that a result lies where the same command would take it for an image of the stack, and fuse it with the others."""
+    """Report that a result lies where the same command would take it for an image of the stack, and fuse it with the others."""
     listed = {os.path.realpath(path) for path in _list_images(inputs)}
     found = next((path for path in outputs if not isinstance(path, RemotePath) and os.path.realpath(path) in listed), None)
     if found is not None:

@@ -26,7 +26,7 @@ _WRITTEN = ("maps", "depth", "z_step", "z_unit", "depth_smoothing")
 
 
 def is_series(stack: FileStack, options: Namespace) -> bool:
-    """Tell whether several time points go into one file."""
+    """Return whether several time points go into one file."""
     return stack.n_times > 1 and options.time is None and not options.split_time
 
 

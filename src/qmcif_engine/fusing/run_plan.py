@@ -66,7 +66,7 @@ def plan_run(
     workers: int | None = None,
     target: Location | None = None,
 ) -> RunPlan:
-    """Say what fusing a stack will take, without reading a sample; a target in Zarr is built in place.
+    """Report what fusing a stack will take, without reading a sample; a target in Zarr is built in place.
 
     Raises
     ------

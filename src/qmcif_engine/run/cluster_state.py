@@ -40,7 +40,7 @@ class ClusterWatch:
         self._waiting_since: float | None = None
 
     def look(self) -> None:
-        """Say what is waited for, if anything is and a look is due.
+        """Report what is waited for, if anything is and a look is due.
 
         Raises
         ------

@@ -126,14 +126,14 @@ class RunLock:
         return holder is not None and holder.session == self.session
 
     def release(self) -> None:
-        """Let go."""
+        """Release the lock."""
         _held.discard(self.session)
         with suppress(OSError):  # it is known to be free all the same
             if self.is_held():
                 self.path.unlink()
 
     def forget(self) -> None:
-        """Let go of a lock whose file went with its folder."""
+        """Give up a lock whose file went with its folder."""
         _held.discard(self.session)
 
 

@@ -44,7 +44,7 @@ class Steps:
         self._has_changed = threading.Condition(self._lock)
 
     def count(self, n_steps: int = 1) -> None:
-        """Tell the caller of finished steps, one by one."""
+        """Inform the caller of finished steps, one by one."""
         with self._lock:
             for _ in range(n_steps):
                 self._done += 1

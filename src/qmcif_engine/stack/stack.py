@@ -115,7 +115,7 @@ class Stack(ABC):
         return np.ones(window.shape, bool)
 
     def expect_all(self) -> None:  # noqa: B027 - most stacks have nothing to keep
-        """Say that all samples will be read, most of them more than once: what is decoded may be kept where it is small enough."""
+        """Report that all samples will be read, most of them more than once: what is decoded may be kept where it is small enough."""
 
     def each_channel(self) -> Stack | None:
         """Return the stack with all channels side by side, to be decided on one by one; None where it was not opened from a source."""
@@ -207,7 +207,7 @@ class StackView(Stack):
         return self._stack.valid(number, window)
 
     def expect_all(self) -> None:
-        """Say that all samples will be read."""
+        """Report that all samples will be read."""
         self._stack.expect_all()
 
 

@@ -32,7 +32,7 @@ def natural_key(name: str) -> list[tuple[int, int, str]]:
 
 
 def is_zarr_folder(path: Location) -> bool:
-    """Tell whether a folder, here or on a server, is a Zarr array or group."""
+    """Return whether a folder, here or on a server, is a Zarr array or group."""
     return any((path / marker).is_file() for marker in _ZARR_MARKERS)
 
 

@@ -69,7 +69,7 @@ class AxisPlan:
         return self.length("C") * self.length("S")
 
     def has_separate_channels(self, names: tuple[str, ...]) -> bool:
-        """Tell whether channels of these names were recorded one by one: along C, unless they are called red, green and blue.
+        """Return whether channels of these names were recorded one by one: along C, unless they are called red, green and blue.
 
         Samples of one pixel (S) are the colors of an image.
         """

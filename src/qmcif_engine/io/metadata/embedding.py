@@ -108,7 +108,7 @@ def _settle_resolution(metadata: PictureMetadata) -> Resolution | None:
 
 
 def is_storable_density(density: float) -> bool:
-    """Tell whether the fractions of two numbers of 32 bits that files have for a resolution can hold this one."""
+    """Return whether the fractions of two numbers of 32 bits that files have for a resolution can hold this one."""
     return 1 / _LARGEST_PART <= density <= _LARGEST_PART
 
 

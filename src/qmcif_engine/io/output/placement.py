@@ -122,7 +122,7 @@ def check_sources_kept(targets: Iterable[Location], sources: Iterable[Location])
 
 
 def _is_one_file(target: Location, source: Location) -> bool:
-    """Tell whether the source is the target or lies in it, as it may where the target is a folder to be replaced."""
+    """Return whether the source is the target or lies in it, as it may where the target is a folder to be replaced."""
     if isinstance(target, RemotePath) or isinstance(source, RemotePath):
         return f"{source}/".startswith(f"{target}/")
     try:
@@ -132,7 +132,7 @@ def _is_one_file(target: Location, source: Location) -> bool:
 
 
 def _lies_in(target: Location, source: Location) -> bool:
-    """Tell whether the source is a folder, such as a Zarr array, and the target would be put into it."""
+    """Return whether the source is a folder, such as a Zarr array, and the target would be put into it."""
     if isinstance(target, RemotePath) or isinstance(source, RemotePath):
         return f"{target}/".startswith(f"{source}/")
     try:

@@ -43,7 +43,7 @@ def check_replaceable(target: Path) -> None:
 
 
 def is_zarr_store(folder: Path) -> bool:
-    """Tell whether a folder is the root of a Zarr group or array, of either format."""
+    """Return whether a folder is the root of a Zarr group or array, of either format."""
     for name in _NODE_FILES:
         with suppress(OSError, ValueError):
             if (folder / name).stat().st_size <= _LARGEST_NODE_BYTES:

@@ -28,7 +28,7 @@ _WHOLE_BYTES = (8, 16)
 
 
 def is_read_by_rows(found: SourceDescription, path: Path) -> bool:
-    """Tell whether an image is a large PNG whose rows are stored from top to bottom, and as they are shown."""
+    """Return whether an image is a large PNG whose rows are stored from top to bottom, and as they are shown."""
     if found.frame_bytes < SMALLEST_BY_ROWS_BYTES or found.orientation != UPRIGHT:
         return False
     with path.open("rb") as stream:

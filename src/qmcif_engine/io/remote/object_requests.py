@@ -79,7 +79,7 @@ def read_object(path: RemotePath, *, part: str = "", largest_bytes: int) -> Answ
 
 
 def has_object(path: RemotePath) -> bool:
-    """Tell whether the server has an object of exactly this name."""
+    """Return whether the server has an object of exactly this name."""
     try:
         _request(path, partial(_head_object if path.scheme == "s3" else _head_page, path=path))
     except FileNotFoundError:
@@ -150,7 +150,7 @@ def _connect_buckets(fsspec: Any) -> Any:  # noqa: ANN401
 
 
 def _is_anonymous(fsspec: Any) -> bool:  # noqa: ANN401
-    """Tell whether nobody is known to AWS' settings, so that only public buckets can be meant."""
+    """Return whether nobody is known to AWS' settings, so that only public buckets can be meant."""
     import botocore.session
 
     given = fsspec.config.conf.get("s3", {})

@@ -91,17 +91,17 @@ class RemotePath:
         return self
 
     def is_file(self) -> bool:
-        """Tell whether the server has such a file."""
+        """Return whether the server has such a file."""
         from qmcif_engine.io.remote.object_requests import has_object
 
         return has_object(self)
 
     def is_dir(self) -> bool:
-        """Tell whether it is a folder as far as that can be told without asking for lists: a Zarr group or array."""
+        """Return whether it is a folder as far as that can be told without asking for lists: a Zarr group or array."""
         return any((self / marker).is_file() for marker in ("zarr.json", ".zarray", ".zgroup"))
 
     def exists(self) -> bool:
-        """Tell whether there is a file or a Zarr folder."""
+        """Return whether there is a file or a Zarr folder."""
         return self.is_dir() or self.is_file()
 
 

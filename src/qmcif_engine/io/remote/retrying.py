@@ -54,7 +54,7 @@ def retry(request: Callable[[], _Result], path: RemotePath) -> _Result:
 
 
 def _is_passing(error: Exception) -> bool:
-    """Tell whether a failure may be gone soon: lost and refused connections, timeouts, servers that are busy."""
+    """Return whether a failure may be gone soon: lost and refused connections, timeouts, servers that are busy."""
     if isinstance(error, (Busy, ConnectionError, TimeoutError)):
         return True
     if type(error) is OSError and error.errno in _PASSING_ERRORS:

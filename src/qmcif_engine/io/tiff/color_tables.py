@@ -81,7 +81,7 @@ def find_table(page: TiffPage) -> NDArray[Any] | None:
 
 
 def _is_ramp(table: NDArray[Any]) -> bool:
-    """Tell whether all colors of a table rise, or all fall, without jumps; its two ends may mark what is too dark or too bright."""
+    """Return whether all colors of a table rise, or all fall, without jumps; its two ends may mark what is too dark or too bright."""
     inner = table[:, 1:-1].astype(float) / _FULL_SCALE
     if inner.shape[1] < 2 or inner.max() < _LEAST_SHOWN:
         return False

@@ -37,13 +37,13 @@ _SAMPLE_KINDS = "BHhf"
 
 
 def can_be_imagej(content: PictureContent) -> bool:
-    """Tell whether ImageJ could show what a content holds: no opacity, and samples of a type that it knows."""
+    """Return whether ImageJ could show what a content holds: no opacity, and samples of a type that it knows."""
     is_plain = content.picture.dtype.char == "B" or not content.is_rgb
     return content.picture.dtype.char in _SAMPLE_KINDS and not content.has_alpha and is_plain
 
 
 def has_looks(metadata: PictureMetadata) -> bool:
-    """Tell whether a source says how channels are named or shown."""
+    """Return whether a source says how channels are named or shown."""
     return bool(metadata.channel_names or metadata.channel_colors or metadata.channel_limits or metadata.channel_emissions_nm)
 
 

@@ -122,7 +122,7 @@ def open_checked(stream: BinaryIO, path: Location) -> TiffFile:
 
 
 def _is_multichannel(page: TiffPage) -> bool:
-    """Tell whether the samples of a pixel are channels of a microscope rather than colors."""
+    """Return whether the samples of a pixel are channels of a microscope rather than colors."""
     return bool(page.photometric == PHOTOMETRIC.MINISBLACK and page.samplesperpixel > 2)
 
 

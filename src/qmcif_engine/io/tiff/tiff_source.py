@@ -146,7 +146,7 @@ def _refuse_more_pages(tiff: TiffFile, path: Location) -> None:
 
 
 def _has_second_picture(tiff: TiffFile) -> bool:
-    """Tell whether a page behind the first is more than a smaller copy; only so many are looked at, since a chain may be a circle."""
+    """Return whether a page behind the first is more than a smaller copy; only so many are looked at, since a chain may be a circle."""
     for index in range(1, MOST_REDUCED_PAGES):
         try:
             page = tiff.pages.get(index)

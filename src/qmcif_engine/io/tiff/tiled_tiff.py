@@ -66,7 +66,7 @@ def count_tiff_blocks(content: PictureContent) -> int:
 
 
 def _is_for_imagej(content: PictureContent, *, n_images: int = 1, axis: str = "") -> bool:
-    """Tell whether an image or a stack gets the notes of ImageJ: where there is something for it to show, and it can."""
+    """Return whether an image or a stack gets the notes of ImageJ: where there is something for it to show, and it can."""
     n_bytes = n_images * math.prod(content.picture.shape) * content.picture.dtype.itemsize
     has_something = axis == "T" or has_planes(content) or (has_looks(content.metadata) and not content.is_rgb)
     return has_something and can_be_imagej(content) and not _is_large(content) and n_bytes <= LARGEST_CLASSIC_BYTES
@@ -153,13 +153,13 @@ def count_tiles(content: PictureContent, *, n_levels: int | None = None) -> int:
 
 
 def needs_bigtiff(content: PictureContent, *, n_levels: int | None = None, n_images: int = 1) -> bool:
-    """Tell whether the tiles, uncompressed, could take more than classic TIFF can address."""
+    """Return whether the tiles, uncompressed, could take more than classic TIFF can address."""
     n_tiles = sum(count_blocks(shape) for shape in level_shapes(content.picture.shape)[:n_levels])
     return n_images * n_tiles * BLOCK_SIDE_PX**2 * content.n_channels * content.picture.dtype.itemsize > LARGEST_CLASSIC_BYTES
 
 
 def has_planes(content: PictureContent) -> bool:
-    """Tell whether each channel gets a page of its own, as dyes do; gray and RGB, with or without alpha, keep to one page."""
+    """Return whether each channel gets a page of its own, as dyes do; gray and RGB, with or without alpha, keep to one page."""
     return content.n_colors > 1 and not content.is_rgb
 
 

@@ -91,7 +91,7 @@ class ZarrNode:
         return math.prod(self.chunk_shape) * self.dtype.itemsize
 
     def unpacks_to_more(self, stored: bytes) -> bool:
-        """Tell whether the stored bytes of a chunk would take more memory than a chunk."""
+        """Return whether the stored bytes of a chunk would take more memory than a chunk."""
         packed = stored[:-_CHECKSUM_BYTES] if self.has_checksum else stored
         return unpacks_to_more(packed, self.compressor, limit_bytes=self.chunk_bytes)
 
@@ -300,7 +300,7 @@ def _read_json(file: Location, path: Location) -> dict[str, Any] | None:
 
 
 def unpacks_to_more(packed: bytes, compressor: str, *, limit_bytes: int) -> bool:
-    """Tell whether compressed bytes would take more memory than a limit, taking no more than that to find out.
+    """Return whether compressed bytes would take more memory than a limit, taking no more than that to find out.
 
     Parameters
     ----------
@@ -319,7 +319,7 @@ def unpacks_to_more(packed: bytes, compressor: str, *, limit_bytes: int) -> bool
 
 
 def _zstd_exceeds(packed: bytes, limit_bytes: int) -> bool:
-    """Tell by the size in the header of the first frame; where it has none, by unpacking into a buffer of the limit."""
+    """Decide by the size in the header of the first frame; where it has none, by unpacking into a buffer of the limit."""
     flags = packed[4] if len(packed) > 4 else 0
     is_single, width = bool(flags & 0x20), (0, 2, 4, 8)[flags >> 6]
     width = width or int(is_single)
@@ -335,7 +335,7 @@ def _zstd_exceeds(packed: bytes, limit_bytes: int) -> bool:
 
 
 def _deflate_exceeds(packed: bytes, limit_bytes: int) -> bool:
-    """Tell by unpacking piece by piece, without keeping any; damage is left to the decoder to find."""
+    """Decide by unpacking piece by piece, without keeping any; damage is left to the decoder to find."""
     total = 0
     try:
         while packed:

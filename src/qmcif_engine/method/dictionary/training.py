@@ -86,7 +86,7 @@ def sample_patches(pictures: Sequence[NDArray[np.uint8]], *, patch_px: int, n_pa
 
 
 def _has_contrast(picture: NDArray[np.uint8], *, patch_px: int) -> BoolArray:
-    """Say at which positions a patch is not flat; in exact integers, so that no rounding decides."""
+    """Return at which positions a patch is not flat; in exact integers, so that no rounding decides."""
     samples = picture.astype(np.int64)
     sums, squares = (_sum_windows(planes, patch_px=patch_px) for planes in (samples, samples**2))
     n_pixels = patch_px**2

@@ -82,7 +82,7 @@ class _PassProgress(Callback):
         self._tell(min(STEPS_A_PASS, STEPS_A_PASS * self._n_ended // self._n_tasks))
 
     def finish(self) -> None:
-        """Tell what is left of the pass."""
+        """Report what is left of the pass."""
         self._tell(STEPS_A_PASS)
 
     def _tell(self, n_steps: int) -> None:
