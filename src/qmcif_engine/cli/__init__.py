@@ -13,6 +13,7 @@ import traceback
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from qmcif_engine.cli.garbage import leave_garbage
 from qmcif_engine.cli.interruption import interruptible
 from qmcif_engine.cli.parser import parse_command_line
 from qmcif_engine.errors import ExecutionError, OutputError, QmcifError
@@ -34,6 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _run(arguments)
     finally:
         _drop_unread()
+        if arguments is None:  # the whole process is for this command
+            leave_garbage()
 
 
 def _run(arguments: Sequence[str] | None) -> int:

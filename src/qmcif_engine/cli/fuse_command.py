@@ -13,7 +13,7 @@ from qmcif_engine import __version__
 from qmcif_engine.cli.alignment_options import check_alignment, estimate_transforms, prepare_inputs
 from qmcif_engine.cli.chosen_settings import gather_settings
 from qmcif_engine.cli.named_stacks import open_guide, open_inputs, prepare_guide
-from qmcif_engine.cli.notices import tell_repeated, tell_taken_next
+from qmcif_engine.cli.notices import tell_repeated, tell_taken_next, telling_of_compilation
 from qmcif_engine.cli.progress_bar import progress_bar
 from qmcif_engine.cli.quantities import printable, show_bytes, show_seconds
 from qmcif_engine.cli.resources import peak_memory_bytes
@@ -79,6 +79,8 @@ def run(options: Namespace) -> None:
 def fuse_inputs(options: Namespace, settings: FusionConfig) -> list[Fused]:
     """Fuse what the options name, every time point by itself, and write it; finished ones are left out where the options say so."""
     with ExitStack() as closing:
+        if not options.quiet and not options.json:
+            closing.enter_context(telling_of_compilation())
         stack = closing.enter_context(open_inputs(options))
         guide = open_guide(stack, options)
         if guide is not None:

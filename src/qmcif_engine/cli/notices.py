@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from functools import cache
 from typing import TYPE_CHECKING
 
 from qmcif_engine.errors import ImageFileError
 from qmcif_engine.io.input.file_order import list_files
 from qmcif_engine.io.remote.remote_path import RemotePath
+from qmcif_engine.kernels.compilation_notice import hear_of_compilation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from qmcif_engine.io.remote.remote_path import Location
@@ -38,6 +40,17 @@ def tell_taken_next(inputs: Iterable[Location], outputs: Iterable[Location]) -> 
             f"move it, or leave it out with --exclude {found.name!r}",
             file=sys.stderr,
         )
+
+
+@contextmanager
+def telling_of_compilation() -> Iterator[None]:
+    """Tell whoever sits at a terminal, once, why the first run after an installation takes longer."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    message = "qmcif: compiling, which takes up to a minute once after an installation or an update"
+    with hear_of_compilation(cache(lambda: print(message, file=sys.stderr))):
+        yield
 
 
 def _list_images(inputs: Iterable[Location]) -> list[Path]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from qmcif_engine.kernels.cells import reflected
 from qmcif_engine.kernels.compilation import compiled
-from qmcif_engine.kernels.flat import choose
+from qmcif_engine.kernels.flat import choose, copy
 
 if TYPE_CHECKING:
     from qmcif_engine.kernels.array_types import BoolArray, FloatArray
@@ -177,5 +177,5 @@ def shrink(plane: FloatArray, border: int, out: FloatArray) -> None:
     rows, sums = np.empty((COARSE_PX, w), plane.dtype), np.empty(w, plane.dtype)
     for y in range(out.shape[0]):
         for shift in range(COARSE_PX):
-            rows[shift] = plane[reflected(COARSE_PX * (y - border) + shift, h)]
+            copy(plane[reflected(COARSE_PX * (y - border) + shift, h)], rows[shift])
         _shrink_rows(rows, border, sums, out[y])

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qmcif_engine.kernels.compilation import compiled
+from qmcif_engine.kernels.flat import copy
 
 if TYPE_CHECKING:
     from qmcif_engine.kernels.array_types import FloatArray
@@ -33,12 +34,6 @@ def accumulate(values: FloatArray, out: FloatArray) -> None:
 
 
 @compiled
-def _copy(values: FloatArray, out: FloatArray) -> None:
-    for x in range(out.size):
-        out[x] = values[x]
-
-
-@compiled
 def _sum_down(plane: FloatArray, side: int, out: FloatArray) -> None:
     """Put the sums of `side` rows, from each row on, into `out`."""
     height, width = plane.shape
@@ -51,7 +46,7 @@ def _sum_down(plane: FloatArray, side: int, out: FloatArray) -> None:
                 if done:
                     accumulate(sums[y + done], out[y])
                 else:
-                    _copy(sums[y], out[y])
+                    copy(sums[y], out[y])
             done += length
         if done == side:
             return
@@ -70,7 +65,7 @@ def _sum_along(row: FloatArray, side: int, sums: FloatArray, other: FloatArray, 
             if done:
                 accumulate(source[done:], out)
             else:
-                _copy(source, out)
+                copy(source, out)
             done += length
         if done == side:
             return

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qmcif_engine.kernels.compilation import compiled
+from qmcif_engine.kernels.flat import copy
 from qmcif_engine.kernels.windows import reflected
 
 if TYPE_CHECKING:
@@ -16,19 +17,13 @@ if TYPE_CHECKING:
 
 
 @compiled
-def _copy(values: NDArray[Any], out: NDArray[Any]) -> None:
-    for x in range(out.size):
-        out[x] = values[x]
-
-
-@compiled
 def cut_plane(plane: NDArray[Any], top: int, left: int, out: NDArray[Any]) -> None:
     """Put a plane from a row and a column on into `out`."""
     height, width = plane.shape
     first, last = max(-left, 0), min(width - left, out.shape[1])
     for y in range(out.shape[0]):
         row = plane[reflected(top + y, height)]
-        _copy(row[left + first : left + last], out[y, first:last])
+        copy(row[left + first : left + last], out[y, first:last])
         for x in range(first):
             out[y, x] = row[reflected(left + x, width)]
         for x in range(last, out.shape[1]):
@@ -94,10 +89,18 @@ def values_of(index: IndexArray) -> IndexArray:
         few = np.empty(2, np.uint16)
         few[0], few[1] = low, high
         return few[:1] if low == high else few
-    is_there = np.zeros(high + 1, np.bool_)
-    for value in index.flat:
-        is_there[value] = True
-    return np.flatnonzero(is_there).astype(np.uint16)
+    is_there, n_values = np.zeros(high + 1, np.bool_), 0
+    for y in range(index.shape[0]):
+        row = index[y]
+        for x in range(row.size):
+            n_values += not is_there[row[x]]
+            is_there[row[x]] = True
+    values, number = np.empty(n_values, np.uint16), 0
+    for value in range(is_there.size):
+        if is_there[value]:
+            values[number] = value
+            number += 1
+    return values
 
 
 @compiled

@@ -12,6 +12,7 @@ from qmcif_engine.kernels.compilation import compiled
 
 if TYPE_CHECKING:
     import numpy as np
+    from numpy.typing import NDArray
 
     from qmcif_engine.kernels.array_types import BoolArray, FloatArray
 
@@ -21,6 +22,13 @@ def fill(values: FloatArray, number: float | np.floating[Any]) -> None:
     """Set all values."""
     for x in range(values.size):
         values[x] = number
+
+
+@compiled
+def copy(values: NDArray[Any], out: NDArray[Any]) -> None:
+    """Copy the first values; an assignment of arrays would do the same, but takes the compiler a second for its error message."""
+    for x in range(out.size):
+        out[x] = values[x]
 
 
 @compiled

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from qmcif_engine.kernels.compilation import compiled
+from qmcif_engine.kernels.flat import copy
 
 if TYPE_CHECKING:
     from qmcif_engine.kernels.array_types import FloatArray
@@ -45,7 +46,7 @@ def clip_outliers(plane: FloatArray, scratch: FloatArray, out: FloatArray) -> No
     """
     h, w = plane.shape
     for y in range(h):
-        out[y] = plane[y]
+        copy(plane[y], out[y])
         if 0 < y < h - 1 and w > 2:
             _range_of_two(plane[y - 1], plane[y + 1], scratch[0], scratch[1])
             _clip(plane[y], scratch[0], scratch[1], scratch[2, 0], out[y][1 : w - 1])

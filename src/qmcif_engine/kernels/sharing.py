@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from qmcif_engine.kernels.boxes import sum_boxes
 from qmcif_engine.kernels.compilation import compiled
 from qmcif_engine.kernels.cutting import cut_plane, find_boxes, values_of
+from qmcif_engine.kernels.flat import copy, fill
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -105,7 +106,8 @@ def _follow_guide(near: IndexArray, guide: FloatArray, sources: IndexArray, radi
             means[y, x] *= scale
             spreads[y, x] = 1.0 / (max(spreads[y, x] * scale - means[y, x] * means[y, x], 0.0) + power)
     last = shares[len(sources) - 1]
-    last[:] = 1.0
+    for y in range(last.shape[0]):
+        fill(last[y], 1.0)
     for number in range(len(sources) - 1):
         _mark(near, sources[number], 0, member)
         _multiply(member, guide, product)
@@ -122,58 +124,91 @@ def _follow_guide(near: IndexArray, guide: FloatArray, sources: IndexArray, radi
 
 
 @compiled
-def _average_twice(near: IndexArray, source: int, reach: int, margin: int) -> FloatArray:
-    """Return the mean by two windows, one after the other, that together reach so far, of where an image is chosen; sums are exact."""
+def _sum_twice(near: IndexArray, source: int, reach: int, margin: int) -> FloatArray:
+    """Return the sums by two windows, one after the other, that together reach so far, of where an image is chosen; they are exact."""
     height, width = near.shape[0] - 2 * margin, near.shape[1] - 2 * margin
     member = np.empty((height + 2 * reach, width + 2 * reach), np.float32)
     _mark(near, source, margin - reach, member)
     once, twice = np.empty((height + reach, width + reach), np.float32), np.empty((height, width), np.float32)
     sum_boxes(member, reach + 1, once)
     sum_boxes(once, reach + 1, twice)
-    return twice / np.float64(reach + 1) ** 4
+    return twice
 
 
 @compiled
-def _average_once(near: IndexArray, source: int, reach: int, margin: int) -> FloatArray:
-    """Return the mean over one window of this reach of where an image is chosen."""
+def _sum_once(near: IndexArray, source: int, reach: int, margin: int) -> FloatArray:
+    """Return the sums over one window of this reach of where an image is chosen."""
     height, width = near.shape[0] - 2 * margin, near.shape[1] - 2 * margin
     member = np.empty((height + 2 * reach, width + 2 * reach), np.float32)
     _mark(near, source, margin - reach, member)
     sums = np.empty((height, width), np.float32)
     sum_boxes(member, 2 * reach + 1, sums)
-    return sums / np.float64(2 * reach + 1) ** 2
+    return sums
 
 
 @compiled
-def _widen(near: IndexArray, source: int, margin: int, zones: Zones, filters: Filters, share: FloatArray, broad: FloatArray) -> None:
-    """Put the share in the brightness into `broad`, and change the one in the image at the end of a frame; `zones` are of this part."""
+def _take_where(is_wanted: BoolArray, corner: NDArray[np.int64], sums: FloatArray, n_pixels: float, out: FloatArray) -> None:
+    """Replace what is in `out` by the mean over windows of so many pixels, where a map, from a corner on, wants it."""
+    for y in range(out.shape[0]):
+        marks, values, row = is_wanted[corner[0] + y, corner[1] :], sums[y], out[y]
+        for x in range(row.size):
+            row[x] = values[x] / n_pixels if marks[x] else row[x]
+
+
+@compiled
+def _move_toward(
+    spread: FloatArray, corner: NDArray[np.int64], sums: FloatArray, n_pixels: float, share: FloatArray, out: FloatArray
+) -> None:
+    """Take what is in `out` so far toward the mean over windows of so many pixels as a map, from a corner on, says."""
+    for y in range(out.shape[0]):
+        amounts, values, shares, row = spread[corner[0] + y, corner[1] :], sums[y], share[y], out[y]
+        for x in range(row.size):
+            row[x] += amounts[x] * (values[x] / n_pixels - shares[x])
+
+
+@compiled
+def _widen(
+    near: IndexArray,
+    source: int,
+    margin: int,
+    zones: Zones,
+    corner: NDArray[np.int64],
+    filters: Filters,
+    share: FloatArray,
+    broad: FloatArray,
+) -> None:
+    """Put the share in the brightness into `broad`, and change the one in the image at the end of a frame."""
     if filters.at_end:
-        share[:] = np.where(zones.is_end, _average_twice(near, source, filters.at_end, margin), share)
-    broad[:] = share
+        sums = _sum_twice(near, source, filters.at_end, margin)
+        _take_where(zones.is_end, corner, sums, np.float64(filters.at_end + 1) ** 4, share)
+    for y in range(share.shape[0]):
+        copy(share[y], broad[y])
     if filters.wide:
-        broad += zones.spread * (_average_twice(near, source, filters.wide, margin) - share)
+        sums = _sum_twice(near, source, filters.wide, margin)
+        _move_toward(zones.spread, corner, sums, np.float64(filters.wide + 1) ** 4, share, broad)
     if filters.on_slope:
-        broad[:] = np.where(zones.is_slope, _average_once(near, source, filters.on_slope, margin), broad)
+        sums = _sum_once(near, source, filters.on_slope, margin)
+        _take_where(zones.is_slope, corner, sums, np.float64(2 * filters.on_slope + 1) ** 2, broad)
 
 
 @compiled
-def _filters_of(zones: Zones, filters: Filters) -> Filters:
-    """Return the filters that count in a part of the image."""
-    wide = filters.wide if filters.wide and zones.spread.any() else 0
-    at_end = filters.at_end if filters.at_end and zones.is_end.any() else 0
-    on_slope = filters.on_slope if filters.on_slope and zones.is_slope.any() else 0
+def _is_any(values: NDArray[Any], box: NDArray[np.int64]) -> bool:
+    """Say whether anything in a box is not zero."""
+    for y in range(box[0], box[2]):
+        row = values[y]
+        for x in range(box[1], box[3]):
+            if row[x] != 0:
+                return True
+    return False
+
+
+@compiled
+def _filters_of(zones: Zones, box: NDArray[np.int64], filters: Filters) -> Filters:
+    """Return the filters that count in a box."""
+    wide = filters.wide if filters.wide and _is_any(zones.spread, box) else 0
+    at_end = filters.at_end if filters.at_end and _is_any(zones.is_end, box) else 0
+    on_slope = filters.on_slope if filters.on_slope and _is_any(zones.is_slope, box) else 0
     return Filters(filters.radius, filters.power, wide, at_end, on_slope)
-
-
-@compiled
-def _zones_of(zones: Zones, box: NDArray[np.int64]) -> Zones:
-    """Return the zones of a box; a slice of one that is not used has no size either."""
-    top, left, bottom, right = box
-    return Zones(
-        zones.spread[top:bottom, left:right],
-        zones.is_end[top:bottom, left:right],
-        zones.is_slope[top:bottom, left:right],
-    )
 
 
 @compiled
@@ -181,10 +216,9 @@ def _share_box(
     index: IndexArray, guide: FloatArray, box: NDArray[np.int64], zones: Zones, filters: Filters
 ) -> tuple[IndexArray, FloatArray, FloatArray]:
     """Return the images near a box, and their shares in the image and in its brightness."""
-    top, left, bottom, right = box
+    top, left, bottom, right = box[0], box[1], box[2], box[3]
     height, width = bottom - top, right - left
-    zones = _zones_of(zones, box)
-    filters = _filters_of(zones, filters)
+    filters = _filters_of(zones, box, filters)
     narrow = 2 * filters.radius
     margin = max(narrow, filters.wide, filters.at_end, filters.on_slope)
     near = np.empty((height + 2 * margin, width + 2 * margin), np.uint16)
@@ -202,8 +236,16 @@ def _share_box(
         return sources, shares, shares
     broad = np.empty(shares.shape)
     for number in range(len(sources)):
-        _widen(near, sources[number], margin, zones, filters, shares[number], broad[number])
+        _widen(near, sources[number], margin, zones, box[:2], filters, shares[number], broad[number])
     return sources, shares, broad
+
+
+@compiled
+def _count(marks: BoolArray) -> int:
+    n_marked = 0
+    for x in range(marks.size):
+        n_marked += marks[x]
+    return n_marked
 
 
 @compiled
@@ -223,21 +265,23 @@ def gather_shares(
     height = band.shape[0]
     before = np.zeros(height + 1, np.int64)  # pixels of the band in the rows before
     for y in range(height):
-        before[y + 1] = before[y] + np.count_nonzero(band[y])
+        before[y + 1] = before[y] + _count(band[y])
     starts = np.empty((before[height], 2), np.int64)
     n_entries, size = 0, 2 * before[height] + 2
     owners, found = np.empty(size, np.uint16), np.empty((2, size))
     for box in find_boxes(band, CELL_PX):
-        top, left, bottom, right = box
+        top, left, bottom, right = box[0], box[1], box[2], box[3]
         sources, shares, broad = _share_box(index, guide, box, zones, filters)
         needed = n_entries + len(sources) * (bottom - top) * (right - left)
         if needed > owners.size:
             more = 2 * needed
             longer, wider = np.empty(more, np.uint16), np.empty((2, more))
-            longer[:n_entries], wider[:, :n_entries] = owners[:n_entries], found[:, :n_entries]
+            copy(owners, longer[:n_entries])
+            for kind in range(2):
+                copy(found[kind], wider[kind, :n_entries])
             owners, found = longer, wider
         for y in range(top, bottom):
-            pixel = before[y] + np.count_nonzero(band[y, :left])
+            pixel = before[y] + _count(band[y, :left])
             for x in range(left, right):
                 if not band[y, x]:
                     continue

@@ -1,9 +1,14 @@
 """What is allowed but hardly meant is told on standard error."""
 
+import sys
+
+import numpy as np
 import pytest
 
 from qmcif_engine.cli import main
+from qmcif_engine.cli.notices import telling_of_compilation
 from qmcif_engine.io.output.writers import write_image
+from qmcif_engine.kernels.compilation import compiled
 from qmcif_engine.stack.synthetic import make_focus_stack
 
 FAST = ["--set", "iterations=2"]
@@ -39,3 +44,23 @@ def test_nothing_is_told_of_usual_or_quiet_runs(folder, capsys):
     assert main(["fuse", "in", "in/f.png", "-o", "in/g.png", "--quiet", *FAST]) == 0
 
     assert "qmcif:" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("is_terminal", "n_lines"), [(True, 1), (False, 0)])
+def test_compiling_is_told_of_once_at_a_terminal(capsys, monkeypatch, is_terminal, n_lines):
+    def without_a_place(*_):
+        raise RuntimeError
+
+    def double(values):
+        for i in range(values.size):
+            values[i] *= 2
+
+    monkeypatch.setattr("numba.core.caching.FunctionCache.__init__", without_a_place)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
+    kernel = compiled(double)
+
+    with telling_of_compilation():
+        kernel(np.arange(5.0))
+        kernel(np.arange(5))
+
+    assert capsys.readouterr().err.count("qmcif: compiling") == n_lines
