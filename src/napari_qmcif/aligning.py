@@ -12,7 +12,6 @@ from napari.layers import Layer
 from numpy.typing import NDArray
 
 from napari_qmcif.chosen_stack import ChosenStack
-from napari_qmcif.preview_area import Area
 from napari_qmcif.worker import Progress
 from qmcif_engine import (
     FusionProgress,
@@ -59,7 +58,7 @@ def _plain(stack: Stack) -> Stack:
 class CutStack(StackView):
     """One rectangle of a stack as a stack of its own."""
 
-    def __init__(self, stack: Stack, area: Area) -> None:
+    def __init__(self, stack: Stack, area: Window) -> None:
         super().__init__(stack, follow=lambda plane: CutStack(plane, area))
         self._area = area
 
@@ -70,15 +69,11 @@ class CutStack(StackView):
 
     def read(self, number: int, window: Window) -> NDArray[Any]:
         """Return one window of one image."""
-        return self._stack.read(number, self._shifted(window))
+        return self._stack.read(number, window.moved(self._area.top, self._area.left))
 
     def valid(self, number: int, window: Window) -> NDArray[np.bool_]:
         """Return which pixels of a window the image really has."""
-        return self._stack.valid(number, self._shifted(window))
-
-    def _shifted(self, window: Window) -> Window:
-        top, left = self._area.top, self._area.left
-        return Window(window.top + top, window.left + left, window.bottom + top, window.right + left)
+        return self._stack.valid(number, window.moved(self._area.top, self._area.left))
 
 
 ALIGNMENTS = ("none", "translation", "similarity", "affine", "homography")

@@ -17,7 +17,7 @@ from napari_qmcif.chosen_stack import ChosenStack
 from napari_qmcif.form_parts import MessageLabel
 from napari_qmcif.layer_box import LayerComboBox, is_picture, list_layers, part_of
 from napari_qmcif.layer_placement import transform_of
-from napari_qmcif.preview_area import find_visible_area
+from napari_qmcif.preview_area import find_middle, find_visible_area
 from napari_qmcif.provenance import METADATA_KEY
 from napari_qmcif.result_parts import (
     find_parts,
@@ -115,7 +115,7 @@ class CompareWidget(Container[Any]):
         if stack is None:
             return None
         area = find_visible_area(stack, displayed_axes=tuple(dims.displayed), n_viewer_axes=dims.ndim)
-        middle = area.middle(LARGEST_AREA_PX)
+        middle = find_middle(area, LARGEST_AREA_PX)
         return self._measure(tuple(middle), taken=None, title=f"mean focus of {middle.shape[1]} x {middle.shape[0]} px in view")
 
     def _measure(self, area: tuple[int, ...], *, taken: int | None, title: str) -> EngineWorker | None:

@@ -17,7 +17,6 @@ from napari_qmcif.chosen_stack import ChosenStack
 from napari_qmcif.dask_cluster import connect
 from napari_qmcif.layers import MAP_NAMES
 from napari_qmcif.own_outputs import PYRAMID_SUFFIX
-from napari_qmcif.preview_area import Area
 from napari_qmcif.stack_series import StackSeries
 from napari_qmcif.worker import Progress
 from qmcif_engine import (
@@ -26,6 +25,7 @@ from qmcif_engine import (
     HeightRequest,
     SlabLayout,
     Stack,
+    Window,
     fuse,
     fuse_in_slabs,
     fuse_to_file,
@@ -261,17 +261,16 @@ def read_samples(image: Any, *, job: WorkerTalk) -> NDArray[Any]:  # noqa: ANN40
     return samples
 
 
-def fuse_area(stack: ChosenStack, config: FusionConfig, *, area: Area, job: WorkerTalk) -> Outcome:
+def fuse_area(stack: ChosenStack, config: FusionConfig, *, area: Window, job: WorkerTalk) -> Outcome:
     """Fuse one rectangle of a chosen stack; the surroundings that decide along its edges are read too, and cut off again."""
     outer = area.grown(MARGIN_PX, stack.picture_shape)
     if stack.is_prepared:
         opened: Stack = CutStack(align_images(stack.cut_images(), stack, job=job), outer)
     else:
-        images = stack.cut_images(slice(outer.top, outer.bottom), slice(outer.left, outer.right))
+        images = stack.cut_images(*outer.slices)
         opened = align_images([read_samples(image, job=job) for image in images], stack, job=job)
     request = FusionRequest(series=StackSeries(channels=()), config=config, with_maps=False)
     outcome = _fuse(opened, stack, request, target=None, job=job, options={"on_progress": job.report})
-    top, left = area.top - outer.top, area.left - outer.left
-    height, width = area.shape
-    cut = {name: picture[top : top + height, left : left + width] for name, picture in outcome.pictures.items()}
+    inner = area.relative_to(outer).slices
+    cut = {name: picture[inner] for name, picture in outcome.pictures.items()}
     return Outcome(cut, outcome.focus_range)

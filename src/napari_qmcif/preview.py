@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -17,10 +18,10 @@ from napari_qmcif.form_parts import group
 from napari_qmcif.layer_box import LayerComboBox, list_layers
 from napari_qmcif.layer_fusing import Outcome, fuse_area
 from napari_qmcif.layers import describe_fused, name_part
-from napari_qmcif.preview_area import LARGEST_PREVIEW_PX, Area, find_drawn_area, find_visible_area
+from napari_qmcif.preview_area import LARGEST_PREVIEW_PX, find_drawn_area, find_middle, find_visible_area
 from napari_qmcif.provenance import record_provenance
 from napari_qmcif.worker import EngineWorker, make_worker
-from qmcif_engine import FusionConfig, QmcifError
+from qmcif_engine import FusionConfig, QmcifError, Window
 
 
 class Preview(NamedTuple):
@@ -28,11 +29,11 @@ class Preview(NamedTuple):
 
     stack: ChosenStack
     config: FusionConfig
-    area: Area
+    area: Window
     outcome: Outcome
 
 
-def compute_preview(stack: ChosenStack, config: FusionConfig, area: Area, *, job: WorkerTalk) -> Preview:
+def compute_preview(stack: ChosenStack, config: FusionConfig, area: Window, *, job: WorkerTalk) -> Preview:
     """Fuse one part of a stack; runs in a worker thread."""
     return Preview(stack, config, area, fuse_area(stack, config, area=area, job=job))
 
@@ -137,7 +138,7 @@ class PreviewPanel(Container[Any]):
         except QmcifError as error:
             self.said.emit(str(error))
             return
-        area = wanted.middle(LARGEST_PREVIEW_PX)
+        area = find_middle(wanted, LARGEST_PREVIEW_PX)
         worker = make_worker(compute_preview, stack, config, area, owner=self.native, is_waited_for=True, is_quiet=True)
         worker.noted.connect(lambda text: self.said.emit(f"preview: {text} …"))
         worker.returned.connect(self._show)
@@ -188,7 +189,7 @@ class PreviewPanel(Container[Any]):
             events.disconnect(self.schedule)
         self._shown.remove()
 
-    def _find_area(self, stack: ChosenStack) -> Area:
+    def _find_area(self, stack: ChosenStack) -> Window:
         shapes = self.area_box.value
         if shapes is not None:
             return find_drawn_area(stack, shapes)
@@ -229,5 +230,5 @@ class PreviewPanel(Container[Any]):
             events.connect(self.schedule)
 
 
-def _in_megapixels(area: Area) -> str:
-    return f"{area.n_pixels / 1e6:.1f} megapixels"
+def _in_megapixels(area: Window) -> str:
+    return f"{math.prod(area.shape) / 1e6:.1f} megapixels"

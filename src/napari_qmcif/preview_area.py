@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import math
+from typing import Any
 
 import numpy as np
 from napari.layers import Layer
 from numpy.typing import NDArray
 
 from napari_qmcif.chosen_stack import ChosenStack
-from qmcif_engine import InvalidImageError
+from qmcif_engine import InvalidImageError, Window
 
 LARGEST_PREVIEW_PX = 2**20
 """A preview that takes longer than a glance is none."""
@@ -17,42 +18,15 @@ LARGEST_PREVIEW_PX = 2**20
 SMALLEST_SIDE_PX = 2
 
 
-class Area(NamedTuple):
-    """A half-open rectangle of an image, in pixels."""
-
-    top: int
-    left: int
-    bottom: int
-    right: int
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Height and width."""
-        return self.bottom - self.top, self.right - self.left
-
-    @property
-    def n_pixels(self) -> int:
-        """Height times width."""
-        return self.shape[0] * self.shape[1]
-
-    def grown(self, margin_px: int, shape: tuple[int, int]) -> Area:
-        """Return the rectangle with a margin, as far as the image goes."""
-        return Area(
-            max(self.top - margin_px, 0),
-            max(self.left - margin_px, 0),
-            min(self.bottom + margin_px, shape[0]),
-            min(self.right + margin_px, shape[1]),
-        )
-
-    def middle(self, largest_px: int) -> Area:
-        """Return the rectangle, or its middle part of the same proportions where it has too many pixels."""
-        share = min(1.0, (largest_px / max(self.n_pixels, 1)) ** 0.5)
-        height, width = (max(int(side * share), min(side, SMALLEST_SIDE_PX)) for side in self.shape)
-        top, left = self.top + (self.shape[0] - height) // 2, self.left + (self.shape[1] - width) // 2
-        return Area(top, left, top + height, left + width)
+def find_middle(area: Window, largest_px: int) -> Window:
+    """Return a rectangle, or its middle part of the same proportions where it has more pixels than that."""
+    share = min(1.0, (largest_px / max(math.prod(area.shape), 1)) ** 0.5)
+    height, width = (max(int(side * share), min(side, SMALLEST_SIDE_PX)) for side in area.shape)
+    top, left = area.top + (area.shape[0] - height) // 2, area.left + (area.shape[1] - width) // 2
+    return Window(top, left, top + height, left + width)
 
 
-def find_visible_area(stack: ChosenStack, *, displayed_axes: tuple[int, ...], n_viewer_axes: int) -> Area:
+def find_visible_area(stack: ChosenStack, *, displayed_axes: tuple[int, ...], n_viewer_axes: int) -> Window:
     """Return what the viewer shows of the first layer.
 
     Parameters
@@ -79,7 +53,7 @@ def find_visible_area(stack: ChosenStack, *, displayed_axes: tuple[int, ...], n_
     return _clip(first * factors, (last + 1) * factors, stack)
 
 
-def find_drawn_area(stack: ChosenStack, shapes: Layer) -> Area:
+def find_drawn_area(stack: ChosenStack, shapes: Layer) -> Window:
     """Return the box around the selected shape of a layer, or around its last one.
 
     Raises
@@ -96,11 +70,11 @@ def find_drawn_area(stack: ChosenStack, shapes: Layer) -> Area:
     return _clip(on_picture.min(axis=0), on_picture.max(axis=0), stack)
 
 
-def _clip(first: NDArray[Any], end: NDArray[Any], stack: ChosenStack) -> Area:
+def _clip(first: NDArray[Any], end: NDArray[Any], stack: ChosenStack) -> Window:
     sides = stack.picture_shape
     top, left = (int(side) for side in np.clip(np.floor(first), 0, sides))
     bottom, right = (int(side) for side in np.clip(np.ceil(end), 0, sides))
-    area = Area(top, left, bottom, right)
+    area = Window(top, left, bottom, right)
     if min(area.shape) < SMALLEST_SIDE_PX:
         height, width = area.shape
         msg = f"the area to preview covers {height} x {width} pixels of the image; more is needed: move it over the image"

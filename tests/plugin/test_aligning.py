@@ -11,7 +11,6 @@ from napari.layers import Image
 from napari_qmcif import aligning
 from napari_qmcif.aligning import CutStack, WatchedStack, align_images, hint_at_preparation
 from napari_qmcif.chosen_stack import choose_planes
-from napari_qmcif.preview_area import Area
 from qmcif_engine import Cancelled, QmcifError, Window, make_focus_stack, open_stack, prepare_stack
 
 
@@ -47,7 +46,7 @@ def test_in_another_process_it_is_the_plain_stack(stack):
 
 
 def test_a_part_is_a_stack_of_its_own(stack):
-    cut = CutStack(stack, Area(1, 2, 5, 8))
+    cut = CutStack(stack, Window(1, 2, 5, 8))
 
     assert (cut.n_images, cut.image_shape) == (2, (4, 6, 3))
     np.testing.assert_array_equal(cut.read(1, Window(0, 0, 2, 3)), stack.read(1, Window(1, 2, 3, 5)))

@@ -11,13 +11,13 @@ from napari_qmcif import layer_fusing
 from napari_qmcif.chosen_stack import choose_pictures, choose_planes
 from napari_qmcif.layer_fusing import MARGIN_PX, FusionRequest, fuse_area, fuse_series
 from napari_qmcif.layers import MAP_NAMES
-from napari_qmcif.preview_area import Area
 from napari_qmcif.stack_series import Channel, StackSeries, choose_series
 from qmcif_engine import (
     Cancelled,
     FusionConfig,
     InvalidImageError,
     QmcifError,
+    Window,
     fuse,
     load_transforms,
     make_focus_stack,
@@ -107,7 +107,7 @@ def test_cancel_while_images_are_read_reads_no_further(pictures, job, monkeypatc
 def test_a_part_is_fused_with_its_surroundings_and_has_its_own_size(job):
     pictures = make_focus_stack(n_images=2, shape=(240, 320), seed=1).images
     stack = choose_planes(Image(pictures, rgb=True), 0, point=(0, 0, 0))
-    area = Area(70, 80, 110, 140)
+    area = Window(70, 80, 110, 140)
     outer = area.grown(MARGIN_PX, (240, 320))
 
     outcome = fuse_area(stack, CONFIG, area=area, job=job)
@@ -170,7 +170,7 @@ def test_aligned_images_give_what_the_engine_gives_in_memory_and_on_disk(moved, 
 def test_a_preview_of_aligned_images_shows_what_the_run_will_give(moved, job):
     whole = fuse_layers(moved, CONFIG, job=job).pictures["fused"].astype(int)
 
-    part = fuse_area(moved, CONFIG, area=Area(120, 150, 180, 250), job=job).pictures["fused"]
+    part = fuse_area(moved, CONFIG, area=Window(120, 150, 180, 250), job=job).pictures["fused"]
 
     assert part.shape == (60, 100, 4)
     assert np.abs(part - whole[120:180, 150:250]).mean() < 1
@@ -185,7 +185,7 @@ def test_exposure_is_evened_out_in_memory_on_disk_and_in_a_preview(moved, job, t
 
     in_memory = fuse_layers(stack, CONFIG, job=job).pictures["fused"]
     on_disk = fuse_to_disk(stack, CONFIG, target=tmp_path / "leaf.ome.zarr", job=job).pictures["fused"]
-    part = fuse_area(stack, CONFIG, area=Area(120, 150, 180, 250), job=job).pictures["fused"]
+    part = fuse_area(stack, CONFIG, area=Window(120, 150, 180, 250), job=job).pictures["fused"]
 
     np.testing.assert_array_equal(in_memory[..., :3], expected)
     np.testing.assert_array_equal(in_memory[..., 3], 200)

@@ -6,8 +6,7 @@ from napari.components import ViewerModel
 
 from napari_qmcif.chosen_stack import choose_planes
 from napari_qmcif.preview import PreviewLayer, compute_preview
-from napari_qmcif.preview_area import Area
-from qmcif_engine import FusionConfig
+from qmcif_engine import FusionConfig, Window
 
 CONFIG = FusionConfig().replaced({"iterations": 1})
 
@@ -27,10 +26,10 @@ def preview_of(viewer, job):
 
 def test_the_next_preview_keeps_opacity_and_visibility(viewer, preview_of):
     shown = PreviewLayer(viewer)
-    shown.show(preview_of(Area(0, 0, 24, 32)))
+    shown.show(preview_of(Window(0, 0, 24, 32)))
     shown.layer.opacity, shown.layer.visible = 0.5, False
 
-    shown.show(preview_of(Area(8, 8, 40, 40)))
+    shown.show(preview_of(Window(8, 8, 40, 40)))
 
     assert (shown.layer.opacity, shown.layer.visible) == (0.5, False)
     np.testing.assert_allclose(shown.layer.translate, (8, 8))
@@ -40,7 +39,7 @@ def test_the_next_preview_keeps_opacity_and_visibility(viewer, preview_of):
 def test_a_preview_knows_its_settings_its_area_and_that_it_is_one(viewer, preview_of):
     shown = PreviewLayer(viewer)
 
-    shown.show(preview_of(Area(0, 0, 24, 32)))
+    shown.show(preview_of(Window(0, 0, 24, 32)))
 
     record = shown.layer.metadata["qmcif"]
     assert (record["part"], record["area"]) == ("preview", [0, 0, 24, 32])
@@ -50,7 +49,7 @@ def test_a_preview_knows_its_settings_its_area_and_that_it_is_one(viewer, previe
 def test_removing_a_preview_that_is_gone_does_nothing(viewer, preview_of):
     shown = PreviewLayer(viewer)
     shown.remove()
-    shown.show(preview_of(Area(0, 0, 24, 32)))
+    shown.show(preview_of(Window(0, 0, 24, 32)))
     viewer.layers.remove(shown.layer)
 
     shown.remove()
