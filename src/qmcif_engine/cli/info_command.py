@@ -191,7 +191,7 @@ def _write_scale(content: dict[str, Any]) -> str:
         parts.append(f"{width:g} x {height:g} {content['unit']}")
     if content["z_step"] is not None:
         parts.append(f"z step {content['z_step']:g} {content['unit']}")
-    if content["time_step_seconds"] is not None:
+    if content["time_step_seconds"] is not None and "T" in content["axes"]:
         parts.append(f"{content['time_step_seconds']:g} s from one time point to the next")
     return ", ".join(parts)
 

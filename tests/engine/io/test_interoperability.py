@@ -6,8 +6,13 @@
 from __future__ import annotations
 
 import os
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from unittest import mock
 
+import imagecodecs
 import numpy as np
 import ome_types
 import ome_zarr.io
@@ -21,12 +26,16 @@ from ome_zarr.writer import write_multiscale
 from PIL import Image
 
 from qmcif_engine.io.input.stack_input import open_stack
+from qmcif_engine.io.remote import object_requests
 from qmcif_engine.run.stack_output import write_stack
 from qmcif_engine.stack.window import Window
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "files.md"
 BEGIN, END = "<!-- interoperability: begin -->\n", "<!-- interoperability: end -->\n"
 SAMPLES = np.random.default_rng(0).integers(0, 60000, (3, 2, 24, 28)).astype(np.uint16)
+EIGHT_BIT = (SAMPLES[:, 0] // 256).astype(np.uint8)
+COLORED = np.random.default_rng(1).integers(0, 256, (3, 24, 28, 3)).astype(np.uint8)
+STOP_SERVERS = []
 NAMES, COLORS = ["EGFP", "Cy5"], ["00FF00", "FF00FF"]
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -83,16 +92,139 @@ def png_folder(folder):
     return folder
 
 
+def sharded(folder):
+    group = zarr.create_group(folder / "in.zarr", zarr_format=3)
+    group.create_array("0", data=SAMPLES.swapaxes(0, 1), chunks=(1, 1, 16, 16), shards=(1, 1, 32, 32))
+    axes = [{"name": "c", "type": "channel"}, *({"name": name, "type": "space", "unit": "micrometer"} for name in "zyx")]
+    scale = [{"type": "scale", "scale": [1.0, 2.0, 0.5, 0.25]}]
+    described = {"axes": axes, "datasets": [{"path": "0", "coordinateTransformations": scale}]}
+    group.attrs["ome"] = {"version": "0.5", "multiscales": [described]}
+    return folder / "in.zarr"
+
+
+def bioformats2raw(folder):
+    (folder / "inner").mkdir()
+    root = zarr.create_group(folder / "in.zarr", zarr_format=2)
+    root.attrs["bioformats2raw.layout"] = 3
+    for number in range(2):
+        ome_zarr_of(FormatV04())(folder / "inner").rename(folder / "in.zarr" / str(number))
+    return folder / "in.zarr", {"image": 2}
+
+
+def imagej_palette(folder):
+    colors = np.outer([0, 65535, 0], np.arange(256) / 255).astype(np.uint16)
+    tifffile.imwrite(folder / "in.tif", EIGHT_BIT, photometric="palette", colormap=colors, metadata=None)
+    return folder / "in.tif"
+
+
+def save_images(suffix, planes, **options):
+    def write(folder):
+        for number, plane in enumerate(planes):
+            Image.fromarray(plane).save(folder / f"{number}{suffix}", **options)
+        return folder
+
+    return write
+
+
+def palette_png(folder):
+    for number, plane in enumerate(COLORED):
+        Image.fromarray(plane).quantize(64).save(folder / f"{number}.png")
+    return folder
+
+
+def avif(folder):
+    for number, plane in enumerate(COLORED):
+        (folder / f"{number}.avif").write_bytes(imagecodecs.avif_encode(plane, level=100))
+    return folder
+
+
+def czi(folder):
+    library = pytest.importorskip("pylibCZIrw.czi")
+    with library.create_czi(str(folder / "in.czi")) as file:
+        for z, channels in enumerate(SAMPLES):
+            for channel, plane in enumerate(channels):
+                file.write(np.ascontiguousarray(plane[..., np.newaxis]), plane={"Z": z, "C": channel, "T": 0})
+        file.write_metadata(channel_names=dict(enumerate(NAMES)), scale_x=0.25e-6, scale_y=0.5e-6, scale_z=2e-6)
+    return folder / "in.czi"
+
+
+def over_http(folder):
+    return f"{serve(folder)}/{ome_zarr_of(FormatV05())(folder).name}"
+
+
+def serve(folder):
+    """Serve a folder as ``python -m http.server`` does."""
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder))
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+    STOP_SERVERS.extend([server.server_close, server.shutdown])
+    return f"http://127.0.0.1:{server.server_address[1]}"
+
+
+def in_bucket(write):
+    def upload(folder):
+        boto3, moto = pytest.importorskip("boto3"), pytest.importorskip("moto.server")
+        server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+        server.start()
+        STOP_SERVERS.append(server.stop)
+        host, port = server.get_host_and_port()
+        settings = {"AWS_ACCESS_KEY_ID": "known", "AWS_SECRET_ACCESS_KEY": "hidden", "AWS_DEFAULT_REGION": "us-east-1"}
+        os.environ.update(settings, AWS_ENDPOINT_URL=f"http://{host}:{port}")
+        object_requests._opened.clear()
+        client = boto3.client("s3")
+        client.create_bucket(Bucket=folder.name)
+        source = write(folder)
+        for file in [source] if source.is_file() else [path for path in source.rglob("*") if path.is_file()]:
+            client.put_object(Bucket=folder.name, Key=file.relative_to(folder).as_posix(), Body=file.read_bytes())
+        client.close()
+        return f"s3://{folder.name}/{source.name}"
+
+    return upload
+
+
+def decode_files(pattern, read):
+    """Return what another library reads of the files of a folder."""
+    return lambda folder: np.moveaxis(np.stack([read(path) for path in sorted(folder.glob(pattern))]), -1, 1)
+
+
+def see_with_pillow(path):
+    with Image.open(path) as image:
+        return np.asarray(image.convert("RGB"))
+
+
 ROWS = {
     "OME-TIFF, tifffile": (ome_tiff, ".ome.tif"),
     "ImageJ TIFF, tifffile": (imagej_tiff, ".tif"),
     "TIFF of plain pages, tifffile": (pages, ".tif"),
+    "TIFF with a color ramp, tifffile": (imagej_palette, None),
     "OME-Zarr 0.4, ome-zarr": (ome_zarr_of(FormatV04()), None),
     "OME-Zarr 0.5, ome-zarr": (ome_zarr_of(FormatV05()), ".ome.zarr"),
+    "OME-Zarr 0.5 with shards, zarr": (sharded, None),
+    "folder as bioformats2raw lays it out, ome-zarr": (bioformats2raw, None),
     "Zarr 2 array, zarr": (zarr_array(2), None),
     "Zarr 3 array, zarr": (zarr_array(3), None),
+    "OME-Zarr 0.5 over `http://`, `http.server`": (over_http, None),
+    "OME-Zarr 0.5 in `s3://`, moto": (in_bucket(ome_zarr_of(FormatV05())), None),
+    "OME-TIFF in `s3://`, moto": (in_bucket(ome_tiff), None),
+    "CZI, pylibCZIrw": (czi, None),
     "16-bit PNG files, Pillow": (png_folder, "_{frame}.png"),
+    "8-bit RGB PNG files, Pillow": (save_images(".png", COLORED), None),
+    "PNG files with a palette, Pillow": (palette_png, None),
+    "JPEG files, Pillow": (save_images(".jpg", COLORED), None),
+    "AVIF files, imagecodecs": (avif, None),
 }
+EXPECTED = {
+    "TIFF with a color ramp, tifffile": lambda _: EIGHT_BIT,
+    "8-bit RGB PNG files, Pillow": decode_files("*.png", see_with_pillow),
+    "PNG files with a palette, Pillow": decode_files("*.png", see_with_pillow),
+    "JPEG files, Pillow": decode_files("*.jpg", see_with_pillow),
+    "AVIF files, imagecodecs": decode_files("*.avif", lambda path: imagecodecs.avif_decode(path.read_bytes())),
+}
+"""What is to be read where that is not what all other rows hold, given the folder of the files."""
 
 
 def read_with_tifffile(path):
@@ -153,12 +285,23 @@ def list_metadata(metadata) -> str:
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory) -> list[str]:
+    with mock.patch.dict(os.environ), mock.patch.object(object_requests, "_opened", {}):
+        try:
+            return make_table(tmp_path_factory)
+        finally:
+            while STOP_SERVERS:
+                STOP_SERVERS.pop()()
+
+
+def make_table(tmp_path_factory) -> list[str]:
     lines = ["| kind, writer | read | metadata taken over | written | opened by |", "|---|---|---|---|---|"]
     for name, (write, suffix) in ROWS.items():
         folder = tmp_path_factory.mktemp("row")
-        stack = open_stack(write(folder))
+        source = write(folder)
+        path, options = source if isinstance(source, tuple) else (source, {})
+        stack = open_stack(path, **options)
         samples = stored(stack)
-        expected = SAMPLES if samples.ndim == 4 else SAMPLES[:, 0]
+        expected = EXPECTED[name](folder) if name in EXPECTED else SAMPLES if samples.ndim == 4 else SAMPLES[:, 0]
         is_read = samples.dtype == expected.dtype and np.array_equal(samples, expected)
         opened = []
         if suffix is not None:
@@ -169,7 +312,7 @@ def table(tmp_path_factory) -> list[str]:
                 for reader, read in READERS[suffix].items()
                 if np.array_equal(np.squeeze(read(target)).reshape(expected.shape), expected)
             ]
-        written = f"`{suffix.replace('_{frame}', '')}`" if suffix and opened else "no"
+        written = f"`{suffix.replace('_{frame}', '')}`" if suffix and opened else "–"
         lines.append(f"| {name} | {'yes' if is_read else 'no'} | {list_metadata(stack.metadata)} | {written} | {', '.join(opened)} |")
     return lines
 

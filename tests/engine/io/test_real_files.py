@@ -181,3 +181,36 @@ def test_missing_chunks_are_empty_ones_unless_reading_is_strict(tmp_path, versio
 def test_every_file_has_a_test_that_names_it():
     text = Path(__file__).read_text(encoding="utf-8")
     assert [path.name for path in sorted(FILES.iterdir()) if f'"{path.name}"' not in text] == []
+
+
+MICROSCOPY = {
+    "dna_confocal_and_widefield_16bit.tif": (45, (130, 133, 2), "uint16", 0.511878, 0.499413),
+    "mitotic_plate.tif": (6, (263, 263), "uint8", 0.0851964, 3.0),
+    "neuron_confocal_float32.tif": (50, (256, 256), "float32", None, None),
+    "nuclear_envelope.tif": (14, (224, 305), "uint8", 0.24165, None),
+    "nucleus_confocal.tif": (7, (207, 207), "uint8", None, None),
+    "spots.tif": (17, (88, 89), "uint16", 0.0941345, 0.4),
+}
+"""Images, shape with all channels, type, side of a pixel and z step in micrometers, as tifffile reads them from the files."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MICROSCOPY)
+def test_stack_of_a_microscope_keeps_its_scale_into_ome_tiff(tmp_path, name):
+    n_images, shape, dtype, side, z_step = MICROSCOPY[name]
+    path = FILES.parent / "microscopy" / name
+    stack = open_stack(path)
+    assert (stack.n_images, (stack.companions or stack).image_shape, stack.dtype.name) == (n_images, shape, dtype)
+    assert stack.metadata.pixel_size == (None if side is None else pytest.approx((side, side), rel=1e-5))
+    assert stack.metadata.z_step == (None if z_step is None else pytest.approx(z_step, rel=1e-5))
+
+    target = fused(tmp_path, path, "--preset", "fast")
+
+    pixels = ome_types.from_tiff(target).images[0].pixels
+    assert (pixels.size_y, pixels.size_x, pixels.size_z, pixels.type.value.replace("float", "float32")) == (*shape[:2], 1, dtype)
+    assert pixels.size_c == (shape[2] if len(shape) == 3 else 1)
+    assert pixels.physical_size_x == (None if side is None else pytest.approx(side, rel=1e-5))
+    picture = tifffile.imread(target)
+    stored = tifffile.imread(path).reshape(n_images, *picture.shape)
+    assert (stored.min(axis=0) <= picture).all(), "a sample is that of one image, or lies between those of several"
+    assert (picture <= stored.max(axis=0)).all()

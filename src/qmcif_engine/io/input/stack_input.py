@@ -175,6 +175,7 @@ class _Opening:
 
             return WholeFileSource(inspect_raw(path), read_raw)
         if recognize_heif(path) is not None:
+            self._refuse_axes(path, "AVIF or HEIC")
             return WholeFileSource(inspect_heif(path), read_heif)
         header = inspect_image(path)
         if header is not None:

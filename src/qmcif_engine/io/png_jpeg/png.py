@@ -37,17 +37,19 @@ PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 
 _PALETTE = 3
-_N_CHANNELS = {0: 1, 2: 3, 4: 2, 6: 4}
-"""Channels by color type: gray, RGB, gray with alpha, RGB with alpha."""
+_N_CHANNELS = {0: 1, 2: 3, _PALETTE: 3, 4: 2, 6: 4}
+"""Channels by color type: gray, RGB, numbers of colors, gray with alpha, RGB with alpha."""
 
 _GRAY = 0
 _BIT_DEPTHS = (8, 16)
 _GRAY_BIT_DEPTHS = (2, 4, *_BIT_DEPTHS)
+_PALETTE_BIT_DEPTHS = (1, 2, 4, 8)
 _INTERLACE_METHODS = (0, 1)
 
 _PICTURE_CHUNKS = (b"IHDR", b"IDAT", b"IEND")
 _LARGEST_EXIF_BYTES = 2**16
-_NOTES = {b"eXIf": _LARGEST_EXIF_BYTES, b"iCCP": LARGEST_PROFILE_BYTES, b"pHYs": 9}
+_COLOR_TABLE = b"PLTE"
+_NOTES = {b"eXIf": _LARGEST_EXIF_BYTES, b"iCCP": LARGEST_PROFILE_BYTES, b"pHYs": 9, _COLOR_TABLE: 3 * 256}
 """Chunks that tell something about the image, and how long each may be."""
 
 _METERS_PER_INCH = 0.0254
@@ -74,7 +76,13 @@ class PngHeader(NamedTuple):
     @property
     def raw_bytes(self) -> int:
         """Return the size of the unfiltered samples, each row rounded up to whole bytes."""
-        return self.height * -(-self.width * self.bit_depth * _N_CHANNELS[self.color_type] // 8)
+        n_stored = 1 if self.has_palette else _N_CHANNELS[self.color_type]
+        return self.height * -(-self.width * self.bit_depth * n_stored // 8)
+
+    @property
+    def has_palette(self) -> bool:
+        """Whether the stored numbers are places in a table of colors."""
+        return self.color_type == _PALETTE
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -86,6 +94,8 @@ def inspect_png(stream: BinaryIO, path: Path) -> SourceDescription:
     """Return what a PNG file says about its image, once every chunk is known to be there; nothing is decoded."""
     header = read_png_header(stream, path)
     notes = {kind: stream.read(length) for kind, length in walk_chunks(stream, path) if length <= _NOTES.get(kind, -1)}
+    if header.has_palette and not (_COLOR_TABLE in notes and notes[_COLOR_TABLE] and len(notes[_COLOR_TABLE]) % 3 == 0):
+        raise refuse_damaged(path, "its table of colors is missing or broken")
     return describe_picture(
         path,
         size=(header.height, header.width),
@@ -119,12 +129,13 @@ def decode_png(stream: BinaryIO, path: Path) -> NDArray[Any]:
     """Return the samples of a PNG file that `inspect_png` let through.
 
     The chunks are walked before anything is decoded: the decoder itself stops at the last sample and would not notice that the end
-    of the file is missing, and it would turn a palette or a color key into channels of its own making. It is given the image and
-    no metadata, about which it would print complaints.
+    of the file is missing, and it would turn a color key into a channel of its own making. It is given the image, with its table of
+    colors if it has one, and no metadata, about which it would print complaints.
     """
+    wanted = (*_PICTURE_CHUNKS, *([_COLOR_TABLE] if read_png_header(stream, path).has_palette else []))
     picture = [PNG_SIGNATURE]
     for kind, length in walk_chunks(stream, path):
-        if kind in _PICTURE_CHUNKS:
+        if kind in wanted:
             picture += [struct.pack(">I", length), kind, stream.read(length + 4)]
     return imagecodecs.png_decode(b"".join(picture))
 
@@ -154,13 +165,11 @@ def read_png_header(stream: BinaryIO, path: Path) -> PngHeader:
 
 def _check_kind(header: PngHeader, path: Path) -> None:
     """Refuse what cannot be kept, and what no PNG has: the decoder would refuse the latter too, but print complaints first."""
-    if header.color_type == _PALETTE:
-        raise refuse_content(path, given="palette colors", needed="gray or RGB", remedy="convert the image to RGB and save it again")
     if header.color_type not in _N_CHANNELS:
         raise refuse_damaged(path, f"color type {header.color_type} does not exist")
-    if header.bit_depth == 1:
+    if header.bit_depth == 1 and not header.has_palette:
         raise refuse_content(path, given="bilevel (1-bit) samples", needed="8 or 16 bits per sample", remedy="save the image as gray")
-    if header.bit_depth not in (_GRAY_BIT_DEPTHS if header.color_type == _GRAY else _BIT_DEPTHS):
+    if header.bit_depth not in {_GRAY: _GRAY_BIT_DEPTHS, _PALETTE: _PALETTE_BIT_DEPTHS}.get(header.color_type, _BIT_DEPTHS):
         raise refuse_damaged(path, f"{header.bit_depth} bits per sample do not exist in color type {header.color_type}")
     methods = (header.compression_method, header.filter_method, header.interlace_method)
     if methods[:2] != (0, 0) or methods[2] not in _INTERLACE_METHODS:

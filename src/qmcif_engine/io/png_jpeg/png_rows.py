@@ -35,7 +35,7 @@ def is_read_by_rows(found: SourceDescription, path: Path) -> bool:
         if stream.read(len(PNG_SIGNATURE)) != PNG_SIGNATURE:
             return False
         header = read_png_header(stream, path)
-    return header.interlace_method == 0 and header.bit_depth in _WHOLE_BYTES
+    return header.interlace_method == 0 and header.bit_depth in _WHOLE_BYTES and not header.has_palette
 
 
 class PngRows:

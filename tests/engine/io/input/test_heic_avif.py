@@ -11,7 +11,7 @@ import pytest
 
 from qmcif_engine import open_stack
 from qmcif_engine.cli import main
-from qmcif_engine.errors import ImageFileError, MissingExtraError
+from qmcif_engine.errors import ImageFileError, InvalidConfigError, MissingExtraError
 from qmcif_engine.stack.window import Window
 
 HEIC = base64.b64decode(
@@ -120,3 +120,8 @@ def test_animation_is_refused(tmp_path):
         (tmp_path / f"{number}.avif").write_bytes(content[:length].replace(b"mif1", b"avis") + content[length:])
     with pytest.raises(ImageFileError, match="holds an animation, or an image that has to be turned; one upright image is needed"):
         open_stack(tmp_path)
+
+
+def test_axes_of_one_image_are_refused(tmp_path):
+    with pytest.raises(InvalidConfigError, match=r"the axes 'ZYX' were named and .* is one AVIF or HEIC image"):
+        open_stack(save_avif(tmp_path), axes="ZYX")

@@ -431,7 +431,7 @@ def patched_header(position: int, value: int) -> bytes:
 
 
 def test_png_kinds_that_cannot_be_kept_are_refused_by_name(tmp_path):
-    assert "holds palette colors; gray or RGB is needed; convert the image to RGB" in refusal(stored(tmp_path, patched_header(25, 3)))
+    assert "its table of colors is missing or broken" in refusal(stored(tmp_path, patched_header(25, 3)))
     assert "color type 5 does not exist" in refusal(stored(tmp_path, patched_header(25, 5)))
     assert "holds bilevel (1-bit) samples; 8 or 16 bits per sample is needed" in refusal(stored(tmp_path, patched_header(24, 1)))
     channels = smooth(3, "uint8")

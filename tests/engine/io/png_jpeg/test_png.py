@@ -9,7 +9,7 @@ import pytest
 from PIL import Image, ImageCms, PngImagePlugin
 
 from qmcif_engine.errors import ImageFileError
-from qmcif_engine.io.input.readers import inspect_image
+from qmcif_engine.io.input.readers import inspect_image, read_image
 
 PROFILE = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
 ORIENTATION_TAG = 274
@@ -79,3 +79,26 @@ def test_truncated_file_is_refused_by_its_header(tmp_path):
     info.add_text("note", "x" * 100)
     with pytest.raises(ImageFileError, match="the end of the file is missing"):
         inspected(tmp_path, png(pnginfo=info)[:-20])
+
+
+@pytest.mark.parametrize("n_colors", [2, 4, 16, 200])
+def test_palette_becomes_the_colors_that_another_reader_sees(tmp_path, n_colors):
+    generator = np.random.default_rng(n_colors)
+    image = Image.fromarray(generator.integers(0, n_colors, (33, 47), np.uint8), "P")
+    image.putpalette(generator.integers(0, 256, 3 * n_colors, np.uint8).tobytes())
+    image.save(tmp_path / "palette.png", bits={2: 1, 4: 2, 16: 4, 200: 8}[n_colors])
+
+    samples = read_image(tmp_path / "palette.png").samples
+
+    with Image.open(tmp_path / "palette.png") as stored:
+        assert stored.mode == "P"
+        np.testing.assert_array_equal(samples, np.asarray(stored.convert("RGB")))
+
+
+def test_palette_with_a_transparent_color_is_refused(tmp_path):
+    image = Image.fromarray(np.zeros((8, 9), np.uint8), "P")
+    image.putpalette([1, 2, 3])
+    image.save(tmp_path / "palette.png", transparency=0)
+
+    with pytest.raises(ImageFileError, match="a transparent color key"):
+        read_image(tmp_path / "palette.png")
