@@ -1,0 +1,71 @@
+"""Measure what the first run after an installation compiles: CPU seconds of each kernel, and of numba's own functions.
+
+Run as ``python benchmarks/first_run.py [--shape 512 512] [--least 0.2]``. A generated pair is fused with an empty cache. The figure of a
+function leaves out those that it calls; parts are typed once and optimized with every kernel that they are part of.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+import time
+from collections import Counter
+
+from numba.core import config
+from numba.core.event import Event, Listener, install_listener
+
+from qmcif_engine import fuse, make_focus_stack
+
+OTHERS = "of numba, all together"
+
+
+class CompilationWatch(Listener):
+    """Listener to numba that adds up the CPU time of each function without that of the functions it calls."""
+
+    def __init__(self) -> None:
+        self.seconds: Counter[str] = Counter()
+        self._open: list[tuple[float, float]] = []
+
+    def on_start(self, event: Event) -> None:
+        """Begin a function."""
+        del event
+        self._open.append((time.thread_time(), 0.0))
+
+    def on_end(self, event: Event) -> None:
+        """End it."""
+        start, of_others = self._open.pop()
+        taken = time.thread_time() - start
+        if self._open:
+            begun, sum_of_others = self._open.pop()
+            self._open.append((begun, sum_of_others + taken))
+        function = event.data["dispatcher"].py_func
+        is_ours = function.__module__.startswith("qmcif_engine.")
+        name = f"{function.__module__.removeprefix('qmcif_engine.kernels.')}.{function.__name__}" if is_ours else OTHERS
+        self.seconds[name] += taken - of_others
+
+
+def main() -> None:
+    """Fuse with an empty cache and print what was compiled."""
+    parser = argparse.ArgumentParser(description="show what the first run after an installation compiles")
+    parser.add_argument("--shape", type=int, nargs=2, default=(512, 512), metavar=("HEIGHT", "WIDTH"))
+    parser.add_argument("--least", type=float, default=0.2, help="CPU seconds below which a function is not listed")
+    options = parser.parse_args()
+    images = make_focus_stack(n_images=2, shape=tuple(options.shape), seed=3).images
+    watch = CompilationWatch()
+    with tempfile.TemporaryDirectory() as folder, install_listener("numba:compile", watch):
+        os.environ["NUMBA_CACHE_DIR"] = folder
+        config.reload_config()
+        begun = time.process_time()
+        fuse(images)
+        first, begun = time.process_time() - begun, time.process_time()
+        fuse(images)
+        second = time.process_time() - begun
+    for name, seconds in watch.seconds.most_common():
+        if seconds >= options.least:
+            print(f"{name:45} {seconds:6.2f}")
+    print(f"{len(watch.seconds)} functions, {sum(watch.seconds.values()):.1f} CPU s; first run {first:.1f}, second run {second:.1f} CPU s")
+
+
+if __name__ == "__main__":
+    main()
