@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol
 
@@ -140,12 +141,14 @@ class EngineWorker(FunctionWorker):  # type: ignore[misc]
         """Work in a thread of Qt's pool; Qt calls this."""
         pool: Any = QThreadPool.globalInstance()
         pool.releaseThread()
-        try:
-            self.started.emit()
-            told = self._attempt()
-        finally:
-            pool.reserveThread()
-        self._worked.emit(told)
+        # closing the viewer takes the signals along; raised in a thread of Qt, the error that follows would end the process
+        with suppress(RuntimeError):
+            try:
+                self.started.emit()
+                told = self._attempt()
+            finally:
+                pool.reserveThread()
+            self._worked.emit(told)
 
     def _attempt(self) -> Callable[[], None]:
         """Work, and return the call that tells what came of it."""

@@ -1,6 +1,8 @@
 """A worker of the engine runs beside the GUI thread, reports seldom, stops when asked and leaves nothing behind."""
 
 import itertools
+import subprocess
+import sys
 import threading
 import time
 import warnings
@@ -215,3 +217,26 @@ def test_the_worker_hears_of_the_engine_compiling(owner, qtbot, monkeypatch, is_
         worker.start()
 
     assert notes == ([] if is_cached else [worker_module.COMPILING])
+
+
+OUTLIVES_THE_VIEWER = """
+from qtpy import sip
+from qtpy.QtCore import QCoreApplication, QThreadPool
+
+from napari_qmcif.worker import make_worker
+
+
+def work(job):
+    sip.delete(job.signals)  # what Qt does to them when the viewer is closed meanwhile
+
+
+application = QCoreApplication([])
+make_worker(work).start()
+QThreadPool.globalInstance().waitForDone()
+"""
+
+
+def test_work_that_outlives_the_viewer_does_not_end_the_process():
+    finished = subprocess.run([sys.executable, "-c", OUTLIVES_THE_VIEWER], check=False, capture_output=True, text=True)
+
+    assert (finished.returncode, finished.stderr) == (0, "")
