@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from qmcif_engine.cleanup import blending, dark_border, frame_ends, regularization, seams, smoothness
-from qmcif_engine.cleanup.boundaries import outlines, reblurring
+from qmcif_engine.cleanup.boundaries import outlines, reblurring, trial_blurs
 from qmcif_engine.kernels import boxes
 from qmcif_engine.method import focus, fusion, patches, refinement
 from qmcif_engine.method.focus_measures import decomposition_measure
@@ -152,6 +152,7 @@ HOMES = (
     samples,
     seams,
     smoothness,
+    trial_blurs,
 )
 """Where a constant without a module before it is looked for."""
 

@@ -10,9 +10,6 @@ from qmcif_engine.cleanup.blending import BLENDING, blend_along_edges
 from qmcif_engine.cleanup.boundaries.outlines import ROUNDS
 from qmcif_engine.cleanup.boundaries.reblurring import (
     BLURS_PX,
-    COARSE_CUT_OFF,
-    COARSE_VARIANCE,
-    COARSE_WIDENING,
     COMPARISON_WINDOW_PX,
     EDGES,
     EXACT_BAND_PX,
@@ -25,6 +22,7 @@ from qmcif_engine.cleanup.boundaries.reblurring import (
     exact_evidence,
     refine_edges,
 )
+from qmcif_engine.cleanup.boundaries.trial_blurs import COARSE_CUT_OFF, COARSE_VARIANCE, COARSE_WIDENING
 from qmcif_engine.cleanup.dark_border import DARK_BORDERS, REACH_PX, REFERENCE_PX, find_dark_borders
 from qmcif_engine.cleanup.regularization import REACH_PX as REGULARIZATION_REACH_PX
 from qmcif_engine.cleanup.regularization import ROUNDS as CELL_ROUNDS
@@ -165,7 +163,7 @@ def edge_case(shape, *, seed, n_images=3):
 
 
 def edges(index, planes, config):
-    return refine_edges(index, np.split(planes, len(planes) // 3), config)
+    return refine_edges(index, np.split(planes, len(planes) // 3), config).index
 
 
 def blurred_most(profile):
@@ -224,7 +222,8 @@ def test_samples_at_the_margin_of_exact_evidence_matter_and_those_one_pixel_fart
     is_first = np.ones((side, side), bool)
 
     before, after = (
-        exact_evidence(case, soft, is_first, is_wanted=is_first, noise_power=NOISE_POWER)[asked, asked] for case in (sharp, changed)
+        exact_evidence(case, soft, is_first, is_wanted=is_first, noise_power=NOISE_POWER).evidence[asked, asked]
+        for case in (sharp, changed)
     )
 
     assert before < -0.5

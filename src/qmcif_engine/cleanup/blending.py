@@ -51,6 +51,7 @@ def blend_along_edges(
     *,
     is_even: BoolArray | None = None,
     is_end: BoolArray | None = None,
+    is_exact: BoolArray | None = None,
 ) -> Blend:
     """Turn a decision map into shares that change softly across its edges, but not across edges of the image.
 
@@ -67,6 +68,8 @@ def blend_along_edges(
         border.
     is_end : ndarray of bool, shape (h, w), optional
         Where an image is left because its frame ends (`qmcif_engine.cleanup.frame_ends`): edges of the scene do not stop the blend there.
+    is_exact : ndarray of bool, shape (h, w), optional
+        Where edges lie to the pixel: a narrow blend would only mix blurred samples into sharp ones, and is not made.
 
     Notes
     -----
@@ -81,7 +84,10 @@ def blend_along_edges(
     for zone in (is_slope, is_end):
         if zone.size:
             is_spread |= zone
-    band = edge_band(index, reach_px=2 * config.blend_radius_px) | is_spread
+    band = edge_band(index, reach_px=2 * config.blend_radius_px)
+    if is_exact is not None:
+        band &= ~is_exact
+    band |= is_spread
     filters = Filters(
         radius=config.blend_radius_px,
         power=config.blend_edge_contrast**2,

@@ -11,15 +11,24 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from qmcif_engine.config.fusion_config import FusionConfig
-    from qmcif_engine.kernels.array_types import FloatArray, IndexArray
+    from qmcif_engine.kernels.array_types import BoolArray, FloatArray, IndexArray
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Which image gives each pixel, and the probability that this is right; shape (h, w) each."""
+    """Which image gives each pixel, and the probability that this is right; shape (h, w) each.
+
+    Attributes
+    ----------
+    index : ndarray of uint16
+    confidence : ndarray of float
+    is_exact : ndarray of bool, or None
+        Where edges of the map lie to the pixel; None where none does.
+    """
 
     index: IndexArray
     confidence: FloatArray
+    is_exact: BoolArray | None = None
 
 
 @dataclass(frozen=True, slots=True)

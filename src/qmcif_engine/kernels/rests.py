@@ -31,7 +31,7 @@ _N_PIXELS = 17 * 17
 def measure_rests(
     planes: tuple[FloatArray, FloatArray, FloatArray],
     coarse: FloatArray,
-    taps: tuple[FloatArray, FloatArray],
+    taps: tuple[FloatArray, ...],
     place: tuple[int, int, int],
     blur: int,
     buffers: FloatArray,
@@ -44,11 +44,11 @@ def measure_rests(
     planes : tuple of three ndarray of float, shape (3, n)
         Flat: fused image, first and second image.
     coarse : ndarray of float, shape (s, 3, h / 4, w / 4)
-    taps : tuple of two ndarray of float
+    taps : tuple of ndarray of float
     place : tuple of int
         Top and left of the flat images in the whole one, and their width.
     blur : int
-        Which: the two narrow ones, then the coarse ones.
+        Which: the narrow ones, then the coarse ones.
     buffers : ndarray of float, shape (4, n)
     rests : ndarray of float, shape (2, m)
         Without the outermost ``MARGIN_PX - NEAR_PX`` rows.
@@ -59,12 +59,10 @@ def measure_rests(
     n, skipped = rows.size, (MARGIN_PX - NEAR_PX) * width
     spline = SPLINE.astype(fused.dtype)
     for c in range(3):
-        if blur == 0:
-            blur_cell(fused[c], width, taps[0], rows, found[c])
-        elif blur == 1:
-            blur_cell(fused[c], width, taps[1], rows, found[c])
+        if blur < len(taps):
+            blur_cell(fused[c], width, taps[blur], rows, found[c])
         else:
-            expand_cell(coarse[blur - 2, c], top + MARGIN_PX - NEAR_PX, left, width, spline, rows, found[c][skipped : n - skipped])
+            expand_cell(coarse[blur - len(taps), c], top + MARGIN_PX - NEAR_PX, left, width, spline, rows, found[c][skipped : n - skipped])
     measure_difference(first, found, skipped, rests[0])
     measure_difference(second, found, skipped, rests[1])
 
@@ -74,11 +72,12 @@ def weigh_rests(
     pictures: tuple[FloatArray, FloatArray],
     is_first: BoolArray,
     coarse: FloatArray,
-    taps: tuple[FloatArray, FloatArray],
+    taps: tuple[FloatArray, ...],
     is_wanted: BoolArray,
     boxes: NDArray[np.int64],
     limits: FloatArray,
     out: FloatArray,
+    trust: FloatArray,
 ) -> None:
     """Put the evidence that the second of two images is the sharp one into `out`, by what the fused image, blurred, leaves of them.
 
@@ -89,13 +88,14 @@ def weigh_rests(
         Where the fused image is taken from the first image.
     coarse : ndarray of float, shape (s, 3, h / 4, w / 4)
         The fused image under wide blurs, in a quarter of the resolution and with a border.
-    taps : tuple of two ndarray of float
-        Two narrow blurs from their center on, of the dtype of the images.
+    taps : tuple of ndarray of float
+        The narrow blurs from their center on, of the dtype of the images.
     is_wanted : ndarray of bool, shape (h, w)
     boxes : ndarray of int64, shape (n, 4)
     limits : ndarray of float64, shape (4,)
         The noise power, the share of the difference that is unexplained in any case, and the shares between which evidence fades.
-    out : ndarray of float, shape (h, w)
+    out, trust : ndarray of float, shape (h, w)
+        The evidence, and how far the blurred image is trusted, from 0 to 1, by which it is multiplied.
     """
     h, w = out.shape
     noise_power, least_rest, well, badly = limits
@@ -115,7 +115,7 @@ def weigh_rests(
             copy_cell(pictures[1][c], top, left, width, second[c])
             choose(is_chosen, first[c], second[c], fused[c])
         fill(least, np.inf)
-        for blur in range(2 + coarse.shape[0]):
+        for blur in range(len(taps) + coarse.shape[0]):
             measure_rests((fused, first, second), coarse, taps, (top, left, width), blur, buffers, rests)
             # one blur for both images and for all pixels of a neighborhood: flat ground is explained by any blur, its surroundings are not
             choose(is_chosen[skipped:], rests[1], rests[0], left_over)
@@ -133,5 +133,6 @@ def weigh_rests(
                     at = start + x
                     share = least[at] / (sums[at] + _N_PIXELS * 2.5 * noise_power)
                     gate = min(max((badly - share) / (badly - well), 0), 1)
+                    trust[y, x] = gate
                     floor = noise_power + least_rest * small_sums[at] / 9
                     out[y, x] = gate * math.log((fitting[1, at] + floor) / (fitting[0, at] + floor)) if gate > 0 else 0

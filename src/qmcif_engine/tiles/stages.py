@@ -287,8 +287,8 @@ def _drawn(
         index = _valid_map(index, fallback(), validity)
     is_ordered = len(fine) > 2 and config.decision.order is StackOrder.ORDERED
     is_even = find_even_focus(index, fine) if is_ordered else None
-    is_end = None if ends is None else ends.find(index)
-    blend = blend_along_edges(index, blocks, _mean_brightness(blocks), config.decision, is_even=is_even, is_end=is_end)
+    zones = {"is_even": is_even, "is_end": None if ends is None else ends.find(index), "is_exact": decision.is_exact}
+    blend = blend_along_edges(index, blocks, _mean_brightness(blocks), config.decision, **zones)
     if validity is not None:
         blend = without_invalid(blend, validity if ends is None else ends.fade)
     return TileResult(blend, decision.confidence)

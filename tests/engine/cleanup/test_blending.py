@@ -715,3 +715,29 @@ def test_a_turned_picture_has_turned_shares():
     )
 
     np.testing.assert_allclose(np.rot90(turned, -1, axes=(2, 3)), shares, rtol=0, atol=SHARE_ROUNDINGS)
+
+
+def test_edges_that_lie_to_the_pixel_are_not_blended():
+    index = halves((40, 60))
+    blocks = textured_blocks(2, index.shape)
+    is_exact = np.zeros(index.shape, bool)
+    is_exact[20:] = True
+
+    blend = blend_along_edges(index, blocks, flat(index.shape), DecisionConfig(), is_exact=is_exact)
+
+    assert not blend.band[20:].any()
+    assert blend.band[:20].any(axis=1).all()
+
+
+def test_a_step_on_smooth_ground_is_blended_also_where_the_edge_lies_to_the_pixel():
+    index = halves((60, 90))
+    blocks = even_blocks(2, index.shape, apart=8)
+
+    as_ever, exact = (
+        blend_along_edges(index, blocks, flat(index.shape), DecisionConfig(), is_exact=is_exact)
+        for is_exact in (None, np.ones(index.shape, bool))
+    )
+
+    assert as_ever.band.any()
+    np.testing.assert_array_equal(exact.band, as_ever.band)
+    np.testing.assert_array_equal(exact.brightness.toarray(), as_ever.brightness.toarray())

@@ -12,16 +12,17 @@ None of this is in the paper; `edge_band_px` = 0, as in the ``paper`` preset, sw
 from __future__ import annotations
 
 import math
-from dataclasses import replace
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
 from qmcif_engine.cleanup.boundaries.outlines import ROUNDS, shorten_outlines
+from qmcif_engine.cleanup.boundaries.trial_blurs import SHRUNK_BORDER, blur_coarsely, gaussian_taps, shrunk_shape
 from qmcif_engine.cleanup.decision import CleanUpStage, Decision
 from qmcif_engine.config.stage import Reach, bytes_per_pixel
-from qmcif_engine.kernels.blurring import COARSE_BORDER, COARSE_PX, blur_cell, shrink, shrink_choice
+from qmcif_engine.kernels.blurring import shrink, shrink_choice
 from qmcif_engine.kernels.cells import list_boxes
 from qmcif_engine.kernels.explaining import weigh_explanations
 from qmcif_engine.kernels.regions import list_values, take_chosen, take_rivals
@@ -51,25 +52,17 @@ CONTRAST_SHARE = 0.5
 LARGEST_CONTRAST_EVIDENCE = 0.8
 """Contrast may tip the balance, not more: beside a bright object its blurred halo has the most contrast of all."""
 
-CUT_OFF = 3.0
-COARSE_CUT_OFF = 2.6
-"""Where a Gaussian ends, in standard deviations, in full resolution and in a quarter of it."""
-
-COARSE_WIDENING = 1.05
-"""Variance of a blur in a quarter of the resolution beside that of its Gaussian: its tails end early. Which halos of bright objects are
-explained depends on it; from 1.03 to 1.05 they are, on average over lenses, about as often as by Gaussians in full resolution."""
-
-COARSE_VARIANCE = 5.25
-"""What shrinking to a quarter of the resolution and enlarging again blur by themselves, in square pixels: means over squares 1.25, and
-a quadratic spline 4."""
-
-EXACT_BLURS_PX = (1.5, 2.5, 4.0, 8.0)
-"""All but the first two are made in a quarter of the resolution."""
+EXACT_BLURS_PX = (1.0, 1.5, 2.5, 4.0, 8.0)
+N_NARROW = 3
+"""All but the first `N_NARROW` are made in a quarter of the resolution."""
 
 EXPLAINED_WINDOW_PX = 17
 EXPLAINED_SHARES = (0.12, 0.25)
 """Share of the difference of two images that the blurred fused image may leave: up to the first the model of defocus is trusted, from
 the second on it is not. Registered pairs have .03 to .24, pairs that do not lie on each other .25 to 1."""
+
+EXACT_TRUST = 1.0
+"""How far the model is trusted, from 0 to 1, where an edge counts as drawn to the pixel and needs no narrow blend."""
 
 LEAST_REST = 0.05
 """Share of the difference that counts as unexplained in any case."""
@@ -80,9 +73,6 @@ EXACT_ROUNDS = 6
 EXACT_INERTIA = 0.6
 EXACT_STIFFNESS = 0.25
 """What edges drawn to the pixel cost to change, and a step of their outline beside one of the first drawing."""
-
-SHRUNK_BORDER = COARSE_BORDER + 5
-"""Pixels that an image of a quarter of the resolution has around it before it is blurred: the radius of its widest blur more."""
 
 WIDEST_PX = 27
 """How far the widest blur looks: to the end of the sixth square of four by four pixels beside its own."""
@@ -96,7 +86,22 @@ CELL_PX = 64
 """Side of the squares in which evidence is computed: small enough for the cache."""
 
 
-def refine_edges(index: IndexArray, blocks: Sequence[FloatArray], config: DecisionConfig, *, noise_level: float = 0.0) -> IndexArray:
+@dataclass(frozen=True, slots=True)
+class DrawnEdges:
+    """A decision map with its edges drawn anew.
+
+    Attributes
+    ----------
+    index : ndarray of uint16, shape (h, w)
+    is_exact : ndarray of bool, shape (h, w), or None
+        Where the model of defocus is trusted fully, so that edges lie to the pixel; None where no edge was drawn by it.
+    """
+
+    index: IndexArray
+    is_exact: BoolArray | None = None
+
+
+def refine_edges(index: IndexArray, blocks: Sequence[FloatArray], config: DecisionConfig, *, noise_level: float = 0.0) -> DrawnEdges:
     """Decide again near the edges of a decision map, first by the two images alone, then to the pixel by what they give together.
 
     Parameters
@@ -110,7 +115,7 @@ def refine_edges(index: IndexArray, blocks: Sequence[FloatArray], config: Decisi
 
     Returns
     -------
-    ndarray of uint16, shape (h, w)
+    DrawnEdges
 
     Notes
     -----
@@ -126,14 +131,20 @@ def refine_edges(index: IndexArray, blocks: Sequence[FloatArray], config: Decisi
     exact = Draft(
         min(EXACT_BAND_PX, config.edge_band_px), EXACT_MARGIN_PX, EXACT_INERTIA, EXACT_STIFFNESS * config.edge_stiffness, EXACT_ROUNDS
     )
+    trust: FloatArray | None = None
     for _ in range(EXACT_PASSES if config.edge_stiffness and noise_level == 0 else 0):
-        index = _redraw(
-            index,
-            blocks,
-            draft=exact,
-            measure=lambda first, second, is_first, band: exact_evidence(first, second, is_first, is_wanted=band, noise_power=noise_power),
-        )
-    return index
+        trust = np.zeros(index.shape, np.float32)
+        index = _redraw(index, blocks, draft=exact, measure=partial(_measure_exactly, noise_power=noise_power, trust=trust))
+    return DrawnEdges(index, None if trust is None else trust >= EXACT_TRUST)
+
+
+def _measure_exactly(
+    first: FloatArray, second: FloatArray, is_first: BoolArray, is_wanted: BoolArray, /, *, noise_power: float, trust: FloatArray
+) -> FloatArray:
+    """Return exact evidence, and put how far it is trusted into `trust`."""
+    found = exact_evidence(first, second, is_first, is_wanted=is_wanted, noise_power=noise_power)
+    trust[:] = found.trust
+    return found.evidence
 
 
 class Measure(Protocol):
@@ -234,18 +245,27 @@ def sharpness_evidence(first: FloatArray, second: FloatArray, *, is_wanted: Bool
     """
     evidence = np.zeros(is_wanted.shape, first.dtype)
     pictures = (np.ascontiguousarray(first), np.ascontiguousarray(second))
-    shrunk = np.empty((2, 3, *_shrunk_shape(is_wanted.shape)), first.dtype)
+    shrunk = np.empty((2, 3, *shrunk_shape(is_wanted.shape)), first.dtype)
     for number, picture in enumerate(pictures):
         for plane, result in zip(picture, shrunk[number], strict=True):
             shrink(plane, SHRUNK_BORDER, result)
-    coarse = (_blur_coarsely(shrunk[0], BLURS_PX[1:]), _blur_coarsely(shrunk[1], BLURS_PX[1:]))
+    coarse = (blur_coarsely(shrunk[0], BLURS_PX[1:]), blur_coarsely(shrunk[1], BLURS_PX[1:]))
     limits = np.array([noise_power, CONTRAST_SHARE, LARGEST_CONTRAST_EVIDENCE])
-    taps = _gaussian_taps(BLURS_PX[0], first.dtype.name)
+    taps = gaussian_taps(BLURS_PX[0], first.dtype.name)
     weigh_explanations(pictures, coarse, taps, is_wanted, list_boxes(is_wanted, CELL_PX), limits, evidence)
     return evidence
 
 
-def exact_evidence(first: FloatArray, second: FloatArray, is_first: BoolArray, *, is_wanted: BoolArray, noise_power: float) -> FloatArray:
+class ExactEvidence(NamedTuple):
+    """Evidence for the second of two images, and how far the model of defocus is trusted, from 0 to 1; shape (h, w) each."""
+
+    evidence: FloatArray
+    trust: FloatArray
+
+
+def exact_evidence(
+    first: FloatArray, second: FloatArray, is_first: BoolArray, *, is_wanted: BoolArray, noise_power: float
+) -> ExactEvidence:
     """Return by how much better the fused image, blurred, explains the first image than the second; above 0 the second is sharp.
 
     Near an edge each image alone is sharp on one side only, and blurring it again reproduces the other image on that side only. The fused
@@ -263,7 +283,7 @@ def exact_evidence(first: FloatArray, second: FloatArray, is_first: BoolArray, *
 
     Returns
     -------
-    ndarray of float, shape (h, w)
+    ExactEvidence
         Of the wanted pixels; 0 elsewhere.
 
     Notes
@@ -272,69 +292,16 @@ def exact_evidence(first: FloatArray, second: FloatArray, is_first: BoolArray, *
     1 where the image not chosen is explained up to `EXPLAINED_SHARES`[0] of its difference to the other, and 0 from
     `EXPLAINED_SHARES`[1] on.
     """
-    evidence = np.zeros(is_wanted.shape, first.dtype)
+    evidence, trust = np.zeros((2, *is_wanted.shape), first.dtype)
     pictures = (np.ascontiguousarray(first), np.ascontiguousarray(second))
-    shrunk = np.empty((3, *_shrunk_shape(is_first.shape)), first.dtype)
+    shrunk = np.empty((3, *shrunk_shape(is_first.shape)), first.dtype)
     for one, other, result in zip(*pictures, shrunk, strict=True):
         shrink_choice(is_first, one, other, SHRUNK_BORDER, result)
-    coarse = _blur_coarsely(shrunk, EXACT_BLURS_PX[2:])
-    taps = (_gaussian_taps(EXACT_BLURS_PX[0], first.dtype.name), _gaussian_taps(EXACT_BLURS_PX[1], first.dtype.name))
+    coarse = blur_coarsely(shrunk, EXACT_BLURS_PX[N_NARROW:])
+    taps = tuple(gaussian_taps(deviation, first.dtype.name) for deviation in EXACT_BLURS_PX[:N_NARROW])
     limits = np.array([noise_power, LEAST_REST, *EXPLAINED_SHARES])
-    weigh_rests(pictures, is_first, coarse, taps, is_wanted, list_boxes(is_wanted, CELL_PX), limits, evidence)
-    return evidence
-
-
-def _shrunk_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(-(-length // COARSE_PX) + 2 * SHRUNK_BORDER for length in shape)
-
-
-def _blur_coarsely(planes: FloatArray, deviations: Sequence[float]) -> FloatArray:
-    """Blur a shrunk image so that, enlarged again, it has the standard deviations given, in pixels of the image.
-
-    Parameters
-    ----------
-    planes : ndarray of float, shape (c, h + 2 b, w + 2 b)
-        With a border of ``b = SHRUNK_BORDER`` pixels.
-    deviations : sequence of float
-
-    Returns
-    -------
-    ndarray of float, shape (s, c, h + 2 `COARSE_BORDER`, w + 2 `COARSE_BORDER`)
-    """
-    spare = SHRUNK_BORDER - COARSE_BORDER
-    rows, found = np.empty((2, *planes.shape[1:]), planes.dtype)
-    blurred = np.empty((len(deviations), len(planes), *found[spare:-spare, spare:-spare].shape), planes.dtype)
-    for by_plane, deviation in zip(blurred, deviations, strict=True):
-        taps = _coarse_taps(deviation, planes.dtype.name)
-        for plane, result in zip(planes, by_plane, strict=True):
-            blur_cell(plane.reshape(-1), plane.shape[1], taps, rows.reshape(-1), found.reshape(-1))
-            result[:] = found[spare:-spare, spare:-spare]
-    return blurred
-
-
-@lru_cache
-def _gaussian_taps(deviation: float, dtype_name: str) -> FloatArray:
-    """Return the weights of a Gaussian, cut off, from its center on."""
-    return _sample_gaussian(deviation, int(CUT_OFF * deviation + 0.5)).astype(dtype_name)
-
-
-@lru_cache
-def _coarse_taps(deviation: float, dtype_name: str) -> FloatArray:
-    """Return the weights, in a quarter of the resolution, of the Gaussian whose variance is the one wanted after it has been cut off."""
-    radius = math.ceil(COARSE_CUT_OFF * math.sqrt(deviation**2 - COARSE_VARIANCE) / COARSE_PX)
-    wanted = (COARSE_WIDENING * deviation**2 - COARSE_VARIANCE) / COARSE_PX**2
-    low, high = 0.1, float(deviation)
-    for _ in range(60):
-        middle = (low + high) / 2
-        variance = 2 * np.sum(_sample_gaussian(middle, radius) * np.arange(radius + 1) ** 2)
-        low, high = (middle, high) if variance < wanted else (low, middle)
-    return _sample_gaussian(low, radius).astype(dtype_name)
-
-
-def _sample_gaussian(deviation: float, radius: int) -> FloatArray:
-    taps = np.exp(-0.5 * (np.arange(radius + 1) / deviation) ** 2)
-    normalized: FloatArray = taps / (2 * taps.sum() - taps[0])
-    return normalized
+    weigh_rests(pictures, is_first, coarse, taps, is_wanted, list_boxes(is_wanted, CELL_PX), limits, evidence, trust)
+    return ExactEvidence(evidence, trust)
 
 
 def _drawing_to_map(config: FusionConfig, _detail_patch_px: int) -> int:
@@ -355,7 +322,8 @@ def _reach_of_passes(config: FusionConfig, detail_patch_px: int) -> int:
 
 
 def _clean_up(decision: Decision, basis: DecisionBasis, config: FusionConfig) -> Decision:
-    return replace(decision, index=refine_edges(decision.index, basis.blocks, config.decision, noise_level=basis.noise_level))
+    drawn = refine_edges(decision.index, basis.blocks, config.decision, noise_level=basis.noise_level)
+    return replace(decision, index=drawn.index, is_exact=drawn.is_exact)
 
 
 EDGES = CleanUpStage(
@@ -386,7 +354,7 @@ EDGES = CleanUpStage(
         ),
     ),
     halo_px=lambda config, _side: config.decision.edge_band_px,
-    working_bytes=bytes_per_pixel(72),
+    working_bytes=bytes_per_pixel(80),
     clean_up=_clean_up,
     cases=(
         {},

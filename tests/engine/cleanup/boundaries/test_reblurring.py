@@ -8,9 +8,6 @@ from qmcif_engine.cleanup.boundaries import reblurring
 from qmcif_engine.cleanup.boundaries.outlines import shorten_outlines
 from qmcif_engine.cleanup.boundaries.reblurring import (
     BLURS_PX,
-    COARSE_CUT_OFF,
-    COARSE_VARIANCE,
-    COARSE_WIDENING,
     COMPARISON_WINDOW_PX,
     CONTRAST_SHARE,
     CONTRAST_WINDOW_PX,
@@ -26,6 +23,7 @@ from qmcif_engine.cleanup.boundaries.reblurring import (
     rival_index,
 )
 from qmcif_engine.cleanup.boundaries.reblurring import sharpness_evidence as evidence_where
+from qmcif_engine.cleanup.boundaries.trial_blurs import COARSE_CUT_OFF, COARSE_VARIANCE, COARSE_WIDENING
 from qmcif_engine.config.fusion_config import DecisionConfig
 from qmcif_engine.method.patches import edge_band
 
@@ -290,7 +288,7 @@ def test_edges_drawn_cell_by_cell_are_those_drawn_in_the_whole_picture(monkeypat
     index = np.kron(generator.integers(0, 3, (5, 5)), np.ones((30, 34), int)).astype(np.uint16)
     config = DecisionConfig(edge_inertia=0.05, edge_stiffness=stiffness)
 
-    refined = refine_edges(index, blocks, config)
+    refined = refine_edges(index, blocks, config).index
 
     np.testing.assert_array_equal(refined, refine_everywhere(index, blocks, config))
     assert np.count_nonzero(refined != index) > 100
@@ -302,7 +300,7 @@ def test_a_misplaced_edge_is_drawn_where_the_scene_has_it(offset):
     drawn = np.zeros((64, 96), np.uint16)
     drawn[:, 48 + offset :] = 1
 
-    refined = refine_edges(drawn, (first, second), DecisionConfig())
+    refined = refine_edges(drawn, (first, second), DecisionConfig()).index
     truth = np.broadcast_to(np.arange(96) >= 48, refined.shape)
 
     assert np.mean(drawn != truth) > 0.03
@@ -332,7 +330,7 @@ def test_the_halo_of_a_bright_disc_is_not_taken_from_the_image_that_shows_it_blu
     drawn = np.where(distance < 20 + offset, wanted, 1 - wanted).astype(np.uint16)
     is_halo = (distance >= 23) & (distance < 28)
 
-    refined = refine_edges(drawn, blocks, DecisionConfig())
+    refined = refine_edges(drawn, blocks, DecisionConfig()).index
 
     assert np.mean(drawn[is_halo] != wanted) > 0.6
     assert (soft - sharp)[:, is_halo & (distance < 24)].mean() > 30
@@ -349,7 +347,7 @@ def test_stiffness_makes_outlines_shorter():
 
     lengths = []
     for stiffness in (0.0, 0.1, 2.0):
-        refined = refine_edges(drawn, blocks, DecisionConfig(edge_inertia=0.0, edge_stiffness=stiffness)).astype(int)
+        refined = refine_edges(drawn, blocks, DecisionConfig(edge_inertia=0.0, edge_stiffness=stiffness)).index.astype(int)
         lengths.append(np.abs(np.diff(refined, axis=0)).sum() + np.abs(np.diff(refined, axis=1)).sum())
 
     assert lengths[0] > 1.7 * 64
@@ -363,7 +361,7 @@ def test_of_three_images_only_the_two_at_the_edge_compete():
     drawn = np.zeros((64, 96), np.uint16)
     drawn[:, 51:] = 2
 
-    refined = refine_edges(drawn, (first, third, second), DecisionConfig())
+    refined = refine_edges(drawn, (first, third, second), DecisionConfig()).index
 
     assert set(np.unique(refined)) == {0, 2}
     assert np.mean((refined == 2) != (np.arange(96) >= 48)) < 0.01
@@ -374,7 +372,7 @@ def test_pixels_outside_the_band_keep_their_decision():
     drawn = np.ones((64, 96), np.uint16)
     drawn[:, :10] = 0
 
-    refined = refine_edges(drawn, (first, second), DecisionConfig(edge_band_px=4))
+    refined = refine_edges(drawn, (first, second), DecisionConfig(edge_band_px=4)).index
 
     np.testing.assert_array_equal(refined[:, 14:], 1)
 
@@ -384,7 +382,7 @@ def test_inertia_keeps_pixels_without_evidence():
     drawn = np.zeros((20, 30), np.uint16)
     drawn[:, 13:] = 1
 
-    np.testing.assert_array_equal(refine_edges(drawn, (plain, plain), DecisionConfig()), drawn)
+    np.testing.assert_array_equal(refine_edges(drawn, (plain, plain), DecisionConfig()).index, drawn)
 
 
 def test_a_map_without_edges_and_a_band_of_zero_return_the_map_itself():
@@ -392,8 +390,8 @@ def test_a_map_without_edges_and_a_band_of_zero_return_the_map_itself():
     whole = np.zeros((64, 96), np.uint16)
     halves = np.indices((64, 96))[1].astype(np.uint16) // 48
 
-    assert refine_edges(whole, (first, second), DecisionConfig()) is whole
-    assert refine_edges(halves, (first, second), DecisionConfig(edge_band_px=0)) is halves
+    assert refine_edges(whole, (first, second), DecisionConfig()).index is whole
+    assert refine_edges(halves, (first, second), DecisionConfig(edge_band_px=0)).index is halves
 
 
 # --- edges to the pixel ---
@@ -408,7 +406,7 @@ def focused_pair(is_first, *, deviation=2.5, seed=0):
 
 def exact(first, second, is_first, *, noise_power=NOISE_POWER):
     """The evidence of two whole pictures."""
-    return exact_evidence(first, second, is_first, is_wanted=np.ones(is_first.shape, bool), noise_power=noise_power)
+    return exact_evidence(first, second, is_first, is_wanted=np.ones(is_first.shape, bool), noise_power=noise_power).evidence
 
 
 def exact_plainly(first, second, is_first):
@@ -440,7 +438,7 @@ def test_exact_evidence_is_that_of_wanted_pixels_alone():
     is_wanted = edge_band(is_first.astype(np.uint16), reach_px=2)
     pair = focused_pair(is_first)
 
-    evidence = exact_evidence(*pair, is_first, is_wanted=is_wanted, noise_power=NOISE_POWER)
+    evidence = exact_evidence(*pair, is_first, is_wanted=is_wanted, noise_power=NOISE_POWER).evidence
 
     np.testing.assert_array_equal(evidence, np.where(is_wanted, exact(*pair, is_first), 0))
 
@@ -498,9 +496,9 @@ def test_edges_are_drawn_to_the_pixel(monkeypatch, deviation):
     blocks = focused_pair(is_first, deviation=deviation)
     drawn = (columns >= 63).astype(np.uint16)
 
-    refined = refine_edges(drawn, blocks, DecisionConfig())
+    refined = refine_edges(drawn, blocks, DecisionConfig()).index
     monkeypatch.setattr(reblurring, "EXACT_PASSES", 0)
-    coarse = refine_edges(drawn, blocks, DecisionConfig())
+    coarse = refine_edges(drawn, blocks, DecisionConfig()).index
 
     n_wrong, n_coarse = (np.count_nonzero((index == 0) != is_first) for index in (refined, coarse))
     assert n_wrong <= 0.5 * n_coarse
@@ -512,8 +510,47 @@ def test_noisy_edges_are_drawn_once():
     first, second = split_scene(48)
     drawn = np.broadcast_to(np.arange(96) >= 51, (64, 96)).astype(np.uint16)
 
-    refined = refine_edges(drawn, (first, second), DecisionConfig(), noise_level=10.0)
+    refined = refine_edges(drawn, (first, second), DecisionConfig(), noise_level=10.0).index
 
     is_far = np.abs(np.arange(96) - 51) > DecisionConfig().edge_band_px
     np.testing.assert_array_equal(refined[:, is_far], drawn[:, is_far])
     assert np.mean((refined == 1) != (np.arange(96) >= 48)) < np.mean((drawn == 1) != (np.arange(96) >= 48))
+
+
+@pytest.mark.parametrize("deviation", [1.0, 2.5])
+def test_edges_are_exact_where_defocus_explains_the_images(deviation):
+    columns = np.indices((90, 120))[1]
+    blocks = focused_pair(columns < 60, deviation=deviation)
+    drawn = (columns >= 61).astype(np.uint16)
+
+    is_exact = refine_edges(drawn, blocks, DecisionConfig()).is_exact
+
+    distance = np.abs(columns - 59.5)
+    assert np.mean(is_exact[distance < 2]) > 0.8
+    assert not is_exact[distance > reblurring.EXACT_BAND_PX + DecisionConfig().edge_band_px].any()
+
+
+def test_edges_are_not_exact_where_images_do_not_lie_on_each_other():
+    columns = np.indices((90, 120))[1]
+    scene = 128 + 4 * (blurred(texture((90, 120)), 2.0) - 128)  # coarse: its blurred copy still shows where it lies
+    soft = blurred(scene, 2.5)
+    first, second = np.where(columns < 60, scene, soft), np.where(columns < 60, soft, scene)
+    drawn = (columns >= 60).astype(np.uint16)
+
+    registered, shifted = (
+        np.mean(refine_edges(drawn, (first, case), DecisionConfig()).is_exact[np.abs(columns - 59.5) < 2])
+        for case in (second, np.roll(second, 9, axis=-2))
+    )
+
+    assert shifted < 0.1
+    assert registered > 0.8
+
+
+@pytest.mark.parametrize("case", [{"edge_stiffness": 0.0}, {"noise_level": 10.0}])
+def test_no_edge_is_exact_that_was_not_drawn_to_the_pixel(case):
+    noise_level = case.pop("noise_level", 0.0)
+    columns = np.indices((60, 80))[1]
+
+    drawn = refine_edges((columns >= 40).astype(np.uint16), focused_pair(columns < 40), DecisionConfig(**case), noise_level=noise_level)
+
+    assert drawn.is_exact is None
