@@ -206,8 +206,9 @@ class Job:
 
     def _is_stored(self, store: GrowingPicture, tile: Tile, known: bytes) -> bool:
         """Return whether the store has the chunks of a tile; a bucket checks what it keeps, and is asked only whether it has them."""
-        level = store.full_level
-        return level.is_stored(tile.core) if self._bucket is not None else checksum(*level.contents(tile.core)) == known
+        return (
+            store.full_level.is_stored(tile.core) if self._bucket is not None else checksum(*store.full_level.contents(tile.core)) == known
+        )
 
     def write(self, tile: Tile, result: FusedTile | bytes) -> None:
         """Put a tile on the disk, or what a worker that wrote its chunks sent back of it."""
