@@ -1,8 +1,9 @@
 """Attack the program with mutated inputs, kills and disk errors, and print one report; exit code 1 where a promise was not kept.
 
-    python tools/attack [--seed 1] [kills.py ...]
+    python tools/attack [--mutations 20000] [--kills 1000] [--errors 500] [--first 0] [--seed 1]
 
-Each half is a script beside this one that prints a JSON object with a list of ``failures`` as its last line.
+Where one night is too short, parts of it are other numbers: those from --first on. Each half is a script beside this one that prints a JSON
+object with a list of ``failures`` as its last line.
 """
 
 from __future__ import annotations
@@ -12,8 +13,6 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-
-HALVES = {"mutations.py": ["--cases", "20000"], "kills.py": ["--kills", "1000", "--errors", "500"]}
 
 
 def run_half(script: Path, options: list[str]) -> dict[str, object]:
@@ -27,15 +26,19 @@ def run_half(script: Path, options: list[str]) -> dict[str, object]:
 
 
 def main() -> int:
-    """Run the halves that were named, or all, and print what they found."""
+    """Run both halves and print what they found."""
     parser = argparse.ArgumentParser(prog="python tools/attack", description="mutated inputs, kills and disk errors")
-    parser.add_argument("halves", nargs="*", default=sorted(HALVES), choices=[*sorted(HALVES), []], metavar="HALF")
-    parser.add_argument("--seed", default="1")
+    parser.add_argument("--mutations", default="20000", metavar="N", help="damaged inputs (default: %(default)s)")
+    parser.add_argument("--kills", default="1000", metavar="N", help="killed runs (default: %(default)s)")
+    parser.add_argument("--errors", default="500", metavar="N", help="disk errors (default: %(default)s)")
+    parser.add_argument("--first", default="0", metavar="N", help="number of the first case of each kind (default: %(default)s)")
+    parser.add_argument("--seed", default="1", help="another seed gives other cases (default: %(default)s)")
     options = parser.parse_args()
+    halves = {"mutations.py": ["--cases", options.mutations], "kills.py": ["--kills", options.kills, "--errors", options.errors]}
     n_failures = 0
-    for name in options.halves:
+    for name, numbers in halves.items():
         script = Path(__file__).parent / name
-        report = run_half(script, [*HALVES[name], "--seed", options.seed])
+        report = run_half(script, [*numbers, "--first", options.first, "--seed", options.seed])
         failures = report.pop("failures")
         print(f"== {name}: {json.dumps(report)}")
         for failure in failures if isinstance(failures, list) else []:

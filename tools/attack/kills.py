@@ -1,10 +1,12 @@
 """Kill runs at every file call, or let the disk fail there, and see what the next run makes of what is left.
 
     python tools/attack/kills.py --kills 1000 --errors 500 --seed 1
+    python tools/attack/kills.py --kills 1 --errors 0 --seed 1 --first 417
 
 Each case begins a run that dies, or meets a disk error, at one of its calls. Then outputs must be whole, old or new; a run without options
 must leave them all old or all new; one with --resume must finish with the bytes of an undisturbed run; and nothing else may be left.
-The runs are forks of this process, which has loaded everything: a case takes a fraction of a second.
+The runs are forks of this process, which has loaded everything, and fuse as little as makes three tiles: a case takes about a fifth of a
+CPU second. Work happens in memory where the system offers that: a killed process loses nothing that the system has, on whatever disk.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from typing import Any
 
 import numpy as np
 import tifffile
+from fast_folder import fastest_folder
 from faults import Fault, Faults
 
 from qmcif_engine.cli import main
@@ -39,7 +42,16 @@ LONGEST_SECONDS = 20.0
 """A run that takes longer, in CPU seconds, hangs."""
 
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EACCES, errno.EROFS, errno.EDQUOT)
-CHEAP = ["tile_px=64", "evidence_scales=1", "follow_reach_px=0", "consistency=0.0", "measure=laplacian", "chunk_px=64"]
+CHEAP = (
+    "tile_px=64", "chunk_px=64", "measure=laplacian", "evidence_scales=1", "follow_reach_px=0", "consistency=0.0", "edge_band_px=0",
+    "feather_px=0", "blend_radius_px=0", "adapts_to_noise=false",
+)  # fmt: skip
+"""How pixels are decided is not under attack; these settings take the least time."""
+
+SHAPE = (40, 130)
+"""Of the images: three tiles."""
+
+PROGRESS_CASES = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,8 +137,8 @@ def prepare_inputs(folder: Path) -> None:
     from qmcif_engine import write_image
 
     for name, seed in (("stack", 4), ("other", 5)):
-        images = make_focus_stack(shape=(70, 130), n_images=3, seed=seed).images
-        tifffile.imwrite(folder / f"{name}.tif", np.stack(images), photometric="rgb")
+        images = make_focus_stack(shape=SHAPE, n_images=3, seed=seed).images
+        tifffile.imwrite(folder / f"{name}.tif", np.stack(images)[..., 1], photometric="minisblack")
     (folder / "images").mkdir()
     for number, image in enumerate(images):
         write_image(folder / "images" / f"{number}.png", image)
@@ -250,23 +262,26 @@ def _expect(is_kept: bool, message: str) -> None:
         raise Failure(message)
 
 
-def run_attack(*, n_kills: int, n_errors: int, seed: int) -> dict[str, Any]:
+def run_attack(*, n_kills: int, n_errors: int, seed: int, first: int = 0) -> dict[str, Any]:
     """Return how many cases were tried and what was wrong in them."""
     started, failures = time.perf_counter(), []
     open_stack.__kwdefaults__["memory_bytes"] = 0  # decoded images go to the scratch folder, however few they are
-    with tempfile.TemporaryDirectory(prefix="qmcif-attack-") as name:
+    with tempfile.TemporaryDirectory(prefix="qmcif-attack-", dir=fastest_folder()) as name:
         attack = Attack(Path(name).resolve())
-        for is_kill, n_cases in ((True, n_kills), (False, n_errors)):
-            for number in range(n_cases):
-                failure = attack.try_case(number, seed=seed, is_kill=is_kill)
+        for kind, n_cases in (("kills", n_kills), ("disk errors", n_errors)):
+            for number in range(first, first + n_cases):
+                failure = attack.try_case(number, seed=seed, is_kill=kind == "kills")
                 if failure is not None:
                     failures.append(failure)
                     print(failure, file=sys.stderr, flush=True)
+                if (number + 1 - first) % PROGRESS_CASES == 0:
+                    print(f"{number + 1 - first} of {n_cases} {kind}, {len(failures)} failures", file=sys.stderr, flush=True)
         calls = dict(attack._calls)
     return {
         "kills": n_kills,
         "disk_errors": n_errors,
         "seed": seed,
+        "first": first,
         "calls_a_run": calls,
         "seconds": round(time.perf_counter() - started, 1),
         "failures": failures,
@@ -278,8 +293,9 @@ def cli() -> int:
     parser.add_argument("--kills", type=int, default=60)
     parser.add_argument("--errors", type=int, default=30)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0, help="number of the first case, to run the attack in parts, or single cases again")
     options = parser.parse_args()
-    report = run_attack(n_kills=options.kills, n_errors=options.errors, seed=options.seed)
+    report = run_attack(n_kills=options.kills, n_errors=options.errors, seed=options.seed, first=options.first)
     print(json.dumps(report))
     return 1 if report["failures"] else 0
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from damage import damage
+from fast_folder import fastest_folder
 from limited_commands import LimitedCommands
 from seeds import SEEDS
 
@@ -30,6 +31,7 @@ _ADDRESS_SPACE_BYTES = 4 * 10**9
 _OUTPUT = "fused.ome.tif"
 _FAST = ("--workers", "1", "--set", "iterations=2", "--set", "evidence_scales=1")
 _FUSED, _REFUSED = 0, 2
+_COMMANDS_A_COPY = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +74,14 @@ def attack(numbers: Iterable[int], *, seed: int, n_processes: int = 1, on_case: 
         Called after each.
     """
     waiting, tally = iter(list(numbers)), Tally()
-    with tempfile.TemporaryDirectory(prefix="qmcif-attack-") as name:
+    with tempfile.TemporaryDirectory(prefix="qmcif-attack-", dir=fastest_folder()) as name:
         seeds = {kind: _write_seed(Path(name) / f"seed_{place}", kind) for place, kind in enumerate(SEEDS)}
 
         def work(place: int) -> None:
-            with LimitedCommands() as commands:
+            del place
+            with LimitedCommands(n_commands_a_copy=_COMMANDS_A_COPY) as commands:
                 for number in waiting:
-                    _run_case(number, commands, seeds, Path(name) / f"case_{place}", seed=seed, tally=tally)
+                    _run_case(number, commands, seeds, Path(name) / f"case_{number}", seed=seed, tally=tally)
                     if on_case is not None:
                         on_case()
 
@@ -99,7 +102,6 @@ def _run_case(
     kind = list(seeds)[number % len(seeds)]
     chance = random.Random(f"{seed} {number}")
     template, inputs = seeds[kind]
-    shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(template, folder / "in")
     change = damage(folder / "in", chance)
     options = ("--quiet",) if chance.random() < 0.7 else ()
@@ -118,6 +120,7 @@ def _run_case(
     tally.largest_bytes = max(tally.largest_bytes, outcome.peak_bytes)
     if verdict not in ("fused", "refused"):
         tally.faults.append(Fault(number, kind, change, verdict, outcome.stderr[-2000:]))
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def judge(outcome: Outcome, *, has_output: bool, left: list[str]) -> str:

@@ -117,3 +117,18 @@ LARGEST_TRANSFORMS_BYTES = 2**25
 
 LARGEST_SETTINGS_BYTES = 2**20
 """A TOML file of settings; `qmcif_engine.config.fusion_config` limits how deep its names may be nested."""
+
+READING_BASE_SECONDS = 2.0
+READING_BYTES_A_SECOND = 4 * 10**6
+"""CPU time of a library that runs in a process of its own: so much for any file, and more by the bytes to read or to decode."""
+
+READING_BASE_BYTES = 400 * 10**6
+READING_BYTES_FOR_EACH = 6
+"""Memory of such a library in the same way, beyond what it takes when it is loaded."""
+
+MAX_RAW_EXPANSION = 256
+"""Developed bytes per stored byte of a camera raw file: 6 bytes of a pixel, of which even lossy compression stores more than a bit."""
+
+MAX_PHONE_EXPANSION = 4096
+LARGEST_SMOOTH_BYTES = 2**26
+"""The same for HEIC and AVIF beyond so many bytes: a smooth image may become nearly nothing."""

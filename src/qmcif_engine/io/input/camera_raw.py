@@ -1,7 +1,8 @@
 """Camera raw files through rawpy, which is an extra: ``pip install "napari-qmcif[raw]"``.
 
 The image is developed the same way for every file, so that the frames of a stack stay comparable: white balance of the camera, no
-automatic brightening, gamma 1 (samples proportional to light), 16 bits, sRGB primaries, upright.
+automatic brightening, gamma 1 (samples proportional to light), 16 bits, sRGB primaries, upright. LibRaw, the library below, runs in a
+process that can be ended: nothing of a raw file can be checked before it has opened it.
 """
 
 from __future__ import annotations
@@ -15,14 +16,16 @@ import numpy as np
 from tifffile import TiffFile, TiffFileError
 
 from qmcif_engine.errors import ImageFileError, MissingExtraError
+from qmcif_engine.io.input.guarded_reading import is_installed, read_apart
 from qmcif_engine.io.input.image_file import check_claimed_size, check_regular_file, describe_picture, translate_failures
+from qmcif_engine.io.input.reading_process import Answer, allow
+from qmcif_engine.io.limits import MAX_RAW_EXPANSION
 from qmcif_engine.io.metadata.exif import collect_exif, fit_exif
 from qmcif_engine.io.tiff.tag_limits import check_tags
 from qmcif_engine.io.tiff.tiff_source import TIFF_SIGNATURES
 
 if TYPE_CHECKING:
     from pathlib import Path
-    from types import ModuleType
 
     from numpy.typing import NDArray
 
@@ -30,6 +33,8 @@ if TYPE_CHECKING:
 
 _QUARTER_TURNS = (5, 6)
 """Codes of rawpy for images that stand on their side."""
+
+_PIXEL_BYTES = 6
 
 
 def inspect_raw(path: Path) -> SourceDescription:
@@ -42,39 +47,74 @@ def inspect_raw(path: Path) -> SourceDescription:
     ImageFileError
         For what is no camera raw file, or a damaged one.
     """
-    rawpy = _import_rawpy(path)
-    return translate_failures(lambda file: _inspect(rawpy, file), path)
+    _check_library(path)
+    return translate_failures(_inspect, path)
 
 
 def read_raw(path: Path) -> NDArray[np.uint16]:
-    """Return the developed image, shape (H, W, 3)."""
-    rawpy = _import_rawpy(path)
-    return translate_failures(lambda file: _develop(rawpy, file), path)
+    """Return the developed picture, shape (H, W, 3)."""
+    _check_library(path)
+    return translate_failures(_develop, path)
 
 
-def _import_rawpy(path: Path) -> ModuleType:
-    try:
-        return import_module("rawpy")
-    except ImportError as error:
+def _check_library(path: Path) -> None:
+    if not is_installed("rawpy"):
         msg = (
             f"{str(path)!r} is a camera raw file; rawpy is needed to read it; install it with: pip install 'napari-qmcif[raw]', "
             "or convert the file to 16-bit TIFF"
         )
-        raise MissingExtraError(msg) from error
+        raise MissingExtraError(msg)
 
 
-def _inspect(rawpy: ModuleType, path: Path) -> SourceDescription:
+def _inspect(path: Path) -> SourceDescription:
     check_regular_file(path)
-    with rawpy.imread(str(path)) as raw:
-        height, width = int(raw.sizes.height), int(raw.sizes.width)
-        if raw.sizes.flip in _QUARTER_TURNS:
-            height, width = width, height
-    check_claimed_size(path, height=height, width=width, decoded_bytes=height * width * 6, stored_bytes=path.stat().st_size)
+    n_bytes = path.stat().st_size
+    height, width = read_apart(measure_raw, path, n_bytes=n_bytes).values["size"]
     found = describe_picture(path, size=(height, width), n_samples=3, dtype=np.dtype(np.uint16))
     exif = _collect_camera(path)
     # the developed image is upright, whatever the camera says of its orientation
     kept = None if exif is None else fit_exif(exif, height=height, width=width)
     return replace(found, metadata=replace(found.metadata, exif=kept))
+
+
+def _develop(path: Path) -> NDArray[Any]:
+    check_regular_file(path)
+    return read_apart(develop_raw, path, n_bytes=path.stat().st_size).arrays[0]
+
+
+def measure_raw(path: Path) -> Answer:
+    """Return height and width of the developed image; called in the process that reads."""
+    return translate_failures(lambda file: Answer({"size": _open(file)[1]}, []), path)
+
+
+def develop_raw(path: Path) -> Answer:
+    """Return the developed image; called in the process that reads."""
+    return translate_failures(_develop_here, path)
+
+
+def _develop_here(path: Path) -> Answer:
+    raw, (height, width) = _open(path)
+    with raw:
+        allow(height * width * _PIXEL_BYTES + path.stat().st_size)
+        return Answer({}, [np.asarray(raw.postprocess(use_camera_wb=True, no_auto_bright=True, gamma=(1, 1), output_bps=16))])
+
+
+def _open(path: Path) -> tuple[Any, tuple[int, int]]:
+    """Return a file as its library opens it, and height and width of its picture, which it may have."""
+    raw = import_module("rawpy").imread(str(path))
+    height, width = int(raw.sizes.height), int(raw.sizes.width)
+    if raw.sizes.flip in _QUARTER_TURNS:
+        height, width = width, height
+    stored_bytes = path.stat().st_size
+    check_claimed_size(
+        path,
+        height=height,
+        width=width,
+        decoded_bytes=height * width * _PIXEL_BYTES,
+        stored_bytes=stored_bytes,
+        max_expansion=MAX_RAW_EXPANSION,
+    )
+    return raw, (height, width)
 
 
 def _collect_camera(path: Path) -> bytes | None:
@@ -90,10 +130,4 @@ def _collect_camera(path: Path) -> bytes | None:
             with TiffFile(stream) as tiff:
                 return collect_exif(tiff)
         except (ImageFileError, TiffFileError, ValueError, KeyError, IndexError, struct.error):
-            return None  # metadata never decide whether an image can be read
-
-
-def _develop(rawpy: ModuleType, path: Path) -> NDArray[Any]:
-    check_regular_file(path)
-    with rawpy.imread(str(path)) as raw:
-        return np.asarray(raw.postprocess(use_camera_wb=True, no_auto_bright=True, gamma=(1, 1), output_bps=16))
+            return None  # metadata never decide whether a image can be read

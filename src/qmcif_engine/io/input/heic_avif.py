@@ -1,7 +1,11 @@
-"""Images of phones: AVIF through imagecodecs, HEIC through pi-heif, which is an extra: ``pip install "napari-qmcif[heic]"``."""
+"""Images of phones: AVIF through imagecodecs, HEIC through pi-heif, which is an extra: ``pip install "napari-qmcif[heic]"``.
+
+The decoders of video below them run in a process that can be ended.
+"""
 
 from __future__ import annotations
 
+import base64
 import re
 from dataclasses import replace
 from importlib import import_module
@@ -11,6 +15,7 @@ import imagecodecs
 import numpy as np
 
 from qmcif_engine.errors import MissingExtraError
+from qmcif_engine.io.input.guarded_reading import is_installed, read_apart
 from qmcif_engine.io.input.image_file import (
     check_claimed_size,
     check_regular_file,
@@ -19,18 +24,27 @@ from qmcif_engine.io.input.image_file import (
     refuse_damaged,
     translate_failures,
 )
-from qmcif_engine.io.limits import LARGEST_EXIF_BYTES, LARGEST_PICTURE_OVERHEAD_BYTES, MAX_PIXELS
+from qmcif_engine.io.input.reading_process import Answer
+from qmcif_engine.io.limits import (
+    LARGEST_EXIF_BYTES,
+    LARGEST_PICTURE_OVERHEAD_BYTES,
+    LARGEST_PROFILE_BYTES,
+    LARGEST_SMOOTH_BYTES,
+    MAX_PHONE_EXPANSION,
+    MAX_PIXELS,
+)
 from qmcif_engine.io.metadata.exif import check_profile, fit_exif
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
-    from types import ModuleType
 
     from numpy.typing import NDArray
 
     from qmcif_engine.io.input.frame_source import SourceDescription
 
 _HEAD_BYTES = 2**20
+_LARGEST_PIXEL_BYTES = 8
 _EXIF_PREFIX = b"Exif\0\0"
 _BRANDS = {b"avif": "AVIF", b"heic": "HEIC", b"heix": "HEIC", b"heim": "HEIC", b"heis": "HEIC"}
 _SIZE = re.compile(rb"ispe\0\0\0\0(.{4})(.{4})", re.DOTALL)
@@ -56,25 +70,54 @@ def inspect_heif(path: Path) -> SourceDescription:
     ImageFileError
         For what cannot be read completely and faithfully.
     """
-    kind = recognize_heif(path)
-    if kind == "AVIF":
-        samples = read_avif(path)
-        return describe_picture(path, size=samples.shape[:2], n_samples=samples.shape[2], dtype=samples.dtype)
-    library = _import_library(path)
-    return translate_failures(lambda file: _inspect_heic(library, file), path)
+    _check_library(path)
+    return translate_failures(_inspect, path)
 
 
 def read_heif(path: Path) -> NDArray[Any]:
-    """Return the image, shape (H, W, C)."""
+    """Return the picture, shape (H, W, C)."""
+    _check_library(path)
+    return translate_failures(lambda file: _ask(decode_heif, file).arrays[0], path)
+
+
+def _ask(function: Callable[[Path], Answer], path: Path) -> Answer:
+    height, width = _check_size(path)
+    return read_apart(function, path, n_bytes=path.stat().st_size + _LARGEST_PIXEL_BYTES * height * width)
+
+
+def _inspect(path: Path) -> SourceDescription:
+    known = _ask(describe_heif, path).values
+    height, width = known["size"]
+    profile = base64.b64decode(known["profile"])
+    found = describe_picture(
+        path,
+        size=(height, width),
+        n_samples=known["n_samples"],
+        dtype=np.dtype(known["dtype"]),
+        icc_profile=check_profile(profile) if profile else None,
+    )
+    exif = base64.b64decode(known["exif"]).removeprefix(_EXIF_PREFIX)
+    # the decoder turns the image itself, so what the camera says of its orientation does not hold any more
+    kept = fit_exif(exif, height=height, width=width) if 0 < len(exif) <= LARGEST_EXIF_BYTES else None
+    return replace(found, metadata=replace(found.metadata, exif=kept))
+
+
+def describe_heif(path: Path) -> Answer:
+    """Return what is known of the image; called in the process that reads."""
+    return translate_failures(_describe_avif if recognize_heif(path) == "AVIF" else _describe_heic, path)
+
+
+def decode_heif(path: Path) -> Answer:
+    """Return the image; called in the process that reads."""
     if recognize_heif(path) == "AVIF":
-        return read_avif(path)
-    library = _import_library(path)
-    return translate_failures(lambda file: _shaped(np.asarray(_open(library, file)[0])), path)
+        return Answer({}, [translate_failures(_decode_avif, path)])
+    return Answer({}, [translate_failures(lambda file: _shaped(np.asarray(_open_heic(file))), path)])
 
 
-def read_avif(path: Path) -> NDArray[Any]:
-    """Return the image of an AVIF file, shape (H, W, C)."""
-    return translate_failures(_decode_avif, path)
+def _describe_avif(path: Path) -> Answer:
+    samples = _decode_avif(path)
+    known = {"size": samples.shape[:2], "n_samples": samples.shape[2], "dtype": str(samples.dtype), "profile": "", "exif": ""}
+    return Answer(known, [])
 
 
 def _decode_avif(path: Path) -> NDArray[Any]:
@@ -90,29 +133,21 @@ def _decode_avif(path: Path) -> NDArray[Any]:
     return samples
 
 
-def _inspect_heic(library: ModuleType, path: Path) -> SourceDescription:
-    picture, info = _open(library, path)
-    width, height = picture.size
+def _describe_heic(path: Path) -> Answer:
+    picture = _open_heic(path)
     n_samples = {"L": 1, "LA": 2, "RGB": 3, "RGBA": 4}.get(picture.mode.partition(";")[0], 0)
     if not n_samples or "a" in picture.mode:
         raise refuse_content(path, given=f"{picture.mode} colors", needed="gray or RGB", remedy="save it as PNG or TIFF")
-    profile = info.get("icc_profile")
-    dtype = np.dtype(np.uint16 if picture.mode.endswith(";16") else np.uint8)
-    found = describe_picture(
-        path, size=(height, width), n_samples=n_samples, dtype=dtype, icc_profile=check_profile(profile) if profile else None
-    )
-    exif = bytes(info.get("exif") or b"").removeprefix(_EXIF_PREFIX)
-    # the decoder turns the image itself, so what the camera says of its orientation does not hold any more
-    kept = fit_exif(exif, height=height, width=width) if 0 < len(exif) <= LARGEST_EXIF_BYTES else None
-    return replace(found, metadata=replace(found.metadata, exif=kept))
+    blocks = {"profile": picture.info.get("icc_profile"), "exif": picture.info.get("exif")}
+    texts = {name: base64.b64encode((content or b"")[:LARGEST_PROFILE_BYTES]).decode() for name, content in blocks.items()}
+    known = {"size": picture.size[::-1], "n_samples": n_samples, "dtype": "uint16" if picture.mode.endswith(";16") else "uint8"}
+    return Answer(known | texts, [])
 
 
-def _open(library: ModuleType, path: Path) -> tuple[Any, dict[str, Any]]:
-    """Return the primary image of a HEIC file, not decoded yet, and what is said of it."""
-    _check_size(path)
-    file = library.open_heif(path, convert_hdr_to_8bit=False)
-    picture = file[file.primary_index]
-    return picture, picture.info
+def _open_heic(path: Path) -> Any:  # noqa: ANN401 - of the library
+    """Return the primary image of a HEIC file, not decoded yet."""
+    file = import_module("pi_heif").open_heif(path, convert_hdr_to_8bit=False)
+    return file[file.primary_index]
 
 
 def _check_size(path: Path) -> tuple[int, int]:
@@ -122,9 +157,19 @@ def _check_size(path: Path) -> tuple[int, int]:
     if not sizes:
         raise refuse_damaged(path, "its header claims no size")
     height, width = max(sizes, key=lambda size: size[0] * size[1])
-    check_claimed_size(path, height=height, width=width, decoded_bytes=8 * height * width, stored_bytes=None, max_pixels=MAX_PIXELS)
-    if path.stat().st_size > 16 * height * width + LARGEST_PICTURE_OVERHEAD_BYTES:
-        raise refuse_damaged(path, f"{path.stat().st_size} bytes for {width} x {height} pixels")
+    decoded_bytes, stored_bytes = _LARGEST_PIXEL_BYTES * height * width, path.stat().st_size
+    is_smooth = decoded_bytes <= LARGEST_SMOOTH_BYTES
+    check_claimed_size(
+        path,
+        height=height,
+        width=width,
+        decoded_bytes=decoded_bytes,
+        stored_bytes=None if is_smooth else stored_bytes,
+        max_pixels=MAX_PIXELS,
+        max_expansion=MAX_PHONE_EXPANSION,
+    )
+    if stored_bytes > 2 * decoded_bytes + LARGEST_PICTURE_OVERHEAD_BYTES:
+        raise refuse_damaged(path, f"{stored_bytes} bytes for {width} x {height} pixels")
     return height, width
 
 
@@ -138,12 +183,10 @@ def _shaped(samples: NDArray[Any]) -> NDArray[Any]:
     return samples[:, :, np.newaxis] if samples.ndim == 2 else samples
 
 
-def _import_library(path: Path) -> ModuleType:
-    try:
-        return import_module("pi_heif")
-    except ImportError as error:
+def _check_library(path: Path) -> None:
+    if recognize_heif(path) == "HEIC" and not is_installed("pi_heif"):
         msg = (
             f"{str(path)!r} is a HEIC file; pi-heif is needed to read it; install it with: pip install 'napari-qmcif[heic]', "
             "or save the image as JPEG or TIFF"
         )
-        raise MissingExtraError(msg) from error
+        raise MissingExtraError(msg)

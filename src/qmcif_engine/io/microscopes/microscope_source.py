@@ -15,7 +15,8 @@ from qmcif_engine.io.input.image_choice import choose_image
 from qmcif_engine.io.input.image_file import check_claimed_size, refuse_content, refuse_damaged, translate_failures
 from qmcif_engine.io.limits import MAX_PIXELS, MAX_PLANES, MAX_WINDOWED_PIXELS
 from qmcif_engine.io.metadata.acquisition import describe_axes, name_axes, plan_axes
-from qmcif_engine.io.microscopes.recognition import load_reader
+from qmcif_engine.io.microscopes.guarded_reader import GuardedReader
+from qmcif_engine.io.microscopes.recognition import check_library
 from qmcif_engine.stack.window import Window
 
 if TYPE_CHECKING:
@@ -47,7 +48,8 @@ class MicroscopeSource(FrameSource):
 
     def __init__(self, path: Path, kind: FileKind, *, image: int | str | None = None, axes: str | None = None) -> None:
         self._path, self._location = path, path.absolute()
-        self._reader = load_reader(kind, path)
+        check_library(kind, path)
+        self._reader = GuardedReader(kind.module, kind.reader)
         self._stamp = _take_stamp(path)
         names = translate_failures(lambda _: self._reader.list_images(self._location), path)
         if not names:

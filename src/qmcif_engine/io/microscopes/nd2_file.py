@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import nd2
@@ -15,7 +16,6 @@ from qmcif_engine.io.microscopes.microscope_image import MicroscopeImage, keep_c
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -69,8 +69,10 @@ class Nd2Reader:
 
 def _cut(file: nd2.ND2File, frame_number: int, place: Mapping[str, int], window: Window) -> NDArray[Any]:
     """Return a copy of a window of a frame: the frame itself lies in a file that is closed soon."""
-    # the library gives zeros for frames that are not in the file; no public name tells which those are
-    if frame_number not in file._rdr._frame_offsets:  # type: ignore[union-attr,attr-defined,unused-ignore]
+    # the library gives zeros for frames that are not, or not wholly, in the file; no public name tells which those are
+    offset = file._rdr._frame_offsets.get(frame_number)  # type: ignore[union-attr,attr-defined,unused-ignore]
+    n_bytes = 0 if file.attributes.compressionType is not None else file.attributes.heightPx * (file.attributes.widthBytes or 0)
+    if offset is None or not 0 <= offset <= Path(file.path).stat().st_size - n_bytes:
         msg = f"{str(file.path)!r} lacks frame {frame_number + 1}; all frames are needed: fuse those that were recorded, after an export"
         raise ImageFileError(msg)
     frame = file.read_frame(frame_number)

@@ -6,16 +6,14 @@ The libraries are an extra: ``pip install "napari-qmcif[microscopes]"``.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from qmcif_engine.errors import MissingExtraError
+from qmcif_engine.io.input.guarded_reading import is_installed
 from qmcif_engine.io.input.image_file import check_regular_file, refuse_content, translate_failures
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from qmcif_engine.io.microscopes.microscope_image import MicroscopeReader
 
 _N_BYTES = 16
 _LIF_MARK = slice(8, 9)
@@ -78,24 +76,19 @@ def recognize_microscope(path: Path) -> FileKind | None:
     return None
 
 
-def load_reader(kind: FileKind, path: Path) -> MicroscopeReader:
-    """Return what reads files of a kind.
+def check_library(kind: FileKind, path: Path) -> None:
+    """Refuse a file whose library is not installed.
 
     Raises
     ------
     MissingExtraError
-        Where the library is not installed.
     """
-    try:
-        import_module(kind.library)
-    except ImportError as error:
+    if not is_installed(kind.library):
         msg = (
             f"{str(path)!r} is {kind.name}; {kind.library} is needed to read it; "
             "install it with: pip install 'napari-qmcif[microscopes]', or export the stack as OME-TIFF"
         )
-        raise MissingExtraError(msg) from error
-    reader: MicroscopeReader = getattr(import_module(f"qmcif_engine.io.microscopes.{kind.module}"), kind.reader)()
-    return reader
+        raise MissingExtraError(msg)
 
 
 def _read_start(path: Path) -> bytes:
