@@ -52,7 +52,7 @@ def inspect_raw(path: Path) -> SourceDescription:
 
 
 def read_raw(path: Path) -> NDArray[np.uint16]:
-    """Return the developed picture, shape (H, W, 3)."""
+    """Return the developed image, shape (H, W, 3)."""
     _check_library(path)
     return translate_failures(_develop, path)
 
@@ -100,7 +100,7 @@ def _develop_here(path: Path) -> Answer:
 
 
 def _open(path: Path) -> tuple[Any, tuple[int, int]]:
-    """Return a file as its library opens it, and height and width of its picture, which it may have."""
+    """Return a file as its library opens it, and height and width of its image, which it may have."""
     raw = import_module("rawpy").imread(str(path))
     height, width = int(raw.sizes.height), int(raw.sizes.width)
     if raw.sizes.flip in _QUARTER_TURNS:

@@ -75,7 +75,7 @@ def inspect_heif(path: Path) -> SourceDescription:
 
 
 def read_heif(path: Path) -> NDArray[Any]:
-    """Return the picture, shape (H, W, C)."""
+    """Return the image, shape (H, W, C)."""
     _check_library(path)
     return translate_failures(lambda file: _ask(decode_heif, file).arrays[0], path)
 
