@@ -76,6 +76,9 @@ class HeightScale(NamedTuple):
         return "height" if self.unit is None else f"height in {self.unit}"
 
 
+_SMALLEST_STEP = 1e-30
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeightRequest:
     """Where a height map goes and how it is made.
@@ -120,16 +123,27 @@ def settle_scale(metadata: PictureMetadata, *, z_step: float | None = None, unit
         msg = f"the unit of heights is {unit!r}; a unit of length is needed: give for example micrometer, mm or nm"
         raise InvalidConfigError(msg)
     if z_step is not None:
-        if not math.isfinite(z_step) or z_step == 0:
-            msg = f"the z step is {z_step}; a number other than 0 is needed: give the distance between neighboring images"
-            raise InvalidConfigError(msg)
-        return HeightScale(z_step, name or metadata.unit)
+        return HeightScale(_checked_step(z_step), name or metadata.unit)
     if metadata.z_step is None:
         msg = "the images do not say their z step; it is needed for heights: give it with --z-step, or --z-step 1 to count in images"
         raise InvalidConfigError(msg)
     if name is None or metadata.unit is None:
-        return HeightScale(metadata.z_step, name or metadata.unit)
-    return HeightScale(convert_length(metadata.z_step, metadata.unit, to=name), name)
+        return HeightScale(_checked_step(metadata.z_step), name or metadata.unit)
+    return HeightScale(_checked_step(convert_length(metadata.z_step, metadata.unit, to=name)), name)
+
+
+def _checked_step(z_step: float) -> float:
+    """Return a z step with which heights, in single precision, are neither all zero nor infinite."""
+    if not math.isfinite(z_step) or z_step == 0:
+        msg = f"the z step is {z_step}; a number other than 0 is needed: give the distance between neighboring images"
+        raise InvalidConfigError(msg)
+    if not _SMALLEST_STEP <= abs(z_step) <= 1 / _SMALLEST_STEP:
+        msg = (
+            f"the z step is {z_step}; one from {_SMALLEST_STEP} to {1 / _SMALLEST_STEP} is needed: give the distance between neighboring "
+            "images, in a fitting unit"
+        )
+        raise InvalidConfigError(msg)
+    return z_step
 
 
 def check_smoothing(smoothing_px: int) -> None:

@@ -140,6 +140,14 @@ def test_heights_without_any_z_step_are_refused():
         settle_scale(PictureMetadata())
 
 
+@pytest.mark.parametrize("z_step", [1e308, -1e31, 1e-320])
+def test_a_z_step_that_leaves_the_range_of_heights_is_refused(z_step):
+    with pytest.raises(InvalidConfigError, match=r"one from 1e-30 to 1e\+30 is needed"):
+        settle_scale(PictureMetadata(), z_step=z_step)
+    with pytest.raises(InvalidConfigError, match="one from 1e-30"):
+        settle_scale(PictureMetadata(z_step=abs(z_step), unit="meter"))
+
+
 @pytest.mark.parametrize("z_step", [0.0, float("nan"), float("inf")])
 def test_a_z_step_that_is_none_is_refused(z_step):
     with pytest.raises(InvalidConfigError, match=rf"the z step is {z_step}; a number other than 0 is needed"):

@@ -12,7 +12,7 @@ from qmcif_engine.errors import OutputError
 from qmcif_engine.fusing.run_plan import job_folder
 from qmcif_engine.io.output.map_files import check_maps_target, map_path
 from qmcif_engine.io.output.placed_outputs import holds_provenance
-from qmcif_engine.io.output.placement import check_sources_kept, existing
+from qmcif_engine.io.output.placement import check_sources_kept, existing, refusing
 from qmcif_engine.io.output.writers import check_target
 from qmcif_engine.io.remote.remote_path import RemotePath
 from qmcif_engine.run.job import recover
@@ -41,7 +41,8 @@ def check_outputs(
     maps = () if maps_folder is None else tuple(map_path(maps_folder, name) for name in WRITTEN_MAPS)
     places = (target, *maps, *(() if height is None else (height.target, height.confidence_target)))
     _check_length(target)
-    may_replace = recover(job_folder(target))
+    with refusing(target):
+        may_replace = recover(job_folder(target))
     overwrite = overwrite or (resume and (may_replace or are_all_there(places, target)))
     channels = stack.companions
     has_alpha = channels is None and stack.alpha is not None

@@ -30,6 +30,8 @@ LOW_PASS_PX = 3.0
 LOW_PASS_REACH_PX = 9
 """How far it looks."""
 
+_HEADROOM = 0.25
+
 
 @dataclass(frozen=True, slots=True)
 class Blend:
@@ -103,16 +105,30 @@ def compose(images: Sequence[SampleArray], blend: Blend, *, inner: Window | None
     window = Window.whole(images[0].shape[:2]) if inner is None else inner
     fused = _select_samples(images, blend.source_index, window=window)
     place = np.divmod(np.flatnonzero(blend.band), max(blend.band.shape[1], 1))
-    leading = _samples_at(fused, place).astype(np.float64)
+    leading = _scaled(_samples_at(fused, place))
     mixed = leading.copy()
     for row, source in enumerate(blend.sources):
         pixels, weights = row_of(blend.weights, row)
-        own = _samples_at(images[source][window.slices], (place[0][pixels], place[1][pixels]))
+        own = _scaled(_samples_at(images[source][window.slices], (place[0][pixels], place[1][pixels])))
         mixed[pixels] += weights[:, None] * (own - leading[pixels])
     if blend.brightness.nnz:
         _shift_brightness(mixed, leading, images, blend=blend, window=window)
-    fused[place] = to_samples(mixed, fused.dtype).reshape(len(mixed), *fused.shape[2:])
+    fused[place] = _unscaled(mixed, leading, _samples_at(fused, place)).reshape(len(mixed), *fused.shape[2:])
     return fused
+
+
+def _scaled(samples: SampleArray) -> FloatArray:
+    """Return samples in double precision; those that have it already are divided by four, so that no difference leaves its range."""
+    return samples * _HEADROOM if samples.dtype == np.float64 else samples.astype(np.float64)
+
+
+def _unscaled(mixed: FloatArray, leading: FloatArray, samples: SampleArray) -> SampleArray:
+    """Return mixed values to the type of the leading samples; these stay where nothing was added, whatever the division did to them."""
+    if samples.dtype != np.float64:
+        return to_samples(mixed, samples.dtype)
+    most = np.finfo(np.float64).max * _HEADROOM
+    unscaled: SampleArray = np.where(mixed == leading, samples, np.clip(mixed, -most, most) / _HEADROOM)
+    return unscaled
 
 
 def _select_samples(images: Sequence[SampleArray], index: IndexArray, *, window: Window) -> SampleArray:
@@ -141,7 +157,7 @@ def _shift_brightness(mixed: FloatArray, leading: FloatArray, images: Sequence[S
         is_wanted = np.zeros(blend.band.shape, bool)
         is_wanted[blend.band] = np.bincount(pixels, minlength=len(mixed))
         mixed[pixels] += weights[:, None] * (_low_passed_samples(image, is_wanted, window=window) - leading[pixels])
-        own = _samples_at(image[window.slices], np.nonzero(is_wanted))
+        own = _scaled(_samples_at(image[window.slices], np.nonzero(is_wanted)))
         least[pixels], most[pixels] = np.minimum(least[pixels], own), np.maximum(most[pixels], own)
     np.clip(mixed, least, most, out=mixed)
 
@@ -152,7 +168,7 @@ def _low_passed_samples(image: SampleArray, is_wanted: BoolArray, *, window: Win
     broad = np.empty((len(planes), *is_wanted.shape))
     for cell in cells_of(is_wanted):
         near = cut_reflected(planes, cell.moved(window.top, window.left), margin_px=LOW_PASS_REACH_PX)
-        broad[:, *cell.slices] = low_pass(near.astype(np.float64))
+        broad[:, *cell.slices] = low_pass(_scaled(near))
     samples: FloatArray = broad[:, is_wanted].T
     return samples
 

@@ -287,10 +287,14 @@ class CorrectedStack(StackView):
             self.companions = CorrectedStack(stack.companions, correction.for_channels(stack.deciding_channels, n_companions))
 
     def read(self, number: int, window: Window) -> SampleArray:
-        """Return one window of one image; integers are rounded and clipped once."""
+        """Return one window of one image; integers are rounded, and all are clipped to the range of their type, once."""
         samples = self._stack.read(number, window)
         if self._correction.is_identity(number):
             return samples
         gain, offset = (np.array(table[number]) for table in (self._correction.gains, self._correction.offsets))
-        values = samples.reshape(*window.shape, -1) * gain + offset
+        with np.errstate(over="ignore"):  # what leaves the range of a float is clipped, as integers are
+            values = samples.reshape(*window.shape, -1) * gain + offset
+        if self.dtype.kind == "f":
+            most = np.finfo(self.dtype).max
+            values = np.clip(values, -most, most)
         return to_samples(values.reshape(samples.shape), self.dtype)

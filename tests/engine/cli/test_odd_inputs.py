@@ -1,10 +1,13 @@
 """Valid inputs that are rare: narrow, huge or tiny numbers, odd names. No traceback, and no RuntimeWarning, which counts as one here."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import tifffile
 import zarr
 
+from qmcif_engine import read_image, write_image
 from qmcif_engine.errors import InvalidConfigError, InvalidImageError
 from qmcif_engine.io.input.file_order import natural_key
 from qmcif_engine.run.cluster import connect
@@ -17,6 +20,10 @@ LARGEST = np.finfo(np.float64).max
 EXTREMES = {
     "huge": lambda picture: picture * 1e300,
     "both ends": lambda picture: (picture - 0.5) * 0.5 * LARGEST,
+    "all of the range": lambda picture: (picture * 2 - 1) * LARGEST,
+    "nothing but the ends": lambda picture: np.where(picture > 0.5, LARGEST, -LARGEST),
+    "all below zero": lambda picture: -picture * LARGEST,
+    "largest beside least": lambda picture: np.where(picture > 0.5, LARGEST, 5e-324),
     "tiny": lambda picture: picture * 1e-300,
     "subnormal": lambda picture: picture * 5e-322,
     "far apart": lambda picture: np.where(picture > 0.5, 1e300, 1e-300),
@@ -65,6 +72,44 @@ class Claimed(Stack):
     """A stack that is described and may not be read."""
 
     n_images, image_shape, dtype, names, read = 3, (1, 10**9), np.dtype(np.uint8), ("a", "b", "c"), None
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_brightness_is_evened_out_at_the_ends_of_the_range(fused, tmp_path, dtype):
+    picture = (np.random.default_rng(1).random((60, 80)) * 2 - 1) * float(np.finfo(dtype).max)
+
+    fused([picture.astype(dtype), (picture / 2).astype(dtype), picture[::-1].astype(dtype)], "--even-exposure", "--align", "similarity")
+    assert np.isfinite(tifffile.imread(tmp_path / "fused.tif")).all()
+
+
+@pytest.mark.parametrize("shape", [(1000, 1), (5000, 2), (1000, 1, 3)])
+def test_tall_and_narrow_images_become_png(tmp_path, shape):
+    """The encoder's own guess at the size of the file is too small for them."""
+    image = np.random.default_rng(2).integers(0, 256, shape).astype(np.uint8)
+    write_image(tmp_path / "tall.png", image)
+    np.testing.assert_array_equal(np.squeeze(read_image(tmp_path / "tall.png").samples), np.squeeze(image))
+
+
+@pytest.mark.skipif(not Path("/proc/kmsg").exists(), reason="a file of Linux that waits for news without end")
+@pytest.mark.parametrize("option", ["--config", "--transforms", "--guide", None])
+def test_a_file_that_the_system_makes_up_is_not_waited_for(run_limited, tmp_path, option):
+    for number in range(2):
+        tifffile.imwrite(tmp_path / f"{number}.tif", np.zeros((20, 20), np.uint8))
+    (tmp_path / "2.tif").symlink_to("/proc/kmsg")
+    given = ("0.tif", "2.tif") if option is None else ("0.tif", "1.tif", option, "2.tif")
+    done = run_limited("fuse", *given, "-o", "fused.tif", wall_seconds=60, folder=tmp_path)
+    assert done.returncode in (0, 2)  # 0 where nothing is taken for settings that change nothing
+    assert "Traceback" not in done.stderr
+
+
+def test_a_target_behind_a_link_to_itself_is_refused(run_limited, tmp_path):
+    (tmp_path / "loop").symlink_to("loop")
+    picture = np.zeros((20, 20), np.uint8)
+    for number in range(2):
+        tifffile.imwrite(tmp_path / f"{number}.tif", picture)
+    done = run_limited("fuse", tmp_path / "0.tif", tmp_path / "1.tif", "-o", tmp_path / "loop" / "fused.tif")
+    assert done.returncode == 2
+    assert "loop" in done.stderr
 
 
 def test_hints_on_images_that_are_too_narrow_for_a_preview_are_left_out():

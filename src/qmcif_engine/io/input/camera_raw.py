@@ -18,7 +18,7 @@ from tifffile import TiffFile, TiffFileError
 from qmcif_engine.errors import ImageFileError, MissingExtraError
 from qmcif_engine.io.input.guarded_reading import is_installed, read_apart
 from qmcif_engine.io.input.image_file import check_claimed_size, check_regular_file, describe_picture, translate_failures
-from qmcif_engine.io.input.reading_process import Answer, allow
+from qmcif_engine.io.input.reading_process import ReadContent, allow
 from qmcif_engine.io.limits import MAX_RAW_EXPANSION
 from qmcif_engine.io.metadata.exif import collect_exif, fit_exif
 from qmcif_engine.io.tiff.tag_limits import check_tags
@@ -82,21 +82,21 @@ def _develop(path: Path) -> NDArray[Any]:
     return read_apart(develop_raw, path, n_bytes=path.stat().st_size).arrays[0]
 
 
-def measure_raw(path: Path) -> Answer:
+def measure_raw(path: Path) -> ReadContent:
     """Return height and width of the developed image; called in the process that reads."""
-    return translate_failures(lambda file: Answer({"size": _open(file)[1]}, []), path)
+    return translate_failures(lambda file: ReadContent({"size": _open(file)[1]}, []), path)
 
 
-def develop_raw(path: Path) -> Answer:
+def develop_raw(path: Path) -> ReadContent:
     """Return the developed image; called in the process that reads."""
     return translate_failures(_develop_here, path)
 
 
-def _develop_here(path: Path) -> Answer:
+def _develop_here(path: Path) -> ReadContent:
     raw, (height, width) = _open(path)
     with raw:
         allow(height * width * _PIXEL_BYTES + path.stat().st_size)
-        return Answer({}, [np.asarray(raw.postprocess(use_camera_wb=True, no_auto_bright=True, gamma=(1, 1), output_bps=16))])
+        return ReadContent({}, [np.asarray(raw.postprocess(use_camera_wb=True, no_auto_bright=True, gamma=(1, 1), output_bps=16))])
 
 
 def _open(path: Path) -> tuple[Any, tuple[int, int]]:

@@ -22,7 +22,7 @@ import numpy as np
 
 from qmcif_engine import errors
 from qmcif_engine.io.input.image_file import refuse_damaged
-from qmcif_engine.io.input.reading_process import Answer
+from qmcif_engine.io.input.reading_process import ReadContent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,10 +37,10 @@ _LONGEST_ANSWER_BYTES = 2**26
 _LAST_SECONDS = 10.0
 """How long a process may take to end that has closed its pipe."""
 
-_LIMIT_SIGNALS = (getattr(signal, "SIGPROF", None), getattr(signal, "SIGXCPU", None))
+_LIMIT_SIGNAL = None if sys.platform == "win32" else signal.SIGPROF
 
 
-def read_apart(function: Callable[..., Answer], path: Path, *, n_bytes: int, **arguments: object) -> Answer:
+def read_apart(function: Callable[..., ReadContent], path: Path, *, n_bytes: int, **arguments: object) -> ReadContent:
     """Return what a function returns that reads a file, called in the process that can be ended.
 
     Parameters
@@ -76,7 +76,7 @@ class _Reader:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
 
-    def ask(self, function: Callable[..., Answer], path: Path, *, n_bytes: int, arguments: dict[str, object]) -> Answer:
+    def ask(self, function: Callable[..., ReadContent], path: Path, *, n_bytes: int, arguments: dict[str, object]) -> ReadContent:
         request = {
             "function": f"{function.__module__}:{function.__qualname__}",
             "folder": os.getcwd(),  # noqa: PTH109 - as text
@@ -101,7 +101,7 @@ class _Reader:
                 raise _refuse_ended(path, self.end(patience_seconds=_LAST_SECONDS))
         if "error" in found:
             raise getattr(errors, found["error"])(found["message"])
-        return Answer(found["values"], arrays)
+        return ReadContent(found["values"], arrays)
 
     def _started(self) -> Any:  # noqa: ANN401 - with its pipes, which the type of the library leaves open
         if self._process is None or self._process.poll() is not None:
@@ -110,7 +110,7 @@ class _Reader:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
-                creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
+                creationflags=subprocess.CREATE_NO_WINDOW if sys.platform == "win32" else 0,
             )
         return self._process
 
@@ -140,7 +140,7 @@ def _receive(process: Any, dtype: str, shape: list[int]) -> NDArray[Any]:  # noq
 
 
 def _refuse_ended(path: Path, code: int) -> errors.ImageFileError:
-    if -code in _LIMIT_SIGNALS:
+    if -code == _LIMIT_SIGNAL:
         return refuse_damaged(path, "reading it took far longer than its size allows")
     return refuse_damaged(path, f"the library that reads it crashed with {code}")
 

@@ -24,7 +24,7 @@ from qmcif_engine.io.input.image_file import (
     refuse_damaged,
     translate_failures,
 )
-from qmcif_engine.io.input.reading_process import Answer
+from qmcif_engine.io.input.reading_process import ReadContent
 from qmcif_engine.io.limits import (
     LARGEST_EXIF_BYTES,
     LARGEST_PICTURE_OVERHEAD_BYTES,
@@ -80,7 +80,7 @@ def read_heif(path: Path) -> NDArray[Any]:
     return translate_failures(lambda file: _ask(decode_heif, file).arrays[0], path)
 
 
-def _ask(function: Callable[[Path], Answer], path: Path) -> Answer:
+def _ask(function: Callable[[Path], ReadContent], path: Path) -> ReadContent:
     height, width = _check_size(path)
     return read_apart(function, path, n_bytes=path.stat().st_size + _LARGEST_PIXEL_BYTES * height * width)
 
@@ -102,22 +102,22 @@ def _inspect(path: Path) -> SourceDescription:
     return replace(found, metadata=replace(found.metadata, exif=kept))
 
 
-def describe_heif(path: Path) -> Answer:
+def describe_heif(path: Path) -> ReadContent:
     """Return what is known of the image; called in the process that reads."""
     return translate_failures(_describe_avif if recognize_heif(path) == "AVIF" else _describe_heic, path)
 
 
-def decode_heif(path: Path) -> Answer:
+def decode_heif(path: Path) -> ReadContent:
     """Return the image; called in the process that reads."""
     if recognize_heif(path) == "AVIF":
-        return Answer({}, [translate_failures(_decode_avif, path)])
-    return Answer({}, [translate_failures(lambda file: _shaped(np.asarray(_open_heic(file))), path)])
+        return ReadContent({}, [translate_failures(_decode_avif, path)])
+    return ReadContent({}, [translate_failures(lambda file: _shaped(np.asarray(_open_heic(file))), path)])
 
 
-def _describe_avif(path: Path) -> Answer:
+def _describe_avif(path: Path) -> ReadContent:
     samples = _decode_avif(path)
     known = {"size": samples.shape[:2], "n_samples": samples.shape[2], "dtype": str(samples.dtype), "profile": "", "exif": ""}
-    return Answer(known, [])
+    return ReadContent(known, [])
 
 
 def _decode_avif(path: Path) -> NDArray[Any]:
@@ -133,7 +133,7 @@ def _decode_avif(path: Path) -> NDArray[Any]:
     return samples
 
 
-def _describe_heic(path: Path) -> Answer:
+def _describe_heic(path: Path) -> ReadContent:
     picture = _open_heic(path)
     n_samples = {"L": 1, "LA": 2, "RGB": 3, "RGBA": 4}.get(picture.mode.partition(";")[0], 0)
     if not n_samples or "a" in picture.mode:
@@ -141,7 +141,7 @@ def _describe_heic(path: Path) -> Answer:
     blocks = {"profile": picture.info.get("icc_profile"), "exif": picture.info.get("exif")}
     texts = {name: base64.b64encode((content or b"")[:LARGEST_PROFILE_BYTES]).decode() for name, content in blocks.items()}
     known = {"size": picture.size[::-1], "n_samples": n_samples, "dtype": "uint16" if picture.mode.endswith(";16") else "uint8"}
-    return Answer(known | texts, [])
+    return ReadContent(known | texts, [])
 
 
 def _open_heic(path: Path) -> Any:  # noqa: ANN401 - of the library

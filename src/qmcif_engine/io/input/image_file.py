@@ -172,13 +172,16 @@ def translate_failures(read: Callable[[_Location], _Result], path: _Location) ->
 
 
 def check_regular_file(path: Path) -> None:
-    """Refuse folders, and pipes and devices too: those may never end."""
+    """Refuse folders, and pipes and devices too: those may never end; so may files that the system makes up, which claim to be empty."""
     try:
-        mode = path.stat().st_mode
+        status = path.stat()
     except ValueError as error:
         msg = f"{str(path)!r} is not a possible file name ({error}); the name of an image file is needed; correct it"
         raise ImageFileError(msg) from error
-    if not stat.S_ISREG(mode):
-        kind = "a folder" if stat.S_ISDIR(mode) else "a pipe, socket or device"
+    if not stat.S_ISREG(status.st_mode):
+        kind = "a folder" if stat.S_ISDIR(status.st_mode) else "a pipe, socket or device"
         msg = f"{str(path)!r} is {kind}; an image file is needed; pass a PNG, JPEG or TIFF file"
+        raise ImageFileError(msg)
+    if status.st_size == 0:
+        msg = f"{str(path)!r} is empty; a PNG, JPEG or TIFF file is needed; convert the image to one of these"
         raise ImageFileError(msg)

@@ -21,10 +21,8 @@ import numpy as np
 from qmcif_engine.errors import QmcifError
 from qmcif_engine.io.limits import READING_BASE_BYTES, READING_BASE_SECONDS, READING_BYTES_A_SECOND, READING_BYTES_FOR_EACH
 
-try:
+if sys.platform != "win32":  # there the process can still be ended
     import resource
-except ImportError:  # Windows: the process can still be ended
-    resource = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,7 +31,7 @@ _STATUS = Path("/proc/self/statm")
 _is_limited = False
 
 
-class Answer(NamedTuple):
+class ReadContent(NamedTuple):
     """What a function that reads returns: values that JSON can hold, and samples."""
 
     values: dict[str, Any]
@@ -42,7 +40,7 @@ class Answer(NamedTuple):
 
 def allow(n_bytes: int) -> None:
     """Limit what may be used from now on by what is to be read: stored or decoded bytes whose number was checked. Only in this process."""
-    if not _is_limited or resource is None:
+    if not _is_limited or sys.platform == "win32":
         return
     signal.setitimer(signal.ITIMER_PROF, READING_BASE_SECONDS + n_bytes / READING_BYTES_A_SECOND)
     if _STATUS.exists():  # elsewhere the system does not say how much is taken, and hardly keeps to the limit
@@ -54,11 +52,11 @@ def allow(n_bytes: int) -> None:
 
 
 def serve() -> None:
-    """Answer requests until there are no more."""
+    """ReadContent requests until there are no more."""
     global _is_limited  # this process has no other purpose
     _is_limited = True
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever asked decides
-    if hasattr(signal, "SIGPROF"):
+    if sys.platform != "win32":
         signal.signal(signal.SIGPROF, signal.SIG_DFL)
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what a library prints is no answer
@@ -79,7 +77,7 @@ def _answer(request: dict[str, Any], answers: IO[bytes]) -> None:
         told: dict[str, Any] = {"values": values, "arrays": [(str(array.dtype), array.shape) for array in arrays]}
     except QmcifError as error:
         told = {"error": type(error).__name__, "message": str(error)}
-    if resource is not None:
+    if sys.platform != "win32":
         signal.setitimer(signal.ITIMER_PROF, 0)
     answers.write(json.dumps(told).encode() + b"\n")
     for array in arrays:

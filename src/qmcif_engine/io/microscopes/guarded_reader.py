@@ -13,7 +13,7 @@ import numpy as np
 from qmcif_engine.io.input.frame_source import Copying
 from qmcif_engine.io.input.guarded_reading import read_apart
 from qmcif_engine.io.input.image_file import translate_failures
-from qmcif_engine.io.input.reading_process import Answer, allow
+from qmcif_engine.io.input.reading_process import ReadContent, allow
 from qmcif_engine.io.microscopes.microscope_image import MicroscopeImage
 from qmcif_engine.stack.picture_metadata import PictureMetadata
 from qmcif_engine.stack.window import Window
@@ -59,33 +59,33 @@ class GuardedReader:
         corners = (window.top, window.left, window.bottom, window.right)
         return self._ask(location, "read", number=number, places=[dict(place) for place in places], rows=rows, corners=corners).arrays
 
-    def _ask(self, location: Path, question: str, **arguments: object) -> Answer:
+    def _ask(self, location: Path, question: str, **arguments: object) -> ReadContent:
         n_bytes = location.stat().st_size
         return read_apart(answer, location, n_bytes=n_bytes, module=self.module, reader=self.reader, question=question, **arguments)
 
 
-def answer(location: Path, *, module: str, reader: str, question: str, **arguments: Any) -> Answer:  # noqa: ANN401 - what JSON holds
+def answer(location: Path, *, module: str, reader: str, question: str, **arguments: Any) -> ReadContent:  # noqa: ANN401 - what JSON holds
     """Ask the library; called in the process that reads."""
-    questions: dict[str, Callable[..., Answer]] = {"list_images": _list_images, "describe": _describe, "read": _read}
+    questions: dict[str, Callable[..., ReadContent]] = {"list_images": _list_images, "describe": _describe, "read": _read}
     loaded = cast("MicroscopeReader", getattr(import_module(f"qmcif_engine.io.microscopes.{module}"), reader)())
     return translate_failures(lambda path: questions[question](loaded, path, **arguments), location)
 
 
-def _list_images(reader: MicroscopeReader, location: Path) -> Answer:
-    return Answer({"names": reader.list_images(location)}, [])
+def _list_images(reader: MicroscopeReader, location: Path) -> ReadContent:
+    return ReadContent({"names": reader.list_images(location)}, [])
 
 
-def _describe(reader: MicroscopeReader, location: Path, *, number: int) -> Answer:
+def _describe(reader: MicroscopeReader, location: Path, *, number: int) -> ReadContent:
     found = reader.describe(location, number)
-    return Answer(asdict(found) | {"dtype": str(found.dtype), "copying": found.copying.name}, [])
+    return ReadContent(asdict(found) | {"dtype": str(found.dtype), "copying": found.copying.name}, [])
 
 
 def _read(
     reader: MicroscopeReader, location: Path, *, number: int, places: list[dict[str, int]], rows: str, corners: tuple[int, int, int, int]
-) -> Answer:
+) -> ReadContent:
     status = location.stat()
     allow(status.st_size + len(places) * _count_frame_bytes(type(reader), location, number, status.st_mtime_ns))
-    return Answer({}, reader.read(location, number, places=places, rows=rows, window=Window(*corners)))
+    return ReadContent({}, reader.read(location, number, places=places, rows=rows, window=Window(*corners)))
 
 
 @lru_cache(maxsize=64)

@@ -202,7 +202,10 @@ def walk_chunks(stream: BinaryIO, path: Path) -> Iterator[tuple[bytes, int]]:
 
 def encode_png(stream: BinaryIO, content: PictureContent, *, run: WriteRun) -> None:
     """Write an image as PNG, held whole."""
-    encoded = bytes(imagecodecs.png_encode(read_whole(content.picture, run)))
+    samples = read_whole(content.picture, run)
+    # the library's own guess is too small for images a few pixels wide: each row begins with a byte for its filter
+    room_bytes = samples.nbytes + samples.nbytes // 64 + 8 * samples.shape[0] + 4096
+    encoded = bytes(imagecodecs.png_encode(samples, out=room_bytes))
     stream.write(_embed(encoded, prepare_embedding(content)))
 
 

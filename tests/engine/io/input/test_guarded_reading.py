@@ -16,7 +16,7 @@ from qmcif_engine import open_stack
 from qmcif_engine.errors import ImageFileError, InvalidImageError
 from qmcif_engine.io.input import guarded_reading
 from qmcif_engine.io.input.guarded_reading import read_apart
-from qmcif_engine.io.input.reading_process import Answer
+from qmcif_engine.io.input.reading_process import ReadContent
 from qmcif_engine.stack.window import Window
 
 ATTACK = Path(__file__).parents[4] / "tools" / "attack"
@@ -36,7 +36,7 @@ def own_module(monkeypatch):
 
 
 def echo(path, **values):
-    return Answer({"path": str(path), "pid": os.getpid(), **values}, [np.arange(6, dtype=np.uint16).reshape(2, 3)[:, ::-1]])
+    return ReadContent({"path": str(path), "pid": os.getpid(), **values}, [np.arange(6, dtype=np.uint16).reshape(2, 3)[:, ::-1]])
 
 
 def compute_forever(path):
@@ -48,7 +48,7 @@ def compute_forever(path):
 def take_everything(path):
     from qmcif_engine.io.input.image_file import translate_failures
 
-    return translate_failures(lambda _: Answer({}, [np.ones(2**34, np.uint8)]), path)
+    return translate_failures(lambda _: ReadContent({}, [np.ones(2**34, np.uint8)]), path)
 
 
 def crash(path):
@@ -63,7 +63,7 @@ def refuse(path):
 
 def shout(path):
     os.write(1, b"a library prints what it thinks\n")
-    return Answer({"path": str(path)}, [])
+    return ReadContent({"path": str(path)}, [])
 
 
 def test_values_and_samples_come_back(tmp_path):
