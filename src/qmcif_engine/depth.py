@@ -76,7 +76,7 @@ class HeightScale(NamedTuple):
         return "height" if self.unit is None else f"height in {self.unit}"
 
 
-_SMALLEST_STEP = 1e-30
+_SMALLEST_Z_STEP, _LARGEST_Z_STEP = 1e-30, 1e30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,9 +137,9 @@ def _checked_step(z_step: float) -> float:
     if not math.isfinite(z_step) or z_step == 0:
         msg = f"the z step is {z_step}; a number other than 0 is needed: give the distance between neighboring images"
         raise InvalidConfigError(msg)
-    if not _SMALLEST_STEP <= abs(z_step) <= 1 / _SMALLEST_STEP:
+    if not _SMALLEST_Z_STEP <= abs(z_step) <= _LARGEST_Z_STEP:
         msg = (
-            f"the z step is {z_step}; one from {_SMALLEST_STEP} to {1 / _SMALLEST_STEP} is needed: give the distance between neighboring "
+            f"the z step is {z_step}; one from {_SMALLEST_Z_STEP} to {_LARGEST_Z_STEP} is needed: give the distance between neighboring "
             "images, in a fitting unit"
         )
         raise InvalidConfigError(msg)

@@ -11,6 +11,7 @@ import os
 import sys
 import traceback
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from qmcif_engine.cli.garbage import leave_garbage
@@ -25,10 +26,12 @@ EXIT_DONE = 0
 EXIT_FAILED = 1
 EXIT_REFUSED = 2
 EXIT_INTERRUPTED = 130
+_LAST_STREAM = 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0 done, 1 failed while running, 2 refused, 130 interrupted."""
+    _open_closed_streams()
     _escape_unprintable()
     try:
         with interruptible():
@@ -62,6 +65,15 @@ def _run(arguments: Sequence[str] | None) -> int:
 def _complain(message: str) -> None:
     with suppress(OSError):  # nobody is listening; the exit code still tells
         print(f"qmcif: {message}", file=sys.stderr)
+
+
+def _open_closed_streams() -> None:
+    """Put nothing in the place of streams that the caller closed: no file may get their numbers, to which libraries print."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= _LAST_STREAM:
+        pass
+    os.close(descriptor)
+    sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115 - until the process ends
+    sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115 - as above
 
 
 def _escape_unprintable() -> None:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import tifffile
 
+from qmcif_engine import read_image, write_image
 from qmcif_engine.cli import main
 from qmcif_engine.cli.quantities import parse_bytes, show_bytes, show_seconds
 from qmcif_engine.errors import InvalidConfigError
@@ -57,6 +58,7 @@ def command(*arguments):
 
 STANDING_STILL = """
 import sys, time
+from qmcif_engine import read_image, write_image
 from qmcif_engine.cli import main
 from qmcif_engine.run.job import Job
 
@@ -215,3 +217,14 @@ def test_other_amounts_are_refused(text):
 def test_amounts_are_shown_in_the_unit_that_suits_them():
     assert [show_bytes(amount) for amount in (12, 1500, 2_340_000, 10**9, 5 * 10**12)] == ["12 bytes", "1.5 KB", "2.34 MB", "1 GB", "5 TB"]
     assert [show_seconds(seconds) for seconds in (0.5, 42, 600, 7200)] == ["0.5 s", "42 s", "10 min", "2.0 h"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="closes the streams as a shell does")
+def test_a_run_whose_streams_are_all_closed_writes_its_output(tmp_path):
+    for number, image in enumerate(make_focus_stack(shape=(40, 50), n_images=2).images):
+        write_image(tmp_path / f"{number}.png", image)
+    command = f"exec '{sys.executable}' -m qmcif_engine fuse 0.png 1.png -o fused.png --set measure=laplacian <&- >&- 2>&-"
+    finished = subprocess.run(["/bin/sh", "-c", command], cwd=tmp_path, check=False)
+
+    assert finished.returncode == 0
+    assert read_image(tmp_path / "fused.png").samples.shape == (40, 50, 3)
