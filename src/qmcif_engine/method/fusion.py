@@ -117,7 +117,7 @@ def compose(images: Sequence[SampleArray], blend: Blend, *, inner: Window | None
     return fused
 
 
-def _scaled(samples: SampleArray) -> FloatArray:
+def _scaled(samples: NDArray[Any]) -> FloatArray:
     """Return samples in double precision; those that have it already are divided by four, so that no difference leaves its range."""
     return samples * _HEADROOM if samples.dtype == np.float64 else samples.astype(np.float64)
 

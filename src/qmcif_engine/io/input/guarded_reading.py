@@ -37,7 +37,10 @@ _LONGEST_ANSWER_BYTES = 2**26
 _LAST_SECONDS = 10.0
 """How long a process may take to end that has closed its pipe."""
 
-_LIMIT_SIGNAL = None if sys.platform == "win32" else signal.SIGPROF
+if sys.platform == "win32":
+    _FLAGS, _LIMIT_SIGNAL = subprocess.CREATE_NO_WINDOW, None
+else:
+    _FLAGS, _LIMIT_SIGNAL = 0, signal.SIGPROF
 
 
 def read_apart(function: Callable[..., ReadContent], path: Path, *, n_bytes: int, **arguments: object) -> ReadContent:
@@ -110,7 +113,7 @@ class _Reader:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
-                creationflags=subprocess.CREATE_NO_WINDOW if sys.platform == "win32" else 0,
+                creationflags=_FLAGS,
             )
         return self._process
 
