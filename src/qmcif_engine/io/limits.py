@@ -129,6 +129,9 @@ READING_BYTES_FOR_EACH = 6
 MAX_RAW_EXPANSION = 256
 """Developed bytes per stored byte of a camera raw file: 6 bytes of a pixel, of which even lossy compression stores more than a bit."""
 
+MAX_MOSAIC_GAPS = 1000
+"""Pixels of a scene for each that its pieces have, beyond so many as a Zarr array may leave out: black is computed like anything else."""
+
 MAX_PHONE_EXPANSION = 4096
 LARGEST_SMOOTH_BYTES = 2**26
 """The same for HEIC and AVIF beyond so many bytes: a smooth image may become nearly nothing."""

@@ -10,7 +10,7 @@ from pylibCZIrw import czi
 
 from qmcif_engine.errors import ImageFileError
 from qmcif_engine.io.input.frame_source import Copying
-from qmcif_engine.io.limits import MAX_PIXELS, MAX_PLANES
+from qmcif_engine.io.limits import LARGEST_UNSTORED_BYTES, MAX_MOSAIC_GAPS, MAX_PIXELS, MAX_PLANES
 from qmcif_engine.io.metadata.length_units import parse_length, settle_lengths
 from qmcif_engine.io.microscopes.microscope_image import MicroscopeImage, keep_complete, parse_hex_color
 
@@ -92,13 +92,14 @@ def _check_pieces(file: czi.CziReader, sizes: Mapping[str, int], location: Path,
     scene = _find_rectangle(file, number)[1]
     axes = [axis for axis in sizes if axis not in "YXS"]
     found: set[tuple[int, ...]] = set()
-    largest = 0
+    largest = n_stored = 0
 
     def note(_: int, piece: Any) -> bool:  # noqa: ANN401 - of the library's compiled part
-        nonlocal largest
+        nonlocal largest, n_stored
         place = piece.coordinate.to_dict()
         largest = max(largest, piece.physicalSize.w * piece.physicalSize.h)
         if scene is None or place.get(_SCENE, scene) == scene:
+            n_stored += piece.physicalSize.w * piece.physicalSize.h
             found.add(tuple(int(place.get(axis, 0)) for axis in axes))
         return len(found) <= MAX_PLANES
 
@@ -106,6 +107,13 @@ def _check_pieces(file: czi.CziReader, sizes: Mapping[str, int], location: Path,
     n_planes = int(np.prod([sizes[axis] for axis in axes], dtype=np.int64))
     if largest > MAX_PIXELS:
         msg = f"{str(location)!r} claims a piece of {largest} pixels; at most {MAX_PIXELS} (MAX_PIXELS) are needed: export it in parts"
+        raise ImageFileError(msg)
+    n_pixels = n_planes * sizes["Y"] * sizes["X"]
+    if n_pixels > LARGEST_UNSTORED_BYTES and n_pixels > MAX_MOSAIC_GAPS * n_stored:
+        msg = (
+            f"{str(location)!r} has pieces of {n_stored} pixels in a scene of {n_pixels}; a mosaic without such gaps is needed: "
+            "export the pieces on their own"
+        )
         raise ImageFileError(msg)
     if len(found) < n_planes:
         lengths = ", ".join(f"{axis} {sizes[axis]}" for axis in axes)

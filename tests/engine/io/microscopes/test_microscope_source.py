@@ -212,3 +212,14 @@ def test_file_that_is_changed_after_it_was_opened_is_noticed(tmp_path):
     path.write_bytes(path.read_bytes() + b"x")
     with pytest.raises(ImageFileError, match="it was changed after it was opened"):
         stack.read(0, WHOLE)
+
+
+def test_pieces_that_lie_millions_of_pixels_apart_are_refused(tmp_path):
+    """A single damaged number in a small file makes a scene of half a gigapixel, nearly all of it black."""
+    path = tmp_path / "far.czi"
+    with czi.create_czi(str(path)) as file:
+        for number, top in enumerate((0, 2**24)):
+            for z in range(2):
+                file.write(np.full((40, 48, 1), 50 + number, np.uint8), location=(0, top), plane={"Z": z, "C": 0, "T": 0})
+    with pytest.raises(ImageFileError, match=r"pieces of 7680 pixels in a scene of \d+; a mosaic without such gaps is needed"):
+        open_stack(path)
