@@ -378,9 +378,7 @@ def throw_away(folder: Path) -> None:
         lock.take()
         try:
             if not all(_OWN_NAMES.fullmatch(path.name) for path in folder.iterdir()):
-                msg = (
-                    f"{str(folder)!r} is not an unfinished run of this program, because it holds other files: check and remove it yourself"
-                )
+                msg = f"{str(folder)!r} is not an unfinished run of this program; it holds other files: check and remove it yourself"
                 raise OutputError(msg)
             roll_back(folder / JOURNAL_NAME)
             ended = folder.with_name(name_temporary())
