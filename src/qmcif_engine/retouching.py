@@ -19,7 +19,7 @@ from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.errors import InvalidImageError
 from qmcif_engine.kernels.boxes import TEXTURE_PX
 from qmcif_engine.method.focus import Borders
-from qmcif_engine.method.fusion import LOW_PASS_REACH_PX, Blend, compose, crop_blend, without_invalid
+from qmcif_engine.method.fusion import LOW_PASS_REACH_PX, Blend, compose, crop_blend, select_samples, without_invalid
 from qmcif_engine.method.patches import cells_of, edge_band
 from qmcif_engine.stack.samples import FULL_SCALE, PlaneStack, as_stack, to_planes
 from qmcif_engine.stack.stack import ArrayStack, Stack, check_number, companions_of, settle_range
@@ -115,7 +115,8 @@ def retouch(
     index = _corrected(decided, labels[seen.slices], n_images=stack.n_images)
     result = RetouchedWindow(outer, fused[outer.slices].copy(), source_index[outer.slices].astype(np.uint16), bounds)
     # painted pixels count even where the engine had chosen the same image: it may have blended another one in
-    is_touched = ndimage.maximum_filter(index != decided, 2 * reach + 1, mode="constant") | (labels[seen.slices] > 0)
+    is_near_change = ndimage.maximum_filter(index != decided, 2 * reach + 1, mode="constant")
+    is_touched = is_near_change | (labels[seen.slices] > 0)
     if not is_touched.any():
         return result
     pictures = WindowImages(stack, seen)
@@ -123,7 +124,9 @@ def retouch(
     guide = _mean_brightness(pictures, near_edges & is_touched, focus_range=bounds, settings=settings)
     blocks = PlaneStack(pictures, bounds, representation=settings.focus.representation)
     ends = pictures.find_frame_ends(settings.decision)
-    blend = blend_along_edges(index, blocks, guide, settings.decision, is_end=None if ends is None else ends.find(index))
+    is_copied = None if fused.shape != stack.image_shape else _find_copied(pictures, decided, fused[seen.slices]) & ~is_near_change
+    is_end = None if ends is None else ends.find(index)
+    blend = blend_along_edges(index, blocks, guide, settings.decision, is_end=is_end, is_exact=is_copied)
     validity = pictures.validity or _outside_frames(stack, seen, focus_range=bounds, settings=settings)
     if validity is not None:
         blend = without_invalid(blend, validity if ends is None else ends.fade)
@@ -181,6 +184,12 @@ def _corrected(decided: IndexArray, labels: NDArray[Any], *, n_images: int) -> I
         raise InvalidImageError(msg)
     index: IndexArray = np.where(labels > 0, labels - np.ones((), labels.dtype), decided).astype(np.uint16)
     return index
+
+
+def _find_copied(images: WindowImages, decided: IndexArray, fused: SampleArray) -> BoolArray:
+    """Return which pixels the fusion took whole from the image it chose: they stay whole where nobody decided otherwise."""
+    is_equal = select_samples(images, decided, window=Window.whole(decided.shape)) == fused
+    return np.asarray(is_equal if is_equal.ndim == 2 else is_equal.all(axis=2))
 
 
 def _mean_brightness(images: WindowImages, is_wanted: BoolArray, *, focus_range: FocusRanges, settings: FusionConfig) -> FloatArray:

@@ -103,7 +103,7 @@ def compose(images: Sequence[SampleArray], blend: Blend, *, inner: Window | None
         The window of the images that the blend is for, where they show more around it: what the low pass looks at.
     """
     window = Window.whole(images[0].shape[:2]) if inner is None else inner
-    fused = _select_samples(images, blend.source_index, window=window)
+    fused = select_samples(images, blend.source_index, window=window)
     place = np.divmod(np.flatnonzero(blend.band), max(blend.band.shape[1], 1))
     leading = _scaled(_samples_at(fused, place))
     mixed = leading.copy()
@@ -131,7 +131,7 @@ def _unscaled(mixed: FloatArray, leading: FloatArray, samples: SampleArray) -> S
     return unscaled
 
 
-def _select_samples(images: Sequence[SampleArray], index: IndexArray, *, window: Window) -> SampleArray:
+def select_samples(images: Sequence[SampleArray], index: IndexArray, *, window: Window) -> SampleArray:
     """Return the samples of a window, each pixel copied from the image that its index names."""
     owners = np.ascontiguousarray(index)
     first, *others = values_of(owners).tolist()

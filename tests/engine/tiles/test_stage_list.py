@@ -40,9 +40,9 @@ def test_a_stage_that_acts_on_every_pixel_adds_to_the_halo_and_one_that_acts_far
 
 def test_memory_that_is_kept_adds_up_and_of_working_memory_the_largest_counts(with_one_more):
     amount = estimate_stage_bytes(FusionConfig(), SIZE)
-    with_one_more(Stage(name="keeping", kept_bytes=bytes_per_pixel(3), working_bytes=bytes_per_pixel(72)))
+    with_one_more(Stage(name="keeping", kept_bytes=bytes_per_pixel(3), working_bytes=bytes_per_pixel(80)))
     assert estimate_stage_bytes(FusionConfig(), SIZE) == amount + 3000
-    with_one_more(Stage(name="working", working_bytes=bytes_per_pixel(73)))
+    with_one_more(Stage(name="working", working_bytes=bytes_per_pixel(81)))
     assert estimate_stage_bytes(FusionConfig(), SIZE) == amount + 3000 + 1000
 
 
