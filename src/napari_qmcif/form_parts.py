@@ -37,7 +37,7 @@ def tidy_rows(form: BaseContainerWidget[Any], *, wide: Collection[str] = ()) -> 
 
 
 def shrink_boxes(form: QWidget) -> None:
-    """Let every box of a form be as narrow as a dock may be."""
+    """Allow every box of a form to be as narrow as a dock may be."""
     for box in form.findChildren(QComboBox):
         box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         box.setMinimumContentsLength(6)

@@ -91,7 +91,7 @@ def parse_numbers(text: str, *, n_images: int) -> tuple[int, ...]:
 
 
 def _connect_form(form: FunctionGui[..., Any]) -> None:
-    """Let the choices that depend on the chosen layers follow them."""
+    """Adapt the choices that depend on the chosen layers."""
     form.layers.native.setFixedHeight(ROWS_SHOWN * form.layers.native.fontMetrics().lineSpacing() + 24)
     form.layers.changed.connect(lambda: offer_for(form))
     offer_for(form)

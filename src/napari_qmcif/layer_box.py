@@ -103,6 +103,6 @@ SHOWN_ROWS = 5
 
 
 def shorten_list(choice: LayerSelect) -> None:
-    """Let a list of layers take the room of a few rows; it scrolls."""
+    """Limit a list of layers to the height of a few rows; it scrolls."""
     choice.native.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
     choice.native.setFixedHeight(SHOWN_ROWS * choice.native.fontMetrics().lineSpacing() + 10)

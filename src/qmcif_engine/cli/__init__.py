@@ -77,7 +77,7 @@ def _open_closed_streams() -> None:
 
 
 def _escape_unprintable() -> None:
-    """Let file names be printed that the terminal's encoding lacks: a finished run must not fail at its last line."""
+    """Allow file names to be printed that the terminal's encoding lacks: a finished run must not fail at its last line."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

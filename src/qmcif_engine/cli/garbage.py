@@ -23,5 +23,5 @@ def loading() -> Iterator[None]:
 
 
 def leave_garbage() -> None:
-    """Let Python look at nothing that exists by now when it ends: it would take a third of a second to find what goes anyway."""
+    """Keep Python from looking at what exists by now when it ends: it would take a third of a second to find what goes anyway."""
     gc.freeze()

@@ -44,7 +44,7 @@ def tell_taken_next(inputs: Iterable[Location], outputs: Iterable[Location]) -> 
 
 @contextmanager
 def telling_of_compilation() -> Iterator[None]:
-    """Tell whoever sits at a terminal, once, why the first run after an installation takes longer."""
+    """Explain at a terminal, once, why the first run after an installation takes longer."""
     if not sys.stderr.isatty():
         yield
         return

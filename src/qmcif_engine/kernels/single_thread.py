@@ -66,7 +66,7 @@ def _release_shared() -> None:
 
 
 def _take_control() -> None:
-    """Let this thread set the number of threads of OpenBLAS.
+    """Make this thread set the number of threads of OpenBLAS.
 
     To threadpoolctl the first thread that sets it is in control for as long as it lives, and it ignores all others. That thread may be
     one of Dask's, which live on idle, or one that knows nothing of us.

@@ -125,7 +125,7 @@ def detail_patch_side(shape: tuple[int, int], config: FocusConfig) -> int:
 
 
 def vote(choices: IndexArray, *, n_choices: int, side_px: int) -> IndexArray:
-    """Let all dense patches that contain a pixel vote on it; the largest count wins, the later choice where counts are equal.
+    """Count the votes of all dense patches that contain a pixel; the largest count wins, the later choice where counts are equal.
 
     Parameters
     ----------

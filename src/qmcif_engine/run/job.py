@@ -128,7 +128,7 @@ class Job:
                 raise
 
     def _take_up(self, identity: str, *, resume: bool, overwrite: bool) -> bool:
-        """Hold the lock of an unfinished run to go on with it, or throw that run away; return whether a new one is needed."""
+        """Take the lock of an unfinished run to go on with it, or throw that run away; return whether a new one is needed."""
         self._lock.take()
         try:
             roll_back(self.folder / JOURNAL_NAME)

@@ -67,7 +67,7 @@ class RunLock:
         return json.dumps({**holder._asdict(), "owner": this_process().tag}).encode()
 
     def take(self) -> None:
-        """Hold the lock, also after a run that ended without letting go.
+        """Take the lock, also after a run that ended without letting go.
 
         Raises
         ------

@@ -120,7 +120,7 @@ def fuse_in_slabs(
 
 @contextmanager
 def _held(folder: Path) -> Iterator[RunLock]:
-    """Hold the folder of the slabs: they are read again at the end, and must not change until then."""
+    """Lock the folder of the slabs: they are read again at the end, and must not change until then."""
     lock = RunLock(folder / LOCK_NAME)
     sweep(folder)  # where all slabs are finished, nothing else looks here
     with refusing(folder):
