@@ -6,10 +6,6 @@ over the pairs of a set, computed on 8-bit results. The six metrics need no trut
 
     python benchmarks/quality.py default "preset fast" "preset paper" --save quality_presets
     python benchmarks/quality.py --parts --save quality_parts
-    python benchmarks/quality.py default "dark borders kept" --frame 8 --save quality_framed
-
-``--frame PX`` leaves the outermost pixels out of everything that is scored. There, images that were blurred by software have a dark frame,
-which counts as structure in metrics without truth. With it, images of other methods in ``../shared/metrics/fused`` are scored as well.
 """
 
 from __future__ import annotations
@@ -29,7 +25,6 @@ from qmcif_engine import PRESETS, evaluate, fuse, read_image
 from qmcif_engine.comparison.datasets import find_dataset
 
 SHARED_DATA = Path(__file__).parents[2] / "shared" / "data"
-FUSED_BY_OTHERS = SHARED_DATA.parent / "metrics" / "fused"
 DATA_SETS = ("lytro", "mffw", "mfi_whu", "nyu_d")
 VARIANTS: dict[str, tuple[str, dict[str, object]]] = {
     "default": ("default", {}),
@@ -81,20 +76,16 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("variants", nargs="*", help="those wanted; all where none is named")
     parser.add_argument("--parts", action="store_true", help="the default and what its latest parts are worth")
     parser.add_argument("--save", metavar="NAME", help="keep the figures as benchmarks/results/NAME.json")
-    parser.add_argument("--frame", type=int, default=0, metavar="PX", help="leave so many of the outermost pixels out of what is scored")
     options = parser.parse_args(arguments)
     wanted = options.variants or (list(PARTS) if options.parts else list(VARIANTS))
     kept: list[list[str | int | float | None]] = []
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as workers:
         for name in DATA_SETS:
             images = find_dataset(SHARED_DATA / name).sets
-            jobs = [(variant, pair.sources, pair.truth, options.frame) for variant in wanted for pair in images]
+            jobs = [(variant, pair.sources, pair.truth) for variant in wanted for pair in images]
             rows = np.array(list(workers.map(score, jobs))).reshape(len(wanted), len(images), -1).mean(axis=1)
             print_table(f"{name}, {len(images)} pairs", wanted, rows)
             kept += keep_rows(name, len(images), wanted, rows)
-            others = find_others(name, [pair.sources for pair in images]) if options.frame else {}
-            if others:
-                kept += score_others(name, others, wanted, frame_px=options.frame)
     if options.save:
         formats = {symbol: ".2f" if symbol.startswith("PSNR") else ".4f" for symbol in SYMBOLS}
         save_result(options.save, columns=("set", "pairs", "variant", *SYMBOLS), rows=kept, formats=formats)
@@ -108,41 +99,9 @@ def keep_rows(
     return [[name, n_pairs, variant, *row] for variant, row in zip(variants, figures, strict=True)]
 
 
-def find_others(name: str, pairs: list[tuple[Path, ...]]) -> dict[tuple[Path, ...], dict[str, Path]]:
-    """Return the images of other methods, named ``SET_PAIR_METHOD``, of each pair that has some."""
-    found: dict[tuple[Path, ...], dict[str, Path]] = {}
-    for paths in pairs:
-        number = paths[0].stem.split("_")[0]
-        for path in sorted(FUSED_BY_OTHERS.glob(f"{name}_{number}_*")):
-            found.setdefault(paths, {})[path.stem.split("_")[-1]] = path
-    return found
-
-
-def score_others(
-    name: str, others: dict[tuple[Path, ...], dict[str, Path]], variants: list[str], *, frame_px: int
-) -> list[list[str | int | float | None]]:
-    """Score images of other methods and ours on the pairs that others have, print them and return the rows."""
-    methods = sorted(set.intersection(*(set(paths) for paths in others.values())))
-    ours = [np.mean([score((variant, sources, None, frame_px)) for sources in others], axis=0) for variant in variants]
-    theirs = [
-        np.mean(
-            [
-                measure([read_image(path).samples for path in sources], read_image(paths[method]).samples, None, frame_px)
-                for sources, paths in others.items()
-            ],
-            axis=0,
-        )
-        for method in methods
-    ]
-    rows = np.array([*ours, *theirs])
-    labels = [*variants, *methods]
-    print_table(f"{name}, {len(others)} pairs that others have", labels, rows)
-    return keep_rows(name, len(others), labels, rows)
-
-
-def score(job: tuple[str, tuple[Path, ...], Path | None, int]) -> list[float]:
+def score(job: tuple[str, tuple[Path, ...], Path | None]) -> list[float]:
     """Fuse one pair in one way and return its figures; NaN where there is no truth."""
-    variant, paths, truth_path, frame_px = job
+    variant, paths, truth_path = job
     preset, changes = VARIANTS[variant]
     settings = {name: value for name, value in changes.items() if "." not in name}
     sources = [read_image(path).samples for path in paths]
@@ -151,14 +110,7 @@ def score(job: tuple[str, tuple[Path, ...], Path | None, int]) -> list[float]:
         for name in changes.keys() - settings.keys():
             changed.enter_context(mock.patch(f"qmcif_engine.{name}", changes[name]))
         fused = fuse(sources, PRESETS[preset].replaced(settings)).fused
-    return measure(sources, fused, truth, frame_px)
-
-
-def measure(sources: list[Samples], fused: Samples, truth: Samples | None, frame_px: int) -> list[float]:
-    """Return the figures of one result, without the outermost pixels; NaN where there is no truth."""
-    inside = np.s_[frame_px : fused.shape[0] - frame_px, frame_px : fused.shape[1] - frame_px]
-    cut = None if truth is None else truth[inside]
-    figures = evaluate([source[inside] for source in sources], fused[inside], truth=cut).list_by_symbol()
+    figures = evaluate(sources, fused, truth=truth).list_by_symbol()
     return [float("nan") if figures[symbol] is None else figures[symbol] for symbol in SYMBOLS]
 
 

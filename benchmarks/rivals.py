@@ -1,9 +1,9 @@
 """Score the published methods that are written anew in `qmcif_engine.comparison.rivals` on the pairs beside this repository.
 
 ``python benchmarks/rivals.py sr csr --sets lytro mffw`` fuses every pair of these sets by each method and keeps the figures, pair by
-pair, as ``benchmarks/results/rival_NAME.json``, from which ``python tools/write_figures.py`` writes the tables of docs/quality.md.
-``--pictures DIR`` keeps the pictures too. ``--references`` keeps, as ``rival_references.json``, what pictures made by other programs of
-these methods score on the same pairs (``../shared/metrics``).
+pair, as ``benchmarks/results/rival_NAME_SET.json``, from which ``python tools/write_figures.py`` writes the tables of docs/quality.md.
+``--pictures DIR`` keeps the pictures too, as ``DIR/SET/METHOD/PAIR.png``. ``--references`` keeps, as ``rival_references.json``, what
+pictures made by other programs of these methods score on the same pairs (``../shared/metrics``).
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("methods", nargs="*", default=list(RIVALS), metavar="NAME", help="all where none is named")
     parser.add_argument("--sets", nargs="+", default=["lytro", "mffw"], metavar="NAME", help="folders of ../shared/data")
+    parser.add_argument("--pairs", nargs="+", metavar="PAIR", help="only these pairs of each set; all where none is named")
     parser.add_argument("--references", action="store_true", help="keep the figures of other programs' pictures, and measure nothing")
     parser.add_argument("--pictures", type=Path, metavar="DIR", help="keep the pictures there")
     options = parser.parse_args(arguments)
@@ -42,19 +43,21 @@ def main(arguments: list[str] | None = None) -> None:
         save_references()
         return
     for name in [find_rival(each).name for each in options.methods]:
-        rows: list[list[Cell]] = []
         for set_name in options.sets:
+            rows: list[list[Cell]] = []
             for pair in find_dataset(SHARED_DATA / set_name).sets:
-                target = None if options.pictures is None else options.pictures / f"{set_name}_{pair.name}_{name}.png"
+                if options.pairs and pair.name not in options.pairs:
+                    continue
+                target = None if options.pictures is None else options.pictures / set_name / name / f"{pair.name}.png"
                 rows.append([set_name, pair.name, *score(RIVALS[name], pair, target)])
                 print(name, *(f"{cell:.4f}" if isinstance(cell, float) else cell for cell in rows[-1]), flush=True)
-            save_figures(name, rows)
+            save_figures(name, set_name, rows)
 
 
-def save_figures(name: str, rows: list[list[Cell]]) -> None:
-    """Keep the figures of one method."""
+def save_figures(name: str, set_name: str, rows: list[list[Cell]]) -> None:
+    """Keep the figures of one method on one set."""
     formats = {**dict.fromkeys(SYMBOLS, ".4f"), "CPU s": ".1f"}
-    save_result(f"rival_{name.replace('-', '_')}", columns=("set", "pair", *SYMBOLS, "CPU s"), rows=rows, formats=formats)
+    save_result(f"rival_{name.replace('-', '_')}_{set_name}", columns=("set", "pair", *SYMBOLS, "CPU s"), rows=rows, formats=formats)
 
 
 def save_references() -> None:

@@ -104,3 +104,32 @@ def test_figures_of_others_are_shown_with_how_far_ours_lie_above(figures: dict[s
 
     assert row[1:3] == ["printed, shifted", "0.9000 (+0.100)"]
     assert row[-3:] == ["0.7200 (-0.020)", "0.0200", ""]
+
+
+def test_the_paper_reproduced_has_one_difference_over_all_cells(figures: dict[str, Any], result_files: Any) -> None:
+    symbols = figures["SYMBOLS"]
+    printed = {name: figures["shift_printed"](name, "QMCIF (paper)") for name in ("lytro", "mffw")}
+    rows = [["lytro", 0.5, "01", *(value + 0.01 for value in printed["lytro"])], ["mffw", 2.0, "01", *printed["mffw"]]]
+    result = result_files.Result("qmcif x", "2026-01-01", "1 core", {"Python": "3"}, ["set", "beta", "pair", *symbols], {}, rows)
+
+    shown = figures["render_paper"](result)
+
+    assert "| lytro | measured, 1 pairs, beta 0.5 |" in shown
+    assert "| mffw | measured, 1 pairs, beta 2 |" in shown
+    assert "| all | 12 cells |  |  |  |  |  |  | **0.0050** |" in shown
+
+
+def test_best_figures_are_marked_with_and_without_the_frame(figures: dict[str, Any], result_files: Any) -> None:
+    symbols = (*figures["SYMBOLS"], "PSNR")
+    rows = [
+        [scored, 1, method, *[value] * 6, 40.0 * value]
+        for scored, values in (("whole", (0.9, 1.0)), ("outer 8 px left out", (1.1, 1.0)))
+        for method, value in zip(("default", "SR"), values, strict=True)
+    ]
+    result = result_files.Result("qmcif x", "2026-01-01", "1 core", {"Python": "3"}, ["scored", "pairs", "method", *symbols], {}, rows)
+
+    lines = figures["render_frames"](result).splitlines()
+
+    assert lines[3].startswith("| whole | default | *0.9000* |")
+    assert lines[4].endswith("| **40.00** |")
+    assert lines[5].startswith("| outer 8 px left out | default | **1.1000** |")

@@ -23,7 +23,7 @@ from result_files import FOLDER, Cell, Result, load_result  # noqa: E402
 from qmcif_engine.comparison.ablation import SETTING_ROWS, TERM_ROWS, AblationRow  # noqa: E402
 from qmcif_engine.comparison.published import ABLATION_SYMBOLS, ABLATIONS, PUBLISHED_SETS  # noqa: E402
 from qmcif_engine.comparison.rivals import RIVALS  # noqa: E402
-from qmcif_engine.comparison.tables import Mark, Origin, TableRow, format_figure, mark_table  # noqa: E402
+from qmcif_engine.comparison.tables import ComparisonTable, Mark, Origin, TableRow, format_figure, mark_table  # noqa: E402
 
 DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 FIGURES = re.compile(r"(<!-- figures: ([a-z0-9_ -]+) -->\n).*?(<!-- end of figures -->)", flags=re.DOTALL)
@@ -61,6 +61,10 @@ def render(name: str) -> str:
         return render_beside_published(load_result(PRESETS), argument)
     if kind == "rivals":
         return render_rivals(load_result("rival_references"), argument)
+    if kind == "paper":
+        return render_paper(load_result("paper_rows"))
+    if kind == "frames":
+        return render_frames(load_result("frames"))
     if kind == "ablation":
         return render_ablation(load_result("ablation"))
     if kind == "ablation-orders":
@@ -105,38 +109,77 @@ def render_beside_published(result: Result, set_name: str) -> str:
     printed = {} if published is None else published.means
     rows = [TableRow(label=name, origin=Origin.PUBLISHED, means=means) for name, means in printed.items()]
     table = mark_table([*measured, *rows])
-    lines = []
-    for row, marks in zip(table.rows, table.marks, strict=True):
-        figures = [(format_figure(row.means.get(symbol), symbol=symbol), marks[symbol]) for symbol in table.symbols]
-        wraps = {Mark.BEST: "**", Mark.SECOND: "*", Mark.NONE: ""}
-        lines.append([row.label, row.origin.value, *(f"{wraps[mark]}{figure}{wraps[mark]}" for figure, mark in figures)])
+    cells = zip(table.rows, emphasize_rows(table), strict=True)
+    lines = [[label, row.origin.value, *figures] for row, (label, *figures) in cells]
     return join_table(["method", "figures", *table.symbols], lines) + describe_origin(result)
 
 
 def render_rivals(references: Result, set_name: str) -> str:
     """Return the methods run here beside their printed rows, shifted to the pairs at hand, and what other programs make of these pairs."""
-    lines, commands = [], []
+    lines: list[list[str]] = []
+    commands: dict[str, None] = {}
     published = PUBLISHED_SETS[set_name].means
     for rival in RIVALS.values():
-        file_name = f"rival_{rival.name.replace('-', '_')}"
+        file_name = f"rival_{rival.name.replace('-', '_')}_{set_name}"
         if not (FOLDER / f"{file_name}.json").exists():  # not measured yet
             continue
         result = load_result(file_name)
-        rows = [row for row in result.list_rows() if row["set"] == set_name]
-        if not rows:
-            continue
+        rows = result.list_rows()
         measured = average_columns(rows)
         seconds = sum(float(row["CPU s"]) for row in rows) / len(rows)
-        lines.append([rival.label, f"measured here, {len(rows)} pairs", *show_figures(measured), "", f"{seconds:.1f}"])
+        pairs = {row["pair"] for row in rows}
+        lines.append([rival.label, f"measured here, {len(pairs)} pairs", *show_figures(measured), "", f"{seconds:.1f}"])
         if rival.label in published:
-            expected = [published[rival.label][symbol] + shift for symbol, shift in zip(SYMBOLS, SHIFTS[set_name], strict=True)]
-            lines += [compare_figures("printed, shifted", measured, expected)]
-        others = [row for row in references.list_rows() if (row["method"], row["set"]) == (rival.name, set_name)]
+            lines += [compare_figures("printed, shifted", measured, shift_printed(set_name, rival.label))]
+        named = [row for row in references.list_rows() if (row["method"], row["set"]) == (rival.name, set_name)]
+        others = [row for row in named if row["pair"] in pairs]
         if others:
             lines += [compare_figures("another program", measured, average_columns(others))]
-        commands.append(result.command)
+        commands[result.command] = None
     origin = describe_origin(references._replace(command="`, `".join(commands)))
     return join_table(["method", "figures", *SYMBOLS, "mean difference", "CPU s a pair"], lines) + origin
+
+
+def shift_printed(set_name: str, method: str) -> list[float]:
+    """Return the row that the paper prints for a method, shifted to the pairs at hand."""
+    printed = PUBLISHED_SETS[set_name].means[method]
+    return [printed[symbol] + shift for symbol, shift in zip(SYMBOLS, SHIFTS[set_name], strict=True)]
+
+
+def render_paper(result: Result) -> str:
+    """Return the rows of the preset ``paper`` above the printed ones of its method, shifted, and the mean difference over all cells."""
+    lines: list[list[str]] = []
+    gaps: list[float] = []
+    for set_name, rows in groupby(result.list_rows(), key=lambda row: str(row["set"])):
+        own = list(rows)
+        measured, expected = average_columns(own), shift_printed(set_name, "QMCIF (paper)")
+        lines.append([SETS[set_name], f"measured, {len(own)} pairs, beta {own[0]['beta']:g}", *show_figures(measured), ""])
+        lines.append(compare_figures("printed, shifted", measured, expected)[:-1])
+        gaps += [abs(one - other) for one, other in zip(measured, expected, strict=True)]
+    lines.append(["all", f"{len(gaps)} cells", *[""] * len(SYMBOLS), f"**{sum(gaps) / len(gaps):.4f}**"])
+    return join_table(["set", "figures", *SYMBOLS, "mean difference"], lines) + describe_origin(result)
+
+
+def render_frames(result: Result) -> str:
+    """Return the means of whole images and of what lies inside the frame, the best of either bold, the second best italic."""
+    symbols = (*SYMBOLS, "PSNR")
+    lines: list[list[str]] = []
+    for scored, rows in groupby(result.list_rows(), key=lambda row: str(row["scored"])):
+        own = [
+            TableRow(label=str(row["method"]), origin=Origin.MEASURED, means={symbol: row[symbol] for symbol in symbols}) for row in rows
+        ]
+        lines += [[scored, *cells] for cells in emphasize_rows(mark_table(own))]
+    return join_table(["scored", "method", *symbols], lines) + describe_origin(result)
+
+
+def emphasize_rows(table: ComparisonTable) -> list[list[str]]:
+    """Return label and figures of each row, the best of a column bold, the second best italic."""
+    wraps = {Mark.BEST: "**", Mark.SECOND: "*", Mark.NONE: ""}
+    lines = []
+    for row, marks in zip(table.rows, table.marks, strict=True):
+        figures = [(format_figure(row.means.get(symbol), symbol=symbol), wraps[marks[symbol]]) for symbol in table.symbols]
+        lines.append([row.label, *(f"{wrap}{figure}{wrap}" for figure, wrap in figures)])
+    return lines
 
 
 def average_columns(rows: Sequence[Mapping[str, Cell]]) -> list[float]:

@@ -14,7 +14,7 @@ from qmcif_engine.comparison.inspection import fingerprint_inputs
 from qmcif_engine.comparison.methods import Method, check_names, match_pictures, parse_fused_by
 from qmcif_engine.comparison.published import choose_published
 from qmcif_engine.comparison.record import open_record, writing
-from qmcif_engine.comparison.report import Comparison, name_symbol, write_markdown, write_scores
+from qmcif_engine.comparison.report import Comparison, head_inner, name_symbol, write_markdown, write_scores
 from qmcif_engine.comparison.rivals import find_rival
 from qmcif_engine.comparison.runner import score_dataset
 from qmcif_engine.comparison.tables import Mark, format_figure
@@ -38,6 +38,9 @@ def run(options: Namespace) -> None:
     """Write the report, or the ablation tables, into the report folder and print the main table."""
     if options.jobs is not None and options.jobs < 1:
         msg = f"--jobs {options.jobs} was given; 1 or more is needed: leave it out to use all cores"
+        raise InvalidConfigError(msg)
+    if options.frame is not None and options.frame < 1:
+        msg = f"--frame {options.frame} was given; 1 px or more is needed: leave it out to score whole images only"
         raise InvalidConfigError(msg)
     if options.ablation:
         _run_ablation(options)
@@ -64,14 +67,19 @@ def _run_comparison(options: Namespace) -> None:
     _place(options.output, outputs)
     for line in draw_summary(comparison.table):
         print(line)
+    if comparison.frame_px is not None:
+        print(f"\n{head_inner(comparison.frame_px)}:", *draw_summary(comparison.inner_table), sep="\n")
     for name in outputs:
         print(options.output / name)
 
 
 def _run_ablation(options: Namespace) -> None:
     names = options.presets or ["paper"]
-    if len(names) > 1 or options.fused_by or options.methods:
-        msg = "--ablation was given with several presets, --method or --fused-by; it varies one preset: name at most one, and nothing else"
+    if len(names) > 1 or options.fused_by or options.methods or options.frame:
+        msg = (
+            "--ablation was given with several presets, --method, --fused-by or --frame; it varies one preset and scores whole images: "
+            "name at most one, and nothing else"
+        )
         raise InvalidConfigError(msg)
     settings = _gather_all(names, options)
     methods, filled_by = plan_ablation(settings[names[0]])
@@ -99,7 +107,7 @@ def _score(options: Namespace, dataset: Dataset, *, methods: tuple[Method, ...],
     published = choose_published(options.published, dataset.name)
     record = open_record(options.output, dataset, methods=methods, overwrite=options.overwrite)
     with progress_bar("checking", is_quiet=False) as move:
-        fingerprints = fingerprint_inputs(dataset, methods, progress=move)
+        fingerprints = fingerprint_inputs(dataset, methods, progress=move, frame_px=options.frame)
     _make_folder(options.output)
     try:
         with progress_bar("fusing and scoring", is_quiet=False) as move:
@@ -111,6 +119,7 @@ def _score(options: Namespace, dataset: Dataset, *, methods: tuple[Method, ...],
                 fingerprints=fingerprints,
                 n_processes=options.jobs or count_cores(),
                 progress=move,
+                frame_px=options.frame,
             )
     except KeyboardInterrupt:
         msg = f"what was finished is kept in {str(options.output)!r}: the same command goes on from there"
@@ -123,6 +132,7 @@ def _score(options: Namespace, dataset: Dataset, *, methods: tuple[Method, ...],
         scores=scores,
         published=published,
         folder=options.output,
+        frame_px=options.frame,
     )
 
 
@@ -156,7 +166,7 @@ def rebuild_command(options: Namespace) -> str:
     words = ["qmcif", "benchmark", str(options.dataset), "-o", str(options.output)]
     repeated = {"--preset": options.presets, "--set": options.assignments, "--method": options.methods, "--fused-by": options.fused_by}
     words += [word for flag, values in repeated.items() for value in values for word in (flag, value)]
-    single = {"--published": options.published, "--jobs": options.jobs}
+    single = {"--published": options.published, "--frame": options.frame, "--jobs": options.jobs}
     words += [word for flag, value in single.items() if value is not None for word in (flag, str(value))]
     words += [flag for flag, is_given in {"--ablation": options.ablation, "--overwrite": options.overwrite}.items() if is_given]
     return shlex.join(words)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from qmcif_engine.comparison.html_sets import draw_set
 from qmcif_engine.comparison.plots import draw_bars
-from qmcif_engine.comparison.report import describe_comparison, list_notes, name_symbol
+from qmcif_engine.comparison.report import describe_comparison, head_inner, list_notes, name_symbol
 from qmcif_engine.comparison.tables import Mark, Origin, build_set_table, format_figure
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ def write_html(comparison: Comparison, *, progress: Callable[[int, int], None]) 
         "<h2>Means</h2>",
         _draw_table(table),
         _draw_notes(comparison),
+        *_draw_inner(comparison),
         *_draw_bars(comparison, table),
         "<h2>Set by set</h2>",
         '<p class="lead">Inputs, the truth where there is one, and each method’s image. Frames mark the places shown enlarged below.</p>',
@@ -102,6 +103,13 @@ def _draw_notes(comparison: Comparison) -> str:
     if len(comparison.table.rows) > 1:
         notes.insert(0, "The best figure of a column stands on a warm ground, the second best is underlined.")
     return f'<ul class="notes">{"".join(f"<li>{escape(note)}</li>" for note in notes)}</ul>'
+
+
+def _draw_inner(comparison: Comparison) -> list[str]:
+    """Show the means without the frame, where they were asked for."""
+    if comparison.frame_px is None:
+        return []
+    return [f"<h2>{head_inner(comparison.frame_px)}</h2>", _draw_table(comparison.inner_table)]
 
 
 def _draw_bars(comparison: Comparison, table: ComparisonTable) -> list[str]:

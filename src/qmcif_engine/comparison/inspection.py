@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from qmcif_engine.comparison.methods import Method
 
 
-def fingerprint_inputs(dataset: Dataset, methods: Sequence[Method], *, progress: Callable[[int, int], None]) -> dict[tuple[str, str], str]:
+def fingerprint_inputs(
+    dataset: Dataset, methods: Sequence[Method], *, progress: Callable[[int, int], None], frame_px: int | None = None
+) -> dict[tuple[str, str], str]:
     """Check the images of every set and return what each result depends on.
 
     Parameters
@@ -25,6 +27,8 @@ def fingerprint_inputs(dataset: Dataset, methods: Sequence[Method], *, progress:
     methods : sequence of Method
     progress : callable
         Receives the sets done and the sets in all.
+    frame_px : int, optional
+        Width of the frame that is to be left out; something of every image must remain.
 
     Returns
     -------
@@ -35,11 +39,14 @@ def fingerprint_inputs(dataset: Dataset, methods: Sequence[Method], *, progress:
     Raises
     ------
     ImageFileError, InvalidImageError
-        When an image cannot be read, is not 8-bit, or differs in size from the others of its set.
+        When an image cannot be read, is not 8-bit, or differs in size from the others of its set, or lies in the frame
+        as a whole.
     """
     fingerprints = {}
     for n_done, image_set in enumerate(dataset.sets, start=1):
-        _check_sizes([*image_set.files, *(method.pictures[image_set.name] for method in methods if method.pictures)])
+        shape = _check_sizes([*image_set.files, *(method.pictures[image_set.name] for method in methods if method.pictures)])
+        if frame_px is not None:
+            _check_inside(image_set.sources[0], shape, frame_px=frame_px)
         contents = [digest_file(path) for path in image_set.sources]
         truth = "" if image_set.truth is None else digest_file(image_set.truth)
         for method in methods:
@@ -50,8 +57,8 @@ def fingerprint_inputs(dataset: Dataset, methods: Sequence[Method], *, progress:
     return fingerprints
 
 
-def _check_sizes(paths: Iterable[Path]) -> None:
-    """Read one image at a time, so that large stacks fit into memory."""
+def _check_sizes(paths: Iterable[Path]) -> tuple[int, ...]:
+    """Return the common shape; read one image at a time, so that large stacks fit into memory."""
     shapes = {path: read_eight_bit(path).shape for path in paths}
     first, wanted = next(iter(shapes.items()))
     for path, shape in shapes.items():
@@ -61,6 +68,17 @@ def _check_sizes(paths: Iterable[Path]) -> None:
                 "and color: crop or convert them first"
             )
             raise InvalidImageError(msg)
+    return wanted
+
+
+def _check_inside(path: Path, shape: tuple[int, ...], *, frame_px: int) -> None:
+    widest = (min(shape[:2]) - 1) // 2
+    if frame_px > widest:
+        msg = (
+            f"--frame {frame_px} leaves nothing of {str(path)!r}, which is {_describe(shape)}; for this image {widest} is the most: "
+            "choose a narrower frame or leave the set out"
+        )
+        raise InvalidImageError(msg)
 
 
 def _describe(shape: tuple[int, ...]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,14 +13,18 @@ from qmcif_engine.comparison.pictures import read_eight_bit
 from qmcif_engine.comparison.processes import run_everywhere
 from qmcif_engine.comparison.record import Score, write_record
 from qmcif_engine.comparison.rivals import find_rival, fuse_with
+from qmcif_engine.comparison.tables import name_inner
 from qmcif_engine.errors import Cancelled, OutputError
 from qmcif_engine.fusing.in_memory import fuse
 from qmcif_engine.io.output.writers import write_image
 from qmcif_engine.metrics import evaluate
+from qmcif_engine.metrics.truth import DEFAULT_FRAME_PX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
+
+    from numpy.typing import NDArray
 
     from qmcif_engine.comparison.datasets import Dataset, ImageSet
     from qmcif_engine.comparison.methods import Method
@@ -34,12 +38,14 @@ LARGEST_EIGHT_BIT_INDEX = 255
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """All that a worker process must know to make one score."""
+    """All that a worker process must know to make one score; one with a picture is scored anew, but not fused."""
 
     image_set: ImageSet
     method: Method
     folder: Path
     inputs: str
+    frame_px: int | None = None
+    has_picture: bool = False
 
 
 def fused_path(folder: Path, method: Method, image_set: ImageSet) -> Path:
@@ -61,6 +67,7 @@ def score_dataset(
     fingerprints: Mapping[tuple[str, str], str],
     n_processes: int,
     progress: Callable[[int, int], None],
+    frame_px: int | None = None,
 ) -> tuple[Score, ...]:
     """Make every missing image and score, and return all scores, set by set.
 
@@ -78,16 +85,19 @@ def score_dataset(
         Worker processes; they change no figure.
     progress : callable
         Receives the images done and the images in all.
+    frame_px : int, optional
+        Width of a frame; each image is scored without it too.
     """
-    tasks = [
-        Task(image_set=image_set, method=method, folder=folder, inputs=fingerprints[image_set.name, method.name])
+    scores = {(score.set_name, score.method): score for score in record.scores}
+    asked = [
+        Task(image_set=image_set, method=method, folder=folder, inputs=fingerprints[image_set.name, method.name], frame_px=frame_px)
         for image_set in dataset.sets
         for method in methods
     ]
-    scores = {(score.set_name, score.method): score for score in record.scores}
-    todo = [task for task in tasks if not _is_done(task, scores.get((task.image_set.name, task.method.name)))]
+    tasks = [replace(task, has_picture=_has_picture(task, scores.get((task.image_set.name, task.method.name)))) for task in asked]
+    todo = [task for task in tasks if not (task.has_picture and scores[task.image_set.name, task.method.name].frame_px == frame_px)]
     logger.info("%d of %d images are to be scored", len(todo), len(tasks))
-    _make_folders(todo)
+    _make_folders([task for task in todo if not task.has_picture])
     write_record(folder, record)
     progress(len(tasks) - len(todo), len(tasks))
     n_done = len(tasks) - len(todo)
@@ -103,7 +113,7 @@ def score_dataset(
     return tuple(scores[task.image_set.name, task.method.name] for task in tasks)
 
 
-def _is_done(task: Task, score: Score | None) -> bool:
+def _has_picture(task: Task, score: Score | None) -> bool:
     if score is None or score.inputs != task.inputs:
         return False
     picture = fused_path(task.folder, task.method, task.image_set)
@@ -139,7 +149,7 @@ def make_score(task: Task, is_cancelled: Callable[[], bool]) -> Score:
     """
     sources = [read_eight_bit(path) for path in task.image_set.sources]
     picture = fused_path(task.folder, task.method, task.image_set)
-    if task.method.settings is not None:
+    if task.method.settings is not None and not task.has_picture:
         result = fuse(sources, task.method.settings, is_cancelled=is_cancelled)
         index_dtype = np.uint8 if len(sources) <= LARGEST_EIGHT_BIT_INDEX else np.uint16
         write_image(index_path(task.folder, task.method, task.image_set), result.source_index.astype(index_dtype), overwrite=True)
@@ -150,14 +160,31 @@ def make_score(task: Task, is_cancelled: Callable[[], bool]) -> Score:
             msg = "the scoring was cancelled; nothing was returned: start it again"
             raise Cancelled(msg)
 
-    if task.method.rival is not None:
+    if task.method.rival is not None and not task.has_picture:
         write_image(picture, fuse_with(find_rival(task.method.rival), sources, check_cancelled=end_if_cancelled), overwrite=True)
     truth = None if task.image_set.truth is None else read_eight_bit(task.image_set.truth)
-    scored = evaluate(sources, read_eight_bit(picture), truth=truth, progress=end_if_cancelled)
     return Score(
         set_name=task.image_set.name,
         method=task.method.name,
-        figures=scored.list_by_symbol(),
+        figures=score_picture(sources, read_eight_bit(picture), truth, frame_px=task.frame_px, progress=end_if_cancelled),
         inputs=task.inputs,
         fused=digest_file(picture),
+        frame_px=task.frame_px,
     )
+
+
+def score_picture(
+    sources: Sequence[NDArray[np.uint8]],
+    fused: NDArray[np.uint8],
+    truth: NDArray[np.uint8] | None,
+    *,
+    frame_px: int | None,
+    progress: Callable[[EvaluationProgress], None],
+) -> dict[str, float | None]:
+    """Return the figures of an image by symbol, and where a frame is to be left out also those of what lies inside it."""
+    whole = evaluate(sources, fused, truth=truth, frame_px=DEFAULT_FRAME_PX if frame_px is None else frame_px, progress=progress)
+    if frame_px is None:
+        return whole.list_by_symbol()
+    inside = np.s_[frame_px:-frame_px, frame_px:-frame_px]
+    inner = evaluate([source[inside] for source in sources], fused[inside], progress=progress)
+    return whole.list_by_symbol() | name_inner(inner.list_by_symbol())

@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING
 from qmcif_engine.comparison.published import SYMBOLS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from qmcif_engine.comparison.methods import Method
     from qmcif_engine.comparison.published import PublishedSet
     from qmcif_engine.comparison.record import Score
 
 _DECIBEL_PREFIX = "PSNR"
+INNER_SUFFIX = "_inner"
+"""Of the symbols of figures that leave a frame of the image out."""
 
 
 class Origin(StrEnum):
@@ -53,13 +55,19 @@ class ComparisonTable:
     marks: tuple[Mapping[str, Mark], ...]
 
 
-def build_table(scores: Sequence[Score], methods: Sequence[Method], published: PublishedSet | None) -> ComparisonTable:
-    """Average over the sets, decibels included, and put the published rows below."""
+def build_table(
+    scores: Sequence[Score],
+    methods: Sequence[Method],
+    published: PublishedSet | None,
+    *,
+    keep: Callable[[Mapping[str, float | None]], Mapping[str, float | None]] = dict,
+) -> ComparisonTable:
+    """Average what is kept of the figures over the sets, decibels included, and put the published rows below."""
     rows = [
         TableRow(
             label=method.label,
             origin=Origin.MEASURED,
-            means=average(score.figures for score in scores if score.method == method.name),
+            means=average(keep(score.figures) for score in scores if score.method == method.name),
             is_fused_here=method.is_fused_here,
         )
         for method in methods
@@ -71,7 +79,7 @@ def build_table(scores: Sequence[Score], methods: Sequence[Method], published: P
 
 def build_set_table(scores: Sequence[Score]) -> ComparisonTable:
     """Return a row per set, without marks: what is worth seeing where one method stands alone."""
-    rows = [TableRow(label=score.set_name, origin=Origin.MEASURED, means=score.figures, is_fused_here=True) for score in scores]
+    rows = [TableRow(label=score.set_name, origin=Origin.MEASURED, means=keep_whole(score.figures), is_fused_here=True) for score in scores]
     symbols = mark_table(rows).symbols
     return ComparisonTable(symbols=symbols, rows=tuple(rows), marks=tuple(dict.fromkeys(symbols, Mark.NONE) for _ in rows))
 
@@ -115,3 +123,19 @@ def format_figure(value: float | None, *, symbol: str) -> str:
 def keep_symbols(figures: Mapping[str, float | None]) -> dict[str, float | None]:
     """Return the six figures that the paper prints."""
     return {symbol: figures[symbol] for symbol in SYMBOLS}
+
+
+def keep_whole(figures: Mapping[str, float | None]) -> dict[str, float | None]:
+    """Return the figures of the whole image, the inner PSNR among them."""
+    left_out = {f"{symbol}{INNER_SUFFIX}" for symbol in SYMBOLS}
+    return {symbol: value for symbol, value in figures.items() if symbol not in left_out}
+
+
+def keep_inner(figures: Mapping[str, float | None]) -> dict[str, float | None]:
+    """Return the figures that leave a frame out, by the symbols of those of the whole image."""
+    return {symbol.removesuffix(INNER_SUFFIX): value for symbol, value in figures.items() if symbol.endswith(INNER_SUFFIX)}
+
+
+def name_inner(figures: Mapping[str, float | None]) -> dict[str, float | None]:
+    """Return the six figures that the paper prints, by their symbols where a frame is left out."""
+    return {f"{symbol}{INNER_SUFFIX}": figures[symbol] for symbol in SYMBOLS}

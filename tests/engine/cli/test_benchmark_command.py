@@ -170,6 +170,42 @@ def test_a_changed_picture_is_done_again_and_a_changed_setting_needs_permission(
     assert "- Preset default: changed: iterations=2" in (report / "report.md").read_text(encoding="utf-8")
 
 
+def test_a_frame_is_left_out_in_a_table_of_its_own_without_fusing_again(
+    data: Path, others: Path, tmp_path: Path, fusions: list[int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = tmp_path / "report"
+    request = [data, "-o", report, "--fused-by", f"copy={others}", "--published", "lytro"]
+    assert run(*request) == 0
+    assert run(*request, "--frame", 5) == 0
+
+    assert len(fusions) == 2  # two sets, once each
+    assert "\nWithout the outer 5 px:\n" in capsys.readouterr().out
+    whole, _, inner = (report / "report.md").read_text(encoding="utf-8").partition("\n## Without the outer 5 px\n")
+    assert "--frame 5 --jobs 1`" in whole
+    assert "PSNR inner leaves out a frame of 5 px" in whole
+    assert "| published |" in whole
+    assert "| published |" not in inner
+    assert "<h2>Without the outer 5 px</h2>" in (report / "report.html").read_text(encoding="utf-8")
+    with (report / "scores.csv").open(encoding="utf-8") as stream:
+        rows = list(csv.DictReader(stream))
+    for row in rows:
+        name = row["set"]
+        fused = report / "fused" / "default" / f"{name}.png" if row["method"] == "default" else others / f"garden_{name}_copy.png"
+        paths = [*sorted(data.glob(f"{name}_?.png")), fused, data / f"{name}_truth.png"]
+        *sources, picture, truth = (read_image(path).samples[5:-5, 5:-5] for path in paths)
+        expected = evaluate(sources, picture, truth=truth).list_by_symbol()
+        for symbol in ("Q_MI", "Q_G", "Q_P", "Q_E", "Q_Y", "Q_CB", "PSNR"):
+            assert row[f"{symbol}_inner"] == repr(expected[symbol])
+    means = {method: np.mean([float(row["Q_CB_inner"]) for row in rows if row["method"] == method]) for method in ("default", "copy")}
+    table = inner.partition("\n## ")[0]
+    assert all(f"{mean:.4f}" in table for mean in means.values())
+
+    assert run(*request) == 0
+    assert len(fusions) == 2
+    assert "Without the outer" not in (report / "report.md").read_text(encoding="utf-8")
+    assert "Q_MI_inner" not in (report / "scores.csv").read_text(encoding="utf-8")
+
+
 def test_presets_are_compared_and_a_later_one_joins(data: Path, tmp_path: Path, fusions: list[int]) -> None:
     report = tmp_path / "report"
     assert run(data, "-o", report, "--set", "iterations=1") == 0
@@ -234,6 +270,11 @@ def test_bad_requests_are_refused_before_anything_is_written(
         "lacks a part": [data, "--fused-by", "copy"],
         "--published 'kodak' is not known": [data, "--published", "kodak"],
         "--jobs 0 was given": [data, "--jobs", "0"],
+        "--frame 0 was given": [data, "--frame", "0"],
+        "--frame -3 was given": [data, "--frame", "-3"],
+        "--frame 24 leaves nothing of": [data, "--frame", "24"],
+        "for this image 23 is the most": [data, "--frame", "9000"],
+        "scores whole images": [data, "--ablation", "--frame", "8"],
         "it varies one preset": [data, "--ablation", "--fused-by", f"copy={others}"],
     }
     before = set(tmp_path.rglob("*"))

@@ -1,9 +1,14 @@
-"""QHOSVD: patches of all images as one quaternion tensor; the patch with the larger coefficients in its singular bases is kept.
+"""QHOSVD: patches of all images as one quaternion tensor; the larger the coefficients of a patch in its singular bases, the more it counts.
 
 Jifei Miao and Kit Ian Kou, *Quaternion higher-order singular value decomposition and its applications in color image processing*,
 Information Fusion 92 (2023) 139–153 (arXiv 2101.00364). The N patches of a place form a tensor of side x side x N quaternions. The left
 singular vectors of its first unfolding and the right ones of its second are common bases of all N patches; the sum of the moduli of a
-patch's coefficients in them is its activity. The chosen patches are averaged where they overlap.
+patch's coefficients in them is its activity. As in the method for gray images that it extends (Junli Liang, Yang He, Ding Liu and Xianju
+Zeng, *Image fusion using higher order singular value decomposition*, IEEE Transactions on Image Processing 21 (2012) 2898–2909), patches
+are combined by a sigmoid function of their activities. The fused patches are averaged where they overlap.
+
+Ours, because the papers were not at hand in full: activities are those of patches without their mean, the sigmoid function is one of the
+logarithm of their ratio, and its steepness.
 """
 
 from __future__ import annotations
@@ -23,6 +28,8 @@ if TYPE_CHECKING:
 PATCH_PX = 8
 STEP_PX = 2
 N_COLORS = 3
+STEEPNESS = 10.0
+"""Of the sigmoid function: weights of two patches are as the tenth powers of their activities."""
 
 
 def complex_form(patches: FloatArray) -> ComplexArray:
@@ -56,6 +63,17 @@ def measure_activity(patches: FloatArray) -> FloatArray:
     return activity
 
 
+def weigh(activity: FloatArray) -> FloatArray:
+    """Return the weight of each patch at its place, shape (N, P), for activities of that shape; equal ones where nothing is active.
+
+    For two patches it is ``1 / (1 + exp(-k ln(a_1 / a_2)))``, with the steepness ``k``.
+    """
+    largest = activity.max(axis=0)
+    shares = np.divide(activity, largest, out=np.ones_like(activity), where=largest > 0) ** STEEPNESS
+    weights: FloatArray = shares / shares.sum(axis=0)
+    return weights
+
+
 def fuse_planes(stack: FloatArray, check_cancelled: Callable[[], None]) -> FloatArray:
     """Fuse images, shape (N, C, h, w); gray ones count as colors of three equal parts."""
     height, width = stack.shape[2:]
@@ -66,8 +84,8 @@ def fuse_planes(stack: FloatArray, check_cancelled: Callable[[], None]) -> Float
         check_cancelled()
         patches = cut_row(padded, grid, row)  # (N, C, count, side, side)
         by_place = np.broadcast_to(np.moveaxis(patches, 1, 2), (len(patches), patches.shape[2], N_COLORS, PATCH_PX, PATCH_PX))
-        winner = measure_activity(by_place).argmax(axis=0)
-        average.add_row(row, patches[winner, :, np.arange(len(winner))].swapaxes(0, 1))
+        weights = weigh(measure_activity(by_place - by_place.mean(axis=(-2, -1), keepdims=True)))
+        average.add_row(row, np.einsum("np,ncpij->cpij", weights, patches))
     return average.mean()[:, :height, :width]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from qmcif_engine.comparison.rivals.quaternion_tensors import complex_form, measure_activity
+from qmcif_engine.comparison.rivals.quaternion_tensors import STEEPNESS, complex_form, fuse_planes, measure_activity, weigh
 from qmcif_engine.method import quaternion
 
 RNG = np.random.default_rng(8)
@@ -34,3 +34,19 @@ def test_activity_grows_with_the_contrast_of_a_patch_and_ignores_a_turn_of_hues(
 
     np.testing.assert_allclose(weak, strong / 2)
     np.testing.assert_allclose(measure_activity(turned), measure_activity(pair))
+
+
+def test_weights_are_a_sigmoid_function_of_the_logarithm_of_the_ratio_of_activities():
+    activity = np.array([[3.0, 1.0, 0.0, 0.0, 1e-200], [2.0, 1.0, 4.0, 0.0, 2e-200]])
+    weights = weigh(activity)
+    expected = 1 / (1 + np.exp(-STEEPNESS * np.log(3 / 2)))
+
+    np.testing.assert_allclose(weights[0], [expected, 0.5, 0.0, 0.5, 1 / (1 + 2**STEEPNESS)])
+    np.testing.assert_allclose(weights.sum(axis=0), 1)
+
+
+def test_brightness_does_not_speak_for_a_patch():
+    texture = RNG.uniform(0.1, 0.2, size=(1, 3, 16, 16))
+    flat = np.full_like(texture, 0.9)
+
+    np.testing.assert_allclose(fuse_planes(np.concatenate([texture, flat]), lambda: None), texture[0], atol=1e-12)

@@ -1,0 +1,67 @@
+"""Score MFI-WHU with and without its outer 8 px, where the sources of this set have a dark border, for our presets and other methods.
+
+``python benchmarks/frames.py -o FOLDER --pictures DIR`` runs ``qmcif benchmark ../shared/data/mfi_whu -o FOLDER --frame 8`` with the three
+presets, beside every method whose pictures are in ``DIR/mfi_whu/METHOD`` (those that ``benchmarks/rivals.py --pictures DIR`` keeps, or any
+other folder of fused images). A run that was ended is resumed. The means become ``benchmarks/results/frames.json``, from which ``python
+tools/write_figures.py`` writes docs/quality.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+from pathlib import Path
+from statistics import fmean
+
+from result_files import Cell, save_result
+
+from qmcif_engine.cli import main as run_command
+from qmcif_engine.comparison.rivals import RIVALS
+
+SET = "mfi_whu"
+PAIRS = Path(__file__).parents[2] / "shared" / "data" / SET
+FRAME_PX = 8
+PRESETS = ("default", "fast", "paper")
+SYMBOLS = ("Q_MI", "Q_G", "Q_P", "Q_E", "Q_Y", "Q_CB", "PSNR")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the benchmark and keep the means."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("-o", "--output", required=True, type=Path, metavar="FOLDER", help="folder of the report")
+    parser.add_argument("--pictures", type=Path, metavar="DIR", help="where other methods' pictures are")
+    parser.add_argument("--jobs", default="1", metavar="N", help="worker processes")
+    options = parser.parse_args(arguments)
+    others = [] if options.pictures is None else sorted(path for path in (options.pictures / SET).iterdir() if path.is_dir())
+    words = [word for preset in PRESETS for word in ("--preset", preset)] + [
+        word for folder in others for word in ("--fused-by", f"{name_method(folder.name)}={folder}")
+    ]
+    if run_command(["benchmark", str(PAIRS), "-o", str(options.output), *words, "--frame", str(FRAME_PX), "--jobs", options.jobs]):
+        sys.exit("the benchmark did not finish: see the message above")
+    with (options.output / "scores.csv").open(encoding="utf-8", newline="") as lines:
+        rows = average_scores(list(csv.DictReader(lines)))
+    formats = {symbol: ".2f" if symbol == "PSNR" else ".4f" for symbol in SYMBOLS}
+    save_result("frames", columns=("scored", "pairs", "method", *SYMBOLS), rows=rows, formats=formats)
+
+
+def name_method(folder_name: str) -> str:
+    """Return what tables call the method of a folder."""
+    return RIVALS[folder_name].label if folder_name in RIVALS else folder_name
+
+
+def average_scores(scores: list[dict[str, str]]) -> list[list[Cell]]:
+    """Return the means of every method: first those of the whole images, then those without the frame."""
+    methods = list(dict.fromkeys(score["method"] for score in scores))
+    rows: list[list[Cell]] = []
+    for scored, suffix in (("whole", ""), (f"outer {FRAME_PX} px left out", "_inner")):
+        for method in methods:
+            own = [score for score in scores if score["method"] == method]
+            means = [round(fmean(float(score[f"{symbol}{suffix}"]) for score in own), 6) for symbol in SYMBOLS]
+            label = f"preset {method}" if method in PRESETS else method
+            rows.append([scored, len(own), "default" if method == "default" else label, *means])
+    return rows
+
+
+if __name__ == "__main__":
+    main()
