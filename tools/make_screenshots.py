@@ -6,6 +6,7 @@ and the dock of the widget is 300 wide, as on a small laptop. ``--themes dark li
 
 import argparse
 import os
+import tempfile
 import time
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QApplication
 
 from napari_qmcif.dock import open_page
+from qmcif_engine import make_focus_stack
 
 WINDOW = (1280, 800)
 DOCK_PX = 300
@@ -54,6 +56,7 @@ class Session:
             self.evaluate,
             self.compare,
             self.show_depth,
+            self.fuse_many,
         ):
             step()
         self.close_dock()
@@ -126,12 +129,32 @@ class Session:
         self.widget.row.follow(self.widget.measure_at(200, 300))
         self.wait_until(lambda: not self.widget.row.is_running)
         self.take("compare")
+        self.widget.wipes.value = False
 
     def show_depth(self):
         self.open_page("Depth")
         self.widget.surface.exaggerate.value = 20
         self.widget.show_surface()
         self.take("depth")
+
+    def fuse_many(self):
+        """Fuse two stacks below a folder, and one that is none."""
+        self.viewer.layers.clear()
+        self.viewer.dims.ndisplay = 2
+        self.open_page("Batch")
+        with tempfile.TemporaryDirectory() as folder:
+            for name, n_images in {"leaf": 3, "moss": 3, "single image": 1}.items():
+                (Path(folder) / "stacks" / name).mkdir(parents=True)
+                images = make_focus_stack(n_images=3, shape=(256, 384), seed=len(name)).images
+                for number, image in enumerate(images[:n_images]):
+                    Image.fromarray(image).save(Path(folder) / "stacks" / name / f"{number}.png")
+            self.widget.form.folder.value, self.widget.form.results.value = Path(folder) / "stacks", Path(folder) / "results"
+            self.widget.row.start()
+            self.wait_until(lambda: not self.widget.row.is_running)
+            self.widget.inspect(1)
+            self.wait_until(lambda: not self.widget.row.is_running)
+            self.viewer.reset_view()
+            self.take("batch")
 
     def open_page(self, title):
         self.widget = open_page(self.viewer, title)

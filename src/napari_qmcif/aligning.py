@@ -9,9 +9,11 @@ from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 from napari.layers import Layer
+from napari.types import LayerDataTuple
 from numpy.typing import NDArray
 
-from napari_qmcif.chosen_stack import ChosenStack
+from napari_qmcif.chosen_stack import ChosenStack, name_axis
+from napari_qmcif.layers import describe_fused
 from napari_qmcif.worker import Progress
 from qmcif_engine import (
     FusionProgress,
@@ -22,6 +24,7 @@ from qmcif_engine import (
     Window,
     open_stack,
     prepare_stack,
+    stack_to_dask,
     suggest_alignment,
     suggest_even_exposure,
 )
@@ -93,6 +96,9 @@ class WorkerTalk(Protocol):
     def note(self, text: str) -> None:
         """Take what is being done now."""
 
+    def remark(self, text: str) -> None:
+        """Take what a person should know at the end."""
+
     def is_cancelled(self) -> bool:
         """Return whether to stop."""
 
@@ -156,6 +162,29 @@ def prepare(opened: Stack, stack: ChosenStack, *, job: WorkerTalk) -> Stack:
         return prepare_stack(opened, transforms=transforms, reference=stack.reference, even_exposure=True).correction
 
     return prepare_stack(opened, transforms=transforms, correction=_once(stack, f"exposure, {stack.align}", compare))
+
+
+def make_aligned_layer(stack: ChosenStack, *, job: WorkerTalk) -> list[LayerDataTuple]:
+    """Return the layer; what moved is estimated here, samples are moved where one looks. Runs in a worker thread."""
+    images = stack.cut_images()
+    found = align_images(images, stack, job=job)
+    # opened again: the job that could be asked whether to go on will be over
+    opened = open_stack([image[..., :N_COLORS] for image in images] if stack.n_channels > N_COLORS else images)
+    prepared = prepare_stack(opened, transforms=found.transforms, correction=found.correction)
+    look = describe_fused(stack, part="aligned", record={"n_images": stack.n_images, "align": stack.align})
+    return [LayerDataTuple((stack_to_dask(prepared), {**look, **_place_behind(stack)}, "image"))]
+
+
+def _place_behind(stack: ChosenStack) -> dict[str, Any]:
+    """Return the layer arguments that put the images over the fused image, one behind the other."""
+    if stack.axis is None:
+        return stack.placement.with_depth(1.0, start=0.0, unit="pixel", label="focus")
+    layer = stack.layers[0]
+    label = name_axis(layer, stack.axis).removeprefix("axis ")
+    start = float(layer.translate[stack.axis])
+    return stack.placement.with_depth(
+        stack.z_step[0], start=start, unit=str(layer.units[stack.axis]), label="focus" if label.isdigit() else label
+    )
 
 
 def hint_at_preparation(stack: ChosenStack, *, job: WorkerTalk) -> str:

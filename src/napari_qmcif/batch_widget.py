@@ -1,14 +1,14 @@
 """Fusion of many stacks: every folder below one, with a table of what became of them and a click to look at each."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from magicgui import magic_factory
 from magicgui.widgets import Container, FunctionGui, Table
 from napari.viewer import Viewer
+from qtpy.QtCore import Qt
 
 from napari_qmcif.aligning import ALIGNMENTS
 from napari_qmcif.file_actions import open_stack_layers
@@ -38,8 +38,7 @@ COLUMNS = ("status", "time", "result or reason")
 Folder = Annotated[Path, {"mode": "d"}]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
+class Batch(NamedTuple):
     """The stacks of a batch and how they are fused."""
 
     groups: tuple[Group, ...]
@@ -80,14 +79,9 @@ def fuse_groups(batch: Batch, *, job: EngineWorker) -> None:
 
 @magic_factory(
     call_button="Fuse all",
-    folder={"label": "Folder", "tooltip": "Every folder of images below it, and every OME-Zarr, is a stack"},
-    results={"label": "Results", "tooltip": "Folder for the fused images; a stack whose fused image is already there is skipped"},
-    pattern={"label": "Pattern", "tooltip": "Or names of files below the folder, such as {group}_z{frame}.tif"},
-    align={"label": "Align", "choices": ALIGNMENTS},
-    even_exposure={"label": "Even exposure"},
+    align={"choices": ALIGNMENTS},
     preset={"label": "Quality", "choices": [(PRESET_WORDS.get(name, name), name) for name in PRESETS]},
     suffix={"choices": SUFFIXES, "label": "Format"},
-    with_maps={"label": "Maps", "tooltip": "Write the source index and the other maps too"},
 )
 def fuse_many(
     napari_viewer: Viewer,
@@ -106,17 +100,17 @@ def fuse_many(
     ----------
     napari_viewer : napari.Viewer
     folder : Path
-        Where the stacks are.
+        Every folder of images below it, and every OME-Zarr, is a stack.
     results : Path
-        Folder for the fused images, which are named after their stacks.
+        Folder for the fused images, which are named after their stacks; a stack whose fused image is already there is skipped.
     pattern : str
-        How the files of a stack are named, as for ``qmcif batch``; every folder of images is a stack where it is empty.
+        Or names of files below the folder, such as {group}_z{frame}.tif.
     align, even_exposure, preset
         As for one stack.
     suffix : str
         Format of the images.
     with_maps : bool
-        Whether the maps are written, too.
+        Write the source index and the other maps, too.
 
     Returns
     -------
@@ -132,15 +126,7 @@ def fuse_many(
         msg = "no folder is chosen; one with the stacks and one for the results are needed: choose them, or give their whole paths"
         raise InvalidConfigError(msg)
     groups = tuple(find_groups(folder, pattern or None, leave_out=results))
-    batch = Batch(
-        groups=groups,
-        results=results,
-        config=PRESETS[preset],
-        align=align,
-        even_exposure=even_exposure,
-        suffix=suffix,
-        with_maps=with_maps,
-    )
+    batch = Batch(groups, results, PRESETS[preset], align, even_exposure, suffix, with_maps)
     worker = make_worker(fuse_groups, batch, is_waited_for=True)
     worker.batch = batch
     worker.start()
@@ -148,12 +134,7 @@ def fuse_many(
 
 
 class BatchWidget(Container[Any]):
-    """The form of `fuse_many` with a table of what became of the stacks; a click on a row opens it.
-
-    Parameters
-    ----------
-    napari_viewer : napari.Viewer
-    """
+    """The form of `fuse_many` with a table of what became of the stacks; a click on a row opens it."""
 
     def __init__(self, napari_viewer: Viewer) -> None:
         self._viewer = napari_viewer
@@ -164,6 +145,7 @@ class BatchWidget(Container[Any]):
         self.table = Table(tooltip="Click on a row to open its result, or its images")
         self.table.native.setFixedHeight(TABLE_HEIGHT_PX)
         self.table.native.verticalHeader().setMaximumWidth(NAME_PX)
+        self.table.native.verticalHeader().setTextElideMode(Qt.TextElideMode.ElideMiddle)
         self.table.native.horizontalHeader().setStretchLastSection(True)
         super().__init__(widgets=[self.form, self.row, self.table], labels=False)
         self.table.visible = False
@@ -183,9 +165,8 @@ class BatchWidget(Container[Any]):
         group = next(group for group in self._batch.groups if group.name == found.name)
         if not self.row.is_running:
             written = [path for path in (self._batch.target_of(group), self._batch.maps_of(group)) if path is not None and path.exists()]
-            worker = open_stack_layers(self._viewer, written or list(group.inputs))
             self._told = found.message
-            self.row.follow(worker)
+            self.row.attempt(lambda: open_stack_layers(self._viewer, written or list(group.inputs)))
 
     def _follow(self, worker: EngineWorker) -> None:
         self.rows.clear()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ from napari_qmcif.result_parts import (
 )
 from napari_qmcif.work_row import WorkRow
 from napari_qmcif.worker import EngineWorker, make_worker
-from qmcif_engine import FusionConfig, QmcifError, focus_response
+from qmcif_engine import FusionConfig, focus_response
 
 BLINK_MILLISECONDS = 600
 LARGEST_AREA_PX = 2**17
@@ -48,12 +49,7 @@ def measure_area(stack: ChosenStack, area: tuple[int, ...], settings: tuple[Fusi
 
 
 class CompareWidget(Container[Any]):
-    """A wipe or blink between two layers, and bars with the focus of every image at a pixel or in what the canvas shows.
-
-    Parameters
-    ----------
-    napari_viewer : napari.Viewer
-    """
+    """A wipe or blink between two layers, and bars with the focus of every image at a pixel or in what the canvas shows."""
 
     def __init__(self, napari_viewer: Viewer) -> None:
         self._viewer = napari_viewer
@@ -100,8 +96,9 @@ class CompareWidget(Container[Any]):
         fused = self.result.value
         if fused is not None and self.other.value in (None, fused):
             stack = find_sources(fused, list(self._viewer.layers))
-            others = stack.layers if stack is not None else self.other.choices
-            self.other.value = next((layer for layer in others if layer != fused), self.other.value)
+            others = [layer for layer in (stack.layers if stack is not None else self.other.choices) if layer in self.other.choices]
+            for layer in [layer for layer in others if layer != fused][:1]:  # none while the boxes are filled one after the other
+                self.other.value = layer
 
     def measure_at(self, row: int, column: int) -> EngineWorker | None:
         """Show the focus of every image at one pixel of the result."""
@@ -149,19 +146,13 @@ class CompareWidget(Container[Any]):
     def _on_click(self, viewer: Any, event: Any) -> Iterator[None]:  # noqa: ANN401 - napari's
         """Measure where a person clicks; a drag moves the canvas as ever."""
         yield
-        if event.type != "mouse_release" or not self.points.value or self.result.value is None or self.row.is_running:
+        if event.type != "mouse_release" or not self.points.value or self.result.value is None:
             return
         place = self.result.value.world_to_data(event.position)
         row, column = (int(np.floor(number + 0.5)) for number in place[-2:])
         height, width = finest_level(self.result.value).shape[self.result.value.ndim - 2 : self.result.value.ndim]
         if 0 <= row < height and 0 <= column < width:
-            try:
-                worker = self.measure_at(row, column)
-            except QmcifError as error:
-                self.row.message.complain(error)
-                return
-            if worker is not None:
-                self.row.follow(worker)
+            self.row.attempt(partial(self.measure_at, row, column))
 
     def _wipe(self, _: object = None) -> None:
         """Show the left part of the result over the other layer: a view of its samples, none is copied."""
@@ -181,7 +172,9 @@ class CompareWidget(Container[Any]):
             self._remove_wipe()
             look = {} if first.rgb else {"contrast_limits": first.contrast_limits, "colormap": first.colormap, "gamma": first.gamma}
             look |= {"rgb": first.rgb, "multiscale": first.multiscale, "metadata": {METADATA_KEY: {"part": "wipe", "of": first.name}}}
+            active = self._viewer.layers.selection.active
             self._wiped = self._viewer.add_image(shown, name="wipe", **look, **transform_of(first))
+            self._viewer.layers.selection.active = active
         self._show_only(self._wiped, second)
 
     def _remove_wipe(self) -> None:

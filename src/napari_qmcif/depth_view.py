@@ -11,7 +11,7 @@ from napari.viewer import Viewer
 
 from napari_qmcif.file_actions import ask_and_save
 from napari_qmcif.height_layers import HeightWork, color_surface, describe_height_layer, make_surface, map_heights, place_surface
-from napari_qmcif.layer_box import LayerComboBox, is_index_map, is_picture, list_layers, part_of
+from napari_qmcif.layer_box import LayerComboBox, OptionalPicture, is_index_map, list_layers, part_of
 from napari_qmcif.number_box import NumberBox
 from napari_qmcif.provenance import read_record
 from napari_qmcif.result_parts import find_parts, find_place, find_sources, finest_level, name_place
@@ -32,45 +32,19 @@ def is_depth_map(layer: Layer) -> bool:
     return is_index_map(layer) or part_of(layer) == "height"
 
 
-DepthMap = Annotated[
-    Image, {"widget_type": LayerComboBox, "choices": list_layers(is_depth_map), "label": "Depth map", "tooltip": "Source index or heights"}
-]
-Paint = Annotated[
-    Image | None, {"widget_type": LayerComboBox, "choices": list_layers(is_picture), "nullable": True, "tooltip": "An image, or the depth"}
-]
-ZStep = Annotated[
-    float,
-    {
-        "widget_type": NumberBox,
-        "min": -1e9,
-        "max": 1e9,
-        "tooltip": "Distance between neighboring images. Heights grow along the stack; negative where the first image is the nearest.",
-    },
-]
-Unit = Annotated[str, {"choices": ("pixel", *LENGTHS), "tooltip": "Unit of the z step and of the heights"}]
-Factor = Annotated[
-    float, {"widget_type": NumberBox, "min": 1e-3, "max": 1e6, "tooltip": "Draws heights larger than they are; 1 is the right scale"}
-]
-Radius = Annotated[
-    int, {"min": 0, "max": 32, "tooltip": "Radius in pixels over which neighbors of like brightness are averaged; 0 leaves the heights"}
-]
+DepthMap = Annotated[Image, {"widget_type": LayerComboBox, "choices": list_layers(is_depth_map), "label": "Depth map"}]
+ZStep = Annotated[float, {"widget_type": NumberBox, "min": -1e9, "max": 1e9}]
+Unit = Annotated[str, {"choices": ("pixel", *LENGTHS)}]
 
 
-@magic_factory(
-    call_button="Show in 3-D",
-    paint_with={"label": "Paint with"},
-    z_step={"label": "Z step"},
-    unit={"label": "Unit"},
-    exaggerate={"label": "Exaggerate"},
-    hide_others={"label": "Hide other layers"},
-)
+@magic_factory(call_button="Show in 3-D", exaggerate={"widget_type": NumberBox, "min": 1e-3, "max": 1e6})
 def show_depth(
     napari_viewer: Viewer,
     source_index: DepthMap,
-    paint_with: Paint = None,
+    paint_with: OptionalPicture = None,
     z_step: ZStep = 1.0,
     unit: Unit = "pixel",
-    exaggerate: Factor = 1.0,
+    exaggerate: float = 1.0,
     hide_others: bool = True,
 ) -> None:
     """Show depths as a surface at the right scale, in place of an earlier one, and look at it from the side.
@@ -82,10 +56,12 @@ def show_depth(
         Which image each pixel was taken from, or heights that `make_height_map` made, whose own scale is taken.
     paint_with : napari.layers.Image, optional
         What the surface is painted with; its depth where left out.
-    z_step, unit : float, str
-        Distance between neighboring images.
+    z_step : float
+        Distance between neighboring images. Heights grow along the stack; negative where the first image is the nearest.
+    unit : str
+        Unit of the z step and of the heights.
     exaggerate : float
-        Draws heights larger than they are.
+        Draws heights larger than they are; 1 is the right scale.
     hide_others : bool
         Whether other layers are hidden.
     """
@@ -130,13 +106,13 @@ def show_flat(viewer: Viewer) -> None:
         viewer.reset_view()
 
 
-@magic_factory(call_button="Make height map", smoothing_px={"label": "Smoothing"}, between_images={"label": "Between images"})
+@magic_factory(call_button="Make height map", smoothing_px={"label": "Smoothing", "min": 0, "max": 32})
 def make_height_map(
     napari_viewer: Viewer,
     source_index: DepthMap,
     z_step: ZStep = 1.0,
     unit: Unit = "pixel",
-    smoothing_px: Radius = 4,
+    smoothing_px: int = 4,
     between_images: bool = False,
 ) -> EngineWorker:
     """Make a map of heights in a unit of length from a result, and add it as a layer.
@@ -149,7 +125,7 @@ def make_height_map(
     z_step, unit : float, str
         Distance between neighboring images.
     smoothing_px : int
-        Radius of the smoothing, which keeps the edges of the fused image; 0 leaves the heights as they are.
+        Radius in pixels over which neighbors of like brightness are averaged; 0 leaves the heights as they are.
     between_images : bool
         Find the focus between neighboring images, too: the stack is fused once more for that.
 
@@ -173,12 +149,7 @@ def make_height_map(
 
 
 class DepthView(Container[Any]):
-    """Surface and height map of one result, with the scale that it says.
-
-    Parameters
-    ----------
-    napari_viewer : napari.Viewer
-    """
+    """Surface and height map of one result, with the scale that it says."""
 
     def __init__(self, napari_viewer: Viewer) -> None:
         self._viewer = napari_viewer
@@ -255,9 +226,8 @@ class DepthView(Container[Any]):
 
     def _save(self) -> None:
         heights = [layer for layer in self._viewer.layers if part_of(layer) == "height"]
-        worker = ask_and_save(heights[-1], [], parent=self.native) if heights else None
-        if worker is not None:
-            self.row.follow(worker)
+        if heights:
+            self.row.attempt(lambda: ask_and_save(heights[-1], [], parent=self.native))
 
 
 def _check_map(layer: Layer | None) -> None:

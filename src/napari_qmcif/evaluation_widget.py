@@ -3,15 +3,15 @@
 import csv
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from magicgui import magic_factory
 from magicgui.widgets import Container, FunctionGui, PushButton, Table
 from napari.layers import Layer
 from napari.viewer import Viewer
+from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QFileDialog
 
 from napari_qmcif.aligning import align_images
@@ -40,17 +40,8 @@ MEANINGS = {
 }
 
 
-def is_decibel(symbol: str) -> bool:
-    """Return whether a figure is a ratio in decibel rather than a share."""
-    return symbol.startswith("PSNR")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvaluationRequest:
-    """What is to be judged.
-
-    The result and its name, the sources, the truth where there is one, what counts as black and white, and what the user should know.
-    """
+class EvaluationRequest(NamedTuple):
+    """What is to be judged, what counts as black and white where the type of the samples leaves that open, and what to tell the user."""
 
     name: str
     stack: ChosenStack
@@ -85,14 +76,8 @@ def assemble_request(stack: ChosenStack, *, result: Layer, truth: Layer | None, 
             raise InvalidImageError(msg)
     low, high = (float(bound) for bound in result.contrast_limits)
     sample_range = (low, high) if stack.dtype.kind == "f" or stack.dtype == np.uint32 else None
-    return EvaluationRequest(
-        name=f"{result.name}{name_place(result, place)}",
-        stack=stack,
-        result=judged[result],
-        truth=None if truth is None else judged[truth],
-        sample_range=sample_range,
-        note=_note_alignment(result, stack),
-    )
+    name = f"{result.name}{name_place(result, place)}"
+    return EvaluationRequest(name, stack, judged[result], judged.get(truth), sample_range, _note_alignment(result, stack))
 
 
 def evaluate_layers(request: EvaluationRequest, *, job: EngineWorker) -> tuple[str, dict[str, float]]:
@@ -130,12 +115,7 @@ NAME_PX = 110
 """Room for the names of results, so that a narrow dock shows figures too."""
 
 
-@magic_factory(
-    call_button="Evaluate",
-    result={"label": "Result"},
-    sources={"label": "Sources"},
-    truth={"label": "Truth", "tooltip": "The scene with everything in focus, where it is known"},
-)
+@magic_factory(call_button="Evaluate")
 def evaluate_fusion(napari_viewer: Viewer, result: Picture, sources: Sources, truth: OptionalPicture = None) -> EngineWorker:
     """Evaluate a fused image against its sources, and against the truth where it is known.
 
@@ -147,6 +127,7 @@ def evaluate_fusion(napari_viewer: Viewer, result: Picture, sources: Sources, tr
     sources : list of napari.layers.Image
         What it was made from: images, or one stack.
     truth : napari.layers.Image, optional
+        The scene with everything in focus, where it is known.
 
     Returns
     -------
@@ -172,12 +153,7 @@ def _assemble(viewer: Viewer, result: Any, sources: Any, truth: Any) -> Evaluati
 
 
 class EvaluationWidget(Container[Any]):
-    """The form of `evaluate_fusion` with the figures as bars and as a table of all results, and their export.
-
-    Parameters
-    ----------
-    napari_viewer : napari.Viewer
-    """
+    """The form of `evaluate_fusion` with the figures as bars and as a table of all results, and their export."""
 
     def __init__(self, napari_viewer: Viewer) -> None:
         self._viewer = napari_viewer
@@ -187,6 +163,7 @@ class EvaluationWidget(Container[Any]):
         self.plot.setToolTip("\n".join(f"{symbol}: {meaning}" for symbol, meaning in MEANINGS.items()))
         self.table.native.setFixedHeight(TABLE_HEIGHT_PX)
         self.table.native.verticalHeader().setMaximumWidth(NAME_PX)
+        self.table.native.verticalHeader().setTextElideMode(Qt.TextElideMode.ElideMiddle)
         self.export_button = PushButton(text="Export as CSV …")
         super().__init__(widgets=[self.form, self.row, self.table, self.export_button], labels=False)
         self.native.layout().addWidget(self.plot)
@@ -245,7 +222,9 @@ class EvaluationWidget(Container[Any]):
         name, figures = judged
         self.figures[name] = figures
         self.plot.follow_theme(self._viewer.theme)
-        self.plot.show_figures({symbol: figure for symbol, figure in figures.items() if not is_decibel(symbol)})
+        self.plot.show_figures(
+            {symbol: figure for symbol, figure in figures.items() if not symbol.startswith("PSNR")}
+        )  # decibels are no shares
         symbols = list(dict.fromkeys(symbol for known in self.figures.values() for symbol in known))
         cells = [[f"{known[symbol]:.4g}" if symbol in known else "" for symbol in symbols] for known in self.figures.values()]
         self.table.value = {"data": cells, "index": tuple(self.figures), "columns": tuple(symbols)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -114,12 +115,17 @@ class FileActions(Container[Any]):
 
     def _open(self, paths: list[Path]) -> None:
         if paths:
-            self.row.follow(open_stack_layers(self._viewer, paths, on_open=self._pass_on))
+            self.row.attempt(partial(self._start_opening, paths))
 
-    def _pass_on(self, layers: list[Layer]) -> None:
-        """Hand a stack on; the layers of a result are no sources."""
-        if all(part_of(layer) is None for layer in layers):
-            self._on_open(layers)
+    def _start_opening(self, paths: list[Path]) -> EngineWorker:
+        def pass_on(layers: list[Layer]) -> None:
+            """Hand a stack on; the layers of a result are no sources."""
+            self.row.message.say("; ".join(worker.remarks))
+            if all(part_of(layer) is None for layer in layers):
+                self._on_open(layers)
+
+        worker = open_stack_layers(self._viewer, paths, on_open=pass_on)
+        return worker
 
     def _save(self) -> None:
         """Save the selected result, or the topmost one."""
@@ -137,7 +143,7 @@ class FileActions(Container[Any]):
 
 def _open(paths: list[Path], *, job: EngineWorker) -> list[Any]:
     job.note(f"opening {paths[0].name}")
-    return list(open_files(paths))
+    return list(open_files(paths, remark=job.remark))
 
 
 def _save(path: Path, layers: list[Any], result: Any, *, job: EngineWorker) -> str:  # noqa: ANN401 - a layer's data

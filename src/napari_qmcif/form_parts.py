@@ -11,7 +11,7 @@ from qtpy.QtCore import QEvent, QObject, Qt
 from qtpy.QtWidgets import QAbstractSlider, QAbstractSpinBox, QComboBox, QLabel, QLineEdit, QScrollBar, QVBoxLayout, QWidget
 from superqt import QCollapsible
 
-from napari_qmcif.failures import describe_failure
+from napari_qmcif.worker import describe_failure
 
 LABEL_PX = 92
 BOX_PX = 60
@@ -25,8 +25,12 @@ def group(*widgets: Widget, layout: str = "horizontal") -> Container[Any]:
 
 
 def tidy_rows(form: BaseContainerWidget[Any], *, wide: Collection[str] = ()) -> None:
-    """Give labels one width and let boxes shrink; rows named in `wide` need no label and take the whole width."""
+    """Give labels one width and a capital, and let boxes shrink; rows named in `wide` need no label and take the whole width."""
     for widget in form:
+        for name in ("label", "text"):  # beside a box, and of a box to tick
+            words = getattr(widget, name, None)
+            if isinstance(words, str):
+                setattr(widget, name, words[:1].upper() + words[1:])
         labeled = widget._labeled_widget()
         if labeled is None:
             continue

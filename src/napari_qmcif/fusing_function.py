@@ -4,9 +4,12 @@
 import re
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import numpy as np
+import psutil
 from magicgui import magic_factory
 from magicgui.widgets import FunctionGui
 from napari.layers import Image
@@ -15,22 +18,26 @@ from napari.types import LayerDataTuple
 from napari.viewer import Viewer
 
 from napari_qmcif.chosen_stack import guess_focus_axis
-from napari_qmcif.destination import Destination, settle_target
-from napari_qmcif.layer_box import LayerSelect, OfferedBox, is_source, list_layers
+from napari_qmcif.layer_box import LayerSelect, OfferedBox, is_source, list_layers, shorten_list
 from napari_qmcif.layer_fusing import FusionRequest, fuse_series
 from napari_qmcif.layers import choose_label, describe_channel
+from napari_qmcif.own_outputs import PYRAMID_SUFFIX
 from napari_qmcif.preferences import keep, read_preferences
 from napari_qmcif.progress_display import DockEntry
 from napari_qmcif.provenance import record_provenance
 from napari_qmcif.settings_form import SettingsForm, describe_changes
 from napari_qmcif.stack_series import StackSeries, choose_series, list_axes
 from napari_qmcif.worker import make_worker
-from qmcif_engine import FusionConfig, InvalidConfigError, load_transforms
+from qmcif_engine import FusionConfig, InvalidConfigError, InvalidImageError, load_transforms
 
 ALL, SHOWN = "all", "shown"
 EACH = ""
-ROWS_SHOWN = 5
-SLABS_NEED_A_PLACE = "slabs were asked for and the result goes into memory; they are kept on disk: set Result to OME-Zarr on disk"
+SLABS_NEED_A_PLACE = "slabs were asked for and the result goes into memory; they are kept on disk: name a place under Result"
+SHARE_OF_FREE_MEMORY = 0.5
+"""The rest is for the computation itself and for the viewer."""
+
+MAP_PIXEL_BYTES = 10
+"""Source index, base map and detail map of two bytes per pixel, confidence of four."""
 
 
 def choose_images(
@@ -90,9 +97,48 @@ def parse_numbers(text: str, *, n_images: int) -> tuple[int, ...]:
     return tuple(sorted(numbers))
 
 
+def settle_target(destination: Path | None, series: StackSeries, *, slab: int = 0) -> Path | None:
+    """Return the OME-Zarr folder to write to, its suffix added, or None for memory.
+
+    Where none is named, a result that does not fit into memory goes into the scratch folder of Preferences.
+
+    Raises
+    ------
+    QmcifError
+        When there is neither room in memory nor a scratch folder, or slabs have no place.
+    """
+    preferred, needed = read_preferences(), estimate_bytes(series)
+    free = int(psutil.virtual_memory().available * SHARE_OF_FREE_MEMORY)
+    if destination is None and needed <= free:
+        if slab:
+            raise InvalidConfigError(SLABS_NEED_A_PLACE)
+        return None
+    if destination is None and preferred.scratch_folder is None:
+        msg = (
+            f"images and result take {needed / 1e9:.1f} GB and {free / 1e9:.1f} GB may be used; a place on disk is needed: "
+            "name one under Result, or a scratch folder in Preferences"
+        )
+        raise InvalidImageError(msg)
+    place = destination.expanduser() if destination is not None else Path(preferred.scratch_folder or "") / series.channels[0].title
+    return place.with_name(place.name.removesuffix(PYRAMID_SUFFIX) + PYRAMID_SUFFIX)
+
+
+def estimate_bytes(series: StackSeries) -> int:
+    """Return the memory of what has to be loaded and of the results."""
+    stack = series.first
+    height, width = stack.picture_shape
+    picture_bytes = height * width * stack.n_channels * stack.dtype.itemsize
+    n_lazy = 0 if all(isinstance(array, np.ndarray) for array in stack.arrays) else stack.n_images
+    n_results = series.n_points * len(series.channels)
+    return n_lazy * picture_bytes + n_results * (picture_bytes + height * width * MAP_PIXEL_BYTES)
+
+
 def _connect_form(form: FunctionGui[..., Any]) -> None:
     """Adapt the choices that depend on the chosen layers."""
-    form.layers.native.setFixedHeight(ROWS_SHOWN * form.layers.native.fontMetrics().lineSpacing() + 24)
+    form.destination.line_edit.native.setPlaceholderText("in memory")
+    for place in (form.destination, form.transforms):
+        place.choose_btn.text = "…"
+    shorten_list(form.layers)
     form.layers.changed.connect(lambda: offer_for(form))
     offer_for(form)
 
@@ -119,18 +165,14 @@ def offer_for(form: FunctionGui[..., Any]) -> None:
 @magic_factory(
     widget_init=_connect_form,
     call_button="Run",
-    scope={"label": "Time, channels", "choices": [("all of them", ALL), ("where the sliders stand", SHOWN)]},
-    decide_by={"label": "Decide by"},
-    even_exposure={"label": "Even exposure"},
-    align={"label": "Align"},
-    reference={"label": "Reference", "min": 0, "max": 1_000_000},
-    leave_out={"label": "Leave out"},
-    transforms={"label": "Transforms", "mode": "w", "filter": "Transforms (*.json)", "nullable": True},
+    scope={"label": "Series", "choices": [("all times and channels", ALL), ("where the sliders stand", SHOWN)]},
+    reference={"min": 0, "max": 1_000_000},
+    transforms={"mode": "w", "filter": "Transforms (*.json)", "nullable": True},
     with_maps={"label": "Focus maps"},
     with_height={"label": "Height map"},
     height_smoothing={"label": "Smoothing", "min": 0, "max": 32},
     slab={"label": "Slabs of", "min": 0, "max": 100_000},
-    scheduler={"label": "Scheduler"},
+    destination={"label": "Result", "mode": "w", "filter": f"OME-Zarr (*{PYRAMID_SUFFIX})", "nullable": True},
 )
 def fuse_focus_stack(
     napari_viewer: Viewer,
@@ -149,7 +191,7 @@ def fuse_focus_stack(
     height_smoothing: int = 0,
     slab: int = 0,
     scheduler: str = "",
-    destination: Annotated[Path | None, {"widget_type": Destination, "label": "Result"}] = None,
+    destination: Path | None = None,
 ) -> FunctionWorker[list[LayerDataTuple]]:
     """Fuse layers into images that are sharp everywhere, in a thread of their own, and add them to the viewer.
 
@@ -189,7 +231,7 @@ def fuse_focus_stack(
     scheduler : str
         Address of a Dask scheduler, such as tcp://host:8786; local starts a cluster on this machine; empty for threads.
     destination : Path
-        The OME-Zarr folder to write to, or in memory.
+        The OME-Zarr folder to write tile by tile and open as a pyramid, for results larger than memory; empty for memory.
     """
     series = choose_images(
         layers,
@@ -204,9 +246,7 @@ def fuse_focus_stack(
         point=napari_viewer.dims.point,
     )
     config = FusionConfig() if settings is None else settings
-    target = settle_target(destination, series)
-    if slab and target is None:
-        raise InvalidConfigError(SLABS_NEED_A_PLACE)
+    target = settle_target(destination, series, slab=slab)
     request = FusionRequest(
         series=series,
         config=config,
@@ -224,25 +264,28 @@ def fuse_focus_stack(
     label = choose_label([channel.title for channel in series.channels], describe_changes(config), taken=taken)
     worker = make_worker(run_fusion, request, label, is_waited_for=target is not None)
     DockEntry(worker, title=f"Fusing {series.channels[0].title}")
+    worker.returned.connect(partial(_uncover, series))
     worker.start()
     return worker
 
 
+def _uncover(series: StackSeries, _: object) -> None:
+    """Hide sources that would shine through their result: channels are shown as the sum of all that is visible."""
+    for layer in [layer for channel in series.channels for layer in channel.stacks[0].layers]:
+        layer.visible &= layer.blending in ("opaque", "translucent", "translucent_no_depth")
+
+
 def run_fusion(request: FusionRequest, label: str, *, job: Any) -> list[LayerDataTuple]:  # noqa: ANN401 - a worker
     """Fuse, and return the layers of the result; runs in a worker thread."""
-    started_at = time.monotonic()
-    outcome = fuse_series(request, job=job)
-    series, layers = request.series, []
-    for found in outcome.channels:
-        stack = series.channels[found.number].stacks[0]
+    started_at, series, layers = time.monotonic(), request.series, []
+    for number, found in enumerate(fuse_series(request, job=job)):
+        stack = series.channels[number].stacks[0]
         z_step, unit = stack.z_step
         record = record_provenance(stack, request.config, focus_range=found.focus_range, path=found.path)
         if request.with_height:
             counted = "" if stack.axis is None else "pixel"  # heights of separate images count images
             record["height"] = {"z_step": z_step, "unit": unit or counted, "smoothing_px": request.height_smoothing_px}
-        layers += describe_channel(series, found.number, found.pictures, label=label, record=record, z_step=z_step)
+        layers += describe_channel(series, number, found.pictures, label=label, record=record, z_step=z_step)
     n_fusions = "" if series.n_fusions == 1 else f", {series.n_fusions} times"
-    words = [f"fused {series.first.n_images} images{n_fusions} in {time.monotonic() - started_at:.1f} s", outcome.hint]
-    words.append(f"dashboard: {outcome.dashboard}" if outcome.dashboard else "")
-    job.summary = "; ".join(word for word in words if word)
+    job.remarks.insert(0, f"fused {series.first.n_images} images{n_fusions} in {time.monotonic() - started_at:.1f} s")
     return layers

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from magicgui.widgets import Container, PushButton
@@ -11,13 +10,12 @@ from napari.viewer import Viewer
 from qtpy.QtGui import QGuiApplication
 from qtpy.QtWidgets import QLabel
 
-from napari_qmcif.aligned_layer import make_aligned_layer
+from napari_qmcif.aligning import make_aligned_layer
 from napari_qmcif.chosen_stack import ChosenStack
 from napari_qmcif.clipboard import write_command, write_python
-from napari_qmcif.destination import settle_target
 from napari_qmcif.file_actions import FileActions, add_layers
 from napari_qmcif.form_parts import fold_rows, group, tidy_rows
-from napari_qmcif.fusing_function import EACH, SHOWN, SLABS_NEED_A_PLACE, choose_images, fuse_focus_stack, offer_for
+from napari_qmcif.fusing_function import EACH, SHOWN, choose_images, fuse_focus_stack, offer_for, settle_target
 from napari_qmcif.layer_box import is_source, part_of
 from napari_qmcif.preferences import load_kept
 from napari_qmcif.preview import PreviewPanel
@@ -27,7 +25,7 @@ from napari_qmcif.settings_form import SettingsForm, find_closest_preset
 from napari_qmcif.stack_series import StackSeries
 from napari_qmcif.work_row import WorkRow
 from napari_qmcif.worker import EngineWorker, make_worker
-from qmcif_engine import FusionConfig, InvalidConfigError, InvalidImageError, QmcifError
+from qmcif_engine import FusionConfig, InvalidImageError, QmcifError
 
 GONE, KEPT = "cancelled; nothing was added", "cancelled; the finished tiles are kept, and Run goes on from there"
 CHOOSING = ("axis", "scope", "decide_by", "align", "even_exposure", "reference", "leave_out", "transforms")
@@ -81,8 +79,6 @@ class FusionWidget(Container[Any]):
     def choose(self, **changes: Any) -> StackSeries:  # noqa: ANN401 - arguments of `choose_images`
         """Return what is chosen, some of it replaced; refuse what cannot be fused."""
         values = {name: getattr(self.form, name).value for name in CHOOSING} | {"layers": self._refused or self.form.layers.value} | changes
-        if values["transforms"] == Path():
-            values["transforms"] = None
         return choose_images(values.pop("layers"), str(values.pop("axis") or ""), point=self._viewer.dims.point, **values)
 
     def choose_shown(self) -> ChosenStack:
@@ -95,9 +91,7 @@ class FusionWidget(Container[Any]):
         try:
             series = self.choose()
             self.read_config()
-            target = settle_target(self.form.destination.value, series)
-            if self.form.slab.value and target is None:
-                raise InvalidConfigError(SLABS_NEED_A_PLACE)
+            settle_target(self.form.destination.value, series, slab=self.form.slab.value)
         except QmcifError as error:
             self.run_panel.forbid(str(error))
         else:
@@ -118,26 +112,19 @@ class FusionWidget(Container[Any]):
         self.run_panel.follow(
             worker,
             steps_a_tile=self.choose().first.n_images + 1,
-            if_cancelled=GONE if self.form.destination.value is None else KEPT,
+            if_cancelled=KEPT if worker.is_waited_for else GONE,
         )
         return None
 
     def show_aligned(self) -> None:
         """Add the images as they are fused, aligned and evened out, as a lazy layer."""
-        if self.run_panel.is_running:
-            return
-        try:
-            stack = self.choose_shown()
-        except QmcifError as error:
-            self.run_panel.message.complain(error)
-            return
-        worker = make_worker(make_aligned_layer, stack, owner=self.native)
-        worker.returned.connect(self._add_aligned)
-        self.run_panel.follow(worker)
-        worker.start()
+        self.run_panel.attempt(self._align_shown)
 
-    def _add_aligned(self, layers: list[Any]) -> None:
-        add_layers(self._viewer, layers)
+    def _align_shown(self) -> EngineWorker:
+        worker = make_worker(make_aligned_layer, self.choose_shown(), owner=self.native)
+        worker.returned.connect(partial(add_layers, self._viewer))
+        worker.start()
+        return worker
 
     def use_selected_layers(self) -> None:
         """Choose what is selected in the viewer; what is no image stays chosen as the reason why nothing can be run."""
@@ -204,7 +191,7 @@ class FusionWidget(Container[Any]):
 
     def _finish(self, worker: EngineWorker, layers: list[Any]) -> None:
         """Look at the result: it is on top and active, and no preview covers it."""
-        self.run_panel.message.say(worker.summary)
+        self.run_panel.message.say("; ".join(worker.remarks))
         self.preview.remove()
         names = [attributes["name"] for _, attributes, _ in layers if attributes["metadata"][METADATA_KEY]["part"] == "fused"]
         if names and names[-1] in self._viewer.layers:

@@ -52,7 +52,7 @@ def make_surface(depth: Any) -> HeightSurface:  # noqa: ANN401 - any array
 
 def place_surface(layer: Layer, *, z_step: float) -> dict[str, Any]:
     """Return the layer arguments that put a surface over a map, neighboring images `z_step` apart in the unit of its pixels."""
-    place = Placement.of_layer(layer, (layer.ndim - 2, layer.ndim - 1))
+    place = Placement.of_layer(layer)
     return place.with_depth(z_step, start=0.0, unit=str(layer.units[-1]), label="z")
 
 
@@ -131,7 +131,7 @@ def describe_height_layer(work: HeightWork, heights: NDArray[np.float32]) -> dic
         "colormap": "viridis",
         "contrast_limits": (low, high if high > low else low + 1),
         "metadata": {METADATA_KEY: record},
-        **Placement.of_layer(index, (index.ndim - 2, index.ndim - 1)).as_layer_arguments(),
+        **Placement.of_layer(index).as_layer_arguments(),
     }
 
 

@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any
 
-from magicgui.widgets import ComboBox, Select
+from magicgui.backends._qtpy import widgets as backend
+from magicgui.widgets import Select
 from magicgui.widgets.bases import CategoricalWidget
 from napari.layers import Image, Labels, Layer
 from napari.utils._magicgui import find_viewer_ancestor
-from qtpy.QtWidgets import QSizePolicy
+from qtpy.QtCore import QEvent, Qt
+from qtpy.QtGui import QHelpEvent, QPaintEvent
+from qtpy.QtWidgets import QComboBox, QSizePolicy, QStyle, QStyleOptionComboBox, QStylePainter, QToolTip
 
 from napari_qmcif.provenance import METADATA_KEY
+
+MARGIN_PX = 6
+"""Styles leave so much free at the sides of a name."""
 
 
 def list_layers(fits: Callable[[Layer], bool], *, from_top: bool = True) -> Callable[[CategoricalWidget[Any]], list[Layer]]:
@@ -50,8 +56,46 @@ class LayerSelect(_KeepsChoice, Select):
         return [layer for layer in self.choices if layer in chosen]
 
 
-class LayerComboBox(_KeepsChoice, ComboBox):
+class ElidingComboBox(QComboBox):
+    """Combo box that leaves out the middle of a name it has no room for: the names of layers differ at their ends."""
+
+    def paintEvent(self, event: QPaintEvent | None) -> None:
+        """Draw the box with as much of the name as fits."""
+        painter, option = QStylePainter(self), QStyleOptionComboBox()
+        self.initStyleOption(option)
+        painter.drawComplexControl(QStyle.ComplexControl.CC_ComboBox, option)
+        option.currentText = self.elided()
+        painter.drawControl(QStyle.ControlElement.CE_ComboBoxLabel, option)
+
+    def elided(self) -> str:
+        """Return what is shown of the name."""
+        style, option = self.style(), QStyleOptionComboBox()
+        self.initStyleOption(option)
+        field = QStyle.SubControl.SC_ComboBoxEditField
+        room = self.width() if style is None else style.subControlRect(QStyle.ComplexControl.CC_ComboBox, option, field, self).width()
+        return self.fontMetrics().elidedText(self.currentText(), Qt.TextElideMode.ElideMiddle, room - MARGIN_PX)
+
+    def event(self, event: QEvent | None) -> bool:
+        """Give the whole name in the tooltip."""
+        if isinstance(event, QHelpEvent):
+            QToolTip.showText(event.globalPos(), "\n".join(filter(None, (self.currentText(), self.toolTip()))), self)
+            return True
+        return super().event(event)
+
+
+class _Backend(backend.ComboBox):
+    """What magicgui moves: its combo box, drawn as ours."""
+
+    def __init__(self, **options: Any) -> None:  # noqa: ANN401 - passed on
+        backend.QBaseValueWidget.__init__(self, ElidingComboBox, "isChecked", "setCurrentIndex", "", **options)
+        self._qwidget.currentIndexChanged.connect(self._emit_data)
+
+
+class LayerComboBox(_KeepsChoice):
     """Choice of one layer; of none, too, where it is nullable."""
+
+    def __init__(self, **options: Any) -> None:  # noqa: ANN401 - magicgui's
+        super().__init__(**{**options, "widget_type": _Backend})
 
 
 class OfferedBox(LayerComboBox):
@@ -103,6 +147,8 @@ SHOWN_ROWS = 5
 
 
 def shorten_list(choice: LayerSelect) -> None:
-    """Limit a list of layers to the height of a few rows; it scrolls."""
+    """Limit a list of layers to the height of a few rows; it scrolls, and leaves out the middle of long names."""
     choice.native.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
     choice.native.setFixedHeight(SHOWN_ROWS * choice.native.fontMetrics().lineSpacing() + 10)
+    choice.native.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+    choice.native.setTextElideMode(Qt.TextElideMode.ElideMiddle)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,26 +41,9 @@ MARGIN_PX = 64
 class FusionRequest:
     """What a run is to do.
 
-    Attributes
-    ----------
-    series : StackSeries
-    config : FusionConfig
-    target : Path or None
-        The OME-Zarr folder to write to; None for results in memory.
-    with_maps : bool
-        Whether the focus maps of both scales are wanted too, which take longer than all the rest.
-    with_height : bool
-        Whether heights are wanted too.
-    height_smoothing_px : int
-        Radius over which they are smoothed.
-    slab_size : int
-        Images of a slab, each of which is fused first; 0 for none. Slabs are kept beside the target.
-    transforms_target : Path or None
-        Where what the alignment found is written.
-    scheduler : str
-        Address of a Dask scheduler, or ``local`` for a cluster on this machine; empty for threads.
-    memory_bytes : int or None
-        What tiles in flight may take; None for half of what is free.
+    Without a target results stay in memory, and heights, slabs and transforms are made only where they are asked for. The scheduler is the
+    address of one of Dask, or ``local`` for a cluster on this machine; threads compute where it is empty. Without a number of bytes, tiles
+    in flight take half of the memory that is free.
     """
 
     series: StackSeries
@@ -84,82 +66,29 @@ class FusionRequest:
         return self.target.with_name("-".join([stem, *words]) + PYRAMID_SUFFIX)
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What one fusion gives to the viewer.
-
-    Attributes
-    ----------
-    pictures : dict
-        ``fused`` and the maps by name.
-    focus_range : tuple of float
-        The samples that stood for black and white in the decisions.
-    path : Path or None
-        Where the fused image was written.
-    """
+class Outcome(NamedTuple):
+    """What fusions give to the viewer: ``fused`` and the maps by name, what stood for black and white, and the file, if there is one."""
 
     pictures: dict[str, Any]
     focus_range: tuple[float, float]
     path: Path | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ChannelOutcome:
-    """The results of one channel at all points of the further axes."""
-
-    number: int
-    pictures: dict[str, Any]
-    focus_range: tuple[float, float]
-    path: Path | None = None
-
-
-@dataclass(slots=True)
-class SeriesOutcome:
-    """What a run found: the results of every channel, and advice for the next run."""
-
-    channels: list[ChannelOutcome] = field(default_factory=list)
-    hint: str = ""
-    dashboard: str = ""
-
-
-class _Part:
-    """One of several fusions: its progress is part of that of all."""
-
-    def __init__(self, job: WorkerTalk, number: int, n_parts: int) -> None:
-        self._job, self._number, self._n_parts = job, number, n_parts
-
-    def report(self, progress: Progress) -> None:
-        self._job.report(FusionProgress(self._number * progress.total + progress.done, self._n_parts * progress.total))
-
-
-def fuse_series(request: FusionRequest, *, job: WorkerTalk) -> SeriesOutcome:
-    """Fuse every channel at every point, one after the other."""
-    series, outcome = request.series, SeriesOutcome()
-    outcome.hint = hint_at_preparation(series.first, job=job)
-    with _connected(request.scheduler, job) as client:
-        outcome.dashboard = "" if client is None else str(client.dashboard_link)
+def fuse_series(request: FusionRequest, *, job: WorkerTalk) -> list[Outcome]:
+    """Fuse every channel at every point, one after the other; return what each channel gave, its points put together."""
+    series = request.series
+    job.remark(hint_at_preparation(series.first, job=job))
+    if request.scheduler:
+        job.note("connecting to the Dask scheduler")
+    with connect(request.scheduler) if request.scheduler else nullcontext() as client:
+        job.remark("" if client is None else f"dashboard: {client.dashboard_link}")
         options = {"memory_bytes": request.memory_bytes, "client": client}
-        found = [_fuse_point(request, point, job=job, options=options) for point in range(series.n_points)]
-    for number in range(len(series.channels)):
-        parts = [by_channel[number] for by_channel in found]
-        names = parts[0].pictures
-        pictures = {name: series.arrange([part.pictures[name] for part in parts]) for name in names}
-        outcome.channels.append(ChannelOutcome(number, pictures, parts[0].focus_range, parts[0].path))
-    return outcome
-
-
-@contextmanager
-def _connected(scheduler: str, job: WorkerTalk) -> Iterator[Any]:
-    """Offer the client that computes, or None for threads of this process."""
-    if not scheduler:
-        yield None
-        return
-    job.note("connecting to the Dask scheduler")
-    client = connect(scheduler)
-    try:
-        yield client
-    finally:
-        client.close()
+        by_point = [_fuse_point(request, point, job=job, options=options) for point in range(series.n_points)]
+    outcomes = []
+    for parts in zip(*by_point, strict=True):
+        pictures = {name: series.arrange([part.pictures[name] for part in parts]) for name in parts[0].pictures}
+        outcomes.append(parts[0]._replace(pictures=pictures))
+    return outcomes
 
 
 def _fuse_point(request: FusionRequest, point: int, *, job: WorkerTalk, options: dict[str, Any]) -> list[Outcome]:
@@ -167,22 +96,22 @@ def _fuse_point(request: FusionRequest, point: int, *, job: WorkerTalk, options:
     series = request.series
     stacks = [channel.stacks[point] for channel in series.channels]
     place = f"{point:03d}" if series.n_points > 1 else ""
+
+    def run(opened: Stack, stack: ChosenStack, number: int, *names: str) -> Outcome:
+        def report(progress: Progress) -> None:
+            """Report one of several fusions as a part of all."""
+            job.report(FusionProgress(number * progress.total + progress.done, series.n_fusions * progress.total))
+
+        return _fuse(opened, stack, request, target=request.target_of(*names, place), job=job, options={**options, "on_progress": report})
+
     if series.decided_by is not None:
-        part = _Part(job, point, series.n_points)
         deciding = stacks[series.decided_by]
-        opened = prepare(open_channels(stacks, series.decided_by, job=job), deciding, job=job)
-        outcome = _fuse(
-            opened, deciding, request, target=request.target_of(place), job=job, options={**options, "on_progress": part.report}
-        )
+        outcome = run(prepare(open_channels(stacks, series.decided_by, job=job), deciding, job=job), deciding, point)
         return _split_channels(outcome, stacks, series.decided_by)
     outcomes = []
-    for number, (channel, stack) in enumerate(zip(series.channels, stacks, strict=True)):
-        part = _Part(job, point * len(stacks) + number, series.n_fusions)
-        name = channel.title if len(stacks) > 1 else ""
+    for number, (channel, stack) in enumerate(zip(series.channels, stacks, strict=True), start=point * len(stacks)):
         images = stack.cut_images() if request.target is not None else [read_samples(image, job=job) for image in stack.cut_images()]
-        opened = align_images(images, stack, job=job)
-        target = request.target_of(name, place)
-        outcomes.append(_fuse(opened, stack, request, target=target, job=job, options={**options, "on_progress": part.report}))
+        outcomes.append(run(align_images(images, stack, job=job), stack, number, channel.title if len(stacks) > 1 else ""))
     return outcomes
 
 
@@ -272,5 +201,4 @@ def fuse_area(stack: ChosenStack, config: FusionConfig, *, area: Window, job: Wo
     request = FusionRequest(series=StackSeries(channels=()), config=config, with_maps=False)
     outcome = _fuse(opened, stack, request, target=None, job=job, options={"on_progress": job.report})
     inner = area.relative_to(outer).slices
-    cut = {name: picture[inner] for name, picture in outcome.pictures.items()}
-    return Outcome(cut, outcome.focus_range)
+    return outcome._replace(pictures={name: picture[inner] for name, picture in outcome.pictures.items()})

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from napari.layers import Layer
@@ -23,43 +22,28 @@ def compose_transform(layer: Layer) -> CompositeAffine:
     return CompositeAffine(**{name: getattr(layer, name) for name in names})
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
-    """Where the pixels of an image lie in the world.
+class Placement(NamedTuple):
+    """Where the pixels of an image lie in the world: scale, translation, rotation and shear over two axes, and what comes on top of it."""
 
-    Attributes
-    ----------
-    transform : napari.utils.transforms.CompositeAffine
-        Scale, translation, rotation and shear over two axes, with their units and labels.
-    affine : ndarray of float, shape (3, 3)
-        What the layer applies on top of it.
-    """
-
-    transform: Any
+    transform: CompositeAffine
     affine: Any
 
     @classmethod
-    def of_layer(cls, layer: Layer, axes: Sequence[int]) -> Placement:
+    def of_layer(cls, layer: Layer, axes: Sequence[int] = (-2, -1)) -> Placement:
         """Take two axes out of a layer's transform; the axis that is fused over is not among them."""
-        return cls(compose_transform(layer).set_slice(list(axes)), np.asarray(layer.affine.set_slice(list(axes)).affine_matrix))
-
-    def shifted(self, corner_px: Sequence[float]) -> Placement:
-        """Return the place of a part whose first pixel is the given (row, column) of the whole."""
-        part = CompositeAffine(**{**self._composition(), "translate": self.transform(np.asarray(corner_px, dtype=float))})
-        return Placement(part, self.affine)
+        chosen = [axis % layer.ndim for axis in axes]
+        return cls(compose_transform(layer).set_slice(chosen), np.asarray(layer.affine.set_slice(chosen).affine_matrix))
 
     def is_close_to(self, other: Placement) -> bool:
         """Return whether both put the same pixel at the same place."""
-        return bool(
-            np.allclose(self.transform.affine_matrix, other.transform.affine_matrix)
-            and np.allclose(self.affine, other.affine)
-            and tuple(self.transform.units) == tuple(other.transform.units)
-        )
+        matrices = [place.affine @ place.transform.affine_matrix for place in (self, other)]
+        return bool(np.allclose(*matrices)) and tuple(self.transform.units) == tuple(other.transform.units)
 
-    def as_layer_arguments(self) -> dict[str, Any]:
-        """Return the keyword arguments that put a new layer there."""
-        arguments = self._composition()
-        return {**{key: value for key, value in arguments.items() if key != "ndim"}, "affine": self.affine}
+    def as_layer_arguments(self, corner_px: Sequence[float] = (0, 0)) -> dict[str, Any]:
+        """Return the keyword arguments that put a new layer there: the whole, or a part whose first pixel is that (row, column) of it."""
+        arguments = {name: np.asarray(getattr(self.transform, name)) for name in ("scale", "rotate", "shear")}
+        names = {name: tuple(getattr(self.transform, name)) for name in ("units", "axis_labels")}
+        return {**arguments, **names, "translate": self.transform(np.asarray(corner_px, dtype=float)), "affine": self.affine}
 
     def with_depth(self, step: float, *, start: float, unit: str, label: str) -> dict[str, Any]:
         """Return the keyword arguments that put a new layer there whose first axis is a depth of its own."""
@@ -68,17 +52,5 @@ class Placement:
         rotate[1:, 1:], affine[1:, 1:] = flat["rotate"], flat["affine"]
         # napari gives the shear of two axes as one number
         shear[1:, 1:] = flat["shear"] if np.ndim(flat["shear"]) == 2 else [[1, np.ravel(flat["shear"])[0]], [0, 1]]
-        return {
-            "scale": (step, *flat["scale"]),
-            "translate": (start, *flat["translate"]),
-            "rotate": rotate,
-            "shear": shear,
-            "affine": affine,
-            "units": (unit, *flat["units"]),
-            "axis_labels": (label, *flat["axis_labels"]),
-        }
-
-    def _composition(self) -> dict[str, Any]:
-        parts = ("scale", "translate", "rotate", "shear")
-        composition = {name: np.asarray(getattr(self.transform, name)) for name in parts}
-        return {**composition, "units": tuple(self.transform.units), "axis_labels": tuple(self.transform.axis_labels), "ndim": 2}
+        before = {"scale": step, "translate": start, "units": unit, "axis_labels": label}
+        return {**{name: (value, *flat[name]) for name, value in before.items()}, "rotate": rotate, "shear": shear, "affine": affine}

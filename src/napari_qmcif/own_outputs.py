@@ -57,13 +57,10 @@ def _join_times(pictures: list[tuple[Any, dict[str, Any], str]]) -> tuple[Any, d
     if len(pictures) == 1:
         return pictures[0]
     finest = [picture[0] if described["multiscale"] else picture for picture, described, _ in pictures]
-    joined = {**attributes, "multiscale": False, "axis_labels": ("t", *attributes["axis_labels"])}
+    time = {"axis_labels": "t", "scale": 1.0, "units": "pixel"}
+    joined = {**attributes, "multiscale": False, **{name: (time[name], *attributes[name]) for name in time if name in attributes}}
     if "channel_axis" in joined:
         joined["channel_axis"] += 1
-    if "scale" in joined:
-        joined["scale"] = (1.0, *joined["scale"])
-    if "units" in joined:
-        joined["units"] = ("pixel", *joined["units"])
     return (np.stack(finest) if isinstance(finest[0], np.ndarray) else da.stack(finest), joined, kind)
 
 
@@ -97,21 +94,27 @@ def _describe(image: WrittenImage, *, name: str, part: str) -> tuple[Any, dict[s
     attributes: dict[str, Any] = {
         "name": name,
         "metadata": {METADATA_KEY: {**image.record, "part": part}},
-        "axis_labels": (*["t"] * before, "y", "x"),
+        **describe_axes((*["t"] * before, "y", "x"), metadata),
         "rgb": levels[0].ndim == before + 3 and not metadata.has_separate_channels,
         "multiscale": len(levels) > 1,
     }
     if metadata.has_separate_channels:
         attributes |= {"channel_axis": before + 2, **(_look_of_dyes(metadata, name) if part == "fused" else {})}
-    if metadata.pixel_size is not None and metadata.unit is not None:
-        attributes["scale"] = (*[1.0] * before, *metadata.pixel_size)
-        attributes["units"] = (*["pixel"] * before, metadata.unit, metadata.unit)
     if part == "height":
         attributes |= {"colormap": "viridis", "visible": False}
     elif part in MAP_NAMES:
         last = float(max(int(image.record.get("images", 2)) - 1, 1))
         attributes |= {"visible": False, **choose_colors(part, (0.0, last))}
     return (levels if len(levels) > 1 else levels[0], attributes, "image")
+
+
+def describe_axes(labels: Sequence[str], metadata: PictureMetadata) -> dict[str, Any]:
+    """Return names of axes, rows and columns last, with the scale and units of those in space where the file says them."""
+    if metadata.pixel_size is None or metadata.unit is None:
+        return {"axis_labels": labels}
+    before = [(metadata.z_step or 1.0, metadata.unit) if label == "z" else (1.0, "pixel") for label in labels[:-2]]
+    scale, units = zip(*before, *((size, metadata.unit) for size in metadata.pixel_size), strict=True)
+    return {"axis_labels": labels, "scale": scale, "units": units}
 
 
 def _look_of_dyes(metadata: PictureMetadata, name: str) -> dict[str, Any]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-import os
-import secrets
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from napari.settings import get_settings
+from qtpy.QtCore import QSaveFile
 
 from qmcif_engine import PRESETS, FusionConfig, QmcifError
 
@@ -79,13 +78,8 @@ def keep(config: FusionConfig) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Write a small file, completely or not at all; one of that name is replaced."""
-    unfinished = path.with_name(f".{path.name}-{secrets.token_hex(8)}.tmp")
-    try:
-        with unfinished.open("x", encoding="utf-8") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        unfinished.replace(path)
-    finally:
-        with suppress(FileNotFoundError):
-            unfinished.unlink()
+    file = QSaveFile(str(path))
+    is_written = file.open(QSaveFile.OpenModeFlag.WriteOnly) and file.write(text.encode()) >= 0 and file.commit()
+    if not is_written:
+        msg = f"{path.name!r} cannot be written ({file.errorString()}); room and the right to write are needed: choose another place"
+        raise OSError(msg)

@@ -56,7 +56,7 @@ class PreviewLayer:
         record = record_provenance(stack, preview.config, focus_range=preview.outcome.focus_range)
         name = name_part(stack.title, "preview")
         arguments = describe_fused(stack, name=name, part="preview", record={**record, "area": list(preview.area)})
-        placement = stack.placement.shifted((preview.area.top, preview.area.left)).as_layer_arguments()
+        placement = stack.placement.as_layer_arguments((preview.area.top, preview.area.left))
         layer = self.layer
         if layer is not None and (layer.rgb, layer.data.dtype) == (stack.is_color, fused.dtype):
             layer.data = fused

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 import dask.array as da
 import numpy as np
 
-from napari_qmcif.own_outputs import list_own_pictures, read_pictures
+from napari_qmcif.own_outputs import describe_axes, list_own_pictures, read_pictures
 from napari_qmcif.provenance import METADATA_KEY
 from qmcif_engine import FileStack, InvalidConfigError, QmcifError, open_stack
 
 if TYPE_CHECKING:
     from napari.types import LayerDataTuple
+
+logger = logging.getLogger(__name__)
 
 CHANNEL_COLORS = ("#00ff00", "#ff00ff", "#00ffff", "#ffff00", "#ff0000", "#0000ff")
 """For channels recorded one by one whose file says no colors."""
@@ -40,14 +43,16 @@ def get_reader(path: str | Sequence[str]) -> Reader | None:
     return lambda _: layers
 
 
-def open_files(paths: Sequence[Path]) -> list[LayerDataTuple]:
+def open_files(paths: Sequence[Path], *, remark: Callable[[str], None] = logger.warning) -> list[LayerDataTuple]:
     """Return the layers of a stack or of a result; nothing is read of a stack but headers and a sample for the contrast.
 
     Parameters
     ----------
     paths : sequence of Path
-        One folder of images, OME-TIFF, OME-Zarr or other file with a stack; several files with one image each; or images or folders
-        that the engine wrote.
+        One folder of images, OME-TIFF, OME-Zarr or other file with a stack, or with several, of which all become layers; several files
+        with one image each; or images or folders that the engine wrote.
+    remark : callable
+        Takes what is left out, and why: images of a file with several that are no stack.
 
     Raises
     ------
@@ -58,15 +63,35 @@ def open_files(paths: Sequence[Path]) -> list[LayerDataTuple]:
     for path in paths:
         found = list_own_pictures(path)
         if not found:
-            return read_stack(paths[0] if len(paths) == 1 else list(paths))
+            return _read_all_images(paths[0] if len(paths) == 1 else list(paths), remark)
         own += found
     return read_pictures(own)
 
 
-def read_stack(inputs: Path | list[Path]) -> list[LayerDataTuple]:
+def _read_all_images(inputs: Path | list[Path], remark: Callable[[str], None]) -> list[LayerDataTuple]:
+    """Return the stack of an input, or every stack where it holds several images: a viewer shows what there is, and people choose."""
+    try:
+        return read_stack(inputs)
+    except QmcifError as error:
+        if not error.choices:
+            raise
+        refused, layers = error, list["LayerDataTuple"]()
+    for number, name in enumerate(refused.choices, 1):
+        try:
+            layers += read_stack(inputs, image=number, image_name=name)
+        except QmcifError as error:
+            refused = error
+            remark(f"left out: {error}")
+    if not layers:
+        raise refused
+    return layers
+
+
+def read_stack(inputs: Path | list[Path], *, image: int | None = None, image_name: str = "") -> list[LayerDataTuple]:
     """Return a stack as a lazy layer, or one for each channel that was recorded by itself; time points come before the images."""
-    stacks = _open_channels(inputs)
+    stacks = _open_channels(inputs, image)
     name = inputs.name if isinstance(inputs, Path) else f"{inputs[0].stem} + {len(inputs) - 1}"
+    name += f": {image_name}" if image_name else ""
     described = [_describe(stack, name=name) for stack in stacks]
     if len(stacks) > 1:
         metadata = stacks[0].metadata
@@ -79,31 +104,22 @@ def read_stack(inputs: Path | list[Path]) -> list[LayerDataTuple]:
     return [(_join_times(stack), attributes, "image") for stack, attributes in zip(stacks, described, strict=True)]
 
 
-def _open_channels(inputs: Path | list[Path]) -> list[FileStack]:
+def _open_channels(inputs: Path | list[Path], image: int | None) -> list[FileStack]:
     """Return one stack, or one per channel where they were recorded one by one: each of them then reads its own samples only."""
     try:
-        stack = open_stack(inputs)
+        stack = open_stack(inputs, image=image)
     except InvalidConfigError:  # more channels than can decide together
-        stack = open_stack(inputs, channels="each")
+        stack = open_stack(inputs, image=image, channels="each")
     n_channels = stack.image_shape[2] if stack.decides_each else stack.n_separate_channels
-    return [open_stack(inputs, channels=[number]) for number in range(1, n_channels + 1)] or [stack]
+    return [open_stack(inputs, image=image, channels=[number]) for number in range(1, n_channels + 1)] or [stack]
 
 
 def _describe(stack: FileStack, *, name: str) -> dict[str, Any]:
     """Return name, axes, scale, units and contrast of a layer, and the names of the files for whoever chooses among the images."""
-    metadata, before = stack.metadata, stack.n_times > 1
     is_color = len(stack.image_shape) == 3
+    axes = describe_axes((*["t"] * (stack.n_times > 1), "z" if stack.metadata.z_step else "focus", "y", "x"), stack.metadata)
     files = [str(path) for path in stack.sources]
-    attributes: dict[str, Any] = {
-        "name": name,
-        "rgb": is_color,
-        "axis_labels": (*["t"] * before, "z" if metadata.z_step else "focus", "y", "x"),
-        "metadata": {METADATA_KEY: {"files": files}},
-    }
-    if metadata.pixel_size is not None and metadata.unit is not None:
-        depth_unit = metadata.unit if metadata.z_step else "pixel"
-        attributes["scale"] = (*[1.0] * before, metadata.z_step or 1.0, *metadata.pixel_size)
-        attributes["units"] = (*["pixel"] * before, depth_unit, metadata.unit, metadata.unit)
+    attributes: dict[str, Any] = {"name": name, "rgb": is_color, "metadata": {METADATA_KEY: {"files": files}}, **axes}
     return attributes if is_color else attributes | {"contrast_limits": _sample_contrast(stack)}
 
 

@@ -12,9 +12,10 @@ from napari.layers import Image, Layer
 from napari.viewer import Viewer
 
 from napari_qmcif.aligning import ALIGNMENTS
-from napari_qmcif.chosen_stack import ChosenStack, choose_pictures, choose_planes, guess_focus_axis, name_axis
+from napari_qmcif.chosen_stack import ChosenStack, choose_pictures, choose_planes, name_axis
 from napari_qmcif.layer_box import part_of
 from napari_qmcif.provenance import read_record
+from napari_qmcif.stack_series import choose_series
 from qmcif_engine import FusionConfig, InvalidImageError, QmcifError
 
 Place = tuple[int, ...]
@@ -77,9 +78,7 @@ def choose_sources(layers: Sequence[Layer], *, point: Sequence[float]) -> Chosen
     if not layers:
         msg = "no source is chosen; two or more image layers, or one stack, are needed: select what the result was made from"
         raise InvalidImageError(msg)
-    if len(layers) == 1 and isinstance(layers[0], Image) and layers[0].ndim > 2:
-        return choose_planes(layers[0], guess_focus_axis(layers[0]), point=point)
-    return choose_pictures(layers)
+    return choose_series(layers, point=point).first
 
 
 def read_settings(fused: Layer) -> tuple[FusionConfig, tuple[float, float] | None]:

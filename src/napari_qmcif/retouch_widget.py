@@ -20,12 +20,7 @@ STROKES = {"outlined": (1, 1.0), "tinted": (0, 0.4), "hidden": (0, 0.0)}
 
 
 class RetouchWidget(Container[Any]):
-    """Choice of a result and of the image that the brush takes.
-
-    Parameters
-    ----------
-    napari_viewer : napari.Viewer
-    """
+    """Choice of a result and of the image that the brush takes."""
 
     def __init__(self, napari_viewer: Viewer) -> None:
         self._viewer = napari_viewer

@@ -18,26 +18,14 @@ N_LARGE_LEVELS = 4
 
 
 def read_board_layers() -> "list[LayerDataTuple]":
-    """Read seven photographs of a circuit board, aligned, from the front to the back.
-
-    Returns
-    -------
-    list of LayerDataTuple
-        One color stack.
-    """
+    """Read seven photographs of a circuit board, aligned, from the front to the back."""
     paths = sorted((SAMPLES / "board").glob("*.jpg"))
     images = np.stack([read_image(path).samples for path in paths])
     return [(images, {"name": "circuit board", "rgb": True, "axis_labels": ("focus", "y", "x")}, "image")]
 
 
 def read_neuron_layers() -> "list[LayerDataTuple]":
-    """Read a confocal stack of a neuron; its file says no sizes, so that the layer has none.
-
-    Returns
-    -------
-    list of LayerDataTuple
-        One gray stack of 16 bits.
-    """
+    """Read a confocal stack of a neuron; its file says no sizes, so that the layer has none."""
     with open_stack(SAMPLES / "neuron" / "neuron.tif") as stack:
         planes = np.asarray(stack.to_dask())
     # the soma is many times as bright as the dendrites: shown up to its own level, they would be black
@@ -49,12 +37,7 @@ def read_neuron_layers() -> "list[LayerDataTuple]":
 def make_color_stack_layers() -> "list[LayerDataTuple]":
     """Generate five images of one scene, each sharp at another depth, and the scene sharp everywhere.
 
-    The truth comes hidden: it is there to compare a fusion with, not to look at first.
-
-    Returns
-    -------
-    list of LayerDataTuple
-        The truth, shape (512, 768, 3), then the stack, shape (5, 512, 768, 3): the viewer selects the last.
+    The truth comes hidden, since it is there to compare a fusion with, and first, since the viewer selects the last layer.
     """
     scene = make_focus_stack(n_images=5, shape=(512, 768), seed=0)
     stack = {"name": "focus stack", "rgb": True, "axis_labels": ("focus", "y", "x")}
@@ -63,13 +46,7 @@ def make_color_stack_layers() -> "list[LayerDataTuple]":
 
 
 def make_gray_stack_layers() -> "list[LayerDataTuple]":
-    """Generate a z-stack as a microscope gives it: seven gray planes of 16 bits, 4 micrometers apart, and their truth, hidden.
-
-    Returns
-    -------
-    list of LayerDataTuple
-        The truth, shape (512, 512), then the stack, shape (7, 512, 512): the viewer selects the last.
-    """
+    """Generate a z-stack as a microscope gives it: seven gray planes of 16 bits, 4 micrometers apart, and their truth, hidden."""
     scene = make_focus_stack(n_images=7, shape=(512, 512), seed=4, dtype=np.uint16, is_color=False)
     space = {"units": ("micrometer",) * 3, "scale": (4.0, 0.5, 0.5), "axis_labels": ("z", "y", "x")}
     flat = {name: values[1:] for name, values in space.items()}
@@ -80,12 +57,6 @@ def make_gray_stack_layers() -> "list[LayerDataTuple]":
 
 
 def make_large_stack_layers() -> "list[LayerDataTuple]":
-    """Describe two images of 67 megapixels that are generated where one looks.
-
-    Returns
-    -------
-    list of LayerDataTuple
-        One layer with four levels, the finest of shape (2, 8192, 8192, 3).
-    """
+    """Describe two images of 67 megapixels that are generated where one looks."""
     levels = [make_lazy_focus_stack(shape=LARGE_SHAPE, n_images=2, step=2**level) for level in range(N_LARGE_LEVELS)]
     return [(levels, {"name": "large focus stack", "rgb": True, "multiscale": True, "axis_labels": ("focus", "y", "x")}, "image")]

@@ -62,7 +62,9 @@ def make_setting_widget(name: str, item: dataclasses.Field[Any]) -> ValueWidget[
     return made
 
 
-OWN = "as set under Expert"
+OWN = "other, see Expert"
+"""The answer where a preset, or a person, has set what none of the others stands for."""
+
 NAME_PX = 130
 """Room for the name of a setting beside its box in a dock of 300 pixels; a longer name is elided, and its tooltip says it."""
 

@@ -79,11 +79,16 @@ class WorkRow(Container[Any]):
         self._show_state()
 
     def start(self) -> None:
-        """Start the work, one at a time; what is refused is said in place."""
-        if self.is_running or self._start is None:
+        """Start the work of the button."""
+        if self._start is not None:
+            self.attempt(self._start)
+
+    def attempt(self, start: Callable[[], EngineWorker | None]) -> None:
+        """Start some work and follow it, one at a time; what is refused is said in place."""
+        if self.is_running:
             return
         try:
-            worker = self._start()
+            worker = start()
         except QmcifError as error:
             self.message.complain(error)
             return

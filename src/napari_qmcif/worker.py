@@ -9,16 +9,16 @@ from functools import partial
 from typing import Any, Protocol
 
 from napari.qt.threading import FunctionWorker, create_worker
+from napari.utils.notifications import notification_manager, show_error
 from qtpy.QtCore import QCoreApplication, QObject, Qt, QThreadPool, Signal
 from superqt.utils import WorkerBase
 
-from napari_qmcif.failures import notify
-from qmcif_engine import Cancelled, hear_of_compilation
+from qmcif_engine import Cancelled, QmcifError, hear_of_compilation
 
 SHORTEST_REPORT_INTERVAL_SECONDS = 0.1
 """Each progress report runs the event loop once: more of them than ten a second would keep the viewer from its own work."""
 
-
+TOO_LARGE = "the images do not fit into memory; more memory or smaller images are needed: crop or reduce them first"
 COMPILING = "compiling the method for this computer, which takes a while and happens once"
 
 
@@ -71,8 +71,8 @@ class EngineWorker(FunctionWorker):  # type: ignore[misc]
         Whether its end is waited for after Cancel, since what comes next would meet it: files that it still writes, or the next preview.
     phase : str
         What is being done now.
-    summary : str
-        What the work says of itself at its end.
+    remarks : list of str
+        What a person should know of the work at its end.
     """
 
     def __init__(self, work: Callable[..., Any], *arguments: Any, **options: Any) -> None:  # noqa: ANN401 - passed on
@@ -80,7 +80,7 @@ class EngineWorker(FunctionWorker):  # type: ignore[misc]
         self.signals = EngineSignals()
         self._reported_at = float("-inf")
         self._is_over = self.is_waited_for = self._is_compiling = False
-        self.phase = self.summary = ""
+        self.phase, self.remarks = "", list[str]()
         # no bound method: by the time it arrives, Qt has deleted its part of this worker, and PyQt calls no methods of such objects
         self._worked.connect(partial(EngineWorker._conclude, self), Qt.ConnectionType.QueuedConnection)
         # queued even where nobody listens yet: whoever gets this worker connects to it when it is under way already
@@ -126,6 +126,10 @@ class EngineWorker(FunctionWorker):  # type: ignore[misc]
         """Inform the GUI thread what is being done now."""
         self.phase, self._is_compiling = text, False
         self.noted.emit(text)
+
+    def remark(self, text: str) -> None:
+        """Add something that a person should know at the end."""
+        self.remarks += [text] * bool(text)
 
     def note_compiling(self) -> None:
         """Inform the GUI thread why nothing seems to be done, until the next step or note; the engine calls this in any thread."""
@@ -203,6 +207,21 @@ def make_worker(
     if application is not None:
         application.aboutToQuit.connect(worker.cancel)
     return worker
+
+
+def describe_failure(error: Exception) -> str:
+    """Return an error in words: its own where it was foreseen, its kind too where not."""
+    if isinstance(error, MemoryError):
+        return TOO_LARGE
+    return str(error) if isinstance(error, QmcifError | OSError) else f"{type(error).__name__}: {error}"
+
+
+def notify(error: Exception) -> None:
+    """Show an error as napari does: in words where it was foreseen, with its traceback where not."""
+    if isinstance(error, QmcifError | OSError | MemoryError):
+        show_error(describe_failure(error))
+    else:
+        notification_manager.receive_error(type(error), error, error.__traceback__)
 
 
 def list_running_workers() -> list[EngineWorker]:

@@ -8,7 +8,15 @@ from __future__ import annotations
 
 
 class QmcifError(Exception):
-    """Common base of every error this package raises on purpose."""
+    """Common base of every error this package raises on purpose.
+
+    Attributes
+    ----------
+    choices : tuple of str
+        Where something has to be chosen first, what there is, so that a program can ask.
+    """
+
+    choices: tuple[str, ...] = ()
 
 
 class InvalidConfigError(QmcifError, ValueError):

@@ -47,10 +47,13 @@ class QuietJob:
     """What the work sees of its worker, without a thread."""
 
     def __init__(self):
-        self.notes, self.steps, self.summary, self._is_cancelled = [], [], "", False
+        self.notes, self.steps, self.remarks, self._is_cancelled = [], [], [], False
 
     def note(self, text):
         self.notes.append(text)
+
+    def remark(self, text):
+        self.remarks.append(text)
 
     def report(self, progress):
         self.steps.append(tuple(progress))

@@ -7,7 +7,7 @@ import pytest
 from napari.components import ViewerModel
 from napari.layers import Image
 
-from napari_qmcif.aligned_layer import make_aligned_layer
+from napari_qmcif.aligning import make_aligned_layer
 from napari_qmcif.chosen_stack import choose_pictures, choose_planes
 from napari_qmcif.layer_box import is_source
 from qmcif_engine import Window, make_focus_stack, open_stack, prepare_stack

@@ -86,6 +86,14 @@ def test_a_result_is_compared_with_its_source_unless_something_else_is_chosen(vi
     widget.shut_down()
 
 
+def test_the_first_image_of_an_emptied_viewer_is_taken_without_an_error(viewer, widget):
+    viewer.layers.clear()
+
+    layer = viewer.add_image(np.zeros((9, 9), np.uint8), rgb=False, name="first")
+
+    assert (widget.result.value, widget.other.value) == (layer, layer)
+
+
 def test_blinking_shows_both_in_turn_and_ends_with_the_result(viewer, widget):
     fused = viewer.layers["leaf: fused"]
     widget.blinks.value = True

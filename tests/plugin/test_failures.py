@@ -3,7 +3,7 @@
 import pytest
 from napari.utils.notifications import notification_manager
 
-from napari_qmcif.failures import describe_failure, notify
+from napari_qmcif.worker import describe_failure, notify
 from qmcif_engine import InvalidImageError
 
 

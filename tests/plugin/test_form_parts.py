@@ -1,12 +1,12 @@
 """Forms scroll without changing, and hear when they are closed."""
 
 import pytest
-from magicgui.widgets import ComboBox, Container, SpinBox
+from magicgui.widgets import CheckBox, ComboBox, Container, SpinBox
 from qtpy.QtCore import QPoint, QPointF, Qt
 from qtpy.QtGui import QWheelEvent
 from qtpy.QtWidgets import QApplication, QWidget
 
-from napari_qmcif.form_parts import MessageLabel, call_when_closed, calm_wheel
+from napari_qmcif.form_parts import MessageLabel, call_when_closed, calm_wheel, tidy_rows
 from napari_qmcif.number_box import NumberBox
 
 
@@ -71,3 +71,12 @@ def test_without_a_text_the_label_takes_no_room(label):
     assert not label.isVisibleTo(label.parentWidget())
     label.say("copied")
     assert (label.text(), label.isVisibleTo(label.parentWidget())) == ("copied", True)
+
+
+def test_labels_of_arguments_begin_with_a_capital(qtbot):
+    form = Container(widgets=[SpinBox(name="z_step"), CheckBox(name="even_exposure")])
+    qtbot.addWidget(form.native)
+
+    tidy_rows(form)
+
+    assert (form.z_step.label, form.even_exposure.text) == ("Z step", "Even exposure")

@@ -130,6 +130,7 @@ def test_a_microscopist_fuses_a_recording_with_time_and_channels(viewer, page, q
     fuse(page, qtbot)
 
     fused = [viewer.layers[f"cells.ome.tif: {dye}: fused"] for dye in ("DAPI", "GFP")]
+    assert shown(viewer) == [layer.name for layer in fused], "sources would add their light to that of the results"
     for number, layer in enumerate(fused):
         assert (layer.data.shape, layer.axis_labels) == ((2, 1, 48, 64), ("t", "z", "y", "x"))
         np.testing.assert_allclose(layer.colormap.colors[-1][:3], np.eye(3)[2 - number])

@@ -3,8 +3,11 @@
 import numpy as np
 import pytest
 from napari.layers import Image, Labels
+from qtpy.QtCore import QEvent, QPoint
+from qtpy.QtGui import QHelpEvent
+from qtpy.QtWidgets import QApplication, QToolTip
 
-from napari_qmcif.layer_box import is_index_map, is_picture, is_source, part_of
+from napari_qmcif.layer_box import LayerComboBox, is_index_map, is_picture, is_source, part_of
 
 
 @pytest.mark.parametrize(
@@ -35,3 +38,21 @@ def test_our_own_maps_and_previews_are_no_sources_but_fused_pictures_are():
 
     assert [is_source(layer) for layer in layers] == [True, False, False, False, True]
     assert not is_source(Labels(np.zeros((4, 5), int)))
+
+
+def test_a_long_name_keeps_its_ends_and_the_tooltip_gives_all_of_it(qtbot, monkeypatch):
+    name = "a long name of some experiment, day 3: source index"
+    box = LayerComboBox(choices=[(name, 1)], tooltip="Which image each pixel was taken from")
+    qtbot.addWidget(box.native)
+    told = []
+    monkeypatch.setattr(QToolTip, "showText", lambda place, text, widget: told.append(text))
+
+    box.native.resize(160, 24)
+    QApplication.sendEvent(box.native, QHelpEvent(QEvent.Type.ToolTip, QPoint(5, 5), QPoint(5, 5)))
+
+    shown = box.native.elided()
+    assert (shown[:3], shown[-3:], "…" in shown) == (name[:3], name[-3:], True)
+    assert told == [f"{name}\nWhich image each pixel was taken from"]
+    assert not box.native.grab().isNull()
+    box.native.resize(900, 24)
+    assert box.native.elided() == name

@@ -34,11 +34,11 @@ def request(stack, **options):
 
 
 def fuse_layers(stack, config, *, job):
-    return fuse_series(request(stack), job=job).channels[0]
+    return fuse_series(request(stack), job=job)[0]
 
 
 def fuse_to_disk(stack, config, *, target, job):
-    return fuse_series(request(stack, target=target), job=job).channels[0]
+    return fuse_series(request(stack, target=target), job=job)[0]
 
 
 @pytest.mark.parametrize("kind", ["arrays", "dask", "pyramid"])
@@ -231,7 +231,7 @@ def test_all_points_in_time_and_all_channels_are_fused_in_one_run(acquisition, j
     outcome = fuse_series(request(series), job=job)
 
     assert [channel.title for channel in series.channels] == ["cells, c 0", "cells, c 1"]
-    for number, found in enumerate(outcome.channels):
+    for number, found in enumerate(outcome):
         assert found.pictures["fused"].shape == (2, 1, 1, 40, 48)
         for time in range(2):
             expected = fuse(list(acquisition[time, number]), CONFIG)
@@ -248,7 +248,7 @@ def test_one_channel_decides_for_all_where_that_is_wanted(acquisition, job, tmp_
 
     outcome = fuse_series(request(series, target=tmp_path / "cells.ome.zarr" if is_on_disk else None), job=job)
 
-    first, second = outcome.channels
+    first, second = outcome
     for time in range(2):
         channels = [np.stack([acquisition[time, 0, number], acquisition[time, 1, number]], axis=-1) for number in range(3)]
         expected = fuse(list(acquisition[time, 1]), CONFIG, companions=channels)
@@ -263,7 +263,7 @@ def test_heights_come_in_the_unit_of_the_axis(pictures, job):
     layer = Image(pictures, rgb=True, scale=(4, 0.5, 0.5), units=("um",) * 3)
     expected = fuse(pictures, CONFIG, with_position=True)
 
-    outcome = fuse_series(request(choose_planes(layer, 0), with_height=True), job=job).channels[0]
+    outcome = fuse_series(request(choose_planes(layer, 0), with_height=True), job=job)[0]
 
     np.testing.assert_allclose(outcome.pictures["height"], 4 * expected.position, rtol=1e-6)
 
@@ -271,7 +271,7 @@ def test_heights_come_in_the_unit_of_the_axis(pictures, job):
 def test_slabs_and_heights_lie_beside_the_target(pictures, job, tmp_path):
     stack = choose_planes(Image(np.concatenate([pictures, pictures[:2]]), rgb=True), 0)
 
-    outcome = fuse_series(request(stack, target=tmp_path / "leaf.ome.zarr", with_height=True, slab_size=3), job=job).channels[0]
+    outcome = fuse_series(request(stack, target=tmp_path / "leaf.ome.zarr", with_height=True, slab_size=3), job=job)[0]
 
     assert (tmp_path / "leaf-slabs").is_dir()
     assert outcome.pictures["height"].shape == pictures.shape[1:3]
@@ -289,12 +289,12 @@ def test_a_cluster_computes_the_same(pictures, job):
     with distributed.LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster:
         outcome = fuse_series(request(choose_planes(Image(pictures, rgb=True), 0), scheduler=cluster.scheduler_address), job=job)
 
-    np.testing.assert_array_equal(outcome.channels[0].pictures["fused"], expected)
+    np.testing.assert_array_equal(outcome[0].pictures["fused"], expected)
 
 
 def test_what_the_alignment_found_is_written_and_used_again(moved, job, tmp_path):
     target = tmp_path / "found.json"
-    first = fuse_series(request(moved, transforms_target=target), job=job).channels[0].pictures["fused"]
+    first = fuse_series(request(moved, transforms_target=target), job=job)[0].pictures["fused"]
 
     again = replace(moved, align="none", transforms=load_transforms(target))
 

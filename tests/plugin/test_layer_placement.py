@@ -34,7 +34,7 @@ def test_rotated_sheared_and_affine_layers_are_followed_point_by_point():
 def test_a_part_lies_where_the_whole_has_its_first_pixel():
     source = Image(np.zeros((40, 50)), rotate=30, **FLAT)
 
-    part = Image(np.zeros((4, 5)), **Placement.of_layer(source, (0, 1)).shifted((8, 16)).as_layer_arguments())
+    part = Image(np.zeros((4, 5)), **Placement.of_layer(source, (0, 1)).as_layer_arguments((8, 16)))
 
     for row, column in ((0, 0), (3, 4)):
         np.testing.assert_allclose(part.data_to_world((row, column)), source.data_to_world((row + 8, column + 16)))

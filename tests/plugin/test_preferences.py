@@ -65,13 +65,18 @@ def test_a_napari_that_keeps_no_settings_keeps_none_of_ours():
     assert load_kept() is None
 
 
-def test_a_file_is_written_completely_or_not_at_all(tmp_path, monkeypatch):
+def test_a_file_is_written_completely_or_not_at_all(tmp_path):
+    resource = pytest.importorskip("resource", reason="this system has no limits for files")
     target = tmp_path / "kept.toml"
     write_text(target, "first")
-    monkeypatch.setattr(preferences.os, "fsync", lambda number: (_ for _ in ()).throw(OSError("disk full")))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
 
-    with pytest.raises(OSError, match="disk full"):
-        write_text(target, "second")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (3, limits[1]))
+    try:
+        with pytest.raises(OSError, match=r"'kept.toml' cannot be written .* room and the right to write are needed: choose another place"):
+            write_text(target, "second")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
     assert target.read_text() == "first"
     assert [path.name for path in tmp_path.iterdir()] == ["kept.toml"]

@@ -8,10 +8,11 @@ import npe2
 import numpy as np
 import pytest
 import tifffile
+import zarr
 
 from napari_qmcif import own_outputs
 from napari_qmcif.reader import get_reader, open_files
-from qmcif_engine import FusionConfig, fuse, fuse_to_file, make_focus_stack, open_stack, write_image
+from qmcif_engine import FusionConfig, QmcifError, fuse, fuse_to_file, make_focus_stack, open_stack, write_image
 
 CONFIG = FusionConfig().replaced({"iterations": 1})
 
@@ -27,6 +28,39 @@ def write_frames(folder, images, suffix=".png"):
 def read_one(*paths):
     (layer,) = open_files([Path(path) for path in paths])
     return layer
+
+
+def write_slide(path, shapes):
+    """Write a store as bioformats2raw does, with an image of each shape."""
+    group = zarr.create_group(path, zarr_format=2, attributes={"bioformats2raw.layout": 3})
+    axes = [{"name": name, "type": "space"} for name in "zyx"]
+    for number, shape in enumerate(shapes):
+        image = group.create_group(str(number))
+        scale = [{"type": "scale", "scale": [1.0, 1.0, 1.0]}]
+        image.attrs["multiscales"] = [{"axes": axes, "datasets": [{"path": "0", "coordinateTransformations": scale}]}]
+        image.create_array("0", data=np.full(shape, number, np.uint8))
+
+
+def test_every_stack_of_a_file_with_several_images_becomes_a_layer(tmp_path):
+    write_slide(tmp_path / "slide.zarr", [(3, 8, 10), (1, 8, 10), (4, 9, 12)])
+    left_out = []
+
+    layers = open_files([tmp_path / "slide.zarr"], remark=left_out.append)
+
+    assert [(attributes["name"], samples.shape) for samples, attributes, _ in layers] == [
+        ("slide.zarr: 1", (3, 8, 10)),
+        ("slide.zarr: 3", (4, 9, 12)),
+    ]
+    assert [int(samples[0, 0, 0].compute()) for samples, _, _ in layers] == [0, 2]
+    (reason,) = left_out
+    assert "at least 2 images along one axis" in reason
+
+
+def test_a_file_with_several_images_of_which_none_is_a_stack_is_refused(tmp_path):
+    write_slide(tmp_path / "slide.zarr", [(1, 8, 10), (1, 9, 12)])
+
+    with pytest.raises(QmcifError, match="at least 2 images along one axis"):
+        open_files([tmp_path / "slide.zarr"], remark=lambda _: None)
 
 
 @pytest.mark.parametrize("suffix", [".png", ".jpg", ".tif"])

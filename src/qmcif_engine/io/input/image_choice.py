@@ -31,19 +31,21 @@ def choose_image(names: Sequence[str], wanted: int | str | None, *, path: Locati
     Raises
     ------
     ImageFileError
-        When there are several and none is chosen; the message lists them.
+        When there are several and none is chosen; the message lists them, and `choices` too.
     InvalidConfigError
         When there is none of that number or name, or several.
     """
     if wanted is None:
         if len(names) == 1:
             return 0
-        raise refuse_content(
+        error = refuse_content(
             path,
             given=f"{len(names)} images ({list_images(names)})",
             needed="one of them",
             remedy="choose it by number or name with --image (image=)",
         )
+        error.choices = tuple(name or str(number) for number, name in enumerate(names, 1))
+        raise error
     if isinstance(wanted, int) and 1 <= wanted <= len(names):
         return wanted - 1
     if isinstance(wanted, str) and list(names).count(wanted) == 1:

@@ -60,8 +60,10 @@ def test_an_image_of_bioformats2raw_is_chosen_by_number_or_name(tmp_path, versio
 
 def test_images_are_listed_where_none_is_chosen(tmp_path):
     path = bioformats2raw(tmp_path)
-    with pytest.raises(ImageFileError, match=r"holds 2 images \(1 'overview', 2 'nuclei & membranes'\); one of them is needed; .*--image"):
+    message = r"holds 2 images \(1 'overview', 2 'nuclei & membranes'\); one of them is needed; .*--image"
+    with pytest.raises(ImageFileError, match=message) as caught:
         open_stack(path)
+    assert caught.value.choices == NAMES
 
 
 @pytest.mark.parametrize("image", [0, 3, "nuclei"])
