@@ -83,7 +83,7 @@ class ElidingComboBox(QComboBox):
         return super().event(event)
 
 
-class _Backend(backend.ComboBox):
+class _ElidingBackend(backend.ComboBox):
     """What magicgui moves: its combo box, drawn as ours."""
 
     def __init__(self, **options: Any) -> None:  # noqa: ANN401 - passed on
@@ -95,7 +95,7 @@ class LayerComboBox(_KeepsChoice):
     """Choice of one layer; of none, too, where it is nullable."""
 
     def __init__(self, **options: Any) -> None:  # noqa: ANN401 - magicgui's
-        super().__init__(**{**options, "widget_type": _Backend})
+        super().__init__(**{**options, "widget_type": _ElidingBackend})
 
 
 class OfferedBox(LayerComboBox):
