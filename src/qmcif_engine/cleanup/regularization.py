@@ -211,10 +211,12 @@ def regularize(chosen: IndexArray, evidence: CellEvidence, *, noise_level: float
             continue
         talking = _box_of(is_near).grown(rounds, near.shape)
         costs = costs[:, *talking.slices]
-        labels = _contenders(costs, hopeless_cost=max(HOPELESS_COST, _N_NEIGHBORS * config.consistency))
+        hopeless_cost = max(HOPELESS_COST, _N_NEIGHBORS * config.consistency)
+        labels = _contenders(costs, hopeless_cost=hopeless_cost)
         told = talking.moved(near.top, near.left).common(block)
         within = told.relative_to(near).relative_to(talking)
-        beliefs = _fit_together(costs[labels], labels, prices * np.float32(config.consistency), rounds, wanted=within)
+        limits = (np.float32(DAMPING), np.float32(hopeless_cost))
+        beliefs = _fit_together(costs[labels], labels, prices * np.float32(config.consistency), rounds, wanted=within, limits=limits)
         settled, others = _margin(beliefs[:, *within.slices], labels, n_alike=n_alike)
         # neighbors may confirm what is seen; they cannot see for a cell where there is nothing
         others = np.minimum(others, np.float32(LARGEST_SUPPORT) * known[told.relative_to(near).slices])
@@ -226,19 +228,25 @@ def regularize(chosen: IndexArray, evidence: CellEvidence, *, noise_level: float
 
 
 def _fit_together(
-    costs: NDArray[np.float32], labels: NDArray[np.int64], prices: NDArray[np.float32], rounds: int, *, wanted: Window
+    costs: NDArray[np.float32],
+    labels: NDArray[np.int64],
+    prices: NDArray[np.float32],
+    rounds: int,
+    *,
+    wanted: Window,
+    limits: tuple[np.float32, np.float32],
 ) -> NDArray[np.float32]:
     """Return what each choice costs each wanted cell, its own reasons and its neighbors' together, up to a constant per cell.
 
-    The shape is that of the costs, (K, h, w); what stands in other cells means nothing.
+    The shape is that of the costs, (K, h, w); what stands in other cells means nothing. `limits` are those of `pass_label_messages`.
     """
     beliefs = np.zeros_like(costs)
     if len(labels) == 2:
         price = prices[min(int(labels[1] - labels[0]), prices.size - 1)]
-        pass_lead_messages(costs[0] - costs[1], np.array([price, DAMPING], np.float32), rounds, beliefs[0])
+        pass_lead_messages(costs[0] - costs[1], np.array([price, limits[0]], np.float32), rounds, beliefs[0])
     else:
         sides = (wanted.top, wanted.left, wanted.bottom, wanted.right)
-        pass_label_messages(np.ascontiguousarray(costs), labels, prices, np.full(1, DAMPING, np.float32), rounds, sides, beliefs)
+        pass_label_messages(np.ascontiguousarray(costs), labels, prices, limits, rounds, sides, beliefs)
     return beliefs
 
 
@@ -287,8 +295,8 @@ def _margin(beliefs: NDArray[np.float32], labels: NDArray[np.int64], *, n_alike:
 
     def dearer_than(choice: NDArray[np.intp]) -> NDArray[np.float32]:
         is_alike = np.abs(labels[:, None, None] - labels[choice]) <= n_alike
-        others: NDArray[np.float32] = np.where(is_alike, np.float32(HOPELESS_COST), lead).min(axis=0)
-        return others
+        others: NDArray[np.float32] = np.where(is_alike, np.float32(np.inf), lead).min(axis=0)
+        return np.minimum(others, np.float32(HOPELESS_COST))
 
     first, last = np.argmin(lead, axis=0), len(labels) - 1 - np.argmin(lead[::-1], axis=0)
     others = dearer_than(last)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,65 +14,74 @@ if TYPE_CHECKING:
     from qmcif_engine.kernels.array_types import FloatArray
 
 _N_NEIGHBORS = 4
+_RIGHT, _LEFT, _DOWN, _UP = range(_N_NEIGHBORS)
+
+
+SEGMENT = 8
+"""Cells of a row that are looked at together: few enough that most images of a deep stack are no choice for any of them."""
 
 
 @compiled
-def _subtract(belief: FloatArray, heard: FloatArray, out: FloatArray) -> None:
-    for x in range(out.size):
-        out[x] = belief[x] - heard[x]
+def _list_choices(costs: FloatArray, hopeless: np.floating[Any], choices: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
+    """List the labels that are a choice for a cell of a segment, or of one beside it; `choices` has shape (h, segments, K)."""
+    n_labels, h, w = costs.shape
+    n_segments = counts.shape[1]
+    is_choice, least = np.zeros((n_labels, h, n_segments), np.bool_), np.empty(w, costs.dtype)
+    for y in range(h):
+        for x in range(w):
+            least[x] = costs[0, y, x]
+        for k in range(1, n_labels):
+            for x in range(w):
+                least[x] = min(least[x], costs[k, y, x])
+        for k in range(n_labels):
+            for x in range(w):
+                if costs[k, y, x] - least[x] < hopeless:
+                    is_choice[k, y, x // SEGMENT] = True
+    for y in range(h):
+        for s in range(n_segments):
+            counts[y, s] = 0
+            for k in range(n_labels):
+                row = is_choice[k]
+                is_near = row[y, s] or (y > 0 and row[y - 1, s]) or (y + 1 < h and row[y + 1, s])
+                if is_near or (s > 0 and row[y, s - 1]) or (s + 1 < n_segments and row[y, s + 1]):
+                    choices[y, s, counts[y, s]] = k
+                    counts[y, s] += 1
 
 
 @compiled
-def _lower(least: FloatArray, values: FloatArray) -> None:
-    for x in range(least.size):
-        least[x] = min(least[x], values[x])
+def _tell(
+    belief: FloatArray, heard: FloatArray, labels: NDArray[np.int64], choices: NDArray[np.int64], prices: FloatArray, room: FloatArray
+) -> None:
+    """Put what the cells of a segment tell others into `room[0]`, shape (n, `SEGMENT`): what they believe without what they heard there.
 
-
-@compiled
-def _start(values: FloatArray, least: FloatArray, dearest: FloatArray, out: FloatArray) -> None:
-    """Begin a message: what a choice costs beyond the cheapest one, but no more than a jump to that."""
-    for x in range(out.size):
-        out[x] = min(values[x] - least[x], dearest[0])
-
-
-@compiled
-def _step(values: FloatArray, least: FloatArray, price: FloatArray, out: FloatArray) -> None:
-    """Let a message choose another image at the price of the step to it."""
-    for x in range(out.size):
-        out[x] = min(out[x], values[x] - least[x] + price[0])
-
-
-@compiled
-def _mix(message: FloatArray, before: FloatArray, damping: FloatArray, out: FloatArray) -> None:
-    """Keep a share of what was told before, so that cells do not talk each other into turning over and over."""
-    for x in range(out.size):
-        out[x] = message[x] + damping[0] * (before[x] - message[x])
-
-
-@compiled
-def _add(total: FloatArray, values: FloatArray) -> None:
-    for x in range(total.size):
-        total[x] += values[x]
-
-
-@compiled
-def _tell_row(spoken: FloatArray, labels: NDArray[np.int64], prices: FloatArray, least: FloatArray, told: FloatArray) -> None:
-    """Turn what a row of cells believes, shape (K, w), into what it tells its neighbors, by the price of every change of the image."""
-    n_labels, farthest = labels.size, prices.size - 1
-    for x in range(least.size):
-        least[x] = spoken[0, x]
-    for k in range(1, n_labels):
-        _lower(least, spoken[k])
-    for k in range(n_labels):
-        _start(spoken[k], least, prices[farthest:], told[k])
-        for other in range(k + 1, n_labels):
-            if labels[other] - labels[k] >= farthest:
-                break
-            _step(spoken[other], least, prices[labels[other] - labels[k] :], told[k])
-        for other in range(k - 1, -1, -1):
-            if labels[k] - labels[other] >= farthest:
-                break
-            _step(spoken[other], least, prices[labels[k] - labels[other] :], told[k])
+    A message is what a choice costs beyond the cheapest one, or a step from another choice and its price, but no more than a jump. Choices
+    that are dearer than a jump everywhere in the segment can make no other one cheaper.
+    """
+    n, farthest = choices.size, prices.size - 1
+    told, lead, least, dearest = room[0], room[1], room[2, 0], prices[farthest]
+    for x in range(SEGMENT):
+        least[x] = np.inf
+    for i in range(n):
+        for x in range(SEGMENT):
+            lead[i, x] = belief[i, x] - heard[i, x]
+            least[x] = min(least[x], lead[i, x])
+    for i in range(n):
+        for x in range(SEGMENT):
+            lead[i, x] -= least[x]
+            told[i, x] = min(lead[i, x], dearest)
+    for i in range(n):
+        n_near = 0
+        for x in range(SEGMENT):
+            n_near += lead[i, x] < dearest
+        label, first, last = labels[choices[i]], i, i + 1
+        while n_near and first > 0 and label - labels[choices[first - 1]] < farthest:
+            first -= 1
+        while n_near and last < n and labels[choices[last]] - label < farthest:
+            last += 1
+        for other in range(first, last):
+            price = prices[abs(label - labels[choices[other]])]
+            for x in range(SEGMENT):
+                told[other, x] = min(told[other, x], lead[i, x] + price)
 
 
 @compiled
@@ -80,7 +89,7 @@ def pass_label_messages(
     costs: FloatArray,
     labels: NDArray[np.int64],
     prices: FloatArray,
-    damping: FloatArray,
+    limits: tuple[np.floating[Any], np.floating[Any]],
     rounds: int,
     wanted: tuple[int, int, int, int],
     out: FloatArray,
@@ -98,8 +107,10 @@ def pass_label_messages(
         The numbers of these images, ascending.
     prices : ndarray of float32
         What neighboring cells pay whose images differ by 0, 1, 2 and so on; the last entry is for that and every larger difference.
-    damping : ndarray of float32, shape (1,)
-        Share of a message that stays as it was the round before: without it weak evidence turns over from round to round.
+    limits : tuple of float
+        Share of a message that stays as it was the round before: without it weak evidence turns over from round to round. And what an
+        image costs beyond the cheapest one to be no choice for a cell: it is infinitely dear in `out`. What all neighbors say together
+        must not make up for that.
     rounds : int
     wanted : tuple of int
         Top, left, bottom and right of the cells that are asked for. With every round the cells that still matter to them are fewer, and
@@ -107,39 +118,75 @@ def pass_label_messages(
     out : ndarray of float32, shape (K, h, w)
     """
     n_labels, h, w = costs.shape
-    heard, told = np.zeros((_N_NEIGHBORS, n_labels, h, w), costs.dtype), np.zeros((_N_NEIGHBORS, n_labels, h, w), costs.dtype)
-    spoken, message = np.empty((n_labels, w), costs.dtype), np.empty((n_labels, w), costs.dtype)
-    least = np.empty(w, costs.dtype)
-    for turn in range(rounds + 1):
+    n_segments = -(-w // SEGMENT)
+    choices, counts = np.empty((h, n_segments, n_labels), np.int64), np.empty((h, n_segments), np.int64)
+    _list_choices(costs, limits[1], choices, counts)
+    # a column more on either side, which nobody looks at, for what is told beyond the border
+    heard = np.zeros((_N_NEIGHBORS, n_labels, h, n_segments * SEGMENT + 2), costs.dtype)
+    told = np.zeros_like(heard)
+    room = np.empty((3 + 1 + _N_NEIGHBORS, n_labels, SEGMENT), costs.dtype)
+    for turn in range(rounds):
         far = rounds - turn
-        top, bottom = max(wanted[0] - far, 0), min(wanted[2] + far, h)
         left, right = max(wanted[1] - far, 0), min(wanted[3] + far, w)
-        for k in range(n_labels):
-            for y in range(top, bottom):
-                for x in range(left, right):
-                    out[k, y, x] = costs[k, y, x]
-                for neighbor in range(_N_NEIGHBORS):
-                    _add(out[k, y][left:right], heard[neighbor, k, y][left:right])
-        if turn == rounds:
-            break
-        before, last = max(left, 1), min(right, w - 1)
-        for y in range(top, bottom):
-            # to the right, to the left, down, up; what a cell heard from the receiver stands under the opposite direction
-            for direction in range(_N_NEIGHBORS):
-                back = direction + 1 - 2 * (direction % 2)
-                for k in range(n_labels):
-                    _subtract(out[k, y][left:right], heard[back, k, y][left:right], spoken[k][left:right])
-                _tell_row(spoken[:, left:right], labels, prices, least[left:right], message[:, left:right])
-                for k in range(n_labels):
-                    if direction == 0:
-                        _mix(message[k][left:last], heard[0, k, y][left + 1 :], damping, told[0, k, y][left + 1 : last + 1])
-                    elif direction == 1:
-                        _mix(message[k][before:right], heard[1, k, y][before - 1 :], damping, told[1, k, y][before - 1 : right - 1])
-                    elif direction == 2 and y + 1 < h:
-                        _mix(message[k][left:right], heard[2, k, y + 1][left:], damping, told[2, k, y + 1][left:right])
-                    elif direction == 3 and y > 0:
-                        _mix(message[k][left:right], heard[3, k, y - 1][left:], damping, told[3, k, y - 1][left:right])
+        for y in range(max(wanted[0] - far, 0), min(wanted[2] + far, h)):
+            for s in range(left // SEGMENT, -(-right // SEGMENT)):
+                _tell_neighbors(costs, labels, prices, limits[0], (y, s), choices[y, s, : counts[y, s]], heard, told, room)
         heard, told = told, heard
+    for y in range(wanted[0], wanted[2]):
+        for k in range(n_labels):
+            for x in range(wanted[1], wanted[3]):
+                out[k, y, x] = np.inf
+        for x in range(wanted[1], wanted[3]):
+            s, least = x // SEGMENT, np.inf
+            for i in range(counts[y, s]):
+                least = min(least, costs[choices[y, s, i], y, x])
+            for i in range(counts[y, s]):
+                k = choices[y, s, i]
+                if costs[k, y, x] - least < limits[1]:
+                    words = heard[:, k, y, x + 1]
+                    out[k, y, x] = costs[k, y, x] + words[0] + words[1] + words[2] + words[3]
+
+
+@compiled
+def _tell_neighbors(
+    costs: FloatArray,
+    labels: NDArray[np.int64],
+    prices: FloatArray,
+    damping: np.floating[Any],
+    place: tuple[int, int],
+    choices: NDArray[np.int64],
+    heard: FloatArray,
+    told: FloatArray,
+    room: FloatArray,
+) -> None:
+    """Let the cells of one segment tell those beside, below and above them what they believe."""
+    (_, h, w), (y, s), belief, answers = costs.shape, place, room[3], room[4:]
+    start = s * SEGMENT + 1
+    for i in range(choices.size):
+        k = choices[i]
+        for x in range(SEGMENT):
+            belief[i, x] = costs[k, y, min(start - 1 + x, w - 1)]  # beyond the border as on it: nobody hears that
+        for direction in range(_N_NEIGHBORS):
+            words = heard[direction, k, y][start : start + SEGMENT]
+            for x in range(SEGMENT):
+                answers[direction, i, x] = words[x]
+                belief[i, x] += words[x]
+    # to the right, to the left, down, up; what a cell heard from the receiver stands under the opposite direction
+    for direction in range(_N_NEIGHBORS):
+        row = y + int(direction == _DOWN) - int(direction == _UP)
+        first = start + int(direction == _RIGHT) - int(direction == _LEFT)
+        if row < 0 or row >= h:
+            continue
+        _tell(belief, answers[direction + 1 - 2 * (direction % 2)], labels, choices, prices, room)
+        for i in range(choices.size):
+            message = room[0, i]
+            before = heard[direction, choices[i], row][first : first + SEGMENT]
+            after = told[direction, choices[i], row][first : first + SEGMENT]
+            for x in range(SEGMENT):
+                after[x] = message[x] + damping * (before[x] - message[x])
+    if start + SEGMENT > w:
+        for i in range(choices.size):
+            told[_LEFT, choices[i], y, w] = 0  # there is no cell beyond the border that could tell
 
 
 @compiled

@@ -9,6 +9,8 @@ import numpy as np
 from qmcif_engine.stack.window import Window
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from qmcif_engine.kernels.array_types import BoolArray
 
 
@@ -29,28 +31,43 @@ def cover(is_wanted: BoolArray, *, side_px: int, margin_px: int) -> list[Window]
     box = _box_of(is_wanted)
     if box is None:
         return []
-
-    def cost(window: Window | None) -> int:
-        return 0 if window is None else (window.shape[0] * side_px + 2 * margin_px) * (window.shape[1] * side_px + 2 * margin_px)
-
-    inner, least, halves = is_wanted[box.slices], cost(box), None
-    for first, second in _cuts(Window.whole(inner.shape)):
-        total = cost(_box_of(inner[first.slices])) + cost(_box_of(inner[second.slices]))
-        if total < least:
-            least, halves = total, (first, second)
-    if halves is None:
+    inner = is_wanted[box.slices]
+    n_rows = len(inner) - 1
+    sizes = {"side_px": side_px, "margin_px": margin_px}
+    totals = np.concatenate([_price_cuts(inner, **sizes), _price_cuts(inner.T, **sizes)])
+    cut = int(np.argmin(totals)) if totals.size else 0
+    if not totals.size or totals[cut] >= _price(np.array(inner.shape), **sizes):
         return [box]
-    return [
-        found.moved(box.top + half.top, box.left + half.left)
-        for half in halves
-        for found in cover(inner[half.slices], side_px=side_px, margin_px=margin_px)
-    ]
+    whole = Window.whole(inner.shape)
+    if cut < n_rows:
+        halves = whole._replace(bottom=cut + 1), whole._replace(top=cut + 1)
+    else:
+        halves = whole._replace(right=cut - n_rows + 1), whole._replace(left=cut - n_rows + 1)
+    return [found.moved(box.top + half.top, box.left + half.left) for half in halves for found in cover(inner[half.slices], **sizes)]
 
 
-def _cuts(window: Window) -> list[tuple[Window, Window]]:
-    """Return all ways to cut a rectangle in two."""
-    across = [(window._replace(bottom=row), window._replace(top=row)) for row in range(window.top + 1, window.bottom)]
-    return across + [(window._replace(right=column), window._replace(left=column)) for column in range(window.left + 1, window.right)]
+def _price(sides: NDArray[np.int64], *, side_px: int, margin_px: int) -> NDArray[np.int64]:
+    """Return what rectangles cost whose height and width, in blocks, are the rows of `sides`."""
+    height, width = sides * side_px + 2 * margin_px
+    cost: NDArray[np.int64] = height * width
+    return cost
+
+
+def _price_cuts(is_wanted: BoolArray, **sizes: int) -> NDArray[np.int64]:
+    """Return what both parts cost together, shrunk to what is wanted of them, for a cut below each row but the last."""
+    above, below = _price(_grow(is_wanted), **sizes), _price(_grow(is_wanted[::-1]), **sizes)[::-1]
+    totals: NDArray[np.int64] = above[:-1] + below[1:]
+    return totals
+
+
+def _grow(is_wanted: BoolArray) -> NDArray[np.int64]:
+    """Return height and width of the smallest rectangle that holds all wanted blocks down to each row; the first row has some."""
+    n_rows, n_columns = is_wanted.shape
+    is_filled = is_wanted.any(axis=1)
+    first = np.where(is_filled, is_wanted.argmax(axis=1), n_columns)
+    last = np.where(is_filled, n_columns - is_wanted[:, ::-1].argmax(axis=1), 0)
+    height = np.maximum.accumulate(np.where(is_filled, np.arange(1, n_rows + 1), 0))
+    return np.stack([height, np.maximum.accumulate(last) - np.minimum.accumulate(first)])
 
 
 def _box_of(is_wanted: BoolArray) -> Window | None:

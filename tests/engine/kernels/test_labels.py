@@ -14,11 +14,12 @@ STEPS = ((0, -1), (0, 1), (-1, 0), (1, 0))
 """Where the neighbors are that a cell hears, in the order in which it adds up their words."""
 
 
-def passed(costs, *, labels=None, prices=(0, 1), damping=0.0, rounds=4, wanted=None):
+def passed(costs, *, labels=None, prices=(0, 1), damping=0.0, rounds=4, wanted=None, hopeless=np.inf):
     beliefs = np.full(costs.shape, np.nan, costs.dtype)
     labels = (np.arange(len(costs)) if labels is None else np.asarray(labels)).astype(np.int64)
     sides = wanted or (0, 0, *costs.shape[1:])
-    pass_label_messages(costs, labels, np.asarray(prices, costs.dtype), np.full(1, damping, costs.dtype), rounds, sides, beliefs)
+    limits = (costs.dtype.type(damping), costs.dtype.type(hopeless))
+    pass_label_messages(costs, labels, np.asarray(prices, costs.dtype), limits, rounds, sides, beliefs)
     return beliefs
 
 
@@ -187,3 +188,17 @@ def test_wanted_cells_hear_the_same_whether_or_not_others_are_wanted(wanted):
 
     here = (slice(None), slice(top, bottom), slice(left, right))
     np.testing.assert_array_equal(passed(costs, **settings, wanted=wanted)[here], passed(costs, **settings)[here])
+
+
+@pytest.mark.parametrize("spread", [2.0, 6.0, 20.0])
+@pytest.mark.parametrize("shape", [(1, 3), (7, 8), (13, 37)])
+def test_images_that_are_no_choice_change_nothing_for_those_that_are(spread, shape):
+    costs = np.random.default_rng([shape[1], int(spread)]).exponential(spread, (12, *shape)).astype(np.float32)
+    prices = price_borders(40, StackOrder.ORDERED)
+    settings = {"labels": [0, 1, 2, 3, 4, 6, 7, 8, 20, 21, 22, 39], "prices": prices, "damping": 0.15, "rounds": 5}
+    hopeless = 4 * prices[-1]
+
+    beliefs = passed(costs, **settings, hopeless=hopeless)
+
+    is_choice = costs - costs.min(axis=0) < hopeless
+    np.testing.assert_array_equal(beliefs, np.where(is_choice, passed(costs, **settings), np.inf))

@@ -32,8 +32,8 @@ def file_stamp(descriptor: int) -> tuple[int, int]:
 class OpenFile:
     """One file, read at any place by any thread; it is closed when nobody holds it any more."""
 
-    read_at_once_bytes, most_read_for_one = 2**20, 4
-    """Rows are read together up to so many bytes, where no more than so many are read for each one wanted."""
+    read_at_once_bytes, read_through_bytes = 2**20, 2**15
+    """Rows are read together up to so many bytes, where no more than so many lie between them: to copy these costs less than a call."""
 
     def __init__(self, path: Path) -> None:
         self._descriptor = -1

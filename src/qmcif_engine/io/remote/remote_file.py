@@ -27,7 +27,7 @@ class RemoteFile:
     path : RemotePath
     """
 
-    read_at_once_bytes, most_read_for_one = 2**23, 64
+    read_at_once_bytes, read_through_bytes = 2**23, 2**19
     """A request costs more than the bytes between rows; see `qmcif_engine.io.tiff.tiff_windows`."""
 
     def __init__(self, path: RemotePath) -> None:

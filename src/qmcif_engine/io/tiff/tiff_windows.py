@@ -134,12 +134,12 @@ class TiffPlane:
     def _fill_from_rows(self, planes: NDArray[Any], window: Window, file: OpenFile | RemoteFile) -> None:
         """Read just the wanted part of each row: strips of a large image are as wide as it is.
 
-        Of a wide window several rows are read at once, with what lies between them: a call costs more than that.
+        Several rows are read at once, with what lies between them, unless that is more than another call costs.
         """
         item_bytes, n_strips = self.stored_dtype.itemsize, -(-self.shape[1] // self.segment_shape[0])
         pixel_bytes = self.shape[3] * item_bytes
         row_bytes, wanted_bytes = self.shape[2] * pixel_bytes, window.shape[1] * pixel_bytes
-        n_at_once = max(1, file.read_at_once_bytes // row_bytes) if wanted_bytes * file.most_read_for_one >= row_bytes else 1
+        n_at_once = max(1, file.read_at_once_bytes // row_bytes) if row_bytes - wanted_bytes <= file.read_through_bytes else 1
         for plane in range(self.shape[0]):
             row = window.top
             while row < window.bottom:
