@@ -109,8 +109,14 @@ def _is_visible(entries: Entries, blocks: Sequence[FloatArray], *, index: IndexA
     """
     places, chosen = np.flatnonzero(band), index[band]
     own, mixed = np.zeros((len(places), 3)), np.zeros((len(places), 3))
-    for source in np.flatnonzero(np.bincount(np.concatenate([chosen, entries.sources]))):
-        mix_samples(np.ascontiguousarray(blocks[int(source)]), int(source), places, chosen, entries, own, mixed)
+    n_sources = int(max(chosen.max(initial=0), entries.sources.max(initial=0))) + 1
+    by_source = np.argsort(chosen, kind="stable")
+    bounds, starts = np.searchsorted(chosen[by_source], np.arange(n_sources + 1)), np.empty(n_sources + 1, np.int32)
+    shares, pixels = fill_rows(entries, np.arange(len(places)), np.arange(n_sources), entries.shares, starts)
+    for source in range(n_sources):
+        whole, part = by_source[bounds[source] : bounds[source + 1]], slice(starts[source], starts[source + 1])
+        if len(whole) or len(pixels[part]):
+            mix_samples(np.ascontiguousarray(blocks[source]), places, whole, pixels[part], shares[part], own, mixed)
     mixed -= own
     is_visible: BoolArray = np.einsum("nc,nc->n", mixed, mixed) >= mixed.shape[1] * LEAST_VISIBLE_CHANGE**2
     return is_visible

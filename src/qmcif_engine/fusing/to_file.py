@@ -204,7 +204,7 @@ def fuse_to_file(
         if compose is not None:
             further |= compose(job.picture, report)
         writing: dict[str, Any] = {"provenance": provenance, "overwrite": overwrite, "check_cancelled": steps.check_cancelled}
-        _write(job, target, folder, stack=stack, further=further, **writing)
+        _write(job, target, folder, stack=stack, further=further, n_workers=run.tiles_at_once, **writing)
     except BaseException:
         job.give_up()
         raise
@@ -275,6 +275,7 @@ def _write(
     stack: Stack,
     provenance: Mapping[str, object],
     further: Mapping[Path, PictureContent],
+    n_workers: int,
     overwrite: bool,
     check_cancelled: Callable[[], None],
 ) -> None:
@@ -296,5 +297,6 @@ def _write(
         overwrite=overwrite,
         scratch_folder=job.folder,
         journal=job.journal(),
+        n_workers=n_workers,
         check_cancelled=check_cancelled,
     )

@@ -301,22 +301,26 @@ def gather_shares(
 
 @compiled
 def mix_samples(
-    block: FloatArray, source: int, places: NDArray[np.int64], chosen: IndexArray, entries: Entries, own: FloatArray, mixed: FloatArray
+    block: FloatArray,
+    places: NDArray[np.int64],
+    whole: NDArray[np.int64],
+    shared: NDArray[np.int32],
+    shares: FloatArray,
+    own: FloatArray,
+    mixed: FloatArray,
 ) -> None:
     """Add one image's samples to those of the pixels of a band: to `mixed` by its shares, to `own` where it is chosen.
 
-    `places` are the positions of the pixels in a plane, `own` and `mixed` have shape (n_pixels, 3).
+    `places` are the positions of the pixels in a plane; `whole` and `shared` name the pixels that the image is chosen for and has a share
+    in. `own` and `mixed` have shape (n_pixels, 3).
     """
     planes = block.reshape(3, -1)
-    for pixel in range(places.size):
-        place = places[pixel]
-        if chosen[pixel] == source:
-            for c in range(3):
-                own[pixel, c] = planes[c, place]
-        for entry in range(entries.starts[pixel, 0], entries.starts[pixel, 1]):
-            if entries.sources[entry] == source:
-                for c in range(3):
-                    mixed[pixel, c] += entries.shares[entry] * planes[c, place]
+    for pixel in whole:
+        for c in range(3):
+            own[pixel, c] = planes[c, places[pixel]]
+    for entry in range(shared.size):
+        for c in range(3):
+            mixed[shared[entry], c] += shares[entry] * planes[c, places[shared[entry]]]
 
 
 @compiled

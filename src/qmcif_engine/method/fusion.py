@@ -112,7 +112,7 @@ def compose(images: Sequence[SampleArray], blend: Blend, *, inner: Window | None
         own = _scaled(_samples_at(images[source][window.slices], (place[0][pixels], place[1][pixels])))
         mixed[pixels] += weights[:, None] * (own - leading[pixels])
     if blend.brightness.nnz:
-        _shift_brightness(mixed, leading, images, blend=blend, window=window)
+        _shift_brightness(mixed, leading, images, blend=blend, place=place, window=window)
     fused[place] = _unscaled(mixed, leading, _samples_at(fused, place)).reshape(len(mixed), *fused.shape[2:])
     return fused
 
@@ -142,8 +142,18 @@ def select_samples(images: Sequence[SampleArray], index: IndexArray, *, window: 
     return fused
 
 
-def _shift_brightness(mixed: FloatArray, leading: FloatArray, images: Sequence[SampleArray], *, blend: Blend, window: Window) -> None:
+def _shift_brightness(
+    mixed: FloatArray,
+    leading: FloatArray,
+    images: Sequence[SampleArray],
+    *,
+    blend: Blend,
+    place: tuple[NDArray[np.intp], NDArray[np.intp]],
+    window: Window,
+) -> None:
     """Add what the low-passed images have more in the brightness than in the detail to the mixed samples of the band, in place.
+
+    `place` are the rows and columns of the pixels of the band.
 
     The shares of a pixel add up to zero, but for the rounding of single precision: differences to the leading sample are weighted, so that
     samples far from zero do not make that rounding visible.
@@ -153,21 +163,23 @@ def _shift_brightness(mixed: FloatArray, leading: FloatArray, images: Sequence[S
         pixels, weights = row_of(blend.brightness, row)
         if not len(pixels):
             continue
-        image = images[source]
-        is_wanted = np.zeros(blend.band.shape, bool)
-        is_wanted[blend.band] = np.bincount(pixels, minlength=len(mixed))
-        mixed[pixels] += weights[:, None] * (_low_passed_samples(image, is_wanted, window=window) - leading[pixels])
-        own = _scaled(_samples_at(image[window.slices], np.nonzero(is_wanted)))
+        image, rows, columns = images[source], place[0][pixels], place[1][pixels]
+        top, left = int(rows.min()), int(columns.min())
+        is_wanted = np.zeros((int(rows.max()) + 1 - top, int(columns.max()) + 1 - left), bool)
+        is_wanted[rows - top, columns - left] = True
+        smoothed = _low_passed_samples(image, is_wanted, corner=(window.top + top, window.left + left))
+        mixed[pixels] += weights[:, None] * (smoothed - leading[pixels])
+        own = _scaled(_samples_at(image[window.slices], (rows, columns)))
         least[pixels], most[pixels] = np.minimum(least[pixels], own), np.maximum(most[pixels], own)
     np.clip(mixed, least, most, out=mixed)
 
 
-def _low_passed_samples(image: SampleArray, is_wanted: BoolArray, *, window: Window) -> FloatArray:
-    """Return some pixels of a window of an image without their detail, shape (number of pixels, c)."""
+def _low_passed_samples(image: SampleArray, is_wanted: BoolArray, *, corner: tuple[int, int]) -> FloatArray:
+    """Return some pixels of the part of an image that begins at a corner, without their detail, row by row, shape (n, c)."""
     planes = np.moveaxis(image.reshape(*image.shape[:2], -1), -1, 0)
     broad = np.empty((len(planes), *is_wanted.shape))
     for cell in cells_of(is_wanted):
-        near = cut_reflected(planes, cell.moved(window.top, window.left), margin_px=LOW_PASS_REACH_PX)
+        near = cut_reflected(planes, cell.moved(*corner), margin_px=LOW_PASS_REACH_PX)
         broad[:, *cell.slices] = low_pass(_scaled(near))
     samples: FloatArray = broad[:, is_wanted].T
     return samples

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, overload
 
 import numpy as np
@@ -257,12 +258,17 @@ def to_planes(image: SampleArray, focus_range: FocusRanges, *, representation: R
 
 def _embed_integers(image: SampleArray, focus_range: FocusRanges) -> FloatArray:
     """Embed a color image of integers that float32 holds exactly, in one pass instead of six."""
-    low, width = (np.broadcast_to(bound, image.shape[2]) for bound in spread_range(focus_range, image.shape[2], dtype=np.dtype(np.float32)))
-    scales = np.stack([low, width, np.full_like(low, FULL_SCALE), np.full_like(low, FARTHEST_LEVEL)], axis=1).astype(np.float32)
     planes: FloatArray = np.empty((image.shape[2], *image.shape[:2]), np.float32)
     native = np.ascontiguousarray(image, image.dtype.newbyteorder("="))  # kernels know no other byte order
-    embed_planes(native.reshape(len(image), -1), scales, planes)
+    embed_planes(native.reshape(len(image), -1), _scales_of(focus_range, image.shape[2]), planes)
     return planes
+
+
+@lru_cache(maxsize=16)
+def _scales_of(focus_range: FocusRanges, n_planes: int) -> FloatArray:
+    """Return lower bound, width, full scale and farthest level of each plane, as the kernel takes them; a stack asks thousands of times."""
+    low, width = (np.broadcast_to(bound, n_planes) for bound in spread_range(focus_range, n_planes, dtype=np.dtype(np.float32)))
+    return np.stack([low, width, np.full_like(low, FULL_SCALE), np.full_like(low, FARTHEST_LEVEL)], axis=1).astype(np.float32)
 
 
 def _gray_factor(representation: Representation) -> np.float32:

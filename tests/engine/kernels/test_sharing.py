@@ -120,7 +120,8 @@ def test_samples_are_mixed_by_their_shares():
     own, mixed = np.zeros((40, 3)), np.zeros((40, 3))
 
     for source in range(5):
-        mix_samples(blocks[source], source, places, chosen, entries_of(shares), own, mixed)
+        shared = np.flatnonzero(shares[source]).astype(np.int32)
+        mix_samples(blocks[source], places, np.flatnonzero(chosen == source), shared, shares[source, shared], own, mixed)
 
     samples = blocks.reshape(5, 3, -1)[..., places].astype(np.float64)
     np.testing.assert_allclose(mixed, np.einsum("np,ncp->pc", shares, samples), rtol=1e-12)

@@ -168,7 +168,7 @@ class WriteRun:
     check_cancelled : callable, optional
         Called before each block; ends the writing by raising.
     n_workers : int, optional
-        Threads that read images, a few blocks at a time; 0 reads in the calling thread.
+        Threads that read images, and compress them where the format can, a few blocks at a time; 0 does so in the calling thread.
     """
 
     def __init__(
@@ -181,7 +181,7 @@ class WriteRun:
         n_workers: int = 0,
     ) -> None:
         self.scratch_folder = scratch_folder
-        self._n_blocks, self._n_written, self._n_workers = n_blocks, 0, n_workers
+        self._n_blocks, self._n_written, self.n_workers = n_blocks, 0, n_workers
         self._on_progress, self._check_cancelled = on_progress, check_cancelled
 
     def check_cancelled(self) -> None:
@@ -198,7 +198,7 @@ class WriteRun:
     def read(self, picture: Picture) -> Iterator[tuple[Window, NDArray[Any]]]:
         """Yield the blocks of an image with their samples, in order, each counted as written once it is handed over."""
         windows = block_windows(picture.shape)
-        while batch := list(itertools.islice(windows, max(2 * self._n_workers, 1))):
+        while batch := list(itertools.islice(windows, max(2 * self.n_workers, 1))):
             for window, block in zip(batch, self._read_batch(picture, batch), strict=True):
                 self.count_block()
                 yield window, block
@@ -208,12 +208,12 @@ class WriteRun:
             self.check_cancelled()
             return picture.read(window)
 
-        if not self._n_workers:
+        if not self.n_workers:
             return map(read, batch)
         from dask.threaded import get
 
         tasks = {number: (partial(read, window),) for number, window in enumerate(batch)}
-        blocks: Iterable[NDArray[Any]] = get(tasks, list(tasks), num_workers=self._n_workers, callbacks=())
+        blocks: Iterable[NDArray[Any]] = get(tasks, list(tasks), num_workers=self.n_workers, callbacks=())
         return blocks
 
     def count_block(self) -> None:

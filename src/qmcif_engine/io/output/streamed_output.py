@@ -34,6 +34,7 @@ def stream_outputs(
     further: Mapping[Path, PictureContent] | None = None,
     built: Path | None = None,
     journal: Journal | None = None,
+    n_workers: int = 0,
     on_progress: Callable[[int, int], None] | None = None,
     check_cancelled: Callable[[], None] | None = None,
 ) -> None:
@@ -47,8 +48,7 @@ def stream_outputs(
     target : Path
         Ends in ``.ome.tif``, ``.ome.tiff``, ``.ome.zarr``, ``.zarr``, ``.tif``, ``.tiff``, ``.png``, ``.jpg`` or ``.jpeg``.
     picture : Picture or None
-        Gray (H, W), RGB (H, W, 3) or, for all but PNG and JPEG, other channels (H, W, C); None where it is built already. It is read
-        from the calling thread.
+        Gray (H, W), RGB (H, W, 3) or, for all but PNG and JPEG, other channels (H, W, C); None where it is built already.
     alpha : Picture or None
         Unassociated opacity, shape (H, W).
     metadata : PictureMetadata
@@ -70,6 +70,8 @@ def stream_outputs(
         Where the target, a Zarr folder, lies complete already: it is moved.
     journal : Journal, optional
         See `qmcif_engine.io.output.placement.place_files`.
+    n_workers : int, optional
+        Threads that read and compress; 0 does so in the calling one.
     on_progress : callable, optional
         Called with the number of blocks written and the number of all, over all files.
     check_cancelled : callable, optional
@@ -87,6 +89,7 @@ def stream_outputs(
         contents[target] = assemble_content(picture, alpha, metadata=metadata, provenance=provenance)
     options: dict[str, Any] = {"scratch_folder": scratch_folder, "on_progress": on_progress, "check_cancelled": check_cancelled}
     options |= {"overwrite": overwrite, "journal": journal, "built": {} if built is None else {target: built}}
+    options["n_workers"] = n_workers
     if maps_folder is None:
         place_contents(contents, **options)
         return
@@ -124,7 +127,7 @@ def place_contents(
     overwrite, scratch_folder, on_progress, check_cancelled
         As for `stream_outputs`; progress is counted over all targets.
     n_workers : int, optional
-        Threads that read; 0 reads in the calling one.
+        Threads that read and compress; 0 does so in the calling one.
     built : mapping of Path to Path, optional
         Further targets, Zarr folders, and where they lie complete already.
     journal : Journal, optional

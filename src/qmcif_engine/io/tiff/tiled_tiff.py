@@ -35,6 +35,9 @@ LARGEST_STRIPPED_BYTES = 2**26
 _DEFLATE_LEVEL = 1
 """Differences of neighboring samples hardly get smaller above it, and take four times as long."""
 
+_COMPRESSED_AT_ONCE_BYTES = 2**22
+"""Several threads compress blocks of so many bytes in all before they are written; the library's own default is half a gigabyte."""
+
 _REDUCED_IMAGE = 1
 _ASCII, _LONG8 = 2, 16
 _FREE_TAGS = {EXIF_DIRECTORY_TAG: 34664, GPS_DIRECTORY_TAG: 34852}
@@ -52,7 +55,7 @@ def write_tiff(stream: BinaryIO, content: PictureContent, *, run: WriteRun) -> N
         _write_imagej(stream, [content], run=run, axis="")
         return
     embedding, is_big = prepare_embedding(content), needs_bigtiff(content, n_levels=1)
-    layout = lay_out(content.picture, content, is_tiled=_is_tiled_picture(content))
+    layout = lay_out(content.picture, content, run=run, is_tiled=_is_tiled_picture(content))
     with TiffWriter(stream, bigtiff=is_big, byteorder="<", ome=False, shaped=False) as writer:
         pieces = _pieces([content.picture], content, run=run, is_tiled="tile" in layout)
         writer.write(pieces, metadata=None, description=embedding.comment, **layout, **describe_tags(embedding, is_big=is_big))
@@ -76,7 +79,7 @@ def _write_imagej(stream: BinaryIO, contents: Sequence[PictureContent], *, run: 
     """Write images, one or several along Z or T, uncompressed, with the notes of ImageJ."""
     first, n_images = contents[0], len(contents)
     axes = axis + ("CYX" if has_planes(first) else "YXS" if first.n_channels > 1 else "YX")
-    embedding, layout = prepare_embedding(first), lay_out(first.picture, first, is_tiled=False)
+    embedding, layout = prepare_embedding(first), lay_out(first.picture, first, run=run, is_tiled=False)
     shape = (n_images, *layout["shape"]) if axis else layout["shape"]
     layout = {"shape": shape, "dtype": layout["dtype"], "photometric": layout["photometric"], "planarconfig": layout["planarconfig"]}
     tags = describe_tags(embedding, is_big=False) | describe_resolution(first.metadata)
@@ -108,7 +111,7 @@ def write_tiff_stack(stream: BinaryIO, contents: Sequence[PictureContent], *, ru
         return
     axes = axis + ("CYX" if has_planes(first) else "YXS" if first.n_channels > 1 else "YX")
     embedding, is_big = prepare_embedding(first), needs_bigtiff(first, n_levels=1, n_images=n_images)
-    layout = lay_out(first.picture, first, is_tiled=_is_large(first))
+    layout = lay_out(first.picture, first, run=run, is_tiled=_is_large(first))
     layout["shape"] = (n_images, *layout["shape"])
     metadata = describe_for_xml(first, axes=axes) if is_ome else {"axes": axes, "qmcif": dict(first.provenance)}
     with TiffWriter(stream, bigtiff=is_big, byteorder="<", ome=is_ome, shaped=not is_ome) as writer:
@@ -139,7 +142,7 @@ def write_ome_tiff(stream: BinaryIO, content: PictureContent, *, run: WriteRun) 
         for shape in [*shapes[1:], None]:
             smaller = None if shape is None else cleanup.enter_context(closing(LevelFile(shape, level.dtype, folder=run.scratch_folder)))
             tiles = _tiles(level, content, run=run, smaller=smaller)
-            writer.write(tiles, **lay_out(level, content, is_tiled=True), **options)
+            writer.write(tiles, **lay_out(level, content, run=run, is_tiled=True), **options)
             if smaller is not None:
                 level = smaller
             options = {"metadata": None, "software": False, "subfiletype": _REDUCED_IMAGE}
@@ -193,7 +196,7 @@ def _tiles(level: Picture, content: PictureContent, *, run: WriteRun, smaller: L
             yield np.ascontiguousarray(block[..., plane])
 
 
-def lay_out(level: Picture, content: PictureContent, *, is_tiled: bool) -> dict[str, Any]:
+def lay_out(level: Picture, content: PictureContent, *, run: WriteRun, is_tiled: bool) -> dict[str, Any]:
     """Return shape, sample type, tiles if any, and compression of a level as the options of tifffile."""
     height, width = level.shape[:2]
     is_planar, n_channels = has_planes(content), content.n_channels
@@ -208,7 +211,8 @@ def lay_out(level: Picture, content: PictureContent, *, is_tiled: bool) -> dict[
         "compression": "zlib",
         "compressionargs": {"level": _DEFLATE_LEVEL},
         "predictor": level.dtype.kind in "ui",
-        "maxworkers": 1,  # more of them would take tiles ahead, and memory with them
+        "maxworkers": max(run.n_workers, 1),
+        "buffersize": _COMPRESSED_AT_ONCE_BYTES,
     }
 
 
