@@ -247,13 +247,15 @@ def test_a_scratch_folder_that_is_missing_is_told_before_anything_is_read(tmp_pa
         opened.expect_all()
 
 
-def test_uncompressed_strips_are_read_by_parts_of_rows(tmp_path, monkeypatch):
+@pytest.mark.parametrize(("read_through_bytes", "expected"), [(579, [10 * 2] * 10), (580, [9 * 300 * 2 + 10 * 2])])
+def test_uncompressed_strips_are_read_by_parts_of_rows_unless_these_are_near(tmp_path, monkeypatch, read_through_bytes, expected):
+    monkeypatch.setattr(open_files.OpenFile, "read_through_bytes", read_through_bytes)
     stack = noise("uint16", 2, 200, 300)
     opened = open_stack(written(tmp_path, stack, rowsperstrip=200))
     read, n_read = open_files.OpenFile.read, []
     monkeypatch.setattr(open_files.OpenFile, "read", lambda file, start, n_bytes: n_read.append(n_bytes) or read(file, start, n_bytes))
     np.testing.assert_array_equal(opened.read(0, Window(100, 10, 110, 20)), stack[0, 100:110, 10:20])
-    assert sum(n_read) == 10 * 10 * 2
+    assert n_read == expected
 
 
 def test_a_page_with_a_very_large_compressed_strip_is_decoded_once_into_the_scratch_store(tmp_path, monkeypatch, decoded_segments):
