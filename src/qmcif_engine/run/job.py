@@ -206,9 +206,9 @@ class Job:
 
     def _is_stored(self, store: GrowingPicture, tile: Tile, known: bytes) -> bool:
         """Return whether the store has the chunks of a tile; a bucket checks what it keeps, and is asked only whether it has them."""
-        return (
-            store.full_level.is_stored(tile.core) if self._bucket is not None else checksum(*store.full_level.contents(tile.core)) == known
-        )
+        if self._bucket is not None:
+            return store.full_level.is_stored(tile.core)
+        return checksum(*store.full_level.contents(tile.core)) == known
 
     def write(self, tile: Tile, result: FusedTile | bytes) -> None:
         """Put a tile on the disk, or what a worker that wrote its chunks sent back of it."""
@@ -254,7 +254,7 @@ class Job:
         return extremes.astype(EXTREME_DTYPE).tobytes() + checksum(*contents)
 
     def _path(self, tile: Tile) -> Path:
-        """Return the file of a tile; it names the run too, since a worker may finish a tile after another run took the folder over."""
+        """Return the file of a tile, which names the run: a worker may finish a tile after another run took the folder over."""
         return self.folder / f"tile-{self._run}-{tile.number:06d}"
 
     def _key(self, tile: Tile) -> str:
@@ -356,13 +356,11 @@ def recover(folder: Path) -> bool:
 def is_in_use(folder: Path) -> bool:
     """Return whether a run is going on in a folder."""
     holder = read_holder(folder / _LOCK)
-    if holder is None:
+    with suppress(OutputError):
+        if holder is not None:
+            check_ended(folder / _LOCK, holder)
         return False
-    try:
-        check_ended(folder / _LOCK, holder)
-    except OutputError:
-        return True
-    return False
+    return True
 
 
 def throw_away(folder: Path) -> None:

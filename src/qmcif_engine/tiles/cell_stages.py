@@ -44,7 +44,7 @@ _BLURRED_ALONG = 3.0
 """How far levels are smoothed along a stack, in standard deviations."""
 
 NEVER_CHOSEN = -1.0
-"""Focus level of cells that an image does not have whole."""
+"""Focus level where an image has no pixels, or a cell not whole."""
 
 
 class Cropped(Sequence["FloatArray"]):

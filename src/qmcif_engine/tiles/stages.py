@@ -24,6 +24,7 @@ from qmcif_engine.method.patches import detail_patch_side, padding_to_grid, rank
 from qmcif_engine.method.refinement import refine, source_weights
 from qmcif_engine.stack.noise import NO_NOISE, NoiseAdaptation, smooth_along_stack
 from qmcif_engine.stack.samples import FULL_SCALE
+from qmcif_engine.tiles.cell_stages import NEVER_CHOSEN
 from qmcif_engine.tiles.spilling import SpilledArrays
 from qmcif_engine.tiles.stage_list import CLEAN_UP
 
@@ -36,9 +37,6 @@ if TYPE_CHECKING:
     from qmcif_engine.method.decomposition import Decomposition
     from qmcif_engine.method.fusion import Blend
     from qmcif_engine.tiles.cell_stages import CellDecision, CellLevels
-
-NEVER_CHOSEN = -1.0
-"""Focus level of pixels that an image does not have."""
 
 
 @dataclass(frozen=True, slots=True)
