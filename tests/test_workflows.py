@@ -40,7 +40,10 @@ def test_files_follow_their_schema(schema: str, files: list[Path]) -> None:
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
-@pytest.mark.skipif(shutil.which("actionlint") is None, reason="actionlint is not installed")
+@pytest.mark.skipif(
+    shutil.which("actionlint") is None,
+    reason="actionlint is not installed: its package on PyPI downloads the program from elsewhere; the workflow `tests` runs it",
+)
 def test_workflows_pass_actionlint() -> None:
     checked = subprocess.run(["actionlint", *WORKFLOWS], capture_output=True, text=True, check=False)
 

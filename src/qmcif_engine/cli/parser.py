@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from qmcif_engine import __version__
 from qmcif_engine.cli.alignment_options import add_alignment, add_model
@@ -17,15 +16,14 @@ from qmcif_engine.cli.contributed_commands import add_contributed
 from qmcif_engine.cli.garbage import loading
 from qmcif_engine.cli.input_options import add_choice, add_input, to_location, to_path
 from qmcif_engine.cli.quantities import parse_bytes
+from qmcif_engine.cli.settings_help import describe_settings
 from qmcif_engine.cli.stack_options import add_height_scale, add_heights, add_slab_size, add_slabs
 from qmcif_engine.cli.surface_options import add_surface
-from qmcif_engine.config.fusion_config import FusionConfig, setting_fields
 from qmcif_engine.config.presets import PRESETS
 from qmcif_engine.errors import InvalidConfigError
 from qmcif_engine.tiles.output_maps import OUTPUT_MAPS, WRITTEN_MAPS
 
 if TYPE_CHECKING:
-    import dataclasses
     from collections.abc import Callable, Sequence
 
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -103,7 +101,7 @@ def _add_info(commands: Subparsers) -> None:
 
 def _add_fuse(commands: Subparsers) -> None:
     parser = _add_command(commands, "fuse", "fuse images of one scene into one that is sharp everywhere", _run_fuse)
-    parser.epilog = _settings_help()
+    parser.epilog = describe_settings()
     add_input(parser)
     parser.add_argument(
         "-o",
@@ -130,7 +128,7 @@ def _add_fuse(commands: Subparsers) -> None:
 
 def _add_batch(commands: Subparsers) -> None:
     parser = _add_command(commands, "batch", "fuse every stack below a folder, and list the outcome of each", _run_batch)
-    parser.epilog = _settings_help()
+    parser.epilog = describe_settings()
     parser.add_argument(
         "root", type=to_path, metavar="ROOT", help="folder of the stacks; every folder below it that contains images is one"
     )
@@ -281,35 +279,6 @@ def _add_clean(commands: Subparsers) -> None:
     parser.add_argument("--jobs", action="store_true", help="also remove unfinished runs, which --resume could continue")
     parser.add_argument("--dry-run", action="store_true", help="list only, remove nothing")
     parser.add_argument("--json", action="store_true", help="print one JSON object with paths, sizes and outcomes")
-
-
-def _settings_help() -> str:
-    """Return two lines per setting, from the configuration itself."""
-    lines = ["settings for --set and --config, with their defaults and allowed values:"]
-    defaults = FusionConfig()
-    for full_name, item in setting_fields().items():
-        section, _, name = full_name.partition(".")
-        default = getattr(getattr(defaults, section), name)
-        unit = f" {item.metadata['unit']}" if item.metadata["unit"] else ""
-        lines.append(f"  {name}={_show(default)}  ({_describe_domain(item, default)}{unit})\n      {item.metadata['help']}")
-    return "\n".join(lines)
-
-
-def _describe_domain(item: dataclasses.Field[Any], default: object) -> str:
-    """Return the choices of a setting, or its bounds."""
-    choices: Sequence[object] = item.metadata["choices"]
-    if isinstance(default, bool):
-        choices = (True, False)
-    elif isinstance(default, StrEnum):
-        choices = tuple(type(default))
-    return ", ".join(map(_show, choices)) if choices else f"{_show(item.metadata['low'])} to {_show(item.metadata['high'])}"
-
-
-def _show(value: object) -> str:
-    """Return a value as ``--set`` takes it."""
-    if isinstance(value, float):
-        return f"{value:g}"
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _run_info(options: argparse.Namespace) -> None:
