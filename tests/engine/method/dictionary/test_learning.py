@@ -217,11 +217,14 @@ class TestLearning:
 
 
 @pytest.mark.slow
-def test_fresh_run_makes_the_shipped_dictionaries_again(pictures):
+def test_fresh_run_makes_the_shipped_dictionaries_again(pictures, monkeypatch):
+    """All but the largest, which the same loop makes from the same pictures, in twice the time of the others together."""
+    sides = SHIPPED_PATCH_SIDES[:-1]
+    monkeypatch.setattr("qmcif_engine.method.dictionary.learning.SHIPPED_PATCH_SIDES", sides)
     steps = []
     fresh = learn_shipped_dictionaries(progress=lambda done, total: steps.append((done, total)))
-    assert list(fresh) == [array_name(patch_px) for patch_px in SHIPPED_PATCH_SIDES]
-    for patch_px in SHIPPED_PATCH_SIDES:
+    assert list(fresh) == [array_name(patch_px) for patch_px in sides]
+    for patch_px in sides:
         np.testing.assert_allclose(fresh[array_name(patch_px)], load_dictionary(patch_px), rtol=0, atol=ELSEWHERE)
     total = steps[-1][1]
     assert steps == [(done, total) for done in range(1, total + 1)]
