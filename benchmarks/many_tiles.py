@@ -64,7 +64,7 @@ def run(n_tiles: int, client: Client | None) -> None:
         run_tiles(stub, (tile for tile in plan.tiles if not job.is_finished(tile)), sink=job, tiles_at_once=2, steps=steps, client=client)
         computed = time.perf_counter()
         counts = sum(job.receipt(tile).pixels_by_image for tile in plan.tiles)
-        picture = job.picture("fused")
+        picture = job.image("fused")
         for top in range(0, plan.shape[0], 1024):
             for left in range(0, plan.shape[1], 1024):
                 for tile in plan.tiles_in(type(plan.tiles[0].core)(top, left, top + 1024, left + 1024)):

@@ -12,7 +12,7 @@ import numpy as np
 
 from napari_qmcif.layers import MAP_NAMES, choose_colors
 from napari_qmcif.provenance import METADATA_KEY
-from qmcif_engine import PictureMetadata, WrittenImage, find_record, open_written
+from qmcif_engine import ImageMetadata, WrittenImage, find_record, open_written
 
 TIFF_SUFFIXES = (".tif", ".tiff")
 STORE_SUFFIX, PYRAMID_SUFFIX = ".zarr", ".ome.zarr"
@@ -108,7 +108,7 @@ def _describe(image: WrittenImage, *, name: str, part: str) -> tuple[Any, dict[s
     return (levels if len(levels) > 1 else levels[0], attributes, "image")
 
 
-def describe_axes(labels: Sequence[str], metadata: PictureMetadata) -> dict[str, Any]:
+def describe_axes(labels: Sequence[str], metadata: ImageMetadata) -> dict[str, Any]:
     """Return names of axes, rows and columns last, with the scale and units of those in space where the file says them."""
     if metadata.pixel_size is None or metadata.unit is None:
         return {"axis_labels": labels}
@@ -117,7 +117,7 @@ def describe_axes(labels: Sequence[str], metadata: PictureMetadata) -> dict[str,
     return {"axis_labels": labels, "scale": scale, "units": units}
 
 
-def _look_of_dyes(metadata: PictureMetadata, name: str) -> dict[str, Any]:
+def _look_of_dyes(metadata: ImageMetadata, name: str) -> dict[str, Any]:
     """Return names, colors and contrast limits of channels as attributes of layers, as far as the file says them."""
     names = [f"{name}: {dye}" for dye in metadata.channel_names]
     looks = {"name": names, "colormap": list(metadata.channel_colors), "contrast_limits": list(metadata.channel_limits)}

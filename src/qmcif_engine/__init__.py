@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from qmcif_engine.stack.alignment.transforms import Transforms
     from qmcif_engine.stack.exposure import ExposureCorrection
     from qmcif_engine.stack.exposure_suggestion import ExposureSuggestion, suggest_even_exposure
-    from qmcif_engine.stack.picture_metadata import PictureMetadata
+    from qmcif_engine.stack.image_metadata import ImageMetadata
     from qmcif_engine.stack.preparation import prepare_stack
     from qmcif_engine.stack.samples import FocusRange
     from qmcif_engine.stack.stack import Stack, StackView
@@ -68,10 +68,10 @@ __all__ = [
     "HeightMap",
     "HeightRequest",
     "ImageFile",
+    "ImageMetadata",
     "InvalidConfigError",
     "InvalidImageError",
     "LazyFusion",
-    "PictureMetadata",
     "QmcifError",
     "RetouchedWindow",
     "SlabLayout",
@@ -131,7 +131,7 @@ _MODULE_OF = {
     "LazyFusion": "fusing.lazy",
     "OUTPUT_MAPS": "tiles.output_maps",
     "PRESETS": "config.presets",
-    "PictureMetadata": "stack.picture_metadata",
+    "ImageMetadata": "stack.image_metadata",
     "QmcifError": "errors",
     "RetouchedWindow": "retouching",
     "SlabLayout": "slabs",

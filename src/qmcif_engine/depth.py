@@ -14,10 +14,10 @@ from qmcif_engine.errors import InvalidConfigError
 from qmcif_engine.io.input.array_source import is_dask_array
 from qmcif_engine.io.metadata.length_units import convert_length, settle_unit
 from qmcif_engine.io.output.output_formats import name_beside
-from qmcif_engine.io.output.picture import ArrayPicture, JoinedPicture, assemble_content
+from qmcif_engine.io.output.windowed_image import ArrayImage, JoinedImage, assemble_content
 from qmcif_engine.kernels.heights import smooth_heights
 from qmcif_engine.method.patches import cut_reflected
-from qmcif_engine.stack.picture_metadata import PictureMetadata, name_planes
+from qmcif_engine.stack.image_metadata import ImageMetadata, name_planes
 from qmcif_engine.stack.samples import FocusRange
 from qmcif_engine.stack.window import Window
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dask.array import Array as DaskPlane
     from numpy.typing import NDArray
 
-    from qmcif_engine.io.output.picture import Picture, PictureContent
+    from qmcif_engine.io.output.windowed_image import ImageContent, WindowedImage
     from qmcif_engine.kernels.array_types import FloatArray, IndexArray, SampleArray
     from qmcif_engine.stack.samples import FocusRanges
 
@@ -110,7 +110,7 @@ class HeightRequest:
         return name_beside(self.target, "_confidence")
 
 
-def settle_scale(metadata: PictureMetadata, *, z_step: float | None = None, unit: str | None = None) -> HeightScale:
+def settle_scale(metadata: ImageMetadata, *, z_step: float | None = None, unit: str | None = None) -> HeightScale:
     """Return the z step and its unit: those given, else those of the metadata, in the unit that was asked for.
 
     Raises
@@ -182,7 +182,7 @@ def height_map(
         Of dask arrays where `position` is one: its blocks are smoothed with the neighbors they need when they are computed, and hold the
         same bytes as in memory. Only the darkest and the brightest sample of the guide are computed at once.
     """
-    scale = settle_scale(PictureMetadata(), z_step=z_step)
+    scale = settle_scale(ImageMetadata(), z_step=z_step)
     check_smoothing(smoothing_px)
     bounds = (0.0, 0.0) if guide is None else (float(guide.min()), float(guide.max()))
     form = HeightForm(FocusRange(bounds[0], bounds[1] if bounds[1] > bounds[0] else bounds[0] + 1), scale.z_step, smoothing_px)
@@ -204,7 +204,7 @@ class HeightForm(NamedTuple):
         """Return the heights of a window of arrays in memory; without a guide every tone is alike."""
         tone = guide[0] if guide else np.zeros(position.shape, np.uint8)
         form = self._asdict()
-        return HeightPicture(ArrayPicture(position), confidence=ArrayPicture(confidence), guide=ArrayPicture(tone), **form).read(window)
+        return HeightImage(ArrayImage(position), confidence=ArrayImage(confidence), guide=ArrayImage(tone), **form).read(window)
 
     def smooth_block(self, *planes: Any, block_info: Any = None) -> NDArray[np.float32]:  # noqa: ANN401 - dask's
         """Return the heights of a block of dask arrays that has its neighbors around it, except where the image ends."""
@@ -245,14 +245,14 @@ def _cut_evenly(side_px: int) -> tuple[int, ...]:
     return tuple(side_px * (number + 1) // n_chunks - side_px * number // n_chunks for number in range(n_chunks))
 
 
-class HeightPicture:
+class HeightImage:
     """Heights window by window, computed when they are asked for; which window is asked for changes no height.
 
     Parameters
     ----------
-    position, confidence : Picture, shape (H, W)
+    position, confidence : WindowedImage, shape (H, W)
         Where along the stack each pixel is, in images, and how clear that is.
-    guide : Picture, shape (H, W) or (H, W, C)
+    guide : WindowedImage, shape (H, W) or (H, W, C)
         The fused image.
     guide_range : FocusRange, or tuple of one per channel
         Its black and white.
@@ -267,7 +267,14 @@ class HeightPicture:
     """
 
     def __init__(
-        self, position: Picture, *, confidence: Picture, guide: Picture, guide_range: FocusRanges, z_step: float, smoothing_px: int = 0
+        self,
+        position: WindowedImage,
+        *,
+        confidence: WindowedImage,
+        guide: WindowedImage,
+        guide_range: FocusRanges,
+        z_step: float,
+        smoothing_px: int = 0,
     ) -> None:
         self._position, self._confidence, self._guide = position, confidence, guide
         self._guide_range, self._z_step, self._smoothing_px = guide_range, z_step, smoothing_px
@@ -286,12 +293,12 @@ class HeightPicture:
         smooth_heights(position, weights, tones, np.array([LARGEST_STEP, GUIDE_CONTRAST], np.float32), smoothed)
         return self._scaled(smoothed)
 
-    def _around(self, picture: Picture, window: Window) -> NDArray[Any]:
+    def _around(self, image: WindowedImage, window: Window) -> NDArray[Any]:
         """Return a window with the reach of the smoothing around it; outside the image it continues by reflection."""
         grown = window.grown(self._smoothing_px, (self.shape[0], self.shape[1]))
-        planes = np.moveaxis(np.atleast_3d(picture.read(grown)), -1, 0)
+        planes = np.moveaxis(np.atleast_3d(image.read(grown)), -1, 0)
         cut = cut_reflected(planes, window.relative_to(grown), margin_px=self._smoothing_px)
-        return cut[0] if len(picture.shape) == 2 else cut
+        return cut[0] if len(image.shape) == 2 else cut
 
     def _scaled(self, position: NDArray[np.float32]) -> NDArray[np.float32]:
         heights: NDArray[np.float32] = position * np.float32(self._z_step)
@@ -311,36 +318,36 @@ def measure_brightness(samples: NDArray[Any], ranges: FocusRanges) -> NDArray[np
 def assemble_heights(
     request: HeightRequest,
     *,
-    position: Picture,
-    confidence: Picture,
-    guide: Picture,
+    position: WindowedImage,
+    confidence: WindowedImage,
+    guide: WindowedImage,
     guide_range: FocusRanges,
-    metadata: PictureMetadata,
+    metadata: ImageMetadata,
     provenance: Mapping[str, object],
-) -> dict[Path, PictureContent]:
+) -> dict[Path, ImageContent]:
     """Return what goes into the files of a height map and of its confidence.
 
     Parameters
     ----------
     request : HeightRequest
     position, confidence, guide, guide_range
-        As for `HeightPicture`.
-    metadata : PictureMetadata
+        As for `HeightImage`.
+    metadata : ImageMetadata
         Of the stack: z step, unit and size of a pixel, and the names of channels where each has heights of its own.
     provenance : mapping
         What the image was made of and how; z step, unit and smoothing are added.
     """
     scale = settle_scale(metadata, z_step=request.z_step, unit=request.unit)
     form: dict[str, Any] = {"z_step": scale.z_step, "smoothing_px": request.smoothing_px}
-    heights: Picture
+    heights: WindowedImage
     names: tuple[str, ...] = ()
     if len(position.shape) == 2:
-        heights = HeightPicture(position, confidence=confidence, guide=guide, guide_range=guide_range, **form)
+        heights = HeightImage(position, confidence=confidence, guide=guide, guide_range=guide_range, **form)
     else:
         heights = _heights_by_channel(position, confidence, guide, guide_range, **form)
         names = name_planes(metadata.channel_names, position.shape[2])
     described = {**provenance, "height": describe_request(request, metadata)}
-    plain = PictureMetadata(pixel_size=metadata.pixel_size, unit=metadata.unit, dpi=metadata.dpi, channel_names=names)
+    plain = ImageMetadata(pixel_size=metadata.pixel_size, unit=metadata.unit, dpi=metadata.dpi, channel_names=names)
     named = replace(plain, channel_names=tuple(f"{name} {scale.channel_name}" for name in names) or (scale.channel_name,))
     return {
         request.target: assemble_content(heights, None, metadata=named, provenance=described),
@@ -348,24 +355,24 @@ def assemble_heights(
     }
 
 
-def describe_request(request: HeightRequest, metadata: PictureMetadata) -> dict[str, object]:
+def describe_request(request: HeightRequest, metadata: ImageMetadata) -> dict[str, object]:
     """Return how heights are made, as provenance tells it."""
     scale = settle_scale(metadata, z_step=request.z_step, unit=request.unit)
     return {"z_step": scale.z_step, "unit": scale.unit, "smoothing_px": request.smoothing_px}
 
 
 def _heights_by_channel(
-    position: Picture, confidence: Picture, guide: Picture, guide_range: FocusRanges, *, z_step: float, smoothing_px: int
-) -> JoinedPicture:
+    position: WindowedImage, confidence: WindowedImage, guide: WindowedImage, guide_range: FocusRanges, *, z_step: float, smoothing_px: int
+) -> JoinedImage:
     """Return the heights of channels that were decided on one by one, each guided by its own image."""
     n_channels = position.shape[2]
     ranges = (guide_range,) * n_channels if isinstance(guide_range, FocusRange) else guide_range
-    return JoinedPicture(
+    return JoinedImage(
         [
-            HeightPicture(
-                JoinedPicture([position], channel),
-                confidence=JoinedPicture([confidence], channel),
-                guide=JoinedPicture([guide], channel),
+            HeightImage(
+                JoinedImage([position], channel),
+                confidence=JoinedImage([confidence], channel),
+                guide=JoinedImage([guide], channel),
                 guide_range=bounds,
                 z_step=z_step,
                 smoothing_px=smoothing_px,

@@ -119,25 +119,25 @@ def retouch(
     is_touched = is_near_change | (labels[seen.slices] > 0)
     if not is_touched.any():
         return result
-    pictures = WindowImages(stack, seen)
+    sources = WindowImages(stack, seen)
     near_edges = edge_band(index, reach_px=2 * settings.decision.blend_radius_px)
-    guide = _mean_brightness(pictures, near_edges & is_touched, focus_range=bounds, settings=settings)
-    blocks = PlaneStack(pictures, bounds, representation=settings.focus.representation)
-    ends = pictures.find_frame_ends(settings.decision)
-    is_copied = None if fused.shape != stack.image_shape else _find_copied(pictures, decided, fused[seen.slices]) & ~is_near_change
+    guide = _mean_brightness(sources, near_edges & is_touched, focus_range=bounds, settings=settings)
+    blocks = PlaneStack(sources, bounds, representation=settings.focus.representation)
+    ends = sources.find_frame_ends(settings.decision)
+    is_copied = None if fused.shape != stack.image_shape else _find_copied(sources, decided, fused[seen.slices]) & ~is_near_change
     is_end = None if ends is None else ends.find(index)
     blend = blend_along_edges(index, blocks, guide, settings.decision, is_end=is_end, is_exact=is_copied)
-    validity = pictures.validity or _outside_frames(stack, seen, focus_range=bounds, settings=settings)
+    validity = sources.validity or _outside_frames(stack, seen, focus_range=bounds, settings=settings)
     if validity is not None:
         blend = without_invalid(blend, validity if ends is None else ends.fade)
     inner = outer.relative_to(seen)
     cropped, is_touched = crop_blend(blend, inner), is_touched[inner.slices]
-    picture = compose(pictures, cropped, inner=inner)
+    blended = compose(sources, cropped, inner=inner)
     if fused.shape != stack.image_shape:
-        picture = _with_companions(picture, stack, blend=cropped, window=outer)
+        blended = _with_companions(blended, stack, blend=cropped, window=outer)
     return replace(
         result,
-        fused=np.where(is_touched.reshape(*outer.shape, *[1] * (fused.ndim - 2)), picture, result.fused),
+        fused=np.where(is_touched.reshape(*outer.shape, *[1] * (fused.ndim - 2)), blended, result.fused),
         source_index=np.where(is_touched, cropped.source_index, result.source_index),
     )
 
@@ -221,10 +221,10 @@ def _outside_frames(stack: Stack, window: Window, *, focus_range: FocusRanges, s
     return None if frames is None else lambda number: frames.validity(number)[window.relative_to(seen).slices]
 
 
-def _with_companions(picture: SampleArray, stack: Stack, *, blend: Blend, window: Window) -> SampleArray:
+def _with_companions(blended: SampleArray, stack: Stack, *, blend: Blend, window: Window) -> SampleArray:
     """Return all channels of the window where only some decided, or the image with its opacity as the last channel."""
     companions: Any = companions_of(stack)
     seen = window.grown(LOW_PASS_REACH_PX, (stack.image_shape[0], stack.image_shape[1]))
-    planes: Any = [picture, compose(WindowImages(companions, seen), blend, inner=window.relative_to(seen))]
+    planes: Any = [blended, compose(WindowImages(companions, seen), blend, inner=window.relative_to(seen))]
     joined: SampleArray = planes[1] if planes[1].ndim == 3 else np.dstack(planes)
     return joined

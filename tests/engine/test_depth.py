@@ -9,7 +9,7 @@ import pytest
 from qmcif_engine import depth
 from qmcif_engine.depth import (
     LARGEST_STEP,
-    HeightPicture,
+    HeightImage,
     HeightRequest,
     HeightScale,
     assemble_heights,
@@ -17,8 +17,8 @@ from qmcif_engine.depth import (
     settle_scale,
 )
 from qmcif_engine.errors import InvalidConfigError
-from qmcif_engine.io.output.picture import ArrayPicture
-from qmcif_engine.stack.picture_metadata import PictureMetadata
+from qmcif_engine.io.output.windowed_image import ArrayImage
+from qmcif_engine.stack.image_metadata import ImageMetadata
 from qmcif_engine.stack.samples import FocusRange
 from qmcif_engine.stack.window import Window
 
@@ -87,8 +87,8 @@ def test_smoothing_does_not_cross_edges_of_the_picture():
 
 def test_any_window_has_the_heights_of_the_whole(noisy_step):
     _, position, confidence, guide = noisy_step
-    planes = [ArrayPicture(plane) for plane in (position, confidence, guide)]
-    picture = HeightPicture(planes[0], confidence=planes[1], guide=planes[2], guide_range=FocusRange(0, 255), z_step=1.0, smoothing_px=5)
+    planes = [ArrayImage(plane) for plane in (position, confidence, guide)]
+    picture = HeightImage(planes[0], confidence=planes[1], guide=planes[2], guide_range=FocusRange(0, 255), z_step=1.0, smoothing_px=5)
     whole = picture.read(Window.whole(SHAPE))
 
     for window in (Window(0, 0, 7, 3), Window(10, 20, 31, 29), Window(37, 49, 40, 50)):
@@ -98,12 +98,12 @@ def test_any_window_has_the_heights_of_the_whole(noisy_step):
 @pytest.mark.parametrize(
     ("known", "given", "expected"),
     [
-        (PictureMetadata(z_step=0.5, unit="micrometer"), {}, HeightScale(0.5, "micrometer")),
-        (PictureMetadata(z_step=0.5, unit="micrometer"), {"unit": "nm"}, HeightScale(500.0, "nanometer")),
-        (PictureMetadata(z_step=0.5), {"unit": "mm"}, HeightScale(0.5, "millimeter")),
-        (PictureMetadata(z_step=0.5, unit="micrometer"), {"z_step": -3.0}, HeightScale(-3.0, "micrometer")),
-        (PictureMetadata(), {"z_step": 3.0, "unit": "µm"}, HeightScale(3.0, "micrometer")),
-        (PictureMetadata(), {"z_step": 1.0}, HeightScale(1.0, None)),
+        (ImageMetadata(z_step=0.5, unit="micrometer"), {}, HeightScale(0.5, "micrometer")),
+        (ImageMetadata(z_step=0.5, unit="micrometer"), {"unit": "nm"}, HeightScale(500.0, "nanometer")),
+        (ImageMetadata(z_step=0.5), {"unit": "mm"}, HeightScale(0.5, "millimeter")),
+        (ImageMetadata(z_step=0.5, unit="micrometer"), {"z_step": -3.0}, HeightScale(-3.0, "micrometer")),
+        (ImageMetadata(), {"z_step": 3.0, "unit": "µm"}, HeightScale(3.0, "micrometer")),
+        (ImageMetadata(), {"z_step": 1.0}, HeightScale(1.0, None)),
     ],
 )
 def test_what_is_given_goes_before_what_the_input_says(known, given, expected):
@@ -137,26 +137,26 @@ def test_lazy_heights_have_the_bytes_of_heights_in_memory(monkeypatch, smoothing
 
 def test_heights_without_any_z_step_are_refused():
     with pytest.raises(InvalidConfigError, match=r"do not say their z step; it is needed for heights: give it with --z-step"):
-        settle_scale(PictureMetadata())
+        settle_scale(ImageMetadata())
 
 
 @pytest.mark.parametrize("z_step", [1e308, -1e31, 1e-320])
 def test_a_z_step_that_leaves_the_range_of_heights_is_refused(z_step):
     with pytest.raises(InvalidConfigError, match=r"one from 1e-30 to 1e\+30 is needed"):
-        settle_scale(PictureMetadata(), z_step=z_step)
+        settle_scale(ImageMetadata(), z_step=z_step)
     with pytest.raises(InvalidConfigError, match="one from 1e-30"):
-        settle_scale(PictureMetadata(z_step=abs(z_step), unit="meter"))
+        settle_scale(ImageMetadata(z_step=abs(z_step), unit="meter"))
 
 
 @pytest.mark.parametrize("z_step", [0.0, float("nan"), float("inf")])
 def test_a_z_step_that_is_none_is_refused(z_step):
     with pytest.raises(InvalidConfigError, match=rf"the z step is {z_step}; a number other than 0 is needed"):
-        settle_scale(PictureMetadata(), z_step=z_step)
+        settle_scale(ImageMetadata(), z_step=z_step)
 
 
 def test_a_unit_that_is_none_is_refused():
     with pytest.raises(InvalidConfigError, match=r"the unit of heights is 'parsec'; a unit of length is needed: give for example micro"):
-        settle_scale(PictureMetadata(), z_step=1.0, unit="parsec")
+        settle_scale(ImageMetadata(), z_step=1.0, unit="parsec")
 
 
 @pytest.mark.parametrize("smoothing_px", [-1, 33])
@@ -166,7 +166,7 @@ def test_a_smoothing_out_of_bounds_is_refused(smoothing_px):
 
 
 def test_the_files_say_unit_z_step_and_size_of_a_pixel():
-    plane = ArrayPicture(np.ones(SHAPE, np.float32))
+    plane = ArrayImage(np.ones(SHAPE, np.float32))
     request = HeightRequest(target=Path("h.v2.ome.tif"), smoothing_px=2)
 
     contents = assemble_heights(
@@ -175,11 +175,11 @@ def test_the_files_say_unit_z_step_and_size_of_a_pixel():
         confidence=plane,
         guide=plane,
         guide_range=FocusRange(0, 1),
-        metadata=PictureMetadata(z_step=0.4, unit="micrometer", pixel_size=(0.1, 0.2), channel_names=("DAPI",)),
+        metadata=ImageMetadata(z_step=0.4, unit="micrometer", pixel_size=(0.1, 0.2), channel_names=("DAPI",)),
         provenance={"identity": "x"},
     )
 
     assert list(contents) == [Path("h.v2.ome.tif"), Path("h.v2_confidence.ome.tif")]
     heights = contents[request.target]
-    assert heights.metadata == PictureMetadata(pixel_size=(0.1, 0.2), unit="micrometer", channel_names=("height in micrometer",))
+    assert heights.metadata == ImageMetadata(pixel_size=(0.1, 0.2), unit="micrometer", channel_names=("height in micrometer",))
     assert heights.provenance == {"identity": "x", "height": {"z_step": 0.4, "unit": "micrometer", "smoothing_px": 2}}

@@ -47,13 +47,13 @@ def test_whatever_a_stack_has_is_public():
     methods = [value for name, value in vars(qmcif_engine.Stack).items() if inspect.isfunction(value) and not name.startswith("_")]
     named = set().union(*map(classes_in_signature, methods), classes_in_signature(qmcif_engine.Stack))
 
-    assert qmcif_engine.PictureMetadata in named
+    assert qmcif_engine.ImageMetadata in named
     assert {cls.__name__ for cls in named} <= set(qmcif_engine.__all__)
 
 
 def test_every_public_class_is_there_for_a_public_signature():
     named = set().union(*(classes_in_signature(getattr(qmcif_engine, name)) for name in FUNCTIONS))
-    parts = {qmcif_engine.Window, qmcif_engine.PictureMetadata, qmcif_engine.FocusRange}  # of stacks and of results
+    parts = {qmcif_engine.Window, qmcif_engine.ImageMetadata, qmcif_engine.FocusRange}  # of stacks and of results
     parts.add(qmcif_engine.StackView)  # what callers derive stacks of their own from
     classes = {getattr(qmcif_engine, name) for name in qmcif_engine.__all__ if inspect.isclass(getattr(qmcif_engine, name))}
     errors = {cls for cls in classes if issubclass(cls, Exception)}

@@ -11,7 +11,7 @@ from qmcif_engine.comparison.ablation import draw_tables, plan_ablation, write_a
 from qmcif_engine.comparison.datasets import find_dataset
 from qmcif_engine.comparison.html_report import write_html
 from qmcif_engine.comparison.inspection import fingerprint_inputs
-from qmcif_engine.comparison.methods import Method, check_names, match_pictures, parse_fused_by
+from qmcif_engine.comparison.methods import Method, check_names, match_images, parse_fused_by
 from qmcif_engine.comparison.published import choose_published
 from qmcif_engine.comparison.record import open_record, writing
 from qmcif_engine.comparison.report import Comparison, head_inner, name_symbol, write_markdown, write_scores
@@ -100,7 +100,7 @@ def _gather_all(names: Sequence[str], options: Namespace) -> dict[str, FusionCon
 def _find_others(texts: Sequence[str], dataset: Dataset) -> list[Method]:
     requests = [parse_fused_by(text) for text in texts]
     set_names = [image_set.name for image_set in dataset.sets]
-    return [Method(name=name, pictures=match_pictures(folder, set_names)) for name, folder in requests]
+    return [Method(name=name, images=match_images(folder, set_names)) for name, folder in requests]
 
 
 def _score(options: Namespace, dataset: Dataset, *, methods: tuple[Method, ...], settings: Mapping[str, FusionConfig]) -> Comparison:

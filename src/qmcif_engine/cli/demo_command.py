@@ -38,8 +38,8 @@ def run(options: Namespace) -> None:
         stack = make_focus_stack(n_images=N_IMAGES, shape=SHAPE, seed=SEED)
         with progress_bar("fusing", is_quiet=False) as move:
             result = fuse(list(stack.images), with_maps=True, on_progress=lambda progress: move(*progress))
-        pictures = [*stack.images, stack.truth, result.fused, side_by_side(stack, result), *collect_maps(result).values()]
-        write_images(dict(zip(targets, pictures, strict=True)), overwrite=options.overwrite)
+        shown = [*stack.images, stack.truth, result.fused, side_by_side(stack, result), *collect_maps(result).values()]
+        write_images(dict(zip(targets, shown, strict=True)), overwrite=options.overwrite)
     for line in _summary(stack, result, folder):
         print(line)
 

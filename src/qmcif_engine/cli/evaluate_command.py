@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from qmcif_engine import __version__
 from qmcif_engine.cli.progress_bar import progress_bar
-from qmcif_engine.comparison.pictures import opaque_sample, read_opaque, refuse_transparency
+from qmcif_engine.comparison.report_images import opaque_sample, read_opaque, refuse_transparency
 from qmcif_engine.comparison.tables import format_figure
 from qmcif_engine.errors import InvalidConfigError, InvalidImageError, QmcifError
 from qmcif_engine.io.input.file_order import is_zarr_folder
@@ -31,13 +31,13 @@ def run(options: Namespace) -> None:
     n_sources = len(options.images)
     choices: dict[str, Any] = {} if options.frame is None else {"frame_px": options.frame}
     with (
-        open_pictures([*options.images, options.fused, *([options.truth] if options.truth else [])]) as pictures,
+        open_images([*options.images, options.fused, *([options.truth] if options.truth else [])]) as opened,
         progress_bar("evaluating", is_quiet=options.json) as move,
     ):
         result = evaluate(
-            pictures[:n_sources],
-            pictures[n_sources],
-            truth=pictures[-1] if options.truth else None,
+            opened[:n_sources],
+            opened[n_sources],
+            truth=opened[-1] if options.truth else None,
             sample_range=None if options.sample_range is None else tuple(options.sample_range),
             progress=lambda step: move(step.done, step.total),
             **choices,
@@ -51,7 +51,7 @@ def run(options: Namespace) -> None:
 
 
 @contextmanager
-def open_pictures(paths: Sequence[Path]) -> Iterator[list[Any]]:
+def open_images(paths: Sequence[Path]) -> Iterator[list[Any]]:
     """Give the images as arrays: read whole where they are small, else as dask arrays that are read by window.
 
     Formats that can only be decoded whole are decoded once, into a temporary file.

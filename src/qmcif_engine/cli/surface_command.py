@@ -10,14 +10,14 @@ import numpy as np
 
 from qmcif_engine.errors import InvalidConfigError, InvalidImageError, OutputError
 from qmcif_engine.io.input.segment_cache import SegmentCache
-from qmcif_engine.io.output.picture import ArrayPicture, WriteRun, assemble_content, count_blocks
 from qmcif_engine.io.output.placement import check_place, check_sources_kept, place_files
+from qmcif_engine.io.output.windowed_image import ArrayImage, WriteRun, assemble_content, count_blocks
 from qmcif_engine.io.png_jpeg.png import encode_png
 from qmcif_engine.io.surfaces.height_file import read_heights, read_thinned
 from qmcif_engine.io.surfaces.meshes import write_material, write_obj, write_ply, write_stl
 from qmcif_engine.io.surfaces.profile import cut_profile, write_profile
 from qmcif_engine.io.tiff.tiff_source import TiffSource
-from qmcif_engine.stack.picture_metadata import PictureMetadata
+from qmcif_engine.stack.image_metadata import ImageMetadata
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -42,7 +42,7 @@ def run(options: Namespace) -> None:
         msg = f"{grid.heights.shape[1]} x {grid.heights.shape[0]} points are left; at least 2 x 2 are needed: take a smaller --stride"
         raise InvalidConfigError(msg)
     writes = _plan_writes(options, grid)
-    check_sources_kept(tuple(writes), tuple(path for path in (options.heights, options.picture) if path is not None))
+    check_sources_kept(tuple(writes), tuple(path for path in (options.heights, options.image) if path is not None))
     for target in writes:
         check_place(target, overwrite=options.overwrite)
     place_files(writes, overwrite=options.overwrite)
@@ -58,8 +58,8 @@ def _check(options: Namespace) -> None:
     if (options.line is not None) != (suffix == ".csv"):
         msg = "a profile is a .csv file along a --line, and surfaces have none: give both or neither"
         raise InvalidConfigError(msg)
-    if options.picture is not None and suffix not in (".obj", ".ply"):
-        msg = f"--picture was given for {str(options.output)!r}; {suffix} holds no colors: use .obj or .ply, or leave it out"
+    if options.image is not None and suffix not in (".obj", ".ply"):
+        msg = f"--image was given for {str(options.output)!r}; {suffix} holds no colors: use .obj or .ply, or leave it out"
         raise InvalidConfigError(msg)
     for name, value in (("--stride", options.stride), ("--pixel-size", options.pixel_size)):
         if value is not None and not (value > 0 and np.isfinite(value)):
@@ -75,16 +75,16 @@ def _plan_writes(options: Namespace, grid: HeightGrid) -> dict[Path, Callable[[B
     if suffix == ".stl":
         return {output: partial(write_stl, grid=grid)}
     if suffix == ".ply":
-        colors = None if options.picture is None else _read_colors(options.picture, grid, stride=grid.stride)
+        colors = None if options.image is None else _read_colors(options.image, grid, stride=grid.stride)
         return {output: partial(write_ply, grid=grid, colors=colors)}
-    if options.picture is None:
+    if options.image is None:
         return {output: partial(write_obj, grid=grid)}
     material, texture = output.with_suffix(".mtl"), output.with_name(f"{output.stem}_texture.png")
     _check_name(texture.name)
     return {
         output: partial(write_obj, grid=grid, material=material.name),
         material: partial(write_material, texture=texture.name),
-        texture: partial(_write_texture, colors=_read_colors(options.picture, grid, stride=1)),
+        texture: partial(_write_texture, colors=_read_colors(options.image, grid, stride=1)),
     }
 
 
@@ -118,5 +118,5 @@ def _read_colors(path: Path, grid: HeightGrid, *, stride: int) -> NDArray[np.uin
 
 
 def _write_texture(stream: BinaryIO, colors: NDArray[np.uint8]) -> None:
-    content = assemble_content(ArrayPicture(colors), None, metadata=PictureMetadata(), provenance={})
+    content = assemble_content(ArrayImage(colors), None, metadata=ImageMetadata(), provenance={})
     encode_png(stream, content, run=WriteRun(count_blocks(colors.shape), scratch_folder=Path()))

@@ -16,7 +16,7 @@ def add_surface(parser: ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", type=to_path, required=True, metavar="OUT", help="surface: .stl, .obj or .ply; profile along a line: .csv"
     )
-    parser.add_argument("--picture", type=to_path, metavar="FILE", help="fused image that lies on the surface: .tif or .ome.tif")
+    parser.add_argument("--image", type=to_path, metavar="FILE", help="fused image that lies on the surface: .tif or .ome.tif")
     parser.add_argument(
         "--line", type=float, nargs=4, metavar=("X0", "Y0", "X1", "Y1"), help="line of a profile: columns and rows of its ends, in pixels"
     )

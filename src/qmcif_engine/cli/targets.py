@@ -51,7 +51,7 @@ class Targets:
         """Return where the results of one time point wait until they are joined; slabs stay where they are kept."""
         split = self.at_time(point.label)
         return Targets(
-            output=point.picture,
+            output=point.image,
             maps=None if self.maps is None else point.maps,
             height=None if self.height is None else replace(self.height, target=point.heights),
             slabs=split.slabs,

@@ -31,17 +31,17 @@ class Place(NamedTuple):
     column: int
     side_px: int
 
-    def cut(self, picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    def cut(self, image: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """Return the window of an image, shape (side, side) or (side, side, 3)."""
-        return picture[self.row : self.row + self.side_px, self.column : self.column + self.side_px]
+        return image[self.row : self.row + self.side_px, self.column : self.column + self.side_px]
 
 
-def find_places(pictures: Sequence[NDArray[np.uint8]], *, n_places: int = N_PLACES) -> list[Place]:
+def find_places(images: Sequence[NDArray[np.uint8]], *, n_places: int = N_PLACES) -> list[Place]:
     """Find the windows with the largest mean spread between the images, the largest first, without overlap.
 
     Parameters
     ----------
-    pictures : sequence of ndarray of uint8, shape (H, W) or (H, W, 3)
+    images : sequence of ndarray of uint8, shape (H, W) or (H, W, 3)
         Two or more of one scene.
     n_places : int
         How many to return at most.
@@ -55,7 +55,7 @@ def find_places(pictures: Sequence[NDArray[np.uint8]], *, n_places: int = N_PLAC
     -----
     The spread of a pixel is its largest minus its smallest sample over the images, largest over the channels.
     """
-    spread = _measure_spread(pictures)
+    spread = _measure_spread(images)
     shortest = min(spread.shape)
     side = min(shortest, int(np.clip(shortest * _SHARE_OF_IMAGE, _SMALLEST_SIDE_PX, _LARGEST_SIDE_PX)))
     if shortest >= side + 2 * FRAME_PX:
@@ -71,10 +71,10 @@ def find_places(pictures: Sequence[NDArray[np.uint8]], *, n_places: int = N_PLAC
     return places
 
 
-def _measure_spread(pictures: Sequence[NDArray[np.uint8]]) -> FloatArray:
+def _measure_spread(images: Sequence[NDArray[np.uint8]]) -> FloatArray:
     """Keep running extremes, so that many large images need no more memory than three."""
-    low, high = pictures[0], pictures[0]
-    for picture in pictures[1:]:
-        low, high = np.minimum(low, picture), np.maximum(high, picture)
+    low, high = images[0], images[0]
+    for image in images[1:]:
+        low, high = np.minimum(low, image), np.maximum(high, image)
     spread = (high - low).astype(np.float64)
     return spread.max(axis=2) if spread.ndim == 3 else spread

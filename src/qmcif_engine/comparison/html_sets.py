@@ -6,7 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from qmcif_engine.comparison.crops import Place, find_places
-from qmcif_engine.comparison.pictures import INDEX_COLORS, color_index, encode_data_uri, read_eight_bit, shrink
+from qmcif_engine.comparison.report_images import INDEX_COLORS, color_index, encode_data_uri, read_eight_bit, shrink
 from qmcif_engine.comparison.runner import fused_path, index_path
 from qmcif_engine.io.input.readers import read_image
 
@@ -36,13 +36,13 @@ def draw_set(comparison: Comparison, image_set: ImageSet) -> str:
     truth = [] if image_set.truth is None else [("truth", read_eight_bit(image_set.truth))]
     fused = [(method.label, read_eight_bit(fused_path(comparison.folder, method, image_set))) for method in comparison.methods]
     reason, compared = _choose_compared(sources, truth=truth, fused=fused)
-    places = find_places([picture for _, picture in compared])
-    thumbnails = [_draw_thumbnail(name, picture) for name, picture in [*sources, *truth]]
-    for method, (label, picture) in zip(comparison.methods, fused, strict=True):
-        thumbnails.append(_draw_thumbnail(label, picture, places=places, is_result=True))
+    places = find_places([image for _, image in compared])
+    thumbnails = [_draw_thumbnail(name, image) for name, image in [*sources, *truth]]
+    for method, (label, image) in zip(comparison.methods, fused, strict=True):
+        thumbnails.append(_draw_thumbnail(label, image, places=places, is_result=True))
         if method.settings is not None:
             thumbnails.append(_draw_index(comparison, method, image_set=image_set))
-    rows = [_draw_place(letter, place, pictures=[*sources, *truth, *fused]) for letter, place in zip("AB", places, strict=False)]
+    rows = [_draw_place(letter, place, images=[*sources, *truth, *fused]) for letter, place in zip("AB", places, strict=False)]
     heading = f"<h4>{reason}</h4>" if rows else "<h4>The images are equal everywhere; nothing is enlarged</h4>"
     n_hidden = len(image_set.sources) - len(sources)
     hidden = f'<p class="lead">{n_hidden} more inputs are not shown.</p>' if n_hidden else ""
@@ -60,9 +60,9 @@ def _choose_compared(sources: Sequence[_Named], *, truth: Sequence[_Named], fuse
     return "Where the inputs differ most", sources
 
 
-def _draw_thumbnail(name: str, picture: NDArray[np.uint8], *, places: Sequence[Place] = (), is_result: bool = False) -> str:
-    uri = encode_data_uri(shrink(picture, longest_side_px=THUMBNAIL_SIDE_PX), quality=THUMBNAIL_QUALITY)
-    boxes = "".join(_draw_box(letter, place, shape=picture.shape) for letter, place in zip("AB", places, strict=False))
+def _draw_thumbnail(name: str, image: NDArray[np.uint8], *, places: Sequence[Place] = (), is_result: bool = False) -> str:
+    uri = encode_data_uri(shrink(image, longest_side_px=THUMBNAIL_SIDE_PX), quality=THUMBNAIL_QUALITY)
+    boxes = "".join(_draw_box(letter, place, shape=image.shape) for letter, place in zip("AB", places, strict=False))
     caption = f"<strong>{escape(name)}</strong>" if is_result else escape(name)
     return f'<figure><div class="thumb"><img alt="{escape(name)}" src="{uri}">{boxes}</div><figcaption>{caption}</figcaption></figure>'
 
@@ -87,10 +87,10 @@ def _draw_index(comparison: Comparison, method: Method, *, image_set: ImageSet) 
     return f'<figure><div class="thumb"><img alt="{escape(alt)}" src="{uri}"></div><figcaption>{caption}</figcaption></figure>'
 
 
-def _draw_place(letter: str, place: Place, *, pictures: Sequence[_Named]) -> str:
+def _draw_place(letter: str, place: Place, *, images: Sequence[_Named]) -> str:
     figures = "".join(
-        f'<figure class="crop"><img alt="{letter}, {escape(name)}" src="{encode_data_uri(place.cut(picture), quality=CROP_QUALITY)}">'
+        f'<figure class="crop"><img alt="{letter}, {escape(name)}" src="{encode_data_uri(place.cut(image), quality=CROP_QUALITY)}">'
         f"<figcaption>{letter}: {escape(name)}</figcaption></figure>"
-        for name, picture in pictures
+        for name, image in images
     )
     return f'<div class="strip">{figures}</div>'

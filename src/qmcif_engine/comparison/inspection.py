@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from qmcif_engine.comparison.fingerprints import digest_engine, digest_file, digest_settings, digest_texts
-from qmcif_engine.comparison.pictures import read_eight_bit
+from qmcif_engine.comparison.report_images import read_eight_bit
 from qmcif_engine.errors import InvalidImageError
 
 if TYPE_CHECKING:
@@ -44,14 +44,14 @@ def fingerprint_inputs(
     """
     fingerprints = {}
     for n_done, image_set in enumerate(dataset.sets, start=1):
-        shape = _check_sizes([*image_set.files, *(method.pictures[image_set.name] for method in methods if method.pictures)])
+        shape = _check_sizes([*image_set.files, *(method.images[image_set.name] for method in methods if method.images)])
         if frame_px is not None:
             _check_inside(image_set.sources[0], shape, frame_px=frame_px)
         contents = [digest_file(path) for path in image_set.sources]
         truth = "" if image_set.truth is None else digest_file(image_set.truth)
         for method in methods:
-            picture = digest_file(method.pictures[image_set.name]) if method.pictures else ""
-            parts = [digest_engine(), digest_settings(method.settings, rival=method.rival), *contents, truth, picture]
+            image = digest_file(method.images[image_set.name]) if method.images else ""
+            parts = [digest_engine(), digest_settings(method.settings, rival=method.rival), *contents, truth, image]
             fingerprints[image_set.name, method.name] = digest_texts(parts)
         progress(n_done, len(dataset.sets))
     return fingerprints

@@ -31,14 +31,14 @@ class Method:
         What our method is to fuse with; None for others.
     rival : str or None
         The name of one of `qmcif_engine.comparison.rivals.RIVALS` that is to fuse.
-    pictures : mapping of str to Path
+    images : mapping of str to Path
         Another program's image of each set; empty where they are fused here.
     """
 
     name: str
     settings: FusionConfig | None = None
     rival: str | None = None
-    pictures: Mapping[str, Path] = field(default_factory=dict)
+    images: Mapping[str, Path] = field(default_factory=dict)
 
     @property
     def label(self) -> str:
@@ -87,7 +87,7 @@ def check_names(methods: Sequence[Method]) -> None:
             raise InvalidConfigError(msg)
 
 
-def match_pictures(folder: Path, set_names: Sequence[str]) -> dict[str, Path]:
+def match_images(folder: Path, set_names: Sequence[str]) -> dict[str, Path]:
     """Find the image of each set in another method's folder.
 
     A file belongs to set ``01`` when its name without suffix is ``01`` or the same number (``1``), or else when ``01`` stands in it between

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qmcif_engine.comparison.fingerprints import digest_file
-from qmcif_engine.comparison.pictures import read_eight_bit
 from qmcif_engine.comparison.processes import run_everywhere
 from qmcif_engine.comparison.record import Score, write_record
+from qmcif_engine.comparison.report_images import read_eight_bit
 from qmcif_engine.comparison.rivals import find_rival, fuse_with
 from qmcif_engine.comparison.tables import name_inner
 from qmcif_engine.errors import Cancelled, OutputError
@@ -38,19 +38,19 @@ LARGEST_EIGHT_BIT_INDEX = 255
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """All that a worker process must know to make one score; one with a picture is scored anew, but not fused."""
+    """All that a worker process must know to make one score; one with a image is scored anew, but not fused."""
 
     image_set: ImageSet
     method: Method
     folder: Path
     inputs: str
     frame_px: int | None = None
-    has_picture: bool = False
+    has_image: bool = False
 
 
 def fused_path(folder: Path, method: Method, image_set: ImageSet) -> Path:
     """Return the image of a method: in the report folder where it is fused here, else where its makers' image lies."""
-    return folder / "fused" / method.name / f"{image_set.name}.png" if method.is_fused_here else method.pictures[image_set.name]
+    return folder / "fused" / method.name / f"{image_set.name}.png" if method.is_fused_here else method.images[image_set.name]
 
 
 def index_path(folder: Path, method: Method, image_set: ImageSet) -> Path:
@@ -94,10 +94,10 @@ def score_dataset(
         for image_set in dataset.sets
         for method in methods
     ]
-    tasks = [replace(task, has_picture=_has_picture(task, scores.get((task.image_set.name, task.method.name)))) for task in asked]
-    todo = [task for task in tasks if not (task.has_picture and scores[task.image_set.name, task.method.name].frame_px == frame_px)]
+    tasks = [replace(task, has_image=_has_image(task, scores.get((task.image_set.name, task.method.name)))) for task in asked]
+    todo = [task for task in tasks if not (task.has_image and scores[task.image_set.name, task.method.name].frame_px == frame_px)]
     logger.info("%d of %d images are to be scored", len(todo), len(tasks))
-    _make_folders([task for task in todo if not task.has_picture])
+    _make_folders([task for task in todo if not task.has_image])
     write_record(folder, record)
     progress(len(tasks) - len(todo), len(tasks))
     n_done = len(tasks) - len(todo)
@@ -113,13 +113,13 @@ def score_dataset(
     return tuple(scores[task.image_set.name, task.method.name] for task in tasks)
 
 
-def _has_picture(task: Task, score: Score | None) -> bool:
+def _has_image(task: Task, score: Score | None) -> bool:
     if score is None or score.inputs != task.inputs:
         return False
-    picture = fused_path(task.folder, task.method, task.image_set)
+    image = fused_path(task.folder, task.method, task.image_set)
     if task.method.settings is not None and not index_path(task.folder, task.method, task.image_set).is_file():
         return False
-    return picture.is_file() and digest_file(picture) == score.fused
+    return image.is_file() and digest_file(image) == score.fused
 
 
 def _make_folders(tasks: Sequence[Task]) -> None:
@@ -148,32 +148,32 @@ def make_score(task: Task, is_cancelled: Callable[[], bool]) -> Score:
         Asked again and again; when it returns true the work ends with `Cancelled`.
     """
     sources = [read_eight_bit(path) for path in task.image_set.sources]
-    picture = fused_path(task.folder, task.method, task.image_set)
-    if task.method.settings is not None and not task.has_picture:
+    image = fused_path(task.folder, task.method, task.image_set)
+    if task.method.settings is not None and not task.has_image:
         result = fuse(sources, task.method.settings, is_cancelled=is_cancelled)
         index_dtype = np.uint8 if len(sources) <= LARGEST_EIGHT_BIT_INDEX else np.uint16
         write_image(index_path(task.folder, task.method, task.image_set), result.source_index.astype(index_dtype), overwrite=True)
-        write_image(picture, result.fused, overwrite=True)
+        write_image(image, result.fused, overwrite=True)
 
     def end_if_cancelled(_: EvaluationProgress | None = None) -> None:
         if is_cancelled():
             msg = "the scoring was cancelled; nothing was returned: start it again"
             raise Cancelled(msg)
 
-    if task.method.rival is not None and not task.has_picture:
-        write_image(picture, fuse_with(find_rival(task.method.rival), sources, check_cancelled=end_if_cancelled), overwrite=True)
+    if task.method.rival is not None and not task.has_image:
+        write_image(image, fuse_with(find_rival(task.method.rival), sources, check_cancelled=end_if_cancelled), overwrite=True)
     truth = None if task.image_set.truth is None else read_eight_bit(task.image_set.truth)
     return Score(
         set_name=task.image_set.name,
         method=task.method.name,
-        figures=score_picture(sources, read_eight_bit(picture), truth, frame_px=task.frame_px, progress=end_if_cancelled),
+        figures=score_image(sources, read_eight_bit(image), truth, frame_px=task.frame_px, progress=end_if_cancelled),
         inputs=task.inputs,
-        fused=digest_file(picture),
+        fused=digest_file(image),
         frame_px=task.frame_px,
     )
 
 
-def score_picture(
+def score_image(
     sources: Sequence[NDArray[np.uint8]],
     fused: NDArray[np.uint8],
     truth: NDArray[np.uint8] | None,

@@ -50,7 +50,7 @@ def check_outputs(
     check_target(target, overwrite=overwrite, samples_dtype=stack.dtype, has_alpha=has_alpha, shape=shape)
     if maps_folder is not None:
         beside = None if isinstance(target, RemotePath) else target
-        check_maps_target(maps_folder, WRITTEN_MAPS, overwrite=overwrite, picture=beside)
+        check_maps_target(maps_folder, WRITTEN_MAPS, overwrite=overwrite, image=beside)
     heights = () if height is None else _check_heights(stack, height, overwrite=overwrite)
     outputs = (target, *maps, *heights)
     if len({path if isinstance(path, RemotePath) else os.path.realpath(path) for path in outputs}) < len(outputs):

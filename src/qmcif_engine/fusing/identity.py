@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from qmcif_engine import __version__
-from qmcif_engine.stack.picture_metadata import PictureMetadata, name_planes
+from qmcif_engine.stack.image_metadata import ImageMetadata, name_planes
 from qmcif_engine.stack.samples import list_bounds
 from qmcif_engine.stack.separate_channels import EACH
 from qmcif_engine.stack.stack import companions_of
@@ -38,7 +38,7 @@ def describe_run(stack: Stack, config: FusionConfig, focus_range: FocusRanges, *
     }
 
 
-def describe_picture(stack: Stack) -> PictureMetadata:
+def describe_fused(stack: Stack) -> ImageMetadata:
     """Return the metadata of what is made of a stack; channels that were recorded one by one are named, so that none passes for a color."""
     known, shown = stack.metadata, stack.companions or stack
     if not (known.has_separate_channels or stack.n_separate_channels) or len(shown.image_shape) < 3:

@@ -157,18 +157,18 @@ def fuse(
     steps = Steps(
         n_tiles=n_tiles, steps_a_tile=count_decisions(stack) * stack.n_images + 1, on_progress=on_progress, is_cancelled=is_cancelled
     )
-    picture = _Picture(plan)
+    gathered = _GatheredTiles(plan)
     tile_bytes = estimate_tile_bytes(plan, settings, stack=stack, with_maps=with_maps or keep_layers)
     tiles_at_once = choose_tiles_at_once(tile_bytes, budget_bytes=memory_bytes, n_workers=count_workers(workers))
-    run_tiles(task, plan.tiles, sink=picture, tiles_at_once=tiles_at_once, steps=steps, client=client)
-    return picture.finish(settings, bounds, n_images=stack.n_images)
+    run_tiles(task, plan.tiles, sink=gathered, tiles_at_once=tiles_at_once, steps=steps, client=client)
+    return gathered.finish(settings, bounds, n_images=stack.n_images)
 
 
 def _as_stack(images: Sequence[SampleArray] | SampleArray | Stack) -> Stack:
     return images if isinstance(images, Stack) else ArrayStack(as_stack(images))
 
 
-class _Picture:
+class _GatheredTiles:
     """Tiles put together in memory."""
 
     def __init__(self, plan: TilePlan) -> None:

@@ -17,15 +17,15 @@ import numpy as np
 from qmcif_engine import __version__
 from qmcif_engine.depth import HeightRequest, settle_scale
 from qmcif_engine.errors import OutputError
-from qmcif_engine.fusing.identity import describe_picture
+from qmcif_engine.fusing.identity import describe_fused
 from qmcif_engine.io.input.map_file import MapFile
 from qmcif_engine.io.output.map_files import map_path
 from qmcif_engine.io.output.output_formats import choose_format
-from qmcif_engine.io.output.picture import PictureContent
 from qmcif_engine.io.output.placement import ready_folder, refusing
 from qmcif_engine.io.output.stack_files import STACK_FORMATS, check_stack_target, place_series
 from qmcif_engine.io.output.stores import write_durably
 from qmcif_engine.io.output.streamed_output import describe_map
+from qmcif_engine.io.output.windowed_image import ImageContent
 from qmcif_engine.io.remote.remote_path import RemotePath
 from qmcif_engine.stack.samples import list_bounds
 from qmcif_engine.stack.separate_channels import count_decisions
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from qmcif_engine.config.fusion_config import FusionConfig
     from qmcif_engine.fusing.to_file import FileReport
     from qmcif_engine.io.remote.remote_path import Location
-    from qmcif_engine.stack.picture_metadata import PictureMetadata
+    from qmcif_engine.stack.image_metadata import ImageMetadata
     from qmcif_engine.stack.stack import Stack
     from qmcif_engine.stack.window import Window
 
@@ -48,7 +48,7 @@ _DESCRIPTION = "series.json"
 _LARGEST_NOTE_BYTES = 2**24
 
 
-class StoredPicture:
+class StoredImage:
     """The full level of an OME-Zarr that we wrote, read by window."""
 
     def __init__(self, folder: Path) -> None:
@@ -77,7 +77,7 @@ class PointFiles:
     label: str
 
     @property
-    def picture(self) -> Path:
+    def image(self) -> Path:
         """The fused image, a Zarr folder, which holds whatever an image may be."""
         return self.folder / f"{self.label}.ome.zarr"
 
@@ -221,12 +221,11 @@ def join_times(
     overwrite : bool
     """
     provenance = _describe(points, stack, config)
-    metadata, has_alpha = describe_picture(stack), stack.companions is None and stack.alpha is not None
-    pictures = [
-        PictureContent(picture=StoredPicture(point.picture), has_alpha=has_alpha, metadata=metadata, provenance=provenance)
-        for point in points
+    metadata, has_alpha = describe_fused(stack), stack.companions is None and stack.alpha is not None
+    images = [
+        ImageContent(image=StoredImage(point.image), has_alpha=has_alpha, metadata=metadata, provenance=provenance) for point in points
     ]
-    contents = {target: pictures}
+    contents = {target: images}
     n_channels = count_decisions(stack)
     if height is not None:
         name = settle_scale(metadata, z_step=height.z_step, unit=height.unit).channel_name
@@ -245,14 +244,14 @@ def join_times(
 
 
 def _join_maps(
-    paths: Sequence[Path], metadata: PictureMetadata, provenance: Mapping[str, object], *, n_channels: int, name: str = ""
-) -> list[PictureContent]:
+    paths: Sequence[Path], metadata: ImageMetadata, provenance: Mapping[str, object], *, n_channels: int, name: str = ""
+) -> list[ImageContent]:
     """Return the maps of all time points; those of heights have a name, that of each channel before it."""
     planes = [MapFile(path, n_channels=n_channels) for path in paths]
     described = replace(describe_map(planes[0], metadata), time_step=metadata.time_step)
     if name:
         described = replace(described, channel_names=tuple(f"{channel} {name}" for channel in described.channel_names) or (name,))
-    return [PictureContent(picture=plane, metadata=described, provenance=provenance) for plane in planes]
+    return [ImageContent(image=plane, metadata=described, provenance=provenance) for plane in planes]
 
 
 def _describe(points: Sequence[PointFiles], stack: Stack, config: FusionConfig) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from qmcif_engine.io.output.output_formats import choose_format
 from qmcif_engine.io.remote.remote_path import RemotePath
-from qmcif_engine.io.zarr.growing_picture import GrowingPicture
+from qmcif_engine.io.zarr.growing_image import GrowingImage
 from qmcif_engine.run.execution import count_workers
 from qmcif_engine.run.job import JOB_SUFFIX, Job
 from qmcif_engine.run.memory import check_whole_images, choose_tiles_at_once, estimate_samples_bytes, estimate_tile_bytes
@@ -123,7 +123,7 @@ def make_job(target: Location, run: RunPlan, planes: Mapping[str, PlaneKind], *,
     first = planes[shown[0]]
     n_colors = first.channels[0] if first.channels else 1
     core = run.tiles.tiles[0].core.shape
-    store = GrowingPicture(
+    store = GrowingImage(
         folder=target if isinstance(target, RemotePath) else folder,
         shape=(*run.tiles.shape, *(first.channels if len(shown) == 1 else (n_colors + 1,))),
         dtype=first.dtype,

@@ -14,11 +14,11 @@ from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.depth import HeightRequest, assemble_heights, describe_request
 from qmcif_engine.errors import Cancelled
 from qmcif_engine.fusing.file_outputs import are_all_there, check_outputs, check_placed
-from qmcif_engine.fusing.identity import describe_picture, describe_run, digest, identify_run
+from qmcif_engine.fusing.identity import describe_fused, describe_run, digest, identify_run
 from qmcif_engine.fusing.run_plan import job_folder, kept_planes, make_job, plan_run, shown_planes
-from qmcif_engine.io.output.picture import PictureContent
 from qmcif_engine.io.output.placement import check_sources_kept
 from qmcif_engine.io.output.streamed_output import stream_outputs
+from qmcif_engine.io.output.windowed_image import ImageContent
 from qmcif_engine.io.remote.remote_path import RemotePath, locate
 from qmcif_engine.io.zarr.ome_attributes import Extremes
 from qmcif_engine.run.execution import run_tiles
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
     from qmcif_engine.io.remote.remote_path import Location
-    from qmcif_engine.io.zarr.growing_picture import GrowingPicture
+    from qmcif_engine.io.zarr.growing_image import GrowingImage
     from qmcif_engine.run.job import Job
     from qmcif_engine.stack.samples import FocusRanges, GivenRanges
     from qmcif_engine.tiles.plan import Tile
@@ -202,7 +202,7 @@ def fuse_to_file(
             job.finish_store(_describe_store(job.store, stack, provenance), extremes)
         further = {} if height is None else _heights_of(job, height, stack=stack, sample_range=own_range, provenance=provenance)
         if compose is not None:
-            further |= compose(job.picture, report)
+            further |= compose(job.image, report)
         writing: dict[str, Any] = {"provenance": provenance, "overwrite": overwrite, "check_cancelled": steps.check_cancelled}
         _write(job, target, folder, stack=stack, further=further, n_workers=run.tiles_at_once, **writing)
     except BaseException:
@@ -248,21 +248,21 @@ def _gather_receipts(
     return digests, tuple(counts.tolist()), extremes
 
 
-def _describe_store(store: GrowingPicture, stack: Stack, provenance: Mapping[str, object]) -> PictureContent:
+def _describe_store(store: GrowingImage, stack: Stack, provenance: Mapping[str, object]) -> ImageContent:
     has_alpha = len(shown_planes(stack)) > 1
-    return PictureContent(picture=store.full_level, has_alpha=has_alpha, metadata=describe_picture(stack), provenance=provenance)
+    return ImageContent(image=store.full_level, has_alpha=has_alpha, metadata=describe_fused(stack), provenance=provenance)
 
 
 def _heights_of(
     job: Job, height: HeightRequest, *, stack: Stack, sample_range: FocusRanges, provenance: Mapping[str, object]
-) -> dict[Path, PictureContent]:
+) -> dict[Path, ImageContent]:
     return assemble_heights(
         height,
-        position=job.picture("position"),
-        confidence=job.picture("confidence"),
-        guide=job.picture("fused"),
+        position=job.image("position"),
+        confidence=job.image("confidence"),
+        guide=job.image("fused"),
         guide_range=sample_range,
-        metadata=describe_picture(stack),
+        metadata=describe_fused(stack),
         provenance=provenance,
     )
 
@@ -274,7 +274,7 @@ def _write(
     *,
     stack: Stack,
     provenance: Mapping[str, object],
-    further: Mapping[Path, PictureContent],
+    further: Mapping[Path, ImageContent],
     n_workers: int,
     overwrite: bool,
     check_cancelled: Callable[[], None],
@@ -283,15 +283,15 @@ def _write(
     if isinstance(target, RemotePath) and maps_folder is None and not further:
         job.journal().commit()  # the store is where it belongs, and nothing else is to be placed
         return
-    shown, *alpha = [None] if job.store is not None else [job.picture(name) for name in shown_planes(stack)]
+    shown, *alpha = [None] if job.store is not None else [job.image(name) for name in shown_planes(stack)]
     stream_outputs(
         target,
         shown,
         alpha=alpha[0] if alpha else None,
         built=job.store.folder if job.store is not None and isinstance(job.store.folder, Path) else None,
         maps_folder=maps_folder,
-        maps={} if maps_folder is None else {name: job.picture(name) for name in WRITTEN_MAPS},
-        metadata=describe_picture(stack),
+        maps={} if maps_folder is None else {name: job.image(name) for name in WRITTEN_MAPS},
+        metadata=describe_fused(stack),
         provenance=provenance,
         further=further,
         overwrite=overwrite,

@@ -61,7 +61,7 @@ MOST_JSON_ITEMS = 2**21
 LARGEST_SEGMENT_OVERHEAD_BYTES = 2**20
 """What a packed strip, tile or chunk may take beyond twice its samples."""
 
-LARGEST_PICTURE_OVERHEAD_BYTES = 2**26
+LARGEST_IMAGE_OVERHEAD_BYTES = 2**26
 """What a PNG or JPEG file may take beyond twice its samples; a larger PNG, or what lies behind that in a JPEG, is not read."""
 
 LARGEST_PNG_SIDE_PX = 1_000_000

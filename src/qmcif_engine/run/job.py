@@ -27,7 +27,7 @@ from qmcif_engine.io.output.sweeping import JOURNAL_NAME, settle
 from qmcif_engine.io.remote.remote_path import RemotePath
 from qmcif_engine.io.remote.remote_store import RemoteStore
 from qmcif_engine.run.lock import RunLock, check_ended, read_holder
-from qmcif_engine.run.tile_files import EXTREME_DTYPE, JobPicture, TileFormat, checksum
+from qmcif_engine.run.tile_files import EXTREME_DTYPE, JobImage, TileFormat, checksum
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
     from distributed import Client
 
-    from qmcif_engine.io.output.picture import Picture, PictureContent
-    from qmcif_engine.io.zarr.growing_picture import GrowingPicture
+    from qmcif_engine.io.output.windowed_image import ImageContent, WindowedImage
+    from qmcif_engine.io.zarr.growing_image import GrowingImage
     from qmcif_engine.io.zarr.ome_attributes import Extremes
     from qmcif_engine.run.tile_files import PlaneKind, TileReceipt
     from qmcif_engine.tiles.plan import Tile, TilePlan
@@ -46,7 +46,7 @@ JOB_SUFFIX = ".qmcif-job"
 _DESCRIPTION = "job.json"
 _LOCK = "lock"
 _LARGEST_DESCRIPTION_BYTES = 2**20
-_OWN_NAMES = re.compile(r"job\.json|lock|placing\.moves|tile-[0-9a-z]+-\d+|picture-[0-9a-z]+\.zarr|.*\.(unfinished|probe|ended)")
+_OWN_NAMES = re.compile(r"job\.json|lock|placing\.moves|tile-[0-9a-z]+-\d+|image-[0-9a-z]+\.zarr|.*\.(unfinished|probe|ended)")
 
 
 class Job:
@@ -59,7 +59,7 @@ class Job:
     planes : mapping of str to PlaneKind
         The planes of a `FusedTile` that are kept in the files of the tiles, in order.
     n_images : int
-    store : GrowingPicture, optional
+    store : GrowingImage, optional
         Where the image goes instead, if the target is an OME-Zarr; the job gives it a folder.
     stored_planes : tuple of str
         The planes of a `FusedTile` that are the image: channels, or colors and alpha.
@@ -72,7 +72,7 @@ class Job:
         planes: Mapping[str, PlaneKind],
         *,
         n_images: int,
-        store: GrowingPicture | None = None,
+        store: GrowingImage | None = None,
         stored_planes: tuple[str, ...] = (),
     ) -> None:
         self.folder, self._plan, self._n_images = folder, plan, n_images
@@ -171,7 +171,7 @@ class Job:
         if self.store is None:
             return
         if self._bucket is None:
-            self.store = replace(self.store, folder=self.folder / f"picture-{self._run}.zarr")
+            self.store = replace(self.store, folder=self.folder / f"image-{self._run}.zarr")
         else:
             with refusing(self._bucket.folder):
                 self._bucket.claim(self._run, is_new=is_new)
@@ -204,7 +204,7 @@ class Job:
             return stored is None or (self.store is not None and self._is_stored(self.store, tile, stored.checksum))
         return False
 
-    def _is_stored(self, store: GrowingPicture, tile: Tile, known: bytes) -> bool:
+    def _is_stored(self, store: GrowingImage, tile: Tile, known: bytes) -> bool:
         """Return whether the store has the chunks of a tile; a bucket checks what it keeps, and is asked only whether it has them."""
         if self._bucket is not None:
             return store.full_level.is_stored(tile.core)
@@ -246,7 +246,7 @@ class Job:
                 raise ExecutionError(msg) from error
             raise
 
-    def _store_tile(self, store: GrowingPicture, tile: Tile, result: FusedTile) -> bytes:
+    def _store_tile(self, store: GrowingImage, tile: Tile, result: FusedTile) -> bytes:
         """Write the image of a tile, and return its extremes and checksum as the receipt holds them."""
         shown = [getattr(result, name) for name in self._stored_planes]
         with refusing(self._bucket.folder) if self._bucket is not None else nullcontext():
@@ -265,11 +265,11 @@ class Job:
         with self._needing_folder():
             return self._format.read_receipt(self._path(tile))
 
-    def picture(self, name: str) -> Picture:
+    def image(self, name: str) -> WindowedImage:
         """Return one plane of the whole result, to be read by window."""
         if self.store is not None and name in self._stored_planes:
             return self.store.colors
-        return JobPicture(self._path, self._key, self._plan, self._format, name)
+        return JobImage(self._path, self._key, self._plan, self._format, name)
 
     def beat(self) -> None:
         """Give other runs a sign of life, if one is due; raises where this run has lost its folder."""
@@ -288,7 +288,7 @@ class Job:
         self._lock.forget()
         sync_folder(self.folder.parent)
 
-    def finish_store(self, content: PictureContent, extremes: Extremes) -> None:
+    def finish_store(self, content: ImageContent, extremes: Extremes) -> None:
         """Describe the image in the store, which makes one in a bucket a store."""
         if self.store is not None:
             self._is_shown = True

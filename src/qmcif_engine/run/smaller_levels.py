@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from distributed import Client
     from numpy.typing import NDArray
 
-    from qmcif_engine.io.zarr.growing_picture import GrowingLevel, GrowingPicture
+    from qmcif_engine.io.zarr.growing_image import GrowingImage, GrowingLevel
     from qmcif_engine.tiles.plan import Tile
 
 
@@ -56,15 +56,13 @@ class LevelSink:
         return share_folder(client, self.level.scratch_folder)
 
 
-def grow_smaller_levels(
-    picture: GrowingPicture, *, tiles_at_once: int, client: Client | None, is_cancelled: Callable[[], bool] | None
-) -> None:
+def grow_smaller_levels(image: GrowingImage, *, tiles_at_once: int, client: Client | None, is_cancelled: Callable[[], bool] | None) -> None:
     """Make the smaller levels of an image whose full level is complete."""
-    for larger, smaller in itertools.pairwise(picture.levels):
+    for larger, smaller in itertools.pairwise(image.levels):
         smaller.create()
         spans = (
             [(start, min(start + block, side)) for start in range(0, side, block)]
-            for side, block in zip(smaller.shape[:2], picture.block_px, strict=True)
+            for side, block in zip(smaller.shape[:2], image.block_px, strict=True)
         )
         tiles = TileGrid((smaller.shape[0], smaller.shape[1]), 0, rows=next(spans), columns=next(spans))
         steps = Steps(n_tiles=len(tiles), steps_a_tile=1, is_cancelled=is_cancelled)

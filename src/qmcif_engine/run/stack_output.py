@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from qmcif_engine import __version__
 from qmcif_engine.errors import Cancelled
-from qmcif_engine.io.output.picture import assemble_content
 from qmcif_engine.io.output.placement import check_sources_kept
 from qmcif_engine.io.output.stack_files import check_stack_target, place_stack
+from qmcif_engine.io.output.windowed_image import assemble_content
 from qmcif_engine.run.execution import count_workers
 from qmcif_engine.stack.window import Window
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from qmcif_engine.io.output.picture import PictureContent
+    from qmcif_engine.io.output.windowed_image import ImageContent
     from qmcif_engine.kernels.array_types import SampleArray
     from qmcif_engine.stack.alignment.transforms import Transforms
     from qmcif_engine.stack.stack import Stack
@@ -130,7 +130,7 @@ def _planes_of(stack: Stack) -> tuple[Stack, Stack | None]:
     return (stack, stack.alpha) if stack.companions is None else (stack.companions, None)
 
 
-def _assemble(stack: Stack, area: Window, *, provenance: dict[str, object]) -> list[PictureContent]:
+def _assemble(stack: Stack, area: Window, *, provenance: dict[str, object]) -> list[ImageContent]:
     shown, alpha = _planes_of(stack)
     return [
         assemble_content(

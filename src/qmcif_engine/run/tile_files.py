@@ -139,7 +139,7 @@ def checksum(*contents: bytes, key: str = "") -> bytes:
     return digest.digest()
 
 
-class JobPicture:
+class JobImage:
     """One plane of a finished job, read from its tiles window by window.
 
     Parameters

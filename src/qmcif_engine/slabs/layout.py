@@ -67,7 +67,7 @@ class SlabFiles:
     number: int
 
     @property
-    def picture(self) -> Path:
+    def image(self) -> Path:
         """The fused slab."""
         return self.folder / f"slab_{self.number + 1:03d}.ome.tif"
 

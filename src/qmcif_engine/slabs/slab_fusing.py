@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from distributed import Client
 
-    from qmcif_engine.io.output.picture import Picture, PictureContent
+    from qmcif_engine.io.output.windowed_image import ImageContent, WindowedImage
     from qmcif_engine.stack.samples import FocusRanges, GivenRanges
     from qmcif_engine.stack.stack import Stack
 
@@ -98,10 +98,10 @@ def fuse_in_slabs(
         run = _Run(settings, settle_range(stack, focus_range), height, {**options, "is_cancelled": is_over})
         for place, span in zip(files, spans, strict=True):
             run.fuse_slab(StackPart(stack, span), place, on_progress=next(tellers))
-        with ready_folder(maps_folder or slabs.folder), open_stack([place.picture for place in files], channels=channels) as results:
+        with ready_folder(maps_folder or slabs.folder), open_stack([place.image for place in files], channels=channels) as results:
             counts: list[int] = []
 
-            def compose(choice: Callable[[str], Picture], report: FileReport) -> dict[Path, PictureContent]:
+            def compose(choice: Callable[[str], WindowedImage], report: FileReport) -> dict[Path, ImageContent]:
                 """Return maps and heights of the whole stack, which are placed with the fused image."""
                 composed = SlabMaps(files, spans, choice=choice, n_channels=count_decisions(stack))
                 counts.extend(composed.count_pixels(stack.n_images))
@@ -114,8 +114,8 @@ def fuse_in_slabs(
 
             chosen = FusedSlabs(results, stack, spans)
             report = run.fuse(chosen, target, maps=slabs.folder / CHOICE_MAPS, compose=compose, on_progress=next(tellers))
-    pictures = tuple(place.picture for place in files)
-    return replace(report, outputs=(*outputs, *pictures), n_images=stack.n_images, pixels_by_image=tuple(counts))
+    images = tuple(place.image for place in files)
+    return replace(report, outputs=(*outputs, *images), n_images=stack.n_images, pixels_by_image=tuple(counts))
 
 
 @contextmanager
@@ -149,16 +149,16 @@ class _Run:
         if known is not None and self._is_complete(files):
             if known != identify_run(part, self.config, self.focus_range):
                 msg = (
-                    f"the slab in {str(files.picture)!r} has other images, settings or another version; the same are needed to continue: "
+                    f"the slab in {str(files.image)!r} has other images, settings or another version; the same are needed to continue: "
                     "restore them, or start over with --overwrite"
                 )
                 raise OutputError(msg)
             return
-        report = self.fuse(part, files.picture, maps=files.maps, height=self._heights_of_slab(part, files), on_progress=on_progress)
+        report = self.fuse(part, files.image, maps=files.maps, height=self._heights_of_slab(part, files), on_progress=on_progress)
         files.note_identity(report.identity)
 
     def _is_complete(self, files: SlabFiles) -> bool:
-        return files.picture.exists() and files.maps.exists() and (self.height is None or files.heights.exists())
+        return files.image.exists() and files.maps.exists() and (self.height is None or files.heights.exists())
 
     def _heights_of_slab(self, part: StackPart, files: SlabFiles) -> HeightRequest | None:
         if self.height is None:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qmcif_engine.depth import assemble_heights, settle_scale
-from qmcif_engine.fusing.identity import describe_picture
+from qmcif_engine.fusing.identity import describe_fused
 from qmcif_engine.io.input.map_file import MapFile
 from qmcif_engine.io.output.map_files import map_path
-from qmcif_engine.io.output.picture import assemble_content, block_windows
 from qmcif_engine.io.output.streamed_output import describe_map
+from qmcif_engine.io.output.windowed_image import assemble_content, block_windows
 from qmcif_engine.tiles.output_maps import OUTPUT_MAPS, WRITTEN_MAPS
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from qmcif_engine.depth import HeightRequest
     from qmcif_engine.fusing.to_file import FileReport
-    from qmcif_engine.io.output.picture import Picture, PictureContent
+    from qmcif_engine.io.output.windowed_image import ImageContent, WindowedImage
     from qmcif_engine.slabs.layout import SlabFiles
     from qmcif_engine.stack.stack import Stack
     from qmcif_engine.stack.window import Window
@@ -42,14 +42,14 @@ class StackImage:
         return self._stack.read(self._number, window)
 
 
-class ChosenPicture:
+class ChosenImage:
     """An image whose pixels come from the slabs that were chosen for them.
 
     Parameters
     ----------
-    choice : Picture of an integer type, shape (H, W), or that of the parts
+    choice : WindowedImage of an integer type, shape (H, W), or that of the parts
         Which slab, 0-based, for each pixel or for each of its channels.
-    parts : sequence of Picture
+    parts : sequence of WindowedImage
         One a slab.
     factor : float
         What samples are multiplied by, then
@@ -57,7 +57,9 @@ class ChosenPicture:
         what is added to those of each slab.
     """
 
-    def __init__(self, choice: Picture, parts: Sequence[Picture], *, factor: float = 1, offsets: Sequence[float] | None = None) -> None:
+    def __init__(
+        self, choice: WindowedImage, parts: Sequence[WindowedImage], *, factor: float = 1, offsets: Sequence[float] | None = None
+    ) -> None:
         self._choice, self._parts, self._factor = choice, list(parts), factor
         self._offsets = [0] * len(self._parts) if offsets is None else list(offsets)
         self.shape: tuple[int, ...] = self._parts[0].shape
@@ -89,17 +91,17 @@ class SlabMaps:
     """
 
     def __init__(
-        self, files: Sequence[SlabFiles], spans: Sequence[range], *, choice: Callable[[str], Picture], n_channels: int = 1
+        self, files: Sequence[SlabFiles], spans: Sequence[range], *, choice: Callable[[str], WindowedImage], n_channels: int = 1
     ) -> None:
         self._files, self._spans, self._choice = list(files), list(spans), choice
         self._open = partial(MapFile, n_channels=n_channels)
 
-    def _composed(self, name: str) -> ChosenPicture:
+    def _composed(self, name: str) -> ChosenImage:
         """Return a map by its name; what counts no images is that of the slab that gives the pixel."""
         is_index = OUTPUT_MAPS[name].counts_images
         choice = self._choice(name if is_index else "source_index")
         offsets = [span.start for span in self._spans] if is_index else None
-        return ChosenPicture(choice, [self._open(map_path(place.maps, name)) for place in self._files], offsets=offsets)
+        return ChosenImage(choice, [self._open(map_path(place.maps, name)) for place in self._files], offsets=offsets)
 
     def count_pixels(self, n_images: int) -> tuple[int, ...]:
         """Return how many pixels each image of the whole stack gave."""
@@ -108,28 +110,28 @@ class SlabMaps:
             counts += np.bincount(index.read(window).reshape(-1), minlength=n_images)
         return tuple(counts.tolist())
 
-    def describe_maps(self, folder: Path, *, stack: Stack, identity: str) -> dict[Path, PictureContent]:
+    def describe_maps(self, folder: Path, *, stack: Stack, identity: str) -> dict[Path, ImageContent]:
         """Return what goes into the files of the maps."""
-        known, provenance = describe_picture(stack), self._provenance(identity)
+        known, provenance = describe_fused(stack), self._provenance(identity)
         maps = {name: self._composed(name) for name in WRITTEN_MAPS}
         return {
             map_path(folder, name): assemble_content(plane, None, metadata=describe_map(plane, known), provenance=provenance)
             for name, plane in maps.items()
         }
 
-    def describe_heights(self, request: HeightRequest, *, stack: Stack, results: Stack, report: FileReport) -> dict[Path, PictureContent]:
+    def describe_heights(self, request: HeightRequest, *, stack: Stack, results: Stack, report: FileReport) -> dict[Path, ImageContent]:
         """Return what goes into the files of the heights, guided by the results of the slabs."""
-        metadata = describe_picture(stack)
+        metadata = describe_fused(stack)
         z_step = settle_scale(metadata, z_step=request.z_step, unit=request.unit).z_step
         choice = self._choice("source_index")
-        position = ChosenPicture(
+        position = ChosenImage(
             choice, [self._open(place.heights) for place in self._files], factor=1 / z_step, offsets=[span.start for span in self._spans]
         )
         return assemble_heights(
             request,
             position=position,
             confidence=self._composed("confidence"),
-            guide=ChosenPicture(choice, [StackImage(results, number) for number in range(results.n_images)]),
+            guide=ChosenImage(choice, [StackImage(results, number) for number in range(results.n_images)]),
             guide_range=report.focus_range,
             metadata=metadata,
             provenance=self._provenance(report.identity),

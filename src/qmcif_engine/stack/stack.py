@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qmcif_engine.errors import InvalidImageError
-from qmcif_engine.stack.picture_metadata import PictureMetadata
+from qmcif_engine.stack.image_metadata import ImageMetadata
 from qmcif_engine.stack.samples import FocusRange, check_finite, check_focus_ranges, settle_focus_range
 from qmcif_engine.stack.window import Window
 
@@ -39,7 +39,7 @@ class Stack(ABC):
 
     Attributes
     ----------
-    metadata : PictureMetadata
+    metadata : ImageMetadata
         Of the images, or of the first of them.
     alpha : Stack or None
         Opacity of every image, (h, w) a window.
@@ -68,7 +68,7 @@ class Stack(ABC):
         What decoded copies will take on disk; known before anything is decoded.
     """
 
-    metadata: PictureMetadata = PictureMetadata()
+    metadata: ImageMetadata = ImageMetadata()
     alpha: Stack | None = None
     companions: Stack | None = None
     deciding_channels: tuple[int, ...] = ()

@@ -67,7 +67,7 @@ def test_stl_has_the_points_of_the_map(fused, tmp_path):
 
 
 def test_ply_has_points_and_the_colors_of_the_picture(fused, tmp_path):
-    assert surface(fused, tmp_path / "heights.ply", "--picture", fused / "fused.ome.tif", "--stride", 2) == 0
+    assert surface(fused, tmp_path / "heights.ply", "--image", fused / "fused.ome.tif", "--stride", 2) == 0
     found = trimesh.load(tmp_path / "heights.ply", process=False)
     picture = tifffile.imread(fused / "fused.ome.tif")
     np.testing.assert_allclose(found.vertices, expected_points(stored_heights(fused), 2), rtol=1e-6, atol=1e-6)
@@ -79,7 +79,7 @@ def test_ply_has_points_and_the_colors_of_the_picture(fused, tmp_path):
 
 
 def test_obj_has_the_picture_as_its_texture(fused, tmp_path):
-    assert surface(fused, tmp_path / "heights.obj", "--picture", fused / "fused.ome.tif") == 0
+    assert surface(fused, tmp_path / "heights.obj", "--image", fused / "fused.ome.tif") == 0
     found = trimesh.load(tmp_path / "heights.obj", process=False)
     picture = tifffile.imread(fused / "fused.ome.tif")
     np.testing.assert_allclose(found.vertices, expected_points(stored_heights(fused)), rtol=1e-6, atol=1e-6)
@@ -124,14 +124,14 @@ def test_same_heights_give_the_same_bytes(fused, tmp_path):
         ("out.xyz", [], "one of .stl, .obj, .ply, .csv is needed: rename it"),
         ("out.csv", [], "a profile is a .csv file along a --line"),
         ("out.stl", ["--line", "0", "0", "1", "1"], "a profile is a .csv file along a --line"),
-        ("out.stl", ["--picture", "fused.ome.tif"], ".stl holds no colors: use .obj or .ply"),
+        ("out.stl", ["--image", "fused.ome.tif"], ".stl holds no colors: use .obj or .ply"),
         ("out.stl", ["--stride", "0"], "--stride is 0; a number above 0 is needed"),
         ("out.stl", ["--stride", "40"], "at least 2 x 2 are needed: take a smaller --stride"),
         ("out.stl", ["--pixel-size", "nan"], "--pixel-size is nan; a number above 0 is needed"),
         ("out.csv", ["--line", "0", "0", "48", "1"], "two different points within columns 0 to 47 and rows 0 to 39 are needed"),
         ("out.csv", ["--line", "1", "1", "1", "1"], "two different points"),
-        ("out 1.obj", ["--picture", "fused.ome.tif"], "letters without accents and no blanks are needed: rename the target"),
-        ("out.ply", ["--picture", "stack.ome.tif"], "one gray or RGB image of 48 x 40 pixels, as the heights have, is needed"),
+        ("out 1.obj", ["--image", "fused.ome.tif"], "letters without accents and no blanks are needed: rename the target"),
+        ("out.ply", ["--image", "stack.ome.tif"], "one gray or RGB image of 48 x 40 pixels, as the heights have, is needed"),
     ],
 )
 def test_what_cannot_be_written_is_refused_before_anything_is(fused, tmp_path, capsys, name, arguments, message):
@@ -164,11 +164,11 @@ def test_file_without_a_scale_needs_the_size_of_a_pixel(fused, tmp_path, capsys)
 def test_existing_files_are_replaced_only_when_told_to(fused, tmp_path, capsys):
     target = tmp_path / "out.obj"
     (tmp_path / "out.mtl").write_text("mine")
-    assert surface(fused, target, "--picture", fused / "fused.ome.tif") == 2
+    assert surface(fused, target, "--image", fused / "fused.ome.tif") == 2
     assert "out.mtl" in capsys.readouterr().err
     assert (tmp_path / "out.mtl").read_text() == "mine"
     assert not target.exists()
-    assert surface(fused, target, "--picture", fused / "fused.ome.tif", "--overwrite") == 0
+    assert surface(fused, target, "--image", fused / "fused.ome.tif", "--overwrite") == 0
 
 
 def test_heights_that_are_no_number_are_refused(tmp_path, capsys):

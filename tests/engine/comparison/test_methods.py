@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from qmcif_engine.comparison.methods import Method, check_names, match_pictures, parse_fused_by
+from qmcif_engine.comparison.methods import Method, check_names, match_images, parse_fused_by
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.errors import ImageFileError, InvalidConfigError
 
@@ -26,7 +26,7 @@ from qmcif_engine.errors import ImageFileError, InvalidConfigError
 def test_pictures_are_found_by_the_name_of_the_set(tmp_path: Path, names: list[str], first: str) -> None:
     for name in names:
         (tmp_path / name).touch()
-    matched = match_pictures(tmp_path, ["01", "02"])
+    matched = match_images(tmp_path, ["01", "02"])
 
     assert matched["01"].name == first
     assert "2" in matched["02"].stem
@@ -36,7 +36,7 @@ def test_set_names_of_several_parts_are_matched_whole(tmp_path: Path) -> None:
     for name in ("cnn_img_1_x.png", "cnn_img_11_x.png"):
         (tmp_path / name).touch()
 
-    assert match_pictures(tmp_path, ["img_1"])["img_1"].name == "cnn_img_1_x.png"
+    assert match_images(tmp_path, ["img_1"])["img_1"].name == "cnn_img_1_x.png"
 
 
 @pytest.mark.parametrize(
@@ -53,12 +53,12 @@ def test_missing_and_ambiguous_pictures_are_refused_by_name(tmp_path: Path, name
         (tmp_path / name).touch()
 
     with pytest.raises(ImageFileError, match=message):
-        match_pictures(tmp_path, ["01", "02", "03"])
+        match_images(tmp_path, ["01", "02", "03"])
 
 
 def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ImageFileError, match="cannot be read"):
-        match_pictures(tmp_path / "gone", ["01"])
+        match_images(tmp_path / "gone", ["01"])
 
 
 def test_name_and_folder_are_split_at_the_first_sign() -> None:

@@ -308,7 +308,7 @@ def test_the_chunks_of_a_zarr_are_written_once_by_their_tiles_and_copied_nowhere
     with pytest.raises(OSError, match="lost the disk"):
         fuse_to_file(Counted(images, fail_after=12), tmp_path / "f.ome.zarr", CONFIG, workers=1)
 
-    (store,) = (tmp_path / "f.ome.zarr.qmcif-job").glob("picture-*.zarr")
+    (store,) = (tmp_path / "f.ome.zarr.qmcif-job").glob("image-*.zarr")
     tiles = list((tmp_path / "f.ome.zarr.qmcif-job").glob("tile-*"))
     chunks = {path.relative_to(store).as_posix(): path.stat().st_mtime_ns for path in (store / "0" / "c").rglob("*") if path.is_file()}
     assert len(chunks) == len(tiles) > 0
@@ -354,7 +354,7 @@ def test_tiles_whose_store_is_gone_are_computed_again(images, expected, tmp_path
     target = tmp_path / "f.ome.zarr"
     with pytest.raises(OSError, match="lost the disk"):
         fuse_to_file(Counted(images, fail_after=12), target, CONFIG, workers=1)
-    (store,) = (tmp_path / "f.ome.zarr.qmcif-job").glob("picture-*.zarr")
+    (store,) = (tmp_path / "f.ome.zarr.qmcif-job").glob("image-*.zarr")
     store.rename(tmp_path / "elsewhere")
 
     assert fuse_to_file(ArrayStack(images), target, CONFIG, resume=True).n_resumed == 0

@@ -56,7 +56,7 @@ def test_finished_tiles_are_found_again_and_the_picture_is_read_by_window(tmp_pa
     assert missing(resumed) == ()
     assert resumed.receipt(PLAN.tiles[3]).input_digest == bytes(range(32))
     for name, expected in (("fused", fused), ("source_index", index)):
-        picture = resumed.picture(name)
+        picture = resumed.image(name)
         assert (picture.shape, picture.dtype) == (expected.shape, expected.dtype)
         for window in (Window.whole(expected.shape), Window(50, 40, 121, 170), Window(7, 9, 8, 10)):
             np.testing.assert_array_equal(picture.read(window), expected[window.slices])
@@ -204,7 +204,7 @@ def test_a_tile_whose_bytes_changed_on_the_disk_is_not_used(tmp_path, position):
 
     assert not job.is_finished(PLAN.tiles[0])
     with pytest.raises(ExecutionError, match=r"tile .* changed on the disk after it was written.*--resume"):
-        job.picture("fused").read(PLAN.tiles[0].core)
+        job.image("fused").read(PLAN.tiles[0].core)
 
 
 def test_a_tile_under_the_name_of_another_is_not_used(tmp_path):

@@ -16,7 +16,7 @@ from qmcif_engine.io.input.stack_input import open_stack
 from qmcif_engine.io.tiff import tiled_tiff
 from qmcif_engine.run.stack_output import write_stack
 from qmcif_engine.stack.alignment.transforms import IDENTITY, TransformModel, Transforms
-from qmcif_engine.stack.picture_metadata import PictureMetadata
+from qmcif_engine.stack.image_metadata import ImageMetadata
 from qmcif_engine.stack.preparation import prepare_stack
 from qmcif_engine.stack.stack import ArrayStack
 from qmcif_engine.stack.window import Window
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 SHAPE = (70, 90)
 TARGETS = ("out.tif", "out.ome.tif", "out.ome.zarr")
 FRAMES = "frames/{frame}.tif"
-METADATA = PictureMetadata(pixel_size=(0.5, 0.25), z_step=2.0, unit="micrometer")
+METADATA = ImageMetadata(pixel_size=(0.5, 0.25), z_step=2.0, unit="micrometer")
 TURNED = ((1.02, 0.03, 2.3), (-0.03, 1.02, 1.6), IDENTITY[2])
 N_MEGABYTES_HELD = 60  # blocks that wait, their copies, and what the libraries keep
 

@@ -37,4 +37,4 @@ def test_a_slab_is_known_only_after_its_identity_was_noted(tmp_path):
     files.note_identity("ab" * 32)
 
     assert files.known_identity() == "ab" * 32
-    assert files.picture.name == "slab_005.ome.tif"
+    assert files.image.name == "slab_005.ome.tif"

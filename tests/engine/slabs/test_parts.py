@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from qmcif_engine.slabs.parts import FusedSlabs, StackPart
-from qmcif_engine.stack.picture_metadata import PictureMetadata
+from qmcif_engine.stack.image_metadata import ImageMetadata
 from qmcif_engine.stack.stack import ArrayStack, Stack
 from qmcif_engine.stack.window import Window
 
@@ -17,7 +17,7 @@ WINDOW = Window(1, 0, 3, 2)
 class Moved(ArrayStack):
     """Has pixels that are missing: image n lacks the first n columns."""
 
-    metadata = PictureMetadata(z_step=2.0)
+    metadata = ImageMetadata(z_step=2.0)
     sources = (Path("a.tif"),)
     has_validity = True
 

@@ -5,7 +5,7 @@ import pytest
 
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.errors import InvalidConfigError, InvalidImageError
-from qmcif_engine.fusing.identity import describe_picture
+from qmcif_engine.fusing.identity import describe_fused
 from qmcif_engine.fusing.in_memory import fuse
 from qmcif_engine.fusing.lazy import fuse_lazily
 from qmcif_engine.fusing.run_plan import plan_run
@@ -75,7 +75,7 @@ def test_any_number_of_channels_can_be_opened_for_each(dyes, alone):
     result = fuse(stack, CONFIG)
 
     assert stack.decides_each
-    assert describe_picture(stack).channel_names == tuple(f"Channel {number}" for number in range(1, 7))
+    assert describe_fused(stack).channel_names == tuple(f"Channel {number}" for number in range(1, 7))
     np.testing.assert_array_equal(result.fused[..., 5], alone[0].fused)
 
 

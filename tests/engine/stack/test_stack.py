@@ -9,8 +9,8 @@ from qmcif_engine.slabs.parts import StackPart
 from qmcif_engine.stack.alignment.aligned_stack import AlignedStack
 from qmcif_engine.stack.alignment.transforms import IDENTITY, TransformModel, Transforms
 from qmcif_engine.stack.exposure import CorrectedStack, ExposureCorrection
+from qmcif_engine.stack.image_metadata import ImageMetadata
 from qmcif_engine.stack.noise import measure_noise, settle_range_and_noise
-from qmcif_engine.stack.picture_metadata import PictureMetadata
 from qmcif_engine.stack.preparation import PreparedStack
 from qmcif_engine.stack.separate_channels import EachChannel
 from qmcif_engine.stack.stack import (
@@ -74,7 +74,7 @@ def test_windows_spread_over_all_of_a_large_stack_settle_its_focus_range():
 
 def test_the_range_is_that_given_or_that_of_the_bits_or_that_of_the_samples():
     class Described(ArrayStack):
-        metadata = PictureMetadata(significant_bits=12)
+        metadata = ImageMetadata(significant_bits=12)
 
     dark = [np.full((8, 8), 100, np.uint16), np.full((8, 8), 300, np.uint16)]
     bright = [np.full((8, 8), 100, np.uint16), np.full((8, 8), 5000, np.uint16)]
@@ -88,7 +88,7 @@ def test_the_range_is_that_given_or_that_of_the_bits_or_that_of_the_samples():
 def test_channels_recorded_one_by_one_have_a_range_each_whatever_their_bits_and_colors_share_one():
     class Dyes(ArrayStack):
         n_separate_channels = 2
-        metadata = PictureMetadata(significant_bits=12)
+        metadata = ImageMetadata(significant_bits=12)
 
     image = np.zeros((8, 8, 3), np.uint16)
     image[:4, :, 0], image[:4, :, 1] = 4000, 30
@@ -180,7 +180,7 @@ def test_a_stack_has_nothing_that_it_was_not_given():
 
     assert (stack.alpha, stack.companions, stack.transforms, stack.correction, stack.each_channel()) == (None,) * 5
     assert (stack.sources, stack.frame_numbers, stack.deciding_channels, stack.scratch_bytes) == ((), (), (), 0)
-    assert stack.metadata == PictureMetadata()
+    assert stack.metadata == ImageMetadata()
     assert (stack.has_validity, stack.decides_each, stack.n_separate_channels) == (False, False, 0)
     assert stack.valid(0, Window(0, 0, 2, 3)).tolist() == [[True] * 3] * 2
 
@@ -206,7 +206,7 @@ class Full(ArrayStack):
 
     def __init__(self, images):
         super().__init__(images)
-        self.metadata, self.sources, self.frame_numbers = PictureMetadata(z_step=2.0), (Path("a.tif"),), tuple(range(5, 5 + len(images)))
+        self.metadata, self.sources, self.frame_numbers = ImageMetadata(z_step=2.0), (Path("a.tif"),), tuple(range(5, 5 + len(images)))
         self.alpha, self.companions = ArrayStack([image[..., 0] // 2 for image in images]), ArrayStack([255 - image for image in images])
         self.deciding_channels, self.n_separate_channels, self.decides_each = (0, 1, 2), 3, True
         self.has_validity, self.scratch_bytes, self.whole_bytes = True, 77, 88

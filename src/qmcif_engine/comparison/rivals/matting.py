@@ -21,12 +21,12 @@ REGULARIZATION = 1e-4
 """Least variance of the colors of a window, for samples from 0 to 1."""
 
 
-def solve_matte(picture: FloatArray, known: FloatArray, is_unknown: BoolArray) -> FloatArray:
+def solve_matte(image: FloatArray, known: FloatArray, is_unknown: BoolArray) -> FloatArray:
     """Return the share of the foreground at each pixel, shape (h, w), from 0 to 1.
 
     Parameters
     ----------
-    picture : ndarray of float, shape (C, h, w)
+    image : ndarray of float, shape (C, h, w)
     known : ndarray of float, shape (h, w)
         The share where it is known.
     is_unknown : ndarray of bool, shape (h, w)
@@ -34,7 +34,7 @@ def solve_matte(picture: FloatArray, known: FloatArray, is_unknown: BoolArray) -
     matte: FloatArray = np.array(known, float, order="C")
     if not is_unknown.any() or min(matte.shape) < WINDOW_PX:
         return matte
-    laplacian = _matting_laplacian(picture, is_unknown)
+    laplacian = _matting_laplacian(image, is_unknown)
     asked, given = np.flatnonzero(is_unknown), np.flatnonzero(~is_unknown)
     rows = laplacian[asked]
     right = -(rows[:, given] @ matte.ravel()[given])
@@ -46,14 +46,14 @@ def solve_matte(picture: FloatArray, known: FloatArray, is_unknown: BoolArray) -
     return matte
 
 
-def _matting_laplacian(picture: FloatArray, is_unknown: BoolArray) -> csr_array:
+def _matting_laplacian(image: FloatArray, is_unknown: BoolArray) -> csr_array:
     """Return the matting Laplacian of the windows that touch an unknown pixel, shape (h w, h w)."""
-    n_channels, height, width = picture.shape
+    n_channels, height, width = image.shape
     reach = WINDOW_PX // 2
     near = ndimage.binary_dilation(is_unknown, np.ones((WINDOW_PX, WINDOW_PX)))[reach:-reach, reach:-reach]
     numbers = np.arange(height * width).reshape(height, width)
     members = np.lib.stride_tricks.sliding_window_view(numbers, (WINDOW_PX, WINDOW_PX))[near].reshape(-1, WINDOW_PX**2)
-    colors = picture.reshape(n_channels, -1).T[members]  # (windows, 9, C)
+    colors = image.reshape(n_channels, -1).T[members]  # (windows, 9, C)
     centered = colors - colors.mean(axis=1, keepdims=True)
     size = WINDOW_PX**2
     covariance = np.einsum("wic,wid->wcd", centered, centered) / size + REGULARIZATION / size * np.eye(n_channels)

@@ -13,7 +13,7 @@ from qmcif_engine.errors import InvalidImageError
 from qmcif_engine.io.input.frame_source import FramePosition, FrameSource, SourceDescription
 from qmcif_engine.io.metadata.acquisition import AxisPlan, name_axes, plan_axes
 from qmcif_engine.io.metadata.exif import UPRIGHT, upright_size
-from qmcif_engine.stack.picture_metadata import PictureMetadata
+from qmcif_engine.stack.image_metadata import ImageMetadata
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -37,7 +37,7 @@ class ArraySource(FrameSource):
     dtype : dtype
     name : str
         What messages call the array.
-    metadata : PictureMetadata, optional
+    metadata : ImageMetadata, optional
     paths : tuple of Path or RemotePath
     """
 
@@ -48,11 +48,11 @@ class ArraySource(FrameSource):
         *,
         dtype: np.dtype[Any],
         name: str,
-        metadata: PictureMetadata | None = None,
+        metadata: ImageMetadata | None = None,
         paths: tuple[Location, ...] = (),
     ) -> None:
         self._read_block, self._plan = read_block, plan
-        self.description = describe_frames(plan, name, dtype=dtype.newbyteorder("="), metadata=metadata or PictureMetadata(), paths=paths)
+        self.description = describe_frames(plan, name, dtype=dtype.newbyteorder("="), metadata=metadata or ImageMetadata(), paths=paths)
 
     def read(self, position: FramePosition, window: Window, channels: Sequence[int]) -> NDArray[Any]:
         """Return one window of some channels of a frame."""
@@ -75,7 +75,7 @@ def describe_frames(
     name: str,
     *,
     dtype: np.dtype[Any],
-    metadata: PictureMetadata,
+    metadata: ImageMetadata,
     paths: tuple[Location, ...],
     has_alpha: bool = False,
     orientation: int = UPRIGHT,

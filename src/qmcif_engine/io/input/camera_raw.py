@@ -17,7 +17,7 @@ from tifffile import TiffFile, TiffFileError
 
 from qmcif_engine.errors import ImageFileError, MissingExtraError
 from qmcif_engine.io.input.guarded_reading import is_installed, read_apart
-from qmcif_engine.io.input.image_file import check_claimed_size, check_regular_file, describe_picture, translate_failures
+from qmcif_engine.io.input.image_file import check_claimed_size, check_regular_file, describe_single_image, translate_failures
 from qmcif_engine.io.input.reading_process import ReadContent, allow
 from qmcif_engine.io.limits import MAX_RAW_EXPANSION
 from qmcif_engine.io.metadata.exif import collect_exif, fit_exif
@@ -70,7 +70,7 @@ def _inspect(path: Path) -> SourceDescription:
     check_regular_file(path)
     n_bytes = path.stat().st_size
     height, width = read_apart(measure_raw, path, n_bytes=n_bytes).values["size"]
-    found = describe_picture(path, size=(height, width), n_samples=3, dtype=np.dtype(np.uint16))
+    found = describe_single_image(path, size=(height, width), n_samples=3, dtype=np.dtype(np.uint16))
     exif = _collect_camera(path)
     # the developed image is upright, whatever the camera says of its orientation
     kept = None if exif is None else fit_exif(exif, height=height, width=width)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from qmcif_engine.errors import ImageFileError, InvalidImageError
 from qmcif_engine.io.metadata.exif import UPRIGHT
-from qmcif_engine.stack.picture_metadata import PictureMetadata
+from qmcif_engine.stack.image_metadata import ImageMetadata
 from qmcif_engine.stack.window import Window
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class SourceDescription:
         Native byte order.
     n_times : int
         Time points, each with as many frames as there are names.
-    metadata : PictureMetadata
+    metadata : ImageMetadata
     paths : tuple of Path or RemotePath
         Files and folders the samples come from.
     axes : str
@@ -66,7 +66,7 @@ class SourceDescription:
     has_separate_channels: bool = False
     n_times: int = 1
     orientation: int = UPRIGHT
-    metadata: PictureMetadata = field(default_factory=PictureMetadata)
+    metadata: ImageMetadata = field(default_factory=ImageMetadata)
     paths: tuple[Location, ...] = ()
     axes: str = ""
 

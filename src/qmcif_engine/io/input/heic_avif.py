@@ -19,7 +19,7 @@ from qmcif_engine.io.input.guarded_reading import is_installed, read_apart
 from qmcif_engine.io.input.image_file import (
     check_claimed_size,
     check_regular_file,
-    describe_picture,
+    describe_single_image,
     refuse_content,
     refuse_damaged,
     translate_failures,
@@ -27,7 +27,7 @@ from qmcif_engine.io.input.image_file import (
 from qmcif_engine.io.input.reading_process import ReadContent
 from qmcif_engine.io.limits import (
     LARGEST_EXIF_BYTES,
-    LARGEST_PICTURE_OVERHEAD_BYTES,
+    LARGEST_IMAGE_OVERHEAD_BYTES,
     LARGEST_PROFILE_BYTES,
     LARGEST_SMOOTH_BYTES,
     MAX_PHONE_EXPANSION,
@@ -89,7 +89,7 @@ def _inspect(path: Path) -> SourceDescription:
     known = _ask(describe_heif, path).values
     height, width = known["size"]
     profile = base64.b64decode(known["profile"])
-    found = describe_picture(
+    found = describe_single_image(
         path,
         size=(height, width),
         n_samples=known["n_samples"],
@@ -134,13 +134,13 @@ def _decode_avif(path: Path) -> NDArray[Any]:
 
 
 def _describe_heic(path: Path) -> ReadContent:
-    picture = _open_heic(path)
-    n_samples = {"L": 1, "LA": 2, "RGB": 3, "RGBA": 4}.get(picture.mode.partition(";")[0], 0)
-    if not n_samples or "a" in picture.mode:
-        raise refuse_content(path, given=f"{picture.mode} colors", needed="gray or RGB", remedy="save it as PNG or TIFF")
-    blocks = {"profile": picture.info.get("icc_profile"), "exif": picture.info.get("exif")}
+    image = _open_heic(path)
+    n_samples = {"L": 1, "LA": 2, "RGB": 3, "RGBA": 4}.get(image.mode.partition(";")[0], 0)
+    if not n_samples or "a" in image.mode:
+        raise refuse_content(path, given=f"{image.mode} colors", needed="gray or RGB", remedy="save it as PNG or TIFF")
+    blocks = {"profile": image.info.get("icc_profile"), "exif": image.info.get("exif")}
     texts = {name: base64.b64encode((content or b"")[:LARGEST_PROFILE_BYTES]).decode() for name, content in blocks.items()}
-    known = {"size": picture.size[::-1], "n_samples": n_samples, "dtype": "uint16" if picture.mode.endswith(";16") else "uint8"}
+    known = {"size": image.size[::-1], "n_samples": n_samples, "dtype": "uint16" if image.mode.endswith(";16") else "uint8"}
     return ReadContent(known | texts, [])
 
 
@@ -168,7 +168,7 @@ def _check_size(path: Path) -> tuple[int, int]:
         max_pixels=MAX_PIXELS,
         max_expansion=MAX_PHONE_EXPANSION,
     )
-    if stored_bytes > 2 * decoded_bytes + LARGEST_PICTURE_OVERHEAD_BYTES:
+    if stored_bytes > 2 * decoded_bytes + LARGEST_IMAGE_OVERHEAD_BYTES:
         raise refuse_damaged(path, f"{stored_bytes} bytes for {width} x {height} pixels")
     return height, width
 

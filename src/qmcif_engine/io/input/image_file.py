@@ -12,7 +12,7 @@ from qmcif_engine.errors import ImageFileError, QmcifError
 from qmcif_engine.io.input.frame_source import SourceDescription
 from qmcif_engine.io.limits import MAX_EXPANSION, MAX_PIXELS
 from qmcif_engine.io.metadata.exif import fit_exif, parse_exif_orientation, upright_size
-from qmcif_engine.stack.picture_metadata import PictureMetadata
+from qmcif_engine.stack.image_metadata import ImageMetadata
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,7 +47,7 @@ class ImageFile:
     significant_bits: int | None
 
 
-def describe_picture(
+def describe_single_image(
     path: Path,
     *,
     size: tuple[int, int],
@@ -83,7 +83,7 @@ def describe_picture(
         dtype=dtype,
         has_alpha=n_samples > n_channels,
         orientation=orientation,
-        metadata=PictureMetadata(icc_profile=icc_profile, exif=fit_exif(exif, height=height, width=width), dpi=dpi),
+        metadata=ImageMetadata(icc_profile=icc_profile, exif=fit_exif(exif, height=height, width=width), dpi=dpi),
         paths=(path,),
     )
 

@@ -19,7 +19,7 @@ from qmcif_engine.io.tiff.tiff_metadata import read_metadata
 from qmcif_engine.io.tiff.tiff_series import open_checked
 from qmcif_engine.io.zarr.image_groups import find_image
 from qmcif_engine.io.zarr.zarr_checks import read_group_attributes
-from qmcif_engine.stack.picture_metadata import COLOR_NAMES, PictureMetadata
+from qmcif_engine.stack.image_metadata import COLOR_NAMES, ImageMetadata
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,7 +43,7 @@ class WrittenImage:
     ----------
     levels : tuple of dask array
         From full size to coarse, axes Y, X and channels where there are several; time points come first where there are several.
-    metadata : PictureMetadata
+    metadata : ImageMetadata
         Pixel size, unit, and names, colors and limits of channels that were recorded one by one.
     record : dict
         How it came about: version, settings and whatever else was written with it.
@@ -52,7 +52,7 @@ class WrittenImage:
     """
 
     levels: tuple[da.Array, ...]
-    metadata: PictureMetadata
+    metadata: ImageMetadata
     record: dict[str, Any]
     has_time: bool = False
 
@@ -106,7 +106,7 @@ def _open_store(path: Path) -> WrittenImage:
     return _arrange(levels, described.axes, described.metadata)
 
 
-def _arrange(levels: list[da.Array], axes: str, metadata: PictureMetadata) -> WrittenImage:
+def _arrange(levels: list[da.Array], axes: str, metadata: ImageMetadata) -> WrittenImage:
     """Return the image with its channels last; those of a color image are told by their names."""
     names = tuple(name.lower() for name in metadata.channel_names[:3])
     is_dyed = "C" in axes and levels[0].shape[axes.index("C")] > 1 and names not in COLOR_NAMES

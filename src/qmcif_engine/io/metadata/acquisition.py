@@ -16,7 +16,7 @@ from string import ascii_uppercase
 from qmcif_engine.errors import InvalidConfigError, InvalidImageError
 from qmcif_engine.io.input.frame_source import FramePosition
 from qmcif_engine.io.limits import LARGEST_SIDE_PX, MAX_CHANNELS, MAX_FRAMES, MAX_TIMES, MAX_WINDOWED_PIXELS
-from qmcif_engine.stack.picture_metadata import COLOR_NAMES
+from qmcif_engine.stack.image_metadata import COLOR_NAMES
 
 _PLANE_AXES = "YX"
 _CHANNEL_AXES = "CS"

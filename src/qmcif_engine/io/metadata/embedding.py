@@ -13,8 +13,8 @@ from qmcif_engine.io.metadata.length_units import convert_length, settle_unit
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from qmcif_engine.io.output.picture import PictureContent
-    from qmcif_engine.stack.picture_metadata import PictureMetadata
+    from qmcif_engine.io.output.windowed_image import ImageContent
+    from qmcif_engine.stack.image_metadata import ImageMetadata
 
 _INCHES_IN_A_METER = 1 / 0.0254
 
@@ -64,9 +64,9 @@ class Embedding:
 _LARGEST_PART = 2**31 - 1
 
 
-def prepare_embedding(content: PictureContent) -> Embedding:
+def prepare_embedding(content: ImageContent) -> Embedding:
     """Return what the image's metadata and provenance become in a file."""
-    height, width = content.picture.shape[:2]
+    height, width = content.image.shape[:2]
     exif = content.metadata.exif
     return Embedding(
         exif=None if exif is None else fit_exif(exif, height=height, width=width),
@@ -95,7 +95,7 @@ def _fitting_profile(profile: bytes | None, n_colors: int) -> bytes | None:
     return profile
 
 
-def _settle_resolution(metadata: PictureMetadata) -> Resolution | None:
+def _settle_resolution(metadata: ImageMetadata) -> Resolution | None:
     if metadata.dpi is not None and all(is_storable_density(dots) for dots in metadata.dpi):
         return Resolution(*metadata.dpi, unit="inch")
     unit = settle_unit(metadata.unit)

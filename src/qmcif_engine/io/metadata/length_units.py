@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from qmcif_engine.stack.picture_metadata import PictureMetadata
+from qmcif_engine.stack.image_metadata import ImageMetadata
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,13 +55,13 @@ def convert_length(length: float, unit: str, *, to: str) -> float:
     return length if unit == to else length * _UNITS[unit][1] / _UNITS[to][1]
 
 
-def settle_lengths(steps: Mapping[str, float | None], units: Mapping[str, object]) -> PictureMetadata:
+def settle_lengths(steps: Mapping[str, float | None], units: Mapping[str, object]) -> ImageMetadata:
     """Return the size of a pixel and the distance of images in one unit, from the step along X, Y and Z and the spelling of its unit."""
     known = {axis: (step, unit) for axis, step in steps.items() if step is not None and (unit := settle_unit(units.get(axis))) is not None}
     unit = next((known[axis][1] for axis in "XYZ" if axis in known), None)
     lengths = {axis: convert_length(*known[axis], to=unit) for axis in known} if unit else {}
     pixel_size = (lengths["Y"], lengths["X"]) if {"X", "Y"} <= set(lengths) else None
-    return PictureMetadata(pixel_size=pixel_size, z_step=lengths.get("Z"), unit=unit)
+    return ImageMetadata(pixel_size=pixel_size, z_step=lengths.get("Z"), unit=unit)
 
 
 def settle_seconds(step: object, spelling: object) -> float | None:

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from xml.etree.ElementTree import Element
 
-    from qmcif_engine.io.output.picture import PictureContent
+    from qmcif_engine.io.output.windowed_image import ImageContent
     from qmcif_engine.io.remote.remote_path import Location
-    from qmcif_engine.stack.picture_metadata import PictureMetadata
+    from qmcif_engine.stack.image_metadata import ImageMetadata
 
 
 _LIMITS = "qmcif/display limits"
@@ -118,7 +118,7 @@ def _check_counts(pixels: Element, path: Location) -> None:
         raise refuse_damaged(path, f"its OME-XML claims {n_planes} planes in {total} pieces")
 
 
-def describe_pixels(image: OmeImage) -> PictureMetadata:
+def describe_pixels(image: OmeImage) -> ImageMetadata:
     """Return pixel size, steps along z and in time, and how channels are named and shown; whatever makes no sense is left out."""
     pixels = image.pixels
     steps = {axis: parse_length(pixels.attrib.get(f"PhysicalSize{axis}")) for axis in "XYZ"}
@@ -153,12 +153,12 @@ def _kind(element: Element) -> str:
     return element.tag.rpartition("}")[2]
 
 
-def describe_for_xml(content: PictureContent, *, axes: str) -> dict[str, Any]:
+def describe_for_xml(content: ImageContent, *, axes: str) -> dict[str, Any]:
     """Return the metadata that tifffile turns into OME-XML.
 
     Parameters
     ----------
-    content : PictureContent
+    content : ImageContent
     axes : str
         ``YX``, ``YXS`` for samples side by side, or ``CYX`` for a plane per channel; with ``Z`` in front for a stack.
 
@@ -182,7 +182,7 @@ def describe_for_xml(content: PictureContent, *, axes: str) -> dict[str, Any]:
     for axis, length in (("Y", height), ("X", width), ("Z", metadata.z_step if "Z" in axes else None)):
         if length is not None:
             described |= {f"PhysicalSize{axis}": length, f"PhysicalSize{axis}Unit": UNIT_SYMBOLS.get(metadata.unit or "", _UNKNOWN_UNIT)}
-    if metadata.significant_bits is not None and content.picture.dtype.kind == "u":
+    if metadata.significant_bits is not None and content.image.dtype.kind == "u":
         described["SignificantBits"] = metadata.significant_bits
     channels = _describe_channels(content, are_planes="C" in axes or content.n_channels == 1)
     if channels:
@@ -195,7 +195,7 @@ def describe_for_xml(content: PictureContent, *, axes: str) -> dict[str, Any]:
     return described
 
 
-def _describe_channels(content: PictureContent, *, are_planes: bool) -> list[dict[str, Any]]:
+def _describe_channels(content: ImageContent, *, are_planes: bool) -> list[dict[str, Any]]:
     """Return the attributes of every channel, or of the one that stands for samples side by side."""
     metadata, n_colors = content.metadata, content.n_colors
     if not are_planes:
@@ -215,7 +215,7 @@ def _describe_channels(content: PictureContent, *, are_planes: bool) -> list[dic
     return channels if any(channels) else []
 
 
-def name_channels(content: PictureContent) -> list[str]:
+def name_channels(content: ImageContent) -> list[str]:
     """Return a name for every channel: those given, else what the channels are or their number."""
     given = content.metadata.channel_names
     if len(given) == content.n_colors:
@@ -227,6 +227,6 @@ def name_channels(content: PictureContent) -> list[str]:
     return names + ["Alpha"] * content.has_alpha
 
 
-def _identify(content: PictureContent) -> uuid.UUID:
-    shape, dtype = tuple(content.picture.shape), content.picture.dtype.name
+def _identify(content: ImageContent) -> uuid.UUID:
+    shape, dtype = tuple(content.image.shape), content.image.dtype.name
     return uuid.uuid5(_UUID_NAMESPACE, f"{shape} {dtype} {name_channels(content)} {encode_provenance(content.provenance)}")

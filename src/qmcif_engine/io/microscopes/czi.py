@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qmcif_engine.stack.picture_metadata import PictureMetadata
+    from qmcif_engine.stack.image_metadata import ImageMetadata
     from qmcif_engine.stack.window import Window
 
 _DTYPES = {"Gray8": "uint8", "Gray16": "uint16", "Gray32Float": "float32", "Bgr24": "uint8", "Bgr48": "uint16", "Bgr96Float": "float32"}
@@ -124,7 +124,7 @@ def _check_pieces(file: czi.CziReader, sizes: Mapping[str, int], location: Path,
         raise ImageFileError(msg)
 
 
-def _describe(tree: object, dtype: np.dtype[Any]) -> PictureMetadata:
+def _describe(tree: object, dtype: np.dtype[Any]) -> ImageMetadata:
     """Return what the XML of a file says; whatever makes no sense is left out."""
     root = _find(tree, "ImageDocument", "Metadata")
     steps: dict[str, float | None] = {}

@@ -15,7 +15,7 @@ from qmcif_engine.io.input.guarded_reading import read_apart
 from qmcif_engine.io.input.image_file import translate_failures
 from qmcif_engine.io.input.reading_process import ReadContent, allow
 from qmcif_engine.io.microscopes.microscope_image import MicroscopeImage
-from qmcif_engine.stack.picture_metadata import PictureMetadata
+from qmcif_engine.stack.image_metadata import ImageMetadata
 from qmcif_engine.stack.window import Window
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class GuardedReader:
     def describe(self, location: Path, number: int) -> MicroscopeImage:
         """Return what the file says of an image."""
         known = self._ask(location, "describe", number=number).values
-        metadata = PictureMetadata(**{name: _as_tuples(value) for name, value in known.pop("metadata").items()})
+        metadata = ImageMetadata(**{name: _as_tuples(value) for name, value in known.pop("metadata").items()})
         dtype, copying = np.dtype(known.pop("dtype")), Copying[known.pop("copying")]
         return MicroscopeImage(shape=tuple(known.pop("shape")), dtype=dtype, metadata=metadata, copying=copying, **known)
 

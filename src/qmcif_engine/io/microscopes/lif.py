@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from liffile import LifImage, LifImageABC
     from numpy.typing import NDArray
 
-    from qmcif_engine.stack.picture_metadata import PictureMetadata
+    from qmcif_engine.stack.image_metadata import ImageMetadata
     from qmcif_engine.stack.window import Window
 
 _TILE = "M"
@@ -95,7 +95,7 @@ def _name_tiles(image: LifImageABC) -> list[str]:
     return [f"{image.path}, tile {tile + 1}" for tile in range(n_tiles)] if n_tiles > 1 else [str(image.path)]
 
 
-def _describe(image: LifImageABC) -> PictureMetadata:
+def _describe(image: LifImageABC) -> ImageMetadata:
     steps = {axis: _measure_step(image.coords.get(axis)) for axis in "XYZ"}
     channels = image.xml_element.findall("./Data/Image/ImageDescription/Channels/ChannelDescription")
     colors = [_COLORS.get(channel.attrib.get("LUTName", "").lower(), "") for channel in channels]

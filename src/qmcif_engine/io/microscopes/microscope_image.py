@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from qmcif_engine.stack.picture_metadata import PictureMetadata
+    from qmcif_engine.stack.image_metadata import ImageMetadata
     from qmcif_engine.stack.window import Window
 
 
@@ -30,7 +30,7 @@ class MicroscopeImage:
     plane_axes : str
         Rows and columns of what the library reads at once.
     dtype : dtype
-    metadata : PictureMetadata
+    metadata : ImageMetadata
     needed_bytes : int
         What the file has to hold for it at least; 0 where its samples are compressed.
     stored_bytes : int
@@ -42,7 +42,7 @@ class MicroscopeImage:
     axes: str
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
-    metadata: PictureMetadata
+    metadata: ImageMetadata
     needed_bytes: int
     stored_bytes: int
     plane_axes: str = "YX"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qmcif_engine.stack.picture_metadata import PictureMetadata
+    from qmcif_engine.stack.image_metadata import ImageMetadata
     from qmcif_engine.stack.window import Window
 
 _POSITION = "P"
@@ -83,7 +83,7 @@ def _cut(file: nd2.ND2File, frame_number: int, place: Mapping[str, int], window:
     return np.array(samples[..., ::-1] if file.is_rgb and samples.shape[-1] == _N_COLORS else samples)
 
 
-def _describe(file: nd2.ND2File) -> PictureMetadata:
+def _describe(file: nd2.ND2File) -> ImageMetadata:
     size = file.voxel_size()
     steps = {axis: parse_length(float(length)) for axis, length in (("X", size.x), ("Y", size.y), ("Z", size.z))}
     if "Z" not in file.sizes:

@@ -47,7 +47,7 @@ _UNREAD = {
     ".dm3": "Gatan",
     ".dm4": "Gatan",
 }
-_PICTURES = (b"\x89PNG", b"\xff\xd8", b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
+_IMAGE_SIGNATURES = (b"\x89PNG", b"\xff\xd8", b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 
 
 def recognize_microscope(path: Path) -> FileKind | None:
@@ -66,7 +66,7 @@ def recognize_microscope(path: Path) -> FileKind | None:
     if start.startswith(b"\x70\0\0\0") and start[_LIF_MARK] == b"\x2a":
         return _LIF
     maker = _UNREAD.get(path.suffix.lower())
-    if maker is not None and not start.startswith(_PICTURES):
+    if maker is not None and not start.startswith(_IMAGE_SIGNATURES):
         raise refuse_content(
             path,
             given=f"what a program of {maker} wrote",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def check_maps_target(
-    folder: str | os.PathLike[str], names: Iterable[str], *, overwrite: bool, picture: str | os.PathLike[str] | None = None
+    folder: str | os.PathLike[str], names: Iterable[str], *, overwrite: bool, image: str | os.PathLike[str] | None = None
 ) -> None:
     """Refuse a folder that ``stream_outputs`` would refuse, before any work is spent on the maps.
 
@@ -26,13 +26,13 @@ def check_maps_target(
         Names of the maps, without suffix.
     overwrite : bool
         Whether existing maps may be replaced.
-    picture : path-like, optional
+    image : path-like, optional
         Target of the image written with the maps, which may not be one of them.
     """
     place = Path(folder)
     targets = [map_path(place, name) for name in names]
-    if picture is not None:
-        _check_no_clash(Path(picture), targets)
+    if image is not None:
+        _check_no_clash(Path(image), targets)
     if place.exists() or place.is_symlink():
         check_folder(place)
         for target in targets:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from qmcif_engine.errors import OutputError
 from qmcif_engine.io.limits import LARGEST_JPEG_SIDE_PX, LARGEST_PNG_SIDE_PX
-from qmcif_engine.io.output.picture import count_whole_blocks
+from qmcif_engine.io.output.windowed_image import count_whole_blocks
 from qmcif_engine.io.png_jpeg.jpeg import encode_jpeg
 from qmcif_engine.io.png_jpeg.png import encode_png
 from qmcif_engine.io.tiff.tiled_tiff import count_tiff_blocks, count_tiles, write_ome_tiff, write_tiff
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from qmcif_engine.io.output.picture import PictureContent
+    from qmcif_engine.io.output.windowed_image import ImageContent
     from qmcif_engine.io.remote.remote_path import Location
 
 _Location = TypeVar("_Location", bound="Location")
@@ -62,7 +62,7 @@ class OutputFormat:
     largest_n_pixels: int = _LONGEST_SIDE_PX**2
     is_store: bool = False
     write: Callable[..., None]
-    count_blocks: Callable[[PictureContent], int]
+    count_blocks: Callable[[ImageContent], int]
 
 
 _PLAIN_FORMATS = (

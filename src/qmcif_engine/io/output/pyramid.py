@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qmcif_engine.io.output.picture import BLOCK_SIDE_PX
 from qmcif_engine.io.output.placement import refusing
+from qmcif_engine.io.output.windowed_image import BLOCK_SIDE_PX
 
 if TYPE_CHECKING:
     from io import FileIO

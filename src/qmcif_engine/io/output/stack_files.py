@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from qmcif_engine.errors import OutputError
 from qmcif_engine.io.output.output_formats import check_content, choose_format
-from qmcif_engine.io.output.picture import WriteRun
 from qmcif_engine.io.output.placement import check_folder, check_place, place_files, ready_folder, refusing
 from qmcif_engine.io.output.streamed_output import place_contents
+from qmcif_engine.io.output.windowed_image import WriteRun
 from qmcif_engine.io.tiff.tiled_tiff import count_tiff_stack_blocks, write_tiff_stack
 from qmcif_engine.io.zarr.ome_zarr import count_chunks, write_ome_zarr
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from qmcif_engine.io.output.picture import PictureContent
+    from qmcif_engine.io.output.windowed_image import ImageContent
 
 FRAME_MARK = "{frame}"
 """Stands in the name of a target for the number of each image, which then gets a file of its own."""
@@ -71,7 +71,7 @@ def check_stack_target(
 
 def place_stack(
     target: Path,
-    contents: Sequence[PictureContent],
+    contents: Sequence[ImageContent],
     *,
     n_workers: int,
     overwrite: bool,
@@ -85,7 +85,7 @@ def place_stack(
     Parameters
     ----------
     target : Path
-    contents : sequence of PictureContent
+    contents : sequence of ImageContent
         The images, all of one kind.
     n_workers : int
         Threads that read.
@@ -107,7 +107,7 @@ def place_stack(
     run = WriteRun(n_blocks, scratch_folder=target.parent, **options)
     check_place(target, overwrite=overwrite, is_store=is_store)
     if is_store:
-        images = [content.picture for content in contents]
+        images = [content.image for content in contents]
         place_files({}, stores={target: partial(write_ome_zarr, content=contents[0], images=images, run=run)}, overwrite=overwrite)
     else:
         write = partial(write_tiff_stack, contents=contents, run=run, is_ome=choose_format(target).name == "OME-TIFF")
@@ -115,25 +115,25 @@ def place_stack(
     return files
 
 
-def place_series(contents: Mapping[Path, Sequence[PictureContent]], *, overwrite: bool) -> None:
+def place_series(contents: Mapping[Path, Sequence[ImageContent]], *, overwrite: bool) -> None:
     """Write images at several time points, all of one kind, to one file for each target; all targets appear or none.
 
     Parameters
     ----------
-    contents : mapping of Path to sequence of PictureContent
+    contents : mapping of Path to sequence of ImageContent
         Targets are TIFF, OME-TIFF or OME-Zarr.
     overwrite : bool
         Whether existing outputs may be replaced.
     """
     files: dict[Path, Any] = {}
     stores: dict[Path, Any] = {}
-    for target, pictures in contents.items():
+    for target, parts in contents.items():
         chosen = choose_format(target)
         check_place(target, overwrite=overwrite, is_store=chosen.is_store)
         run = WriteRun(0, scratch_folder=target.parent)
         if chosen.is_store:
-            images = [content.picture for content in pictures]
-            stores[target] = partial(write_ome_zarr, content=pictures[0], images=images, run=run, axis="T")
+            images = [content.image for content in parts]
+            stores[target] = partial(write_ome_zarr, content=parts[0], images=images, run=run, axis="T")
         else:
-            files[target] = partial(write_tiff_stack, contents=pictures, run=run, is_ome=chosen.name == "OME-TIFF", axis="T")
+            files[target] = partial(write_tiff_stack, contents=parts, run=run, is_ome=chosen.name == "OME-TIFF", axis="T")
     place_files(files, stores=stores, overwrite=overwrite)

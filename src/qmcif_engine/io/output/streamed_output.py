@@ -8,30 +8,30 @@ from typing import TYPE_CHECKING, Any
 
 from qmcif_engine.io.output.map_files import check_maps_target, map_path
 from qmcif_engine.io.output.output_formats import check_content, choose_format
-from qmcif_engine.io.output.picture import WriteRun, assemble_content
 from qmcif_engine.io.output.placement import check_place, place_files, ready_folder
-from qmcif_engine.stack.picture_metadata import PictureMetadata, name_planes
+from qmcif_engine.io.output.windowed_image import WriteRun, assemble_content
+from qmcif_engine.stack.image_metadata import ImageMetadata, name_planes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from qmcif_engine.io.output.moves import Journal
-    from qmcif_engine.io.output.picture import Picture, PictureContent
+    from qmcif_engine.io.output.windowed_image import ImageContent, WindowedImage
     from qmcif_engine.io.remote.remote_path import Location
 
 
 def stream_outputs(
     target: Location,
-    picture: Picture | None,
+    image: WindowedImage | None,
     *,
-    alpha: Picture | None,
-    metadata: PictureMetadata,
+    alpha: WindowedImage | None,
+    metadata: ImageMetadata,
     provenance: Mapping[str, object],
     maps_folder: Path | None,
-    maps: Mapping[str, Picture],
+    maps: Mapping[str, WindowedImage],
     overwrite: bool,
     scratch_folder: Path | None,
-    further: Mapping[Path, PictureContent] | None = None,
+    further: Mapping[Path, ImageContent] | None = None,
     built: Path | None = None,
     journal: Journal | None = None,
     n_workers: int = 0,
@@ -47,24 +47,24 @@ def stream_outputs(
     ----------
     target : Path
         Ends in ``.ome.tif``, ``.ome.tiff``, ``.ome.zarr``, ``.zarr``, ``.tif``, ``.tiff``, ``.png``, ``.jpg`` or ``.jpeg``.
-    picture : Picture or None
+    image : WindowedImage or None
         Gray (H, W), RGB (H, W, 3) or, for all but PNG and JPEG, other channels (H, W, C); None where it is built already.
-    alpha : Picture or None
+    alpha : WindowedImage or None
         Unassociated opacity, shape (H, W).
-    metadata : PictureMetadata
+    metadata : ImageMetadata
         As far as the format has a place for it.
     provenance : mapping of str to JSON values
         What the image was made of and how: version, settings, names of inputs, ``identity``. No times and no paths.
     maps_folder : Path or None
         Folder of the maps, made if it is missing; None writes none.
-    maps : mapping of str to Picture
+    maps : mapping of str to WindowedImage
         Written to ``<maps_folder>/<name>.tif`` with the image's size of a pixel and its provenance; a map of several channels has a
         page for each of those that the image names.
     overwrite : bool
         Whether an existing file, or an existing Zarr folder, may be replaced.
     scratch_folder : Path or None
         Where the levels of an OME-TIFF wait, up to a third of the image's bytes; None takes the target's folder.
-    further : mapping of Path to PictureContent, optional
+    further : mapping of Path to ImageContent, optional
         What else is written with them, such as heights.
     built : Path, optional
         Where the target, a Zarr folder, lies complete already: it is moved.
@@ -85,15 +85,15 @@ def stream_outputs(
         When the format cannot hold them or the place cannot be written (then with the system's error number).
     """
     contents = dict(further or {})
-    if picture is not None and isinstance(target, Path):  # on a server it is built already
-        contents[target] = assemble_content(picture, alpha, metadata=metadata, provenance=provenance)
+    if image is not None and isinstance(target, Path):  # on a server it is built already
+        contents[target] = assemble_content(image, alpha, metadata=metadata, provenance=provenance)
     options: dict[str, Any] = {"scratch_folder": scratch_folder, "on_progress": on_progress, "check_cancelled": check_cancelled}
     options |= {"overwrite": overwrite, "journal": journal, "built": {} if built is None else {target: built}}
     options["n_workers"] = n_workers
     if maps_folder is None:
         place_contents(contents, **options)
         return
-    check_maps_target(maps_folder, maps, overwrite=overwrite, picture=target if isinstance(target, Path) else None)
+    check_maps_target(maps_folder, maps, overwrite=overwrite, image=target if isinstance(target, Path) else None)
     planes = {
         map_path(maps_folder, name): assemble_content(plane, None, metadata=describe_map(plane, metadata), provenance=provenance)
         for name, plane in maps.items()
@@ -102,14 +102,14 @@ def stream_outputs(
         place_contents(planes | contents, **options)
 
 
-def describe_map(plane: Picture, metadata: PictureMetadata) -> PictureMetadata:
+def describe_map(plane: WindowedImage, metadata: ImageMetadata) -> ImageMetadata:
     """Return what of the metadata of an image holds for its maps: the scale, and the channels where each has a map of its own."""
     names = name_planes(metadata.channel_names, plane.shape[2]) if len(plane.shape) == 3 else ()
-    return PictureMetadata(pixel_size=metadata.pixel_size, unit=metadata.unit, dpi=metadata.dpi, channel_names=names)
+    return ImageMetadata(pixel_size=metadata.pixel_size, unit=metadata.unit, dpi=metadata.dpi, channel_names=names)
 
 
 def place_contents(
-    contents: Mapping[Path, PictureContent],
+    contents: Mapping[Path, ImageContent],
     *,
     overwrite: bool,
     scratch_folder: Path | None = None,
@@ -123,7 +123,7 @@ def place_contents(
 
     Parameters
     ----------
-    contents : mapping of Path to PictureContent
+    contents : mapping of Path to ImageContent
     overwrite, scratch_folder, on_progress, check_cancelled
         As for `stream_outputs`; progress is counted over all targets.
     n_workers : int, optional
@@ -134,8 +134,8 @@ def place_contents(
         See `qmcif_engine.io.output.placement.place_files`.
     """
     for target, content in contents.items():
-        shape = (*content.picture.shape[:2], *([content.n_colors] if content.n_colors > 1 else []))
-        check_content(target, dtype=content.picture.dtype, has_alpha=content.has_alpha, shape=shape)
+        shape = (*content.image.shape[:2], *([content.n_colors] if content.n_colors > 1 else []))
+        check_content(target, dtype=content.image.dtype, has_alpha=content.has_alpha, shape=shape)
         check_place(target, overwrite=overwrite, is_store=choose_format(target).is_store)
     for target in built or {}:
         check_place(target, overwrite=overwrite, is_store=True)

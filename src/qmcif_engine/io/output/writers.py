@@ -11,11 +11,11 @@ import numpy as np
 from qmcif_engine.errors import InvalidImageError
 from qmcif_engine.io.output.map_files import check_maps_target, map_path
 from qmcif_engine.io.output.output_formats import check_content, choose_format
-from qmcif_engine.io.output.picture import ArrayPicture, assemble_content
 from qmcif_engine.io.output.placement import check_place
 from qmcif_engine.io.output.streamed_output import place_contents, stream_outputs
+from qmcif_engine.io.output.windowed_image import ArrayImage, assemble_content
 from qmcif_engine.io.remote.remote_path import RemotePath
-from qmcif_engine.stack.picture_metadata import PictureMetadata
+from qmcif_engine.stack.image_metadata import ImageMetadata
 
 if TYPE_CHECKING:
     import os
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import DTypeLike, NDArray
 
-    from qmcif_engine.io.output.picture import PictureContent
+    from qmcif_engine.io.output.windowed_image import ImageContent
 
 __all__ = ["check_maps_target", "check_target", "map_path", "stream_outputs", "write_image", "write_images"]
 
@@ -67,7 +67,7 @@ def write_image(
         When the format cannot hold them or the place cannot be written.
     """
     content = _hold(samples, alpha)
-    metadata = PictureMetadata(pixel_size=pixel_size, unit=unit)
+    metadata = ImageMetadata(pixel_size=pixel_size, unit=unit)
     place_contents({Path(path): replace(content, metadata=metadata, provenance=provenance or {})}, overwrite=overwrite)
 
 
@@ -84,14 +84,14 @@ def write_images(images: Mapping[Path, NDArray[Any]], *, overwrite: bool = False
     place_contents({target: _hold(samples) for target, samples in images.items()}, overwrite=overwrite)
 
 
-def _hold(samples: NDArray[Any], alpha: NDArray[Any] | None = None) -> PictureContent:
+def _hold(samples: NDArray[Any], alpha: NDArray[Any] | None = None) -> ImageContent:
     """Return arrays in memory as the content of a file, once they are known to be gray or RGB."""
     is_image = samples.ndim == 2 or (samples.ndim == 3 and samples.shape[2] == 3)
     if not is_image or samples.size == 0:
         msg = f"an array of shape {samples.shape} was to be written; (H, W) or (H, W, 3) without empty sides is needed; reshape it"
         raise InvalidImageError(msg)
-    opacity = None if alpha is None else ArrayPicture(alpha)
-    return assemble_content(ArrayPicture(samples), opacity, metadata=PictureMetadata(), provenance={})
+    opacity = None if alpha is None else ArrayImage(alpha)
+    return assemble_content(ArrayImage(samples), opacity, metadata=ImageMetadata(), provenance={})
 
 
 def check_target(

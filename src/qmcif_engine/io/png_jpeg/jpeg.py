@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 import imagecodecs
 import numpy as np
 
-from qmcif_engine.io.input.image_file import check_claimed_size, describe_picture, refuse_content, refuse_damaged
+from qmcif_engine.io.input.image_file import check_claimed_size, describe_single_image, refuse_content, refuse_damaged
 from qmcif_engine.io.limits import (
+    LARGEST_IMAGE_OVERHEAD_BYTES,
     LARGEST_JPEG_HEADER_BYTES,
     LARGEST_JPEG_SCANNED_SAMPLES,
-    LARGEST_PICTURE_OVERHEAD_BYTES,
     MAX_JPEG_EXPANSION,
     MOST_JPEG_SCANS,
     MOST_JPEG_SEGMENTS,
@@ -24,7 +24,7 @@ from qmcif_engine.io.limits import (
 )
 from qmcif_engine.io.metadata.embedding import prepare_embedding
 from qmcif_engine.io.metadata.exif import check_profile
-from qmcif_engine.io.output.picture import read_whole
+from qmcif_engine.io.output.windowed_image import read_whole
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from qmcif_engine.io.input.frame_source import SourceDescription
     from qmcif_engine.io.metadata.embedding import Embedding, Resolution
-    from qmcif_engine.io.output.picture import PictureContent, WriteRun
+    from qmcif_engine.io.output.windowed_image import ImageContent, WriteRun
     from qmcif_engine.io.remote.remote_path import Location
 
 logger = logging.getLogger(__name__)
@@ -95,7 +95,7 @@ def inspect_jpeg(stream: BinaryIO, path: Path) -> SourceDescription:
     _check_header(header, path, file_bytes=os.fstat(stream.fileno()).st_size)
     if header.is_progressive:
         _check_scans(_read_encoded(stream, header), header, path)
-    return describe_picture(
+    return describe_single_image(
         path,
         size=(header.height, header.width),
         n_samples=header.n_components,
@@ -165,7 +165,7 @@ def decode_jpeg(stream: BinaryIO, path: Location) -> NDArray[Any]:
 
 def _read_encoded(stream: BinaryIO, header: _JpegHeader) -> bytes:
     stream.seek(0)
-    return stream.read(header.scan_start + 2 * header.n_samples + LARGEST_PICTURE_OVERHEAD_BYTES)
+    return stream.read(header.scan_start + 2 * header.n_samples + LARGEST_IMAGE_OVERHEAD_BYTES)
 
 
 def _walk_markers(stream: BinaryIO, path: Location) -> _JpegHeader:
@@ -223,9 +223,9 @@ def _check_header(header: _JpegHeader, path: Location, *, file_bytes: int) -> No
     )
 
 
-def encode_jpeg(stream: BinaryIO, content: PictureContent, *, run: WriteRun) -> None:
+def encode_jpeg(stream: BinaryIO, content: ImageContent, *, run: WriteRun) -> None:
     """Write an image as JPEG, held whole, at high quality and with full color resolution."""
-    encoded = bytes(imagecodecs.jpeg8_encode(read_whole(content.picture, run), level=_QUALITY, subsampling="444"))
+    encoded = bytes(imagecodecs.jpeg8_encode(read_whole(content.image, run), level=_QUALITY, subsampling="444"))
     stream.write(_embed(encoded, prepare_embedding(content)))
 
 

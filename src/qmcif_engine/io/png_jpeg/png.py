@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 import imagecodecs
 import numpy as np
 
-from qmcif_engine.io.input.image_file import check_claimed_size, describe_picture, refuse_content, refuse_damaged
+from qmcif_engine.io.input.image_file import check_claimed_size, describe_single_image, refuse_content, refuse_damaged
 from qmcif_engine.io.limits import (
-    LARGEST_PICTURE_OVERHEAD_BYTES,
+    LARGEST_IMAGE_OVERHEAD_BYTES,
     LARGEST_PNG_SIDE_PX,
     LARGEST_PROFILE_BYTES,
     MAX_PNG_EXPANSION,
@@ -21,7 +21,7 @@ from qmcif_engine.io.limits import (
 )
 from qmcif_engine.io.metadata.embedding import prepare_embedding
 from qmcif_engine.io.metadata.exif import check_profile
-from qmcif_engine.io.output.picture import read_whole
+from qmcif_engine.io.output.windowed_image import read_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from qmcif_engine.io.input.frame_source import SourceDescription
     from qmcif_engine.io.metadata.embedding import Embedding
-    from qmcif_engine.io.output.picture import PictureContent, WriteRun
+    from qmcif_engine.io.output.windowed_image import ImageContent, WriteRun
 
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
@@ -46,7 +46,7 @@ _GRAY_BIT_DEPTHS = (2, 4, *_BIT_DEPTHS)
 _PALETTE_BIT_DEPTHS = (1, 2, 4, 8)
 _INTERLACE_METHODS = (0, 1)
 
-_PICTURE_CHUNKS = (b"IHDR", b"IDAT", b"IEND")
+_IMAGE_CHUNKS = (b"IHDR", b"IDAT", b"IEND")
 _LARGEST_EXIF_BYTES = 2**16
 _COLOR_TABLE = b"PLTE"
 _NOTES = {b"eXIf": _LARGEST_EXIF_BYTES, b"iCCP": LARGEST_PROFILE_BYTES, b"pHYs": 9, _COLOR_TABLE: 3 * 256}
@@ -96,7 +96,7 @@ def inspect_png(stream: BinaryIO, path: Path) -> SourceDescription:
     notes = {kind: stream.read(length) for kind, length in walk_chunks(stream, path) if length <= _NOTES.get(kind, -1)}
     if header.has_palette and not (_COLOR_TABLE in notes and notes[_COLOR_TABLE] and len(notes[_COLOR_TABLE]) % 3 == 0):
         raise refuse_damaged(path, "its table of colors is missing or broken")
-    return describe_picture(
+    return describe_single_image(
         path,
         size=(header.height, header.width),
         n_samples=_N_CHANNELS[header.color_type],
@@ -132,12 +132,12 @@ def decode_png(stream: BinaryIO, path: Path) -> NDArray[Any]:
     of the file is missing, and it would turn a color key into a channel of its own making. It is given the image, with its table of
     colors if it has one, and no metadata, about which it would print complaints.
     """
-    wanted = (*_PICTURE_CHUNKS, *([_COLOR_TABLE] if read_png_header(stream, path).has_palette else []))
-    picture = [PNG_SIGNATURE]
+    wanted = (*_IMAGE_CHUNKS, *([_COLOR_TABLE] if read_png_header(stream, path).has_palette else []))
+    image = [PNG_SIGNATURE]
     for kind, length in walk_chunks(stream, path):
         if kind in wanted:
-            picture += [struct.pack(">I", length), kind, stream.read(length + 4)]
-    return imagecodecs.png_decode(b"".join(picture))
+            image += [struct.pack(">I", length), kind, stream.read(length + 4)]
+    return imagecodecs.png_decode(b"".join(image))
 
 
 def read_png_header(stream: BinaryIO, path: Path) -> PngHeader:
@@ -158,7 +158,7 @@ def read_png_header(stream: BinaryIO, path: Path) -> PngHeader:
             needed=f"a PNG of at most {LARGEST_PNG_SIDE_PX} a side",
             remedy="crop it or save it as TIFF",
         )
-    if file_bytes > 2 * header.raw_bytes + LARGEST_PICTURE_OVERHEAD_BYTES:
+    if file_bytes > 2 * header.raw_bytes + LARGEST_IMAGE_OVERHEAD_BYTES:
         raise refuse_damaged(path, f"{file_bytes} bytes for {header.width} x {header.height} pixels")
     return header
 
@@ -200,9 +200,9 @@ def walk_chunks(stream: BinaryIO, path: Path) -> Iterator[tuple[bytes, int]]:
         yield kind, length
 
 
-def encode_png(stream: BinaryIO, content: PictureContent, *, run: WriteRun) -> None:
+def encode_png(stream: BinaryIO, content: ImageContent, *, run: WriteRun) -> None:
     """Write an image as PNG, held whole."""
-    samples = read_whole(content.picture, run)
+    samples = read_whole(content.image, run)
     # the library's own guess is too small for images a few pixels wide: each row begins with a byte for its filter
     room_bytes = samples.nbytes + samples.nbytes // 64 + 8 * samples.shape[0] + 4096
     encoded = bytes(imagecodecs.png_encode(samples, out=room_bytes))

@@ -23,12 +23,12 @@ from qmcif_engine.io.metadata.channel_looks import (
 from qmcif_engine.io.metadata.embedding import encode_provenance, is_storable_density
 from qmcif_engine.io.metadata.length_units import UNIT_SYMBOLS, parse_length, settle_seconds, settle_unit
 from qmcif_engine.io.metadata.ome_xml import name_channels
-from qmcif_engine.stack.picture_metadata import PictureMetadata
+from qmcif_engine.stack.image_metadata import ImageMetadata
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from qmcif_engine.io.output.picture import PictureContent
+    from qmcif_engine.io.output.windowed_image import ImageContent
 
 _COLOR_TABLE_SHAPE = (3, 256)
 _NOTE = re.compile(r"^(Name|Description|Emission [1-9][0-9]{0,3}) = (.*)$", re.MULTILINE)
@@ -36,23 +36,23 @@ _SAMPLE_KINDS = "BHhf"
 """Types of samples that ImageJ shows: uint8, uint16, int16 and float32."""
 
 
-def can_be_imagej(content: PictureContent) -> bool:
+def can_be_imagej(content: ImageContent) -> bool:
     """Return whether ImageJ could show what a content holds: no opacity, and samples of a type that it knows."""
-    is_plain = content.picture.dtype.char == "B" or not content.is_rgb
-    return content.picture.dtype.char in _SAMPLE_KINDS and not content.has_alpha and is_plain
+    is_plain = content.image.dtype.char == "B" or not content.is_rgb
+    return content.image.dtype.char in _SAMPLE_KINDS and not content.has_alpha and is_plain
 
 
-def has_looks(metadata: PictureMetadata) -> bool:
+def has_looks(metadata: ImageMetadata) -> bool:
     """Return whether a source says how channels are named or shown."""
     return bool(metadata.channel_names or metadata.channel_colors or metadata.channel_limits or metadata.channel_emissions_nm)
 
 
-def describe_for_imagej(content: PictureContent, *, axes: str, n_images: int) -> dict[str, Any]:
+def describe_for_imagej(content: ImageContent, *, axes: str, n_images: int) -> dict[str, Any]:
     """Return the metadata that tifffile turns into the notes of ImageJ.
 
     Parameters
     ----------
-    content : PictureContent
+    content : ImageContent
         The image, or the first of several.
     axes : str
         In the order of the samples, such as ``TCYX``.
@@ -82,7 +82,7 @@ def describe_for_imagej(content: PictureContent, *, axes: str, n_images: int) ->
     return described
 
 
-def _list_notes(metadata: PictureMetadata, n_colors: int) -> list[str]:
+def _list_notes(metadata: ImageMetadata, n_colors: int) -> list[str]:
     said = {"Name": metadata.image_name, "Description": metadata.description}
     notes = [f"{name} = {' '.join(text.split())}" for name, text in said.items() if text]
     if len(metadata.channel_emissions_nm) == n_colors:
@@ -97,7 +97,7 @@ def _ramp(color: str) -> np.ndarray[Any, np.dtype[np.uint8]]:
     return np.rint(full[:, None] * np.arange(256) / 255).astype(np.uint8)
 
 
-def describe_resolution(metadata: PictureMetadata) -> dict[str, Any]:
+def describe_resolution(metadata: ImageMetadata) -> dict[str, Any]:
     """Return the size of a pixel as options of tifffile: pixels a unit, the unit being that of the description."""
     if metadata.unit is None or metadata.pixel_size is None:
         return {}
@@ -107,7 +107,7 @@ def describe_resolution(metadata: PictureMetadata) -> dict[str, Any]:
     return {"resolution": (1 / width, 1 / height), "resolutionunit": "NONE"}
 
 
-def read_imagej(notes: dict[str, Any], *, densities: Sequence[float | None]) -> PictureMetadata:
+def read_imagej(notes: dict[str, Any], *, densities: Sequence[float | None]) -> ImageMetadata:
     """Return what the notes of a file say; whatever makes no sense is left out.
 
     Parameters
@@ -120,7 +120,7 @@ def read_imagej(notes: dict[str, Any], *, densities: Sequence[float | None]) -> 
     n_channels = _count(notes.get("channels"))
     said = dict(_NOTE.findall(notes["Info"][:LONGEST_DESCRIPTION])) if isinstance(notes.get("Info"), str) else {}
     emissions = [parse_length(said.get(f"Emission {number}", "").removesuffix(" nm")) for number in range(1, n_channels + 1)]
-    described = PictureMetadata(
+    described = ImageMetadata(
         image_name=said.get("Name", "")[:LONGEST_NAME] or None,
         description=said.get("Description") or None,
         time_step=settle_seconds(notes.get("finterval"), "s"),

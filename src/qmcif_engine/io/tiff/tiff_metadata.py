@@ -11,7 +11,7 @@ from qmcif_engine.io.metadata.ome_xml import describe_pixels
 from qmcif_engine.io.tiff.color_tables import find_ramp_color
 from qmcif_engine.io.tiff.imagej import read_imagej
 from qmcif_engine.io.tiff.tiff_checks import claimed_bits
-from qmcif_engine.stack.picture_metadata import PictureMetadata
+from qmcif_engine.stack.image_metadata import ImageMetadata
 
 if TYPE_CHECKING:
     from tifffile import TiffFile, TiffPage
@@ -25,7 +25,7 @@ _INCHES = {2: 1.0, 3: 2.54}
 """Dots an inch for one dot a unit, by the code of the unit: inch, centimeter."""
 
 
-def read_metadata(tiff: TiffFile, image: OmeImage | None) -> PictureMetadata:
+def read_metadata(tiff: TiffFile, image: OmeImage | None) -> ImageMetadata:
     """Return what the first page and the file's description say.
 
     Parameters
@@ -42,7 +42,7 @@ def read_metadata(tiff: TiffFile, image: OmeImage | None) -> PictureMetadata:
     elif tiff.is_imagej:
         described = read_imagej(tiff.imagej_metadata or {}, densities=[_density(page, tag) for tag in _DENSITY_TAGS])
     else:
-        described = PictureMetadata()
+        described = ImageMetadata()
     ramp = find_ramp_color(page)
     return replace(
         described,

@@ -141,11 +141,11 @@ def _refuse_more_pages(tiff: TiffFile, path: Location) -> None:
     page = tiff.pages.first
     virtual = _VIRTUAL_STACK.match(page.description)
     is_stack = page.imagedepth > 1 or page.is_reduced or (virtual is not None and int(virtual[1]) > 1)
-    if is_stack or _has_second_picture(tiff):
+    if is_stack or _has_second_image(tiff):
         raise refuse_content(path, given="more than one image", needed="one image a file", remedy="open it as a stack with open_stack")
 
 
-def _has_second_picture(tiff: TiffFile) -> bool:
+def _has_second_image(tiff: TiffFile) -> bool:
     """Return whether a page behind the first is more than a smaller copy; only so many are looked at, since a chain may be a circle."""
     for index in range(1, MOST_REDUCED_PAGES):
         try:

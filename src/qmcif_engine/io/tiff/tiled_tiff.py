@@ -14,8 +14,8 @@ from tifffile import PHOTOMETRIC, TiffFile, TiffWriter
 from qmcif_engine.io.metadata.embedding import prepare_embedding
 from qmcif_engine.io.metadata.exif import CAMERA_TAGS, EXIF_DIRECTORY_TAG, GPS_DIRECTORY_TAG, LONG, lay_out_directory, list_entries
 from qmcif_engine.io.metadata.ome_xml import describe_for_xml
-from qmcif_engine.io.output.picture import BLOCK_SIDE_PX, count_blocks, read_whole
 from qmcif_engine.io.output.pyramid import LevelFile, halve, level_shapes
+from qmcif_engine.io.output.windowed_image import BLOCK_SIDE_PX, count_blocks, read_whole
 from qmcif_engine.io.tiff.imagej import can_be_imagej, describe_for_imagej, describe_resolution, has_looks
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qmcif_engine.io.metadata.embedding import Embedding
-    from qmcif_engine.io.output.picture import Picture, PictureContent, StackAxis, WriteRun
+    from qmcif_engine.io.output.windowed_image import ImageContent, StackAxis, WindowedImage, WriteRun
 
 LARGEST_CLASSIC_BYTES = 2**32 - 2**26
 """Files that may become larger are written as BigTIFF: offsets of classic TIFF end at 4 GiB, and samples may grow when compressed."""
@@ -46,7 +46,7 @@ _FREE_TAGS = {EXIF_DIRECTORY_TAG: 34664, GPS_DIRECTORY_TAG: 34852}
 _UNITS = {"inch": "INCH", "centimeter": "CENTIMETER"}
 
 
-def write_tiff(stream: BinaryIO, content: PictureContent, *, run: WriteRun) -> None:
+def write_tiff(stream: BinaryIO, content: ImageContent, *, run: WriteRun) -> None:
     """Write an image: for ImageJ where it has channels with looks of their own and is not large, else losslessly compressed.
 
     Small ones are written in strips, large ones and those with a page per channel in tiles.
@@ -55,41 +55,41 @@ def write_tiff(stream: BinaryIO, content: PictureContent, *, run: WriteRun) -> N
         _write_imagej(stream, [content], run=run, axis="")
         return
     embedding, is_big = prepare_embedding(content), needs_bigtiff(content, n_levels=1)
-    layout = lay_out(content.picture, content, run=run, is_tiled=_is_tiled_picture(content))
+    layout = lay_out(content.image, content, run=run, is_tiled=_is_tiled_image(content))
     with TiffWriter(stream, bigtiff=is_big, byteorder="<", ome=False, shaped=False) as writer:
-        pieces = _pieces([content.picture], content, run=run, is_tiled="tile" in layout)
+        pieces = _pieces([content.image], content, run=run, is_tiled="tile" in layout)
         writer.write(pieces, metadata=None, description=embedding.comment, **layout, **describe_tags(embedding, is_big=is_big))
     _attach_exif(stream, embedding.exif)
 
 
-def count_tiff_blocks(content: PictureContent) -> int:
+def count_tiff_blocks(content: ImageContent) -> int:
     """Return how many blocks of an image are read for TIFF."""
-    is_tiled = _is_tiled_picture(content) and not _is_for_imagej(content)
-    return count_tiles(content, n_levels=1) if is_tiled else count_blocks(content.picture.shape)
+    is_tiled = _is_tiled_image(content) and not _is_for_imagej(content)
+    return count_tiles(content, n_levels=1) if is_tiled else count_blocks(content.image.shape)
 
 
-def _is_for_imagej(content: PictureContent, *, n_images: int = 1, axis: str = "") -> bool:
+def _is_for_imagej(content: ImageContent, *, n_images: int = 1, axis: str = "") -> bool:
     """Return whether an image or a stack gets the notes of ImageJ: where there is something for it to show, and it can."""
-    n_bytes = n_images * math.prod(content.picture.shape) * content.picture.dtype.itemsize
+    n_bytes = n_images * math.prod(content.image.shape) * content.image.dtype.itemsize
     has_something = axis == "T" or has_planes(content) or (has_looks(content.metadata) and not content.is_rgb)
     return has_something and can_be_imagej(content) and not _is_large(content) and n_bytes <= LARGEST_CLASSIC_BYTES
 
 
-def _write_imagej(stream: BinaryIO, contents: Sequence[PictureContent], *, run: WriteRun, axis: str) -> None:
+def _write_imagej(stream: BinaryIO, contents: Sequence[ImageContent], *, run: WriteRun, axis: str) -> None:
     """Write images, one or several along Z or T, uncompressed, with the notes of ImageJ."""
     first, n_images = contents[0], len(contents)
     axes = axis + ("CYX" if has_planes(first) else "YXS" if first.n_channels > 1 else "YX")
-    embedding, layout = prepare_embedding(first), lay_out(first.picture, first, run=run, is_tiled=False)
+    embedding, layout = prepare_embedding(first), lay_out(first.image, first, run=run, is_tiled=False)
     shape = (n_images, *layout["shape"]) if axis else layout["shape"]
     layout = {"shape": shape, "dtype": layout["dtype"], "photometric": layout["photometric"], "planarconfig": layout["planarconfig"]}
     tags = describe_tags(embedding, is_big=False) | describe_resolution(first.metadata)
     with TiffWriter(stream, bigtiff=False, byteorder="<", imagej=True) as writer:
-        pieces = _pieces([content.picture for content in contents], first, run=run, is_tiled=False)
+        pieces = _pieces([content.image for content in contents], first, run=run, is_tiled=False)
         writer.write(pieces, metadata=describe_for_imagej(first, axes=axes, n_images=n_images), **layout, **tags)
     _attach_exif(stream, embedding.exif)
 
 
-def write_tiff_stack(stream: BinaryIO, contents: Sequence[PictureContent], *, run: WriteRun, is_ome: bool, axis: StackAxis = "Z") -> None:
+def write_tiff_stack(stream: BinaryIO, contents: Sequence[ImageContent], *, run: WriteRun, is_ome: bool, axis: StackAxis = "Z") -> None:
     """Write the images of a stack as the pages of one file, losslessly compressed.
 
     Images of up to 64 MB are held one at a time and written in strips, which every reader knows; larger ones in tiles, of which memory
@@ -98,7 +98,7 @@ def write_tiff_stack(stream: BinaryIO, contents: Sequence[PictureContent], *, ru
     Parameters
     ----------
     stream : BinaryIO
-    contents : sequence of PictureContent
+    contents : sequence of ImageContent
         The images, all of one kind; the first of them speaks for all.
     run : WriteRun
     is_ome : bool
@@ -111,32 +111,32 @@ def write_tiff_stack(stream: BinaryIO, contents: Sequence[PictureContent], *, ru
         return
     axes = axis + ("CYX" if has_planes(first) else "YXS" if first.n_channels > 1 else "YX")
     embedding, is_big = prepare_embedding(first), needs_bigtiff(first, n_levels=1, n_images=n_images)
-    layout = lay_out(first.picture, first, run=run, is_tiled=_is_large(first))
+    layout = lay_out(first.image, first, run=run, is_tiled=_is_large(first))
     layout["shape"] = (n_images, *layout["shape"])
     metadata = describe_for_xml(first, axes=axes) if is_ome else {"axes": axes, "qmcif": dict(first.provenance)}
     with TiffWriter(stream, bigtiff=is_big, byteorder="<", ome=is_ome, shaped=not is_ome) as writer:
-        pieces = _pieces([content.picture for content in contents], first, run=run, is_tiled="tile" in layout)
+        pieces = _pieces([content.image for content in contents], first, run=run, is_tiled="tile" in layout)
         writer.write(pieces, metadata=metadata, **layout, **describe_tags(embedding, is_big=is_big))
     _attach_exif(stream, embedding.exif)
 
 
-def count_tiff_stack_blocks(contents: Sequence[PictureContent]) -> int:
+def count_tiff_stack_blocks(contents: Sequence[ImageContent]) -> int:
     """Return how many blocks `write_tiff_stack` reads."""
     first = contents[0]
-    return len(contents) * (count_tiles(first, n_levels=1) if _is_large(first) else count_blocks(first.picture.shape))
+    return len(contents) * (count_tiles(first, n_levels=1) if _is_large(first) else count_blocks(first.image.shape))
 
 
-def write_ome_tiff(stream: BinaryIO, content: PictureContent, *, run: WriteRun) -> None:
+def write_ome_tiff(stream: BinaryIO, content: ImageContent, *, run: WriteRun) -> None:
     """Write an image and its smaller copies as tiles, losslessly compressed, with OME-XML.
 
     Each level is made while the one before is written and waits in a temporary file, since the levels of a file lie one after the
     other: memory holds a few tiles, the scratch folder up to a third of the image's bytes.
     """
-    shapes = level_shapes(content.picture.shape)
+    shapes = level_shapes(content.image.shape)
     embedding, is_big = prepare_embedding(content), needs_bigtiff(content)
     axes = "CYX" if has_planes(content) else "YXS" if content.n_channels > 1 else "YX"
     with ExitStack() as cleanup, TiffWriter(stream, bigtiff=is_big, byteorder="<", ome=True) as writer:
-        level: Picture = content.picture
+        level: WindowedImage = content.image
         options = describe_tags(embedding, is_big=is_big)
         options |= {"metadata": describe_for_xml(content, axes=axes), "subifds": len(shapes) - 1}
         for shape in [*shapes[1:], None]:
@@ -149,44 +149,44 @@ def write_ome_tiff(stream: BinaryIO, content: PictureContent, *, run: WriteRun) 
     _attach_exif(stream, embedding.exif)
 
 
-def count_tiles(content: PictureContent, *, n_levels: int | None = None) -> int:
+def count_tiles(content: ImageContent, *, n_levels: int | None = None) -> int:
     """Return how many tiles are written, over all planes and as many levels (None: all there are)."""
     n_planes = content.n_channels if has_planes(content) else 1
-    return n_planes * sum(count_blocks(shape) for shape in level_shapes(content.picture.shape)[:n_levels])
+    return n_planes * sum(count_blocks(shape) for shape in level_shapes(content.image.shape)[:n_levels])
 
 
-def needs_bigtiff(content: PictureContent, *, n_levels: int | None = None, n_images: int = 1) -> bool:
+def needs_bigtiff(content: ImageContent, *, n_levels: int | None = None, n_images: int = 1) -> bool:
     """Return whether the tiles, uncompressed, could take more than classic TIFF can address."""
-    n_tiles = sum(count_blocks(shape) for shape in level_shapes(content.picture.shape)[:n_levels])
-    return n_images * n_tiles * BLOCK_SIDE_PX**2 * content.n_channels * content.picture.dtype.itemsize > LARGEST_CLASSIC_BYTES
+    n_tiles = sum(count_blocks(shape) for shape in level_shapes(content.image.shape)[:n_levels])
+    return n_images * n_tiles * BLOCK_SIDE_PX**2 * content.n_channels * content.image.dtype.itemsize > LARGEST_CLASSIC_BYTES
 
 
-def has_planes(content: PictureContent) -> bool:
+def has_planes(content: ImageContent) -> bool:
     """Return whether each channel gets a page of its own, as dyes do; gray and RGB, with or without alpha, keep to one page."""
     return content.n_colors > 1 and not content.is_rgb
 
 
-def _is_tiled_picture(content: PictureContent) -> bool:
+def _is_tiled_image(content: ImageContent) -> bool:
     return has_planes(content) or _is_large(content)
 
 
-def _is_large(content: PictureContent) -> bool:
-    shape = content.picture.shape
-    return shape[0] * shape[1] * content.n_channels * content.picture.dtype.itemsize > LARGEST_STRIPPED_BYTES
+def _is_large(content: ImageContent) -> bool:
+    shape = content.image.shape
+    return shape[0] * shape[1] * content.n_channels * content.image.dtype.itemsize > LARGEST_STRIPPED_BYTES
 
 
-def _pieces(pictures: Sequence[Picture], content: PictureContent, *, run: WriteRun, is_tiled: bool) -> Iterator[NDArray[Any]]:
+def _pieces(images: Sequence[WindowedImage], content: ImageContent, *, run: WriteRun, is_tiled: bool) -> Iterator[NDArray[Any]]:
     """Yield the tiles or whole pages of images of one kind, in the order of the file."""
-    for picture in pictures:
+    for image in images:
         if is_tiled:
-            yield from _tiles(picture, content, run=run)
+            yield from _tiles(image, content, run=run)
         elif has_planes(content):
-            yield from np.ascontiguousarray(np.moveaxis(read_whole(picture, run), -1, 0))
+            yield from np.ascontiguousarray(np.moveaxis(read_whole(image, run), -1, 0))
         else:
-            yield read_whole(picture, run)
+            yield read_whole(image, run)
 
 
-def _tiles(level: Picture, content: PictureContent, *, run: WriteRun, smaller: LevelFile | None = None) -> Iterator[NDArray[Any]]:
+def _tiles(level: WindowedImage, content: ImageContent, *, run: WriteRun, smaller: LevelFile | None = None) -> Iterator[NDArray[Any]]:
     """Yield the tiles of a level in the order of the file, and put their halves into the next level on the way."""
     planes: list[int | slice] = list(range(content.n_channels)) if has_planes(content) else [slice(None)]
     for plane in planes:
@@ -196,7 +196,7 @@ def _tiles(level: Picture, content: PictureContent, *, run: WriteRun, smaller: L
             yield np.ascontiguousarray(block[..., plane])
 
 
-def lay_out(level: Picture, content: PictureContent, *, run: WriteRun, is_tiled: bool) -> dict[str, Any]:
+def lay_out(level: WindowedImage, content: ImageContent, *, run: WriteRun, is_tiled: bool) -> dict[str, Any]:
     """Return shape, sample type, tiles if any, and compression of a level as the options of tifffile."""
     height, width = level.shape[:2]
     is_planar, n_channels = has_planes(content), content.n_channels

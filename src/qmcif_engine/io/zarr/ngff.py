@@ -23,7 +23,7 @@ from qmcif_engine.io.metadata.length_units import parse_length, settle_lengths, 
 
 if TYPE_CHECKING:
     from qmcif_engine.io.remote.remote_path import Location
-    from qmcif_engine.stack.picture_metadata import PictureMetadata
+    from qmcif_engine.stack.image_metadata import ImageMetadata
 
 _LETTERS_OF_KIND = {"time": "T", "channel": "C"}
 _HEXADECIMAL_COLOR = re.compile("[0-9a-fA-F]{6}")
@@ -37,7 +37,7 @@ class NgffImage:
 
     array_path: str
     axes: str
-    metadata: PictureMetadata
+    metadata: ImageMetadata
 
 
 def describe_image(attributes: dict[str, Any], path: Location) -> NgffImage:
@@ -120,7 +120,7 @@ def _combine_scales(owners: list[dict[str, Any]], *, n_axes: int) -> list[float 
     return scale
 
 
-def _describe(letters: str, axes: list[dict[str, Any]], scale: list[float | None], omero: object) -> PictureMetadata:
+def _describe(letters: str, axes: list[dict[str, Any]], scale: list[float | None], omero: object) -> ImageMetadata:
     steps = {letter: step for letter, step in zip(letters, scale, strict=True) if letter in "ZYX"}
     units = {letter: axis.get("unit") for letter, axis in zip(letters, axes, strict=True)}
     listed = omero.get("channels") if isinstance(omero, dict) else None

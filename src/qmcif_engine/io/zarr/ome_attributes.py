@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qmcif_engine.io.output.picture import PictureContent, StackAxis
+    from qmcif_engine.io.output.windowed_image import ImageContent, StackAxis
 
 _RGB_COLORS = ("FF0000", "00FF00", "0000FF")
 _DYE_COLORS = ("0000FF", "00FF00", "FF0000", "FF00FF", "00FFFF", "FFFF00")
@@ -59,7 +59,7 @@ def name_axes(shape: tuple[int, ...], axis: StackAxis | None) -> list[str]:
     return ["t"] * (axis == "T") + ["c"] * (len(shape) == 3) + ["z"] * (axis == "Z") + ["y", "x"]
 
 
-def describe_group(content: PictureContent, *, n_levels: int, extremes: Extremes, axis: StackAxis | None = None) -> dict[str, Any]:
+def describe_group(content: ImageContent, *, n_levels: int, extremes: Extremes, axis: StackAxis | None = None) -> dict[str, Any]:
     """Return the attributes of a group of levels, of an image or of images along z or t."""
     multiscale: dict[str, Any] = {
         **({"name": content.metadata.image_name} if content.metadata.image_name else {}),
@@ -73,22 +73,22 @@ def describe_group(content: PictureContent, *, n_levels: int, extremes: Extremes
     return {"ome": described} | _own_attributes(content)
 
 
-def _axes(content: PictureContent, axis: StackAxis | None) -> list[dict[str, str]]:
+def _axes(content: ImageContent, axis: StackAxis | None) -> list[dict[str, str]]:
     metadata = content.metadata
     known = {"y": metadata.pixel_size, "x": metadata.pixel_size, "z": metadata.z_step}
     units = {name: {"unit": metadata.unit} if metadata.unit and length else {} for name, length in known.items()}
     units |= {"c": {}, "t": {"unit": "second"} if metadata.time_step else {}}
     kinds = {"c": "channel", "t": "time"}
-    return [{"name": name, "type": kinds.get(name, "space")} | units[name] for name in name_axes(content.picture.shape, axis)]
+    return [{"name": name, "type": kinds.get(name, "space")} | units[name] for name in name_axes(content.image.shape, axis)]
 
 
-def _dataset(content: PictureContent, level: int, axis: StackAxis | None) -> dict[str, Any]:
+def _dataset(content: ImageContent, level: int, axis: StackAxis | None) -> dict[str, Any]:
     """Return the place of a level: its first pixel covers several of the image's, so its center lies a little further in."""
     factor = 2**level
     shift = (factor - 1) / 2
     pixel = content.metadata.pixel_size or (1.0, 1.0)
     steps = {"c": 1.0, "z": content.metadata.z_step or 1.0, "t": content.metadata.time_step or 1.0}
-    before = [steps[name] for name in name_axes(content.picture.shape, axis)[:-2]]
+    before = [steps[name] for name in name_axes(content.image.shape, axis)[:-2]]
     return {
         "path": str(level),
         "coordinateTransformations": [
@@ -98,7 +98,7 @@ def _dataset(content: PictureContent, level: int, axis: StackAxis | None) -> dic
     }
 
 
-def _rendering(content: PictureContent, extremes: Extremes) -> dict[str, Any]:
+def _rendering(content: ImageContent, extremes: Extremes) -> dict[str, Any]:
     """Return how channels are shown: as the source says, else in usual colors, each as far as it has samples; alpha as the first."""
     metadata, n_colors = content.metadata, content.n_colors
     if len(metadata.channel_colors) == n_colors:
@@ -128,26 +128,26 @@ def _rendering(content: PictureContent, extremes: Extremes) -> dict[str, Any]:
     return {"channels": channels, "rdefs": {"defaultT": 0, "defaultZ": 0, "model": "color" if content.n_colors > 1 else "greyscale"}}
 
 
-def _known_limits(content: PictureContent) -> Sequence[tuple[float, float] | None]:
+def _known_limits(content: ImageContent) -> Sequence[tuple[float, float] | None]:
     limits = content.metadata.channel_limits
     return limits if len(limits) == content.n_colors else (None,) * content.n_colors
 
 
-def _display_window(content: PictureContent, low: float, high: float, *, limits: tuple[float, float] | None) -> dict[str, float]:
+def _display_window(content: ImageContent, low: float, high: float, *, limits: tuple[float, float] | None) -> dict[str, float]:
     """Return the contrast of a channel: the limits of the source, else 8 bits whole and others as far as there are samples."""
     if limits is not None:
         start, end = limits
         window = _display_window(content, low, high, limits=None)
         return {"min": min(window["min"], start), "max": max(window["max"], end), "start": start, "end": end}
-    if content.picture.dtype.kind != "u":
+    if content.image.dtype.kind != "u":
         return {"min": low, "max": high, "start": low, "end": high}
-    n_bits = content.metadata.significant_bits or 8 * content.picture.dtype.itemsize
+    n_bits = content.metadata.significant_bits or 8 * content.image.dtype.itemsize
     largest = 2**n_bits - 1
-    is_whole = content.picture.dtype.itemsize == 1
+    is_whole = content.image.dtype.itemsize == 1
     return {"min": 0, "max": largest, "start": 0 if is_whole else int(low), "end": largest if is_whole else int(high)}
 
 
-def _own_attributes(content: PictureContent) -> dict[str, Any]:
+def _own_attributes(content: ImageContent) -> dict[str, Any]:
     """Return provenance under one key, and with it what cameras write, for which OME-Zarr has no place."""
     own: dict[str, Any] = json.loads(encode_provenance(content.provenance))
     metadata, embedding = content.metadata, prepare_embedding(content)

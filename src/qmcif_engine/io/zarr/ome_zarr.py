@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qmcif_engine.io.output.picture import BLOCK_SIDE_PX, count_blocks
 from qmcif_engine.io.output.pyramid import halve, level_shapes
+from qmcif_engine.io.output.windowed_image import BLOCK_SIDE_PX, count_blocks
 from qmcif_engine.io.zarr.ome_attributes import Extremes, describe_group, name_axes
 
 if TYPE_CHECKING:
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     import zarr
     from numpy.typing import NDArray
 
-    from qmcif_engine.io.output.picture import Picture, PictureContent, StackAxis, WriteRun
+    from qmcif_engine.io.output.windowed_image import ImageContent, StackAxis, WindowedImage, WriteRun
     from qmcif_engine.stack.window import Window
 
 _COMPRESSION_LEVEL = 3
 
 
 def write_ome_zarr(
-    folder: Path, content: PictureContent, *, run: WriteRun, images: Sequence[Picture] | None = None, axis: StackAxis = "Z"
+    folder: Path, content: ImageContent, *, run: WriteRun, images: Sequence[WindowedImage] | None = None, axis: StackAxis = "Z"
 ) -> None:
     """Write an image or a stack of images, and smaller copies, into an empty folder, as one group of chunked arrays.
 
@@ -41,10 +41,10 @@ def write_ome_zarr(
     ----------
     folder : Path
         Exists and is empty.
-    content : PictureContent
+    content : ImageContent
         The image, or the first image of the stack.
     run : WriteRun
-    images : sequence of Picture, optional
+    images : sequence of WindowedImage, optional
         All images of a stack, which lie along z or t; these are never reduced.
     axis : str
         Which of the two.
@@ -52,13 +52,13 @@ def write_ome_zarr(
     import zarr  # slow to load, and few outputs need it
 
     group = zarr.open_group(folder, mode="w-", zarr_format=3)
-    shapes = level_shapes(content.picture.shape)
+    shapes = level_shapes(content.image.shape)
     depth = None if images is None else (axis, len(images))
-    arrays = [create_level(group, str(level), shape, dtype=content.picture.dtype, depth=depth) for level, shape in enumerate(shapes)]
+    arrays = [create_level(group, str(level), shape, dtype=content.image.dtype, depth=depth) for level, shape in enumerate(shapes)]
     extremes = Extremes(content.n_colors)
     numbers: Sequence[int | None] = [None] if images is None else range(len(images))
-    for number, picture in zip(numbers, images or [content.picture], strict=True):
-        for window, block in run.read(picture):
+    for number, image in zip(numbers, images or [content.image], strict=True):
+        for window, block in run.read(image):
             extremes.include(block[..., : content.n_colors] if content.has_alpha else block)
             _store_block(arrays[0], window, block, index=_locate(axis, number))
     for larger, smaller, shape in zip(arrays, arrays[1:], shapes[1:], strict=False):
@@ -70,9 +70,9 @@ def write_ome_zarr(
     group.attrs.update(describe_group(content, n_levels=len(shapes), extremes=extremes, axis=None if images is None else axis))
 
 
-def count_chunks(content: PictureContent, *, n_images: int = 1) -> int:
+def count_chunks(content: ImageContent, *, n_images: int = 1) -> int:
     """Return how many chunks are written, over all images and levels."""
-    return n_images * sum(count_blocks(shape) for shape in level_shapes(content.picture.shape))
+    return n_images * sum(count_blocks(shape) for shape in level_shapes(content.image.shape))
 
 
 def create_level(

@@ -26,7 +26,7 @@ from qmcif_engine.io.remote.remote_path import RemotePath
 from qmcif_engine.io.zarr.image_groups import find_image
 from qmcif_engine.io.zarr.ngff import name_ngff_axes
 from qmcif_engine.io.zarr.zarr_checks import check_stored, read_array_node
-from qmcif_engine.stack.picture_metadata import PictureMetadata
+from qmcif_engine.stack.image_metadata import ImageMetadata
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
@@ -76,7 +76,7 @@ def _open_zarr(path: Location, *, image: int | str | None, axes: str | None, cac
     plan = plan_axes(name, *name_axes(name, shape=node.shape, found=found, wanted=axes))
     check_stored(folder, node, path)
     array = ZarrArray(folder, node, path=path, cache=cache, is_strict=strict_chunks)
-    metadata = described.metadata if described is not None else PictureMetadata()
+    metadata = described.metadata if described is not None else ImageMetadata()
     source = ArraySource(array.read, plan, dtype=node.dtype, name=name, metadata=metadata, paths=(path,))
     source.copying = Copying.WORTHWHILE if node.compressor else Copying.NEVER
     return source

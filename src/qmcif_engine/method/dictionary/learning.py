@@ -22,7 +22,7 @@ from qmcif_engine.errors import OutputError
 from qmcif_engine.kernels.single_thread import single_thread
 from qmcif_engine.method.dictionary import SHIPPED_PATCH_SIDES, array_name
 from qmcif_engine.method.dictionary.pursuit import ROUNDING, encode_patches
-from qmcif_engine.method.dictionary.training import load_training_pictures, sample_patches
+from qmcif_engine.method.dictionary.training import load_training_images, sample_patches
 from qmcif_engine.method.quaternion import complex_adjoint, conjugate, conjugate_transpose, gram_matrix, matrix_product, modulus
 
 if TYPE_CHECKING:
@@ -228,7 +228,7 @@ def learn_shipped_dictionaries(*, progress: Callable[[int, int], None] | None = 
     MissingExtraError
         If scikit-image is not installed.
     """
-    pictures = load_training_pictures()
+    images = load_training_images()
     steps = count(1)
 
     def report(_done: int, iterations: int) -> None:
@@ -240,7 +240,7 @@ def learn_shipped_dictionaries(*, progress: Callable[[int, int], None] | None = 
         logger.info("Learning %d atoms for patches of %d px", patch_px**2, patch_px)
         generator = np.random.Generator(np.random.PCG64((TRAINING_SEED, patch_px)))
         atoms = learn_dictionary(
-            sample_patches(pictures, patch_px=patch_px, n_patches=N_TRAINING_PATCHES, generator=generator),
+            sample_patches(images, patch_px=patch_px, n_patches=N_TRAINING_PATCHES, generator=generator),
             cosine_dictionary(patch_px),
             sparsity=TRAINING_SPARSITY[patch_px],
             iterations=TRAINING_ITERATIONS,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from qmcif_engine.kernels.array_types import BoolArray, FloatArray
 
-TRAINING_PICTURES = ("astronaut", "chelsea", "coffee")
+TRAINING_IMAGES = ("astronaut", "chelsea", "coffee")
 """Functions of `skimage.data`: public domain (NASA), CC0 (Stefan van der Walt), CC0 (Rachel Michetti).
 
 All three lie inside the scikit-image wheel, which checks them by hash, and are PNG: unlike JPEG, it decodes to the same samples with
@@ -27,7 +27,7 @@ SMALLEST_CONTRAST = 4
 """Patches whose samples deviate less from their mean (root mean square color distance, gray levels of 0-255) teach only noise."""
 
 
-def load_training_pictures() -> list[NDArray[np.uint8]]:
+def load_training_images() -> list[NDArray[np.uint8]]:
     """Read the training images from the installed scikit-image, without network.
 
     Returns
@@ -44,15 +44,15 @@ def load_training_pictures() -> list[NDArray[np.uint8]]:
     except ImportError as error:
         message = "Learning a dictionary needs scikit-image, which is not installed: run pip install 'napari-qmcif[dictionary]'."
         raise MissingExtraError(message) from error
-    return [getattr(data, name)() for name in TRAINING_PICTURES]
+    return [getattr(data, name)() for name in TRAINING_IMAGES]
 
 
-def sample_patches(pictures: Sequence[NDArray[np.uint8]], *, patch_px: int, n_patches: int, generator: np.random.Generator) -> FloatArray:
+def sample_patches(images: Sequence[NDArray[np.uint8]], *, patch_px: int, n_patches: int, generator: np.random.Generator) -> FloatArray:
     """Draw different patches at random, equally many from each image, leaving out the flat ones.
 
     Parameters
     ----------
-    pictures : sequence of ndarray of uint8, shape (H, W, 3)
+    images : sequence of ndarray of uint8, shape (H, W, 3)
     patch_px : int
         Side of a patch in pixels.
     n_patches : int
@@ -70,24 +70,24 @@ def sample_patches(pictures: Sequence[NDArray[np.uint8]], *, patch_px: int, n_pa
     InvalidImageError
         If an image has too few patches that are not flat.
     """
-    share = n_patches // len(pictures)
+    share = n_patches // len(images)
     drawn = []
-    for picture in pictures:
-        candidates = np.flatnonzero(_has_contrast(picture, patch_px=patch_px))
+    for image in images:
+        candidates = np.flatnonzero(_has_contrast(image, patch_px=patch_px))
         if len(candidates) < share:
             message = f"A training image has {len(candidates)} textured patches, {share} are needed: ask for fewer patches."
             raise InvalidImageError(message)
         keys = np.asarray(generator.bit_generator.random_raw(len(candidates)))
         positions = candidates[np.argsort(keys, kind="stable")[:share]]
-        windows = sliding_window_view(picture, (patch_px, patch_px), axis=(0, 1))
+        windows = sliding_window_view(image, (patch_px, patch_px), axis=(0, 1))
         drawn.append(windows[np.unravel_index(positions, windows.shape[:2])])
     colors = np.concatenate(drawn).reshape(-1, 3, patch_px**2).transpose(1, 2, 0)
     return np.concatenate((np.zeros_like(colors[:1]), colors)).astype(np.float64)
 
 
-def _has_contrast(picture: NDArray[np.uint8], *, patch_px: int) -> BoolArray:
+def _has_contrast(image: NDArray[np.uint8], *, patch_px: int) -> BoolArray:
     """Return at which positions a patch is not flat; in exact integers, so that no rounding decides."""
-    samples = picture.astype(np.int64)
+    samples = image.astype(np.int64)
     sums, squares = (_sum_windows(planes, patch_px=patch_px) for planes in (samples, samples**2))
     n_pixels = patch_px**2
     deviation: NDArray[np.int64] = (n_pixels * squares - sums**2).sum(axis=2)

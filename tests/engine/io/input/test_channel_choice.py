@@ -6,12 +6,12 @@ import pytest
 from qmcif_engine.errors import InvalidConfigError
 from qmcif_engine.io.input.file_stack import ZERO_PLANE, choose_channels
 from qmcif_engine.io.input.frame_source import SourceDescription
-from qmcif_engine.stack.picture_metadata import PictureMetadata
+from qmcif_engine.stack.image_metadata import ImageMetadata
 
 
 def described(n_channels, *names):
     return SourceDescription(
-        names=("it",), height=1, width=1, n_channels=n_channels, dtype=np.dtype("u1"), metadata=PictureMetadata(channel_names=names)
+        names=("it",), height=1, width=1, n_channels=n_channels, dtype=np.dtype("u1"), metadata=ImageMetadata(channel_names=names)
     )
 
 

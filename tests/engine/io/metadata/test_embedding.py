@@ -13,10 +13,10 @@ from PIL import Image, ImageCms
 from PIL.TiffImagePlugin import IFDRational
 
 from qmcif_engine.io.input.readers import read_image
-from qmcif_engine.io.output.picture import ArrayPicture, assemble_content
 from qmcif_engine.io.output.streamed_output import place_contents
+from qmcif_engine.io.output.windowed_image import ArrayImage, assemble_content
 from qmcif_engine.io.output.writers import write_image
-from qmcif_engine.stack.picture_metadata import PictureMetadata
+from qmcif_engine.stack.image_metadata import ImageMetadata
 
 SAMPLES = (np.arange(60 * 50 * 3) % 256).reshape(60, 50, 3).astype(np.uint8)
 PROVENANCE = {"version": "1.2.3", "identity": "abc", "inputs": ["ä.png"], "settings": {"rounds": 3}}
@@ -35,7 +35,7 @@ def camera_block(*, is_big_endian: bool = False, note: bytes = b"maker's note") 
 
 
 def stream(target, samples=SAMPLES, *, provenance=PROVENANCE, **metadata) -> None:
-    content = assemble_content(ArrayPicture(samples), None, metadata=PictureMetadata(**metadata), provenance=provenance)
+    content = assemble_content(ArrayImage(samples), None, metadata=ImageMetadata(**metadata), provenance=provenance)
     place_contents({target: content}, overwrite=False)
 
 

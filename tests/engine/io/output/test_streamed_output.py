@@ -15,15 +15,15 @@ import zarr
 
 from qmcif_engine.errors import Cancelled, ImageFileError, InvalidImageError, OutputError
 from qmcif_engine.io.input.readers import read_image
-from qmcif_engine.io.output.picture import ArrayPicture, assemble_content
 from qmcif_engine.io.output.streamed_output import place_contents, stream_outputs
+from qmcif_engine.io.output.windowed_image import ArrayImage, assemble_content
 from qmcif_engine.io.output.writers import check_target, write_image
-from qmcif_engine.stack.picture_metadata import PictureMetadata
+from qmcif_engine.stack.image_metadata import ImageMetadata
 from qmcif_engine.stack.window import Window
 
 SUFFIXES = (".ome.tif", ".ome.zarr", ".tif", ".png", ".jpg")
 PROVENANCE = {"version": "1.2.3", "identity": "abc", "inputs": ["a.png", "b.png"]}
-METADATA = PictureMetadata(pixel_size=(0.5, 0.25), unit="micrometer", dpi=(300.0, 200.0))
+METADATA = ImageMetadata(pixel_size=(0.5, 0.25), unit="micrometer", dpi=(300.0, 200.0))
 N_MEGABYTES_HELD = 40  # a few blocks of 512 x 512 RGB with their copies, and what the libraries keep
 
 
@@ -84,7 +84,7 @@ def test_every_sample_type_comes_back(tmp_path, suffix, dtype, shape):
 @pytest.mark.parametrize("shape", [(20, 30), (20, 30, 3)])
 def test_alpha_becomes_the_last_channel(tmp_path, suffix, shape):
     picture, alpha = GeneratedPicture(shape), np.arange(600, dtype=np.uint8).reshape(20, 30)
-    stream(tmp_path / f"p{suffix}", picture, alpha=ArrayPicture(alpha))
+    stream(tmp_path / f"p{suffix}", picture, alpha=ArrayImage(alpha))
     if suffix == ".png":
         np.testing.assert_array_equal(read_image(tmp_path / "p.png").alpha, alpha)
     else:
@@ -100,7 +100,7 @@ def test_the_same_picture_gives_the_same_bytes_at_any_time_and_place(tmp_path, s
     monkeypatch.setattr("time.time", lambda: 2e9)
     shuffled = dict(reversed(PROVENANCE.items()))
     target = tmp_path / "elsewhere" / f"two{suffix}"
-    stream(target, ArrayPicture(np.asfortranarray(whole(picture))), provenance=shuffled, scratch_folder=tmp_path / "scratch")
+    stream(target, ArrayImage(np.asfortranarray(whole(picture))), provenance=shuffled, scratch_folder=tmp_path / "scratch")
     assert digest(tmp_path / f"one{suffix}") == digest(target)
     assert names_in(tmp_path / "scratch") == []
 
@@ -108,7 +108,7 @@ def test_the_same_picture_gives_the_same_bytes_at_any_time_and_place(tmp_path, s
 @pytest.mark.parametrize("suffix", [".png", ".jpg", ".tif", ".ome.tif", ".ome.zarr"])
 def test_pictures_without_metadata_have_the_bytes_of_images_in_memory(tmp_path, suffix):
     samples = whole(GeneratedPicture((60, 50, 3)))
-    stream(tmp_path / f"one{suffix}", ArrayPicture(samples), metadata=PictureMetadata(), provenance={})
+    stream(tmp_path / f"one{suffix}", ArrayImage(samples), metadata=ImageMetadata(), provenance={})
     write_image(tmp_path / f"two{suffix}", samples)
     assert digest(tmp_path / f"one{suffix}") == digest(tmp_path / f"two{suffix}")
 
@@ -192,7 +192,7 @@ def test_a_file_system_that_refuses_more_bytes_is_reported_with_its_error_number
     resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, hard))
     try:
         with pytest.raises(OutputError, match=r"cannot be written \(File too large\); a writable place with room is needed") as caught:
-            stream(tmp_path / f"p{suffix}", ArrayPicture(noise))
+            stream(tmp_path / f"p{suffix}", ArrayImage(noise))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert caught.value.errno == errno.EFBIG
@@ -239,13 +239,13 @@ def test_other_channels_than_colors_are_refused_where_the_format_has_no_place(tm
 @pytest.mark.parametrize("shape", [(4,), (0, 5), (2, 4, 5, 3), (4, 5, 0), (4, 5, 1)])
 def test_arrays_that_are_no_picture_are_refused(tmp_path, shape):
     with pytest.raises(InvalidImageError, match=r"was to be written; \(H, W\) or \(H, W, C\) with at least 2 channels and no empty"):
-        stream(tmp_path / "p.ome.tif", ArrayPicture(np.zeros(shape, np.uint8)))
+        stream(tmp_path / "p.ome.tif", ArrayImage(np.zeros(shape, np.uint8)))
 
 
 def test_alpha_of_another_size_or_type_is_refused(tmp_path):
     for alpha in (np.zeros((4, 6), np.uint8), np.zeros((4, 5), np.uint16)):
         with pytest.raises(InvalidImageError, match=r"was to be written; \(4, 5\) and uint8 as in the samples is needed"):
-            stream(tmp_path / "p.ome.tif", ArrayPicture(np.zeros((4, 5, 3), np.uint8)), alpha=ArrayPicture(alpha))
+            stream(tmp_path / "p.ome.tif", ArrayImage(np.zeros((4, 5, 3), np.uint8)), alpha=ArrayImage(alpha))
 
 
 def stream_all(tmp_path: Path, target: Path, **options) -> None:

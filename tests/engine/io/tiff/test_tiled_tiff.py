@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import tifffile
 
-from qmcif_engine.io.output.picture import ArrayPicture, PictureContent, assemble_content
 from qmcif_engine.io.output.pyramid import halve
 from qmcif_engine.io.output.streamed_output import place_contents
+from qmcif_engine.io.output.windowed_image import ArrayImage, ImageContent, assemble_content
 from qmcif_engine.io.tiff.tiled_tiff import LARGEST_CLASSIC_BYTES, needs_bigtiff
-from qmcif_engine.stack.picture_metadata import PictureMetadata
+from qmcif_engine.stack.image_metadata import ImageMetadata
 
 OME = "{http://www.openmicroscopy.org/Schemas/OME/2016-06}"
 PROVENANCE = {"version": "1.2.3", "identity": "abc", "inputs": ["<a> & ä.png"]}
@@ -22,8 +22,8 @@ def noise(shape: tuple[int, ...], dtype: str = "uint8") -> np.ndarray:
 
 
 def stream(target, samples, *, metadata=None, alpha=None, provenance=PROVENANCE, is_index=False, **options) -> None:
-    described = metadata or PictureMetadata()
-    content = assemble_content(ArrayPicture(samples), alpha, metadata=described, provenance=provenance, is_index=is_index)
+    described = metadata or ImageMetadata()
+    content = assemble_content(ArrayImage(samples), alpha, metadata=described, provenance=provenance, is_index=is_index)
     place_contents({target: content}, overwrite=False, **options)
 
 
@@ -59,7 +59,7 @@ def test_every_level_of_the_pyramid_is_the_half_of_the_one_before(tmp_path, shap
 
 def test_channels_with_names_of_their_own_get_a_plane_each(tmp_path):
     samples = noise((600, 520, 3), "uint16")
-    stream(tmp_path / "p.ome.tif", samples, metadata=PictureMetadata(channel_names=("DAPI", "GFP", "RFP")))
+    stream(tmp_path / "p.ome.tif", samples, metadata=ImageMetadata(channel_names=("DAPI", "GFP", "RFP")))
     with tifffile.TiffFile(tmp_path / "p.ome.tif") as tiff:
         series = tiff.series[0]
         assert (series.axes, len(tiff.pages)) == ("CYX", 3)
@@ -80,7 +80,7 @@ def test_five_channels_are_written_as_pages_of_plain_tiff_too(tmp_path):
 
 @pytest.mark.parametrize("names", [(), ("Red", "Green", "Blue"), ("r", "g", "b")])
 def test_colors_stay_side_by_side(tmp_path, names):
-    stream(tmp_path / "p.ome.tif", noise((30, 20, 3)), metadata=PictureMetadata(channel_names=names))
+    stream(tmp_path / "p.ome.tif", noise((30, 20, 3)), metadata=ImageMetadata(channel_names=names))
     with tifffile.TiffFile(tmp_path / "p.ome.tif") as tiff:
         assert tiff.pages.first.photometric == tifffile.PHOTOMETRIC.RGB
         assert tiff.series[0].axes == "YXS"
@@ -89,7 +89,7 @@ def test_colors_stay_side_by_side(tmp_path, names):
 
 
 def test_the_description_holds_pixel_size_bits_and_provenance_and_no_time(tmp_path):
-    metadata = PictureMetadata(pixel_size=(0.5, 0.25), unit="micrometer", significant_bits=12)
+    metadata = ImageMetadata(pixel_size=(0.5, 0.25), unit="micrometer", significant_bits=12)
     stream(tmp_path / "p.ome.tif", noise((30, 20), "uint16"), metadata=metadata)
     root = describe(tmp_path / "p.ome.tif")
     pixels = next(root.iter(f"{OME}Pixels"))
@@ -106,7 +106,7 @@ def test_the_description_holds_pixel_size_bits_and_provenance_and_no_time(tmp_pa
 
 
 def test_a_size_without_unit_claims_none(tmp_path):
-    stream(tmp_path / "p.ome.tif", noise((30, 20)), metadata=PictureMetadata(pixel_size=(2.0, 2.0)))
+    stream(tmp_path / "p.ome.tif", noise((30, 20)), metadata=ImageMetadata(pixel_size=(2.0, 2.0)))
     assert next(describe(tmp_path / "p.ome.tif").iter(f"{OME}Pixels")).get("PhysicalSizeXUnit") == "reference frame"
 
 
@@ -121,10 +121,10 @@ def test_the_identifier_follows_from_what_the_picture_was_made_of(tmp_path):
 def test_bigtiff_is_chosen_where_the_tiles_could_pass_four_gigabytes():
     assert LARGEST_CLASSIC_BYTES < 2**32
     for side_px, is_big in ((30_000, False), (32_768, False), (38_000, True)):
-        content = PictureContent(picture=SizeOnly((side_px, side_px, 3)))
+        content = ImageContent(image=SizeOnly((side_px, side_px, 3)))
         assert needs_bigtiff(content, n_levels=1) == is_big
-    assert needs_bigtiff(PictureContent(picture=SizeOnly((34_000, 34_000, 3))))
-    assert not needs_bigtiff(PictureContent(picture=SizeOnly((34_000, 34_000, 3))), n_levels=1)
+    assert needs_bigtiff(ImageContent(image=SizeOnly((34_000, 34_000, 3))))
+    assert not needs_bigtiff(ImageContent(image=SizeOnly((34_000, 34_000, 3))), n_levels=1)
 
 
 @pytest.mark.parametrize("suffix", [".tif", ".ome.tif"])

@@ -9,13 +9,13 @@ import zarr
 from ome_zarr.io import parse_url
 from ome_zarr.reader import Reader
 
-from qmcif_engine.io.output.picture import ArrayPicture, assemble_content
 from qmcif_engine.io.output.pyramid import halve
 from qmcif_engine.io.output.streamed_output import place_contents
-from qmcif_engine.stack.picture_metadata import PictureMetadata
+from qmcif_engine.io.output.windowed_image import ArrayImage, assemble_content
+from qmcif_engine.stack.image_metadata import ImageMetadata
 
 PROVENANCE = {"version": "1.2.3", "identity": "abc", "inputs": ["ä.png"]}
-METADATA = PictureMetadata(pixel_size=(0.5, 0.25), unit="micrometer")
+METADATA = ImageMetadata(pixel_size=(0.5, 0.25), unit="micrometer")
 
 
 def noise(shape: tuple[int, ...], dtype: str = "uint8") -> np.ndarray:
@@ -23,7 +23,7 @@ def noise(shape: tuple[int, ...], dtype: str = "uint8") -> np.ndarray:
 
 
 def stream(target, samples, *, metadata=METADATA, alpha=None, is_index=False, **options) -> None:
-    content = assemble_content(ArrayPicture(samples), alpha, metadata=metadata, provenance=PROVENANCE, is_index=is_index)
+    content = assemble_content(ArrayImage(samples), alpha, metadata=metadata, provenance=PROVENANCE, is_index=is_index)
     place_contents({target: content}, overwrite=False, **options)
 
 
@@ -67,7 +67,7 @@ def test_an_index_is_not_averaged_and_not_rendered_as_light(tmp_path):
 
 
 def test_provenance_and_what_cameras_write_lie_under_one_key(tmp_path):
-    metadata = PictureMetadata(dpi=(300.0, 200.0), significant_bits=12)
+    metadata = ImageMetadata(dpi=(300.0, 200.0), significant_bits=12)
     stream(tmp_path / "p.zarr", noise((30, 20), "uint16"), metadata=metadata)
     attributes = zarr.open_group(tmp_path / "p.zarr", mode="r").attrs.asdict()
     assert attributes["qmcif"] == PROVENANCE | {"dpi": [300.0, 200.0], "significant_bits": 12}
@@ -93,7 +93,7 @@ def test_a_flipped_bit_in_a_chunk_is_noticed(tmp_path):
 def test_contrast_is_that_of_the_samples_and_the_same_for_all_colors(tmp_path):
     samples = np.full((30, 20, 3), 1000, np.uint16)
     samples[0, 0, 0], samples[0, 0, 1] = 20, 3000
-    stream(tmp_path / "p.ome.zarr", samples, metadata=PictureMetadata(significant_bits=12))
+    stream(tmp_path / "p.ome.zarr", samples, metadata=ImageMetadata(significant_bits=12))
     described = rendering(tmp_path / "p.ome.zarr")
     assert [channel["window"] for channel in described["channels"]] == [{"min": 0, "max": 4095, "start": 20, "end": 3000}] * 3
     assert [channel["color"] for channel in described["channels"]] == ["FF0000", "00FF00", "0000FF"]
@@ -102,7 +102,7 @@ def test_contrast_is_that_of_the_samples_and_the_same_for_all_colors(tmp_path):
 
 def test_contrast_of_floats_leaves_gaps_and_alpha_out(tmp_path):
     samples = np.array([[np.nan, -2.5], [7.5, np.inf]], np.float32)
-    stream(tmp_path / "p.ome.zarr", samples, alpha=ArrayPicture(np.full((2, 2), 99, np.float32)))
+    stream(tmp_path / "p.ome.zarr", samples, alpha=ArrayImage(np.full((2, 2), 99, np.float32)))
     gray, alpha = rendering(tmp_path / "p.ome.zarr")["channels"]
     assert gray["window"] == {"min": -2.5, "max": 7.5, "start": -2.5, "end": 7.5}
     assert (gray["active"], alpha["active"], alpha["label"]) == (True, False, "Alpha")
@@ -115,7 +115,7 @@ def test_contrast_of_one_value_or_none_is_still_a_range(tmp_path):
 
 
 def test_dyes_keep_their_names(tmp_path):
-    stream(tmp_path / "p.ome.zarr", noise((30, 20, 2)), metadata=PictureMetadata(channel_names=("DAPI", "GFP")))
+    stream(tmp_path / "p.ome.zarr", noise((30, 20, 2)), metadata=ImageMetadata(channel_names=("DAPI", "GFP")))
     channels = rendering(tmp_path / "p.ome.zarr")["channels"]
     assert [(channel["label"], channel["color"]) for channel in channels] == [("DAPI", "0000FF"), ("GFP", "00FF00")]
 

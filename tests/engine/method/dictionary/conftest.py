@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from qmcif_engine.method.dictionary.training import load_training_pictures, sample_patches
+from qmcif_engine.method.dictionary.training import load_training_images, sample_patches
 
 TRAINING, HELD_OUT = 11, 12
 """Seeds of two draws of patches; that the second is held out is seen to by a fixture."""
@@ -12,7 +12,7 @@ TRAINING, HELD_OUT = 11, 12
 @pytest.fixture(scope="session")
 def pictures():
     pytest.importorskip("skimage")
-    return load_training_pictures()
+    return load_training_images()
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from qmcif_engine.errors import InvalidImageError, MissingExtraError
-from qmcif_engine.method.dictionary.training import SMALLEST_CONTRAST, load_training_pictures, sample_patches
+from qmcif_engine.method.dictionary.training import SMALLEST_CONTRAST, load_training_images, sample_patches
 
 
 @pytest.fixture
@@ -71,4 +71,4 @@ def test_training_pictures_lie_inside_the_scikit_image_wheel(pictures):
 def test_missing_scikit_image_names_the_extra_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "skimage", None)
     with pytest.raises(MissingExtraError, match=r"needs scikit-image, .* pip install 'napari-qmcif\[dictionary\]'"):
-        load_training_pictures()
+        load_training_images()

@@ -8,16 +8,16 @@ import pytest
 import zarr
 
 from qmcif_engine.io.input.stack_input import open_stack
-from qmcif_engine.io.output.picture import ArrayPicture, PictureContent, assemble_content, block_windows
 from qmcif_engine.io.output.streamed_output import place_contents
-from qmcif_engine.io.zarr import growing_picture
-from qmcif_engine.io.zarr.growing_picture import GrowingPicture
+from qmcif_engine.io.output.windowed_image import ArrayImage, ImageContent, assemble_content, block_windows
+from qmcif_engine.io.zarr import growing_image
+from qmcif_engine.io.zarr.growing_image import GrowingImage
 from qmcif_engine.io.zarr.ome_attributes import Extremes
 from qmcif_engine.run.smaller_levels import grow_smaller_levels
-from qmcif_engine.stack.picture_metadata import PictureMetadata
+from qmcif_engine.stack.image_metadata import ImageMetadata
 from qmcif_engine.stack.window import Window
 
-METADATA = PictureMetadata(pixel_size=(0.5, 0.25), unit="micrometer")
+METADATA = ImageMetadata(pixel_size=(0.5, 0.25), unit="micrometer")
 PROVENANCE = {"identity": "abc"}
 
 
@@ -41,7 +41,7 @@ def digests(folder):
 
 def planned(folder, samples, *, n_colors=None, chunk_px=512, block_px=(512, 512)):
     n_channels = samples.shape[2] if samples.ndim == 3 else 1
-    return GrowingPicture(
+    return GrowingImage(
         folder=folder / "picture.zarr",
         shape=samples.shape,
         dtype=samples.dtype,
@@ -60,7 +60,7 @@ def grown(folder, samples, *, has_alpha=False, **layout):
         window = Window(top, left, top + store.block_px[0], left + store.block_px[1]).common(Window.whole(samples.shape))
         extremes.widen(store.write(window, samples[window.slices])[0])
     grow_smaller_levels(store, tiles_at_once=2, client=None, is_cancelled=None)
-    content = PictureContent(picture=store.full_level, has_alpha=has_alpha, metadata=METADATA, provenance=PROVENANCE)
+    content = ImageContent(image=store.full_level, has_alpha=has_alpha, metadata=METADATA, provenance=PROVENANCE)
     store.finish(content, extremes)
     return store
 
@@ -79,9 +79,9 @@ def grown(folder, samples, *, has_alpha=False, **layout):
 @pytest.mark.parametrize("block_px", [(512, 512), (1024, 1536)])
 def test_the_bytes_are_those_of_a_picture_that_is_written_at_once(samples, has_alpha, block_px, tmp_path):
     grown(tmp_path, samples, has_alpha=has_alpha, block_px=block_px)
-    colors, alpha = (samples[..., :-1], ArrayPicture(samples[..., -1])) if has_alpha else (samples, None)
+    colors, alpha = (samples[..., :-1], ArrayImage(samples[..., -1])) if has_alpha else (samples, None)
     colors = colors[..., 0] if has_alpha and samples.shape[2] == 2 else colors
-    content = assemble_content(ArrayPicture(colors), alpha, metadata=METADATA, provenance=PROVENANCE)
+    content = assemble_content(ArrayImage(colors), alpha, metadata=METADATA, provenance=PROVENANCE)
     place_contents({tmp_path / "whole.zarr": content}, overwrite=False)
 
     assert digests(tmp_path / "picture.zarr") == digests(tmp_path / "whole.zarr")
@@ -92,7 +92,7 @@ def test_the_bytes_are_those_of_a_picture_that_is_written_at_once(samples, has_a
 def test_chunks_that_would_be_too_many_files_share_one_for_each_block(shape, monkeypatch, tmp_path):
     samples = noise(shape)
     plain = grown(tmp_path, samples, chunk_px=64, block_px=(128, 192)).folder.rename(tmp_path / "plain.zarr")
-    monkeypatch.setattr(growing_picture, "MOST_CHUNK_FILES", 40)
+    monkeypatch.setattr(growing_image, "MOST_CHUNK_FILES", 40)
     store = grown(tmp_path, samples, chunk_px=64, block_px=(128, 192))
 
     full, smaller = (zarr.open_array(store.folder / name, mode="r") for name in "01")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import numpy as np
 
 from qmcif_engine.errors import InvalidImageError
-from qmcif_engine.stack.picture_metadata import COLOR_NAMES, PictureMetadata
+from qmcif_engine.stack.image_metadata import COLOR_NAMES, ImageMetadata
 from qmcif_engine.stack.window import Window
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ StackAxis = Literal["Z", "T"]
 """What the images of a stack lie along: focus positions or time points."""
 
 
-class Picture(Protocol):
+class WindowedImage(Protocol):
     """Samples of an image window by window; any window may be read any number of times, in any order."""
 
     @property
@@ -42,7 +42,7 @@ class Picture(Protocol):
         """Return the samples of a window, shape (h, w) or (h, w, C)."""
 
 
-class ArrayPicture:
+class ArrayImage:
     """An array in memory as an image to write.
 
     Parameters
@@ -68,49 +68,49 @@ class ArrayPicture:
         return np.ascontiguousarray(self._samples[window.slices], dtype=self.dtype)
 
 
-class JoinedPicture:
+class JoinedImage:
     """Channels of images of shape (H, W) or (H, W, C) as one; of all their channels, or of some: all but the last are the colors."""
 
-    def __init__(self, pictures: Sequence[Picture], channels: slice | int = slice(None)) -> None:
-        self._pictures, self._channels = list(pictures), channels
-        n_channels = sum(picture.shape[2] if len(picture.shape) == 3 else 1 for picture in self._pictures)
+    def __init__(self, images: Sequence[WindowedImage], channels: slice | int = slice(None)) -> None:
+        self._images, self._channels = list(images), channels
+        n_channels = sum(image.shape[2] if len(image.shape) == 3 else 1 for image in self._images)
         kept = range(n_channels)[channels]
         n_kept = 1 if isinstance(kept, int) else len(kept)
-        self.shape: tuple[int, ...] = (*self._pictures[0].shape[:2], *([n_kept] if n_kept > 1 else []))
-        self.dtype = self._pictures[0].dtype
+        self.shape: tuple[int, ...] = (*self._images[0].shape[:2], *([n_kept] if n_kept > 1 else []))
+        self.dtype = self._images[0].dtype
 
     def read(self, window: Window) -> NDArray[Any]:
         """Return the samples of a window."""
-        joined = np.dstack([picture.read(window) for picture in self._pictures])
+        joined = np.dstack([image.read(window) for image in self._images])
         return np.ascontiguousarray(joined[..., self._channels]).reshape(*window.shape, *self.shape[2:])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class PictureContent:
+class ImageContent:
     """All that goes into one file.
 
     Attributes
     ----------
-    picture : Picture
+    image : WindowedImage
         Alpha, if any, is its last channel.
     has_alpha : bool
-    metadata : PictureMetadata
+    metadata : ImageMetadata
     provenance : mapping
         What the image was made of and how, as far as JSON can say it; the same for the same result, so no times and no paths.
     is_index : bool
         Whether samples are names rather than amounts, so that smaller copies must not average them.
     """
 
-    picture: Picture
+    image: WindowedImage
     has_alpha: bool = False
-    metadata: PictureMetadata = field(default_factory=PictureMetadata)
+    metadata: ImageMetadata = field(default_factory=ImageMetadata)
     provenance: Mapping[str, object] = field(default_factory=dict)
     is_index: bool = False
 
     @property
     def n_channels(self) -> int:
         """Number of channels, alpha included."""
-        shape = self.picture.shape
+        shape = self.image.shape
         return shape[2] if len(shape) == 3 else 1
 
     @property
@@ -127,8 +127,8 @@ class PictureContent:
 
 
 def assemble_content(
-    picture: Picture, alpha: Picture | None, *, metadata: PictureMetadata, provenance: Mapping[str, object], is_index: bool = False
-) -> PictureContent:
+    image: WindowedImage, alpha: WindowedImage | None, *, metadata: ImageMetadata, provenance: Mapping[str, object], is_index: bool = False
+) -> ImageContent:
     """Return what is to be written as one content, once it is known to be an image.
 
     Raises
@@ -136,22 +136,20 @@ def assemble_content(
     InvalidImageError
         When the two are not an image.
     """
-    shape = tuple(picture.shape)
+    shape = tuple(image.shape)
     if len(shape) not in (2, 3) or min(shape) < 1 or shape[2:] == (1,):
         needed = "(H, W) or (H, W, C) with at least 2 channels and no empty side"
         msg = f"an array of shape {shape} was to be written; {needed} is needed; reshape it"
         raise InvalidImageError(msg)
     if alpha is None:
-        return PictureContent(picture=picture, metadata=metadata, provenance=provenance, is_index=is_index)
-    if tuple(alpha.shape) != shape[:2] or alpha.dtype != picture.dtype:
+        return ImageContent(image=image, metadata=metadata, provenance=provenance, is_index=is_index)
+    if tuple(alpha.shape) != shape[:2] or alpha.dtype != image.dtype:
         msg = (
             f"alpha of shape {tuple(alpha.shape)} and type {alpha.dtype} was to be written; "
-            f"{shape[:2]} and {picture.dtype} as in the samples is needed; convert it"
+            f"{shape[:2]} and {image.dtype} as in the samples is needed; convert it"
         )
         raise InvalidImageError(msg)
-    return PictureContent(
-        picture=JoinedPicture([picture, alpha]), has_alpha=True, metadata=metadata, provenance=provenance, is_index=is_index
-    )
+    return ImageContent(image=JoinedImage([image, alpha]), has_alpha=True, metadata=metadata, provenance=provenance, is_index=is_index)
 
 
 class WriteRun:
@@ -195,18 +193,18 @@ class WriteRun:
             self.check_cancelled()
             yield window
 
-    def read(self, picture: Picture) -> Iterator[tuple[Window, NDArray[Any]]]:
+    def read(self, image: WindowedImage) -> Iterator[tuple[Window, NDArray[Any]]]:
         """Yield the blocks of an image with their samples, in order, each counted as written once it is handed over."""
-        windows = block_windows(picture.shape)
+        windows = block_windows(image.shape)
         while batch := list(itertools.islice(windows, max(2 * self.n_workers, 1))):
-            for window, block in zip(batch, self._read_batch(picture, batch), strict=True):
+            for window, block in zip(batch, self._read_batch(image, batch), strict=True):
                 self.count_block()
                 yield window, block
 
-    def _read_batch(self, picture: Picture, batch: list[Window]) -> Iterable[NDArray[Any]]:
+    def _read_batch(self, image: WindowedImage, batch: list[Window]) -> Iterable[NDArray[Any]]:
         def read(window: Window) -> NDArray[Any]:
             self.check_cancelled()
-            return picture.read(window)
+            return image.read(window)
 
         if not self.n_workers:
             return map(read, batch)
@@ -236,14 +234,14 @@ def count_blocks(shape: tuple[int, ...]) -> int:
     return -(-shape[0] // BLOCK_SIDE_PX) * -(-shape[1] // BLOCK_SIDE_PX)
 
 
-def count_whole_blocks(content: PictureContent) -> int:
+def count_whole_blocks(content: ImageContent) -> int:
     """Return how many blocks of an image are read for a format that is written whole."""
-    return count_blocks(content.picture.shape)
+    return count_blocks(content.image.shape)
 
 
-def read_whole(picture: Picture, run: WriteRun) -> NDArray[Any]:
+def read_whole(image: WindowedImage, run: WriteRun) -> NDArray[Any]:
     """Return all samples of an image as one contiguous array, for formats that can only be written whole."""
-    samples = np.empty(picture.shape, picture.dtype)
-    for window, block in run.read(picture):
+    samples = np.empty(image.shape, image.dtype)
+    for window, block in run.read(image):
         samples[window.slices] = block
     return samples

@@ -17,9 +17,9 @@ import numpy as np
 
 from qmcif_engine.io.input.bounded_reading import read_bounded
 from qmcif_engine.io.limits import LARGEST_SEGMENT_OVERHEAD_BYTES
-from qmcif_engine.io.output.picture import JoinedPicture
 from qmcif_engine.io.output.pyramid import level_shapes
 from qmcif_engine.io.output.stores import sync_folder, write_durably
+from qmcif_engine.io.output.windowed_image import JoinedImage
 from qmcif_engine.io.remote.remote_path import RemotePath
 from qmcif_engine.io.zarr.ome_attributes import Extremes, describe_group
 from qmcif_engine.io.zarr.ome_zarr import create_level
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import zarr
     from numpy.typing import NDArray
 
-    from qmcif_engine.io.output.picture import Picture, PictureContent
+    from qmcif_engine.io.output.windowed_image import ImageContent, WindowedImage
     from qmcif_engine.io.remote.remote_path import Location
 
 MOST_CHUNK_FILES = 2**14
@@ -134,7 +134,7 @@ class GrowingLevel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GrowingPicture:
+class GrowingImage:
     """An OME-Zarr image whose full level grows tile by tile, and whose smaller levels are made when it is complete.
 
     Attributes
@@ -172,10 +172,10 @@ class GrowingPicture:
         return self.levels[0]
 
     @property
-    def colors(self) -> Picture:
+    def colors(self) -> WindowedImage:
         """The image without alpha."""
         has_alpha = len(self.shape) == 3 and self.shape[2] > self.n_colors
-        return JoinedPicture([self.full_level], slice(self.n_colors)) if has_alpha else self.full_level
+        return JoinedImage([self.full_level], slice(self.n_colors)) if has_alpha else self.full_level
 
     def _settle_shards(self, shape: tuple[int, ...]) -> tuple[int, int] | None:
         """Return what shares a file: nothing where chunks are few enough, else what one task writes."""
@@ -195,7 +195,7 @@ class GrowingPicture:
         extremes.include(block[..., : self.n_colors] if block.ndim == 3 else block)
         return extremes.bounds, contents
 
-    def finish(self, content: PictureContent, extremes: Extremes) -> None:
+    def finish(self, content: ImageContent, extremes: Extremes) -> None:
         """Describe the image, whose levels are all there, and wait until its folders are on the disk."""
         import zarr
         from zarr.storage import MemoryStore

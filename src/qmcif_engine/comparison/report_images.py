@@ -70,12 +70,12 @@ def read_eight_bit(path: Path) -> NDArray[np.uint8]:
     return np.asarray(samples, np.uint8)
 
 
-def shrink(picture: NDArray[np.uint8], *, longest_side_px: int) -> NDArray[np.uint8]:
+def shrink(image: NDArray[np.uint8], *, longest_side_px: int) -> NDArray[np.uint8]:
     """Shrink by a whole factor, averaging blocks, until no side is longer.
 
     Parameters
     ----------
-    picture : ndarray of uint8, shape (H, W) or (H, W, 3)
+    image : ndarray of uint8, shape (H, W) or (H, W, 3)
     longest_side_px : int
 
     Returns
@@ -83,13 +83,13 @@ def shrink(picture: NDArray[np.uint8], *, longest_side_px: int) -> NDArray[np.ui
     ndarray of uint8, shape (h, w) or (h, w, 3)
         Rows and columns that fill no block are cut off.
     """
-    factor = max(1, -(-max(picture.shape[:2]) // longest_side_px))
-    height, width = (max(1, side // factor) for side in picture.shape[:2])
-    kept = picture[: height * factor, : width * factor]
-    rows, columns = min(factor, picture.shape[0]), min(factor, picture.shape[1])
+    factor = max(1, -(-max(image.shape[:2]) // longest_side_px))
+    height, width = (max(1, side // factor) for side in image.shape[:2])
+    kept = image[: height * factor, : width * factor]
+    rows, columns = min(factor, image.shape[0]), min(factor, image.shape[1])
     blocks = kept.reshape(height, rows, width, columns, -1)
     means: NDArray[np.uint8] = np.rint(blocks.mean(axis=(1, 3))).astype(np.uint8)
-    return means.reshape(height, width, *picture.shape[2:])
+    return means.reshape(height, width, *image.shape[2:])
 
 
 def color_index(source_index: NDArray[Any]) -> NDArray[np.uint8]:
@@ -106,14 +106,14 @@ def color_index(source_index: NDArray[Any]) -> NDArray[np.uint8]:
     return np.take(INDEX_COLORS, source_index % len(INDEX_COLORS), axis=0)
 
 
-def encode_data_uri(picture: NDArray[np.uint8], *, quality: int) -> str:
+def encode_data_uri(image: NDArray[np.uint8], *, quality: int) -> str:
     """Return the image as a JPEG data URI, so that a page needs no further file.
 
     Parameters
     ----------
-    picture : ndarray of uint8, shape (H, W) or (H, W, 3)
+    image : ndarray of uint8, shape (H, W) or (H, W, 3)
     quality : int
         1 to 100.
     """
-    encoded = imagecodecs.jpeg8_encode(np.ascontiguousarray(picture), level=quality, subsampling="444")
+    encoded = imagecodecs.jpeg8_encode(np.ascontiguousarray(image), level=quality, subsampling="444")
     return f"data:image/jpeg;base64,{base64.b64encode(encoded).decode('ascii')}"

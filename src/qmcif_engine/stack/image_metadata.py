@@ -9,7 +9,7 @@ COLOR_NAMES = (("r", "g", "b"), ("red", "green", "blue"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PictureMetadata:
+class ImageMetadata:
     """What is known about a stack or an image beside its samples; everything is optional.
 
     Attributes
