@@ -98,7 +98,7 @@ def draw(comparison: Comparison) -> str:
 
 
 def copy_of(dataset: Dataset, name: str = "copy") -> Method:
-    return Method(name=name, pictures={image_set.name: image_set.sources[0] for image_set in dataset.sets})
+    return Method(name=name, images={image_set.name: image_set.sources[0] for image_set in dataset.sets})
 
 
 def test_the_page_needs_no_other_file_and_no_host(dataset: Dataset, compare: Callable[..., Comparison]) -> None:

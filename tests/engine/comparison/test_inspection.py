@@ -35,7 +35,7 @@ def brighten(path: Path) -> None:
 def test_a_fingerprint_follows_sources_truth_settings_and_other_pictures(dataset: Dataset, tmp_path: Path) -> None:
     picture = tmp_path / "other.png"
     write_image(picture, read_image(dataset.sets[0].sources[0]).samples)
-    other = Method(name="other", pictures={"01": picture, "02": dataset.sets[1].sources[0]})
+    other = Method(name="other", images={"01": picture, "02": dataset.sets[1].sources[0]})
     before = inspect(dataset, OURS, other)
 
     assert len(set(before.values())) == 4
@@ -77,7 +77,7 @@ def test_gray_among_color_is_refused(dataset: Dataset) -> None:
 
 def test_another_size_of_another_methods_picture_is_refused(dataset: Dataset, tmp_path: Path) -> None:
     write_image(tmp_path / "small.png", np.zeros((8, 8, 3), np.uint8))
-    other = Method(name="other", pictures={"01": tmp_path / "small.png", "02": tmp_path / "small.png"})
+    other = Method(name="other", images={"01": tmp_path / "small.png", "02": tmp_path / "small.png"})
 
     with pytest.raises(InvalidImageError, match=r"small.png' is 8 x 8 px RGB"):
         inspect(dataset, other)

@@ -64,7 +64,7 @@ def score(dataset: Dataset, folder: Path, *methods: Method, n_processes: int = 1
 
 
 def test_figures_are_those_of_the_saved_files(dataset: Dataset, report: Path) -> None:
-    copies = Method(name="copy", pictures={image_set.name: image_set.sources[0] for image_set in dataset.sets})
+    copies = Method(name="copy", images={image_set.name: image_set.sources[0] for image_set in dataset.sets})
     scores = score(dataset, report, OURS, copies)
 
     assert [(one.set_name, one.method) for one in scores] == [("01", "default"), ("01", "copy"), ("02", "default"), ("02", "copy")]
@@ -215,7 +215,7 @@ def test_a_folder_that_cannot_be_made_is_refused(dataset: Dataset, report: Path)
 
 
 def test_scoring_ends_when_cancelled(dataset: Dataset, report: Path) -> None:
-    copies = Method(name="copy", pictures={"01": dataset.sets[0].sources[0]})
+    copies = Method(name="copy", images={"01": dataset.sets[0].sources[0]})
     task = Task(image_set=dataset.sets[0], method=copies, folder=report, inputs="")
 
     with pytest.raises(Cancelled, match="the scoring was cancelled"):
@@ -223,7 +223,7 @@ def test_scoring_ends_when_cancelled(dataset: Dataset, report: Path) -> None:
 
 
 def test_the_figures_know_a_good_picture_from_a_bad_one(dataset: Dataset, report: Path) -> None:
-    copies = Method(name="copy", pictures={image_set.name: image_set.sources[0] for image_set in dataset.sets})
+    copies = Method(name="copy", images={image_set.name: image_set.sources[0] for image_set in dataset.sets})
     ours, copy = score(dataset, report, OURS, copies)[:2]
     truth = make_focus_stack(n_images=2, shape=(48, 64), seed=1).truth
 

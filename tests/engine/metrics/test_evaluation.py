@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import itertools
 import math
 import time
 from pathlib import Path
@@ -36,19 +37,15 @@ needs_shared = [
 
 
 def read_golden():
-    """Every row; all but the first of each pair are marked slow."""
+    """A row for each pair of sources, its methods taken in turn: the others differ from these in the fused image only."""
     if not GOLDEN.is_file():
         return [pytest.param({}, id="absent", marks=needs_shared)]
     with GOLDEN.open(newline="") as file:
         rows = list(csv.DictReader(file))
-    firsts = {row["source_a"]: row["fused"] for row in reversed(rows)}
+    pairs = [list(fused) for _, fused in itertools.groupby(rows, key=lambda row: row["source_a"])]
     return [
-        pytest.param(
-            row,
-            id=Path(row["fused"]).stem,
-            marks=[*needs_shared, *([] if firsts[row["source_a"]] == row["fused"] else [pytest.mark.slow])],
-        )
-        for row in rows
+        pytest.param(row, id=Path(row["fused"]).stem, marks=needs_shared)
+        for row in (fused[number % len(fused)] for number, fused in enumerate(pairs))
     ]
 
 
