@@ -142,13 +142,14 @@ class Session:
         self.viewer.layers.clear()
         self.viewer.dims.ndisplay = 2
         self.open_page("Batch")
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = Path(scratch) / "microscope, Monday"  # so much of the place is seen
             for name, n_images in {"leaf": 3, "moss": 3, "single image": 1}.items():
-                (Path(folder) / "stacks" / name).mkdir(parents=True)
+                (folder / "stacks" / name).mkdir(parents=True)
                 images = make_focus_stack(n_images=3, shape=(256, 384), seed=len(name)).images
                 for number, image in enumerate(images[:n_images]):
-                    Image.fromarray(image).save(Path(folder) / "stacks" / name / f"{number}.png")
-            self.widget.form.folder.value, self.widget.form.results.value = Path(folder) / "stacks", Path(folder) / "results"
+                    Image.fromarray(image).save(folder / "stacks" / name / f"{number}.png")
+            self.widget.form.folder.value, self.widget.form.results.value = folder / "stacks", folder / "results"
             self.widget.row.start()
             self.wait_until(lambda: not self.widget.row.is_running)
             self.widget.inspect(1)

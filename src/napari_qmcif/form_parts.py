@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Sequence
+from html import escape
 from typing import Any
 
 from magicgui.widgets import Container
@@ -15,6 +17,8 @@ from napari_qmcif.worker import describe_failure
 
 LABEL_PX = 92
 BOX_PX = 60
+LINK_COLOR = "#4a90d9"
+"""Qt's own blue cannot be read in the dark theme; this one can in both."""
 
 
 def group(*widgets: Widget, layout: str = "horizontal") -> Container[Any]:
@@ -137,12 +141,16 @@ class MessageLabel(QLabel):
     def __init__(self) -> None:
         super().__init__()
         self.setWordWrap(True)
-        self.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.setTextInteractionFlags(Qt.TextInteractionFlag.TextBrowserInteraction)
+        self.setOpenExternalLinks(True)
         self.say("")
 
     def say(self, text: str) -> None:
-        """Show a text in place of the last one."""
-        self.setText(text)
+        """Show a text in place of the last one; addresses in it can be followed."""
+        link = rf'<a href="\1" style="color: {LINK_COLOR}">\1</a>'
+        linked, n_links = re.subn(r"(https?://\S+)", link, escape(text, quote=False))
+        self.setTextFormat(Qt.TextFormat.RichText if n_links else Qt.TextFormat.PlainText)
+        self.setText(linked if n_links else text)
         self.setVisible(bool(text))
 
     def complain(self, error: Exception) -> None:

@@ -120,7 +120,8 @@ def _fuse(
 ) -> Outcome:
     if request.transforms_target is not None and opened.transforms is not None:
         save_transforms(request.transforms_target, opened.transforms, overwrite=True)
-    job.note(f"fusing {stack.title}")
+    client = options.get("client")
+    job.note(f"fusing {stack.title}" if client is None else f"fusing {stack.title}, dashboard: {client.dashboard_link}")
     further = {**options, "is_cancelled": job.is_cancelled}
     return _fuse_in_memory(opened, stack, request, further) if target is None else _fuse_to_disk(opened, stack, request, target, further)
 

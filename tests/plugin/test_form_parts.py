@@ -80,3 +80,14 @@ def test_labels_of_arguments_begin_with_a_capital(qtbot):
     tidy_rows(form)
 
     assert (form.z_step.label, form.even_exposure.text) == ("Z step", "Even exposure")
+
+
+def test_addresses_in_a_message_can_be_followed_and_all_else_is_plain(qtbot):
+    label = MessageLabel()
+    qtbot.addWidget(label)
+
+    label.say("fusing <leaf>, dashboard: http://127.0.0.1:8787/status …")
+    assert '<a href="http://127.0.0.1:8787/status"' in label.text()
+    assert "&lt;leaf&gt;" in label.text()
+    label.say("<b>leaf</b>")
+    assert (label.text(), label.textFormat()) == ("<b>leaf</b>", Qt.TextFormat.PlainText)

@@ -290,6 +290,7 @@ def test_a_cluster_computes_the_same(pictures, job):
         outcome = fuse_series(request(choose_planes(Image(pictures, rgb=True), 0), scheduler=cluster.scheduler_address), job=job)
 
     np.testing.assert_array_equal(outcome[0].pictures["fused"], expected)
+    assert any("dashboard: http://" in note for note in job.notes), "while it computes there is something to look at"
 
 
 def test_what_the_alignment_found_is_written_and_used_again(moved, job, tmp_path):
