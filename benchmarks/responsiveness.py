@@ -1,13 +1,16 @@
 """Measure whether the viewer stays usable while a fusion runs: the largest gap between two turns of its event loop.
 
 Run as ``python benchmarks/responsiveness.py [HEIGHT WIDTH]`` on a machine that does nothing else, with a display or under ``xvfb-run -a``.
-A timer of 5 ms notes when the event loop comes round, from the click on Run until the first layer of the result is added. How long adding
-the layers takes is reported apart, and so are a preview of the visible field and the time from Cancel to the end. The pair is generated.
+A timer of 5 ms notes when the event loop comes round, from the click on Run until the first layer of the result is added, and how much
+CPU time its thread took meanwhile: that is the part of a gap that is not due to other processes. How long adding the layers takes is
+reported apart, beside what napari alone takes for the same arrays, and so are a preview of the visible field, opening the large sample and
+the time from Cancel to the end. The pair is generated.
 """
 
 from __future__ import annotations
 
 import itertools
+import os
 import platform
 import sys
 import time
@@ -28,23 +31,35 @@ PATIENCE_SECONDS = 3600.0
 
 
 class Pulse:
-    """Note the times at which the event loop comes round."""
+    """Note the times at which the event loop comes round, and the CPU time that its thread has taken by then."""
 
     def __init__(self) -> None:
-        self.times: list[float] = []
+        self.turns: list[tuple[float, float]] = []
         self._timer = QTimer()
         self._timer.setInterval(TICK_MILLISECONDS)
-        self._timer.timeout.connect(lambda: self.times.append(time.perf_counter()))
+        self._timer.timeout.connect(lambda: self.turns.append(now()))
         self._timer.start()
 
-    def largest_gap(self, begin: float, end: float) -> float:
-        """Return the longest time without a turn between two moments, both of them taken for turns."""
-        turns = [begin, *(moment for moment in self.times if begin < moment < end), end]
-        return max(later - earlier for earlier, later in itertools.pairwise(turns))
+    def describe_gaps(self, begin: tuple[float, float], end: tuple[float, float]) -> str:
+        """Return the longest time without a turn between two moments, both of them taken for turns, and the most CPU time in one."""
+        turns = [begin, *(turn for turn in self.turns if begin[0] < turn[0] < end[0]), end]
+        pairs = list(itertools.pairwise(turns))
+        gap, own = (max(later[kind] - earlier[kind] for earlier, later in pairs) for kind in (0, 1))
+        return f"largest gap {1e3 * gap:.0f} ms, most CPU in one {1e3 * own:.0f} ms"
 
     def stop(self) -> None:
         """Tick no more."""
         self._timer.stop()
+
+
+def now() -> tuple[float, float]:
+    """Return the time, and the CPU time of this thread."""
+    return time.perf_counter(), time.thread_time()
+
+
+def describe_time(begin: tuple[float, float], end: tuple[float, float]) -> str:
+    """Return the time and the CPU time between two moments."""
+    return f"{1e3 * (end[0] - begin[0]):.0f} ms ({1e3 * (end[1] - begin[1]):.0f} ms CPU)"
 
 
 def generate_pair(shape: tuple[int, int]) -> np.ndarray:
@@ -65,29 +80,61 @@ def wait_until(is_over: object) -> None:
 def measure_run(viewer: napari.Viewer, widget: object) -> str:
     """Press Run and return one line of figures."""
     pulse, inserting, inserted = Pulse(), [], []
-    viewer.layers.events.inserting.connect(lambda _: inserting.append(time.perf_counter()))
-    viewer.layers.events.inserted.connect(lambda _: inserted.append(time.perf_counter()))
-    wait_until(lambda: len(pulse.times) > 20)
-    begin = time.perf_counter()
+    before = len(viewer.layers)
+    viewer.layers.events.inserting.connect(lambda _: inserting.append(now()))
+    viewer.layers.events.inserted.connect(lambda _: inserted.append(now()))
+    wait_until(lambda: len(pulse.turns) > 20)
+    begin = now()
     widget.run()
     wait_until(lambda: not widget.run_panel.is_running)
-    drawn = time.perf_counter()
-    wait_until(lambda: time.perf_counter() > drawn + REST_SECONDS)
+    drawn = now()
+    wait_until(lambda: time.perf_counter() > drawn[0] + REST_SECONDS)
     pulse.stop()
     end = inserting[0] if inserting else drawn
-    run = f"run {end - begin:.1f} s, largest gap {1e3 * pulse.largest_gap(begin, end):.0f} ms"
-    outcome = f"layers added in {1e3 * (inserted[-1] - inserting[0]):.0f} ms" if inserting else widget.run_panel.message.text()
-    return f"{run}; {outcome}"
+    run = f"run {end[0] - begin[0]:.1f} s, {pulse.describe_gaps(begin, end)}"
+    if not inserting:
+        return f"{run}; {widget.run_panel.message.text()}"
+    alone = measure_adding([layer.as_layer_data_tuple() for layer in viewer.layers[before:]])
+    return f"{run}; layers added in {describe_time(inserting[0], inserted[-1])}, by napari alone in {alone}"
+
+
+def measure_adding(layers: list[tuple]) -> str:
+    """Return how long napari takes to add layers to a viewer without our dock."""
+    viewer = napari.Viewer(show=True)
+    viewer.add_image(np.zeros((2, *layers[0][0].shape), np.uint8), rgb=True)
+    ready = time.perf_counter() + REST_SECONDS
+    wait_until(lambda: time.perf_counter() > ready)
+    begin = now()
+    for samples, attributes, _ in layers:
+        viewer.add_image(samples, **attributes)
+    taken = describe_time(begin, now())
+    viewer.close()
+    return taken
 
 
 def measure_preview(widget: object) -> str:
     """Press Preview and return one line of figures."""
-    pulse, begin = Pulse(), time.perf_counter()
+    pulse, begin = Pulse(), now()
     widget.preview.start()
     wait_until(lambda: not widget.preview.is_running)
-    end = time.perf_counter()
+    end = now()
     pulse.stop()
-    return f"preview {end - begin:.2f} s, largest gap {1e3 * pulse.largest_gap(begin, end):.0f} ms"
+    return f"preview {end[0] - begin[0]:.2f} s, {pulse.describe_gaps(begin, end)}"
+
+
+def measure_opening() -> str:
+    """Open the large sample beside the dock and return one line of figures."""
+    viewer = napari.Viewer(show=True)
+    _, dock = viewer.window.add_plugin_dock_widget("napari-qmcif", "Fuse focus stack")
+    pulse, begin = Pulse(), now()
+    viewer.open_sample("napari-qmcif", "large_focus_stack")
+    opened = now()
+    wait_until(lambda: time.perf_counter() > opened[0] + REST_SECONDS)
+    pulse.stop()
+    dock.shut_down()
+    line = f"opened in {describe_time(begin, opened)}, then {pulse.describe_gaps(opened, now())}"
+    viewer.close()
+    return line
 
 
 def measure_cancel(shape: tuple[int, int]) -> str:
@@ -134,6 +181,8 @@ def main() -> None:
         print(f"{preset}, pair of {shape[0]} x {shape[1]}: {measure(preset, shape, is_preview=False)}")
         print(f"{preset}, pair of {PREVIEW_SHAPE[0]} x {PREVIEW_SHAPE[1]}: {measure(preset, PREVIEW_SHAPE, is_preview=True)}")
     print(f"pair of {shape[0]} x {shape[1]}: {measure_cancel(shape)}")
+    print(f"large sample: {measure_opening()}")
+    print(f"load while this ran: {os.getloadavg()[1]:.1f} on {os.cpu_count()} cores" if hasattr(os, "getloadavg") else "")
 
 
 if __name__ == "__main__":
