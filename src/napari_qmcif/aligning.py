@@ -4,80 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 from napari.layers import Layer
 from napari.types import LayerDataTuple
-from numpy.typing import NDArray
 
 from napari_qmcif.chosen_stack import ChosenStack, name_axis
 from napari_qmcif.layers import describe_fused
-from napari_qmcif.worker import Progress
+from napari_qmcif.worker import EngineWorker
 from qmcif_engine import (
     FusionProgress,
     QmcifError,
     Stack,
-    StackView,
     Transforms,
-    Window,
     open_stack,
     prepare_stack,
     stack_to_dask,
     suggest_alignment,
     suggest_even_exposure,
 )
-
-
-class WatchedStack(StackView):
-    """A stack that asks before each window whether to go on, so that whatever reads it can be cancelled.
-
-    Parameters
-    ----------
-    stack : Stack
-    check : callable
-        Raises to end the work. It stays here: sent to another process, the stack is the plain one.
-    """
-
-    def __init__(self, stack: Stack, check: Callable[[], None]) -> None:
-        super().__init__(stack, follow=lambda plane: WatchedStack(plane, check))
-        self._check = check
-
-    def __reduce__(self) -> tuple[Callable[[Stack], Stack], tuple[Stack]]:
-        """Leave the question behind: the thread that can answer is in this process."""
-        return _plain, (self._stack,)
-
-    def read(self, number: int, window: Window) -> NDArray[Any]:
-        """Return one window of one image, unless the work shall end."""
-        self._check()
-        return self._stack.read(number, window)
-
-
-def _plain(stack: Stack) -> Stack:
-    return stack
-
-
-class CutStack(StackView):
-    """One rectangle of a stack as a stack of its own."""
-
-    def __init__(self, stack: Stack, area: Window) -> None:
-        super().__init__(stack, follow=lambda plane: CutStack(plane, area))
-        self._area = area
-
-    @property
-    def image_shape(self) -> tuple[int, ...]:
-        """Shape of the rectangle."""
-        return (*self._area.shape, *self._stack.image_shape[2:])
-
-    def read(self, number: int, window: Window) -> NDArray[Any]:
-        """Return one window of one image."""
-        return self._stack.read(number, window.moved(self._area.top, self._area.left))
-
-    def valid(self, number: int, window: Window) -> NDArray[np.bool_]:
-        """Return which pixels of a window the image really has."""
-        return self._stack.valid(number, window.moved(self._area.top, self._area.left))
-
 
 ALIGNMENTS = ("none", "translation", "similarity", "affine", "homography")
 
@@ -87,32 +34,13 @@ N_COLORS = 3
 NO_OPENCV = "whether the images moved cannot be told without OpenCV: pip install 'napari-qmcif[align]'"
 
 
-class WorkerTalk(Protocol):
-    """What a worker offers to the work it does."""
-
-    def report(self, progress: Progress) -> None:
-        """Take a finished step."""
-
-    def note(self, text: str) -> None:
-        """Take what is being done now."""
-
-    def remark(self, text: str) -> None:
-        """Take what a person should know at the end."""
-
-    def is_cancelled(self) -> bool:
-        """Return whether to stop."""
-
-    def check_cancelled(self) -> None:
-        """End the work where it shall stop."""
-
-
-def open_images(images: Sequence[Any], *, n_channels: int, job: WorkerTalk) -> Stack:
+def open_images(images: Sequence[Any], *, n_channels: int, job: EngineWorker) -> Stack:
     """Return images as a stack that is read by window, until the job is cancelled; of four channels three decide."""
     options: dict[str, Any] = {"axes": "YXS", "channels": list(range(1, N_COLORS + 1))} if n_channels > N_COLORS else {}
-    return WatchedStack(open_stack(images, **options), job.check_cancelled)
+    return open_stack(images, **options).watched(job.check_cancelled)
 
 
-def open_channels(stacks: Sequence[ChosenStack], decided_by: int, *, job: WorkerTalk) -> Stack:
+def open_channels(stacks: Sequence[ChosenStack], decided_by: int, *, job: EngineWorker) -> Stack:
     """Return several channels of one scene as a stack in which one of them decides and all of them follow."""
     channels = [stack.cut_images() for stack in stacks]
     if all(isinstance(image, np.ndarray) for images in channels for image in images):
@@ -120,24 +48,15 @@ def open_channels(stacks: Sequence[ChosenStack], decided_by: int, *, job: Worker
     else:
         from dask.array import stack as join
     joined = [join(images, axis=-1) for images in zip(*channels, strict=True)]
-    return WatchedStack(open_stack(joined, axes="YXC", channels=[decided_by + 1]), job.check_cancelled)
+    return open_stack(joined, axes="YXC", channels=[decided_by + 1]).watched(job.check_cancelled)
 
 
-def align_images(images: Sequence[Any], stack: ChosenStack, *, job: WorkerTalk) -> Stack:
-    """Return images of a chosen stack, aligned and evened out as it says.
-
-    Parameters
-    ----------
-    images : sequence of ndarray or dask array
-        Those of the stack, or what was read of them.
-    stack : ChosenStack
-    job : WorkerTalk
-        Hears what is being done and says whether to go on.
-    """
+def align_images(images: Sequence[Any], stack: ChosenStack, *, job: EngineWorker) -> Stack:
+    """Return the images of a chosen stack, or what was read of them, aligned and evened out as it says."""
     return prepare(open_images(images, n_channels=stack.n_channels, job=job), stack, job=job)
 
 
-def prepare(opened: Stack, stack: ChosenStack, *, job: WorkerTalk) -> Stack:
+def prepare(opened: Stack, stack: ChosenStack, *, job: EngineWorker) -> Stack:
     """Return a stack aligned and evened out as the chosen stack says; what moved, and how bright images are, is estimated once."""
     if not stack.is_prepared:
         return opened
@@ -164,7 +83,7 @@ def prepare(opened: Stack, stack: ChosenStack, *, job: WorkerTalk) -> Stack:
     return prepare_stack(opened, transforms=transforms, correction=_once(stack, f"exposure, {stack.align}", compare))
 
 
-def make_aligned_layer(stack: ChosenStack, *, job: WorkerTalk) -> list[LayerDataTuple]:
+def make_aligned_layer(stack: ChosenStack, *, job: EngineWorker) -> list[LayerDataTuple]:
     """Return the layer; what moved is estimated here, samples are moved where one looks. Runs in a worker thread."""
     images = stack.cut_images()
     found = align_images(images, stack, job=job)
@@ -187,7 +106,7 @@ def _place_behind(stack: ChosenStack) -> dict[str, Any]:
     )
 
 
-def hint_at_preparation(stack: ChosenStack, *, job: WorkerTalk) -> str:
+def hint_at_preparation(stack: ChosenStack, *, job: EngineWorker) -> str:
     """Return advice for a stack whose images visibly moved or differ in brightness, as far as nothing is done about it."""
     opened = open_images(stack.cut_images(), n_channels=stack.n_channels, job=job)
 

@@ -24,34 +24,10 @@ WORKED_WITH = {"float16": "float32", "int32": "float64"}
 class ChosenStack:
     """What is to be fused: the images of several layers, or the planes of one layer along one axis.
 
-    Attributes
-    ----------
-    layers : tuple of napari.layers.Image
-        One, or one per image.
-    arrays : tuple of ndarray or dask array
-        One a layer; the finest level of a pyramid.
-    axis : int or None
-        The axis of the one layer that is fused over; None for several layers.
-    index : tuple of int or slice
-        What cuts an image out of each array; the entry of `axis` is replaced by the number of the image.
-    picture_axes : tuple of int
-        Rows and columns.
-    placement : Placement
-        Where the image lies.
-    align : str
-        How its images are moved to coincide before they are fused.
-    even_exposure : bool
-        Whether its images are brought to one brightness before they are fused.
-    reference : int or None
-        The image that stays as it is when they are aligned or evened out, 0-based; None for the middle one.
-    transforms : Transforms or None
-        How the images are moved, where that is known from a file.
-    transforms_file : Path or None
-        That file.
-    left_out : tuple of int
-        Images of the layers, 0-based, that are not fused.
-    note : str
-        Something the user should know that does not stand in the way.
+    Arrays are one a layer, the finest level of a pyramid. `index` cuts an image out of each; its entry of `axis`, which is None for several
+    layers, is replaced by the number of the image. `picture_axes` are rows and columns. Before they are fused, images are moved to coincide
+    as `align` or a file of transforms says, and evened out; the reference stays as it is, the middle one where none is given. Images that
+    are left out are counted from 0. A note is something the user should know that does not stand in the way.
     """
 
     layers: tuple[Any, ...]
@@ -144,13 +120,7 @@ class ChosenStack:
 
 
 def choose_pictures(layers: Sequence[Any]) -> ChosenStack:
-    """Take several layers for the images of one stack.
-
-    Raises
-    ------
-    InvalidImageError
-        When they cannot be fused, as far as can be told without reading them.
-    """
+    """Take several layers for the images of one stack; refuse them as far as can be told without reading them."""
     for layer in layers:
         _check_is_image(layer)
         if layer.ndim != 2:
@@ -176,16 +146,9 @@ def choose_pictures(layers: Sequence[Any]) -> ChosenStack:
 
 
 def choose_planes(layer: Layer, axis: int, *, point: Sequence[float] | None = None) -> ChosenStack:
-    """Take the planes of one layer along an axis for the images of a stack.
+    """Take the planes of one layer along an axis for the images of a stack; rows and columns are the last two of its other axes.
 
-    Parameters
-    ----------
-    layer : napari.layers.Image
-        Of three axes or more, channels not counted.
-    axis : int
-        The axis to fuse over. Rows and columns are the last two of the others.
-    point : sequence of float, optional
-        Where the sliders stand, in world coordinates: further axes, such as time, are taken there; at their start where it is left out.
+    Further axes, such as time, are taken where the sliders stand in the world, at their start where no point is given.
     """
     _check_is_image(layer)
     array = lazy_level(layer)

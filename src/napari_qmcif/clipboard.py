@@ -49,13 +49,7 @@ write_image({OUTPUT_NAME!r}, result.fused{further})
 
 
 def write_command(stack: ChosenStack, *, preset: str, changes: Mapping[str, Any]) -> str:
-    """Return the command line that gives the same result as Run.
-
-    Raises
-    ------
-    InvalidImageError
-        When the images are not what the files hold: a command line cannot reach into the viewer.
-    """
+    """Return the command line that gives the same result as Run; refuse images that lie in no file, which a command cannot reach."""
     paths = _list_paths(stack)
     if not paths or not (stack.axis is None or _is_same_stack(paths, stack)):
         msg = "the images do not lie in files as they are shown; such files are needed for a command: save them first, or copy as Python"

@@ -15,13 +15,7 @@ _started: list[Any] = []
 
 
 def connect(scheduler: str) -> Any:  # noqa: ANN401 - a client
-    """Return a client of the scheduler at an address, or of one on this machine; it takes over no other computation of this process.
-
-    Raises
-    ------
-    InvalidConfigError
-        When distributed is not installed, or nobody answers there.
-    """
+    """Return a client of the scheduler at an address, or of one on this machine; it takes over no other computation of this process."""
     try:
         from distributed import Client, LocalCluster
     except ImportError as error:

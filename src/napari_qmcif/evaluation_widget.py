@@ -56,11 +56,6 @@ def assemble_request(stack: ChosenStack, *, result: Layer, truth: Layer | None, 
 
     Of a result with several images, such as one per time point, the one at a point of the world is judged.
     Floats have no black and white of their own: what the result's layer shows as such is taken.
-
-    Raises
-    ------
-    InvalidImageError
-        With the reason and the remedy.
     """
     place, judged = find_place(result, point), {}
     for layer in (result, truth):

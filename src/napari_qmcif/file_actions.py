@@ -25,16 +25,7 @@ PICTURE_FILTERS = ("OME-TIFF (*.ome.tif)", "OME-Zarr (*.ome.zarr)", "TIFF (*.tif
 
 
 def open_stack_layers(viewer: Viewer, paths: Sequence[Path], *, on_open: Callable[[list[Layer]], None] = lambda _: None) -> EngineWorker:
-    """Open a stack or a result in a worker and add its layers: scale, units, axes and channels as the files say them.
-
-    Parameters
-    ----------
-    viewer : napari.Viewer
-    paths : sequence of Path
-        As for `napari_qmcif.reader.open_files`.
-    on_open : callable
-        Takes the layers that were added.
-    """
+    """Open a stack or a result in a worker and add its layers: scale, units, axes and channels as the files say them."""
     worker = make_worker(_open, list(paths))
     worker.returned.connect(lambda layers: on_open(add_layers(viewer, layers)))
     worker.start()
@@ -51,16 +42,7 @@ def add_layers(viewer: Viewer, layers: Sequence[Any]) -> list[Layer]:
 
 
 def save_result(path: Path, result: Layer, layers: Sequence[Layer] = ()) -> EngineWorker:
-    """Write a result in a worker: one image where the name ends as one, else a folder with the image and its maps.
-
-    Parameters
-    ----------
-    path : Path
-    result : napari.layers.Image
-        The fused image, or a map of its own.
-    layers : sequence of napari.layers.Layer
-        Those of the viewer, among which the maps are looked for.
-    """
+    """Write a result in a worker: one image where the name ends as one, else a folder with the image and its maps among the layers."""
     parts = {"fused": result, **find_parts(result, layers)} if part_of(result) == "fused" else {"": result}
     chosen = [layer for part, layer in parts.items() if part not in ("preview", "retouch", "surface")]
     worker = make_worker(_save, path, [layer.as_layer_data_tuple() for layer in chosen], result.as_layer_data_tuple(), is_waited_for=True)
@@ -81,14 +63,7 @@ def ask_and_save(result: Layer, layers: Sequence[Layer], *, parent: QWidget) -> 
 
 
 class FileActions(Container[Any]):
-    """Buttons that open stacks and save results, with the progress of the one that runs.
-
-    Parameters
-    ----------
-    napari_viewer : napari.Viewer
-    on_open : callable
-        Takes the layers of a stack that was opened.
-    """
+    """Buttons that open stacks and save results, with the progress of the one that runs; stacks that were opened are handed on."""
 
     def __init__(self, napari_viewer: Viewer, *, on_open: Callable[[list[Layer]], None] = lambda _: None) -> None:
         self._viewer, self._on_open = napari_viewer, on_open

@@ -53,13 +53,7 @@ def choose_images(
     transforms: Path | None = None,
     point: Sequence[float] | None = None,
 ) -> StackSeries:
-    """Return what is to be fused, prepared as the arguments of `fuse_focus_stack` say; nothing is read but a file of transforms.
-
-    Raises
-    ------
-    QmcifError
-        With the reason and the remedy.
-    """
+    """Return what is to be fused, prepared as the arguments of `fuse_focus_stack` say; nothing is read but a file of transforms."""
     series = choose_series(layers, axis, decide_by=decide_by, point=point if scope == SHOWN else None)
     numbers = parse_numbers(leave_out, n_images=series.first.n_images)
     if reference in [number + 1 for number in numbers]:
@@ -79,13 +73,7 @@ def choose_images(
 
 
 def parse_numbers(text: str, *, n_images: int) -> tuple[int, ...]:
-    """Return the images that a text such as ``1, 4-6`` names, 0-based.
-
-    Raises
-    ------
-    InvalidConfigError
-        For anything else, and for images that there are none of.
-    """
+    """Return the images that a text such as ``1, 4-6`` names, 0-based; refuse any other, and images that there are none of."""
     numbers: set[int] = set()
     for part in filter(None, (part.strip() for part in text.split(","))):
         found = re.fullmatch(r"(\d+)(?:\s*-\s*(\d+))?", part)
@@ -100,12 +88,7 @@ def parse_numbers(text: str, *, n_images: int) -> tuple[int, ...]:
 def settle_target(destination: Path | None, series: StackSeries, *, slab: int = 0) -> Path | None:
     """Return the OME-Zarr folder to write to, its suffix added, or None for memory.
 
-    Where none is named, a result that does not fit into memory goes into the scratch folder of Preferences.
-
-    Raises
-    ------
-    QmcifError
-        When there is neither room in memory nor a scratch folder, or slabs have no place.
+    Where none is named, a result that does not fit into memory goes into the scratch folder of Preferences, or is refused without one.
     """
     preferred, needed = read_preferences(), estimate_bytes(series)
     free = int(psutil.virtual_memory().available * SHARE_OF_FREE_MEMORY)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from napari_qmcif.aligning import align_images
 from napari_qmcif.chosen_stack import ChosenStack
 from napari_qmcif.layer_placement import Placement
+from napari_qmcif.layers import choose_colors
 from napari_qmcif.provenance import METADATA_KEY, read_record
 from napari_qmcif.result_parts import Place, finest_level, name_place, prepare_alike, read_settings
 from napari_qmcif.worker import EngineWorker
@@ -30,13 +30,7 @@ class HeightSurface(NamedTuple):
 
 
 def make_surface(depth: Any) -> HeightSurface:  # noqa: ANN401 - any array
-    """Return the surface of a map.
-
-    Parameters
-    ----------
-    depth : ndarray or dask array, shape (Y, X)
-        Numbers of images, whole or between them.
-    """
+    """Return the surface of a map, shape (Y, X), of numbers of images, whole or between them."""
     stride = 1
     while -(-depth.shape[0] // stride) * -(-depth.shape[1] // stride) > LARGEST_N_CORNERS:
         stride += 1
@@ -57,19 +51,7 @@ def place_surface(layer: Layer, *, z_step: float) -> dict[str, Any]:
 
 
 def color_surface(layer: Layer | None, stride: int, *, depths: tuple[float, float], place: Place = ()) -> dict[str, Any]:
-    """Return the layer arguments that paint a surface like an image, or by depth where there is none.
-
-    Parameters
-    ----------
-    layer : napari.layers.Image or None
-        An image that lies on the map.
-    stride : int
-        By how much the surface is thinned out.
-    depths : tuple of float
-        The least and the largest of the map.
-    place : tuple of int
-        Which image of a layer that has several.
-    """
+    """Return the layer arguments that paint a thinned out surface like an image on its map, or by depth where there is none."""
     if layer is None:
         return {"colormap": "turbo", "contrast_limits": (depths[0], max(depths[1], depths[0] + 1e-6)), "shading": "smooth"}
     samples = np.asarray(finest_level(layer)[place][::stride, ::stride])
@@ -82,15 +64,14 @@ def color_surface(layer: Layer | None, stride: int, *, depths: tuple[float, floa
 N_COLORS = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeightWork:
+class HeightWork(NamedTuple):
     """What heights are made of: the layers of a result by part, the distance of its images, and a stack to look between them.
 
     Of a result with several images, such as one per time point, `place` says which is meant.
     """
 
     parts: dict[str, Layer]
-    place: Place = ()
+    place: Place
     stack: ChosenStack | None
     z_step: float
     unit: str
@@ -122,14 +103,12 @@ def map_heights(work: HeightWork, *, job: EngineWorker) -> NDArray[np.float32]:
 def describe_height_layer(work: HeightWork, heights: NDArray[np.float32]) -> dict[str, Any]:
     """Return the arguments of the layer with the heights, whose name and record say their unit."""
     index = work.parts["source_index"]
-    low, high = float(heights.min()), float(heights.max())
     record = {**read_record(index), "part": "height"}
     record["height"] = {"z_step": work.z_step, "unit": work.unit, "smoothing_px": work.smoothing_px}
     return {
         "name": f"{index.name.rpartition(': ')[0] or index.name}{name_place(index, work.place)}: height in {work.unit}",
         "rgb": False,
-        "colormap": "viridis",
-        "contrast_limits": (low, high if high > low else low + 1),
+        **choose_colors("height", (float(heights.min()), float(heights.max()))),
         "metadata": {METADATA_KEY: record},
         **Placement.of_layer(index).as_layer_arguments(),
     }

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_qmcif.aligning import CutStack, WorkerTalk, align_images, hint_at_preparation, open_channels, prepare
+from napari_qmcif.aligning import align_images, hint_at_preparation, open_channels, prepare
 from napari_qmcif.chosen_stack import ChosenStack
 from napari_qmcif.dask_cluster import connect
 from napari_qmcif.layers import MAP_NAMES
 from napari_qmcif.own_outputs import PYRAMID_SUFFIX
 from napari_qmcif.stack_series import StackSeries
-from napari_qmcif.worker import Progress
+from napari_qmcif.worker import EngineWorker, Progress
 from qmcif_engine import (
     FusionConfig,
     FusionProgress,
@@ -74,7 +74,7 @@ class Outcome(NamedTuple):
     path: Path | None = None
 
 
-def fuse_series(request: FusionRequest, *, job: WorkerTalk) -> list[Outcome]:
+def fuse_series(request: FusionRequest, *, job: EngineWorker) -> list[Outcome]:
     """Fuse every channel at every point, one after the other; return what each channel gave, its points put together."""
     series = request.series
     job.remark(hint_at_preparation(series.first, job=job))
@@ -91,7 +91,7 @@ def fuse_series(request: FusionRequest, *, job: WorkerTalk) -> list[Outcome]:
     return outcomes
 
 
-def _fuse_point(request: FusionRequest, point: int, *, job: WorkerTalk, options: dict[str, Any]) -> list[Outcome]:
+def _fuse_point(request: FusionRequest, point: int, *, job: EngineWorker, options: dict[str, Any]) -> list[Outcome]:
     """Return the result of each channel at one point of the further axes."""
     series = request.series
     stacks = [channel.stacks[point] for channel in series.channels]
@@ -116,7 +116,7 @@ def _fuse_point(request: FusionRequest, point: int, *, job: WorkerTalk, options:
 
 
 def _fuse(
-    opened: Stack, stack: ChosenStack, request: FusionRequest, *, target: Path | None, job: WorkerTalk, options: dict[str, Any]
+    opened: Stack, stack: ChosenStack, request: FusionRequest, *, target: Path | None, job: EngineWorker, options: dict[str, Any]
 ) -> Outcome:
     if request.transforms_target is not None and opened.transforms is not None:
         save_transforms(request.transforms_target, opened.transforms, overwrite=True)
@@ -176,7 +176,7 @@ def _to_pair(focus_range: Any) -> tuple[float, float]:  # noqa: ANN401 - a range
     return float(low), float(high)
 
 
-def read_samples(image: Any, *, job: WorkerTalk) -> NDArray[Any]:  # noqa: ANN401 - any array
+def read_samples(image: Any, *, job: EngineWorker) -> NDArray[Any]:  # noqa: ANN401 - any array
     """Return an image in memory; of a lazy one, no further block is begun once the job is cancelled."""
     job.check_cancelled()
     if isinstance(image, np.ndarray):
@@ -191,11 +191,11 @@ def read_samples(image: Any, *, job: WorkerTalk) -> NDArray[Any]:  # noqa: ANN40
     return samples
 
 
-def fuse_area(stack: ChosenStack, config: FusionConfig, *, area: Window, job: WorkerTalk) -> Outcome:
+def fuse_area(stack: ChosenStack, config: FusionConfig, *, area: Window, job: EngineWorker) -> Outcome:
     """Fuse one rectangle of a chosen stack; the surroundings that decide along its edges are read too, and cut off again."""
     outer = area.grown(MARGIN_PX, stack.picture_shape)
     if stack.is_prepared:
-        opened: Stack = CutStack(align_images(stack.cut_images(), stack, job=job), outer)
+        opened = align_images(stack.cut_images(), stack, job=job).cut(outer)
     else:
         images = stack.cut_images(*outer.slices)
         opened = align_images([read_samples(image, job=job) for image in images], stack, job=job)

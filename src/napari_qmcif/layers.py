@@ -49,7 +49,9 @@ def describe_map(stack: ChosenStack, part: str, *, name: str, record: dict[str, 
 def choose_colors(part: str, bounds: tuple[float, float]) -> dict[str, Any]:
     """Return colors and contrast of a map whose images, or heights, have these bounds."""
     is_share = part in OUTPUT_MAPS and not OUTPUT_MAPS[part].counts_images
-    return {"contrast_limits": (0.0, 1.0), "colormap": "gray"} if is_share else {"contrast_limits": bounds, "colormap": "turbo"}
+    low, high = (0.0, 1.0) if is_share else bounds
+    colormap = "gray" if is_share else "viridis" if part == "height" else "turbo"
+    return {"contrast_limits": (low, high if high > low else low + 1), "colormap": colormap}
 
 
 def describe_channel(
@@ -57,19 +59,7 @@ def describe_channel(
 ) -> list[LayerDataTuple]:
     """Return the layers of one channel: the fused image and, above it, its maps, the source index on top.
 
-    Parameters
-    ----------
-    series : StackSeries
-    number : int
-        Which channel.
-    pictures : dict
-        ``fused`` and the maps by name; arrays, or lists of arrays from fine to coarse.
-    label : str
-        What tells this run from earlier ones; empty for the first.
-    record : dict
-        Provenance, for the metadata of each layer.
-    z_step : float
-        Height of one image.
+    Pictures are arrays, or lists of arrays from fine to coarse. The label tells this run from earlier ones and is empty for the first.
     """
     channel, place = series.channels[number], series.place(number)
     stack, described = channel.stacks[0], []

@@ -19,16 +19,7 @@ KEPT_NAME = "napari-qmcif.toml"
 
 
 class Preferences(NamedTuple):
-    """Defaults of the fusion, from napari's Preferences.
-
-    Attributes
-    ----------
-    preset : str
-    memory_bytes : int or None
-        None for half of what is free.
-    scratch_folder : Path or None
-        Where results go that have no place yet; None for nowhere.
-    """
+    """Defaults of the fusion: without a number, tiles take half of the free memory; without a folder, a result needs a name."""
 
     preset: str = "default"
     memory_bytes: int | None = None

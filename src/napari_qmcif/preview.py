@@ -12,7 +12,6 @@ from napari.viewer import Viewer
 from psygnal import Signal
 from qtpy.QtCore import QTimer
 
-from napari_qmcif.aligning import WorkerTalk
 from napari_qmcif.chosen_stack import ChosenStack
 from napari_qmcif.form_parts import group
 from napari_qmcif.layer_box import LayerComboBox, list_layers
@@ -33,7 +32,7 @@ class Preview(NamedTuple):
     outcome: Outcome
 
 
-def compute_preview(stack: ChosenStack, config: FusionConfig, area: Window, *, job: WorkerTalk) -> Preview:
+def compute_preview(stack: ChosenStack, config: FusionConfig, area: Window, *, job: EngineWorker) -> Preview:
     """Fuse one part of a stack; runs in a worker thread."""
     return Preview(stack, config, area, fuse_area(stack, config, area=area, job=job))
 

@@ -27,20 +27,9 @@ def find_middle(area: Window, largest_px: int) -> Window:
 
 
 def find_visible_area(stack: ChosenStack, *, displayed_axes: tuple[int, ...], n_viewer_axes: int) -> Window:
-    """Return what the viewer shows of the first layer.
+    """Return what the viewer shows of the first layer; refuse other axes than rows and columns, and an image that lies outside.
 
-    Parameters
-    ----------
-    stack : ChosenStack
-    displayed_axes : tuple of int
-        Axes the viewer displays, counted in its own dimensions.
-    n_viewer_axes : int
-        How many dimensions it has; a layer of fewer takes part in the last ones.
-
-    Raises
-    ------
-    InvalidImageError
-        When the image is not what is shown, or lies outside.
+    Axes are counted in the dimensions of the viewer; a layer of fewer takes part in the last ones.
     """
     layer = stack.layers[0]
     shown = sorted(axis - (n_viewer_axes - layer.ndim) for axis in displayed_axes)
@@ -54,13 +43,7 @@ def find_visible_area(stack: ChosenStack, *, displayed_axes: tuple[int, ...], n_
 
 
 def find_drawn_area(stack: ChosenStack, shapes: Layer) -> Window:
-    """Return the box around the selected shape of a layer, or around its last one.
-
-    Raises
-    ------
-    InvalidImageError
-        When nothing is drawn there, or it lies outside the image.
-    """
+    """Return the box around the selected shape of a layer, or around its last one; refuse a layer without any, or one outside the image."""
     if len(shapes.data) == 0:
         msg = f"{shapes.name!r} holds no shape; a rectangle is needed: draw one over the part to preview"
         raise InvalidImageError(msg)

@@ -18,16 +18,7 @@ METADATA_KEY = "qmcif"
 def record_provenance(
     stack: ChosenStack, config: FusionConfig, *, focus_range: tuple[float, float], path: Path | None = None
 ) -> dict[str, Any]:
-    """Return what one needs to make the result again: version, settings, inputs and the range the decisions looked at.
-
-    Parameters
-    ----------
-    stack : ChosenStack
-    config : FusionConfig
-    focus_range : tuple of float
-    path : Path, optional
-        Where the result was written.
-    """
+    """Return what one needs to make the result again: version, settings, inputs and the range the decisions looked at."""
     return {
         "version": __version__,
         "made": datetime.now(UTC).isoformat(timespec="seconds"),

@@ -35,15 +35,8 @@ def find_parts(fused: Layer, layers: Sequence[Layer]) -> dict[str, Layer]:
 def find_sources(fused: Layer, layers: Sequence[Layer], *, place: Place = ()) -> ChosenStack | None:
     """Return the stack that a result was made from, according to its record, where those layers are still there.
 
-    A result that was opened from files names none: then the only stack of its size is taken.
-
-    Parameters
-    ----------
-    fused : napari.layers.Image
-    layers : sequence of napari.layers.Layer
-        Those of the viewer.
-    place : tuple of int
-        Which image of a result that has several, such as one per time point.
+    A result that was opened from files names none: then the only stack of its size is taken. The place says which image is meant of a
+    result that has several, such as one per time point.
     """
     record = read_record(fused)
     steps = {name_axis(fused, axis): step for axis, step in enumerate(place) if finest_level(fused).shape[axis] > 1}
@@ -68,13 +61,7 @@ def find_shown_sources(fused: Layer | None, viewer: Viewer) -> ChosenStack | Non
 
 
 def choose_sources(layers: Sequence[Layer], *, point: Sequence[float]) -> ChosenStack:
-    """Return images, or the planes of one layer along its focus axis where the sliders stand, as one stack.
-
-    Raises
-    ------
-    InvalidImageError
-        When they cannot be fused.
-    """
+    """Return images, or the planes of one layer along its focus axis where the sliders stand, as one stack."""
     if not layers:
         msg = "no source is chosen; two or more image layers, or one stack, are needed: select what the result was made from"
         raise InvalidImageError(msg)
@@ -94,10 +81,7 @@ def read_settings(fused: Layer) -> tuple[FusionConfig, tuple[float, float] | Non
 def prepare_alike(stack: ChosenStack, fused: Layer) -> ChosenStack:
     """Return the stack with the images that a result was made of, aligned and evened out as they were.
 
-    Raises
-    ------
-    InvalidImageError
-        When they were moved as a file said: the result does not hold what stood there.
+    Refused where they were moved as a file said: the result does not hold what stood there.
     """
     record = read_record(fused)
     if record.get("has_transforms") is True:

@@ -39,18 +39,9 @@ Box = tuple[int, int, int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetouchSubject:
-    """A result and what it was made from.
+    """A result in memory, which is changed in place, the images of the time point that is shown, and the settings of the fusion.
 
-    Attributes
-    ----------
-    stack : ChosenStack
-        The images of the time point that is shown.
-    fused, index : napari.layers.Layer
-        The fused image and the source index, both with arrays in memory, which are changed in place.
-    config : FusionConfig
-        The settings of the fusion, as far as they are known.
-    focus_range : tuple of float or None
-        That of the first time point; None where it is not known.
+    Settings are the defaults where the result does not say them; the focus range is that of the first time point.
     """
 
     stack: ChosenStack
@@ -66,13 +57,7 @@ class RetouchSubject:
 
 
 def assemble_subject(stack: ChosenStack, *, fused: Layer, index: Layer | None) -> RetouchSubject:
-    """Return what is to be retouched, once everything is known to belong together.
-
-    Raises
-    ------
-    InvalidImageError
-        With the reason and the remedy.
-    """
+    """Return what is to be retouched, once everything is known to belong together."""
     if index is None:
         msg = "no source index is chosen; that of the result is needed: fuse a stack first, or choose it"
         raise InvalidImageError(msg)
@@ -101,16 +86,9 @@ def assemble_subject(stack: ChosenStack, *, fused: Layer, index: Layer | None) -
 class Original:
     """What the engine decided, and the strokes that lie in the result now: so a person can go on, or take everything back.
 
-    Attributes
-    ----------
-    name : str
-        Identifies the labels layer with the strokes.
-    heeded : ndarray of int, shape (…, Y, X)
-        The labels that are worked into the result; changed in place.
-    was_retouched : bool
-        Whether the result already held strokes when this was made, because it was saved and opened again.
-    images : dict of tuple of ndarray
-        By place, the fused image and its source index from before any retouching; copied when a place is first painted on.
+    The name identifies the labels layer with the strokes; `heeded`, shape (…, Y, X), has the labels that are worked in and is changed in
+    place. A result that was saved and opened again may have been retouched before. By place, `images` keep the fused image and its source
+    index from before any retouching; they are copied when a place is first painted on.
     """
 
     name: str
@@ -150,11 +128,6 @@ class RetouchSession(QObject):
 
     A second session on the same result goes on with the layer of the first, its undo history included; where that layer was deleted,
     with a new one that shows the strokes.
-
-    Parameters
-    ----------
-    viewer : napari.Viewer
-    subject : RetouchSubject
     """
 
     updated = Signal()

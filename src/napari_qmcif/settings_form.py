@@ -107,13 +107,7 @@ class SettingsForm(ValuedContainerWidget[FusionConfig]):
         return str(self.preset_box.value)
 
     def get_value(self) -> FusionConfig:
-        """Return the settings as they stand.
-
-        Raises
-        ------
-        InvalidConfigError
-            When some of them cannot go together.
-        """
+        """Return the settings as they stand; refuse those that cannot go together."""
         return PRESETS[self.preset].replaced({name: row.value for name, row in self.rows.items()})
 
     def set_value(self, value: FusionConfig) -> None:

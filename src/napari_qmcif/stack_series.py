@@ -24,15 +24,7 @@ from qmcif_engine import InvalidImageError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Channel:
-    """One channel of a series.
-
-    Attributes
-    ----------
-    title : str
-        What its results are named after.
-    stacks : tuple of ChosenStack
-        One a point of the further axes, such as time, the last axis running fastest.
-    """
+    """One channel of a series: what its results are named after, and a stack for each point of the further axes, the last one fastest."""
 
     title: str
     stacks: tuple[ChosenStack, ...]
@@ -42,17 +34,8 @@ class Channel:
 class StackSeries:
     """What one run fuses.
 
-    Attributes
-    ----------
-    channels : tuple of Channel
-    keeps_axes : bool
-        Whether the results have the axes of their sources, rather than being one image each.
-    kept_shape : tuple of int
-        Lengths of the further axes, such as time.
-    channel_axis : int or None
-        The axis of the one layer that its channels lie along.
-    decided_by : int or None
-        The channel whose decisions all of them follow; None where each has its own.
+    Results keep the axes of their sources, or are one image each; `kept_shape` has the lengths of the further axes, such as time. Channels
+    may lie along an axis of the one layer, and may all follow the decisions of one of them.
     """
 
     channels: tuple[Channel, ...]
@@ -117,23 +100,10 @@ class StackSeries:
 
 
 def choose_series(layers: Sequence[Any], axis: str = "", *, decide_by: str = "", point: Sequence[float] | None = None) -> StackSeries:
-    """Return what is to be fused of some layers.
+    """Return what is to be fused of some layers: images of one scene; one stack; or several stacks of one size, each a channel.
 
-    Parameters
-    ----------
-    layers : sequence of napari.layers.Image
-        Images of one scene; or one stack; or several stacks of one size, each a channel.
-    axis : str
-        Name of the axis that is fused along, as `list_axes` gives it; the one that looks like a focus axis where it is left out.
-    decide_by : str
-        Name of the channel whose decisions all of them follow; each channel decides for itself where it is left out.
-    point : sequence of float, optional
-        World coordinates: one point of the further axes, there, instead of all of them.
-
-    Raises
-    ------
-    InvalidImageError
-        With the reason and the remedy.
+    The axis that is fused along has a name of `list_axes`; without one it is the axis that looks like focus. Channels decide for themselves
+    unless they are told to follow one. A point of the world takes the stack there instead of all points of the further axes.
     """
     if not layers:
         msg = "nothing is chosen; two or more image layers, or one stack, are needed: select them in the list above"

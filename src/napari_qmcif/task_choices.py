@@ -11,17 +11,7 @@ from qmcif_engine import FusionConfig
 
 @dataclass(frozen=True, slots=True)
 class TaskChoice:
-    """One question to the user.
-
-    Attributes
-    ----------
-    label : str
-        The question.
-    tooltip : str
-        What the answers change.
-    answers : mapping of str to mapping
-        By answer, the settings it stands for; the first is the default.
-    """
+    """One question to the user, what its answers change, and by answer the settings it stands for; the first is the default."""
 
     label: str
     tooltip: str

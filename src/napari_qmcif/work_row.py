@@ -21,16 +21,7 @@ CANCELLED = "cancelled"
 class WorkRow(Container[Any]):
     """A button that starts a worker, a bar with Cancel while it runs, and messages; what has nothing to show takes no room.
 
-    Parameters
-    ----------
-    start : callable, optional
-        Starts the work and returns its worker, or None where there is nothing to do; without it, workers are handed to `follow`.
-    text, tooltip : str
-        Of the button.
-    on_end : callable, optional
-        Called when a worker has ended: to say what became of it.
-    beside : Widget, optional
-        Stands left of the button.
+    Without something to start, workers are handed to `follow`. What is called at the end may say what became of a worker.
     """
 
     def __init__(
@@ -96,16 +87,7 @@ class WorkRow(Container[Any]):
             self.follow(worker)
 
     def follow(self, worker: EngineWorker, *, steps_a_tile: int = 1, if_cancelled: str = CANCELLED) -> None:
-        """Show a worker from its start to its end.
-
-        Parameters
-        ----------
-        worker : EngineWorker
-        steps_a_tile : int
-            The time that it takes is told once so many steps were measured.
-        if_cancelled : str
-            What a person should know who stopped it.
-        """
+        """Show a worker from its start to its end; the time it takes is told once the steps of a tile were measured."""
         self._worker, self._steps_a_tile, self._cancelled = worker, steps_a_tile, if_cancelled
         signals = (worker.noted, worker.progressed, worker.errored, worker.finished)
         shows: tuple[Callable[..., None], ...] = (self._show_phase, self._show_step, self.message.complain, self._end)

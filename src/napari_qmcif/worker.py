@@ -54,25 +54,11 @@ class EngineSignals(QObject):
 class EngineWorker(FunctionWorker):  # type: ignore[misc]
     """napari's worker for calls of the engine: they tell their progress, can be cancelled at any time, and change nothing of the process.
 
-    Unlike napari's own `run`, this one leaves the warning filters of the process alone, drops what came in after Cancel, and lets other
-    workers have the thread of the pool: while the engine computes in Dask's threads, this one only waits. A cancelled worker has ended for
-    the viewer at once, whatever its thread is busy with; the thread stops at its next step, and nobody hears of it any more.
-
-    Parameters
-    ----------
-    work : callable
-        Gets the arguments and, as ``job``, this worker: for its `report`, `note` and `is_cancelled`.
-    *arguments
-        Passed on.
-
-    Attributes
-    ----------
-    is_waited_for : bool
-        Whether its end is waited for after Cancel, since what comes next would meet it: files that it still writes, or the next preview.
-    phase : str
-        What is being done now.
-    remarks : list of str
-        What a person should know of the work at its end.
+    The work gets its arguments and, as ``job``, this worker. Unlike napari's own `run`, this one leaves the warning filters of the process
+    alone, drops what came in after Cancel, and lets other workers have the thread of the pool: while the engine computes in Dask's threads,
+    this one only waits. A cancelled worker has ended for the viewer at once, whatever its thread is busy with; the thread stops at its next
+    step, and nobody hears of it any more. It is waited for only where what comes next would meet it: files that it still writes, or the
+    next preview.
     """
 
     def __init__(self, work: Callable[..., Any], *arguments: Any, **options: Any) -> None:  # noqa: ANN401 - passed on
@@ -103,12 +89,7 @@ class EngineWorker(FunctionWorker):  # type: ignore[misc]
         return bool(self.abort_requested)
 
     def check_cancelled(self) -> None:
-        """End the work where it shall stop.
-
-        Raises
-        ------
-        Cancelled
-        """
+        """End the work by raising `Cancelled` where it shall stop."""
         if self.abort_requested:
             msg = "the work was cancelled; nothing was returned: start it again"
             raise Cancelled(msg)

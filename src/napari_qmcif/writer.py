@@ -26,19 +26,8 @@ UNWRITTEN = ("made", "path", "inputs", "part")
 def write_picture(path: str, data: Any, attributes: dict[str, Any]) -> list[str]:  # noqa: ANN401 - any array
     """Write one image layer in the format that the suffix names; a file of that name is replaced, as the dialog has asked.
 
-    Parameters
-    ----------
-    path : str
-        Ends in .ome.tif, .tif, .ome.zarr, .png or .jpg.
-    data : array, shape (Y, X), (Y, X, 3) or (Y, X, 4) behind axes of length 1, or a list of them from fine to coarse
-        Lazy arrays are written block by block, where the format allows it.
-    attributes : dict
-        Of the layer.
-
-    Returns
-    -------
-    list of str
-        The path.
+    The data have the shape (Y, X), (Y, X, 3) or (Y, X, 4) behind axes of length 1, or are a list of such arrays from fine to coarse. Lazy
+    arrays are written block by block, where the format allows it.
     """
     pictures = _list_pictures(data, attributes)
     if len(pictures) > 1:
@@ -58,19 +47,7 @@ def write_picture(path: str, data: Any, attributes: dict[str, Any]) -> list[str]
 
 
 def write_result(path: str, layers: list[FullLayerData]) -> list[str]:
-    """Write several image layers into a folder: images as OME-TIFF, our maps as TIFF under the names the engine gives them.
-
-    Parameters
-    ----------
-    path : str
-        A folder, made if it is missing.
-    layers : list of (data, attributes, type)
-
-    Returns
-    -------
-    list of str
-        The files.
-    """
+    """Write several image layers into a folder: images as OME-TIFF, our maps as TIFF under the names the engine gives them."""
     folder = Path(path)
     folder.mkdir(exist_ok=True)
     written: list[str] = []

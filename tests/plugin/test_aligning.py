@@ -1,6 +1,5 @@
-"""Layers reach the engine as a stack that can be cancelled and cut, and is aligned and evened out once."""
+"""Layers reach the engine as a stack that is aligned and evened out once."""
 
-import pickle
 import re
 from dataclasses import replace
 
@@ -9,49 +8,9 @@ import pytest
 from napari.layers import Image
 
 from napari_qmcif import aligning
-from napari_qmcif.aligning import CutStack, WatchedStack, align_images, hint_at_preparation
+from napari_qmcif.aligning import align_images, hint_at_preparation
 from napari_qmcif.chosen_stack import choose_planes
-from qmcif_engine import Cancelled, QmcifError, Window, make_focus_stack, open_stack, prepare_stack
-
-
-@pytest.fixture
-def stack():
-    samples = np.arange(2 * 6 * 8 * 4, dtype=np.uint16).reshape(2, 6, 8, 4)
-    return open_stack(list(samples), axes="YXS", channels=[1, 2, 3])
-
-
-def test_every_window_asks_first_those_of_further_channels_too(stack):
-    asked = []
-    watched = WatchedStack(stack, lambda: asked.append(1))
-
-    np.testing.assert_array_equal(watched.read(1, Window(0, 0, 2, 3)), stack.read(1, Window(0, 0, 2, 3)))
-    watched.companions.read(0, Window(0, 0, 1, 1))
-
-    assert asked == [1, 1]
-
-
-def test_nothing_is_read_once_the_work_shall_end(stack):
-    def refuse():
-        raise Cancelled
-
-    with pytest.raises(Cancelled):
-        WatchedStack(stack, refuse).read(0, Window(0, 0, 1, 1))
-
-
-def test_in_another_process_it_is_the_plain_stack(stack):
-    sent = pickle.loads(pickle.dumps(WatchedStack(stack, lambda: None)))
-
-    assert type(sent) is type(stack)
-    np.testing.assert_array_equal(sent.read(1, Window(0, 0, 2, 3)), stack.read(1, Window(0, 0, 2, 3)))
-
-
-def test_a_part_is_a_stack_of_its_own(stack):
-    cut = CutStack(stack, Window(1, 2, 5, 8))
-
-    assert (cut.n_images, cut.image_shape) == (2, (4, 6, 3))
-    np.testing.assert_array_equal(cut.read(1, Window(0, 0, 2, 3)), stack.read(1, Window(1, 2, 3, 5)))
-    np.testing.assert_array_equal(cut.companions.read(1, Window(0, 0, 2, 3)), stack.companions.read(1, Window(1, 2, 3, 5)))
-    assert cut.valid(0, Window(0, 0, 2, 3)).shape == (2, 3)
+from qmcif_engine import Cancelled, QmcifError, Window, make_focus_stack, prepare_stack
 
 
 @pytest.fixture

@@ -117,6 +117,17 @@ class Stack(ABC):
     def expect_all(self) -> None:  # noqa: B027 - most stacks have nothing to keep
         """Report that all samples will be read, most of them more than once: what is decoded may be kept where it is small enough."""
 
+    def cut(self, window: Window) -> Stack:
+        """Return one rectangle of the stack as a stack of its own."""
+        return CutStack(self, window)
+
+    def watched(self, check: Callable[[], None]) -> Stack:
+        """Return the stack such that every window asks first whether to go on, so that whatever reads it can be cancelled.
+
+        `check` raises to end the work. It stays in this process: sent to another one, the stack is the plain one.
+        """
+        return WatchedStack(self, check)
+
     def each_channel(self) -> Stack | None:
         """Return the stack with all channels side by side, to be decided on one by one; None where it was not opened from a source."""
         return None
@@ -209,6 +220,48 @@ class StackView(Stack):
     def expect_all(self) -> None:
         """Report that all samples will be read."""
         self._stack.expect_all()
+
+
+class CutStack(StackView):
+    """One rectangle of a stack as a stack of its own."""
+
+    def __init__(self, stack: Stack, area: Window) -> None:
+        super().__init__(stack, follow=lambda plane: plane.cut(area))
+        self._area = area
+
+    @property
+    def image_shape(self) -> tuple[int, ...]:
+        """Shape of the rectangle."""
+        return (*self._area.shape, *self._stack.image_shape[2:])
+
+    def read(self, number: int, window: Window) -> SampleArray:
+        """Return one window of one image."""
+        return self._stack.read(number, window.moved(self._area.top, self._area.left))
+
+    def valid(self, number: int, window: Window) -> BoolArray:
+        """Return which pixels of a window the image really has."""
+        return self._stack.valid(number, window.moved(self._area.top, self._area.left))
+
+
+class WatchedStack(StackView):
+    """A stack that asks before each window whether to go on."""
+
+    def __init__(self, stack: Stack, check: Callable[[], None]) -> None:
+        super().__init__(stack, follow=lambda plane: plane.watched(check))
+        self._check = check
+
+    def __reduce__(self) -> tuple[Callable[[Stack], Stack], tuple[Stack]]:
+        """Leave the question behind: the thread that can answer is in this process."""
+        return _plain, (self._stack,)
+
+    def read(self, number: int, window: Window) -> SampleArray:
+        """Return one window of one image, unless the work shall end."""
+        self._check()
+        return self._stack.read(number, window)
+
+
+def _plain(stack: Stack) -> Stack:
+    return stack
 
 
 def number_images(n_images: int) -> tuple[str, ...]:

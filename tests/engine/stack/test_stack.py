@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qmcif_engine.errors import InvalidImageError
+from qmcif_engine.errors import Cancelled, InvalidImageError
 from qmcif_engine.slabs.parts import StackPart
 from qmcif_engine.stack.alignment.aligned_stack import AlignedStack
 from qmcif_engine.stack.alignment.transforms import IDENTITY, TransformModel, Transforms
@@ -232,6 +232,8 @@ VIEWS = {
     "aligned": lambda stack: AlignedStack(stack, keep_still(3, stack.image_shape)),
     "corrected": lambda stack: CorrectedStack(stack, correct(3, 2.0)),
     "prepared": lambda stack: PreparedStack(stack, transforms=keep_still(3, stack.image_shape), correction=correct(3, 2.0)),
+    "cut": lambda stack: stack.cut(Window.whole(stack.image_shape)),
+    "watched": lambda stack: stack.watched(lambda: None),
 }
 
 
@@ -249,6 +251,41 @@ def test_every_view_keeps_what_it_does_not_change(show):
         np.testing.assert_array_equal(view.alpha.read(number, window), full.alpha.read(original, window))
         assert view.companions.read(number, window).shape == full.image_shape
         assert view.valid(number, window).all() == (original == 1)
+
+
+def test_every_window_of_a_watched_stack_asks_first_those_of_further_channels_too():
+    full, asked = Full(make_images()), []
+    watched, window = full.watched(lambda: asked.append(1)), Window(0, 0, 2, 3)
+
+    np.testing.assert_array_equal(watched.read(1, window), full.read(1, window))
+    watched.companions.read(0, window)
+    watched.alpha.read(0, window)
+
+    assert asked == [1, 1, 1]
+
+
+def test_nothing_is_read_of_a_watched_stack_once_the_work_shall_end():
+    def refuse():
+        raise Cancelled
+
+    with pytest.raises(Cancelled):
+        ArrayStack(make_images()).watched(refuse).read(0, Window(0, 0, 1, 1))
+
+
+def test_a_watched_stack_is_the_plain_one_in_another_process():
+    stack = ArrayStack(make_images())
+
+    assert type(pickle.loads(pickle.dumps(stack.watched(lambda: None)))) is ArrayStack
+
+
+def test_a_rectangle_is_a_stack_of_its_own():
+    full = Full(make_images())
+    cut, window, behind = full.cut(Window(1, 2, 5, 8)), Window(0, 0, 2, 3), Window(1, 2, 3, 5)
+
+    assert (cut.n_images, cut.image_shape) == (3, (4, 6, 3))
+    np.testing.assert_array_equal(cut.read(1, window), full.read(1, behind))
+    np.testing.assert_array_equal(cut.companions.read(1, window), full.companions.read(1, behind))
+    assert cut.valid(1, window).all()
 
 
 def test_channels_that_decide_are_corrected_among_all_channels():
