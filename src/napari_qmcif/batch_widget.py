@@ -30,10 +30,10 @@ from qmcif_engine import (
 
 SUFFIXES = (".ome.tif", ".ome.zarr", ".tif", ".png", ".jpg")
 TABLE_HEIGHT_PX = 200
-NAME_PX = 110
-"""Room for the names of stacks, so that a narrow dock shows what became of them too."""
+NAME_PX, NARROWEST_PX = 110, 50
+"""Room for the names of stacks, so that a narrow dock shows what became of them too, the reason of a failure in the room that is left."""
 
-COLUMNS = ("status", "time", "result or reason")
+COLUMNS = ("status", "time", "result")
 
 Folder = Annotated[Path, {"mode": "d"}]
 
@@ -146,6 +146,7 @@ class BatchWidget(Container[Any]):
         self.table.native.setFixedHeight(TABLE_HEIGHT_PX)
         self.table.native.verticalHeader().setMaximumWidth(NAME_PX)
         self.table.native.verticalHeader().setTextElideMode(Qt.TextElideMode.ElideMiddle)
+        self.table.native.horizontalHeader().setDefaultSectionSize(NARROWEST_PX)
         self.table.native.horizontalHeader().setStretchLastSection(True)
         super().__init__(widgets=[self.form, self.row, self.table], labels=False)
         self.table.visible = False

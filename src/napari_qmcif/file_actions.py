@@ -33,11 +33,12 @@ def open_stack_layers(viewer: Viewer, paths: Sequence[Path], *, on_open: Callabl
 
 
 def add_layers(viewer: Viewer, layers: Sequence[Any]) -> list[Layer]:
-    """Add what a reader returned."""
+    """Add what a reader returned, and select what is seen of it: the maps of a result lie hidden on top."""
     added: list[Layer] = []
     for samples, attributes, _ in layers:
         made = viewer.add_image(samples, **attributes)
         added += made if isinstance(made, list) else [made]
+    viewer.layers.selection = set([layer for layer in added if layer.visible][-1:])
     return added
 
 

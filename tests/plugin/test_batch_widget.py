@@ -54,6 +54,7 @@ def test_every_stack_is_fused_past_one_that_fails(viewer, widget, folder, qtbot,
     np.testing.assert_array_equal(viewer.layers["a"].data, result.fused)
     np.testing.assert_array_equal(viewer.layers["a_maps: source index"].data, result.source_index)
     assert [layer.name for layer in viewer.layers if layer.visible] == ["a"]
+    assert viewer.layers.selection.active.name == "a", "not a hidden map"
 
 
 def test_what_is_there_is_skipped(widget, qtbot):
