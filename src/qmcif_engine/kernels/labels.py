@@ -11,77 +11,133 @@ from qmcif_engine.kernels.compilation import compiled
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qmcif_engine.kernels.array_types import FloatArray
+    from qmcif_engine.kernels.array_types import BoolArray, FloatArray
 
 _N_NEIGHBORS = 4
 _RIGHT, _LEFT, _DOWN, _UP = range(_N_NEIGHBORS)
 
 
-SEGMENT = 8
-"""Cells of a row that are looked at together: few enough that most images of a deep stack are no choice for any of them."""
+_SHORTEST_GAP = 16
+"""Fewer cells than this, for which an image is no choice, are not worth leaving out between two for which it is."""
 
 
 @compiled
-def _list_choices(costs: FloatArray, hopeless: np.floating[Any], choices: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
-    """List the labels that are a choice for a cell of a segment, or of one beside it; `choices` has shape (h, segments, K)."""
+def _mark_choices(costs: FloatArray, hopeless: np.floating[Any]) -> BoolArray:
+    """Return for which cells each image is a choice, shape (K, h, w)."""
     n_labels, h, w = costs.shape
-    n_segments = counts.shape[1]
-    is_choice, least = np.zeros((n_labels, h, n_segments), np.bool_), np.empty(w, costs.dtype)
+    is_choice, least = np.empty((n_labels, h, w), np.bool_), np.empty(w, costs.dtype)
     for y in range(h):
         for x in range(w):
             least[x] = costs[0, y, x]
         for k in range(1, n_labels):
-            for x in range(w):
-                least[x] = min(least[x], costs[k, y, x])
+            _lower(least, costs[k, y])
         for k in range(n_labels):
-            for x in range(w):
-                if costs[k, y, x] - least[x] < hopeless:
-                    is_choice[k, y, x // SEGMENT] = True
-    for y in range(h):
-        for s in range(n_segments):
-            counts[y, s] = 0
-            for k in range(n_labels):
-                row = is_choice[k]
-                is_near = row[y, s] or (y > 0 and row[y - 1, s]) or (y + 1 < h and row[y + 1, s])
-                if is_near or (s > 0 and row[y, s - 1]) or (s + 1 < n_segments and row[y, s + 1]):
-                    choices[y, s, counts[y, s]] = k
-                    counts[y, s] += 1
+            _compare(costs[k, y], least, hopeless, is_choice[k, y])
+    return is_choice
 
 
 @compiled
-def _tell(
-    belief: FloatArray, heard: FloatArray, labels: NDArray[np.int64], choices: NDArray[np.int64], prices: FloatArray, room: FloatArray
-) -> None:
-    """Put what the cells of a segment tell others into `room[0]`, shape (n, `SEGMENT`): what they believe without what they heard there.
+def _list_runs(is_choice: BoolArray, runs: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
+    """List the label, the first column and the end of every run of cells in a row that an image is a choice for, or a neighbor of such."""
+    n_labels, h, w = is_choice.shape
+    is_near = np.empty(w, np.bool_)
+    for y in range(h):
+        n_runs = 0
+        for k in range(n_labels):
+            row, above, below = is_choice[k, y], is_choice[k, max(y - 1, 0)], is_choice[k, min(y + 1, h - 1)]
+            for x in range(w):
+                is_near[x] = row[x] or above[x] or below[x] or row[max(x - 1, 0)] or row[min(x + 1, w - 1)]
+            end = -_SHORTEST_GAP
+            for x in range(w):
+                if not is_near[x]:
+                    continue
+                if x - end >= _SHORTEST_GAP:
+                    runs[y, n_runs, 0], runs[y, n_runs, 1] = k, x
+                    n_runs += 1
+                end = x + 1
+                runs[y, n_runs - 1, 2] = end
+        counts[y] = n_runs
 
-    A message is what a choice costs beyond the cheapest one, or a step from another choice and its price, but no more than a jump. Choices
-    that are dearer than a jump everywhere in the segment can make no other one cheaper.
+
+@compiled
+def _compare(costs: FloatArray, least: FloatArray, hopeless: np.floating[Any], out: BoolArray) -> None:
+    for x in range(out.size):
+        out[x] = costs[x] - least[x] < hopeless
+
+
+@compiled
+def _lower(least: FloatArray, values: FloatArray) -> None:
+    for x in range(least.size):
+        least[x] = min(least[x], values[x])
+
+
+@compiled
+def _subtract(belief: FloatArray, heard: FloatArray, out: FloatArray) -> None:
+    for x in range(out.size):
+        out[x] = belief[x] - heard[x]
+
+
+@compiled
+def _start(lead: FloatArray, least: FloatArray, dearest: np.floating[Any], out: FloatArray) -> int:
+    """Begin a message: what a choice costs beyond the cheapest one, but no more than a jump to that; return for how many it costs less."""
+    n_near = 0
+    for x in range(out.size):
+        beyond = lead[x] - least[x]
+        lead[x] = beyond
+        out[x] = min(beyond, dearest)
+        n_near += beyond < dearest
+    return n_near
+
+
+@compiled
+def _step(lead: FloatArray, price: np.floating[Any], out: FloatArray) -> None:
+    """Let a message choose another image at the price of the step to it."""
+    for x in range(lead.size):
+        out[x] = min(out[x], lead[x] + price)
+
+
+@compiled
+def _mix(message: FloatArray, before: FloatArray, damping: np.floating[Any], out: FloatArray) -> None:
+    """Keep a share of what was told before, so that cells do not talk each other into turning over and over."""
+    for x in range(message.size):
+        out[x] = message[x] + damping * (before[x] - message[x])
+
+
+@compiled
+def _add_words(costs: FloatArray, a: FloatArray, b: FloatArray, c: FloatArray, d: FloatArray, out: FloatArray) -> None:
+    for x in range(out.size):
+        out[x] = costs[x] + a[x] + b[x] + c[x] + d[x]
+
+
+@compiled
+def _tell_row(
+    spoken: FloatArray, runs: NDArray[np.int64], labels: NDArray[np.int64], prices: FloatArray, least: FloatArray, told: FloatArray
+) -> None:
+    """Turn what the cells of a row believe, shape (K, w), into what they tell their neighbors, by the price of every change of the image.
+
+    Choices that are dearer than a jump everywhere in their run can make no other one cheaper.
     """
-    n, farthest = choices.size, prices.size - 1
-    told, lead, least, dearest = room[0], room[1], room[2, 0], prices[farthest]
-    for x in range(SEGMENT):
+    farthest = prices.size - 1
+    for x in range(least.size):
         least[x] = np.inf
-    for i in range(n):
-        for x in range(SEGMENT):
-            lead[i, x] = belief[i, x] - heard[i, x]
-            least[x] = min(least[x], lead[i, x])
-    for i in range(n):
-        for x in range(SEGMENT):
-            lead[i, x] -= least[x]
-            told[i, x] = min(lead[i, x], dearest)
-    for i in range(n):
-        n_near = 0
-        for x in range(SEGMENT):
-            n_near += lead[i, x] < dearest
-        label, first, last = labels[choices[i]], i, i + 1
-        while n_near and first > 0 and label - labels[choices[first - 1]] < farthest:
-            first -= 1
-        while n_near and last < n and labels[choices[last]] - label < farthest:
-            last += 1
-        for other in range(first, last):
-            price = prices[abs(label - labels[choices[other]])]
-            for x in range(SEGMENT):
-                told[other, x] = min(told[other, x], lead[i, x] + price)
+    for r in range(len(runs)):
+        k, start, end = runs[r]
+        _lower(least[start:end], spoken[k, start:end])
+    n_near = np.empty(len(runs), np.int64)
+    for r in range(len(runs)):
+        k, start, end = runs[r]
+        n_near[r] = _start(spoken[k, start:end], least[start:end], prices[farthest], told[k, start:end])
+    first = 0
+    for r in range(len(runs)):
+        k, start, end = runs[r]
+        while labels[k] - labels[runs[first, 0]] >= farthest:
+            first += 1
+        other = first
+        while n_near[r] and other < len(runs) and labels[runs[other, 0]] - labels[k] < farthest:
+            near, begin, stop = runs[other, 0], max(start, runs[other, 1]), min(end, runs[other, 2])
+            if near != k and begin < stop:
+                _step(spoken[k, begin:stop], prices[abs(labels[near] - labels[k])], told[near, begin:stop])
+            other += 1
 
 
 @compiled
@@ -118,75 +174,71 @@ def pass_label_messages(
     out : ndarray of float32, shape (K, h, w)
     """
     n_labels, h, w = costs.shape
-    n_segments = -(-w // SEGMENT)
-    choices, counts = np.empty((h, n_segments, n_labels), np.int64), np.empty((h, n_segments), np.int64)
-    _list_choices(costs, limits[1], choices, counts)
-    # a column more on either side, which nobody looks at, for what is told beyond the border
-    heard = np.zeros((_N_NEIGHBORS, n_labels, h, n_segments * SEGMENT + 2), costs.dtype)
+    is_choice = _mark_choices(costs, limits[1])
+    runs, counts = np.empty((h, n_labels * (w // _SHORTEST_GAP + 1), 3), np.int64), np.empty(h, np.int64)
+    _list_runs(is_choice, runs, counts)
+    heard = np.zeros((_N_NEIGHBORS, n_labels, h, w), costs.dtype)
     told = np.zeros_like(heard)
-    room = np.empty((3 + 1 + _N_NEIGHBORS, n_labels, SEGMENT), costs.dtype)
+    rows = np.zeros((3, n_labels, w), costs.dtype)
     for turn in range(rounds):
         far = rounds - turn
         left, right = max(wanted[1] - far, 0), min(wanted[3] + far, w)
         for y in range(max(wanted[0] - far, 0), min(wanted[2] + far, h)):
-            for s in range(left // SEGMENT, -(-right // SEGMENT)):
-                _tell_neighbors(costs, labels, prices, limits[0], (y, s), choices[y, s, : counts[y, s]], heard, told, room)
+            near = _cut_runs(runs[y, : counts[y]], left, right)
+            for r in range(len(near)):
+                k, start, end = near[r]
+                words = heard[:, k, y, start:end]
+                _add_words(costs[k, y, start:end], words[0], words[1], words[2], words[3], rows[0, k, start:end])
+            _tell_neighbors(rows, near, labels, prices, limits[0], y, heard, told)
         heard, told = told, heard
-    for y in range(wanted[0], wanted[2]):
-        for k in range(n_labels):
+    for k in range(n_labels):
+        for y in range(wanted[0], wanted[2]):
             for x in range(wanted[1], wanted[3]):
-                out[k, y, x] = np.inf
-        for x in range(wanted[1], wanted[3]):
-            s, least = x // SEGMENT, np.inf
-            for i in range(counts[y, s]):
-                least = min(least, costs[choices[y, s, i], y, x])
-            for i in range(counts[y, s]):
-                k = choices[y, s, i]
-                if costs[k, y, x] - least < limits[1]:
-                    words = heard[:, k, y, x + 1]
-                    out[k, y, x] = costs[k, y, x] + words[0] + words[1] + words[2] + words[3]
+                words = heard[:, k, y, x]
+                out[k, y, x] = costs[k, y, x] + words[0] + words[1] + words[2] + words[3] if is_choice[k, y, x] else np.inf
+
+
+@compiled
+def _cut_runs(runs: NDArray[np.int64], left: int, right: int) -> NDArray[np.int64]:
+    """Return what of the runs lies between two columns."""
+    cut, n_runs = np.empty_like(runs), 0
+    for r in range(len(runs)):
+        start, end = max(runs[r, 1], left), min(runs[r, 2], right)
+        if start < end:
+            cut[n_runs, 0], cut[n_runs, 1], cut[n_runs, 2] = runs[r, 0], start, end
+            n_runs += 1
+    return cut[:n_runs]
 
 
 @compiled
 def _tell_neighbors(
-    costs: FloatArray,
+    rows: FloatArray,
+    runs: NDArray[np.int64],
     labels: NDArray[np.int64],
     prices: FloatArray,
     damping: np.floating[Any],
-    place: tuple[int, int],
-    choices: NDArray[np.int64],
+    y: int,
     heard: FloatArray,
     told: FloatArray,
-    room: FloatArray,
 ) -> None:
-    """Let the cells of one segment tell those beside, below and above them what they believe."""
-    (_, h, w), (y, s), belief, answers = costs.shape, place, room[3], room[4:]
-    start = s * SEGMENT + 1
-    for i in range(choices.size):
-        k = choices[i]
-        for x in range(SEGMENT):
-            belief[i, x] = costs[k, y, min(start - 1 + x, w - 1)]  # beyond the border as on it: nobody hears that
-        for direction in range(_N_NEIGHBORS):
-            words = heard[direction, k, y][start : start + SEGMENT]
-            for x in range(SEGMENT):
-                answers[direction, i, x] = words[x]
-                belief[i, x] += words[x]
-    # to the right, to the left, down, up; what a cell heard from the receiver stands under the opposite direction
+    """Let the cells of row `y` tell those beside, below and above them what they believe; `rows` are that, and room for two more."""
+    belief, spoken, message = rows[0], rows[1], rows[2]
+    h, w = heard.shape[2:]
+    least = np.empty(w, rows.dtype)
+    # what a cell heard from the receiver stands under the opposite direction
     for direction in range(_N_NEIGHBORS):
-        row = y + int(direction == _DOWN) - int(direction == _UP)
-        first = start + int(direction == _RIGHT) - int(direction == _LEFT)
-        if row < 0 or row >= h:
+        down, right = int(direction == _DOWN) - int(direction == _UP), int(direction == _RIGHT) - int(direction == _LEFT)
+        if y + down < 0 or y + down >= h:
             continue
-        _tell(belief, answers[direction + 1 - 2 * (direction % 2)], labels, choices, prices, room)
-        for i in range(choices.size):
-            message = room[0, i]
-            before = heard[direction, choices[i], row][first : first + SEGMENT]
-            after = told[direction, choices[i], row][first : first + SEGMENT]
-            for x in range(SEGMENT):
-                after[x] = message[x] + damping * (before[x] - message[x])
-    if start + SEGMENT > w:
-        for i in range(choices.size):
-            told[_LEFT, choices[i], y, w] = 0  # there is no cell beyond the border that could tell
+        for r in range(len(runs)):
+            k, start, end = runs[r]
+            _subtract(belief[k, start:end], heard[direction + 1 - 2 * (direction % 2), k, y, start:end], spoken[k, start:end])
+        _tell_row(spoken, runs, labels, prices, least, message)
+        for r in range(len(runs)):
+            k, start, end = runs[r]
+            start, end = max(start, -right), min(end, w - right)
+            before, after = heard[direction, k, y + down, start + right :], told[direction, k, y + down, start + right :]
+            _mix(message[k, start:end], before, damping, after)
 
 
 @compiled
