@@ -156,7 +156,7 @@ _found: WeakKeyDictionary[Layer, dict[str, _Found]] = WeakKeyDictionary()
 def _once(stack: ChosenStack, kind: str, find: Callable[[], Any]) -> Any:  # noqa: ANN401 - whatever is looked for
     """Return what was found before for the same images, else find it."""
     known = _found.setdefault(stack.layers[0], {})
-    cut = (stack.axis, stack.index, stack.left_out, stack.reference)
+    cut = (stack.axis, stack.index, stack.left_out, stack.reference, stack.transforms)
     last = known.get(kind)
     if last is not None and last.cut == cut and [id(array()) for array in last.arrays] == [id(array) for array in stack.arrays]:
         return last.value

@@ -3,6 +3,7 @@
 import csv
 import io
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -142,8 +143,9 @@ def _assemble(viewer: Viewer, result: Any, sources: Any, truth: Any) -> Evaluati
     stack = find_shown_sources(result, viewer)
     if stack is None or list(stack.layers) != list(sources):
         stack = choose_sources(sources, point=point)
-    elif read_record(result).get("has_transforms") is not True:
-        stack = prepare_alike(stack, result)
+    else:
+        with suppress(InvalidImageError):  # where it cannot be done any more, a note says so
+            stack = prepare_alike(stack, result)
     return assemble_request(stack, result=result, truth=truth, point=point)
 
 

@@ -68,8 +68,23 @@ def choose_images(
         msg = f"{len(frames)} image is left; at least 2 are needed: leave fewer out"
         raise InvalidConfigError(msg)
     known = load_transforms(transforms) if transforms is not None and transforms.is_file() else None
+    if transforms is not None and known is None:
+        _check_can_write(transforms, series, align)
     prepared = {"align": align, "even_exposure": even_exposure, "transforms": known, "transforms_file": transforms if known else None}
     return series.changed(**prepared, reference=frames.index(reference - 1) if reference > 0 else None)
+
+
+def _check_can_write(transforms: Path, series: StackSeries, align: str) -> None:
+    """Refuse a file of transforms that there will be nothing to write to, or more than it holds."""
+    if align == "none":
+        msg = f"{transforms.name!r} holds no transforms and nothing is aligned; one of both is needed: choose another file, or set Align"
+        raise InvalidConfigError(msg)
+    if series.n_fusions > 1:
+        msg = (
+            f"{series.n_fusions} stacks are aligned and {transforms.name!r} holds the transforms of one: set Series to where the sliders "
+            "stand to write them, and then fuse all with that file"
+        )
+        raise InvalidConfigError(msg)
 
 
 def parse_numbers(text: str, *, n_images: int) -> tuple[int, ...]:
@@ -238,18 +253,26 @@ def fuse_focus_stack(
         with_height=with_height,
         height_smoothing_px=height_smoothing,
         slab_size=slab,
-        transforms_target=None if transforms is None or transforms.is_file() or align == "none" else transforms,
+        transforms_target=transforms if series.first.transforms is None else None,
         scheduler=scheduler.strip(),
         memory_bytes=read_preferences().memory_bytes,
     )
     keep(config)
     taken = [layer.name for layer in napari_viewer.layers]
-    label = choose_label([channel.title for channel in series.channels], describe_changes(config), taken=taken)
+    words = ", ".join([describe_changes(config), *_describe_preparation(series)])
+    label = choose_label([channel.title for channel in series.channels], words, taken=taken)
     worker = make_worker(run_fusion, request, label, is_waited_for=target is not None)
     DockEntry(worker, title=f"Fusing {series.channels[0].title}")
     worker.returned.connect(partial(_uncover, series))
     worker.start()
     return worker
+
+
+def _describe_preparation(series: StackSeries) -> list[str]:
+    """Return in words what is done to the images before they are fused."""
+    stack = series.first
+    words = [f"aligned by {stack.transforms_file.stem}"] if stack.transforms_file is not None else [stack.align] * (stack.align != "none")
+    return words + ["even exposure"] * stack.even_exposure + [f"{len(stack.left_out)} left out"] * bool(stack.left_out)
 
 
 def _uncover(series: StackSeries, _: object) -> None:

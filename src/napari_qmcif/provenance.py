@@ -39,6 +39,7 @@ def record_provenance(
         "reference": stack.reference,
         "left_out": list(stack.left_out),
         "has_transforms": stack.transforms is not None,
+        "transforms_file": None if stack.transforms_file is None else str(stack.transforms_file),
         "focus_range": [float(bound) for bound in focus_range],
         "path": None if path is None else str(path),
     }

@@ -16,7 +16,7 @@ from napari_qmcif.chosen_stack import ChosenStack, choose_pictures, choose_plane
 from napari_qmcif.layer_box import part_of
 from napari_qmcif.provenance import read_record
 from napari_qmcif.stack_series import choose_series
-from qmcif_engine import FusionConfig, InvalidImageError, QmcifError
+from qmcif_engine import FusionConfig, InvalidImageError, QmcifError, load_transforms
 
 Place = tuple[int, ...]
 """One image of a layer that has several: its step along every axis before rows and columns."""
@@ -81,11 +81,13 @@ def read_settings(fused: Layer) -> tuple[FusionConfig, tuple[float, float] | Non
 def prepare_alike(stack: ChosenStack, fused: Layer) -> ChosenStack:
     """Return the stack with the images that a result was made of, aligned and evened out as they were.
 
-    Refused where they were moved as a file said: the result does not hold what stood there.
+    Refused where they were moved as a file said that is not there any more: the result does not hold what stood in it.
     """
     record = read_record(fused)
-    if record.get("has_transforms") is True:
-        msg = f"the images of {fused.name!r} were moved by a file of transforms; those are needed that were fused: fuse with Align instead"
+    file = record.get("transforms_file")
+    path = Path(file) if isinstance(file, str) else None
+    if record.get("has_transforms") is True and (path is None or not path.is_file()):
+        msg = f"the images of {fused.name!r} were moved by a file of transforms that is gone; it is needed: fuse again, or with Align"
         raise InvalidImageError(msg)
     if record.get("align") not in ALIGNMENTS:
         return stack
@@ -96,6 +98,8 @@ def prepare_alike(stack: ChosenStack, fused: Layer) -> ChosenStack:
         even_exposure=record.get("even_exposure") is True,
         left_out=tuple(left_out) if isinstance(left_out, list) else (),
         reference=reference if isinstance(reference, int) else None,
+        transforms=None if path is None else load_transforms(path),
+        transforms_file=path,
     )
 
 

@@ -19,7 +19,7 @@ N_COLORS = 3
 PICTURE_PARTS = ("fused", "height")
 """Parts of a result that are written with their pixel size, for other programs too."""
 
-UNWRITTEN = ("made", "path", "inputs", "part")
+UNWRITTEN = ("made", "path", "inputs", "transforms_file", "part")
 """What a record has beyond the engine's own: times, places and names, which stay out of files."""
 
 

@@ -9,7 +9,7 @@ import pytest
 from napari.layers import Image
 
 from napari_qmcif import fusing_function
-from napari_qmcif.fusing_function import MAP_PIXEL_BYTES, estimate_bytes, settle_target
+from napari_qmcif.fusing_function import MAP_PIXEL_BYTES, choose_images, estimate_bytes, settle_target
 from napari_qmcif.preferences import Preferences
 from napari_qmcif.stack_series import choose_series
 from qmcif_engine import InvalidConfigError, InvalidImageError
@@ -62,3 +62,19 @@ def test_slabs_need_a_place(series, tmp_path):
         settle_target(None, series, slab=3)
 
     assert settle_target(tmp_path / "leaf", series, slab=3) is not None
+
+
+def test_a_missing_file_of_transforms_needs_something_to_write_into_it(tmp_path):
+    layer = Image(np.zeros((3, 40, 50), np.uint16))
+
+    with pytest.raises(InvalidConfigError, match=r"'found.json' holds no transforms and nothing is aligned; .* set Align"):
+        choose_images([layer], "", transforms=tmp_path / "found.json")
+
+    assert choose_images([layer], "", align="affine", transforms=tmp_path / "found.json").first.align == "affine"
+
+
+def test_the_transforms_of_several_stacks_do_not_overwrite_each_other(tmp_path):
+    layer = Image(np.zeros((2, 3, 40, 50), np.uint16), rgb=False)
+
+    with pytest.raises(InvalidConfigError, match=r"2 stacks are aligned and 'found.json' holds the transforms of one: set Series"):
+        choose_images([layer], "", align="affine", transforms=tmp_path / "found.json")

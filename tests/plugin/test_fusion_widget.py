@@ -194,11 +194,16 @@ def test_one_picture_may_be_taken_where_the_sliders_stand(viewer, open_widget, q
 def test_a_second_run_is_named_by_its_settings(viewer, open_widget, qtbot, pictures):
     viewer.add_image(pictures, rgb=True, name="leaf")
     widget = open_widget()
-    for _ in range(2):
+    for is_even in (False, False, True):
+        widget.form.even_exposure.value = is_even
         widget.run()
         wait_for(widget, qtbot)
 
-    assert [name for name in names(viewer) if "fused" in name] == ["leaf: fused", "leaf: fused (balanced, iterations 1)"]
+    assert [name for name in names(viewer) if "fused" in name] == [
+        "leaf: fused",
+        "leaf: fused (balanced, iterations 1)",
+        "leaf: fused (balanced, iterations 1, even exposure)",
+    ]
 
 
 def test_the_function_is_a_widget_of_its_own_that_can_be_called(viewer, qtbot, pictures):

@@ -12,7 +12,8 @@ from napari_qmcif.layers import MAP_NAMES, add_result
 from napari_qmcif.provenance import record_provenance
 from napari_qmcif.reader import open_files
 from napari_qmcif.retouch_widget import RetouchWidget
-from qmcif_engine import FusionConfig, fuse, make_focus_stack, write_image
+from qmcif_engine import FusionConfig, Transforms, fuse, load_transforms, make_focus_stack, save_transforms, write_image
+from qmcif_engine.stack.alignment.transforms import IDENTITY, TransformModel
 
 pytestmark = pytest.mark.viewer
 
@@ -411,14 +412,23 @@ def test_signed_samples_stay_of_their_type(viewer, open_widget, qtbot):
     np.testing.assert_array_equal(fused[20:29, 28:37], images[2, 20:29, 28:37])
 
 
-def test_a_result_moved_by_a_file_of_transforms_is_refused(viewer, open_widget, pictures):
-    fuse_stack(viewer, pictures)
-    viewer.layers["leaf: fused"].metadata["qmcif"]["has_transforms"] = True
-    viewer.layers["leaf: source index"].metadata["qmcif"]["has_transforms"] = True
-
+def test_a_result_moved_by_a_file_of_transforms_is_retouched_while_the_file_is_there(viewer, open_widget, qtbot, pictures, tmp_path):
+    moved = np.stack([pictures[0], np.roll(pictures[1], 4, axis=1), pictures[2]])
+    matrices, file = (IDENTITY, ((1.0, 0.0, 4.0), *IDENTITY[1:]), IDENTITY), tmp_path / "found.json"
+    save_transforms(file, Transforms(matrices=matrices, model=TransformModel.TRANSLATION, image_shape=(48, 64), reference=0))
+    layer = viewer.add_image(moved, rgb=True, name="leaf")
+    add_fused(viewer, replace(choose_planes(layer, 0, point=(0, 0, 0)), transforms=load_transforms(file), transforms_file=file), pictures)
     widget = open_widget()
+    widget.toggle()
 
-    assert "were moved by a file of transforms" in widget.message.text()
+    viewer.layers["retouch"].paint((24, 32), 2)
+    settle(widget, qtbot)
+    np.testing.assert_array_equal(viewer.layers["leaf: fused"].data[22:27, 30:35], pictures[1][22:27, 30:35])
+    widget.toggle()
+
+    file.unlink()
+    widget.check()
+    assert "were moved by a file of transforms that is gone; it is needed" in widget.message.text()
     assert not widget.start_button.enabled
 
 
