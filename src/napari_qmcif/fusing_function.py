@@ -20,7 +20,7 @@ from napari.viewer import Viewer
 from napari_qmcif.chosen_stack import guess_focus_axis
 from napari_qmcif.layer_box import LayerSelect, OfferedBox, is_source, list_layers, shorten_list
 from napari_qmcif.layer_fusing import FusionRequest, fuse_series
-from napari_qmcif.layers import choose_label, describe_channel
+from napari_qmcif.layers import Run, describe_channel, number_run
 from napari_qmcif.own_outputs import PYRAMID_SUFFIX
 from napari_qmcif.preferences import keep, read_preferences
 from napari_qmcif.progress_display import DockEntry
@@ -260,8 +260,8 @@ def fuse_focus_stack(
     keep(config)
     taken = [layer.name for layer in napari_viewer.layers]
     words = ", ".join([describe_changes(config), *_describe_preparation(series)])
-    label = choose_label([channel.title for channel in series.channels], words, taken=taken)
-    worker = make_worker(run_fusion, request, label, is_waited_for=target is not None)
+    run = number_run([channel.title for channel in series.channels], words, taken=taken)
+    worker = make_worker(run_fusion, request, run, is_waited_for=target is not None)
     DockEntry(worker, title=f"Fusing {series.channels[0].title}")
     worker.returned.connect(partial(_uncover, series))
     worker.start()
@@ -281,7 +281,7 @@ def _uncover(series: StackSeries, _: object) -> None:
         layer.visible &= layer.blending in ("opaque", "translucent", "translucent_no_depth")
 
 
-def run_fusion(request: FusionRequest, label: str, *, job: Any) -> list[LayerDataTuple]:  # noqa: ANN401 - a worker
+def run_fusion(request: FusionRequest, run: Run, *, job: Any) -> list[LayerDataTuple]:  # noqa: ANN401 - a worker
     """Fuse, and return the layers of the result; runs in a worker thread."""
     started_at, series, layers = time.monotonic(), request.series, []
     for number, found in enumerate(fuse_series(request, job=job)):
@@ -291,7 +291,7 @@ def run_fusion(request: FusionRequest, label: str, *, job: Any) -> list[LayerDat
         if request.with_height:
             counted = "" if stack.axis is None else "pixel"  # heights of separate images count images
             record["height"] = {"z_step": z_step, "unit": unit or counted, "smoothing_px": request.height_smoothing_px}
-        layers += describe_channel(series, number, found.pictures, label=label, record=record, z_step=z_step)
+        layers += describe_channel(series, number, found.pictures, record=record, z_step=z_step, run=run)
     n_fusions = "" if series.n_fusions == 1 else f", {series.n_fusions} times"
     job.remarks.insert(0, f"fused {series.first.n_images} images{n_fusions} in {time.monotonic() - started_at:.1f} s")
     return layers

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
+from itertools import count
+from typing import Any, NamedTuple
 
 from napari.types import LayerDataTuple
 from napari.viewer import Viewer
@@ -14,6 +15,16 @@ from napari_qmcif.stack_series import Channel, StackSeries
 from qmcif_engine import OUTPUT_MAPS
 
 MAP_NAMES = tuple(name for name, declared in OUTPUT_MAPS.items() if declared.is_written)
+
+
+class Run(NamedTuple):
+    """Which run of a stack a result comes from; the settings of the first go without saying."""
+
+    number: int = 1
+    settings: str = ""
+
+
+FIRST_RUN = Run()
 
 
 def describe_fused(stack: ChosenStack, *, part: str, record: dict[str, Any], name: str = "") -> dict[str, Any]:
@@ -55,16 +66,16 @@ def choose_colors(part: str, bounds: tuple[float, float]) -> dict[str, Any]:
 
 
 def describe_channel(
-    series: StackSeries, number: int, pictures: dict[str, Any], *, label: str, record: dict[str, Any], z_step: float
+    series: StackSeries, number: int, pictures: dict[str, Any], *, record: dict[str, Any], z_step: float, run: Run = FIRST_RUN
 ) -> list[LayerDataTuple]:
     """Return the layers of one channel: the fused image and, above it, its maps, the source index on top.
 
-    Pictures are arrays, or lists of arrays from fine to coarse. The label tells this run from earlier ones and is empty for the first.
+    Pictures are arrays, or lists of arrays from fine to coarse.
     """
     channel, place = series.channels[number], series.place(number)
     stack, described = channel.stacks[0], []
     for part in ("fused", *reversed([name for name in pictures if name != "fused"])):
-        name = name_part(channel.title, part, label)
+        name = name_part(channel.title, part, run)
         is_fused = part == "fused"
         look = (
             describe_fused(stack, name=name, part=part, record=record)
@@ -76,23 +87,22 @@ def describe_channel(
     return described
 
 
-def name_part(title: str, part: str, label: str = "") -> str:
-    """Return what a layer of a result is called."""
-    return f"{title}: {part.replace('_', ' ')}{f' ({label})' if label else ''}"
+def name_part(title: str, part: str, run: Run = FIRST_RUN) -> str:
+    """Return what a layer of a result is called: narrow lists leave out the middle, so that part and number stand at the end."""
+    settings = f" ({run.settings})" if run.settings else ""
+    return f"{title}{settings}: {part.replace('_', ' ')}{f' {run.number}' if run.number > 1 else ''}"
 
 
-def choose_label(titles: Collection[str], wanted: str, *, taken: Collection[str]) -> str:
-    """Return what tells a run from earlier ones of the same stack: nothing for the first, its settings for others, numbered if need be."""
-    label, number = "", 1
-    while any(name_part(title, "fused", label) in taken for title in titles):
-        label = wanted if number == 1 else f"{wanted}, run {number}"
-        number += 1
-    return label
+def number_run(titles: Collection[str], settings: str, *, taken: Collection[str]) -> Run:
+    """Return what tells a run from earlier ones of the same stack, of whose layers these names are taken."""
+    ends = {name.rpartition(": ")[2] for name in taken if name.startswith(tuple(titles))}
+    number = next(number for number in count(1) if name_part("", "fused", Run(number)).removeprefix(": ") not in ends)
+    return FIRST_RUN if number == 1 else Run(number, settings)
 
 
 def add_result(viewer: Viewer, stack: ChosenStack, pictures: dict[str, Any], *, record: dict[str, Any]) -> list[Any]:
     """Add the fused image of one stack and, above it, its maps; return them, the fused image last."""
     series = StackSeries(channels=(Channel(title=stack.title, stacks=(stack,)),))
-    described = describe_channel(series, 0, pictures, label="", record=record, z_step=1.0)
+    described = describe_channel(series, 0, pictures, record=record, z_step=1.0)
     added = [viewer.add_image(samples, **arguments) for samples, arguments, _ in described]
     return added[::-1]

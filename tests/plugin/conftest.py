@@ -114,7 +114,7 @@ def add_time_series():
             "fused": series.arrange([scene.truth for scene in scenes]),
             "source_index": series.arrange([scene.depth_index.astype(np.uint16) for scene in scenes]),
         }
-        for samples, attributes, _ in describe_channel(series, 0, pictures, label="", record=record, z_step=4.0):
+        for samples, attributes, _ in describe_channel(series, 0, pictures, record=record, z_step=4.0):
             viewer.add_image(samples, **attributes)
         return scenes
 

@@ -201,8 +201,8 @@ def test_a_second_run_is_named_by_its_settings(viewer, open_widget, qtbot, pictu
 
     assert [name for name in names(viewer) if "fused" in name] == [
         "leaf: fused",
-        "leaf: fused (balanced, iterations 1)",
-        "leaf: fused (balanced, iterations 1, even exposure)",
+        "leaf (balanced, iterations 1): fused 2",
+        "leaf (balanced, iterations 1, even exposure): fused 3",
     ]
 
 

@@ -6,7 +6,7 @@ from napari.components import ViewerModel
 from napari.layers import Image
 
 from napari_qmcif.chosen_stack import choose_pictures, choose_planes
-from napari_qmcif.layers import MAP_NAMES, add_result, choose_label, describe_map, name_part
+from napari_qmcif.layers import MAP_NAMES, add_result, describe_map, name_part, number_run
 
 
 def make_pictures(fused):
@@ -74,12 +74,12 @@ def test_pyramids_become_multiscale_layers(is_color):
     assert layers[-1].rgb == is_color
 
 
-def test_a_second_run_is_named_by_its_settings_and_further_ones_are_numbered():
+def test_further_runs_are_named_by_their_settings_and_numbered_at_the_end():
     taken = []
-    for _ in range(3):
-        taken.append(name_part("leaf", "fused", choose_label(["leaf"], "fast", taken=taken)))
+    for settings in ("balanced", "fast", "fast"):
+        taken.append(name_part("leaf", "fused", number_run(["leaf"], settings, taken=taken)))
 
-    assert taken == ["leaf: fused", "leaf: fused (fast)", "leaf: fused (fast, run 2)"]
+    assert taken == ["leaf: fused", "leaf (fast): fused 2", "leaf (fast): fused 3"]
 
 
 @pytest.mark.parametrize(("z_step", "limits"), [(2.5, (0, 10)), (-2.5, (-10, 0))])

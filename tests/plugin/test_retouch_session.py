@@ -175,7 +175,7 @@ def test_the_images_of_one_time_point_are_found_for_a_result_with_several(viewer
     series = choose_series([layer], "z")
     record = record_provenance(series.first, CONFIG, focus_range=(3, 250))
     pictures = {"fused": np.zeros((3, 1, 6, 8), np.uint8)}
-    (described,) = describe_channel(series, 0, pictures, label="", record=record, z_step=1.0)
+    (described,) = describe_channel(series, 0, pictures, record=record, z_step=1.0)
     fused = viewer.add_image(described[0], **described[1])
 
     place = find_place(fused, (2 * time, 11.0, 0, 0))
