@@ -119,7 +119,16 @@ def test_constants_named_in_the_document_have_the_values_it_gives() -> None:
 
     names = {name for _, name, _ in given}
     of_noise = {"BLOCK_PX", "CLEAN_LEVEL", "BLUR_FACTOR", "WIDEST_BLUR_PX", "SPARSE_LEVEL", "STACK_BLUR_FACTOR", "OUTLIER_EXCESS"}
-    of_fitting = {"CELL_PX", "CONTRAST_WEIGHT", "CHOSEN_WEIGHT", "DEAREST_STEP", "STEP_EXPONENT", "HOPELESS_COST", "CONFIDENCES"}
+    of_fitting = {
+        "CELL_PX",
+        "CONTRAST_WEIGHT",
+        "CHOSEN_WEIGHT",
+        "DEAREST_STEP",
+        "STEP_EXPONENT",
+        "HOPELESS_COST",
+        "CONFIDENCES",
+        "HALF_SIGNIFICANT",
+    }
     of_edges = {"BLURS_PX", "NOISE_POWER", "COMPARISON_WINDOW_PX", "CONTRAST_SHARE", "CONTRAST_WINDOW_PX", "LARGEST_CONTRAST_EVIDENCE"}
     to_the_pixel = {"EXACT_BLURS_PX", "EXPLAINED_SHARES", "EXPLAINED_WINDOW_PX", "LEAST_REST", "EXACT_PASSES", "EXACT_INERTIA"}
     of_slopes = {"EVEN_SHARE", "SLOPE_REACH_PX"}

@@ -57,6 +57,13 @@ NOISE_FLOOR = 0.4
 CHOSEN_WEIGHT = 1.0
 """What it costs to leave the image that the refinement chose; noise makes it less."""
 
+HALF_SIGNIFICANT = 0.125
+"""Highest level of a cell, in units of the floor, at which its evidence counts half: with less its neighbors decide. In clean stacks only:
+in others the floor is high, and weak evidence is all there is."""
+
+FAINT_WEIGHT = 0.02
+"""Share of the say of the refinement that is left in cells without evidence: it settles ties, and no island lasts by it."""
+
 NOISE_AT_HALF = 5.0
 """Gray levels of noise at which that choice counts half: under noise the similarity of small windows says little."""
 
@@ -127,6 +134,17 @@ class CellEvidence:
         levels = np.stack([plane[window.slices] for plane in self._planes]).astype(np.float32)
         costs: NDArray[np.float32] = np.float32(contrast_weight) * (levels.max(axis=0) - levels)
         return costs
+
+    def significance(self, window: Window) -> NDArray[np.float32]:
+        """Return what evidence counts in each cell of a window, from 0 to 1: less where no image shows more than the floor.
+
+        ``l / (l + a f)`` with the highest level ``l``, the floor ``f`` and ``a`` = `HALF_SIGNIFICANT`.
+        """
+        highest = np.max([plane[window.slices] for plane in self._planes], axis=0).astype(np.float32)
+        floor = np.log(np.float32(self._floor)).astype(np.float16).astype(np.float32)  # rounded as levels are, so that none is above it
+        level = np.maximum(np.exp(highest - floor) - 1, 0)  # in units of the floor
+        counted: NDArray[np.float32] = level / (level + np.float32(HALF_SIGNIFICANT))
+        return counted
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -199,9 +217,11 @@ def regularize(chosen: IndexArray, evidence: CellEvidence, *, noise_level: float
     n_alike = 1 if len(evidence) > 2 and config.order is StackOrder.ORDERED else 0
     for block in _blocks(evidence.shape, BLOCK_CELLS if len(evidence) > SHALLOW_IMAGES else 2 * BLOCK_CELLS):
         near = block.grown(rounds, evidence.shape)
-        costs = evidence.costs(near, contrast_weight=contrast_weight)
+        significance = evidence.significance(near) if noise_level == 0 else np.ones(near.shape, np.float32)
+        costs = significance * evidence.costs(near, contrast_weight=contrast_weight)
         known = ndimage.maximum_filter(_margin(costs, np.arange(len(evidence)), n_alike=n_alike)[1], 3)
-        costs += np.float32(weight) * (np.arange(len(evidence), dtype=np.uint16)[:, None, None] != chosen[near.slices])
+        loyalty = np.float32(weight) * np.maximum(significance, np.float32(FAINT_WEIGHT))
+        costs += loyalty * (np.arange(len(evidence), dtype=np.uint16)[:, None, None] != chosen[near.slices])
         inner = block.relative_to(near).slices
         best, alone = _margin(costs, np.arange(len(evidence)), n_alike=n_alike)
         # where all around agree, they confirm what is seen

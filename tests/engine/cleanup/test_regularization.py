@@ -10,6 +10,7 @@ from qmcif_engine.cleanup.regularization import (
     CONTRAST_WEIGHT,
     DEAREST_STEP,
     FLOOR_LEVEL,
+    HALF_SIGNIFICANT,
     HOPELESS_COST,
     NOISE_FLOOR,
     CellEvidence,
@@ -212,6 +213,52 @@ def test_noise_takes_weight_from_evidence():
     kept = [cells_of_map(fitted(levels, noise_level=noise).index)[4, 4] for noise in (0.0, 60.0)]
 
     assert kept == [1, 0]
+
+
+def test_evidence_counts_by_what_the_sharpest_image_shows_beside_the_floor():
+    levels = np.zeros((3, 2, 3), np.float32)
+    levels[1] = FLOOR_LEVEL * np.array([[0, HALF_SIGNIFICANT, 1], [2, 10, 1000]])
+
+    significance = evidence_of(levels).significance(Window(0, 0, 2, 3))
+
+    expected = levels[1] / (levels[1] + HALF_SIGNIFICANT * FLOOR_LEVEL)
+    np.testing.assert_allclose(significance, expected, atol=16 * HALF)
+    assert significance[0, 0] == 0
+
+
+def island(level, *, contrast=1.5):
+    """Six by six cells of the second image on ground of the first, all as faint or as clear as each other."""
+    levels = np.stack([np.full((24, 24), level), np.full((24, 24), level / contrast)])
+    levels[:, 9:15, 9:15] = levels[::-1, 9:15, 9:15]
+    return levels
+
+
+@pytest.mark.parametrize(("level", "noise_level", "is_kept"), [(0.5, 0.0, True), (2e-5, 0.0, False), (0.5, 4.0, True)])
+def test_an_island_that_shows_hardly_more_than_the_floor_joins_its_surroundings(level, noise_level, is_kept):
+    """Of a clean stack; the choice of the refinement does not keep it either."""
+    levels = island(level)
+
+    result = cells_of_map(fitted(levels, noise_level=noise_level, index=pixels(levels[1] > levels[0])).index)
+
+    assert (result[11:13, 11:13] == is_kept).all()
+    assert not result[:6].any()
+
+
+def test_faint_evidence_counts_fully_under_noise(monkeypatch):
+    """Its floor is high already, and nothing else tells the images apart."""
+    levels = noisy_levels(4) * 0.05
+    noisy = [fitted(levels, noise_level=4.0)]
+    monkeypatch.setattr(regularization, "HALF_SIGNIFICANT", 1e3)
+    noisy.append(fitted(levels, noise_level=4.0))
+
+    np.testing.assert_array_equal(noisy[0].index, noisy[1].index)
+    np.testing.assert_array_equal(noisy[0].confidence, noisy[1].confidence)
+
+
+def test_cells_without_evidence_keep_what_they_were_given():
+    index = pixels(np.arange(8)[:, None] * np.ones(40) < 4)
+
+    np.testing.assert_array_equal(fitted(np.zeros((2, 8, 40)), index=index).index, index)
 
 
 # --- symmetries ---

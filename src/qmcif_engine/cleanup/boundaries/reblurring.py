@@ -61,8 +61,8 @@ EXPLAINED_SHARES = (0.12, 0.25)
 """Share of the difference of two images that the blurred fused image may leave: up to the first the model of defocus is trusted, from
 the second on it is not. Registered pairs have .03 to .24, pairs that do not lie on each other .25 to 1."""
 
-EXACT_TRUST = 1.0
-"""How far the model is trusted, from 0 to 1, where an edge counts as drawn to the pixel and needs no narrow blend."""
+EXACT_TRUST = 0.5
+"""How far the model must be trusted, from 0 to 1, for an edge to count as drawn to the pixel, so that it needs no narrow blend."""
 
 LEAST_REST = 0.05
 """Share of the difference that counts as unexplained in any case."""
@@ -94,7 +94,7 @@ class DrawnEdges:
     ----------
     index : ndarray of uint16, shape (h, w)
     is_exact : ndarray of bool, shape (h, w), or None
-        Where the model of defocus is trusted fully, so that edges lie to the pixel; None where no edge was drawn by it.
+        Where the model of defocus is trusted enough for edges to lie to the pixel; None where no edge was drawn by it.
     """
 
     index: IndexArray
