@@ -12,11 +12,12 @@ from types import SimpleNamespace
 
 import pytest
 from napari.qt.threading import FunctionWorker
+from napari.utils.notifications import notification_manager
 from qtpy.QtCore import QCoreApplication, QObject, QThreadPool
 
 from napari_qmcif import worker as worker_module
-from napari_qmcif.worker import SHORTEST_REPORT_INTERVAL_SECONDS, list_running_workers, make_worker
-from qmcif_engine import Cancelled
+from napari_qmcif.worker import SHORTEST_REPORT_INTERVAL_SECONDS, describe_failure, list_running_workers, make_worker, notify
+from qmcif_engine import Cancelled, InvalidImageError
 
 Step = namedtuple("Step", "done total")
 
@@ -240,3 +241,25 @@ def test_work_that_outlives_the_viewer_does_not_end_the_process():
     finished = subprocess.run([sys.executable, "-c", OUTLIVES_THE_VIEWER], check=False, capture_output=True, text=True)
 
     assert (finished.returncode, finished.stderr) == (0, "")
+
+
+@pytest.fixture
+def told(monkeypatch):
+    notifications = []
+    monkeypatch.setattr(notification_manager, "dispatch", notifications.append)
+    return notifications
+
+
+@pytest.mark.parametrize("error", [InvalidImageError("one was given; two are needed"), OSError("disk full")])
+def test_foreseen_errors_are_told_in_their_own_words(told, error):
+    notify(error)
+
+    assert [notification.message for notification in told] == [describe_failure(error)] == [str(error)]
+
+
+def test_other_errors_come_with_their_kind_and_traceback(told):
+    error = ZeroDivisionError("division by zero")
+    notify(error)
+
+    assert describe_failure(error) == "ZeroDivisionError: division by zero"
+    assert told[0].exception is error
