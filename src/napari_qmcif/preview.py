@@ -64,7 +64,8 @@ class PreviewLayer:
             return
         self.remove()
         active = self._viewer.layers.selection.active
-        self._layer = self._viewer.add_image(fused, **{**arguments, **placement})
+        # it covers what lies below, also where the channels of its stack are shown as a sum
+        self._layer = self._viewer.add_image(fused, **{**arguments, **placement, "blending": "translucent_no_depth"})
         self._viewer.layers.selection.active = active
 
     def remove(self) -> None:

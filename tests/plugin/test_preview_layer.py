@@ -46,6 +46,16 @@ def test_a_preview_knows_its_settings_its_area_and_that_it_is_one(viewer, previe
     assert FusionConfig.from_dict(record["settings"]) == CONFIG
 
 
+def test_a_preview_of_a_channel_covers_its_source_instead_of_adding_to_it(pictures, job):
+    viewer = ViewerModel()
+    layer = viewer.add_image(pictures[..., 1], rgb=False, name="GFP", blending="additive")
+    shown = PreviewLayer(viewer)
+
+    shown.show(compute_preview(choose_planes(layer, 0), CONFIG, Window(0, 0, 24, 32), job=job))
+
+    assert shown.layer.blending == "translucent_no_depth"
+
+
 def test_removing_a_preview_that_is_gone_does_nothing(viewer, preview_of):
     shown = PreviewLayer(viewer)
     shown.remove()
