@@ -258,11 +258,17 @@ def fuse_focus_stack(
         memory_bytes=read_preferences().memory_bytes,
     )
     keep(config)
-    taken = [layer.name for layer in napari_viewer.layers]
-    words = ", ".join([describe_changes(config), *_describe_preparation(series)])
-    run = number_run([channel.title for channel in series.channels], words, taken=taken)
-    worker = make_worker(run_fusion, request, run, is_waited_for=target is not None)
-    DockEntry(worker, title=f"Fusing {series.channels[0].title}")
+    return _start(request, napari_viewer)
+
+
+def _start(request: FusionRequest, viewer: Viewer) -> FunctionWorker[list[LayerDataTuple]]:
+    """Start a worker that is seen in the activity dock."""
+    series = request.series
+    titles = [channel.title for channel in series.channels]
+    settings = ", ".join([describe_changes(request.config), *_describe_preparation(series)])
+    run = number_run(titles, settings, taken=[layer.name for layer in viewer.layers])
+    worker = make_worker(run_fusion, request, run, is_waited_for=request.target is not None)
+    DockEntry(worker, title=f"Fusing {titles[0]}")
     worker.returned.connect(partial(_uncover, series))
     worker.start()
     return worker
