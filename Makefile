@@ -65,6 +65,7 @@ kernels: $(DEVELOPMENT)
 .PHONY: bench
 bench: $(DEVELOPMENT) ## speed beside other programs, stages, growth with size, quality of both presets; writes docs/performance.md
 	@$(ONE_THREAD) $(BIN)/python benchmarks/speed.py
+	@$(ONE_THREAD) $(BIN)/python benchmarks/first_run.py --commands
 	@$(ONE_THREAD) $(BIN)/python benchmarks/profile.py --shape 2000 3000 --save speed_stages
 	@$(ONE_THREAD) $(BIN)/python benchmarks/scaling.py $(SCALING_ARGS)
 	@$(ONE_THREAD) $(BIN)/python benchmarks/quality.py default "preset fast" "preset paper" --save quality_presets

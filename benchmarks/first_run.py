@@ -1,21 +1,27 @@
 """Measure what the first run after an installation compiles: CPU seconds of each kernel, and of numba's own functions.
 
-Run as ``python benchmarks/first_run.py [--shape 512 512] [--least 0.2]``. A generated pair is fused with an empty cache. The figure of a
-function leaves out those that it calls; parts are typed once and optimized with every kernel that they are part of.
+Run as ``python benchmarks/first_run.py [--shape 512 512] [--least 0.2]``, or with ``--commands`` to time
+whole commands instead. A generated pair is fused with an empty cache. The figure of a function leaves out those that it calls; parts are
+typed once and optimized with every kernel that they are part of.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import subprocess
+import sys
 import tempfile
 import time
 from collections import Counter
+from pathlib import Path
+from statistics import median
 
 from numba.core import config
 from numba.core.event import Event, Listener, install_listener
+from result_files import save_result
 
-from qmcif_engine import fuse, make_focus_stack
+from qmcif_engine import fuse, make_focus_stack, write_image
 
 OTHERS = "of numba, all together"
 
@@ -46,12 +52,22 @@ class CompilationWatch(Listener):
 
 
 def main() -> None:
-    """Fuse with an empty cache and print what was compiled."""
+    """Fuse with an empty cache; print what was compiled, or keep what whole commands take."""
     parser = argparse.ArgumentParser(description="show what the first run after an installation compiles")
     parser.add_argument("--shape", type=int, nargs=2, default=(512, 512), metavar=("HEIGHT", "WIDTH"))
     parser.add_argument("--least", type=float, default=0.2, help="CPU seconds below which a function is not listed")
+    parser.add_argument("--commands", action="store_true", help="time whole commands instead, and save the table of the documentation")
     options = parser.parse_args()
-    images = make_focus_stack(n_images=2, shape=tuple(options.shape), seed=3).images
+    if options.commands:
+        rows = time_commands(tuple(options.shape))
+        save_result("first_run", columns=["command", "CPU s"], rows=rows, formats={"CPU s": ".1f"})
+    else:
+        list_functions(tuple(options.shape), least=options.least)
+
+
+def list_functions(shape: tuple[int, int], *, least: float) -> None:
+    """Print the CPU seconds of each function."""
+    images = make_focus_stack(n_images=2, shape=shape, seed=3).images
     watch = CompilationWatch()
     with tempfile.TemporaryDirectory() as folder, install_listener("numba:compile", watch):
         os.environ["NUMBA_CACHE_DIR"] = folder
@@ -62,9 +78,33 @@ def main() -> None:
         fuse(images)
         second = time.process_time() - begun
     for name, seconds in watch.seconds.most_common():
-        if seconds >= options.least:
+        if seconds >= least:
             print(f"{name:45} {seconds:6.2f}")
     print(f"{len(watch.seconds)} functions, {sum(watch.seconds.values()):.1f} CPU s; first run {first:.1f}, second run {second:.1f} CPU s")
+
+
+def time_commands(shape: tuple[int, int]) -> list[tuple[str, float]]:
+    """Return the CPU seconds of whole processes, the first of which finds nothing compiled; of those after it the medians of three."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        paths = [folder / f"{number}.tif" for number in range(2)]
+        for path, image in zip(paths, make_focus_stack(n_images=2, shape=shape, seed=3).images, strict=True):
+            write_image(path, image)
+        fusing = ["-m", "qmcif_engine", "fuse", *paths, "-o", folder / "fused.tif", "--overwrite", "--quiet"]
+        loading = ["-c", "import qmcif_engine.cli.fuse_command"]
+        environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder / "cache")}
+        return [
+            ("`qmcif fuse`, the first time", _time_process(fusing, environment)),
+            ("`qmcif fuse`, from then on", median(_time_process(fusing, environment) for _ in range(3))),
+            ("of that, loading libraries and modules", median(_time_process(loading, environment) for _ in range(3))),
+        ]
+
+
+def _time_process(arguments: list[object], environment: dict[str, str]) -> float:
+    before = os.times()
+    subprocess.run([sys.executable, *map(str, arguments)], env=environment, check=True)
+    after = os.times()
+    return after.children_user + after.children_system - before.children_user - before.children_system
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """What holds for all tests: the order of their files, and that interruptions reach the programs they start."""
 
+import gc
 import signal
 
 
@@ -19,3 +20,13 @@ def pytest_collection_modifyitems(items):
     """
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: (item.path not in slow, item.path.parent.name != "plugin"))
+
+
+def pytest_collection_finish():
+    """Take all that is loaded by now out of the garbage collection.
+
+    napari's fixture of a viewer collects several times to find what outlives it, and would look at every object of every library and of
+    some 9000 tests each time.
+    """
+    gc.collect()
+    gc.freeze()
