@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from fractions import Fraction
 from importlib import import_module
@@ -166,6 +167,7 @@ HOMES = (
 """Where a constant without a module before it is looked for."""
 
 
+@functools.cache
 def defined_constants(module: ModuleType) -> set[str]:
     """Return the constants that a module defines rather than imports."""
     tree = ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))
