@@ -166,7 +166,7 @@ class WriteRun:
     check_cancelled : callable, optional
         Called before each block; ends the writing by raising.
     n_workers : int, optional
-        Threads that read images, and compress them where the format can, a few blocks at a time; 0 does so in the calling thread.
+        Threads that read images, and compress them where the format can, a few blocks at a time; 0 and 1 do so in the calling thread.
     """
 
     def __init__(
@@ -206,7 +206,7 @@ class WriteRun:
             self.check_cancelled()
             return image.read(window)
 
-        if not self.n_workers:
+        if self.n_workers < 2:  # a pool of one would gain nothing, and a fork of this process could not use it
             return map(read, batch)
         from dask.threaded import get
 
