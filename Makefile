@@ -33,7 +33,9 @@ demo: $(BASE) ## fuse a generated stack of six images into demo-output (no displ
 	@$(BIN)/qmcif demo -o demo-output --overwrite
 
 .PHONY: test
-test: system-libraries $(DEVELOPMENT) ## check everything: lint, types, all tests
+test: ## check everything: lint, types, all tests
+	@$(MAKE) --no-print-directory $(BIN)/python
+	@$(MAKE) --no-print-directory --jobs 2 system-libraries $(DEVELOPMENT)
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint types kernels
 	@echo "== tests"
 	@if command -v xvfb-run >/dev/null; then \
@@ -124,7 +126,9 @@ $(BASE): pyproject.toml $(BIN)/python
 	@$(COMPILE)
 	@touch $@
 
+# Modules are compiled by all cores; pip would use one. Some packages ship files for other Pythons, which do not compile.
 $(DEVELOPMENT): pyproject.toml $(BIN)/python
 	@echo "== installing the viewer and the development tools (the first time some minutes and 1.5 GB)"
-	@$(PIP_INSTALL) --editable '.[$(DEVELOPMENT_EXTRAS)]'
+	@$(PIP_INSTALL) --no-compile --editable '.[$(DEVELOPMENT_EXTRAS)]'
+	@$(BIN)/python -m compileall -q -j 0 $(ENVIRONMENT)/lib >/dev/null 2>&1 || true
 	@touch $(BASE) $@
