@@ -27,7 +27,7 @@ PLANES = ("fused", "source_index", "base_map", "detail_map", "confidence")
 
 @pytest.fixture(scope="module")
 def clean():
-    return np.stack(make_focus_stack(shape=(130, 150), n_images=2, seed=4).images)
+    return np.stack(make_focus_stack(shape=(70, 130), n_images=2, seed=4).images)
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +112,7 @@ def test_the_file_says_that_there_was_a_guide_and_its_samples_are_part_of_the_id
 
     with tifffile.TiffFile(tmp_path / "clean.tif") as file:
         described = json.loads(file.pages[0].tags["ImageDescription"].value)["qmcif"]
-    assert described["guide"] == {"image_shape": [130, 150, 3], "dtype": "uint8"}
+    assert described["guide"] == {"image_shape": [70, 130, 3], "dtype": "uint8"}
     assert len({report.identity for report in reports}) == 3
 
 
