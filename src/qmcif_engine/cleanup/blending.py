@@ -110,6 +110,7 @@ def _is_visible(entries: Entries, blocks: Sequence[FloatArray], *, index: IndexA
     places, chosen = np.flatnonzero(band), index[band]
     own, mixed = np.zeros((len(places), 3)), np.zeros((len(places), 3))
     n_sources = int(max(chosen.max(initial=0), entries.sources.max(initial=0))) + 1
+    # image by image, so that the samples of each are looked at once
     by_source = np.argsort(chosen, kind="stable")
     bounds, starts = np.searchsorted(chosen[by_source], np.arange(n_sources + 1)), np.empty(n_sources + 1, np.int32)
     shares, pixels = fill_rows(entries, np.arange(len(places)), np.arange(n_sources), entries.shares, starts)
@@ -161,6 +162,7 @@ def measure_spread(index: IndexArray, blocks: Sequence[FloatArray], config: Deci
 def find_slopes(index: IndexArray, is_even: BoolArray) -> BoolArray:
     """Return where a border between two neighbors of the stack, and no other image, is near, and both are about as sharp, shape (h, w)."""
     side = 2 * SLOPE_REACH_PX + 1
+    # the map names images by their place in the stack: a span of 1 is two neighbors and nobody else
     span = ndimage.maximum_filter(index, side) - ndimage.minimum_filter(index, side)
     found: BoolArray = is_even & (span == 1)
     return found

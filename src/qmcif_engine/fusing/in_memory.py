@@ -135,6 +135,7 @@ def fuse(
         raise InvalidConfigError(msg)
     extras = companions_of(stack) if companions is None else ArrayStack(_checked_companions(companions, stack))
     decided = settle_guide(None if guide is None else _as_stack(guide), stack)
+    # of the whole stack, before there are tiles: a tile must not depend on what it happens to see
     bounds, noise_levels = settle_range_and_noise(stack if decided is None else decided, focus_range)
     plan = plan_tiles((stack.image_shape[0], stack.image_shape[1]), settings)
     if keep_layers and len(plan.tiles) > 1:
@@ -185,6 +186,7 @@ class _GatheredTiles:
             plane = getattr(result, name)
             if plane is None:
                 continue
+            # tiles come from several threads; the first of them makes the plane, each writes its own part
             with self._lock:
                 if name not in self._planes:
                     self._planes[name] = np.empty((*self._plan.shape, *plane.shape[2:]), plane.dtype)

@@ -54,6 +54,7 @@ class StoredImage:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         stored = self._array.shape
+        # Zarr has channels first, images to be written have them last
         self.shape: tuple[int, ...] = (*stored[-2:], *stored[:-2])
         self.dtype: np.dtype[Any] = np.dtype(self._array.dtype)
 
@@ -129,6 +130,7 @@ class SeriesFolder:
         OutputError
             When an unfinished run is there that may be neither used nor thrown away.
         """
+        # with the version: another one may fuse differently, and half a series of each must not be joined
         identity = hashlib.sha256(json.dumps([__version__, request], sort_keys=True, default=str).encode()).hexdigest()
         if self.folder.exists() and not resume:
             if not overwrite:
@@ -152,6 +154,7 @@ class SeriesFolder:
 
     def remove(self) -> None:
         """Delete the folder, once it is known to be ours."""
+        # an empty folder may be one of ours that was killed before its description was written
         if not (self.folder / _DESCRIPTION).is_file() and any(self.folder.iterdir()):
             msg = f"{str(self.folder)!r} is not an unfinished run of this program; its name is needed for this run: move it away"
             raise OutputError(msg)
@@ -239,6 +242,7 @@ def join_times(
     for name in WRITTEN_MAPS:
         paths = [map_path(point.maps, name) for point in points]
         contents[map_path(maps, name)] = _join_maps(paths, metadata, provenance, n_channels=n_channels)
+    # the folder of the maps is made with them, or not at all
     with ready_folder(maps):
         place_series(contents, overwrite=overwrite)
 

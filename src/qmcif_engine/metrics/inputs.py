@@ -182,6 +182,7 @@ def _check_range(sample_range: tuple[float, float]) -> tuple[float, float]:
     limits = np.array(sample_range)
     if limits.shape == (2,) and limits.dtype.kind in "iuf":
         black, white = map(float, limits)
+        # the difference of two finite numbers may be infinite, and levels are shares of it
         if black < white and math.isfinite(white - black):
             return black, white
     message = f"Got sample range {sample_range!r}; two finite numbers, black below white, are needed. Pass for instance (0, 4095)."

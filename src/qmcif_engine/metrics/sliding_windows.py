@@ -31,6 +31,7 @@ def iterate_strips(shape: tuple[int, ...]) -> Iterator[slice]:
 
 def iterate_window_strips(shape: tuple[int, ...], side: int) -> Iterator[slice]:
     """Yield the rows to read for each strip of complete windows; a side longer than the image shrinks to it."""
+    # strips overlap by a window less one row: every window is complete in exactly one of them
     overlap = min(side, shape[0]) - 1
     for windows in iterate_strips((shape[0] - overlap, shape[1])):
         yield slice(windows.start, windows.stop + overlap)
@@ -159,6 +160,7 @@ def _slide_extreme(plane: NDArray[Any], side: int, *, choose: Callable[..., NDAr
     for axis in (0, 1):
         length, size = min(side, plane.shape[axis]), 1
         while size < length:
+            # windows that overlap are no harm to a maximum, so the last step may be shorter than a doubling
             step = min(size, length - size)
             n_blocks = plane.shape[axis] - step
             plane = choose(_cut_along(plane, axis, start=0, length=n_blocks), _cut_along(plane, axis, start=step, length=n_blocks))

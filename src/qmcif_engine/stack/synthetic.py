@@ -144,6 +144,7 @@ def make_focus_stack(
     """
     _check_arguments(n_images=n_images, shape=shape, seed=seed, blur_px=blur_px)
     settled_dtype = _settle_dtype(dtype)
+    # the blur is a product of spectra: a little more margin costs less than a length with large prime factors
     canvas = (fft.next_fast_len(shape[0] + 2 * _MARGIN_PX, real=True), fft.next_fast_len(shape[1] + 2 * _MARGIN_PX, real=True))
     layers = _paint_scene(np.random.default_rng(seed), n_images, canvas=canvas, shape=shape)
     if not is_color:
@@ -194,11 +195,13 @@ def _photograph(layers: list[_Layer], blur_px: float) -> FloatArray:
     n_images = len(layers) if blur_px else 1
     images = np.zeros((n_images, *layers[0].color.shape), np.float32)
     for plane, layer in enumerate(layers):
+        # planes as far before the focus as behind it, and all beyond the largest blur, look the same
         blurred: dict[float, _Layer] = {}
         for focused in range(n_images):
             radius_px = min(blur_px * abs(plane - focused), LARGEST_BLUR_PX)
             if radius_px not in blurred:
                 blurred[radius_px] = _Layer(*(_blur(planes, radius_px) for planes in layer))
+            # the matte is blurred with its colors, so that an edge in front lets the plane behind shine through
             images[focused] *= 1 - blurred[radius_px].matte
             images[focused] += blurred[radius_px].color
     return images
@@ -211,6 +214,7 @@ def _blur(planes: FloatArray, radius_px: float) -> FloatArray:
     height, width = planes.shape[-2:]
     rows = fft.fftfreq(height, 1 / height)[:, np.newaxis]
     columns = fft.fftfreq(width, 1 / width)[np.newaxis]
+    # half a pixel of slope at the rim, for a disc of any radius, not of whole pixels only
     disc = np.clip(radius_px + 0.5 - np.hypot(rows, columns), 0, 1).astype(np.float32)
     spectrum = fft.rfft2(planes) * fft.rfft2(disc / disc.sum())
     return np.asarray(fft.irfft2(spectrum, s=(height, width)), np.float32)
@@ -240,6 +244,7 @@ def _to_samples(planes: FloatArray, dtype: np.dtype[Any]) -> SampleArray:
     clipped = np.clip(channels_last, 0, 1)
     if dtype.kind == "f":
         return np.ascontiguousarray(clipped, dtype)
+    # the largest integer of a type is exact in float32 up to 16 bits
     return np.ascontiguousarray(np.rint(clipped * np.float32(np.iinfo(dtype).max)), dtype)
 
 
@@ -248,6 +253,7 @@ def _paint_scene(generator: Generator, n_planes: int, *, canvas: tuple[int, int]
 
     The objects draw from a generator of their own, so that the same seed gives the same composition at every size.
     """
+    # one generator each: how much noise a larger canvas draws moves no object
     composer, ground, grain = generator.spawn(3)
     n_objects = max(n_planes - 1, _N_OBJECTS)
     radius_px = _RELATIVE_RADIUS * math.sqrt(shape[0] * shape[1] / n_objects)
@@ -269,6 +275,7 @@ def _light(generator: Generator, layers: list[_Layer]) -> list[_Layer]:
     grain = 1 + 0.13 * _make_noise(generator, canvas, steepness=0.5) + 0.09 * _make_noise(generator, canvas, steepness=1.4)
     above = np.zeros(canvas, np.float32)
     lit: list[_Layer] = []
+    # from front to back: a plane is shaded by all that lie above it
     for layer in reversed(layers):
         shadow = ndimage.gaussian_filter(np.roll(above, _SHADOW_SHIFT_PX, (0, 1)), 4.0)
         own_grain = np.roll(grain, generator.integers(0, canvas, 2).tolist(), (0, 1))
@@ -282,6 +289,7 @@ def _make_noise(generator: Generator, canvas: tuple[int, ...], *, steepness: flo
     rows = fft.fftfreq(canvas[0])[:, np.newaxis]
     columns = fft.rfftfreq(canvas[1])[np.newaxis]
     frequency = np.hypot(rows, columns)
+    # no power at frequency 0, where the falling amplitude would be infinite: the mean stays that of the scene
     frequency[0, 0] = np.inf
     band = (frequency**-steepness * np.exp(-((frequency / 0.42) ** 4))).astype(np.float32)
     noise = fft.irfft2(fft.rfft2(generator.standard_normal(canvas, np.float32)) * band, s=canvas)
@@ -318,6 +326,7 @@ def _paint_object(generator: Generator, layer: _Layer, *, paint: _Painter, cente
     down, right = (np.mgrid[rows, columns] - center[:, np.newaxis, np.newaxis]).astype(np.float32) / np.float32(radius_px)
     cosine, sine = np.float32(math.cos(angle)), np.float32(math.sin(angle))
     outline = paint(right * cosine + down * sine, down * cosine - right * sine, variety=variety)
+    # half a pixel to either side of the outline: edges without jags, which no lens would show
     cover = np.clip(outline.depth_inside * radius_px + 0.5, 0, 1)
     layer.matte[rows, columns] = layer.matte[rows, columns] * (1 - cover) + cover
     layer.color[:, rows, columns] = layer.color[:, rows, columns] * (1 - cover) + outline.color * cover

@@ -114,10 +114,12 @@ def _make_block(*, n_images: int, seed: int, step: int, block_info: dict[Any, An
     (image, _), (top, bottom), (left, right), _ = block_info[None]["array-location"]
     samples = np.zeros((bottom - top, right - left, _N_CHANNELS), np.float32)
     blurred = np.zeros_like(samples)
+    # textures of several periods are added: the pattern repeats only after their common multiple
     for texture in _make_textures(seed):
         _add_periodic(samples, texture.detail, top=top, left=left, step=step)
         _add_periodic(blurred, texture.blurred, top=top, left=left, step=step)
     depth = _find_depth(step * np.arange(top, bottom), step * np.arange(left, right)) * np.float32(n_images - 1)
+    # float32 throughout: a Python float would make the whole block float64, in twice the memory
     sharpness = np.clip(np.float32(0.5) + np.float32(_STEEPNESS) * (np.float32(0.5) - np.abs(depth - np.float32(image))), 0, 1)
     samples *= sharpness[..., np.newaxis]
     samples += blurred
@@ -132,6 +134,7 @@ def _add_periodic(samples: FloatArray, texture: FloatArray, *, top: int, left: i
         rows, columns = (step * np.arange(start, start + length) for start, length in ((top, height), (left, width)))
         samples += texture[np.ix_(rows % texture.shape[0], columns % texture.shape[1])]
         return
+    # slices copy whole rows; picking by index, as above, would touch every sample
     for row, texture_row, n_rows in _pieces(top, height, period=texture.shape[0]):
         for column, texture_column, n_columns in _pieces(left, width, period=texture.shape[1]):
             piece = texture[texture_row : texture_row + n_rows, texture_column : texture_column + n_columns]

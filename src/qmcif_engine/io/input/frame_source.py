@@ -196,10 +196,12 @@ def _join(found: Sequence[SourceDescription]) -> SourceDescription:
         without = next(other.names[0] for other in found if not other.has_alpha)
         msg = f"{without} has no alpha while others have; all or none is needed: add or remove the alpha channel"
         raise ImageFileError(msg)
+    # files that differ in their depth have none in common: the range of the type is used then
     bits = {other.metadata.significant_bits for other in found}
     return replace(
         first,
         names=tuple(other.names[0] for other in found),
         metadata=replace(first.metadata, significant_bits=bits.pop() if len(bits) == 1 else None),
+        # in order and each once, since one file may hold several of the frames
         paths=tuple(dict.fromkeys(path for other in found for path in other.paths)),
     )

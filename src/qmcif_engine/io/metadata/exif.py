@@ -88,6 +88,7 @@ class _Structure:
         if n_entries is None:
             return [], None
         step, first = entry_bytes + offset_bytes, start + head_bytes
+        # a damaged file may claim any number of entries: no more are read than have room in it
         table = self._read(first, min(n_entries, MOST_EXIF_ENTRIES, (self.n_bytes - first) // step) * step)
         entries = [self._parse_entry(forms, table[place : place + step], first + place) for place in range(0, len(table), step)]
         link = first + n_entries * step
@@ -97,6 +98,7 @@ class _Structure:
     def _parse_entry(self, forms: tuple[str, str, str], entry: bytes, position: int) -> ExifEntry:
         tag, kind, count = struct.unpack_from(forms[1], entry)
         start, n_bytes = position + struct.calcsize(forms[1]), count * _KIND_BYTES.get(kind, 0)
+        # a value that fits stands in place of the position at which a longer one would be found
         if n_bytes > struct.calcsize(forms[2]):
             (start,) = struct.unpack_from(forms[2], entry, struct.calcsize(forms[1]))
         value = self._read(start, n_bytes) if n_bytes <= self.largest_value_bytes else b""
@@ -140,11 +142,13 @@ def fit_exif(exif: bytes, *, height: int, width: int) -> bytes | None:
     for entries, link in directories.values():
         if link is None or not all(entry.is_sound for entry in entries):
             return None
+        # no next directory: it is that of the thumbnail, which would still show the unfused image
         fitted[link : link + 4] = bytes(4)
         end = max(end, link + 4, *(entry.end for entry in entries))
         for entry in entries:
             value = true_values.get(entry.tag)
             if value is not None:
+                # the field of four bytes stays: a shorter number is followed by two that count for nothing
                 form, kind = ("HHIHxx", _SHORT) if value < 2**16 else ("HHII", LONG)
                 struct.pack_into(_ORDERS[exif[:4]] + form, fitted, entry.position, entry.tag, kind, 1, value)
     return bytes(fitted[:end])
@@ -178,6 +182,7 @@ def collect_exif(tiff: TiffFile) -> bytes | None:
     inner = {tag: entries for tag, entries in inner.items() if entries}
     if not first and not inner:
         return None
+    # the links take the same room whatever they say, so the place of what follows is known before they are
     links = {tag: ExifEntry(tag, LONG, 1, bytes(4)) for tag in inner}
     position, directories = 8 + len(lay_out_directory([*first, *links.values()], 8)), b""
     for tag, entries in inner.items():
@@ -201,6 +206,7 @@ def lay_out_directory(entries: Iterable[ExifEntry], start: int, *, is_big: bool 
             table += entry.value.ljust(inline_bytes, b"\0")
         else:
             table += struct.pack(offset_form, behind + len(values))
+            # TIFF wants values at even positions
             values += entry.value + bytes(len(entry.value) % 2)
     return table + bytes(inline_bytes) + values
 
@@ -226,6 +232,7 @@ def _follow(structure: _Structure, start: int, tags: tuple[int, ...]) -> dict[in
     while waiting:
         directory, start = waiting.popitem()
         found[directory] = structure.read_directory(start)
+        # each directory once: in a damaged block one may lead back to another
         waiting |= {entry.tag: entry.number for entry in found[directory][0] if entry.tag in tags and entry.tag not in found}
     return found
 

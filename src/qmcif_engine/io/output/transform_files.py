@@ -137,6 +137,7 @@ def _parse_matrix(value: Any, model: TransformModel) -> Matrix:  # noqa: ANN401 
     except OverflowError as error:
         msg = "a number is too large"
         raise ValueError(msg) from error
+    # a homography has a free last row but for its scale, which is settled by the corner; the other models have none
     if model is TransformModel.HOMOGRAPHY and rows[2][2] == 1:
         return as_projective_matrix(rows)
     if rows[2] != [0, 0, 1]:
@@ -152,6 +153,7 @@ def _listed(value: Any, *, length: int | None = None) -> list[Any]:  # noqa: ANN
 
 def _expect(value: Any, name: str, *kinds: type) -> Any:  # noqa: ANN401 - checks what it is
     """Return a value that is of one of the kinds, and of no kind derived from them: true is no whole number."""
+    # not isinstance: true and false are integers in Python, and are no numbers of a transform
     if type(value) not in kinds:
         msg = f"{name} is expected where {str(value)[:40]!r} stands"
         raise ValueError(msg)

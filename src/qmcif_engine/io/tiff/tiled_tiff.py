@@ -139,6 +139,7 @@ def write_ome_tiff(stream: BinaryIO, content: ImageContent, *, run: WriteRun) ->
         level: WindowedImage = content.image
         options = describe_tags(embedding, is_big=is_big)
         options |= {"metadata": describe_for_xml(content, axes=axes), "subifds": len(shapes) - 1}
+        # the last level has no smaller one to make
         for shape in [*shapes[1:], None]:
             smaller = None if shape is None else cleanup.enter_context(closing(LevelFile(shape, level.dtype, folder=run.scratch_folder)))
             tiles = _tiles(level, content, run=run, smaller=smaller)
@@ -191,6 +192,7 @@ def _tiles(level: WindowedImage, content: ImageContent, *, run: WriteRun, smalle
     planes: list[int | slice] = list(range(content.n_channels)) if has_planes(content) else [slice(None)]
     for plane in planes:
         for window, block in run.read(level):
+            # a level is read once for each plane of the file; its halves hold all channels after the first time
             if smaller is not None and plane == planes[0]:
                 smaller.put(window, halve(block, is_index=content.is_index))
             yield np.ascontiguousarray(block[..., plane])
@@ -210,6 +212,7 @@ def lay_out(level: WindowedImage, content: ImageContent, *, run: WriteRun, is_ti
         "extrasamples": ("unassalpha",) if content.has_alpha and not is_planar else None,
         "compression": "zlib",
         "compressionargs": {"level": _DEFLATE_LEVEL},
+        # differences of neighbors compress integers; readers other than tifffile often lack the predictor of floats
         "predictor": level.dtype.kind in "ui",
         "maxworkers": max(run.n_workers, 1),
         "buffersize": _COMPRESSED_AT_ONCE_BYTES,
@@ -242,12 +245,14 @@ def _attach_exif(stream: BinaryIO, exif: bytes | None) -> None:
     if exif is None:
         return
     entries = list_entries(exif)
+    # tifffile writes no directory of a camera: the places kept for it are found in the finished file
     stream.seek(0)
     with TiffFile(stream) as tiff:
         is_big = tiff.is_bigtiff
         places = {tag: tiff.pages.first.tags[free].offset for tag, free in _FREE_TAGS.items() if tag in entries}
     for tag, place in places.items():
         start = stream.seek(0, os.SEEK_END)
+        # directories begin at even positions
         start += stream.write(bytes(start % 2))
         stream.write(lay_out_directory(entries[tag], start, is_big=is_big))
         stream.seek(place)

@@ -70,12 +70,14 @@ class GrowingLevel:
         kept, _ = self._make_in_memory(self.shape)
         if isinstance(self.folder, Path):
             self.folder.mkdir(exist_ok=True)
+            # now, by one process: tasks that make folders at once would race for them, and for their entries on the disk
             for path in {path.parent for path in self._files(Window.whole(self.shape)) if isinstance(path, Path)}:
                 path.mkdir(parents=True, exist_ok=True)
         write_durably({self.folder / _METADATA: kept[f"0/{_METADATA}"].to_bytes()}, scratch_folder=self.scratch_folder)
 
     def write(self, window: Window, block: NDArray[Any]) -> tuple[bytes, ...]:
         """Write a window, which begins and, within the image, ends where a file does; return what its files hold."""
+        # Zarr encodes into memory, we write: files then appear whole, and are on the disk when the tile counts as done
         kept, array = self._make_in_memory(block.shape)
         array[...] = np.moveaxis(block, -1, 0) if block.ndim == 3 else block
         keys = (self._key(*cell) for cell in self._cells(Window.whole(window.shape)))
@@ -104,6 +106,7 @@ class GrowingLevel:
         from zarr.core.buffer import default_buffer_prototype
 
         kept, array = self._make_in_memory(self.shape)
+        # a chunk that was packed cannot be much larger than its samples: what a server sends beyond that is refused
         largest = 2 * math.prod(self.shard_px or (self.chunk_px,) * 2) * math.prod(self.shape[2:]) * self.dtype.itemsize
         for cell in self._cells(window):
             content = read_bounded(self.folder / self._key(*cell), largest_bytes=largest + LARGEST_SEGMENT_OVERHEAD_BYTES)

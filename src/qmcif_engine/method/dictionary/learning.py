@@ -142,13 +142,16 @@ def update_atoms(patches: FloatArray, atoms: FloatArray, *, codes: FloatArray) -
         atom, row = atoms[:, :, index, None], codes[:, index, None]
         users = np.flatnonzero(row.any(axis=(0, 1)))
         if users.size:
+            # what the atom itself explained is put back first: it is to be fitted anew
             unexplained = residuals[:, :, users] + matrix_product(atom, row[:, :, users])
         else:
             users = _worst_represented(residuals)
             unexplained = residuals[:, :, users]
+            # rounding errors have no direction worth learning, and differ between machines
             if modulus(unexplained).max() <= negligible:
                 continue
         direction, coefficients = best_rank_one(unexplained)
+        # the next atom sees what this one now leaves: Gauss-Seidel, not Jacobi
         residuals[:, :, users] = unexplained - matrix_product(direction, coefficients)
         atoms[:, :, index, None] = align_phase(direction, atom)
     return atoms
@@ -181,6 +184,7 @@ def best_rank_one(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
     """
     half = matrix.shape[1]
     last = 2 * half - 1
+    # of d x d, not of d x n: the patches that use an atom are many more than their samples
     _, vectors = scipy.linalg.eigh(complex_adjoint(gram_matrix(matrix)), subset_by_index=(last, last), check_finite=False)
     first, second = vectors[:half], -vectors[half:].conj()
     column = np.stack((first.real, first.imag, second.real, second.imag))
