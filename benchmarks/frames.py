@@ -2,17 +2,18 @@
 
 ``python benchmarks/frames.py -o FOLDER --pictures DIR`` runs ``qmcif benchmark ../shared/data/mfi_whu -o FOLDER --frame 8`` with the three
 presets, beside every method whose pictures are in ``DIR/mfi_whu/METHOD`` (those that ``benchmarks/rivals.py --pictures DIR`` keeps, or any
-other folder of fused images). A run that was ended is resumed. The means become ``benchmarks/results/frames.json``, from which ``python
-tools/write_figures.py`` writes docs/quality.md.
+other folder of fused images). A run that was ended is resumed; ``--finished`` takes those pairs of such a run that all methods have. The
+means become ``benchmarks/results/frames.json``, from which ``python tools/write_figures.py`` writes docs/quality.md.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
+import json
 import sys
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 from result_files import Cell, save_result
 
@@ -32,17 +33,24 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("-o", "--output", required=True, type=Path, metavar="FOLDER", help="folder of the report")
     parser.add_argument("--pictures", type=Path, metavar="DIR", help="where other methods' pictures are")
     parser.add_argument("--jobs", default="1", metavar="N", help="worker processes")
+    parser.add_argument("--finished", action="store_true", help="only collect the figures of pairs that are finished in FOLDER")
     options = parser.parse_args(arguments)
+    if not options.finished:
+        run(options)
+    record = json.loads((options.output / "benchmark.json").read_text(encoding="utf-8"))
+    formats = {symbol: ".2f" if symbol == "PSNR" else ".4f" for symbol in SYMBOLS}
+    columns = ("scored", "pairs", "method", *SYMBOLS)
+    save_result("frames", columns=columns, rows=average_scores(record["scores"]), formats=formats)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Fuse and score every pair."""
     others = [] if options.pictures is None else sorted(path for path in (options.pictures / SET).iterdir() if path.is_dir())
     words = [word for preset in PRESETS for word in ("--preset", preset)] + [
         word for folder in others for word in ("--fused-by", f"{name_method(folder.name)}={folder}")
     ]
     if run_command(["benchmark", str(PAIRS), "-o", str(options.output), *words, "--frame", str(FRAME_PX), "--jobs", options.jobs]):
         sys.exit("the benchmark did not finish: see the message above")
-    with (options.output / "scores.csv").open(encoding="utf-8", newline="") as lines:
-        rows = average_scores(list(csv.DictReader(lines)))
-    formats = {symbol: ".2f" if symbol == "PSNR" else ".4f" for symbol in SYMBOLS}
-    save_result("frames", columns=("scored", "pairs", "method", *SYMBOLS), rows=rows, formats=formats)
 
 
 def name_method(folder_name: str) -> str:
@@ -50,14 +58,16 @@ def name_method(folder_name: str) -> str:
     return RIVALS[folder_name].label if folder_name in RIVALS else folder_name
 
 
-def average_scores(scores: list[dict[str, str]]) -> list[list[Cell]]:
-    """Return the means of every method: first those of the whole images, then those without the frame."""
+def average_scores(scores: list[dict[str, Any]]) -> list[list[Cell]]:
+    """Return the means of every method over the pairs that all have: first of the whole images, then without the frame."""
     methods = list(dict.fromkeys(score["method"] for score in scores))
+    pairs_of = [{score["set_name"] for score in scores if score["method"] == method} for method in methods]
+    common = set.intersection(*pairs_of)
     rows: list[list[Cell]] = []
     for scored, suffix in (("whole", ""), (f"outer {FRAME_PX} px left out", "_inner")):
         for method in methods:
-            own = [score for score in scores if score["method"] == method]
-            means = [round(fmean(float(score[f"{symbol}{suffix}"]) for score in own), 6) for symbol in SYMBOLS]
+            own = [score["figures"] for score in scores if score["method"] == method and score["set_name"] in common]
+            means = [round(fmean(figures[f"{symbol}{suffix}"] for figures in own), 6) for symbol in SYMBOLS]
             label = f"preset {method}" if method in PRESETS else method
             rows.append([scored, len(own), "default" if method == "default" else label, *means])
     return rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import runpy
 import sys
 from importlib import import_module
@@ -57,26 +58,17 @@ def test_every_variant_of_the_ablation_changes_settings_and_constants_that_exist
             assert hasattr(import_module(f"qmcif_engine.{module}"), constant)
 
 
-@pytest.fixture
-def tiny_pairs(tmp_path: Path) -> Path:
-    """Data folders of the names that the paper's sets have, each with one small pair and its truth."""
-    for seed, name in enumerate(("lytro", "mffw", "mfi_whu")):
-        stack = make_focus_stack(n_images=2, shape=(48, 64), seed=seed)
-        for role, image in (("a", stack.images[0]), ("b", stack.images[1]), ("truth", stack.truth)):
-            path = tmp_path / "data" / name / f"01_{role}.png"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_image(path, image)
-    return tmp_path / "data"
-
-
-def test_frames_are_scored_for_presets_and_for_folders_of_pictures(tiny_pairs: Path, tmp_path: Path, beside_each_other: None) -> None:
+def test_frames_are_scored_for_presets_and_for_folders_of_pictures(tmp_path: Path, beside_each_other: None) -> None:
     script = runpy.run_path(str(BENCHMARKS / "frames.py"))
     kept: dict[str, Any] = {}
-    script["main"].__globals__.update(PAIRS=tiny_pairs / "mfi_whu", save_result=lambda name, **table: kept.update({name: table}))
-    write_image(tmp_path / "01.png", np.full((48, 64, 3), 9, np.uint8))
+    script["main"].__globals__.update(PAIRS=tmp_path / "data", save_result=lambda name, **table: kept.update({name: table}))
     pictures = tmp_path / "pictures" / "mfi_whu" / "sr"
     pictures.mkdir(parents=True)
-    (tmp_path / "01.png").rename(pictures / "01.png")
+    (tmp_path / "data").mkdir()
+    stack = make_focus_stack(n_images=2, shape=(48, 64), seed=1)
+    for role, image in (("a", stack.images[0]), ("b", stack.images[1]), ("truth", stack.truth)):
+        write_image(tmp_path / "data" / f"01_{role}.png", image)
+    write_image(pictures / "01.png", stack.images[0])
 
     script["main"](["-o", str(tmp_path / "report"), "--pictures", str(tmp_path / "pictures")])
 
@@ -85,18 +77,9 @@ def test_frames_are_scored_for_presets_and_for_folders_of_pictures(tiny_pairs: P
         [scored, 1, method] for scored in ("whole", "outer 8 px left out") for method in ("default", "preset fast", "preset paper", "SR")
     ]
     assert rows[0][3:] != rows[4][3:]
-
-
-def test_the_rows_of_the_paper_are_taken_with_the_beta_of_each_set(tiny_pairs: Path, tmp_path: Path, beside_each_other: None) -> None:
-    script = runpy.run_path(str(BENCHMARKS / "paper_rows.py"))
-    kept: dict[str, Any] = {}
-    script["main"].__globals__.update(SHARED_DATA=tiny_pairs, save_result=lambda name, **table: kept.update({name: table}))
-
-    script["main"](["-o", str(tmp_path / "report"), "--set", "iterations=2"])
-
-    assert [row[:3] for row in kept["paper_rows"]["rows"]] == [["lytro", 0.5, "01"], ["mffw", 2.0, "01"], ["mfi_whu", 0.5, "01"]]
-    text = (tmp_path / "report" / "mffw" / "report.md").read_text(encoding="utf-8")
-    assert "--set detail_sparsity=2 --set iterations=2" in text
+    scores = json.loads((tmp_path / "report" / "benchmark.json").read_text(encoding="utf-8"))["scores"]
+    unfinished = [*scores, {**scores[0], "set_name": "02", "figures": dict.fromkeys(scores[0]["figures"], 0.0)}]
+    assert script["average_scores"](unfinished) == rows
 
 
 def test_the_depth_report_names_every_scene_and_setting_and_writes_its_pictures(

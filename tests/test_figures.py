@@ -108,15 +108,27 @@ def test_figures_of_others_are_shown_with_how_far_ours_lie_above(figures: dict[s
 
 def test_the_paper_reproduced_has_one_difference_over_all_cells(figures: dict[str, Any], result_files: Any) -> None:
     symbols = figures["SYMBOLS"]
-    printed = {name: figures["shift_printed"](name, "QMCIF (paper)") for name in ("lytro", "mffw")}
-    rows = [["lytro", 0.5, "01", *(value + 0.01 for value in printed["lytro"])], ["mffw", 2.0, "01", *printed["mffw"]]]
-    result = result_files.Result("qmcif x", "2026-01-01", "1 core", {"Python": "3"}, ["set", "beta", "pair", *symbols], {}, rows)
+    printed = {name: figures["shift_printed"](name, "QMCIF (paper)") for name in ("lytro", "mffw", "mfi_whu")}
+    taken = ("qmcif x", "2026-01-01", "1 core", {"Python": "3"})
+    presets = result_files.Result(
+        *taken,
+        ["set", "pairs", "variant", *symbols],
+        {},
+        [
+            ["lytro", 10, "default", *[0.0] * 6],
+            ["lytro", 10, "preset paper", *(value + 0.03 for value in printed["lytro"])],
+            ["mffw", 7, "preset paper", *[0.0] * 6],  # with another beta than the paper's
+            ["mfi_whu", 15, "preset paper", *printed["mfi_whu"]],
+        ],
+    )
+    rows = [["full", pair, *(value + gap for value in printed["mffw"])] for pair, gap in (("01", 0.02), ("02", -0.02))]
+    ablation = result_files.Result(*taken, ["row", "pair", *symbols], {}, [*rows, ["base", "01", *[0.0] * 6]])
 
-    shown = figures["render_paper"](result)
+    shown = figures["render_paper"](presets, ablation)
 
-    assert "| lytro | measured, 1 pairs, beta 0.5 |" in shown
-    assert "| mffw | measured, 1 pairs, beta 2 |" in shown
-    assert "| all | 12 cells |  |  |  |  |  |  | **0.0050** |" in shown
+    assert "| lytro | measured, 10 pairs, beta 0.5 |" in shown
+    assert "| mffw | measured, 2 pairs, beta 2 |" in shown
+    assert "| all | 18 cells |  |  |  |  |  |  | **0.0100** |" in shown
 
 
 def test_best_figures_are_marked_with_and_without_the_frame(figures: dict[str, Any], result_files: Any) -> None:
@@ -130,6 +142,6 @@ def test_best_figures_are_marked_with_and_without_the_frame(figures: dict[str, A
 
     lines = figures["render_frames"](result).splitlines()
 
-    assert lines[3].startswith("| whole | default | *0.9000* |")
+    assert lines[3].startswith("| whole, 1 pairs | default | *0.9000* |")
     assert lines[4].endswith("| **40.00** |")
-    assert lines[5].startswith("| outer 8 px left out | default | **1.1000** |")
+    assert lines[5].startswith("| outer 8 px left out, 1 pairs | default | **1.1000** |")
