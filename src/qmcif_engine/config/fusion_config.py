@@ -218,7 +218,7 @@ class DecisionConfig(Checked):
         unit="px",
     )
     edge_inertia: float = setting(
-        0.3, "how much better (logarithm of a ratio) the other image must explain before a pixel changes sides", low=0.0, high=10.0
+        0.2, "how much better (logarithm of a ratio) the other image must explain before a pixel changes sides", low=0.0, high=10.0
     )
     edge_stiffness: float = setting(
         2.0, "cost per step of a redrawn outline, in the same unit: larger values give smoother outlines", low=0.0, high=100.0

@@ -83,7 +83,7 @@ def test_paper_preset_is_the_published_setting_and_nothing_the_paper_does_not_ha
             consistency=0.0,
             follow_reach_px=0,
             edge_band_px=0,
-            edge_inertia=0.3,  # without effect where no edge is drawn anew
+            edge_inertia=0.2,  # without effect where no edge is drawn anew
             edge_stiffness=2.0,  # as above
             blend_radius_px=0,
             blend_edge_contrast=0.1,  # without effect where nothing blends
