@@ -60,7 +60,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.commands:
         rows = time_commands(tuple(options.shape))
-        save_result("first_run", columns=["command", "CPU s"], rows=rows, formats={"CPU s": ".1f"})
+        save_result("first_run", columns=["command", "CPU s", "wall s"], rows=rows, formats={"CPU s": ".1f", "wall s": ".1f"})
     else:
         list_functions(tuple(options.shape), least=options.least)
 
@@ -83,28 +83,32 @@ def list_functions(shape: tuple[int, int], *, least: float) -> None:
     print(f"{len(watch.seconds)} functions, {sum(watch.seconds.values()):.1f} CPU s; first run {first:.1f}, second run {second:.1f} CPU s")
 
 
-def time_commands(shape: tuple[int, int]) -> list[tuple[str, float]]:
-    """Return the CPU seconds of whole processes, the first of which finds nothing compiled; of those after it the medians of three."""
+def time_commands(shape: tuple[int, int]) -> list[list[str | float]]:
+    """Return CPU and wall seconds of whole processes, the first of which finds nothing compiled; of those after it the medians of three."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         paths = [folder / f"{number}.tif" for number in range(2)]
         for path, image in zip(paths, make_focus_stack(n_images=2, shape=shape, seed=3).images, strict=True):
             write_image(path, image)
         fusing = ["-m", "qmcif_engine", "fuse", *paths, "-o", folder / "fused.tif", "--overwrite", "--quiet"]
-        loading = ["-c", "import qmcif_engine.cli.fuse_command"]
+        runs = [
+            ("`qmcif fuse`, the first time", fusing, 1),
+            ("`qmcif fuse`, from then on", fusing, 3),
+            ("of that, loading libraries and modules", ["-c", "import qmcif_engine.cli.fuse_command"], 3),
+        ]
         environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder / "cache")}
         return [
-            ("`qmcif fuse`, the first time", _time_process(fusing, environment)),
-            ("`qmcif fuse`, from then on", median(_time_process(fusing, environment) for _ in range(3))),
-            ("of that, loading libraries and modules", median(_time_process(loading, environment) for _ in range(3))),
+            [title, *(median(taken) for taken in zip(*(_time_process(command, environment) for _ in range(turns)), strict=True))]
+            for title, command, turns in runs
         ]
 
 
-def _time_process(arguments: list[object], environment: dict[str, str]) -> float:
+def _time_process(arguments: list[object], environment: dict[str, str]) -> tuple[float, float]:
+    """Return the CPU seconds of a process and of those it waits for, and the seconds it takes."""
     before = os.times()
     subprocess.run([sys.executable, *map(str, arguments)], env=environment, check=True)
     after = os.times()
-    return after.children_user + after.children_system - before.children_user - before.children_system
+    return after.children_user + after.children_system - before.children_user - before.children_system, after.elapsed - before.elapsed
 
 
 if __name__ == "__main__":
