@@ -53,7 +53,7 @@ TASK_CHOICES = {
         "Background",
         "Smooth: large areas without texture follow the nearest sharp part further, and brightness is blended wider.",
         {
-            "ordinary": {"decision.follow_reach_px": 128, "decision.feather_px": 16},
+            "ordinary": {"decision.follow_reach_px": 64, "decision.feather_px": 16},
             "smooth": {"decision.follow_reach_px": 512, "decision.feather_px": 48},
         },
     ),

@@ -204,7 +204,7 @@ class DecisionConfig(Checked):
         high=100.0,
     )
     follow_reach_px: int = setting(
-        128,
+        64,
         "textureless pixels follow the nearest decided pixel up to this distance; 0 applies the tie rule",
         low=0,
         high=4096,

@@ -32,10 +32,10 @@ def test_a_stage_that_acts_on_every_pixel_adds_to_the_halo_and_one_that_acts_far
     halo = derive_halo(FusionConfig(), detail_patch_px=17)
     with_one_more(Stage(name="near", halo_px=lambda _config, _side: 5))
     assert derive_halo(FusionConfig(), detail_patch_px=17) == halo + 5
-    with_one_more(Stage(name="far", halo_px=lambda _config, _side: 128, acts_far=True))
+    with_one_more(Stage(name="far", halo_px=lambda _config, _side: 71, acts_far=True))
     assert derive_halo(FusionConfig(), detail_patch_px=17) == halo + 5
-    with_one_more(Stage(name="farther", halo_px=lambda _config, _side: 200, acts_far=True))
-    assert derive_halo(FusionConfig(), detail_patch_px=17) == halo + 5 + 200 - 128
+    with_one_more(Stage(name="farther", halo_px=lambda _config, _side: 100, acts_far=True))
+    assert derive_halo(FusionConfig(), detail_patch_px=17) == halo + 5 + 100 - 71
 
 
 def test_memory_that_is_kept_adds_up_and_of_working_memory_the_largest_counts(with_one_more):
@@ -60,8 +60,8 @@ def test_a_run_has_the_stages_of_its_measure_and_of_no_other(name):
 def test_the_halo_of_a_measure_without_a_solve_is_smaller():
     plain = FusionConfig().replaced({"measure": "laplacian"})
 
-    assert derive_halo(FusionConfig(), detail_patch_px=17) == 219
-    assert derive_halo(plain, detail_patch_px=17) == 219 - 24 - 3
+    assert derive_halo(FusionConfig(), detail_patch_px=17) == 162
+    assert derive_halo(plain, detail_patch_px=17) == 162 - 24 - 3
 
 
 def test_every_stage_names_code_that_is_there():
