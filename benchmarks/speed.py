@@ -139,7 +139,23 @@ def describe_threads(usages: dict[str, list[Usage]]) -> str:
     one, two = usages["default, 1 thread"], usages["default"]
     fusing = [median(json.loads(usage.shown)["wall_seconds"] for usage in taken) for taken in (one, two)]
     whole = median(usage.wall_seconds for usage in one) / median(usage.wall_seconds for usage in two)
-    return f"Two threads are {fusing[0] / fusing[1]:.2f} times as fast as one; with the start of the process {whole:.2f} times."
+    return (
+        f"Two threads are {fusing[0] / fusing[1]:.2f} times as fast as one; with the start of the process {whole:.2f} times. "
+        f"Two processes that only add numbers, and share nothing, do {measure_machine():.2f} times the work of one on this machine."
+    )
+
+
+def measure_machine() -> float:
+    """Return how many times the work of one process two get done at once: less than two where cores share what they compute with."""
+    adding = [sys.executable, "-c", "total = 0.0\nfor number in range(2 * 10**7): total += number * 0.5"]
+
+    def take(n_processes: int) -> float:
+        started = time.perf_counter()
+        for process in [subprocess.Popen(adding) for _ in range(n_processes)]:
+            process.wait()
+        return time.perf_counter() - started
+
+    return 2 * median(take(1) for _ in range(5)) / median(take(2) for _ in range(5))
 
 
 def write_stack(folder: Path, shape: tuple[int, int], n_images: int) -> list[Path]:
