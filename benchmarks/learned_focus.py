@@ -138,7 +138,7 @@ def find_slopes(network: Network, sharp: Array, blurred: Array) -> list[Array]:
 
 @contextmanager
 def deciding(network: Network, mode: str) -> Iterator[None]:
-    """Let the network take part in decisions: not at all, added to what speaks against each image, or in place of that."""
+    """Make the network take part in decisions: not at all, added to what speaks against each image, or in place of that."""
     judged: list[Array] = []
     decide, costs = tile_decisions.decide_cells, CellEvidence.costs
 

@@ -133,7 +133,7 @@ def report(name: str, runs: Sequence[Run], *, turns: int) -> None:
 
 
 def describe_threads(usages: dict[str, list[Usage]]) -> str:
-    """Say how much faster two threads are than one: fusing alone, and with the start of the process."""
+    """Describe how much faster two threads are than one: fusing alone, and with the start of the process."""
     if "default, 1 thread" not in usages:
         return ""
     one, two = usages["default, 1 thread"], usages["default"]

@@ -1,4 +1,4 @@
-"""Tell whether the images of a stack differ in brightness, and bring them to one."""
+"""Even exposure: images of a stack that differ in brightness are found and brought to one."""
 
 import numpy as np
 

@@ -22,7 +22,7 @@ SHARED = Path(__file__).parents[2] / "shared"
 
 @pytest.fixture
 def beside_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let benchmarks import each other, as when one is run; at the end, for their `profile.py` is not that of the standard library."""
+    """Make benchmarks import each other, as when one is run; at the end, for their `profile.py` is not that of the standard library."""
     monkeypatch.setattr(sys, "path", [*sys.path, str(BENCHMARKS)])
 
 

@@ -1,4 +1,4 @@
-"""Say what still keeps a release from being published: ``python tools/check_release.py [--tag v0.1.0] dist``.
+"""What still keeps a release from being published: ``python tools/check_release.py [--tag v0.1.0] dist``.
 
 Exits with 1 and one line per obstacle, 0 where there is none. The release workflow runs it before anything is uploaded.
 """

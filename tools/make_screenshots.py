@@ -168,7 +168,7 @@ class Session:
         self.viewer.window.remove_dock_widget(self.dock)
 
     def wait(self, seconds):
-        """Let the viewer work."""
+        """Give the viewer time to work."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             QApplication.processEvents()

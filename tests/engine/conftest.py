@@ -25,6 +25,16 @@ print(tracemalloc.get_traced_memory()[1])
 """
 
 
+@pytest.fixture
+def no_kernel_cache(monkeypatch):
+    """Keep no machine code: every function is compiled when it is first called."""
+
+    def without_a_place(*_):
+        raise RuntimeError
+
+    monkeypatch.setattr("numba.core.caching.FunctionCache.__init__", without_a_place)
+
+
 @pytest.fixture(scope="session")
 def peak_of():
     """Call with a function of the test's module, which prepares some work and returns it, and with its arguments.

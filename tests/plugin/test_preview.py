@@ -127,7 +127,7 @@ def test_a_removed_shapes_layer_is_offered_no_more(viewer, panel):
 
 
 def follows(panel, change):
-    """Say whether a change winds up the timer of the live preview."""
+    """Return whether a change winds up the timer of the live preview."""
     panel.timer.stop()
     change()
     is_wound_up = panel.timer.isActive()

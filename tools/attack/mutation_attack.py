@@ -124,7 +124,7 @@ def _run_case(
 
 
 def judge(outcome: Outcome, *, has_output: bool, left: list[str]) -> str:
-    """Say what became of a case: fused or refused, or what is wrong with it."""
+    """Return what became of a case: fused or refused, or what is wrong with it."""
     code = outcome.returncode
     if code in (-signal.SIGPROF, -signal.SIGALRM):
         return "hang"

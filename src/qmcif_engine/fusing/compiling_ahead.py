@@ -33,7 +33,7 @@ _SIDE_PX = 200
 
 @contextmanager
 def compiling_ahead() -> Iterator[None]:
-    """Let another process compile the later stages as soon as this one begins to compile; nothing happens where all is there."""
+    """Have another process compile the later stages as soon as this one begins to compile; nothing happens where all is there."""
     started: list[subprocess.Popen[bytes]] = []
 
     @cache

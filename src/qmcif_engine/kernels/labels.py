@@ -91,7 +91,7 @@ def _start(lead: FloatArray, least: FloatArray, dearest: np.floating[Any], out: 
 
 @compiled
 def _step(lead: FloatArray, price: np.floating[Any], out: FloatArray) -> None:
-    """Let a message choose another image at the price of the step to it."""
+    """Lower a message to that of another image at the price of the step to it."""
     for x in range(lead.size):
         out[x] = min(out[x], lead[x] + price)
 
@@ -221,7 +221,7 @@ def _tell_neighbors(
     heard: FloatArray,
     told: FloatArray,
 ) -> None:
-    """Let the cells of row `y` tell those beside, below and above them what they believe; `rows` are that, and room for two more."""
+    """Pass what the cells of row `y` believe to those beside, below and above them; `rows` are that, and room for two more."""
     belief, spoken, message = rows[0], rows[1], rows[2]
     h, w = heard.shape[2:]
     least = np.empty(w, rows.dtype)

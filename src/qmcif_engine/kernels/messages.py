@@ -62,7 +62,7 @@ def _link(firsts: IndexArray, seconds: IndexArray, width: int, links: NDArray[np
 
 @compiled
 def _close_ring(links: NDArray[np.int16], width: int) -> None:
-    """Let nobody listen to the outermost pixels, which are none of the image, nor talk to them."""
+    """Cut the links of the outermost pixels, which are none of the image."""
     for k in range(8):
         link = links[k]
         n = link.size

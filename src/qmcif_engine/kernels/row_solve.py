@@ -211,7 +211,7 @@ def _relaxation_table(omegas: FloatArray, shape: tuple[int, int], like: FloatArr
 
 @compiled
 def _enter_row(planes: FloatArray, y: int, image: FloatArray, state: State) -> None:
-    """Let row `y` take the place of one that is done with: the image, its first base layer, and nothing in all others."""
+    """Put row `y` into the place of one that is done with: the image, its first base layer, and nothing in all others."""
     base, noise, down, right, _ = state
     row = y % image.shape[1]
     for c in range(planes.shape[0]):

@@ -193,7 +193,7 @@ def _widen(
 
 @compiled
 def _is_any(values: NDArray[Any], box: NDArray[np.int64]) -> bool:
-    """Say whether anything in a box is not zero."""
+    """Return whether anything in a box is not zero."""
     for y in range(box[0], box[2]):
         row = values[y]
         for x in range(box[1], box[3]):

@@ -64,7 +64,7 @@ def box_mean(plane: FloatArray, side: int, scale: float, out: FloatArray) -> Non
 
 @compiled
 def _is_even(index: IndexArray, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> bool:
-    """Say whether one value fills a rectangle."""
+    """Return whether one value fills a rectangle."""
     value = index[rows[0], columns[0]]
     for y in rows:
         for x in columns:

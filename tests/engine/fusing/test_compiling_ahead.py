@@ -52,15 +52,7 @@ class Recorder:
         self.ends.append("wait")
 
 
-@pytest.fixture
-def _no_cache(monkeypatch):
-    def without_a_place(*_):
-        raise RuntimeError
-
-    monkeypatch.setattr("numba.core.caching.FunctionCache.__init__", without_a_place)
-
-
-@pytest.mark.usefixtures("_no_cache")
+@pytest.mark.usefixtures("no_kernel_cache")
 def test_the_first_function_that_is_compiled_starts_one_process_which_ends_with_the_run(monkeypatch):
     recorder, kernel = Recorder(monkeypatch), compiled(doubled)
 
@@ -73,7 +65,7 @@ def test_the_first_function_that_is_compiled_starts_one_process_which_ends_with_
     assert recorder.ends == ["terminate", "wait"]
 
 
-@pytest.mark.usefixtures("_no_cache")
+@pytest.mark.usefixtures("no_kernel_cache")
 @pytest.mark.parametrize("circumstances", [{"n_cores": 1}, {"is_refused": True}])
 def test_without_a_second_core_or_process_all_is_compiled_here(monkeypatch, circumstances):
     recorder, kernel, values = Recorder(monkeypatch, **circumstances), compiled(doubled), np.ones(3)

@@ -88,7 +88,7 @@ def test_formats_of_one_picture_are_refused_with_the_remedy(movie, tmp_path, nam
 
 
 def failing_at(monkeypatch, time: int) -> list[int]:
-    """Let one time point fail, and return the list of those that were fused."""
+    """Make one time point fail, and return the list of those that were fused."""
     fused: list[int] = []
     fuse = fuse_command._fuse
 

@@ -12,15 +12,7 @@ def doubled(values):
         values[i] *= 2
 
 
-@pytest.fixture
-def _no_cache(monkeypatch):
-    def without_a_place(*_):
-        raise RuntimeError
-
-    monkeypatch.setattr("numba.core.caching.FunctionCache.__init__", without_a_place)
-
-
-@pytest.mark.usefixtures("_no_cache")
+@pytest.mark.usefixtures("no_kernel_cache")
 def test_a_function_is_told_of_when_it_is_compiled_and_not_when_it_is_called_again():
     told, kernel = [], compiled(doubled)
 
