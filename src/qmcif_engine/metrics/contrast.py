@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from .levels import Levels
 
+# all of these are the reference's; bands are in the same unit as frequencies divided by the scale, sigmas in pixels
 FREQUENCY_SCALE = 30.0
 WIDE_BAND, NARROW_BAND, NARROW_GAIN = 15.3870, 1.3456, 0.7622
 GAUSSIAN_SIDE = 31
@@ -74,10 +75,12 @@ def sum_contrast(seen_sources: Iterable[FloatArray], seen_fused: FloatArray) -> 
         That of the fused image.
     """
     n_sources = 0
+    # running sums of ratios: weighted, their weights, and unweighted for pixels where no source has contrast
     kept, total, plain = (np.zeros_like(seen_fused) for _ in range(3))
     for seen in seen_sources:
         n_sources += 1
         for rows in iterate_strips(seen_fused.shape):
+            # strip by strip, so that the temporary maps stay in the cache
             ratio = _divide_smaller_by_larger(seen[rows], seen_fused[rows])
             weight = seen[rows] ** 2
             kept[rows] += weight * ratio
@@ -87,6 +90,7 @@ def sum_contrast(seen_sources: Iterable[FloatArray], seen_fused: FloatArray) -> 
     for rows in iterate_strips(seen_fused.shape):
         has_contrast = total[rows] > 0
         weighted = kept[rows] / np.where(has_contrast, total[rows], 1)
+        # float64: maps of large images are in single precision, whose sums over megapixels would drift
         score += float(np.sum(np.where(has_contrast, weighted, plain[rows] / n_sources), dtype=np.float64))
     return score
 
@@ -99,6 +103,7 @@ def map_contrast(gray: Levels) -> FloatArray:
     ``C = |(G_2 * f) / (G_4 * f) - 1|`` with Gaussians of sigma 2 and 4 px cut at 31 x 31 and not rescaled to sum 1, then
     ``C' = C^3 / (C^2 + 0.0001)``; specification, section 6. Where ``G_4 * f`` is exactly 0 there is no light, and C is 0.
     """
+    # the filter is global, what follows is local: only the filtered image is held whole
     visible = filter_by_sensitivity(stretch_levels(gray))
     contrast = np.empty_like(visible)
     for rows in iterate_strips(gray.shape):
@@ -108,10 +113,12 @@ def map_contrast(gray: Levels) -> FloatArray:
 
 def mask_contrast(visible: FloatArray) -> FloatArray:
     """Compute the masked local contrast wherever the Gaussians are complete, `CONTRAST_REACH_PX` from every side."""
+    # one factor per axis of 1 / (2 pi sigma^2); the taps are cut, and the reference does not make up for what is cut off
     fine, coarse = (sample_gaussian(GAUSSIAN_SIDE, sigma=sigma) / (np.sqrt(2 * np.pi) * sigma) for sigma in (FINE_SIGMA, COARSE_SIGMA))
     blurred, background = (filter_valid(filter_valid(visible, taps, axis=0), taps, axis=1) for taps in (fine, coarse))
     is_lit = background != 0
     local = np.where(is_lit, np.abs(blurred / np.where(is_lit, background, 1) - 1), 0).clip(max=LARGEST_CONTRAST)
+    # C^3 / (C^2 + Z) in an order of operations that cannot overflow
     masked: FloatArray = local * (local**2 / (local**2 + MASKING_OFFSET))
     return masked
 
@@ -130,6 +137,7 @@ def filter_by_sensitivity(levels: Levels) -> FloatArray:
     across = fft.rfftfreq(n_columns) * 2 * n_columns / FREQUENCY_SCALE
     wide_down, narrow_down = np.exp(-((down / WIDE_BAND) ** 2)), NARROW_GAIN * np.exp(-((down / NARROW_BAND) ** 2))
     wide_across, narrow_across = np.exp(-((across / WIDE_BAND) ** 2)), np.exp(-((across / NARROW_BAND) ** 2))
+    # the filter is formed strip by strip from its two factors; whole, it would take as much memory as the spectrum
     for rows in iterate_strips(spectrum.shape):
         spectrum[rows] *= np.outer(wide_down[rows], wide_across) - np.outer(narrow_down[rows], narrow_across)
     filtered: FloatArray = fft.irfft2(spectrum, s=levels.shape, overwrite_x=True)

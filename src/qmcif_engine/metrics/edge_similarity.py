@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .levels import Levels
 
 WINDOW = BoxWindow(8)
-CONSTANTS = (6.5025e-8, 6.5025e-8)
+CONSTANTS = (6.5025e-8, 6.5025e-8)  # (1e-6 * 255) squared: practically no stabilizer, as in the reference
 
 
 def measure_edge_similarity(sources: Sequence[Levels], fused: Levels) -> float:
@@ -62,8 +62,10 @@ def sum_similarities(sources: Sequence[Levels], fused: Levels) -> FloatArray:
     ndarray of float64, shape (2, 2)
         For gray levels and for edges: numerator and denominator of ``Q_W``.
     """
+    # ratios are formed only at the end, from sums over all windows, so that strips and blocks add up
     sums = np.zeros((2, 2))
     for rows in iterate_window_strips((fused.shape[0] - 2, fused.shape[1] - 2), WINDOW.side):
+        # the planes have a row more on top: the strip with its neighbors
         padded = slice(rows.start, rows.stop + 2)
         *gray_sources, gray = (image[padded][1:-1, 1:-1] for image in (*sources, fused))
         sums[0] += weigh_similarity(gray_sources, gray)
@@ -96,6 +98,7 @@ def weigh_similarity(sources: Sequence[FloatArray | Levels], fused: FloatArray |
         weighted += moments.variance * similarity
         plain += similarity
         np.maximum(largest, moments.variance, out=largest)
+    # exactly 0 is meant: box means of 8-bit levels are exact
     is_flat = total == 0
     share = 1 / len(sources)
     index = np.where(is_flat, plain * share, weighted / np.where(is_flat, 1.0, total))
@@ -111,6 +114,7 @@ def detect_edges(levels: Levels) -> FloatArray:
     ``e = sqrt(p_x^2 + p_y^2)``, each slope the difference of two sums of three neighbors; specification, section 4.
     """
     padded = levels.astype(np.float64)
+    # the operator is separable: a sum of three across the slope, then the difference of the outer two along it
     sum_down = padded[:-2] + padded[1:-1] + padded[2:]
     sum_across = padded[:, :-2] + padded[:, 1:-1] + padded[:, 2:]
     return np.sqrt((sum_down[:, :-2] - sum_down[:, 2:]) ** 2 + (sum_across[:-2] - sum_across[2:]) ** 2)

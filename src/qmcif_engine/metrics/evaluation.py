@@ -124,6 +124,7 @@ def evaluate(
     metric is local (Q_MI, Q_G, Q_E, Q_Y and everything that needs the truth) its value is that of the whole image up to rounding, 1e-9.
     Q_CB and Q_P transform the whole image in the reference: from blocks, Q_CB differs by less than 1e-5 and Q_P by less than 0.002.
     """
+    # every check that needs no samples comes first, also for images that will take minutes to read
     _check_frame(frame_px)
     named = name_images(sources, fused, truth)
     limits = settle_limits(fused.dtype, sample_range)
@@ -137,6 +138,7 @@ def evaluate(
         return Evaluation(**figures, right_source_share=right_share)
     loaded = [(name, load_samples(image)) for name, image in named]
     images = prepare_images(loaded, n_sources=n_sources, limits=limits)
+    # four quick metrics; per image one step of contrast and one per orientation of phase congruency
     total = 4 + (1 + N_ORIENTATIONS) * (len(sources) + 1) + (truth is not None)
     finish_step = StepCounter(total, progress).finish_step
     figures = _compare_with_sources(images.sources, images.fused, finish_step=finish_step)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .levels import Levels
 
 SUBSTITUTE_FOR_ZERO = 1e-5
+# sigmoids of the corrected reference: the share at which they are steepest, how steep, and their upper end
 STRENGTH_GAIN, STRENGTH_SLOPE, STRENGTH_CENTER = 0.9994, 15.0, 0.5
 DIRECTION_GAIN, DIRECTION_SLOPE, DIRECTION_CENTER = 0.9879, 22.0, 0.8
 
@@ -41,8 +42,10 @@ def measure_gradient(sources: Sequence[Levels], fused: Levels) -> float:
     Petrovic 2000, the sums running over all N sources. Zero padding makes the image border an edge, as in the reference. Edge strengths of
     exactly 0 count as 1e-5, so flat, constant and single-pixel images give finite values: where no image has an edge, all agree.
     """
+    # a ratio of sums over the whole image, not a mean of local ratios: strong edges weigh more
     carried, total = 0.0, 0.0
     for rows in iterate_strips(fused.shape):
+        # once per strip for all sources
         edges_fused = _find_edges(fused, rows)
         for source in sources:
             kept, weight = sum_kept_edges(_find_edges(source, rows), edges_fused)
@@ -62,6 +65,7 @@ def sum_kept_edges(edges: tuple[FloatArray, FloatArray], edges_fused: tuple[Floa
 def _find_edges(gray: Levels, rows: slice) -> tuple[FloatArray, FloatArray]:
     """Compute edge strength and edge angle of a strip with Sobel's operator, zero-padded."""
     padded = cut_padded(gray, rows, margin=1)
+    # separable: weights 1 2 1 along the edge, then a difference across it
     smooth_down = padded[:-2] + 2 * padded[1:-1] + padded[2:]
     smooth_across = padded[:, :-2] + 2 * padded[:, 1:-1] + padded[:, 2:]
     slope_x = smooth_down[:, 2:] - smooth_down[:, :-2]
@@ -76,6 +80,7 @@ def combine_slopes(slope_x: FloatArray, slope_y: FloatArray) -> tuple[FloatArray
     -----
     ``g = sqrt(s_x^2 + s_y^2)`` and ``a = atan(s_y / s_x)``, with 1e-5 for an ``s_x`` of 0; specification, section 2.
     """
+    # atan, not atan2: opposite slopes (dark to bright, bright to dark) count as one direction, as in the reference
     return np.sqrt(slope_x**2 + slope_y**2), np.arctan(slope_y / _replace_zeros(slope_x))
 
 
@@ -93,6 +98,7 @@ def rate_strength(strength: FloatArray, strength_fused: FloatArray) -> FloatArra
     0 give G = 1.
     """
     nonzero, nonzero_fused = _replace_zeros(strength), _replace_zeros(strength_fused)
+    # numerator unreplaced in the first case, so that an edge that is lost altogether rates 0
     ratio = np.where(strength > strength_fused, strength_fused / nonzero, nonzero / nonzero_fused)
     return STRENGTH_GAIN / (1 + np.exp(-STRENGTH_SLOPE * (ratio - STRENGTH_CENTER)))
 

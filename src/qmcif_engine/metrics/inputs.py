@@ -77,6 +77,7 @@ def name_images(sources: Sequence[Any], fused: Any, truth: Any) -> list[tuple[st
         message = f"Got {len(sources)} source image(s); fusion is judged against at least 2. Pass all images that were fused."
         raise InvalidImageError(message)
     named = [(f"source {number}", source) for number, source in enumerate(sources, start=1)]
+    # order that the rest relies on: sources, fused image, truth
     named.append(("the fused image", fused))
     if truth is not None:
         named.append(("the truth", truth))
@@ -105,6 +106,7 @@ def prepare_images(named: Sequence[tuple[str, NDArray[Any]]], *, n_sources: int,
     InvalidImageError
         If a sample is no number.
     """
+    # all are checked before any is converted, so that a bad last image costs no work
     for name, image in named:
         _check_finite(name, image)
     sources, (fused, *truth) = ([image for _, image in part] for part in (named[:n_sources], named[n_sources:]))
@@ -144,6 +146,7 @@ def _check_layout(named: Sequence[tuple[str, NDArray[Any]]]) -> None:
         if image.shape != first.shape:
             message = f"Got {name} with shape {image.shape} but {first_name} with {first.shape}; all must agree. Crop or convert them."
             raise InvalidImageError(message)
+        # mixed types would be brought to 8 bits by different limits
         if image.dtype != first.dtype:
             message = f"Got {name} of {image.dtype} but {first_name} of {first.dtype}; all must agree. Convert them to one dtype first."
             raise InvalidImageError(message)
@@ -166,6 +169,7 @@ def settle_limits(dtype: np.dtype[Any], sample_range: tuple[float, float] | None
     if dtype not in _DTYPE_RANGES and dtype not in _RANGELESS_DTYPES:
         message = f"Got images of {dtype}; one of {', '.join(SUPPORTED_DTYPES)} is needed. Convert them to one of these."
         raise InvalidImageError(message)
+    # what the user says goes before what the type suggests: 12-bit data in uint16
     if sample_range is not None:
         return _check_range(sample_range)
     if dtype in _RANGELESS_DTYPES:

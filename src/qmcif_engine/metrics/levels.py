@@ -19,7 +19,8 @@ LARGEST_WHOLE_PX = 4 << 20
 SMALLEST_BLOCK_SIDE_PX = 64
 """A narrower image is evaluated whole, however long it is."""
 
-PIXELS_IN_DOUBLE_PRECISION = 4 << 20
+PIXELS_IN_DOUBLE_PRECISION = 4 << 20  # larger images come here whole only if one of their sides is very short
+# the 15 digits of MATLAB's rgb2gray: shorter weights flip single pixels by one level
 LUMA_OF_RED, LUMA_OF_GREEN, LUMA_OF_BLUE = 0.298936021293776, 0.587043074451121, 0.114020904255103
 
 
@@ -48,6 +49,7 @@ def convert_to_eight_bits(samples: NDArray[Any], limits: tuple[float, float]) ->
     levels = np.empty(samples.shape, np.uint8)
     for rows in iterate_strips(samples.shape):
         clipped = samples[rows].astype(np.float64).clip(black, white)
+        # half a level is rounded up, as MATLAB does; np.rint would round it to even
         levels[rows] = np.floor((clipped - black) / (white - black) * LARGEST_LEVEL + 0.5)
     return levels
 
@@ -97,6 +99,7 @@ def stretch_levels(gray: Levels) -> Levels:
     -----
     ``x' = floor(((x - min) / (max - min)) 255 + 1/2)``, ``normalize1`` of the specification, section 0, by a table of 256 entries.
     """
+    # 256 divisions and a look-up in place of one division per pixel
     levels: Levels = tabulate_stretching(int(gray.min()), int(gray.max()))[gray]
     return levels
 
@@ -106,6 +109,7 @@ def tabulate_stretching(smallest: int, largest: int) -> Levels:
     if smallest == largest:
         return np.zeros(LARGEST_LEVEL + 1, np.uint8)
     table = np.floor((np.arange(LARGEST_LEVEL + 1.0) - smallest) / (largest - smallest) * LARGEST_LEVEL + 0.5)
+    # entries beyond the extremes stand for no pixel, but must not wrap around in 8 bits
     stretched: Levels = table.clip(0, LARGEST_LEVEL).astype(np.uint8)
     return stretched
 

@@ -59,6 +59,7 @@ def compute_moments(plane: NDArray[Any], window: SlidingWindow) -> LocalMoments:
     -----
     ``v = E[x^2] - E[x]^2`` (specification, section 4). Rounding may push it below 0, where it is set to 0.
     """
+    # E[x^2] - E[x]^2 subtracts nearly equal numbers in flat windows: in single precision rounding would be most of the difference
     samples = plane.astype(np.float64)
     mean = window.average(samples)
     variance = np.maximum(window.average(samples * samples) - mean * mean, 0.0)
@@ -86,6 +87,7 @@ def compute_covariance(first: LocalMoments, second: LocalMoments, *, window: Sli
     -----
     ``c = E[x y] - E[x] E[y]`` (specification, section 4), exactly 0 where either window is known to be constant (section 5).
     """
+    # one constant window suffices: it varies with nothing
     covariance = window.average(first.plane * second.plane) - first.mean * second.mean
     for flat in (first.flat, second.flat):
         if flat is not None:

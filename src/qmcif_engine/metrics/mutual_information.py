@@ -58,9 +58,11 @@ def _relate_levels(joint: FloatArray) -> float:
     entropy_source = compute_entropy(joint.sum(axis=1))
     entropy_fused = compute_entropy(joint.sum(axis=0))
     entropy_sum = entropy_source + entropy_fused
+    # two constant images
     if entropy_sum == 0.0:
         return 0.5
     information = entropy_sum - compute_entropy(joint.ravel())
+    # independent images have information 0, which rounding may push below
     return max(information, 0.0) / entropy_sum
 
 
@@ -68,6 +70,7 @@ def count_joint_levels(source: Levels, fused: Levels) -> NDArray[np.int64]:
     """Count the pixels with each pair of levels, shape (256, 256), rows for the source."""
     counts = np.zeros(N_LEVELS * N_LEVELS, np.int64)
     for rows in iterate_strips(source.shape):
+        # a joint histogram is a plain one of the numbers 256 x + y
         pairs = source[rows].astype(np.int64) * N_LEVELS + fused[rows]
         counts += np.bincount(pairs.ravel(), minlength=counts.size)
     return counts.reshape(N_LEVELS, N_LEVELS)
@@ -81,4 +84,5 @@ def compute_entropy(shares: FloatArray) -> float:
     ``H = -sum p log2 p`` with 0 log 0 = 0; specification, section 1.
     """
     present = shares[shares > 0]
+    # every term is negative or 0; `abs` also turns -0 into 0
     return abs(float(np.sum(present * np.log2(present))))

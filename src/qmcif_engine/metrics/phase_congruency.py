@@ -62,6 +62,7 @@ def measure_phase_congruency(sources: Sequence[Levels], fused: Levels, *, on_ste
 
 def combine_matches(sums: Sequence[float], *, n_features: int, n_fused_features: int, is_constant: bool) -> float:
     """Return Q_P from the sums of the three maps of matches over all pixels."""
+    # both cases are 0 / 0 in the reference
     if n_features == 0:
         return 0.0 if n_fused_features else 1.0
     return 0.0 if is_constant else math.prod(total / n_features for total in sums)
@@ -79,8 +80,11 @@ def match_features(sources: Iterable[PhaseFeatures], target: PhaseFeatures) -> t
         if not match:  # no earlier: until here `best` is the first source, so its matches need no memory
             match = correlate_features(best, target)
         _keep_larger(match, correlate_features(challenger, target))
+        # after the challenger was matched itself: r_max is a match of its own, of the strongest features together
         _take_stronger(best, challenger)
+        # freed before the next one is computed, or two sources would be held at once
         del challenger
+    # `best` is complete only now
     _keep_larger(match, correlate_features(best, target))
     return match, best
 
@@ -101,6 +105,7 @@ def correlate_features(source: PhaseFeatures, fused: PhaseFeatures) -> list[Floa
     margin = WINDOW.side // 2
     matches = [np.empty_like(source.congruency) for _ in range(3)]
     for rows in iterate_strips(source.congruency.shape):
+        # the source is masked, the fused image is not, as in the reference
         mask = cut_padded(source.congruency, rows, margin=margin) > FEATURE_THRESHOLD
         inner = mask[margin:-margin, margin:-margin]
         for match, of_source, of_fused in zip(matches, source.as_tuple(), fused.as_tuple(), strict=True):
@@ -119,6 +124,7 @@ def _keep_larger(match: list[FloatArray], other: list[FloatArray]) -> None:
 
 def _take_stronger(best: PhaseFeatures, challenger: PhaseFeatures) -> None:
     """Replace features where the challenger's phase congruency is as large or larger."""
+    # "not larger" in place of "smaller or equal": a tie goes to the later source
     is_replaced = ~(best.congruency > challenger.congruency)
     for mine, theirs in zip(best.as_tuple(), challenger.as_tuple(), strict=True):
         np.copyto(mine, theirs, where=is_replaced)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .log_gabor import FilterBank
 
 STABILIZER = 1e-4
+# Kovesi's parameters: standard deviations of the noise above its mean, and his empirical correction of the threshold
 NOISE_MULTIPLE = 2.0
 NOISE_CORRECTION = 1.7
 SPREAD_CUTOFF, SPREAD_SLOPE = 0.5, 10.0
@@ -91,6 +92,7 @@ def compute_phase_features(
     """
     spectrum = _transform(gray, bank)
     sums = _Sums(*(np.zeros(gray.shape, bank.dtype) for _ in range(5)))
+    # four responses are needed at once, for each orientation anew: allocated once
     buffers = [np.empty(bank.shape, spectrum.dtype) for _ in range(N_SCALES)]
     for orientation in range(N_ORIENTATIONS):
         threshold = None if thresholds is None else thresholds[orientation]
@@ -126,6 +128,7 @@ def _add_orientation(
     Specification, section 3.1: energy counts less where one scale dominates, ``W = 1 / (1 + exp(10 (0.5 - width)))`` with
     ``width = sum A / (max A + 1e-4) / 4``.
     """
+    # the finest scale first: its median tells the noise
     responses = [_filter(spectrum, bank, orientation=orientation, scale=0, out=buffers[0])]
     if threshold is None:
         # the buffer of the next scale is free until that scale is filtered
@@ -139,6 +142,7 @@ def _add_orientation(
         width = amplitude / (largest + STABILIZER) / N_SCALES
         weight = 1 / (1 + np.exp((SPREAD_CUTOFF - width) * SPREAD_SLOPE))
         energy = weight * np.maximum(energy - threshold, 0)
+        # congruency of this orientation; without amplitude there is no energy either
         squared = (energy / np.where(amplitude == 0, 1, amplitude)) ** 2
         sums.energy[rows] += energy
         sums.amplitude[rows] += amplitude
@@ -157,10 +161,12 @@ def _sum_scales(responses: Sequence[ComplexArray]) -> tuple[FloatArray, FloatArr
     """
     total = sum(responses[1:], start=responses[0])
     modulus = np.abs(total)
+    # unit vector of the mean phase, conjugated, so that multiplying by it turns a response to that phase
     direction = total.conj() / (modulus + STABILIZER)
     energy = modulus**2 / (modulus + STABILIZER)
     amplitudes = [np.abs(response) for response in responses]
     for response in responses:
+        # a scale whose phase deviates counts against the others
         energy -= np.abs((response * direction).imag)
     return energy, sum(amplitudes[1:], start=amplitudes[0]), reduce(np.maximum, amplitudes)
 
@@ -193,6 +199,7 @@ def estimate_threshold(median_power: float, *, gain: float) -> float:
     energy of the even part of the summed filters (``P2 + 2 P12``, by Parseval's theorem), and
     ``T = (tau sqrt(pi/2) + 2 sqrt((2 - pi/2) tau^2)) / 1.7``.
     """
+    # amplitudes of noise are Rayleigh distributed: the median of their squares is ln 2 times the mean
     tau = math.sqrt(median_power / math.log(2) * gain)
     return tau * (math.sqrt(math.pi / 2) + NOISE_MULTIPLE * math.sqrt(2 - math.pi / 2)) / NOISE_CORRECTION
 
@@ -200,8 +207,10 @@ def estimate_threshold(median_power: float, *, gain: float) -> float:
 def _find_median_power(finest_response: ComplexArray, *, scratch: ComplexArray) -> float:
     """Return the median squared amplitude of a response."""
     n_pixels = finest_response.size
+    # real view of a complex buffer: no further array of the size of the image
     amplitude = scratch.ravel().view(scratch.real.dtype)[:n_pixels]
     np.abs(finest_response.ravel(), out=amplitude)
+    # both middle values of an even number of pixels, the same one twice of an odd number
     middle = [(n_pixels - 1) // 2, n_pixels // 2]
     amplitude.partition(middle)
     return float(np.mean(amplitude[middle].astype(np.float64) ** 2))
@@ -211,8 +220,11 @@ def _conclude(sums: _Sums) -> PhaseFeatures:
     """Turn the sums into the three maps, in place (specification, section 3.1, outputs)."""
     for rows in iterate_strips(sums.energy.shape):
         sums.energy[rows] /= sums.amplitude[rows] + STABILIZER
+        # cos^2 and sin^2 each add up to half of the number of orientations
         across, down = sums.across[rows] / (N_ORIENTATIONS / 2), sums.down[rows] / (N_ORIENTATIONS / 2)
+        # the reference's divisor, which differs from that of the other two
         mixed = sums.mixed[rows] / N_ORIENTATIONS
+        # eigenvalues of the 2 x 2 moment matrix, formed as the reference forms them
         difference = np.sqrt(mixed**2 + (across - down) ** 2) + STABILIZER
         sums.across[rows] = (across + down + difference) / 2
         sums.down[rows] = (across + down - difference) / 2

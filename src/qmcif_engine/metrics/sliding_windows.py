@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from qmcif_engine.kernels.array_types import BoolArray, FloatArray
 
+# 256 KB in float64, small enough for a few maps in the cache; at least so many rows that overlaps of windows stay a small share
 PIXELS_PER_STRIP = 1 << 15
 FEWEST_ROWS_PER_STRIP = 64
 
@@ -55,6 +56,7 @@ def cut_padded(plane: NDArray[Any], rows: slice, *, margin: int) -> FloatArray:
         A complete window around every pixel of the strip, so that `valid` filtering of it equals zero-padded `same` filtering.
     """
     n_rows, n_columns = plane.shape
+    # float64 whatever the type of the plane: moments are formed of it
     strip = np.zeros((rows.stop - rows.start + 2 * margin, n_columns + 2 * margin))
     first, last = max(0, rows.start - margin), min(n_rows, rows.stop + margin)
     top = first - (rows.start - margin)
@@ -75,7 +77,7 @@ class SlidingWindow(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class GaussianWindow:
-    """Weigh a square window by a Gaussian whose weights add up to 1.
+    """A square window weighted by a Gaussian whose weights add up to 1.
 
     Attributes
     ----------
@@ -103,7 +105,7 @@ class GaussianWindow:
 
 @dataclass(frozen=True, slots=True)
 class BoxWindow:
-    """Weigh all pixels of a square window alike.
+    """A square window in which all pixels weigh the same.
 
     Notes
     -----
@@ -131,6 +133,7 @@ def sample_gaussian(length: int, *, sigma: float) -> FloatArray:
 def filter_valid(plane: FloatArray, weights: FloatArray, *, axis: int) -> FloatArray:
     """Correlate along one axis, keeping complete windows only."""
     length = len(weights)
+    # the mode does not matter: what it affects is cut off
     filtered: FloatArray = ndimage.correlate1d(plane, weights, axis=axis, mode="constant")
     return _cut_along(filtered, axis, start=length // 2, length=plane.shape[axis] - length + 1)
 
@@ -140,6 +143,7 @@ def sum_windows(plane: FloatArray, length: int, *, axis: int) -> FloatArray:
     if length == 1:
         return plane
     half, n_windows = length // 2, plane.shape[axis] - length + 1
+    # log2(length) additions per sample
     halves = sum_windows(plane, half, axis=axis)
     total: FloatArray = _cut_along(halves, axis, start=0, length=n_windows) + _cut_along(halves, axis, start=half, length=n_windows)
     return total if length % 2 == 0 else total + _cut_along(plane, axis, start=length - 1, length=n_windows)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .local_moments import LocalMoments
 
 WINDOW = GaussianWindow(7, 1.5)
-CONSTANTS = (2e-16, 2e-16)
+CONSTANTS = (2e-16, 2e-16)  # far below the rounding of a variance, about 1e-12: hence the exact moments
 LEAST_AGREEMENT = 0.75
 
 
@@ -70,8 +70,10 @@ def rate_windows(sources: Sequence[LocalMoments], fused: LocalMoments) -> FloatA
     similarities = np.stack([compare_structure(source, fused, window=WINDOW, constants=CONSTANTS) for source in sources])
     variances = np.stack([source.variance for source in sources])
     total = variances.sum(axis=0)
+    # exactly 0 is meant, which constant windows have
     shares = np.where(total == 0, 1 / len(sources), variances / np.where(total == 0, 1.0, total))
     agreement = np.full_like(total, np.inf)
+    # N (N - 1) / 2 comparisons; the least similar pair decides
     for first, second in combinations(sources, 2):
         np.minimum(agreement, compare_structure(first, second, window=WINDOW, constants=CONSTANTS), out=agreement)
     rates: FloatArray = np.where(agreement >= LEAST_AGREEMENT, np.sum(shares * similarities, axis=0), similarities.max(axis=0))

@@ -46,6 +46,7 @@ def measure_signal_to_noise(fused: Levels, truth: Levels, *, frame_px: int = 0) 
     """
     if 0 < 2 * frame_px < min(fused.shape[:2]):
         fused, truth = (image[frame_px:-frame_px, frame_px:-frame_px] for image in (fused, truth))
+    # whole numbers: exact, and the same however the image is cut
     squared_error = sum(int(np.sum((fused[rows].astype(np.int64) - truth[rows]) ** 2)) for rows in iterate_strips(fused.shape))
     return convert_to_decibels(squared_error, n_samples=fused.size)
 
@@ -138,12 +139,15 @@ def compare_colors(first: FloatArray, second: FloatArray) -> FloatArray:
     """
     luminance_constant, structure_constant = CONSTANTS
     mean_first, mean_second = (np.stack([WINDOW.average(part) for part in image]) for image in (first, second))
+    # E[conj(x - mx)(y - my)] = E[conj(x) y] - conj(mx) my, so averages of products suffice
     mean_dot, mean_cross = _multiply(mean_first, mean_second)
     dot, cross = _multiply(first, second)
     covariance = WINDOW.average(dot) - mean_dot
     covariance_vector = np.stack([WINDOW.average(part) for part in cross]) - mean_cross
     power = np.sum(mean_first**2 + mean_second**2, axis=0)
+    # |x|^2 and |y|^2 together: the denominator only has the sum of both variances
     spread = np.maximum(WINDOW.average(np.sum(first**2 + second**2, axis=0)) - power, 0)
+    # moduli of the two factors: scalar and vector part each squared; the signs of vector parts do not matter
     luminance = np.sqrt((2 * mean_dot + luminance_constant) ** 2 + 4 * np.sum(mean_cross**2, axis=0)) / (power + luminance_constant)
     structure = np.sqrt((2 * covariance + structure_constant) ** 2 + 4 * np.sum(covariance_vector**2, axis=0))
     similarity: FloatArray = luminance * structure / (spread + structure_constant)

@@ -26,6 +26,7 @@ MOST_THREADS = 4
 """Blocks at once: each takes up to 150 MB, however many images there are."""
 
 STEPS_A_PASS = 20
+# a tree of small sums: Dask frees the values of finished blocks early instead of keeping all for one last task
 _SUMS_AT_ONCE = 8
 
 
@@ -46,6 +47,7 @@ class BlockRun:
 
     def compute(self, metric: str, *collections: Any) -> tuple[Any, ...]:  # noqa: ANN401 - dask collections and their results
         """Compute dask collections as one pass of a metric."""
+        # callbacks that are given replace the active ones, so that a progress bar of the user is not told of our tasks
         progress = _PassProgress(partial(self._counter.finish_step, metric))
         results: tuple[Any, ...] = compute(*collections, scheduler="threads", num_workers=self._n_threads, callbacks=(progress._callback,))
         progress.finish()
@@ -53,7 +55,9 @@ class BlockRun:
 
     def add_up(self, metric: str, measure: Callable[[Window], Sequence[Any]], shape: tuple[int, int]) -> tuple[Any, ...]:
         """Return the sums, over all blocks of an image of this shape, of each value that `measure` returns for a block."""
+        # not pure: a key drawn at random spares hashing the images that `measure` carries
         parts = [delayed(partial(measure, window), pure=False)() for window in block_windows(shape, BLOCK_PX)]
+        # every addition has its fixed place in the tree, whichever block ends first, so the sums are the same to the last bit
         while len(parts) > 1:
             parts = [delayed(_add, pure=False)(*parts[start : start + _SUMS_AT_ONCE]) for start in range(0, len(parts), _SUMS_AT_ONCE)]
         return tuple(self.compute(metric, parts[0])[0])
@@ -72,6 +76,7 @@ class _PassProgress(Callback):
     def __init__(self, finish_step: Callable[[], None]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._finish_step = finish_step
+        # 1 until Dask has counted the tasks: it is divided by
         self._n_tasks, self._n_ended, self._n_told = 1, 0, 0
 
     def _start_state(self, graph: Any, state: Any) -> None:  # noqa: ANN401 - dask's

@@ -55,6 +55,7 @@ def score_contrast(images: Sequence[ScratchLevels], tables: Sequence[Levels], ru
     reference, which this equals but for what lies beyond `CUT_OFF`.
     """
     shape = (images[0].shape[0], images[0].shape[1])
+    # the narrow band needs the whole image before any block can be filtered: hence two passes
     (coefficients,) = run.add_up("contrast", partial(_sum_coefficients, images, tables), shape)
     seeing = _Seeing(shape, tuple(coefficients))
     (total,) = run.add_up("contrast", partial(_sum_kept, images, tables, seeing), shape)
@@ -64,11 +65,13 @@ def score_contrast(images: Sequence[ScratchLevels], tables: Sequence[Levels], ru
 def _sum_coefficients(images: Sequence[ScratchLevels], tables: Sequence[Levels], block: Window) -> tuple[ComplexArray]:
     """Return what a block adds to the lowest coefficients of every image, shape (N + 1, K, k)."""
     rows, columns = _sample_waves(images[0].shape, block)
+    # a Fourier transform of few frequencies is a product with two thin matrices, and blocks simply add up
     return (np.stack([rows.conj().T @ table[image[block.slices]] @ columns.conj() for image, table in zip(images, tables, strict=True)]),)
 
 
 def _sum_kept(images: Sequence[ScratchLevels], tables: Sequence[Levels], seeing: _Seeing, block: Window) -> tuple[float]:
     """Return the sum of the contrast that a block of the fused image keeps."""
+    # the fused image is kept, sources come one by one: memory for two maps, however many sources
     seen_fused = seeing.map_contrast(images[-1], tables[-1], block, number=len(images) - 1)
     sources = (seeing.map_contrast(images[number], tables[number], block, number=number) for number in range(len(images) - 1))
     return (sum_contrast(sources, seen_fused),)
@@ -83,6 +86,7 @@ class _Seeing:
 
     def map_contrast(self, image: ScratchLevels, table: Levels, block: Window, *, number: int) -> FloatArray:
         """Return the masked local contrast of a block."""
+        # beyond the image the reference has zeros, which are not filtered: only what lies inside is, and zeros are put around it afterwards
         near = block.grown(CONTRAST_REACH_PX, self.shape)
         visible = self._filter_wide(image, table, near) - NARROW_GAIN * self._synthesize_narrow(near, number=number)
         padded = np.zeros((block.shape[0] + 2 * CONTRAST_REACH_PX, block.shape[1] + 2 * CONTRAST_REACH_PX))
@@ -91,9 +95,11 @@ class _Seeing:
 
     def _filter_wide(self, image: ScratchLevels, table: Levels, window: Window) -> FloatArray:
         """Return a window blurred by the wide band, from a larger one whose own period does no harm."""
+        # exp(-(f / b)^2) in frequency is a Gaussian of 1 / (sqrt(2) pi b) px in space; CUT_OFF of them are the margin
         bands = [_count_periods(side, WIDE_BAND) for side in self.shape]
         margins = [max(LEAST_REACH_PX, math.ceil(CUT_OFF / (math.sqrt(2) * math.pi * band))) for band in bands]
         sides = [fft.next_fast_len(length + 2 * margin, real=True) for length, margin in zip(window.shape, margins, strict=True)]
+        # the image is periodic for the reference's transform, so a block at the border continues at the opposite one
         levels = table[image.read_periodic(window.top - margins[0], window.left - margins[1], (sides[0], sides[1]))]
         spectrum = fft.rfft2(levels.astype(np.float64), overwrite_x=True)
         down, across = fft.fftfreq(sides[0]) / bands[0], fft.rfftfreq(sides[1]) / bands[1]
@@ -109,6 +115,7 @@ class _Seeing:
         narrow = [
             np.exp(-((waves / _count_periods(side, NARROW_BAND)) ** 2)) for waves, side in zip((down, across), self.shape, strict=True)
         ]
+        # the wave of frequency 0 has no opposite
         narrow[1][1:] *= 2
         weighted = self.coefficients[number] * (narrow[0][:, np.newaxis] * narrow[1]) / (self.shape[0] * self.shape[1])
         return np.ascontiguousarray((rows @ weighted @ columns.T).real)
@@ -121,6 +128,7 @@ def _count_periods(side: int, band: float) -> float:
 
 def _list_reaches(shape: tuple[int, ...]) -> list[int]:
     """Return how many periods along each side the narrow band passes; with a shorter side there are no more than half its pixels."""
+    # exp(-(f / b)^2) has a standard deviation of b / sqrt(2)
     reach = math.ceil(CUT_OFF / math.sqrt(2) * NARROW_BAND * FREQUENCY_SCALE / 2)
     return [min(reach, (side - 1) // 2) for side in shape[:2]]
 

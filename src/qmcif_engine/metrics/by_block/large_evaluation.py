@@ -50,6 +50,7 @@ def evaluate_by_block(
     progress : callable, optional
     """
     has_truth = len(images) > n_sources + 1
+    # in the order of the passes: levels, windows, gradient (by source), contrast, phase (noise of N + 1 images, then matches), truth
     n_passes = len(images) + 1 + n_sources + 2 + n_sources + 2 + N_TRUTH_PASSES * has_truth
     run = BlockRun(StepCounter(n_passes * STEPS_A_PASS, progress))
     with ScratchFolder() as folder:
@@ -59,6 +60,7 @@ def evaluate_by_block(
         figures, tables = score_windows(compared, run)
         figures["gradient"] = score_gradient(compared, run)
         figures["contrast"] = score_contrast(compared, tables, run)
+        # the table of an image with a single level is all 0, that of any other reaches 255
         is_constant = not tables[-1].any()
         figures["phase_congruency"] = score_phase_congruency(compared, run, is_constant=is_constant)
         if has_truth:
@@ -77,10 +79,12 @@ class _Reading:
         """Read an image once and return its gray levels; its colors are added to the others where they are wanted."""
         chunks = (BLOCK_PX, BLOCK_PX, *image.shape[2:])
         samples: Any = image if isinstance(image, da.Array) else da.from_array(image, chunks=chunks, name=False)
+        # gray is computed within a chunk, which therefore needs all three channels
         samples = samples if samples.ndim == 2 else samples.rechunk({2: 3})
         form: dict[str, Any] = {"dtype": np.uint8, "meta": np.empty((0,) * samples.ndim, np.uint8)}
         is_float = samples.dtype.kind == "f"
         finite = da.where(da.isfinite(samples), samples, self._limits[0]) if is_float else samples  # others are refused below, by number
+        # one rule for all types: an 8-bit file is what the reference reads
         levels = finite.map_blocks(partial(convert_to_eight_bits, limits=self._limits), **form)
         gray = (
             levels if levels.ndim == 2 else levels.map_blocks(convert_to_gray, drop_axis=2, **form | {"meta": np.empty((0, 0), np.uint8)})
@@ -89,6 +93,7 @@ class _Reading:
         targets = [self._folder.add(planes.shape) for planes in kept]
         storing: list[Any] = [*targets]  # not of dask's own kinds
         n_bad = (~da.isfinite(samples)).sum() if is_float else 0
+        # stored and counted in one pass, so that the image is read once
         _, n_found = self._run.compute("levels", da.store(kept, storing, lock=False, compute=False), n_bad)
         refuse_infinite(name, int(n_found))
         self.colors += targets[1:]

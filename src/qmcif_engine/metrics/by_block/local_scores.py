@@ -48,6 +48,7 @@ def score_windows(images: Sequence[ScratchLevels], run: BlockRun) -> tuple[dict[
     shape = (images[0].shape[0], images[0].shape[1])
     indices, rate, count, joints = run.add_up("edge_similarity", partial(_measure_windows, images), shape)
     tables = [_tabulate(joint.sum(axis=1)) for joint in joints]
+    # all joint histograms have the same fused image along their columns
     tables.append(_tabulate(joints[0].sum(axis=0)))
     figures = {
         "mutual_information": rate_joint_levels([_stretch(joint, table, tables[-1]) for joint, table in zip(joints, tables, strict=False)]),
@@ -62,18 +63,22 @@ def _measure_windows(images: Sequence[ScratchLevels], block: Window) -> tuple[Fl
     height, width = images[0].shape[:2]
 
     def reaching(side: int) -> Window:
+        # a window belongs to the block it begins in, so that each is counted once
         return Window(block.top, block.left, min(block.bottom + side - 1, height), min(block.right + side - 1, width))
 
     indices: FloatArray = np.zeros((2, 2))
     rate, count = 0.0, 0
     near = reaching(EDGE_WINDOW.side)
+    # a sliver at the far border holds no complete window
     if min(near.shape) >= EDGE_WINDOW.side:
+        # edges need one neighbor on every side, which exists except at the border of the image
         *sources, fused = (image.read_padded(near, margin=1) for image in images)
         indices = sum_similarities(sources, fused)
     near = reaching(SIMILARITY_WINDOW.side)
     if min(near.shape) >= SIMILARITY_WINDOW.side:
         *sources, fused = (image[near.slices] for image in images)
         rate, count = sum_rates(sources, fused)
+    # levels are counted pixel by pixel: no overlap here
     *sources, fused = (image[block.slices] for image in images)
     return indices, rate, count, np.stack([count_joint_levels(source, fused) for source in sources])
 
@@ -86,6 +91,7 @@ def _tabulate(counts: NDArray[np.int64]) -> Levels:
 def _stretch(joint: NDArray[np.int64], of_source: Levels, of_fused: Levels) -> FloatArray:
     """Return the share of pixels with each pair of stretched levels from the number of those with each pair of levels."""
     stretched = np.zeros((N_LEVELS, N_LEVELS))
+    # levels beyond the extremes all become 0 or 255: assigning in place of adding would overwrite real counts with their zeros
     np.add.at(stretched, (of_source[:, np.newaxis], of_fused[np.newaxis]), joint)
     shares: FloatArray = stretched / joint.sum()
     return shares

@@ -27,6 +27,7 @@ MARGIN_PX = 128
 
 TRANSFORMED_PX = BLOCK_PX + 2 * MARGIN_PX
 
+# of the 23 bits of a float's fraction 9 remain, which makes 512 classes to the octave
 _DROPPED_BITS = 14
 _LOWEST_BIN, _HIGHEST_BIN = (int(np.float32(amplitude).view(np.uint32)) >> _DROPPED_BITS for amplitude in (2.0**-20, 2.0**12))
 """Amplitudes are counted in classes of equal ratio, 512 to the octave: the leading bits of a float are the number of its class."""
@@ -50,8 +51,10 @@ def score_phase_congruency(images: Sequence[ScratchLevels], run: BlockRun, *, is
     told, comes from classes 0.14 percent wide.
     """
     shape = (images[0].shape[0], images[0].shape[1])
+    # one size of transform for all blocks, those at the far border included, so one bank of filters serves
     bank = FilterBank((TRANSFORMED_PX, TRANSFORMED_PX), np.dtype(np.float32))
     thresholds = []
+    # noise is a property of the whole image: its median comes first, block by block, or neighboring blocks would not fit together
     for image in images:
         (counts,) = run.add_up("phase_congruency", partial(_count_amplitudes, image, bank), shape)
         thresholds.append(
@@ -67,6 +70,7 @@ def _count_amplitudes(image: ScratchLevels, bank: FilterBank, block: Window) -> 
     counts = np.empty((N_ORIENTATIONS, n_classes), np.int64)
     inner = slice(MARGIN_PX, MARGIN_PX + block.shape[0]), slice(MARGIN_PX, MARGIN_PX + block.shape[1])
     for of_one, amplitude in zip(counts, compute_finest_amplitudes(_read(image, block), bank), strict=True):
+        # bits of positive floats are ordered as their values are, and shifting them needs no logarithm
         bits = np.ascontiguousarray(amplitude[inner], np.float32).view(np.uint32) >> _DROPPED_BITS
         of_one[:] = np.bincount(bits.clip(_LOWEST_BIN, _HIGHEST_BIN).ravel() - _LOWEST_BIN, minlength=n_classes)
     return (counts,)
@@ -76,6 +80,7 @@ def _find_median(counts: NDArray[np.int64]) -> float:
     """Return the median amplitude, its place within a class by how many lie below; 0 where most amplitudes are."""
     below = np.cumsum(counts)
     place = int(np.searchsorted(below, below[-1] / 2))
+    # the lowest class also holds everything below it
     if place == 0:
         return 0.0
     lower, upper = (float(np.uint32((_LOWEST_BIN + number) << _DROPPED_BITS).view(np.float32)) for number in (place, place + 1))
@@ -88,11 +93,13 @@ def _sum_matches(
 ) -> tuple[NDArray[np.float64], int, int]:
     """Return the sums of the three maps of matches over a block, and how many features the sources and the fused image have there."""
     shape = (images[0].shape[0], images[0].shape[1])
+    # correlations reach half a window beyond the block; outside the image `correlate_features` pads with zeros as the reference does
     near = block.grown(WINDOW.side // 2, shape)
     kept = near.moved(MARGIN_PX - block.top, MARGIN_PX - block.left).slices
 
     def find_features(number: int) -> PhaseFeatures:
         features = compute_phase_features(_read(images[number], block), bank, thresholds=thresholds[number])
+        # copies, so that the transformed block, nearly twice as large, can be freed
         return PhaseFeatures(*(part[kept].copy() for part in features.as_tuple()))
 
     target = find_features(len(images) - 1)

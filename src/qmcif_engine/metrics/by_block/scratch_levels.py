@@ -35,6 +35,7 @@ class ScratchLevels:
 
     def __init__(self, path: Path, shape: tuple[int, ...]) -> None:
         self._path, self.shape, self.ndim = path, shape, len(shape)
+        # the file grows on the disk only as blocks are written, on file systems that know holes
         with path.open("xb") as file:
             os.truncate(file.fileno(), int(np.prod(shape, dtype=np.int64)))
 
@@ -72,7 +73,9 @@ class ScratchFolder:
     """A temporary folder for levels, removed with everything in it on leaving."""
 
     def __init__(self) -> None:
+        # folders of evaluations that were killed go first: they can be as large as the images
         sweep(Path(tempfile.gettempdir()))
+        # on Windows a file that is still mapped cannot be removed; the next sweep takes it
         self._folder = tempfile.TemporaryDirectory(prefix=name_scratch(), ignore_cleanup_errors=True)
         self._n_images = 0
 

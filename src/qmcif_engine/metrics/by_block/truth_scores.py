@@ -39,10 +39,13 @@ def score_against_truth(
         Width of the frame left out of the second signal-to-noise ratio.
     """
     shape = (colors[0].shape[0], colors[0].shape[1])
+    # a frame that would leave nothing is not left out
     inside = slice(frame_px, -frame_px) if 0 < 2 * frame_px < min(shape) else slice(None)
+    # squares of 8-bit differences fit 32 bits; their sum over a large image needs 64
     difference = _open(colors[0]).astype(np.int32) - _open(colors[1]).astype(np.int32)
     squared = difference**2
     inner = squared[inside, inside]
+    # both sums in one pass over the images
     errors = run.compute("truth", *(part.sum(dtype=np.int64, split_every=4) for part in (squared, inner)))
     similarity = _compare_grays(*(_open(gray).astype(np.float64) for gray in grays))
     (structure,) = run.compute("truth", similarity.sum(split_every=4))
@@ -67,9 +70,11 @@ def _compare_grays(first: da.Array, second: da.Array) -> da.Array:
 
     reach = WINDOW.side // 2
     means = [
+        # `truncate` so that the filter ends exactly where the window does
         gaussian_filter(plane, WINDOW.sigma, mode="constant", truncate=reach / WINDOW.sigma)
         for plane in (first, second, first * first, second * second, first * second)
     ]
+    # the border, where the filter saw padding, is cut off: complete windows only
     similarity: da.Array = da.map_blocks(_relate_means, *means, dtype=np.float64)[reach:-reach, reach:-reach]
     return similarity
 
