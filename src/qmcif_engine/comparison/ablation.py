@@ -64,6 +64,7 @@ def plan_ablation(base: FusionConfig) -> tuple[tuple[Method, ...], dict[str, str
     dict of str to str
         Name of the method by the name of the row.
     """
+    # settings are hashable, so rows that change nothing, or the same, meet at one key
     names: dict[FusionConfig, str] = {base: "ablation-full"}
     filled_by = {}
     for row in (*TERM_ROWS, *SETTING_ROWS):
@@ -80,6 +81,7 @@ def write_ablation(comparison: Comparison, filled_by: Mapping[str, str]) -> str:
 
 def draw_tables(comparison: Comparison, filled_by: Mapping[str, str]) -> str:
     """Return both tables as Markdown, with the paper's own figures below each row where the data set is the paper's."""
+    # the paper ran its ablations on one of its sets only
     is_published = comparison.published is not None and comparison.published.name == ABLATION_SET
     note = "Means of the six metrics; larger is better. The best of each group is **bold**."
     if is_published:
@@ -96,6 +98,7 @@ def draw_tables(comparison: Comparison, filled_by: Mapping[str, str]) -> str:
 def _draw_rows(rows: Sequence[AblationRow], filled_by: Mapping[str, str], *, scores: Sequence[Score], is_published: bool) -> str:
     shown: list[TableRow] = []
     marks: list[Mapping[str, Mark]] = []
+    # marks are given within a group: a patch size is compared with other patch sizes, not with another representation
     for _, group in groupby(rows, key=lambda row: row.group):
         members = list(group)
         measured = mark_table(
@@ -103,6 +106,7 @@ def _draw_rows(rows: Sequence[AblationRow], filled_by: Mapping[str, str], *, sco
         )
         for row, own, own_marks in zip(members, measured.rows, measured.marks, strict=True):
             shown.append(own)
+            # a group has two to four rows, of which a second best would say little
             marks.append({symbol: mark if mark is Mark.BEST else Mark.NONE for symbol, mark in own_marks.items()})
             if is_published:
                 printed = dict(zip(ABLATION_SYMBOLS, ABLATIONS[row.label], strict=True))

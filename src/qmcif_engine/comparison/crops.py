@@ -18,6 +18,7 @@ N_PLACES = 2
 FRAME_PX = 8
 """Borders are left out: the artificial frames of some data sets would win everywhere."""
 
+# large enough to recognize the place, small enough for a row of methods side by side
 _SMALLEST_SIDE_PX, _LARGEST_SIDE_PX = 48, 160
 _SHARE_OF_IMAGE = 1 / 8
 _SMALLEST_SPREAD = 1e-6
@@ -59,14 +60,17 @@ def find_places(images: Sequence[NDArray[np.uint8]], *, n_places: int = N_PLACES
     shortest = min(spread.shape)
     side = min(shortest, int(np.clip(shortest * _SHARE_OF_IMAGE, _SMALLEST_SIDE_PX, _LARGEST_SIDE_PX)))
     if shortest >= side + 2 * FRAME_PX:
+        # zeros in place of the border keep the coordinates of the image
         spread = np.pad(spread[FRAME_PX:-FRAME_PX, FRAME_PX:-FRAME_PX], FRAME_PX)
     means = ndimage.uniform_filter(spread, side, mode="constant")
     before = side // 2
+    # only windows that lie in the image, indexed by their upper left corner
     means = means[before : before + spread.shape[0] - side + 1, before : before + spread.shape[1] - side + 1]
     places: list[Place] = []
     while len(places) < n_places and means.max() > _SMALLEST_SPREAD:
         row, column = (int(position) for position in np.unravel_index(np.argmax(means), means.shape))
         places.append(Place(row, column, side))
+        # all windows that would overlap this one are out
         means[max(0, row - side + 1) : row + side, max(0, column - side + 1) : column + side] = 0
     return places
 

@@ -57,6 +57,7 @@ def find_dataset(folder: Path) -> Dataset:
     ImageFileError
         When the folder is missing or empty, or an image belongs to no complete set.
     """
+    # resolved, so that "." too has a name
     place = folder.resolve()
     files = list_images(place)
     if files:
@@ -89,6 +90,7 @@ def list_images(folder: Path) -> list[Path]:
 
 def natural_order(name: str) -> list[tuple[int, str]]:
     """Return a sorting key that puts ``image2`` before ``image10``."""
+    # numbers and texts cannot be compared, so every part is a pair; -1 puts text before numbers
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
@@ -109,6 +111,7 @@ def _group_flat(files: Iterable[Path]) -> list[ImageSet]:
 
 def _build_flat_set(name: str, roles: Mapping[str, Path]) -> ImageSet:
     letters = sorted(role for role in roles if role != TRUTH)
+    # so many letters as there are images: with a gap one of them is missing from the beginning of the alphabet
     wanted = ascii_lowercase[: max(len(letters), 2)]
     missing = [letter for letter in wanted if letter not in letters]
     if missing:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from qmcif_engine.config.fusion_config import FusionConfig
 
+# changes there touch no figure, except those of the other methods we compare with, whose code lies in comparison.rivals
 _WITHOUT_EFFECT = ("cli", "comparison")
 _WITH_EFFECT = ("comparison", "rivals")
 _NUMERICAL_PACKAGES = ("numpy", "scipy", "scikit-learn")
@@ -24,6 +25,7 @@ _NUMERICAL_PACKAGES = ("numpy", "scipy", "scikit-learn")
 
 def digest_texts(parts: Iterable[str]) -> str:
     """Return one digest of several texts, which their borders enter too."""
+    # as JSON, since "ab" + "c" joined would equal "a" + "bc"
     return hashlib.sha256(json.dumps(list(parts)).encode()).hexdigest()
 
 
@@ -55,6 +57,7 @@ def digest_engine() -> str:
     The version number alone would take results from before a change of the code, as developers make them, for new ones.
     """
     root = Path(qmcif_engine.__file__).parent
+    # .npz: the learned dictionaries
     files = [path for path in root.rglob("*") if path.suffix in (".py", ".npz") and _has_effect(path.relative_to(root).parts)]
     parts = [f"{path.relative_to(root).as_posix()} {digest_file(path)}" for path in sorted(files)]
     return digest_texts([*parts, *(f"{name} {version(name)}" for name in _NUMERICAL_PACKAGES)])

@@ -73,6 +73,7 @@ def _draw_table(table: ComparisonTable) -> str:
     heads = "".join(f'<th scope="col">{head_symbol(symbol)}</th>' for symbol in table.symbols)
     kinds = [_kind(row) for row in table.rows]
     lines = []
+    # a line is drawn above the first published row, unless the table begins with it: hence "published" before the first
     for row, marks, kind, before in zip(table.rows, table.marks, kinds, ["published", *kinds], strict=False):
         is_border = kind == "published" != before
         cells = "".join(_draw_cell(row, symbol, marks) for symbol in table.symbols)

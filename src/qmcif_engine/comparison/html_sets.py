@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     _Named: TypeAlias = tuple[str, NDArray[np.uint8]]
 
 THUMBNAIL_SIDE_PX = 320
+# JPEG qualities: thumbnails only show which image it is, crops are what one judges by
 THUMBNAIL_QUALITY = 82
 CROP_QUALITY = 93
 N_SHOWN_SOURCES = 6
@@ -69,6 +70,7 @@ def _draw_thumbnail(name: str, image: NDArray[np.uint8], *, places: Sequence[Pla
 
 def _draw_box(letter: str, place: Place, *, shape: tuple[int, ...]) -> str:
     height, width = shape[:2]
+    # in percent of the thumbnail, whatever size the browser shows it in
     left, top = 100 * place.column / width, 100 * place.row / height
     across, down = 100 * place.side_px / width, 100 * place.side_px / height
     style = f"left:{left:.2f}%;top:{top:.2f}%;width:{across:.2f}%;height:{down:.2f}%"

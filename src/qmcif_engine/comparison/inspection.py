@@ -44,10 +44,12 @@ def fingerprint_inputs(
     """
     fingerprints = {}
     for n_done, image_set in enumerate(dataset.sets, start=1):
+        # the truth and other programs' images too: found out now, not after hours of fusing
         shape = _check_sizes([*image_set.files, *(method.images[image_set.name] for method in methods if method.images)])
         if frame_px is not None:
             _check_inside(image_set.sources[0], shape, frame_px=frame_px)
         contents = [digest_file(path) for path in image_set.sources]
+        # digests are taken once per set, not once per method
         truth = "" if image_set.truth is None else digest_file(image_set.truth)
         for method in methods:
             image = digest_file(method.images[image_set.name]) if method.images else ""
@@ -72,6 +74,7 @@ def _check_sizes(paths: Iterable[Path]) -> tuple[int, ...]:
 
 
 def _check_inside(path: Path, shape: tuple[int, ...], *, frame_px: int) -> None:
+    # one pixel must remain in the middle
     widest = (min(shape[:2]) - 1) // 2
     if frame_px > widest:
         msg = (

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from qmcif_engine.config.fusion_config import FusionConfig
 
-LONGEST_NAME = 60
+LONGEST_NAME = 60  # characters that still fit the first column of a table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +80,7 @@ def check_names(methods: Sequence[Method]) -> None:
     InvalidConfigError
         Naming the method.
     """
+    # a name is a folder of images and a key of the record: two would overwrite each other
     names = [method.name for method in methods]
     for name in names:
         if names.count(name) > 1:
@@ -100,6 +101,7 @@ def match_images(folder: Path, set_names: Sequence[str]) -> dict[str, Path]:
     """
     files = list_images(folder)
     found = {name: _find_candidates(name, files) for name in set_names}
+    # all missing sets in one message, so that nobody mends them one by one
     missing = [name for name, candidates in found.items() if not candidates]
     if missing:
         msg = (
@@ -118,7 +120,9 @@ def match_images(folder: Path, set_names: Sequence[str]) -> dict[str, Path]:
 
 
 def _find_candidates(name: str, files: Iterable[Path]) -> list[Path]:
+    # a whole name goes first, or set 1 would also find 01_1.png
     whole = [path for path in files if path.stem == name or _is_same_number(path.stem, name)]
+    # bars on both sides, so that set 1 does not stand in 10
     wanted = f"|{_tokenize(name)}|"
     return whole or [path for path in files if wanted in f"|{_tokenize(path.stem)}|"]
 

@@ -11,6 +11,7 @@ from qmcif_engine.comparison.tables import Mark, Origin, format_figure
 if TYPE_CHECKING:
     from qmcif_engine.comparison.tables import ComparisonTable, TableRow
 
+# in units of the view box, which the page scales; labels stand left of the bars, figures right of them
 _WIDTH, _LABEL_WIDTH, _VALUE_WIDTH = 420, 128, 52
 _BAR_HEIGHT, _BAR_PITCH = 13, 19
 _TOP, _BOTTOM = 6, 24
@@ -49,16 +50,20 @@ def draw_bars(table: ComparisonTable, symbol: str) -> str:
 def choose_axis(values: list[float]) -> tuple[float, float, float]:
     """Return where the axis begins and ends and the distance of its ticks, a round number of which lies between."""
     least, most = min(values), max(values)
+    # equal bars, and bars of 0, still need an axis
     span = (most - least) or abs(most) * 0.1 or 1.0
     raw = span * (1 + _MARGIN_SHARE) / _N_TICKS
     power = 10 ** math.floor(math.log10(raw))
+    # 0.999: a rounding error must not take the next larger step
     step = next(factor for factor in (1, 2, 2.5, 5, 10) if factor * power >= raw * 0.999) * power
+    # begins below the shortest bar, so that this one can be seen too
     low = math.floor((least - _MARGIN_SHARE * span) / step) * step
     high = math.ceil(most / step) * step
     return low, high if high > low else low + step, step
 
 
 def _format_tick(tick: float, step: float) -> str:
+    # one digit more than the step has, for steps of 2.5
     decimals = max(0, 1 - math.floor(math.log10(step)))
     text = f"{tick:.{decimals}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text

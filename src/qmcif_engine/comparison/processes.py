@@ -56,6 +56,7 @@ def run_everywhere(
     ChildProcessError
         When a worker process was lost.
     """
+    # in this process, where errors need no wrapping and a debugger works
     if min(n_processes, len(tasks)) <= 1:
         with single_thread():
             for task in tasks:
@@ -64,13 +65,16 @@ def run_everywhere(
     # a heavy import that only those need who use several processes
     from dask.multiprocessing import get, get_context
 
+    # of Dask's own context, since an event of another start method cannot be handed to its processes
     stop = get_context().Event()
 
     def hand_over(_key: object, outcome: _ResultT | _Failure, *_: object) -> None:
         on_result(_unpack(outcome))
 
     graph = {("task", position): (partial(_work_in_process, work, task),) for position, task in enumerate(tasks)}
+    # Dask's five callbacks in its order: start, start_state, pretask, posttask, finish
     observer = (None, None, None, hand_over, lambda *_: stop.set())  # the last is called before Dask waits for its processes
+    # tasks take seconds to minutes: one at a time to a process, or one process would work while others wait
     options: dict[str, Any] = {"initializer": partial(_prepare_worker, stop), "chunksize": 1, "optimize_graph": False}
     try:
         get(graph, list(graph), num_workers=min(n_processes, len(tasks)), callbacks=[observer], **options)
@@ -89,6 +93,7 @@ _is_stopped: _Stop = _never
 def _prepare_worker(stop: Event) -> None:
     """Leave the interrupt key to the parent, which then sets the event, and use one thread: the cores are taken by processes."""
     global _is_stopped  # a worker process has one parent for life
+    # Ctrl+C reaches the whole group of processes; workers that die of it would look like lost ones
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threadpool_limits(limits=1)
     _is_stopped = stop.is_set
@@ -98,6 +103,7 @@ def _work_in_process(work: Callable[[_TaskT, _Stop], _ResultT], task: _TaskT) ->
     try:
         return work(task, _is_stopped)
     except Exception as error:  # all of them: raised again in the parent
+        # the traceback does not survive pickling
         error.add_note(traceback.format_exc())
         return _Failure(error, error.errno if isinstance(error, OSError) else None)
 

@@ -32,6 +32,7 @@ class PublishedSet:
 
 
 def _read_table(text: str) -> Mapping[str, Mapping[str, float]]:
+    # from the right, because a name may have a space in it
     rows = [line.rsplit(maxsplit=len(SYMBOLS)) for line in text.strip().splitlines()]
     return MappingProxyType({name.strip(): dict(zip(SYMBOLS, map(float, values), strict=True)) for name, *values in rows})
 

@@ -79,6 +79,7 @@ def open_record(folder: Path, dataset: Dataset, *, methods: Sequence[Method], ov
     OutputError
         When the folder lies among the data, or something would be replaced without permission.
     """
+    # results among the data would be taken for images of a set by the next run
     if folder.resolve().is_relative_to(dataset.folder):
         msg = f"the report folder {str(folder)!r} lies in the data folder; a place outside is needed: choose another one"
         raise OutputError(msg)
@@ -92,12 +93,14 @@ def open_record(folder: Path, dataset: Dataset, *, methods: Sequence[Method], ov
         return wanted
     if not overwrite:
         _check_same_request(folder, found, wanted)
+    # methods of earlier runs stay in the record, though this run may not ask for them
     return replace(wanted, settings={**found.settings, **wanted.settings}, scores=found.scores)
 
 
 def write_record(folder: Path, record: Record) -> None:
     """Replace the record file as a whole."""
     content = json.dumps({"format": _FORMAT, **asdict(record)}, indent=1).encode()
+    # written beside and renamed: a run that is killed leaves the last whole record
     place_files({folder / RECORD_NAME: writing(content)}, overwrite=True)
 
 
@@ -114,6 +117,7 @@ def _read_record(folder: Path, *, overwrite: bool) -> Record | None:
     path = folder / RECORD_NAME
     try:
         return _parse_record(json.loads(path.read_text(encoding="utf-8")))
+    # no report yet, which is fine; anything else that cannot be read might be somebody's file
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -134,12 +138,14 @@ def _parse_record(content: dict[str, Any]) -> Record:
 def _parse_score(row: dict[str, Any]) -> Score:
     figures = {str(symbol): None if value is None else float(value) for symbol, value in row["figures"].items()}
     texts = {name: str(row[name]) for name in ("set_name", "method", "inputs", "fused")}
+    # records from before this field have none
     frame_px = row.get("frame_px")
     return Score(figures=figures, frame_px=None if frame_px is None else int(frame_px), **texts)
 
 
 def _check_vacant(folder: Path) -> None:
     for name in OUTPUT_NAMES:
+        # a broken link does not "exist", yet writing would follow it
         if (folder / name).exists() or (folder / name).is_symlink():
             msg = (
                 f"{str(folder / name)!r} exists and is no result of a benchmark here; a new folder is needed: choose one or add --overwrite"
@@ -155,6 +161,7 @@ def _check_same_request(folder: Path, found: Record, wanted: Record) -> None:
         )
         raise OutputError(msg)
     for name, digest in wanted.settings.items():
+        # a method that was not run before has nothing to differ from
         if found.settings.get(name, digest) != digest:
             msg = (
                 f"{str(folder)!r} holds results of {name!r} with other settings; the same settings or a new folder are needed: "

@@ -155,6 +155,7 @@ def write_scores(dataset_name: str, scores: Sequence[Score]) -> str:
     rows = csv.writer(stream, lineterminator="\n")
     rows.writerow(["dataset", "set", "method", *symbols])
     for score in scores:
+        # `repr`: the shortest text that gives back the same float
         figures = ["" if score.figures[symbol] is None else repr(score.figures[symbol]) for symbol in symbols]
         rows.writerow([dataset_name, score.set_name, score.method, *figures])
     return stream.getvalue()
@@ -166,6 +167,7 @@ def escape(text: str) -> str:
 
 
 def _as_code(text: str) -> str:
+    # longer than any run of back quotes within, as CommonMark demands
     fence = "`" * (max((len(run) for run in re.findall("`+", text)), default=0) + 1)
     return f"{fence} {text} {fence}" if len(fence) > 1 else f"`{text}`"
 

@@ -83,9 +83,11 @@ def shrink(image: NDArray[np.uint8], *, longest_side_px: int) -> NDArray[np.uint
     ndarray of uint8, shape (h, w) or (h, w, 3)
         Rows and columns that fill no block are cut off.
     """
+    # rounded up
     factor = max(1, -(-max(image.shape[:2]) // longest_side_px))
     height, width = (max(1, side // factor) for side in image.shape[:2])
     kept = image[: height * factor, : width * factor]
+    # a side shorter than the factor is averaged as a whole
     rows, columns = min(factor, image.shape[0]), min(factor, image.shape[1])
     blocks = kept.reshape(height, rows, width, columns, -1)
     means: NDArray[np.uint8] = np.rint(blocks.mean(axis=(1, 3))).astype(np.uint8)
@@ -115,5 +117,6 @@ def encode_data_uri(image: NDArray[np.uint8], *, quality: int) -> str:
     quality : int
         1 to 100.
     """
+    # colors at full resolution: halved ones would smear just what crops are looked at for
     encoded = imagecodecs.jpeg8_encode(np.ascontiguousarray(image), level=quality, subsampling="444")
     return f"data:image/jpeg;base64,{base64.b64encode(encoded).decode('ascii')}"

@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-LARGEST_EIGHT_BIT_INDEX = 255
+LARGEST_EIGHT_BIT_INDEX = 255  # of a PNG of 8 bits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """All that a worker process must know to make one score; one with a image is scored anew, but not fused."""
+    """All that a worker process must know to make one score; one with an image is scored anew, but not fused."""
 
     image_set: ImageSet
     method: Method
@@ -94,10 +94,13 @@ def score_dataset(
         for image_set in dataset.sets
         for method in methods
     ]
+    # another frame asks for other figures of the same image, which then is not fused again
     tasks = [replace(task, has_image=_has_image(task, scores.get((task.image_set.name, task.method.name)))) for task in asked]
     todo = [task for task in tasks if not (task.has_image and scores[task.image_set.name, task.method.name].frame_px == frame_px)]
     logger.info("%d of %d images are to be scored", len(todo), len(tasks))
+    # by this process alone, before workers would race for it
     _make_folders([task for task in todo if not task.has_image])
+    # even without a score: from now on the folder is known as a report of ours, and may be continued
     write_record(folder, record)
     progress(len(tasks) - len(todo), len(tasks))
     n_done = len(tasks) - len(todo)
@@ -114,11 +117,13 @@ def score_dataset(
 
 
 def _has_image(task: Task, score: Score | None) -> bool:
+    # cheap tests first; the image itself is read last
     if score is None or score.inputs != task.inputs:
         return False
     image = fused_path(task.folder, task.method, task.image_set)
     if task.method.settings is not None and not index_path(task.folder, task.method, task.image_set).is_file():
         return False
+    # an image that somebody changed or replaced is made again
     return image.is_file() and digest_file(image) == score.fused
 
 
@@ -152,6 +157,7 @@ def make_score(task: Task, is_cancelled: Callable[[], bool]) -> Score:
     if task.method.settings is not None and not task.has_image:
         result = fuse(sources, task.method.settings, is_cancelled=is_cancelled)
         index_dtype = np.uint8 if len(sources) <= LARGEST_EIGHT_BIT_INDEX else np.uint16
+        # the map before the image: an image without its map counts as not made
         write_image(index_path(task.folder, task.method, task.image_set), result.source_index.astype(index_dtype), overwrite=True)
         write_image(image, result.fused, overwrite=True)
 
@@ -166,6 +172,7 @@ def make_score(task: Task, is_cancelled: Callable[[], bool]) -> Score:
     return Score(
         set_name=task.image_set.name,
         method=task.method.name,
+        # read back from the file, so that what is scored is what was saved
         figures=score_image(sources, read_eight_bit(image), truth, frame_px=task.frame_px, progress=end_if_cancelled),
         inputs=task.inputs,
         fused=digest_file(image),
@@ -185,6 +192,7 @@ def score_image(
     whole = evaluate(sources, fused, truth=truth, frame_px=DEFAULT_FRAME_PX if frame_px is None else frame_px, progress=progress)
     if frame_px is None:
         return whole.list_by_symbol()
+    # cut before scoring, not masked after: filters of the metrics would otherwise look into the frame
     inside = np.s_[frame_px:-frame_px, frame_px:-frame_px]
     inner = evaluate([source[inside] for source in sources], fused[inside], progress=progress)
     return whole.list_by_symbol() | name_inner(inner.list_by_symbol())

@@ -86,6 +86,7 @@ def build_set_table(scores: Sequence[Score]) -> ComparisonTable:
 
 def mark_table(rows: Sequence[TableRow]) -> ComparisonTable:
     """Mark the best and the second best of each column that has any figure."""
+    # a dict keeps the order in which symbols first occur, a set would not
     known = {symbol: None for row in rows for symbol, value in row.means.items() if value is not None}
     symbols = tuple(known)
     columns = {symbol: mark_column([row.means.get(symbol) for row in rows], symbol=symbol) for symbol in symbols}
@@ -101,11 +102,13 @@ def average(figures: Iterable[Mapping[str, float | None]]) -> dict[str, float | 
             values.setdefault(symbol, [])
             if value is not None:
                 values[symbol].append(value)
+    # exactly rounded, so that the mean does not depend on the order of the sets
     return {symbol: math.fsum(found) / len(found) if found else None for symbol, found in values.items()}
 
 
 def mark_column(values: Sequence[float | None], *, symbol: str) -> list[Mark]:
     """Mark the largest and the second largest figure; figures that are printed alike share their mark, and a single one gets none."""
+    # ranked as printed, since two equal figures of which one is bold would puzzle the reader
     printed = [None if value is None else float(format_figure(value, symbol=symbol)) for value in values]
     known = [value for value in printed if value is not None]
     ranking = sorted(set(known), reverse=True) if len(known) > 1 else []

@@ -40,7 +40,7 @@ MARGIN_PX = 16
 PENALTY = 4.0
 """Of the constraint: the one that leaves least after so few iterations. The program of the paper's authors has 1.5 and runs on."""
 
-RELAXATION = 1.8
+RELAXATION = 1.8  # over-relaxation of ADMM, between 1 (none) and 2
 MOST_ITERATIONS = 15
 TOLERANCE = 1e-2
 """Relative residual at which the maps are good enough to decide and to draw."""
@@ -58,6 +58,7 @@ def cosine_filters() -> FloatArray:
     """Return the filters, shape (32, 8, 8), of unit norm: products of cosines, ordered by their frequency, without the constant."""
     waves = scipy.fft.idct(np.eye(FILTER_PX), axis=0, norm="ortho")
     rows, columns = np.divmod(np.arange(FILTER_PX**2), FILTER_PX)
+    # by frequency, then by row, so that the order is the same on every machine; 0, the constant, is left to the base layer
     order = np.lexsort((rows, rows**2 + columns**2))[1 : N_FILTERS + 1]
     filters: FloatArray = np.stack([np.outer(waves[:, rows[number]], waves[:, columns[number]]) for number in order]).astype(np.float32)
     filters.flags.writeable = False
@@ -66,6 +67,7 @@ def cosine_filters() -> FloatArray:
 
 def split_layers(plane: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the base layer of least squared gradients near the image, and the rest, each of shape (h, w)."""
+    # eigenvalues of the squared gradients under the cosine transform, which reflects the image at its border
     rows, columns = (2 - 2 * np.cos(np.pi * np.arange(length) / length) for length in plane.shape)
     spectrum = scipy.fft.dctn(plane, norm="ortho") / (1 + BASE_SMOOTHNESS * (rows[:, None] + columns[None, :]))
     base: FloatArray = scipy.fft.idctn(spectrum, norm="ortho")
@@ -77,14 +79,18 @@ def code(detail: FloatArray, check_cancelled: Callable[[], None]) -> FloatArray:
     shape = detail.shape
     spectra = _transform_filters(shape)
     target = scipy.fft.rfft2(detail.astype(np.float32))
+    # 32 maps of the size of the image: in single precision half the memory
     maps = np.zeros((N_FILTERS, *shape), np.float32)
     multiplier, sought = np.zeros_like(maps), np.zeros_like(maps)
     for _ in range(MOST_ITERATIONS):
         check_cancelled()
+        # `sought` comes out of the last shrinkage as maps minus multiplier: the right side of the linear step
         spectrum = scipy.fft.rfft2(sought, overwrite_x=True)
+        # per frequency a matrix of rank one plus a multiple of the identity, solved in closed form (Sherman and Morrison)
         solve_spectrum(spectrum, spectra.filters, target, spectra.energy, np.float32(PENALTY))
         sought = scipy.fft.irfft2(spectrum, s=shape, overwrite_x=True)
         apart, change, *sizes = shrink_maps(sought, maps, multiplier, np.float32(SPARSITY / PENALTY), np.float32(RELAXATION))
+        # squared sums on both sides; 1e-12 for an empty layer
         if max(apart, change) < TOLERANCE**2 * max(*sizes, 1e-12):
             break
     return maps
@@ -106,11 +112,13 @@ def _transform_filters(shape: tuple[int, ...]) -> _Spectra:
 def fuse_gray(stack: FloatArray, check_cancelled: Callable[[], None]) -> FloatArray:
     """Fuse gray images, shape (N, h, w)."""
     height, width = stack.shape[1:]
+    # the lower and right margin is as much longer as the transform likes
     margins = [(MARGIN_PX, scipy.fft.next_fast_len(length + 2 * MARGIN_PX, real=True) - length - MARGIN_PX) for length in (height, width)]
     padded = np.pad(stack, ((0, 0), *margins), mode="symmetric")
     layers = [split_layers(plane) for plane in padded]
     maps = [code(detail, check_cancelled) for _, detail in layers]
     side = 2 * ACTIVITY_RADIUS_PX + 1
+    # the whole code of a pixel counts, all filters together
     activity = np.stack([ndimage.uniform_filter(np.abs(each).sum(axis=0), side) for each in maps])
     winner = activity.argmax(axis=0)
     chosen = np.zeros_like(maps[0])

@@ -38,12 +38,14 @@ def guide_filter(weights: FloatArray, guide: FloatArray, *, radius_px: int, regu
     covariance = _window_mean(guide * weights, radius_px) - mean_guide * mean_weights
     slope = covariance / (np.maximum(variance, 0) + regularization)
     offset = mean_weights - slope * mean_guide
+    # a pixel lies in many windows, each with a line of its own: the mean of the lines counts
     return _window_mean(slope, radius_px) * guide + _window_mean(offset, radius_px)
 
 
 def _window_mean(plane: FloatArray, radius_px: int) -> FloatArray:
     """Average over the part of each window that lies in the image."""
     side = 2 * radius_px + 1
+    # zeros outside enter both sums, and cancel in their ratio
     total = ndimage.uniform_filter(plane, side, mode="constant")
     share = ndimage.uniform_filter(np.ones_like(plane), side, mode="constant")
     mean: FloatArray = total / share
@@ -56,6 +58,7 @@ def fuse_planes(stack: FloatArray, check_cancelled: Callable[[], None]) -> Float
     saliency = np.stack(
         [ndimage.gaussian_filter(np.abs(ndimage.laplace(plane)), SALIENCY_SIGMA_PX, radius=SALIENCY_RADIUS_PX) for plane in gray]
     )
+    # one binary map serves both scales; only how far it is smoothed differs
     winner = saliency.argmax(axis=0)
     base = ndimage.uniform_filter(stack, BASE_WINDOW_PX, axes=(-2, -1))
     fused = np.zeros(stack.shape[1:])
@@ -67,6 +70,7 @@ def fuse_planes(stack: FloatArray, check_cancelled: Callable[[], None]) -> Float
                 for number, plane in enumerate(gray)
             ]
         )
+        # a line can leave 0 to 1
         weights = np.clip(weights, 0, 1) + LEAST_WEIGHT
         weights /= weights.sum(axis=0)
         fused += (weights[:, None] * layers).sum(axis=0)

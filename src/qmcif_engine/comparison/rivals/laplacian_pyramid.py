@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 N_LEVELS = 4
 WINDOW_PX = 3
-TAPS = np.array([1.0, 4.0, 6.0, 4.0, 1.0]) / 16
+TAPS = np.array([1.0, 4.0, 6.0, 4.0, 1.0]) / 16  # Burt's kernel with a = 3 / 8, a Gaussian nearly
 
 
 def fuse_gray(stack: FloatArray, check_cancelled: Callable[[], None]) -> FloatArray:
@@ -30,12 +30,14 @@ def fuse_gray(stack: FloatArray, check_cancelled: Callable[[], None]) -> FloatAr
 
 def _fuse_level(level: FloatArray, n_left: int, check_cancelled: Callable[[], None]) -> FloatArray:
     check_cancelled()
+    # a side of one pixel cannot be halved
     if n_left == 0 or min(level.shape[1:]) == 1:
         coarsest: FloatArray = level.mean(axis=0)
         return coarsest
     shape = (level.shape[1], level.shape[2])
     coarse = _smooth(level)[:, ::2, ::2]
     detail = level - _expand(coarse, shape)
+    # coefficients alternate in sign and cross 0 on every edge: energy in a window does not
     energy = ndimage.uniform_filter(detail**2, WINDOW_PX, axes=(-2, -1))
     finer: FloatArray = _expand(_fuse_level(coarse, n_left - 1, check_cancelled)[None], shape)[0]
     return finer + take_largest(energy, detail)
@@ -50,6 +52,7 @@ def _smooth(planes: FloatArray) -> FloatArray:
 def _expand(coarse: FloatArray, shape: tuple[int, int]) -> FloatArray:
     """Bring a level back to the size of the finer one."""
     spread = np.zeros((len(coarse), *shape))
+    # samples with zeros between them; smoothing interpolates
     spread[:, ::2, ::2] = coarse
     present = np.zeros((1, *shape))
     present[:, ::2, ::2] = 1

@@ -36,6 +36,7 @@ def solve_matte(image: FloatArray, known: FloatArray, is_unknown: BoolArray) -> 
         return matte
     laplacian = _matting_laplacian(image, is_unknown)
     asked, given = np.flatnonzero(is_unknown), np.flatnonzero(~is_unknown)
+    # known pixels move to the right side; only the band is solved for
     rows = laplacian[asked]
     right = -(rows[:, given] @ matte.ravel()[given])
     system = rows[:, asked].tocsc()
@@ -50,6 +51,7 @@ def _matting_laplacian(image: FloatArray, is_unknown: BoolArray) -> csr_array:
     """Return the matting Laplacian of the windows that touch an unknown pixel, shape (h w, h w)."""
     n_channels, height, width = image.shape
     reach = WINDOW_PX // 2
+    # windows by their center, those that lie in the image
     near = ndimage.binary_dilation(is_unknown, np.ones((WINDOW_PX, WINDOW_PX)))[reach:-reach, reach:-reach]
     numbers = np.arange(height * width).reshape(height, width)
     members = np.lib.stride_tricks.sliding_window_view(numbers, (WINDOW_PX, WINDOW_PX))[near].reshape(-1, WINDOW_PX**2)
@@ -58,6 +60,7 @@ def _matting_laplacian(image: FloatArray, is_unknown: BoolArray) -> csr_array:
     size = WINDOW_PX**2
     covariance = np.einsum("wic,wid->wcd", centered, centered) / size + REGULARIZATION / size * np.eye(n_channels)
     shares = np.einsum("wic,wcd,wjd->wij", centered, np.linalg.inv(covariance), centered, optimize=True)
+    # the matting Laplacian of each window; pixels that share several windows add up in the sparse matrix
     values = np.eye(size) - (1 + shares) / size
     rows, columns = np.repeat(members, size, axis=1), np.tile(members, (1, size))
     return csr_array(coo_array((values.ravel(), (rows.ravel(), columns.ravel())), shape=(height * width, height * width)))

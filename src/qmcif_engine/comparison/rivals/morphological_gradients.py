@@ -35,8 +35,10 @@ def measure_focus(gray: FloatArray) -> FloatArray:
     focus = np.zeros_like(gray)
     for radius in range(1, N_SCALES + 1):
         disk = _disk(radius)
+        # details brighter than their surroundings, and those darker, that a disk of this radius does not fit into
         bright = gray - ndimage.grey_opening(gray, footprint=disk)
         dark = ndimage.grey_closing(gray, footprint=disk) - gray
+        # the weights of Zhang, Bai and Wang: wider scales count less
         focus += np.maximum(bright, dark) / (2 * radius + 1)
     windowed: FloatArray = ndimage.uniform_filter(focus, FOCUS_WINDOW_PX)
     return windowed
@@ -56,7 +58,9 @@ def segment(focus: FloatArray) -> BoolArray:
         regions, count = ndimage.label(winner == number)
         sizes = np.bincount(regions.ravel(), minlength=count + 1)
         is_small = (sizes < least)[regions] & (regions > 0)
+        # where every region is small nothing is left to take over
         if is_small.any() and not is_small.all():
+            # pixels of small regions take the number of the nearest pixel outside of them
             nearest = ndimage.distance_transform_edt(is_small, return_distances=False, return_indices=True)
             winner = winner[tuple(nearest)]
     return np.stack([winner == number for number in range(len(focus))])
@@ -69,9 +73,11 @@ def fuse_planes(stack: FloatArray, check_cancelled: Callable[[], None]) -> Float
     for number, (image, region) in enumerate(zip(stack, regions, strict=True)):
         check_cancelled()
         window = np.ones((3, 3), bool)
+        # the image border is no boundary between regions: it does not erode
         inside = ndimage.binary_erosion(region, window, iterations=BAND_PX, border_value=1)
         outside = ~ndimage.binary_dilation(region, window, iterations=BAND_PX)
         shares[number] = solve_matte(image, region.astype(float), ~(inside | outside))
+    # every image was matted by itself, so the shares of a pixel need not add up to 1
     total = shares.sum(axis=0)
     shares = np.where(total > 0, shares / np.where(total > 0, total, 1), regions)
     fused: FloatArray = (shares[:, None] * stack).sum(axis=0)

@@ -53,11 +53,13 @@ def measure_activity(patches: FloatArray) -> FloatArray:
     """
     matrices = complex_form(patches)
     adjoints = np.conj(np.swapaxes(matrices, -1, -2))
+    # singular vectors as eigenvectors of small Gram matrices (16 x 16), summed over the N patches of a place
     left = np.linalg.eigh((matrices @ adjoints).sum(axis=0)).eigenvectors
     right = np.linalg.eigh((adjoints @ matrices).sum(axis=0)).eigenvectors
     core = np.conj(np.swapaxes(left, -1, -2)) @ matrices @ right
     energy = np.abs(core) ** 2
     side = energy.shape[-1] // 2
+    # `eigh` sorts, so the two vectors of a pair stand side by side
     blocks = energy.reshape(*energy.shape[:-2], side, 2, side, 2).sum(axis=(-3, -1))
     activity: FloatArray = np.sqrt(blocks / 2).sum(axis=(-2, -1))
     return activity
@@ -69,6 +71,7 @@ def weigh(activity: FloatArray) -> FloatArray:
     For two patches it is ``1 / (1 + exp(-k ln(a_1 / a_2)))``, with the steepness ``k``.
     """
     largest = activity.max(axis=0)
+    # powers of ratios at most 1 cannot overflow
     shares = np.divide(activity, largest, out=np.ones_like(activity), where=largest > 0) ** STEEPNESS
     weights: FloatArray = shares / shares.sum(axis=0)
     return weights
@@ -80,9 +83,11 @@ def fuse_planes(stack: FloatArray, check_cancelled: Callable[[], None]) -> Float
     padded = pad_to_patch(stack, side_px=PATCH_PX)
     grid = plan_patches((padded.shape[2], padded.shape[3]), side_px=PATCH_PX, step_px=STEP_PX)
     average = PatchAverage(padded.shape[1:], grid)
+    # a row of patches at a time: all patches of an image would be sixteen images
     for row in range(len(grid.rows)):
         check_cancelled()
         patches = cut_row(padded, grid, row)  # (N, C, count, side, side)
+        # a gray image has one channel, which stands for all three
         by_place = np.broadcast_to(np.moveaxis(patches, 1, 2), (len(patches), patches.shape[2], N_COLORS, PATCH_PX, PATCH_PX))
         weights = weigh(measure_activity(by_place - by_place.mean(axis=(-2, -1), keepdims=True)))
         average.add_row(row, np.einsum("np,ncpij->cpij", weights, patches))

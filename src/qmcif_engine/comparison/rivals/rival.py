@@ -58,6 +58,7 @@ def fuse_with(
         raise InvalidImageError(msg)
     stack = np.stack([np.moveaxis(image.reshape(*image.shape[:2], -1), -1, 0) for image in images]) / FULL_SCALE
     fused = rival.fuse_planes(stack, check_cancelled)
+    # filters and codes can leave the range of the samples
     samples = np.clip(np.rint(fused * FULL_SCALE), 0, FULL_SCALE).astype(np.uint8)
     return np.ascontiguousarray(np.moveaxis(samples, 0, -1).reshape(images[0].shape))
 
@@ -89,6 +90,7 @@ def take_largest(activity: FloatArray, values: FloatArray) -> FloatArray:
         Of the images; with channels they are taken together.
     """
     winner = activity.argmax(axis=0)
+    # (1, h, w), or the same choice for every channel
     spread = winner[None] if values.ndim == activity.ndim else np.broadcast_to(winner, (1, *values.shape[1:]))
     taken: FloatArray = np.take_along_axis(values, spread, axis=0)[0]
     return taken

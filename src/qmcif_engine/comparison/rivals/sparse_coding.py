@@ -40,8 +40,10 @@ def cosine_dictionary() -> FloatArray:
     """Return the overcomplete cosine dictionary, shape (64, 256), with columns of unit norm."""
     samples, frequencies = np.arange(PATCH_PX)[:, None], np.arange(ATOMS_ACROSS)[None, :]
     waves: FloatArray = np.cos(np.pi * samples * frequencies / ATOMS_ACROSS)
+    # patches have no mean, so atoms but the constant one need none
     waves[:, 1:] -= waves[:, 1:].mean(axis=0)
     waves /= np.linalg.norm(waves, axis=0)
+    # products of a vertical and a horizontal cosine, as columns of flattened patches
     atoms = np.kron(waves, waves)
     atoms.flags.writeable = False
     return atoms
@@ -63,6 +65,7 @@ def pursue(signals: FloatArray, atoms: FloatArray) -> tuple[FloatArray, FloatArr
     described : ndarray of float, shape (P, d)
         What each code describes of its signal.
     """
+    # the pursuit works on inner products alone: signals with atoms, and atoms with each other
     codes = pursue_codes(signals @ atoms, (signals**2).sum(axis=1), _gram_of(atoms), MOST_ATOMS, LARGEST_RESIDUAL**2)
     activity: FloatArray = np.abs(codes).sum(axis=1)
     return activity, codes @ atoms.T
@@ -84,7 +87,9 @@ def fuse_gray(stack: FloatArray, check_cancelled: Callable[[], None]) -> FloatAr
         patches = cut_row(padded, grid, row).reshape(len(stack), -1, PATCH_PX**2)
         means = patches.mean(axis=-1, keepdims=True)
         coded = [pursue(signals, atoms) for signals in patches - means]
+        # the mean of the chosen patch is put back
         described = np.stack([each for _, each in coded]) + means
+        # one decision for a whole patch, repeated for its samples
         best = take_largest(np.repeat(np.stack([each for each, _ in coded])[..., None], PATCH_PX**2, axis=-1), described)
         average.add_row(row, best.reshape(-1, PATCH_PX, PATCH_PX))
     return average.mean()[:height, :width]
