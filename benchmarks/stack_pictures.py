@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from scenes import Scene
 
-    from qmcif_engine import FusionResult
+    from qmcif_engine.types import FusionResult
 
 LARGEST_PANEL_PX = 900
 DETAIL_PX = 360

@@ -43,11 +43,13 @@ from scenes import (
     measure_right_share,
 )
 
-from qmcif_engine import FusionResult, fuse, open_stack
+from qmcif_engine import fuse, open_stack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from types import ModuleType
+
+    from qmcif_engine.types import FusionResult
 
 PARTS = ("stacks", "scenes", "confidence", "noise")
 SHARED = Path(__file__).parents[2] / "shared"

@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 import qmcif_engine
+import qmcif_engine.types
 from qmcif_engine import make_focus_stack, write_image, write_stack
 from qmcif_engine.cli.chosen_settings import gather_settings
 from qmcif_engine.cli.parser import build_parser
@@ -67,16 +68,17 @@ def inputs(written: Path, tmp_path: Path) -> Path:
 
 def test_every_public_name_stands_on_one_page_of_the_reference() -> None:
     pages = "\n".join(path.read_text(encoding="utf-8") for path in (DOCS / "reference").glob("*.md"))
-    listed = re.findall(r"^::: qmcif_engine\.(\w+)$", pages, flags=re.MULTILINE)
+    listed = re.findall(r"^::: (\S+)$", pages, flags=re.MULTILINE)
 
-    assert sorted(listed) == sorted(qmcif_engine.__all__)
+    public = [f"{module.__name__}.{name}" for module in (qmcif_engine, qmcif_engine.types) for name in module.__all__]
+    assert sorted(listed) == sorted(public)
 
 
 @pytest.mark.parametrize("path", sorted((DOCS / "reference").glob("*.md")), ids=lambda path: path.stem)
 def test_every_example_of_the_reference_runs_and_speaks_of_its_name(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One namespace for a page, as a reader would type it from top to bottom, in an empty folder."""
     text = path.read_text(encoding="utf-8")
-    sections = re.split(r"^::: qmcif_engine\.(\w+)$", text, flags=re.MULTILINE)
+    sections = re.split(r"^::: [\w.]+\.(\w+)$", text, flags=re.MULTILINE)
     names = dict(zip(sections[1::2], sections[2::2], strict=True))
     parser, runner, report = doctest.DocTestParser(), doctest.DocTestRunner(verbose=False), []
     monkeypatch.chdir(tmp_path)
@@ -137,7 +139,7 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
 
     assert finished.returncode == 0, finished.stderr
     settings = (tmp_path / "site" / "settings.html").read_text(encoding="utf-8")
-    assert all(f'id="{name.partition(".")[2]}"' in settings for name in qmcif_engine.setting_fields())
+    assert all(f'id="{name.partition(".")[2]}"' in settings for name in qmcif_engine.FusionConfig.setting_fields())
     assert "<math" in (tmp_path / "site" / "method.html").read_text(encoding="utf-8")
 
 

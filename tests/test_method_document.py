@@ -103,10 +103,10 @@ def shown(value: object) -> str:
 
 
 def test_the_settings_table_has_one_row_a_setting_with_the_values_of_both_presets() -> None:
-    from qmcif_engine.config.fusion_config import setting_fields
+    from qmcif_engine.config.fusion_config import FusionConfig
     from qmcif_engine.config.presets import PRESETS
 
-    names = [full.split(".") for full in setting_fields()]
+    names = [full.split(".") for full in FusionConfig.setting_fields()]
     paper, default = (PRESETS[name].to_dict() for name in ("paper", "default"))
 
     expected = [[f"`{name}`", shown(paper[section][name]), shown(default[section][name])] for section, name in names]

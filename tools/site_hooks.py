@@ -91,13 +91,13 @@ def render_examples() -> str:
 
 def render_settings() -> str:
     """Return the page of settings: every field of the configuration with its meaning, bounds and the values of the presets."""
-    from qmcif_engine import PRESETS, setting_fields
+    from qmcif_engine import PRESETS, FusionConfig
 
     values = {name: preset.to_dict() for name, preset in PRESETS.items()}
     default = PRESETS["default"]
     lines = [SETTINGS_INTRODUCTION]
     last = ""
-    for full, item in setting_fields().items():
+    for full, item in FusionConfig.setting_fields().items():
         section, name = full.split(".")
         if section != last:
             heads = " | ".join(f"`{preset}`" for preset in values)

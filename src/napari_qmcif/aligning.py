@@ -14,17 +14,8 @@ from napari.types import LayerDataTuple
 from napari_qmcif.chosen_stack import ChosenStack, name_axis
 from napari_qmcif.layers import describe_fused
 from napari_qmcif.worker import EngineWorker
-from qmcif_engine import (
-    FusionProgress,
-    QmcifError,
-    Stack,
-    Transforms,
-    open_stack,
-    prepare_stack,
-    stack_to_dask,
-    suggest_alignment,
-    suggest_even_exposure,
-)
+from qmcif_engine import QmcifError, open_stack, prepare_stack, suggest_alignment, suggest_even_exposure
+from qmcif_engine.types import FusionProgress, Stack, Transforms
 
 ALIGNMENTS = ("none", "translation", "similarity", "affine", "homography")
 
@@ -91,7 +82,7 @@ def make_aligned_layer(stack: ChosenStack, *, job: EngineWorker) -> list[LayerDa
     opened = open_stack([image[..., :N_COLORS] for image in images] if stack.n_channels > N_COLORS else images)
     prepared = prepare_stack(opened, transforms=found.transforms, correction=found.correction)
     look = describe_fused(stack, part="aligned", record={"n_images": stack.n_images, "align": stack.align})
-    return [LayerDataTuple((stack_to_dask(prepared), {**look, **_place_behind(stack)}, "image"))]
+    return [LayerDataTuple((prepared.to_dask(), {**look, **_place_behind(stack)}, "image"))]
 
 
 def _place_behind(stack: ChosenStack) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from napari_qmcif.provenance import read_record
 from napari_qmcif.result_parts import choose_sources, find_place, find_shown_sources, find_sources, name_place, prepare_alike
 from napari_qmcif.work_row import WorkRow
 from napari_qmcif.worker import EngineWorker, Progress, make_worker
-from qmcif_engine import InvalidImageError, QmcifError, evaluate, stack_to_dask
+from qmcif_engine import InvalidImageError, QmcifError, evaluate
 
 N_COLORS = 3
 MEANINGS = {
@@ -85,7 +85,7 @@ def evaluate_layers(request: EvaluationRequest, *, job: EngineWorker) -> tuple[s
 
     images = request.stack.cut_images()
     if request.stack.is_prepared:
-        images = list(stack_to_dask(align_images(images, request.stack, job=job)))
+        images = list(align_images(images, request.stack, job=job).to_dask())
     sources = [_opaque(image) for image in images]
     truth = None if request.truth is None else _opaque(request.truth).astype(request.stack.dtype)
     result = _opaque(request.result).astype(request.stack.dtype)

@@ -18,20 +18,8 @@ from napari_qmcif.layers import MAP_NAMES
 from napari_qmcif.own_outputs import PYRAMID_SUFFIX
 from napari_qmcif.stack_series import StackSeries
 from napari_qmcif.worker import EngineWorker, Progress
-from qmcif_engine import (
-    FusionConfig,
-    FusionProgress,
-    HeightRequest,
-    SlabLayout,
-    Stack,
-    Window,
-    fuse,
-    fuse_in_slabs,
-    fuse_to_file,
-    height_map,
-    open_written,
-    save_transforms,
-)
+from qmcif_engine import FusionConfig, WrittenImage, fuse, fuse_in_slabs, fuse_to_file, height_map, save_transforms
+from qmcif_engine.types import FusionProgress, HeightRequest, SlabLayout, Stack, Window
 
 MARGIN_PX = 64
 """So far around a preview is read too: about as far as a decision looks."""
@@ -151,11 +139,11 @@ def _fuse_to_disk(opened: Stack, stack: ChosenStack, request: FusionRequest, tar
         report = fuse_in_slabs(opened, target, request.config, slabs=layout, **options)
     else:
         report = fuse_to_file(opened, target, request.config, **options)
-    pictures: dict[str, Any] = {"fused": list(open_written(target).levels)}
+    pictures: dict[str, Any] = {"fused": list(WrittenImage.open(target).levels)}
     if maps is not None:
-        pictures |= {name: open_written(maps / f"{name}.tif").levels[0] for name in MAP_NAMES}
+        pictures |= {name: WrittenImage.open(maps / f"{name}.tif").levels[0] for name in MAP_NAMES}
     if request.with_height:
-        pictures["height"] = open_written(height.target).levels[0]
+        pictures["height"] = WrittenImage.open(height.target).levels[0]
     return Outcome(pictures, _to_pair(report.focus_range), target)
 
 

@@ -12,7 +12,8 @@ import numpy as np
 
 from napari_qmcif.layers import MAP_NAMES, choose_colors
 from napari_qmcif.provenance import METADATA_KEY
-from qmcif_engine import ImageMetadata, WrittenImage, find_record, open_written
+from qmcif_engine import WrittenImage
+from qmcif_engine.types import ImageMetadata
 
 TIFF_SUFFIXES = (".tif", ".tiff")
 STORE_SUFFIX, PYRAMID_SUFFIX = ".zarr", ".ome.zarr"
@@ -30,14 +31,14 @@ def list_own_pictures(path: Path) -> list[Path]:
     holds nothing but images of ours. Maps may lie in a folder of their own.
     """
     if _is_picture_name(path):
-        return [path] if find_record(path) is not None else []
+        return [path] if WrittenImage.find_record(path) is not None else []
     if not path.is_dir():
         return []
     maps = [found for folder in (path, *_list_folders(path)) for found in _list_maps(folder)]
     pictures = sorted(found for found in path.iterdir() if _is_picture_name(found) and found not in maps)
-    if not maps and not all(find_record(found) is not None for found in pictures):
+    if not maps and not all(WrittenImage.find_record(found) is not None for found in pictures):
         return []
-    return [*(found for found in pictures if find_record(found) is not None), *maps]
+    return [*(found for found in pictures if WrittenImage.find_record(found) is not None), *maps]
 
 
 def read_pictures(paths: Sequence[Path]) -> list[Any]:
@@ -69,7 +70,7 @@ def _read_picture(path: Path) -> tuple[Any, dict[str, Any], str]:
     part = re.sub(r"_\d+$", "", stem)
     is_map = part in (*MAP_NAMES, "height")
     name = f"{path.parent.name}: {stem.replace('_', ' ')}" if is_map else stem
-    return _describe(open_written(path), name=name, part=part if is_map else "fused")
+    return _describe(WrittenImage.open(path), name=name, part=part if is_map else "fused")
 
 
 def _list_folders(folder: Path) -> list[Path]:
@@ -79,7 +80,7 @@ def _list_folders(folder: Path) -> list[Path]:
 def _list_maps(folder: Path) -> list[Path]:
     """Return the maps of ours in a folder, source index and heights last so that they are on top."""
     found = [path for name in (*reversed(MAP_NAMES), "height") for path in sorted(folder.glob(f"{name}*.tif"))]
-    return [path for path in found if find_record(path) is not None]
+    return [path for path in found if WrittenImage.find_record(path) is not None]
 
 
 def _is_picture_name(path: Path) -> bool:

@@ -12,7 +12,8 @@ import numpy as np
 
 from napari_qmcif.own_outputs import describe_axes, list_own_pictures, read_pictures
 from napari_qmcif.provenance import METADATA_KEY
-from qmcif_engine import FileStack, InvalidConfigError, QmcifError, open_stack
+from qmcif_engine import InvalidConfigError, QmcifError, open_stack
+from qmcif_engine.types import FileStack
 
 if TYPE_CHECKING:
     from napari.types import LayerDataTuple

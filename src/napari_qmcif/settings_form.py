@@ -18,7 +18,7 @@ from napari_qmcif.form_parts import group, make_fold, shrink_boxes, tidy_rows
 from napari_qmcif.number_box import NumberBox
 from napari_qmcif.preferences import read_preferences, write_text
 from napari_qmcif.task_choices import PRESET_WORDS, TASK_CHOICES
-from qmcif_engine import PRESETS, FusionConfig, QmcifError, setting_fields
+from qmcif_engine import PRESETS, FusionConfig, QmcifError
 
 _UNIT_ENDINGS = ("_px", "_patches")
 
@@ -79,7 +79,8 @@ class SettingsForm(ValuedContainerWidget[FusionConfig]):
         self.preset_box = ComboBox(name="preset", label="Quality", choices=words)
         self.preset_box.tooltip = "Quality against speed: settings to start from. Choosing sets everything below."
         self.task_boxes = {name: self._make_task_box(name) for name in TASK_CHOICES}
-        self.rows: dict[str, ValueWidget[Any]] = {name: make_setting_widget(name, item) for name, item in setting_fields().items()}
+        fields = FusionConfig.setting_fields()
+        self.rows: dict[str, ValueWidget[Any]] = {name: make_setting_widget(name, item) for name, item in fields.items()}
         self.load_button, self.save_button = PushButton(text="Load …"), PushButton(text="Save …")
         self.reset_button = PushButton(text="Reset")
         for button, tooltip in (
@@ -167,7 +168,7 @@ class SettingsForm(ValuedContainerWidget[FusionConfig]):
             return
         changes = self.list_changes()
         for name, label in self._names.items():
-            text = label_setting(setting_fields()[name])
+            text = label_setting(FusionConfig.setting_fields()[name])
             label.setText(f"• {text}" if name in changes else text)
             font = label.font()
             font.setBold(name in changes)
@@ -228,7 +229,7 @@ class SettingsForm(ValuedContainerWidget[FusionConfig]):
 
 def flatten(config: FusionConfig) -> dict[str, Any]:
     """Return the settings by ``section.name``, enumerations as such."""
-    return {name: getattr(getattr(config, name.partition(".")[0]), name.partition(".")[2]) for name in setting_fields()}
+    return {name: getattr(getattr(config, name.partition(".")[0]), name.partition(".")[2]) for name in FusionConfig.setting_fields()}
 
 
 def find_closest_preset(config: FusionConfig) -> tuple[str, dict[str, Any]]:

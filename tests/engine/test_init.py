@@ -10,55 +10,64 @@ from typing import get_args
 import pytest
 
 import qmcif_engine
+import qmcif_engine.types
 
+PUBLIC = [(module, name) for module in (qmcif_engine, qmcif_engine.types) for name in module.__all__]
 FUNCTIONS = sorted(name for name in qmcif_engine.__all__ if inspect.isfunction(getattr(qmcif_engine, name)))
 
 
-@pytest.mark.parametrize("name", qmcif_engine.__all__)
-def test_public_name_resolves_once_and_is_listed(name):
-    value = getattr(qmcif_engine, name)
+@pytest.mark.parametrize(("module", "name"), PUBLIC)
+def test_public_name_resolves_once_and_is_listed(module, name):
+    value = getattr(module, name)
 
-    assert vars(qmcif_engine)[name] is value
-    assert name in dir(qmcif_engine)
+    assert vars(module)[name] is value
+    assert name in dir(module)
 
 
 def test_public_contract_stays_small():
-    functions = [name for name in qmcif_engine.__all__ if inspect.isfunction(getattr(qmcif_engine, name))]
-
-    assert len(functions) <= 26
+    assert len(qmcif_engine.__all__) <= 30
 
 
-@pytest.mark.parametrize("name", qmcif_engine.__all__)
-def test_every_public_name_has_a_docstring_of_its_own(name):
-    value = getattr(qmcif_engine, name)
+def test_the_types_are_classes_and_no_name_is_in_both_modules():
+    assert all(inspect.isclass(getattr(qmcif_engine.types, name)) for name in qmcif_engine.types.__all__)
+    assert not set(qmcif_engine.__all__) & set(qmcif_engine.types.__all__)
+
+
+@pytest.mark.parametrize(("module", "name"), PUBLIC)
+def test_every_public_name_has_a_docstring_of_its_own(module, name):
+    value = getattr(module, name)
 
     assert not callable(value) or (value.__doc__ and not value.__doc__.startswith(f"{name}("))  # what a dataclass writes is none
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_whatever_a_public_function_takes_or_returns_is_public(name):
-    named = classes_in_signature(getattr(qmcif_engine, name))
-
-    assert {cls.__name__ for cls in named} <= set(qmcif_engine.__all__)
-    assert all(getattr(qmcif_engine, cls.__name__) is cls for cls in named)
+    assert classes_in_signature(getattr(qmcif_engine, name)) <= public_classes()
 
 
 def test_whatever_a_stack_has_is_public():
-    methods = [value for name, value in vars(qmcif_engine.Stack).items() if inspect.isfunction(value) and not name.startswith("_")]
-    named = set().union(*map(classes_in_signature, methods), classes_in_signature(qmcif_engine.Stack))
+    stack = qmcif_engine.types.Stack
+    methods = [value for name, value in vars(stack).items() if inspect.isfunction(value) and not name.startswith("_")]
+    named = set().union(*map(classes_in_signature, methods), classes_in_signature(stack))
 
-    assert qmcif_engine.ImageMetadata in named
-    assert {cls.__name__ for cls in named} <= set(qmcif_engine.__all__)
+    assert qmcif_engine.types.ImageMetadata in named
+    assert named <= public_classes()
 
 
 def test_every_public_class_is_there_for_a_public_signature():
     named = set().union(*(classes_in_signature(getattr(qmcif_engine, name)) for name in FUNCTIONS))
-    parts = {qmcif_engine.Window, qmcif_engine.ImageMetadata, qmcif_engine.FocusRange}  # of stacks and of results
-    parts.add(qmcif_engine.StackView)  # what callers derive stacks of their own from
-    classes = {getattr(qmcif_engine, name) for name in qmcif_engine.__all__ if inspect.isclass(getattr(qmcif_engine, name))}
-    errors = {cls for cls in classes if issubclass(cls, Exception)}
+    types = qmcif_engine.types
+    parts = {types.Window, types.ImageMetadata, types.FocusRange}  # of stacks and of results
+    parts |= {types.StackView, qmcif_engine.WrittenImage}  # what callers derive stacks of their own from, and open images with
+    errors = {cls for cls in public_classes() if issubclass(cls, Exception)}
 
-    assert classes - errors == (named | parts) - errors
+    assert public_classes() - errors == (named | parts) - errors
+
+
+def public_classes():
+    """Return the classes among the public names."""
+    values = [getattr(module, name) for module, name in PUBLIC]
+    return {value for value in values if inspect.isclass(value)}
 
 
 def classes_in_signature(value):
@@ -88,7 +97,7 @@ def test_unknown_name_is_refused_with_the_names_there_are():
 
 
 def test_import_loads_no_heavy_package():
-    program = "import sys, qmcif_engine; print(*sorted({name.partition('.')[0] for name in sys.modules}))"
+    program = "import sys, qmcif_engine.types; print(*sorted({name.partition('.')[0] for name in sys.modules}))"
     loaded = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout.split()
 
     assert not {"PIL", "dask", "napari", "numba", "numpy", "scipy", "sklearn", "tifffile"} & set(loaded)

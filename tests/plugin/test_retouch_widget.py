@@ -12,8 +12,9 @@ from napari_qmcif.layers import MAP_NAMES, add_result
 from napari_qmcif.provenance import record_provenance
 from napari_qmcif.reader import open_files
 from napari_qmcif.retouch_widget import RetouchWidget
-from qmcif_engine import FusionConfig, Transforms, fuse, load_transforms, make_focus_stack, save_transforms, write_image
+from qmcif_engine import FusionConfig, fuse, load_transforms, make_focus_stack, save_transforms, write_image
 from qmcif_engine.stack.alignment.transforms import IDENTITY, TransformModel
+from qmcif_engine.types import Transforms
 
 pytestmark = pytest.mark.viewer
 

@@ -10,9 +10,9 @@ from napari_qmcif.number_box import NumberBox
 from napari_qmcif.preferences import Preferences
 from napari_qmcif.settings_form import OWN, SettingsForm, describe_changes, explain_setting, label_setting, make_setting_widget
 from napari_qmcif.task_choices import TASK_CHOICES
-from qmcif_engine import PRESETS, FusionConfig, InvalidConfigError, setting_fields
+from qmcif_engine import PRESETS, FusionConfig, InvalidConfigError
 
-FIELDS = setting_fields()
+FIELDS = FusionConfig.setting_fields()
 
 
 @pytest.mark.parametrize("name", FIELDS)
@@ -92,7 +92,7 @@ def form(qtbot):
 
 
 def test_form_has_a_row_for_every_setting_and_starts_with_the_defaults(form):
-    assert list(form.rows) == list(setting_fields())
+    assert list(form.rows) == list(FusionConfig.setting_fields())
     assert form.value == PRESETS["default"]
     assert form.list_changes() == {}
 

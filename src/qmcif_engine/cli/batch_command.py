@@ -7,19 +7,19 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qmcif_engine.batch import BatchRow, BatchStatus, find_groups, run_batch
 from qmcif_engine.cli.chosen_settings import gather_settings
 from qmcif_engine.cli.fuse_command import fuse_inputs
 from qmcif_engine.cli.quantities import printable
 from qmcif_engine.errors import ExecutionError, InvalidConfigError
+from qmcif_engine.fusing.batch import BatchRow, BatchStatus, find_groups, run_batch
 from qmcif_engine.io.output.output_formats import choose_format
 from qmcif_engine.io.output.placement import ready_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from qmcif_engine.batch import Group
     from qmcif_engine.config.fusion_config import FusionConfig
+    from qmcif_engine.fusing.batch import Group
 
 
 def run(options: Namespace) -> None:

@@ -60,15 +60,13 @@ def open_images(paths: Sequence[Path]) -> Iterator[list[Any]]:
     if stack is None:
         yield as_stack([read_opaque(path) for path in paths], names=[repr(str(path)) for path in paths])
         return
-    from qmcif_engine.io.input.lazy_stack import stack_to_dask
-
     with stack:
         if stack.alpha is not None:
-            alpha, opaque = stack_to_dask(stack.alpha), opaque_sample(stack.alpha.dtype)
+            alpha, opaque = stack.alpha.to_dask(), opaque_sample(stack.alpha.dtype)
             for number, path in enumerate(paths):
                 has_other = (alpha[number] != opaque).any()
                 refuse_transparency(path, bool(has_other.compute(scheduler="threads", callbacks=())))
-        yield list(stack_to_dask(stack))
+        yield list(stack.to_dask())
 
 
 def _open_by_window(paths: Sequence[Path]) -> FileStack | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from qmcif_engine.config.fusion_config import FusionConfig, setting_fields
+from qmcif_engine.config.fusion_config import FusionConfig
 
 if TYPE_CHECKING:
     import dataclasses
@@ -16,7 +16,7 @@ def describe_settings() -> str:
     """Return two lines per setting, from the configuration itself."""
     lines = ["settings for --set and --config, with their defaults and allowed values:"]
     defaults = FusionConfig()
-    for full_name, item in setting_fields().items():
+    for full_name, item in FusionConfig.setting_fields().items():
         section, _, name = full_name.partition(".")
         default = getattr(getattr(defaults, section), name)
         unit = f" {item.metadata['unit']}" if item.metadata["unit"] else ""

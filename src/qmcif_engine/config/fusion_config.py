@@ -267,6 +267,11 @@ class FusionConfig(Checked):
     tiling: TilingConfig = field(default_factory=TilingConfig)
 
     @classmethod
+    def setting_fields(cls) -> dict[str, dataclasses.Field[Any]]:
+        """Return every setting by its ``section.name``, in order of the stages."""
+        return {f"{part.name}.{item.name}": item for part in fields(cls) for item in fields(_section_type(part.name))}
+
+    @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
         """Build from nested sections as `to_dict` gives them; what is missing keeps its default."""
         return cls().updated(values)
@@ -328,11 +333,6 @@ def parse_toml(text: str) -> dict[str, Any]:
         raise InvalidConfigError(msg) from error
 
 
-def setting_fields() -> dict[str, dataclasses.Field[Any]]:
-    """Return every setting by its ``section.name``, in order of the stages."""
-    return {f"{part.name}.{item.name}": item for part in fields(FusionConfig) for item in fields(_section_type(part.name))}
-
-
 def parse_assignment(text: str) -> tuple[str, Any]:
     """Read one ``name=value`` of the command line into the type of that setting."""
     key, separator, value = text.partition("=")
@@ -347,12 +347,12 @@ def parse_assignment(text: str) -> tuple[str, Any]:
 def _located(key: str) -> tuple[str, str]:
     """Find the section a setting belongs to; names are unique across sections."""
     key = _present_name(key)
-    matches = [full for full in setting_fields() if key in (full, full.partition(".")[2])]
+    known = [full.partition(".") for full in FusionConfig.setting_fields()]
+    matches = [(section, name) for section, dot, name in known if key in (section + dot + name, name)]
     if not matches:
-        msg = f"setting {key!r} is not known; the settings are: {', '.join(full.partition('.')[2] for full in setting_fields())}"
+        msg = f"setting {key!r} is not known; the settings are: {', '.join(name for _, _, name in known)}"
         raise InvalidConfigError(msg)
-    section, _, name = matches[0].partition(".")
-    return section, name
+    return matches[0]
 
 
 def _present_name(key: str) -> str:

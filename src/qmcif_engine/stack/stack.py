@@ -18,6 +18,8 @@ from qmcif_engine.stack.window import Window
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from dask.array import Array
+
     from qmcif_engine.kernels.array_types import BoolArray, SampleArray
     from qmcif_engine.stack.alignment.transforms import Transforms
     from qmcif_engine.stack.exposure import ExposureCorrection
@@ -127,6 +129,13 @@ class Stack(ABC):
         `check` raises to end the work. It stays in this process: sent to another one, the stack is the plain one.
         """
         return WatchedStack(self, check)
+
+    def to_dask(self) -> Array:
+        """Return the images as one lazy array, shape (N, H, W) or (N, H, W, C), whose chunks are read when they are asked for."""
+        # who fuses arrays in memory does not load dask
+        from qmcif_engine.stack.lazy_stack import stack_to_dask
+
+        return stack_to_dask(self)
 
     def each_channel(self) -> Stack | None:
         """Return the stack with all channels side by side, to be decided on one by one; None where it was not opened from a source."""

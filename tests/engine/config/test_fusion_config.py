@@ -24,7 +24,6 @@ from qmcif_engine.config.fusion_config import (
     WeightRule,
     parse_assignment,
     parse_toml,
-    setting_fields,
 )
 from qmcif_engine.errors import InvalidConfigError, QmcifError
 
@@ -37,7 +36,7 @@ def settings_of(*kinds):
 
 
 def bounded_settings():
-    return [full for full, item in setting_fields().items() if item.metadata["low"] is not None]
+    return [full for full, item in FusionConfig.setting_fields().items() if item.metadata["low"] is not None]
 
 
 def value_of(config, full):
@@ -47,7 +46,7 @@ def value_of(config, full):
 
 def another_value(full):
     """A valid value that is not the default."""
-    item, kind = setting_fields()[full], KINDS[full]
+    item, kind = FusionConfig.setting_fields()[full], KINDS[full]
     if kind is bool:
         return not item.default
     if issubclass(kind, StrEnum):
@@ -76,7 +75,7 @@ def test_defaults_are_valid():
 
 
 def test_setting_names_are_unique_across_sections():
-    names = [full.partition(".")[2] for full in setting_fields()]
+    names = [full.partition(".")[2] for full in FusionConfig.setting_fields()]
 
     assert len(names) == len(set(names))
 
@@ -84,13 +83,13 @@ def test_setting_names_are_unique_across_sections():
 def test_every_field_of_every_section_is_a_setting_in_order_of_the_stages():
     expected = [f"{section}.{item.name}" for section, kind in SECTIONS.items() for item in dataclasses.fields(kind)]
 
-    assert list(setting_fields()) == expected
+    assert list(FusionConfig.setting_fields()) == expected
     assert list(SECTIONS) == ["decomposition", "focus", "refinement", "decision", "tiling"]
 
 
 @pytest.mark.parametrize("full", KINDS)
 def test_every_setting_has_a_help_text(full):
-    help_text = setting_fields()[full].metadata["help"]
+    help_text = FusionConfig.setting_fields()[full].metadata["help"]
 
     assert len(help_text.split()) > 1
     assert not help_text.endswith(".")
@@ -100,7 +99,7 @@ def test_every_setting_has_a_help_text(full):
 def test_every_numeric_setting_has_bounds_that_admit_its_default_or_a_list_of_choices(full):
     if KINDS[full] is bool:
         return
-    item = setting_fields()[full]
+    item = FusionConfig.setting_fields()[full]
 
     if item.metadata["choices"]:
         assert item.default in item.metadata["choices"]
@@ -111,7 +110,7 @@ def test_every_numeric_setting_has_bounds_that_admit_its_default_or_a_list_of_ch
 
 @pytest.mark.parametrize("full", [full for full in KINDS if full.endswith("_px")])
 def test_settings_in_pixels_say_so(full):
-    assert setting_fields()[full].metadata["unit"] == "px"
+    assert FusionConfig.setting_fields()[full].metadata["unit"] == "px"
 
 
 # --- values ---
@@ -141,7 +140,7 @@ def test_equal_configurations_have_equal_hashes_and_a_changed_setting_makes_them
 
 @pytest.mark.parametrize("full", settings_of(float))
 def test_whole_numbers_are_welcome_where_numbers_are_needed_and_become_floats(full):
-    value = 1 if setting_fields()[full].metadata["high"] >= 1 else setting_fields()[full].metadata["high"]
+    value = 1 if FusionConfig.setting_fields()[full].metadata["high"] >= 1 else FusionConfig.setting_fields()[full].metadata["high"]
 
     stored = value_of(FusionConfig().replaced({full: int(value)}), full)
 
@@ -313,7 +312,7 @@ def test_unknown_setting_is_refused_with_the_settings_there_are(key):
 
 @pytest.mark.parametrize("full", bounded_settings())
 def test_value_outside_its_bounds_is_refused_with_the_bounds_and_the_meaning(full):
-    metadata, kind, name = setting_fields()[full].metadata, KINDS[full], full.partition(".")[2]
+    metadata, kind, name = FusionConfig.setting_fields()[full].metadata, KINDS[full], full.partition(".")[2]
     step = 1 if kind is int else 1e-4
 
     for value in (kind(metadata["low"] - step), kind(metadata["high"] + 1)):
@@ -326,7 +325,7 @@ def test_value_outside_its_bounds_is_refused_with_the_bounds_and_the_meaning(ful
 
 @pytest.mark.parametrize("full", bounded_settings())
 def test_bounds_themselves_are_accepted(full):
-    kind, metadata = KINDS[full], setting_fields()[full].metadata
+    kind, metadata = KINDS[full], FusionConfig.setting_fields()[full].metadata
     partner = {
         "focus.smallest_detail_patch_px": {"largest_detail_patch_px": 99},
         "focus.largest_detail_patch_px": {"smallest_detail_patch_px": 1},
@@ -354,7 +353,7 @@ def test_bounds_themselves_are_accepted(full):
 )
 def test_value_of_the_wrong_type_is_refused_with_the_type_and_the_meaning(name, value, wanted):
     full = next(full for full in KINDS if full.endswith(f".{name}"))
-    help_text = setting_fields()[full].metadata["help"]
+    help_text = FusionConfig.setting_fields()[full].metadata["help"]
 
     with pytest.raises(InvalidConfigError) as caught:
         FusionConfig().replaced({name: value})

@@ -20,7 +20,6 @@ from qmcif_engine.config.fusion_config import (
     StackOrder,
     TilingConfig,
     WeightRule,
-    setting_fields,
 )
 from qmcif_engine.config.presets import PRESETS, preset
 from qmcif_engine.errors import InvalidConfigError
@@ -105,7 +104,7 @@ def test_the_setting_above_names_every_field_of_the_published_method():
     """
     text = Path(__file__).read_text(encoding="utf-8")
 
-    published = [name.split(".") for name in setting_fields() if name.startswith(("decomposition.", "focus.", "refinement."))]
+    published = [name.split(".") for name in FusionConfig.setting_fields() if name.startswith(("decomposition.", "focus.", "refinement."))]
     missing = [name for _, name in published if f" {name}=" not in text]
 
     assert missing == []

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import TracebackType
 
-    from dask.array import Array
-
     from qmcif_engine.io.input.frame_source import FrameSource, SourceDescription
     from qmcif_engine.io.input.scratch_transcoding import ScratchStore
     from qmcif_engine.kernels.array_types import SampleArray
@@ -90,12 +88,6 @@ class FrameView(Stack):
             msg = f"{self.names[number]} holds NaN or infinite samples; finite ones are needed: fill them first"
             raise InvalidImageError(msg)
         return samples if self._has_channel_axis else samples[:, :, 0]
-
-    def to_dask(self) -> Array:
-        """Return the images as one lazy array, shape (N, H, W) or (N, H, W, C), for viewers; nothing is read yet."""
-        from qmcif_engine.io.input.lazy_stack import stack_to_dask
-
-        return stack_to_dask(self)
 
 
 class FileStack(FrameView):

@@ -37,7 +37,7 @@ _WRAPPED = re.compile(r'Namespace="qmcif"[^>]*>\s*<Value>(.*?)</Value>', re.DOTA
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class WrittenImage:
-    """What `open_written` returns.
+    """An image that this program wrote, opened again; nothing of it is read before it is asked for.
 
     Attributes
     ----------
@@ -56,30 +56,30 @@ class WrittenImage:
     record: dict[str, Any]
     has_time: bool = False
 
+    @staticmethod
+    def find_record(path: Path) -> dict[str, Any] | None:
+        """Return how an image came about that this program wrote as TIFF, OME-TIFF or OME-Zarr; None for any other file or folder."""
+        try:
+            text = path.is_file() and translate_failures(_read_description, path)
+            found = _parse_record(text) if text else (read_group_attributes(path, path) or {}).get(_RECORD) if path.is_dir() else None
+        except (OSError, ValueError, QmcifError):
+            return None
+        return found if isinstance(found, dict) else None
 
-def find_record(path: Path) -> dict[str, Any] | None:
-    """Return how an image came about that this program wrote as TIFF, OME-TIFF or OME-Zarr; None for any other file or folder."""
-    try:
-        text = path.is_file() and translate_failures(_read_description, path)
-        found = _parse_record(text) if text else (read_group_attributes(path, path) or {}).get(_RECORD) if path.is_dir() else None
-    except (OSError, ValueError, QmcifError):
-        return None
-    return found if isinstance(found, dict) else None
+    @classmethod
+    def open(cls, path: Path) -> WrittenImage:
+        """Open an image that this program wrote as TIFF, OME-TIFF or OME-Zarr.
 
-
-def open_written(path: Path) -> WrittenImage:
-    """Open an image that this program wrote as TIFF, OME-TIFF or OME-Zarr; nothing of it is read before it is asked for.
-
-    Raises
-    ------
-    ImageFileError
-        For any other file or folder, and for a damaged one.
-    """
-    record = find_record(path)
-    if record is None:
-        raise refuse_content(path, given="no record of ours", needed="an image that this program wrote", remedy="open it as a stack")
-    found: WrittenImage = translate_failures(_open_store if path.is_dir() else _open_tiff, path)
-    return replace(found, record=record)
+        Raises
+        ------
+        ImageFileError
+            For any other file or folder, and for a damaged one.
+        """
+        record = cls.find_record(path)
+        if record is None:
+            raise refuse_content(path, given="no record of ours", needed="an image that this program wrote", remedy="open it as a stack")
+        found: WrittenImage = translate_failures(_open_store if path.is_dir() else _open_tiff, path)
+        return replace(found, record=record)
 
 
 def _open_tiff(path: Path) -> WrittenImage:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from qmcif_engine import make_focus_stack, open_stack, write_image
-from qmcif_engine.io.input import lazy_stack
+from qmcif_engine.stack import lazy_stack
 from qmcif_engine.stack.stack import ArrayStack
 
 
@@ -34,7 +34,7 @@ def test_only_the_windows_that_are_asked_for_are_read(monkeypatch):
             read.append((number, *window))
             return super().read(number, window)
 
-    array = lazy_stack.stack_to_dask(Watched(list(np.zeros((3, 40, 40), np.uint8))))
+    array = Watched(list(np.zeros((3, 40, 40), np.uint8))).to_dask()
     assert read == []
 
     array[1, 16:20, 0:5].compute()
