@@ -28,6 +28,7 @@ from qmcif_engine.tiles.tile_parts import in_cells
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+# neither size nor values matter much: compiled code depends on types alone
 _SIDE_PX = 200
 
 
@@ -36,12 +37,14 @@ def compiling_ahead() -> Iterator[None]:
     """Have another process compile the later stages as soon as this one begins to compile; nothing happens where all is there."""
     started: list[subprocess.Popen[bytes]] = []
 
+    # told of every function that is compiled, but one process is enough
     @cache
     def start() -> None:
         nowhere, command = subprocess.DEVNULL, [sys.executable, "-m", __name__]
         with suppress(OSError):  # then this process compiles everything
             started.append(subprocess.Popen(command, stdin=nowhere, stdout=nowhere, stderr=nowhere))
 
+    # a second process would only take turns with this one
     if count_cores() == 1:
         yield
         return
@@ -50,6 +53,7 @@ def compiling_ahead() -> Iterator[None]:
             yield
     finally:
         for process in started:
+            # what it has finished is in the cache, and what it is at nobody waits for any more
             process.terminate()
             process.wait()
 
@@ -59,6 +63,7 @@ def draw_something() -> None:
     generator, whole = np.random.default_rng(0), Window(0, 0, _SIDE_PX, _SIDE_PX)
     images = [generator.integers(0, 256, (*whole.shape, 3), np.uint8) for _ in range(2)]
     config, cells = FusionConfig(), in_cells(whole).shape
+    # a diagonal edge, which passes through cells of both images
     index, level = np.tri(*cells, dtype=np.uint16), np.ones(cells, np.float32)
     planes = PlaneStack(images, FocusRange(0.0, 255.0), representation=config.focus.representation)
     # blends first, which the other process needs last

@@ -41,6 +41,7 @@ def check_outputs(
     maps = () if maps_folder is None else tuple(map_path(maps_folder, name) for name in WRITTEN_MAPS)
     places = (target, *maps, *(() if height is None else (height.target, height.confidence_target)))
     _check_length(target)
+    # first of all, since outputs half placed by a killed run would look like files of the user
     with refusing(target):
         may_replace = recover(job_folder(target))
     overwrite = overwrite or (resume and (may_replace or are_all_there(places, target)))
@@ -49,10 +50,12 @@ def check_outputs(
     shape = stack.image_shape if channels is None else channels.image_shape
     check_target(target, overwrite=overwrite, samples_dtype=stack.dtype, has_alpha=has_alpha, shape=shape)
     if maps_folder is not None:
+        # maps are local files; a remote image cannot be among them
         beside = None if isinstance(target, RemotePath) else target
         check_maps_target(maps_folder, WRITTEN_MAPS, overwrite=overwrite, image=beside)
     heights = () if height is None else _check_heights(stack, height, overwrite=overwrite)
     outputs = (target, *maps, *heights)
+    # two names may be one file by links or by ".."
     if len({path if isinstance(path, RemotePath) else os.path.realpath(path) for path in outputs}) < len(outputs):
         msg = f"{', '.join(repr(str(path)) for path in outputs)} are to be written; a name of its own is needed for each: choose others"
         raise OutputError(msg)
@@ -63,6 +66,7 @@ def check_outputs(
 def _check_length(target: Location) -> None:
     """Refuse a name that leaves no room for that of the folder where tiles wait."""
     n_bytes = len(os.fsencode(target.name))
+    # the name of the job folder is that of the target and a suffix
     longest = LONGEST_NAME_BYTES - len(os.fsencode(job_folder(target).name)) + n_bytes
     if n_bytes > longest:
         msg = (

@@ -129,6 +129,7 @@ def fuse(
     """
     settings = FusionConfig() if config is None else config
     stack = settle_channels(_as_stack(images), channels)
+    # cheap refusals first: everything below reads samples
     check_number(stack)
     if companions is not None and stack.decides_each:
         msg = "companions were given and each channel is decided on by itself; one decision is needed to follow: leave one of the two out"
@@ -137,6 +138,7 @@ def fuse(
     decided = settle_guide(None if guide is None else _as_stack(guide), stack)
     # of the whole stack, before there are tiles: a tile must not depend on what it happens to see
     bounds, noise_levels = settle_range_and_noise(stack if decided is None else decided, focus_range)
+    # shape and settings alone: memory and workers come later and must not change it
     plan = plan_tiles((stack.image_shape[0], stack.image_shape[1]), settings)
     if keep_layers and len(plan.tiles) > 1:
         side = settings.tiling.tile_px
@@ -156,6 +158,7 @@ def fuse(
         guide=decided,
     )
     steps = Steps(
+        # a step per image that is measured, and one for the decision and composition of the tile
         n_tiles=n_tiles, steps_a_tile=count_decisions(stack) * stack.n_images + 1, on_progress=on_progress, is_cancelled=is_cancelled
     )
     gathered = _GatheredTiles(plan)

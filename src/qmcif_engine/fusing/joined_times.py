@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from qmcif_engine.stack.window import Window
 
 _DESCRIPTION = "series.json"
-_LARGEST_NOTE_BYTES = 2**24
+_LARGEST_NOTE_BYTES = 2**24  # far above any note of ours: a file of that name may be anything
 
 
 class StoredImage:
@@ -101,6 +101,7 @@ class PointFiles:
         """Note that the point is finished."""
         content = {"identity": report.identity, "focus_range": list_bounds(report.focus_range)}
         with refusing(self.note):
+            # the last file of a point: without it the point is fused again
             write_durably({self.note: json.dumps(content).encode()}, scratch_folder=self.folder)
 
 
@@ -155,6 +156,7 @@ class SeriesFolder:
     def remove(self) -> None:
         """Delete the folder, once it is known to be ours."""
         # an empty folder may be one of ours that was killed before its description was written
+        # never delete what may be somebody's folder of that name
         if not (self.folder / _DESCRIPTION).is_file() and any(self.folder.iterdir()):
             msg = f"{str(self.folder)!r} is not an unfinished run of this program; its name is needed for this run: move it away"
             raise OutputError(msg)
@@ -252,6 +254,7 @@ def _join_maps(
 ) -> list[ImageContent]:
     """Return the maps of all time points; those of heights have a name, that of each channel before it."""
     planes = [MapFile(path, n_channels=n_channels) for path in paths]
+    # one map has no time, a series of them has that of the images
     described = replace(describe_map(planes[0], metadata), time_step=metadata.time_step)
     if name:
         described = replace(described, channel_names=tuple(f"{channel} {name}" for channel in described.channel_names) or (name,))

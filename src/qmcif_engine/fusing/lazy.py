@@ -103,7 +103,9 @@ class _Arrangement:
     def __call__(self, plane: str, dtype: DTypeLike, channels: tuple[int, ...]) -> da.Array:
         """Return one plane as an array with a chunk for each tile."""
         name, rows, columns = f"{self._name}-{plane}", self._plan.tiles.rows, self._plan.tiles.columns
+        # row by row, as the tiles of a plan are ordered
         places = product(range(len(rows)), range(len(columns)))
+        # one chunk along channels, hence the zeros; the planes of a tile are taken from one key, which is computed once per request
         layer: dict[Any, Any] = {
             (name, *place, *(0 for _ in channels)): (getattr, key, plane) for place, key in zip(places, self._keys, strict=True)
         }

@@ -80,12 +80,14 @@ def plan_run(
     tile_bytes = estimate_tile_bytes(tiles, config, stack=stack, with_maps=with_maps) + (
         0 if guide is None else estimate_samples_bytes(tiles, guide)
     )
+    # images that can only be read whole take memory beside the tiles
     for given in (stack,) if guide is None else (stack, guide):
         check_whole_images(given.whole_bytes, tile_bytes=tile_bytes, budget_bytes=memory_bytes, name=given.names[0])
     planes = kept_planes(stack, with_maps=with_maps, with_height=with_height)
     n_pixels = tiles.shape[0] * tiles.shape[1]
     output_bytes = n_pixels * sum(kind.pixel_bytes for kind in planes.values())
     is_store = target is not None and choose_format(target).is_store
+    # these planes go to the target at once and never wait in the job folder
     stored_bytes = n_pixels * sum(planes[name].pixel_bytes for name in shown_planes(stack)) if is_store else 0
     return RunPlan(
         tiles=tiles,
@@ -104,6 +106,7 @@ def kept_planes(stack: Stack, *, with_maps: bool, with_height: bool) -> dict[str
     if companions is not None:
         planes["companions"] = PlaneKind(companions.dtype, companions.image_shape[2:])
     wanted = [*(WRITTEN_MAPS if with_maps else ()), *(("confidence", "position") if with_height else ())]
+    # confidence may be asked for twice, as a map and with the heights
     return planes | {name: PlaneKind(np.dtype(OUTPUT_MAPS[name].dtype), channel_planes(stack)) for name in dict.fromkeys(wanted)}
 
 
@@ -129,6 +132,7 @@ def make_job(target: Location, run: RunPlan, planes: Mapping[str, PlaneKind], *,
         dtype=first.dtype,
         n_colors=n_colors,
         chunk_px=chunk,
+        # cores of the last row and column are shorter; the first one has the full size
         block_px=(multiple_above(core[0], chunk), multiple_above(core[1], chunk)),
     )
     further = {name: kind for name, kind in planes.items() if name not in shown}

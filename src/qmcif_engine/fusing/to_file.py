@@ -137,11 +137,14 @@ def fuse_to_file(
     """
     settings = FusionConfig() if config is None else config
     stack = settle_channels(stack, channels)
+    # tiles overlap, so most samples are read more than once: readers may keep what they decode
     stack.expect_all()
     target = locate(output) if isinstance(output, str) else output
     folder = None if maps is None else Path(maps)
     outputs = checked or check_outputs(stack, target, folder, height=height, overwrite=overwrite, resume=resume)
+    # a run that was killed after its last move has everything in place, and no job folder to say so
     is_placed = resume and not overwrite and are_all_there(outputs, target)
+    # whether the run that is resumed was allowed to replace is noted in its folder
     overwrite = overwrite or (resume and recover(job_folder(target)))
     kept = {"with_maps": folder is not None, "with_height": height is not None}
     check_sources_kept(outputs, () if guide is None else guide.sources)
@@ -167,6 +170,7 @@ def fuse_to_file(
     planes = kept_planes(stack, **kept)
     job = make_job(target, run, planes, stack=stack, config=settings)
     description = describe_run(stack, settings, bounds, guide=decided)
+    # planes and noise too: tiles of a run without maps, or of another noise level, cannot be used
     job.begin(digest([description, list(planes), noise_levels]), resume=resume, overwrite=overwrite)
 
     def is_over() -> bool:
@@ -185,7 +189,9 @@ def fuse_to_file(
             guide=decided,
         )
         tiles = run.tiles.tiles
+        # asked once: tiles that others finish while this run lasts do not count as resumed
         is_finished = list(map(job.is_finished, _watched(tiles, is_over)))
+        # finished tiles are trusted only if the samples under them are still the same
         _check_input(job, task, _watched(compress(tiles, is_finished), is_over))
         n_missing = is_finished.count(False)
         logger.info("fusing %d images of shape %s, %d of %d tiles", stack.n_images, stack.image_shape, n_missing, len(tiles))
@@ -193,11 +199,13 @@ def fuse_to_file(
         steps = Steps(n_tiles=n_missing, steps_a_tile=steps_a_tile, on_progress=on_progress, is_cancelled=is_over)
         missing = (tile for tile, is_there in zip(tiles, is_finished, strict=True) if not is_there)
         run_tiles(task, missing, sink=job, tiles_at_once=run.tiles_at_once, steps=steps, client=client)
+        # in the order of the plan, whoever computed what and when, so that the identity is the same
         samples, pixels, extremes = _gather_receipts(job, task, _watched(tiles, is_over), is_finished)
         provenance = {**description, "identity": digest([description, samples])}
         report = replace(report, n_resumed=is_finished.count(True), pixels_by_image=pixels, identity=provenance["identity"])
         own_range = bounds if decided is None else settle_range(stack, None)  # the image's edges are on the scale of its own samples
         if job.store is not None:
+            # after all tiles: a smaller level mixes pixels of neighboring tiles
             grow_smaller_levels(job.store, tiles_at_once=run.tiles_at_once, client=client, is_cancelled=is_over)
             job.finish_store(_describe_store(job.store, stack, provenance), extremes)
         further = {} if height is None else _heights_of(job, height, stack=stack, sample_range=own_range, provenance=provenance)
@@ -205,6 +213,7 @@ def fuse_to_file(
             further |= compose(job.image, report)
         writing: dict[str, Any] = {"provenance": provenance, "overwrite": overwrite, "check_cancelled": steps.check_cancelled}
         _write(job, target, folder, stack=stack, further=further, n_workers=run.tiles_at_once, **writing)
+    # also for Ctrl+C: the lock is given back, and finished tiles stay for --resume
     except BaseException:
         job.give_up()
         raise
@@ -283,6 +292,7 @@ def _write(
     if isinstance(target, RemotePath) and maps_folder is None and not further:
         job.journal().commit()  # the store is where it belongs, and nothing else is to be placed
         return
+    # a Zarr is built in place already: nothing is to be assembled
     shown, *alpha = [None] if job.store is not None else [job.image(name) for name in shown_planes(stack)]
     stream_outputs(
         target,
