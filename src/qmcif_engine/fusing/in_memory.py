@@ -159,7 +159,10 @@ def fuse(
     )
     steps = Steps(
         # a step per image that is measured, and one for the decision and composition of the tile
-        n_tiles=n_tiles, steps_a_tile=count_decisions(stack) * stack.n_images + 1, on_progress=on_progress, is_cancelled=is_cancelled
+        n_tiles=n_tiles,
+        steps_a_tile=count_decisions(stack) * stack.n_images + 1,
+        on_progress=on_progress,
+        is_cancelled=is_cancelled,
     )
     gathered = _GatheredTiles(plan)
     tile_bytes = estimate_tile_bytes(plan, settings, stack=stack, with_maps=with_maps or keep_layers)
