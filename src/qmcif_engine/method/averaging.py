@@ -54,6 +54,7 @@ def average_patches(
     shares = {
         number: share_patches(choices, number, side_px=detail_patch_px) for number in values_of(np.ascontiguousarray(choices)).tolist()
     }
+    # the detail scale alone needs no comparison
     if config.result is not ResultScale.DETAIL:
         mixed: FloatArray = np.zeros_like(blocks[0])
         for number, share in shares.items():
@@ -81,9 +82,12 @@ def _as_blend(shares: dict[int, FloatArray]) -> Blend:
     shape = next(iter(shares.values())).shape
     leading, largest = np.zeros(shape, np.uint16), np.zeros(shape, np.float32)
     for number, share in shares.items():
+        # numbers ascend, so that "not smaller" lets the later of two win
         is_larger = share >= largest
         leading[is_larger], largest[is_larger] = number, share[is_larger]
+    # outside of it one image has all of the pixel, and its samples are copied
     band = largest < WHOLE_SHARE
     sources = tuple(number for number, share in shares.items() if share[band].any())
     weights = csr_array(np.stack([shares[number][band] for number in sources])) if sources else csr_array((0, 0), dtype=np.float32)
+    # no entries: brightness is mixed with the same shares as detail
     return Blend(leading, band, sources, weights, csr_array(weights.shape, dtype=weights.dtype))

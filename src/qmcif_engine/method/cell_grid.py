@@ -44,6 +44,7 @@ def count_pixels(shape: tuple[int, int], *, row_step: int = 1) -> FloatArray:
 def average_cells(plane: FloatArray) -> FloatArray:
     """Return the mean over each cell, shape (rows, columns)."""
     starts = [np.arange(0, side, CELL_PX) for side in plane.shape]
+    # `reduceat` also sums the shorter cells at the lower and right border
     sums = np.add.reduceat(np.add.reduceat(plane, starts[0], axis=0), starts[1], axis=1)
     means: FloatArray = sums / count_pixels((plane.shape[0], plane.shape[1])).astype(plane.dtype)
     return means
@@ -51,6 +52,7 @@ def average_cells(plane: FloatArray) -> FloatArray:
 
 def sample_cells(plane: NDArray[_Sample]) -> NDArray[_Sample]:
     """Return the values at the centers of the cells; a cell cut off by the border gives its nearest pixel."""
+    # the pixel below and right of the exact center, which lies between pixels
     rows, columns = (np.minimum(np.arange(-(-side // CELL_PX)) * CELL_PX + CELL_PX // 2, side - 1) for side in plane.shape)
     return plane[np.ix_(rows, columns)]
 
@@ -58,6 +60,7 @@ def sample_cells(plane: NDArray[_Sample]) -> NDArray[_Sample]:
 def all_in_cells(plane: BoolArray) -> BoolArray:
     """Return in which cells all pixels are true, shape (rows, columns)."""
     rows, columns = (side * CELL_PX - length for side, length in zip(cell_grid(plane.shape), plane.shape, strict=True))
+    # what lies beyond the border does not count against a cell
     padded = np.pad(plane, ((0, rows), (0, columns)), constant_values=True)
     return np.asarray(padded.reshape(padded.shape[0] // CELL_PX, CELL_PX, -1, CELL_PX).all(axis=(1, 3)))
 
@@ -77,9 +80,11 @@ def mean_around(levels: FloatArray, *, side_px: int, scale: float = 1.0) -> Floa
     side = max(1.0, side_px / CELL_PX)
     if side >= SMALL_WINDOW:
         return window_mean(levels, side_px=odd_cells(side_px), scale=scale)
+    # on either side of the central cell: whole ones, and the part of one more that the window reaches into
     n_whole = int((side - 1) / 2)
     ends = (side - 1) / 2 - n_whole
     taps = np.array([ends, *[1.0] * (2 * n_whole + 1), ends])
+    # both passes together multiply by the scale once
     taps *= math.sqrt(scale) / taps.sum()
     averaged: FloatArray = ndimage.correlate1d(ndimage.correlate1d(levels, taps, axis=0, mode="reflect"), taps, axis=1, mode="reflect")
     return averaged

@@ -74,6 +74,7 @@ def amplify_detail(detail: FloatArray, *, radius_px: int) -> FloatArray:
     ``D_s(x, y) = sum D(x + s, y + t)`` over ``|s|, |t| <= r`` [QMCIF, Eq. (13)].
     """
     side = 2 * radius_px + 1
+    # a sum is the mean times the number of pixels
     return window_mean(detail, side_px=side, scale=side**2)
 
 
@@ -99,6 +100,7 @@ def gradient_level(layer: FloatArray, *, border_px: int, borders: Borders = WHOL
 
 def mirror_borders(level: FloatArray, *, border_px: int, borders: Borders) -> FloatArray:
     """Return levels, shape (h, w), whose outermost rows and columns mirror the interior, on the sides where the image ends."""
+    # of a small block at most a quarter of each side, so that an interior is left to mirror
     width = min(border_px, (min(level.shape) - 1) // 4)
     if width == 0:
         return level
@@ -120,6 +122,7 @@ def base_focus(decomposition: Decomposition, *, base_patch_px: int, config: Focu
     level = gradient_level(decomposition.detail, border_px=config.border_px, borders=borders)
     focus = sum_patches(pad_to_grid(level, patch_px=base_patch_px), patch_px=base_patch_px)
     if decomposition.coefficients is not None:
+        # squares of many coefficients, summed in float64
         energy = np.einsum("clp,clp->p", decomposition.coefficients, decomposition.coefficients, dtype=np.float64)
         focus += config.coefficient_weight * np.sqrt(energy).reshape(focus.shape)
     return focus
@@ -137,6 +140,7 @@ def detail_focus(detail: FloatArray, *, detail_patch_px: int, config: FocusConfi
     """
     amplified = amplify_detail(detail, radius_px=config.amplification_radius_px)
     moduli = gradient_level(amplified, border_px=config.border_px, borders=borders)
+    # gray levels of 0-255 to 0-1, for which the published gamma is meant
     level = window_mean(moduli, side_px=detail_patch_px, scale=1 / FULL_SCALE)
     level[level < NEGLIGIBLE_LEVEL] = 0
     return level
@@ -162,6 +166,7 @@ def fine_focus(detail: FloatArray, *, growth_px: int = 0, faint_level: float = 0
     pixels each way [QMCIF, Eq. (13)]; that factor brings both to one scale.
     """
     scale = FINE_WEIGHT * (2 * config.amplification_radius_px + 1) / FULL_SCALE
+    # no mirrored border here: a window of a few pixels sees the border only next to it
     level = window_mean(gradient_level(detail, border_px=0), side_px=FINEST_WINDOW_PX + growth_px, scale=scale)
     return np.maximum(level - np.asarray(faint_level, level.dtype), 0)
 
@@ -178,10 +183,12 @@ def gather_evidence(level: FloatArray, *, detail_patch_px: int, config: FocusCon
     """
     if config.evidence_scales == 1:
         return level
+    # subtracted, not cut off, so that evidence begins at 0 without a jump
     level = np.maximum(level - np.asarray(FAINT_LEVEL, level.dtype), 0)
     evidence = level.copy()
     side, weight = detail_patch_px, 1.0
     for _ in range(1, config.evidence_scales):
+        # odd again, and about four times the area
         side, weight = 2 * side + 1, weight * config.evidence_decay
         evidence += mean(level, side_px=side, scale=weight)
     return evidence
@@ -193,6 +200,7 @@ def saturate(level: FloatArray, *, saturation: float) -> FloatArray:
     Departs: images are compared before saturation, which cannot change their order but can make them equal; it shapes the weights of
     the refinement only.
     """
+    # exact for small levels too, where 1 - exp would cancel
     return -np.expm1(-level / np.asarray(saturation, level.dtype))
 
 

@@ -79,12 +79,13 @@ def select(blocks: Iterable[FloatArray], index: IndexArray) -> FloatArray:
 
 def select_each(blocks: Iterable[FloatArray], indices: Sequence[IndexArray]) -> tuple[FloatArray, ...]:
     """Take each pixel from the block that its index names, for several maps in one pass over the blocks."""
+    # blocks are computed as they are asked for, one at a time: hence one pass for all maps
     iterator = enumerate(blocks)
     _, first = next(iterator)
     fused = tuple(np.array(first, copy=True) for _ in indices)
     for number, block in iterator:
-        for picture, index in zip(fused, indices, strict=True):
-            np.copyto(picture, block, where=index == number)
+        for result, index in zip(fused, indices, strict=True):
+            np.copyto(result, block, where=index == number)
     return fused
 
 
@@ -104,6 +105,7 @@ def compose(images: Sequence[SampleArray], blend: Blend, *, inner: Window | None
     """
     window = Window.whole(images[0].shape[:2]) if inner is None else inner
     fused = select_samples(images, blend.source_index, window=window)
+    # rows and columns of the band, in the order of the columns of `weights`
     place = np.divmod(np.flatnonzero(blend.band), max(blend.band.shape[1], 1))
     leading = _scaled(_samples_at(fused, place))
     mixed = leading.copy()
@@ -111,6 +113,7 @@ def compose(images: Sequence[SampleArray], blend: Blend, *, inner: Window | None
         pixels, weights = row_of(blend.weights, row)
         own = _scaled(_samples_at(images[source][window.slices], (place[0][pixels], place[1][pixels])))
         mixed[pixels] += weights[:, None] * (own - leading[pixels])
+    # without wider shares the low pass is spared
     if blend.brightness.nnz:
         _shift_brightness(mixed, leading, images, blend=blend, place=place, window=window)
     fused[place] = _unscaled(mixed, leading, _samples_at(fused, place)).reshape(len(mixed), *fused.shape[2:])
@@ -127,6 +130,7 @@ def _unscaled(mixed: FloatArray, leading: FloatArray, samples: SampleArray) -> S
     if samples.dtype != np.float64:
         return to_samples(mixed, samples.dtype)
     most = np.finfo(np.float64).max * _HEADROOM
+    # dividing tiny samples by four can lose their last bits: where nothing was mixed the sample itself is returned
     unscaled: SampleArray = np.where(mixed == leading, samples, np.clip(mixed, -most, most) / _HEADROOM)
     return unscaled
 
@@ -134,8 +138,10 @@ def _unscaled(mixed: FloatArray, leading: FloatArray, samples: SampleArray) -> S
 def select_samples(images: Sequence[SampleArray], index: IndexArray, *, window: Window) -> SampleArray:
     """Return the samples of a window, each pixel copied from the image that its index names."""
     owners = np.ascontiguousarray(index)
+    # the first image is copied whole, the others only where they own a pixel
     first, *others = values_of(owners).tolist()
     fused: SampleArray = np.array(images[first][window.slices], order="C")
+    # bytes, so that one compiled loop serves all sample types
     rows = _as_bytes(fused)
     for source in others:
         take_pixels(_as_bytes(images[source][window.slices]), owners, source, rows.shape[1] // index.shape[1], rows)
@@ -158,6 +164,7 @@ def _shift_brightness(
     The shares of a pixel add up to zero, but for the rounding of single precision: differences to the leading sample are weighted, so that
     samples far from zero do not make that rounding visible.
     """
+    # of the images that contribute at each pixel, and of the mixture itself
     least, most = mixed.copy(), mixed.copy()
     for row, source in enumerate(blend.sources):
         pixels, weights = row_of(blend.brightness, row)
@@ -165,12 +172,14 @@ def _shift_brightness(
             continue
         image, rows, columns = images[source], place[0][pixels], place[1][pixels]
         top, left = int(rows.min()), int(columns.min())
+        # only the box around what this image gives, and of that only the squares that have any of it
         is_wanted = np.zeros((int(rows.max()) + 1 - top, int(columns.max()) + 1 - left), bool)
         is_wanted[rows - top, columns - left] = True
         smoothed = _low_passed_samples(image, is_wanted, corner=(window.top + top, window.left + left))
         mixed[pixels] += weights[:, None] * (smoothed - leading[pixels])
         own = _scaled(_samples_at(image[window.slices], (rows, columns)))
         least[pixels], most[pixels] = np.minimum(least[pixels], own), np.maximum(most[pixels], own)
+    # so that nothing shines, or darkens, beyond what any of the images shows
     np.clip(mixed, least, most, out=mixed)
 
 
@@ -206,6 +215,7 @@ def lead(source_index: IndexArray, band: BoolArray, *, sources: tuple[int, ...],
     leading = source_index[band]
     for row, source in enumerate(sources):
         pixels, shares = row_of(weights, row)
+        # strictly: the first of equal shares leads
         is_larger = shares > largest[pixels]
         largest[pixels[is_larger]] = shares[is_larger]
         leading[pixels[is_larger]] = source
@@ -218,6 +228,7 @@ def crop_blend(blend: Blend, window: Window) -> Blend:
     """Return a window of a blend."""
     is_inside = np.zeros(blend.band.shape, bool)
     is_inside[window.slices] = True
+    # which columns of the sparse shares lie in the window
     kept = np.flatnonzero(is_inside[blend.band])
     return Blend(
         np.ascontiguousarray(blend.source_index[window.slices]),
@@ -240,11 +251,14 @@ def without_invalid(blend: Blend, validity: Callable[[int], BoolArray | FloatArr
     for row, source in enumerate(blend.sources):
         is_valid = validity(source)
         pixels, shares = row_of(kept, row)
+        # `row_of` returns views: this changes `kept`
         shares *= is_valid[blend.band][pixels]
         pixels, _ = row_of(brightness, row)
+        # nothing missing within the reach of the low pass
         is_whole = ndimage.minimum_filter(is_valid > 0, 2 * LOW_PASS_REACH_PX + 1)
         is_missing[pixels] |= ~is_whole[blend.band][pixels]
     brightness.data *= ~is_missing[brightness.indices]
+    # what is left is made to add up to one again; where no contributing image has the pixel the shares stay as they were
     total = np.bincount(kept.indices, weights=kept.data, minlength=kept.shape[1])[kept.indices]
     kept.data = np.where(total > 0, kept.data / np.where(total > 0, total, 1), blend.weights.data).astype(kept.dtype)
     leading = lead(blend.source_index, blend.band, sources=blend.sources, weights=kept)

@@ -71,6 +71,7 @@ def cut_patches(planes: FloatArray, *, patch_px: int) -> FloatArray:
     """
     c, h, w = planes.shape
     grid = planes.reshape(c, h // patch_px, patch_px, w // patch_px, patch_px)
+    # (component, row in patch, column in patch, row of patches, column of patches)
     return grid.transpose(0, 2, 4, 1, 3).reshape(c * patch_px**2, -1)
 
 
@@ -96,6 +97,7 @@ def spread_patches(values: NDArray[_Sample], *, patch_px: int) -> NDArray[_Sampl
 
 def window_mean(planes: FloatArray, *, side_px: int, scale: float = 1.0) -> FloatArray:
     """Average ``(..., h, w)`` over the window centered on each pixel, times `scale`; the image continues by reflection."""
+    # compiled code is specialized for contiguous rows
     contiguous = np.ascontiguousarray(planes)
     averaged = np.empty_like(contiguous)
     for plane, result in zip(_as_planes(contiguous), _as_planes(averaged), strict=True):
@@ -121,6 +123,7 @@ def detail_patch_side(shape: tuple[int, int], config: FocusConfig) -> int:
         max(round(PIXEL_SHARE * shape[0] * shape[1]), config.smallest_detail_patch_px), config.largest_detail_patch_px
     )
     fitting = min(wanted, *shape)
+    # one less where even
     return fitting - (fitting + 1) % 2
 
 
@@ -176,11 +179,14 @@ def rank(levels: Iterable[FloatArray]) -> Ranking:
     """
     iterator = iter(levels)
     best = np.array(next(iterator), copy=True)
+    # of a single image nothing is second
     second, least = np.full_like(best, -np.inf), best.copy()
     winner = np.zeros(best.shape, np.uint16)
     for number, level in enumerate(iterator, start=1):
+        # "<=" of the paper: the later of two equal levels wins
         is_better = level >= best
         winner[is_better] = number
+        # the loser of this comparison: either the former best or the newcomer
         np.maximum(second, np.where(is_better, best, level), out=second)
         np.maximum(best, level, out=best)
         np.minimum(least, level, out=least)
@@ -210,6 +216,7 @@ def cut_reflected(planes: NDArray[_Sample], window: Window, *, margin_px: int) -
     cut = planes[..., *grown.slices]
     before = (grown.top - window.top + margin_px, grown.left - window.left + margin_px)
     after = (window.bottom + margin_px - grown.bottom, window.right + margin_px - grown.right)
+    # inside the image, the common case: no padding, one copy at most
     if not any(before + after):
         return np.ascontiguousarray(cut)
     widths = [(0, 0)] * (planes.ndim - 2) + list(zip(before, after, strict=True))
@@ -229,6 +236,7 @@ def nearest_values(index: IndexArray, is_marked: BoolArray, is_asking: BoolArray
     Of several that are equally near, the one in the nearest column counts, then the left one, then the upper one: which it is depends on
     nothing farther away.
     """
+    # no two pixels of a map are farther apart
     reach = min(reach_px, sum(index.shape), FARTHEST_PX)
     result = np.array(index, copy=True, order="C")
     take_nearest(np.ascontiguousarray(index), is_marked, is_asking, reach, result)

@@ -33,6 +33,7 @@ def multiply(left: FloatArray, right: FloatArray) -> FloatArray:
     -----
     From ``i^2 = j^2 = k^2 = ijk = -1`` [QMCIF, section II].
     """
+    # (1, i, j, k) of the left factor, then of the right one
     a, b, c, d = np.moveaxis(left, COMPONENT_AXIS, 0)
     e, f, g, h = np.moveaxis(right, COMPONENT_AXIS, 0)
     planes = (
@@ -53,6 +54,7 @@ def conjugate(quaternions: FloatArray) -> FloatArray:
 
 def modulus(quaternions: FloatArray) -> FloatArray:
     """Return ``|q|``, shape (..., h, w), of a block with four planes, or of a pure one with three [QMCIF, Definition 1]."""
+    # without the array of squares that `(q**2).sum` would make
     squares: FloatArray = np.einsum("...cyx,...cyx->...yx", quaternions, quaternions)
     return np.sqrt(squares, out=squares)
 
@@ -116,6 +118,7 @@ def from_complex_adjoint(upper: ComplexArray) -> FloatArray:
 def singular_values(matrix: FloatArray) -> FloatArray:
     """Return the singular values of a (4, m, n) quaternion matrix, largest first, each once [QMCIF, Definition 2]."""
     values: FloatArray = np.linalg.svd(complex_adjoint(matrix), compute_uv=False)
+    # the complex adjoint has each one twice
     return values[::2]
 
 
@@ -127,6 +130,7 @@ def gram_matrix(matrix: FloatArray) -> FloatArray:
     """
     m, n = matrix.shape[-2:]
     stacked = matrix.reshape(4 * m, n).astype(np.float64, copy=False)
+    # s[a, b] is the m x m product of component a with the transpose of component b; the planes below are those of P times its conjugate
     s = (stacked @ stacked.T).reshape(4, m, 4, m).transpose(0, 2, 1, 3)
     planes = (
         s[0, 0] + s[1, 1] + s[2, 2] + s[3, 3],
@@ -159,6 +163,7 @@ def shrink_modulus(quaternions: FloatArray, threshold: float) -> FloatArray:
     """
     length = modulus(quaternions)
     factor = np.maximum(length - np.asarray(threshold, length.dtype), 0)
+    # where the modulus is 0 so is the factor: 0 / tiny
     np.maximum(length, np.finfo(length.dtype).tiny, out=length)
     factor /= length
     return quaternions * factor[..., None, :, :]
@@ -183,8 +188,11 @@ def shrink_singular_values(matrix: FloatArray, threshold: float) -> FloatArray:
     ``U f(S) U^H Y``, ``f(s) = max(1 - lambda/s, 0)``: only the small Hermitian ``G`` is decomposed, whatever n is. Its complex adjoint
     has each eigenvalue twice; the matrix function does not depend on the basis chosen inside such a pair.
     """
+    # "evd" (divide and conquer): all eigenvectors are wanted
     eigenvalues, vectors = scipy.linalg.eigh(complex_adjoint(gram_matrix(matrix)), driver="evd", check_finite=False)
+    # rounding makes zero eigenvalues slightly negative; tiny ones are shrunk to nothing
     values = np.sqrt(np.maximum(eigenvalues, np.finfo(np.float64).tiny))
     factors = np.maximum(1 - threshold / values, 0)
+    # the lower half of a complex adjoint follows from the upper one
     upper = (vectors[: len(values) // 2] * factors) @ vectors.conj().T
     return matrix_product(from_complex_adjoint(upper).astype(matrix.dtype, copy=False), matrix)

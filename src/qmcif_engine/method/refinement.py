@@ -43,7 +43,9 @@ def source_weights(levels: Sequence[FloatArray], *, rule: WeightRule, saturation
         total += saturate(level, saturation=saturation)
     total += SMALL_WEIGHT
     for level in levels:
+        # saturated a second time rather than kept: N maps would be
         weight = saturate(level, saturation=saturation)
+        # back to the dtype of the levels
         np.divide(weight, total, out=weight, casting="same_kind")
         yield weight
 
@@ -78,7 +80,9 @@ def refine(
     # where both candidates fill a window alike, nothing can tell them apart
     is_open = is_different | edge_band(is_different.astype(np.uint16), reach_px=detail_patch_px // 2)
     cells = tuple(cells_of(is_open))
+    # only the difference of the two sums is kept, so memory does not grow with the number of sources
     leads = [np.zeros(cell.shape) for cell in cells]
+    # sources outside, cells inside: each source is computed once
     for source, weight in zip(sources, weights, strict=True):
         for cell, lead in zip(cells, leads, strict=True):
             of_base, of_detail = _similarities(candidates, source, cell, side_px=detail_patch_px, part=config.similarity)
@@ -130,9 +134,12 @@ def refine_cells(
     is_open = edge_band((maps[0] != maps[1]).astype(np.uint16), reach_px=side_cells // 2) | (maps[0] != maps[1])
     choice = np.ones(is_open.shape, np.uint16)
     for block in cells_of(is_open, cell_px=COMPARED_CELLS):
+        # windows of the outermost cells look beyond the block
         near = _NearPixels(block, margin_cells=side_cells // 2, shape=shape)
         indices = [near.cells(index) for index in maps]
+        # cost grows with the sources compared, and of a deep stack few are in focus in one place
         wanted = [number for number, weight in enumerate(weights) if weight[block.slices].max() >= LEAST_WEIGHT]
+        # those that candidates consist of are needed too, though they may not be compared
         used = sorted({*wanted, *(int(one) for index in indices for one in np.unique(index))})
         moments = _moments_beside({number: near.cut(sources, number) for number in used}, indices)
         lead = np.zeros(block.shape)
@@ -144,6 +151,7 @@ def refine_cells(
                 for candidate, index in enumerate(indices)
             )
             lead += weights[number][block.slices] * (of_detail - of_base)
+        # a tie goes to the detail scale; closed cells have nothing to choose
         choice[block.slices] = (lead >= 0) | ~is_open[block.slices]
     return vote(choice, n_choices=2, side_px=side_cells)
 
@@ -153,6 +161,7 @@ def _moments_beside(seen: Mapping[int, FloatArray], indices: Sequence[IndexArray
 
     Of two images every cell of a candidate is one of theirs, so that the sums of the two beside each other say it all.
     """
+    # the common case: one pass over the pixels in place of four
     if len(seen) == 2:
         first, second = seen
         of_pair = moments_of_pair(moments_of_cells(seen[first], seen[second]))
@@ -182,6 +191,7 @@ class _NearPixels:
     def cut(self, sources: PlaneStack, number: int) -> FloatArray:
         planes = sources.cut(number, self._grown)
         near = cut_reflected(planes, self._window.relative_to(self._grown), margin_px=self._margin_cells * CELL_PX)
+        # at the lower and right border of the image, where cells are cut off
         rows, columns = (-length % CELL_PX for length in near.shape[-2:])
         return np.pad(near, ((0, 0), (0, rows), (0, columns)), mode="symmetric") if rows or columns else near
 

@@ -51,6 +51,7 @@ def quaternion_similarity(first: FloatArray, second: FloatArray, *, side_px: int
 
 def moments_of_cells(first: FloatArray, second: FloatArray) -> FloatArray:
     """Return what the similarity of two images that consist of whole cells depends on: twelve sums over each cell."""
+    # (rows, sums, columns): a row of cells is contiguous for each of the sums
     moments = np.empty((first.shape[-2] // CELL_PX, N_SUMS, first.shape[-1] // CELL_PX))
     sum_moments(first, second, moments)
     return moments
@@ -61,6 +62,7 @@ def moments_of_pair(moments: FloatArray) -> tuple[tuple[FloatArray, FloatArray],
 
     ``conj(y) x`` is the conjugate of ``conj(x) y``, and ``conj(x) x`` the power of ``x``.
     """
+    # sums of x and of y (3 each), of their powers (2), of the scalar part (1) and vector part (3) of conj(x) y
     first, second, powers, inner, outer = np.split(moments, (3, 6, 8, 9), axis=1)
     power, other_power, none = powers[:, :1], powers[:, 1:], np.zeros_like(outer)
     alone = np.concatenate((first, first, power, power, power, none), axis=1)

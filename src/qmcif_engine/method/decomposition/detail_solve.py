@@ -50,8 +50,10 @@ def solve_detail(planes: FloatArray, config: DecompositionConfig, *, n_equal: in
     """
     dtype = np.dtype(config.precision.value)
     contiguous = np.ascontiguousarray(planes, dtype)
+    # 0 stands for "before the first iteration"; the last one is repeated, for the pass that only reads the detail layer off the base layer
     penalties = [0.0, *(min(config.penalty_cap, config.penalty * config.penalty_growth**k) for k in range(config.iterations))]
     penalties.append(penalties[-1])
+    # the modulus of three equal planes is that of one times the root of three
     scale = math.sqrt(n_equal)
     weights = np.array(
         [weigh_iteration(config, penalty, previous=previous, dtype=dtype, modulus_scale=scale) for previous, penalty in pairwise(penalties)]

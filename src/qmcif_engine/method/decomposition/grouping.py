@@ -48,6 +48,7 @@ def group_patches(patches: FloatArray, *, n_groups: int, seed: int) -> tuple[NDA
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
 
+    # scikit-learn wants one sample a row
     columns = np.ascontiguousarray(patches.T)
     model = KMeans(min(n_groups, len(columns)), n_init=1, max_iter=LLOYD_ITERATIONS, random_state=seed)
     with _fitting, single_thread(), warnings.catch_warnings():
@@ -55,4 +56,5 @@ def group_patches(patches: FloatArray, *, n_groups: int, seed: int) -> tuple[NDA
         warnings.simplefilter("ignore", ConvergenceWarning)
         labels = model.fit(columns).labels_
     groups = (np.flatnonzero(labels == label) for label in range(model.n_clusters))
+    # fewer distinct patches than groups leave some of them empty
     return tuple(members for members in groups if len(members))

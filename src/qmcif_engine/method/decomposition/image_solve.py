@@ -40,9 +40,11 @@ class ImageSolve:
     def __init__(self, image: FloatArray, config: DecompositionConfig) -> None:
         self._config = config
         self._image = np.ascontiguousarray(image, config.precision.value)
+        # the published first value, B = (nabla^T nabla + 1)^-1 I; 1 in place of 2 since there is no patch term
         self._base = self._image.copy()
         relax_screened(self._base, screening=1.0)
         self._noise = np.zeros_like(self._base)
+        # W of `qmcif_engine.kernels.splitting`, vertical and horizontal; zero multipliers make its first value irrelevant
         self._fields = (np.zeros_like(self._base), np.zeros_like(self._base))
         self._penalty = 0.0
 
@@ -56,16 +58,19 @@ class ImageSolve:
         """Do one iteration and measure it, which costs twice as much again."""
         previous, _ = self._rest()
         share = self._weights(penalty).multiplier_share
+        # before `advance` overwrites the fields: Y/mu is what they have beside the gradients
         multipliers = share * (np.stack(self._fields) - gradients(self._base))
         self.advance(penalty)
         detail, noise = self._rest()
         of_sum = self._image - self._base - detail - noise
         of_gradients = np.stack(self._fields) - multipliers - gradients(self._base)
+        # a black image has norm 0, and residuals of 0
         scale = max(norm(self._image), float(np.finfo(np.float32).tiny))
         return Measures(float(modulus(detail - previous).max()) / FULL_SCALE, norm(of_sum) / scale, norm(of_gradients) / scale)
 
     def layers(self) -> tuple[FloatArray, FloatArray, FloatArray, None]:
         """End the solve and return base, detail and noise, which take the place of its arrays; there are no coefficients."""
+        # the fields are not needed any more: one of them becomes the detail layer, without further memory
         detail = self._fields[0]
         finish(self._image, self._base, self._noise, detail, self._weights(self._penalty))
         return self._base, detail, self._noise, None
@@ -73,6 +78,7 @@ class ImageSolve:
     def _rest(self) -> tuple[FloatArray, FloatArray]:
         """Return copies of the detail and the noise layer as they are now."""
         detail, noise = np.empty_like(self._base), self._noise.copy()
+        # before the first iteration any penalty will do, as all numbers that `finish` uses are then 0
         finish(self._image, self._base, noise, detail, self._weights(self._penalty or 1.0))
         return detail, noise
 
@@ -87,6 +93,7 @@ def weigh_iteration(
 
     Shrinkage sees moduli `modulus_scale` times as large as those of the planes given.
     """
+    # in the order of `Weights`; whatever belongs to the iteration before is 0 in the first
     twice = 2 * config.noise_weight
     numbers = (
         previous / penalty,

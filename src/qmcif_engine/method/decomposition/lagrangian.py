@@ -27,6 +27,7 @@ def augmented_lagrangian(state: SolverState, problem: Problem, *, penalty: float
     )
     if state.patches is None:
         return value
+    # stacked component rows back to quaternion matrices, group by group, since the nuclear norm is not additive
     groups = (state.patches.low_rank[:, members].reshape(4, -1, len(members)) for members in problem.groups)
     return (
         value

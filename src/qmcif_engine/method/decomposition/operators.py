@@ -49,6 +49,7 @@ def gradients_adjoint(fields: FloatArray) -> FloatArray:
     """Apply ``nabla_1^T`` to the first and ``nabla_2^T`` to the second field and add: (2, ..., h, w) to (..., h, w)."""
     vertical, horizontal = fields
     result = np.zeros(vertical.shape, fields.dtype)
+    # minus a divergence; the last row of the field is left out, as the gradient there is zero whatever the image
     result[..., 1:, :] += vertical[..., :-1, :]
     result[..., :-1, :] -= vertical[..., :-1, :]
     result[..., :, 1:] += horizontal[..., :, :-1]
@@ -93,6 +94,7 @@ def solve_screened(planes: FloatArray, *, screening: float) -> FloatArray:
     that continues by reflection.
     """
     height, width = planes.shape[-2:]
+    # one worker: tiles run side by side, and results must not depend on a number of threads
     spectrum = scipy.fft.dctn(planes, type=2, axes=SPATIAL_AXES, norm="ortho", workers=1)
     spectrum *= _inverse_factors(height, width, screening, planes.dtype.name)
     solution: FloatArray = scipy.fft.idctn(spectrum, type=2, axes=SPATIAL_AXES, norm="ortho", workers=1, overwrite_x=True)
@@ -120,6 +122,7 @@ def _relaxation_steps(screening: float, dtype_name: str) -> FloatArray:
     """Return the over-relaxation of each half-sweep."""
     radius = 4 / (4 + screening)
     rate = (1 - math.sqrt(1 - radius**2)) / radius
+    # until what is left of the first error is rounding
     count = 2
     while rate**count > ROUNDINGS_LEFT * np.finfo(dtype_name).eps:
         count += 1
@@ -130,9 +133,11 @@ def _relaxation_steps(screening: float, dtype_name: str) -> FloatArray:
 def list_over_relaxations(screening: float, count: int) -> FloatArray:
     """Return the over-relaxation of so many half-sweeps, shape (count,), float64."""
     radius = 4 / (4 + screening)
+    # Chebyshev's recurrence: the factors tend to the best constant one, without its slow start
     steps = [1.0, 1 / (1 - radius**2 / 2)]
     while len(steps) < count:
         steps.append(1 / (1 - radius**2 * steps[-1] / 4))
     omegas = np.array(steps[:count])
+    # cached, so shared by all callers
     omegas.flags.writeable = False
     return omegas

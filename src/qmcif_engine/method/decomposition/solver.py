@@ -151,6 +151,7 @@ def decompose(
     Departs: the default leaves out the low-rank term (`is_low_rank`) and runs a fixed number of iterations.
     """
     solve = _PatchSolve(image, config) if config.is_low_rank else ImageSolve(image, config)
+    # a tolerance can only be compared with a measured change
     is_measured = keep_history or config.tolerance > 0
     records: list[IterationRecord] = []
     penalty = config.penalty
@@ -164,6 +165,7 @@ def decompose(
         if config.tolerance and records[-1].change <= config.tolerance:
             reason = StopReason.TOLERANCE_REACHED
             break
+        # mu grows, so that the constraints come to hold, up to the published cap
         penalty = min(config.penalty_cap, penalty * config.penalty_growth)
     return Decomposition(*solve.layers(), History(tuple(records), reason))
 
@@ -212,11 +214,13 @@ def initialize(image: FloatArray, config: DecompositionConfig) -> tuple[Problem,
         base_patches = cut_patches(base, patch_px=config.base_patch_px)
         operator = updates.CoefficientOperator.from_dictionary(load_dictionary(config.base_patch_px), dtype=base.dtype)
         groups = group_patches(base_patches, n_groups=config.n_groups, seed=config.cluster_seed)
+        # the last 3 d columns: base patches are pure quaternions and come without their real rows
         coefficients = operator.exact[:, -len(base_patches) :] @ base_patches
         residual_rows = np.zeros((len(operator.synthesis), base_patches.shape[1]), base.dtype)
         patches = CoefficientState(coefficients, coefficients, np.zeros_like(coefficients), residual_rows)
     fields = gradients(base)
     zeros = np.zeros_like(base)
+    # noise starts at zero, so the detail layer takes all that the base layer leaves
     state = SolverState(base, padded - base, zeros, zeros, fields, np.zeros_like(fields), patches)
     return Problem(padded, config, operator, groups), state
 
@@ -224,8 +228,10 @@ def initialize(image: FloatArray, config: DecompositionConfig) -> tuple[Problem,
 def sweep(state: SolverState, problem: Problem, *, penalty: float) -> SolverState:
     """Update every variable once, in the order of [QMCIF, Algorithm 1], with the multipliers fixed."""
     config = problem.config
+    # in the order J, Z, G, B, D, E: each update uses the newest of those before it
     patches = _updated_coefficients(state, problem, penalty=penalty)
     fields = updates.update_gradients(gradients(state.base), state.gradient_multipliers, smoothness=config.base_smoothness, penalty=penalty)
+    # I + Y_5/mu, from which layers are subtracted in place as they become known
     known = problem.image + state.sum_multiplier / penalty
     base = updates.update_base(
         known - state.detail - state.noise,
@@ -259,6 +265,7 @@ def _patch_target(patches: CoefficientState | None, problem: Problem, *, penalty
     """Return the imaginary planes of ``R^-1(A Z - Y_2/mu)``, shape (3, h, w)."""
     if patches is None or problem.operator is None:
         return None
+    # the first d rows are the real part of A Z, which the pure base layer has not
     d = problem.config.base_patch_px**2
     target = problem.operator.synthesis[d:] @ patches.coefficients - patches.dictionary_multiplier[d:] / penalty
     return join_patches(target, shape=problem.shape, patch_px=problem.config.base_patch_px)
@@ -292,6 +299,7 @@ def residuals(state: SolverState, problem: Problem) -> Residuals:
     patches, nothing = state.patches, np.empty((0, 0), of_sum.dtype)
     if patches is None or problem.operator is None:
         return Residuals(of_sum, of_gradients, nothing, nothing)
+    # written as a negative first, so that no second array of this size is needed
     of_dictionary = -(problem.operator.synthesis @ patches.coefficients)
     base_patches = problem.cut(state.base)
     of_dictionary[-len(base_patches) :] += base_patches  # a pure block has no real rows

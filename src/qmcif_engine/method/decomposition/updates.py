@@ -51,6 +51,7 @@ class CoefficientOperator:
     def from_dictionary(cls, atoms: FloatArray, *, dtype: DTypeLike) -> CoefficientOperator:
         """Prepare the matrices, in float64, from atoms of shape (4, d, L)."""
         synthesis = quaternion.real_form(np.asarray(atoms, np.float64))
+        # once for a dictionary; well conditioned, since all eigenvalues are at least 1
         inverse = np.linalg.inv(synthesis.T @ synthesis + np.eye(synthesis.shape[1]))
         exact = np.linalg.pinv(synthesis)
         return cls(synthesis.astype(dtype), (inverse @ synthesis.T).astype(dtype), inverse.astype(dtype), exact.astype(dtype))
@@ -66,6 +67,7 @@ def update_low_rank(coefficients: FloatArray, multiplier: FloatArray, *, groups:
     target = coefficients + multiplier / penalty
     result = np.empty_like(target)
     for members in groups:
+        # rows are stacked by component, so the reshape only splits them
         block = target[:, members].reshape(4, -1, len(members))
         result[:, members] = quaternion.shrink_singular_values(block, 1 / penalty).reshape(-1, len(members))
     return result
@@ -128,6 +130,7 @@ def update_base(
     target act; for that constrained problem the update is still the exact minimizer.
     """
     right_side = gradients_adjoint(gradient_target)
+    # each target pulls with weight mu, so mu cancels and the screening counts the targets that are not gradients
     right_side += image_target
     screening = 1.0
     if patch_target is not None:

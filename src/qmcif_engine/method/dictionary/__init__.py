@@ -51,6 +51,7 @@ def load_dictionary(patch_px: int) -> FloatArray:
         sides = ", ".join(map(str, SHIPPED_PATCH_SIDES))
         message = f"No dictionary for patches of {patch_px} px: one of {sides} is needed; choose such a base patch side."
         raise InvalidConfigError(message)
+    # not a path: the package may be imported from an archive
     with (resources.files(__name__) / SHIPPED_FILE).open("rb") as file, np.load(file, allow_pickle=False) as arrays:
         atoms: FloatArray = arrays[array_name(patch_px)]
     atoms.flags.writeable = False

@@ -63,6 +63,7 @@ def cosine_dictionary(patch_px: int) -> FloatArray:
     """
     basis = scipy.fft.dct(np.eye(patch_px), norm="ortho", axis=1)
     atoms = np.zeros((4, patch_px**2, patch_px**2))
+    # products of a vertical and a horizontal cosine; the first is constant
     atoms[0] = np.kron(basis, basis)
     return atoms
 
@@ -107,6 +108,7 @@ def learn_dictionary(
     """
     fixed, atoms = initial[:, :, :1], initial[:, :, 1:]
     with single_thread():
+        # orthogonal to the fixed atom, as all learned atoms then are
         varying = patches - matrix_product(fixed, matrix_product(conjugate_transpose(fixed), patches))
         for iteration in range(iterations):
             codes = encode_patches(varying, atoms, sparsity=sparsity)
@@ -242,6 +244,7 @@ def learn_shipped_dictionaries(*, progress: Callable[[int, int], None] | None = 
     learned = {}
     for patch_px in SHIPPED_PATCH_SIDES:
         logger.info("Learning %d atoms for patches of %d px", patch_px**2, patch_px)
+        # seeded by the side too, so that each dictionary can be learned by itself
         generator = np.random.Generator(np.random.PCG64((TRAINING_SEED, patch_px)))
         atoms = learn_dictionary(
             sample_patches(images, patch_px=patch_px, n_patches=N_TRAINING_PATCHES, generator=generator),
@@ -286,6 +289,7 @@ def save_dictionaries(path: str | Path, atoms: Mapping[str, FloatArray], *, over
 
 def _write_whole(path: Path, atoms: Mapping[str, FloatArray]) -> None:
     """Write beside the target and rename, so that no reader ever meets half a file."""
+    # with the process id, so that two processes do not write one file
     partial = path.with_name(f".{path.name}.{os.getpid()}.part")
     partial.touch()
     try:

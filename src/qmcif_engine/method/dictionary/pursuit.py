@@ -66,7 +66,9 @@ def encode_patches(patches: FloatArray, atoms: FloatArray, *, sparsity: int) -> 
 def _choose_atoms(correlations: FloatArray, supports: NDArray[np.intp], *, negligible: FloatArray) -> NDArray[np.intp]:
     """Return, for each patch, the first of the atoms that correlate best with its residual; the null atom where none does."""
     strength = modulus(correlations)
+    # chosen atoms are orthogonal to the residual but for rounding: never twice
     np.put_along_axis(strength, supports, 0, axis=0)
+    # the null atom is the last, so it wins only where no other reaches that much
     strength[-1] = negligible
     choices: NDArray[np.intp] = np.argmax(strength >= (1 - ROUNDING) * strength.max(axis=0), axis=0)
     return choices
@@ -75,8 +77,10 @@ def _choose_atoms(correlations: FloatArray, supports: NDArray[np.intp], *, negli
 def _solve_on_supports(gram: FloatArray, targets: FloatArray, *, supports: NDArray[np.intp]) -> FloatArray:
     """Solve the normal equations of all patches, each on its own support; zero elsewhere and for the null atom."""
     n_chosen, n_patches = supports.shape
+    # (4, P, n, n): one small system for each patch, all solved at once
     systems = gram[:, supports.T[:, :, None], supports.T[:, None, :]]
     is_null = np.equal(supports.T, gram.shape[1] - 1)
+    # the row of the null atom is zero; a one on the diagonal makes the system regular and its coefficient zero
     systems[0] += np.eye(n_chosen) * is_null[:, :, None]
     right_sides = np.take_along_axis(targets, supports[None], axis=1).reshape(4 * n_chosen, n_patches)
     solutions = np.linalg.solve(real_form(systems), right_sides.T[:, :, None])

@@ -77,8 +77,10 @@ def sample_patches(images: Sequence[NDArray[np.uint8]], *, patch_px: int, n_patc
         if len(candidates) < share:
             message = f"A training image has {len(candidates)} textured patches, {share} are needed: ask for fewer patches."
             raise InvalidImageError(message)
+        # sorting by random keys draws without repetition; a stable sort settles equal keys
         keys = np.asarray(generator.bit_generator.random_raw(len(candidates)))
         positions = candidates[np.argsort(keys, kind="stable")[:share]]
+        # views: only the patches that were drawn are copied
         windows = sliding_window_view(image, (patch_px, patch_px), axis=(0, 1))
         drawn.append(windows[np.unravel_index(positions, windows.shape[:2])])
     colors = np.concatenate(drawn).reshape(-1, 3, patch_px**2).transpose(1, 2, 0)
@@ -90,6 +92,7 @@ def _has_contrast(image: NDArray[np.uint8], *, patch_px: int) -> BoolArray:
     samples = image.astype(np.int64)
     sums, squares = (_sum_windows(planes, patch_px=patch_px) for planes in (samples, samples**2))
     n_pixels = patch_px**2
+    # n times the sum of squared deviations, in whole numbers
     deviation: NDArray[np.int64] = (n_pixels * squares - sums**2).sum(axis=2)
     return deviation >= (SMALLEST_CONTRAST * n_pixels) ** 2
 

@@ -68,8 +68,10 @@ def average_detail(block: FloatArray, config: FusionConfig, task: MeasuringTask)
     The summands of [QMCIF, Eqs. (14) and (15)]; the last is zero without the low-rank term.
     """
     task.check_cancelled()
+    # a gray image comes as one plane that stands for three equal ones
     settings, n_equal, patch = task.adaptation.decomposition(config.decomposition), 3 // len(block), config.decomposition.base_patch_px
     coefficients: FloatArray | None = None
+    # what the relaxed solve cannot do is solved exactly
     if settings.is_low_rank or settings.tolerance or settings.iterations > MOST_ITERATIONS:
         color = np.ascontiguousarray(np.broadcast_to(block, (3, *block.shape[1:])))
         parts, n_equal = decompose(color, settings, check_cancelled=task.check_cancelled, keep_history=False), 1
@@ -80,13 +82,16 @@ def average_detail(block: FloatArray, config: FusionConfig, task: MeasuringTask)
     gradients, amplified = np.empty(cell_grid(shape), detail.dtype), np.empty(cell_grid(shape), detail.dtype)
     sum_gradients(detail, gradients)
     sum_amplified_gradients(detail, config.focus.amplification_radius_px, amplified)
+    # sums to means, and moduli of one plane to those of three
     gradients *= modulus_scale / count_pixels(shape)
+    # the amplified layer is sampled in every other row only
     amplified *= modulus_scale / count_pixels(shape, row_step=2)
     added = np.zeros_like(gradients)
     if coefficients is not None:
         energy = np.sqrt(np.einsum("clp,clp->p", coefficients, coefficients, dtype=np.float64)).reshape(
             [-(-side // patch) for side in shape]
         )
+        # a patch has a whole number of cells; a mean per pixel, as the gradients beside it are
         spread = spread_patches(energy, patch_px=patch // CELL_PX)[: added.shape[0], : added.shape[1]]
         added += config.focus.coefficient_weight * spread / patch**2
     return gradients, amplified, added
@@ -101,14 +106,17 @@ def level_detail(averages: tuple[FloatArray, ...], config: FusionConfig, task: M
     """
     gradients, amplified, added = averages
     patch = config.decomposition.base_patch_px
+    # 4 px, the default, are one cell
     border_cells = round(config.focus.border_px / CELL_PX)
     mirrored = mirror_borders(gradients, border_px=border_cells, borders=task.borders)
     in_patches = pad_to_grid(mirrored + added, patch_px=patch // CELL_PX)
     base = sum_patches(in_patches, patch_px=patch // CELL_PX)
     amplified = mirror_borders(amplified, border_px=border_cells, borders=task.borders)
+    # on the 0-1 scale, as `detail_focus`
     level = mean_around(amplified, side_px=task.detail_patch_px, scale=1 / FULL_SCALE)
     level[level < NEGLIGIBLE_LEVEL] = 0
     fine_scale = FINE_WEIGHT * (2 * config.focus.amplification_radius_px + 1) / FULL_SCALE
+    # from levels that are not mirrored, as `fine_focus`
     fine = mean_around(gradients, side_px=FINEST_WINDOW_PX + task.adaptation.window_growth_px, scale=fine_scale)
     return CellFocus(base, level, np.maximum(fine - np.asarray(task.adaptation.faint_level, fine.dtype), 0))
 
@@ -128,6 +136,7 @@ def _solve_in_parts(block: FloatArray, config: FusionConfig, task: MeasuringTask
     if len(rows) * len(columns) == 1:
         parts = decompose(block, settings, check_cancelled=task.check_cancelled, keep_history=task.keep_layers)
         return base_focus(parts, base_patch_px=patch, config=config.focus, borders=task.borders), parts.detail, parts
+    # whole patches, so that those of a part lie on the grid of the block
     margin = -(-SOLVE_MARGIN_PX // patch) * patch
     base_level = np.empty([-(-side // patch) for side in shape])
     detail = np.empty(block.shape, settings.precision.value)
@@ -136,6 +145,7 @@ def _solve_in_parts(block: FloatArray, config: FusionConfig, task: MeasuringTask
         part = np.ascontiguousarray(block[:, *padded.slices])
         parts = decompose(part, settings, check_cancelled=task.check_cancelled, keep_history=False)
         inner = core.relative_to(padded)
+        # a side of a part is a border of the image only where the block ends and the image with it
         at_border = Borders(*(end and border for end, border in zip(padded.ends_of(shape), task.borders, strict=True)))
         level = base_focus(parts, base_patch_px=patch, config=config.focus, borders=at_border)
         base_level[_in_patches(core, patch).slices] = level[_in_patches(inner, patch).slices]
@@ -155,6 +165,7 @@ def _in_patches(window: Window, patch_px: int) -> Window:
 
 def _kept_bytes(config: FusionConfig, size: TileSize) -> int:
     """Return what the solve takes of the part it works on; its arrays are too small to go back to the system when they are freed."""
+    # parts are solved one after the other
     solved_px = min(size.padded_px, solved_side(config) ** 2)
     scale = 2 if config.decomposition.precision is Precision.DOUBLE else 1
     return scale * (SOLVED_PIXEL_BYTES + (LOW_RANK_PIXEL_BYTES if config.decomposition.is_low_rank else 0)) * solved_px

@@ -56,6 +56,7 @@ def level_energy(averages: tuple[FloatArray, ...], config: FusionConfig, task: M
     detail = scale * np.sqrt(mean_around(mirrored, side_px=task.detail_patch_px))
     detail[detail < NEGLIGIBLE_LEVEL] = 0
     fine = scale * np.sqrt(mean_around(energy, side_px=FINEST_WINDOW_PX + task.adaptation.window_growth_px))
+    # mean over a cell times its pixels gives the sum, and the root of CELL_PX squared is taken out
     base = CELL_PX * np.sqrt(sum_patches(pad_to_grid(mirrored, patch_px=patch), patch_px=patch))
     return CellFocus(base, detail, np.maximum(fine - np.asarray(task.adaptation.faint_level, fine.dtype), 0))
 
@@ -70,6 +71,7 @@ def _energy(block: FloatArray, config: FusionConfig) -> FloatArray:
 def _level(energy: FloatArray, *, side_px: int, config: FusionConfig) -> FloatArray:
     """Return the root of the mean energy over the window around each pixel, on the scale of focus levels."""
     scale = (2 * config.focus.amplification_radius_px + 1) / FULL_SCALE
+    # running sums can leave a mean of zeros a little below zero
     mean = window_mean(energy, side_px=side_px)
     level: FloatArray = np.sqrt(np.maximum(mean, 0)) * np.asarray(scale, energy.dtype)
     return level
