@@ -361,6 +361,7 @@ def _present_name(key: str) -> str:
     if former not in RENAMED:
         return key
     present = RENAMED[former]
+    # stacklevel: whoever called `replaced`
     warnings.warn(f"setting {former} is called {present} now: change the name", FutureWarning, stacklevel=4)
     return key.removesuffix(former) + present
 

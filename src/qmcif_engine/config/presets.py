@@ -45,6 +45,7 @@ FAST = FusionConfig(
 )
 """For previews and for those in a hurry: fewer iterations, the detail scale alone, outlines as they come, no feather on smooth ground."""
 
+# read-only: all callers share the one table
 PRESETS: Mapping[str, FusionConfig] = MappingProxyType({"default": FusionConfig(), "fast": FAST, "paper": PAPER})
 """``default`` is one setting of ours for every kind of image."""
 

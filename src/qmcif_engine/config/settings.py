@@ -31,9 +31,11 @@ class Checked:
 
     def __post_init__(self) -> None:
         """Replace each value by its checked form."""
+        # annotations are texts under `from __future__ import annotations`
         hints = get_type_hints(type(self))
         for item in fields(self):  # type: ignore[arg-type]
             value = _checked(item, hints[item.name], getattr(self, item.name))
+            # the way into a frozen dataclass; nobody else has seen it yet
             object.__setattr__(self, item.name, value)
 
 
@@ -47,8 +49,10 @@ def _checked(item: dataclasses.Field[Any], kind: type, value: Any) -> Any:  # no
     if issubclass(kind, StrEnum):
         return _checked_choice(item.name, kind, value)
     value = _plain_number(value)
+    # a whole number is fine where a float is needed, unless it is too large to be one
     if kind is float and type(value) is int and abs(value) <= sys.float_info.max:
         value = float(value)
+    # not isinstance: true and false are integers in Python
     if type(value) is not kind or (isinstance(value, float) and not math.isfinite(value)):
         msg = f"setting {item.name} is {value!r}; {_kind_name(kind)} is needed: {item.metadata['help']}"
         raise InvalidConfigError(msg)
@@ -58,10 +62,12 @@ def _checked(item: dataclasses.Field[Any], kind: type, value: Any) -> Any:  # no
 
 def _plain_number(value: Any) -> Any:  # noqa: ANN401 - any settings value
     """Return numbers of other libraries, such as NumPy's, as Python's own."""
+    # before the integers, of which it is one
     if isinstance(value, bool):
         return value
     if isinstance(value, Integral):
         return int(value)
+    # NumPy's float64 is a float, but of another type than the setting's
     return float(value) if isinstance(value, float) else value
 
 

@@ -64,6 +64,7 @@ def connect(address: str) -> Client:
     """
     try:
         _check_address(address)
+        # as the default it would also get what the caller computes with dask elsewhere
         return Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError) as error:
         msg = (
@@ -115,9 +116,11 @@ def run_on_cluster(task: TileWork, tiles: Iterable[Tile], *, sink: TileSink, ste
 
 def _run(task: TileWork, tiles: Iterable[Tile], *, sink: TileSink, steps: Steps, client: Client) -> None:
     check_workers(client)
+    # None where workers write for themselves
     relayed = None if sink.is_reached_by(client) else sink
     compute: Any = TileElsewhere.to(sink, task, is_reached=relayed is None)
     name, waiting = new_name(), iter(tiles)
+    # packed once here: how large it is decides on the way it goes
     packed = dumps(compute)
     if len(packed) > LARGEST_TASK_BYTES:
         compute = client.scatter(compute, broadcast=True)
@@ -131,7 +134,9 @@ def _run(task: TileWork, tiles: Iterable[Tile], *, sink: TileSink, steps: Steps,
         while True:
             steps.check_cancelled()
             watch.look()
+            # refilled at half, so that tasks go out in few graphs and no worker runs dry
             if len(running) <= n_wanted // 2 and not are_all_sent:
+                # counted anew each time: workers come and go
                 n_wanted = _count_threads(client) * (TILES_A_THREAD if relayed is None else RELAYED_TILES_A_THREAD)
                 n_free = max(n_wanted - len(running), 0)  # none where workers were lost
                 batch = tuple(islice(waiting, n_free))
@@ -142,15 +147,18 @@ def _run(task: TileWork, tiles: Iterable[Tile], *, sink: TileSink, steps: Steps,
                 completed.update(futures)
             if not running:
                 return
+            # never blocks: a request to cancel has to be noticed while no tile finishes
             finished = completed.next_batch(block=False)
             if not finished:
                 time.sleep(POLL_SECONDS)
             for future in finished:
                 tile = running.pop(future)
+                # nothing here cancels before the end, so a future in this state was forgotten by its scheduler
                 if future.status in ("lost", "cancelled"):
                     raise lost_scheduler(client)
                 if _is_preempted(future, client) and preempted[tile.number] < MOST_PREEMPTIONS:
                     preempted[tile.number] += 1
+                    # under a new name: the scheduler would answer the old one with the failure it keeps
                     again = tile_graph([tile], _compute, compute, name=new_name())
                     (future,) = client.get(again, list(again), sync=False, retries=N_RETRIES)
                     running[future] = tile
@@ -160,6 +168,7 @@ def _run(task: TileWork, tiles: Iterable[Tile], *, sink: TileSink, steps: Steps,
                     _relay(future, tile, relayed)
                 steps.count(steps.steps_a_tile)
     finally:
+        # a client that lost its scheduler would wait for an answer
         if client.status == "running":
             client.cancel(list(running))
 
@@ -188,6 +197,7 @@ def check_workers(client: Client) -> None:
         Naming what differs.
     """
     try:
+        # on every worker, beside its tasks
         answers = client.run(_describe_worker)
     except ImportError as error:
         msg = f"the workers cannot load this package ({error}); it is needed on every worker: install napari-qmcif there"
@@ -235,6 +245,7 @@ def share_folder(client: Client, folder: Path) -> bool:
     """Return whether every worker of a client sees this very folder and can write into it."""
     token = uuid4().hex
     probe = folder / f"{token}.probe"
+    # a path that looks the same may be another disk there: only a file made here proves that it is one folder
     probe.touch()
     try:
         answers = client.run(_can_write, str(folder), token)
@@ -251,6 +262,7 @@ def _can_write(folder: str, token: str) -> bool:
     if not (Path(folder) / f"{token}.probe").exists():
         return False
     try:
+        # seeing is not enough: the folder may be mounted read-only, or belong to another user
         with tempfile.TemporaryFile(dir=folder):
             return True
     except OSError:

@@ -36,6 +36,7 @@ class ClusterWatch:
 
     def __init__(self, client: Client, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._client, self._clock = client, clock
+        # not at once: `check_workers` has just asked all of them
         self._next_look = clock() + LOOK_SECONDS
         self._waiting_since: float | None = None
 
@@ -68,6 +69,7 @@ def find_missing(client: Client) -> str | None:
     if client.status != "running":
         return "the scheduler"
     try:
+        # -1 for all: by default the scheduler describes only a few
         workers = list(client.scheduler_info(n_workers=-1)["workers"].values())
     except (CommClosedError, OSError, TimeoutError):
         return "the scheduler"

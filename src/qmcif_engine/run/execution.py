@@ -31,6 +31,7 @@ BATCH_TILES = 1024
 RELAYED_TILES_A_WORKER = 2
 """Tiles of one graph, for each process, whose results come back to this process."""
 
+# twelve digits for all tiles of a run, so that the texts of keys sort as their numbers do
 _LAST_KEY = 10**12 - 1
 _THREADS = ("threads", "threading")
 _ONE_THREAD = ("sync", "synchronous", "single-threaded")
@@ -123,6 +124,7 @@ def find_client(given: Client | None) -> Client | None:
 
     if given is not None:
         return given
+    # not imported here: that takes long, and nobody without a cluster needs it
     distributed: Any = sys.modules.get("distributed")  # who has a client has imported it
     scheduler = dask.config.get("scheduler", None)
     if distributed is None:
@@ -146,6 +148,7 @@ def tile_graph(tiles: Iterable[Tile], compute: Callable[..., object], *arguments
 def batches(tiles: Iterable[Tile], n_tiles: int) -> Iterator[Sequence[Tile]]:
     """Yield the tiles in batches of a number."""
     waiting = iter(tiles)
+    # taken as they are needed: the tiles of a large plan are made on the way
     while batch := tuple(islice(waiting, n_tiles)):
         yield batch
 
@@ -183,6 +186,7 @@ class TileElsewhere:
     @classmethod
     def to(cls, sink: TileSink, task: TileWork, *, is_reached: bool) -> TileElsewhere:
         """Return the task for a sink that others reach, reach in part, or do not reach and need not be sent."""
+        # a sink that is of no use there is not sent, since it may hold whole arrays
         is_sent = is_reached or (isinstance(sink, SharedSink) and sink.is_partly_reached)
         return cls(task, sink if is_sent else None, is_written_there=is_reached)
 
@@ -205,6 +209,7 @@ def _run_on_threads(task: TileWork, tiles: Iterable[Tile], *, sink: TileSink, n_
     try:
         for batch in batches(tiles, BATCH_TILES):
             graph = tile_graph(batch, compute, name=new_name())
+            # no pool for a single thread: the caller's own computes
             is_alone = min(n_threads, len(batch)) == 1
             get = dask.local.get_sync if is_alone else partial(dask.threaded.get, num_workers=n_threads)
             get(graph, list(graph))
@@ -218,6 +223,7 @@ def _run_on_processes(task: TileWork, tiles: Iterable[Tile], *, sink: TileSink, 
 
     is_written_there = sink.is_reached_by(None)
     compute = TileElsewhere.to(sink, task, is_reached=is_written_there)
+    # small batches: results that come back wait in this process for the whole graph
     for batch in batches(tiles, RELAYED_TILES_A_WORKER * n_processes):
         steps.check_cancelled()
         graph = tile_graph(batch, compute, name=new_name())

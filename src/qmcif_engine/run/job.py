@@ -83,6 +83,7 @@ class Job:
         self.is_partly_reached = self._bucket is not None
         self._run = ""
         self._ended: Path | None = None
+        # whether the metadata of a store in a bucket is written: from then on readers find it
         self._is_shown = False
 
     @property

@@ -64,6 +64,7 @@ class RunLock:
         holder = Holder(self.session, this_process(), socket.gethostname(), since)
         _held.add(self.session)
         self._next_beat = self._clock() + BEAT_SECONDS
+        # the machine's name is for people, the tag of the owner for other runs
         return json.dumps({**holder._asdict(), "owner": this_process().tag}).encode()
 
     def take(self) -> None:
@@ -79,6 +80,7 @@ class RunLock:
             check_ended(self.path, known)
             self._put_aside(known)
         try:
+            # exclusive: of two runs that get here at once, one makes the file and the other is refused
             with self.path.open("xb") as stream:
                 stream.write(self.describe())
         except FileExistsError:
@@ -88,6 +90,7 @@ class RunLock:
         """Take a dead run's file away; where another run did so first and holds the lock, that one gets its file back."""
         aside = self.path.with_name(f"{self.path.name}-{self.session}.ended")
         with suppress(FileNotFoundError):
+            # renamed, not deleted: what it says is read again where nobody else can exchange it
             self.path.rename(aside)
             found = read_holder(aside)
             if found != known:
@@ -110,6 +113,7 @@ class RunLock:
     def check(self) -> None:
         """Give a sign of life, once it is known that the lock is still held; raises as `beat` does."""
         holder = read_holder(self.path)
+        # a run that slept for longer than ENDED_AFTER_SECONDS, as in a suspended machine, may have been taken for dead
         if holder is None or not self.is_held():
             state = "was removed" if holder is None else f"was taken over by process {_name(holder)}, since {holder.since}"
             msg = (
@@ -141,11 +145,13 @@ def read_holder(path: Path) -> Holder | None:
     """Return who holds a lock; None where nobody does. What cannot be read is held by an unknown run."""
     try:
         with path.open("rb") as stream:
+            # bounded: anything may lie under this name
             content = json.loads(stream.read(_LARGEST_LOCK_BYTES))
         return Holder(str(content["session"]), parse_tag(str(content["owner"])), str(content["machine"]), str(content["since"]))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError, KeyError, TypeError):
+        # a file that is just being written, or damaged: it holds until its age shows that nobody is at work
         return Holder("", None, "", "")
 
 
@@ -159,7 +165,9 @@ def check_ended(path: Path, holder: Holder) -> None:
     """
     is_over = None if holder.owner is None else is_gone(holder.owner)
     if holder.owner == this_process():
+        # this very process is alive, which says nothing: one of its earlier runs may have left the file
         is_over = holder.session not in _held
+    # None means another machine, or one that cannot be asked: only the age decides then
     age_seconds = _measure_age(path)
     if is_over is False or (is_over is None and age_seconds <= ENDED_AFTER_SECONDS):
         raise _running(path, holder, age_seconds)
@@ -170,6 +178,7 @@ def _measure_age(path: Path) -> float:
     probe = path.with_name(f"{secrets.token_hex(8)}.probe")
     try:
         probe.touch()
+        # both times were set by the storage, so that the clock of this machine does not matter
         return probe.stat().st_mtime - path.stat().st_mtime
     except FileNotFoundError:
         return 0.0

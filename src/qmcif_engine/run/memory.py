@@ -35,6 +35,7 @@ def estimate_tile_bytes(plan: TilePlan, config: FusionConfig, *, stack: Stack, w
 def estimate_samples_bytes(plan: TilePlan, stack: Stack) -> int:
     """Return an upper bound of what the windows of a stack, or of a guide, take while a tile is computed."""
     window_bytes = stack.dtype.itemsize * (stack.image_shape[2] if len(stack.image_shape) == 3 else 1) * plan.largest_padded_px
+    # beyond that bound windows wait in a temporary file; two more are on their way, as read and as converted
     return min(stack.n_images * window_bytes, SAMPLES_IN_MEMORY_BYTES) + 2 * window_bytes
 
 
@@ -47,6 +48,7 @@ def check_whole_images(whole_bytes: int, *, tile_bytes: int, budget_bytes: int |
         Naming the image.
     """
     if budget_bytes is not None and whole_bytes > max(budget_bytes - tile_bytes, 0):
+        # rounded up: the advice must suffice
         needed = -(-(whole_bytes + tile_bytes) // 10**6)
         msg = (
             f"the memory budget is {budget_bytes / 10**6:g} MB; {name} can only be decoded as a whole, which needs {needed} MB: "
@@ -64,8 +66,10 @@ def choose_tiles_at_once(tile_bytes: int, *, budget_bytes: int | None, n_workers
         When the budget does not hold a single tile.
     """
     if budget_bytes is None:
+        # at least one, even on a full machine: without a budget nobody asked to be refused
         return max(1, min(n_workers, int(psutil.virtual_memory().available * SHARE_OF_FREE_MEMORY) // tile_bytes))
     if budget_bytes < tile_bytes:
+        # rounded up: the advice must suffice
         needed = -(-tile_bytes // 10**6)
         msg = (
             f"the memory budget is {budget_bytes / 10**6:g} MB; one tile needs {needed} MB: raise it to {needed}MB or make tiles smaller "

@@ -33,6 +33,7 @@ class HalvingTask:
         self, tile: Tile, *, check_cancelled: Callable[[], None] = lambda: None, report_image: Callable[[], None] = lambda: None
     ) -> NDArray[Any]:
         """Return the means of the samples that a window stands for."""
+        # at the lower and right border an odd side has no second sample: the window is cut there
         doubled = Window(*(2 * side for side in tile.core))
         return halve(self.larger.read(doubled.common(Window.whole(self.larger.shape))), is_index=False)
 
@@ -59,6 +60,7 @@ class LevelSink:
 def grow_smaller_levels(image: GrowingImage, *, tiles_at_once: int, client: Client | None, is_cancelled: Callable[[], bool] | None) -> None:
     """Make the smaller levels of an image whose full level is complete."""
     for larger, smaller in itertools.pairwise(image.levels):
+        # one level after the other: each is made of the chunks of the one before
         smaller.create()
         spans = (
             [(start, min(start + block, side)) for start in range(0, side, block)]

@@ -29,7 +29,9 @@ def estimate_seconds(plan: TilePlan, config: FusionConfig, *, stack: Stack) -> f
     task = TileTask(ArrayStack([texture, texture[::-1]]), config, FocusRange(0, FULL_SCALE))
     (trial,) = plan_tiles((side, side), config).tiles
     task(trial)  # compiles and loads what the measured run will find ready
+    # CPU time, not time on the clock: other programs do not count
     started = time.process_time()
     task(trial)
+    # two images
     seconds_a_pixel = (time.process_time() - started) / (2 * side**2)
     return seconds_a_pixel * plan.padded_px * stack.n_images * count_decisions(stack)

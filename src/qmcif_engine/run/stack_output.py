@@ -145,6 +145,7 @@ def _assemble(stack: Stack, area: Window, *, provenance: dict[str, object]) -> l
 
 def _settle_step(stack: Stack) -> float | None:
     """Return the distance of neighboring images after some were left out; None where it is not the same between all."""
+    # in units of the recorded distance; images chosen backwards have it too
     steps = {abs(second - first) for first, second in itertools.pairwise(stack.frame_numbers)}
     z_step = stack.metadata.z_step
     if z_step is None or len(steps) > 1:
@@ -156,6 +157,7 @@ def _describe(stack: Stack, transforms: Transforms | None, area: Window) -> dict
     """Return what was done to the stack, without times, names and paths."""
     described: dict[str, object] = {"version": __version__, "images": stack.n_images, "area": list(area)}
     if transforms is not None:
+        # image numbers are counted from 1 wherever people read them
         described |= {"align": transforms.model.value, "reference": transforms.reference + 1, "matrices": transforms.matrices}
     if stack.correction is not None:
         described |= {"gains": stack.correction.gains, "offsets": stack.correction.offsets}

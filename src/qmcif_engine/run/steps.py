@@ -38,8 +38,10 @@ class Steps:
         self._total = n_tiles * steps_a_tile
         self._done = 0
         self._on_progress, self._is_cancelled = on_progress, is_cancelled
+        # kept once the caller said so: nobody is asked again, and every tile ends
         self._is_stopped = False
         self._n_computing = 0
+        # reentrant: the caller is called back while it is held, and may come back here
         self._lock = threading.RLock()
         self._has_changed = threading.Condition(self._lock)
 
@@ -76,4 +78,5 @@ class Steps:
         """Make every tile end at its next iteration, and return when none is computed any more."""
         with self._lock:
             self._is_stopped = True
+            # else a tile that is still computed would write after the caller cleaned up
             self._has_changed.wait_for(lambda: self._n_computing == 0)

@@ -20,9 +20,11 @@ if TYPE_CHECKING:
     from qmcif_engine.stack.window import Window
     from qmcif_engine.tiles.plan import Tile, TilePlan
 
+# of the digest of the input, of a session in hexadecimal, and of `checksum`
 DIGEST_BYTES = 32
 SESSION_BYTES = 16
 CHECKSUM_BYTES = 16
+# numbers in receipts have one byte order, whatever machine writes them
 EXTREME_DTYPE = np.dtype("<f8")
 _COUNT_DTYPE = np.dtype("<u4")
 
@@ -94,6 +96,7 @@ class TileFormat:
     def receipt_bytes(self) -> int:
         """Size of what is behind the planes."""
         stored = 2 * self.n_stored_colors * EXTREME_DTYPE.itemsize + CHECKSUM_BYTES if self.n_stored_colors else 0
+        # in the order of `encode`: counts, extremes with their checksum, digest, session, checksum
         return self.n_images * _COUNT_DTYPE.itemsize + stored + DIGEST_BYTES + SESSION_BYTES + CHECKSUM_BYTES
 
     def encode(
@@ -108,6 +111,7 @@ class TileFormat:
     def read_receipt(self, path: Path) -> TileReceipt:
         """Return the receipt of a file."""
         with path.open("rb") as stream:
+            # from the end: planes come first, and their size depends on the tile
             stream.seek(-self.receipt_bytes, os.SEEK_END)
             content = stream.read()
         # whether the file is whole is checked where its samples are used (`is_intact`), not for every look at a receipt
@@ -120,6 +124,7 @@ class TileFormat:
         counts = np.frombuffer(numbers, _COUNT_DTYPE, self.n_images).astype(np.int64)
         stored = None
         if self.n_stored_colors:
+            # least and largest sample of each color, then the checksum of the chunks
             known = numbers[counts.size * _COUNT_DTYPE.itemsize :]
             extremes = np.frombuffer(known[:-CHECKSUM_BYTES], EXTREME_DTYPE).astype(np.float64).reshape(2, -1)
             stored = StoredPart(extremes, known[-CHECKSUM_BYTES:])
@@ -133,6 +138,7 @@ class TileFormat:
 
 def checksum(*contents: bytes, key: str = "") -> bytes:
     """Return a checksum of bytes, which is another one for every key."""
+    # keyed: a whole file that was copied from another tile or run does not pass
     digest = hashlib.blake2b(digest_size=CHECKSUM_BYTES, key=key.encode())
     for content in contents:
         digest.update(content)
@@ -177,6 +183,7 @@ class JobImage:
     def _opened(self, tile: Tile) -> NDArray[Any]:
         """Map the plane of one tile, once its checksum was compared; only the pages that are asked for are read again."""
         path = self._path_of(tile)
+        # once for each tile: an output is read row of blocks by row of blocks, and comes back to it
         if tile.number not in self._checked:
             if not self._format.is_intact(path, key=self._key_of(tile)):
                 msg = (

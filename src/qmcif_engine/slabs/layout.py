@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import BinaryIO
 
+# SHA-256 in hexadecimal, as `identify_run` gives it
 _IDENTITY_BYTES = 64
 
 
@@ -98,4 +99,5 @@ class SlabFiles:
         if not self._note.is_file():
             return None
         with self._note.open("rb") as stream:
+            # what is no identity differs from every identity, and is refused as such
             return stream.read(_IDENTITY_BYTES).decode(errors="replace")

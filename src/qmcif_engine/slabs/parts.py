@@ -50,9 +50,11 @@ class FusedSlabs(StackView):
     """
 
     def __init__(self, results: Stack, original: Stack, spans: Sequence[range]) -> None:
+        # pixels, alpha and channels come from the files of the slabs, all else from the original
         super().__init__(results)
         self._original, self._spans = original, tuple(spans)
         self.metadata, self.n_separate_channels = original.metadata, original.n_separate_channels
+        # neither the images nor the slabs may be replaced by an output
         self.sources = (*original.sources, *results.sources)
         self.has_validity = original.has_validity
 

@@ -85,20 +85,24 @@ def fuse_in_slabs(
     stack = settle_channels(stack, EACH if channels == EACH else None)
     settings, target, maps_folder = config or FusionConfig(), Path(output), None if maps is None else Path(maps)
     spans = plan_slabs(stack.n_images, size=slabs.size, overlap=slabs.overlap)
+    # before hours of computing, not after them
     outputs = checked or check_outputs(stack, target, maps_folder, height=height, overwrite=overwrite, resume=resume)
     options = {"memory_bytes": memory_bytes, "workers": workers, "client": client, "resume": resume, "overwrite": overwrite}
     tellers = iter(_tellers(stack, spans, config=settings, on_progress=on_progress))
     files = [SlabFiles(slabs.folder, number) for number in range(len(spans))]
     with ready_folder(slabs.folder), _held(slabs.folder) as lock:
-
+        # the question whether to go on comes often enough to carry the signs of life of this folder too
         def is_over() -> bool:
             lock.beat()
             return is_cancelled is not None and is_cancelled()
 
+        # settled once for the whole stack: slabs with ranges of their own would be decided on at different contrast
         run = _Run(settings, settle_range(stack, focus_range), height, {**options, "is_cancelled": is_over})
         for place, span in zip(files, spans, strict=True):
             run.fuse_slab(StackPart(stack, span), place, on_progress=next(tellers))
+        # slabs are read back from their files, as those are that a resumed run took over
         with ready_folder(maps_folder or slabs.folder), open_stack([place.image for place in files], channels=channels) as results:
+            # filled by `compose`, which alone is given the maps of the choice
             counts: list[int] = []
 
             def compose(choice: Callable[[str], WindowedImage], report: FileReport) -> dict[Path, ImageContent]:
@@ -155,6 +159,7 @@ class _Run:
                 raise OutputError(msg)
             return
         report = self.fuse(part, files.image, maps=files.maps, height=self._heights_of_slab(part, files), on_progress=on_progress)
+        # last: a slab without it counts as unfinished
         files.note_identity(report.identity)
 
     def _is_complete(self, files: SlabFiles) -> bool:
@@ -164,6 +169,7 @@ class _Run:
         if self.height is None:
             return None
         scale = settle_scale(part.metadata, z_step=self.height.z_step, unit=self.height.unit)
+        # without smoothing: heights are smoothed once, over the borders of slabs, when all are put together
         return HeightRequest(target=files.heights, z_step=scale.z_step, unit=scale.unit)
 
 
@@ -174,6 +180,7 @@ def _tellers(
     if on_progress is None:
         return [None] * (len(spans) + 1)
     n_tiles = len(plan_tiles((stack.image_shape[0], stack.image_shape[1]), config).tiles)
+    # as `FusionProgress` counts them; the results of the slabs are fused like one more stack
     steps = [n_tiles * (count_decisions(stack) * n_images + 1) for n_images in [*map(len, spans), len(spans)]]
 
     def teller(number: int) -> Callable[[FusionProgress], None]:

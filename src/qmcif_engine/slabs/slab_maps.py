@@ -69,9 +69,11 @@ class ChosenImage:
         """Return the samples of a window."""
         choice = self._choice.read(window)
         samples = np.empty((*window.shape, *self.shape[2:]), self.dtype)
+        # only slabs that were chosen somewhere in the window are read
         for number in np.unique(choice):
             is_chosen = choice == number
             taken = self._parts[number].read(window)[is_chosen]
+            # in the type of the samples: counts of images must not pass through floats and back
             samples[is_chosen] = taken * self.dtype.type(self._factor) + self.dtype.type(self._offsets[number])
         return samples
 
@@ -98,6 +100,7 @@ class SlabMaps:
 
     def _composed(self, name: str) -> ChosenImage:
         """Return a map by its name; what counts no images is that of the slab that gives the pixel."""
+        # a slab counts its images from 0; those of the whole stack begin at its first one
         is_index = OUTPUT_MAPS[name].counts_images
         choice = self._choice(name if is_index else "source_index")
         offsets = [span.start for span in self._spans] if is_index else None
@@ -124,6 +127,7 @@ class SlabMaps:
         metadata = describe_fused(stack)
         z_step = settle_scale(metadata, z_step=request.z_step, unit=request.unit).z_step
         choice = self._choice("source_index")
+        # heights of slabs are lengths above their first image: divided by the step they are positions in the stack
         position = ChosenImage(
             choice, [self._open(place.heights) for place in self._files], factor=1 / z_step, offsets=[span.start for span in self._spans]
         )

@@ -22,7 +22,9 @@ ABANDONED_AFTER_SECONDS = 24 * 3600.0
 """What another machine made counts as left behind when nothing in it has changed for this long."""
 
 SCRATCH_PREFIX = "qmcif-"
+# without the tag: names that tell no owner, whose age decides
 _TEMPORARY = re.compile(r"\.qmcif-(?:(?P<tag>[0-9a-f]{8}-\d+-\d+)-)?[0-9a-f]{8,16}\.(?P<kind>tmp|old|moves|done)")
+# the last part is what `tempfile.mkdtemp` adds
 _SCRATCH = re.compile(r"qmcif-(?P<tag>[0-9a-f]{8}-\d+-\d+)-[0-9a-z_]{8}")
 
 
@@ -73,6 +75,7 @@ def temporary_in(folder: Path, kind: Kind = Kind.UNFINISHED) -> Iterator[Path]:
 
 def remove(path: Path) -> None:
     """Remove a file, a link, or a folder with all that is in it."""
+    # a link to a folder is removed itself, never what it leads to
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
@@ -98,6 +101,7 @@ def _is_own(path: Path) -> bool:
     except OSError:
         return False
     is_plain = stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)
+    # never follows a link that somebody put into a shared folder, and never touches what is another user's
     return is_plain and (os.name != "posix" or status.st_uid == os.getuid())
 
 
@@ -106,6 +110,7 @@ def _is_abandoned(path: Path, tag: str | None) -> bool:
     is_over = None if owner is None else is_gone(owner)
     if is_over is not None:
         return is_over
+    # made on another machine, or under a name that tells no owner
     return time.time() - _newest_change(path) > ABANDONED_AFTER_SECONDS
 
 

@@ -43,6 +43,7 @@ def check_maps_target(
 
 def _check_no_clash(target: Path, others: Iterable[Path]) -> None:
     """Refuse an image that is also a map, or a Zarr folder with maps inside: replacing it would take them away."""
+    # realpath: two names of one place clash too
     place = Path(os.path.realpath(target))
     for other in (Path(os.path.realpath(other)) for other in others):
         if place in (other, *other.parents):

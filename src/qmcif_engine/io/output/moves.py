@@ -24,6 +24,7 @@ _WITHOUT_HARD_LINKS = frozenset({errno.EPERM, errno.EACCES, errno.ENOSYS, errno.
 """How file systems that know no hard links (FAT, some network drives) refuse one."""
 
 _TAKEN = frozenset({errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR})
+# some hundred bytes for each output: enough for more files than a stack can have
 _LARGEST_JOURNAL_BYTES = 2**26
 
 
@@ -74,9 +75,11 @@ class Move(NamedTuple):
     def _move_store(self, *, overwrite: bool) -> None:
         if overwrite and os.path.lexists(self.target):
             check_replaceable(self.target)
+            # a folder cannot be replaced by renaming, as a file can: for a moment the name is free
             self.target.rename(self.retired)
         try:
             if os.path.lexists(self.target):
+                # an empty folder would be replaced by renaming without a word
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
             self.source.rename(self.target)
         except OSError as error:
@@ -86,6 +89,7 @@ class Move(NamedTuple):
 
     def _link(self) -> None:
         try:
+            # a hard link fails where the name is taken, in one step; renaming would replace
             self.target.hardlink_to(self.source)
         except FileExistsError:
             raise
@@ -105,6 +109,7 @@ class Move(NamedTuple):
 
     def take_back(self) -> None:
         """Bring back what was there before, whether the move was carried out, half or not at all; twice does no harm."""
+        # the mark shows that our output lies there, and not what somebody else put there since
         if mark_of(self.target) == self.mark:
             if self.is_store:
                 self.target.rename(self.source)  # at once, not file by file before the eyes of readers
@@ -125,6 +130,7 @@ def mark_of(path: Path) -> tuple[int, ...] | None:
         status = path.lstat()
     except (FileNotFoundError, NotADirectoryError):
         return None
+    # size and time of a folder change with what is in it; the inode moves along with a renamed file
     return (status.st_ino,) if stat.S_ISDIR(status.st_mode) else (status.st_ino, status.st_size, status.st_mtime_ns)
 
 
@@ -133,6 +139,7 @@ def _keep_aside(target: Path, retired: Path) -> None:
     if not os.path.lexists(target):
         return
     try:
+        # the link itself is kept, not the file it leads to
         os.link(target, retired, follow_symlinks=False)
     except NotImplementedError:
         target.rename(retired)
@@ -170,6 +177,7 @@ class Journal:
         if self._commit is not None:
             self._commit()
         else:
+            # this is the moment from which on the outputs count as placed
             self._path.rename(self._path.with_suffix(f".{Kind.SETTLED_JOURNAL}"))
 
     def drop(self) -> None:
@@ -182,12 +190,14 @@ class Journal:
 def roll_back(journal: Path) -> None:
     """Take back the moves of a killed process; nothing is done where it had begun none."""
     moves = _read_moves(journal)
+    # backwards, as moves are undone
     for move in reversed(moves):
         move.take_back()
         if not move.goes_back:
             with suppress(FileNotFoundError):
                 remove(move.source)
     for folder in {move.target.parent for move in moves}:
+        # what was taken back has to be on the disk before the journal goes
         sync_folder(folder)
     journal.unlink(missing_ok=True)
 
@@ -206,6 +216,7 @@ def _read_moves(journal: Path) -> list[Move]:
         with journal.open("rb") as stream:
             content = json.loads(stream.read(_LARGEST_JOURNAL_BYTES))
         moves = [_parse_move(described) for described in content]
+        # a forged journal could otherwise make us remove or rename any file of the user
         if all(_is_plausible(move) for move in moves):
             return moves
     return []

@@ -103,6 +103,7 @@ def choose_format(target: Location) -> OutputFormat:
     OutputError
         When it names none.
     """
+    # the longer suffixes first: .ome.tif ends in .tif too
     for candidate in (*_PYRAMID_FORMATS, *_PLAIN_FORMATS):
         if target.name.lower().endswith(candidate.suffixes):
             return candidate
@@ -169,5 +170,6 @@ def name_beside(target: _Location, addition: str) -> _Location:
         When the suffix of the target names no format.
     """
     name = target.name
+    # .ome.zarr ends in .zarr, which is a suffix of the same format
     length = max(len(suffix) for suffix in choose_format(target).suffixes if name.lower().endswith(suffix))
     return cast("_Location", target.with_name(f"{name[:-length]}{addition}{name[-length:]}"))

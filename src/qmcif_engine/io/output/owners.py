@@ -15,8 +15,10 @@ _PROCESSES = Path("/proc")
 _STATE_FIELD, _START_FIELD = 0, 19
 """Of the fields behind the name of the program in /proc/PID/stat: state, and when the process began, in ticks since the system did."""
 
+# a zombie has ended, only its parent has not asked yet
 _ENDED_STATES = ("Z", "X")
 _LARGEST_STATUS_BYTES = 4096
+# where there is no /proc, as on macOS and Windows
 _UNKNOWN_START = "0"
 _TAG = re.compile(r"(?P<host>[0-9a-f]{8})-(?P<pid>[0-9]{1,10})-(?P<start>[0-9]{1,20})")
 
@@ -59,6 +61,7 @@ def is_gone(owner: Owner) -> bool | None:
     if owner.host != _identify_host():
         return None
     if _PROCESSES.joinpath("self", "stat").exists():
+        # the start tells our process from a later one that got its number
         fields = _read_fields(owner.pid)
         return not fields or fields[_START_FIELD] != owner.start or fields[_STATE_FIELD] in _ENDED_STATES
     if os.name != "posix":  # asking by a signal would end the process
@@ -77,8 +80,10 @@ def _identify_host() -> str:
     """Return a short name of this machine since it was started, and of the space in which process numbers mean something."""
     parts = [socket.gethostname()]
     with suppress(OSError):
+        # after a restart of the machine all processes of before are gone
         parts.append((_PROCESSES / "sys" / "kernel" / "random" / "boot_id").read_text())
     with suppress(OSError):
+        # containers may share a name and a kernel, and still number their processes each for itself
         parts.append(str((_PROCESSES / "self" / "ns" / "pid").readlink()))
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:8]
 
@@ -88,6 +93,7 @@ def _read_fields(pid: int) -> list[str]:
     with suppress(OSError):
         descriptor = os.open(_PROCESSES / str(pid) / "stat", os.O_RDONLY)
         try:
+            # the name of the program is in parentheses and may hold spaces and parentheses itself
             fields = os.read(descriptor, _LARGEST_STATUS_BYTES).decode(errors="replace").rpartition(")")[2].split()
         finally:
             os.close(descriptor)

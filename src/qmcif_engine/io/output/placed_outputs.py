@@ -24,6 +24,7 @@ def holds_provenance(output: Location, items: Mapping[str, object]) -> bool:
 
     Every format holds provenance as plain text, so that no reader is needed, nor any memory for an image.
     """
+    # one item without its braces: it stands among others
     texts = [json.dumps({name: value})[1:-1] for name, value in items.items()]
     try:
         if isinstance(output, RemotePath):
@@ -31,6 +32,7 @@ def holds_provenance(output: Location, items: Mapping[str, object]) -> bool:
             return all(text.encode() in described for text in texts)
         path = output / _METADATA if output.is_dir() else output
         with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            # OME-XML holds the same text escaped
             return all(content.find(text.encode()) >= 0 or content.find(html.escape(text).encode()) >= 0 for text in texts)
     except (OSError, ValueError):  # not to be read, or empty
         return False

@@ -126,6 +126,7 @@ def _is_one_file(target: Location, source: Location) -> bool:
     if isinstance(target, RemotePath) or isinstance(source, RemotePath):
         return f"{source}/".startswith(f"{target}/")
     try:
+        # samefile sees through links, other spellings and file systems that ignore case
         return any(place.exists() and target.samefile(place) for place in (source, *Path(os.path.realpath(source)).parents))
     except (OSError, ValueError):  # one of them cannot be: reading or writing it will say so
         return False
@@ -145,6 +146,7 @@ def _lies_in(target: Location, source: Location) -> bool:
 def ready_folder(folder: Path) -> Iterator[None]:
     """Make the folder and its parents where they are missing, and take those away again if the block fails."""
     with refusing(folder):
+        # innermost first, the order in which they can be removed
         missing = [place for place in (folder, *folder.parents) if not place.exists()]
     try:
         with refusing(folder):
@@ -188,6 +190,7 @@ def place_files(
     for folder in {target.parent for target in [*writes, *(stores or {}), *(built or {})]}:
         sweep(folder)
     with ExitStack() as cleanup:
+        # beside the target, hence on its file system, where renaming is one step
         finished = {target: cleanup.enter_context(temporary_in(target.parent)) for target in [*writes, *(stores or {})]}
         for target, write in writes.items():
             with refusing(target):
@@ -202,6 +205,7 @@ def place_files(
                 mark = mark_of(source) or ()
             is_built = target in (built or {})
             moves.append(Move(source.absolute(), target.absolute(), retired.absolute(), mark, target not in writes, is_built))
+        # a single file needs none: replacing it is one step
         if journal is None and (len(moves) > 1 or moves[0].is_store):
             journal = Journal(target.parent.absolute() / name_temporary(Kind.JOURNAL))
         _carry_out(moves, overwrite=overwrite, journal=journal)
@@ -212,6 +216,7 @@ def _carry_out(moves: Sequence[Move], *, overwrite: bool, journal: Journal | Non
     try:
         if journal is not None:
             with refusing(moves[0].target):
+                # before the first move, so that a kill between any two of them can be undone
                 journal.note(moves)
         for move in moves:
             with refusing(move.target):
@@ -222,6 +227,7 @@ def _carry_out(moves: Sequence[Move], *, overwrite: bool, journal: Journal | Non
         for folder in {move.target.parent for move in moves}:
             sync_folder(folder)
         if journal is not None:
+            # from here on nothing is taken back; a kill leaves only files to be cleared away
             journal.commit()
     except BaseException:
         if journal is not None and journal.is_open():
@@ -253,6 +259,7 @@ def _fill(path: Path, write: Callable[[BinaryIO], None]) -> None:
     with path.open("x+b") as stream:
         write(stream)
         stream.flush()
+        # a name that reaches the disk before the bytes would be an empty file after a loss of power
         os.fsync(stream.fileno())
 
 

@@ -53,11 +53,14 @@ def halve(block: NDArray[Any], *, is_index: bool) -> NDArray[Any]:
     """
     if is_index:
         return np.ascontiguousarray(block[::2, ::2])
+    # an edge sample counted twice has the mean of itself
     odd = [(0, side % 2) for side in block.shape[:2]] + [(0, 0)] * (block.ndim - 2)
     whole = np.pad(block, odd, mode="edge") if any(after for _, after in odd) else block
     quarters = [whole[row::2, column::2] for row in (0, 1) for column in (0, 1)]
     if block.dtype.kind != "f":
+        # int64 holds four samples of every integer type
         total = np.sum(quarters, axis=0, dtype=np.int64)
+        # an arithmetic shift rounds downwards, for negative sums too: with 2 added, halves go up
         return ((total + 2) >> 2).astype(block.dtype)
     mean: NDArray[Any] = sum(quarter.astype(np.float64) * 0.25 for quarter in quarters)  # type: ignore[assignment]
     return mean.astype(block.dtype)
@@ -77,6 +80,7 @@ class LevelFile:
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any], *, folder: Path) -> None:
         self.shape, self.dtype, self._folder = shape, dtype, folder
+        # position and access are two calls: threads that read blocks must not come in between
         self._lock = threading.Lock()
         with refusing(folder):
             self._file: FileIO = tempfile.TemporaryFile(buffering=0, prefix="qmcif-", dir=folder)  # noqa: SIM115 - closed by close
@@ -89,8 +93,10 @@ class LevelFile:
     def put(self, window: Window, block: NDArray[Any]) -> None:
         """Store the half of a block, which lay at `window` of the level before."""
         with refusing(self._folder), self._lock:
+            # level and block differ in width: each row has its own place
             for row, samples in enumerate(np.ascontiguousarray(block, self.dtype), start=window.top // 2):
                 self._seek(row, window.left // 2)
+                # an unbuffered write may store a part and report no error, as on a full disk
                 if self._file.write(samples.data) != samples.nbytes:
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

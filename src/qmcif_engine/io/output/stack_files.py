@@ -32,6 +32,7 @@ def list_stack_files(target: Path, n_images: int) -> tuple[Path, ...]:
     """Return the files that a stack is written to: the target, or one for each image where its name has the mark for one."""
     if FRAME_MARK not in target.name:
         return (target,)
+    # of one length, so that names sort as the images do
     n_digits = max(_SMALLEST_N_DIGITS, len(str(n_images)))
     return tuple(target.with_name(target.name.replace(FRAME_MARK, f"{number:0{n_digits}d}")) for number in range(1, n_images + 1))
 
@@ -63,6 +64,7 @@ def check_stack_target(
     with refusing(target):
         is_made_later = FRAME_MARK in target.name and not target.parent.exists()
         if is_made_later:
+            # what can be known of a folder that is made later: that the one around it can be written
             check_folder(next(place for place in target.absolute().parents if place.exists()))
     for path in () if is_made_later else files:
         check_place(path, overwrite=overwrite, is_store=chosen.is_store)
@@ -130,6 +132,7 @@ def place_series(contents: Mapping[Path, Sequence[ImageContent]], *, overwrite: 
     for target, parts in contents.items():
         chosen = choose_format(target)
         check_place(target, overwrite=overwrite, is_store=chosen.is_store)
+        # blocks of a series are not counted: nobody listens
         run = WriteRun(0, scratch_folder=target.parent)
         if chosen.is_store:
             images = [content.image for content in parts]

@@ -30,6 +30,7 @@ def check_replaceable(target: Path) -> None:
     OutputError
         With the reason and the remedy.
     """
+    # lstat: replacing it would put the link aside, and not the folder it leads to
     mode = target.lstat().st_mode
     if stat.S_ISLNK(mode):
         msg = f"{str(target)!r} is a link; a Zarr folder or a new name is needed; name the folder itself or choose another one"
@@ -57,6 +58,7 @@ def build_store(folder: Path, write: Callable[[Path], None]) -> None:
     """Make a folder, have it filled, and wait until all of it has reached the disk."""
     folder.mkdir()
     write(folder)
+    # bottom up: a folder is waited for when the names in it are final
     for place, _, names in os.walk(folder, topdown=False):
         for name in names:
             with (Path(place) / name).open("r+b") as stream:
@@ -91,11 +93,13 @@ def write_durably(contents: Mapping[Path, bytes] | Mapping[Location, bytes], *, 
                 stream.write(content)
                 stream.flush()
                 os.fsync(stream.fileno())
+            # in one step: readers see the old file or the new one
             unfinished.replace(path)
         except BaseException:
             with suppress(OSError):
                 unfinished.unlink()
             raise
+    # once for all files of a folder: each wait costs a turn of the disk
     for folder in {path.parent for path in contents if isinstance(path, Path)}:
         sync_folder(folder)
 

@@ -133,6 +133,7 @@ def place_contents(
     journal : Journal, optional
         See `qmcif_engine.io.output.placement.place_files`.
     """
+    # all are checked before the first byte is written
     for target, content in contents.items():
         shape = (*content.image.shape[:2], *([content.n_colors] if content.n_colors > 1 else []))
         check_content(target, dtype=content.image.dtype, has_alpha=content.has_alpha, shape=shape)
@@ -142,6 +143,7 @@ def place_contents(
     n_blocks = sum(choose_format(target).count_blocks(content) for target, content in contents.items())
     run = WriteRun(
         n_blocks,
+        # beside the first target, on a disk that is written to anyway
         scratch_folder=scratch_folder or next(iter([*contents, *(built or {})])).parent,
         on_progress=on_progress,
         check_cancelled=check_cancelled,

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 JOURNAL_NAME = "placing.moves"
 """The journal of a job, in its folder."""
 
+# with the process number, since a forked child inherits the set
 _swept: set[tuple[int, Path]] = set()
 
 
@@ -46,5 +47,6 @@ def settle(leftover: Leftover) -> None:
         clear_away(leftover.path)
         leftover.path.unlink(missing_ok=True)
     elif leftover.kind is not Kind.REPLACED:
+        # a job folder under this name is one whose outputs have all arrived: what they replaced goes too
         clear_away(leftover.path / JOURNAL_NAME)
         remove(leftover.path)

@@ -74,6 +74,7 @@ class JoinedImage:
     def __init__(self, images: Sequence[WindowedImage], channels: slice | int = slice(None)) -> None:
         self._images, self._channels = list(images), channels
         n_channels = sum(image.shape[2] if len(image.shape) == 3 else 1 for image in self._images)
+        # a range answers an index as the channels would: one number, or those of a slice
         kept = range(n_channels)[channels]
         n_kept = 1 if isinstance(kept, int) else len(kept)
         self.shape: tuple[int, ...] = (*self._images[0].shape[:2], *([n_kept] if n_kept > 1 else []))
@@ -81,6 +82,7 @@ class JoinedImage:
 
     def read(self, window: Window) -> NDArray[Any]:
         """Return the samples of a window."""
+        # planes without a channel axis become channels of one
         joined = np.dstack([image.read(window) for image in self._images])
         return np.ascontiguousarray(joined[..., self._channels]).reshape(*window.shape, *self.shape[2:])
 
@@ -121,6 +123,7 @@ class ImageContent:
     @property
     def is_rgb(self) -> bool:
         """Whether the channels are red, green and blue, rather than three dyes with names of their own."""
+        # microscopes record three dyes too: only the names tell them from a photograph
         names = tuple(name.lower() for name in self.metadata.channel_names)
         is_named = len(names) == 3 and names not in COLOR_NAMES
         return self.n_colors == 3 and not self.metadata.has_separate_channels and not is_named
@@ -196,6 +199,7 @@ class WriteRun:
     def read(self, image: WindowedImage) -> Iterator[tuple[Window, NDArray[Any]]]:
         """Yield the blocks of an image with their samples, in order, each counted as written once it is handed over."""
         windows = block_windows(image.shape)
+        # two a thread: one is computed while another waits, and memory holds no more
         while batch := list(itertools.islice(windows, max(2 * self.n_workers, 1))):
             for window, block in zip(batch, self._read_batch(image, batch), strict=True):
                 self.count_block()
@@ -211,6 +215,7 @@ class WriteRun:
         from dask.threaded import get
 
         tasks = {number: (partial(read, window),) for number, window in enumerate(batch)}
+        # no callbacks: a progress bar of the caller for dask would count our blocks
         blocks: Iterable[NDArray[Any]] = get(tasks, list(tasks), num_workers=self.n_workers, callbacks=())
         return blocks
 

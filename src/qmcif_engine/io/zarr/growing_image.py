@@ -80,6 +80,7 @@ class GrowingLevel:
         # Zarr encodes into memory, we write: files then appear whole, and are on the disk when the tile counts as done
         kept, array = self._make_in_memory(block.shape)
         array[...] = np.moveaxis(block, -1, 0) if block.ndim == 3 else block
+        # the array in memory is the tile alone, so its chunks are numbered from 0
         keys = (self._key(*cell) for cell in self._cells(Window.whole(window.shape)))
         contents = {path: kept[f"0/{key}"].to_bytes() for path, key in zip(self._files(window), keys, strict=True)}
         write_durably(contents, scratch_folder=self.scratch_folder)
@@ -130,6 +131,7 @@ class GrowingLevel:
         yield from itertools.product(rows, columns)
 
     def _key(self, row: int, column: int) -> str:
+        # all channels share a chunk, so its number along their axis is always 0
         return "/".join(["c", *("0" for _ in self.shape[2:]), str(row), str(column)])
 
     def _files(self, window: Window) -> Iterator[Location]:
@@ -183,6 +185,7 @@ class GrowingImage:
     def _settle_shards(self, shape: tuple[int, ...]) -> tuple[int, int] | None:
         """Return what shares a file: nothing where chunks are few enough, else what one task writes."""
         n_chunks = -(-shape[0] // self.chunk_px) * -(-shape[1] // self.chunk_px)
+        # a shard of one chunk would only add an index
         return None if n_chunks <= MOST_CHUNK_FILES or self.block_px == (self.chunk_px, self.chunk_px) else self.block_px
 
     def begin(self) -> None:
@@ -194,6 +197,7 @@ class GrowingImage:
     def write(self, window: Window, block: NDArray[Any]) -> tuple[NDArray[np.float64], tuple[bytes, ...]]:
         """Write a tile; return the least and the largest sample of every color, (2, number of colors), and what its files hold."""
         contents = self.full_level.write(window, block)
+        # taken while the tile is in memory: the whole image is never read again for its contrast
         extremes = Extremes(self.n_colors)
         extremes.include(block[..., : self.n_colors] if block.ndim == 3 else block)
         return extremes.bounds, contents
@@ -208,5 +212,6 @@ class GrowingImage:
         group.attrs.update(describe_group(content, n_levels=len(self.levels), extremes=extremes))
         write_durably({self.folder / _METADATA: kept[_METADATA].to_bytes()}, scratch_folder=self.folder.parent)
         if isinstance(self.folder, Path):
+            # chunks waited for their bytes and names; the folders themselves were not waited for
             for folder in (path for path in self.folder.rglob("*") if path.is_dir()):
                 sync_folder(folder)

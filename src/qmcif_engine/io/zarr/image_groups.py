@@ -42,6 +42,7 @@ def find_image(folder: Location, path: Location, wanted: int | str | None) -> tu
     """
     attributes = read_group_attributes(folder, path)
     described = {} if attributes is None else _describe(attributes, path)
+    # plates carry the mark too, and have no numbered images
     if _SEVERAL_IMAGES in described and not described.get("plate"):
         group_path, name = _choose_group(folder, path, wanted)
         folder = folder / group_path
@@ -50,6 +51,7 @@ def find_image(folder: Location, path: Location, wanted: int | str | None) -> tu
     else:
         name = None
         if wanted is not None:
+            # a single image may be asked for by its number, all else is refused
             choose_image([str(path.name)], wanted, path=path)
     if attributes is None:
         return folder, None
@@ -77,6 +79,7 @@ def _choose_group(folder: Location, path: Location, wanted: int | str | None) ->
         except ValueError as error:
             raise refuse_damaged(path, f"{_DESCRIPTION_FILE} is not usable: {error}") from error
         names = list_image_names(text.decode("utf-8", "replace"), path)
+    # names that may belong to other images are worse than none
     if len(names) != len(groups):
         names = [""] * len(groups)
     number = choose_image(names, wanted, path=path)
@@ -89,6 +92,7 @@ def _list_groups(folder: Location, path: Location) -> list[str]:
     series = _describe(read_group_attributes(place, path) or {}, path).get("series") if place.is_dir() else None
     if series is None:
         series = []
+        # without a list the images are numbered from 0 on
         while len(series) < MOST_IMAGES and (folder / str(len(series))).is_dir():
             series.append(str(len(series)))
     if not isinstance(series, list) or not 1 <= len(series) <= MOST_IMAGES:

@@ -50,6 +50,7 @@ def describe_image(attributes: dict[str, Any], path: Location) -> NgffImage:
     path : Path
         What messages call the input.
     """
+    # version 0.5 put everything under this key
     described = attributes.get("ome", attributes)
     try:
         multiscales = described.get("multiscales") or []
@@ -58,9 +59,11 @@ def describe_image(attributes: dict[str, Any], path: Location) -> NgffImage:
                 path, given="a Zarr group without an image", needed="an OME-Zarr image or an array", remedy="name the one inside it"
             )
         first = multiscales[0]
+        # levels are listed from full size to coarse
         level = first["datasets"][0]
         systems = first.get("coordinateSystems")
         listed = first.get("axes", []) if systems is None else _find_system(systems, level)["axes"]
+        # version 0.3 listed names alone
         axes = [axis if isinstance(axis, dict) else {"name": axis} for axis in listed]
         letters = name_ngff_axes(axes)
         # the transforms of the whole image lead on to other systems of coordinates where there are such
@@ -94,6 +97,7 @@ def name_ngff_axes(axes: list[dict[str, Any]]) -> str:
 
 def check_inside(array_path: object, path: Location) -> str:
     """Refuse the path of an array that leads out of its group."""
+    # also what leads out of a folder on Windows, or to another disk
     is_inside = isinstance(array_path, str) and "\\" not in array_path and "\0" not in array_path and ":" not in array_path
     if not is_inside or any(part in ("", ".", "..") for part in str(array_path).split("/")):
         raise refuse_damaged(path, f"its image is said to be at {array_path!r}")

@@ -43,6 +43,7 @@ class Extremes:
         """Take samples into account, shape (h, w) or (h, w, colors)."""
         by_color = samples.reshape(-1, self.bounds.shape[1])
         is_finite = np.isfinite(by_color)
+        # integers need no mask, and have no infinity to begin with
         low = np.min(by_color, axis=0, initial=np.inf, where=is_finite) if by_color.dtype.kind == "f" else by_color.min(axis=0)
         high = np.max(by_color, axis=0, initial=-np.inf, where=is_finite) if by_color.dtype.kind == "f" else by_color.max(axis=0)
         self.widen(np.stack([low, high]).astype(np.float64))
@@ -50,6 +51,7 @@ class Extremes:
     def of_colors(self, *, are_shared: bool) -> list[tuple[float, float]]:
         """Return the least and the largest sample of every color, or of all of them together."""
         bounds = np.stack([self.bounds[0].min(keepdims=True), self.bounds[1].max(keepdims=True)]) if are_shared else self.bounds
+        # a constant channel, or one without a finite sample, needs some window all the same
         pairs = [(float(low), float(high)) if low < high else (0.0, 1.0) for low, high in bounds.T]
         return pairs * self.bounds.shape[1] if are_shared else pairs
 
@@ -65,6 +67,7 @@ def describe_group(content: ImageContent, *, n_levels: int, extremes: Extremes, 
         **({"name": content.metadata.image_name} if content.metadata.image_name else {}),
         "axes": _axes(content, axis),
         "datasets": [_dataset(content, level, axis) for level in range(n_levels)],
+        # how smaller levels were made
         "type": "nearest" if content.is_index else "mean",
     }
     described: dict[str, Any] = {"version": "0.5", "multiscales": [multiscale]}
@@ -85,6 +88,7 @@ def _axes(content: ImageContent, axis: StackAxis | None) -> list[dict[str, str]]
 def _dataset(content: ImageContent, level: int, axis: StackAxis | None) -> dict[str, Any]:
     """Return the place of a level: its first pixel covers several of the image's, so its center lies a little further in."""
     factor = 2**level
+    # in pixels of the full level
     shift = (factor - 1) / 2
     pixel = content.metadata.pixel_size or (1.0, 1.0)
     steps = {"c": 1.0, "z": content.metadata.z_step or 1.0, "t": content.metadata.time_step or 1.0}
@@ -136,6 +140,7 @@ def _known_limits(content: ImageContent) -> Sequence[tuple[float, float] | None]
 def _display_window(content: ImageContent, low: float, high: float, *, limits: tuple[float, float] | None) -> dict[str, float]:
     """Return the contrast of a channel: the limits of the source, else 8 bits whole and others as far as there are samples."""
     if limits is not None:
+        # a slider must reach both what the source shows and all samples
         start, end = limits
         window = _display_window(content, low, high, limits=None)
         return {"min": min(window["min"], start), "max": max(window["max"], end), "start": start, "end": end}

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from qmcif_engine.io.output.windowed_image import ImageContent, StackAxis, WindowedImage, WriteRun
     from qmcif_engine.stack.window import Window
 
+# the default of zstd
 _COMPRESSION_LEVEL = 3
 
 
@@ -51,6 +52,7 @@ def write_ome_zarr(
     """
     import zarr  # slow to load, and few outputs need it
 
+    # w-: fails where something is there
     group = zarr.open_group(folder, mode="w-", zarr_format=3)
     shapes = level_shapes(content.image.shape)
     depth = None if images is None else (axis, len(images))
@@ -67,6 +69,7 @@ def write_ome_zarr(
                 index = _locate(axis, number)
                 _store_block(smaller, window, halve(_load_double(larger, window, index=index), is_index=content.is_index), index=index)
                 run.count_block()
+    # last: readers take a group without them for none of OME's
     group.attrs.update(describe_group(content, n_levels=len(shapes), extremes=extremes, axis=None if images is None else axis))
 
 

@@ -43,6 +43,7 @@ _ARRAY_CODECS = ("bytes", "delta", "shuffle", "transpose")
 
 _CHECKSUM = "crc32c"
 _CHECKSUM_BYTES = 4
+# bounds the memory of the check, whatever a stream unpacks to
 _INFLATED_AT_ONCE = 2**20
 
 
@@ -138,9 +139,11 @@ def check_stored(folder: Location, node: ZarrNode, path: Location) -> None:
         _look_for_chunks(folder, node, path)
         return
     n_chunks = math.prod(-(-length // part) for length, part in zip(node.shape, node.chunk_shape, strict=True))
+    # tiny chunks cost their time, not their bytes
     n_bytes = max(math.prod(node.shape) * node.dtype.itemsize, n_chunks * SMALLEST_CHUNK_COST_BYTES)
     wanted = (n_bytes - LARGEST_UNSTORED_BYTES) // MAX_ZARR_EXPANSION
     stored = 0
+    # walked only as far as it takes to believe the array
     for place, _, names in os.walk(folder) if wanted > 0 else ():
         for name in names:
             if stored >= wanted:
@@ -162,6 +165,7 @@ def _look_for_chunks(folder: RemotePath, node: ZarrNode, path: Location) -> None
         return
     counts = [-(-length // part) for length, part in zip(node.shape, node.file_shape, strict=True)]
     n_files = math.prod(counts)
+    # the middle first: where it is stored, one request is enough; a dict drops repetitions and keeps the order
     numbers = dict.fromkeys(n_files * probe // N_PROBES for probe in (N_PROBES // 2, *range(N_PROBES)))
     if not any((folder / node.key(np.unravel_index(number, counts))).is_file() for number in numbers):
         raise refuse_content(
@@ -177,10 +181,12 @@ def _load(folder: Location, path: Location) -> dict[str, Any]:
     described = _read_json(folder / "zarr.json", path)
     if described is not None:
         return described
+    # format 2 has its attributes in a file of their own
     attributes = _read_json(folder / ".zattrs", path) or {}
     node = _read_json(folder / ".zarray", path)
     if node is None:
         return {"attributes": attributes} if attributes else {}
+    # in the order of encoding, as format 3 lists them
     codecs = [*(node.get("filters") or []), *([node["compressor"]] if node.get("compressor") else [])]
     return {
         "zarr_format": 2,
@@ -190,12 +196,14 @@ def _load(folder: Location, path: Location) -> dict[str, Any]:
         "chunk_key_encoding": {"name": "v2", "configuration": {"separator": node.get("dimension_separator") or "."}},
         "data_type": node.get("dtype"),
         "codecs": [codec if isinstance(codec, str) else {"name": codec["id"]} for codec in codecs],
+        # the convention of xarray, which format 2 has no field for
         "dimension_names": attributes.get("_ARRAY_DIMENSIONS"),
     }
 
 
 def _check_sizes(node: ZarrNode, path: Location) -> None:
     lengths = (*node.shape, *node.chunk_shape)
+    # 2**62: products of lengths must not overflow in NumPy
     if len(node.shape) != len(node.chunk_shape) or any(length < 1 for length in lengths) or math.prod(node.shape) > 2**62:
         raise refuse_damaged(path, f"its array has shape {node.shape} and chunks of {node.chunk_shape}")
     if node.chunk_bytes > LARGEST_CHUNK_BYTES:
@@ -219,6 +227,7 @@ def _parse(node: dict[str, Any], path: Location) -> ZarrNode:
     packing = [codec["name"] for codec in codecs if codec["name"] not in _ARRAY_CODECS]
     compressors = [name for name in packing if name != _CHECKSUM]
     unknown = [name for name in compressors if name not in _COMPRESSORS]
+    # one compressor at most, then a checksum: what is packed twice could not be checked for its size
     if unknown or packing not in ([], [_CHECKSUM], compressors[:1], [*compressors[:1], _CHECKSUM]):
         raise refuse_content(
             path,
@@ -254,7 +263,9 @@ def _check_shards(settings: dict[str, Any], shard_shape: tuple[int, ...], path: 
     """Return the shape of the chunks inside the shards, once these can be read one by one."""
     inner = _as_shape(settings["chunk_shape"])
     index = [codec["name"] for codec in settings.get("index_codecs", [])]
+    # not 0: lengths are checked only after this
     n_inner = math.prod(outer // max(part, 1) for outer, part in zip(shard_shape, inner, strict=True))
+    # a compressor around the shard, or on its index, would have to be unpacked before anything can be checked
     is_usual = is_only_codec and settings.get("index_location", "end") == "end" and index in (["bytes"], ["bytes", _CHECKSUM])
     if not is_usual or not 1 < n_inner <= MOST_CHUNKS_IN_SHARD:
         raise refuse_content(
@@ -268,6 +279,7 @@ def _check_shards(settings: dict[str, Any], shard_shape: tuple[int, ...], path: 
 
 def _as_shape(value: list[Any]) -> tuple[int, ...]:
     """Return lengths that are whole numbers as they stand: neither texts nor fractions, which would be rounded."""
+    # true and false are integers in Python, hence no isinstance
     if any(type(length) is not int for length in value):
         msg = f"lengths {str(value)[:80]}"
         raise TypeError(msg)
@@ -310,8 +322,10 @@ def unpacks_to_more(packed: bytes, compressor: str, *, limit_bytes: int) -> bool
     limit_bytes : int
     """
     if compressor == "blosc":
+        # header of Blosc: version, format, flags, item size, then the size unpacked
         return int.from_bytes(packed[4:8], "little") > limit_bytes
     if compressor == "lz4":
+        # numcodecs puts the size unpacked before the block
         return int.from_bytes(packed[:4], "little") > limit_bytes
     if compressor == "zstd":
         return _zstd_exceeds(packed, limit_bytes)
@@ -320,16 +334,19 @@ def unpacks_to_more(packed: bytes, compressor: str, *, limit_bytes: int) -> bool
 
 def _zstd_exceeds(packed: bytes, limit_bytes: int) -> bool:
     """Decide by the size in the header of the first frame; where it has none, by unpacking into a buffer of the limit."""
+    # RFC 8878, 3.1.1.1: descriptor behind the magic number; window, dictionary and content size follow
     flags = packed[4] if len(packed) > 4 else 0
     is_single, width = bool(flags & 0x20), (0, 2, 4, 8)[flags >> 6]
     width = width or int(is_single)
     if width:
         start = 5 + (not is_single) + (0, 1, 2, 4)[flags & 3]
+        # a size of two bytes is stored less 256
         size = int.from_bytes(packed[start : start + width], "little") + (256 if width == 2 else 0)
         return size > limit_bytes
     try:
         imagecodecs.zstd_decode(packed, out=limit_bytes)
     except imagecodecs.ZstdError as error:
+        # any other failure is damage, which the decoder will report
         return "too small" in str(error)
     return False
 
@@ -348,6 +365,7 @@ def _deflate_exceeds(packed: bytes, limit_bytes: int) -> bool:
                 packed = stream.unconsumed_tail
                 if not piece and not packed:
                     return False
+            # a gzip file may have several members, one behind the other
             packed = stream.unused_data
     except zlib.error:
         return False

@@ -72,12 +72,14 @@ def _open_zarr(path: Location, *, image: int | str | None, axes: str | None, cac
     node = read_array_node(folder, path)
     found = described.axes if described is not None else name_ngff_axes([{"name": each} for each in node.dimension_names])
     if len(found) != len(node.shape):
+        # what the user says decides; unknown letters only stand for the number of axes
         found = guess_axes(name, node.shape) if axes is None else "?" * len(node.shape)
     plan = plan_axes(name, *name_axes(name, shape=node.shape, found=found, wanted=axes))
     check_stored(folder, node, path)
     array = ZarrArray(folder, node, path=path, cache=cache, is_strict=strict_chunks)
     metadata = described.metadata if described is not None else ImageMetadata()
     source = ArraySource(array.read, plan, dtype=node.dtype, name=name, metadata=metadata, paths=(path,))
+    # chunks that are not compressed are read as quickly as a copy of them
     source.copying = Copying.WORTHWHILE if node.compressor else Copying.NEVER
     return source
 
@@ -100,6 +102,7 @@ class ZarrArray:
 
     def __init__(self, folder: Location, node: ZarrNode, *, path: Location, cache: SegmentCache, is_strict: bool) -> None:
         self._folder, self._node, self._path, self._cache, self._is_strict = folder, node, path, cache, is_strict
+        # stored as big-endian by some programs; the engine computes in native order
         self.shape, self.dtype = node.shape, node.dtype.newbyteorder("=")
 
     def __getstate__(self) -> dict[str, Any]:
@@ -162,6 +165,7 @@ class GuardedStore(WrapperStore[Store]):
     async def get(self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None) -> Buffer | None:
         """Return stored bytes; for a chunk only where it is there, and will not unpack to more than its size."""
         if key.rpartition("/")[2] in _METADATA:
+            # in a thread: the event loop of Zarr must not wait for a disk
             return await asyncio.to_thread(self._read_metadata, key, prototype)
         if isinstance(self._folder, RemotePath):
             return await asyncio.to_thread(self._read_remote, self._folder / key, key, prototype, byte_range)
@@ -172,6 +176,7 @@ class GuardedStore(WrapperStore[Store]):
             return await super().get(key, prototype, byte_range)
         if isinstance(byte_range, RangeByteRequest):
             n_bytes = byte_range.end - byte_range.start
+        # before it is read: a file of any length may have the name of a chunk
         if n_bytes > self._largest_bytes:
             raise refuse_damaged(self._path, f"chunk {key} is stored in {n_bytes} bytes where it holds {self._node.chunk_bytes}")
         value = await super().get(key, prototype, byte_range)
@@ -222,6 +227,7 @@ class GuardedStore(WrapperStore[Store]):
         if isinstance(byte_range, SuffixByteRequest):
             part = f"-{byte_range.suffix}"
         elif isinstance(byte_range, RangeByteRequest):
+            # ranges of HTTP include their last byte
             part = f"{byte_range.start}-{byte_range.end - 1}"
         elif byte_range is not None:
             part = f"{byte_range.offset}-"
@@ -232,6 +238,7 @@ class GuardedStore(WrapperStore[Store]):
             return None
         except ValueError as error:
             raise refuse_damaged(self._path, f"chunk {key} is not usable: {error}") from error
+        # a server may ignore the range and send all of a shard, which may be gigabytes
         if part and not answer.is_part:
             raise refuse_content(
                 self._path,
