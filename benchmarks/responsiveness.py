@@ -63,7 +63,7 @@ def describe_time(begin: tuple[float, float], end: tuple[float, float]) -> str:
 
 
 def generate_pair(shape: tuple[int, int]) -> np.ndarray:
-    """Return two pictures of any size, a small scene repeated."""
+    """Return two images of any size, a small scene repeated."""
     small = make_focus_stack(n_images=2, shape=(500, 500), seed=0).images
     repeats = (1, -(-shape[0] // 500), -(-shape[1] // 500), 1)
     return np.tile(small, repeats)[:, : shape[0], : shape[1]]

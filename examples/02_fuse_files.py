@@ -13,4 +13,4 @@ if not paths:
 result = fuse([read_image(path).samples for path in paths])
 write_image("fused.png", result.fused, overwrite=True)
 write_image("source_index.tif", result.source_index, overwrite=True)
-print(f"fused.png holds the picture, source_index.tif which of the {len(paths)} files each pixel came from")
+print(f"fused.png holds the fused image, source_index.tif which of the {len(paths)} files each pixel came from")

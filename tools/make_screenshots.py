@@ -1,7 +1,7 @@
-"""Make the pictures of docs/tutorial.md: the main steps in a real viewer, on the sample data.
+"""Make the screenshots of docs/tutorial.md: the main steps in a real viewer, on the sample data.
 
 Run it as ``xvfb-run -a -s "-screen 0 1600x1000x24" python tools/make_screenshots.py``, or on a desktop. The window has 1280 x 800 pixels
-and the dock of the widget is 300 wide, as on a small laptop. ``--themes dark light`` makes every picture in both themes.
+and the dock of the widget is 300 wide, as on a small laptop. ``--themes dark light`` makes every screenshot in both themes.
 """
 
 import argparse
@@ -29,15 +29,15 @@ DOCS = Path(__file__).parents[1] / "docs" / "images"
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("-o", "--output", type=Path, default=DOCS, help="folder for the pictures")
-    parser.add_argument("--themes", nargs="+", choices=("dark", "light"), default=["dark"], help="themes to make every picture in")
+    parser.add_argument("-o", "--output", type=Path, default=DOCS, help="folder for the screenshots")
+    parser.add_argument("--themes", nargs="+", choices=("dark", "light"), default=["dark"], help="themes to make every screenshot in")
     options = parser.parse_args()
     for theme in options.themes:
         Session(theme, options.output).run()
 
 
 class Session:
-    """Do the steps of the tutorial in one viewer, and take a picture of each."""
+    """Do the steps of the tutorial in one viewer, and take a screenshot of each."""
 
     def __init__(self, theme, folder):
         self.theme, self.folder = theme, folder
@@ -187,12 +187,12 @@ class Session:
         """Write what the window shows, in 256 colors if it would be too large for the documents."""
         self.wait(1.5)
         shown = self.viewer.screenshot(canvas_only=False, flash=False)
-        picture = Image.fromarray(shown[..., :3])
+        screenshot = Image.fromarray(shown[..., :3])
         target = self.folder / f"plugin-{name}{'' if self.theme == 'dark' else '-light'}.png"
-        picture.save(target, optimize=True)
+        screenshot.save(target, optimize=True)
         if target.stat().st_size > LARGEST_BYTES:
-            picture.quantize(256, dither=Image.Dither.NONE).save(target, optimize=True)
-        print(f"{target.name}: {picture.width} x {picture.height}, {target.stat().st_size / 1000:.0f} kB, dock {self.dock.width()} px wide")
+            screenshot.quantize(256, dither=Image.Dither.NONE).save(target, optimize=True)
+        print(f"{target.name}: {screenshot.width} x {screenshot.height}, {target.stat().st_size / 1000:.0f} kB, dock {self.dock.width()} px wide")
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ class ChosenStack:
     """What is to be fused: the images of several layers, or the planes of one layer along one axis.
 
     Arrays are one a layer, the finest level of a pyramid. `index` cuts an image out of each; its entry of `axis`, which is None for several
-    layers, is replaced by the number of the image. `picture_axes` are rows and columns. Before they are fused, images are moved to coincide
+    layers, is replaced by the number of the image. `image_axes` are rows and columns. Before they are fused, images are moved to coincide
     as `align` or a file of transforms says, and evened out; the reference stays as it is, the middle one where none is given. Images that
     are left out are counted from 0. A note is something the user should know that does not stand in the way.
     """
@@ -34,7 +34,7 @@ class ChosenStack:
     arrays: tuple[Any, ...]
     axis: int | None
     index: tuple[int | slice, ...]
-    picture_axes: tuple[int, int]
+    image_axes: tuple[int, int]
     placement: Placement
     align: str = "none"
     even_exposure: bool = False
@@ -66,9 +66,9 @@ class ChosenStack:
         return bool(self.layers[0].rgb)
 
     @property
-    def picture_shape(self) -> tuple[int, int]:
+    def size_px(self) -> tuple[int, int]:
         """Height and width."""
-        rows, columns = (int(self.arrays[0].shape[axis]) for axis in self.picture_axes)
+        rows, columns = (int(self.arrays[0].shape[axis]) for axis in self.image_axes)
         return rows, columns
 
     @property
@@ -104,7 +104,7 @@ class ChosenStack:
     def cut_images(self, rows: slice = slice(None), columns: slice = slice(None)) -> list[Any]:
         """Return the images, or one rectangle of each: views of arrays in memory, lazy where a layer is lazy."""
         index = list(self.index)
-        index[self.picture_axes[0]], index[self.picture_axes[1]] = rows, columns
+        index[self.image_axes[0]], index[self.image_axes[1]] = rows, columns
         if self.axis is None:
             images = [self.arrays[number][tuple(index)] for number in self.frame_numbers]
         else:
@@ -119,7 +119,7 @@ class ChosenStack:
         return np.rint(samples).astype(self.stored_dtype)
 
 
-def choose_pictures(layers: Sequence[Any]) -> ChosenStack:
+def choose_layers(layers: Sequence[Any]) -> ChosenStack:
     """Take several layers for the images of one stack; refuse them as far as can be told without reading them."""
     for layer in layers:
         _check_is_image(layer)
@@ -139,7 +139,7 @@ def choose_pictures(layers: Sequence[Any]) -> ChosenStack:
         arrays=arrays,
         axis=None,
         index=(slice(None), slice(None)),
-        picture_axes=(0, 1),
+        image_axes=(0, 1),
         placement=places[0],
         note=_join("" if is_one_place else note, _describe_type(arrays[0])),
     )
@@ -167,7 +167,7 @@ def choose_planes(layer: Layer, axis: int, *, point: Sequence[float] | None = No
         arrays=(array,),
         axis=axis,
         index=tuple(index),
-        picture_axes=(rows, columns),
+        image_axes=(rows, columns),
         placement=Placement.of_layer(layer, (rows, columns)),
         note=_join(
             "" if point is None else _describe_position(layer, {other: steps[other] for other in others[:-2]}), _describe_type(array)

@@ -100,7 +100,7 @@ def _is_same_stack(paths: list[str], stack: ChosenStack) -> bool:
         return False
     return stack.layers[0].ndim == 3 and (stored.n_images, stored.image_shape) == (
         stack.n_images + len(stack.left_out),
-        (*stack.picture_shape, *channels),
+        (*stack.size_px, *channels),
     )
 
 

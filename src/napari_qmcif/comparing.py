@@ -16,7 +16,7 @@ from napari_qmcif.aligning import align_images
 from napari_qmcif.bar_plot import BarPlot
 from napari_qmcif.chosen_stack import ChosenStack
 from napari_qmcif.form_parts import MessageLabel
-from napari_qmcif.layer_box import LayerComboBox, is_picture, list_layers, part_of
+from napari_qmcif.layer_box import LayerComboBox, is_fused_or_flat, list_layers, part_of
 from napari_qmcif.layer_placement import transform_of
 from napari_qmcif.preview_area import find_middle, find_visible_area
 from napari_qmcif.provenance import METADATA_KEY
@@ -53,7 +53,7 @@ class CompareWidget(Container[Any]):
 
     def __init__(self, napari_viewer: Viewer) -> None:
         self._viewer = napari_viewer
-        self.result = LayerComboBox(label="Result", choices=list_layers(is_picture))
+        self.result = LayerComboBox(label="Result", choices=list_layers(is_fused_or_flat))
         tip = "Another result, or a source: a stack is shown where its slider stands"
         self.other = LayerComboBox(label="Beside", choices=list_layers(_is_shown_image), tooltip=tip)
         self.wipes = CheckBox(text="Wipe: the result left of the line")

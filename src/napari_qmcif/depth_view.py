@@ -11,7 +11,7 @@ from napari.viewer import Viewer
 
 from napari_qmcif.file_actions import ask_and_save
 from napari_qmcif.height_layers import HeightWork, color_surface, describe_height_layer, make_surface, map_heights, place_surface
-from napari_qmcif.layer_box import LayerComboBox, OptionalPicture, is_index_map, list_layers, part_of
+from napari_qmcif.layer_box import LayerComboBox, OptionalImage, is_index_map, list_layers, part_of
 from napari_qmcif.number_box import NumberBox
 from napari_qmcif.provenance import read_record
 from napari_qmcif.result_parts import find_parts, find_place, find_sources, finest_level, name_place
@@ -41,7 +41,7 @@ Unit = Annotated[str, {"choices": ("pixel", *LENGTHS)}]
 def show_depth(
     napari_viewer: Viewer,
     source_index: DepthMap,
-    paint_with: OptionalPicture = None,
+    paint_with: OptionalImage = None,
     z_step: ZStep = 1.0,
     unit: Unit = "pixel",
     exaggerate: float = 1.0,
@@ -198,12 +198,12 @@ class DepthView(Container[Any]):
 
     def check(self) -> None:
         """Report in place what stands in the way, and allow what nothing stands in the way of."""
-        index, picture = self.surface.source_index.value, self.surface.paint_with.value
+        index, painted = self.surface.source_index.value, self.surface.paint_with.value
         reason = ""
         try:
             _check_map(index)
-            if picture is not None:
-                _check_size(index, picture)
+            if painted is not None:
+                _check_size(index, painted)
         except QmcifError as error:
             reason = str(error)
         self.show_button.enabled = not reason
@@ -236,10 +236,10 @@ def _check_map(layer: Layer | None) -> None:
         raise InvalidImageError(msg)
 
 
-def _check_size(index: Layer, picture: Layer) -> None:
-    sizes = [finest_level(layer).shape[layer.ndim - 2 : layer.ndim] for layer in (index, picture)]
+def _check_size(index: Layer, painted: Layer) -> None:
+    sizes = [finest_level(layer).shape[layer.ndim - 2 : layer.ndim] for layer in (index, painted)]
     if sizes[0] != sizes[1]:
-        msg = f"{picture.name!r} and {index.name!r} differ in size; equal ones are needed: choose another image"
+        msg = f"{painted.name!r} and {index.name!r} differ in size; equal ones are needed: choose another image"
         raise InvalidImageError(msg)
 
 

@@ -18,7 +18,7 @@ from qtpy.QtWidgets import QFileDialog
 from napari_qmcif.aligning import align_images
 from napari_qmcif.bar_plot import BarPlot
 from napari_qmcif.chosen_stack import ChosenStack, lazy_level
-from napari_qmcif.layer_box import OptionalPicture, Picture, Sources, shorten_list
+from napari_qmcif.layer_box import FusedImage, OptionalImage, Sources, shorten_list
 from napari_qmcif.preferences import write_text
 from napari_qmcif.provenance import read_record
 from napari_qmcif.result_parts import choose_sources, find_place, find_shown_sources, find_sources, name_place, prepare_alike
@@ -63,10 +63,10 @@ def assemble_request(stack: ChosenStack, *, result: Layer, truth: Layer | None, 
         if layer is None:
             continue
         array = judged[layer] = lazy_level(layer)[find_place(layer, point)]
-        if array.shape[:2] != stack.picture_shape or bool(layer.rgb) != stack.is_color or array.dtype != stack.stored_dtype:
+        if array.shape[:2] != stack.size_px or bool(layer.rgb) != stack.is_color or array.dtype != stack.stored_dtype:
             msg = (
                 f"{layer.name!r} is {array.dtype} of shape {array.shape}, "
-                f"the sources are {stack.stored_dtype} of {stack.picture_shape} pixels; "
+                f"the sources are {stack.stored_dtype} of {stack.size_px} pixels; "
                 "equal ones are needed: choose the images that were fused"
             )
             raise InvalidImageError(msg)
@@ -112,7 +112,7 @@ NAME_PX = 110
 
 
 @magic_factory(call_button="Evaluate")
-def evaluate_fusion(napari_viewer: Viewer, result: Picture, sources: Sources, truth: OptionalPicture = None) -> EngineWorker:
+def evaluate_fusion(napari_viewer: Viewer, result: FusedImage, sources: Sources, truth: OptionalImage = None) -> EngineWorker:
     """Evaluate a fused image against its sources, and against the truth where it is known.
 
     Parameters

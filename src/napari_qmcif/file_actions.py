@@ -18,10 +18,10 @@ from napari_qmcif.reader import open_files
 from napari_qmcif.result_parts import find_parts, finest_level
 from napari_qmcif.work_row import WorkRow
 from napari_qmcif.worker import EngineWorker, make_worker
-from napari_qmcif.writer import write_picture, write_result
+from napari_qmcif.writer import write_layer, write_result
 
 FOLDER_FILTER = "Folder with the fused image and its maps (*)"
-PICTURE_FILTERS = ("OME-TIFF (*.ome.tif)", "OME-Zarr (*.ome.zarr)", "TIFF (*.tif)", "PNG (*.png)", "JPEG (*.jpg)")
+IMAGE_FILTERS = ("OME-TIFF (*.ome.tif)", "OME-Zarr (*.ome.zarr)", "TIFF (*.tif)", "PNG (*.png)", "JPEG (*.jpg)")
 
 
 def open_stack_layers(viewer: Viewer, paths: Sequence[Path], *, on_open: Callable[[list[Layer]], None] = lambda _: None) -> EngineWorker:
@@ -54,7 +54,7 @@ def save_result(path: Path, result: Layer, layers: Sequence[Layer] = ()) -> Engi
 def ask_and_save(result: Layer, layers: Sequence[Layer], *, parent: QWidget) -> EngineWorker | None:
     """Ask where to, and write there; None where nobody wanted to. The dialog asks before it replaces something."""
     has_several = any(length > 1 for length in finest_level(result).shape[: result.ndim - 2])
-    filters = [*[FOLDER_FILTER] * (has_several or len(layers) > 0), *PICTURE_FILTERS * (not has_several)]
+    filters = [*[FOLDER_FILTER] * (has_several or len(layers) > 0), *IMAGE_FILTERS * (not has_several)]
     stem = str(result.name).replace(": ", " ").replace("/", " ")
     name, chosen = QFileDialog.getSaveFileName(parent, "Save result to", stem, ";;".join(filters))
     if not name:
@@ -124,6 +124,6 @@ def _open(paths: list[Path], *, job: EngineWorker) -> list[Any]:
 
 def _save(path: Path, layers: list[Any], result: Any, *, job: EngineWorker) -> str:  # noqa: ANN401 - a layer's data
     job.note(f"saving {path.name}")
-    is_picture = path.name.lower().endswith((".tif", ".tiff", ".zarr", ".png", ".jpg", ".jpeg"))
-    written = write_picture(str(path), *result[:2]) if is_picture else write_result(str(path), layers)
-    return f"saved to {path.name}" if is_picture else f"saved {len(written)} files to {path.name}"
+    is_image = path.name.lower().endswith((".tif", ".tiff", ".zarr", ".png", ".jpg", ".jpeg"))
+    written = write_layer(str(path), *result[:2]) if is_image else write_result(str(path), layers)
+    return f"saved to {path.name}" if is_image else f"saved {len(written)} files to {path.name}"

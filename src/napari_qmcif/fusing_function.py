@@ -124,11 +124,11 @@ def settle_target(destination: Path | None, series: StackSeries, *, slab: int = 
 def estimate_bytes(series: StackSeries) -> int:
     """Return the memory of what has to be loaded and of the results."""
     stack = series.first
-    height, width = stack.picture_shape
-    picture_bytes = height * width * stack.n_channels * stack.dtype.itemsize
+    height, width = stack.size_px
+    image_bytes = height * width * stack.n_channels * stack.dtype.itemsize
     n_lazy = 0 if all(isinstance(array, np.ndarray) for array in stack.arrays) else stack.n_images
     n_results = series.n_points * len(series.channels)
-    return n_lazy * picture_bytes + n_results * (picture_bytes + height * width * MAP_PIXEL_BYTES)
+    return n_lazy * image_bytes + n_results * (image_bytes + height * width * MAP_PIXEL_BYTES)
 
 
 def _connect_form(form: FunctionGui[..., Any]) -> None:
@@ -297,7 +297,7 @@ def run_fusion(request: FusionRequest, run: Run, *, job: Any) -> list[LayerDataT
         if request.with_height:
             counted = "" if stack.axis is None else "pixel"  # heights of separate images count images
             record["height"] = {"z_step": z_step, "unit": unit or counted, "smoothing_px": request.height_smoothing_px}
-        layers += describe_channel(series, number, found.pictures, record=record, z_step=z_step, run=run)
+        layers += describe_channel(series, number, found.parts, record=record, z_step=z_step, run=run)
     n_fusions = "" if series.n_fusions == 1 else f", {series.n_fusions} times"
     job.remarks.insert(0, f"fused {series.first.n_images} images{n_fusions} in {time.monotonic() - started_at:.1f} s")
     return layers

@@ -127,7 +127,7 @@ def part_of(layer: Layer) -> str | None:
     return part if isinstance(part, str) else None
 
 
-def is_picture(layer: Layer) -> bool:
+def is_fused_or_flat(layer: Layer) -> bool:
     """Return whether a layer is an image of two axes, or a fused image of ours, which may have more, such as time."""
     return isinstance(layer, Image) and part_of(layer) in ("fused", *[None] * (layer.ndim == 2))
 
@@ -139,8 +139,8 @@ def is_index_map(layer: Layer) -> bool:
     return part_of(layer) in ("source_index", *[None] * (layer.ndim == 2)) and layer.dtype.kind in "iu"
 
 
-Picture = Annotated[Image, {"widget_type": LayerComboBox, "choices": list_layers(is_picture)}]
-OptionalPicture = Annotated[Image | None, {"widget_type": LayerComboBox, "choices": list_layers(is_picture), "nullable": True}]
+FusedImage = Annotated[Image, {"widget_type": LayerComboBox, "choices": list_layers(is_fused_or_flat)}]
+OptionalImage = Annotated[Image | None, {"widget_type": LayerComboBox, "choices": list_layers(is_fused_or_flat), "nullable": True}]
 Sources = Annotated[list[Image], {"widget_type": LayerSelect, "choices": list_layers(is_source, from_top=False)}]
 
 SHOWN_ROWS = 5

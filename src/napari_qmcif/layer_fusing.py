@@ -57,7 +57,7 @@ class FusionRequest:
 class Outcome(NamedTuple):
     """What fusions give to the viewer: ``fused`` and the maps by name, what stood for black and white, and the file, if there is one."""
 
-    pictures: dict[str, Any]
+    parts: dict[str, Any]
     focus_range: tuple[float, float]
     path: Path | None = None
 
@@ -72,11 +72,11 @@ def fuse_series(request: FusionRequest, *, job: EngineWorker) -> list[Outcome]:
         job.remark("" if client is None else f"dashboard: {client.dashboard_link}")
         options = {"memory_bytes": request.memory_bytes, "client": client}
         by_point = [_fuse_point(request, point, job=job, options=options) for point in range(series.n_points)]
-    outcomes = []
-    for parts in zip(*by_point, strict=True):
-        pictures = {name: series.arrange([part.pictures[name] for part in parts]) for name in parts[0].pictures}
-        outcomes.append(parts[0]._replace(pictures=pictures))
-    return outcomes
+    joined = []
+    for outcomes in zip(*by_point, strict=True):
+        parts = {name: series.arrange([outcome.parts[name] for outcome in outcomes]) for name in outcomes[0].parts}
+        joined.append(outcomes[0]._replace(parts=parts))
+    return joined
 
 
 def _fuse_point(request: FusionRequest, point: int, *, job: EngineWorker, options: dict[str, Any]) -> list[Outcome]:
@@ -117,12 +117,12 @@ def _fuse(
 def _fuse_in_memory(opened: Stack, stack: ChosenStack, request: FusionRequest, options: dict[str, Any]) -> Outcome:
     result = fuse(opened, request.config, with_position=request.with_height, with_maps=request.with_maps, **options)
     # where there are opacity or further channels, the companions are all of them
-    pictures = {"fused": stack.restored(result.fused if result.companions is None else result.companions)}
-    pictures |= {name: found for name in MAP_NAMES if (found := getattr(result, name)) is not None}
+    parts = {"fused": stack.restored(result.fused if result.companions is None else result.companions)}
+    parts |= {name: found for name in MAP_NAMES if (found := getattr(result, name)) is not None}
     if result.position is not None:
         form: dict[str, Any] = {"z_step": stack.z_step[0], "smoothing_px": request.height_smoothing_px}
-        pictures["height"] = height_map(result.position, confidence=result.confidence, guide=result.fused, **form).height
-    return Outcome(pictures, _to_pair(result.focus_range))
+        parts["height"] = height_map(result.position, confidence=result.confidence, guide=result.fused, **form).height
+    return Outcome(parts, _to_pair(result.focus_range))
 
 
 def _fuse_to_disk(opened: Stack, stack: ChosenStack, request: FusionRequest, target: Path, options: dict[str, Any]) -> Outcome:
@@ -139,21 +139,21 @@ def _fuse_to_disk(opened: Stack, stack: ChosenStack, request: FusionRequest, tar
         report = fuse_in_slabs(opened, target, request.config, slabs=layout, **options)
     else:
         report = fuse_to_file(opened, target, request.config, **options)
-    pictures: dict[str, Any] = {"fused": list(WrittenImage.open(target).levels)}
+    parts: dict[str, Any] = {"fused": list(WrittenImage.open(target).levels)}
     if maps is not None:
-        pictures |= {name: WrittenImage.open(maps / f"{name}.tif").levels[0] for name in MAP_NAMES}
+        parts |= {name: WrittenImage.open(maps / f"{name}.tif").levels[0] for name in MAP_NAMES}
     if request.with_height:
-        pictures["height"] = WrittenImage.open(height.target).levels[0]
-    return Outcome(pictures, _to_pair(report.focus_range), target)
+        parts["height"] = WrittenImage.open(height.target).levels[0]
+    return Outcome(parts, _to_pair(report.focus_range), target)
 
 
 def _split_channels(outcome: Outcome, stacks: list[ChosenStack], decided_by: int) -> list[Outcome]:
     """Return the channels of a result one by one; the maps belong to the one that decided."""
-    fused = outcome.pictures["fused"]
+    fused = outcome.parts["fused"]
     split = []
     for number in range(len(stacks)):
         own = [level[..., number] for level in fused] if isinstance(fused, list) else fused[..., number]
-        maps = {name: picture for name, picture in outcome.pictures.items() if name != "fused"} if number == decided_by else {}
+        maps = {name: samples for name, samples in outcome.parts.items() if name != "fused"} if number == decided_by else {}
         split.append(Outcome({"fused": own, **maps}, outcome.focus_range, outcome.path))
     return split
 
@@ -181,7 +181,7 @@ def read_samples(image: Any, *, job: EngineWorker) -> NDArray[Any]:  # noqa: ANN
 
 def fuse_area(stack: ChosenStack, config: FusionConfig, *, area: Window, job: EngineWorker) -> Outcome:
     """Fuse one rectangle of a chosen stack; the surroundings that decide along its edges are read too, and cut off again."""
-    outer = area.grown(MARGIN_PX, stack.picture_shape)
+    outer = area.grown(MARGIN_PX, stack.size_px)
     if stack.is_prepared:
         opened = align_images(stack.cut_images(), stack, job=job).cut(outer)
     else:
@@ -190,4 +190,4 @@ def fuse_area(stack: ChosenStack, config: FusionConfig, *, area: Window, job: En
     request = FusionRequest(series=StackSeries(channels=()), config=config, with_maps=False)
     outcome = _fuse(opened, stack, request, target=None, job=job, options={"on_progress": job.report})
     inner = area.relative_to(outer).slices
-    return outcome._replace(pictures={name: picture[inner] for name, picture in outcome.pictures.items()})
+    return outcome._replace(parts={name: samples[inner] for name, samples in outcome.parts.items()})

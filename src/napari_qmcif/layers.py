@@ -66,15 +66,15 @@ def choose_colors(part: str, bounds: tuple[float, float]) -> dict[str, Any]:
 
 
 def describe_channel(
-    series: StackSeries, number: int, pictures: dict[str, Any], *, record: dict[str, Any], z_step: float, run: Run = FIRST_RUN
+    series: StackSeries, number: int, parts: dict[str, Any], *, record: dict[str, Any], z_step: float, run: Run = FIRST_RUN
 ) -> list[LayerDataTuple]:
     """Return the layers of one channel: the fused image and, above it, its maps, the source index on top.
 
-    Pictures are arrays, or lists of arrays from fine to coarse.
+    Parts are arrays, or lists of arrays from fine to coarse.
     """
     channel, place = series.channels[number], series.place(number)
     stack, described = channel.stacks[0], []
-    for part in ("fused", *reversed([name for name in pictures if name != "fused"])):
+    for part in ("fused", *reversed([name for name in parts if name != "fused"])):
         name = name_part(channel.title, part, run)
         is_fused = part == "fused"
         look = (
@@ -82,8 +82,8 @@ def describe_channel(
             if is_fused
             else describe_map(stack, part, name=name, record=record, z_step=z_step)
         )
-        picture = pictures[part]
-        described.append(LayerDataTuple((picture, {**look, **place, "multiscale": isinstance(picture, list)}, "image")))
+        samples = parts[part]
+        described.append(LayerDataTuple((samples, {**look, **place, "multiscale": isinstance(samples, list)}, "image")))
     return described
 
 
@@ -100,9 +100,9 @@ def number_run(titles: Collection[str], settings: str, *, taken: Collection[str]
     return FIRST_RUN if number == 1 else Run(number, settings)
 
 
-def add_result(viewer: Viewer, stack: ChosenStack, pictures: dict[str, Any], *, record: dict[str, Any]) -> list[Any]:
+def add_result(viewer: Viewer, stack: ChosenStack, parts: dict[str, Any], *, record: dict[str, Any]) -> list[Any]:
     """Add the fused image of one stack and, above it, its maps; return them, the fused image last."""
     series = StackSeries(channels=(Channel(title=stack.title, stacks=(stack,)),))
-    described = describe_channel(series, 0, pictures, record=record, z_step=1.0)
+    described = describe_channel(series, 0, parts, record=record, z_step=1.0)
     added = [viewer.add_image(samples, **arguments) for samples, arguments, _ in described]
     return added[::-1]

@@ -24,40 +24,40 @@ _TIME = re.compile(r"_t\d{3,}(?=\.)")
 """How the names of images end that are time points of one layer."""
 
 
-def list_own_pictures(path: Path) -> list[Path]:
+def list_own_images(path: Path) -> list[Path]:
     """Return the images of ours that a path stands for, in the order of layers: the fused image, then its maps, hidden above it.
 
     That is a file or store with a record, or a folder of them: one with maps of ours, beside which there may be anything, or one that
     holds nothing but images of ours. Maps may lie in a folder of their own.
     """
-    if _is_picture_name(path):
+    if _is_image_name(path):
         return [path] if WrittenImage.find_record(path) is not None else []
     if not path.is_dir():
         return []
     maps = [found for folder in (path, *_list_folders(path)) for found in _list_maps(folder)]
-    pictures = sorted(found for found in path.iterdir() if _is_picture_name(found) and found not in maps)
-    if not maps and not all(WrittenImage.find_record(found) is not None for found in pictures):
+    images = sorted(found for found in path.iterdir() if _is_image_name(found) and found not in maps)
+    if not maps and not all(WrittenImage.find_record(found) is not None for found in images):
         return []
-    return [*(found for found in pictures if WrittenImage.find_record(found) is not None), *maps]
+    return [*(found for found in images if WrittenImage.find_record(found) is not None), *maps]
 
 
-def read_pictures(paths: Sequence[Path]) -> list[Any]:
+def read_own_images(paths: Sequence[Path]) -> list[Any]:
     """Return one layer per image; maps are named after the folder of the result, and hidden unless there is nothing else."""
     series: dict[tuple[Path, str], list[Path]] = {}
     for path in paths:
         series.setdefault((path.parent, _TIME.sub("", path.name)), []).append(path)
-    layers = [_join_times([_read_picture(path) for path in times]) for times in series.values()]
+    layers = [_join_times([_read_own_image(path) for path in times]) for times in series.values()]
     if all(attributes.get("visible") is False for _, attributes, _ in layers):
         layers[-1][1]["visible"] = True
     return layers
 
 
-def _join_times(pictures: list[tuple[Any, dict[str, Any], str]]) -> tuple[Any, dict[str, Any], str]:
+def _join_times(layers: list[tuple[Any, dict[str, Any], str]]) -> tuple[Any, dict[str, Any], str]:
     """Return images of one name at several time points as one layer, time first."""
-    _, attributes, kind = pictures[0]
-    if len(pictures) == 1:
-        return pictures[0]
-    finest = [picture[0] if described["multiscale"] else picture for picture, described, _ in pictures]
+    _, attributes, kind = layers[0]
+    if len(layers) == 1:
+        return layers[0]
+    finest = [samples[0] if described["multiscale"] else samples for samples, described, _ in layers]
     time = {"axis_labels": "t", "scale": 1.0, "units": "pixel"}
     joined = {**attributes, "multiscale": False, **{name: (time[name], *attributes[name]) for name in time if name in attributes}}
     if "channel_axis" in joined:
@@ -65,7 +65,7 @@ def _join_times(pictures: list[tuple[Any, dict[str, Any], str]]) -> tuple[Any, d
     return (np.stack(finest) if isinstance(finest[0], np.ndarray) else da.stack(finest), joined, kind)
 
 
-def _read_picture(path: Path) -> tuple[Any, dict[str, Any], str]:
+def _read_own_image(path: Path) -> tuple[Any, dict[str, Any], str]:
     stem = _TIME.sub("", path.name).split(".")[0]
     part = re.sub(r"_\d+$", "", stem)
     is_map = part in (*MAP_NAMES, "height")
@@ -83,7 +83,7 @@ def _list_maps(folder: Path) -> list[Path]:
     return [path for path in found if WrittenImage.find_record(path) is not None]
 
 
-def _is_picture_name(path: Path) -> bool:
+def _is_image_name(path: Path) -> bool:
     return path.name.lower().endswith((*TIFF_SUFFIXES, STORE_SUFFIX)) and not path.name.startswith(".")
 
 

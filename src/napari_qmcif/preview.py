@@ -52,7 +52,7 @@ class PreviewLayer:
 
     def show(self, preview: Preview) -> None:
         """Put a preview where it belongs; the layer is kept where it can hold it, so that what the user set on it stays."""
-        stack, fused = preview.stack, preview.outcome.pictures["fused"]
+        stack, fused = preview.stack, preview.outcome.parts["fused"]
         record = record_provenance(stack, preview.config, focus_range=preview.outcome.focus_range)
         name = name_part(stack.title, "preview")
         arguments = describe_fused(stack, name=name, part="preview", record={**record, "area": list(preview.area)})

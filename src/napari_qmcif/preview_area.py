@@ -34,10 +34,10 @@ def find_visible_area(stack: ChosenStack, *, displayed_axes: tuple[int, ...], n_
     """
     layer = stack.layers[0]
     shown = sorted(axis - (n_viewer_axes - layer.ndim) for axis in displayed_axes)
-    if tuple(shown) != stack.picture_axes:
+    if tuple(shown) != stack.image_axes:
         msg = "the viewer shows other axes than rows and columns; the image itself is needed: go back to the 2-D view of it"
         raise InvalidImageError(msg)
-    axes = list(stack.picture_axes)
+    axes = list(stack.image_axes)
     factors = layer.downsample_factors[layer.data_level][axes] if layer.multiscale else np.ones(2)
     first, last = np.asarray(layer.corner_pixels)[:, axes]
     return _clip(first * factors, (last + 1) * factors, stack)
@@ -50,12 +50,12 @@ def find_drawn_area(stack: ChosenStack, shapes: Layer) -> Window:
         raise InvalidImageError(msg)
     number = max(shapes.selected_data) if shapes.selected_data else len(shapes.data) - 1
     corners = np.array([stack.layers[0].world_to_data(shapes.data_to_world(corner)) for corner in shapes.data[number]])
-    on_picture = corners[:, list(stack.picture_axes)]
-    return _clip(on_picture.min(axis=0), on_picture.max(axis=0), stack)
+    on_image = corners[:, list(stack.image_axes)]
+    return _clip(on_image.min(axis=0), on_image.max(axis=0), stack)
 
 
 def _clip(first: NDArray[Any], end: NDArray[Any], stack: ChosenStack) -> Window:
-    sides = stack.picture_shape
+    sides = stack.size_px
     top, left = (int(side) for side in np.clip(np.floor(first), 0, sides))
     bottom, right = (int(side) for side in np.clip(np.ceil(end), 0, sides))
     area = Window(top, left, bottom, right)

@@ -31,7 +31,7 @@ def record_provenance(
         "position": {
             name_axis(stack.layers[0], axis): step
             for axis, step in enumerate(stack.index)
-            if isinstance(step, int) and axis not in (stack.axis, *stack.picture_axes)
+            if isinstance(step, int) and axis not in (stack.axis, *stack.image_axes)
         },
         "z_step": list(stack.z_step) if stack.z_step[1] else None,
         "align": stack.align,

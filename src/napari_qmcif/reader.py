@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import dask.array as da
 import numpy as np
 
-from napari_qmcif.own_outputs import describe_axes, list_own_pictures, read_pictures
+from napari_qmcif.own_outputs import describe_axes, list_own_images, read_own_images
 from napari_qmcif.provenance import METADATA_KEY
 from qmcif_engine import InvalidConfigError, QmcifError, open_stack
 from qmcif_engine.types import FileStack
@@ -62,11 +62,11 @@ def open_files(paths: Sequence[Path], *, remark: Callable[[str], None] = logger.
     """
     own: list[Path] = []
     for path in paths:
-        found = list_own_pictures(path)
+        found = list_own_images(path)
         if not found:
             return _read_all_images(paths[0] if len(paths) == 1 else list(paths), remark)
         own += found
-    return read_pictures(own)
+    return read_own_images(own)
 
 
 def _read_all_images(inputs: Path | list[Path], remark: Callable[[str], None]) -> list[LayerDataTuple]:

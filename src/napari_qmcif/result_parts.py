@@ -12,7 +12,7 @@ from napari.layers import Image, Layer
 from napari.viewer import Viewer
 
 from napari_qmcif.aligning import ALIGNMENTS
-from napari_qmcif.chosen_stack import ChosenStack, choose_pictures, choose_planes, name_axis
+from napari_qmcif.chosen_stack import ChosenStack, choose_layers, choose_planes, name_axis
 from napari_qmcif.layer_box import part_of
 from napari_qmcif.provenance import read_record
 from napari_qmcif.stack_series import choose_series
@@ -48,7 +48,7 @@ def find_sources(fused: Layer, layers: Sequence[Layer], *, place: Place = ()) ->
         axis_name, position = record["axis"], {**record["position"], **steps}
         found = [next(layer for layer in layers if layer.name == name) for name in names]
         if axis_name is None:
-            return choose_pictures(found)
+            return choose_layers(found)
         axes = {name_axis(found[0], axis): axis for axis in range(found[0].ndim)}
         return choose_planes(found[0], axes[axis_name], point=found[0].data_to_world([position.get(name, 0) for name in axes]))
     except (QmcifError, KeyError, TypeError, ValueError, StopIteration):

@@ -67,9 +67,9 @@ def assemble_subject(stack: ChosenStack, *, fused: Layer, index: Layer | None) -
             msg = f"{layer.name!r} is on disk; retouching changes samples in memory: run the fusion with Result set to in memory"
             raise InvalidImageError(msg)
         shape = layer.data.shape[: layer.ndim]
-        if shape[-2:] != stack.picture_shape:
+        if shape[-2:] != stack.size_px:
             msg = (
-                f"{layer.name!r} has {shape[-2:]} pixels and the sources {stack.picture_shape}; equal ones are needed: "
+                f"{layer.name!r} has {shape[-2:]} pixels and the sources {stack.size_px}; equal ones are needed: "
                 "choose the images it was fused from"
             )
             raise InvalidImageError(msg)

@@ -9,7 +9,7 @@ from napari.viewer import Viewer
 from qtpy.QtGui import QColor, QIcon, QPixmap
 
 from napari_qmcif.form_parts import MessageLabel
-from napari_qmcif.layer_box import LayerComboBox, LayerSelect, is_index_map, is_picture, is_source, list_layers, shorten_list
+from napari_qmcif.layer_box import LayerComboBox, LayerSelect, is_fused_or_flat, is_index_map, is_source, list_layers, shorten_list
 from napari_qmcif.result_parts import choose_sources, find_parts, find_shown_sources, find_sources, name_images
 from napari_qmcif.retouch_session import RetouchSession, RetouchSubject, assemble_subject, color_sources
 from qmcif_engine import InvalidImageError, QmcifError
@@ -27,7 +27,7 @@ class RetouchWidget(Container[Any]):
         self.session: RetouchSession | None = None
         self._slider: tuple[Any, int | None, tuple[int, ...]] = None, None, ()
         tip = "The fused image; its samples are changed in place"
-        self.result = LayerComboBox(label="Result", choices=list_layers(is_picture), tooltip=tip)
+        self.result = LayerComboBox(label="Result", choices=list_layers(is_fused_or_flat), tooltip=tip)
         tip = "Which image each pixel was taken from; found by itself for our own results"
         self.source_index = LayerComboBox(label="Source index", choices=list_layers(is_index_map), tooltip=tip)
         tip = "What the result was made from; found by itself for our own results"

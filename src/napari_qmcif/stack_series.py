@@ -13,7 +13,7 @@ from napari.layers import Image, Layer
 from napari_qmcif.chosen_stack import (
     CHANNEL_AXIS_NAMES,
     ChosenStack,
-    choose_pictures,
+    choose_layers,
     choose_planes,
     guess_focus_axis,
     name_axis,
@@ -64,19 +64,19 @@ class StackSeries:
         channels = tuple(replace(channel, stacks=tuple(replace(stack, **changes) for stack in channel.stacks)) for channel in self.channels)
         return replace(self, channels=channels)
 
-    def arrange(self, pictures: Sequence[Any]) -> Any:  # noqa: ANN401 - arrays, or pyramids
+    def arrange(self, images: Sequence[Any]) -> Any:  # noqa: ANN401 - arrays, or pyramids
         """Put the images of all points together, along the axes of their sources; the axes that are gone keep a length of 1."""
         if not self.keeps_axes:
-            return pictures[0]
-        if isinstance(pictures[0], list):
-            return [self.arrange(levels) for levels in zip(*pictures, strict=True)]
-        if isinstance(pictures[0], np.ndarray):
-            joined: Any = np.stack(pictures)
+            return images[0]
+        if isinstance(images[0], list):
+            return [self.arrange(levels) for levels in zip(*images, strict=True)]
+        if isinstance(images[0], np.ndarray):
+            joined: Any = np.stack(images)
         else:
             import dask.array as da
 
-            joined = da.stack(pictures)
-        joined = joined.reshape(*self.kept_shape, *pictures[0].shape)
+            joined = da.stack(images)
+        joined = joined.reshape(*self.kept_shape, *images[0].shape)
         for axis in sorted(axis for axis in (self.first.axis, self.channel_axis) if axis is not None):
             joined = np.expand_dims(joined, axis)
         return joined
@@ -109,7 +109,7 @@ def choose_series(layers: Sequence[Any], axis: str = "", *, decide_by: str = "",
         msg = "nothing is chosen; two or more image layers, or one stack, are needed: select them in the list above"
         raise InvalidImageError(msg)
     if any(not isinstance(layer, Image) or layer.ndim == 2 for layer in layers):
-        stack = choose_pictures(layers)
+        stack = choose_layers(layers)
         return StackSeries(channels=(Channel(title=stack.title, stacks=(stack,)),))
     number = list_axes(layers[0]).index(axis) if axis in list_axes(layers[0]) else guess_focus_axis(layers[0])
     if len(layers) == 1:
@@ -131,7 +131,7 @@ def _split_layer(layer: Layer, axis: int, *, point: Sequence[float] | None, is_c
     """Return the channels of one layer, each with its stacks at all points of the further axes, or the one stack at a point."""
     stack, names = choose_planes(layer, axis, point=point), list_axes(layer)
     shape = stack.arrays[0].shape
-    further = [other for other in range(layer.ndim) if other not in (axis, *stack.picture_axes)]
+    further = [other for other in range(layer.ndim) if other not in (axis, *stack.image_axes)]
     if point is not None or not further:
         place = "".join(f", {names[other]} {stack.index[other]}" for other in further)
         return StackSeries(channels=(Channel(title=f"{layer.name}{place}", stacks=(stack,)),))

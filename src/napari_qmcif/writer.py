@@ -16,24 +16,24 @@ if TYPE_CHECKING:
     from napari.types import FullLayerData
 
 N_COLORS = 3
-PICTURE_PARTS = ("fused", "height")
+IMAGE_PARTS = ("fused", "height")
 """Parts of a result that are written with their pixel size, for other programs too."""
 
 UNWRITTEN = ("made", "path", "inputs", "transforms_file", "part")
 """What a record has beyond the engine's own: times, places and names, which stay out of files."""
 
 
-def write_picture(path: str, data: Any, attributes: dict[str, Any]) -> list[str]:  # noqa: ANN401 - any array
+def write_layer(path: str, data: Any, attributes: dict[str, Any]) -> list[str]:  # noqa: ANN401 - any array
     """Write one image layer in the format that the suffix names; a file of that name is replaced, as the dialog has asked.
 
     The data have the shape (Y, X), (Y, X, 3) or (Y, X, 4) behind axes of length 1, or are a list of such arrays from fine to coarse. Lazy
     arrays are written block by block, where the format allows it.
     """
-    pictures = _list_pictures(data, attributes)
-    if len(pictures) > 1:
-        msg = f"{attributes.get('name')!r} holds {len(pictures)} images and one file was asked for: save it as a folder"
+    images = _list_images(data, attributes)
+    if len(images) > 1:
+        msg = f"{attributes.get('name')!r} holds {len(images)} images and one file was asked for: save it as a folder"
         raise InvalidImageError(msg)
-    samples = pictures[""]
+    samples = images[""]
     has_opacity = samples.ndim == 3 and samples.shape[-1] > N_COLORS
     write_image(
         path,
@@ -55,23 +55,23 @@ def write_result(path: str, layers: list[FullLayerData]) -> list[str]:
         record = attributes.get("metadata", {}).get(METADATA_KEY, {})
         part = record.get("part") if isinstance(record, dict) else None
         stem = re.sub(r"[^\w.-]+", "_", str(attributes["name"])).strip("._") or "image"
-        name, suffix = (part, ".tif") if part in MAP_NAMES else (part if part in PICTURE_PARTS else stem, ".ome.tif")
-        for place, samples in _list_pictures(data, attributes).items():
+        name, suffix = (part, ".tif") if part in MAP_NAMES else (part if part in IMAGE_PARTS else stem, ".ome.tif")
+        for place, samples in _list_images(data, attributes).items():
             target = _unused(folder / f"{name}{place}{suffix}", written)
-            written += write_picture(str(target), samples, {**attributes, "multiscale": False})
+            written += write_layer(str(target), samples, {**attributes, "multiscale": False})
     return written
 
 
-def _list_pictures(data: Any, attributes: dict[str, Any]) -> dict[str, Any]:  # noqa: ANN401 - any array
+def _list_images(data: Any, attributes: dict[str, Any]) -> dict[str, Any]:  # noqa: ANN401 - any array
     """Return the images of a layer at its finest level, by their place along further axes such as time: ``_t000`` and so on."""
     samples: Any = data[0] if attributes.get("multiscale") else data
     lengths = samples.shape[: samples.ndim - 2 - bool(attributes.get("rgb", samples.ndim == N_COLORS))]
     labels = attributes.get("axis_labels") or [f"axis{axis}" for axis in range(len(lengths))]
-    pictures = {}
+    images = {}
     for index in np.ndindex(*lengths):
         places = [f"_{label}{step:03d}" for label, step, length in zip(labels, index, lengths, strict=False) if length > 1]
-        pictures["".join(places)] = samples[index]
-    return pictures
+        images["".join(places)] = samples[index]
+    return images
 
 
 def _unused(target: Path, written: list[str]) -> Path:

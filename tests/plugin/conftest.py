@@ -86,8 +86,8 @@ def qtbot(qtbot, monkeypatch):
 
 
 @pytest.fixture
-def pictures():
-    """Three small color pictures of one scene, each sharp at another depth, shape (3, 48, 64, 3)."""
+def images():
+    """Three small color images of one scene, each sharp at another depth, shape (3, 48, 64, 3)."""
     from qmcif_engine import make_focus_stack
 
     return make_focus_stack(n_images=3, shape=(48, 64), seed=0).images
@@ -110,11 +110,11 @@ def add_time_series():
         layer = viewer.add_image(images, rgb=False, name="leaf", contrast_limits=(0, 255), **space)
         series = choose_series([layer], "z")
         record = record_provenance(series.first, FusionConfig(), focus_range=(0, 255))
-        pictures = {
+        parts = {
             "fused": series.arrange([scene.truth for scene in scenes]),
             "source_index": series.arrange([scene.depth_index.astype(np.uint16) for scene in scenes]),
         }
-        for samples, attributes, _ in describe_channel(series, 0, pictures, record=record, z_step=4.0):
+        for samples, attributes, _ in describe_channel(series, 0, parts, record=record, z_step=4.0):
             viewer.add_image(samples, **attributes)
         return scenes
 

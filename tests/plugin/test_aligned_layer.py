@@ -8,7 +8,7 @@ from napari.components import ViewerModel
 from napari.layers import Image
 
 from napari_qmcif.aligning import make_aligned_layer
-from napari_qmcif.chosen_stack import choose_pictures, choose_planes
+from napari_qmcif.chosen_stack import choose_layers, choose_planes
 from napari_qmcif.layer_box import is_source
 from qmcif_engine import make_focus_stack, open_stack, prepare_stack
 from qmcif_engine.types import Window
@@ -39,10 +39,10 @@ def test_the_layer_holds_the_aligned_images_at_the_place_of_their_stack(moved, j
     assert (tuple(layer.axis_labels), [str(unit) for unit in layer.units]) == (("z", "y", "x"), ["micrometer"] * 3)
 
 
-def test_pictures_lie_one_behind_the_other(moved, job):
-    layers = [Image(picture, rgb=True, name=name, scale=(0.5, 0.5), shear=[0.1]) for picture, name in zip(moved, "ab", strict=True)]
+def test_images_lie_one_behind_the_other(moved, job):
+    layers = [Image(image, rgb=True, name=name, scale=(0.5, 0.5), shear=[0.1]) for image, name in zip(moved, "ab", strict=True)]
 
-    ((lazy, attributes, _),) = make_aligned_layer(choose_pictures(layers), job=job)
+    ((lazy, attributes, _),) = make_aligned_layer(choose_layers(layers), job=job)
 
     assert lazy.shape == moved.shape
     layer = Image(lazy, **attributes)

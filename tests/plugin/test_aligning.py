@@ -37,7 +37,7 @@ def test_a_stack_that_is_aligned_anyway_or_did_not_move_gets_none(layer, job):
 
 @pytest.fixture
 def uneven():
-    """Four pictures that become darker, blue the most."""
+    """Four images that become darker, blue the most."""
     scene = 60 + 0.7 * make_focus_stack(n_images=4, shape=(120, 160), seed=3).images
     drift = np.linspace(1, [0.95, 0.9, 0.8], 4)[:, None, None]
     return Image((scene * drift).astype(np.uint8), rgb=True)

@@ -6,9 +6,9 @@ from napari_qmcif.bar_plot import ROW_PX, BarPlot
 
 
 def count_pixels(plot, row, color):
-    picture = plot.grab().toImage()
+    image = plot.grab().toImage()
     y = row * ROW_PX + ROW_PX // 2
-    return sum(picture.pixelColor(x, y) == QColor(color) for x in range(picture.width()))
+    return sum(image.pixelColor(x, y) == QColor(color) for x in range(image.width()))
 
 
 def test_bars_are_as_long_as_their_figures_and_the_longest_is_one(qtbot):

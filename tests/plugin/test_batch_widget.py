@@ -16,11 +16,11 @@ def viewer(make_napari_viewer_proxy):
 
 
 @pytest.fixture
-def folder(tmp_path, pictures):
-    for name, images in {"a": pictures, "b": pictures[:1], "c": pictures[::-1]}.items():
+def folder(tmp_path, images):
+    for name, chosen in {"a": images, "b": images[:1], "c": images[::-1]}.items():
         (tmp_path / "in" / name).mkdir(parents=True)
-        for number, picture in enumerate(images):
-            write_image(tmp_path / "in" / name / f"{number}.png", picture)
+        for number, image in enumerate(chosen):
+            write_image(tmp_path / "in" / name / f"{number}.png", image)
     return tmp_path
 
 
@@ -38,7 +38,7 @@ def wait_for(widget, qtbot):
     qtbot.waitUntil(lambda: not widget.row.is_running)
 
 
-def test_every_stack_is_fused_past_one_that_fails(viewer, widget, folder, qtbot, pictures):
+def test_every_stack_is_fused_past_one_that_fails(viewer, widget, folder, qtbot, images):
     widget.row.start_button.native.click()
     wait_for(widget, qtbot)
 
@@ -50,7 +50,7 @@ def test_every_stack_is_fused_past_one_that_fails(viewer, widget, folder, qtbot,
 
     widget.table.native.cellClicked.emit(0, 1)
     wait_for(widget, qtbot)
-    result = fuse(pictures, PRESETS["fast"])
+    result = fuse(images, PRESETS["fast"])
     np.testing.assert_array_equal(viewer.layers["a"].data, result.fused)
     np.testing.assert_array_equal(viewer.layers["a_maps: source index"].data, result.source_index)
     assert [layer.name for layer in viewer.layers if layer.visible] == ["a"]
@@ -77,9 +77,9 @@ def test_cancel_ends_the_batch_and_says_how_far_it_came(widget, qtbot, monkeypat
     assert widget.row.message.text() == "3 not begun or interrupted"
 
 
-def test_a_pattern_names_the_stacks(widget, folder, qtbot, pictures):
-    for number, picture in enumerate(pictures):
-        write_image(folder / "in" / f"leaf_{number}.png", picture)
+def test_a_pattern_names_the_stacks(widget, folder, qtbot, images):
+    for number, image in enumerate(images):
+        write_image(folder / "in" / f"leaf_{number}.png", image)
     widget.form.pattern.value = "{group}_{frame}.png"
 
     widget.row.start()

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from napari.layers import Image, Labels
 
-from napari_qmcif.chosen_stack import WORKED_WITH, choose_pictures, choose_planes, guess_focus_axis, name_axis
+from napari_qmcif.chosen_stack import WORKED_WITH, choose_layers, choose_planes, guess_focus_axis, name_axis
 from qmcif_engine import InvalidImageError, fuse
 
 ORIGIN = (0.0,) * 5
@@ -18,10 +18,10 @@ def gray(shape=(6, 8), dtype=np.uint8, name="a"):
 def test_several_layers_are_the_images_in_their_order():
     layers = [Image(np.full((6, 8), value, np.uint8), name=str(value)) for value in (3, 1, 2)]
 
-    stack = choose_pictures(layers)
+    stack = choose_layers(layers)
 
     assert [int(image[0, 0]) for image in stack.cut_images()] == [3, 1, 2]
-    assert (stack.n_images, stack.picture_shape, stack.is_color, stack.title) == (3, (6, 8), False, "3 + 2")
+    assert (stack.n_images, stack.size_px, stack.is_color, stack.title) == (3, (6, 8), False, "3 + 2")
 
 
 def test_images_in_memory_are_views_not_copies():
@@ -72,9 +72,9 @@ def test_color_is_what_the_layer_says_not_what_the_shape_suggests():
     color, gray_strip = Image(np.zeros((4, 5, 6, 3), np.uint8), rgb=True), Image(np.zeros((4, 6, 3), np.uint8), rgb=False)
 
     assert choose_planes(color, 0, point=ORIGIN).is_color
-    assert choose_planes(color, 0, point=ORIGIN).picture_shape == (5, 6)
+    assert choose_planes(color, 0, point=ORIGIN).size_px == (5, 6)
     assert not choose_planes(gray_strip, 0, point=ORIGIN).is_color
-    assert choose_planes(gray_strip, 0, point=ORIGIN).picture_shape == (6, 3)
+    assert choose_planes(gray_strip, 0, point=ORIGIN).size_px == (6, 3)
 
 
 def test_the_finest_level_of_a_pyramid_is_taken():
@@ -82,7 +82,7 @@ def test_the_finest_level_of_a_pyramid_is_taken():
 
     stack = choose_planes(Image(levels, multiscale=True), 0, point=ORIGIN)
 
-    assert stack.picture_shape == (16, 16)
+    assert stack.size_px == (16, 16)
     assert stack.cut_images()[0].min() == 1
 
 
@@ -120,24 +120,24 @@ def test_arrays_that_read_when_cut_are_wrapped_so_that_choosing_reads_nothing():
     assert images[0].compute().shape == (6, 8)
 
 
-def test_one_picture_is_refused():
+def test_one_image_is_refused():
     with pytest.raises(InvalidImageError, match="1 image was given; at least 2 of one scene are needed"):
-        choose_pictures([gray()])
+        choose_layers([gray()])
 
 
 def test_a_labels_layer_is_refused():
     with pytest.raises(InvalidImageError, match="'cells' is a labels layer; image layers are needed"):
-        choose_pictures([gray(), Labels(np.zeros((6, 8), int), name="cells")])
+        choose_layers([gray(), Labels(np.zeros((6, 8), int), name="cells")])
 
 
 def test_different_shapes_are_refused():
     with pytest.raises(InvalidImageError, match=r"'a' has shape \(6, 8\) and 'b' \(6, 9\); all must be equal"):
-        choose_pictures([gray(), gray((6, 9), name="b")])
+        choose_layers([gray(), gray((6, 9), name="b")])
 
 
 def test_different_types_are_refused():
     with pytest.raises(InvalidImageError, match="'a' is uint8 and 'b' uint16; all must be of one type"):
-        choose_pictures([gray(), gray(dtype=np.uint16, name="b")])
+        choose_layers([gray(), gray(dtype=np.uint16, name="b")])
 
 
 @pytest.mark.parametrize("dtype", [np.int64, np.uint64])
@@ -162,12 +162,12 @@ def test_other_types_are_worked_with_in_one_that_holds_all_their_values_and_come
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.float32, np.float64, np.int8, np.int16, np.uint32, bool])
 def test_types_that_the_engine_takes_are_taken(dtype):
-    assert fuse(np.ones((2, 6, 8), dtype)).fused.dtype == choose_pictures([gray(dtype=dtype), gray(dtype=dtype)]).dtype
+    assert fuse(np.ones((2, 6, 8), dtype)).fused.dtype == choose_layers([gray(dtype=dtype), gray(dtype=dtype)]).dtype
 
 
 def test_stacks_among_several_layers_are_refused():
     with pytest.raises(InvalidImageError, match="'a' has 3 axes; images with 2 are needed: choose it alone"):
-        choose_pictures([gray((3, 6, 8)), gray((3, 6, 8))])
+        choose_layers([gray((3, 6, 8)), gray((3, 6, 8))])
 
 
 def test_an_axis_of_length_one_is_refused():
@@ -197,5 +197,5 @@ def test_the_focus_axis_is_guessed_by_name_then_by_place(labels, axis):
 def test_layers_at_different_places_are_fused_with_a_note():
     here, there = gray(), Image(np.zeros((6, 8), np.uint8), translate=(0, 3), name="b")
 
-    assert choose_pictures([here, gray()]).note == ""
-    assert "the layers lie at different places; they are fused pixel by pixel, at the place of 'a'" in choose_pictures([here, there]).note
+    assert choose_layers([here, gray()]).note == ""
+    assert "the layers lie at different places; they are fused pixel by pixel, at the place of 'a'" in choose_layers([here, there]).note

@@ -1,4 +1,4 @@
-"""Two pictures are compared by a wipe or by blinking, and the focus of every image is told where a person clicks."""
+"""Two images are compared by a wipe or by blinking, and the focus of every image is told where a person clicks."""
 
 from types import SimpleNamespace
 
@@ -30,8 +30,8 @@ def images():
 def result(viewer, images):
     layer = viewer.add_image(images, rgb=True, name="leaf", scale=(4, 0.5, 0.5))
     stack, made = choose_planes(layer, 0, point=(0, 0, 0)), fuse(list(images), CONFIG, with_maps=True)
-    pictures = {"fused": made.fused, **{name: getattr(made, name) for name in MAP_NAMES}}
-    add_result(viewer, stack, pictures, record=record_provenance(stack, CONFIG, focus_range=made.focus_range))
+    parts = {"fused": made.fused, **{name: getattr(made, name) for name in MAP_NAMES}}
+    add_result(viewer, stack, parts, record=record_provenance(stack, CONFIG, focus_range=made.focus_range))
     return made
 
 

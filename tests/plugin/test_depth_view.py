@@ -45,7 +45,7 @@ def add_fused(viewer, is_color=True, **space):
     return scene
 
 
-def test_the_surface_has_the_scale_of_the_stack_and_the_colors_of_the_picture(viewer, open_widget):
+def test_the_surface_has_the_scale_of_the_stack_and_the_colors_of_the_image(viewer, open_widget):
     scene = add_fused(viewer, scale=(4, 0.5, 0.25), translate=(0, 10, 20), units=("um",) * 3, axis_labels=("z", "y", "x"))
     widget = open_widget()
     assert (widget.surface.z_step.value, widget.surface.unit.value) == (4, "micrometer")
@@ -86,7 +86,7 @@ def test_a_stack_without_units_offers_pixels_only(viewer, open_widget):
 
 
 @pytest.mark.parametrize("is_color", [True, False])
-def test_painting_by_depth_and_by_a_gray_picture(viewer, open_widget, is_color):
+def test_painting_by_depth_and_by_a_gray_image(viewer, open_widget, is_color):
     scene = add_fused(viewer, is_color=is_color)
     widget = open_widget()
     if is_color:
@@ -127,7 +127,7 @@ def test_deleting_layers_meanwhile_is_safe(viewer, open_widget):
     assert "there is no source index" in widget.row.reason.text()
 
 
-def test_a_picture_of_another_size_is_refused_in_place(viewer, open_widget):
+def test_an_image_of_another_size_is_refused_in_place(viewer, open_widget):
     add_fused(viewer)
     viewer.add_image(np.zeros((9, 9, 3), np.uint8), rgb=True, name="other")
     widget = open_widget()
@@ -149,8 +149,8 @@ def add_result_of_a_fusion(viewer):
     layer = viewer.add_image(scene.images, name="cells", contrast_limits=(0, 65535), **space)
     stack, config = choose_planes(layer, 0, point=(0, 0, 0)), FusionConfig().replaced({"iterations": 1})
     result = fuse(list(scene.images), config, with_position=True, with_maps=True)
-    pictures = {"fused": result.fused, **{name: getattr(result, name) for name in MAP_NAMES}}
-    add_result(viewer, stack, pictures, record=record_provenance(stack, config, focus_range=result.focus_range))
+    parts = {"fused": result.fused, **{name: getattr(result, name) for name in MAP_NAMES}}
+    add_result(viewer, stack, parts, record=record_provenance(stack, config, focus_range=result.focus_range))
     return result
 
 

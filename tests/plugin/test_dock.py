@@ -62,8 +62,8 @@ def test_layers_are_followed_until_the_dock_is_closed(viewer, dock):
     assert [layer.name for layer in dock.fusion.form.layers.choices] == ["a"]
 
 
-def test_shortcuts_run_preview_and_cancel(viewer, dock, qtbot, pictures):
-    viewer.add_image(pictures, rgb=True, name="leaf")
+def test_shortcuts_run_preview_and_cancel(viewer, dock, qtbot, images):
+    viewer.add_image(images, rgb=True, name="leaf")
     dock.fusion.use_selected_layers()
     run, preview, cancel = dock.shortcuts
     assert [shortcut.key().toString() for shortcut in dock.shortcuts] == ["Ctrl+R", "Ctrl+Shift+R", "Esc"]

@@ -70,20 +70,20 @@ def test_an_ome_tiff_is_opened_with_its_channels_apart(viewer, actions, qtbot, a
         np.testing.assert_allclose(layer.colormap.colors[-1][:3], np.eye(3)[2 - number])
 
 
-def test_a_folder_of_images_is_opened(viewer, actions, qtbot, answer, tmp_path, pictures):
-    for number, picture in enumerate(pictures):
-        write_image(tmp_path / f"{number}.jpg", picture)
+def test_a_folder_of_images_is_opened(viewer, actions, qtbot, answer, tmp_path, images):
+    for number, image in enumerate(images):
+        write_image(tmp_path / f"{number}.jpg", image)
     answer(getExistingDirectory=str(tmp_path))
 
     actions.folder_button.native.click()
     wait_for(actions, qtbot)
 
-    assert (viewer.layers[0].rgb, viewer.layers[0].data.shape) == (True, pictures.shape)
+    assert (viewer.layers[0].rgb, viewer.layers[0].data.shape) == (True, images.shape)
     assert actions.row.message.text() == ""
 
 
-def test_what_is_no_stack_is_said_in_place(actions, qtbot, answer, tmp_path, pictures):
-    write_image(tmp_path / "single.png", pictures[0])
+def test_what_is_no_stack_is_said_in_place(actions, qtbot, answer, tmp_path, images):
+    write_image(tmp_path / "single.png", images[0])
     answer(getOpenFileNames=([str(tmp_path / "single.png")], ""))
 
     actions.open_button.native.click()
@@ -103,7 +103,7 @@ def test_nothing_happens_where_the_dialogs_are_left(viewer, actions, answer):
     assert (actions.row.is_running, len(viewer.layers)) == (False, before)
 
 
-def test_a_saved_folder_shows_the_picture_again_with_its_z_step(viewer, actions, qtbot, answer, tmp_path):
+def test_a_saved_folder_shows_the_image_again_with_its_z_step(viewer, actions, qtbot, answer, tmp_path):
     scene = add_fused(viewer)
     answer(getSaveFileName=(str(tmp_path / "result"), FOLDER_FILTER), getExistingDirectory=str(tmp_path / "result"))
     actions.save_button.native.click()
@@ -125,9 +125,9 @@ def test_a_saved_folder_shows_the_picture_again_with_its_z_step(viewer, actions,
 
 
 @pytest.mark.parametrize("suffix", ["ome.tif", "ome.zarr", "png"])
-def test_one_picture_is_saved_in_the_format_that_the_filter_names(viewer, actions, qtbot, answer, tmp_path, suffix):
+def test_one_image_is_saved_in_the_format_that_the_filter_names(viewer, actions, qtbot, answer, tmp_path, suffix):
     scene = add_fused(viewer)
-    answer(getSaveFileName=(str(tmp_path / "sharp"), f"Picture (*.{suffix})"))
+    answer(getSaveFileName=(str(tmp_path / "sharp"), f"FusedImage (*.{suffix})"))
 
     actions.save_button.native.click()
     wait_for(actions, qtbot)
@@ -163,11 +163,11 @@ def page(viewer, qtbot):
     del dock
 
 
-def test_an_opened_stack_is_chosen_for_the_fusion_and_an_opened_result_is_not(viewer, page, qtbot, answer, tmp_path, pictures):
+def test_an_opened_stack_is_chosen_for_the_fusion_and_an_opened_result_is_not(viewer, page, qtbot, answer, tmp_path, images):
     (tmp_path / "leaf").mkdir()
-    for number, picture in enumerate(pictures):
-        write_image(tmp_path / "leaf" / f"{number}.png", picture)
-    write_image(tmp_path / "fused.tif", pictures[0], provenance={"version": "1"})
+    for number, image in enumerate(images):
+        write_image(tmp_path / "leaf" / f"{number}.png", image)
+    write_image(tmp_path / "fused.tif", images[0], provenance={"version": "1"})
     answer(getExistingDirectory=str(tmp_path / "leaf"), getOpenFileNames=([str(tmp_path / "fused.tif")], ""))
 
     page.files.folder_button.native.click()

@@ -54,8 +54,8 @@ def names(viewer):
     return [layer.name for layer in viewer.layers]
 
 
-def add_pictures(viewer, pictures):
-    return [viewer.add_image(picture, rgb=True, name=f"frame {number}") for number, picture in enumerate(pictures, start=1)]
+def add_images(viewer, images):
+    return [viewer.add_image(image, rgb=True, name=f"frame {number}") for number, image in enumerate(images, start=1)]
 
 
 def work_until_cancelled(request, *, job):
@@ -69,8 +69,8 @@ def endless(monkeypatch):
     monkeypatch.setattr(fusing_function, "fuse_series", work_until_cancelled)
 
 
-def test_select_layers_change_a_setting_preview_and_run(viewer, open_widget, qtbot, pictures):
-    layers = add_pictures(viewer, pictures)
+def test_select_layers_change_a_setting_preview_and_run(viewer, open_widget, qtbot, images):
+    layers = add_images(viewer, images)
     widget = open_widget()
     assert not widget.run_panel.start_button.enabled
     assert "1 image was given; at least 2 of one scene are needed" in widget.run_panel.reason.text()
@@ -85,7 +85,7 @@ def test_select_layers_change_a_setting_preview_and_run(viewer, open_widget, qtb
     widget.run_panel.start_button.native.click()
     wait_for(widget, qtbot)
 
-    expected = fuse(list(pictures), FusionConfig().replaced({"iterations": 1}))
+    expected = fuse(list(images), FusionConfig().replaced({"iterations": 1}))
     assert names(viewer)[-5:] == [f"frame 1 + 2: {part}" for part in PARTS], "the preview went away"
     assert viewer.layers.selection.active.name == "frame 1 + 2: fused"
     np.testing.assert_array_equal(viewer.layers["frame 1 + 2: fused"].data, expected.fused)
@@ -96,9 +96,9 @@ def test_select_layers_change_a_setting_preview_and_run(viewer, open_widget, qtb
     assert record["focus_range"] == list(expected.focus_range)
 
 
-def test_a_stack_is_fused_along_its_axis_and_the_result_lies_on_it(viewer, open_widget, qtbot, pictures):
+def test_a_stack_is_fused_along_its_axis_and_the_result_lies_on_it(viewer, open_widget, qtbot, images):
     space = {"scale": (2, 0.5, 0.5), "translate": (0, 10, 20), "units": ("um",) * 3, "axis_labels": ("z", "y", "x")}
-    viewer.add_image(pictures, rgb=True, name="leaf", **space)
+    viewer.add_image(images, rgb=True, name="leaf", **space)
     widget = open_widget()
 
     widget.run_panel.start_button.native.click()
@@ -107,7 +107,7 @@ def test_a_stack_is_fused_along_its_axis_and_the_result_lies_on_it(viewer, open_
     for layer in viewer.layers[1:]:
         np.testing.assert_allclose((layer.scale, layer.translate), ((0.5, 0.5), (10, 20)))
         assert (layer.axis_labels, [str(unit) for unit in layer.units]) == (("y", "x"), ["micrometer"] * 2)
-        assert layer.data.shape[:2] == pictures.shape[1:3]
+        assert layer.data.shape[:2] == images.shape[1:3]
     assert viewer.layers["leaf: fused"].rgb
     assert widget.run_panel.message.text().startswith("fused 3 images in")
 
@@ -141,7 +141,7 @@ def test_cancel_in_the_middle_adds_nothing_and_the_next_run_works(viewer, open_w
 
 
 def test_what_cannot_be_fused_is_said_in_place_and_run_is_disabled(viewer, open_widget):
-    add_pictures(viewer, np.zeros((2, 8, 8, 3), np.uint8))
+    add_images(viewer, np.zeros((2, 8, 8, 3), np.uint8))
     viewer.add_image(np.zeros((8, 9), np.uint8), name="wide", rgb=False)
     viewer.add_image(np.zeros((8, 8), np.int64), name="counts", rgb=False)
     viewer.add_image(np.zeros((1, 8, 8), np.uint8), name="flat", rgb=False)
@@ -163,8 +163,8 @@ def test_what_cannot_be_fused_is_said_in_place_and_run_is_disabled(viewer, open_
     assert "nothing is chosen" in reasons[()]
 
 
-def test_all_points_in_time_come_in_one_run_with_the_time_axis_kept(viewer, open_widget, qtbot, pictures):
-    viewer.add_image(np.stack([pictures, pictures[:, ::-1]]), rgb=True, name="leaf", axis_labels=("t", "z", "y", "x"))
+def test_all_points_in_time_come_in_one_run_with_the_time_axis_kept(viewer, open_widget, qtbot, images):
+    viewer.add_image(np.stack([images, images[:, ::-1]]), rgb=True, name="leaf", axis_labels=("t", "z", "y", "x"))
     widget = open_widget()
     assert widget.run_panel.reason.text() == "1 channels and 2 time points are fused, 3 images each"
 
@@ -174,11 +174,11 @@ def test_all_points_in_time_come_in_one_run_with_the_time_axis_kept(viewer, open
     fused = viewer.layers["leaf: fused"]
     assert (fused.data.shape, tuple(fused.axis_labels), fused.rgb) == ((2, 1, 48, 64, 3), ("t", "z", "y", "x"), True)
     config = FusionConfig().replaced({"iterations": 1})
-    np.testing.assert_array_equal(fused.data[1, 0], fuse(pictures[:, ::-1], config).fused)
+    np.testing.assert_array_equal(fused.data[1, 0], fuse(images[:, ::-1], config).fused)
 
 
-def test_one_picture_may_be_taken_where_the_sliders_stand(viewer, open_widget, qtbot, pictures):
-    viewer.add_image(np.stack([pictures, pictures[:, ::-1]]), rgb=True, name="leaf", axis_labels=("t", "z", "y", "x"))
+def test_one_image_may_be_taken_where_the_sliders_stand(viewer, open_widget, qtbot, images):
+    viewer.add_image(np.stack([images, images[:, ::-1]]), rgb=True, name="leaf", axis_labels=("t", "z", "y", "x"))
     widget = open_widget()
     assert widget.form.scope.native.isVisibleTo(widget.native)
     widget.form.scope.value = "shown"
@@ -191,8 +191,8 @@ def test_one_picture_may_be_taken_where_the_sliders_stand(viewer, open_widget, q
     assert viewer.layers["leaf, t 1: fused"].data.shape == (48, 64, 3)
 
 
-def test_a_second_run_is_named_by_its_settings(viewer, open_widget, qtbot, pictures):
-    viewer.add_image(pictures, rgb=True, name="leaf")
+def test_a_second_run_is_named_by_its_settings(viewer, open_widget, qtbot, images):
+    viewer.add_image(images, rgb=True, name="leaf")
     widget = open_widget()
     for is_even in (False, False, True):
         widget.form.even_exposure.value = is_even
@@ -206,8 +206,8 @@ def test_a_second_run_is_named_by_its_settings(viewer, open_widget, qtbot, pictu
     ]
 
 
-def test_the_function_is_a_widget_of_its_own_that_can_be_called(viewer, qtbot, pictures):
-    layer = viewer.add_image(pictures, rgb=True, name="leaf")
+def test_the_function_is_a_widget_of_its_own_that_can_be_called(viewer, qtbot, images):
+    layer = viewer.add_image(images, rgb=True, name="leaf")
     function = fuse_focus_stack()
     viewer.window.add_dock_widget(function)
 
@@ -215,13 +215,13 @@ def test_the_function_is_a_widget_of_its_own_that_can_be_called(viewer, qtbot, p
     with qtbot.waitSignal(worker.finished):
         pass
 
-    np.testing.assert_array_equal(viewer.layers["leaf: fused"].data, fuse(pictures, FusionConfig().replaced({"iterations": 1})).fused)
+    np.testing.assert_array_equal(viewer.layers["leaf: fused"].data, fuse(images, FusionConfig().replaced({"iterations": 1})).fused)
     assert viewer.layers["leaf: height"].metadata["qmcif"]["height"] == {"z_step": 1.0, "unit": "pixel", "smoothing_px": 0}
     assert worker.remarks[0].startswith("fused 3 images in ")
 
 
-def test_a_copied_script_is_that_of_the_selected_result(viewer, open_widget, qtbot, pictures):
-    viewer.add_image(pictures, rgb=True, name="leaf")
+def test_a_copied_script_is_that_of_the_selected_result(viewer, open_widget, qtbot, images):
+    viewer.add_image(images, rgb=True, name="leaf")
     widget = open_widget()
     widget.run()
     wait_for(widget, qtbot)
@@ -246,8 +246,8 @@ def test_a_copied_script_is_that_of_the_selected_result(viewer, open_widget, qtb
         ("slab", 2, "slabs were asked for and the result goes into memory"),
     ],
 )
-def test_wishes_that_cannot_be_fulfilled_are_told_in_place(viewer, open_widget, pictures, name, value, reason):
-    viewer.add_image(pictures, rgb=True, name="leaf")
+def test_wishes_that_cannot_be_fulfilled_are_told_in_place(viewer, open_widget, images, name, value, reason):
+    viewer.add_image(images, rgb=True, name="leaf")
     widget = open_widget()
 
     getattr(widget.form, name).value = value
@@ -255,16 +255,16 @@ def test_wishes_that_cannot_be_fulfilled_are_told_in_place(viewer, open_widget, 
     assert (widget.run_panel.start_button.enabled, widget.run_panel.reason.text()[: len(reason)]) == (False, reason)
 
 
-def test_a_reference_that_is_left_out_is_refused(viewer, open_widget, pictures):
-    viewer.add_image(pictures, rgb=True, name="leaf")
+def test_a_reference_that_is_left_out_is_refused(viewer, open_widget, images):
+    viewer.add_image(images, rgb=True, name="leaf")
     widget = open_widget()
     widget.form.leave_out.value, widget.form.reference.value = "2", 2
 
     assert "image 2 is left out and is the reference too" in widget.run_panel.reason.text()
 
 
-def test_settings_that_cannot_go_together_disable_run_until_they_do(viewer, open_widget, pictures):
-    viewer.add_image(pictures, rgb=True)
+def test_settings_that_cannot_go_together_disable_run_until_they_do(viewer, open_widget, images):
+    viewer.add_image(images, rgb=True)
     widget = open_widget()
 
     widget.settings.rows["focus.smallest_detail_patch_px"].value = 31
@@ -291,14 +291,14 @@ def test_missing_samples_are_told_by_the_run_in_the_words_of_the_engine(viewer, 
     assert names(viewer) == ["gap"]
 
 
-def test_no_pixel_is_touched_on_the_gui_thread(viewer, open_widget, qtbot, pictures):
+def test_no_pixel_is_touched_on_the_gui_thread(viewer, open_widget, qtbot, images):
     readers, modules = set(), set()
 
     def read(block):
         readers.add(threading.get_ident())
         return block
 
-    array = da.from_array(pictures, chunks=(1, *pictures.shape[1:])).map_blocks(read, meta=pictures)
+    array = da.from_array(images, chunks=(1, *images.shape[1:])).map_blocks(read, meta=images)
     viewer.add_image(array, rgb=True, name="lazy", visible=False)
     widget = open_widget()
     readers.clear()
@@ -323,9 +323,9 @@ def test_no_pixel_is_touched_on_the_gui_thread(viewer, open_widget, qtbot, pictu
     assert names(viewer)[-5] == "lazy: fused"
 
 
-def test_two_widgets_run_at_once_and_both_give_the_right_result(viewer, open_widget, qtbot, pictures):
-    viewer.add_image(pictures, rgb=True, name="a")
-    viewer.add_image(pictures[::-1], rgb=True, name="b")
+def test_two_widgets_run_at_once_and_both_give_the_right_result(viewer, open_widget, qtbot, images):
+    viewer.add_image(images, rgb=True, name="a")
+    viewer.add_image(images[::-1], rgb=True, name="b")
     first = open_widget()
     dock = FocusDock(viewer)
     viewer.window.add_dock_widget(dock, name="another")
@@ -340,13 +340,13 @@ def test_two_widgets_run_at_once_and_both_give_the_right_result(viewer, open_wid
     wait_for(second, qtbot)
 
     config = FusionConfig().replaced({"iterations": 1})
-    np.testing.assert_array_equal(viewer.layers["a: fused"].data, fuse(pictures, config).fused)
-    np.testing.assert_array_equal(viewer.layers["b: fused"].data, fuse(pictures[::-1], config).fused)
+    np.testing.assert_array_equal(viewer.layers["a: fused"].data, fuse(images, config).fused)
+    np.testing.assert_array_equal(viewer.layers["b: fused"].data, fuse(images[::-1], config).fused)
     dock.shut_down()
 
 
-def test_deleting_a_source_while_running_changes_nothing(viewer, open_widget, qtbot, pictures):
-    viewer.add_image(pictures, rgb=True, name="leaf")
+def test_deleting_a_source_while_running_changes_nothing(viewer, open_widget, qtbot, images):
+    viewer.add_image(images, rgb=True, name="leaf")
     widget = open_widget()
     widget.run_panel.start_button.native.click()
 
@@ -358,22 +358,22 @@ def test_deleting_a_source_while_running_changes_nothing(viewer, open_widget, qt
     assert "nothing is chosen" in widget.run_panel.reason.text()
 
 
-def test_closing_the_widget_while_running_stops_the_run(viewer, open_widget, qtbot, pictures, endless):
-    viewer.add_image(pictures, rgb=True, name="leaf")
+def test_closing_the_widget_while_running_stops_the_run(viewer, open_widget, qtbot, images, endless):
+    viewer.add_image(images, rgb=True, name="leaf")
     widget = open_widget()
     widget.run_panel.start_button.native.click()
 
     viewer.window.remove_dock_widget(open_widget.docks[-1])
     wait_for(widget, qtbot)
-    viewer.add_image(pictures, rgb=True, name="later")
+    viewer.add_image(images, rgb=True, name="later")
 
     assert names(viewer) == ["leaf", "later"]
     assert len(widget.form.layers.choices) == 1, "a closed widget hears nothing of the viewer"
 
 
-def test_closing_the_viewer_while_running_stops_the_run(make_napari_viewer, qtbot, pictures, endless):
+def test_closing_the_viewer_while_running_stops_the_run(make_napari_viewer, qtbot, images, endless):
     viewer = make_napari_viewer()
-    viewer.add_image(pictures, rgb=True, name="leaf")
+    viewer.add_image(images, rgb=True, name="leaf")
     _, dock = viewer.window.add_plugin_dock_widget("napari-qmcif", "Fuse focus stack")
     dock.fusion.run_panel.start_button.native.click()
     (job,) = list_running_workers()
@@ -385,10 +385,10 @@ def test_closing_the_viewer_while_running_stops_the_run(make_napari_viewer, qtbo
     assert job.is_cancelled()
 
 
-def test_the_activity_dock_shows_the_run_and_can_cancel_it(viewer, open_widget, qtbot, pictures, endless):
+def test_the_activity_dock_shows_the_run_and_can_cancel_it(viewer, open_widget, qtbot, images, endless):
     from napari.utils import progress
 
-    viewer.add_image(pictures, rgb=True, name="leaf")
+    viewer.add_image(images, rgb=True, name="leaf")
     widget = open_widget()
     widget.run_panel.start_button.native.click()
     (entry,) = [entry for entry in progress._all_instances if entry.desc.startswith("Fusing leaf")]
@@ -416,8 +416,8 @@ def test_a_result_on_disk_is_opened_as_a_pyramid_with_its_maps(viewer, open_widg
     assert fused.metadata["qmcif"]["path"] == str(tmp_path / "leaf.ome.zarr")
 
 
-def test_copy_as_python_puts_a_script_on_the_clipboard(viewer, open_widget, pictures):
-    viewer.add_image(pictures, rgb=True, name="leaf")
+def test_copy_as_python_puts_a_script_on_the_clipboard(viewer, open_widget, images):
+    viewer.add_image(images, rgb=True, name="leaf")
     widget = open_widget()
 
     widget.python_button.native.click()
@@ -428,8 +428,8 @@ def test_copy_as_python_puts_a_script_on_the_clipboard(viewer, open_widget, pict
     assert widget.run_panel.message.text() == "copied"
 
 
-def test_copy_as_command_says_what_it_needs(viewer, open_widget, pictures):
-    viewer.add_image(pictures, rgb=True, name="leaf")
+def test_copy_as_command_says_what_it_needs(viewer, open_widget, images):
+    viewer.add_image(images, rgb=True, name="leaf")
     widget = open_widget()
 
     widget.command_button.native.click()
@@ -437,8 +437,8 @@ def test_copy_as_command_says_what_it_needs(viewer, open_widget, pictures):
     assert "such files are needed for a command" in widget.run_panel.message.text()
 
 
-def test_layers_that_are_selected_when_the_widget_opens_are_chosen(viewer, open_widget, pictures):
-    viewer.add_image(pictures, rgb=True, name="leaf")
+def test_layers_that_are_selected_when_the_widget_opens_are_chosen(viewer, open_widget, images):
+    viewer.add_image(images, rgb=True, name="leaf")
 
     assert [layer.name for layer in open_widget().form.layers.value] == ["leaf"]
 
@@ -471,9 +471,9 @@ def test_a_sample_can_be_run_as_it_was_opened(viewer, open_widget, name):
     assert open_widget().run_panel.start_button.enabled
 
 
-def test_what_was_said_of_one_stack_is_not_said_of_the_next(viewer, open_widget, qtbot, pictures, monkeypatch):
+def test_what_was_said_of_one_stack_is_not_said_of_the_next(viewer, open_widget, qtbot, images, monkeypatch):
     monkeypatch.setattr(notification_manager, "dispatch", lambda notification: None)
-    broken = pictures[..., 0].astype(np.float32)
+    broken = images[..., 0].astype(np.float32)
     broken[1, 3, 4] = np.nan
     viewer.add_image(broken, rgb=False, name="broken", contrast_limits=(0, 255))
     widget = open_widget()
@@ -481,7 +481,7 @@ def test_what_was_said_of_one_stack_is_not_said_of_the_next(viewer, open_widget,
     wait_for(widget, qtbot)
     assert "holds NaN or infinite samples" in widget.run_panel.message.text()
 
-    fine = viewer.add_image(pictures, rgb=True, name="fine")
+    fine = viewer.add_image(images, rgb=True, name="fine")
     viewer.layers.selection = {fine}
     widget.use_button.native.click()
 

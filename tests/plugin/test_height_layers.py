@@ -41,11 +41,11 @@ def test_the_place_of_the_map_becomes_the_place_of_the_surface():
 
 
 @pytest.mark.parametrize(("dtype", "white"), [(np.uint8, 255), (np.uint16, 65535), (np.float32, 1)])
-def test_a_color_picture_paints_the_corners(dtype, white):
-    picture = np.full((4, 6, 3), white, dtype)
-    picture[0, 2] = 0
+def test_a_color_image_paints_the_corners(dtype, white):
+    image = np.full((4, 6, 3), white, dtype)
+    image[0, 2] = 0
 
-    colors = color_surface(Image(picture, rgb=True), 2, depths=(0, 2))["vertex_colors"]
+    colors = color_surface(Image(image, rgb=True), 2, depths=(0, 2))["vertex_colors"]
 
     assert colors.shape == (6, 3)
     assert colors.tolist() == [[1, 1, 1], [0, 0, 0], *[[1, 1, 1]] * 4]

@@ -187,11 +187,11 @@ def test_a_photographer_aligns_cancels_retouches_and_saves(viewer, page, qtbot, 
     viewer.layers.selection.active = viewer.layers["shots: fused"]
     click(form.files.save_button)
     wait_for(qtbot, form.files.row)
-    (opened,) = viewer.open(tmp_path / "sharp.jpg")  # as any other picture: nobody asks for a reader
+    (opened,) = viewer.open(tmp_path / "sharp.jpg")  # as any other image: nobody asks for a reader
     assert opened.data.shape == (120, 160, 3)
 
 
-def test_one_in_a_hurry_gets_words_instead_of_tracebacks(viewer, page, qtbot, answer, tmp_path, pictures):
+def test_one_in_a_hurry_gets_words_instead_of_tracebacks(viewer, page, qtbot, answer, tmp_path, images):
     form = page("Fuse")
     assert "nothing is chosen" in form.run_panel.reason.text()
     for title, said in (("Retouch", "no fused image"), ("Evaluate", "no result"), ("Depth", "no source index")):
@@ -208,8 +208,8 @@ def test_one_in_a_hurry_gets_words_instead_of_tracebacks(viewer, page, qtbot, an
     viewer.add_labels(np.zeros((48, 64), int), name="cells")
     click(form.use_button)
     assert "'cells' is a labels layer" in form.run_panel.reason.text()
-    viewer.add_image(pictures[0], rgb=True, name="one")
-    viewer.add_image(pictures[1][:40], rgb=True, name="other")
+    viewer.add_image(images[0], rgb=True, name="one")
+    viewer.add_image(images[1][:40], rgb=True, name="other")
     viewer.layers.selection = {viewer.layers["one"], viewer.layers["other"]}
     click(form.use_button)
     assert "all must be equal" in form.run_panel.reason.text()
@@ -222,7 +222,7 @@ def test_one_in_a_hurry_gets_words_instead_of_tracebacks(viewer, page, qtbot, an
     click(form.settings.load_button)
     assert form.read_config() == before
 
-    stack = viewer.add_image(pictures, rgb=True, name="stack")
+    stack = viewer.add_image(images, rgb=True, name="stack")
     viewer.layers.selection = {stack}
     click(form.use_button)
     form.form.native.setFocus(Qt.FocusReason.OtherFocusReason)

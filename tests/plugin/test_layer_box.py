@@ -7,11 +7,11 @@ from qtpy.QtCore import QEvent, QPoint
 from qtpy.QtGui import QHelpEvent
 from qtpy.QtWidgets import QApplication, QToolTip
 
-from napari_qmcif.layer_box import LayerComboBox, is_index_map, is_picture, is_source, part_of
+from napari_qmcif.layer_box import LayerComboBox, is_fused_or_flat, is_index_map, is_source, part_of
 
 
 @pytest.mark.parametrize(
-    ("layer", "picture", "index"),
+    ("layer", "image", "index"),
     [
         (Image(np.zeros((4, 5), np.uint16)), True, True),
         (Image(np.zeros((4, 5))), True, False),
@@ -23,8 +23,8 @@ from napari_qmcif.layer_box import LayerComboBox, is_index_map, is_picture, is_s
         (Image(np.zeros((4, 5), np.uint16), metadata={"qmcif": "nonsense"}), True, True),
     ],
 )
-def test_pictures_and_index_maps_are_told_apart(layer, picture, index):
-    assert (is_picture(layer), is_index_map(layer)) == (picture, index)
+def test_images_and_index_maps_are_told_apart(layer, image, index):
+    assert (is_fused_or_flat(layer), is_index_map(layer)) == (image, index)
 
 
 def test_the_part_of_a_result_is_read_from_its_record():
@@ -32,7 +32,7 @@ def test_the_part_of_a_result_is_read_from_its_record():
     assert part_of(Image(np.zeros((4, 5)), metadata={"qmcif": {"part": 3}})) is None
 
 
-def test_our_own_maps_and_previews_are_no_sources_but_fused_pictures_are():
+def test_our_own_maps_and_previews_are_no_sources_but_fused_images_are():
     parts = ("fused", "source_index", "preview", "height", None)
     layers = [Image(np.zeros((4, 5)), metadata={"qmcif": {"part": part}} if part else {}) for part in parts]
 

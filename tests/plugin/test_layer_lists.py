@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from magicgui.widgets import Container
 
-from napari_qmcif.layer_box import LayerComboBox, LayerSelect, is_picture, list_layers
+from napari_qmcif.layer_box import LayerComboBox, LayerSelect, is_fused_or_flat, list_layers
 
 pytestmark = pytest.mark.viewer
 
@@ -16,8 +16,8 @@ def viewer(make_napari_viewer_proxy):
 
 @pytest.fixture
 def form(viewer):
-    several = LayerSelect(name="several", choices=list_layers(is_picture, from_top=False))
-    one = LayerComboBox(name="one", choices=list_layers(is_picture))
+    several = LayerSelect(name="several", choices=list_layers(is_fused_or_flat, from_top=False))
+    one = LayerComboBox(name="one", choices=list_layers(is_fused_or_flat))
     form = Container(widgets=[several, one])
     viewer.window.add_dock_widget(form)
     return form

@@ -5,20 +5,20 @@ import pytest
 from napari.components import ViewerModel
 from napari.layers import Image
 
-from napari_qmcif.chosen_stack import choose_pictures, choose_planes
+from napari_qmcif.chosen_stack import choose_layers, choose_planes
 from napari_qmcif.layers import MAP_NAMES, add_result, describe_map, name_part, number_run
 
 
-def make_pictures(fused):
+def make_parts(fused):
     maps = {name: np.zeros(fused.shape[:2], np.uint16) for name in MAP_NAMES}
     return {"fused": fused, **maps}
 
 
-def test_maps_come_hidden_above_the_picture_so_that_they_are_seen_where_they_are_switched_on():
+def test_maps_come_hidden_above_the_image_so_that_they_are_seen_where_they_are_switched_on():
     viewer = ViewerModel()
     stack = choose_planes(viewer.add_image(np.zeros((5, 6, 8, 3), np.uint8), rgb=True, name="leaf"), 0, point=(0, 0, 0))
 
-    layers = add_result(viewer, stack, make_pictures(np.zeros((6, 8, 3), np.uint8)), record={"version": "1"})
+    layers = add_result(viewer, stack, make_parts(np.zeros((6, 8, 3), np.uint8)), record={"version": "1"})
 
     expected = ["leaf: fused", "leaf: confidence", "leaf: detail map", "leaf: base map", "leaf: source index"]
     assert [layer.name for layer in layers] == [layer.name for layer in viewer.layers[:0:-1]]
@@ -32,7 +32,7 @@ def test_every_layer_carries_the_record_and_its_part():
     viewer = ViewerModel()
     stack = choose_planes(viewer.add_image(np.zeros((2, 6, 8), np.uint8)), 0, point=(0, 0, 0))
 
-    layers = add_result(viewer, stack, make_pictures(np.zeros((6, 8), np.uint8)), record={"version": "1"})
+    layers = add_result(viewer, stack, make_parts(np.zeros((6, 8), np.uint8)), record={"version": "1"})
 
     assert [layer.metadata["qmcif"] for layer in layers] == [
         {"version": "1", "part": part} for part in ("source_index", "base_map", "detail_map", "confidence", "fused")
@@ -44,7 +44,7 @@ def test_gray_result_looks_like_its_sources():
         Image(np.zeros((6, 8), np.uint16), contrast_limits=limits, colormap="magma", gamma=0.7) for limits in ((100, 900), (50, 800))
     ]
 
-    fused = add_result(ViewerModel(), choose_pictures(sources), make_pictures(np.zeros((6, 8), np.uint16)), record={})[-1]
+    fused = add_result(ViewerModel(), choose_layers(sources), make_parts(np.zeros((6, 8), np.uint16)), record={})[-1]
 
     assert tuple(fused.contrast_limits) == (50, 900)
     assert (fused.colormap.name, fused.gamma) == ("magma", 0.7)
@@ -54,7 +54,7 @@ def test_maps_show_first_to_last_image_and_confidence_from_none_to_full():
     viewer = ViewerModel()
     stack = choose_planes(viewer.add_image(np.zeros((5, 6, 8), np.uint8)), 0, point=(0, 0, 0))
 
-    layers = {layer.name: layer for layer in add_result(viewer, stack, make_pictures(np.zeros((6, 8), np.uint8)), record={})}
+    layers = {layer.name: layer for layer in add_result(viewer, stack, make_parts(np.zeros((6, 8), np.uint8)), record={})}
 
     assert tuple(layers["Image: source index"].contrast_limits) == (0, 4)
     assert tuple(layers["Image: confidence"].contrast_limits) == (0, 1)

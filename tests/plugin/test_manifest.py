@@ -80,15 +80,15 @@ def test_pages_are_offered_where_they_belong_among_the_layers(manifest, place, n
     assert [item.command for item in manifest.contributions.menus[f"napari/layers/{place}"]] == [f"napari-qmcif.{name}" for name in names]
 
 
-def test_file_commands_write_and_read_a_result(npe2pm, tmp_path, pictures):
-    target = str(tmp_path / "picture.tif")
-    attributes = {"name": "picture", "metadata": {"qmcif": {"version": "1"}}, "rgb": True}
+def test_file_commands_write_and_read_a_result(npe2pm, tmp_path, images):
+    target = str(tmp_path / "image.tif")
+    attributes = {"name": "image", "metadata": {"qmcif": {"version": "1"}}, "rgb": True}
     with npe2pm.tmp_plugin(package=DISTRIBUTION):
-        assert npe2pm.commands.execute("napari-qmcif.write", (target, pictures[0], attributes)) == [target]
-        assert npe2pm.commands.execute("napari-qmcif.write_result", (str(tmp_path / "all"), [(pictures[0], attributes, "image")]))
+        assert npe2pm.commands.execute("napari-qmcif.write", (target, images[0], attributes)) == [target]
+        assert npe2pm.commands.execute("napari-qmcif.write_result", (str(tmp_path / "all"), [(images[0], attributes, "image")]))
         ((samples, _, _),) = npe2pm.commands.execute("napari-qmcif.read", (str(tmp_path / "all"),))(str(tmp_path / "all"))
 
-    assert (samples == pictures[0]).all()
+    assert (samples == images[0]).all()
 
 
 @pytest.mark.parametrize("command", sorted(SAMPLES))

@@ -14,9 +14,9 @@ CONFIG = FusionConfig().replaced({"iterations": 1})
 
 
 @pytest.fixture
-def viewer(pictures):
+def viewer(images):
     viewer = ViewerModel()
-    viewer.add_image(pictures, rgb=True, name="leaf", scale=(1, 0.5, 0.5), translate=(0, 10, 20), units=("um",) * 3)
+    viewer.add_image(images, rgb=True, name="leaf", scale=(1, 0.5, 0.5), translate=(0, 10, 20), units=("um",) * 3)
     return viewer
 
 
@@ -73,11 +73,11 @@ def test_the_next_preview_takes_the_place_of_the_last(viewer, panel, qtbot):
     np.testing.assert_allclose(panel.layer.translate, (14, 28))
 
 
-def test_a_preview_of_another_kind_replaces_the_layer(viewer, panel, qtbot, pictures):
+def test_a_preview_of_another_kind_replaces_the_layer(viewer, panel, qtbot, images):
     panel.start()
     wait(panel, qtbot)
     viewer.layers.remove("leaf")
-    viewer.add_image(pictures[..., 0], rgb=False, name="gray")
+    viewer.add_image(images[..., 0], rgb=False, name="gray")
     viewer.layers.move(1, 0)
 
     panel.start()

@@ -24,7 +24,7 @@ def see(viewer, stack):
     return find_visible_area(stack, displayed_axes=tuple(viewer.dims.displayed), n_viewer_axes=viewer.dims.ndim)
 
 
-def test_the_whole_picture_is_seen_at_first(viewer):
+def test_the_whole_image_is_seen_at_first(viewer):
     stack = add_stack(viewer)
 
     assert see(viewer, stack) == Window(0, 0, 60, 80)
@@ -53,7 +53,7 @@ def test_a_layer_of_fewer_axes_than_the_viewer_is_found(viewer):
     assert see(viewer, add_stack(viewer)) == Window(0, 0, 60, 80)
 
 
-def test_other_axes_than_those_of_the_picture_are_refused(viewer):
+def test_other_axes_than_those_of_the_image_are_refused(viewer):
     stack = add_stack(viewer)
     viewer.dims.order = (1, 0, 2)
 
@@ -102,7 +102,7 @@ def test_an_empty_shapes_layer_is_refused(viewer):
         find_drawn_area(stack, viewer.add_shapes(name="Shapes"))
 
 
-def test_a_rectangle_beside_the_picture_is_refused(viewer):
+def test_a_rectangle_beside_the_image_is_refused(viewer):
     stack = add_stack(viewer)
     shapes = viewer.add_shapes([np.array([[500.0, 0.0], [500, 9], [509, 9], [509, 0]])], shape_type="rectangle")
 

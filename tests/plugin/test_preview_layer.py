@@ -13,9 +13,9 @@ CONFIG = FusionConfig().replaced({"iterations": 1})
 
 
 @pytest.fixture
-def viewer(pictures):
+def viewer(images):
     viewer = ViewerModel()
-    viewer.add_image(pictures, rgb=True, name="leaf")
+    viewer.add_image(images, rgb=True, name="leaf")
     return viewer
 
 
@@ -47,9 +47,9 @@ def test_a_preview_knows_its_settings_its_area_and_that_it_is_one(viewer, previe
     assert FusionConfig.from_dict(record["settings"]) == CONFIG
 
 
-def test_a_preview_of_a_channel_covers_its_source_instead_of_adding_to_it(pictures, job):
+def test_a_preview_of_a_channel_covers_its_source_instead_of_adding_to_it(images, job):
     viewer = ViewerModel()
-    layer = viewer.add_image(pictures[..., 1], rgb=False, name="GFP", blending="additive")
+    layer = viewer.add_image(images[..., 1], rgb=False, name="GFP", blending="additive")
     shown = PreviewLayer(viewer)
 
     shown.show(compute_preview(choose_planes(layer, 0), CONFIG, Window(0, 0, 24, 32), job=job))

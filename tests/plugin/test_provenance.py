@@ -6,7 +6,7 @@ import numpy as np
 from napari.layers import Image
 
 import qmcif_engine
-from napari_qmcif.chosen_stack import choose_pictures, choose_planes
+from napari_qmcif.chosen_stack import choose_layers, choose_planes
 from napari_qmcif.provenance import record_provenance
 from qmcif_engine import FusionConfig
 
@@ -27,7 +27,7 @@ def test_record_of_a_stack_names_version_settings_input_axis_and_range():
 def test_record_is_plain_enough_for_json():
     layers = [Image(np.zeros((4, 5), np.uint8), name=name) for name in "ab"]
 
-    record = record_provenance(choose_pictures(layers), FusionConfig(), focus_range=(np.float64(0), np.float64(1)))
+    record = record_provenance(choose_layers(layers), FusionConfig(), focus_range=(np.float64(0), np.float64(1)))
 
     assert json.loads(json.dumps(record)) == record
     assert (record["axis"], record["position"]) == (None, {})

@@ -64,31 +64,31 @@ def test_a_file_with_several_images_of_which_none_is_a_stack_is_refused(tmp_path
 
 
 @pytest.mark.parametrize("suffix", [".png", ".jpg", ".tif"])
-def test_a_folder_of_images_is_one_lazy_stack(tmp_path, pictures, suffix):
-    write_frames(tmp_path / "leaf", pictures, suffix)
+def test_a_folder_of_images_is_one_lazy_stack(tmp_path, images, suffix):
+    write_frames(tmp_path / "leaf", images, suffix)
 
     samples, attributes, kind = read_one(str(tmp_path / "leaf"))
 
     assert isinstance(samples, da.Array)
     assert (kind, attributes["rgb"], attributes["name"], attributes["axis_labels"]) == ("image", True, "leaf", ("focus", "y", "x"))
     if suffix == ".jpg":
-        assert samples.shape == pictures.shape
+        assert samples.shape == images.shape
     else:
-        np.testing.assert_array_equal(samples, pictures)
+        np.testing.assert_array_equal(samples, images)
 
 
-def test_a_list_of_files_is_one_stack_in_the_given_order(tmp_path, pictures):
-    paths = write_frames(tmp_path, pictures)[::-1]
+def test_a_list_of_files_is_one_stack_in_the_given_order(tmp_path, images):
+    paths = write_frames(tmp_path, images)[::-1]
 
     samples, attributes, _ = read_one(*paths)
 
-    np.testing.assert_array_equal(samples, pictures[::-1])
+    np.testing.assert_array_equal(samples, images[::-1])
     assert attributes["name"] == "frame_3 + 2"
 
 
-def test_opacity_stays_with_the_colors(tmp_path, pictures):
+def test_opacity_stays_with_the_colors(tmp_path, images):
     for number in range(2):
-        write_image(tmp_path / f"{number}.png", pictures[number], alpha=np.full((48, 64), 7 + number, np.uint8))
+        write_image(tmp_path / f"{number}.png", images[number], alpha=np.full((48, 64), 7 + number, np.uint8))
 
     samples, attributes, _ = read_one(str(tmp_path))
 
@@ -132,7 +132,7 @@ def stack(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["fused.ome.tif", "fused.tif", "fused.ome.zarr"])
-def test_our_pictures_come_back_with_their_record(tmp_path, stack, name):
+def test_our_images_come_back_with_their_record(tmp_path, stack, name):
     fuse_to_file(stack, tmp_path / name, CONFIG)
     expected = fuse(stack, CONFIG).fused
 
@@ -145,7 +145,7 @@ def test_our_pictures_come_back_with_their_record(tmp_path, stack, name):
 
 
 @pytest.mark.parametrize("name", ["fused.ome.tif", "fused.ome.zarr"])
-def test_large_pictures_of_ours_stay_on_disk_as_pyramids(tmp_path, name, monkeypatch):
+def test_large_images_of_ours_stay_on_disk_as_pyramids(tmp_path, name, monkeypatch):
     monkeypatch.setattr(own_outputs, "LARGEST_LOADED_SAMPLES", 1000)
     images = make_focus_stack(n_images=2, shape=(520, 600)).images
     write_image(tmp_path / name, images[0], provenance={"version": "1"}, pixel_size=(0.5, 0.25), unit="micrometer")
@@ -206,13 +206,13 @@ def test_a_folder_of_maps_is_read_as_maps(tmp_path, stack):
     np.testing.assert_array_equal(layers[-1][0], fuse(stack, CONFIG).source_index)
 
 
-def test_what_is_not_ours_is_left_to_other_readers(tmp_path, pictures):
-    paths = write_frames(tmp_path / "frames", pictures, ".tif")
-    write_image(tmp_path / "single.png", pictures[0])
+def test_what_is_not_ours_is_left_to_other_readers(tmp_path, images):
+    paths = write_frames(tmp_path / "frames", images, ".tif")
+    write_image(tmp_path / "single.png", images[0])
     (tmp_path / "empty").mkdir()
     (tmp_path / "mixed").mkdir()
-    write_image(tmp_path / "mixed" / "a.png", pictures[0])
-    write_image(tmp_path / "mixed" / "b.png", pictures[1][:-1])
+    write_image(tmp_path / "mixed" / "a.png", images[0])
+    write_image(tmp_path / "mixed" / "b.png", images[1][:-1])
     (tmp_path / "broken.tif").write_bytes(b"II*\0rubbish")
     (tmp_path / "notes.txt").write_text("no image")
 
@@ -221,7 +221,7 @@ def test_what_is_not_ours_is_left_to_other_readers(tmp_path, pictures):
     assert get_reader(paths) is None
 
 
-def test_a_result_folder_is_read_with_its_picture_and_hidden_maps_above_it(tmp_path, stack):
+def test_a_result_folder_is_read_with_its_image_and_hidden_maps_above_it(tmp_path, stack):
     fuse_to_file(stack, tmp_path / "fused.ome.tif", CONFIG, maps=tmp_path / "maps")
     (tmp_path / "notes.png").write_bytes(b"anything else of the user")
 
@@ -232,13 +232,13 @@ def test_a_result_folder_is_read_with_its_picture_and_hidden_maps_above_it(tmp_p
     np.testing.assert_array_equal(layers[0][0], fuse(stack, CONFIG).fused)
 
 
-def test_a_result_saved_among_its_images_does_not_hide_them(tmp_path, pictures):
-    write_frames(tmp_path, pictures, ".tif")
-    write_image(tmp_path / "fused.tif", pictures[0], provenance={"version": "1"})
+def test_a_result_saved_among_its_images_does_not_hide_them(tmp_path, images):
+    write_frames(tmp_path, images, ".tif")
+    write_image(tmp_path / "fused.tif", images[0], provenance={"version": "1"})
 
     samples, _, _ = read_one(tmp_path)
 
-    assert samples.shape == (4, *pictures.shape[1:])
+    assert samples.shape == (4, *images.shape[1:])
 
 
 @pytest.mark.parametrize("n_channels", [2, 3, 5])
@@ -281,23 +281,23 @@ def open_from_menu(viewer, monkeypatch, title, *paths):
 
 @pytest.mark.viewer
 @pytest.mark.parametrize("suffix", [".png", ".jpg", ".tif", ".ome.tif"])
-def test_ordinary_pictures_open_from_the_menu_as_without_the_plugin(tmp_path, pictures, suffix, make_napari_viewer, monkeypatch):
+def test_ordinary_images_open_from_the_menu_as_without_the_plugin(tmp_path, images, suffix, make_napari_viewer, monkeypatch):
     viewer = make_napari_viewer()
     assert "napari-qmcif" in npe2.PluginManager.instance()
-    paths = write_frames(tmp_path, pictures, suffix)
+    paths = write_frames(tmp_path, images, suffix)
 
     open_from_menu(viewer, monkeypatch, "Open File(s)...", *paths)
 
     assert [layer.source.reader_plugin for layer in viewer.layers] == ["napari"] * 3
     open_from_menu(viewer, monkeypatch, "Open Files as Stack...", *paths)
-    assert viewer.layers[-1].data.shape == pictures.shape
+    assert viewer.layers[-1].data.shape == images.shape
 
 
 @pytest.mark.viewer
-def test_the_viewer_opens_a_folder_through_the_plugin(tmp_path, pictures, make_napari_viewer_proxy):
+def test_the_viewer_opens_a_folder_through_the_plugin(tmp_path, images, make_napari_viewer_proxy):
     viewer = make_napari_viewer_proxy()
-    write_frames(tmp_path / "leaf", pictures)
+    write_frames(tmp_path / "leaf", images)
 
     (folder,) = viewer.open(str(tmp_path / "leaf"), plugin="napari-qmcif")
 
-    assert (folder.rgb, folder.data.shape) == (True, pictures.shape)
+    assert (folder.rgb, folder.data.shape) == (True, images.shape)

@@ -1,4 +1,4 @@
-"""The benchmark of retouching keeps running: here on a small picture, once."""
+"""The benchmark of retouching keeps running: here on a small image, once."""
 
 import runpy
 from pathlib import Path

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from napari.components import ViewerModel
 
-from napari_qmcif.chosen_stack import choose_pictures, choose_planes
+from napari_qmcif.chosen_stack import choose_layers, choose_planes
 from napari_qmcif.layers import MAP_NAMES, add_result, describe_channel
 from napari_qmcif.provenance import record_provenance
 from napari_qmcif.result_parts import find_parts, find_place, find_sources, name_place
@@ -21,9 +21,9 @@ def viewer():
     return ViewerModel()
 
 
-def add_result_of(viewer, stack, **pictures):
-    shape = stack.picture_shape
-    made = {"fused": np.zeros((*shape, 3), np.uint8), **{name: np.zeros(shape, np.uint16) for name in MAP_NAMES}, **pictures}
+def add_result_of(viewer, stack, **images):
+    shape = stack.size_px
+    made = {"fused": np.zeros((*shape, 3), np.uint8), **{name: np.zeros(shape, np.uint16) for name in MAP_NAMES}, **images}
     return add_result(viewer, stack, made, record=record_provenance(stack, CONFIG, focus_range=(3, 250)))[-1]
 
 
@@ -38,7 +38,7 @@ def test_a_stack_is_found_again_with_its_axis_and_the_position_of_further_axes(v
 
 def test_several_layers_are_found_again_in_their_order(viewer):
     layers = [viewer.add_image(np.zeros((6, 8, 3), np.uint8), rgb=True, name=name) for name in "ab"]
-    fused = add_result_of(viewer, choose_pictures(layers[::-1]))
+    fused = add_result_of(viewer, choose_layers(layers[::-1]))
 
     assert find_sources(fused, viewer.layers).layers == tuple(layers[::-1])
 
@@ -174,8 +174,8 @@ def test_the_images_of_one_time_point_are_found_for_a_result_with_several(viewer
     layer = viewer.add_image(np.zeros((3, 4, 6, 8), np.uint8), rgb=False, scale=(2, 4, 1, 1), axis_labels=("t", "z", "y", "x"))
     series = choose_series([layer], "z")
     record = record_provenance(series.first, CONFIG, focus_range=(3, 250))
-    pictures = {"fused": np.zeros((3, 1, 6, 8), np.uint8)}
-    (described,) = describe_channel(series, 0, pictures, record=record, z_step=1.0)
+    parts = {"fused": np.zeros((3, 1, 6, 8), np.uint8)}
+    (described,) = describe_channel(series, 0, parts, record=record, z_step=1.0)
     fused = viewer.add_image(described[0], **described[1])
 
     place = find_place(fused, (2 * time, 11.0, 0, 0))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from napari.utils.notifications import notification_manager
 
-from napari_qmcif.chosen_stack import choose_pictures, choose_planes
+from napari_qmcif.chosen_stack import choose_layers, choose_planes
 from napari_qmcif.layer_box import is_index_map
 from napari_qmcif.layers import MAP_NAMES, add_result
 from napari_qmcif.provenance import record_provenance
@@ -49,9 +49,9 @@ def settle(widget, qtbot):
 
 def add_fused(viewer, stack, images):
     result = fuse(list(images), CONFIG, with_maps=True)
-    pictures = {"fused": result.fused, **{name: getattr(result, name) for name in MAP_NAMES}}
+    parts = {"fused": result.fused, **{name: getattr(result, name) for name in MAP_NAMES}}
     record = record_provenance(stack, CONFIG, focus_range=result.focus_range)
-    add_result(viewer, stack, pictures, record=record)
+    add_result(viewer, stack, parts, record=record)
     return result
 
 
@@ -62,7 +62,7 @@ def fuse_stack(viewer, images, **space):
 
 
 @pytest.mark.parametrize("is_color", [True, False])
-def test_paint_and_undo_and_redo_follow_in_the_picture_and_the_index(viewer, open_widget, qtbot, is_color):
+def test_paint_and_undo_and_redo_follow_in_the_image_and_the_index(viewer, open_widget, qtbot, is_color):
     images = make_focus_stack(n_images=3, shape=(48, 64), is_color=is_color, dtype=np.uint8 if is_color else np.uint16).images
     result = fuse_stack(viewer, images, scale=(3, 0.5, 0.5), units=("um",) * 3)
     before, decided = result.fused.copy(), result.source_index.copy()
@@ -96,8 +96,8 @@ def test_paint_and_undo_and_redo_follow_in_the_picture_and_the_index(viewer, ope
     np.testing.assert_array_equal(fused.data, painted)
 
 
-def test_strokes_are_taken_back_by_the_button_and_by_label_zero(viewer, open_widget, qtbot, pictures):
-    before = fuse_stack(viewer, pictures).fused.copy()
+def test_strokes_are_taken_back_by_the_button_and_by_label_zero(viewer, open_widget, qtbot, images):
+    before = fuse_stack(viewer, images).fused.copy()
     widget = open_widget()
     widget.toggle()
     labels, fused = viewer.layers["retouch"], viewer.layers["leaf: fused"]
@@ -120,23 +120,23 @@ def test_strokes_are_taken_back_by_the_button_and_by_label_zero(viewer, open_wid
     np.testing.assert_array_equal(fused.data, before)
 
 
-def test_a_fill_larger_than_one_piece_arrives_piece_by_piece(viewer, open_widget, qtbot, pictures, monkeypatch):
+def test_a_fill_larger_than_one_piece_arrives_piece_by_piece(viewer, open_widget, qtbot, images, monkeypatch):
     from napari_qmcif import retouch_session
 
     monkeypatch.setattr(retouch_session, "LARGEST_PIECE_PX", 20)
-    fuse_stack(viewer, pictures)
+    fuse_stack(viewer, images)
     widget = open_widget()
     widget.toggle()
 
     viewer.layers["retouch"].fill((5, 5), 3)
     settle(widget, qtbot)
 
-    np.testing.assert_array_equal(viewer.layers["leaf: fused"].data, pictures[2])
+    np.testing.assert_array_equal(viewer.layers["leaf: fused"].data, images[2])
 
 
-def test_several_layers_are_found_as_sources_and_the_order_of_their_colors_is_that_of_the_labels(viewer, open_widget, qtbot, pictures):
-    layers = [viewer.add_image(picture, rgb=True, name=f"frame {number}") for number, picture in enumerate(pictures, start=1)]
-    add_fused(viewer, choose_pictures(layers), pictures)
+def test_several_layers_are_found_as_sources_and_the_order_of_their_colors_is_that_of_the_labels(viewer, open_widget, qtbot, images):
+    layers = [viewer.add_image(image, rgb=True, name=f"frame {number}") for number, image in enumerate(images, start=1)]
+    add_fused(viewer, choose_layers(layers), images)
     widget = open_widget()
 
     widget.toggle()
@@ -145,7 +145,7 @@ def test_several_layers_are_found_as_sources_and_the_order_of_their_colors_is_th
     labels.paint((24, 32), 3)
     settle(widget, qtbot)
 
-    np.testing.assert_array_equal(viewer.layers["frame 1 + 2: fused"].data[24, 32], pictures[2][24, 32])
+    np.testing.assert_array_equal(viewer.layers["frame 1 + 2: fused"].data[24, 32], images[2][24, 32])
     assert not widget.paint_with.native.itemIcon(1).isNull()
     colors = labels.colormap.color_dict
     assert colors[0][3] == 0
@@ -156,12 +156,12 @@ def test_several_layers_are_found_as_sources_and_the_order_of_their_colors_is_th
     assert (labels.selected_label, widget.paint_with.value) == (3, 3)
 
 
-def test_opacity_follows_the_strokes(viewer, open_widget, qtbot, pictures):
+def test_opacity_follows_the_strokes(viewer, open_widget, qtbot, images):
     opacity = np.arange(100, 103, dtype=np.uint8)[:, None, None, None] * np.ones((3, 48, 64, 1), np.uint8)
-    images = np.concatenate([pictures, opacity], axis=-1)
-    layer = viewer.add_image(images, rgb=True, name="leaf")
+    with_opacity = np.concatenate([images, opacity], axis=-1)
+    layer = viewer.add_image(with_opacity, rgb=True, name="leaf")
     stack = choose_planes(layer, 0, point=(0, 0, 0))
-    result = fuse(list(pictures), CONFIG, with_maps=True)
+    result = fuse(list(images), CONFIG, with_maps=True)
     fused = np.dstack([result.fused, (result.source_index + 100).astype(np.uint8)])
     maps = {name: getattr(result, name) for name in MAP_NAMES}
     add_result(viewer, stack, {"fused": fused, **maps}, record=record_provenance(stack, CONFIG, focus_range=result.focus_range))
@@ -171,12 +171,12 @@ def test_opacity_follows_the_strokes(viewer, open_widget, qtbot, pictures):
     viewer.layers["retouch"].paint((24, 32), 3)
     settle(widget, qtbot)
 
-    np.testing.assert_array_equal(viewer.layers["leaf: fused"].data[24, 32], images[2, 24, 32])
+    np.testing.assert_array_equal(viewer.layers["leaf: fused"].data[24, 32], with_opacity[2, 24, 32])
 
 
-def test_parts_chosen_by_hand_work_without_a_record(viewer, open_widget, qtbot, pictures):
-    result = fuse(list(pictures), CONFIG, with_maps=True)
-    viewer.add_image(pictures, rgb=True, name="leaf")
+def test_parts_chosen_by_hand_work_without_a_record(viewer, open_widget, qtbot, images):
+    result = fuse(list(images), CONFIG, with_maps=True)
+    viewer.add_image(images, rgb=True, name="leaf")
     viewer.add_image(result.source_index, rgb=False, name="which")
     viewer.add_image(result.fused, rgb=True, name="sharp")
     widget = open_widget()
@@ -188,19 +188,19 @@ def test_parts_chosen_by_hand_work_without_a_record(viewer, open_widget, qtbot, 
     viewer.layers["retouch"].paint((24, 32), 3)
     settle(widget, qtbot)
 
-    np.testing.assert_array_equal(viewer.layers["sharp"].data[24, 32], pictures[2, 24, 32])
+    np.testing.assert_array_equal(viewer.layers["sharp"].data[24, 32], images[2, 24, 32])
 
 
-def test_what_is_missing_is_said_in_place(viewer, open_widget, pictures):
+def test_what_is_missing_is_said_in_place(viewer, open_widget, images):
     widget = open_widget()
     assert not widget.start_button.enabled
     assert "no fused image is chosen" in widget.message.text()
 
-    viewer.add_image(pictures, rgb=True, name="leaf")
+    viewer.add_image(images, rgb=True, name="leaf")
     widget.sources.value = [viewer.layers["leaf"]]
     assert "no fused image is chosen" in widget.message.text()
 
-    viewer.add_image(pictures[0], rgb=True, name="sharp")
+    viewer.add_image(images[0], rgb=True, name="sharp")
     assert "no source index is chosen" in widget.message.text()
 
     viewer.add_image(np.zeros((9, 9), np.uint16), rgb=False, name="which", contrast_limits=(0, 2))
@@ -209,8 +209,8 @@ def test_what_is_missing_is_said_in_place(viewer, open_widget, pictures):
 
 
 @pytest.mark.parametrize("name", ["retouch", "leaf: fused", "leaf: source index", "leaf"])
-def test_deleting_any_layer_is_safe(viewer, open_widget, qtbot, pictures, name):
-    fuse_stack(viewer, pictures)
+def test_deleting_any_layer_is_safe(viewer, open_widget, qtbot, images, name):
+    fuse_stack(viewer, images)
     widget = open_widget()
     widget.toggle()
     viewer.layers["retouch"].paint((24, 32), 3)
@@ -224,11 +224,11 @@ def test_deleting_any_layer_is_safe(viewer, open_widget, qtbot, pictures, name):
     if not has_ended:
         viewer.layers["retouch"].paint((10, 10), 2)
         settle(widget, qtbot)
-        np.testing.assert_array_equal(viewer.layers["leaf: fused"].data[10, 10], pictures[1, 10, 10])
+        np.testing.assert_array_equal(viewer.layers["leaf: fused"].data[10, 10], images[1, 10, 10])
 
 
-def test_stopping_keeps_the_strokes_and_lets_go_of_the_labels(viewer, open_widget, qtbot, pictures):
-    fuse_stack(viewer, pictures)
+def test_stopping_keeps_the_strokes_and_lets_go_of_the_labels(viewer, open_widget, qtbot, images):
+    fuse_stack(viewer, images)
     widget = open_widget()
     widget.toggle()
     labels, fused = viewer.layers["retouch"], viewer.layers["leaf: fused"]
@@ -243,8 +243,8 @@ def test_stopping_keeps_the_strokes_and_lets_go_of_the_labels(viewer, open_widge
     np.testing.assert_array_equal(fused.data, after)
 
 
-def test_closing_the_widget_ends_the_session(viewer, open_widget, qtbot, pictures):
-    fuse_stack(viewer, pictures)
+def test_closing_the_widget_ends_the_session(viewer, open_widget, qtbot, images):
+    fuse_stack(viewer, images)
     widget = open_widget()
     widget.toggle()
     session = widget.session
@@ -256,10 +256,10 @@ def test_closing_the_widget_ends_the_session(viewer, open_widget, qtbot, picture
     assert widget.session is None
 
 
-def test_a_label_that_stands_for_no_image_is_told_in_the_words_of_the_engine(viewer, open_widget, qtbot, pictures, monkeypatch):
+def test_a_label_that_stands_for_no_image_is_told_in_the_words_of_the_engine(viewer, open_widget, qtbot, images, monkeypatch):
     told = []
     monkeypatch.setattr(notification_manager, "dispatch", told.append)
-    fuse_stack(viewer, pictures)
+    fuse_stack(viewer, images)
     widget = open_widget()
     widget.toggle()
 
@@ -270,8 +270,8 @@ def test_a_label_that_stands_for_no_image_is_told_in_the_words_of_the_engine(vie
     assert len(told) == 1
 
 
-def test_replacing_the_labels_by_others_of_another_size_ends_the_session(viewer, open_widget, pictures):
-    fuse_stack(viewer, pictures)
+def test_replacing_the_labels_by_others_of_another_size_ends_the_session(viewer, open_widget, images):
+    fuse_stack(viewer, images)
     widget = open_widget()
     widget.toggle()
 
@@ -281,8 +281,8 @@ def test_replacing_the_labels_by_others_of_another_size_ends_the_session(viewer,
     assert "another size" in widget.message.text()
 
 
-def test_strokes_can_be_taken_back_after_stop_and_start(viewer, open_widget, qtbot, pictures):
-    before = fuse_stack(viewer, pictures).fused.copy()
+def test_strokes_can_be_taken_back_after_stop_and_start(viewer, open_widget, qtbot, images):
+    before = fuse_stack(viewer, images).fused.copy()
     widget = open_widget()
     widget.toggle()
     labels, fused, index = viewer.layers["retouch"], viewer.layers["leaf: fused"], viewer.layers["leaf: source index"]
@@ -296,8 +296,8 @@ def test_strokes_can_be_taken_back_after_stop_and_start(viewer, open_widget, qtb
     settle(widget, qtbot)
     assert widget.source_index.value == index
     assert [layer.name for layer in viewer.layers].count("retouch") == 1
-    np.testing.assert_array_equal(fused.data[10, 10], pictures[1, 10, 10])
-    np.testing.assert_array_equal(fused.data[24, 32], pictures[2, 24, 32])
+    np.testing.assert_array_equal(fused.data[10, 10], images[1, 10, 10])
+    np.testing.assert_array_equal(fused.data[24, 32], images[2, 24, 32])
 
     labels.undo()
     labels.undo()
@@ -306,8 +306,8 @@ def test_strokes_can_be_taken_back_after_stop_and_start(viewer, open_widget, qtb
     assert [layer.metadata["qmcif"]["is_retouched"] for layer in (fused, index)] == [False, False]
 
 
-def test_strokes_of_a_deleted_layer_come_back_with_the_next_start(viewer, open_widget, qtbot, pictures):
-    before = fuse_stack(viewer, pictures).fused.copy()
+def test_strokes_of_a_deleted_layer_come_back_with_the_next_start(viewer, open_widget, qtbot, images):
+    before = fuse_stack(viewer, images).fused.copy()
     widget = open_widget()
     widget.toggle()
     viewer.layers["retouch"].paint((24, 32), 3)
@@ -322,8 +322,8 @@ def test_strokes_of_a_deleted_layer_come_back_with_the_next_start(viewer, open_w
     np.testing.assert_array_equal(viewer.layers["leaf: fused"].data, before)
 
 
-def test_a_piece_given_up_by_stop_is_worked_in_by_the_next_start(viewer, open_widget, qtbot, pictures):
-    before = fuse_stack(viewer, pictures).fused.copy()
+def test_a_piece_given_up_by_stop_is_worked_in_by_the_next_start(viewer, open_widget, qtbot, images):
+    before = fuse_stack(viewer, images).fused.copy()
     widget = open_widget()
     widget.toggle()
     session = widget.session
@@ -335,11 +335,11 @@ def test_a_piece_given_up_by_stop_is_worked_in_by_the_next_start(viewer, open_wi
     settle(widget, qtbot)
     qtbot.waitUntil(lambda: not session.is_running)
 
-    np.testing.assert_array_equal(viewer.layers["leaf: fused"].data[24, 32], pictures[2, 24, 32])
+    np.testing.assert_array_equal(viewer.layers["leaf: fused"].data[24, 32], images[2, 24, 32])
 
 
-def test_strokes_are_outlined_tinted_or_hidden(viewer, open_widget, pictures):
-    fuse_stack(viewer, pictures)
+def test_strokes_are_outlined_tinted_or_hidden(viewer, open_widget, images):
+    fuse_stack(viewer, images)
     widget = open_widget()
     widget.toggle()
     labels = viewer.layers["retouch"]
@@ -351,8 +351,8 @@ def test_strokes_are_outlined_tinted_or_hidden(viewer, open_widget, pictures):
     assert shown == [(1, 1.0), (0, 0.4), (0, 0.0)]
 
 
-def test_the_focus_slider_chooses_the_image_to_paint_with(viewer, open_widget, pictures):
-    fuse_stack(viewer, pictures, scale=(4, 1, 1))
+def test_the_focus_slider_chooses_the_image_to_paint_with(viewer, open_widget, images):
+    fuse_stack(viewer, images, scale=(4, 1, 1))
     widget = open_widget()
     widget.toggle()
     viewer.dims.set_current_step(0, 2)
@@ -364,12 +364,12 @@ def test_the_focus_slider_chooses_the_image_to_paint_with(viewer, open_widget, p
     assert viewer.layers["retouch"].selected_label == 2
 
 
-def test_images_are_named_by_their_files(viewer, open_widget, pictures, tmp_path):
-    for number, picture in enumerate(pictures, start=7):
-        write_image(tmp_path / f"shot_{number}.png", picture)
+def test_images_are_named_by_their_files(viewer, open_widget, images, tmp_path):
+    for number, image in enumerate(images, start=7):
+        write_image(tmp_path / f"shot_{number}.png", image)
     ((lazy, attributes, _),) = open_files([tmp_path])
     layer = viewer.add_image(lazy, **attributes)
-    add_fused(viewer, choose_planes(layer, 0, point=(0, 0, 0)), pictures)
+    add_fused(viewer, choose_planes(layer, 0, point=(0, 0, 0)), images)
     widget = open_widget()
 
     names = [widget.paint_with.native.itemText(row) for row in range(4)]
@@ -377,10 +377,10 @@ def test_images_are_named_by_their_files(viewer, open_widget, pictures, tmp_path
     assert names == ["0: let the engine decide", "1: shot_7.png", "2: shot_8.png", "3: shot_9.png"]
 
 
-def test_images_that_were_left_out_are_left_out_again(viewer, open_widget, qtbot, pictures):
-    images = np.concatenate([pictures[:1], pictures])
-    layer = viewer.add_image(images, rgb=True, name="leaf", axis_labels=("z", "y", "x"))
-    add_fused(viewer, replace(choose_planes(layer, 0, point=(0, 0, 0)), left_out=(0,)), pictures)
+def test_images_that_were_left_out_are_left_out_again(viewer, open_widget, qtbot, images):
+    longer = np.concatenate([images[:1], images])
+    layer = viewer.add_image(longer, rgb=True, name="leaf", axis_labels=("z", "y", "x"))
+    add_fused(viewer, replace(choose_planes(layer, 0, point=(0, 0, 0)), left_out=(0,)), images)
     widget = open_widget()
     widget.toggle()
     assert [name for name, _ in widget._images] == ["0: let the engine decide", "1: z 1", "2: z 2", "3: z 3"]
@@ -388,7 +388,7 @@ def test_images_that_were_left_out_are_left_out_again(viewer, open_widget, qtbot
     viewer.layers["retouch"].paint((24, 32), 3)
     settle(widget, qtbot)
 
-    np.testing.assert_array_equal(viewer.layers["leaf: fused"].data[24, 32], images[3, 24, 32])
+    np.testing.assert_array_equal(viewer.layers["leaf: fused"].data[24, 32], longer[3, 24, 32])
     widget.follows_slider.value = True
     for step, expected in ((2, 2), (0, 2), (1, 1)):
         viewer.dims.set_current_step(0, step)
@@ -400,8 +400,8 @@ def test_signed_samples_stay_of_their_type(viewer, open_widget, qtbot):
     layer = viewer.add_image(images, rgb=False, name="leaf", contrast_limits=(-100, 155))
     stack = choose_planes(layer, 0, point=(0, 0, 0))
     result = fuse(stack.cut_images(), CONFIG, with_maps=True)
-    pictures = {"fused": stack.restored(result.fused), **{name: getattr(result, name) for name in MAP_NAMES}}
-    add_result(viewer, stack, pictures, record=record_provenance(stack, CONFIG, focus_range=result.focus_range))
+    parts = {"fused": stack.restored(result.fused), **{name: getattr(result, name) for name in MAP_NAMES}}
+    add_result(viewer, stack, parts, record=record_provenance(stack, CONFIG, focus_range=result.focus_range))
     widget = open_widget()
     widget.toggle()
 
@@ -413,18 +413,18 @@ def test_signed_samples_stay_of_their_type(viewer, open_widget, qtbot):
     np.testing.assert_array_equal(fused[20:29, 28:37], images[2, 20:29, 28:37])
 
 
-def test_a_result_moved_by_a_file_of_transforms_is_retouched_while_the_file_is_there(viewer, open_widget, qtbot, pictures, tmp_path):
-    moved = np.stack([pictures[0], np.roll(pictures[1], 4, axis=1), pictures[2]])
+def test_a_result_moved_by_a_file_of_transforms_is_retouched_while_the_file_is_there(viewer, open_widget, qtbot, images, tmp_path):
+    moved = np.stack([images[0], np.roll(images[1], 4, axis=1), images[2]])
     matrices, file = (IDENTITY, ((1.0, 0.0, 4.0), *IDENTITY[1:]), IDENTITY), tmp_path / "found.json"
     save_transforms(file, Transforms(matrices=matrices, model=TransformModel.TRANSLATION, image_shape=(48, 64), reference=0))
     layer = viewer.add_image(moved, rgb=True, name="leaf")
-    add_fused(viewer, replace(choose_planes(layer, 0, point=(0, 0, 0)), transforms=load_transforms(file), transforms_file=file), pictures)
+    add_fused(viewer, replace(choose_planes(layer, 0, point=(0, 0, 0)), transforms=load_transforms(file), transforms_file=file), images)
     widget = open_widget()
     widget.toggle()
 
     viewer.layers["retouch"].paint((24, 32), 2)
     settle(widget, qtbot)
-    np.testing.assert_array_equal(viewer.layers["leaf: fused"].data[22:27, 30:35], pictures[1][22:27, 30:35])
+    np.testing.assert_array_equal(viewer.layers["leaf: fused"].data[22:27, 30:35], images[1][22:27, 30:35])
     widget.toggle()
 
     file.unlink()

@@ -15,7 +15,7 @@ def make_layer(shape=(2, 3, 5, 6, 8), axes=AXES, name="cells", **options):
     return Image(np.zeros(shape, np.uint8), rgb=False, axis_labels=axes, name=name, **options)
 
 
-def test_a_stack_or_pictures_are_one_fusion_whose_result_is_one_picture():
+def test_a_stack_or_images_are_one_fusion_whose_result_is_one_image():
     for layers in ([make_layer((5, 6, 8), AXES[2:])], [make_layer((6, 8), AXES[3:], name=name) for name in "ab"]):
         series = choose_series(layers)
         assert (len(series.channels), series.n_points, series.keeps_axes) == (1, 1, False)
@@ -31,7 +31,7 @@ def test_channels_are_told_apart_and_all_points_in_time_are_there():
     assert series.first.note == ""
 
 
-def test_where_the_sliders_stand_is_one_picture_named_by_its_place():
+def test_where_the_sliders_stand_is_one_image_named_by_its_place():
     layer = make_layer()
 
     series = choose_series([layer], point=(1, 2, 0, 0, 0))

@@ -14,9 +14,9 @@ from qmcif_engine.cli import main
 
 
 @pytest.mark.viewer
-def test_the_stack_is_opened_and_the_widget_docked(tmp_path, pictures, make_napari_viewer, monkeypatch):
-    for number, picture in enumerate(pictures):
-        write_image(tmp_path / f"{number}.png", picture)
+def test_the_stack_is_opened_and_the_widget_docked(tmp_path, images, make_napari_viewer, monkeypatch):
+    for number, image in enumerate(images):
+        write_image(tmp_path / f"{number}.png", image)
     viewers = []
 
     def make(**options):
@@ -32,7 +32,7 @@ def test_the_stack_is_opened_and_the_widget_docked(tmp_path, pictures, make_napa
     (viewer,) = viewers
     (layer,) = viewer.layers
     assert (layer.rgb, layer.name, ran) == (True, tmp_path.name, [True])
-    np.testing.assert_array_equal(layer.data, pictures)
+    np.testing.assert_array_equal(layer.data, images)
     docked = next(iter(viewer.window.dock_widgets.values()))
     assert docked.fusion.run_panel.start_button.enabled
     docked.shut_down()
@@ -70,8 +70,8 @@ def test_channels_are_kept_apart_with_their_colors_and_scale(tmp_path, make_napa
 
 
 @pytest.mark.parametrize("names", [["missing.png"], ["0.png"]])
-def test_what_is_no_stack_is_refused_before_a_viewer_opens(tmp_path, pictures, monkeypatch, capsys, names):
-    write_image(tmp_path / "0.png", pictures[0])
+def test_what_is_no_stack_is_refused_before_a_viewer_opens(tmp_path, images, monkeypatch, capsys, names):
+    write_image(tmp_path / "0.png", images[0])
     monkeypatch.setattr(napari, "Viewer", lambda **_: pytest.fail("a viewer was opened"))
 
     assert main(["view", *(str(tmp_path / name) for name in names)]) == 2

@@ -9,7 +9,7 @@ import tifffile
 
 from napari_qmcif.file_actions import add_layers
 from napari_qmcif.reader import open_files
-from napari_qmcif.writer import write_picture, write_result
+from napari_qmcif.writer import write_layer, write_result
 from qmcif_engine import QmcifError, read_image
 
 RECORD = {"version": "1", "made": "today", "path": None, "inputs": [{"layer": "leaf"}], "n_images": 3, "part": "fused"}
@@ -24,68 +24,68 @@ ATTRIBUTES = {
 
 
 @pytest.mark.parametrize("name", ["a.png", "a.jpg", "a.tif", "a.ome.tif"])
-def test_every_format_holds_the_samples(tmp_path, pictures, name):
+def test_every_format_holds_the_samples(tmp_path, images, name):
     target = str(tmp_path / name)
 
-    assert write_picture(target, pictures[0], ATTRIBUTES) == [target]
+    assert write_layer(target, images[0], ATTRIBUTES) == [target]
 
     samples = read_image(target).samples
     if name == "a.jpg":
-        assert np.abs(samples.astype(int) - pictures[0]).mean() < 12
+        assert np.abs(samples.astype(int) - images[0]).mean() < 12
     else:
-        np.testing.assert_array_equal(samples, pictures[0])
+        np.testing.assert_array_equal(samples, images[0])
 
 
 @pytest.mark.parametrize("name", ["a.ome.tif", "a.ome.zarr", "a.tif"])
-def test_scale_and_record_come_back_without_times_and_places(tmp_path, pictures, name):
+def test_scale_and_record_come_back_without_times_and_places(tmp_path, images, name):
     target = str(tmp_path / name)
-    write_picture(target, pictures[0], ATTRIBUTES)
+    write_layer(target, images[0], ATTRIBUTES)
 
     ((samples, attributes, _),) = open_files([Path(target)])
 
-    np.testing.assert_array_equal(samples, pictures[0])
+    np.testing.assert_array_equal(samples, images[0])
     np.testing.assert_allclose(attributes["scale"], (0.5, 0.25))
     assert {str(unit) for unit in attributes["units"]} <= {"micrometer", "µm"}
     assert attributes["metadata"]["qmcif"] == {"version": "1", "images": 3, "part": "fused"}
 
 
-def test_pyramids_and_lazy_arrays_are_written_from_their_finest_level(tmp_path, pictures):
-    levels = [da.from_array(pictures[0], chunks=16), pictures[0][::2, ::2]]
+def test_pyramids_and_lazy_arrays_are_written_from_their_finest_level(tmp_path, images):
+    levels = [da.from_array(images[0], chunks=16), images[0][::2, ::2]]
 
-    write_picture(str(tmp_path / "a.tif"), levels, {**ATTRIBUTES, "multiscale": True})
+    write_layer(str(tmp_path / "a.tif"), levels, {**ATTRIBUTES, "multiscale": True})
 
-    np.testing.assert_array_equal(read_image(tmp_path / "a.tif").samples, pictures[0])
+    np.testing.assert_array_equal(read_image(tmp_path / "a.tif").samples, images[0])
 
 
-def test_opacity_is_written_as_such(tmp_path, pictures):
-    opaque = np.dstack([pictures[0], np.full((48, 64), 9, np.uint8)])
+def test_opacity_is_written_as_such(tmp_path, images):
+    opaque = np.dstack([images[0], np.full((48, 64), 9, np.uint8)])
 
-    write_picture(str(tmp_path / "a.png"), opaque, ATTRIBUTES)
+    write_layer(str(tmp_path / "a.png"), opaque, ATTRIBUTES)
 
     read = read_image(tmp_path / "a.png")
-    np.testing.assert_array_equal(read.samples, pictures[0])
+    np.testing.assert_array_equal(read.samples, images[0])
     assert (read.alpha == 9).all()
 
 
-def test_an_existing_file_is_replaced_as_the_dialog_asked(tmp_path, pictures):
-    for picture in pictures[:2]:
-        write_picture(str(tmp_path / "a.png"), picture, ATTRIBUTES)
+def test_an_existing_file_is_replaced_as_the_dialog_asked(tmp_path, images):
+    for image in images[:2]:
+        write_layer(str(tmp_path / "a.png"), image, ATTRIBUTES)
 
-    np.testing.assert_array_equal(read_image(tmp_path / "a.png").samples, pictures[1])
+    np.testing.assert_array_equal(read_image(tmp_path / "a.png").samples, images[1])
 
 
 def test_what_a_format_cannot_hold_is_refused_in_the_words_of_the_engine(tmp_path):
     with pytest.raises(QmcifError, match="JPEG holds uint8"):
-        write_picture(str(tmp_path / "a.jpg"), np.zeros((4, 5), np.uint16), {**ATTRIBUTES, "rgb": False})
+        write_layer(str(tmp_path / "a.jpg"), np.zeros((4, 5), np.uint16), {**ATTRIBUTES, "rgb": False})
 
 
-def test_a_result_becomes_a_folder_that_is_read_as_one(tmp_path, pictures):
+def test_a_result_becomes_a_folder_that_is_read_as_one(tmp_path, images):
     index = np.arange(48 * 64, dtype=np.uint16).reshape(48, 64) % 3
     named = {**ATTRIBUTES, "rgb": False, "name": "leaf: source index", "metadata": {"qmcif": {**RECORD, "part": "source_index"}}}
     plain = {**ATTRIBUTES, "name": "../over: there", "metadata": {}}
     target = str(tmp_path / "result")
 
-    written = write_result(target, [(index, named, "image"), (pictures[0], ATTRIBUTES, "image"), (pictures[1], plain, "image")] * 2)
+    written = write_result(target, [(index, named, "image"), (images[0], ATTRIBUTES, "image"), (images[1], plain, "image")] * 2)
 
     assert sorted(path.name for path in (tmp_path / "result").iterdir()) == sorted(
         ["source_index.tif", "source_index_2.tif", "fused.ome.tif", "fused_2.ome.tif", "over_there.ome.tif", "over_there_2.ome.tif"]
@@ -96,9 +96,9 @@ def test_a_result_becomes_a_folder_that_is_read_as_one(tmp_path, pictures):
 
 @pytest.mark.viewer
 @pytest.mark.parametrize("name", ["saved.ome.tif", "saved.ome.zarr", "saved.png"])
-def test_a_person_saves_a_layer_and_opens_it_again(tmp_path, pictures, make_napari_viewer_proxy, name):
+def test_a_person_saves_a_layer_and_opens_it_again(tmp_path, images, make_napari_viewer_proxy, name):
     viewer = make_napari_viewer_proxy()
-    layer = viewer.add_image(pictures[0], rgb=True, name="leaf", scale=(0.5, 0.5), units=("um", "um"), metadata={"qmcif": RECORD})
+    layer = viewer.add_image(images[0], rgb=True, name="leaf", scale=(0.5, 0.5), units=("um", "um"), metadata={"qmcif": RECORD})
 
     layer.save(str(tmp_path / name), plugin="napari-qmcif")
     if name.endswith("png"):
@@ -106,7 +106,7 @@ def test_a_person_saves_a_layer_and_opens_it_again(tmp_path, pictures, make_napa
     else:
         (opened,) = add_layers(viewer, open_files([tmp_path / name]))
 
-    np.testing.assert_array_equal(np.asarray(opened.data), pictures[0])
+    np.testing.assert_array_equal(np.asarray(opened.data), images[0])
     assert opened.rgb
     if not name.endswith("png"):
         np.testing.assert_allclose(opened.scale, (0.5, 0.5))
@@ -114,10 +114,10 @@ def test_a_person_saves_a_layer_and_opens_it_again(tmp_path, pictures, make_napa
 
 
 @pytest.mark.viewer
-def test_several_layers_are_saved_into_a_folder(tmp_path, pictures, make_napari_viewer_proxy):
+def test_several_layers_are_saved_into_a_folder(tmp_path, images, make_napari_viewer_proxy):
     viewer = make_napari_viewer_proxy()
-    viewer.add_image(pictures[0], rgb=True, name="one")
-    viewer.add_image(pictures[1], rgb=True, name="two")
+    viewer.add_image(images[0], rgb=True, name="one")
+    viewer.add_image(images[1], rgb=True, name="two")
 
     written = viewer.layers.save(str(tmp_path / "both"), plugin="napari-qmcif")
 
@@ -137,6 +137,6 @@ def test_points_in_time_become_files_of_their_own_and_one_layer_again(tmp_path):
     np.testing.assert_array_equal(read, samples[:, 0])
     assert (described["axis_labels"], described["scale"], described["name"]) == (("t", "y", "x"), (1, 0.5, 0.25), "fused")
     with pytest.raises(QmcifError, match="holds 3 images and one file was asked for: save it as a folder"):
-        write_picture(str(tmp_path / "a.tif"), samples, attributes)
-    write_picture(str(tmp_path / "a.tif"), samples[:1], attributes)
+        write_layer(str(tmp_path / "a.tif"), samples, attributes)
+    write_layer(str(tmp_path / "a.tif"), samples[:1], attributes)
     np.testing.assert_array_equal(read_image(tmp_path / "a.tif").samples, samples[0, 0])
