@@ -192,7 +192,8 @@ class Session:
         screenshot.save(target, optimize=True)
         if target.stat().st_size > LARGEST_BYTES:
             screenshot.quantize(256, dither=Image.Dither.NONE).save(target, optimize=True)
-        print(f"{target.name}: {screenshot.width} x {screenshot.height}, {target.stat().st_size / 1000:.0f} kB, dock {self.dock.width()} px wide")
+        size = f"{screenshot.width} x {screenshot.height}, {target.stat().st_size / 1000:.0f} kB"
+        print(f"{target.name}: {size}, dock {self.dock.width()} px wide")
 
 
 if __name__ == "__main__":

@@ -7,11 +7,10 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from napari.types import LayerDataTuple
-from napari.viewer import Viewer
 
 from napari_qmcif.chosen_stack import ChosenStack
 from napari_qmcif.provenance import METADATA_KEY
-from napari_qmcif.stack_series import Channel, StackSeries
+from napari_qmcif.stack_series import StackSeries
 from qmcif_engine import OUTPUT_MAPS
 
 MAP_NAMES = tuple(name for name, declared in OUTPUT_MAPS.items() if declared.is_written)
@@ -66,7 +65,7 @@ def choose_colors(part: str, bounds: tuple[float, float]) -> dict[str, Any]:
 
 
 def describe_channel(
-    series: StackSeries, number: int, parts: dict[str, Any], *, record: dict[str, Any], z_step: float, run: Run = FIRST_RUN
+    series: StackSeries, number: int, parts: dict[str, Any], *, record: dict[str, Any], z_step: float = 1.0, run: Run = FIRST_RUN
 ) -> list[LayerDataTuple]:
     """Return the layers of one channel: the fused image and, above it, its maps, the source index on top.
 
@@ -98,11 +97,3 @@ def number_run(titles: Collection[str], settings: str, *, taken: Collection[str]
     ends = {name.rpartition(": ")[2] for name in taken if name.startswith(tuple(titles))}
     number = next(number for number in count(1) if name_part("", "fused", Run(number)).removeprefix(": ") not in ends)
     return FIRST_RUN if number == 1 else Run(number, settings)
-
-
-def add_result(viewer: Viewer, stack: ChosenStack, parts: dict[str, Any], *, record: dict[str, Any]) -> list[Any]:
-    """Add the fused image of one stack and, above it, its maps; return them, the fused image last."""
-    series = StackSeries(channels=(Channel(title=stack.title, stacks=(stack,)),))
-    described = describe_channel(series, 0, parts, record=record, z_step=1.0)
-    added = [viewer.add_image(samples, **arguments) for samples, arguments, _ in described]
-    return added[::-1]

@@ -44,6 +44,11 @@ class StackSeries:
     channel_axis: int | None = None
     decided_by: int | None = None
 
+    @classmethod
+    def of_one(cls, stack: ChosenStack, *, title: str = "") -> StackSeries:
+        """Return the series of one stack, whose result is one image."""
+        return cls(channels=(Channel(title=title or stack.title, stacks=(stack,)),))
+
     @property
     def first(self) -> ChosenStack:
         """The stack that stands for all of them."""
@@ -109,8 +114,7 @@ def choose_series(layers: Sequence[Any], axis: str = "", *, decide_by: str = "",
         msg = "nothing is chosen; two or more image layers, or one stack, are needed: select them in the list above"
         raise InvalidImageError(msg)
     if any(not isinstance(layer, Image) or layer.ndim == 2 for layer in layers):
-        stack = choose_layers(layers)
-        return StackSeries(channels=(Channel(title=stack.title, stacks=(stack,)),))
+        return StackSeries.of_one(choose_layers(layers))
     number = list_axes(layers[0]).index(axis) if axis in list_axes(layers[0]) else guess_focus_axis(layers[0])
     if len(layers) == 1:
         series = _split_layer(layers[0], number, point=point)
@@ -134,7 +138,7 @@ def _split_layer(layer: Layer, axis: int, *, point: Sequence[float] | None, is_c
     further = [other for other in range(layer.ndim) if other not in (axis, *stack.image_axes)]
     if point is not None or not further:
         place = "".join(f", {names[other]} {stack.index[other]}" for other in further)
-        return StackSeries(channels=(Channel(title=f"{layer.name}{place}", stacks=(stack,)),))
+        return StackSeries.of_one(stack, title=f"{layer.name}{place}")
     named = [other for other in further if names[other].lower() in CHANNEL_AXIS_NAMES and not is_channel]
     channel_axis = named[0] if named else None
     kept = [other for other in further if other != channel_axis]

@@ -7,8 +7,10 @@ import pytest
 
 from napari_qmcif.chosen_stack import choose_planes
 from napari_qmcif.comparing import CompareWidget
-from napari_qmcif.layers import MAP_NAMES, add_result
+from napari_qmcif.file_actions import add_layers
+from napari_qmcif.layers import MAP_NAMES, describe_channel
 from napari_qmcif.provenance import record_provenance
+from napari_qmcif.stack_series import StackSeries
 from qmcif_engine import FusionConfig, focus_response, fuse, make_focus_stack
 
 pytestmark = pytest.mark.viewer
@@ -31,7 +33,9 @@ def result(viewer, images):
     layer = viewer.add_image(images, rgb=True, name="leaf", scale=(4, 0.5, 0.5))
     stack, made = choose_planes(layer, 0, point=(0, 0, 0)), fuse(list(images), CONFIG, with_maps=True)
     parts = {"fused": made.fused, **{name: getattr(made, name) for name in MAP_NAMES}}
-    add_result(viewer, stack, parts, record=record_provenance(stack, CONFIG, focus_range=made.focus_range))
+    add_layers(
+        viewer, describe_channel(StackSeries.of_one(stack), 0, parts, record=record_provenance(stack, CONFIG, focus_range=made.focus_range))
+    )
     return made
 
 

@@ -7,9 +7,11 @@ import pytest
 
 from napari_qmcif.chosen_stack import choose_planes
 from napari_qmcif.depth_view import DepthView, show_depth
-from napari_qmcif.layers import MAP_NAMES, add_result
+from napari_qmcif.file_actions import add_layers
+from napari_qmcif.layers import MAP_NAMES, describe_channel
 from napari_qmcif.provenance import record_provenance
 from napari_qmcif.reader import open_files
+from napari_qmcif.stack_series import StackSeries
 from qmcif_engine import FusionConfig, InvalidImageError, fuse, height_map, make_focus_stack
 
 pytestmark = pytest.mark.viewer
@@ -41,7 +43,15 @@ def add_fused(viewer, is_color=True, **space):
     layer = viewer.add_image(scene.images, rgb=is_color, name="leaf", contrast_limits=(0, 255), **space)
     stack = choose_planes(layer, 0, point=(0, 0, 0))
     maps = dict.fromkeys(MAP_NAMES, scene.depth_index)
-    add_result(viewer, stack, {"fused": scene.truth, **maps}, record=record_provenance(stack, FusionConfig(), focus_range=(0, 255)))
+    add_layers(
+        viewer,
+        describe_channel(
+            StackSeries.of_one(stack),
+            0,
+            {"fused": scene.truth, **maps},
+            record=record_provenance(stack, FusionConfig(), focus_range=(0, 255)),
+        ),
+    )
     return scene
 
 
@@ -150,7 +160,10 @@ def add_result_of_a_fusion(viewer):
     stack, config = choose_planes(layer, 0, point=(0, 0, 0)), FusionConfig().replaced({"iterations": 1})
     result = fuse(list(scene.images), config, with_position=True, with_maps=True)
     parts = {"fused": result.fused, **{name: getattr(result, name) for name in MAP_NAMES}}
-    add_result(viewer, stack, parts, record=record_provenance(stack, config, focus_range=result.focus_range))
+    add_layers(
+        viewer,
+        describe_channel(StackSeries.of_one(stack), 0, parts, record=record_provenance(stack, config, focus_range=result.focus_range)),
+    )
     return result
 
 

@@ -6,10 +6,11 @@ import tifffile
 
 from napari_qmcif.chosen_stack import choose_planes
 from napari_qmcif.depth_view import DepthView
-from napari_qmcif.file_actions import FOLDER_FILTER, FileActions
-from napari_qmcif.layers import MAP_NAMES, add_result
+from napari_qmcif.file_actions import FOLDER_FILTER, FileActions, add_layers
+from napari_qmcif.layers import MAP_NAMES, describe_channel
 from napari_qmcif.provenance import record_provenance
 from napari_qmcif.reader import open_files
+from napari_qmcif.stack_series import StackSeries
 from qmcif_engine import FusionConfig, make_focus_stack, write_image
 
 pytestmark = pytest.mark.viewer
@@ -48,7 +49,15 @@ def add_fused(viewer):
     layer = viewer.add_image(scene.images, name="cells", contrast_limits=(0, 65535), **space)
     stack = choose_planes(layer, 0, point=(0, 0, 0))
     maps = {name: scene.depth_index.astype(np.float32 if name == "confidence" else np.uint16) for name in MAP_NAMES}
-    add_result(viewer, stack, {"fused": scene.truth, **maps}, record=record_provenance(stack, FusionConfig(), focus_range=(0, 65535)))
+    add_layers(
+        viewer,
+        describe_channel(
+            StackSeries.of_one(stack),
+            0,
+            {"fused": scene.truth, **maps},
+            record=record_provenance(stack, FusionConfig(), focus_range=(0, 65535)),
+        ),
+    )
     return scene
 
 

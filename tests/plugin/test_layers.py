@@ -6,7 +6,9 @@ from napari.components import ViewerModel
 from napari.layers import Image
 
 from napari_qmcif.chosen_stack import choose_layers, choose_planes
-from napari_qmcif.layers import MAP_NAMES, add_result, describe_map, name_part, number_run
+from napari_qmcif.file_actions import add_layers
+from napari_qmcif.layers import MAP_NAMES, describe_channel, describe_map, name_part, number_run
+from napari_qmcif.stack_series import StackSeries
 
 
 def make_parts(fused):
@@ -18,7 +20,9 @@ def test_maps_come_hidden_above_the_image_so_that_they_are_seen_where_they_are_s
     viewer = ViewerModel()
     stack = choose_planes(viewer.add_image(np.zeros((5, 6, 8, 3), np.uint8), rgb=True, name="leaf"), 0, point=(0, 0, 0))
 
-    layers = add_result(viewer, stack, make_parts(np.zeros((6, 8, 3), np.uint8)), record={"version": "1"})
+    layers = add_layers(
+        viewer, describe_channel(StackSeries.of_one(stack), 0, make_parts(np.zeros((6, 8, 3), np.uint8)), record={"version": "1"})
+    )[::-1]
 
     expected = ["leaf: fused", "leaf: confidence", "leaf: detail map", "leaf: base map", "leaf: source index"]
     assert [layer.name for layer in layers] == [layer.name for layer in viewer.layers[:0:-1]]
@@ -32,7 +36,9 @@ def test_every_layer_carries_the_record_and_its_part():
     viewer = ViewerModel()
     stack = choose_planes(viewer.add_image(np.zeros((2, 6, 8), np.uint8)), 0, point=(0, 0, 0))
 
-    layers = add_result(viewer, stack, make_parts(np.zeros((6, 8), np.uint8)), record={"version": "1"})
+    layers = add_layers(
+        viewer, describe_channel(StackSeries.of_one(stack), 0, make_parts(np.zeros((6, 8), np.uint8)), record={"version": "1"})
+    )[::-1]
 
     assert [layer.metadata["qmcif"] for layer in layers] == [
         {"version": "1", "part": part} for part in ("source_index", "base_map", "detail_map", "confidence", "fused")
@@ -44,7 +50,9 @@ def test_gray_result_looks_like_its_sources():
         Image(np.zeros((6, 8), np.uint16), contrast_limits=limits, colormap="magma", gamma=0.7) for limits in ((100, 900), (50, 800))
     ]
 
-    fused = add_result(ViewerModel(), choose_layers(sources), make_parts(np.zeros((6, 8), np.uint16)), record={})[-1]
+    fused = add_layers(
+        ViewerModel(), describe_channel(StackSeries.of_one(choose_layers(sources)), 0, make_parts(np.zeros((6, 8), np.uint16)), record={})
+    )[0]
 
     assert tuple(fused.contrast_limits) == (50, 900)
     assert (fused.colormap.name, fused.gamma) == ("magma", 0.7)
@@ -54,7 +62,12 @@ def test_maps_show_first_to_last_image_and_confidence_from_none_to_full():
     viewer = ViewerModel()
     stack = choose_planes(viewer.add_image(np.zeros((5, 6, 8), np.uint8)), 0, point=(0, 0, 0))
 
-    layers = {layer.name: layer for layer in add_result(viewer, stack, make_parts(np.zeros((6, 8), np.uint8)), record={})}
+    layers = {
+        layer.name: layer
+        for layer in add_layers(viewer, describe_channel(StackSeries.of_one(stack), 0, make_parts(np.zeros((6, 8), np.uint8)), record={}))[
+            ::-1
+        ]
+    }
 
     assert tuple(layers["Image: source index"].contrast_limits) == (0, 4)
     assert tuple(layers["Image: confidence"].contrast_limits) == (0, 1)
@@ -68,7 +81,9 @@ def test_pyramids_become_multiscale_layers(is_color):
     levels = [np.zeros((side, side, *channels), np.uint8) for side in (16, 8)]
     maps = {name: [np.zeros((side, side), np.uint16) for side in (16, 8)] for name in MAP_NAMES}
 
-    layers = add_result(viewer, choose_planes(source, 0, point=(0, 0, 0)), {"fused": levels, **maps}, record={})
+    layers = add_layers(
+        viewer, describe_channel(StackSeries.of_one(choose_planes(source, 0, point=(0, 0, 0))), 0, {"fused": levels, **maps}, record={})
+    )[::-1]
 
     assert all(layer.multiscale for layer in layers)
     assert layers[-1].rgb == is_color

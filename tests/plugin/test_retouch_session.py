@@ -6,11 +6,12 @@ import pytest
 from napari.components import ViewerModel
 
 from napari_qmcif.chosen_stack import choose_layers, choose_planes
-from napari_qmcif.layers import MAP_NAMES, add_result, describe_channel
+from napari_qmcif.file_actions import add_layers
+from napari_qmcif.layers import MAP_NAMES, describe_channel
 from napari_qmcif.provenance import record_provenance
 from napari_qmcif.result_parts import find_parts, find_place, find_sources, name_place
 from napari_qmcif.retouch_session import LARGEST_PIECE_PX, assemble_subject, color_sources, find_difference, find_piece
-from napari_qmcif.stack_series import choose_series
+from napari_qmcif.stack_series import StackSeries, choose_series
 from qmcif_engine import FusionConfig, InvalidImageError
 
 CONFIG = FusionConfig().replaced({"blend_radius_px": 3})
@@ -24,7 +25,9 @@ def viewer():
 def add_result_of(viewer, stack, **images):
     shape = stack.size_px
     made = {"fused": np.zeros((*shape, 3), np.uint8), **{name: np.zeros(shape, np.uint16) for name in MAP_NAMES}, **images}
-    return add_result(viewer, stack, made, record=record_provenance(stack, CONFIG, focus_range=(3, 250)))[-1]
+    return add_layers(
+        viewer, describe_channel(StackSeries.of_one(stack), 0, made, record=record_provenance(stack, CONFIG, focus_range=(3, 250)))
+    )[0]
 
 
 def test_a_stack_is_found_again_with_its_axis_and_the_position_of_further_axes(viewer):

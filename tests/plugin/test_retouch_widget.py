@@ -7,11 +7,13 @@ import pytest
 from napari.utils.notifications import notification_manager
 
 from napari_qmcif.chosen_stack import choose_layers, choose_planes
+from napari_qmcif.file_actions import add_layers
 from napari_qmcif.layer_box import is_index_map
-from napari_qmcif.layers import MAP_NAMES, add_result
+from napari_qmcif.layers import MAP_NAMES, describe_channel
 from napari_qmcif.provenance import record_provenance
 from napari_qmcif.reader import open_files
 from napari_qmcif.retouch_widget import RetouchWidget
+from napari_qmcif.stack_series import StackSeries
 from qmcif_engine import FusionConfig, fuse, load_transforms, make_focus_stack, save_transforms, write_image
 from qmcif_engine.stack.alignment.transforms import IDENTITY, TransformModel
 from qmcif_engine.types import Transforms
@@ -51,7 +53,7 @@ def add_fused(viewer, stack, images):
     result = fuse(list(images), CONFIG, with_maps=True)
     parts = {"fused": result.fused, **{name: getattr(result, name) for name in MAP_NAMES}}
     record = record_provenance(stack, CONFIG, focus_range=result.focus_range)
-    add_result(viewer, stack, parts, record=record)
+    add_layers(viewer, describe_channel(StackSeries.of_one(stack), 0, parts, record=record))
     return result
 
 
@@ -164,7 +166,12 @@ def test_opacity_follows_the_strokes(viewer, open_widget, qtbot, images):
     result = fuse(list(images), CONFIG, with_maps=True)
     fused = np.dstack([result.fused, (result.source_index + 100).astype(np.uint8)])
     maps = {name: getattr(result, name) for name in MAP_NAMES}
-    add_result(viewer, stack, {"fused": fused, **maps}, record=record_provenance(stack, CONFIG, focus_range=result.focus_range))
+    add_layers(
+        viewer,
+        describe_channel(
+            StackSeries.of_one(stack), 0, {"fused": fused, **maps}, record=record_provenance(stack, CONFIG, focus_range=result.focus_range)
+        ),
+    )
     widget = open_widget()
     widget.toggle()
 
@@ -401,7 +408,10 @@ def test_signed_samples_stay_of_their_type(viewer, open_widget, qtbot):
     stack = choose_planes(layer, 0, point=(0, 0, 0))
     result = fuse(stack.cut_images(), CONFIG, with_maps=True)
     parts = {"fused": stack.restored(result.fused), **{name: getattr(result, name) for name in MAP_NAMES}}
-    add_result(viewer, stack, parts, record=record_provenance(stack, CONFIG, focus_range=result.focus_range))
+    add_layers(
+        viewer,
+        describe_channel(StackSeries.of_one(stack), 0, parts, record=record_provenance(stack, CONFIG, focus_range=result.focus_range)),
+    )
     widget = open_widget()
     widget.toggle()
 
