@@ -11,16 +11,13 @@ import numpy as np
 from napari.layers import Layer
 from napari.types import LayerDataTuple
 
-from napari_qmcif.chosen_stack import ChosenStack, name_axis
+from napari_qmcif.chosen_stack import N_COLORS, ChosenStack, drop_opacity, name_axis
 from napari_qmcif.layers import describe_fused
 from napari_qmcif.worker import EngineWorker
 from qmcif_engine import QmcifError, open_stack, prepare_stack, suggest_alignment, suggest_even_exposure
 from qmcif_engine.types import FusionProgress, Stack, Transforms
 
 ALIGNMENTS = ("none", "translation", "similarity", "affine", "homography")
-
-N_COLORS = 3
-"""What comes behind them is opacity, which follows the decisions without taking part in them."""
 
 NO_OPENCV = "whether the images moved cannot be told without OpenCV: pip install 'napari-qmcif[align]'"
 
@@ -79,7 +76,7 @@ def make_aligned_layer(stack: ChosenStack, *, job: EngineWorker) -> list[LayerDa
     images = stack.cut_images()
     found = align_images(images, stack, job=job)
     # opened again: the job that could be asked whether to go on will be over
-    opened = open_stack([image[..., :N_COLORS] for image in images] if stack.n_channels > N_COLORS else images)
+    opened = open_stack([drop_opacity(image) for image in images])
     prepared = prepare_stack(opened, transforms=found.transforms, correction=found.correction)
     look = describe_fused(stack, part="aligned", record={"n_images": stack.n_images, "align": stack.align})
     return [LayerDataTuple((prepared.to_dask(), {**look, **_place_behind(stack)}, "image"))]

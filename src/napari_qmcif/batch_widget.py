@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 from magicgui import magic_factory
-from magicgui.widgets import Container, FunctionGui, Table
+from magicgui.widgets import Container, FunctionGui
 from napari.viewer import Viewer
-from qtpy.QtCore import Qt
 
 from napari_qmcif.aligning import ALIGNMENTS
 from napari_qmcif.file_actions import open_stack_layers
+from napari_qmcif.form_parts import make_table
 from napari_qmcif.task_choices import PRESET_WORDS
 from napari_qmcif.work_row import WorkRow
 from napari_qmcif.worker import EngineWorker, make_worker
@@ -20,8 +20,8 @@ from qmcif_engine.types import BatchRow, Group
 
 SUFFIXES = (".ome.tif", ".ome.zarr", ".tif", ".png", ".jpg")
 TABLE_HEIGHT_PX = 200
-NAME_PX, NARROWEST_PX = 110, 50
-"""Room for the names of stacks, so that a narrow dock shows what became of them too, the reason of a failure in the room that is left."""
+NARROWEST_PX = 50
+"""Of a column; the reason of a failure gets the room that is left."""
 
 COLUMNS = ("status", "time", "result")
 
@@ -132,14 +132,10 @@ class BatchWidget(Container[Any]):
         self._told: str | None = None
         self.form: FunctionGui[..., Any] = fuse_many(call_button=False)
         self.row = WorkRow(self.form, text="Fuse all", on_end=self._end)
-        self.table = Table(tooltip="Click on a row to open its result, or its images")
-        self.table.native.setFixedHeight(TABLE_HEIGHT_PX)
-        self.table.native.verticalHeader().setMaximumWidth(NAME_PX)
-        self.table.native.verticalHeader().setTextElideMode(Qt.TextElideMode.ElideMiddle)
+        self.table = make_table(TABLE_HEIGHT_PX, tooltip="Click on a row to open its result, or its images")
         self.table.native.horizontalHeader().setDefaultSectionSize(NARROWEST_PX)
         self.table.native.horizontalHeader().setStretchLastSection(True)
         super().__init__(widgets=[self.form, self.row, self.table], labels=False)
-        self.table.visible = False
         self.form.margins = (0, 0, 0, 0)
         for place in (self.form.folder, self.form.results):
             place.choose_btn.text = "…"

@@ -19,6 +19,9 @@ SUPPORTED_DTYPES = ("uint8", "uint16", "float32", "float64", "int8", "int16", "u
 WORKED_WITH = {"float16": "float32", "int32": "float64"}
 """Types that the engine does not take, each with one that holds every value of it."""
 
+N_COLORS = 3
+"""What comes behind them is opacity, which follows the decisions without taking part in them."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChosenStack:
@@ -208,9 +211,19 @@ def _check_is_image(layer: Layer) -> None:
         raise InvalidImageError(msg)
 
 
+def finest_level(layer: Any) -> Any:  # noqa: ANN401 - a layer, and any array
+    """Return the samples of a layer, those of the finest level where it has several."""
+    return layer.data[0] if layer.multiscale else layer.data
+
+
+def drop_opacity(image: Any) -> Any:  # noqa: ANN401 - any array
+    """Return an image without its opacity, lazy where it is lazy."""
+    return image[..., :N_COLORS] if image.ndim == 3 else image
+
+
 def lazy_level(layer: Layer) -> Any:  # noqa: ANN401 - any array
     """Return the finest level; arrays that read as soon as they are cut are wrapped so that nothing is read on the GUI thread."""
-    array = layer.data[0] if layer.multiscale else layer.data
+    array = finest_level(layer)
     if isinstance(array, np.ndarray) or hasattr(array, "dask"):
         return array
     from dask.array import from_array

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
-from napari_qmcif.aligning import N_COLORS
-from napari_qmcif.chosen_stack import ChosenStack
+from napari_qmcif.chosen_stack import N_COLORS, ChosenStack
 from napari_qmcif.result_parts import list_files
 from qmcif_engine import InvalidImageError, QmcifError, open_stack
 

@@ -14,7 +14,7 @@ from qtpy.QtCore import QTimer
 
 from napari_qmcif.aligning import align_images
 from napari_qmcif.bar_plot import BarPlot
-from napari_qmcif.chosen_stack import ChosenStack
+from napari_qmcif.chosen_stack import ChosenStack, finest_level
 from napari_qmcif.form_parts import MessageLabel
 from napari_qmcif.layer_box import LayerComboBox, is_fused_or_flat, list_layers, part_of
 from napari_qmcif.layer_placement import transform_of
@@ -25,7 +25,6 @@ from napari_qmcif.result_parts import (
     find_place,
     find_shown_sources,
     find_sources,
-    finest_level,
     name_images,
     prepare_alike,
     read_settings,

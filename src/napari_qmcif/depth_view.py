@@ -9,12 +9,13 @@ from magicgui.widgets import Container, FunctionGui, PushButton
 from napari.layers import Image, Layer
 from napari.viewer import Viewer
 
+from napari_qmcif.chosen_stack import finest_level
 from napari_qmcif.file_actions import ask_and_save
 from napari_qmcif.height_layers import HeightWork, color_surface, describe_height_layer, make_surface, map_heights, place_surface
 from napari_qmcif.layer_box import LayerComboBox, OptionalImage, is_index_map, list_layers, part_of
 from napari_qmcif.number_box import NumberBox
 from napari_qmcif.provenance import read_record
-from napari_qmcif.result_parts import find_parts, find_place, find_sources, finest_level, name_place
+from napari_qmcif.result_parts import find_parts, find_place, find_sources, name_place
 from napari_qmcif.work_row import WorkRow
 from napari_qmcif.worker import EngineWorker, make_worker
 from qmcif_engine import InvalidImageError, QmcifError

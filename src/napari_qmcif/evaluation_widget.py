@@ -9,15 +9,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from magicgui import magic_factory
-from magicgui.widgets import Container, FunctionGui, PushButton, Table
+from magicgui.widgets import Container, FunctionGui, PushButton
 from napari.layers import Layer
 from napari.viewer import Viewer
-from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QFileDialog
 
 from napari_qmcif.aligning import align_images
 from napari_qmcif.bar_plot import BarPlot
-from napari_qmcif.chosen_stack import ChosenStack, lazy_level
+from napari_qmcif.chosen_stack import ChosenStack, drop_opacity, lazy_level
+from napari_qmcif.form_parts import make_table
 from napari_qmcif.layer_box import FusedImage, OptionalImage, Sources, shorten_list
 from napari_qmcif.preferences import write_text
 from napari_qmcif.provenance import read_record
@@ -26,7 +26,6 @@ from napari_qmcif.work_row import WorkRow
 from napari_qmcif.worker import EngineWorker, Progress, make_worker
 from qmcif_engine import InvalidImageError, QmcifError, evaluate
 
-N_COLORS = 3
 MEANINGS = {
     "Q_MI": "mutual information kept from the sources",
     "Q_G": "gradients kept from the sources",
@@ -86,9 +85,9 @@ def evaluate_layers(request: EvaluationRequest, *, job: EngineWorker) -> tuple[s
     images = request.stack.cut_images()
     if request.stack.is_prepared:
         images = list(align_images(images, request.stack, job=job).to_dask())
-    sources = [_opaque(image) for image in images]
-    truth = None if request.truth is None else _opaque(request.truth).astype(request.stack.dtype)
-    result = _opaque(request.result).astype(request.stack.dtype)
+    sources = [drop_opacity(image) for image in images]
+    truth = None if request.truth is None else drop_opacity(request.truth).astype(request.stack.dtype)
+    result = drop_opacity(request.result).astype(request.stack.dtype)
     scores = evaluate(sources, result, truth=truth, sample_range=request.sample_range, progress=report)
     return request.name, {symbol: figure for symbol, figure in scores.list_by_symbol().items() if figure is not None}
 
@@ -101,14 +100,7 @@ def _note_alignment(result: Layer, stack: ChosenStack) -> str:
     return note if was_moved and not stack.is_prepared else ""
 
 
-def _opaque(array: Any) -> Any:  # noqa: ANN401 - any array
-    """Return the samples without opacity; what is read lazily stays lazy, since the engine reads large images block by block."""
-    return array[..., :N_COLORS] if array.ndim == N_COLORS else array
-
-
 TABLE_HEIGHT_PX = 110
-NAME_PX = 110
-"""Room for the names of results, so that a narrow dock shows figures too."""
 
 
 @magic_factory(call_button="Evaluate")
@@ -156,15 +148,12 @@ class EvaluationWidget(Container[Any]):
         self._viewer = napari_viewer
         self.figures: dict[str, dict[str, float]] = {}
         self.form: FunctionGui[..., Any] = evaluate_fusion(call_button=False)
-        self.row, self.plot, self.table = WorkRow(self.form, text="Evaluate"), BarPlot(), Table()
+        self.row, self.plot, self.table = WorkRow(self.form, text="Evaluate"), BarPlot(), make_table(TABLE_HEIGHT_PX)
         self.plot.setToolTip("\n".join(f"{symbol}: {meaning}" for symbol, meaning in MEANINGS.items()))
-        self.table.native.setFixedHeight(TABLE_HEIGHT_PX)
-        self.table.native.verticalHeader().setMaximumWidth(NAME_PX)
-        self.table.native.verticalHeader().setTextElideMode(Qt.TextElideMode.ElideMiddle)
         self.export_button = PushButton(text="Export as CSV …")
         super().__init__(widgets=[self.form, self.row, self.table, self.export_button], labels=False)
         self.native.layout().addWidget(self.plot)
-        self.table.visible = self.export_button.visible = False
+        self.export_button.visible = False
         shorten_list(self.form.sources)
         self.form.margins = (0, 0, 0, 0)
         self.form.result.changed.connect(self.find_sources)

@@ -12,10 +12,11 @@ from napari.layers import Layer
 from napari.viewer import Viewer
 from qtpy.QtWidgets import QFileDialog, QWidget
 
+from napari_qmcif.chosen_stack import finest_level
 from napari_qmcif.form_parts import group
 from napari_qmcif.layer_box import part_of
 from napari_qmcif.reader import open_files
-from napari_qmcif.result_parts import find_parts, finest_level
+from napari_qmcif.result_parts import find_parts
 from napari_qmcif.work_row import WorkRow
 from napari_qmcif.worker import EngineWorker, make_worker
 from napari_qmcif.writer import write_layer, write_result

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from html import escape
 from typing import Any
 
-from magicgui.widgets import Container
+from magicgui.widgets import Container, Table
 from magicgui.widgets.bases import BaseContainerWidget, Widget
 from qtpy.QtCore import QEvent, QObject, Qt
 from qtpy.QtWidgets import QAbstractSlider, QAbstractSpinBox, QComboBox, QLabel, QLineEdit, QScrollBar, QVBoxLayout, QWidget
@@ -17,6 +17,9 @@ from napari_qmcif.worker import describe_failure
 
 LABEL_PX = 92
 BOX_PX = 60
+ROW_NAME_PX = 110
+"""Room for the names of rows in a table, so that a narrow dock shows its columns too."""
+
 LINK_COLOR = "#4a90d9"
 """Qt's own blue cannot be read in the dark theme; this one can in both."""
 
@@ -53,6 +56,16 @@ def shrink_boxes(form: QWidget) -> None:
         for field in form.findChildren(kind):
             if not isinstance(field.parent(), QAbstractSpinBox):
                 field.setMinimumWidth(BOX_PX)
+
+
+def make_table(height_px: int, *, tooltip: str = "") -> Table:
+    """Return a table with named rows that is hidden until it has any."""
+    table = Table(tooltip=tooltip)
+    table.native.setFixedHeight(height_px)
+    table.native.verticalHeader().setMaximumWidth(ROW_NAME_PX)
+    table.native.verticalHeader().setTextElideMode(Qt.TextElideMode.ElideMiddle)
+    table.visible = False
+    return table
 
 
 def make_fold(title: str, content: QWidget) -> QCollapsible:

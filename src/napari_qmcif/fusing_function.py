@@ -17,7 +17,7 @@ from napari.qt.threading import FunctionWorker
 from napari.types import LayerDataTuple
 from napari.viewer import Viewer
 
-from napari_qmcif.chosen_stack import guess_focus_axis
+from napari_qmcif.chosen_stack import finest_level, guess_focus_axis
 from napari_qmcif.layer_box import LayerSelect, OfferedBox, is_source, list_layers, shorten_list
 from napari_qmcif.layer_fusing import FusionRequest, fuse_series
 from napari_qmcif.layers import Run, describe_channel, number_run
@@ -146,7 +146,7 @@ def offer_for(form: FunctionGui[..., Any]) -> None:
     layers = form.layers.value
     is_stack = bool(layers) and all(isinstance(layer, Image) and layer.ndim > 2 for layer in layers)
     names = list_axes(layers[0]) if is_stack else []
-    shape = (layers[0].level_shapes[0] if layers[0].multiscale else layers[0].data.shape) if is_stack else ()
+    shape = finest_level(layers[0]).shape if is_stack else ()
     guess = names[guess_focus_axis(layers[0])] if is_stack else ""
     form.axis.offer([(f"{name} ({length})", name) for name, length in zip(names, shape, strict=False)] or [("", "")], first=guess)
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -46,7 +47,7 @@ class FusionWidget(Container[Any]):
         self.use_button.tooltip = "Take what is selected in the viewer's layer list"
         self.aligned_button = PushButton(text="Show the images as they are fused", name="aligned")
         self.aligned_button.tooltip = "Add the aligned and evened out images as a layer; they are moved where you look"
-        self.preview = PreviewPanel(napari_viewer, choose=self.choose_shown, read_config=self.read_config)
+        self.preview = PreviewPanel(napari_viewer, choose=self.choose_shown, read_config=self.settings.get_value)
         self.python_button, self.command_button = PushButton(text="Copy Python"), PushButton(text="Copy command")
         self.python_button.tooltip = "Put a script with the same result on the clipboard: of the selected result layer, else of the form"
         self.command_button.tooltip = "The same as a command line; the layers must come from files"
@@ -72,10 +73,6 @@ class FusionWidget(Container[Any]):
         found: SettingsForm = self.form.settings
         return found
 
-    def read_config(self) -> FusionConfig:
-        """Return the settings as they stand."""
-        return self.settings.get_value()
-
     def choose(self, **changes: Any) -> StackSeries:  # noqa: ANN401 - arguments of `choose_images`
         """Return what is chosen, some of it replaced; refuse what cannot be fused."""
         values = {name: getattr(self.form, name).value for name in CHOOSING} | {"layers": self._refused or self.form.layers.value} | changes
@@ -90,7 +87,7 @@ class FusionWidget(Container[Any]):
         """Report in place what stands in the way of a run, and allow it where nothing does."""
         try:
             series = self.choose()
-            self.read_config()
+            self.settings.get_value()
             settle_target(self.form.destination.value, series, slab=self.form.slab.value)
         except QmcifError as error:
             self.run_panel.forbid(str(error))
@@ -140,14 +137,6 @@ class FusionWidget(Container[Any]):
         self.form.layers.value = [layer for layer in self.form.layers.choices if layer in layers]
         self.check()
 
-    def copy_python(self) -> None:
-        """Put the equivalent script on the clipboard."""
-        self._copy(write_python)
-
-    def copy_command(self) -> None:
-        """Put the equivalent command line on the clipboard."""
-        self._copy(write_command)
-
     def shut_down(self) -> None:
         """Stop what runs and let go of the viewer; a closed widget adds nothing any more."""
         self.preview.shut_down()
@@ -164,7 +153,8 @@ class FusionWidget(Container[Any]):
         offer_for(self.form)
         self.check()
 
-    def _copy(self, write: Any) -> None:  # noqa: ANN401 - one of the writers
+    def _copy(self, write: Callable[..., str]) -> None:
+        """Put the equivalent script, or command line, on the clipboard."""
         try:
             stack, preset, changes = self._find_copied()
             text = write(stack, preset=preset, changes=changes)
@@ -181,7 +171,7 @@ class FusionWidget(Container[Any]):
         active = self._viewer.layers.selection.active
         record = {} if active is None else read_record(active)
         if "settings" not in record:
-            self.read_config()
+            self.settings.get_value()
             return self.choose_shown(), self.settings.preset, self.settings.list_changes()
         stack = find_sources(active, list(self._viewer.layers))
         if stack is None:
@@ -217,8 +207,8 @@ class FusionWidget(Container[Any]):
         self.preview.failed.connect(self.run_panel.message.complain)
         self.use_button.changed.connect(self.use_selected_layers)
         self.aligned_button.changed.connect(self.show_aligned)
-        self.python_button.changed.connect(self.copy_python)
-        self.command_button.changed.connect(self.copy_command)
+        self.python_button.changed.connect(lambda: self._copy(write_python))
+        self.command_button.changed.connect(lambda: self._copy(write_command))
 
 
 def _describe(series: StackSeries) -> str:

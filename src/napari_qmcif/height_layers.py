@@ -9,11 +9,11 @@ from napari.layers import Layer
 from numpy.typing import NDArray
 
 from napari_qmcif.aligning import align_images
-from napari_qmcif.chosen_stack import ChosenStack
+from napari_qmcif.chosen_stack import ChosenStack, drop_opacity, finest_level
 from napari_qmcif.layer_placement import Placement
 from napari_qmcif.layers import choose_colors
 from napari_qmcif.provenance import METADATA_KEY, read_record
-from napari_qmcif.result_parts import Place, finest_level, name_place, prepare_alike, read_settings
+from napari_qmcif.result_parts import Place, name_place, prepare_alike, read_settings
 from napari_qmcif.worker import EngineWorker
 from qmcif_engine import fuse, height_map
 
@@ -61,9 +61,6 @@ def color_surface(layer: Layer | None, stride: int, *, depths: tuple[float, floa
     return {"vertex_colors": samples[..., :3].reshape(-1, 3) / np.float32(white), "shading": "none"}
 
 
-N_COLORS = 3
-
-
 class HeightWork(NamedTuple):
     """What heights are made of: the layers of a result by part, the distance of its images, and a stack to look between them.
 
@@ -92,9 +89,7 @@ def map_heights(work: HeightWork, *, job: EngineWorker) -> NDArray[np.float32]:
         again = _fuse_again(work, work.stack, job)
         position = np.where(again.source_index == index, again.position, index.astype(np.float32))
     known = np.asarray(images.get("confidence", np.ones(index.shape)), np.float32)
-    guide = np.asarray(images["fused"]) if "fused" in images else None
-    if guide is not None and guide.ndim == N_COLORS:
-        guide = guide[..., :N_COLORS]
+    guide = np.asarray(drop_opacity(images["fused"])) if "fused" in images else None
     job.check_cancelled()
     heights = height_map(position, z_step=work.z_step, confidence=known, guide=guide, smoothing_px=work.smoothing_px).height
     return np.asarray(heights, np.float32)

@@ -14,7 +14,7 @@ from qtpy.QtCore import QEvent, Qt
 from qtpy.QtGui import QHelpEvent, QPaintEvent
 from qtpy.QtWidgets import QComboBox, QSizePolicy, QStyle, QStyleOptionComboBox, QStylePainter, QToolTip
 
-from napari_qmcif.provenance import METADATA_KEY
+from napari_qmcif.provenance import read_record
 
 MARGIN_PX = 6
 """Styles leave so much free at the sides of a name."""
@@ -122,8 +122,7 @@ def is_source(layer: Layer) -> bool:
 
 def part_of(layer: Layer) -> str | None:
     """Return which part of one of our results a layer is, such as ``fused`` or ``source_index``; None for any other layer."""
-    record = dict(layer.metadata).get(METADATA_KEY)
-    part = record.get("part") if isinstance(record, dict) else None
+    part = read_record(layer).get("part")
     return part if isinstance(part, str) else None
 
 

@@ -12,7 +12,7 @@ from napari.layers import Image, Layer
 from napari.viewer import Viewer
 
 from napari_qmcif.aligning import ALIGNMENTS
-from napari_qmcif.chosen_stack import ChosenStack, choose_layers, choose_planes, name_axis
+from napari_qmcif.chosen_stack import ChosenStack, choose_layers, choose_planes, finest_level, name_axis
 from napari_qmcif.layer_box import part_of
 from napari_qmcif.provenance import read_record
 from napari_qmcif.stack_series import choose_series
@@ -128,11 +128,6 @@ def name_place(layer: Layer, place: Place) -> str:
     lengths = finest_level(layer).shape
     names = [name_axis(layer, axis).removeprefix("axis ") for axis in range(len(place))]
     return "".join(f", {name} {step}" for name, step, length in zip(names, place, lengths, strict=False) if length > 1)
-
-
-def finest_level(layer: Any) -> Any:  # noqa: ANN401 - a layer, and any array
-    """Return the samples of a layer, those of the finest level where it has several."""
-    return layer.data[0] if layer.multiscale else layer.data
 
 
 def list_files(layer: Any) -> list[Any]:  # noqa: ANN401 - a layer

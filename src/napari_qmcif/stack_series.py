@@ -15,6 +15,7 @@ from napari_qmcif.chosen_stack import (
     ChosenStack,
     choose_layers,
     choose_planes,
+    finest_level,
     guess_focus_axis,
     name_axis,
 )
@@ -158,7 +159,7 @@ def _at(stack: ChosenStack, place: dict[int, int]) -> ChosenStack:
 
 
 def _check_channels(layers: Sequence[Any]) -> None:
-    shapes = [tuple(layer.level_shapes[0]) if layer.multiscale else tuple(layer.data.shape) for layer in layers]
+    shapes = [tuple(finest_level(layer).shape) for layer in layers]
     for layer, shape in zip(layers, shapes, strict=True):
         if shape != shapes[0]:
             msg = (

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from napari_qmcif.chosen_stack import N_COLORS
 from napari_qmcif.layers import MAP_NAMES
 from napari_qmcif.provenance import METADATA_KEY
 from qmcif_engine import InvalidImageError, write_image
@@ -15,7 +16,6 @@ from qmcif_engine import InvalidImageError, write_image
 if TYPE_CHECKING:
     from napari.types import FullLayerData
 
-N_COLORS = 3
 IMAGE_PARTS = ("fused", "height")
 """Parts of a result that are written with their pixel size, for other programs too."""
 
@@ -52,8 +52,7 @@ def write_result(path: str, layers: list[FullLayerData]) -> list[str]:
     folder.mkdir(exist_ok=True)
     written: list[str] = []
     for data, attributes, _ in layers:
-        record = attributes.get("metadata", {}).get(METADATA_KEY, {})
-        part = record.get("part") if isinstance(record, dict) else None
+        part = _read_record(attributes).get("part")
         stem = re.sub(r"[^\w.-]+", "_", str(attributes["name"])).strip("._") or "image"
         name, suffix = (part, ".tif") if part in MAP_NAMES else (part if part in IMAGE_PARTS else stem, ".ome.tif")
         for place, samples in _list_images(data, attributes).items():
@@ -84,11 +83,14 @@ def _unused(target: Path, written: list[str]) -> Path:
     return name
 
 
+def _read_record(attributes: dict[str, Any]) -> dict[str, Any]:
+    record = attributes.get("metadata", {}).get(METADATA_KEY)
+    return record if isinstance(record, dict) else {}
+
+
 def _own_record(attributes: dict[str, Any]) -> dict[str, Any]:
-    record = attributes.get("metadata", {}).get(METADATA_KEY, {})
-    if not isinstance(record, dict):
-        return {}
-    return {"images" if name == "n_images" else str(name): value for name, value in record.items() if name not in UNWRITTEN}
+    written = {str(name): value for name, value in _read_record(attributes).items() if name not in UNWRITTEN}
+    return {"images" if name == "n_images" else name: value for name, value in written.items()}
 
 
 def _find_scale(attributes: dict[str, Any]) -> dict[str, Any]:

@@ -218,9 +218,9 @@ def test_one_in_a_hurry_gets_words_instead_of_tracebacks(viewer, page, qtbot, an
     broken = tmp_path / "broken.toml"
     broken.write_text("[focus]\nno_such_setting = 1\n")
     answer(getOpenFileName=(str(broken), ""))
-    before = form.read_config()
+    before = form.settings.get_value()
     click(form.settings.load_button)
-    assert form.read_config() == before
+    assert form.settings.get_value() == before
 
     stack = viewer.add_image(images, rgb=True, name="stack")
     viewer.layers.selection = {stack}
