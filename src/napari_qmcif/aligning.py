@@ -23,14 +23,17 @@ NO_OPENCV = "whether the images moved cannot be told without OpenCV: pip install
 
 
 def open_images(images: Sequence[Any], *, n_channels: int, job: EngineWorker) -> Stack:
-    """Return images as a stack that is read by window, until the job is cancelled; of four channels three decide."""
+    """Return images as a stack that is read by window, until the job is cancelled."""
+    # four channels are colors and opacity: the colors decide, opacity follows
     options: dict[str, Any] = {"axes": "YXS", "channels": list(range(1, N_COLORS + 1))} if n_channels > N_COLORS else {}
+    # the job is asked at every window that is read, so that Cancel is heard while a disk is slow
     return open_stack(images, **options).watched(job.check_cancelled)
 
 
 def open_channels(stacks: Sequence[ChosenStack], decided_by: int, *, job: EngineWorker) -> Stack:
     """Return several channels of one scene as a stack in which one of them decides and all of them follow."""
     channels = [stack.cut_images() for stack in stacks]
+    # dask is imported only where a layer is lazy
     if all(isinstance(image, np.ndarray) for images in channels for image in images):
         join: Callable[..., Any] = np.stack
     else:
@@ -60,10 +63,12 @@ def prepare(opened: Stack, stack: ChosenStack, *, job: EngineWorker) -> Stack:
 
     transforms = stack.transforms
     if transforms is None and stack.align != "none":
+        # previews and runs share the estimate, which takes longer than a preview
         transforms = _once(stack, stack.align, estimate)
     if not stack.even_exposure:
         return prepare_stack(opened, transforms=transforms)
 
+    # compared once they coincide: an edge that moved would count as a difference of brightness
     def compare() -> Any:  # noqa: ANN401 - a correction of the engine
         job.note(f"comparing the brightness of {stack.n_images} images")
         return prepare_stack(opened, transforms=transforms, reference=stack.reference, even_exposure=True).correction
@@ -99,6 +104,7 @@ def hint_at_preparation(stack: ChosenStack, *, job: EngineWorker) -> str:
     opened = open_images(stack.cut_images(), n_channels=stack.n_channels, job=job)
 
     def find_movement() -> str:
+        # looked for without being imported, which takes a while
         if find_spec("cv2") is None:
             return NO_OPENCV
         job.note("looking whether the images moved")
@@ -117,6 +123,7 @@ def hint_at_preparation(stack: ChosenStack, *, job: EngineWorker) -> str:
     is_moved = stack.align != "none" or stack.transforms is not None
     hints = ["" if is_moved else _judge(stack, "hint", find_movement)]
     hints.append("" if stack.even_exposure else _judge(stack, "exposure hint", find_difference))
+    # a judgement that was cut short is empty, which must not pass for a good sign
     job.check_cancelled()
     return "; ".join(hint for hint in hints if hint)
 
@@ -146,8 +153,10 @@ def _once(stack: ChosenStack, kind: str, find: Callable[[], Any]) -> Any:  # noq
     known = _found.setdefault(stack.layers[0], {})
     cut = (stack.axis, stack.index, stack.left_out, stack.reference, stack.transforms)
     last = known.get(kind)
+    # a new array may get the address of one that is gone, but then the reference is dead and matches nothing
     if last is not None and last.cut == cut and [id(array()) for array in last.arrays] == [id(array) for array in stack.arrays]:
         return last.value
     value = find()
+    # weakly: what is known of an array must not keep it in memory
     known[kind] = _Found(tuple(ref(array) for array in stack.arrays), cut, value)
     return value

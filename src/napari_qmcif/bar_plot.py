@@ -63,8 +63,10 @@ class BarPlot(QWidget):
             top = row * self._row_px
             bar = QRectF(label_px, top + self._row_px * (1 - BAR_SHARE) / 2, room_px, self._row_px * BAR_SHARE)
             painter.fillRect(bar, self._ground)
+            # some scores can be negative; a bar cannot
             bar.setWidth(room_px * max(figure, 0.0) / longest)
             painter.fillRect(bar, self._text if row == self._marked else self._bar)
+            # no room for words: of hundreds of images only the marked one is named
             if self._row_px < painter.fontMetrics().height() and row != self._marked:
                 continue
             painter.setPen(self._text)
@@ -73,4 +75,5 @@ class BarPlot(QWidget):
             painter.drawText(place, vertical | Qt.AlignmentFlag.AlignLeft, name)
             place = QRectF(label_px + room_px, place.top(), figure_px, height)
             painter.drawText(place, vertical | Qt.AlignmentFlag.AlignRight, f"{figure:.3f}")
+        # not left to the garbage collector: Qt warns of painters that outlive the paint event
         painter.end()

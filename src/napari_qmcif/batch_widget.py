@@ -112,12 +112,16 @@ def fuse_many(
     QmcifError
         When there is no stack.
     """
+    # the value of an empty file box, which would mean wherever napari was started
     if Path() in (folder, results):
         msg = "no folder is chosen; one with the stacks and one for the results are needed: choose them, or give their whole paths"
         raise InvalidConfigError(msg)
+    # results may lie below the folder: they are no stacks of the next run
     groups = tuple(find_groups(folder, pattern or None, leave_out=results))
     batch = Batch(groups, results, PRESETS[preset], align, even_exposure, suffix, with_maps)
+    # waited for after Cancel, since a second run would meet the files it still writes
     worker = make_worker(fuse_groups, batch, is_waited_for=True)
+    # rows come by name; the table looks up here what belongs to one
     worker.batch = batch
     worker.start()
     return worker
@@ -138,6 +142,7 @@ class BatchWidget(Container[Any]):
         super().__init__(widgets=[self.form, self.row, self.table], labels=False)
         self.form.margins = (0, 0, 0, 0)
         for place in (self.form.folder, self.form.results):
+            # "Choose directory" would take half of a narrow dock
             place.choose_btn.text = "…"
         self.form.called.connect(self._follow)
         self.table.native.cellClicked.connect(self.inspect)
@@ -150,8 +155,10 @@ class BatchWidget(Container[Any]):
         """Open the result of a stack, or its images where there is none, and say why."""
         found = self.rows[number]
         group = next(group for group in self._batch.groups if group.name == found.name)
+        # the row shows one piece of work at a time, and the batch goes first
         if not self.row.is_running:
             written = [path for path in (self._batch.target_of(group), self._batch.maps_of(group)) if path is not None and path.exists()]
+            # opening has messages of its own: the reason is said once they are over
             self._told = found.message
             self.row.attempt(lambda: open_stack_layers(self._viewer, written or list(group.inputs)))
 

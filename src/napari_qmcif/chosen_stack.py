@@ -96,7 +96,7 @@ class ChosenStack:
         if self.axis is None:
             return 1.0, ""
         step, unit = float(self.layers[0].scale[self.axis]), str(self.layers[0].units[self.axis])
-        return step or 1.0, "" if unit in ("pixel", "dimensionless") else unit
+        return step, "" if unit in ("pixel", "dimensionless") else unit
 
     @property
     def title(self) -> str:
@@ -111,6 +111,7 @@ class ChosenStack:
         if self.axis is None:
             images = [self.arrays[number][tuple(index)] for number in self.frame_numbers]
         else:
+            # a number takes its axis away: what is left of any layer is (Y, X) or (Y, X, C)
             cuts = [tuple({self.axis: number}.get(axis, item) for axis, item in enumerate(index)) for number in self.frame_numbers]
             images = [self.arrays[0][cut] for cut in cuts]
         return images if self.dtype == self.stored_dtype else [image.astype(self.dtype) for image in images]
@@ -119,6 +120,7 @@ class ChosenStack:
         """Return fused samples in the type of the layers; each is a sample of theirs, or lies between two of them."""
         if self.stored_dtype == samples.dtype or self.stored_dtype.kind == "f":
             return samples.astype(self.stored_dtype)
+        # worked with as floats, blended samples lie between two whole numbers
         return np.rint(samples).astype(self.stored_dtype)
 
 
@@ -134,6 +136,7 @@ def choose_layers(layers: Sequence[Any]) -> ChosenStack:
         raise InvalidImageError(msg)
     arrays = tuple(lazy_level(layer) for layer in layers)
     _check_alike(layers, arrays)
+    # napari shows moved layers apart, but the fusion goes by pixels: said, not refused
     places = [Placement.of_layer(layer, (0, 1)) for layer in layers]
     is_one_place = all(place.is_close_to(places[0]) for place in places)
     note = f"the layers lie at different places; they are fused pixel by pixel, at the place of {layers[0].name!r}"
@@ -162,7 +165,9 @@ def choose_planes(layer: Layer, axis: int, *, point: Sequence[float] | None = No
     _check_alike([layer], [array])
     others = [other for other in range(layer.ndim) if other != axis]
     rows, columns = others[-2:]
+    # the nearest step, which is the one that napari shows
     position = np.zeros(layer.ndim, int) if point is None else np.rint(layer.world_to_data(point)).astype(int)
+    # sliders may stand beyond this layer where another is longer; a color layer has a shape longer than its axes
     steps = [int(np.clip(step, 0, length - 1)) for step, length in zip(position, array.shape, strict=False)]
     index = [slice(None) if number in (rows, columns) else steps[number] for number in range(layer.ndim)]
     return ChosenStack(
@@ -195,6 +200,7 @@ def _describe_position(layer: Layer, steps: Mapping[int, int]) -> str:
 def name_axis(layer: Layer, axis: int) -> str:
     """Return what a person calls an axis: its label where it has one."""
     label = str(layer.axis_labels[axis])
+    # napari numbers unnamed axes from the last one: -3, -2, -1
     return f"axis {axis}" if label.lstrip("-").isdigit() or not label else f"axis {label}"
 
 
@@ -228,6 +234,7 @@ def lazy_level(layer: Layer) -> Any:  # noqa: ANN401 - any array
         return array
     from dask.array import from_array
 
+    # a name of dask's own making would be a hash of all samples
     return from_array(array, name=False)
 
 

@@ -20,6 +20,7 @@ def write_python(stack: ChosenStack, *, preset: str, changes: Mapping[str, Any])
     if paths and stack.axis is None:
         listing = "\n".join(f"    {path!r}," for path in paths)
         given = f"open_stack(paths, exclude={_list_left_out(stack)})" if stack.left_out else "open_stack(paths)"
+        # a file gives opacity apart from the colors, an array as its fourth channel
         images, opacity = f"paths = [\n{listing}\n]", "result.companions"
     elif has_opacity:
         images, given, opacity = _take_layers(stack), "open_stack(images, axes='YXS', channels=[1, 2, 3])", "result.companions[..., 3]"
@@ -59,6 +60,7 @@ def write_command(stack: ChosenStack, *, preset: str, changes: Mapping[str, Any]
     if stack.transforms_file is not None:
         words += ["--transforms", str(stack.transforms_file)]
     if stack.reference is not None and stack.transforms_file is None:
+        # people and the command line count from 1, Python from 0
         words += ["--reference", str(stack.reference + 1)]
     if stack.even_exposure:
         words.append("--even-exposure")
@@ -87,6 +89,7 @@ def _list_paths(stack: ChosenStack) -> list[str]:
     """Return the files of the layers, in their order, or none where they have no own ones."""
     listed = [list_files(layer) for layer in stack.layers]
     paths = [str(path) for files in listed for path in files]
+    # several layers of one file are its channels, say, which the file's name alone does not tell apart
     return paths if all(listed) and len(set(paths)) == len(paths) else []
 
 
@@ -122,4 +125,5 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - any settings value
 
 
 def _assigned(value: Any) -> str:  # noqa: ANN401 - any settings value
+    # the command takes the words of TOML
     return str(value).lower() if isinstance(value, bool) else str(_plain(value))

@@ -67,6 +67,7 @@ class CompareWidget(Container[Any]):
         super().__init__(widgets=[choices, self.row], labels=False)
         self.native.layout().addWidget(self.told)
         self.native.layout().addWidget(self.plot)
+        # owned by the page: it ends with it
         self._timer = QTimer(self.native)
         self._timer.setInterval(BLINK_MILLISECONDS)
         self._timer.timeout.connect(self._blink)
@@ -122,6 +123,7 @@ class CompareWidget(Container[Any]):
         worker = make_worker(measure_area, stack, area, read_settings(self.result.value))
 
         def show(levels: list[float]) -> None:
+            # focus has no unit; shares of the sharpest image can be read
             highest = max(levels) or 1.0
             self.plot.follow_theme(self._viewer.theme)
             self.plot.show_figures(
@@ -144,10 +146,12 @@ class CompareWidget(Container[Any]):
 
     def _on_click(self, viewer: Any, event: Any) -> Iterator[None]:  # noqa: ANN401 - napari's
         """Measure where a person clicks; a drag moves the canvas as ever."""
+        # napari calls this at the press and goes on with it at the next event: a move, if it is a drag, or the release
         yield
         if event.type != "mouse_release" or not self.points.value or self.result.value is None:
             return
         place = self.result.value.world_to_data(event.position)
+        # a pixel reaches half of itself to either side of its coordinate
         row, column = (int(np.floor(number + 0.5)) for number in place[-2:])
         height, width = finest_level(self.result.value).shape[self.result.value.ndim - 2 : self.result.value.ndim]
         if 0 <= row < height and 0 <= column < width:
@@ -161,16 +165,19 @@ class CompareWidget(Container[Any]):
             return
         share, before = self.wipe_at.value, (slice(None),) * (first.ndim - 1)
         levels = [
+            # napari takes no layer without columns
             level[(*before, slice(max(1, round(share * level.shape[first.ndim - 1]))))]
             for level in (first.data if first.multiscale else [first.data])
         ]
         shown: Any = levels if first.multiscale else levels[0]
         if self._wiped is not None and self._wiped in self._viewer.layers and self._wiped.metadata[METADATA_KEY]["of"] == first.name:
+            # the same layer while the line moves: another one would be added at every step of the slider
             self._wiped.data = shown
         else:
             self._remove_wipe()
             look = {} if first.rgb else {"contrast_limits": first.contrast_limits, "colormap": first.colormap, "gamma": first.gamma}
             look |= {"rgb": first.rgb, "multiscale": first.multiscale, "metadata": {METADATA_KEY: {"part": "wipe", "of": first.name}}}
+            # a new layer is selected by napari; what was selected is what a person works with
             active = self._viewer.layers.selection.active
             self._wiped = self._viewer.add_image(shown, name="wipe", **look, **transform_of(first))
             self._viewer.layers.selection.active = active
@@ -198,6 +205,7 @@ class CompareWidget(Container[Any]):
 
     def _show_only(self, *shown: Layer) -> None:
         """Hide every other layer, so that nothing lies over what is compared."""
+        # noted once: later calls find what this one has hidden
         if not self._shown_before:
             self._shown_before = [layer for layer in self._viewer.layers if layer.visible and layer != self._wiped]
         for layer in self._viewer.layers:

@@ -22,10 +22,13 @@ def connect(scheduler: str) -> Any:  # noqa: ANN401 - a client
         msg = "the package distributed is not installed; it is needed for a cluster: pip install 'napari-qmcif[distributed]'"
         raise InvalidConfigError(msg) from error
     if scheduler == LOCAL and not _started:
+        # any free port: the usual one may be taken by a cluster of somebody else
         _started.append(LocalCluster(dashboard_address=":0"))
+        # its processes must not outlive the viewer
         atexit.register(_started[0].close)
     address: Any = _started[0] if scheduler == LOCAL else scheduler
     try:
+        # not as default, else napari would slice its own lazy layers on that cluster
         return Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError) as error:
         msg = (

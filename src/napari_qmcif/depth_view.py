@@ -69,11 +69,13 @@ def show_depth(
     _check_map(source_index)
     if paint_with is not None:
         _check_size(source_index, paint_with)
+    # an earlier surface goes first: it is neither to be hidden nor to be brought back
     show_flat(napari_viewer)
     place, painted = (find_place(layer, napari_viewer.dims.point) for layer in (source_index, paint_with))
     made = make_surface(finest_level(source_index)[place])
     values = made.corners[:, 0]
     if paint_with is not None and not paint_with.rgb:
+        # colors are given by corner instead, see `color_surface`
         values = np.asarray(finest_level(paint_with)[painted][:: made.stride, :: made.stride]).ravel()
     heights = read_record(source_index).get("height", {}) if part_of(source_index) == "height" else {}
     # heights without a unit count images
@@ -89,6 +91,7 @@ def show_depth(
         **place_surface(source_index, z_step=step),
         **color_surface(paint_with, made.stride, depths=limits, place=painted),
     )
+    # the camera is turned last: fitting the view turns it back
     napari_viewer.dims.ndisplay = 3
     napari_viewer.reset_view()
     camera = napari_viewer.scene.camera
@@ -101,6 +104,7 @@ def show_flat(viewer: Viewer) -> None:
     for surface in [layer for layer in viewer.layers if part_of(layer) == "surface"]:
         viewer.layers.remove(surface)
         for layer in viewer.layers:
+            # by name: what was hidden may have been removed meanwhile
             layer.visible |= layer.name in surface.metadata.get("qmcif_hidden", ())
     if viewer.dims.ndisplay == 3:
         viewer.dims.ndisplay = 2
@@ -155,6 +159,7 @@ class DepthView(Container[Any]):
     def __init__(self, napari_viewer: Viewer) -> None:
         self._viewer = napari_viewer
         self.surface: FunctionGui[..., Any] = show_depth(call_button=False)
+        # the height map takes map and scale from the form of the surface, so that they are asked for once
         bound = {name: {"bind": lambda _, field=name: getattr(self.surface, field).value} for name in ("source_index", "z_step", "unit")}
         self.heights: FunctionGui[..., Any] = make_height_map(call_button=False, **bound)
         self.show_button, self.flat_button = PushButton(text="Show in 3-D"), PushButton(text="Back to 2-D")
@@ -173,6 +178,7 @@ class DepthView(Container[Any]):
 
     def reset_choices(self, *_: Any) -> None:  # noqa: ANN401 - events
         """Offer the layers there are now, and the units of the chosen one."""
+        # offering the layers anew may take the unit of the result again; the one that was chosen stays
         unit = self.surface.unit.value
         super().reset_choices()
         self._list_units(unit)
@@ -193,6 +199,7 @@ class DepthView(Container[Any]):
         index = self.surface.source_index.value
         if index is not None:
             own = str(index.units[-1])
+            # pixels have no length: a z step in micrometers could not be drawn to scale
             lengths = [unit for unit in LENGTHS if unit != own] if index.units[-1].is_compatible_with(LENGTHS[0]) else []
             self.surface.unit.choices = [own, *lengths]
             self.surface.unit.value = wanted if wanted in self.surface.unit.choices else own

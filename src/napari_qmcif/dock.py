@@ -47,6 +47,7 @@ class FocusDock(QWidget):
         layout.setContentsMargins(2, 2, 2, 2)
         layout.addWidget(self.tabs)
         self.fusion: FusionWidget = self.show_page("Fuse")
+        # below the form that scrolls: Run, Cancel and messages are always seen
         layout.addWidget(self.fusion.run_panel.native)
         self.tabs.currentChanged.connect(self._on_tab)
         self._add_shortcuts()
@@ -63,9 +64,11 @@ class FocusDock(QWidget):
                     tidy_rows(form)
             shrink_boxes(page.native)
             calm_wheel(page.native)
+            # rows stay together at the top of a high dock
             page.native.layout().addStretch()
             scroll: Any = self.tabs.widget(number)
             scroll.setWidget(page.native)
+            # boxes find the viewer once they are in its window
             page.reset_choices()
         self.tabs.setCurrentIndex(number)
         return self._pages[title]
@@ -78,6 +81,7 @@ class FocusDock(QWidget):
     def shut_down(self) -> None:
         """Stop what runs and let go of the viewer."""
         events = self._viewer.layers.events
+        # napari connects these to every docked widget, and leaves them connected when it is closed
         for emitter in (events.inserted, events.removed, events.reordered, events.renamed):
             emitter.disconnect(self.reset_choices)
         for page in self._pages.values():
@@ -92,6 +96,7 @@ class FocusDock(QWidget):
         actions = {"Ctrl+R": self.fusion.run, "Ctrl+Shift+R": self.fusion.preview.toggle, "Esc": self._cancel}
         self.shortcuts = [QShortcut(QKeySequence(keys), self) for keys in actions]
         for shortcut, act in zip(self.shortcuts, actions.values(), strict=True):
+            # with the focus in the dock only: elsewhere these keys are napari's
             shortcut.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
             shortcut.activated.connect(act)
 
@@ -117,6 +122,7 @@ def open_page(viewer: Viewer, title: str) -> Any:  # noqa: ANN401 - a page
 
 
 def _make_opener(title: str) -> Callable[[Viewer], None]:
+    # npe2 passes the viewer by the annotation of the parameter, which a partial does not have
     def show(viewer: Viewer) -> None:
         open_page(viewer, title)
 

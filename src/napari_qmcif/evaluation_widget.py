@@ -70,6 +70,7 @@ def assemble_request(stack: ChosenStack, *, result: Layer, truth: Layer | None, 
             )
             raise InvalidImageError(msg)
     low, high = (float(bound) for bound in result.contrast_limits)
+    # such types are rarely filled: what the layer shows as black and white is meant
     sample_range = (low, high) if stack.dtype.kind == "f" or stack.dtype == np.uint32 else None
     name = f"{result.name}{name_place(result, place)}"
     return EvaluationRequest(name, stack, judged[result], judged.get(truth), sample_range, _note_alignment(result, stack))
@@ -79,11 +80,13 @@ def evaluate_layers(request: EvaluationRequest, *, job: EngineWorker) -> tuple[s
     """Return the name of the result and its figures by symbol; those that need a truth there is none of are left out."""
 
     def report(progress: Progress) -> None:
+        # the evaluation asks nobody whether to go on; between its steps this does
         job.check_cancelled()
         job.report(progress)
 
     images = request.stack.cut_images()
     if request.stack.is_prepared:
+        # as the result was made: moved images would lower all of its figures
         images = list(align_images(images, request.stack, job=job).to_dask())
     sources = [drop_opacity(image) for image in images]
     truth = None if request.truth is None else drop_opacity(request.truth).astype(request.stack.dtype)
@@ -133,6 +136,7 @@ def _assemble(viewer: Viewer, result: Any, sources: Any, truth: Any) -> Evaluati
         raise InvalidImageError(msg)
     point = viewer.dims.point
     stack = find_shown_sources(result, viewer)
+    # a person may have chosen others than those of the record
     if stack is None or list(stack.layers) != list(sources):
         stack = choose_sources(sources, point=point)
     else:
@@ -195,6 +199,7 @@ class EvaluationWidget(Container[Any]):
     def export(self, path: Path) -> None:
         """Write the figures as CSV: one row a figure, the first column names the result."""
         table = io.StringIO()
+        # all digits: only the screen rounds
         rows = [(name, symbol, repr(figure)) for name, figures in self.figures.items() for symbol, figure in figures.items()]
         csv.writer(table, lineterminator="\n").writerows([("result", "metric", "value"), *rows])
         try:
@@ -211,6 +216,7 @@ class EvaluationWidget(Container[Any]):
         self.plot.show_figures(
             {symbol: figure for symbol, figure in figures.items() if not symbol.startswith("PSNR")}
         )  # decibels are no shares
+        # results without a truth have fewer figures; their cells stay empty
         symbols = list(dict.fromkeys(symbol for known in self.figures.values() for symbol in known))
         cells = [[f"{known[symbol]:.4g}" if symbol in known else "" for symbol in symbols] for known in self.figures.values()]
         self.table.value = {"data": cells, "index": tuple(self.figures), "columns": tuple(symbols)}

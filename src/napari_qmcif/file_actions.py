@@ -38,6 +38,7 @@ def add_layers(viewer: Viewer, layers: Sequence[Any]) -> list[Layer]:
     added: list[Layer] = []
     for samples, attributes, _ in layers:
         made = viewer.add_image(samples, **attributes)
+        # napari makes a layer per channel where there is a channel axis
         added += made if isinstance(made, list) else [made]
     viewer.layers.selection = set([layer for layer in added if layer.visible][-1:])
     return added
@@ -47,6 +48,7 @@ def save_result(path: Path, result: Layer, layers: Sequence[Layer] = ()) -> Engi
     """Write a result in a worker: one image where the name ends as one, else a folder with the image and its maps among the layers."""
     parts = {"fused": result, **find_parts(result, layers)} if part_of(result) == "fused" else {"": result}
     chosen = [layer for part, layer in parts.items() if part not in ("preview", "retouch", "surface")]
+    # data and attributes, taken on the GUI thread: the thread that writes must not touch layers
     worker = make_worker(_save, path, [layer.as_layer_data_tuple() for layer in chosen], result.as_layer_data_tuple(), is_waited_for=True)
     worker.start()
     return worker
@@ -54,13 +56,16 @@ def save_result(path: Path, result: Layer, layers: Sequence[Layer] = ()) -> Engi
 
 def ask_and_save(result: Layer, layers: Sequence[Layer], *, parent: QWidget) -> EngineWorker | None:
     """Ask where to, and write there; None where nobody wanted to. The dialog asks before it replaces something."""
+    # several time points do not go into one file: a folder only
     has_several = any(length > 1 for length in finest_level(result).shape[: result.ndim - 2])
     filters = [*[FOLDER_FILTER] * (has_several or len(layers) > 0), *IMAGE_FILTERS * (not has_several)]
+    # a colon is refused by Windows, and a slash would name a folder
     stem = str(result.name).replace(": ", " ").replace("/", " ")
     name, chosen = QFileDialog.getSaveFileName(parent, "Save result to", stem, ";;".join(filters))
     if not name:
         return None
     suffix = "" if chosen == FOLDER_FILTER else chosen.partition("(*")[2].rstrip(")")
+    # dialogs do not add suffixes of two parts, such as .ome.tif
     return save_result(Path(name if name.endswith(suffix) else name + suffix), result, layers)
 
 

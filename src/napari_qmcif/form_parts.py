@@ -38,6 +38,7 @@ def tidy_rows(form: BaseContainerWidget[Any], *, wide: Collection[str] = ()) -> 
             words = getattr(widget, name, None)
             if isinstance(words, str):
                 setattr(widget, name, words[:1].upper() + words[1:])
+        # private to magicgui, but there is no other way to the label of a row
         labeled = widget._labeled_widget()
         if labeled is None:
             continue
@@ -51,9 +52,11 @@ def shrink_boxes(form: QWidget) -> None:
     """Allow every box of a form to be as narrow as a dock may be."""
     for box in form.findChildren(QComboBox):
         box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+        # else a box is as wide as the longest name in it
         box.setMinimumContentsLength(6)
     for kind in (QLineEdit, QAbstractSpinBox):
         for field in form.findChildren(kind):
+            # a spin box has a field inside, whose width is its own affair
             if not isinstance(field.parent(), QAbstractSpinBox):
                 field.setMinimumWidth(BOX_PX)
 
@@ -71,10 +74,12 @@ def make_table(height_px: int, *, tooltip: str = "") -> Table:
 def make_fold(title: str, content: QWidget) -> QCollapsible:
     """Return a heading that hides its content until it is clicked on."""
     fold = QCollapsible(title, expandedIcon="▾", collapsedIcon="▸")
+    # an animation would lay the whole page out anew at every step
     fold.setDuration(0)
     layout: Any = fold.layout()
     layout.setContentsMargins(0, 0, 0, 0)
     fold.setContent(content)
+    # superqt gives a closed fold no height, but Tab would still go through its boxes
     fold.toggled.connect(content.setVisible)
     fold.collapse(animate=False)
     content.setVisible(False)
@@ -113,6 +118,7 @@ class _WheelGuard(QObject):
     def eventFilter(self, watched: QObject | None, event: QEvent | None) -> bool:
         if event is None or event.type() != QEvent.Type.Wheel or not isinstance(watched, QWidget) or watched.hasFocus():
             return False
+        # ignored here, it goes on to the area that scrolls
         event.ignore()
         return True
 
@@ -120,10 +126,13 @@ class _WheelGuard(QObject):
 def calm_wheel(form: QWidget) -> None:
     """Make every box of a form heed the wheel only when it has the focus; call it again where boxes were added."""
     guards = form.findChildren(_WheelGuard, options=Qt.FindChildOption.FindDirectChildrenOnly)
+    # owned by the form: Qt does not keep filters alive
     guard = guards[0] if guards else _WheelGuard(form)
     for kind in CAREFUL_KINDS:
         for box in form.findChildren(kind):
+            # a scroll bar is a slider to Qt
             if not isinstance(box, QScrollBar):
+                # by default the wheel itself would give the focus
                 box.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
                 box.installEventFilter(guard)
 
@@ -137,6 +146,7 @@ class _Leaving(QObject):
 
     def eventFilter(self, watched: QObject | None, event: QEvent | None) -> bool:
         if event is not None and event.type() == QEvent.Type.ParentChange and isinstance(watched, QWidget):
+            # napari takes a closed widget out of its dock and keeps it: no close event comes
             if self._is_docked and watched.parent() is None:
                 self._callback()
             self._is_docked = watched.parent() is not None
@@ -161,6 +171,7 @@ class MessageLabel(QLabel):
     def say(self, text: str) -> None:
         """Show a text in place of the last one; addresses in it can be followed."""
         link = rf'<a href="\1" style="color: {LINK_COLOR}">\1</a>'
+        # names of files may hold < and &
         linked, n_links = re.subn(r"(https?://\S+)", link, escape(text, quote=False))
         self.setTextFormat(Qt.TextFormat.RichText if n_links else Qt.TextFormat.PlainText)
         self.setText(linked if n_links else text)

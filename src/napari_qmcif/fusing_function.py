@@ -126,6 +126,7 @@ def estimate_bytes(series: StackSeries) -> int:
     stack = series.first
     height, width = stack.size_px
     image_bytes = height * width * stack.n_channels * stack.dtype.itemsize
+    # arrays in memory cost nothing more, lazy ones are loaded
     n_lazy = 0 if all(isinstance(array, np.ndarray) for array in stack.arrays) else stack.n_images
     n_results = series.n_points * len(series.channels)
     return n_lazy * image_bytes + n_results * (image_bytes + height * width * MAP_PIXEL_BYTES)
@@ -257,6 +258,7 @@ def fuse_focus_stack(
         scheduler=scheduler.strip(),
         memory_bytes=read_preferences().memory_bytes,
     )
+    # kept when they are used: what was only tried out is not brought back
     keep(config)
     return _start(request, napari_viewer)
 
@@ -268,6 +270,7 @@ def _start(request: FusionRequest, viewer: Viewer) -> FunctionWorker[list[LayerD
     settings = ", ".join([describe_changes(request.config), *_describe_preparation(series)])
     run = number_run(titles, settings, taken=[layer.name for layer in viewer.layers])
     worker = make_worker(run_fusion, request, run, is_waited_for=request.target is not None)
+    # kept alive by the signals of the worker
     DockEntry(worker, title=f"Fusing {titles[0]}")
     worker.returned.connect(partial(_uncover, series))
     worker.start()

@@ -60,6 +60,7 @@ class FusionWidget(Container[Any]):
         self.folds = {title: fold_rows(self.form, title, names) for title, names in FOLDS.items()}
         column: Any = self.folds["More about the images"].content().layout()
         column.addWidget(self.aligned_button.native)
+        # layers that were asked for and cannot be fused, which the list does not offer: the reason is said nevertheless
         self._refused: list[Any] = []
         kept = load_kept()
         if kept is not None:
@@ -104,13 +105,16 @@ class FusionWidget(Container[Any]):
         if not self.run_panel.start_button.enabled:
             return None
         worker: Any = self.form()  # type: ignore[call-arg] # it knows its own values
+        # a page that is gone can show nothing, and nobody could cancel
         self.native.destroyed.connect(worker.cancel)
         worker.returned.connect(partial(self._finish, worker))
         self.run_panel.follow(
             worker,
+            # one step an image and one for the decision
             steps_a_tile=self.choose().first.n_images + 1,
             if_cancelled=KEPT if worker.is_waited_for else GONE,
         )
+        # followed already, with what the form knows about its steps
         return None
 
     def show_aligned(self) -> None:
@@ -147,6 +151,7 @@ class FusionWidget(Container[Any]):
         """Follow the layers of the viewer."""
         super().reset_choices()
         self._refused = [layer for layer in self._refused if layer in self._viewer.layers]
+        # what is opened while nothing is chosen is what a person wants to fuse
         new = [layer for layer in self._viewer.layers.selection if is_source(layer) and part_of(layer) is None]
         if new and not self.form.layers.value and not self._refused:
             self.form.layers.value = [layer for layer in self.form.layers.choices if layer in new]
@@ -183,11 +188,13 @@ class FusionWidget(Container[Any]):
         """Look at the result: it is on top and active, and no preview covers it."""
         self.run_panel.message.say("; ".join(worker.remarks))
         self.preview.remove()
+        # magicgui was connected first and has added them
         names = [attributes["name"] for _, attributes, _ in layers if attributes["metadata"][METADATA_KEY]["part"] == "fused"]
         if names and names[-1] in self._viewer.layers:
             self._viewer.layers.selection.active = self._viewer.layers[names[-1]]
 
     def _on_form(self, *_: Any) -> None:  # noqa: ANN401 - magicgui's
+        # what was said of the last choice does not hold for this one
         if not self.run_panel.is_running:
             self.run_panel.message.say("")
         self.check()
@@ -196,6 +203,7 @@ class FusionWidget(Container[Any]):
         self._refused = []
 
     def _on_sliders(self, event: Any = None) -> None:  # noqa: ANN401 - napari's events
+        # only then does the choice depend on the sliders
         if self.form.scope.value == SHOWN:
             self.check()
 

@@ -36,6 +36,7 @@ def make_surface(depth: Any) -> HeightSurface:  # noqa: ANN401 - any array
         stride += 1
     thinned = np.asarray(depth[::stride, ::stride], np.float32)
     n_rows, n_columns = thinned.shape
+    # in pixels of the whole map, so that a thinned surface lies over it
     rows, columns = np.mgrid[:n_rows, :n_columns] * stride
     corners = np.stack([thinned.ravel(), rows.ravel(), columns.ravel()], axis=1).astype(np.float32)
     number = np.arange(n_rows * n_columns).reshape(n_rows, n_columns)
@@ -53,10 +54,12 @@ def place_surface(layer: Layer, *, z_step: float) -> dict[str, Any]:
 def color_surface(layer: Layer | None, stride: int, *, depths: tuple[float, float], place: Place = ()) -> dict[str, Any]:
     """Return the layer arguments that paint a thinned out surface like an image on its map, or by depth where there is none."""
     if layer is None:
+        # napari takes no equal limits, which a flat surface would have
         return {"colormap": "turbo", "contrast_limits": (depths[0], max(depths[1], depths[0] + 1e-6)), "shading": "smooth"}
     samples = np.asarray(finest_level(layer)[place][::stride, ::stride])
     if not layer.rgb:
         return {"colormap": layer.colormap, "contrast_limits": tuple(layer.contrast_limits), "shading": "none"}
+    # colors of corners go from 0 to 1
     white = np.iinfo(samples.dtype).max if samples.dtype.kind == "u" else 1
     return {"vertex_colors": samples[..., :3].reshape(-1, 3) / np.float32(white), "shading": "none"}
 
@@ -76,10 +79,7 @@ class HeightWork(NamedTuple):
 
 
 def map_heights(work: HeightWork, *, job: EngineWorker) -> NDArray[np.float32]:
-    """Return heights in the unit of the z step, shape (Y, X); smoothed ones keep the edges of the fused image.
-
-    Where a person has retouched the source index, that is taken for the position.
-    """
+    """Return heights in the unit of the z step, shape (Y, X); smoothed ones keep the edges of the fused image."""
     used = ("source_index", "confidence", "fused")
     images = {part: finest_level(layer)[work.place] for part, layer in work.parts.items() if part in used}
     index = np.asarray(images["source_index"])
@@ -87,9 +87,11 @@ def map_heights(work: HeightWork, *, job: EngineWorker) -> NDArray[np.float32]:
     if work.stack is not None:
         job.note("looking between the images")
         again = _fuse_again(work, work.stack, job)
+        # where a person has retouched the source index, that is the position
         position = np.where(again.source_index == index, again.position, index.astype(np.float32))
     known = np.asarray(images.get("confidence", np.ones(index.shape)), np.float32)
     guide = np.asarray(drop_opacity(images["fused"])) if "fused" in images else None
+    # smoothing takes a while and asks nobody
     job.check_cancelled()
     heights = height_map(position, z_step=work.z_step, confidence=known, guide=guide, smoothing_px=work.smoothing_px).height
     return np.asarray(heights, np.float32)

@@ -24,6 +24,7 @@ def list_layers(fits: Callable[[Layer], bool], *, from_top: bool = True) -> Call
     """Return what offers the fitting layers of the viewer that a widget is in: the topmost first, or in the order of the images."""
 
     def offer(widget: CategoricalWidget[Any]) -> list[Layer]:
+        # found anew each time: a widget is made before it is put into a window
         viewer = find_viewer_ancestor(widget.native)
         layers = [] if viewer is None else [layer for layer in viewer.layers if fits(layer)]
         return layers[::-1] if from_top else layers
@@ -37,7 +38,9 @@ class _KeepsChoice(CategoricalWidget[Any]):
     def reset_choices(self, *_: Any) -> None:  # noqa: ANN401 - events
         """Offer the layers there are now, in their order; tell only where what was chosen is gone."""
         before = self.get_value()
+        # for a moment the first entry is chosen, which nobody is to hear of
         with self.changed.blocked():
+            # emptied first: magicgui finds old entries by name, and appends renamed and new ones at the end
             self._widget._mgui_set_choices([])
             super().reset_choices()
             kept = [layer for layer in before if layer in self.choices] if isinstance(before, list) else before
@@ -87,6 +90,7 @@ class _ElidingBackend(backend.ComboBox):
     """What magicgui moves: its combo box, drawn as ours."""
 
     def __init__(self, **options: Any) -> None:  # noqa: ANN401 - passed on
+        # what magicgui does itself, with another class of box
         backend.QBaseValueWidget.__init__(self, ElidingComboBox, "isChecked", "setCurrentIndex", "", **options)
         self._qwidget.currentIndexChanged.connect(self._emit_data)
 
@@ -111,6 +115,7 @@ class OfferedBox(LayerComboBox):
             return
         self._offered = choices
         self.reset_choices()
+        # other layers, other axes: what was chosen of the last ones means nothing here
         if first is not None and first in self.choices:
             self.value = first
 

@@ -68,6 +68,7 @@ def fuse_series(request: FusionRequest, *, job: EngineWorker) -> list[Outcome]:
     job.remark(hint_at_preparation(series.first, job=job))
     if request.scheduler:
         job.note("connecting to the Dask scheduler")
+    # closed at the end of the run; a local cluster stays for the next
     with connect(request.scheduler) if request.scheduler else nullcontext() as client:
         job.remark("" if client is None else f"dashboard: {client.dashboard_link}")
         options = {"memory_bytes": request.memory_bytes, "client": client}
@@ -98,6 +99,7 @@ def _fuse_point(request: FusionRequest, point: int, *, job: EngineWorker, option
         return _split_channels(outcome, stacks, series.decided_by)
     outcomes = []
     for number, (channel, stack) in enumerate(zip(series.channels, stacks, strict=True), start=point * len(stacks)):
+        # for a result in memory lazy images are read once; the engine would read the surroundings of every tile again
         images = stack.cut_images() if request.target is not None else [read_samples(image, job=job) for image in stack.cut_images()]
         outcomes.append(run(align_images(images, stack, job=job), stack, number, channel.title if len(stacks) > 1 else ""))
     return outcomes
@@ -107,6 +109,7 @@ def _fuse(
     opened: Stack, stack: ChosenStack, request: FusionRequest, *, target: Path | None, job: EngineWorker, options: dict[str, Any]
 ) -> Outcome:
     if request.transforms_target is not None and opened.transforms is not None:
+        # before the fusion: whoever cancels it has them all the same
         save_transforms(request.transforms_target, opened.transforms, overwrite=True)
     client = options.get("client")
     job.note(f"fusing {stack.title}" if client is None else f"fusing {stack.title}, dashboard: {client.dashboard_link}")
@@ -133,6 +136,7 @@ def _fuse_to_disk(opened: Stack, stack: ChosenStack, request: FusionRequest, tar
         target=target.with_name(f"{stem}-height.tif"), z_step=z_step, unit=unit or None, smoothing_px=request.height_smoothing_px
     )
     maps = target.with_name(f"{stem}-maps") if request.with_maps else None
+    # a run that was cancelled left its finished tiles beside the target
     options = {**options, "maps": maps, "height": height if request.with_height else None, "resume": True}
     if request.slab_size:
         layout = SlabLayout(size=request.slab_size, overlap=request.slab_size // 4, folder=target.with_name(f"{stem}-slabs"))
@@ -153,6 +157,7 @@ def _split_channels(outcome: Outcome, stacks: list[ChosenStack], decided_by: int
     split = []
     for number in range(len(stacks)):
         own = [level[..., number] for level in fused] if isinstance(fused, list) else fused[..., number]
+        # one decision for all channels: its maps are shown once
         maps = {name: samples for name, samples in outcome.parts.items() if name != "fused"} if number == decided_by else {}
         split.append(Outcome({"fused": own, **maps}, outcome.focus_range, outcome.path))
     return split
@@ -175,6 +180,7 @@ def read_samples(image: Any, *, job: EngineWorker) -> NDArray[Any]:  # noqa: ANN
         return block
 
     # Dask's threads: a client that is active elsewhere could not ask this job
+    # meta is given, else dask would try the function on an empty block
     samples: NDArray[Any] = image.map_blocks(go_on, meta=np.empty((0,) * image.ndim, image.dtype)).compute(scheduler="threads")
     return samples
 
@@ -182,6 +188,7 @@ def read_samples(image: Any, *, job: EngineWorker) -> NDArray[Any]:  # noqa: ANN
 def fuse_area(stack: ChosenStack, config: FusionConfig, *, area: Window, job: EngineWorker) -> Outcome:
     """Fuse one rectangle of a chosen stack; the surroundings that decide along its edges are read too, and cut off again."""
     outer = area.grown(MARGIN_PX, stack.size_px)
+    # what belongs into the rectangle may lie beside it in an image that moved: cut after aligning
     if stack.is_prepared:
         opened = align_images(stack.cut_images(), stack, job=job).cut(outer)
     else:

@@ -27,14 +27,12 @@ FIRST_RUN = Run()
 
 
 def describe_fused(stack: ChosenStack, *, part: str, record: dict[str, Any], name: str = "") -> dict[str, Any]:
-    """Return how an image looks that looks like its sources, whatever its place; it is named after them unless it has a name.
-
-    Contrast limits come from the sources: to find its own, a layer would go through the pixels on the GUI thread.
-    """
+    """Return how an image looks that looks like its sources, whatever its place; it is named after them unless it has a name."""
     arguments = {"name": name or name_part(stack.title, part), "rgb": stack.is_color, "metadata": {METADATA_KEY: {**record, "part": part}}}
     if stack.is_color:
         return arguments
     first = stack.layers[0]
+    # to find limits of its own, a layer would go through all pixels on the GUI thread
     lows, highs = zip(*(layer.contrast_limits for layer in stack.layers), strict=True)
     look = {"colormap": first.colormap, "gamma": first.gamma, "blending": first.blending}
     return {**arguments, "contrast_limits": (min(lows), max(highs)), **look}
@@ -51,6 +49,7 @@ def describe_map(stack: ChosenStack, part: str, *, name: str, record: dict[str, 
         "rgb": False,
         "visible": False,
         "metadata": {METADATA_KEY: {**record, "part": part}},
+        # between image 2 and image 4 there is no image 3 to be shown
         "interpolation2d": "nearest",
         **choose_colors(part, (low, high)),
     }
@@ -61,6 +60,7 @@ def choose_colors(part: str, bounds: tuple[float, float]) -> dict[str, Any]:
     is_share = part in OUTPUT_MAPS and not OUTPUT_MAPS[part].counts_images
     low, high = (0.0, 1.0) if is_share else bounds
     colormap = "gray" if is_share else "viridis" if part == "height" else "turbo"
+    # napari takes no equal limits
     return {"contrast_limits": (low, high if high > low else low + 1), "colormap": colormap}
 
 
@@ -94,6 +94,7 @@ def name_part(title: str, part: str, run: Run = FIRST_RUN) -> str:
 
 def number_run(titles: Collection[str], settings: str, *, taken: Collection[str]) -> Run:
     """Return what tells a run from earlier ones of the same stack, of whose layers these names are taken."""
+    # a layer that was renamed does not count: its name is free
     ends = {name.rpartition(": ")[2] for name in taken if name.startswith(tuple(titles))}
     number = next(number for number in count(1) if name_part("", "fused", Run(number)).removeprefix(": ") not in ends)
     return FIRST_RUN if number == 1 else Run(number, settings)

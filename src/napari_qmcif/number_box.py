@@ -19,7 +19,9 @@ class NumberSpinBox(QDoubleSpinBox):
     def __init__(self, parent: Any = None) -> None:  # noqa: ANN401 - a widget, or none
         super().__init__(parent)
         super().setDecimals(MOST_DECIMALS)
+        # else every digit of 0.05 would start a preview
         self.setKeyboardTracking(False)
+        # steps follow the size of the number: 1e-5 and 300 have no common one
         self.setStepType(type(self).StepType.AdaptiveDecimalStepType)
 
     def sizeHint(self) -> Any:  # noqa: ANN401 - a size
@@ -49,6 +51,7 @@ class NumberSpinBox(QDoubleSpinBox):
         if not all(character in "0123456789.eE+-" for character in text):
             return QValidator.State.Invalid, text, pos
         try:
+            # 1e- is none yet, and may become one
             is_fine = self.minimum() <= float(text) <= self.maximum()
         except ValueError:
             is_fine = False
@@ -59,6 +62,7 @@ class _Backend(backend.FloatSpinBox):
     """What magicgui moves: its spin box, with the digits of ours."""
 
     def __init__(self, **options: Any) -> None:  # noqa: ANN401 - passed on
+        # past the class above, which would make a plain spin box
         backend.QBaseRangedWidget.__init__(self, NumberSpinBox, **options)
 
     def _mgui_set_step(self, value: float) -> None:

@@ -45,9 +45,11 @@ def read_own_images(paths: Sequence[Path]) -> list[Any]:
     """Return one layer per image; maps are named after the folder of the result, and hidden unless there is nothing else."""
     series: dict[tuple[Path, str], list[Path]] = {}
     for path in paths:
+        # files that differ in their time point only are one layer
         series.setdefault((path.parent, _TIME.sub("", path.name)), []).append(path)
     layers = [_join_times([_read_own_image(path) for path in times]) for times in series.values()]
     if all(attributes.get("visible") is False for _, attributes, _ in layers):
+        # a folder of maps alone would leave the canvas empty
         layers[-1][1]["visible"] = True
     return layers
 
@@ -57,6 +59,7 @@ def _join_times(layers: list[tuple[Any, dict[str, Any], str]]) -> tuple[Any, dic
     _, attributes, kind = layers[0]
     if len(layers) == 1:
         return layers[0]
+    # time points are joined at full size: levels of several files need not fit
     finest = [samples[0] if described["multiscale"] else samples for samples, described, _ in layers]
     time = {"axis_labels": "t", "scale": 1.0, "units": "pixel"}
     joined = {**attributes, "multiscale": False, **{name: (time[name], *attributes[name]) for name in time if name in attributes}}
@@ -104,6 +107,7 @@ def _describe(image: WrittenImage, *, name: str, part: str) -> tuple[Any, dict[s
     if part == "height":
         attributes |= {"colormap": "viridis", "visible": False}
     elif part in MAP_NAMES:
+        # the number of images settles the colors; those in use may be fewer
         last = float(max(int(image.record.get("images", 2)) - 1, 1))
         attributes |= {"visible": False, **choose_colors(part, (0.0, last))}
     return (levels if len(levels) > 1 else levels[0], attributes, "image")

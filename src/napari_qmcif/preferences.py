@@ -36,7 +36,10 @@ def read_preferences() -> Preferences:
     except (ImportError, AttributeError, KeyError, TypeError, ValueError):
         return Preferences()
     return Preferences(
-        preset if preset in PRESETS else "default", int(gigabytes * 1e9) or None, Path(folder).expanduser() if folder.strip() else None
+        # a preset of another version may be gone
+        preset if preset in PRESETS else "default",
+        int(gigabytes * 1e9) or None,
+        Path(folder).expanduser() if folder.strip() else None,
     )
 
 
@@ -52,6 +55,7 @@ def load_kept() -> FusionConfig | None:
     try:
         return None if path is None else FusionConfig.from_toml(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, QmcifError) as error:
+        # there is none before the first run
         if not isinstance(error, FileNotFoundError):
             logger.info("settings of the last session are not used: %s", error)
         return None
@@ -69,6 +73,7 @@ def keep(config: FusionConfig) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Write a small file, completely or not at all; one of that name is replaced."""
+    # writes beside the target and renames: a full disk leaves the old file
     file = QSaveFile(str(path))
     is_written = file.open(QSaveFile.OpenModeFlag.WriteOnly) and file.write(text.encode()) >= 0 and file.commit()
     if not is_written:

@@ -58,6 +58,7 @@ class PreviewLayer:
         arguments = describe_fused(stack, name=name, part="preview", record={**record, "area": list(preview.area)})
         placement = stack.placement.as_layer_arguments((preview.area.top, preview.area.left))
         layer = self.layer
+        # napari cannot turn a gray layer into one of colors
         if layer is not None and (layer.rgb, layer.data.dtype) == (stack.is_color, fused.dtype):
             layer.data = fused
             for key, value in {**placement, "name": arguments["name"], "metadata": arguments["metadata"]}.items():
@@ -107,6 +108,7 @@ class PreviewPanel(Container[Any]):
         self.live_box.tooltip = "Preview again whenever the view or a setting changes"
         super().__init__(widgets=[group(self.area_box, self.draw_button), self.live_box], labels=False)
         self.margins = (0, 0, 0, 0)
+        # every change starts it anew, so that it ends when there are no more
         self.timer = QTimer(self.native)
         self.timer.setSingleShot(True)
         self.timer.setInterval(PAUSE_MILLISECONDS)
@@ -130,6 +132,7 @@ class PreviewPanel(Container[Any]):
     def start(self) -> None:
         """Preview now; a preview that is under way gives way."""
         if self._worker is not None:
+            # begun at its end: two at once would share the cores
             self._is_wanted_again = True
             self._worker.cancel()
             return
@@ -140,6 +143,7 @@ class PreviewPanel(Container[Any]):
             self.said.emit(str(error))
             return
         area = find_middle(wanted, LARGEST_PREVIEW_PX)
+        # quiet, since the panel says in place what went wrong
         worker = make_worker(compute_preview, stack, config, area, owner=self.native, is_waited_for=True, is_quiet=True)
         worker.noted.connect(lambda text: self.said.emit(f"preview: {text} …"))
         worker.returned.connect(self._show)
@@ -179,6 +183,7 @@ class PreviewPanel(Container[Any]):
         )
         shapes.mode = "add_rectangle"
         self.area_box.reset_choices()
+        # the same as equal, but not as identical: plugins are given proxies of layers
         self.area_box.value = next(layer for layer in self.area_box.choices if layer == shapes)
 
     def shut_down(self) -> None:

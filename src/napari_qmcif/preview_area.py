@@ -38,6 +38,7 @@ def find_visible_area(stack: ChosenStack, *, displayed_axes: tuple[int, ...], n_
         msg = "the viewer shows other axes than rows and columns; the image itself is needed: go back to the 2-D view of it"
         raise InvalidImageError(msg)
     axes = list(stack.image_axes)
+    # corners are counted in pixels of the level that is drawn, and name the last pixel of it
     factors = layer.downsample_factors[layer.data_level][axes] if layer.multiscale else np.ones(2)
     first, last = np.asarray(layer.corner_pixels)[:, axes]
     return _clip(first * factors, (last + 1) * factors, stack)
@@ -49,6 +50,7 @@ def find_drawn_area(stack: ChosenStack, shapes: Layer) -> Window:
         msg = f"{shapes.name!r} holds no shape; a rectangle is needed: draw one over the part to preview"
         raise InvalidImageError(msg)
     number = max(shapes.selected_data) if shapes.selected_data else len(shapes.data) - 1
+    # both layers may be scaled, moved and turned in their own ways
     corners = np.array([stack.layers[0].world_to_data(shapes.data_to_world(corner)) for corner in shapes.data[number]])
     on_image = corners[:, list(stack.image_axes)]
     return _clip(on_image.min(axis=0), on_image.max(axis=0), stack)

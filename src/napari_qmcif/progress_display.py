@@ -17,6 +17,7 @@ class DockEntry(cancelable_progress):  # type: ignore[misc]
     def __init__(self, worker: EngineWorker, *, title: str) -> None:
         self._worker, self._title = worker, title
         super().__init__(total=0, desc=title)
+        # PyQt holds bound methods weakly: nobody else keeps this entry alive
         worker.progressed.connect(partial(DockEntry.show_step, self))
         worker.noted.connect(partial(DockEntry.show_note, self))
         worker.finished.connect(partial(DockEntry.close, self))

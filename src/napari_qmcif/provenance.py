@@ -23,6 +23,7 @@ def record_provenance(
         "version": __version__,
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
         "settings": config.to_dict(),
+        # by name and by file: layers are found again in this session, files in the next
         "inputs": [
             {"layer": str(layer.name), "path": None if layer.source.path is None else str(layer.source.path)} for layer in stack.layers
         ],

@@ -41,6 +41,7 @@ def get_reader(path: str | Sequence[str]) -> Reader | None:
         layers = open_files([Path(path)])
     except QmcifError:
         return None
+    # opened already to know whether it is one, and napari asks for the layers at once
     return lambda _: layers
 
 
@@ -82,6 +83,7 @@ def _read_all_images(inputs: Path | list[Path], remark: Callable[[str], None]) -
             layers += read_stack(inputs, image=number, image_name=name)
         except QmcifError as error:
             refused = error
+            # one image of a file may be a label or a thumbnail, which hinders no other
             remark(f"left out: {error}")
     if not layers:
         raise refused
@@ -127,6 +129,7 @@ def _describe(stack: FileStack, *, name: str) -> dict[str, Any]:
 def _sample_contrast(stack: FileStack) -> tuple[float, float]:
     height, width = stack.image_shape
     top, left = max(0, (height - SAMPLED_SIDE_PX) // 2), max(0, (width - SAMPLED_SIDE_PX) // 2)
+    # in the middle of a stack something is in focus, most likely
     samples = np.asarray(stack.to_dask()[stack.n_images // 2, top : top + SAMPLED_SIDE_PX, left : left + SAMPLED_SIDE_PX])
     low, high = float(samples.min()), float(samples.max())
     return low, high if high > low else low + 1

@@ -42,6 +42,7 @@ def find_sources(fused: Layer, layers: Sequence[Layer], *, place: Place = ()) ->
     steps = {name_axis(fused, axis): step for axis, step in enumerate(place) if finest_level(fused).shape[axis] > 1}
     try:
         if "inputs" not in record:
+            # one, no more and no less, or it is caught below
             (only,) = [layer for layer in layers if _may_be_source(layer, fused)]
             return choose_sources([only], point=only.data_to_world([steps.get(name_axis(only, axis), 0) for axis in range(only.ndim)]))
         names = [entry["layer"] for entry in record["inputs"]]
@@ -106,6 +107,7 @@ def prepare_alike(stack: ChosenStack, fused: Layer) -> ChosenStack:
 def name_images(stack: ChosenStack) -> list[str]:
     """Return what a person calls the images: the files they come from where these are known, else layers, else planes."""
     files, frames = [str(path) for layer in stack.layers for path in list_files(layer)], stack.frame_numbers
+    # else they hold several images each, and do not name one
     if len(files) == stack.n_images + len(stack.left_out):
         return [Path(files[number]).name for number in frames]
     if stack.axis is None:

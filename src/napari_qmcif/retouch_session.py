@@ -103,6 +103,7 @@ class Original:
         kept = subject.fused.metadata.get(ORIGINAL_KEY)
         if isinstance(kept, cls) and kept.heeded.shape == subject.index.data.shape:
             return kept
+        # label 0 leaves the decision to the engine, so that images count from 1
         labels = np.zeros(subject.index.data.shape, np.min_scalar_type(subject.stack.n_images))
         made = cls(uuid.uuid4().hex, labels, read_record(subject.fused).get("is_retouched") is True)
         subject.fused.metadata[ORIGINAL_KEY] = made
@@ -141,6 +142,7 @@ class RetouchSession(QObject):
         self._job: EngineWorker | None = None
         self._piece: _Piece | None = None
         self._is_over = False
+        # what the record says was measured there; other time points tell theirs when they are first painted on
         first = (0,) * (subject.index.ndim - 2)
         self._focus_ranges: dict[Place, tuple[float, float] | FocusRange | tuple[FocusRange, ...]] = (
             {} if subject.focus_range is None else {first: subject.focus_range}
@@ -160,6 +162,7 @@ class RetouchSession(QObject):
     def take_back(self) -> None:
         """Give every pixel back to the engine; napari can undo it."""
         if not self._is_over and self.labels.data.any():
+            # through the layer, so that it has its place in the history of undo
             self.labels.data_setitem(np.nonzero(self.labels.data), 0)
 
     def end(self, reason: str = "") -> None:
@@ -228,8 +231,10 @@ class RetouchSession(QObject):
         place, box = found
         cut: tuple[int | slice, ...] = (*place, slice(box[0], box[2]), slice(box[1], box[3]))
         self._piece = piece = _Piece(place, box, cut, heeded[cut].copy())
+        # before the work: strokes that come meanwhile differ from it, and are found afterwards
         heeded[cut] = painted[cut]
         self._original.keep(self._subject, piece.place)
+        # on the GUI thread, since it looks at layers
         stack = self._subject.stack_at(piece.place, list(self._viewer.layers))
         job = make_worker(self._retouch, piece, stack, owner=self)
         job.returned.connect(self._show)
@@ -252,14 +257,17 @@ class RetouchSession(QObject):
         )
 
     def _show(self, answer: RetouchedWindow) -> None:
+        # the session has ended meanwhile
         if self._piece is None:
             return
         place = self._piece.place
         self._focus_ranges[place] = answer.focus_range
+        # no label is left where all strokes were taken back
         is_retouched = self._original.was_retouched or bool(self._original.heeded.any())
         fused = self._subject.stack.restored(answer.fused)
         for layer, samples in ((self._subject.fused, fused), (self._subject.index, answer.source_index)):
             layer.data[(*place, *answer.window.slices)] = samples
+            # what is seen, and nothing that would be computed from the whole image
             layer.refresh(thumbnail=False, highlight=False, extent=False)
             layer.metadata[METADATA_KEY] = {**read_record(layer), "is_retouched": is_retouched}
 

@@ -51,6 +51,7 @@ class RetouchWidget(Container[Any]):
     def reset_choices(self, *_: Any) -> None:  # noqa: ANN401 - events
         """Offer the layers there are now."""
         super().reset_choices()
+        # offering the entries anew took their swatches away
         self._color_images()
         if self.session is None:
             if self.result.value is not None and not self.sources.value:
@@ -99,6 +100,7 @@ class RetouchWidget(Container[Any]):
         self.session = session
         self.follows_slider.enabled = subject.stack.axis is not None
         self._slider = subject.stack.layers[0], subject.stack.axis, subject.stack.frame_numbers
+        # 0 would paint nothing, which looks like a fault
         session.labels.selected_label = self.paint_with.value or 1
         self._show_label()
         self._show_state()
@@ -118,6 +120,7 @@ class RetouchWidget(Container[Any]):
             msg = "no fused image is chosen; that of a result is needed: fuse a stack first, or choose it"
             raise InvalidImageError(msg)
         stack = find_shown_sources(fused, self._viewer)
+        # a person may have chosen others than those of the record
         if stack is None or list(stack.layers) != self.sources.value:
             stack = choose_sources(self.sources.value, point=self._viewer.dims.point)
         return assemble_subject(stack, fused=fused, index=self.source_index.value)
@@ -153,6 +156,7 @@ class RetouchWidget(Container[Any]):
         if self.session is None or not self.follows_slider.value or self._slider[1] is None:
             return
         layer, axis, frames = self._slider
+        # the slider moves in the world, whose steps may be micrometers
         step = round(float(layer.world_to_data(self._viewer.dims.point)[axis]))
         if step in frames:
             self._choose_image(frames.index(step) + 1)

@@ -58,5 +58,6 @@ def make_gray_stack_layers() -> "list[LayerDataTuple]":
 
 def make_large_stack_layers() -> "list[LayerDataTuple]":
     """Describe two images of 67 megapixels that are generated where one looks."""
+    # each level is generated at its own size: a coarse view computes no fine pixels
     levels = [make_lazy_focus_stack(shape=LARGE_SHAPE, n_images=2, step=2**level) for level in range(N_LARGE_LEVELS)]
     return [(levels, {"name": "large focus stack", "rgb": True, "multiscale": True, "axis_labels": ("focus", "y", "x")}, "image")]

@@ -109,11 +109,13 @@ class SettingsForm(ValuedContainerWidget[FusionConfig]):
 
     def get_value(self) -> FusionConfig:
         """Return the settings as they stand; refuse those that cannot go together."""
+        # fields that have no row keep what the preset says
         return PRESETS[self.preset].replaced({name: row.value for name, row in self.rows.items()})
 
     def set_value(self, value: FusionConfig) -> None:
         """Show other settings, under the preset they differ least from."""
         flat = flatten(value)
+        # many boxes change, and what listens is to hear of it once
         self._is_loading = True
         self.preset_box.value = find_closest_preset(value)[0]
         for name, row in self.rows.items():
@@ -154,6 +156,7 @@ class SettingsForm(ValuedContainerWidget[FusionConfig]):
 
     def _answer(self, name: str, answer: str) -> None:
         """Set what an answer stands for."""
+        # that answer only describes; there is nothing to set
         if self._is_loading or answer == OWN:
             return
         self._is_loading = True
@@ -169,6 +172,7 @@ class SettingsForm(ValuedContainerWidget[FusionConfig]):
         changes = self.list_changes()
         for name, label in self._names.items():
             text = label_setting(FusionConfig.setting_fields()[name])
+            # bold alone is hard to see in some themes
             label.setText(f"• {text}" if name in changes else text)
             font = label.font()
             font.setBold(name in changes)
@@ -183,6 +187,7 @@ class SettingsForm(ValuedContainerWidget[FusionConfig]):
             box.value = (None if config is None else TASK_CHOICES[name].find_answer(config)) or OWN
         self._is_loading = False
         self.reset_button.enabled = bool(changes) or self.preset != read_preferences().preset
+        # None where the settings cannot go together
         self.changed.emit(config)
 
     def _lay_out_rows(self) -> QWidget:

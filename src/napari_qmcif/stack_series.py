@@ -84,6 +84,7 @@ class StackSeries:
             joined = da.stack(images)
         joined = joined.reshape(*self.kept_shape, *images[0].shape)
         for axis in sorted(axis for axis in (self.first.axis, self.channel_axis) if axis is not None):
+            # from the first axis on, so that each gets its old number
             joined = np.expand_dims(joined, axis)
         return joined
 
@@ -98,6 +99,7 @@ class StackSeries:
             return stack.placement.as_layer_arguments()
         layer, n_planes = stack.layers[0], int(stack.arrays[0].shape[stack.axis])
         corner, scale = np.zeros(layer.ndim), np.array(layer.scale, dtype=float)
+        # one plane, n times as thick, with its middle where that of the stack is
         corner[stack.axis] = (n_planes - 1) / 2
         scale[stack.axis] *= n_planes
         if self.channel_axis is not None:
@@ -140,6 +142,7 @@ def _split_layer(layer: Layer, axis: int, *, point: Sequence[float] | None, is_c
     if point is not None or not further:
         place = "".join(f", {names[other]} {stack.index[other]}" for other in further)
         return StackSeries.of_one(stack, title=f"{layer.name}{place}")
+    # layers that are channels themselves have no further channel axis
     named = [other for other in further if names[other].lower() in CHANNEL_AXIS_NAMES and not is_channel]
     channel_axis = named[0] if named else None
     kept = [other for other in further if other != channel_axis]

@@ -30,6 +30,7 @@ def run(options: Namespace) -> None:
     from napari_qmcif.file_actions import add_layers
     from napari_qmcif.reader import open_files
 
+    # before the viewer: what is refused is said on the command line, with its exit code
     layers = open_files(options.images)
     viewer = napari.Viewer(title="qmcif view")
     add_layers(viewer, layers)

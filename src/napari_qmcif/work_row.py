@@ -92,7 +92,9 @@ class WorkRow(Container[Any]):
         signals = (worker.noted, worker.progressed, worker.errored, worker.finished)
         shows: tuple[Callable[..., None], ...] = (self._show_phase, self._show_step, self.message.complain, self._end)
         for signal, show in zip(signals, shows, strict=True):
+            # a worker may have something to say when the labels are deleted already
             signal.connect(partial(self._show, show))
+        # it may be under way: its first note has passed
         self._show_phase(worker.phase or "starting")
         self._show_state()
 
@@ -112,6 +114,7 @@ class WorkRow(Container[Any]):
             show(*told)
 
     def _show_phase(self, text: str) -> None:
+        # steps of aligning say nothing about those of fusing
         self._left.begin(steps_a_tile=self._steps_a_tile)
         self._note = f"{text} …"
         self.message.say(self._note)
@@ -127,6 +130,7 @@ class WorkRow(Container[Any]):
         """Report that it was cancelled; what it was doing is over, and what became of it stays."""
         if self._worker is not None and self._worker.is_cancelled():
             self.message.say(self._cancelled)
+        # others may have said what became of it
         elif self.message.text() == self._note:
             self.message.say("")
         self._worker = None

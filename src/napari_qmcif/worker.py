@@ -55,10 +55,9 @@ class EngineWorker(FunctionWorker):  # type: ignore[misc]
     """napari's worker for calls of the engine: they tell their progress, can be cancelled at any time, and change nothing of the process.
 
     The work gets its arguments and, as ``job``, this worker. Unlike napari's own `run`, this one leaves the warning filters of the process
-    alone, drops what came in after Cancel, and lets other workers have the thread of the pool: while the engine computes in Dask's threads,
-    this one only waits. A cancelled worker has ended for the viewer at once, whatever its thread is busy with; the thread stops at its next
-    step, and nobody hears of it any more. It is waited for only where what comes next would meet it: files that it still writes, or the
-    next preview.
+    alone, drops what came in after Cancel, and lets other workers have its place in the pool. A cancelled worker has ended for the viewer
+    at once, whatever its thread is busy with; the thread stops at its next step, and nobody hears of it any more. It is waited for only
+    where what comes next would meet it: files that it still writes, or the next preview.
     """
 
     def __init__(self, work: Callable[..., Any], *arguments: Any, **options: Any) -> None:  # noqa: ANN401 - passed on
@@ -81,6 +80,7 @@ class EngineWorker(FunctionWorker):  # type: ignore[misc]
     def cancel(self) -> None:
         """Ask the work to stop at once; nothing is returned any more."""
         self.quit()
+        # queued, so that whoever cancels has finished what it is doing
         if not self.is_waited_for:
             self._left.emit()
 
@@ -97,6 +97,7 @@ class EngineWorker(FunctionWorker):  # type: ignore[misc]
     def report(self, progress: Progress) -> None:
         """Pass a step on to the GUI thread, at most ten times a second; the engine calls this after each step."""
         now = time.monotonic()
+        # a step was done, so compiling is over
         if self._is_compiling:
             self.note(self.phase)
         if progress.done >= progress.total or now - self._reported_at >= SHORTEST_REPORT_INTERVAL_SECONDS:
@@ -125,6 +126,7 @@ class EngineWorker(FunctionWorker):  # type: ignore[misc]
     def run(self) -> None:
         """Work in a thread of Qt's pool; Qt calls this."""
         pool: Any = QThreadPool.globalInstance()
+        # the engine computes in Dask's threads while this one waits: its place in the pool is for other workers
         pool.releaseThread()
         # closing the viewer takes the signals along; raised in a thread of Qt, the error that follows would end the process
         with suppress(RuntimeError):
@@ -139,6 +141,7 @@ class EngineWorker(FunctionWorker):  # type: ignore[misc]
         """Work, and return the call that tells what came of it."""
         try:
             self.check_cancelled()
+            # the first run on a computer compiles for a minute, which would look like a hang
             with hear_of_compilation(self.note_compiling):
                 result = self._func(*self._args, job=self, **self._kwargs)
         except Cancelled:
@@ -149,10 +152,12 @@ class EngineWorker(FunctionWorker):  # type: ignore[misc]
 
     def _conclude(self, tell: Callable[[], None]) -> None:
         """Announce the end on the thread that made the worker, where `cancel` cannot come between the check and the signal."""
+        # the connection holds this worker, and with it the result
         self._worked.disconnect()
         self._set_discard(self)
         if not self._is_over:
             self._is_over = True
+            # what came in after Cancel is dropped
             if not self.abort_requested:
                 tell()
             self.finished.emit()
@@ -178,6 +183,7 @@ def make_worker(
 
     An error becomes one of napari's notifications, unless it is quiet: then whoever made it tells.
     """
+    # errors are told below: napari would raise them again in the event loop
     worker: EngineWorker = create_worker(work, *arguments, _start_thread=False, _worker_class=EngineWorker, _ignore_errors=True)
     worker.is_waited_for = is_waited_for
     if not is_quiet:
@@ -186,6 +192,7 @@ def make_worker(
         owner.destroyed.connect(worker.cancel)
     application = QCoreApplication.instance()
     if application is not None:
+        # threads that go on would keep the process from ending
         application.aboutToQuit.connect(worker.cancel)
     return worker
 

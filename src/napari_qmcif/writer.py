@@ -56,6 +56,7 @@ def write_result(path: str, layers: list[FullLayerData]) -> list[str]:
         stem = re.sub(r"[^\w.-]+", "_", str(attributes["name"])).strip("._") or "image"
         name, suffix = (part, ".tif") if part in MAP_NAMES else (part if part in IMAGE_PARTS else stem, ".ome.tif")
         for place, samples in _list_images(data, attributes).items():
+            # layers of one part, such as two results, would have the same name
             target = _unused(folder / f"{name}{place}{suffix}", written)
             written += write_layer(str(target), samples, {**attributes, "multiscale": False})
     return written
@@ -90,6 +91,7 @@ def _read_record(attributes: dict[str, Any]) -> dict[str, Any]:
 
 def _own_record(attributes: dict[str, Any]) -> dict[str, Any]:
     written = {str(name): value for name, value in _read_record(attributes).items() if name not in UNWRITTEN}
+    # the name that the engine gives it in files
     return {"images" if name == "n_images" else name: value for name, value in written.items()}
 
 
@@ -97,6 +99,7 @@ def _find_scale(attributes: dict[str, Any]) -> dict[str, Any]:
     """Return pixel size and unit where the layer has a unit of length."""
     units = [str(unit) for unit in attributes.get("units") or ()][-2:]
     scale = [float(size) for size in attributes.get("scale", ())][-2:]
+    # OME takes a size without a unit for micrometers, so that none is better than one in pixels
     if len(units) != 2 or len(scale) != 2 or units[0] != units[1] or units[0] in ("pixel", "dimensionless"):
         return {}
     return {"pixel_size": (scale[0], scale[1]), "unit": units[0]}
