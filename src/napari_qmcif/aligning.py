@@ -123,7 +123,7 @@ def hint_at_preparation(stack: ChosenStack, *, job: EngineWorker) -> str:
     is_moved = stack.align != "none" or stack.transforms is not None
     hints = ["" if is_moved else _judge(stack, "hint", find_movement)]
     hints.append("" if stack.even_exposure else _judge(stack, "exposure hint", find_difference))
-    # a judgement that was cut short is empty, which must not pass for a good sign
+    # a judgment that was cut short is empty, which must not pass for a good sign
     job.check_cancelled()
     return "; ".join(hint for hint in hints if hint)
 
