@@ -13,7 +13,13 @@ from qmcif_engine.io.remote.remote_path import RemotePath
 from qmcif_engine.io.zarr.growing_image import GrowingImage
 from qmcif_engine.run.execution import count_workers
 from qmcif_engine.run.job import JOB_SUFFIX, Job
-from qmcif_engine.run.memory import check_whole_images, choose_tiles_at_once, estimate_samples_bytes, estimate_tile_bytes
+from qmcif_engine.run.memory import (
+    check_whole_images,
+    choose_tiles_at_once,
+    estimate_samples_bytes,
+    estimate_tile_bytes,
+    share_spare_bytes,
+)
 from qmcif_engine.run.tile_files import PlaneKind
 from qmcif_engine.stack.separate_channels import channel_planes
 from qmcif_engine.stack.stack import check_number, companions_of
@@ -39,6 +45,8 @@ class RunPlan:
     tiles_at_once : int
     tile_bytes : int
         Memory of one tile while it is computed, at most.
+    samples_bytes : int
+        What of that may be windows of the stack, and of the guide, each.
     job_bytes : int
         Disk space beside the target while the run lasts, and beside the store that becomes the target.
     transcoded_bytes : int
@@ -50,6 +58,7 @@ class RunPlan:
     tiles: TilePlan
     tiles_at_once: int
     tile_bytes: int
+    samples_bytes: int
     job_bytes: int
     transcoded_bytes: int
     output_bytes: int
@@ -77,12 +86,23 @@ def plan_run(
     """
     check_number(stack)
     tiles = plan_tiles((stack.image_shape[0], stack.image_shape[1]), config)
-    tile_bytes = estimate_tile_bytes(tiles, config, stack=stack, with_maps=with_maps) + (
-        0 if guide is None else estimate_samples_bytes(tiles, guide)
-    )
+    stacks = (stack,) if guide is None else (stack, guide)
+    least_bytes = estimate_tile_bytes(tiles, config, stack=stack, with_maps=with_maps)
+    least_bytes += sum(estimate_samples_bytes(tiles, further) for further in stacks[1:])
     # images that can only be read whole take memory beside the tiles
-    for given in (stack,) if guide is None else (stack, guide):
-        check_whole_images(given.whole_bytes, tile_bytes=tile_bytes, budget_bytes=memory_bytes, name=given.names[0])
+    for given in stacks:
+        check_whole_images(given.whole_bytes, tile_bytes=least_bytes, budget_bytes=memory_bytes, name=given.names[0])
+    tiles_at_once = choose_tiles_at_once(least_bytes, budget_bytes=memory_bytes, n_workers=count_workers(workers))
+    samples_bytes = share_spare_bytes(
+        least_bytes,
+        whole_bytes=max(given.whole_bytes for given in stacks),
+        budget_bytes=memory_bytes,
+        tiles_at_once=tiles_at_once,
+        n_stacks=len(stacks),
+    )
+    more_bytes = sum(
+        estimate_samples_bytes(tiles, given, held_bytes=samples_bytes) - estimate_samples_bytes(tiles, given) for given in stacks
+    )
     planes = kept_planes(stack, with_maps=with_maps, with_height=with_height)
     n_pixels = tiles.shape[0] * tiles.shape[1]
     output_bytes = n_pixels * sum(kind.pixel_bytes for kind in planes.values())
@@ -91,8 +111,9 @@ def plan_run(
     stored_bytes = n_pixels * sum(planes[name].pixel_bytes for name in shown_planes(stack)) if is_store else 0
     return RunPlan(
         tiles=tiles,
-        tiles_at_once=choose_tiles_at_once(tile_bytes, budget_bytes=memory_bytes, n_workers=count_workers(workers)),
-        tile_bytes=tile_bytes,
+        tiles_at_once=tiles_at_once,
+        tile_bytes=least_bytes + more_bytes,
+        samples_bytes=samples_bytes,
         job_bytes=output_bytes - stored_bytes,
         transcoded_bytes=stack.scratch_bytes + (0 if guide is None else guide.scratch_bytes),
         output_bytes=output_bytes,

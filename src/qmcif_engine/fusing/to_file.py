@@ -31,6 +31,7 @@ from qmcif_engine.stack.separate_channels import count_decisions, settle_channel
 from qmcif_engine.stack.stack import Stack, companions_of, settle_range
 from qmcif_engine.tiles.output_maps import WRITTEN_MAPS
 from qmcif_engine.tiles.task import TileTask
+from qmcif_engine.tiles.window_images import SAMPLES_IN_MEMORY_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -187,6 +188,7 @@ def fuse_to_file(
             with_maps=folder is not None,
             noise_levels=noise_levels,
             guide=decided,
+            samples_bytes=run.samples_bytes if client is None else SAMPLES_IN_MEMORY_BYTES,  # what a cluster's workers can spare is theirs
         )
         tiles = run.tiles.tiles
         # asked once: tiles that others finish while this run lasts do not count as resumed

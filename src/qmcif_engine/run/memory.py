@@ -26,17 +26,17 @@ RESULT_PIXEL_BYTES = 44
 
 
 def estimate_tile_bytes(plan: TilePlan, config: FusionConfig, *, stack: Stack, with_maps: bool = False) -> int:
-    """Return an upper bound of the memory that one tile takes while it is computed: its samples and results, and what its stages hold."""
+    """Return an upper bound of the least that one tile can be computed in: its samples and results, and what its stages hold."""
     size = TileSize(padded_px=plan.largest_padded_px, n_images=stack.n_images)
     results = RESULT_PIXEL_BYTES * count_decisions(stack) * size.padded_px if stack.decides_each else 0
     return estimate_samples_bytes(plan, stack) + results + estimate_stage_bytes(config, size, with_maps=with_maps)
 
 
-def estimate_samples_bytes(plan: TilePlan, stack: Stack) -> int:
-    """Return an upper bound of what the windows of a stack, or of a guide, take while a tile is computed."""
+def estimate_samples_bytes(plan: TilePlan, stack: Stack, *, held_bytes: int = SAMPLES_IN_MEMORY_BYTES) -> int:
+    """Return an upper bound of what the windows of a stack, or of a guide, take while a tile is computed and may hold so much of them."""
     window_bytes = stack.dtype.itemsize * (stack.image_shape[2] if len(stack.image_shape) == 3 else 1) * plan.largest_padded_px
     # beyond that bound windows wait in a temporary file; two more are on their way, as read and as converted
-    return min(stack.n_images * window_bytes, SAMPLES_IN_MEMORY_BYTES) + 2 * window_bytes
+    return min(stack.n_images * window_bytes, held_bytes) + 2 * window_bytes
 
 
 def check_whole_images(whole_bytes: int, *, tile_bytes: int, budget_bytes: int | None, name: str) -> None:
@@ -67,7 +67,7 @@ def choose_tiles_at_once(tile_bytes: int, *, budget_bytes: int | None, n_workers
     """
     if budget_bytes is None:
         # at least one, even on a full machine: without a budget nobody asked to be refused
-        return max(1, min(n_workers, int(psutil.virtual_memory().available * SHARE_OF_FREE_MEMORY) // tile_bytes))
+        return max(1, min(n_workers, _free_bytes() // tile_bytes))
     if budget_bytes < tile_bytes:
         # rounded up: the advice must suffice
         needed = -(-tile_bytes // 10**6)
@@ -77,3 +77,17 @@ def choose_tiles_at_once(tile_bytes: int, *, budget_bytes: int | None, n_workers
         )
         raise InvalidConfigError(msg)
     return min(n_workers, budget_bytes // tile_bytes)
+
+
+def share_spare_bytes(tile_bytes: int, *, whole_bytes: int, budget_bytes: int | None, tiles_at_once: int, n_stacks: int) -> int:
+    """Return how much of the windows of each of its stacks a tile may hold: the least, and its share of what the budget leaves.
+
+    A window in memory is not written to a temporary file, and not read from it again by every stage.
+    """
+    budget = _free_bytes() if budget_bytes is None else budget_bytes
+    spare = (budget - whole_bytes) // tiles_at_once - tile_bytes
+    return SAMPLES_IN_MEMORY_BYTES + max(0, spare) // n_stacks
+
+
+def _free_bytes() -> int:
+    return int(psutil.virtual_memory().available * SHARE_OF_FREE_MEMORY)

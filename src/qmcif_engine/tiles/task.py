@@ -20,7 +20,7 @@ from qmcif_engine.tiles.output_maps import OUTPUT_MAPS, MapPlanes
 from qmcif_engine.tiles.stages import plan_geometry
 from qmcif_engine.tiles.tile_decisions import TileDecisions
 from qmcif_engine.tiles.tile_parts import decides_on_cells
-from qmcif_engine.tiles.window_images import ChannelImages, WindowImages
+from qmcif_engine.tiles.window_images import SAMPLES_IN_MEMORY_BYTES, ChannelImages, WindowImages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -78,6 +78,8 @@ class TileTask:
     guide : Stack or None
         What decisions are made on, as `qmcif_engine.stack.guide.settle_guide` returns it, where it is not the stack itself. Focus range
         and noise are then the guide's.
+    samples_bytes : int
+        How much of its windows of the stack, and of the guide, a tile may hold in memory; the others wait in a temporary file.
     """
 
     stack: Stack
@@ -89,6 +91,7 @@ class TileTask:
     with_maps: bool = False
     noise_levels: tuple[float, ...] = (0.0,)
     guide: Stack | None = None
+    samples_bytes: int = SAMPLES_IN_MEMORY_BYTES
 
     def __call__(
         self, tile: Tile, *, check_cancelled: Callable[[], None] = lambda: None, report_image: Callable[[], None] = lambda: None
@@ -97,8 +100,8 @@ class TileTask:
 
         One thread in the linear algebra, because with several the rounding, and so the last byte, would depend on their number.
         """
-        images = WindowImages(self.stack, tile.padded)
-        deciding = images if self.guide is None else WindowImages(self.guide, tile.padded)
+        images = WindowImages(self.stack, tile.padded, memory_bytes=self.samples_bytes)
+        deciding = images if self.guide is None else WindowImages(self.guide, tile.padded, memory_bytes=self.samples_bytes)
         told: dict[str, Any] = {"check_cancelled": check_cancelled, "report_image": report_image}
         digest = self._digest(tile, images, deciding)
         if not self.stack.decides_each:

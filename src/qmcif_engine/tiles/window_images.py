@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from qmcif_engine.stack.stack import Stack
 
 SAMPLES_IN_MEMORY_BYTES = 48 * 2**20
-"""Windows of more images than this holds wait in a temporary file: every stage looks at each image again, and decoding is dear."""
+"""Windows of more images than this holds wait in a temporary file, unless a run can spare more: every stage looks at each image again."""
 
 
 class WindowImages(Sequence["SampleArray"]):
     """One window of every image of a stack, each read from its source only once."""
 
-    def __init__(self, stack: Stack, window: Window) -> None:
+    def __init__(self, stack: Stack, window: Window, *, memory_bytes: int = SAMPLES_IN_MEMORY_BYTES) -> None:
         self._stack, self._window = stack, window
-        self._known = SpilledArrays(memory_bytes=SAMPLES_IN_MEMORY_BYTES)
+        self._known = SpilledArrays(memory_bytes=memory_bytes)
 
     @property
     def validity(self) -> Callable[[int], BoolArray] | None:

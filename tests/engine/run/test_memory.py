@@ -3,9 +3,10 @@ import pytest
 
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.errors import InvalidConfigError
-from qmcif_engine.run.memory import check_whole_images, choose_tiles_at_once, estimate_tile_bytes
+from qmcif_engine.run.memory import check_whole_images, choose_tiles_at_once, estimate_tile_bytes, share_spare_bytes
 from qmcif_engine.stack.stack import Stack
 from qmcif_engine.tiles.plan import plan_tiles
+from qmcif_engine.tiles.window_images import SAMPLES_IN_MEMORY_BYTES
 
 
 class Claimed(Stack):
@@ -45,6 +46,17 @@ def test_the_budget_decides_how_many_tiles_are_in_flight():
 def test_a_budget_below_one_tile_is_refused_with_what_would_do():
     with pytest.raises(InvalidConfigError, match="the memory budget is 100 MB; one tile needs 251 MB: raise it to 251MB"):
         choose_tiles_at_once(250_100_000, budget_bytes=10**8, n_workers=2)
+
+
+def test_what_the_budget_leaves_is_shared_by_the_windows_of_the_tiles_in_flight():
+    def spare(**changes):
+        given = {"whole_bytes": 0, "budget_bytes": 1000, "tiles_at_once": 2, "n_stacks": 1} | changes
+        return share_spare_bytes(400, **given) - SAMPLES_IN_MEMORY_BYTES
+
+    assert spare() == 100
+    assert spare(n_stacks=2) == 50  # the images and a guide
+    assert spare(whole_bytes=200) == spare(budget_bytes=800) == 0  # images that are decoded as a whole come first
+    assert spare(budget_bytes=600) == 0  # never less than the least
 
 
 def test_images_that_must_be_decoded_as_a_whole_count_against_the_budget():

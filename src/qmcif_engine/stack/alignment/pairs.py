@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -51,7 +52,9 @@ _PERSPECTIVE_GAIN = 20.0
 and the further parameters would only follow noise."""
 
 _SMALLEST_SHARE = 0.3
-_ROUNDS = 2
+ROUNDS = 2
+"""How often the windows of a level are matched, each time beside where the round before expects them."""
+
 _LARGEST_TURN = 0.2
 _LARGEST_GROWTH = 1.25
 _LARGEST_SHIFT = 0.4
@@ -77,7 +80,9 @@ class Link(NamedTuple):
     uncertainty_px: float
 
 
-def link_images(first: Sequence[Level], second: Sequence[Level], model: TransformModel, *, image_shape: tuple[int, ...]) -> Link:
+def link_images(
+    first: Sequence[Level], second: Sequence[Level], model: TransformModel, *, image_shape: tuple[int, ...], rounds: int = ROUNDS
+) -> Link:
     """Estimate the movement from one image to another; a homography that explains no more than a similarity is replaced by it.
 
     Parameters
@@ -88,11 +93,13 @@ def link_images(first: Sequence[Level], second: Sequence[Level], model: Transfor
         Not ``NONE``.
     image_shape : tuple of int
         Of the images at full size.
+    rounds : int
+        1 where a pixel more or less does not matter.
     """
-    link = _link_freely(first, second, model, image_shape=image_shape)
+    link = _link_freely(first, second, model, image_shape=image_shape, rounds=rounds)
     if model is not TransformModel.HOMOGRAPHY:
         return link
-    rigid = _link_freely(first, second, TransformModel.SIMILARITY, image_shape=image_shape)
+    rigid = _link_freely(first, second, TransformModel.SIMILARITY, image_shape=image_shape, rounds=rounds)
     if link.model is not TransformModel.HOMOGRAPHY:
         return rigid
     if rigid.uncertainty_px > TRUSTED_PX or _has_perspective(first[-1], second[-1], rigid):
@@ -109,12 +116,15 @@ def _has_perspective(level: Level, other: Level, rigid: Link) -> bool:
     return gain >= _PERSPECTIVE_GAIN
 
 
-def _link_freely(first: Sequence[Level], second: Sequence[Level], model: TransformModel, *, image_shape: tuple[int, ...]) -> Link:
-    link = _refine(first, second, model, start=np.eye(3), image_shape=image_shape)
+def _link_freely(
+    first: Sequence[Level], second: Sequence[Level], model: TransformModel, *, image_shape: tuple[int, ...], rounds: int
+) -> Link:
+    refine = partial(_refine, first, second, model, image_shape=image_shape, rounds=rounds)
+    link = refine(start=np.eye(3))
     if link.uncertainty_px <= TRUSTED_PX:
         return link
     starts = _register_whole(first[0], second[0])
-    others = [_refine(first, second, model, start=start, image_shape=image_shape) for start in starts]
+    others = [refine(start=start) for start in starts]
     return min([link, *others], key=lambda candidate: candidate.uncertainty_px)
 
 
@@ -134,7 +144,13 @@ def _register_whole(first: Level, second: Level) -> list[NDArray[np.float64]]:
 
 
 def _refine(
-    first: Sequence[Level], second: Sequence[Level], model: TransformModel, *, start: NDArray[np.float64], image_shape: tuple[int, ...]
+    first: Sequence[Level],
+    second: Sequence[Level],
+    model: TransformModel,
+    *,
+    start: NDArray[np.float64],
+    image_shape: tuple[int, ...],
+    rounds: int,
 ) -> Link:
     """Follow a start through the levels; a level where too few windows agree changes nothing.
 
@@ -142,7 +158,7 @@ def _refine(
     """
     link = Link(start, TransformModel.NONE, np.inf)
     for level, other in zip(first, second, strict=True):
-        for _ in range(_ROUNDS):
+        for _ in range(rounds):
             found = _refine_level(level, other, model, start=link.matrix)
             if found is None and model is TransformModel.HOMOGRAPHY:
                 found = _refine_level(level, other, TransformModel.SIMILARITY, start=link.matrix)

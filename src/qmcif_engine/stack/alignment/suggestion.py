@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from qmcif_engine.stack.alignment.opencv import one_opencv_thread
-from qmcif_engine.stack.alignment.pairs import TRUSTED_PX, Link, link_images
+from qmcif_engine.stack.alignment.pairs import ROUNDS, TRUSTED_PX, link_images
 from qmcif_engine.stack.alignment.pyramids import can_match, plan_factors, read_pyramid
 from qmcif_engine.stack.alignment.transforms import TransformModel, apply_matrix, frame_corners
 from qmcif_engine.stack.previews import ReducedImage
@@ -60,10 +60,7 @@ def suggest_alignment(stack: Stack) -> AlignmentSuggestion | None:
     largest_bend_px = 0.0
     with one_opencv_thread():
         for first in _choose_pairs(stack.n_images):
-            link = _link(stack, first)
-            if link.uncertainty_px > TRUSTED_PX:
-                continue
-            movement = apply_matrix(link.matrix, corners) - corners
+            movement = _find_movement(stack, first, corners)
             largest = max(largest, AlignmentSuggestion(TransformModel.TRANSLATION, _longest(movement)), key=lambda found: found.movement_px)
             largest_bend_px = max(largest_bend_px, _longest(movement - movement.mean(axis=0)))
     if largest.movement_px <= _VISIBLE_PX:
@@ -84,9 +81,17 @@ def _choose_pairs(n_images: int) -> list[int]:
     return sorted({int(number) for number in np.linspace(0, n_images - 2, _LARGEST_N_PAIRS).round()}) if n_images > 1 else []
 
 
-def _link(stack: Stack, first: int) -> Link:
+def _find_movement(stack: Stack, first: int, corners: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return how far the corners of an image moved until the next one; a pair that cannot be judged did not move."""
     pyramids = [read_pyramid(stack, number, largest_px=_PREVIEW_PX) for number in (first, first + 1)]
-    return link_images(pyramids[0], pyramids[1], TransformModel.SIMILARITY, image_shape=stack.image_shape)
+    movement = np.zeros_like(corners)
+    # most stacks are still, and a quick look tells; what seems to move is looked at again, to be sure
+    for rounds in (1, ROUNDS):
+        link = link_images(pyramids[0], pyramids[1], TransformModel.SIMILARITY, image_shape=stack.image_shape, rounds=rounds)
+        movement = apply_matrix(link.matrix, corners) - corners if link.uncertainty_px <= TRUSTED_PX else np.zeros_like(corners)
+        if _longest(movement) <= _VISIBLE_PX:
+            break
+    return movement
 
 
 def _longest(movement: NDArray[np.float64]) -> float:
