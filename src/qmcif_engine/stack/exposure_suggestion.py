@@ -21,6 +21,9 @@ _LARGEST_SIDE_PX = 64
 _SMALLEST_N_PAIRS = 2
 """A difference counts where several pairs of images show it: one pair alone may differ by what defocus spreads over it."""
 
+_SMALLEST_N_COLORS = 2
+"""Where there is only one pair, so many of its colors have to show it instead: what one object spreads has a color of its own."""
+
 _VISIBLE_SHARE = 0.04
 """Difference of brightness, as a share of the range, that shows as a step on smooth ground: 10 levels of 255."""
 
@@ -76,16 +79,16 @@ def suggest_even_exposure(stack: Stack) -> ExposureSuggestion | None:
 
     Up to five images spread over the stack are compared, each with each, on the small blurred previews that `estimate_exposure` uses:
     what drifts slowly adds up between images that meet in the fused image. Channels that were recorded one by one are not judged: in
-    fluorescence, brightness changes with depth. A false alarm costs more than a missed one.
+    fluorescence, brightness changes with depth. Nor are two images without colors: a false alarm costs more than a missed one.
     """
     if not _is_judged(stack):
         return None
-    largest = 0.0
-    for differences in measure_exposure(stack):
-        found = [difference.before for difference in differences if difference.is_exposure]
-        if len(found) >= _SMALLEST_N_PAIRS:
-            largest = max(largest, *found)
-    return ExposureSuggestion(largest) if largest > 0 else None
+    by_color = [[difference.before for difference in differences if difference.is_exposure] for differences in measure_exposure(stack)]
+    is_one_pair = stack.n_images == 2
+    shown = [found for found in by_color if len(found) >= (1 if is_one_pair else _SMALLEST_N_PAIRS)]
+    if len(shown) < (_SMALLEST_N_COLORS if is_one_pair else 1):
+        return None
+    return ExposureSuggestion(max(max(found) for found in shown))
 
 
 def previews_for_exposure(stack: Stack) -> list[ReducedImage]:
@@ -96,7 +99,7 @@ def previews_for_exposure(stack: Stack) -> list[ReducedImage]:
 
 def _is_judged(stack: Stack) -> bool:
     has_preview = min(stack.image_shape[:2]) >= choose_exposure_reduction(stack.image_shape)
-    return stack.n_images > _SMALLEST_N_PAIRS and not stack.n_separate_channels and has_preview
+    return stack.n_images > 1 and not stack.n_separate_channels and has_preview
 
 
 def _choose_images(n_images: int) -> list[int]:

@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
+from qmcif_engine.comparison.datasets import find_dataset
 from qmcif_engine.io.input.stack_input import open_stack
 from qmcif_engine.stack.exposure_suggestion import measure_exposure, suggest_even_exposure
 from qmcif_engine.stack.stack import ArrayStack
 from qmcif_engine.stack.synthetic import make_focus_stack
+from qmcif_engine.stack.window import Window
 
 SHAPE = (120, 160)
 SHARED = Path(__file__).parents[4] / "shared" / "data"
@@ -39,8 +41,17 @@ def test_an_even_stack_gets_no_advice(gains):
     assert suggest_even_exposure(make_bright_stack(gains=gains)) is None
 
 
-def test_two_images_are_not_judged():
-    assert suggest_even_exposure(make_bright_stack(2, gains=(1, 0.8))) is None
+def test_two_images_are_told_where_most_of_their_colors_differ():
+    assert suggest_even_exposure(make_bright_stack(2, gains=[(1, 1, 1), (0.85, 0.85, 1)])) is not None
+    assert suggest_even_exposure(make_bright_stack(2, gains=[(1, 1, 1), (0.85, 1, 1)])) is None
+    assert suggest_even_exposure(make_bright_stack(2)) is None
+
+
+def test_two_images_without_colors_are_not_judged():
+    pair = make_bright_stack(2, gains=(1, 0.8))
+    assert suggest_even_exposure(pair) is not None
+
+    assert suggest_even_exposure(ArrayStack([pair.read(number, Window.whole(SHAPE))[..., 0] for number in range(2)])) is None
 
 
 def test_channels_recorded_one_by_one_are_not_judged():
@@ -107,3 +118,13 @@ def test_of_the_real_stacks_only_the_uneven_one_gets_advice():
     advised = [entry.name for entry in (*folders, *files) if suggest_even_exposure(open_stack(entry)) is not None]
 
     assert advised == ["exposure_6"]
+
+
+@pytest.mark.shared
+@pytest.mark.skipif(not SHARED.exists(), reason="the shared pictures are not beside this checkout")
+def test_of_the_real_pairs_only_the_uneven_ones_get_advice():
+    pairs = [(name, pair) for name in ("lytro", "mffw", "mfi_whu", "nyu_d") for pair in find_dataset(SHARED / name).sets]
+
+    advised = [(name, pair.name) for name, pair in pairs if suggest_even_exposure(open_stack(list(pair.sources))) is not None]
+
+    assert advised == [("mffw", "02"), ("mffw", "04"), ("mffw", "06"), ("mffw", "07")]
