@@ -3,12 +3,10 @@
 Jifei Miao and Kit Ian Kou, *Quaternion higher-order singular value decomposition and its applications in color image processing*,
 Information Fusion 92 (2023) 139–153 (arXiv 2101.00364). The N patches of a place form a tensor of side x side x N quaternions. The left
 singular vectors of its first unfolding and the right ones of its second are common bases of all N patches; the sum of the moduli of a
-patch's coefficients in them is its activity. As in the method for gray images that it extends (Junli Liang, Yang He, Ding Liu and Xianju
-Zeng, *Image fusion using higher order singular value decomposition*, IEEE Transactions on Image Processing 21 (2012) 2898–2909), patches
-are combined by a sigmoid function of their activities. The fused patches are averaged where they overlap.
+patch's coefficients in them is its activity. The fused patches are averaged where they overlap.
 
-Ours, because the papers were not at hand in full: activities are those of patches without their mean, the sigmoid function is one of the
-logarithm of their ratio, and its steepness.
+Ours, because of the paper only the abstract was at hand: activities are those of patches without their mean, and patches are not chosen but
+weighted by a power of their activities, which for two of them is a sigmoid function of the logarithm of their ratio.
 """
 
 from __future__ import annotations
