@@ -135,7 +135,7 @@ def test_constants_named_in_the_document_have_the_values_it_gives() -> None:
     of_slopes = {"EVEN_SHARE", "SLOPE_REACH_PX"}
     of_blends = {"TEXTURE_PX", "SMOOTH_CONTRAST", "LEAST_VISIBLE_STEP", "LEAST_VISIBLE_CHANGE", "LEAST_SHARE"}
     of_brightness = {"LOW_PASS_PX", "LOW_PASS_REACH_PX", "BAND_PX", "WINDOW_PX", "FAINT_POWER", "SEAM_RATIOS"}
-    of_frames = {"REACH_PX", "FRAMED_LOSS", "FADING_LOSS", "LARGEST_DIFFERENCE", "LARGEST_REACH_PX"}
+    of_frames = {"REACH_PX", "DARK_LOSS", "FADING_LOSS", "LARGEST_DIFFERENCE", "LARGEST_REACH_PX"}
     assert names >= of_noise | of_fitting | of_edges | to_the_pixel | of_slopes | of_blends | of_brightness | of_frames
     assert names >= {"MARGIN_PX", "EXACT_MARGIN_PX", "NEGLIGIBLE_LEVEL", "FAINT_LEVEL", "FINE_WEIGHT"}
     assert {module for module, name, _ in given if name == "ROUNDS"} == {"cleanup.boundaries.outlines", "cleanup.regularization"}

@@ -13,8 +13,10 @@ if TYPE_CHECKING:
 
 def reach_of_blend(config: DecisionConfig) -> int:
     """Return how far from a decision edge two images may be mixed; a hard cut has no feather either."""
+    # a hard cut
     if not config.blend_radius_px:
         return 0
+    # a feather of 1 px is none: its window would be a single pixel
     if config.feather_px < 2:
         return 2 * config.blend_radius_px
     return max(2 * config.blend_radius_px, config.feather_px, SLOPE_REACH_PX, SEAM_REACH_PX)
@@ -22,4 +24,5 @@ def reach_of_blend(config: DecisionConfig) -> int:
 
 def reach_of_feather(config: DecisionConfig) -> int:
     """Return how far from a border brightness is blended: the reach of two means, one after the other, over a window of odd side."""
+    # each of the two means has a window of 2 (feather_px // 2) + 1 px
     return config.feather_px // 2 * 2 if config.blend_radius_px else 0

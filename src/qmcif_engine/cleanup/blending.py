@@ -78,12 +78,14 @@ def blend_along_edges(
     detail: the two bands of Burt and Adelson (1983). Everywhere else one image gives the pixel whole.
     """
     spread = measure_spread(index, blocks, config)
+    # empty arrays stand for "nowhere", since compiled code takes no None
     is_slope = _NOWHERE if is_even is None or not reach_of_feather(config) else find_slopes(index, is_even)
     is_end = _NOWHERE if is_end is None else is_end
     is_spread = spread > 0
     for zone in (is_slope, is_end):
         if zone.size:
             is_spread |= zone
+    # a guided filter is two means in a row, each of which reaches one radius
     band = edge_band(index, reach_px=2 * config.blend_radius_px)
     if is_exact is not None:
         band &= ~is_exact
@@ -97,6 +99,7 @@ def blend_along_edges(
     )
     zones = Zones(spread, np.ascontiguousarray(is_end), np.ascontiguousarray(is_slope))
     entries = Entries(*gather_shares(np.ascontiguousarray(index), np.ascontiguousarray(guide), band, zones, filters, LEAST_SHARE))
+    # wide blends are kept even where they change little: part of them left out would be a step
     is_kept = is_spread[band] | _is_visible(entries, blocks, index=index, band=band)
     return _as_blend(entries, is_kept, index=index, band=band, dtype=guide.dtype)
 
@@ -119,6 +122,7 @@ def _is_visible(entries: Entries, blocks: Sequence[FloatArray], *, index: IndexA
         if len(whole) or len(pixels[part]):
             mix_samples(np.ascontiguousarray(blocks[source]), places, whole, pixels[part], shares[part], own, mixed)
     mixed -= own
+    # the distance of colors against that of as many gray levels in each channel, both squared
     is_visible: BoolArray = np.einsum("nc,nc->n", mixed, mixed) >= mixed.shape[1] * LEAST_VISIBLE_CHANGE**2
     return is_visible
 
@@ -130,10 +134,12 @@ def _as_blend(entries: Entries, is_kept: BoolArray, *, index: IndexArray, band: 
     led[kept_band] = find_leading(entries, kept)
     is_used = np.zeros(int(entries.sources.max(initial=0)) + 1, bool)
     mark_used(entries, kept, is_used)
+    # rows of the table: images that nothing was kept of have none
     sources, numbers = np.flatnonzero(is_used), np.cumsum(is_used) - 1
     shares = entries.shares.astype(dtype)
     weights, brightness = (
         _as_table(entries, kept, numbers=numbers, values=values, shape=(len(sources), len(kept)))
+        # in `Blend` brightness is what the wide share has beyond the narrow one
         for values in (shares, entries.broad.astype(dtype) - shares)
     )
     return Blend(led, kept_band, tuple(int(source) for source in sources), weights, brightness)
@@ -155,6 +161,7 @@ def measure_spread(index: IndexArray, blocks: Sequence[FloatArray], config: Deci
         return np.zeros(index.shape, np.float32)
     spread = measure_seams(index, blocks, edge_band(index, reach_px=min(reach, SEAM_REACH_PX)))
     for window, part in find_smooth_parts(index, blocks, config):
+        # whichever of the two asks for more
         np.maximum(spread[window.slices], part, out=spread[window.slices])
     return spread
 

@@ -67,5 +67,6 @@ class CleanUpStage(Stage):
     """
 
     clean_up: CleanUp
+    # mappings have no hash; a stage is known by its name
     cases: tuple[Mapping[str, float], ...] = field(default=({},), hash=False)
     attains_reach: bool = True

@@ -20,6 +20,7 @@ def follow_neighbors(index: IndexArray, is_decided: BoolArray, *, reach_px: int)
 
     Saturated and textureless areas carry no evidence of their own: what is around them is the best guess.
     """
+    # switched off, nothing asked, or nobody to follow
     if reach_px == 0 or is_decided.all() or not is_decided.any():
         return index
     return nearest_values(index, is_decided, ~is_decided, reach_px=reach_px)

@@ -55,11 +55,13 @@ class FrameEnds:
         self, valid: Callable[[int, Window], BoolArray], window: Window, *, n_images: int, shape: tuple[int, int], reach_px: int
     ) -> None:
         self._valid, self._reach_px = valid, reach_px
+        # distances up to the reach are exact in the window only if the pixels around it are known
         self._outer = window.grown(reach_px, shape)
         self._inner = window.relative_to(self._outer).slices
         self._is_covered = np.zeros(window.shape, bool)
         for number in range(n_images):
             self._is_covered |= self._depth(number) > reach_px
+            # the rest need not be asked
             if self._is_covered.all():
                 break
 
@@ -79,6 +81,7 @@ class FrameEnds:
         """
         is_end = np.zeros(index.shape, bool)
         for number in np.flatnonzero(np.bincount(index.reshape(-1))):
+            # pixels of an image beside one where it may not be chosen
             is_end |= (index == number) & ndimage.maximum_filter(~self.choosable(int(number)), 3)
         return np.asarray(ndimage.maximum_filter(is_end, 2 * self._reach_px + 1))
 
@@ -88,6 +91,7 @@ class FrameEnds:
         farthest = np.int32(self._reach_px + 1)
         if is_valid.all():  # there is nothing to measure a distance to
             return np.full(self._is_covered.shape, farthest)
+        # the distance of rows or columns, whichever is larger, as windows of blends have
         distance: NDArray[np.int32] = ndimage.distance_transform_cdt(is_valid, metric="chessboard")
         return np.minimum(distance[self._inner], farthest)
 

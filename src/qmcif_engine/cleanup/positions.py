@@ -42,14 +42,17 @@ def interpolate_position(levels: Iterable[FloatArray], winner: IndexArray) -> ND
     image than the sharpest, it is that far towards the larger neighbor. The first and the last image have one neighbor, which does not
     tell a peak: there the position is the image's own.
     """
+    # neighbors that do not exist count as dark
     before, chosen, after = (np.full(winner.shape, np.log(NEGLIGIBLE_LEVEL), np.float32) for _ in range(3))
     n_images = 0
     for number, level in enumerate(levels):
         logarithm = np.log(np.maximum(level, NEGLIGIBLE_LEVEL), dtype=np.float32)
+        # this image comes before the chosen one where the winner is the next number
         for plane, offset in ((before, 1), (chosen, 0), (after, -1)):
             np.copyto(plane, logarithm, where=winner == number + offset)
         n_images += 1
     slope, curvature = after - before, before - 2 * chosen + after
+    # without a peak: one image towards the larger neighbor, which the clip below makes FARTHEST_SHIFT
     shift = np.divide(-slope, 2 * curvature, out=np.sign(slope), where=curvature < 0)
     np.clip(shift, -FARTHEST_SHIFT, FARTHEST_SHIFT, out=shift)
     shift[(winner == 0) | (winner == n_images - 1)] = 0

@@ -22,6 +22,7 @@ def weigh_images(n_images: int, config: DecisionConfig) -> tuple[float, ...]:
     """
     if config.preference is Preference.NONE:
         return (1.0,) * n_images
+    # exponents: equal steps of them are equal ratios of the weights
     shares = np.linspace(1, 0, n_images) if config.preference is Preference.FRONT else np.linspace(0, 1, n_images)
     return tuple(float(weight) for weight in config.preference_ratio**shares)
 

@@ -127,10 +127,12 @@ class CellEvidence:
 
     def add(self, level: FloatArray) -> None:
         """Take the levels of the next image, one per cell."""
+        # the floor keeps the logarithm of nothing finite, and ratios below it near 1
         self._planes.append(np.log(level + np.asarray(self._floor, level.dtype)).astype(np.float16))
 
     def costs(self, window: Window, *, contrast_weight: float) -> NDArray[np.float32]:
         """Return what speaks against each image in a window of cells, shape (N, h, w): logarithms of ratios of levels, weighted."""
+        # sums of costs and messages are in single precision; half is for keeping only
         levels = np.stack([plane[window.slices] for plane in self._planes]).astype(np.float32)
         costs: NDArray[np.float32] = np.float32(contrast_weight) * (levels.max(axis=0) - levels)
         return costs
@@ -179,6 +181,7 @@ def find_even_focus(index: IndexArray, levels: Sequence[FloatArray]) -> BoolArra
     for number in range(len(levels) - 1):
         least = np.asarray(EVEN_SHARE, levels[number].dtype) * np.maximum(levels[number], levels[number + 1])
         is_alike = np.minimum(levels[number], levels[number + 1]) >= least
+        # pair by pair, so that two planes are looked at whatever N is
         is_even |= is_alike & ((chosen == number) | (chosen == number + 1))
     return spread_cells(is_even, index.shape)
 
@@ -209,30 +212,39 @@ def regularize(chosen: IndexArray, evidence: CellEvidence, *, noise_level: float
         In gray levels.
     config : DecisionConfig
     """
+    # block by block: costs of all images at once would be a volume of the size of the stack
     decided, margin = np.empty(evidence.shape, np.uint16), np.empty(evidence.shape, np.float32)
     prices = price_borders(len(evidence), config.order)
     rounds = ROUNDS if config.consistency else 0
     contrast_weight = CONTRAST_WEIGHT / (1 + noise_level / NOISE_AT_HALF_CONTRAST)
     weight = CHOSEN_WEIGHT * weigh_breadth(len(evidence), noise_level) / (1 + noise_level / NOISE_AT_HALF)
+    # a neighbor in depth is hardly a wrong choice
     n_alike = 1 if len(evidence) > 2 and config.order is StackOrder.ORDERED else 0
     for block in _blocks(evidence.shape, BLOCK_CELLS if len(evidence) > SHALLOW_IMAGES else 2 * BLOCK_CELLS):
+        # messages travel one cell a round, so that what is farther away cannot matter
         near = block.grown(rounds, evidence.shape)
         significance = evidence.significance(near) if noise_level == 0 else np.ones(near.shape, np.float32)
         costs = significance * evidence.costs(near, contrast_weight=contrast_weight)
+        # what a cell or one beside it sees by itself, before the refinement's say and the messages
         known = ndimage.maximum_filter(_margin(costs, np.arange(len(evidence)), n_alike=n_alike)[1], 3)
+        # the refinement's choice is a cost on all other images, like any other evidence
         loyalty = np.float32(weight) * np.maximum(significance, np.float32(FAINT_WEIGHT))
         costs += loyalty * (np.arange(len(evidence), dtype=np.uint16)[:, None, None] != chosen[near.slices])
         inner = block.relative_to(near).slices
         best, alone = _margin(costs, np.arange(len(evidence)), n_alike=n_alike)
         # where all around agree, they confirm what is seen
         decided[block.slices], margin[block.slices] = best[inner], (known if rounds else np.minimum(alone, known))[inner]
+        # where all cells within earshot prefer one image, messages change nothing
         is_near = _near_borders(best, rounds)
         if not is_near.any():
             continue
+        # only the part of the block that has borders, and what can be heard there
         talking = _box_of(is_near).grown(rounds, near.shape)
         costs = costs[:, *talking.slices]
         hopeless_cost = max(HOPELESS_COST, _N_NEIGHBORS * config.consistency)
+        # every image that contends takes time and memory in every round
         labels = _contenders(costs, hopeless_cost=hopeless_cost)
+        # in cells of the whole grid; `within` is the same window as the messages see it
         told = talking.moved(near.top, near.left).common(block)
         within = told.relative_to(near).relative_to(talking)
         limits = (np.float32(DAMPING), np.float32(hopeless_cost))
@@ -243,6 +255,7 @@ def regularize(chosen: IndexArray, evidence: CellEvidence, *, noise_level: float
         is_told = is_near[told.relative_to(near).slices]
         np.copyto(decided[told.slices], settled, where=is_told)
         np.copyto(margin[told.slices], others, where=is_told)
+    # margins in a unit that noise and the number of images do not change, in which confidence was measured
     unit = contrast_weight * float(prices[min(n_alike + 1, prices.size - 1)]) ** 0.5
     return decided, _probability(margin / np.float32(unit))
 
@@ -261,6 +274,7 @@ def _fit_together(
     The shape is that of the costs, (K, h, w); what stands in other cells means nothing. `limits` are those of `pass_label_messages`.
     """
     beliefs = np.zeros_like(costs)
+    # of two images only the difference of costs matters: one message in place of two
     if len(labels) == 2:
         price = prices[min(int(labels[1] - labels[0]), prices.size - 1)]
         pass_lead_messages(costs[0] - costs[1], np.array([price, limits[0]], np.float32), rounds, beliefs[0])
@@ -274,6 +288,7 @@ def _near_borders(best: IndexArray, rounds: int) -> BoolArray:
     """Return which cells may hear of a border between the cheapest images; nobody farther away gains by differing from all around."""
     is_border = np.zeros(best.shape, bool)
     across, down = best[:, 1:] != best[:, :-1], best[1:] != best[:-1]
+    # both cells of a pair
     is_border[:, 1:] |= across
     is_border[:, :-1] |= across
     is_border[1:] |= down
@@ -299,6 +314,7 @@ def _blocks(shape: tuple[int, int], side: int) -> list[Window]:
 
 def _contenders(costs: NDArray[np.float32], *, hopeless_cost: float) -> NDArray[np.int64]:
     """Return the images that are not hopeless everywhere: what all neighbors say together cannot make up for that cost."""
+    # how near each image comes to the best, in its best cell
     least = (costs - costs.min(axis=0)).reshape(len(costs), -1).min(axis=1)
     return np.flatnonzero(least < hopeless_cost)
 
@@ -308,9 +324,11 @@ def _margin(beliefs: NDArray[np.float32], labels: NDArray[np.int64], *, n_alike:
 
     Images within `n_alike` of the cheapest do not count as others.
     """
+    # the same as below, without arrays of all images
     if len(labels) == 2 and n_alike == 0:
         lead = beliefs[0] - beliefs[1]
         return np.where(lead >= 0, labels[1], labels[0]).astype(np.uint16), np.minimum(np.abs(lead), np.float32(HOPELESS_COST))
+    # by how much dearer than the cheapest
     lead = beliefs - beliefs.min(axis=0)
 
     def dearer_than(choice: NDArray[np.intp]) -> NDArray[np.float32]:
@@ -318,6 +336,7 @@ def _margin(beliefs: NDArray[np.float32], labels: NDArray[np.int64], *, n_alike:
         others: NDArray[np.float32] = np.where(is_alike, np.float32(np.inf), lead).min(axis=0)
         return np.minimum(others, np.float32(HOPELESS_COST))
 
+    # of several cheapest images the first and the last, found from both ends
     first, last = np.argmin(lead, axis=0), len(labels) - 1 - np.argmin(lead[::-1], axis=0)
     others = dearer_than(last)
     if (first != last).any():  # no surer for the order in which equal images come

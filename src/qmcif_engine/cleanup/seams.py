@@ -60,7 +60,9 @@ def measure_seams(index: IndexArray, blocks: Sequence[FloatArray], band: BoolArr
     """
     seams = np.zeros(index.shape, np.float32)
     index, band = np.ascontiguousarray(index), np.ascontiguousarray(band)
+    # a rectangle with a single image near has no border, and no seam
     cells = [cell for cell in (_CutCell(index, window) for window in cells_of(band)) if len(cell.sources) > 1]
+    # images outside, rectangles inside: each image is read once
     for source in sorted({source for cell in cells for source in cell.sources}):
         block = np.ascontiguousarray(blocks[source])
         for cell in cells:

@@ -42,8 +42,6 @@ def measure_smoothness(index: IndexArray, blocks: Sequence[FloatArray], config: 
     -----
     An image counts as far as the feather could bring it in.
 
-    An image counts as far as the feather could bring it in.
-
     Brightness has no more texture than the channel with most of it, and the squares of a grid inside a window no more than the window:
     where these have enough, nothing else is looked at.
     """
@@ -58,6 +56,7 @@ def find_smooth_parts(index: IndexArray, blocks: Sequence[FloatArray], config: D
     reach = reach_of_feather(config)
     index, band = np.ascontiguousarray(index), edge_band(index, reach_px=reach)
     cells = [_GroundCell(index, window, band, reach_px=reach) for window in cells_of(band)]
+    # a cheap look that ends most rectangles, then a thorough one at the rest
     for take_in in (_GroundCell.rule_out, _GroundCell.take_in):
         for source in sorted({source for cell in cells for source in cell.sources}):
             block = np.ascontiguousarray(blocks[source])
@@ -93,6 +92,7 @@ class _GroundCell:
     def rule_out(self, source: int, block: FloatArray) -> None:
         """Find the pixels around which the brightness of an image alone has enough texture."""
         corner = (self.window.top - self._reach_px, self.window.left - self._reach_px)
+        # as a sum over the window, which spares a division per pixel
         enough = SMOOTH_CONTRAST[1] ** 2 * self._side_px**2
         self.is_done = mark_rough(block, source, corner, self._near, len(self.sources) <= 2, enough, self._is_rough) == 0
 
@@ -102,10 +102,12 @@ class _GroundCell:
             self._power = np.zeros(self.window.shape, np.float32)
             self._darkest = np.full((3, *self.window.shape), np.inf, np.float32)
             self._brightest = -self._darkest
+        # means are taken over the same window as power, which is smaller by the window of texture
         counts, inner = self._counts(source), slice(TEXTURE_PX // 2, -(TEXTURE_PX // 2))
         near = cut_reflected(block, self.window, margin_px=self._reach_px + TEXTURE_PX // 2).astype(np.float32, copy=False)
         for plane, darkest, brightest in zip(near, self._darkest, self._brightest, strict=True):
             power = _sum_boxes(_texture_power(plane), self._side_px)
+            # the channel and the image with most texture decide
             np.maximum(self._power, power, out=self._power, where=counts)
             total = _sum_boxes(np.ascontiguousarray(plane[inner, inner]), self._side_px)
             np.maximum(brightest, total, out=brightest, where=counts)
@@ -115,6 +117,7 @@ class _GroundCell:
         """Return how smooth the ground is, of all images taken in."""
         smooth, rough = SMOOTH_CONTRAST
         n_pixels = np.float32(self._side_px**2)
+        # sums over the window against the step times its pixels
         is_step = (self._brightest - self._darkest >= LEAST_VISIBLE_STEP * n_pixels).any(axis=0)
         contrast = np.sqrt(self._power / n_pixels)
         part = np.clip((np.float32(rough) - contrast) / np.float32(rough - smooth), 0, 1)

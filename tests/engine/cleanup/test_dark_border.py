@@ -9,8 +9,8 @@ from scipy import ndimage
 
 from qmcif_engine import fuse, read_image
 from qmcif_engine.cleanup.dark_border import (
+    DARK_LOSS,
     FADING_LOSS,
-    FRAMED_LOSS,
     LARGEST_DIFFERENCE,
     PEDESTAL_LEVEL,
     REACH_PX,
@@ -113,7 +113,7 @@ def test_an_image_that_is_brighter_at_its_border_makes_no_frame_of_the_others(si
     scene = texture() / 2
     brighter = darkened(scene, side, (1.8, 1.6, 1.4))
     profile, _ = border_brightness(brighter, side, depth_px=DEPTH)
-    assert profile[0].min() > 1 / (1 - FRAMED_LOSS)
+    assert profile[0].min() > 1 / (1 - DARK_LOSS)
 
     assert find_dark_borders([scene, brighter], depth_px=DEPTH) is None
     frames = find_dark_borders([scene, brighter, darkened(scene, side, (0.3,))], depth_px=DEPTH)
@@ -124,7 +124,7 @@ def test_an_image_that_is_brighter_at_its_border_makes_no_frame_of_the_others(si
 def test_a_frame_is_found_only_where_enough_brightness_is_lost():
     flat = np.full((3, *SHAPE), 200, np.float32)
     pedestal_share = 208 / 200  # what is added before the division takes its part of the loss
-    just_enough, too_little = (1 - (FRAMED_LOSS + more) * pedestal_share for more in (0.01, -0.01))
+    just_enough, too_little = (1 - (DARK_LOSS + more) * pedestal_share for more in (0.01, -0.01))
 
     assert find_dark_borders([darkened(flat, "top", (too_little,)), flat], depth_px=DEPTH) is None
     assert find_dark_borders([darkened(flat, "top", (just_enough,)), flat], depth_px=DEPTH) is not None

@@ -54,8 +54,10 @@ def shorten_outlines(
         How often the pixels talk; fewer are enough where only pixels near an outline are open.
     """
     if stiffness == 0:
+        # evidence must exceed the inertia, on whichever side the pixel is
         threshold = np.where(is_second, -inertia, inertia).astype(evidence.dtype)
         return np.where(is_open, evidence > threshold, is_second)
+    # costs divided by the stiffness, so that a straight step always costs the same in the kernel
     decided, boxes = is_second.copy(), list_boxes(is_open, CELL_PX)
     settle_cells(evidence, is_second, is_open, pairs, boxes, (STRAIGHT / stiffness, inertia), rounds, decided)
     return decided

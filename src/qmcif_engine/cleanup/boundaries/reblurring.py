@@ -121,6 +121,7 @@ def refine_edges(index: IndexArray, blocks: Sequence[FloatArray], config: Decisi
     -----
     Departs: the paper keeps the edges that its focus maps draw, which is `edge_band_px` = 0.
     """
+    # of three channels
     noise_power = NOISE_POWER + 3 * noise_level**2
     index = _redraw(
         index,
@@ -129,9 +130,15 @@ def refine_edges(index: IndexArray, blocks: Sequence[FloatArray], config: Decisi
         measure=lambda first, second, _is_first, band: sharpness_evidence(first, second, is_wanted=band, noise_power=noise_power),
     )
     exact = Draft(
-        min(EXACT_BAND_PX, config.edge_band_px), EXACT_MARGIN_PX, EXACT_INERTIA, EXACT_STIFFNESS * config.edge_stiffness, EXACT_ROUNDS
+        # the first drawing has left edges a few pixels off at most
+        min(EXACT_BAND_PX, config.edge_band_px),
+        EXACT_MARGIN_PX,
+        EXACT_INERTIA,
+        EXACT_STIFFNESS * config.edge_stiffness,
+        EXACT_ROUNDS,
     )
     trust: FloatArray | None = None
+    # under noise a single pixel tells nothing, and without stiffness every pixel would decide for itself
     for _ in range(EXACT_PASSES if config.edge_stiffness and noise_level == 0 else 0):
         trust = np.zeros(index.shape, np.float32)
         index = _redraw(index, blocks, draft=exact, measure=partial(_measure_exactly, noise_power=noise_power, trust=trust))
@@ -162,12 +169,13 @@ class Meeting(NamedTuple):
     first, second : ndarray of uint16, shape (h, w)
         Which they are, the smaller number first: one order for both sides of an edge, so that the images are continuous across it.
         Where three images meet, they are not, and the comparison is as good as its small window allows.
-    pictures : tuple of two ndarray of float, shape (3, h, w)
+    images : tuple of two ndarray of float, shape (3, h, w)
+        Their samples.
     """
 
     first: IndexArray
     second: IndexArray
-    pictures: tuple[FloatArray, FloatArray]
+    images: tuple[FloatArray, FloatArray]
 
 
 class Draft(NamedTuple):
@@ -186,8 +194,9 @@ def _redraw(index: IndexArray, blocks: Sequence[FloatArray], *, draft: Draft, me
     if draft.band_px == 0 or not band.any():
         return index
     meeting = _meet(index, blocks, band, draft=draft)
+    # where no edge is near both are the pixel's own image, and either answer is right
     is_second = index == meeting.second
-    evidence = measure(*meeting.pictures, ~is_second, band)
+    evidence = measure(*meeting.images, ~is_second, band)
     pairs = (meeting.first, meeting.second)
     decided = shorten_outlines(
         evidence, is_second, band, pairs=pairs, stiffness=draft.stiffness, inertia=draft.inertia, rounds=draft.rounds
@@ -201,16 +210,19 @@ def _meet(index: IndexArray, blocks: Sequence[FloatArray], band: BoolArray, *, d
     if len(numbers) == 2:  # each is the other's rival everywhere
         first, second = (np.full_like(index, number) for number in numbers)
         return Meeting(first, second, (blocks[int(numbers[0])], blocks[int(numbers[1])]))
+    # evidence is wanted in the band only, and messages leave it for so many rounds: the longer way counts, not the sum
     looks_px = max(draft.margin_px, draft.rounds)
     is_looked_at = band | edge_band(band.astype(np.uint16), reach_px=looks_px)
+    # Euclidean distance to the nearest edge of a pixel that is so far, in rows and columns, from the band around one
     rival = rival_index(index, is_looked_at, reach_px=math.ceil(math.sqrt(2) * (looks_px + draft.band_px)) + 1)
     first, second = np.minimum(index, rival), np.maximum(index, rival)
-    pictures = tuple(np.empty_like(blocks[int(numbers[0])], order="C") for _ in range(2))
+    images = tuple(np.empty_like(blocks[int(numbers[0])], order="C") for _ in range(2))
+    # image by image, as blocks may be computed when they are asked for
     for number in numbers:
         block = np.ascontiguousarray(blocks[int(number)])
-        for picture, choice in zip(pictures, (first, second), strict=True):
-            take_chosen(block, choice, np.full(1, number, np.uint16), CELL_PX, picture)
-    return Meeting(first, second, (pictures[0], pictures[1]))
+        for image, choice in zip(images, (first, second), strict=True):
+            take_chosen(block, choice, np.full(1, number, np.uint16), CELL_PX, image)
+    return Meeting(first, second, (images[0], images[1]))
 
 
 def rival_index(index: IndexArray, is_asking: BoolArray, *, reach_px: int) -> IndexArray:
@@ -244,15 +256,16 @@ def sharpness_evidence(first: FloatArray, second: FloatArray, *, is_wanted: Bool
     the ratio of their variances.
     """
     evidence = np.zeros(is_wanted.shape, first.dtype)
-    pictures = (np.ascontiguousarray(first), np.ascontiguousarray(second))
+    images = (np.ascontiguousarray(first), np.ascontiguousarray(second))
     shrunk = np.empty((2, 3, *shrunk_shape(is_wanted.shape)), first.dtype)
-    for number, picture in enumerate(pictures):
-        for plane, result in zip(picture, shrunk[number], strict=True):
+    for number, image in enumerate(images):
+        for plane, result in zip(image, shrunk[number], strict=True):
             shrink(plane, SHRUNK_BORDER, result)
+    # both images by all wide blurs once, for the whole block; the narrow blur follows square by square
     coarse = (blur_coarsely(shrunk[0], BLURS_PX[1:]), blur_coarsely(shrunk[1], BLURS_PX[1:]))
     limits = np.array([noise_power, CONTRAST_SHARE, LARGEST_CONTRAST_EVIDENCE])
     taps = gaussian_taps(BLURS_PX[0], first.dtype.name)
-    weigh_explanations(pictures, coarse, taps, is_wanted, list_boxes(is_wanted, CELL_PX), limits, evidence)
+    weigh_explanations(images, coarse, taps, is_wanted, list_boxes(is_wanted, CELL_PX), limits, evidence)
     return evidence
 
 
@@ -293,14 +306,15 @@ def exact_evidence(
     `EXPLAINED_SHARES`[1] on.
     """
     evidence, trust = np.zeros((2, *is_wanted.shape), first.dtype)
-    pictures = (np.ascontiguousarray(first), np.ascontiguousarray(second))
+    images = (np.ascontiguousarray(first), np.ascontiguousarray(second))
     shrunk = np.empty((3, *shrunk_shape(is_first.shape)), first.dtype)
-    for one, other, result in zip(*pictures, shrunk, strict=True):
+    # the fused image is shrunk without being composed first
+    for one, other, result in zip(*images, shrunk, strict=True):
         shrink_choice(is_first, one, other, SHRUNK_BORDER, result)
     coarse = blur_coarsely(shrunk, EXACT_BLURS_PX[N_NARROW:])
     taps = tuple(gaussian_taps(deviation, first.dtype.name) for deviation in EXACT_BLURS_PX[:N_NARROW])
     limits = np.array([noise_power, LEAST_REST, *EXPLAINED_SHARES])
-    weigh_rests(pictures, is_first, coarse, taps, is_wanted, list_boxes(is_wanted, CELL_PX), limits, evidence, trust)
+    weigh_rests(images, is_first, coarse, taps, is_wanted, list_boxes(is_wanted, CELL_PX), limits, evidence, trust)
     return ExactEvidence(evidence, trust)
 
 

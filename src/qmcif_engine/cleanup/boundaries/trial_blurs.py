@@ -49,6 +49,7 @@ def blur_coarsely(planes: FloatArray, deviations: Sequence[float]) -> FloatArray
     -------
     ndarray of float, shape (s, c, h + 2 `COARSE_BORDER`, w + 2 `COARSE_BORDER`)
     """
+    # what the blur itself needs of the border; the rest is for enlarging
     spare = SHRUNK_BORDER - COARSE_BORDER
     rows, found = np.empty((2, *planes.shape[1:]), planes.dtype)
     blurred = np.empty((len(deviations), len(planes), *found[spare:-spare, spare:-spare].shape), planes.dtype)
@@ -69,9 +70,11 @@ def gaussian_taps(deviation: float, dtype_name: str) -> FloatArray:
 @lru_cache
 def _coarse_taps(deviation: float, dtype_name: str) -> FloatArray:
     """Return the weights, in a quarter of the resolution, of the Gaussian whose variance is the one wanted after it has been cut off."""
+    # variances of blurs in a row add up: what shrinking and enlarging do already is taken off
     radius = math.ceil(COARSE_CUT_OFF * math.sqrt(deviation**2 - COARSE_VARIANCE) / COARSE_PX)
     wanted = (COARSE_WIDENING * deviation**2 - COARSE_VARIANCE) / COARSE_PX**2
     low, high = 0.1, float(deviation)
+    # bisection: cutting a Gaussian off makes it narrower, and there is no formula for which one has the variance wanted after it
     for _ in range(60):
         middle = (low + high) / 2
         variance = 2 * np.sum(_sample_gaussian(middle, radius) * np.arange(radius + 1) ** 2)
@@ -81,5 +84,6 @@ def _coarse_taps(deviation: float, dtype_name: str) -> FloatArray:
 
 def _sample_gaussian(deviation: float, radius: int) -> FloatArray:
     taps = np.exp(-0.5 * (np.arange(radius + 1) / deviation) ** 2)
+    # half of a symmetric filter: the center counts once, all others twice
     normalized: FloatArray = taps / (2 * taps.sum() - taps[0])
     return normalized
