@@ -24,7 +24,7 @@ from qmcif_engine.run.cluster_state import ClusterWatch, has_run_out_of_memory, 
 from qmcif_engine.run.execution import TileElsewhere, new_name, tile_graph
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from distributed import Future
@@ -120,12 +120,7 @@ def _run(task: TileWork, tiles: Iterable[Tile], *, sink: TileSink, steps: Steps,
     relayed = None if sink.is_reached_by(client) else sink
     compute: Any = TileElsewhere.to(sink, task, is_reached=relayed is None)
     name, waiting = new_name(), iter(tiles)
-    # packed once here: how large it is decides on the way it goes
-    packed = dumps(compute)
-    if len(packed) > LARGEST_TASK_BYTES:
-        compute = client.scatter(compute, broadcast=True)
-    else:
-        compute = client.submit(loads, packed, key=f"qmcif-run-{uuid4().hex}", retries=N_RETRIES)
+    compute = _share_task(compute, client)
     running: dict[Future[Any], Tile] = {}
     completed = as_completed(loop=client.loop)
     n_wanted, are_all_sent = 0, False
@@ -141,8 +136,7 @@ def _run(task: TileWork, tiles: Iterable[Tile], *, sink: TileSink, steps: Steps,
                 n_free = max(n_wanted - len(running), 0)  # none where workers were lost
                 batch = tuple(islice(waiting, n_free))
                 are_all_sent = len(batch) < n_free
-                graph = tile_graph(batch, _compute, compute, name=name)
-                futures = client.get(graph, list(graph), sync=False, retries=N_RETRIES)
+                futures = _send(batch, compute, name=name, client=client)
                 running.update(zip(futures, batch, strict=True))
                 completed.update(futures)
             if not running:
@@ -159,8 +153,7 @@ def _run(task: TileWork, tiles: Iterable[Tile], *, sink: TileSink, steps: Steps,
                 if _is_preempted(future, client) and preempted[tile.number] < MOST_PREEMPTIONS:
                     preempted[tile.number] += 1
                     # under a new name: the scheduler would answer the old one with the failure it keeps
-                    again = tile_graph([tile], _compute, compute, name=new_name())
-                    (future,) = client.get(again, list(again), sync=False, retries=N_RETRIES)
+                    (future,) = _send([tile], compute, name=new_name(), client=client)
                     running[future] = tile
                     completed.add(future)
                     continue
@@ -171,6 +164,20 @@ def _run(task: TileWork, tiles: Iterable[Tile], *, sink: TileSink, steps: Steps,
         # a client that lost its scheduler would wait for an answer
         if client.status == "running":
             client.cancel(list(running))
+
+
+def _share_task(compute: TileElsewhere, client: Client) -> Any:  # noqa: ANN401 - a future of it
+    """Bring what all tiles have in common to the workers."""
+    # packed once here: how large it is decides on the way it goes
+    packed = dumps(compute)
+    if len(packed) > LARGEST_TASK_BYTES:
+        return client.scatter(compute, broadcast=True)
+    return client.submit(loads, packed, key=f"qmcif-run-{uuid4().hex}", retries=N_RETRIES)
+
+
+def _send(tiles: Sequence[Tile], compute: object, *, name: str, client: Client) -> Any:  # noqa: ANN401 - a list of futures
+    graph = tile_graph(tiles, _compute, compute, name=name)
+    return client.get(graph, list(graph), sync=False, retries=N_RETRIES)
 
 
 def _is_preempted(future: Future[Any], client: Client) -> bool:

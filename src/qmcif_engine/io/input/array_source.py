@@ -60,11 +60,13 @@ class ArraySource(FrameSource):
         places = [channel // n_samples for channel in channels]
         index = plan.locate(position)
         known = {axis: slice(number, number + 1) for axis, number in index.items()}
+        # one block from the first wanted channel to the last: a chunk often holds several
         known |= {"Y": window.slices[0], "X": window.slices[1], "C": slice(min(places), max(places) + 1), "S": slice(0, n_samples)}
         stored = self._read_block(tuple(known[axis] for axis in plan.axes))
         order = [plan.axes.index(axis) for axis in "YXCS" if axis in plan.axes]
         others = [axis for axis in range(stored.ndim) if axis not in order]
         n_places = max(places) + 1 - min(places)
+        # all other axes have length 1 here
         samples = stored.transpose(*order, *others).reshape(*window.shape, n_places * n_samples)
         picked = samples[:, :, [channel - min(places) * n_samples for channel in channels]]
         return picked.astype(self.description.dtype, copy=False)
@@ -115,6 +117,7 @@ def guess_axes(name: str, shape: tuple[int, ...], *, is_image: bool = False) -> 
     is_image : bool
         Whether the array is one of several images.
     """
+    # images of three columns are taken for colors; axes= says otherwise
     is_color = len(shape) > 2 and shape[-1] == 3
     guessed = {(2, False): "YX", (3, True): "YXS", (3, False): "QYX", (4, True): "QYXS"}.get((len(shape), is_color))
     is_stack = guessed is not None and "Q" in guessed
@@ -145,6 +148,7 @@ def open_array(array: object, *, name: str, axes: str | None, is_image: bool = F
     else:
         msg = f"{name} is a {type(array).__name__}; a path, a NumPy array or a dask array is needed: convert it"
         raise InvalidImageError(msg)
+    # dask has NaN for lengths that only computing would tell
     if any(np.isnan(length) for length in array.shape):
         msg = f"a dask array of unknown shape {array.shape} was given; known lengths are needed: call compute_chunk_sizes() first"
         raise InvalidImageError(msg)

@@ -41,6 +41,7 @@ def read_bounded(path: Location, *, largest_bytes: int) -> bytes:
         with open(path, "rb", opener=_open_without_waiting) as stream:
             if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
                 raise ValueError(msg)
+            # one more than agreed on shows that there is more
             content = stream.read(largest_bytes + 1) or b""  # nothing where a file of the system would wait
     except IsADirectoryError as error:
         raise ValueError(msg) from error

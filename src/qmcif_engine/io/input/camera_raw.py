@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 _QUARTER_TURNS = (5, 6)
 """Codes of rawpy for images that stand on their side."""
 
+# three samples of 16 bits
 _PIXEL_BYTES = 6
 
 
@@ -95,6 +96,7 @@ def develop_raw(path: Path) -> ReadContent:
 def _develop_here(path: Path) -> ReadContent:
     raw, (height, width) = _open(path)
     with raw:
+        # now that the size is known and checked, more may be used than the file alone allows
         allow(height * width * _PIXEL_BYTES + path.stat().st_size)
         return ReadContent({}, [np.asarray(raw.postprocess(use_camera_wb=True, no_auto_bright=True, gamma=(1, 1), output_bps=16))])
 
@@ -130,4 +132,4 @@ def _collect_camera(path: Path) -> bytes | None:
             with TiffFile(stream) as tiff:
                 return collect_exif(tiff)
         except (ImageFileError, TiffFileError, ValueError, KeyError, IndexError, struct.error):
-            return None  # metadata never decide whether a image can be read
+            return None  # metadata never decide whether an image can be read

@@ -28,6 +28,7 @@ _ZARR_MARKERS = ("zarr.json", ".zarray", ".zgroup")
 def natural_key(name: str) -> list[tuple[int, int, str]]:
     """Return what sorts names as people count: image 2 before image 10; case does not matter, except among equals."""
     parts = [(0, int(part), part) if part.isascii() and part.isdigit() else (1, 0, part.casefold()) for part in _DIGITS.split(name) if part]
+    # the name itself last: 01 and 1 are equal in number, and still have an order
     return [*parts, (2, 0, name)]
 
 
@@ -54,6 +55,7 @@ def list_files(given: str | Location) -> list[Location]:
     try:
         if path.is_dir() and not is_zarr_folder(path):
             return _list_folder(path)
+        # brackets are common in names of files
         if glob.has_magic(str(given)) and not path.exists():
             return _list_matches(str(given))
     except ImageFileError:

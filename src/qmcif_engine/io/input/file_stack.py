@@ -77,6 +77,7 @@ class FrameView(Stack):
             For a file that turns out to be damaged there.
         """
         height, width = self.image_shape[:2]
+        # slices beyond the image would give fewer samples without a word
         if not (0 <= window.top <= window.bottom <= height and 0 <= window.left <= window.right <= width):
             msg = f"{window} was asked of images of {width} x {height} pixels; a window inside them is needed: correct it"
             raise InvalidImageError(msg)
@@ -84,6 +85,7 @@ class FrameView(Stack):
         samples = self._source.read(self._positions[number], window, wanted)
         if len(wanted) < len(self._channels):
             samples = np.concatenate([samples, np.zeros((*window.shape, len(self._channels) - len(wanted)), samples.dtype)], axis=-1)
+        # here and not when opened: only now are the samples read
         if samples.dtype.kind == "f" and not np.isfinite(samples).all():
             msg = f"{self.names[number]} holds NaN or infinite samples; finite ones are needed: fill them first"
             raise InvalidImageError(msg)
@@ -120,10 +122,13 @@ class FileStack(FrameView):
         self.deciding_channels = chosen
         self.decides_each = selection.decides_each and len(chosen) > 1
         n_deciding = len(chosen) - chosen.count(ZERO_PLANE)
+        # a single channel is a gray image, however it was recorded
         self.n_separate_channels = n_deciding if found.has_separate_channels and n_deciding > 1 else 0
         self.n_times = found.n_times
         self.frame_numbers = selection.frames
+        # all images, read by window or not: then keeping them is free
         self._fits_memory = len(positions) * found.frame_bytes <= selection.memory_bytes
+        # only images of which copies are made
         decoded_bytes = sum(source.transcoded_bytes(position) for position in positions)
         self.whole_bytes = source.whole_bytes
         self.scratch_bytes = store.expect(decoded_bytes, memory_bytes=selection.memory_bytes)

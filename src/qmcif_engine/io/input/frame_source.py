@@ -180,6 +180,7 @@ def _join(found: Sequence[SourceDescription]) -> SourceDescription:
     name = first.names[0]
     for other in found:
         if other.n_frames > 1 or other.n_times > 1:
+            # "image 1 of 'stack.tif'" becomes the file
             name = other.names[0].partition(" of ")[2]
             msg = f"{name} holds {other.n_frames * other.n_times} images; one image in each of several inputs is needed: pass it alone"
             raise InvalidImageError(msg)

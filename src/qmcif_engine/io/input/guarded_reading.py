@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 _START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from qmcif_engine.io.input import reading_process; reading_process.serve()"
 )
+# profiles and EXIF travel as text in it
 _LONGEST_ANSWER_BYTES = 2**26
 _LAST_SECONDS = 10.0
 """How long a process may take to end that has closed its pipe."""
@@ -90,9 +91,11 @@ class _Reader:
         with self._lock:
             process = self._started()
             try:
+                # one line a request: JSON escapes line breaks
                 process.stdin.write(json.dumps(request).encode() + b"\n")
                 process.stdin.flush()
                 told = process.stdout.readline(_LONGEST_ANSWER_BYTES)
+                # without its end the line was cut off by the end of the process
                 found = json.loads(told) if told.endswith(b"\n") else None
                 arrays = [] if found is None else [_receive(process, *kind) for kind in found.get("arrays", [])]
             except (BrokenPipeError, EOFError, ValueError):
@@ -103,6 +106,7 @@ class _Reader:
             if found is None:
                 raise _refuse_ended(path, self.end(patience_seconds=_LAST_SECONDS))
         if "error" in found:
+            # only classes of ours can be named
             raise getattr(errors, found["error"])(found["message"])
         return ReadContent(found["values"], arrays)
 
@@ -112,6 +116,7 @@ class _Reader:
                 [sys.executable, "-c", _START, json.dumps(sys.path)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
+                # libraries complain there about files that are refused with one line of ours
                 stderr=subprocess.DEVNULL,
                 creationflags=_FLAGS,
             )
@@ -134,6 +139,7 @@ class _Reader:
 
 def _receive(process: Any, dtype: str, shape: list[int]) -> NDArray[Any]:  # noqa: ANN401 - as above
     samples = np.empty(shape, np.dtype(dtype))
+    # objects would be pointers
     if samples.dtype.kind not in "uif":
         raise EOFError
     n_bytes = math.prod(shape) * samples.itemsize
@@ -143,6 +149,7 @@ def _receive(process: Any, dtype: str, shape: list[int]) -> NDArray[Any]:  # noq
 
 
 def _refuse_ended(path: Path, code: int) -> errors.ImageFileError:
+    # killed by the signal of its own timer
     if -code == _LIMIT_SIGNAL:
         return refuse_damaged(path, "reading it took far longer than its size allows")
     return refuse_damaged(path, f"the library that reads it crashed with {code}")

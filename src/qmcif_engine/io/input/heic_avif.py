@@ -43,10 +43,13 @@ if TYPE_CHECKING:
 
     from qmcif_engine.io.input.frame_source import SourceDescription
 
+# sizes and properties mostly stand in front of the samples
 _HEAD_BYTES = 2**20
+# four samples of 16 bits
 _LARGEST_PIXEL_BYTES = 8
 _EXIF_PREFIX = b"Exif\0\0"
 _BRANDS = {b"avif": "AVIF", b"heic": "HEIC", b"heix": "HEIC", b"heim": "HEIC", b"heis": "HEIC"}
+# "image spatial extents" of ISO 23008-12: version and flags are zero, then width and height
 _SIZE = re.compile(rb"ispe\0\0\0\0(.{4})(.{4})", re.DOTALL)
 
 
@@ -56,6 +59,7 @@ def recognize_heif(path: Path) -> str | None:
     if head[4:8] != b"ftyp":
         return None
     length = min(int.from_bytes(head[:4], "big"), len(head))
+    # the main brand, then those it is compatible with, behind a version of four bytes
     brands = [head[8:12], *(head[start : start + 4] for start in range(16, length - 3, 4))]
     return next((_BRANDS[brand] for brand in brands if brand in _BRANDS), None)
 
@@ -123,6 +127,7 @@ def _describe_avif(path: Path) -> ReadContent:
 def _decode_avif(path: Path) -> NDArray[Any]:
     height, width = _check_size(path)
     head = _read_head(path)
+    # brand of animations, and properties that turn or mirror, which imagecodecs leaves to its caller
     if b"avis" in head[:64] or b"irot" in head or b"imir" in head:
         raise refuse_content(
             path, given="an animation, or an image that has to be turned", needed="one upright image", remedy="save it as PNG or TIFF"
@@ -136,6 +141,7 @@ def _decode_avif(path: Path) -> NDArray[Any]:
 def _describe_heic(path: Path) -> ReadContent:
     image = _open_heic(path)
     n_samples = {"L": 1, "LA": 2, "RGB": 3, "RGBA": 4}.get(image.mode.partition(";")[0], 0)
+    # a lower-case a marks alpha that is multiplied into the colors
     if not n_samples or "a" in image.mode:
         raise refuse_content(path, given=f"{image.mode} colors", needed="gray or RGB", remedy="save it as PNG or TIFF")
     blocks = {"profile": image.info.get("icc_profile"), "exif": image.info.get("exif")}
@@ -156,6 +162,7 @@ def _check_size(path: Path) -> tuple[int, int]:
     sizes = [(int.from_bytes(height, "big"), int.from_bytes(width, "big")) for width, height in _SIZE.findall(head)]
     if not sizes:
         raise refuse_damaged(path, "its header claims no size")
+    # thumbnails and tiles claim sizes too: the largest bounds what decoding takes
     height, width = max(sizes, key=lambda size: size[0] * size[1])
     decoded_bytes, stored_bytes = _LARGEST_PIXEL_BYTES * height * width, path.stat().st_size
     is_smooth = decoded_bytes <= LARGEST_SMOOTH_BYTES

@@ -74,6 +74,7 @@ def describe_single_image(
     """
     orientation = parse_exif_orientation(exif)
     height, width = upright_size(*size, orientation)
+    # an even number of samples ends with alpha
     n_channels = 1 if n_samples < 3 else 3
     return SourceDescription(
         names=(repr(str(path)),),
@@ -106,6 +107,7 @@ def assemble_image(upright: NDArray[Any], significant_bits: int | None) -> Image
 
 def refuse_damaged(path: Location, reason: str) -> ImageFileError:
     """Return the error for a truncated or corrupt file, so that every decoder words it alike."""
+    # texts of libraries may be long and of many lines
     first_line = " ".join(reason.split())[:160] or "no reason known"
     return ImageFileError(f"{str(path)!r} is truncated or corrupt ({first_line}); a complete file is needed; copy or export it again")
 

@@ -22,6 +22,7 @@ class MapFile:
     """A map that was written as TIFF, with a page for each channel where these were decided on one by one, read by window."""
 
     def __init__(self, path: Path, *, n_channels: int = 1) -> None:
+        # pages of a map are its channels, whatever TIFF would take them for
         axes = "CYX" if n_channels > 1 else None
         source = TiffSource(path, cache=SegmentCache(DEFAULT_CACHE_BYTES), axes=axes)
         self._view = FrameView(source, positions=[FramePosition(0, 0)], channels=range(n_channels), has_channel_axis=n_channels > 1)

@@ -36,9 +36,11 @@ class OpenFile:
     """Rows are read together up to so many bytes, where no more than so many lie between them: to copy these costs less than a call."""
 
     def __init__(self, path: Path) -> None:
+        # set first: __del__ runs also where opening fails
         self._descriptor = -1
         flags = os.O_RDONLY
         if sys.platform == "win32":
+            # else line ends are translated
             flags |= os.O_BINARY
         self._descriptor = os.open(path, flags)
         self._lock = threading.Lock()

@@ -75,6 +75,7 @@ def _decode(path: Path) -> tuple[NDArray[Any], int | None]:
             return read_tiff(stream, path)
         decoded = (decode_png if _recognize(stream, path) == "PNG" else decode_jpeg)(stream, path)
     upright = turn_upright(decoded[:, :, np.newaxis] if decoded.ndim == 2 else decoded, header.orientation)
+    # what was announced before decoding must be what came out: callers have taken memory for it
     if upright.shape != header.stored_shape or upright.dtype != header.dtype:
         raise refuse_damaged(path, f"header claims {header.stored_shape} {header.dtype}, samples are {upright.shape} {upright.dtype}")
     return upright, None

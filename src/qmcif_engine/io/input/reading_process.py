@@ -42,8 +42,10 @@ def allow(n_bytes: int) -> None:
     """Limit what may be used from now on by what is to be read: stored or decoded bytes whose number was checked. Only in this process."""
     if not _is_limited or sys.platform == "win32":
         return
+    # CPU time of the process and the system's for it: a slow disk does not count
     signal.setitimer(signal.ITIMER_PROF, READING_BASE_SECONDS + n_bytes / READING_BYTES_A_SECOND)
     if _STATUS.exists():  # elsewhere the system does not say how much is taken, and hardly keeps to the limit
+        # address space, which the limit counts, with what was loaded already
         taken_bytes = int(_STATUS.read_text().split()[0]) * resource.getpagesize()
         _, most = resource.getrlimit(resource.RLIMIT_AS)
         wanted = taken_bytes + READING_BASE_BYTES + READING_BYTES_FOR_EACH * n_bytes
@@ -52,12 +54,13 @@ def allow(n_bytes: int) -> None:
 
 
 def serve() -> None:
-    """ReadContent requests until there are no more."""
+    """Answer requests until there are no more."""
     global _is_limited  # this process has no other purpose
     _is_limited = True
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever asked decides
     if sys.platform != "win32":
         signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    # the pipe moves to another number before libraries can print into it
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what a library prints is no answer
     for line in sys.stdin.buffer:

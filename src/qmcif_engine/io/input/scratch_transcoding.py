@@ -49,8 +49,10 @@ class CopiedSource(FrameSource):
         self._source, self._store = source, store
         self.description = source.description
         location = source.description.paths[0].absolute()
+        # a digest in place of an address, whose password must not become part of a name
         self._location = location.key if isinstance(location, RemotePath) else str(location)
         n_pixels = self.description.height * self.description.width
+        # what can only be decoded whole is copied whatever its size
         is_worthwhile = source.copying is Copying.WORTHWHILE and n_pixels <= LARGEST_COPY_PIXELS
         self.copying = source.copying if is_worthwhile or source.copying is Copying.NEEDED else Copying.NEVER
 
@@ -102,11 +104,13 @@ class ScratchStore:
         self._is_in_memory = self._is_on_disk = False
         self.keeps_all = self.keeps_decoded = False
         self._images: dict[tuple[str | int, ...], NDArray[Any]] = {}
+        # reentrant: `hold` makes the folder while it has the lock
         self._lock = threading.RLock()
         self._removal: weakref.finalize[Any, ScratchStore] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Name the folder, so that the other process finds what is decoded already."""
+        # made now, so that all processes share one folder instead of decoding each for itself
         folder = self._make_folder() if self._is_on_disk else None
         return {"parent": self._parent, "folder": folder, "memory": self._is_in_memory, "decoded": self.keeps_decoded}
 
@@ -128,6 +132,7 @@ class ScratchStore:
         """Keep also compressed images that could be read by window: in memory where all fit, or else on disk, if these bytes have room."""
         self.keeps_all = all_images
         try:
+            # they may take half of what is free
             self.keeps_decoded = self._is_on_disk and shutil.disk_usage(self._parent or tempfile.gettempdir()).free > 2 * n_bytes
         except OSError as error:
             raise _refuse_scratch(self._parent or Path(tempfile.gettempdir()), error) from error
@@ -144,6 +149,7 @@ class ScratchStore:
             Returns the whole image, shape (H, W, C), or what gives it by slices of rows.
         """
         image = self.hold(key, decode)
+        # a copy: a map into the file must not outlive the folder
         return np.array(image[window.slices])
 
     def hold(self, key: tuple[str | int, ...], decode: Callable[[], NDArray[Any] | RowsOnDemand]) -> NDArray[Any]:
@@ -153,7 +159,9 @@ class ScratchStore:
                 if key not in self._images:
                     self._images[key] = np.ascontiguousarray(decode()[:])
                 return self._images[key]
+            # names of inputs may be too long for a name, or hold any character
             file = self._make_folder() / f"{hashlib.sha256(repr(key).encode()).hexdigest()[:32]}.npy"
+            # it gets its name when it is whole, so another process may have laid it down meanwhile
             if not file.exists():
                 _lay_down(file, decode())
             image: NDArray[Any] = np.load(file, mmap_mode="r", allow_pickle=False)
@@ -167,6 +175,7 @@ class ScratchStore:
                     self._folder = Path(tempfile.mkdtemp(prefix=name_scratch(), dir=self._parent))
                 except OSError as error:
                     raise _refuse_scratch(self._parent or Path(tempfile.gettempdir()), error) from error
+                # also at the end of the program, where nobody called close
                 self._removal = weakref.finalize(self, _remove_folder, self._folder, os.getpid())
             return self._folder
 
@@ -192,6 +201,7 @@ def _lay_down(file: Path, image: NDArray[Any] | RowsOnDemand) -> None:
     """
     partial: Path | None = None
     try:
+        # in the same folder, so that renaming is one step
         with tempfile.NamedTemporaryFile(dir=file.parent, delete=False) as stream:
             partial = Path(stream.name)
             header = {"descr": np.lib.format.dtype_to_descr(image.dtype), "fortran_order": False, "shape": image.shape}

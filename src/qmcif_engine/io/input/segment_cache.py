@@ -38,6 +38,7 @@ def fill_from_segments(
         segment = fetch(corner)
         overlaps = [
             (max(first, side.start), min(first + length, side.stop), first, side.start)
+            # segments may have further axes, such as samples, which are taken whole
             for first, length, side in zip(corner, segment.shape, bounds, strict=False)
         ]
         taken = segment[tuple(slice(start - first, end - first) for start, end, first, _ in overlaps)]
@@ -75,6 +76,7 @@ class SegmentCache:
                 return self._segments[key]
         segment = decode()  # outside the lock: decoding in several threads at once is the point of having them
         with self._lock:
+            # another thread may have decoded the same meanwhile
             if key not in self._segments and segment.nbytes <= self.limit_bytes:
                 self._segments[key] = segment
                 self._held_bytes += segment.nbytes

@@ -105,6 +105,7 @@ def open_stack(
         frames = choose_frames(source.description.names, exclude=exclude, order=order)
     else:
         chosen = choose_frames([_short_name(item, number) for number, item in enumerate(items, 1)], exclude=exclude, order=order)
+        # before the files are opened, which may take long
         _check_number(len(chosen))
         source = FrameSequence([opening.open(items[number], number + 1) for number in chosen])
         frames = list(range(len(chosen)))
@@ -150,6 +151,7 @@ class _Opening:
 
             translate_failures(lambda _: check_signature(self.cache.files.open(path), path), path)
             source = TiffSource(path, cache=self.cache, axes=self.axes)
+        # every window would be a request
         if source.copying is Copying.NEVER:
             source.copying = Copying.WORTHWHILE
         return source
@@ -169,6 +171,7 @@ class _Opening:
             return MicroscopeSource(path, microscope, image=self.image, axes=self.axes)
         if self.image is not None:
             choose_image([path.name], self.image, path=path)
+        # by name, before the content: most raw files begin as TIFF does
         if path.suffix.lower() in RAW_SUFFIXES:
             self._refuse_axes(path, "camera raw")
             from qmcif_engine.io.input.camera_raw import inspect_raw, read_raw
@@ -177,6 +180,7 @@ class _Opening:
         if recognize_heif(path) is not None:
             self._refuse_axes(path, "AVIF or HEIC")
             return WholeFileSource(inspect_heif(path), read_heif)
+        # None for TIFF, which has pages
         header = inspect_image(path)
         if header is not None:
             self._refuse_axes(path, "PNG or JPEG")

@@ -86,6 +86,7 @@ class AxisPlan:
         index, number = self.locate(position, channel), 0
         for axis, length in zip(self.axes, self.shape, strict=True):
             if axis in index:
+                # the last axis runs fastest
                 number = number * length + index[axis]
         return number
 
@@ -147,12 +148,14 @@ def plan_axes(name: str, axes: str, shape: tuple[int, ...]) -> AxisPlan:
     lengths = dict(zip(axes, shape, strict=True))
     if 0 in shape:
         raise _refuse_axes(name, axes, shape, "at least one sample is needed")
+    # axes of length 1 decide nothing
     others = [axis for axis in axes if axis not in _PLANE_AXES + _CHANNEL_AXES and lengths[axis] > 1]
     if lengths.get("Z", 1) > 1:
         rest = [axis for axis in others if axis not in "ZT"]
         stack_axis, time_axis = "Z", "T" if "T" in lengths else ""
     else:
         rest = others[1:]
+        # without Z, time or unnamed pages are what was recorded focus by focus
         stack_axis, time_axis = (others[0] if others else ""), ""
     if rest:
         raise _refuse_axes(name, axes, shape, "one axis to fuse along is needed")

@@ -33,6 +33,7 @@ def complete_colors(colors: Sequence[str]) -> tuple[str, ...]:
 
 def complete_limits(limits: Sequence[tuple[float, float] | None]) -> tuple[tuple[float, float], ...]:
     """Return the limits of all channels, none where one has none."""
+    # unlike colors there is no limit that means none
     known = tuple(pair for pair in limits if pair is not None)
     return known if len(known) == len(limits) else ()
 

@@ -79,6 +79,7 @@ def prepare_embedding(content: ImageContent) -> Embedding:
 
 def encode_provenance(provenance: Mapping[str, object]) -> str:
     """Return provenance as JSON in ASCII under the one key ``qmcif``; the same for equal mappings."""
+    # ASCII: tags of TIFF and comments of JPEG name no encoding
     return json.dumps({"qmcif": provenance}, sort_keys=True, ensure_ascii=True, allow_nan=False)
 
 
@@ -90,12 +91,14 @@ def name_software(provenance: Mapping[str, object]) -> str | None:
 
 def _fitting_profile(profile: bytes | None, n_colors: int) -> bytes | None:
     """Return the profile if it is for images of so many colors: readers refuse or misread one that is not."""
+    # the color space stands at this place of an ICC profile
     if profile is None or profile[16:20] != _PROFILE_SPACES.get(n_colors):
         return None
     return profile
 
 
 def _settle_resolution(metadata: ImageMetadata) -> Resolution | None:
+    # what the camera says of printing is kept as it is
     if metadata.dpi is not None and all(is_storable_density(dots) for dots in metadata.dpi):
         return Resolution(*metadata.dpi, unit="inch")
     unit = settle_unit(metadata.unit)
@@ -104,6 +107,7 @@ def _settle_resolution(metadata: ImageMetadata) -> Resolution | None:
     sides = [convert_length(side, unit, to="centimeter") for side in metadata.pixel_size]
     if not all(side and is_storable_density(1 / side) for side in sides):
         return None
+    # sizes are height before width, resolutions horizontal first
     return Resolution(1 / sides[1], 1 / sides[0], unit="centimeter")
 
 

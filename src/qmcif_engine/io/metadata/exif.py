@@ -43,8 +43,10 @@ _BOUND_TO_PLACE = (*_DIRECTORY_TAGS, 37500)
 _WIDTH_TAGS, _HEIGHT_TAGS = (256, 40962), (257, 40963)
 _ORDERS = {b"II*\0": "<", b"MM\0*": ">"}
 _KIND_BYTES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4, 16: 8, 18: 8}
+# a fraction is two numbers, which are turned round one by one
 _NUMBER_BYTES = _KIND_BYTES | {5: 4, 10: 4}
 
+# every ICC profile has "acsp" here, and its own length in front
 _PROFILE_SIGNATURE = slice(36, 40)
 
 
@@ -101,6 +103,7 @@ class _Structure:
         # a value that fits stands in place of the position at which a longer one would be found
         if n_bytes > struct.calcsize(forms[2]):
             (start,) = struct.unpack_from(forms[2], entry, struct.calcsize(forms[1]))
+        # a longer one counts as damaged, unread
         value = self._read(start, n_bytes) if n_bytes <= self.largest_value_bytes else b""
         return ExifEntry(tag, kind, count, _to_little_endian(value, kind, self.order), position, start + n_bytes)
 
@@ -140,10 +143,12 @@ def fit_exif(exif: bytes, *, height: int, width: int) -> bytes | None:
     directories = _read_block(exif) or {0: ([], None)}
     fitted, end = bytearray(exif), 0
     for entries, link in directories.values():
+        # a damaged block is left out as a whole
         if link is None or not all(entry.is_sound for entry in entries):
             return None
         # no next directory: it is that of the thumbnail, which would still show the unfused image
         fitted[link : link + 4] = bytes(4)
+        # behind it lies only the thumbnail
         end = max(end, link + 4, *(entry.end for entry in entries))
         for entry in entries:
             value = true_values.get(entry.tag)
@@ -244,6 +249,7 @@ def _forms(order: str, *, is_big: bool) -> tuple[str, str, str]:
 
 def _to_little_endian(value: bytes, kind: int, order: str) -> bytes:
     width = _NUMBER_BYTES.get(kind, 1)
+    # only bytes are turned round: signed numbers and floats come out right too
     return np.frombuffer(value, f"{order}u{width}").astype(f"<u{width}").tobytes()
 
 
@@ -267,6 +273,7 @@ def turn_upright(channels: NDArray[Any], orientation: int) -> NDArray[Any]:
     orientation : int
         EXIF orientation: which sides of the scene row 0 and column 0 of the stored image are.
     """
+    # transposed first: reversals then count rows and columns of the upright image
     upright = channels.swapaxes(0, 1) if orientation in _TRANSPOSED else channels
     rows = slice(None, None, -1) if orientation in _ROWS_REVERSED else slice(None)
     columns = slice(None, None, -1) if orientation in _COLUMNS_REVERSED else slice(None)

@@ -58,6 +58,7 @@ def convert_length(length: float, unit: str, *, to: str) -> float:
 def settle_lengths(steps: Mapping[str, float | None], units: Mapping[str, object]) -> ImageMetadata:
     """Return the size of a pixel and the distance of images in one unit, from the step along X, Y and Z and the spelling of its unit."""
     known = {axis: (step, unit) for axis, step in steps.items() if step is not None and (unit := settle_unit(units.get(axis))) is not None}
+    # that of X: one unit for all, as layers and files take it
     unit = next((known[axis][1] for axis in "XYZ" if axis in known), None)
     lengths = {axis: convert_length(*known[axis], to=unit) for axis in known} if unit else {}
     pixel_size = (lengths["Y"], lengths["X"]) if {"X", "Y"} <= set(lengths) else None

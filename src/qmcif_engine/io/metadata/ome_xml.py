@@ -45,8 +45,10 @@ def check_description(text: str, path: Location) -> None:
 
     Document types are refused: no description of an image has one, and they are what entities grow from.
     """
+    # searched as text: a parser would already have taken the memory
     if len(text) > LARGEST_XML_CHARACTERS or text.count("<") > MOST_XML_ELEMENTS or "<!DOCTYPE" in text or "<!ENTITY" in text:
         raise refuse_damaged(path, "its OME-XML or other description is too long or declares a document type")
+    # tifffile parses descriptions in JSON too
     if not text.lstrip().startswith("<") and sum(text.count(mark) for mark in ",[{") > MOST_JSON_ITEMS:
         raise refuse_damaged(path, f"its description has more than {MOST_JSON_ITEMS} items")
 
@@ -71,6 +73,7 @@ def parse_ome(text: str, path: Location) -> OmeImage | None:
     OmeImage or None
         None where the text is not OME-XML.
     """
+    # as tifffile decides, with or without a prefix of the namespace
     if not text.rstrip().endswith("OME>"):
         return None
     elements = list(_parse(text, path).iter())
@@ -112,6 +115,7 @@ def _check_counts(pixels: Element, path: Location) -> None:
         counts = [[int(child.attrib.get(name, 0)) for name in _COUNTS] for child in pixels if _kind(child) == "TiffData"]
     except (KeyError, ValueError) as error:
         raise refuse_damaged(path, f"its OME-XML gives no sound size: {error}") from error
+    # each piece stands for one plane at least, of which tifffile makes entries
     total = sum(max(plane_count, other, 1) for _, plane_count, other, *_ in counts)
     is_sane = 1 <= n_planes <= MAX_PLANES and total <= 2 * MAX_PLANES
     if not is_sane or any(not 0 <= value <= MAX_PLANES for row in counts for value in row):
@@ -122,6 +126,7 @@ def describe_pixels(image: OmeImage) -> ImageMetadata:
     """Return pixel size, steps along z and in time, and how channels are named and shown; whatever makes no sense is left out."""
     pixels = image.pixels
     steps = {axis: parse_length(pixels.attrib.get(f"PhysicalSize{axis}")) for axis in "XYZ"}
+    # the default of the schema
     units = {axis: pixels.attrib.get(f"PhysicalSize{axis}Unit", "µm") for axis in "XYZ"}
     channels = [child.attrib for child in pixels if _kind(child) == "Channel"]
     wavelengths = [
@@ -146,10 +151,12 @@ def _parse_color(text: str | None) -> str:
         number = int(text or "")
     except ValueError:
         return ""
+    # unsigned numbers are taken too
     return f"#{number >> 8 & 0xFFFFFF:06x}" if -(2**31) <= number < 2**32 else ""
 
 
 def _kind(element: Element) -> str:
+    # without the namespace, which names the version of the schema
     return element.tag.rpartition("}")[2]
 
 
@@ -206,6 +213,7 @@ def _describe_channels(content: ImageContent, *, are_planes: bool) -> list[dict[
             channel["Name"] = name
     if len(metadata.channel_colors) == n_colors:
         for channel, color in zip(channels, metadata.channel_colors, strict=False):
+            # opaque
             number = int(color[1:], 16) << 8 | 0xFF
             channel["Color"] = number - 2**32 if number >= 2**31 else number
     if len(metadata.channel_emissions_nm) == n_colors:

@@ -52,6 +52,7 @@ class CziReader:
                 )
                 raise ImageFileError(msg)
             sizes = {axis: end - start for axis, (start, end) in file.total_bounding_box.items() if axis not in (_SCENE, "X", "Y")}
+            # further axes, such as phases or illuminations, count where there are several
             sizes = {axis: length for axis, length in sizes.items() if length > 1 or axis in "TZC"}
             rectangle = _find_rectangle(file, number)[0]
             sizes |= {"Y": rectangle.h, "X": rectangle.w} | ({"S": _N_COLORS} if kind.startswith("Bgr") else {})
@@ -73,8 +74,10 @@ class CziReader:
         height, width = window.shape
         with czi.open_czi(str(location)) as file:
             rectangle, scene = _find_rectangle(file, number)
+            # scenes lie anywhere on the stage, also at negative places
             corner = (rectangle.x + window.left, rectangle.y + window.top, width, height)
             planes = [file.read(roi=corner, plane=dict(place), scene=scene) for place in places]
+        # Zeiss stores blue first
         return [plane[..., ::-1] if plane.shape[-1] == _N_COLORS else plane for plane in planes]
 
 
@@ -101,6 +104,7 @@ def _check_pieces(file: czi.CziReader, sizes: Mapping[str, int], location: Path,
         if scene is None or place.get(_SCENE, scene) == scene:
             n_stored += piece.physicalSize.w * piece.physicalSize.h
             found.add(tuple(int(place.get(axis, 0)) for axis in axes))
+        # False ends the walk: a file may list pieces without end
         return len(found) <= MAX_PLANES
 
     file.enumerate_subblocks(note)
@@ -109,6 +113,7 @@ def _check_pieces(file: czi.CziReader, sizes: Mapping[str, int], location: Path,
         msg = f"{str(location)!r} claims a piece of {largest} pixels; at most {MAX_PIXELS} (MAX_PIXELS) are needed: export it in parts"
         raise ImageFileError(msg)
     n_pixels = n_planes * sizes["Y"] * sizes["X"]
+    # two pieces far apart span a scene of black, which would be computed like anything else
     if n_pixels > LARGEST_UNSTORED_BYTES and n_pixels > MAX_MOSAIC_GAPS * n_stored:
         msg = (
             f"{str(location)!r} has pieces of {n_stored} pixels in a scene of {n_pixels}; a mosaic without such gaps is needed: "
@@ -130,6 +135,7 @@ def _describe(tree: object, dtype: np.dtype[Any]) -> ImageMetadata:
     steps: dict[str, float | None] = {}
     for entry in _as_list(_find(root, "Scaling", "Items", "Distance")):
         meters = parse_length(_find(entry, "Value"))
+        # CZI gives meters
         steps[str(_find(entry, "@Id"))] = None if meters is None else meters * 1e6
     channels = _as_list(_find(root, "Information", "Image", "Dimensions", "Channels", "Channel"))
     shown = {str(_find(entry, "@Id")): entry for entry in _as_list(_find(root, "DisplaySetting", "Channels", "Channel"))}

@@ -84,6 +84,7 @@ def _read(
     reader: MicroscopeReader, location: Path, *, number: int, places: list[dict[str, int]], rows: str, corners: tuple[int, int, int, int]
 ) -> ReadContent:
     status = location.stat()
+    # most libraries read whole frames, also for a small window
     allow(status.st_size + len(places) * _count_frame_bytes(type(reader), location, number, status.st_mtime_ns))
     return ReadContent({}, reader.read(location, number, places=places, rows=rows, window=Window(*corners)))
 

@@ -50,6 +50,7 @@ class LifReader:
             image, _ = _find(file, number)
             sizes = {axis: int(length) for axis, length in image.sizes.items() if axis != _TILE}
             block, n_bytes = image.memory_block, math.prod(image.shape) * image.dtype.itemsize
+            # scans may lie along X and Z: the last two axes are what is stored as a plane
             frame = [axis for axis in sizes if axis != "S"]
             return MicroscopeImage(
                 axes="".join(sizes),
@@ -57,6 +58,7 @@ class LifReader:
                 dtype=np.dtype(image.dtype),
                 metadata=_describe(image),
                 needed_bytes=n_bytes,
+                # no more than the file really has behind the beginning of the block
                 stored_bytes=min(int(block.size), max(location.stat().st_size - int(block.offset), 0)),
                 plane_axes="".join(frame[-2:]),
             )
@@ -100,6 +102,7 @@ def _describe(image: LifImageABC) -> ImageMetadata:
     channels = image.xml_element.findall("./Data/Image/ImageDescription/Channels/ChannelDescription")
     colors = [_COLORS.get(channel.attrib.get("LUTName", "").lower(), "") for channel in channels]
     names = [next((value.text or "" for key, value in _list_properties(channel) if key.text == "DyeName"), "") for channel in channels]
+    # one depth for all channels, else none is known
     bits = {channel.attrib.get("Resolution", "") for channel in channels}
     n_bits = int(bits.pop()) if len(bits) == 1 and next(iter(bits)).isdecimal() else 0
     return replace(
@@ -119,4 +122,5 @@ def _measure_step(places: NDArray[Any] | None) -> float | None:
     """Return the distance of neighbors along an axis in micrometers, from their places in meters."""
     if places is None or len(places) < 2:
         return None
+    # over the whole axis: single places are rounded
     return parse_length(abs(float(places[-1] - places[0])) / (len(places) - 1) * 1e6)

@@ -59,6 +59,7 @@ class MicroscopeSource(FrameSource):
         label = repr(str(path)) if len(names) == 1 else f"{str(path)!r} ({names[self._number] or self._number + 1})"
         self._plan, self._file_axes = _settle_axes(found, label, axes)
         self._rows = self._file_axes[self._plan.axes.index("Y")]
+        # a cut across the planes reads a row of each of them: once is enough
         self.copying = found.copying if self._rows == found.plane_axes[0] else Copying.NEEDED
         _check_size(found, self._plan, path, is_whole=self.copying is Copying.NEEDED)
         # a step along an axis that the user calls another name is no step of the stack any more
@@ -79,6 +80,7 @@ class MicroscopeSource(FrameSource):
         return self.read(position, Window(0, 0, found.height, found.width), range(found.n_channels))
 
     def _read(self, position: FramePosition, places: Sequence[int], window: Window) -> list[NDArray[Any]]:
+        # the header was read once; another file would be read by its numbers
         if _take_stamp(self._path, self._location) != self._stamp:
             raise refuse_damaged(self._path, "it was changed after it was opened")
         letters = dict(zip(self._plan.axes, self._file_axes, strict=True))
@@ -88,6 +90,7 @@ class MicroscopeSource(FrameSource):
         )
         shape = (*window.shape, self._plan.length("S"))
         for plane in planes:
+            # the library is not trusted to return what it described
             if plane.size != math.prod(shape) or plane.dtype.newbyteorder("=") != self.description.dtype:
                 raise refuse_damaged(self._path, f"a plane is {plane.shape} {plane.dtype} where its header promised {shape}")
         return [plane.reshape(shape).astype(self.description.dtype, copy=False) for plane in planes]

@@ -62,6 +62,7 @@ class Nd2Reader:
             planes = []
             for place in places:
                 index = [number if axis == _POSITION else place.get(axis, 0) for axis in order]
+                # frames are stored in the order of the loops, the last one fastest
                 frame_number = int(np.ravel_multi_index(index, [file.sizes[axis] for axis in order])) if order else 0
                 planes.append(_cut(file, frame_number, place, window))
             return planes
@@ -86,6 +87,7 @@ def _cut(file: nd2.ND2File, frame_number: int, place: Mapping[str, int], window:
 def _describe(file: nd2.ND2File) -> ImageMetadata:
     size = file.voxel_size()
     steps = {axis: parse_length(float(length)) for axis, length in (("X", size.x), ("Y", size.y), ("Z", size.z))}
+    # the library gives a step for a single plane too
     if "Z" not in file.sizes:
         steps["Z"] = None
     channels = [entry.channel for entry in file.metadata.channels or []]

@@ -61,8 +61,10 @@ def recognize_microscope(path: Path) -> FileKind | None:
     start = translate_failures(_read_start, path)
     if start.startswith(b"ZISRAWFILE"):
         return _CZI
+    # ND2 of today, and the older kind, which is a JPEG 2000 file inside
     if start.startswith((b"\xda\xce\xbe\x0a", b"\x00\x00\x00\x0cjP  ")) and path.suffix.lower() not in (".jp2", ".jpx"):
         return _ND2
+    # both marks that every block of a LIF file begins with
     if start.startswith(b"\x70\0\0\0") and start[_LIF_MARK] == b"\x2a":
         return _LIF
     maker = _UNREAD.get(path.suffix.lower())

@@ -44,10 +44,12 @@ JPEG_SIGNATURE = b"\xff\xd8\xff"
 _START_OF_SCAN = 0xDA
 _APP0, _APP1, _APP2 = 0xE0, 0xE1, 0xE2
 _END_OF_IMAGE = 0xD9
+# 0xFF is followed by 0 where it is a sample; 01 and D0 to D7 are marks without a segment
 _MARKER = re.compile(rb"\xff([^\x00\x01\xd0-\xd7\xff])")
 """A marker behind or between samples, those apart that stand among samples."""
 
 _LARGEST_FILLING_BYTES = 2**10
+# start of frame, by coding process; the three others are tables and a reserved code
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _PROGRESSIVE_FRAMES = frozenset({0xC2, 0xC6, 0xCA, 0xCE})
 _WITHOUT_LENGTH = frozenset(range(0xD0, 0xD8)) | {0x01}
@@ -63,6 +65,7 @@ _COMMENT = 0xFE
 _HEADER_END = 2 + 18
 """Where the first segment ends: behind the start mark and the JFIF header, which the encoder always writes."""
 
+# of the JFIF header: unit, horizontal and vertical
 _DENSITY = slice(13, 18)
 _LARGEST_PAYLOAD_BYTES = 2**16 - 3
 _LARGEST_DENSITY = 2**16 - 1
@@ -121,6 +124,7 @@ def _check_scans(encoded: bytes, header: _JpegHeader, path: Location, *, name: s
     """Walk from scan to scan: what stands in a segment between them is skipped, whatever it looks like."""
     n_scans, n_segments, position = 1, 0, header.scan_start
     while (found := _MARKER.search(encoded, position)) is not None and found[1][0] != _END_OF_IMAGE:
+        # tables between scans count as segments too: they take the walker's time
         n_scans += found[1][0] == _START_OF_SCAN
         n_segments += 1
         is_slow = n_scans > USUAL_JPEG_SCANS and n_scans * header.n_samples > LARGEST_JPEG_SCANNED_SAMPLES
@@ -134,6 +138,7 @@ def _check_scans(encoded: bytes, header: _JpegHeader, path: Location, *, name: s
 
 def _join_profile(notes: list[bytes]) -> bytes | None:
     """Return the color profile, which is cut into numbered pieces; None where one is missing."""
+    # behind the prefix: number of the piece, counted from 1, and how many there are
     pieces = {note[12]: note for note in notes if note.startswith(_PROFILE_PREFIX) and len(note) > 14}
     wanted = {note[13] for note in pieces.values()}
     if len(wanted) != 1 or set(pieces) != set(range(1, wanted.pop() + 1)):
@@ -145,6 +150,7 @@ def _parse_density(notes: list[bytes]) -> tuple[float, float] | None:
     """Return dots an inch of a JFIF block, horizontal first."""
     for note in notes:
         if note.startswith(_JFIF_PREFIX) and len(note) >= 12:
+            # JFIF: prefix, two bytes of version, unit, densities
             unit, horizontal, vertical = struct.unpack(">BHH", note[7:12])
             if unit in _DOTS_PER_INCH and horizontal and vertical:
                 return horizontal * _DOTS_PER_INCH[unit], vertical * _DOTS_PER_INCH[unit]
@@ -165,12 +171,14 @@ def decode_jpeg(stream: BinaryIO, path: Location) -> NDArray[Any]:
 
 def _read_encoded(stream: BinaryIO, header: _JpegHeader) -> bytes:
     stream.seek(0)
+    # behind the image there may be a video or anything else
     return stream.read(header.scan_start + 2 * header.n_samples + LARGEST_IMAGE_OVERHEAD_BYTES)
 
 
 def _walk_markers(stream: BinaryIO, path: Location) -> _JpegHeader:
     frame: tuple[int, int, int, int, bool] | None = None
     notes: dict[int, list[bytes]] = {_APP0: [], _APP1: [], _APP2: []}
+    # behind the start mark, which the caller has seen
     stream.seek(2)
     for _ in range(MOST_JPEG_SEGMENTS):
         if stream.tell() >= LARGEST_JPEG_HEADER_BYTES:
@@ -183,6 +191,7 @@ def _walk_markers(stream: BinaryIO, path: Location) -> _JpegHeader:
         payload = stream.read(max(length - 2, 0))
         if length < 2 or len(payload) < length - 2:
             raise refuse_damaged(path, "the file ends inside its header")
+        # libjpeg refuses a second frame
         if marker in _FRAMES and frame is None and len(payload) >= 6:
             frame = (*struct.unpack(">BHHB", payload[:6]), marker in _PROGRESSIVE_FRAMES)
         elif marker in notes:

@@ -93,6 +93,7 @@ class PngHeader(NamedTuple):
 def inspect_png(stream: BinaryIO, path: Path) -> SourceDescription:
     """Return what a PNG file says about its image, once every chunk is known to be there; nothing is decoded."""
     header = read_png_header(stream, path)
+    # a longer note is skipped, not refused: it does not change the image
     notes = {kind: stream.read(length) for kind, length in walk_chunks(stream, path) if length <= _NOTES.get(kind, -1)}
     if header.has_palette and not (_COLOR_TABLE in notes and notes[_COLOR_TABLE] and len(notes[_COLOR_TABLE]) % 3 == 0):
         raise refuse_damaged(path, "its table of colors is missing or broken")
@@ -111,6 +112,7 @@ def _unpack_profile(chunk: bytes) -> bytes | None:
     """Return the color profile of an iCCP chunk: a name, a zero, the compression method 0, and the profile deflated."""
     _, _, packed = chunk.partition(b"\0")
     try:
+        # bounded; what is longer is cut off, and then no profile by its own length
         profile = zlib.decompressobj().decompress(packed[1:], LARGEST_PROFILE_BYTES)
     except zlib.error:
         return None
@@ -136,6 +138,7 @@ def decode_png(stream: BinaryIO, path: Path) -> NDArray[Any]:
     image = [PNG_SIGNATURE]
     for kind, length in walk_chunks(stream, path):
         if kind in wanted:
+            # with the checksum, which the decoder compares
             image += [struct.pack(">I", length), kind, stream.read(length + 4)]
     return imagecodecs.png_decode(b"".join(image))
 
@@ -158,6 +161,7 @@ def read_png_header(stream: BinaryIO, path: Path) -> PngHeader:
             needed=f"a PNG of at most {LARGEST_PNG_SIDE_PX} a side",
             remedy="crop it or save it as TIFF",
         )
+    # deflate hardly grows what it cannot pack: more bytes than that are no image
     if file_bytes > 2 * header.raw_bytes + LARGEST_IMAGE_OVERHEAD_BYTES:
         raise refuse_damaged(path, f"{file_bytes} bytes for {header.width} x {header.height} pixels")
     return header
@@ -179,6 +183,7 @@ def _check_kind(header: PngHeader, path: Path) -> None:
 def walk_chunks(stream: BinaryIO, path: Path) -> Iterator[tuple[bytes, int]]:
     """Yield kind and length of every chunk, with the stream at its payload, once the chunk is known to be there."""
     file_bytes = os.fstat(stream.fileno()).st_size
+    # empty chunks by the million would take minutes to walk
     kind, n_chunks, most_chunks = b"", 0, MOST_PNG_NOTES + file_bytes // SMALLEST_MEAN_PNG_CHUNK_BYTES
     position = len(PNG_SIGNATURE)
     while kind != b"IEND":
@@ -188,7 +193,9 @@ def walk_chunks(stream: BinaryIO, path: Path) -> Iterator[tuple[bytes, int]]:
         stream.seek(position)
         start = stream.read(8)
         length, kind = int.from_bytes(start[:4], "big"), start[4:]
+        # length, name and checksum take four bytes each
         position += 12 + length
+        # checked before the caller reads the chunk
         if len(start) < 8 or position > file_bytes:
             raise refuse_damaged(path, "the end of the file is missing")
         if kind == b"acTL":
@@ -215,6 +222,7 @@ def _embed(encoded: bytes, embedding: Embedding) -> bytes:
     if embedding.profile is not None:
         chunks.append(_chunk(b"iCCP", b"ICC profile\0\0" + zlib.compress(embedding.profile, 9)))
     if embedding.resolution is not None:
+        # PNG counts pixels a meter, in numbers of 31 bits
         horizontal, vertical = (min(round(dots), _LARGEST_NUMBER) for dots in embedding.resolution.per_meter)
         chunks.append(_chunk(b"pHYs", horizontal.to_bytes(4, "big") + vertical.to_bytes(4, "big") + bytes([_METER])))
     if embedding.exif is not None:

@@ -62,24 +62,29 @@ class PngRows:
     def __getitem__(self, rows: slice) -> NDArray[Any]:
         """Decode some rows, shape (n, W, C); those above are decoded on the way where they were not asked for."""
         top, bottom, _ = rows.indices(self.shape[0])
+        # deflate cannot go back: from the beginning again
         if top < self._next_row:
             self._samples, self._next_row = self._unpack(), 0
             next(self._samples)
+        # in small steps: rows that nobody asked for are not held
         while self._next_row < top:
             self._decode(min(top - self._next_row, 256))
         return self._decode(bottom - top)
 
     def _decode(self, n_rows: int) -> NDArray[Any]:
         self._next_row += n_rows
+        # PNG stores the higher byte first
         stored = self._samples.send(n_rows).view(self.dtype.newbyteorder(">"))
         return stored.reshape(n_rows, *self.shape[1:]).astype(self.dtype, copy=False)
 
     def _unpack(self) -> Generator[NDArray[np.uint8], int, None]:
         """Yield the bytes of as many rows as are sent, shape (n, bytes of a row); first of none."""
+        # the row above the first counts as zeros
         above = np.zeros(self._row_bytes, np.uint8)
         stream, pieces = zlib.decompressobj(), self._read_pieces()
         n_rows = yield np.empty((0, self._row_bytes), np.uint8)
         while True:
+            # each row begins with the number of its filter
             rows = np.empty((n_rows, 1 + self._row_bytes), np.uint8)
             self._fill(rows.reshape(-1), stream, pieces)
             if undo_filters(rows, above, self.shape[2] * self.dtype.itemsize) < n_rows:
@@ -92,6 +97,7 @@ class PngRows:
         while n_filled < target.size:
             packed = stream.unconsumed_tail or next(pieces, b"")
             try:
+                # bounded: a few packed bytes may unpack to a thousand times as many
                 unpacked = stream.decompress(packed, target.size - n_filled)
             except zlib.error as error:
                 raise refuse_damaged(self._path, str(error)) from error
@@ -111,5 +117,6 @@ class PngRows:
                     piece = stream.read(min(_PIECE_BYTES, length - start))
                     checksum = zlib.crc32(piece, checksum)
                     yield piece
+                # after its samples were handed over, so that no chunk is held; damage still ends the run
                 if stream.read(4) != checksum.to_bytes(4, "big"):
                     raise refuse_damaged(self._path, "a chunk of samples is damaged")

@@ -160,6 +160,7 @@ def _is_anonymous(fsspec: Any) -> bool:  # noqa: ANN401
 
 async def _get_page(files: Any, *, path: RemotePath, part: str, largest_bytes: int) -> Answer:  # noqa: ANN401
     session = await files.set_session()
+    # packed answers could not be bounded by their length
     headers = {"Accept-Encoding": "identity", **({"Range": f"bytes={part}"} if part else {})}
     async with session.get(files.encode_url(path.address), headers=headers, max_redirects=MOST_REDIRECTS) as response:
         _check_status(response, path)
@@ -168,6 +169,7 @@ async def _get_page(files: Any, *, path: RemotePath, part: str, largest_bytes: i
             return Answer(b"", is_part=False, n_bytes=response.content_length, version="")
         pieces = [piece async for piece in _bounded(response.content.iter_chunked(_PIECE_BYTES), largest_bytes)]
         whole = response.headers.get("Content-Range", "").rpartition("/")[2] if is_part else str(response.content_length)
+        # either changes with the file; some servers send only one of them
         version = response.headers.get("ETag") or response.headers.get("Last-Modified") or ""
     return Answer(b"".join(pieces), is_part=is_part, n_bytes=int(whole) if whole.isdecimal() else None, version=version)
 
@@ -184,6 +186,7 @@ async def _head_page(files: Any, *, path: RemotePath) -> None:  # noqa: ANN401
 def _check_status(response: Any, path: RemotePath) -> None:  # noqa: ANN401
     """Raise what the answer means, unless it brings what was asked for over a connection as safe as the address says."""
     status = int(response.status)
+    # after a redirect
     if path.scheme == "https" and response.url.scheme != "https":
         msg = f"its server leads on to an unencrypted address, on {response.url.host}"
         raise OSError(msg)
@@ -234,6 +237,7 @@ async def _remove_object(files: Any, *, path: RemotePath) -> None:  # noqa: ANN4
 
 async def _remove_objects(files: Any, *, path: RemotePath) -> None:  # noqa: ANN401
     found = [name async for name in _list_objects(files, path)]
+    # as many as S3 takes in one request
     for start in range(0, len(found), 1000):
         listed = {"Objects": [{"Key": name} for name in found[start : start + 1000]], "Quiet": True}
         await files._call_s3("delete_objects", Bucket=path.server, Delete=listed)
@@ -242,6 +246,7 @@ async def _remove_objects(files: Any, *, path: RemotePath) -> None:  # noqa: ANN
 async def _list_objects(files: Any, path: RemotePath) -> Any:  # noqa: ANN401
     more: dict[str, str] = {}
     while True:
+        # with the slash: a store is no part of another whose name begins like its own
         answer = await files._call_s3("list_objects_v2", Bucket=path.server, Prefix=f"{path.place}/", **more)
         for item in answer.get("Contents", ()):
             yield item["Key"]

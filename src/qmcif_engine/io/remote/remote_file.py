@@ -46,6 +46,7 @@ class RemoteFile:
 
     def stamp(self) -> tuple[int, int]:
         """Return what tells that the file was changed: its size, and a number made of what the server says of its version."""
+        # in the place of the time of change that a file on disk has
         return self._n_bytes, int.from_bytes(hashlib.sha256(self._version.encode()).digest()[:7], "big")
 
     def read(self, start: int, n_bytes: int) -> bytes:
@@ -54,6 +55,7 @@ class RemoteFile:
         if end <= start:
             return b""
         first, last = start // BLOCK_BYTES, (end - 1) // BLOCK_BYTES
+        # more than two blocks are samples, which are kept decoded elsewhere; less may be a directory
         if last - first > 1:
             return self._fetch(start, end)
         content = b"".join(self._fetch_block(number) for number in range(first, last + 1))
@@ -65,6 +67,7 @@ class RemoteFile:
                 self._blocks.move_to_end(number)
                 return self._blocks[number]
         start = number * BLOCK_BYTES
+        # outside the lock: requests of several threads go on side by side
         block = self._fetch(start, min(start + BLOCK_BYTES, self._n_bytes))
         with self._lock:
             self._blocks[number] = block
@@ -74,6 +77,7 @@ class RemoteFile:
 
     def _fetch(self, start: int, end: int) -> bytes:
         answer = read_object(self._path, part=f"{start}-{end - 1}", largest_bytes=end - start)
+        # parts of two versions must not be put together
         if (answer.n_bytes, answer.version) != (self._n_bytes, self._version):
             raise refuse_damaged(self._path, "it was changed after it was opened")
         if len(answer.content) != end - start:

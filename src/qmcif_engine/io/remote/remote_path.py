@@ -121,6 +121,7 @@ def locate(text: str) -> Location:
     if found is None:
         return Path(text)
     parts = urlsplit(text)
+    # the last @: a password may hold others
     scheme, (user, _, server) = parts.scheme.lower(), parts.netloc.rpartition("@")
     remote = RemotePath(scheme, server, parts.path.strip("/"), user, parts.query)
     if scheme not in SCHEMES:

@@ -59,8 +59,10 @@ class RemoteStore:
             When something else is there.
         """
         if is_new:
+            # whatever it is: a bucket has no folder that could be moved away and back
             if count_objects(self.folder):
                 raise _taken(self.folder)
+            # before the first chunk, so that every object that a killed run left can be told
             write_object(self.folder / _CLAIM, run.encode())
         elif not self._is_claimed(run):
             msg = (
@@ -81,6 +83,7 @@ class RemoteStore:
 
     def discard(self, run: str) -> None:
         """Remove all objects of a store that this run had begun; nothing is done where it is another one's."""
+        # with its metadata the store is complete, and somebody may read it
         if self._is_claimed(run) and not has_object(self.folder / ROOT_METADATA):
             remove_objects(self.folder)
 

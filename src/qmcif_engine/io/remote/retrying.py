@@ -43,6 +43,7 @@ def retry(request: Callable[[], _Result], path: RemotePath) -> _Result:
             if not _is_passing(error):
                 if _is_of_client(error):  # its text names addresses with all they carry
                     msg = f"its server answers in a way that cannot be followed, {type(error).__name__}"
+                    # from None: a traceback would show the address too
                     raise OSError(msg) from None
                 raise
             if pause is None:
@@ -57,6 +58,7 @@ def _is_passing(error: Exception) -> bool:
     """Return whether a failure may be gone soon: lost and refused connections, timeouts, servers that are busy."""
     if isinstance(error, (Busy, ConnectionError, TimeoutError)):
         return True
+    # not its subclasses: a missing file stays missing
     if type(error) is OSError and error.errno in _PASSING_ERRORS:
         return True
     names = _list_classes(error)

@@ -75,6 +75,7 @@ def read_heights(path: Path, *, stride: int | None = None, pixel_size: float | N
     if found.n_frames != 1 or found.n_channels != 1 or found.dtype.kind != "f":
         given = f"{found.n_frames} image(s) of {found.n_channels} channel(s) and type {found.dtype}"
         raise refuse_content(path, given=given, needed="one plane of heights as floats", remedy="pass what fuse --depth wrote")
+    # heights may be in another unit than pixels
     unit = _find_unit(path) or found.metadata.unit
     if pixel_size is not None:
         sides = (pixel_size, pixel_size)
@@ -97,10 +98,12 @@ def read_heights(path: Path, *, stride: int | None = None, pixel_size: float | N
 def read_thinned(source: TiffSource, stride: int) -> NDArray[Any]:
     """Return every so many rows and columns of the first frame of a file, shape (rows, columns, C)."""
     found = source.description
+    # a multiple of the stride, so that every band begins with a row that is kept
     band = -(-_BAND_ROWS // stride) * stride
     parts = []
     for top in range(0, found.height, band):
         window = Window(top, 0, min(top + band, found.height), found.width)
+        # without the copy the thinned view would keep the whole band
         parts.append(source.read(FramePosition(0, 0), window, range(found.n_channels))[::stride, ::stride].copy())
     samples = np.concatenate(parts)
     if samples.dtype.kind == "f" and not np.isfinite(samples).all():

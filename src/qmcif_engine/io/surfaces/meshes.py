@@ -25,10 +25,12 @@ def write_stl(stream: BinaryIO, grid: HeightGrid) -> None:
     """Write a binary STL file: triangles alone, without scale or color."""
     rows, columns = grid.heights.shape
     stream.write(b"heights by napari-qmcif".ljust(_STL_HEAD_BYTES))
+    # two triangles a square of four points
     stream.write(np.uint32(2 * (rows - 1) * (columns - 1)).tobytes())
     for row in range(rows - 1):
         points = np.concatenate([_row_of_points(grid, row), _row_of_points(grid, row + 1)])
         corners = points[_faces_of_row(0, columns)]
+        # counterclockwise corners: it points upwards
         normal = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
         triangles = np.zeros(len(corners), _STL_TRIANGLE)
         triangles["normal"] = normal / np.linalg.norm(normal, axis=1, keepdims=True)
@@ -75,12 +77,15 @@ def write_obj(stream: BinaryIO, grid: HeightGrid, material: str | None = None) -
         lines = [f"v {x:.9g} {y:.9g} {z:.9g}" for x, y, z in _row_of_points(grid, row).tolist()]
         stream.write(("\n".join(lines) + "\n").encode("ascii"))
     if material is not None:
+        # the middle of a pixel, as a share of the texture
         across = (np.arange(columns) * grid.stride + 0.5) / grid.shape[1]
         for row in range(rows):
+            # textures begin at the lower left
             up = 1 - (row * grid.stride + 0.5) / grid.shape[0]
             stream.write(("\n".join(f"vt {right:.9g} {up:.9g}" for right in across.tolist()) + "\n").encode("ascii"))
     for corners in _all_faces(grid):
         if material is None:
+            # OBJ counts from 1
             lines = [f"f {a} {b} {c}" for a, b, c in (corners + 1).tolist()]
         else:
             lines = [f"f {a}/{a} {b}/{b} {c}/{c}" for a, b, c in (corners + 1).tolist()]
@@ -96,6 +101,7 @@ def _row_of_points(grid: HeightGrid, row: int) -> NDArray[np.float32]:
     """Return x, y, z of the points of a row, shape (columns, 3)."""
     heights = grid.heights[row]
     x = np.arange(len(heights)) * grid.stride * grid.pixel_size[1]
+    # rows go down, y goes up
     y = np.full(len(heights), -row * grid.stride * grid.pixel_size[0])
     return np.stack([x, y, heights], axis=1).astype(np.float32)
 

@@ -48,6 +48,7 @@ def cut_profile(grid: HeightGrid, line: Sequence[float]) -> NDArray[np.float64]:
     share = np.linspace(0, 1, math.ceil(length_px) + 1)
     columns, rows = left + share * (right - left), top + share * (bottom - top)
     heights = ndimage.map_coordinates(grid.heights.astype(np.float64), [rows, columns], order=1, mode="nearest")
+    # in the unit of a pixel's size, whose sides may differ
     distance = share * math.hypot((right - left) * grid.pixel_size[1], (bottom - top) * grid.pixel_size[0])
     return np.stack([distance, columns, rows, heights], axis=1)
 

@@ -47,6 +47,7 @@ def find_palette(page: TiffPage) -> NDArray[Any] | None:
     """
     table = find_table(page)
     # ImageJ has no palette images: whatever the table, its numbers are measured, counted and saved as intensities
+    # a table of a single color tells nothing
     if table is None or page.parent.is_imagej or _is_ramp(table) or not np.ptp(table, axis=1).any():
         return None
     high, low = table >> 8, table & 255
@@ -86,8 +87,10 @@ def _is_ramp(table: NDArray[Any]) -> bool:
     if inner.shape[1] < 2 or inner.max() < _LEAST_SHOWN:
         return False
     steps = np.diff(inner, axis=1)
+    # inverted tables fall from bright to dark
     if steps.sum(axis=1).sum() < 0:
         steps = -steps
+    # over several entries: a table of 16 bits rises by too little from one to the next
     reach = max(1, -(-table.shape[1] // 64))
     rises = np.abs(inner[:, reach:] - inner[:, :-reach])
     return bool(steps.min() >= -_LARGEST_FALL and rises.max() <= _LARGEST_RISE and np.ptp(inner) >= _LEAST_SHOWN)

@@ -38,6 +38,7 @@ _SAMPLE_KINDS = "BHhf"
 
 def can_be_imagej(content: ImageContent) -> bool:
     """Return whether ImageJ could show what a content holds: no opacity, and samples of a type that it knows."""
+    # ImageJ knows RGB at 8 bits only
     is_plain = content.image.dtype.char == "B" or not content.is_rgb
     return content.image.dtype.char in _SAMPLE_KINDS and not content.has_alpha and is_plain
 
@@ -73,6 +74,7 @@ def describe_for_imagej(content: ImageContent, *, axes: str, n_images: int) -> d
     if len(metadata.channel_limits) == n_colors:
         described["Ranges"] = tuple(limit for pair in metadata.channel_limits for limit in pair)
     if metadata.channel_names and not content.is_rgb:
+        # one for every plane, channels running fastest
         described["Labels"] = name_channels(content) * n_images
     notes = _list_notes(metadata, n_colors)
     if notes:
@@ -84,6 +86,7 @@ def describe_for_imagej(content: ImageContent, *, axes: str, n_images: int) -> d
 
 def _list_notes(metadata: ImageMetadata, n_colors: int) -> list[str]:
     said = {"Name": metadata.image_name, "Description": metadata.description}
+    # a note is one line: line breaks become spaces
     notes = [f"{name} = {' '.join(text.split())}" for name, text in said.items() if text]
     if len(metadata.channel_emissions_nm) == n_colors:
         known = enumerate(metadata.channel_emissions_nm, 1)
@@ -104,6 +107,7 @@ def describe_resolution(metadata: ImageMetadata) -> dict[str, Any]:
     height, width = metadata.pixel_size
     if not all(is_storable_density(side) for side in metadata.pixel_size):
         return {}
+    # the unit of ImageJ stands in its description; tags that named inches would contradict it
     return {"resolution": (1 / width, 1 / height), "resolutionunit": "NONE"}
 
 

@@ -83,16 +83,19 @@ def check_tags(stream: BinaryIO, path: Location) -> None:
     file_bytes = stream.seek(0, os.SEEK_END)
     stream.seek(0)
     start = stream.read(16)
+    # the version, 42 or 43, stands in either byte order
     order, is_big = _ORDERS.get(start[:2]), 43 in start[2:4]
     layout = _Layout(order or "<", is_big)
     place = 8 if is_big else 4
     if order is None or len(start) < place + layout.offset_bytes:
         return
+    # directories still to be looked at: the chain of pages, and what they lead to
     waiting: list[int] = [struct.unpack_from(layout.offset_form, start, place)[0]]
     seen: set[int] = set()
     totals = _Totals()
     while waiting:
         offset = waiting.pop()
+        # circles and ends outside the file are reported by `check_directories`, for the pages
         if offset in seen or not 0 < offset < file_bytes:
             continue
         seen.add(offset)
@@ -109,6 +112,7 @@ def _check_directory(stream: BinaryIO, offset: int, layout: _Layout, *, path: Lo
     if n_tags > MOST_TAGS:
         raise _refuse(path, f"{n_tags} tags in a page", f"at most {MOST_TAGS}")
     table = stream.read(n_tags * struct.calcsize(layout.entry_form) + layout.offset_bytes)
+    # a table that the file cuts off is checked as far as it goes
     n_whole = min(len(table) // struct.calcsize(layout.entry_form), n_tags)
     inner: list[int] = []
     for tag, kind, count, value in struct.iter_unpack(layout.entry_form, table[: n_whole * struct.calcsize(layout.entry_form)]):
@@ -121,12 +125,14 @@ def _check_directory(stream: BinaryIO, offset: int, layout: _Layout, *, path: Lo
 
 def _check_entry(tag: int, count: int, n_bytes: int, *, path: Location, totals: _Totals, file_bytes: int) -> None:
     if tag in _SEGMENT_TAGS:
+        # positions only: lengths are as many again
         totals.n_segments += count if tag in _POSITION_TAGS else 0
         if count > MOST_SEGMENTS or totals.n_segments > MOST_SEGMENTS_OF_FILE:
             needed = f"at most {MOST_SEGMENTS} in a page and {MOST_SEGMENTS_OF_FILE} in all"
             raise _refuse(path, f"{max(count, totals.n_segments)} strips or tiles", needed)
     elif n_bytes > LARGEST_TAG_BYTES:
         raise _refuse(path, f"a tag ({tag}) of {n_bytes} bytes", f"at most {LARGEST_TAG_BYTES} bytes")
+    # pages may share small values, such as a resolution; large ones that are shared are an attack
     if n_bytes > LARGEST_SHARED_TAG_BYTES:
         totals.far_bytes += n_bytes
         if totals.far_bytes > file_bytes:
@@ -135,6 +141,7 @@ def _check_entry(tag: int, count: int, n_bytes: int, *, path: Location, totals: 
 
 def _list_offsets(stream: BinaryIO, value: bytes, count: int, layout: _Layout) -> list[int]:
     """Return the positions that a tag holds, from within its entry or from where that points."""
+    # a value that does not fit into the entry lies where the entry points
     if count * layout.offset_bytes > len(value):
         (start,) = struct.unpack(layout.offset_form, value)
         stream.seek(start)

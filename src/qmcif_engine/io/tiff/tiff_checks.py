@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _ORIENTATION_TAG = 274
 JPEG = int(COMPRESSION.JPEG)
 _JPEG_2000 = frozenset({int(COMPRESSION.APERIO_JP2000_RGB), int(COMPRESSION.JPEG2000)})
+# a smooth image may become nearly nothing: no ratio of sizes shows that a header lies
 _UNBOUNDED = _JPEG_2000 | {int(COMPRESSION.ZSTD), int(COMPRESSION.LZMA)}
 _COMPRESSIONS = _UNBOUNDED | {
     JPEG,
@@ -41,6 +42,7 @@ _N_COLORS: dict[int, int] = {
     PHOTOMETRIC.RGB: 3,
     PHOTOMETRIC.YCBCR: 3,
 }
+# cameras of 10, 12 and 14 bits pack their samples; the library unpacks them
 _UNSIGNED_BITS = (*range(1, 17), 32)
 _SAMPLE_KINDS: dict[int, str] = {
     SAMPLEFORMAT.UINT: "unsigned integer",
@@ -63,6 +65,7 @@ def check_colors(page: TiffPage, path: Location) -> None:
     """Refuse colors that would have to be converted, and extra channels whose meaning would have to be guessed."""
     n_colors = _N_COLORS.get(page.photometric)
     kind = getattr(page.photometric, "name", str(page.photometric))
+    # a JPEG decoder returns RGB; elsewhere the conversion would be ours to guess
     is_raw_luma = page.photometric == PHOTOMETRIC.YCBCR and page.compression != JPEG
     if n_colors is None or is_raw_luma:
         kind = {"SEPARATED": "CMYK", "CIELAB": "Lab"}.get(kind, kind)
@@ -101,6 +104,7 @@ def check_sample_type(page: TiffPage, path: Location) -> None:
             needed=f"one of {', '.join(SUPPORTED_DTYPES)}",
             remedy="convert the samples and save the image again",
         )
+    # inverting needs a largest value, which floats do not have
     if page.photometric == PHOTOMETRIC.MINISWHITE and not is_integer:
         raise refuse_content(
             path,
@@ -139,6 +143,7 @@ def check_segments(page: TiffPage, path: Location, *, file_bytes: int, max_pixel
         height=page.imagelength,
         width=page.imagewidth,
         decoded_bytes=decoded_bytes,
+        # by the size of the file, which is more than one page can have
         stored_bytes=None if page.compression in _UNBOUNDED else file_bytes,
         max_pixels=max_pixels,
     )
@@ -147,9 +152,11 @@ def check_segments(page: TiffPage, path: Location, *, file_bytes: int, max_pixel
     if page.is_tiled and page.tilelength * page.tilewidth * page.tiledepth > MAX_PIXELS:
         raise refuse_damaged(path, f"tiles of {page.tilewidth} x {page.tilelength} pixels")
     n_segments = math.prod(page.chunked)
+    # more than are needed are left alone
     if min(len(offsets), len(counts)) < n_segments:
         raise refuse_damaged(path, f"{min(len(offsets), len(counts))} strips or tiles where {n_segments} are needed")
     segments = zip(offsets[:n_segments], counts[:n_segments], strict=True)
+    # tifffile takes 0 for a hole and fills it with zeros
     if any(start < 1 or count < 1 or start + count > file_bytes for start, count in segments):
         raise refuse_damaged(path, "a strip or tile is missing or lies behind the end of the file")
     _check_rows(page, path)
@@ -158,11 +165,13 @@ def check_segments(page: TiffPage, path: Location, *, file_bytes: int, max_pixel
 def _check_rows(page: TiffPage, path: Location) -> None:
     """Refuse uncompressed strips that are shorter than their rows, and compressed ones far longer than what they hold."""
     rows, columns = (page.tilelength, page.tilewidth) if page.is_tiled else (min(page.rowsperstrip, page.imagelength), page.imagewidth)
+    # samples side by side in a strip; planes that are stored apart have strips of their own
     n_beside = page.shaped[4]
     row_bytes = -(-columns * n_beside * page.bitspersample // 8)
     n_segments = math.prod(page.chunked)
     n_down = -(-page.imagelength // rows)
     for index, count in enumerate(page.databytecounts[:n_segments]):
+        # the last strip of a plane may be shorter, a tile is always full
         is_last = not page.is_tiled and index % n_down == n_down - 1
         wanted = row_bytes * (page.imagelength - (n_down - 1) * rows if is_last else rows)
         if page.compression == COMPRESSION.NONE and count < wanted:
@@ -199,6 +208,7 @@ def check_coded_segment(encoded: bytes, compression: int, *, path: Location, pla
     if compression == JPEG:
         sizes = [measure_jpeg(io.BytesIO(encoded), path)]
     else:
+        # JPEG 2000 may be bare or in boxes: whatever looks like a stream has to fit
         sizes = _list_code_streams(encoded) if compression in _JPEG_2000 else []
     for height, width, n_channels in sizes:
         if height > largest[0] or width > largest[1] or n_channels > MOST_CODED_CHANNELS:
@@ -222,6 +232,7 @@ def check_directories(tiff: TiffFile, path: Location) -> None:
     seen: set[int] = set()
     offset = tiff.pages.first.offset
     while offset:
+        # before the page is read again: a circle of two pages never ends
         if offset in seen:
             raise refuse_damaged(path, f"its pages run in a circle after page {len(seen)}")
         if len(seen) >= MAX_PLANES:

@@ -55,6 +55,7 @@ def read_metadata(tiff: TiffFile, image: OmeImage | None) -> ImageMetadata:
 
 
 def _printing_density(page: TiffPage) -> tuple[float, float] | None:
+    # TIFF's default unit is the inch; 1 means no unit, only a ratio
     factor = _INCHES.get(int(page.tags.valueof(_DENSITY_UNIT_TAG, 2)))
     across, down = (_density(page, tag) for tag in _DENSITY_TAGS)
     return (across * factor, down * factor) if across and down and factor else None

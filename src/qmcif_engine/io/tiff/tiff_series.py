@@ -67,6 +67,7 @@ def read_acquisition(path: Location, *, location: Location, axes: str | None, ti
         The time point whose planes are laid out: all of them, so that a truncated file is refused before anything is computed.
     """
     with open_location(location) as (stream, stamp), open_checked(stream, path) as tiff:
+        # before anything asks for more than the first page
         check_directories(tiff, path)
         image = parse_ome(tiff.pages.first.description, path)
         series = _choose_series(tiff, path)
@@ -80,6 +81,7 @@ def read_acquisition(path: Location, *, location: Location, axes: str | None, ti
             )
         plan = _plan_series(series, path, axes)
         keyframe = series.keyframe
+        # several channels marked as gray, as microscopes write them
         is_mixed = _is_multichannel(keyframe)
         if not is_mixed:
             check_colors(keyframe, path)
@@ -132,8 +134,10 @@ def _choose_series(tiff: TiffFile, path: Location) -> TiffPageSeries:
     if not found:
         raise refuse_content(path, given="pages without pixels", needed="at least one sample", remedy="export it again")
     series, *others = found
+    # tifffile falls back to plain pages where ImageJ's stack does not fit into the file
     if tiff.is_imagej and series.kind not in ("imagej", "ome", "shaped"):
         raise refuse_damaged(path, "it is shorter than ImageJ's description of it")
+    # smaller copies are series of their own to the library
     if any(not other.keyframe.is_reduced for other in others):
         raise refuse_content(
             path,
@@ -211,6 +215,7 @@ def lay_out_checked(page: TiffPage, path: Location, location: Location, *, stamp
 def _find_plane(series: TiffPageSeries, first: TiffPlane, *, number: int, n_planes: int) -> TiffPlane:
     """Return the layout of one plane of a series, whether it has a directory of its own or lies behind the first."""
     keyframe, path = series.keyframe, first.path
+    # ImageJ describes one page and lets all others follow its samples without directories
     if series.dataoffset is not None and keyframe.compression == COMPRESSION.NONE:
         n_bytes = keyframe.nbytes
         if series.dataoffset + n_planes * n_bytes > first.stamp[0]:
@@ -220,10 +225,13 @@ def _find_plane(series: TiffPageSeries, first: TiffPlane, *, number: int, n_plan
     frame = series[number] if len(series) == n_planes else None
     if frame is None:
         raise refuse_damaged(path, f"image {number + 1} of {n_planes} is missing")
+    # tifffile keeps most pages as light frames, which lack the tags that are checked
     page = keyframe if frame is keyframe else keyframe.parent.pages.get(frame.index, aspage=True)
+    # the hash covers size, type, compression and layout
     if not isinstance(page, TiffPage) or page.hash != keyframe.hash:
         raise refuse_damaged(path, f"page {number + 1} is not of the same kind as the others")
     plane = lay_out_checked(page, path, first.location, stamp=first.stamp)
+    # color tables are not part of the hash
     if plane.dtype != first.dtype or (plane.palette is None) != (first.palette is None):
         raise refuse_damaged(path, f"page {number + 1} has a color table of another kind than the others")
     return replace(plane, number=number)

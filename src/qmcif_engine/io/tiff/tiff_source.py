@@ -69,6 +69,7 @@ class TiffSource(FrameSource):
 
     def __init__(self, path: Location, *, cache: SegmentCache, axes: str | None = None) -> None:
         self._path, self._location, self._cache, self._axes = path, path.absolute(), cache, axes
+        # one thread reads a directory, the others wait for what it found
         self._lock = threading.Lock()
         acquisition = self._load(0)
         self._plan, self._planes, self._stamp = acquisition.plan, acquisition.planes, acquisition.stamp
@@ -90,6 +91,7 @@ class TiffSource(FrameSource):
         if self.description.orientation != UPRIGHT:
             return self._decode_whole(position)[window.slices][:, :, list(channels)]
         n_samples = self._plan.length("S")
+        # each plane once, however many of its samples are asked for
         places = {channel // n_samples for channel in channels}
         planes = {place: self._plane(position, place).read(window, self._cache) for place in places}
         if list(channels) == list(range(n_samples)):
@@ -102,6 +104,7 @@ class TiffSource(FrameSource):
 
     def _decode_whole(self, position: FramePosition) -> NDArray[Any]:
         planes = [self._plane(position, place) for place in range(self._plan.length("C"))]
+        # a cache of nothing: every strip is needed once
         decoded = [plane.read(Window.whole(plane.shape[1:3]), SegmentCache(0)) for plane in planes]
         return turn_upright(decoded[0] if len(decoded) == 1 else np.concatenate(decoded, axis=2), self.description.orientation)
 
@@ -140,6 +143,7 @@ def read_tiff(stream: BinaryIO, path: Location) -> tuple[NDArray[Any], int | Non
 def _refuse_more_pages(tiff: TiffFile, path: Location) -> None:
     page = tiff.pages.first
     virtual = _VIRTUAL_STACK.match(page.description)
+    # ImageJ may keep many images behind a single page
     is_stack = page.imagedepth > 1 or page.is_reduced or (virtual is not None and int(virtual[1]) > 1)
     if is_stack or _has_second_image(tiff):
         raise refuse_content(path, given="more than one image", needed="one image a file", remedy="open it as a stack with open_stack")

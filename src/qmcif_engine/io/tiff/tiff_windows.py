@@ -118,6 +118,7 @@ class TiffPlane:
     def _read(self, window: Window, cache: SegmentCache) -> NDArray[Any]:
         planes = np.empty((self.shape[0], *window.shape, self.shape[3]), self.decoded_dtype)
         file = cache.files.open(self.location)
+        # offsets of another version of the file would read senseless samples
         if file.stamp() != self.stamp:
             raise refuse_damaged(self.path, "it was changed after it was opened")
         if self.has_plain_rows:
@@ -126,6 +127,7 @@ class TiffPlane:
             self._fill_from_segments(planes, window, file, cache)
         samples = np.moveaxis(planes, 0, 2).reshape(*window.shape, self.shape[0] * self.shape[3])
         if self.palette is not None:
+            # as many entries as the bits of a number can name: no index lies outside
             return self.palette[samples[:, :, 0]]
         if self.white_level:
             samples[:, :, 0] = self.white_level - samples[:, :, 0]
@@ -139,6 +141,7 @@ class TiffPlane:
         item_bytes, n_strips = self.stored_dtype.itemsize, -(-self.shape[1] // self.segment_shape[0])
         pixel_bytes = self.shape[3] * item_bytes
         row_bytes, wanted_bytes = self.shape[2] * pixel_bytes, window.shape[1] * pixel_bytes
+        # a disk reads on through small gaps faster than it answers another call; a server all the more
         n_at_once = max(1, file.read_at_once_bytes // row_bytes) if row_bytes - wanted_bytes <= file.read_through_bytes else 1
         for plane in range(self.shape[0]):
             row = window.top
@@ -148,10 +151,12 @@ class TiffPlane:
                 start = int(self.offsets[plane * n_strips + strip]) + row_in_strip * row_bytes + window.left * pixel_bytes
                 length = (n_rows - 1) * row_bytes + wanted_bytes
                 part = file.read(start, length)
+                # cut short since it was opened
                 if len(part) < length:
                     raise refuse_damaged(self.path, f"image {self.number + 1} ends at row {row + len(part) // row_bytes}")
                 shape, strides = (n_rows, window.shape[1], self.shape[3]), (row_bytes, pixel_bytes, item_bytes)
                 into = row - window.top
+                # a view with the gaps as strides, so that only the wanted columns are copied
                 planes[plane, into : into + n_rows] = np.ndarray(shape, self.stored_dtype, part, strides=strides)
                 row += n_rows
 
@@ -160,6 +165,7 @@ class TiffPlane:
 
         def fetch(plane: int, corner: tuple[int, ...]) -> NDArray[Any]:
             down, across = (first // length for first, length in zip(corner, self.segment_shape, strict=True))
+            # planes that are stored apart come one after the other
             index = (plane * n_down + down) * n_across + across
             return cache.fetch((self.location, self.number, index), partial(self._decode, index, file))
 
@@ -174,16 +180,19 @@ class TiffPlane:
         top, left = index // n_across % n_down * rows, index % n_across * columns
         place = f"the strip or tile at row {top}, column {left} of image {self.number + 1}"
         wanted = (min(rows, self.shape[1] - top), min(columns, self.shape[2] - left), self.shape[3])
+        # before the decoder, which takes memory for what the inner header claims
         check_coded_segment(encoded, self.compression, path=self.path, place=place, largest=(rows, columns))
         try:
             decoded, _, _ = self.decode(encoded, index, **self.decode_options)
         except Exception as error:  # codecs fail on hostile bytes with any class there is
             raise refuse_damaged(self.path, f"{place}: {type(error).__name__}: {error}") from error
+        # tifffile may return fewer rows than there should be without an error
         if decoded is None or decoded.ndim != 4 or any(have < need for have, need in zip(decoded.shape[1:], wanted, strict=True)):
             raise refuse_damaged(self.path, f"{place} is not complete")
         if decoded.dtype != self.decoded_dtype or decoded.shape[3] != wanted[2]:
             raise refuse_damaged(self.path, f"{place} holds {decoded.shape[3]} channels of {decoded.dtype}")
         segment = decoded[0, : wanted[0], : wanted[1]]
+        # a view would keep all of the decoded tile in the cache
         return segment if segment.size == decoded.size else segment.copy()
 
 
@@ -199,10 +208,12 @@ def lay_out_page(page: TiffPage, *, path: Location, location: Location, stamp: t
     stamp : tuple of int
         From `file_stamp`.
     """
+    # tifffile's order: separate samples, depth, length, width, contiguous samples
     n_planes, _, height, width, n_beside = page.shaped
     rows, columns = (page.tilelength, page.tilewidth) if page.is_tiled else (min(page.rowsperstrip, height), width)
     n_segments = n_planes * -(-height // rows) * -(-width // columns)
     dtype = np.dtype(page.dtype)
+    # a predictor stores differences, and the other fill order reversed bits
     is_plain = page.compression == COMPRESSION.NONE and page.predictor == 1 and page.fillorder == 1
     return TiffPlane(
         path=path,

@@ -56,6 +56,7 @@ def write_tiff(stream: BinaryIO, content: ImageContent, *, run: WriteRun) -> Non
         return
     embedding, is_big = prepare_embedding(content), needs_bigtiff(content, n_levels=1)
     layout = lay_out(content.image, content, run=run, is_tiled=_is_tiled_image(content))
+    # a fixed byte order: the same bytes on every machine
     with TiffWriter(stream, bigtiff=is_big, byteorder="<", ome=False, shaped=False) as writer:
         pieces = _pieces([content.image], content, run=run, is_tiled="tile" in layout)
         writer.write(pieces, metadata=None, description=embedding.comment, **layout, **describe_tags(embedding, is_big=is_big))
@@ -70,6 +71,7 @@ def count_tiff_blocks(content: ImageContent) -> int:
 
 def _is_for_imagej(content: ImageContent, *, n_images: int = 1, axis: str = "") -> bool:
     """Return whether an image or a stack gets the notes of ImageJ: where there is something for it to show, and it can."""
+    # files of ImageJ are classic TIFF
     n_bytes = n_images * math.prod(content.image.shape) * content.image.dtype.itemsize
     has_something = axis == "T" or has_planes(content) or (has_looks(content.metadata) and not content.is_rgb)
     return has_something and can_be_imagej(content) and not _is_large(content) and n_bytes <= LARGEST_CLASSIC_BYTES
@@ -146,6 +148,7 @@ def write_ome_tiff(stream: BinaryIO, content: ImageContent, *, run: WriteRun) ->
             writer.write(tiles, **lay_out(level, content, run=run, is_tiled=True), **options)
             if smaller is not None:
                 level = smaller
+            # only the first level carries the description; the others hang on it as sub-images
             options = {"metadata": None, "software": False, "subfiletype": _REDUCED_IMAGE}
     _attach_exif(stream, embedding.exif)
 
@@ -159,6 +162,7 @@ def count_tiles(content: ImageContent, *, n_levels: int | None = None) -> int:
 def needs_bigtiff(content: ImageContent, *, n_levels: int | None = None, n_images: int = 1) -> bool:
     """Return whether the tiles, uncompressed, could take more than classic TIFF can address."""
     n_tiles = sum(count_blocks(shape) for shape in level_shapes(content.image.shape)[:n_levels])
+    # whole tiles: those at the border are padded in the file
     return n_images * n_tiles * BLOCK_SIDE_PX**2 * content.n_channels * content.image.dtype.itemsize > LARGEST_CLASSIC_BYTES
 
 
@@ -255,5 +259,6 @@ def _attach_exif(stream: BinaryIO, exif: bytes | None) -> None:
         # directories begin at even positions
         start += stream.write(bytes(start % 2))
         stream.write(lay_out_directory(entries[tag], start, is_big=is_big))
+        # tags are sorted by number: the free one stands where the real one belongs, so that renaming keeps the order
         stream.seek(place)
         stream.write(struct.pack("<HHQQ" if is_big else "<HHII", tag, _LONG8 if is_big else LONG, 1, start))

@@ -1,7 +1,7 @@
 """OME-Zarr pyramids of any size, written from windows.
 
 The arrays are written with zarr itself. ome-zarr-py streams too, but from dask arrays only, its means of integers are cut off instead
-of rounded, and it brings clients of object stores with it, as ngff-zarr brings WebAssembly. What is left to take from either, for a
+of rounded, and it brings clients of object stores with it, as ngff-zarr brings WebAssembly. What is left to take from either, for an
 image of two axes, are the few lines of metadata below, which the tests read back with ome-zarr-py and check by the specification.
 """
 
