@@ -28,7 +28,7 @@ from qmcif_engine.stack.window import Window
 from qmcif_engine.tiles.contenders import FEWEST_IMAGES, find_contenders, look_quickly
 from qmcif_engine.tiles.covering import cover
 from qmcif_engine.tiles.spilling import SpilledArrays
-from qmcif_engine.tiles.tile_parts import PART_MARGIN_PX, block_side, cut_parts, in_cells
+from qmcif_engine.tiles.tile_parts import block_side, cut_parts, in_cells, part_margin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -187,7 +187,7 @@ def _choose_parts(
     )
 
     def parts_of(number: int) -> list[Window]:
-        found = cover(wanted[number], side_px=side_px, margin_px=PART_MARGIN_PX)
+        found = cover(wanted[number], side_px=side_px, margin_px=part_margin(config, task.adaptation))
         scaled = (Window(*(side_px * side for side in window)).grown(0, shape) for window in found)
         return [part.moved(window.top, window.left) for window in scaled for part in cut_parts(Window.whole(window.shape), config)]
 
@@ -200,8 +200,9 @@ def _average_parts(
     """Return what the focus measure looks at in each cell of one image, from parts of it that stay in the cache; 0 in all others."""
     averages: tuple[FloatArray, ...] = ()
     measure = FOCUS_MEASURES[config.focus.measure]
+    margin_px = part_margin(config, task.adaptation)
     for part in parts:
-        near = part.grown(PART_MARGIN_PX, shape)
+        near = part.grown(margin_px, shape)
         block = blocks.cut(number, near)[: blocks.n_different]
         smoothed = task.adaptation.smooth(block) if config.focus.adapts_to_noise else block
         found = measure.average_cells(smoothed, config, task)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from qmcif_engine.kernels.cell_sums import CELL_PX
+from qmcif_engine.method.decomposition.detail_solve import FIRST_SWEEPS, SWEEPS
+from qmcif_engine.method.focus_measures.decomposition_measure import SOLVE_MARGIN_PX
 from qmcif_engine.stack.window import Window, cut_side, multiple_above
 
 if TYPE_CHECKING:
     from qmcif_engine.config.fusion_config import FusionConfig
-
-PART_MARGIN_PX = 32
-"""What a part is measured with around it: the reach of the solve and of the amplified gradients, in base patches."""
+    from qmcif_engine.stack.noise import NoiseAdaptation
 
 DRAWING_MARGIN_PX = 64
 """How far around a part decisions are drawn to the pixel: what lies farther away matters to its edges and blends by rare chains only."""
@@ -37,6 +37,15 @@ def cut_parts(window: Window, config: FusionConfig) -> list[Window]:
         for side in window.shape
     )
     return [Window(top, left, bottom, right).moved(window.top, window.left) for top, bottom in rows for left, right in columns]
+
+
+def part_margin(config: FusionConfig, adaptation: NoiseAdaptation) -> int:
+    """Return what a part is measured with around it: how far the focus of a cell can depend on samples, in whole base patches."""
+    # each half-sweep looks one pixel further, and so do the gradients of each iteration; exact solves forget what is farther away
+    swept_px = FIRST_SWEEPS + (SWEEPS + 1) * config.decomposition.iterations
+    smoothing_px = 1 + adaptation.reach_px  # outliers are told by their neighbors, then the blur
+    gradients_px = config.focus.amplification_radius_px + 1
+    return multiple_above(min(swept_px, SOLVE_MARGIN_PX) + smoothing_px + gradients_px, config.decomposition.base_patch_px)
 
 
 def block_side(config: FusionConfig) -> int:

@@ -9,12 +9,15 @@ from qmcif_engine.config.fusion_config import Representation, ResultScale
 from qmcif_engine.config.presets import PRESETS
 from qmcif_engine.kernels.cell_sums import CELL_PX
 from qmcif_engine.method.cell_grid import cell_grid, spread_cells
+from qmcif_engine.method.focus_measures.decomposition_measure import average_detail
+from qmcif_engine.method.focus_measures.focus_measure import MeasuringTask
+from qmcif_engine.stack.noise import NoiseAdaptation
 from qmcif_engine.stack.samples import PlaneStack, settle_focus_range
 from qmcif_engine.stack.stack import ArrayStack
 from qmcif_engine.stack.window import Window
 from qmcif_engine.tiles.cell_stages import NEVER_CHOSEN, decide_cells, measure_cells
 from qmcif_engine.tiles.stages import decide, draw_cells, measure_focus, plan_geometry
-from qmcif_engine.tiles.tile_parts import cut_parts, decides_on_cells, in_cells
+from qmcif_engine.tiles.tile_parts import cut_parts, decides_on_cells, in_cells, part_margin
 
 LEAST_AGREEMENT = 0.97
 """Share of pixels that cells and pixels decide alike on a clean pair."""
@@ -228,3 +231,25 @@ def test_sharpest_of_those_that_have_the_pixels_is_chosen_however_sharp_others_a
 
     assert (index[:, : end - 5 * CELL_PX] == 0).all()
     assert (index[:, end + CELL_PX :] == n_cut).all()
+
+
+@pytest.mark.parametrize("preset", ["default", "fast"])
+@pytest.mark.parametrize("blur_px", [0.0, 0.8, 3.0])
+def test_the_margin_of_a_part_holds_all_that_its_cells_depend_on(preset, blur_px):
+    shape, config = (200, 240), PRESETS[preset]
+    task = MeasuringTask(detail_patch_px=11, adaptation=NoiseAdaptation(blur_px=blur_px))
+    block = planes_of(make_focus_stack(shape=shape, seed=5).images)[0]
+    part = Window(80, 96, 120, 136)
+    near = part.grown(part_margin(config, task.adaptation), shape)
+
+    whole = average_detail(task.adaptation.smooth(block), config, task)
+    cut = average_detail(task.adaptation.smooth(np.ascontiguousarray(block[(slice(None), *near.slices)])), config, task)
+
+    assert near.shape != shape
+    for expected, found in zip(whole, cut, strict=True):
+        np.testing.assert_array_equal(found[in_cells(part.relative_to(near)).slices], expected[in_cells(part).slices])
+
+
+def test_the_margin_of_a_part_is_no_larger_than_needed():
+    assert part_margin(FusionConfig(), NoiseAdaptation()) == 24
+    assert part_margin(FusionConfig(), NoiseAdaptation(blur_px=3.0)) == 32
