@@ -50,6 +50,7 @@ def _blur_along(values: FloatArray, step: int, taps: FloatArray, out: FloatArray
     """Blur a flat image along one axis, whose pixels lie `step` apart; `out` is shorter by the radius at both ends."""
     radius, n = taps.size - 1, out.size
     center = radius * step
+    # the center first, then rings outwards, two at a time: half as many passes over the sums
     weigh(out, values[center : center + n], taps[0])
     shift = 1
     while shift < radius:
@@ -67,6 +68,7 @@ def blur_cell(values: FloatArray, width: int, taps: FloatArray, rows: FloatArray
     """Blur a flat image; right where the kernel fits around a pixel. `rows` is a buffer, all three have the same size."""
     radius = taps.size - 1
     n, skipped = values.size, (taps.size - 1) * width
+    # down: pixels of a column lie one width apart, so rows near the top and bottom have no full kernel and are left out
     _blur_along(values, width, taps, rows[skipped : n - skipped])
     _blur_along(rows[skipped : n - skipped], 1, taps, out[skipped + radius : n - skipped - radius])
 
@@ -74,6 +76,7 @@ def blur_cell(values: FloatArray, width: int, taps: FloatArray, rows: FloatArray
 @compiled
 def _expand(line: FloatArray, spline: FloatArray, out: FloatArray) -> None:
     """Put four pixels in the place of each coarse one but the first and the last."""
+    # the spline is symmetric: its last two rows are the first two mirrored
     far, near, farthest = spline[0, 0], spline[1, 0], spline[0, 2]
     farther, outer, inner = spline[1, 2], spline[0, 1], spline[1, 1]
     for x in range(line.size - 2):
@@ -112,9 +115,11 @@ def expand_cell(coarse: FloatArray, top: int, left: int, width: int, spline: Flo
     row, column = top // COARSE_PX + COARSE_BORDER, left // COARSE_PX + COARSE_BORDER
     above, here, below = lines[:width], lines[width : 2 * width], lines[2 * width : 3 * width]
     first, last = column - 1, column + width // COARSE_PX + 1
+    # one row ahead of the loop, which begins by passing both rows on
     _expand(coarse[row - 1][first:last], spline, here)
     _expand(coarse[row][first:last], spline, below)
     for number in range(out.size // width // COARSE_PX):
+        # three lines take turns: each coarse row is enlarged along its columns once
         above, here, below = here, below, above
         _expand(coarse[row + number + 1][first:last], spline, below)
         for shift in range(COARSE_PX):
@@ -138,6 +143,7 @@ def _join_four(sums: FloatArray, weight: float | np.floating[Any], out: FloatArr
 def _shrink_rows(rows: FloatArray, border: int, sums: FloatArray, out: FloatArray) -> None:
     """Put the means over four by four pixels of four rows, which continue by reflection, into `out`."""
     w = rows.shape[1]
+    # squares that lie whole in the image need no reflection and make a vector loop
     n_whole, weight = w // COARSE_PX, rows.dtype.type(1 / COARSE_PX**2)
     _add_four(sums, rows[0], rows[1], rows[2], rows[3])
     _join_four(sums, weight, out[border : border + n_whole])

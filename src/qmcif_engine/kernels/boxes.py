@@ -41,6 +41,7 @@ def _sum_down(plane: FloatArray, side: int, out: FloatArray) -> None:
     spare = np.empty((height, width), plane.dtype)
     done, length = 0, 1
     while True:
+        # the side in binary: of each power of two that it holds one sum is added, behind those already there
         if side & length:
             for y in range(out.shape[0]):
                 if done:
@@ -50,8 +51,10 @@ def _sum_down(plane: FloatArray, side: int, out: FloatArray) -> None:
             done += length
         if done == side:
             return
+        # sums of twice as many rows from those of half as many
         for y in range(height - 2 * length + 1):
             _add(sums[y], sums[y + length], other[y])
+        # two buffers take turns, and the plane itself is never written
         sums, other, spare = other, spare, other
         length *= 2
 

@@ -25,6 +25,7 @@ def _sum_columns(row: FloatArray, out: FloatArray) -> None:
     """Put the sum of each four neighbors into `out`; the last may be fewer."""
     whole = row.size // CELL_PX
     for i in range(whole):
+        # pairs first: fixed order, and two additions that need not wait for each other
         out[i] = (row[4 * i] + row[4 * i + 1]) + (row[4 * i + 2] + row[4 * i + 3])
     if whole < out.size:
         total = row[4 * whole]
@@ -46,6 +47,7 @@ def sum_gradients(planes: FloatArray, out: FloatArray) -> None:
         for c in range(n_planes):
             add_step_power(power, planes[c, y], planes[c, y][1:])
         add_root(power, level)
+        # the last row of a cell, or of a block that ends within one
         if y % CELL_PX == CELL_PX - 1 or y == h - 1:
             _sum_columns(level, out[y // CELL_PX])
             for x in range(w):
@@ -94,6 +96,7 @@ def sum_amplified_gradients(planes: FloatArray, radius: int, out: FloatArray) ->
     formed. Every other row is enough, because a window sum changes little from row to row.
     """
     n_planes, h, w = planes.shape
+    # a forward difference needs one column more than the window
     margin = radius + 1
     line, box = np.zeros(w + 2 * margin, planes.dtype), np.zeros(w, planes.dtype)
     across, down, level = np.zeros(w, planes.dtype), np.zeros(w, planes.dtype), np.zeros(w, planes.dtype)
@@ -105,7 +108,9 @@ def sum_amplified_gradients(planes: FloatArray, radius: int, out: FloatArray) ->
             for shift in range(-radius, radius + 1):
                 _add_row(inner, planes[c, reflected(y + shift, h)])
             _reflect_ends(line, margin)
+            # neighboring windows share all columns but the first of the one and the last of the other
             _add_far_power(across, line[1:], line[2 * margin :])
+            # likewise the row that enters below and the one that leaves above, then summed along the window
             _subtract(planes[c, reflected(y + radius + 1, h)], planes[c, reflected(y - radius, h)], inner)
             _reflect_ends(line, margin)
             for x in range(w):
@@ -115,6 +120,7 @@ def sum_amplified_gradients(planes: FloatArray, radius: int, out: FloatArray) ->
             _add_square(down, box)
         add_root(across, level)
         add_root(down, level)
+        # of the rows looked at, the last of a cell
         if y % CELL_PX == CELL_PX - 2 or y >= h - 2:
             _sum_columns(level, out[y // CELL_PX])
             for x in range(w):
@@ -134,6 +140,7 @@ def sum_curvatures(planes: FloatArray, out: FloatArray) -> None:
     rows, level = np.zeros((3, w), planes.dtype), np.zeros(w, planes.dtype)
     for y in range(h + 1):
         if y < h:
+            # three rows take turns, since a second difference needs one before and one after
             entering = rows[y % 3]
             for x in range(w):
                 entering[x] = 0
@@ -142,6 +149,7 @@ def sum_curvatures(planes: FloatArray, out: FloatArray) -> None:
         if y == 0:
             continue
         here = rows[(y - 1) % 3]
+        # the first and the last row have no neighbor on one side
         if 1 < y < h:
             _add_bend(level, rows[(y - 2) % 3], here, rows[y % 3])
         _add_bend(level[1 : w - 1], here, here[1:], here[2:])
@@ -223,6 +231,7 @@ def compare_moments(moments: FloatArray, side: int, stabilizer: float, is_scalar
         for number in range(N_SUMS):
             for i in range(n_columns):
                 total[number, i] += moments[row, number, i]
+                # a running sum: the row that leaves the window is taken off again, which float64 allows for
                 if row >= side:
                     total[number, i] -= moments[row - side, number, i]
         if row < side - 1:

@@ -26,6 +26,7 @@ GRID_PX = 4
 @compiled
 def reflected(position: int, length: int) -> int:
     """Return the position inside a line whose border pixel repeats."""
+    # reflection has a period of twice the length: forth and back
     position %= 2 * length
     return position if position < length else 2 * length - 1 - position
 
@@ -36,6 +37,7 @@ def join_row(columns: BoolArray, row: BoolArray) -> bool:
     is_any = False
     for x in range(row.size):
         is_any |= row[x]
+    # most rows have nothing, and are then read once only
     if is_any:
         for x in range(row.size):
             columns[x] |= row[x]
@@ -69,6 +71,7 @@ def list_boxes(is_wanted: BoolArray, side: int) -> NDArray[np.int64]:
             box = boxes[n_boxes]
             box[0], box[1], box[2], box[3] = top, cell_left + left, bottom, cell_left + right
             for k in range(4):
+                # beginnings down to the grid; ends are the last pixel so far, and go beyond it, up to the grid
                 box[k] += -(box[k] % GRID_PX) if k < 2 else GRID_PX - box[k] % GRID_PX
             n_boxes += 1
     return boxes[:n_boxes]
@@ -87,6 +90,7 @@ def largest_size(boxes: NDArray[np.int64], margin: int) -> int:
 def copy_cell(plane: NDArray[_Sample], top: int, left: int, width: int, out: NDArray[_Sample]) -> None:
     """Copy rows of a plane, from a corner on, into a flat array; the plane continues by reflection."""
     h, w = plane.shape
+    # columns that lie in the image are copied in one loop, those beside it pixel by pixel
     first, last = min(max(0, -left), width), max(min(width, w - left), 0)
     for y in range(out.size // width):
         row, target = plane[reflected(top + y, h)], out[y * width : (y + 1) * width]

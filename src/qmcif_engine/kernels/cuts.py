@@ -81,11 +81,13 @@ def take_in_image(
         _take_over(brightness[y], near[y], source, cut[y])
     for y in range(own.shape[0]):
         _take_over(power[y], near[y + COARSE_REACH_PX, COARSE_REACH_PX:], source, own[y])
+    # no need to ask who is near: of a pair both are, wherever a seam can be
     if is_pair:
         for y in range(sharpest.shape[0]):
             _raise_to(mean[y], sharpest[y])
         return
     counts = np.empty(sharpest.shape, np.float32)
+    # above 0 where the image is chosen anywhere within reach
     sum_boxes((near == source).astype(np.float32), 2 * REACH_PX + 1, counts)
     for y in range(sharpest.shape[0]):
         _raise_near(mean[y], counts[y], sharpest[y])
@@ -114,6 +116,7 @@ def compare_cut(
 ) -> None:
     """Put how much of a seam there is into the wanted pixels of `out`, from what `take_in_image` gathered of all images."""
     fine, coarse, window = taps
+    # ratios of amplitudes, while powers are compared: hence the squares and roots
     least, most = np.float32(ratios[0]), np.float32(ratios[1])
     power, found, owned = np.empty(own.shape, np.float32), np.empty(sharpest.shape, np.float32), np.empty(sharpest.shape, np.float32)
     detail_power(cut, fine, coarse, power)

@@ -44,6 +44,7 @@ def cut_brightness(block: FloatArray, top: int, left: int, out: FloatArray) -> N
     first, last = max(-left, 0), min(width - left, out.shape[1])
     for y in range(out.shape[0]):
         row = reflected(top + y, height)
+        # pixels outside the image are few; a slice of one pixel lets them share the same loop
         inside = slice(left + first, left + last)
         _average(block[0, row, inside], block[1, row, inside], block[2, row, inside], out[y, first:last])
         for x in range(first):
@@ -57,6 +58,7 @@ def cut_brightness(block: FloatArray, top: int, left: int, out: FloatArray) -> N
 @compiled
 def add_brightness(block: FloatArray, weight: float, total: FloatArray) -> None:
     """Add the mean of the three planes of a block, weighted, to a plane."""
+    # float32, or the whole loop would be done in double precision
     share = np.float32(weight / 3)
     for y in range(total.shape[0]):
         a, b, c, row = block[0, y], block[1, y], block[2, y], total[y]
@@ -72,6 +74,7 @@ def _bounds_of(index: IndexArray) -> tuple[int, int, bool]:
         row = index[y]
         for x in range(row.size):
             low, high = min(low, row[x]), max(high, row[x])
+    # a second pass in place of a table: both loops vectorize
     n_others = 0
     for y in range(index.shape[0]):
         row = index[y]

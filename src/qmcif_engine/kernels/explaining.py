@@ -51,12 +51,14 @@ def measure_variance(planes: FloatArray, width: int, buffers: FloatArray, out: F
     out : ndarray of float, shape (n,)
     """
     kind = planes.dtype.type
+    # in the type of the planes, so that single precision stays single
     level, share = kind(_MEAN_LEVEL), kind(1 / _N_PIXELS)
     power, rows, level_planes = buffers[0], buffers[1], buffers[2:]
     for c in range(3):
         fill(level_planes[c], level)
     measure_difference(planes, level_planes, 0, power)
     sum_five(power, width, rows, out)
+    # the constant planes are not needed any more
     centered, sums = buffers[2], buffers[3]
     for c in range(3):
         _subtract(planes[c], level, centered)
@@ -90,9 +92,11 @@ def measure_unexplained(
     top, left, width = place
     found, rows, power = buffers[:3], buffers[3], buffers[4]
     spline = SPLINE.astype(sharp.dtype)
+    # the blur that leaves least is chosen pixel by pixel, after the mean over the window
     fill(least, np.inf)
     for blur in range(coarse.shape[0] + 1):
         for c in range(3):
+            # narrow blurs need the full resolution; wide ones come ready, in a quarter of it
             if blur == 0:
                 blur_cell(sharp[c], width, taps, rows, found[c])
             else:
@@ -104,7 +108,7 @@ def measure_unexplained(
 
 @compiled
 def weigh_explanations(
-    pictures: tuple[FloatArray, FloatArray],
+    images: tuple[FloatArray, FloatArray],
     coarse: tuple[FloatArray, FloatArray],
     taps: FloatArray,
     is_wanted: BoolArray,
@@ -116,7 +120,7 @@ def weigh_explanations(
 
     Parameters
     ----------
-    pictures : tuple of two ndarray of float, shape (3, h, w)
+    images : tuple of two ndarray of float, shape (3, h, w)
     coarse : tuple of two ndarray of float, shape (s, 3, h / 4, w / 4)
         Both images under wide blurs, in a quarter of the resolution and with a border.
     taps : ndarray of float, shape (r + 1,)
@@ -129,24 +133,27 @@ def weigh_explanations(
     """
     h, w = out.shape
     noise_power, share, most = limits
-    room = np.zeros(15 * largest_size(boxes, MARGIN_PX), pictures[0].dtype)
+    # one buffer for all boxes: 2 x 3 planes, 5 buffers, 2 results of each of two measures
+    room = np.zeros(15 * largest_size(boxes, MARGIN_PX), images[0].dtype)
     for box in boxes:
         top, left, width = box[0] - MARGIN_PX, box[1] - MARGIN_PX, box[3] - box[1] + 2 * MARGIN_PX
         n = (box[2] - box[0] + 2 * MARGIN_PX) * width
         cells = room[: 15 * n].reshape(15, n)
         first, second, buffers, least, variance = cells[:3], cells[3:6], cells[6:11], cells[11:13], cells[13:]
         for c in range(3):
-            copy_cell(pictures[0][c], top, left, width, first[c])
-            copy_cell(pictures[1][c], top, left, width, second[c])
+            copy_cell(images[0][c], top, left, width, first[c])
+            copy_cell(images[1][c], top, left, width, second[c])
         measure_unexplained(first, second, coarse[0], taps, (top, left, width), buffers, least[0])
         measure_unexplained(second, first, coarse[1], taps, (top, left, width), buffers, least[1])
         measure_variance(first, width, buffers, variance[0])
         measure_variance(second, width, buffers, variance[1])
         for y in range(box[0], min(box[2], h)):
+            # where column 0 of this row would lie in the flat image
             start = (y - top) * width - left
             for x in range(box[1], min(box[3], w)):
                 if is_wanted[y, x]:
                     at = start + x
+                    # sums over 3 x 3 pixels; the noise keeps flat ground from deciding
                     by_first, by_second = least[0, at] / 9 + noise_power, least[1, at] / 9 + noise_power
                     of_first, of_second = max(variance[0, at], 0) / _N_PIXELS, max(variance[1, at], 0) / _N_PIXELS
                     contrast = share * math.log((of_second + noise_power) / (of_first + noise_power))

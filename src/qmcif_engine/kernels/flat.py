@@ -35,6 +35,7 @@ def copy(values: NDArray[Any], out: NDArray[Any]) -> None:
 def choose(is_first: BoolArray, first: FloatArray, second: FloatArray, out: FloatArray) -> None:
     """Take each value from the first or the second image."""
     for x in range(out.size):
+        # both are read whatever the choice, so that the loop has no branch
         one, other = first[x], second[x]
         out[x] = one if is_first[x] else other
 
@@ -93,6 +94,7 @@ def _add_five(a: FloatArray, b: FloatArray, c: FloatArray, d: FloatArray, e: Flo
 def sum_three(values: FloatArray, width: int, rows: FloatArray, out: FloatArray) -> None:
     """Sum over windows of 3 x 3 pixels, where they fit; `rows` is a buffer."""
     n = values.size
+    # three rows, then three columns; the result belongs to the pixel in the middle
     _add_three(values, values[width:], values[2 * width :], rows[width : n - width])
     inner = rows[width:]
     _add_three(inner, inner[1:], inner[2:], out[width + 1 : n - width - 1])
@@ -110,6 +112,7 @@ def sum_five(values: FloatArray, width: int, rows: FloatArray, out: FloatArray) 
 @compiled
 def _sum_along(values: FloatArray, step: int, fours: FloatArray, out: FloatArray) -> None:
     """Sum 17 pixels that lie `step` apart, from each on: four fours and one."""
+    # sums of four are formed once and used four times, seven additions in place of sixteen
     _add_four(values, values[step:], values[2 * step :], values[3 * step :], fours[: values.size - 3 * step])
     _add_five(fours, fours[4 * step :], fours[8 * step :], fours[12 * step :], values[16 * step :], out)
 

@@ -29,11 +29,13 @@ def gaussian_taps(sigma_px: float, reach_px: int, *, dtype: type[np.floating[Any
 @compiled
 def _average_rows(rows: FloatArray, fine: FloatArray, coarse: FloatArray, finer: FloatArray, coarser: FloatArray) -> None:
     """Put both means over eleven rows, around the middle one, into `finer` and `coarser`."""
+    # scalars in front of the loop, so that the compiler need not ask whether writing changes them
     f0, f1, f2, f3 = fine[0], fine[1], fine[2], fine[3]
     c0, c1, c2, c3, c4, c5 = coarse[0], coarse[1], coarse[2], coarse[3], coarse[4], coarse[5]
     a5, a4, a3, a2, a1, a0 = rows[0], rows[1], rows[2], rows[3], rows[4], rows[5]
     b1, b2, b3, b4, b5 = rows[6], rows[7], rows[8], rows[9], rows[10]
     for x in range(finer.size):
+        # rows at the same distance above and below share a weight, and both Gaussians the sums of such rows
         one, two, three = a1[x] + b1[x], a2[x] + b2[x], a3[x] + b3[x]
         finer[x] = f0 * a0[x] + f1 * one + f2 * two + f3 * three
         coarser[x] = c0 * a0[x] + c1 * one + c2 * two + c3 * three + c4 * (a4[x] + b4[x]) + c5 * (a5[x] + b5[x])
@@ -116,6 +118,7 @@ def average_inside(plane: FloatArray, taps: FloatArray, out: FloatArray) -> None
     out : ndarray of float64, shape (h - 2 r, w - 2 r)
     """
     reach = taps.size - 1
+    # down, then along: a Gaussian is the product of the two
     sums = np.empty(plane.shape[1], plane.dtype)
     for y in range(out.shape[0]):
         _start_mean(plane[y + reach], taps[0], sums)

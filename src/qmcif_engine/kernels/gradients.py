@@ -38,7 +38,9 @@ def add_gradient_moduli(planes: FloatArray, out: FloatArray) -> None:
     n_planes, h, w = planes.shape
     power = np.zeros(w, planes.dtype)
     for y in range(h):
+        # the image continues by reflection, so the last difference is zero
         if y < h - 1:
+            # squares of all planes before the root: the modulus of a quaternion, not a sum of moduli
             for c in range(n_planes):
                 add_step_power(power, planes[c, y], planes[c, y + 1])
             add_root(power, out[y])

@@ -34,10 +34,12 @@ def smooth_heights(
             for row in range(y, y + 2 * radius + 1):
                 for column in range(x, x + 2 * radius + 1):
                     difference = heights[row, column] - height
+                    # falls to 0 at a step of the surface, so that nothing is averaged across it
                     likeness = np.float32(1) - (difference / largest) ** 2
                     if likeness > 0:
                         step = (guide[row, column] - tone) / contrast
                         weight = weights[row, column] * likeness * likeness / (np.float32(1) + step * step)
                         total += weight
                         shift += weight * difference
+            # differences, not heights, are averaged: rounding is that of small numbers
             out[y, x] = height + shift / total

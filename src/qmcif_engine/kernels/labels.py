@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from qmcif_engine.kernels.array_types import BoolArray, FloatArray
 
 _N_NEIGHBORS = 4
+# opposite directions are next to each other: the one turns into the other by a change of the last bit
 _RIGHT, _LEFT, _DOWN, _UP = range(_N_NEIGHBORS)
 
 
@@ -46,11 +47,13 @@ def _list_runs(is_choice: BoolArray, runs: NDArray[np.int64], counts: NDArray[np
         for k in range(n_labels):
             row, above, below = is_choice[k, y], is_choice[k, max(y - 1, 0)], is_choice[k, min(y + 1, h - 1)]
             for x in range(w):
+                # neighbors too: they receive messages about the image, which the cells beyond do not
                 is_near[x] = row[x] or above[x] or below[x] or row[max(x - 1, 0)] or row[min(x + 1, w - 1)]
             end = -_SHORTEST_GAP
             for x in range(w):
                 if not is_near[x]:
                     continue
+                # a new run; shorter gaps are filled, because a long loop is cheaper than two short ones
                 if x - end >= _SHORTEST_GAP:
                     runs[y, n_runs, 0], runs[y, n_runs, 1] = k, x
                     n_runs += 1
@@ -117,6 +120,7 @@ def _tell_row(
 
     Choices that are dearer than a jump everywhere in their run can make no other one cheaper.
     """
+    # differences from here on all cost the same: a jump to any image, which `_start` has dealt with
     farthest = prices.size - 1
     for x in range(least.size):
         least[x] = np.inf
@@ -130,9 +134,11 @@ def _tell_row(
     first = 0
     for r in range(len(runs)):
         k, start, end = runs[r]
+        # runs are listed by ascending label: those before `first` are too far from this and from every later one
         while labels[k] - labels[runs[first, 0]] >= farthest:
             first += 1
         other = first
+        # an image dearer than a jump lowers no message, whatever step is taken from it
         while n_near[r] and other < len(runs) and labels[runs[other, 0]] - labels[k] < farthest:
             near, begin, stop = runs[other, 0], max(start, runs[other, 1]), min(end, runs[other, 2])
             if near != k and begin < stop:
@@ -181,6 +187,7 @@ def pass_label_messages(
     told = np.zeros_like(heard)
     rows = np.zeros((3, n_labels, w), costs.dtype)
     for turn in range(rounds):
+        # with so many rounds left, cells farther from the wanted ones are not heard by them any more
         far = rounds - turn
         left, right = max(wanted[1] - far, 0), min(wanted[3] + far, w)
         for y in range(max(wanted[0] - far, 0), min(wanted[2] + far, h)):
@@ -228,6 +235,7 @@ def _tell_neighbors(
     # what a cell heard from the receiver stands under the opposite direction
     for direction in range(_N_NEIGHBORS):
         down, right = int(direction == _DOWN) - int(direction == _UP), int(direction == _RIGHT) - int(direction == _LEFT)
+        # nobody above the first row and below the last one
         if y + down < 0 or y + down >= h:
             continue
         for r in range(len(runs)):
@@ -236,6 +244,7 @@ def _tell_neighbors(
         _tell_row(spoken, runs, labels, prices, least, message)
         for r in range(len(runs)):
             k, start, end = runs[r]
+            # the same at both ends of a row
             start, end = max(start, -right), min(end, w - right)
             before, after = heard[direction, k, y + down, start + right :], told[direction, k, y + down, start + right :]
             _mix(message[k, start:end], before, damping, after)
@@ -251,6 +260,7 @@ def _sum_heard(lead: FloatArray, a: FloatArray, b: FloatArray, c: FloatArray, d:
 def _tell_lead(belief: FloatArray, heard: FloatArray, before: FloatArray, limits: FloatArray, out: FloatArray) -> None:
     """Pass on a lead without what was heard from the listener, cut to the price of a border; `limits` are that price and the damping."""
     for x in range(out.size):
+        # for two images the min-sum message is the lead, cut to the price of a border: beyond that the border is cheaper
         message = min(max(belief[x] - heard[x], -limits[0]), limits[0])
         out[x] = message + limits[1] * (before[x] - message)
 

@@ -122,6 +122,7 @@ class PartLibrary(JITCodeLibrary):
             for function in self._final_module.functions:
                 if not function.is_declaration:
                     function.add_function_attribute("noinline")
+        # each once, in the order of the calls
         for library in dict.fromkeys(self._linking_libraries):
             self._reload_init.update(library._reload_init)
             self._final_module.link_in(library._get_module_for_linking(), preserve=True)

@@ -39,6 +39,7 @@ def _extend_factor(factor: FloatArray, gram: FloatArray, chosen: NDArray[np.intp
         value /= factor[row, row]
         factor[size, row] = value
         square -= value * value
+    # a linear combination of the chosen atoms would make the factor singular
     if square < DESCRIBED:
         return False
     factor[size, size] = np.sqrt(square)
@@ -70,9 +71,11 @@ def _pursue_one(correlations: FloatArray, energy: float, gram: FloatArray, large
         for column in range(size):
             share -= factor[size, column] * forward[column]
         forward[size] = share / factor[size, size]
+        # the new atom, made orthogonal to those before it, takes off the square of its coefficient
         rest -= forward[size] * forward[size]
         size += 1
         _solve_weights(factor, forward, weights, size)
+        # all weights have changed, so what is left is formed anew
         left[:] = correlations
         for number in range(size):
             products = gram[chosen[number]]

@@ -48,6 +48,7 @@ def _compare(group: IndexArray, other: IndexArray, link: NDArray[np.int16]) -> N
 def _link(firsts: IndexArray, seconds: IndexArray, width: int, links: NDArray[np.int16]) -> None:
     """Put how much each neighbor of a pixel listens to it into `links`, shape (8, n): nothing where other images compete."""
     start, stop = width + 1, firsts.size - width - 1
+    # where the same two images compete everywhere, the usual case, nothing has to be compared
     is_even = _is_even(firsts) and _is_even(seconds)
     for k in range(8):
         step = _STEPS[k, 0] * width + _STEPS[k, 1]
@@ -68,6 +69,7 @@ def _close_ring(links: NDArray[np.int16], width: int) -> None:
         n = link.size
         for x in range(width + 1):
             link[x] = link[n - 1 - x] = 0
+        # a flat image has no sides: without this the last pixel of a row would talk to the first of the next
         for y in range(n // width):
             link[y * width] = link[y * width + width - 1] = 0
 
@@ -89,6 +91,7 @@ def _add_four(
 def _tell(belief: NDArray[np.int16], heard: NDArray[np.int16], link: NDArray[np.int16], out: NDArray[np.int16]) -> None:
     """Pass on what pixels believe, without what they heard from the listeners."""
     for x in range(out.size):
+        # 16 bits everywhere, or the compiler widens to 64 and does a quarter of the pixels at once
         message, limit = np.int16(belief[x] - heard[x]), link[x]
         least = np.int16(-limit)
         message = message if message > least else least
@@ -143,6 +146,7 @@ def _quantize(evidence: FloatArray, is_second: BoolArray, is_open: BoolArray, we
     per_unit, inertia = weights
     for x in range(out.size):
         side = 1.0 if is_second[x] else -1.0
+        # inertia counts as evidence for what is decided already
         weighed = (evidence[x] + side * inertia) * per_unit if is_open[x] else side * CERTAIN
         out[x] = np.int16(np.rint(min(max(weighed, -CERTAIN), CERTAIN)))
 
@@ -161,6 +165,7 @@ def _surround(is_open: BoolArray, box: NDArray[np.int64], rounds: int) -> tuple[
         join_row(columns, is_open[y, left:right])
     farthest = max(top - rounds, 0)
     is_heard = True
+    # row by row outwards, until a row is closed whole; that one is kept, since closed pixels do speak
     while is_heard and top > farthest:
         top -= 1
         is_heard = join_row(columns, is_open[top, left:right])
@@ -200,6 +205,7 @@ def settle_cells(
     names = np.empty((2, room), np.uint16)
     for box in boxes:
         top, left, bottom, right = _surround(is_open, box, rounds)
+        # a ring of one pixel around it, which has no links and saves the loops every question about borders
         width = right - left + 2
         n = (bottom - top + 2) * width
         known, beliefs, firsts, seconds = planes[0][:n], planes[1][:n], names[0][:n], names[1][:n]
@@ -221,4 +227,5 @@ def settle_cells(
             for x in range(box[1], min(box[3], w)):
                 belief = beliefs[start + x - left]
                 if is_open[y, x]:
+                    # a tie changes nothing
                     out[y, x] = is_second[y, x] if belief == 0 else belief > 0

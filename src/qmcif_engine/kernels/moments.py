@@ -48,6 +48,7 @@ def slide_four(sums: FloatArray, side: int, scale: float, out: FloatArray) -> No
     out[0, 0], out[1, 0], out[2, 0], out[3, 0] = a * scale, b * scale, c * scale, d * scale
     for x in range(1, out.shape[1]):
         head = x + side - 1
+        # a running sum: what enters minus what leaves
         a += sums[0, head] - sums[0, x - 1]
         b += sums[1, head] - sums[1, x - 1]
         c += sums[2, head] - sums[2, x - 1]
@@ -61,12 +62,15 @@ def compare_row(means: FloatArray, stabilizer: float, is_scalar: bool, out: Floa
     for x in range(out.size):
         b, c, d, f, g, h = means[0, x], means[1, x], means[2, x], means[3, x], means[4, x], means[5, x]
         first, second = b * b + c * c + d * d, f * f + g * g + h * h
+        # conj(x) y of the two means: scalar part, then i, j and k
         product = b * f + c * g + d * h, d * g - c * h, b * h - d * f, c * f - b * g
         structure = means[8, x] - product[0], means[9, x] - product[1], means[10, x] - product[2], means[11, x] - product[3]
+        # twice the scalar part and the constant; vector parts have no constant
         light, shape = 2 * product[0] + stabilizer, 2 * structure[0] + stabilizer
         total = (first + second + stabilizer) * (max(means[6, x] - first, 0.0) + max(means[7, x] - second, 0.0) + stabilizer)
         if is_scalar:
             inner = product[1] * structure[1] + product[2] * structure[2] + product[3] * structure[3]
+            # scalar part of conj(a) b: the inner product of the two as vectors of four
             out[x] = (light * shape + 4 * inner) / total
         else:
             of_light = light * light + 4 * (product[1] * product[1] + product[2] * product[2] + product[3] * product[3])
@@ -92,6 +96,7 @@ def compare_windows(first: FloatArray, second: FloatArray, side: int, stabilizer
     sums = np.zeros((N_SUMS, w))
     means = np.empty((N_SUMS, w - side + 1))
     for y in range(h):
+        # the row that enters the window is added, the one that leaves it is formed again and taken off: no rows of products are kept
         for is_leaving in range(2):
             row = y - side * is_leaving
             if row < 0:

@@ -27,6 +27,7 @@ def _clip(values: FloatArray, low: FloatArray, high: FloatArray, excess: float, 
     for x in range(out.size):
         least = min(min(min(low[x], low[x + 1]), low[x + 2]), min(values[x], values[x + 2]))
         most = max(max(max(high[x], high[x + 1]), high[x + 2]), max(values[x], values[x + 2]))
+        # texture has neighbors that differ as much; a pixel that is alone with its value has not
         allowed = most - least + excess
         value = values[x + 1]
         value = most if value > most + allowed else value

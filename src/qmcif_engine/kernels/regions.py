@@ -38,6 +38,7 @@ def _rows_to_marked(is_marked: BoolArray, reach: int) -> NDArray[np.int16]:
     h, w = is_marked.shape
     rows = np.empty((h, w), np.int16)
     farthest = np.array([reach, 1], np.int16)
+    # nothing marked above the first row: as if beyond the reach
     distances = np.full(w, reach, np.int16)
     for y in range(h):
         _step(distances, is_marked[y], farthest)
@@ -46,6 +47,7 @@ def _rows_to_marked(is_marked: BoolArray, reach: int) -> NDArray[np.int16]:
     for x in range(w):
         distances[x] = reach
     for y in range(h - 1, -1, -1):
+        # a second pass from below; of both distances the smaller one stays, with its sign
         _step(distances, is_marked[y], farthest)
         _take_nearer(rows[y], distances)
     return rows
@@ -67,6 +69,7 @@ def _nearest_column(squares: NDArray[np.int64], x: int, reach: int) -> int:
     right = squares[x + reach :]
     for shift in range(reach + 1):
         beside = shift * shift
+        # columns farther away than the best pixel so far cannot have a nearer one
         if beside >= best:
             break
         on_the_left, on_the_right = beside + squares[x + reach - shift], beside + right[shift]
@@ -175,6 +178,7 @@ def take_chosen(block: FloatArray, index: IndexArray, number: IndexArray, side: 
     for y in range(h):
         for left in range(0, w, side):
             right = min(left + side, w)
+            # parts of a row: looking for the value is a vector loop, and most parts need no more
             choice = index[y, left:right]
             if _holds(choice, number):
                 for c in range(block.shape[0]):
@@ -189,6 +193,7 @@ def list_values(index: IndexArray) -> NDArray[np.int64]:
         row = index[y]
         last = row[0] if row.size else 0
         for x in range(row.size):
+            # runs of one value are long, so the table is written seldom
             if x == 0 or row[x] != last:
                 last = row[x]
                 is_there[last] = True

@@ -69,7 +69,7 @@ def measure_rests(
 
 @compiled
 def weigh_rests(
-    pictures: tuple[FloatArray, FloatArray],
+    images: tuple[FloatArray, FloatArray],
     is_first: BoolArray,
     coarse: FloatArray,
     taps: tuple[FloatArray, ...],
@@ -83,7 +83,7 @@ def weigh_rests(
 
     Parameters
     ----------
-    pictures : tuple of two ndarray of float, shape (3, h, w)
+    images : tuple of two ndarray of float, shape (3, h, w)
     is_first : ndarray of bool, shape (h, w)
         Where the fused image is taken from the first image.
     coarse : ndarray of float, shape (s, 3, h / 4, w / 4)
@@ -99,8 +99,9 @@ def weigh_rests(
     """
     h, w = out.shape
     noise_power, least_rest, well, badly = limits
+    # one buffer for all boxes: nine planes and four buffers of the whole copy, eight of its inner rows
     size = largest_size(boxes, MARGIN_PX)
-    room, room_for_choice = np.zeros(21 * size, pictures[0].dtype), np.empty(size, np.bool_)
+    room, room_for_choice = np.zeros(21 * size, images[0].dtype), np.empty(size, np.bool_)
     for box in boxes:
         top, left, width = box[0] - MARGIN_PX, box[1] - MARGIN_PX, box[3] - box[1] + 2 * MARGIN_PX
         n, skipped = (box[2] - box[0] + 2 * MARGIN_PX) * width, (MARGIN_PX - NEAR_PX) * width
@@ -111,8 +112,8 @@ def weigh_rests(
         fours, rows = buffers[0][:m], buffers[1][:m]
         copy_cell(is_first, top, left, width, is_chosen)
         for c in range(3):
-            copy_cell(pictures[0][c], top, left, width, first[c])
-            copy_cell(pictures[1][c], top, left, width, second[c])
+            copy_cell(images[0][c], top, left, width, first[c])
+            copy_cell(images[1][c], top, left, width, second[c])
             choose(is_chosen, first[c], second[c], fused[c])
         fill(least, np.inf)
         for blur in range(len(taps) + coarse.shape[0]):
@@ -132,7 +133,9 @@ def weigh_rests(
                 if is_wanted[y, x]:
                     at = start + x
                     share = least[at] / (sums[at] + _N_PIXELS * 2.5 * noise_power)
+                    # from 1 to 0 in between, without a step
                     gate = min(max((badly - share) / (badly - well), 0), 1)
                     trust[y, x] = gate
+                    # a share of the difference near the pixel counts as unexplained in any case
                     floor = noise_power + least_rest * small_sums[at] / 9
                     out[y, x] = gate * math.log((fitting[1, at] + floor) / (fitting[0, at] + floor)) if gate > 0 else 0

@@ -60,6 +60,7 @@ def mark_rough(
     height, width = is_rough.shape
     beyond, side = TEXTURE_PX // 2, near.shape[0] - height + 1
     n_inside = (side - SQUARE_PX + 1) // SQUARE_PX  # squares in a row that lie in the window wherever it is on their grid
+    # a window smaller than a square of the grid holds none for certain
     if n_inside > 0:
         brightness = np.empty((near.shape[0] + 2 * beyond, near.shape[1] + 2 * beyond), np.float32)
         cut_brightness(block, corner[0] - beyond, corner[1] - beyond, brightness)
@@ -79,6 +80,7 @@ def mark_rough(
                 if row[column] >= ROUNDINGS * enough:  # for the pixels whose windows begin in the square before, or where this one does
                     for x in range(max((column - 1) * SQUARE_PX + 1, 0), min(column * SQUARE_PX + 1, width)):
                         is_rough[y, x] |= is_pair or counts[y, x] > 0
+    # counted without a branch, hence by itself
     n_left = 0
     for y in range(height):
         row_marks = is_rough[y]

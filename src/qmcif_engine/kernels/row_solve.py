@@ -80,6 +80,7 @@ def _update_field(
 ) -> None:
     """Replace half a row of ``W`` by ``shrink(nabla B - Y/mu) + Y/mu``; `here` and `there` give row, half and, of the latter, its shift."""
     (y, p), (row, half, shift) = here, there
+    # color, the common case, in one loop; gray and other numbers of planes in several
     if fields.shape[0] == 3:
         _put_color_field(
             power.size,
@@ -155,8 +156,10 @@ def _advance_row(image: FloatArray, state: State, y: int, shape: tuple[int, int]
     """Put row `y` of the right side of the equation for the base layer into the targets."""
     base, noise, down, right, target = state
     (h, w), (power, detail), n_kept = shape, scratch, base.shape[1]
+    # rows in work take turns in a ring
     row, row_above, row_below = y % n_kept, (y - 1) % n_kept, (y + 1) % n_kept
     for p in range(2):
+        # the last row has no difference to a next one: its field stays zero
         if y < h - 1:
             _update_field(down, base, (row, p), (row_below, p, 0), power[: (w + 1 - p) // 2], weights)
         # an even column steps to the odd one beside it, an odd one to the next even one
@@ -182,10 +185,13 @@ def _relax_row(
 ) -> None:
     """Relax the pixels of one color of row `y`; `steps` has shape (2, 2, n + 1): border rows, columns."""
     (h, w), n_kept = shape, base.shape[1]
+    # columns of this color in this row: even or odd
     p = (y + color) & 1
     m = (w + 1 - p) // 2
+    # border pixels have fewer neighbors, hence other steps
     row_steps = steps[int(y == 0 or y == h - 1), p]
     for c in range(base.shape[0]):
+        # left and right neighbors are of the other color and stored in the other half; above and below are in the same half of their rows
         other = base[c, y % n_kept, 1 - p]
         above = base[c, (y - 1) % n_kept, p] if y > 0 else outside
         below = base[c, (y + 1) % n_kept, p] if y < h - 1 else outside
@@ -237,8 +243,10 @@ def solve_rows(planes: FloatArray, weights: FloatArray, sweeps: tuple[FloatArray
     """
     n_planes, h, w = planes.shape
     n_first, n_later, n_iterations = sweeps[0].size, sweeps[1].size, len(weights) - 1
+    # an iteration begins one row behind the last half-sweep of the one before it
     lag = n_later + 1
     last = n_first + n_iterations * lag
+    # as many rows as are in work from the entry of a row to its end, and one on either side
     image = np.zeros((n_planes, last + 3, 2, (w + 1) // 2 + 2), planes.dtype)
     state = (image.copy(), image.copy(), image.copy(), image.copy(), image.copy())
     base, noise = state[0], state[1]
@@ -249,9 +257,11 @@ def solve_rows(planes: FloatArray, weights: FloatArray, sweeps: tuple[FloatArray
         if t < h:
             _enter_row(planes, t, image, state)
         for j in range(n_first):
+            # while the first and the last rows pass through, some stages have nothing to do
             if 0 <= t - 1 - j < h:
                 _relax_row(base, image, outside, t - 1 - j, (h, w), j, first[j])
         for k in range(n_iterations):
+            # the rows of all iterations, each `lag` behind the one before
             y = t - 1 - n_first - k * lag
             if 0 <= y < h:
                 _advance_row(image, state, y, (h, w), scratch, _weights_of(weights[k]))

@@ -21,6 +21,7 @@ def _embed_row(row: NDArray[Any], channel: int, n_channels: int, scale: FloatArr
     """Map one channel of a row of interleaved samples; `scale` holds the lower bound, the width, full scale and the farthest level."""
     low, width, full, farthest = scale[0], scale[1], scale[2], scale[3]
     for x in range(out.size):
+        # single precision throughout, and divided as NumPy would, so that the bytes are those of the plain version
         level = (np.float32(row[n_channels * x + channel]) - low) / width * full
         out[x] = min(max(level, -farthest), farthest)
 

@@ -27,6 +27,7 @@ def inverse_diagonals(h: int, w: int, screening: float) -> FloatArray:
     """Return 1 / (screening + number of neighbors), shape (2, 2, ceil(w / 2)): inner rows, border rows; even columns, odd columns."""
     result = np.empty((2, 2, (w + 1) // 2))
     for is_border in range(2):
+        # neighbors above and below: an image of one row has none
         rows = min(h - 1, 2 - is_border)
         for x in range(w):
             result[is_border, x & 1, x >> 1] = 1 / (screening + rows + (x > 0) + (x < w - 1))
@@ -50,6 +51,7 @@ def relax_plane(plane: FloatArray, omegas: FloatArray, screening: float) -> None
     """
     h, w = plane.shape
     n_sweeps = len(omegas)
+    # rows in work, in a ring: those between the first and the last half-sweep, and their neighbors
     n_kept = n_sweeps + 3
     inverses = inverse_diagonals(h, w, screening)
     half = (w + 1) // 2
@@ -67,9 +69,11 @@ def relax_plane(plane: FloatArray, omegas: FloatArray, screening: float) -> None
             for x in range(w):
                 values[t % n_kept, x & 1, (x >> 1) + 1] = plane[t, x]
                 rights[t % n_kept, x & 1, x >> 1] = plane[t, x]
+        # half-sweeps whose row exists at this time
         for j in range(max(0, t - h), min(n_sweeps, t)):
             y = t - 1 - j
             color = (y + j) & 1
+            # of an odd width there is one odd column fewer
             n = half - (color & w)
             row = y % n_kept
             other = values[row, 1 - color]

@@ -23,6 +23,7 @@ def take_pixels(rows: NDArray[np.uint8], index: IndexArray, source: int, pixel_b
             if index[y, x] != source:
                 x += 1
                 continue
+            # whole runs are copied at once: decisions seldom change within a row
             start = x
             while x < width and index[y, x] == source:
                 x += 1

@@ -80,6 +80,7 @@ def _fit_lines(means: FloatArray, mean: FloatArray, products: FloatArray, spread
     for y in range(mean.shape[0]):
         guide, own, product, spread, slopes, intercepts = means[y], mean[y], products[y], spreads[y], lines[0, y], lines[1, y]
         for x in range(guide.size):
+            # covariance over variance: the line of least squares, its slope damped by `power`
             slope = (product[x] * scale - own[x] * scale * guide[x]) * spread[x]
             slopes[x] = slope
             intercepts[x] = own[x] * scale - slope * guide[x]
@@ -92,6 +93,7 @@ def _follow_guide(near: IndexArray, guide: FloatArray, sources: IndexArray, radi
     `near` and `guide` have ``2 radius`` more on every side.
     """
     side = 2 * radius + 1
+    # windows are summed and divided last, so that sums of memberships stay exact
     scale = 1.0 / (side * side)
     height, width = near.shape
     fitted = (height - 2 * radius, width - 2 * radius)
@@ -104,7 +106,9 @@ def _follow_guide(near: IndexArray, guide: FloatArray, sources: IndexArray, radi
     for y in range(fitted[0]):
         for x in range(fitted[1]):
             means[y, x] *= scale
+            # inverted once, for all images
             spreads[y, x] = 1.0 / (max(spreads[y, x] * scale - means[y, x] * means[y, x], 0.0) + power)
+    # shares of all images add up to one, so the last filter is spared
     last = shares[len(sources) - 1]
     for y in range(last.shape[0]):
         fill(last[y], 1.0)
@@ -125,7 +129,7 @@ def _follow_guide(near: IndexArray, guide: FloatArray, sources: IndexArray, radi
 
 @compiled
 def _sum_twice(near: IndexArray, source: int, reach: int, margin: int) -> FloatArray:
-    """Return the sums by two windows, one after the other, that together reach so far, of where an image is chosen; they are exact."""
+    """Return sums of where an image is chosen by two windows in a row that together reach so far; exact up to a reach of 63."""
     height, width = near.shape[0] - 2 * margin, near.shape[1] - 2 * margin
     member = np.empty((height + 2 * reach, width + 2 * reach), np.float32)
     _mark(near, source, margin - reach, member)
@@ -178,6 +182,7 @@ def _widen(
     broad: FloatArray,
 ) -> None:
     """Put the share in the brightness into `broad`, and change the one in the image at the end of a frame."""
+    # first, since the wide shares start from these
     if filters.at_end:
         sums = _sum_twice(near, source, filters.at_end, margin)
         _take_where(zones.is_end, corner, sums, np.float64(filters.at_end + 1) ** 4, share)
@@ -188,6 +193,7 @@ def _widen(
         _move_toward(zones.spread, corner, sums, np.float64(filters.wide + 1) ** 4, share, broad)
     if filters.on_slope:
         sums = _sum_once(near, source, filters.on_slope, margin)
+        # on a slope in place of what the others gave
         _take_where(zones.is_slope, corner, sums, np.float64(2 * filters.on_slope + 1) ** 2, broad)
 
 
@@ -218,6 +224,7 @@ def _share_box(
     """Return the images near a box, and their shares in the image and in its brightness."""
     top, left, bottom, right = box[0], box[1], box[2], box[3]
     height, width = bottom - top, right - left
+    # most boxes need the narrow filter only, and a smaller margin
     filters = _filters_of(zones, box, filters)
     narrow = 2 * filters.radius
     margin = max(narrow, filters.wide, filters.at_end, filters.on_slope)
@@ -232,6 +239,7 @@ def _share_box(
     cut_plane(index, top - narrow, left - narrow, narrow_map)
     shares = np.empty((len(sources), height, width))
     _follow_guide(narrow_map, near_guide, sources, filters.radius, filters.power, shares)
+    # nothing wide: one array stands for both
     if margin == narrow:
         return sources, shares, shares
     broad = np.empty(shares.shape)
@@ -267,11 +275,13 @@ def gather_shares(
     for y in range(height):
         before[y + 1] = before[y] + _count(band[y])
     starts = np.empty((before[height], 2), np.int64)
+    # two images a pixel to begin with; more room is made where it runs out
     n_entries, size = 0, 2 * before[height] + 2
     owners, found = np.empty(size, np.uint16), np.empty((2, size))
     for box in find_boxes(band, CELL_PX):
         top, left, bottom, right = box[0], box[1], box[2], box[3]
         sources, shares, broad = _share_box(index, guide, box, zones, filters)
+        # at most: every image near has a share in every pixel of the box
         needed = n_entries + len(sources) * (bottom - top) * (right - left)
         if needed > owners.size:
             more = 2 * needed
@@ -281,6 +291,7 @@ def gather_shares(
                 copy(found[kind], wider[kind, :n_entries])
             owners, found = longer, wider
         for y in range(top, bottom):
+            # entries come box by box, but `starts` numbers pixels row by row
             pixel = before[y] + _count(band[y, :left])
             for x in range(left, right):
                 if not band[y, x]:
@@ -370,6 +381,7 @@ def fill_rows(
                 starts[numbers[entries.sources[entry]] + 1] += 1
     for row in range(starts.size - 1):
         starts[row + 1] += starts[row]
+    # where the next entry of each row goes
     ends = starts.copy()
     data, pixels = np.empty(starts[-1], values.dtype), np.empty(starts[-1], np.int32)
     for column in range(kept.size):

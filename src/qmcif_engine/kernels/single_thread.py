@@ -25,6 +25,7 @@ def single_thread() -> Iterator[None]:
     callers may overlap: the first one in sets it, and the last one out restores what was before.
     """
     libraries = ThreadpoolController().lib_controllers
+    # looked for each time: libraries may have been loaded since
     own = [(library, library.num_threads) for library in libraries if _has_a_number_for_each_thread(library)]
     _limit_shared([library for library in libraries if not _has_a_number_for_each_thread(library)])
     try:
@@ -48,6 +49,7 @@ def _limit_shared(libraries: Sequence[LibController]) -> None:
         _users += 1
         _take_control()
         for library in libraries:
+            # only the first user finds what the process had; later ones find our 1
             _before.setdefault(library.filepath, (library, library.num_threads))
             library.set_num_threads(1)
 

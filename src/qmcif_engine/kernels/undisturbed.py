@@ -35,12 +35,14 @@ def undisturbed() -> Iterator[None]:
 @contextmanager
 def _holding_signals() -> Iterator[None]:
     """Raise those that came once the block is done; only the main thread gets any."""
+    # Python runs signal handlers in the main thread only, and allows only it to set them
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     known = {number: handler for number in SIGNALS if callable(handler := signal.getsignal(number))}
     came: dict[int, None] = {}
     for number in known:
+        # kept in order and once each
         signal.signal(number, lambda number, _frame: came.setdefault(number))
     try:
         yield

@@ -50,6 +50,7 @@ def box_mean(plane: FloatArray, side: int, scale: float, out: FloatArray) -> Non
     radius = side // 2
     sums = np.zeros(w + 2 * radius)
     inner = sums[radius : radius + w]
+    # the window of the row before the first, so that the loop begins by exchanging a row
     for y in range(-radius - 1, radius):
         row = plane[reflected(y, h)]
         for x in range(w):
@@ -57,6 +58,7 @@ def box_mean(plane: FloatArray, side: int, scale: float, out: FloatArray) -> Non
     for y in range(h):
         _exchange(inner, plane[reflected(y + radius, h)], plane[reflected(y - radius - 1, h)])
         for x in range(radius):
+            # columns are summed already, so reflection across is a copy of few sums
             sums[x] = inner[reflected(x - radius, w)]
             sums[radius + w + x] = inner[reflected(w + x, w)]
         slide(sums, side, scale / (side * side), out[y])
@@ -99,6 +101,7 @@ def _lead(counts: NDArray[np.int32], side: int, value: int, most: NDArray[np.int
         total += counts[x]
     for x in range(winner.size):
         total += counts[x + side - 1]
+        # values ascend: the larger of two that are equally frequent wins
         if total >= most[x]:
             most[x] = total
             winner[x] = value
@@ -123,6 +126,7 @@ def _count_votes(
         for number in range(values.size):
             _lead(counts[number], side, values[number], most, out[y - side + 1])
         for i in range(columns.size):
+            # the row that leaves the windows of the next row
             counts[numbers[choices[rows[y - side + 1], columns[i]]], i] -= 1
 
 
@@ -142,6 +146,7 @@ def majority(choices: IndexArray, side: int, n_choices: int, out: IndexArray) ->
             columns = np.empty(right - left + 2 * radius, np.intp)
             for i in range(columns.size):
                 columns[i] = reflected(left - radius + i, w)
+            # most squares of a decision map have one value, which then wins everywhere in it
             if not _is_even(choices, rows, columns):
                 _count_votes(choices, rows, columns, side, numbers, out[top:bottom, left:right])
                 continue
@@ -178,6 +183,7 @@ def _join(marks: NDArray[np.uint8], others: NDArray[np.uint8], out: NDArray[np.u
 def _mark_around(steps: NDArray[np.uint8], spread: NDArray[np.uint8], reach: int, out: BoolArray) -> None:
     """Mark the pixels of a row with a step among the ``2 reach`` gaps from each position on; windows double until they are wide enough."""
     covered, n = 1, steps.size
+    # by doubling; the rest is covered by two windows that overlap, which does not harm an "or"
     while 2 * covered <= 2 * reach:
         n -= covered
         _join(steps, steps[covered:], spread[:n])
@@ -204,6 +210,7 @@ def mark_edges(index: IndexArray, reach: int, out: BoolArray) -> None:
             _note_changes(index[below], index[below - 1], numbers, last)
         if y < 0:
             continue
+        # a change is noted in the lower of its two rows: the topmost row of the square cannot be one
         numbers[0] = max(y - reach, 0) + 1
         for x in range(steps.size):
             steps[x] = 0
@@ -211,6 +218,7 @@ def mark_edges(index: IndexArray, reach: int, out: BoolArray) -> None:
             for x in range(w):
                 out[y, x] = False
             continue
+        # one column has no gaps: its changes stand in the place of one
         if w > 1:
             _find_steps(index[y], last, numbers, steps[reach : reach + w - 1])
         else:
