@@ -43,7 +43,7 @@ def undo_filters(rows: NDArray[np.uint8], above: NDArray[np.uint8], pixel_bytes:
             elif kind == _MEAN:
                 guess = (left + up) // 2
             elif kind == _NEAREST:
-                # Paeth's predictor: whichever of the three is nearest to left + up - corner; ties in the order left, up, corner
+                # the standard's predictor: whichever of the three is nearest to left + up - corner; ties in the order left, up, corner
                 to_left, to_up, to_corner = abs(up - corner), abs(left - corner), abs(left + up - 2 * corner)
                 nearer = up if to_up <= to_corner else corner
                 guess = left if to_left <= min(to_up, to_corner) else nearer

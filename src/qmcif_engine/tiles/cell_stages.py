@@ -95,6 +95,7 @@ class CellLevels:
     def spread_detail(self, shape: tuple[int, int]) -> Iterator[FloatArray]:
         """Yield the detail levels of each image, one per pixel of a block of this shape, without steps between cells."""
         for level in self.detail:
+            # one pixel wider than a cell, so that every window straddles two and levels run from one to the next
             yield window_mean(spread_cells(level, shape), side_px=CELL_PX + 1)
 
     def cropped(self, window: Window) -> CellLevels:
@@ -149,12 +150,14 @@ def measure_cells(
     cells_of_a_patch = config.decomposition.base_patch_px // CELL_PX
     parts_of = _choose_parts(blocks, shape, config, task, choosable)
     for number in range(len(blocks)):
+        # image by image: levels of one are a sixteenth of its pixels, and the rest of it need not be kept
         averages = _average_parts(blocks, number, shape, parts_of(number), config, task)
         focus = measure.level_cells(averages, config, task)
         if validity is not None:
             is_whole = all_in_cells(validity(number))
             focus.detail[~is_whole] = 0
             focus.fine[~is_whole] = 0
+            # a base patch that is partly missing must not win either, since it gives all its pixels
             focus.base[~_all_in_patches(is_whole, n_cells=cells_of_a_patch)] = NEVER_CHOSEN
         base.append(focus.base)
         detail.append(focus.detail)
@@ -175,6 +178,7 @@ def _choose_parts(
         task.check_cancelled()
         curvature = np.empty(cell_grid(shape), np.float32)
         for part in parts:
+            # parts without margins: at their borders second differences are left out, which hardly matters to a mean
             curvature[in_cells(part).slices] = look_quickly(blocks.cut(number, part)[: blocks.n_different])
         curvatures.append(curvature)
     side_px = block_side(config)
@@ -182,12 +186,14 @@ def _choose_parts(
         curvatures,
         block_cells=side_px // CELL_PX,
         window_px=task.detail_patch_px,
+        # smoothing along the stack brings levels of neighbors in, and positions between images need both
         n_beside=0 if config.decision.order is StackOrder.NONE else 1 + math.ceil(_BLURRED_ALONG * task.adaptation.stack_blur),
         is_whole=None if choosable is None else lambda number: all_in_cells(choosable(number)),
     )
 
     def parts_of(number: int) -> list[Window]:
         found = cover(wanted[number], side_px=side_px, margin_px=part_margin(config, task.adaptation))
+        # blocks to pixels, cut where the image ends within a block
         scaled = (Window(*(side_px * side for side in window)).grown(0, shape) for window in found)
         return [part.moved(window.top, window.left) for window in scaled for part in cut_parts(Window.whole(window.shape), config)]
 
@@ -203,9 +209,11 @@ def _average_parts(
     margin_px = part_margin(config, task.adaptation)
     for part in parts:
         near = part.grown(margin_px, shape)
+        # of a gray image one plane, not three equal ones
         block = blocks.cut(number, near)[: blocks.n_different]
         smoothed = task.adaptation.smooth(block) if config.focus.adapts_to_noise else block
         found = measure.average_cells(smoothed, config, task)
+        # zeros where nothing is measured: an image without a chance has level 0 there
         averages = averages or tuple(np.zeros(cell_grid(shape), plane.dtype) for plane in found)
         inner = in_cells(part.relative_to(near)).slices
         for plane, values in zip(averages, found, strict=True):
@@ -249,11 +257,13 @@ def decide_cells(
     Departs: as `qmcif_engine.tiles.stages.decide`, and with windows that consist of cells.
     """
     detail_map, evidence = _detail_map(levels, detail_patch_px=detail_patch_px, config=config, adaptation=adaptation)
+    # what the ablations of the paper ask for: one scale alone, or the refined choice
     chosen = detail_map
     if config.refinement.result is not ResultScale.DETAIL:
         base_map = _base_map(levels, detail_map, config)
         chosen = base_map
         if config.refinement.result is ResultScale.REFINED:
+            # blocks of cells are looked at one after the other, each with the weights of all images
             weights = SpilledArrays(memory_bytes=KINDS_IN_MEMORY_BYTES)
             for weight in source_weights(levels.detail, rule=config.refinement.weights, saturation=config.focus.saturation):
                 weights.append(weight)
@@ -282,6 +292,7 @@ def _detail_map(
     cells = CellEvidence(noise_level=adaptation.remaining_level)
     breadth = np.float32(weigh_breadth(len(levels.fine), adaptation.level))
 
+    # evidence is added to the cells as the ranking asks for it: one pass over the levels, one plane at a time
     def gathered() -> Iterator[FloatArray]:
         for level, fine_level in zip(levels.detail, levels.fine, strict=True):
             evidence = gather_evidence(level, detail_patch_px=detail_patch_px, config=config.focus, mean=mean_around)

@@ -72,12 +72,15 @@ def find_contenders(
         level = mean_around(curvatures[number], side_px=window_px)
         return level if is_whole is None else np.where(is_whole(number), level, np.float32(0))
 
+    # levels are formed twice rather than kept: N planes would be
     best = reduce(np.maximum, map(level_of, range(len(curvatures))))
     window_cells = odd_cells(window_px)
     found = np.stack(
         [
             _any_in_blocks(
-                ndimage.maximum_filter((level_of(image) * np.float32(HOPELESS_RATIO) >= best) & (best > 0), window_cells), block_cells
+                # beyond the cells where it may win, too: their focus is compared over windows
+                ndimage.maximum_filter((level_of(image) * np.float32(HOPELESS_RATIO) >= best) & (best > 0), window_cells),
+                block_cells,
             )
             for image in range(len(curvatures))
         ]
@@ -87,6 +90,7 @@ def find_contenders(
 
 
 def _any_in_blocks(is_found: BoolArray, side: int) -> BoolArray:
+    # padded by False: what lies beyond the image has no contender
     rows, columns = (-length % side for length in is_found.shape)
     padded = np.pad(is_found, ((0, rows), (0, columns)))
     return np.asarray(padded.reshape(padded.shape[0] // side, side, -1, side).any(axis=(1, 3)))

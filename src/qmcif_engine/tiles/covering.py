@@ -31,11 +31,14 @@ def cover(is_wanted: BoolArray, *, side_px: int, margin_px: int) -> list[Window]
     box = _box_of(is_wanted)
     if box is None:
         return []
+    # from here on what is not wanted around it is off
     inner = is_wanted[box.slices]
     n_rows = len(inner) - 1
     sizes = {"side_px": side_px, "margin_px": margin_px}
+    # cuts between rows, then cuts between columns of the same rectangle
     totals = np.concatenate([_price_cuts(inner, **sizes), _price_cuts(inner.T, **sizes)])
     cut = int(np.argmin(totals)) if totals.size else 0
+    # a single block cannot be cut, and a cut that saves nothing only costs margins
     if not totals.size or totals[cut] >= _price(np.array(inner.shape), **sizes):
         return [box]
     whole = Window.whole(inner.shape)
@@ -55,6 +58,7 @@ def _price(sides: NDArray[np.int64], *, side_px: int, margin_px: int) -> NDArray
 
 def _price_cuts(is_wanted: BoolArray, **sizes: int) -> NDArray[np.int64]:
     """Return what both parts cost together, shrunk to what is wanted of them, for a cut below each row but the last."""
+    # all cuts at once: prices of what lies above each row, and, from below, of what lies under it
     above, below = _price(_grow(is_wanted), **sizes), _price(_grow(is_wanted[::-1]), **sizes)[::-1]
     totals: NDArray[np.int64] = above[:-1] + below[1:]
     return totals
@@ -64,6 +68,7 @@ def _grow(is_wanted: BoolArray) -> NDArray[np.int64]:
     """Return height and width of the smallest rectangle that holds all wanted blocks down to each row; the first row has some."""
     n_rows, n_columns = is_wanted.shape
     is_filled = is_wanted.any(axis=1)
+    # rows without anything wanted must not widen the rectangle: their first lies beyond the last column, their last at 0
     first = np.where(is_filled, is_wanted.argmax(axis=1), n_columns)
     last = np.where(is_filled, n_columns - is_wanted[:, ::-1].argmax(axis=1), 0)
     height = np.maximum.accumulate(np.where(is_filled, np.arange(1, n_rows + 1), 0))

@@ -77,6 +77,7 @@ def focus_response(
     stages = (*BEFORE_FOCUS, *FOCUS_MEASURES[settings.focus.measure].stages)
     # whole base patches, as a tile has them
     patch = settings.decomposition.base_patch_px
+    # the focus measure and what comes before it; nothing is decided here, so later stages need no halo
     reach = sum(stage.halo_px(settings, geometry.detail_patch_px) for stage in stages)
     seen = Window(
         max(0, asked.top - reach) // patch * patch,
@@ -84,16 +85,17 @@ def focus_response(
         min(shape[0], -(-(asked.bottom + reach) // patch) * patch),
         min(shape[1], -(-(asked.right + reach) // patch) * patch),
     )
-    pictures = WindowImages(stack, seen)
+    seen_images = WindowImages(stack, seen)
     with single_thread():
         levels = measure_focus(
-            PlaneStack(pictures, bounds, representation=settings.focus.representation),
+            PlaneStack(seen_images, bounds, representation=settings.focus.representation),
             settings,
             geometry=geometry,
             borders=Borders(*seen.ends_of(shape)),
             adaptation=adapt_to_noise(noise_level, settings, n_images=stack.n_images),
-            validity=pictures.validity,
+            validity=seen_images.validity,
             check_cancelled=check_cancelled,
         )
+    # levels of the margin are wrong at its outer end, and are cut off
     cut = asked.relative_to(seen).slices
     return np.stack([level[cut] for level in levels.detail])

@@ -67,6 +67,7 @@ class OutputMap:
 def output_map(dtype: str, meaning: str, take: TakenFrom, *, asked: Asked = Asked.ALWAYS, counts_images: bool = True) -> Any:  # noqa: ANN401
     """Declare a field together with what everybody must know of it."""
     declared = {"dtype": dtype, "meaning": meaning, "take": take, "asked": asked, "counts_images": counts_images}
+    # maps that are not always made may be left out
     return field(default=None, metadata=declared) if asked is not Asked.ALWAYS else field(metadata=declared)
 
 
@@ -109,6 +110,7 @@ class MapPlanes(Generic[_IndexPlane, _FloatPlane]):
     )
 
 
+# everything else reads this: adding a field above is all that a new map takes
 OUTPUT_MAPS = {item.name: OutputMap(name=item.name, **item.metadata) for item in fields(MapPlanes)}
 """All maps by name, in the order in which they are written."""
 

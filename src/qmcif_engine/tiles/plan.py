@@ -67,6 +67,7 @@ class TileGrid(Sequence[Tile]):
         """Return one tile, or those of a slice."""
         if isinstance(number, slice):
             return tuple(self[one] for one in range(*number.indices(len(self))))
+        # sequences end by it: iteration stops at the first IndexError
         if not -len(self) <= number < len(self):
             raise IndexError(number)
         number %= len(self)
@@ -77,6 +78,7 @@ class TileGrid(Sequence[Tile]):
 
     def __eq__(self, other: object) -> bool:
         """Return whether both have the same tiles."""
+        # by tiles, not by grids: a list of the same tiles is equal
         return isinstance(other, Sequence) and len(self) == len(other) and all(mine == its for mine, its in zip(self, other, strict=True))
 
     __hash__ = None  # type: ignore[assignment]
@@ -89,6 +91,7 @@ class TileGrid(Sequence[Tile]):
 
 def _touched(spans: Sequence[tuple[int, int]], start: int, stop: int) -> range:
     """Return which of the spans, which ascend and meet, share something with another one."""
+    # spans are half-open: one that ends where the other begins shares nothing with it
     first = bisect_right(spans, start, key=lambda span: span[1])
     return range(first, bisect_left(spans, stop, key=lambda span: span[0]))
 
@@ -118,6 +121,7 @@ class TilePlan:
     @property
     def padded_px(self) -> int:
         """Pixels of all padded windows together."""
+        # rows and columns are independent, so sums over tiles are products of sums over sides
         return self._padded_sides(0, sum) * self._padded_sides(1, sum)
 
     @property
@@ -142,6 +146,7 @@ def plan_tiles(shape: tuple[int, int], config: FusionConfig) -> TilePlan:
     """
     patch, chunk, tile_px = config.decomposition.base_patch_px, chunk_side(config), tile_side(shape, config)
     halo = multiple_above(derive_halo(config, detail_patch_px=detail_patch_side(shape, config.focus)), patch)
+    # an image of one tile need not be a multiple of the chunk; all others are cut along the grid of chunks
     longest = tile_px if shape[0] * shape[1] <= tile_px**2 else max(tile_px // chunk, 1) * chunk
     rows, columns = (cut_side(side, shape=shape, tile_px=longest, multiple_of=chunk) for side in shape)
     return TilePlan(shape, halo, TileGrid(shape, halo, rows=rows, columns=columns))
@@ -153,6 +158,7 @@ def tile_side(shape: tuple[int, int], config: FusionConfig) -> int:
     Large tiles spend less on their halos; several are needed for all cores to have work.
     """
     side = config.tiling.tile_px
+    # rounded up along each side
     n_tiles = math.prod(-(-length // side) for length in shape)
     return side if n_tiles >= FEWEST_LARGE_TILES else side // 2
 

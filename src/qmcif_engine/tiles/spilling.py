@@ -34,12 +34,15 @@ class SpilledArrays(Sequence["NDArray[Any]"]):
     def append(self, array: NDArray[Any]) -> None:
         """Add an array at the end."""
         if self._file is None:
+            # all are equally large, so the next one decides
             if (len(self._held) + 1) * array.nbytes <= self._memory_bytes:
                 self._held.append(array)
                 return
             self._file = tempfile.TemporaryFile(prefix="qmcif-", dir=self._folder)  # noqa: SIM115 - it lives as long as this object
+            # closed when this object goes, also where a tile fails half-way; the system then removes the file
             weakref.finalize(self, self._file.close)
             self._model = np.empty((0, *array.shape), array.dtype)
+        # reading has moved the position
         self._file.seek(self._n_spilled * array.nbytes)
         self._file.write(np.ascontiguousarray(array).data)
         self._n_spilled += 1

@@ -72,6 +72,7 @@ def derive_halo(config: FusionConfig, *, detail_patch_px: int) -> int:
     """
     stages = stages_of(config)
     near, far = ([stage.halo_px(config, detail_patch_px) for stage in stages if stage.acts_far is is_far] for is_far in (False, True))
+    # in a row those that act near add up; the far ones are seldom needed at the same place, so the longest stands for them
     return sum(near) + max(far)
 
 
@@ -90,6 +91,7 @@ def estimate_stage_bytes(config: FusionConfig, size: TileSize, *, with_maps: boo
     stages = stages_of(config)
     if decides_on_cells(config) and not with_maps:
         kept = LEVELS_IN_MEMORY_BYTES + int(size.padded_px * (RESULT_BYTES + CELL_BYTES * size.n_images))
+        # only one part with its margin is drawn at a time
         part_px = (part_side(config) + 2 * DRAWING_MARGIN_PX) ** 2
         return kept + _sum_stages(stages, config, TileSize(min(size.padded_px, part_px), size.n_images))
     return _sum_stages(stages, config, size)

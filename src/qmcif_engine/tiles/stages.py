@@ -140,7 +140,7 @@ def measure_focus(
             base_level[_any_in_patches(~is_valid, patch_px=config.decomposition.base_patch_px)] = NEVER_CHOSEN
         base.append(base_level)
         detail.append(level)
-        fine.append(sample_cells(fine_level))
+        fine.append(sample_cells(fine_level))  # needed on cells only, by the regularization
         if focus.layers is not None:
             layers.append(focus.layers)
         report_image()
@@ -189,7 +189,7 @@ def _focus_maps(
     if config.decision.follow_reach_px:
         ranking = rank(_eligible(levels.detail, validity))
         is_decided = np.maximum(ranking.best, 0) - np.maximum(ranking.least, 0) > NEGLIGIBLE_LEVEL
-        base_map = np.where(is_decided, base_map, detail_map)
+        base_map = np.where(is_decided, base_map, detail_map)  # where no image has detail, the other map has followed its neighbors
     return FocusMaps(base_map, detail_map, choices), evidence
 
 
@@ -254,7 +254,7 @@ def decide(
     else:
         index = _chosen_map(blocks, _preferred(levels, config), maps=maps, geometry=geometry, config=config)
     decided, confidence = regularize(sample_cells(index), evidence, noise_level=adaptation.level, config=config.decision)
-    if config.decision.consistency:
+    if config.decision.consistency:  # else the cells only give the confidence
         index = spread_cells(decided, index.shape)
 
     def fallback() -> IndexArray:
@@ -282,8 +282,8 @@ def _drawn(
         decision = stage.clean_up(decision, DecisionBasis(blocks, noise_level), config)
     index = decision.index
     if validity is not None:
-        index = _valid_map(index, fallback(), validity)
-    is_ordered = len(fine) > 2 and config.decision.order is StackOrder.ORDERED
+        index = _valid_map(index, fallback(), validity)  # redrawn edges may have moved into what an image lacks
+    is_ordered = len(fine) > 2 and config.decision.order is StackOrder.ORDERED  # two images have no slopes
     is_even = find_even_focus(index, fine) if is_ordered else None
     zones = {"is_even": is_even, "is_end": None if ends is None else ends.find(index), "is_exact": decision.is_exact}
     blend = blend_along_edges(index, blocks, _mean_brightness(blocks), config.decision, **zones)
@@ -314,7 +314,7 @@ def _eligible(levels: Iterable[FloatArray], validity: Callable[[int], BoolArray]
 def _valid_map(index: IndexArray, fallback: IndexArray, validity: Callable[[int], BoolArray]) -> IndexArray:
     """Return the map with the pixels that their image does not have given to the best image that has them."""
     result = index.copy()
-    for number in np.unique(index):
+    for number in np.unique(index):  # validity is asked for images that were chosen only
         is_missing = (index == number) & ~validity(int(number))
         result[is_missing] = fallback[is_missing]
     return result
@@ -393,7 +393,7 @@ def _chosen_map(
 
 def _mean_brightness(blocks: Sequence[FloatArray]) -> FloatArray:
     """Return the mean over images and channels on the 0-1 scale, shape (h, w): what blends are guided by."""
-    total = np.zeros(blocks[0].shape[-2:], np.float32)
+    total = np.zeros(blocks[0].shape[-2:], np.float32)  # one plane, whatever the number of images
     for block in blocks:
         add_brightness(np.ascontiguousarray(block), 1 / (len(blocks) * FULL_SCALE), total)
     return total

@@ -103,6 +103,7 @@ class TileTask:
         images = WindowImages(self.stack, tile.padded, memory_bytes=self.samples_bytes)
         deciding = images if self.guide is None else WindowImages(self.guide, tile.padded, memory_bytes=self.samples_bytes)
         told: dict[str, Any] = {"check_cancelled": check_cancelled, "report_image": report_image}
+        # first, which reads all samples once; from then on they come from memory or from the temporary file
         digest = self._digest(tile, images, deciding)
         if not self.stack.decides_each:
             return self._fuse(
@@ -156,12 +157,14 @@ class TileTask:
         by_pixel: FocusLevels | None = None
         planes: dict[str, Any] = {}
         with single_thread():
+            # the default decides on cells and never measures all pixels; maps and layers of pixels are extra work
             if self.with_maps or self.keep_layers or not decides_on_cells(self.config):
                 by_pixel = decisions.measure_pixels(keep_layers=self.keep_layers)
             if self.with_maps and by_pixel is not None:
                 maps = decisions.map_focus(by_pixel)
             for part in decisions.decide(core, by_pixel):
                 found = {
+                    # the samples of the stack, by decisions that may have been made on another one
                     "fused": compose(images.cropped(part.seen), part.blend, inner=part.window.relative_to(part.seen)),
                     "companions": self._compose_companions(part, tile),
                     **{name: declared.take(part, maps) for name, declared in OUTPUT_MAPS.items()},
@@ -188,6 +191,7 @@ class TileTask:
 
     def _digest(self, tile: Tile, images: WindowImages, deciding: WindowImages | None) -> bytes:
         """Return a digest of all that a tile depends on: the windows with their halos, and which pixels their images have."""
+        # companions matter as far as the low pass of the blend sees beyond the core
         further = () if self.companions is None else WindowImages(self.companions, self._reach_of_companions(tile.core))
         masks = [
             map(partial(stack.valid, window=tile.padded), range(stack.n_images))
@@ -211,5 +215,6 @@ def digest_images(*groups: Iterable[SampleArray | BoolArray]) -> bytes:
     """Return one digest of all samples, which does not depend on how they are stored."""
     digest = hashlib.sha256()
     for image in chain.from_iterable(groups):
+        # a view of a larger array, or planes in another order, must give the same digest as a copy
         digest.update(np.ascontiguousarray(image).data)
     return digest.digest()

@@ -139,8 +139,9 @@ class TileDecisions:
         shape, planes = self.images.shape, self._planes()
         ends = self.images.find_frame_ends(self.config.decision)
         validity = self.images.validity if ends is None else ends.choosable
-        frames = self._find_dark_borders() if validity is None else None
-        choosable = validity if frames is None else frames.validity
+        # aligned images end inside the fused image, and have no dark borders to look for
+        dark_borders = self._find_dark_borders() if validity is None else None
+        choosable = validity if dark_borders is None else dark_borders.validity
         levels = measure_cells(
             planes,
             shape,
@@ -148,6 +149,7 @@ class TileDecisions:
             detail_patch_px=self.geometry.detail_patch_px,
             borders=self.borders,
             adaptation=self.adaptation,
+            # of aligned images missing pixels have no level at all; pixels of dark borders are measured, and only not chosen
             validity=validity,
             choosable=choosable,
             check_cancelled=self.check_cancelled,
@@ -169,7 +171,7 @@ class TileDecisions:
                 near_levels,
                 config=self.config,
                 adaptation=self.adaptation,
-                validity=self._validity_of(seen, frames) if ends is None else ends.choosable,
+                validity=self._validity_of(seen, dark_borders) if ends is None else ends.choosable,
                 ends=ends,
             )
             position = None
@@ -177,10 +179,10 @@ class TileDecisions:
                 position = interpolate_position(near_levels.spread_detail(seen.shape), result.blend.source_index)
             yield _cut_part(result, position, window=window, seen=seen)
 
-    def _validity_of(self, window: Window, frames: DarkBorders | None) -> Callable[[int], BoolArray] | None:
+    def _validity_of(self, window: Window, dark_borders: DarkBorders | None) -> Callable[[int], BoolArray] | None:
         """Return what tells which pixels of a window an image has."""
-        if frames is not None:
-            return lambda number: frames.validity(number)[window.slices]
+        if dark_borders is not None:
+            return lambda number: dark_borders.validity(number)[window.slices]
         return self.images.validity_of(window)
 
     def _find_dark_borders(self) -> DarkBorders | None:
@@ -197,11 +199,12 @@ class TileDecisions:
             Window(0, width - sight, height, width),
         )
         found: list[dict[Any, BoolArray]] = [{} for _ in range(len(self.images))]
+        # strip by strip, each with the one side that is looked at, so that no image is embedded whole
         for number, (window, is_border) in enumerate(zip(strips, self.borders, strict=True)):
             if is_border:
                 side = Borders(*(other == number for other in range(len(strips))))
-                frames = find_dark_borders(self._planes(window), depth_px=depth_px, borders=side)
-                for of_image, missing in zip(found, frames.strips if frames is not None else [], strict=frames is not None):
+                of_side = find_dark_borders(self._planes(window), depth_px=depth_px, borders=side)
+                for of_image, missing in zip(found, of_side.strips if of_side is not None else [], strict=of_side is not None):
                     of_image.update(missing)
         return DarkBorders((height, width), tuple(found)) if any(found) else None
 

@@ -39,6 +39,7 @@ class WindowImages(Sequence["SampleArray"]):
     def validity_of(self, window: Window) -> Callable[[int], BoolArray] | None:
         """Return what tells which pixels of a window, counted from the corner of this one, an image has; None where it has all."""
         asked = window.moved(self._window.top, self._window.left)
+        # asked for each time: masks of all images would take memory that grows with their number
         return (lambda number: self._stack.valid(number, asked)) if self._stack.has_validity else None
 
     @property
@@ -82,6 +83,7 @@ class WindowImages(Sequence["SampleArray"]):
         """Return some rows of one image, counted from the top of the window."""
         if type(self._stack) is ArrayStack:  # a view costs nothing
             return self._stack.read(number, self._window)[top:bottom]
+        # in order, since that is how they are stored; stages go through the stack from its beginning anyway
         while len(self._known) <= number:
             self._known.append(self._checked(len(self._known)))
         return self._known.read_rows(number, top, bottom)
@@ -97,6 +99,7 @@ class WindowImages(Sequence["SampleArray"]):
 
     def _checked(self, number: int) -> NDArray[Any]:
         samples = self._stack.read(number, self._window)
+        # here, where every sample passes once
         check_finite(samples, self._stack.names[number])
         return samples
 
