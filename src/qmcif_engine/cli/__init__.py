@@ -34,6 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0 done, 1 failed while running, 2 refused, 130 interrupted."""
     _open_closed_streams()
     _escape_unprintable()
+    # called with arguments it runs inside another program, such as a test, whose memory is not ours to tune
     is_own_process = arguments is None
     if is_own_process:
         keep_freed_memory()
@@ -52,6 +53,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         options = parse_command_line(arguments)
         is_debug = options.debug
         options.run(options)
+        # here and not at exit: a full disk or closed pipe behind standard output is an error of this run
         print(end="", flush=True)
     except KeyboardInterrupt as stop:
         _complain(f"interrupted; {str(stop) or 'nothing was left behind'}")
@@ -73,6 +75,7 @@ def _complain(message: str) -> None:
 
 def _open_closed_streams() -> None:
     """Put nothing in the place of streams that the caller closed: no file may get their numbers, to which libraries print."""
+    # the system gives out the lowest free number: as long as it is 0 to 2, a stream was closed
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= _LAST_STREAM:
         pass
     os.close(descriptor)

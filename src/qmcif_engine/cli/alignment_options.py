@@ -62,12 +62,14 @@ def check_alignment(stack: FileStack, options: argparse.Namespace, outputs: Iter
     if options.transforms is None:
         return
     target = Path(options.transforms)
+    # realpath: under whatever name
     if os.path.realpath(target) in {os.path.realpath(path) for path in outputs if isinstance(path, Path)}:
         msg = f"{options.transforms!r} is to hold both a result and the transforms; a name of its own is needed for each: choose another"
         raise InvalidConfigError(msg)
     known = _known_transforms(options, stack)
     if known is None:
         check_place(target, overwrite=False)
+    # a file that says otherwise would be used without a word, or the option be ignored
     elif options.align not in (None, known.model) or options.reference not in (None, known.reference + 1):
         msg = (
             f"{options.transforms!r} holds transforms of the model {known.model} and the reference {known.reference + 1}; --align and "
@@ -84,6 +86,7 @@ def prepare_inputs(stack: FileStack, options: argparse.Namespace) -> Stack:
     reference = _reference(stack, options)
     known = _known_transforms(options, stack)
     stack.expect_all()
+    # hints are for people: nobody reads them where output is quiet or for a program
     known_stack = stack if options.quiet or options.json else _give_hints(stack, options, is_moved=known is not None)
     with progress_bar("aligning", is_quiet=options.quiet) as move:
         prepared = prepare_stack(
@@ -158,6 +161,7 @@ def _known_transforms(options: argparse.Namespace, stack: FileStack) -> Transfor
                 "for all, or of as many are needed: name another file"
             )
             raise InvalidConfigError(msg)
+        # one for all time points, or one for each
         return known[stack.time if len(known) > 1 else 0]
     if options.align in (None, "none"):
         msg = f"{options.transforms!r} does not exist; a file with transforms is needed: make one by adding --align similarity"
@@ -185,6 +189,7 @@ def _give_hints(stack: FileStack, options: argparse.Namespace, *, is_moved: bool
         _hint_at_alignment(looked)
     if judges_exposure:
         _hint_at_exposure(looked)
+    # samples are kept: settling range and noise asks for the same windows again
     return looked.without_previews()
 
 

@@ -31,8 +31,10 @@ def run(options: Namespace) -> None:
         At the end, when a stack failed.
     """
     settings = gather_settings(preset_name=options.preset, config_file=options.config, assignments=options.assignments)
+    # refuses a suffix that names no format before any stack is fused
     choose_format(options.output / f"name{options.suffix}")
     _check_transforms(options)
+    # results below ROOT must not become stacks of the next run
     groups = find_groups(options.root, options.pattern, leave_out=options.output)
     if options.dry_run:
         _render_plan(groups, options)
@@ -83,6 +85,7 @@ def _fuse_group(group: Group, options: Namespace, settings: FusionConfig) -> lis
         "maps": folder / f"{group.name}_maps" if options.maps else None,
         "depth": folder / f"{group.name}_height.ome.tif" if options.depth else None,
         "slab_folder": None if options.slab is None else folder / f"{group.name}_slabs",
+        # one line a stack is enough; its own report would drown the table
         "quiet": True,
         "skips_finished": options.resume,
     }

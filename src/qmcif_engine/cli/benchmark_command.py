@@ -107,7 +107,9 @@ def _score(options: Namespace, dataset: Dataset, *, methods: tuple[Method, ...],
     published = choose_published(options.published, dataset.name)
     record = open_record(options.output, dataset, methods=methods, overwrite=options.overwrite)
     with progress_bar("checking", is_quiet=False) as move:
+        # scores of inputs that did not change are taken from the record
         fingerprints = fingerprint_inputs(dataset, methods, progress=move, frame_px=options.frame)
+    # after all checks: a refused request leaves no folder
     _make_folder(options.output)
     try:
         with progress_bar("fusing and scoring", is_quiet=False) as move:

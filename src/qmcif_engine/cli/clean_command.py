@@ -57,6 +57,7 @@ def _find(folders: list[Path]) -> Iterator[Found]:
         if not folder.is_dir():
             msg = f"{str(folder)!r} is no folder; folders in which outputs were written are needed: name one"
             raise ImageFileError(msg)
+        # not below it: the system's folder for temporary files belongs to everybody
         is_scratch = folder == folders[-1]
         for place in [folder] if is_scratch else _walk(folder, DEEPEST_FOLDERS):
             if place.resolve() not in seen:
@@ -68,6 +69,7 @@ def _walk(folder: Path, depth: int) -> Iterator[Path]:
     yield folder
     if depth:
         for path in sorted(folder.iterdir()):
+            # stores have folders by the thousand, in which nothing of ours is left
             is_ours = path.name.startswith(".") or path.name.endswith((JOB_SUFFIX, ".zarr"))
             if path.is_dir() and not path.is_symlink() and not is_ours:
                 yield from _walk(path, depth - 1)
@@ -104,6 +106,7 @@ def _keep(found: Found, options: Namespace) -> str:
 def _remove(found: Found) -> str:
     try:
         found.remove()
+    # settled together with another one, or by a run that began meanwhile
     except FileNotFoundError:
         return "removed"
     except OSError as error:

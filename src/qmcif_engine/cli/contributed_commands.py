@@ -28,6 +28,7 @@ def add_contributed(add: Callable[[str, str, Callable[[argparse.Namespace], None
         Takes the name, the help and what carries the command out, and returns its parser.
     """
     for entry in sorted(entry_points(group=GROUP)):
+        # light by agreement: it is loaded for every command, --help too
         module = entry.load()
         module.add_arguments(add(entry.name, module.HELP, partial(_run, module, entry)))
 

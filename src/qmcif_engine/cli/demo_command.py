@@ -52,6 +52,7 @@ def _list_targets(folder: Path) -> list[Path]:
 
 def _summary(stack: SyntheticStack, result: FusionResult, folder: Path) -> list[str]:
     scores = evaluate(list(stack.images), result.fused, truth=stack.truth)
+    # nearer than the blur reaches, no image alone shows the truth
     is_far = stack.edge_distance_px > EDGE_DISTANCE_PX
     share = float(np.mean(result.source_index[is_far] == stack.depth_index[is_far]))
     single = [measure_signal_to_noise(image.astype(np.uint8), stack.truth.astype(np.uint8)) for image in stack.images]

@@ -72,6 +72,7 @@ def open_images(paths: Sequence[Path]) -> Iterator[list[Any]]:
 def _open_by_window(paths: Sequence[Path]) -> FileStack | None:
     """Return the images as a stack where that is worth it, or the only way; None where each is to be read whole."""
     try:
+        # 0: what is kept decoded goes to disk, since images here may be as large as any
         stack = open_stack([str(path) for path in paths], memory_bytes=0)
     except QmcifError:
         if any(is_zarr_folder(path) for path in paths):
@@ -79,6 +80,7 @@ def _open_by_window(paths: Sequence[Path]) -> FileStack | None:
         return None  # reading the images one by one tells which of them cannot be read, or differs
     n_pixels = stack.image_shape[0] * stack.image_shape[1]
     is_small = n_pixels <= LARGEST_WHOLE_PX and not any(is_zarr_folder(path) for path in paths)
+    # fewer or more images than names: one of them is a stack itself
     if is_small or stack.n_images != len(paths) or stack.companions is not None:
         stack.close()
         return None

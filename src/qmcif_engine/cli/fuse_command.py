@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 LARGEST_LIST = 10
 """Names that a line of text lists before it only counts."""
 
+NOTHING_LEFT = "nothing is left to fuse: every time point is there already"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fused:
@@ -82,12 +84,14 @@ def fuse_inputs(options: Namespace, settings: FusionConfig) -> list[Fused]:
     with ExitStack() as closing:
         if not options.quiet and not options.json:
             closing.enter_context(telling_of_compilation())
+        # before the inputs are opened, so that a second core compiles meanwhile
         closing.enter_context(compiling_ahead())
         stack = closing.enter_context(open_inputs(options))
         guide = open_guide(stack, options)
         if guide is not None:
             closing.enter_context(guide)
         points = points_in_time(stack, options)
+        # everything that can be refused is, before a cluster is asked or an image is decoded
         outputs = _check_request(stack, options, points, guide=guide)
         client = closing.enter_context(_connect(options.scheduler)) if options.scheduler else None
         if client is not None and not options.quiet and not options.json:
@@ -239,7 +243,8 @@ def render(results: list[Fused], settings: FusionConfig, options: Namespace) -> 
         print(json.dumps(contents[0] if len(contents) == 1 else {"times": contents}))
         return
     if not results and not options.quiet:
-        print("nothing is left to fuse: every time point is there already")
+        print(NOTHING_LEFT)
+    # time points of one file: they are told of in one line
     is_joined = len(results) > 1 and len({result.report.outputs for result in results}) == 1
     if is_joined and not options.quiet:
         seconds, report = sum(result.wall_seconds for result in results), results[0].report
@@ -285,6 +290,9 @@ def render_plan(
 ) -> None:
     """Report what the run would take, once it is known to be possible."""
     _check_request(stack, options, points, guide=guide)
+    if not points:
+        print(json.dumps({"images": stack.n_images, "times": 0}) if options.json else NOTHING_LEFT)
+        return
     kept: dict[str, Any] = {"with_maps": options.maps is not None, "with_height": options.depth is not None}
     target = next(iter(points.values())).output
     plan = plan_run(stack, settings, **kept, guide=guide, memory_bytes=options.memory, workers=options.workers, target=target)

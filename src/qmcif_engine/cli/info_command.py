@@ -31,6 +31,7 @@ def run(options: Namespace) -> None:
     """
     described = _describe_inputs(options)
     if options.json:
+        # NaN is no JSON: a figure that is none is a fault here
         print(json.dumps(described[0] if len(described) == 1 else {"inputs": described}, allow_nan=False))
     else:
         print("\n\n".join("\n".join(_write_lines(content)) for content in described))

@@ -66,6 +66,7 @@ def add_choice(parser: argparse.ArgumentParser) -> None:
 
 
 def _frame(text: str) -> int | str:
+    # a name of digits alone cannot be given: numbers come first
     return int(text) if text.isdecimal() else text
 
 

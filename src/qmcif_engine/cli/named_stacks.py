@@ -35,6 +35,7 @@ def open_guide(stack: FileStack, options: argparse.Namespace) -> FileStack | Non
     # loads NumPy, which `qmcif --help` does without
     from qmcif_engine.stack.guide import settle_guide
 
+    # tried with its first channel, which a guide of one channel is; with several the options choose
     guide = _open(options.guide, options, channels=[1])
     if guide.companions is not None:
         guide = _open(options.guide, options, channels=options.channels)

@@ -49,6 +49,7 @@ def telling_of_compilation() -> Iterator[None]:
         yield
         return
     message = "qmcif: compiling, which takes up to a minute once after an installation or an update"
+    # cached: said once, though many functions are compiled
     with hear_of_compilation(cache(lambda: print(message, file=sys.stderr))):
         yield
 

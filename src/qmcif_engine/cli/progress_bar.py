@@ -20,6 +20,7 @@ def progress_bar(title: str, *, is_quiet: bool) -> Iterator[Callable[[int, int],
 
     Silent when asked to be, and where standard error is no terminal.
     """
+    # disable=None leaves it to tqdm to see whether there is a terminal
     with tqdm(desc=title, total=1, unit="step", delay=PATIENCE_SECONDS, leave=False, disable=True if is_quiet else None) as bar:
 
         def move(done: int, total: int) -> None:

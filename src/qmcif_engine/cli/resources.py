@@ -12,4 +12,5 @@ def peak_memory_bytes() -> int | None:
     except ImportError:
         return None
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    # macOS counts bytes, Linux kilobytes
     return peak if sys.platform == "darwin" else peak * 1024

@@ -36,6 +36,7 @@ def run(options: Namespace) -> None:
     """Write a surface or a profile of heights."""
     _check(options)
     is_profile = options.output.suffix.lower() == ".csv"
+    # a profile takes every pixel along its line
     stride = 1 if is_profile else options.stride
     grid = read_heights(options.heights, stride=stride, pixel_size=options.pixel_size)
     if min(grid.heights.shape) < 2 and not is_profile:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from qmcif_engine.io.input.file_stack import FileStack
     from qmcif_engine.io.remote.remote_path import Location
 
+# a run that goes on with others of these would mix two results
 _DECIDING = ("exclude", "order", "image", "axes", "channels", "focus_range", "align", "reference", "even_exposure", "slab", "slab_overlap")
 _WRITTEN = ("maps", "depth", "z_step", "z_unit", "depth_smoothing")
 
@@ -47,6 +48,7 @@ def fuse_series(stack: FileStack, options: Namespace, settings: FusionConfig, *,
     results = []
     try:
         for number, point in enumerate(points):
+            # written last: the point is finished
             if point.note.exists():
                 continue
             place = targets.waiting(point)
@@ -63,6 +65,7 @@ def fuse_series(stack: FileStack, options: Namespace, settings: FusionConfig, *,
             raise KeyboardInterrupt(msg) from None
         raise
     waiting.remove()
+    # the names of what was just placed
     outputs = check_outputs(stack, targets.output, targets.maps, height=targets.height, overwrite=True)
     written = [path for result in results for path in result.report.outputs if isinstance(path, Path)]
     slabs = tuple(path for path in written if waiting.folder not in path.parents)

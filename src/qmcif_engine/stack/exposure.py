@@ -212,6 +212,7 @@ class _Line(NamedTuple):
 def _fit(wanted: FloatArray, given: FloatArray, solve: Callable[[FloatArray, FloatArray, FloatArray], tuple[float, float]]) -> _Line:
     """Fit by reweighted least squares that lets go of pixels far from the others (Geman-McClure)."""
     weight: FloatArray = np.ones_like(wanted)
+    # images that agree exactly would have a deviation of 0, by which distances are divided
     floor = np.finfo(np.float32).eps * float(np.abs(wanted).max()) + np.finfo(np.float64).tiny
     for _ in range(_ITERATIONS):
         gain, offset = solve(wanted, given, weight)
@@ -219,6 +220,7 @@ def _fit(wanted: FloatArray, given: FloatArray, solve: Callable[[FloatArray, Flo
             return _Line(gain, offset, np.inf)
         distance = np.abs(wanted - gain * given - offset)
         deviation = float(np.median(distance))
+        # three times the median distance: pixels beyond it hardly count
         weight = (1 + (distance / (3 * max(deviation, floor))) ** 2) ** -2.0
     return _Line(gain, offset, deviation)
 
@@ -244,6 +246,7 @@ def _compose(steps: list[tuple[float, float] | None], reference: int, *, bounds:
     for step in steps:
         gain, offset = (1.0, 0.0) if step is None else step
         before_gain, before_offset = chain[-1]
+        # lines applied one after the other
         chain.append((before_gain * gain, before_gain * offset + before_offset))
     # so far towards the first image; the reference's own line is taken away
     base_gain, base_offset = chain[reference]
@@ -252,6 +255,7 @@ def _compose(steps: list[tuple[float, float] | None], reference: int, *, bounds:
 
 def _settle(gain: float, offset: float, *, bounds: tuple[float, float]) -> tuple[float, float]:
     low, high = bounds
+    # a line differs most at one of its ends
     change = max(abs((gain - 1) * level + offset) for level in bounds)
     return (1.0, 0.0) if change <= _UNCHANGED_SHARE * (high - low) else (gain, offset)
 
@@ -284,11 +288,13 @@ class CorrectedStack(StackView):
         self._correction = self.correction = correction
         if stack.companions is not None and stack.deciding_channels:
             n_companions = stack.companions.image_shape[2]
+            # the same samples must not be bright in the fused image and dark in the channel it comes from
             self.companions = CorrectedStack(stack.companions, correction.for_channels(stack.deciding_channels, n_companions))
 
     def read(self, number: int, window: Window) -> SampleArray:
         """Return one window of one image; integers are rounded, and all are clipped to the range of their type, once."""
         samples = self._stack.read(number, window)
+        # untouched samples stay exactly what they are
         if self._correction.is_identity(number):
             return samples
         gain, offset = (np.array(table[number]) for table in (self._correction.gains, self._correction.offsets))

@@ -118,6 +118,7 @@ def _compare_all(planes: list[FloatArray]) -> list[ExposureDifference]:
     low, high = min(float(plane.min()) for plane in planes), max(float(plane.max()) for plane in planes)
     if not np.isfinite(high - low) or high <= low:
         return []
+    # from true black where samples are positive: a bright stack has no dark ground
     dark = min(low, 0.0) + _DARK_SHARE * (high - min(low, 0.0))
     return [_compare_pair(first, second, bounds=(low, high), dark=dark) for first, second in combinations(planes, 2)]
 

@@ -28,6 +28,7 @@ class DecidingStack(StackView):
 
     def __init__(self, guide: Stack, stack: Stack) -> None:
         super().__init__(guide)
+        # asking a stack that has all pixels would make an array of trues for every window
         self._partners = [partner for partner in (guide, stack) if partner.has_validity]
         self.has_validity = bool(self._partners)
 
@@ -59,6 +60,7 @@ def settle_guide(guide: Stack | None, stack: Stack) -> Stack | None:
         return None
     if stack.decides_each and len(guide.image_shape) == 3:
         guide = settle_channels(guide, EACH)
+    # with a decision for each channel the guide needs as many; otherwise one decides for all
     n_compared = 3 if stack.decides_each or guide.decides_each else 2
     if guide.n_images != stack.n_images or guide.image_shape[:n_compared] != stack.image_shape[:n_compared]:
         msg = (

@@ -36,4 +36,5 @@ class _StackArray:
 
 def _read_chunk(array: _StackArray, chunk: tuple[slice, ...]) -> SampleArray:
     number, rows, columns = chunk[:3]
+    # chunks hold one image each
     return array.stack.read(number.start, Window(rows.start, columns.start, rows.stop, columns.stop))[np.newaxis]

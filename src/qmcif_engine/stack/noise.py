@@ -61,6 +61,7 @@ FAINT_FACTOR = 0.06
 OUTLIER_EXCESS = 60.0
 """Gray levels by which one pixel may leave the range of its eight neighbors, beyond the width of that range."""
 
+# standard deviations at which Gaussians end, so that their reach is finite and known
 _CUT_OFF = 3.0
 _DIFFERENCES = np.array([[1, -2, 1], [-2, 4, -2], [1, -2, 1]], np.float32)
 """Blind to slopes and curvature along the axes, so that it sees noise and little else (Immerkaer 1996)."""
@@ -96,6 +97,7 @@ class NoiseAdaptation:
     @property
     def remaining_level(self) -> float:
         """Standard deviation of the noise that the blur leaves."""
+        # white noise through a Gaussian; below about 0.28 px the formula would say more than there was
         return self.measured / max(2 * math.sqrt(math.pi) * self.blur_px, 1)
 
     @property
@@ -105,6 +107,7 @@ class NoiseAdaptation:
 
     def smooth(self, block: FloatArray) -> FloatArray:
         """Return a block, shape (3, h, w), without isolated outliers and blurred: what is decomposed."""
+        # two rows of working memory, and in the third the excess, which the kernel takes from there
         scratch = np.full((3, block.shape[-1]), OUTLIER_EXCESS, block.dtype)
         cleaned = np.empty_like(block)
         for plane, result in zip(np.ascontiguousarray(block), cleaned, strict=True):
@@ -145,6 +148,7 @@ def adapt_to_noise(level: float, config: FusionConfig, *, n_images: int) -> Nois
         level=level,
         blur_px=min(BLUR_FACTOR * math.sqrt(level - CLEAN_LEVEL), WIDEST_BLUR_PX),
         stack_blur=stack_blur if stack_blur >= LEAST_STACK_BLUR else 0.0,
+        # even, so that windows stay odd
         window_growth_px=2 * round(WINDOW_GROWTH * level),
         faint_level=faint_level,
     )
@@ -247,6 +251,7 @@ class LevelsAlongStack(Sequence["FloatArray"]):
             raise IndexError(number)
         total = np.zeros_like(self._levels[number])
         for shift, weight in enumerate(self._weights, start=-self._radius):
+            # the weight in the type of the levels: a float64 of NumPy would double their size
             total += np.asarray(weight, total.dtype) * self._levels[min(max(number + shift, 0), len(self) - 1)]
         return total
 

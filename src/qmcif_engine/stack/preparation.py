@@ -97,7 +97,9 @@ def prepare_stack(
             on_progress=None if on_progress is None else lambda progress: on_progress(*progress),
             check_cancelled=check_cancelled,
         )
+    # exposure is compared where the images coincide
     aligned = stack if transforms is None else PreparedStack(stack, transforms=transforms)
+    # given transforms have their own reference, which is used for both
     center = reference if transforms is None else transforms.reference
     if even_exposure and correction is None:
         correction = estimate_exposure(aligned, reference=center)

@@ -80,6 +80,7 @@ def look_once(stack: Stack, previews: Iterable[ReducedImage]) -> PreviewedStack:
     samples: dict[tuple[int, Window], SampleArray] = {}
     steps: list[tuple[int, Window, ReducedImage | None]] = [(number, window, None) for number, window in places]
     steps += [(preview.number, window, preview) for preview in wanted for window in _cut_bands(stack, preview.factor)]
+    # by image, then by the upper edge of the window; the key leaves out what cannot be compared
     for number, window, preview in sorted(steps, key=lambda step: step[:2]):
         block = stack.read(number, window)
         if preview is None:
@@ -96,6 +97,7 @@ def _plain(stack: Stack) -> Stack:
 def _cut_bands(stack: Stack, factor: int) -> Iterator[Window]:
     """Yield the bands that a preview is read in, from top to bottom."""
     height, width = (side // factor for side in stack.image_shape[:2])
+    # rows of the preview, so that a band holds whole squares
     band_rows = max(1, _BAND_ROWS // factor)
     for top in range(0, height, band_rows):
         yield Window(top * factor, 0, min(top + band_rows, height) * factor, width * factor)
@@ -135,6 +137,7 @@ def _reduce(band: SampleArray, factor: int) -> FloatArray:
     """Return the means of squares of a band; rows are summed first because they are contiguous."""
     height, width = band.shape[0] // factor, band.shape[1] // factor
     n_channels = band.size // (band.shape[0] * band.shape[1])
+    # sums of float64 samples may be beyond float32
     kind = np.float64 if band.dtype == np.float64 else np.float32
     with np.errstate(over="ignore", invalid="ignore"):  # sums beyond all numbers end at the bounds below
         rows = _add_up(band.reshape(height, factor, -1), kind)

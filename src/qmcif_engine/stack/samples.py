@@ -147,15 +147,18 @@ def settle_focus_range(stack: Sequence[SampleArray]) -> FocusRange:
     `qmcif_engine.fuse` overrides it.
     """
     height, width = stack[0].shape[:2]
+    # the same step along rows and columns, so that about SUBSAMPLE_SIZE pixels of all images are left
     step = max(1, int(np.ceil(np.sqrt(len(stack) * height * width / SUBSAMPLE_SIZE))))
     grid = np.concatenate([image[::step, ::step].reshape(-1) for image in stack])
     grid = grid.view(np.uint8) if grid.dtype == bool else grid  # no percentile is defined between false and true
     # no interpolation between samples: a gray image and its copy with three equal channels then have the same range
     low, high = (float(bound) for bound in np.percentile(grid, FOCUS_PERCENTILES, method="inverted_cdf"))
+    # of all samples, not of the grid: a few bright beads may lie between its points
     least, largest = float(min(image.min() for image in stack)), float(max(image.max() for image in stack))
     farthest = FARTHEST_LEVEL / FULL_SCALE * (high - low)
     bound = float(np.finfo(grid.dtype).max) if grid.dtype.kind == "f" else np.inf  # no sample lies beyond it
     below, above = max(low - farthest, -bound), min(high + farthest, bound)
+    # samples that the clipping of `to_planes` would make equal
     beyond = np.concatenate([image[(image < below) | (image > above)] for image in stack])
     is_sparse = high == low or len(np.unique(beyond)) > N_SENTINELS
     return FocusRange(least, largest) if is_sparse else FocusRange(low, high)
@@ -185,6 +188,7 @@ def check_focus_ranges(bounds: GivenRanges, *, n_channels: int) -> FocusRanges:
     n_channels : int
         How many channels decide.
     """
+    # anything that does not hold pairs is taken for one, and refused as such where it is none
     is_pair = not isinstance(bounds, (list, tuple)) or not any(isinstance(bound, (list, tuple)) for bound in bounds)
     if is_pair:
         return check_focus_range(bounds)  # type: ignore[arg-type] # whatever else it is, that is refused there
@@ -243,9 +247,11 @@ def to_planes(image: SampleArray, focus_range: FocusRanges, *, representation: R
     if samples.dtype == np.float64 and np.max(width) > sys.float_info.max / 4:  # differences would be beyond all numbers
         samples /= 4
         low, width = low / 4, width / 4
+    # in place: no further arrays of the size of a tile
     samples -= low
     samples /= width
     samples *= FULL_SCALE
+    # only sentinels are caught: the focus range itself does not clip
     np.clip(samples, -FARTHEST_LEVEL, FARTHEST_LEVEL, out=samples)
     if image.ndim == 2:
         gray = samples.astype(np.float32, copy=False)
@@ -334,6 +340,7 @@ class PlaneStack(Sequence["FloatArray"]):
         if number in self._kept:
             return self._kept[number]
         planes = to_planes(self._images[number], self._focus_range, representation=self._representation)
+        # the first ones are kept and none is dropped: stages go through all images in the same order
         if (len(self._kept) + 1) * planes.nbytes <= PLANES_IN_MEMORY_BYTES:
             self._kept[number] = planes
         return planes

@@ -41,6 +41,7 @@ def settle_channels(stack: Stack, channels: str | None) -> Stack:
         raise InvalidConfigError(msg)
     if channels is None or stack.decides_each or (len(stack.image_shape) == 2 and companions_of(stack) is None):
         return stack
+    # a stack that was opened from files knows its further channels and shows them all
     opened = stack.each_channel()
     if opened is not None:
         return opened

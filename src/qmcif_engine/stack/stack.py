@@ -291,6 +291,7 @@ def sample_stack(stack: Stack) -> list[SampleArray]:
     places = place_samples(stack)
     # image by image and from top to bottom, so that no strip of a file is decoded twice
     samples: dict[tuple[int, Window], SampleArray] = {}
+    # a set: windows of a small image may fall together
     for number, window in sorted(set(places)):
         samples[number, window] = stack.read(number, window)
         check_finite(samples[number, window], stack.names[number])

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 LARGEST_BLUR_PX = 6.5
 """With half a pixel of soft rim on the disc and one on the outlines, nothing reaches farther than 8 px from a depth edge."""
 
+# as far as anything out of focus reaches: what wraps around the canvas stays outside the frame
 _MARGIN_PX = 8
 _SMALLEST_SIDE_PX, _LARGEST_SIDE_PX = 8, 8192
 _LARGEST_N_IMAGES = 32
@@ -230,6 +231,7 @@ def _find_depth(layers: list[_Layer]) -> IndexArray:
 def _measure_edge_distance(depth_index: IndexArray) -> NDArray[np.float32]:
     is_beside_edge = np.zeros(depth_index.shape, bool)
     is_step = depth_index[1:] != depth_index[:-1]
+    # both sides of a step
     is_beside_edge[1:] |= is_step
     is_beside_edge[:-1] |= is_step
     is_step = depth_index[:, 1:] != depth_index[:, :-1]
@@ -263,6 +265,7 @@ def _paint_scene(generator: Generator, n_planes: int, *, canvas: tuple[int, int]
     layers += [_Layer(np.zeros((3, *canvas), np.float32), np.zeros(canvas, np.float32)) for _ in range(1, n_planes)]
     for index in range(n_objects):
         paint = _PAINTERS[(first_painter + index) % len(_PAINTERS)]
+        # shares of the frame, so that the composition is the same at every size
         center = (offset + (index + 1) * _EVEN_SPREAD) % 1 * shape + _MARGIN_PX
         layer = layers[1 + index * (n_planes - 1) // n_objects]
         _paint_object(composer, layer, paint=paint, center=center, radius_px=radius_px, variety=index)
@@ -304,6 +307,7 @@ def _paint_ground(generator: Generator, canvas: tuple[int, int]) -> _Layer:
     is_seed = np.zeros(canvas, bool)
     is_seed[generator.integers(0, height, n_pebbles), generator.integers(0, width, n_pebbles)] = True
     nearest = ndimage.distance_transform_edt(~is_seed, return_distances=False, return_indices=True)
+    # the pixel of the nearest seed stands for its pebble
     label = nearest[0] * width + nearest[1]
     is_rim = (label != np.roll(label, 1, 0)) | (label != np.roll(label, 1, 1))
     rim_distance_px = ndimage.distance_transform_edt(~is_rim).astype(np.float32)

@@ -72,6 +72,7 @@ def make_lazy_focus_stack(*, shape: tuple[int, int] = (8192, 8192), n_images: in
     """
     _check_arguments(shape=shape, n_images=n_images, seed=seed, step=step)
     height, width = (-(-int(side) // int(step)) for side in shape)
+    # given as lists of lengths, since blocks at the end are smaller
     chunks = ((1,) * int(n_images), _cut(height), _cut(width), (_N_CHANNELS,))
     stack: da.Array = da.map_blocks(
         _make_block,
@@ -182,6 +183,7 @@ def _make_texture(generator: np.random.Generator, period_px: int) -> _Texture:
     )
     grain = _make_noise(generator, np.sqrt(frequency))
     levels = spots[..., np.newaxis] * _SPOT_COLOR + tints[..., np.newaxis] * _TINT_COLOR + 9 * grain[..., np.newaxis]
+    # the transfer function of a Gaussian of that standard deviation
     lens = np.exp(-2 * (np.pi * _BLUR_PX * frequency) ** 2)[..., np.newaxis]
     blurred = fft.irfft2(fft.rfft2(levels, axes=(0, 1)) * lens, s=shape, axes=(0, 1))
     mean = np.asarray(_MEAN_COLOR) / len(_PERIODS_PX)
@@ -191,5 +193,6 @@ def _make_texture(generator: np.random.Generator, period_px: int) -> _Texture:
 def _make_noise(generator: np.random.Generator, amplitude: FloatArray) -> FloatArray:
     """Return periodic noise of unit variance, given the amplitude of each frequency."""
     side = amplitude.shape[0]
+    # white noise, weighted by frequency: the transform makes it periodic
     noise = fft.irfft2(fft.rfft2(generator.standard_normal((side, side))) * amplitude, s=(side, side))
     return np.asarray(noise / noise.std())

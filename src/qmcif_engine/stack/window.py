@@ -56,8 +56,10 @@ class Window(NamedTuple):
 
 def cut_side(side_px: int, *, shape: tuple[int, int], tile_px: int, multiple_of: int) -> list[tuple[int, int]]:
     """Cut one side of an image into spans of about `tile_px` that start on multiples; small images stay whole."""
+    # by area: a long narrow image need not be cut
     if shape[0] * shape[1] <= tile_px**2:
         return [(0, side_px)]
+    # parts of equal length, rather than full tiles and a small rest
     n_parts = -(-side_px // tile_px)
     length = multiple_above(-(-side_px // n_parts), multiple_of)
     return [(start, min(start + length, side_px)) for start in range(0, side_px, length)]

@@ -121,6 +121,11 @@ def test_resuming_fuses_the_points_in_time_that_are_missing(tmp_path, capsys):
     assert main([*arguments, "--resume"]) == 0
     assert "out_t000" not in capsys.readouterr().out
     assert (tmp_path / "out_t001.tif").read_bytes() == expected
+    for option in ("--quiet", "--dry-run", "--json"):
+        assert main([*arguments, "--resume", option]) == 0
+        capsys.readouterr()
+    assert main([*arguments, "--resume", "--dry-run", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["times"] == 0
     assert main([*arguments, "--resume"]) == 0
     assert "nothing is left to fuse" in capsys.readouterr().out
 

@@ -44,6 +44,7 @@ class AlignedStack(StackView):
             raise InvalidConfigError(msg)
         super().__init__(stack, follow=lambda plane: AlignedStack(plane, transforms))
         self._transforms = self.transforms = transforms
+        # moved images leave rows and columns of the frame empty
         self.has_validity = True
 
     def read(self, number: int, window: Window) -> SampleArray:

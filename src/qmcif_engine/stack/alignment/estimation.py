@@ -39,6 +39,7 @@ _UNMOVED_PX, _LARGEST_UNMOVED_PX = 0.1, 0.3
 """Images whose corners move less than the first are left as they are, sample by sample; up to the second, those that move less than
 thrice the uncertainty of all links on the way: resampling would cost more than it gains."""
 
+# infinitely uncertain: it is taken only where no other link leads to an image
 _NO_LINK = Link(np.eye(3), TransformModel.NONE, np.inf)
 _Links = dict[tuple[int, int], Link]
 """By first and second image, the first before the second."""
@@ -121,6 +122,7 @@ def _link_neighbors(
         thumbnails.append(pyramid[0].detail.ravel())
         if number:
             links[number - 1, number] = _link(previous, pyramid, model, image_shape=stack.image_shape)
+        # pyramids of two images at a time: those of all would not fit into memory
         previous = pyramid
         if on_progress is not None:
             on_progress(AlignmentProgress(number + 1, stack.n_images))
@@ -147,6 +149,7 @@ def _choose_other_pairs(links: _Links, thumbnails: list[NDArray[np.floating]]) -
     if not poor or len(thumbnails) < 3:
         return []
     rows = np.array(thumbnails)
+    # an image without any detail has a norm of 0
     rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.finfo(rows.dtype).tiny)
     pairs: dict[tuple[int, int], None] = {}
     for number in poor:

@@ -102,6 +102,7 @@ def _squared(distance: NDArray[np.float64]) -> NDArray[np.float64]:
 def _descend(matches: Matches, model: TransformModel, *, start: NDArray[np.float64], shape: tuple[int, ...]) -> Fit:
     center = np.array([(shape[1] - 1) / 2, (shape[0] - 1) / 2])
     radius = math.hypot(*shape) / 2
+    # around the center and of size 1, so that all parameters are of one order
     place = (matches.position - center) / radius
     design = _design(model, place, found=place + matches.shift / radius)
     strength = np.trace(matches.information, axis1=1, axis2=2)
@@ -109,6 +110,7 @@ def _descend(matches: Matches, model: TransformModel, *, start: NDArray[np.float
     stiffness = np.diag(np.where(np.arange(len(start)) < 2, 1e-9, 1e-4) * strength.mean())
     parameters = start
     for _ in range(_ITERATIONS):
+        # Geman-McClure: a quarter at the tolerance, next to nothing far away
         weight = (1 + _squared(matches.shift - design @ parameters)) ** -2
         information = matches.information * weight[:, np.newaxis, np.newaxis]
         normal = np.einsum("nia,nij,njb->ab", design, information, design) + stiffness
@@ -120,6 +122,7 @@ def _descend(matches: Matches, model: TransformModel, *, start: NDArray[np.float
     support = float((strength / (1 + _squared(distance))).sum() / strength.sum())
     corners = (frame_corners(shape) - center) / radius
     at_corners = _design(model, corners, found=corners)
+    # how far the covariance of the parameters moves the corners of the frame
     variance = np.einsum("nia,nai->n", at_corners, np.linalg.solve(normal, at_corners.swapaxes(1, 2)))
     return Fit(
         _to_matrix(model, parameters, center=center, radius=radius),
@@ -163,6 +166,7 @@ def _to_matrix(
         linear = parameters[2:].reshape(2, 2) / radius
     matrix = np.eye(3)
     matrix[:2, :2] += linear
+    # the linear part acts around the center of the frame
     matrix[:2, 2] = parameters[:2] - linear @ center
     return matrix
 

@@ -106,6 +106,7 @@ def _choose_windows(first: FloatArray, moved: FloatArray, *, matrix: NDArray[np.
     texture = np.full(len(places), np.inf)
     contrast = np.full(len(places), np.inf)
     for image in (first, moved):
+        # large only where texture runs in two directions: along a line nothing tells how far it moved
         corners = cv2.cornerMinEigenVal(image, WINDOW_PX)
         energy = cv2.boxFilter(image * image, -1, (WINDOW_PX, WINDOW_PX))
         texture = np.minimum(texture, corners[middle[:, 0], middle[:, 1]])
@@ -128,11 +129,13 @@ def _locate_peak(correlation: NDArray[np.float64]) -> tuple[float, float, float,
     across, along = (-(line[0] - 2 * line[1] + line[2]) for line in (around[1], around[:, 1]))
     mixed = -(around[2, 2] + around[0, 0] - around[0, 2] - around[2, 0]) / 4
     determinant = across * along - mixed**2
+    # no peak but a ridge or a saddle
     if determinant <= 0 or across <= 0:
         return None
     slope_x, slope_y = (around[1, 2] - around[1, 0]) / 2, (around[2, 1] - around[0, 1]) / 2
     right = (along * slope_x - mixed * slope_y) / determinant
     down = (across * slope_y - mixed * slope_x) / determinant
+    # the parabola's top lies outside the values it was fitted to
     if max(abs(right), abs(down)) > 1:
         return None
     gap = 1 - correlation[row, column] + _PERFECT_GAP

@@ -123,6 +123,7 @@ def _link_freely(
     link = refine(start=np.eye(3))
     if link.uncertainty_px <= TRUSTED_PX:
         return link
+    # only where the search from no movement failed: the whole frame moved farther than windows are looked for
     starts = _register_whole(first[0], second[0])
     others = [refine(start=start) for start in starts]
     return min([link, *others], key=lambda candidate: candidate.uncertainty_px)
@@ -133,6 +134,7 @@ def _register_whole(first: Level, second: Level) -> list[NDArray[np.float64]]:
     cv2 = load_opencv()
     height, width = first.detail.shape
     window = cv2.createHanningWindow((width, height), cv2.CV_32F)
+    # a first guess for the iteration below, which converges only from nearby
     (right, down), _ = cv2.phaseCorrelate(first.detail, second.detail, window)
     matrix = np.array([(1, 0, right), (0, 1, down)], np.float32)
     criteria = (cv2.TERM_CRITERIA_EPS | cv2.TERM_CRITERIA_COUNT, _ECC_ITERATIONS, _ECC_EPSILON)
@@ -179,6 +181,7 @@ def _refine_level(level: Level, other: Level, model: TransformModel, *, start: N
         return None
     if model is TransformModel.HOMOGRAPHY and fit.corner_error_px > _LARGEST_CORNER_ERROR_PX * fit.support:
         return None
+    # inverse variances of independent windows add up
     certainty = float((matches.precision[fit.agrees] ** 2).sum())
     matrix = lift_matrix(expected @ fit.matrix, level.factor)
     if model is TransformModel.TRANSLATION:
@@ -186,6 +189,7 @@ def _refine_level(level: Level, other: Level, model: TransformModel, *, start: N
     if not is_affine(matrix):
         matrix /= matrix[2, 2]
         model = TransformModel.HOMOGRAPHY
+    # in pixels of the full image; disagreeing windows make the rest less believable
     return Link(matrix, model, level.factor / np.sqrt(certainty) / fit.support)
 
 
@@ -195,6 +199,7 @@ def _keep_precise(matches: Matches) -> Matches:
     order = np.argsort(-precision, kind="stable")[:_LARGEST_N_MATCHES]
     if len(order) == 0:
         return matches
+    # the precision that at least so many windows have
     best = precision[order[min(_N_BEST, len(order)) - 1]]
     return matches.chosen(order[precision[order] >= max(_SMALLEST_PRECISION, _PRECISE_SHARE * best)])
 

@@ -86,5 +86,6 @@ def _halve(gray: FloatArray) -> FloatArray:
 
 def _extract_detail(gray: FloatArray) -> FloatArray:
     cv2 = load_opencv()
+    # a difference of Gaussians: brightness as a whole drops out
     detail, ground = (cv2.GaussianBlur(gray, (0, 0), sigma) for sigma in (_DETAIL_SIGMA_PX, _GROUND_SIGMA_PX))
     return np.asarray(detail - ground)

@@ -36,6 +36,7 @@ def tabulate_weights() -> NDArray[np.float64]:
     wrong = np.array([1.0, 0.0, 0.0]) - np.einsum("pmt,pt->pm", moments, weights)
     gram = np.einsum("pmt,pnt->pmn", moments, moments)
     weights += np.einsum("pmt,pm->pt", moments, np.linalg.solve(gram, wrong[..., np.newaxis])[..., 0])
+    # exactly, so that whole shifts copy samples whichever way they are computed
     weights[0] = np.arange(_N_TAPS) == TAPS_BEFORE
     return np.asarray(weights)
 
@@ -68,6 +69,7 @@ def resample(source: FloatArray, weights: FloatArray, matrix: FloatArray, corner
             distance = matrix[2, 0] * x + matrix[2, 1] * y + matrix[2, 2]
             right = math.floor((matrix[0, 0] * x + matrix[0, 1] * y + matrix[0, 2]) / distance * N_PHASES + 0.5)
             down = math.floor((matrix[1, 0] * x + matrix[1, 1] * y + matrix[1, 2]) / distance * N_PHASES + 0.5)
+            # shifting keeps negative positions right: it rounds downwards
             left = (right >> PHASE_BITS) - TAPS_BEFORE - corner[3]
             top = (down >> PHASE_BITS) - TAPS_BEFORE - corner[2]
             across, along = weights[right & (N_PHASES - 1)], weights[down & (N_PHASES - 1)]

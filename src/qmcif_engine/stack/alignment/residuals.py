@@ -65,6 +65,7 @@ def residual_shifts(stack: Stack) -> ResidualShifts:
         Aligned or not. Where it tells which pixels are valid, windows with others are left out.
     """
     side = min(_WINDOW_PX, *stack.image_shape[:2])
+    # windows do not fit to themselves at their borders, which would correlate like edges; without its zeros
     taper = np.outer(*[np.hanning(side + 2)[1:-1]] * 2)
     floor = _SMALLEST_CONTRAST * _find_range(stack)
     found = []
@@ -87,15 +88,18 @@ def correlate_phases(first: FloatArray, second: FloatArray) -> tuple[float, floa
     cross = fft.rfft2(second) * np.conj(fft.rfft2(first))
     rows, columns = fft.fftfreq(shape[0])[:, np.newaxis], fft.rfftfreq(shape[1])
     band = np.exp(-(rows**2 + columns**2) / (2 * _BAND**2))
+    # without the mean, which says nothing about where a window lies
     band[0, 0] = 0
     modulus = np.abs(cross)
     phases = band * cross / np.maximum(modulus, np.finfo(np.float64).eps * modulus.max() + np.finfo(np.float64).tiny)
+    # such that two equal windows give a peak of 1
     surface = fft.irfft2(phases, s=shape) / fft.irfft2(band, s=shape)[0, 0]
     row, column = (int(index) for index in np.unravel_index(int(surface.argmax()), shape))
     if surface[row, column] < _SMALLEST_RESPONSE:
         return None
     down = row + _find_vertex(surface[[row - 1, row, (row + 1) % shape[0]], column])
     right = column + _find_vertex(surface[row, [column - 1, column, (column + 1) % shape[1]]])
+    # the transform is periodic: more than half a window to the right is a shift to the left
     return (right + shape[1] / 2) % shape[1] - shape[1] / 2, (down + shape[0] / 2) % shape[0] - shape[0] / 2
 
 

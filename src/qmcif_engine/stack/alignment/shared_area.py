@@ -42,6 +42,7 @@ def find_shared_area(transforms: Transforms) -> Window:
         raise InvalidConfigError(msg)
     first, last = int(has_pixels[0]), int(has_pixels[-1])
     step = max(1, (last - first + 1) // _N_COARSE_ROWS)
+    # coarse to fine: all pairs of rows of a tall image would be billions
     tops = bottoms = np.unique(np.append(np.arange(first, last + 1, step), last))
     while True:
         top, bottom = _choose_rows(lefts, rights, tops, bottoms)
@@ -77,6 +78,7 @@ def _find_row_ends(transforms: Transforms) -> tuple[NDArray[np.int64], NDArray[n
                 slope, offset, constant = (sign * (entry - bound * last) for entry, last in zip(line, matrix[2], strict=True))
                 begin, end = _solve_rows(slope, offset * rows + constant, width=width)
                 lefts, rights = np.maximum(lefts, begin), np.minimum(rights, end)
+    # whole pixels inside, the end being exclusive
     return np.ceil(lefts).astype(np.int64), np.floor(rights).astype(np.int64) + 1
 
 

@@ -62,6 +62,7 @@ def suggest_alignment(stack: Stack) -> AlignmentSuggestion | None:
         for first in _choose_pairs(stack.n_images):
             movement = _find_movement(stack, first, corners)
             largest = max(largest, AlignmentSuggestion(TransformModel.TRANSLATION, _longest(movement)), key=lambda found: found.movement_px)
+            # what a shift of all corners leaves: turning or growing
             largest_bend_px = max(largest_bend_px, _longest(movement - movement.mean(axis=0)))
     if largest.movement_px <= _VISIBLE_PX:
         return None

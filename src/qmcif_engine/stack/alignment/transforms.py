@@ -134,6 +134,7 @@ def as_projective_matrix(rows: FloatArray | Sequence[Sequence[float]]) -> Matrix
 
 def is_affine(matrix: NDArray[np.float64]) -> bool:
     """Return whether a matrix keeps parallels parallel: its last row is (0, 0, 1)."""
+    # exactly: `as_matrix` writes this row
     return tuple(matrix[2]) == IDENTITY[2]
 
 
@@ -174,6 +175,7 @@ def lift_matrix(matrix: NDArray[np.float64], factor: int) -> NDArray[np.float64]
 
 def _enlargement(factor: int) -> NDArray[np.float64]:
     """Return what maps a pixel center of a preview to the center of the square it stands for."""
+    # centers of pixels are whole numbers, so that of a square of `factor` lies between them
     middle = (factor - 1) / 2
     return np.array([(factor, 0, middle), (0, factor, middle), (0, 0, 1)], np.float64)
 

@@ -64,6 +64,7 @@ def warp_window(
     for block in _split(window):
         outer = _surround(block, matrix)
         source = _read_extended(read, outer, shape=shape).astype(np.float64)
+        # float64: rounding to the type of the samples happens once, at the end
         values = np.empty((*block.shape, source[0, 0].size))
         corner = np.array([block.top, block.left, outer.top, outer.left])
         resample(np.ascontiguousarray(source.reshape(*source.shape[:2], -1)), _weights(), matrix, corner, values)
@@ -116,6 +117,7 @@ def _split(window: Window) -> Iterator[Window]:
 
 def find_whole_shift(matrix: NDArray[np.float64]) -> tuple[int, int] | None:
     """Return how far the samples move right and down if they only move, and by whole pixels."""
+    # rounded as `resample` rounds, so that both agree on which shifts are whole
     phases = np.floor(matrix[:2, 2] * N_PHASES + 0.5).astype(np.int64)
     if not (is_affine(matrix) and np.array_equal(matrix[:2, :2], np.eye(2))) or (phases % N_PHASES).any():
         return None
@@ -133,6 +135,7 @@ def _locate(block: Window, matrix: NDArray[np.float64]) -> _Places:
 
 def _has_support(pixel: NDArray[np.int64], phase: NDArray[np.int64], side_px: int) -> BoolArray:
     is_between = phase > 0
+    # at phase 0 all weights but one are zero: the pixel itself is enough
     before, after = np.where(is_between, TAPS_BEFORE, 0), np.where(is_between, TAPS_AFTER, 0)
     return np.asarray((pixel - before >= 0) & (pixel + after < side_px))
 
