@@ -17,6 +17,8 @@ BASE := $(ENVIRONMENT)/.base-installed
 DEVELOPMENT := $(ENVIRONMENT)/.development-installed
 DEVELOPMENT_EXTRAS := napari,distributed,dictionary,heic,microscopes,raw,remote,docs,test,test-viewer
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# uv takes a fraction of pip's time; where it cannot be had or does not find all packages, as with an index that only pip knows of, pip does it
+INSTALL = { $(PIP_INSTALL) uv && $(BIN)/uv pip install --quiet --python $(BIN)/python $(1); } 2>/dev/null || $(PIP_INSTALL) --no-compile $(1)
 # without -noreset the display starts anew whenever its last client has gone, and refuses a test process that comes at that moment
 SCREEN := -screen 0 1280x1024x24 -noreset
 # the first fusion compiles the loops; what it writes is thrown away, what it says is shown if it fails
@@ -121,14 +123,14 @@ $(BIN)/python:
 
 $(BASE): pyproject.toml $(BIN)/python
 	@echo "== installing the engine and the command line"
-	@$(PIP_INSTALL) --editable .
+	@$(call INSTALL,--editable .)
 	@echo "== compiling the loops (once, about a minute)"
 	@$(COMPILE)
 	@touch $@
 
-# Modules are compiled by all cores; pip would use one. Some packages ship files for other Pythons, which do not compile.
+# Modules are compiled by all cores. Some packages ship files for other Pythons, which do not compile.
 $(DEVELOPMENT): pyproject.toml $(BIN)/python
 	@echo "== installing the viewer and the development tools (the first time some minutes and 1.5 GB)"
-	@$(PIP_INSTALL) --no-compile --editable '.[$(DEVELOPMENT_EXTRAS)]'
+	@$(call INSTALL,--editable '.[$(DEVELOPMENT_EXTRAS)]')
 	@$(BIN)/python -m compileall -q -j 0 $(ENVIRONMENT)/lib >/dev/null 2>&1 || true
 	@touch $(BASE) $@
