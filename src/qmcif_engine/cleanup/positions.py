@@ -42,7 +42,7 @@ def interpolate_position(levels: Iterable[FloatArray], winner: IndexArray) -> ND
     image than the sharpest, it is that far towards the larger neighbor. The first and the last image have one neighbor, which does not
     tell a peak: there the position is the image's own.
     """
-    # neighbors that do not exist count as dark
+    # images that do not exist count as without any focus
     before, chosen, after = (np.full(winner.shape, np.log(NEGLIGIBLE_LEVEL), np.float32) for _ in range(3))
     n_images = 0
     for number, level in enumerate(levels):

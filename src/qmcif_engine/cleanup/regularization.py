@@ -221,7 +221,7 @@ def regularize(chosen: IndexArray, evidence: CellEvidence, *, noise_level: float
     # a neighbor in depth is hardly a wrong choice
     n_alike = 1 if len(evidence) > 2 and config.order is StackOrder.ORDERED else 0
     for block in _blocks(evidence.shape, BLOCK_CELLS if len(evidence) > SHALLOW_IMAGES else 2 * BLOCK_CELLS):
-        # messages travel one cell a round, so that what is farther away cannot matter
+        # messages travel one cell per round, so that what is farther away cannot matter
         near = block.grown(rounds, evidence.shape)
         significance = evidence.significance(near) if noise_level == 0 else np.ones(near.shape, np.float32)
         costs = significance * evidence.costs(near, contrast_weight=contrast_weight)

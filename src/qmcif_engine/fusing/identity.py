@@ -33,7 +33,7 @@ def describe_run(stack: Stack, config: FusionConfig, focus_range: FocusRanges, *
         "dtype": stack.dtype.name,
         "focus_range": list_bounds(focus_range),
         "settings": config.to_dict(),
-        # added only where used: runs without keep the identity they had before the option existed
+        # said only where it applies
         **({"channels": EACH} if stack.decides_each else {}),
         **({} if guide is None else {"guide": {"image_shape": list(guide.image_shape), "dtype": guide.dtype.name}}),
     }

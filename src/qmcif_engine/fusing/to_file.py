@@ -215,8 +215,8 @@ def fuse_to_file(
             further |= compose(job.image, report)
         writing: dict[str, Any] = {"provenance": provenance, "overwrite": overwrite, "check_cancelled": steps.check_cancelled}
         _write(job, target, folder, stack=stack, further=further, n_workers=run.tiles_at_once, **writing)
-    # also for Ctrl+C: the lock is given back, and finished tiles stay for --resume
     except BaseException:
+        # also for Ctrl+C: the lock is given back, and finished tiles stay for --resume
         job.give_up()
         raise
     job.remove()

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qmcif_engine.kernels.cells import reflected
 from qmcif_engine.kernels.compilation import compiled
 from qmcif_engine.kernels.flat import choose, copy
+from qmcif_engine.kernels.windows import reflected
 
 if TYPE_CHECKING:
     from qmcif_engine.kernels.array_types import BoolArray, FloatArray

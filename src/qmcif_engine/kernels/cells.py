@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from qmcif_engine.kernels.compilation import compiled
+from qmcif_engine.kernels.windows import reflected
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,14 +22,6 @@ _Sample = TypeVar("_Sample", bound=np.generic)
 
 GRID_PX = 4
 """Boxes begin and end on multiples of this, so that an image of a quarter of the resolution lies alike in all of them."""
-
-
-@compiled
-def reflected(position: int, length: int) -> int:
-    """Return the position inside a line whose border pixel repeats."""
-    # reflection has a period of twice the length: forth and back
-    position %= 2 * length
-    return position if position < length else 2 * length - 1 - position
 
 
 @compiled

@@ -183,18 +183,3 @@ def take_chosen(block: FloatArray, index: IndexArray, number: IndexArray, side: 
             if _holds(choice, number):
                 for c in range(block.shape[0]):
                     _take_row(block[c, y, left:right], choice, number, out[c, y, left:right])
-
-
-@compiled
-def list_values(index: IndexArray) -> NDArray[np.int64]:
-    """Return the values of a map in ascending order."""
-    is_there = np.zeros(1 << 16, np.bool_)
-    for y in range(index.shape[0]):
-        row = index[y]
-        last = row[0] if row.size else 0
-        for x in range(row.size):
-            # runs of one value are long, so the table is written seldom
-            if x == 0 or row[x] != last:
-                last = row[x]
-                is_there[last] = True
-    return np.flatnonzero(is_there)

@@ -275,7 +275,7 @@ def gather_shares(
     for y in range(height):
         before[y + 1] = before[y] + _count(band[y])
     starts = np.empty((before[height], 2), np.int64)
-    # two images a pixel to begin with; more room is made where it runs out
+    # two images per pixel to begin with; more room is made where it runs out
     n_entries, size = 0, 2 * before[height] + 2
     owners, found = np.empty(size, np.uint16), np.empty((2, size))
     for box in find_boxes(band, CELL_PX):

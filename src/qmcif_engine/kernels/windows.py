@@ -20,6 +20,7 @@ CELL_PX = 64
 @compiled
 def reflected(position: int, length: int) -> int:
     """Return the position inside a line whose border pixel repeats."""
+    # reflection has a period of twice the length: forth and back
     position %= 2 * length
     return position if position < length else 2 * length - 1 - position
 

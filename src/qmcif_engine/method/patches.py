@@ -63,7 +63,7 @@ def cut_patches(planes: FloatArray, *, patch_px: int) -> FloatArray:
     Returns
     -------
     ndarray of float, shape (c * d, P)
-        ``d = patch_px**2`` rows a component, ``P`` patches in row-major order.
+        ``d = patch_px**2`` rows per component, ``P`` patches in row-major order.
 
     Notes
     -----

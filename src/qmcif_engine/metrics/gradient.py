@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .levels import Levels
 
 SUBSTITUTE_FOR_ZERO = 1e-5
-# sigmoids of the corrected reference: the share at which they are steepest, how steep, and their upper end
+# sigmoids of the corrected reference: their upper end, how steep they are, and the share at which they are steepest
 STRENGTH_GAIN, STRENGTH_SLOPE, STRENGTH_CENTER = 0.9994, 15.0, 0.5
 DIRECTION_GAIN, DIRECTION_SLOPE, DIRECTION_CENTER = 0.9879, 22.0, 0.8
 

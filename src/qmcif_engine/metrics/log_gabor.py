@@ -22,7 +22,7 @@ N_ORIENTATIONS = 6
 # wavelengths 3, 6.3, 13.2 and 27.8 px; the bandwidth is the ratio of a filter's deviation to its center frequency (Kovesi's sigmaOnf)
 SHORTEST_WAVELENGTH_PX, WAVELENGTH_RATIO, BANDWIDTH = 3.0, 2.1, 0.55
 ANGULAR_SIGMA = math.pi / N_ORIENTATIONS / 1.2
-# in periods a pixel; it takes the corners of the spectrum away, where the filters would not be round
+# in periods per pixel; it takes the corners of the spectrum away, where the filters would not be round
 LOW_PASS_CUTOFF, LOW_PASS_EXPONENT = 0.45, 15
 
 

@@ -58,11 +58,11 @@ class FocusLevels:
     Attributes
     ----------
     base : tuple of ndarray of float, shape (rows, columns)
-        One level a base patch, an image.
+        One level per base patch, for each image.
     detail : sequence of ndarray of float, shape (h, w)
         One level per pixel and image; 0 where the image has no such pixel.
     fine : tuple of ndarray of float, shape (rows, columns)
-        One level of the finest window a cell (`qmcif_engine.cleanup.regularization`), an image.
+        One level of the finest window per cell (`qmcif_engine.cleanup.regularization`), for each image.
     layers : tuple of Decomposition
         Empty unless they were asked for.
     """

@@ -48,6 +48,14 @@ def test_the_values_of_a_map_come_in_ascending_order(values):
     assert values_of(index).tolist() == values
 
 
+@pytest.mark.parametrize("shape", [(1, 1), (9, 1), (1, 9), (30, 40)])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_values_of_any_map_are_those_that_numpy_finds(shape, seed):
+    index = np.array([0, 3, 7, 65535], np.uint16)[np.random.default_rng(seed).integers(0, 4, shape)]
+
+    assert values_of(index).tolist() == np.unique(index).tolist()
+
+
 @pytest.mark.parametrize("share", [0, 0.002, 0.05, 1])
 def test_boxes_are_those_of_the_marked_pixels_of_each_square(share):
     is_wanted, side = np.random.default_rng(4).random((70, 90)) < share, 32

@@ -24,8 +24,9 @@ from qmcif_engine.cleanup.decision import CleanUpStage, Decision
 from qmcif_engine.config.stage import Reach, bytes_per_pixel
 from qmcif_engine.kernels.blurring import shrink, shrink_choice
 from qmcif_engine.kernels.cells import list_boxes
+from qmcif_engine.kernels.cutting import values_of
 from qmcif_engine.kernels.explaining import weigh_explanations
-from qmcif_engine.kernels.regions import list_values, take_chosen, take_rivals
+from qmcif_engine.kernels.regions import take_chosen, take_rivals
 from qmcif_engine.kernels.rests import weigh_rests
 from qmcif_engine.method.patches import FARTHEST_PX, edge_band
 
@@ -206,7 +207,7 @@ def _redraw(index: IndexArray, blocks: Sequence[FloatArray], *, draft: Draft, me
 
 def _meet(index: IndexArray, blocks: Sequence[FloatArray], band: BoolArray, *, draft: Draft) -> Meeting:
     """Return who competes within a band and as far around it as evidence looks."""
-    numbers = list_values(index)
+    numbers = values_of(np.ascontiguousarray(index))
     if len(numbers) == 2:  # each is the other's rival everywhere
         first, second = (np.full_like(index, number) for number in numbers)
         return Meeting(first, second, (blocks[int(numbers[0])], blocks[int(numbers[1])]))

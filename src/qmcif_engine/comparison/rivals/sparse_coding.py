@@ -26,10 +26,10 @@ STEP_PX = 2
 """The paper moves by one pixel; two are four times as fast."""
 
 ATOMS_ACROSS = 16
-"""Cosines a direction: 256 atoms for 64 samples."""
+"""Cosines per direction: 256 atoms for 64 samples."""
 
 LARGEST_RESIDUAL = PATCH_PX / FULL_SCALE
-"""Euclidean norm of what a code may leave of its patch: one gray level a sample."""
+"""Euclidean norm of what a code may leave of its patch: one gray level per sample."""
 
 MOST_ATOMS = 32
 """Half the samples of a patch: more is no sparse code."""

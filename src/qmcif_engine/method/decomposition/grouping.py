@@ -28,7 +28,7 @@ def group_patches(patches: FloatArray, *, n_groups: int, seed: int) -> tuple[NDA
     Parameters
     ----------
     patches : ndarray of float, shape (rows, P)
-        One patch a column.
+        One patch per column.
     n_groups : int
         ``K``; fewer where there are fewer distinct patches.
     seed : int
@@ -48,7 +48,7 @@ def group_patches(patches: FloatArray, *, n_groups: int, seed: int) -> tuple[NDA
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
 
-    # scikit-learn wants one sample a row
+    # scikit-learn wants one sample per row
     columns = np.ascontiguousarray(patches.T)
     model = KMeans(min(n_groups, len(columns)), n_init=1, max_iter=LLOYD_ITERATIONS, random_state=seed)
     with _fitting, single_thread(), warnings.catch_warnings():

@@ -1,7 +1,7 @@
 """Iterations of QFED without its low-rank term, in place: what the default spends most of its time on.
 
 The updates are those of `qmcif_engine.method.decomposition.updates`, which states the equations and which the tests compare with; here
-compiled kernels do them in one pass over the rows and one solve an iteration.
+compiled kernels do them in one pass over the rows and one solve per iteration.
 """
 
 from __future__ import annotations

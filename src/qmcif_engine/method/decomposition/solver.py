@@ -1,6 +1,6 @@
 """The solver of QFED: an image split into base, detail and noise by the alternating direction method of multipliers (Algorithm 1).
 
-The loop does three things an iteration: update every variable and multiplier, record, and ask whether to stop. With the low-rank term
+The loop does three things per iteration: update every variable and multiplier, record, and ask whether to stop. With the low-rank term
 the updates are `sweep` and `raise_multipliers`; without it `qmcif_engine.method.decomposition.image_solve` does the same in less time and
 memory.
 """
@@ -113,7 +113,7 @@ class Decomposition:
     ----------
     base, detail, noise : ndarray of float, shape (3, h, w)
     coefficients : ndarray of float, shape (4, L, P), or None
-        One column a base patch, in row-major order over the grid padded to whole patches; None without the low-rank term.
+        One column per base patch, in row-major order over the grid padded to whole patches; None without the low-rank term.
     history : History
     """
 

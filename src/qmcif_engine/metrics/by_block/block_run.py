@@ -38,7 +38,7 @@ class BlockRun:
     Parameters
     ----------
     counter : StepCounter
-        Told `STEPS_A_PASS` times a pass, in the calling thread; what it raises ends the run.
+        Told `STEPS_A_PASS` times per pass, in the calling thread; what it raises ends the run.
     """
 
     def __init__(self, counter: StepCounter) -> None:

@@ -122,7 +122,7 @@ class _Seeing:
 
 
 def _count_periods(side: int, band: float) -> float:
-    """Return the frequency, in periods a pixel, at which a band falls to 1 / e."""
+    """Return the frequency, in periods per pixel, at which a band falls to 1 / e."""
     return band * FREQUENCY_SCALE / 2 / side
 
 
