@@ -35,6 +35,21 @@ def no_kernel_cache(monkeypatch):
     monkeypatch.setattr("numba.core.caching.FunctionCache.__init__", without_a_place)
 
 
+@pytest.fixture
+def fusions(monkeypatch):
+    """The number of images of every fusion that a comparison made."""
+    from qmcif_engine.comparison import runner
+
+    counted, fuse = [], runner.fuse
+
+    def count(images, *arguments, **options):
+        counted.append(len(images))
+        return fuse(images, *arguments, **options)
+
+    monkeypatch.setattr(runner, "fuse", count)
+    return counted
+
+
 @pytest.fixture(scope="session")
 def peak_of():
     """Call with a function of the test's module, which prepares some work and returns it, and with its arguments.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 import struct
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,30 +12,20 @@ from seed_images import SIDE, make_images
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
-_HEIC = base64.b64decode(
-    "AAAAHGZ0eXBoZWljAAAAAG1pZjFoZWljbWlhZgAAAchtZXRhAAAAAAAAACFoZGxyAAAAAAAAAABwaWN0AAAAAAAAAAAAAAAAAAAAADRpbG9jAAAAAERAAAIAAQAAAAAB"
-    "7AABAAAAAAAAAJQAAgAAAAACgAABAAAAAAAAADoAAAA4aWluZgAAAAAAAgAAABVpbmZlAgAAAAABAABodmMxAAAAABVpbmZlAgAAAQACAABFeGlmAAAAAA5waXRtAAAA"
-    "AAABAAABB2lwcnAAAADmaXBjbwAAAHZodmNDAQNwAAAAkAAAAAAAHvAA/P34+AAADwNgAAEAGEABDAH//wNwAAADAJAAAAMAAAMAHroCQGEAAQAqQgEBA3AAAAMAkAAA"
-    "AwAAAwAeoCCBBZbq5Ka5uAhoMCAAAAMDIAAAAwAhYgABAAZEAcFzwIkAAAATY29scm5jbHgAAQANAAaAAAAAFGlzcGUAAAAAAAAAQAAAAEAAAAAoY2xhcAAAAEAAAAAB"
-    "AAAAMAAAAAEAAAAAAAAAAv////AAAAACAAAAEHBpeGkAAAAAAwgICAAAAAlpcm90AwAAABlpcG1hAAAAAAAAAAEAAQaBAgMFhIYAAAAaaXJlZgAAAAAAAAAOY2RzYwAC"
-    "AAEAAQAAANZtZGF0AAAAkCgBrwngPg6bnk4QdLDGLT7Bfo0eRr+xOd97XvMQQXwUPtKuvdy7Ou25gFzr4jthSUOBtYN6V2HjTxJ5JLvOAxnh9wWXfue6PmkGTaQNFNtB"
-    "+3hObi9SSsfmBFPtBhDb0+AYAgaTuQ4uMMZJmPEMN0KdfBe9MuOvZ1eILVyokpJwnoopbq+Ni+YmPsECupwf4AAAAAZFeGlmAABNTQAqAAAACAACAQ8AAgAAAAoAAAAm"
-    "ARIAAwAAAAEABgAAAAAAAFRlc3RtYWtlcgA="
-)
+_HEIC = Path(__file__).with_name("phone.heic").read_bytes()
 """64 x 48 pixels; no library that we use encodes HEIC, so it was encoded once."""
 
 
 def write_heic(folder: Path) -> list[str]:
-    """Write two pictures of a phone."""
+    """Write two images of a phone."""
     for number in range(2):
         (folder / f"{number}.heic").write_bytes(_HEIC)
     return ["0.heic", "1.heic"]
 
 
 def write_dng(folder: Path) -> list[str]:
-    """Write two pictures of a camera with a Bayer pattern."""
+    """Write two images of a camera with a Bayer pattern."""
     one, none = (10000, 10000), (0, 10000)
     tags = [
         (271, "s", 0, "Maker", True), (274, "H", 1, 1, True), (33421, "H", 2, (2, 2), True), (33422, "B", 4, (0, 1, 1, 2), True),

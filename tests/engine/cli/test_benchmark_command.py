@@ -9,15 +9,13 @@ import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from qmcif_engine.cli import main
-from qmcif_engine.comparison import runner
 from qmcif_engine.comparison.rivals import RIVALS, fuse_with
-from qmcif_engine.fusing.in_memory import fuse
 from qmcif_engine.io.input.readers import read_image
 from qmcif_engine.io.output.writers import write_image
 from qmcif_engine.metrics import evaluate
@@ -52,19 +50,6 @@ def others(data: Path, tmp_path: Path) -> Path:
     for name in ("01", "02"):
         write_image(folder / f"garden_{name}_copy.png", read_image(data / f"{name}_a.png").samples)
     return folder
-
-
-@pytest.fixture
-def fusions(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The number of images of every fusion there was."""
-    counted: list[int] = []
-
-    def count(images: Any, *arguments: Any, **options: Any) -> Any:
-        counted.append(len(images))
-        return fuse(images, *arguments, **options)
-
-    monkeypatch.setattr(runner, "fuse", count)
-    return counted
 
 
 def run(*arguments: object) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -35,19 +35,6 @@ def report(tmp_path: Path) -> Path:
     folder = tmp_path / "report"
     folder.mkdir()
     return folder
-
-
-@pytest.fixture
-def fusions(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The number of images of every fusion there was."""
-    counted: list[int] = []
-
-    def count(images: Any, *arguments: Any, **options: Any) -> Any:
-        counted.append(len(images))
-        return fuse(images, *arguments, **options)
-
-    monkeypatch.setattr(runner, "fuse", count)
-    return counted
 
 
 def score(dataset: Dataset, folder: Path, *methods: Method, n_processes: int = 1, overwrite: bool = False) -> tuple[Score, ...]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 import sys
+from pathlib import Path
 
 import imagecodecs
 import numpy as np
@@ -14,16 +14,7 @@ from qmcif_engine.cli import main
 from qmcif_engine.errors import ImageFileError, InvalidConfigError, MissingExtraError
 from qmcif_engine.stack.window import Window
 
-HEIC = base64.b64decode(
-    "AAAAHGZ0eXBoZWljAAAAAG1pZjFoZWljbWlhZgAAAchtZXRhAAAAAAAAACFoZGxyAAAAAAAAAABwaWN0AAAAAAAAAAAAAAAAAAAAADRpbG9jAAAAAERAAAIAAQAAAAAB"
-    "7AABAAAAAAAAAJQAAgAAAAACgAABAAAAAAAAADoAAAA4aWluZgAAAAAAAgAAABVpbmZlAgAAAAABAABodmMxAAAAABVpbmZlAgAAAQACAABFeGlmAAAAAA5waXRtAAAA"
-    "AAABAAABB2lwcnAAAADmaXBjbwAAAHZodmNDAQNwAAAAkAAAAAAAHvAA/P34+AAADwNgAAEAGEABDAH//wNwAAADAJAAAAMAAAMAHroCQGEAAQAqQgEBA3AAAAMAkAAA"
-    "AwAAAwAeoCCBBZbq5Ka5uAhoMCAAAAMDIAAAAwAhYgABAAZEAcFzwIkAAAATY29scm5jbHgAAQANAAaAAAAAFGlzcGUAAAAAAAAAQAAAAEAAAAAoY2xhcAAAAEAAAAAB"
-    "AAAAMAAAAAEAAAAAAAAAAv////AAAAACAAAAEHBpeGkAAAAAAwgICAAAAAlpcm90AwAAABlpcG1hAAAAAAAAAAEAAQaBAgMFhIYAAAAaaXJlZgAAAAAAAAAOY2RzYwAC"
-    "AAEAAQAAANZtZGF0AAAAkCgBrwngPg6bnk4QdLDGLT7Bfo0eRr+xOd97XvMQQXwUPtKuvdy7Ou25gFzr4jthSUOBtYN6V2HjTxJ5JLvOAxnh9wWXfue6PmkGTaQNFNtB"
-    "+3hObi9SSsfmBFPtBhDb0+AYAgaTuQ4uMMZJmPEMN0KdfBe9MuOvZ1eILVyokpJwnoopbq+Ni+YmPsECupwf4AAAAAZFeGlmAABNTQAqAAAACAACAQ8AAgAAAAoAAAAm"
-    "ARIAAwAAAAEABgAAAAAAAFRlc3RtYWtlcgA="
-)
+HEIC = (Path(__file__).parents[4] / "tools" / "attack" / "phone.heic").read_bytes()
 """64 x 48 pixels stored on their side: red 4 x, green 5 y, blue 128. Its EXIF block names the maker `Testmaker`. No library that we use
 encodes HEIC, so it was encoded once."""
 
