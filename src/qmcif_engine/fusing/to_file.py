@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass, replace
 from itertools import compress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from distributed import Client
 
+    from qmcif_engine.fusing.run_plan import RunPlan
     from qmcif_engine.io.remote.remote_path import Location
     from qmcif_engine.io.zarr.growing_image import GrowingImage
     from qmcif_engine.run.job import Job
@@ -152,7 +153,49 @@ def fuse_to_file(
     decided = settle_guide(guide, stack)
     run = plan_run(stack, settings, **kept, guide=decided, memory_bytes=memory_bytes, workers=workers, target=target)
     bounds, noise_levels = settle_range_and_noise(stack if decided is None else decided, focus_range)
-    report = FileReport(
+    report = _begin_report(outputs, stack, run, bounds)
+    if is_placed:
+        return _recognize_outputs(report, stack, settings, guide=decided, height=height)
+    planes = kept_planes(stack, **kept)
+    job = make_job(target, run, planes, stack=stack, config=settings)
+    description = describe_run(stack, settings, bounds, guide=decided)
+    # what a cluster's workers can spare is theirs
+    samples_bytes = run.samples_bytes if client is None else SAMPLES_IN_MEMORY_BYTES
+    wanted: dict[str, Any] = {"with_position": height is not None, "with_maps": folder is not None, "samples_bytes": samples_bytes}
+    task = TileTask(stack, settings, bounds, companions_of(stack), noise_levels=noise_levels, guide=decided, **wanted)
+    # planes and noise too: tiles of a run without maps, or of another noise level, cannot be used
+    job.begin(digest([description, list(planes), noise_levels]), resume=resume, overwrite=overwrite)
+
+    def is_over() -> bool:
+        job.beat()
+        return is_cancelled is not None and is_cancelled()
+
+    try:
+        finished = _complete_tiles(job, task, run, client=client, on_progress=on_progress, is_over=is_over)
+        provenance = {**description, "identity": digest([description, finished.digests])}
+        identity = provenance["identity"]
+        report = replace(report, n_resumed=finished.n_resumed, pixels_by_image=finished.pixels_by_image, identity=identity)
+        own_range = bounds if decided is None else settle_range(stack, None)  # the image's edges are on the scale of its own samples
+        if job.store is not None:
+            # after all tiles: a smaller level mixes pixels of neighboring tiles
+            grow_smaller_levels(job.store, tiles_at_once=run.tiles_at_once, client=client, is_cancelled=is_over)
+            job.finish_store(_describe_store(job.store, stack, provenance), finished.extremes)
+        further = {} if height is None else _heights_of(job, height, stack=stack, sample_range=own_range, provenance=provenance)
+        if compose is not None:
+            further |= compose(job.image, report)
+        writing: dict[str, Any] = {"provenance": provenance, "overwrite": overwrite, "check_cancelled": finished.check_cancelled}
+        _write(job, target, folder, stack=stack, further=further, n_workers=run.tiles_at_once, **writing)
+    except BaseException:
+        # also for Ctrl+C: the lock is given back, and finished tiles stay for --resume
+        job.give_up()
+        raise
+    job.remove()
+    return report
+
+
+def _begin_report(outputs: tuple[Location, ...], stack: Stack, run: RunPlan, bounds: FocusRanges) -> FileReport:
+    """Return what is known before any tile is looked at."""
+    return FileReport(
         outputs=outputs,
         n_images=stack.n_images,
         image_shape=(stack.companions or stack).image_shape,
@@ -163,64 +206,52 @@ def fuse_to_file(
         pixels_by_image=(),
         identity="",
     )
-    if is_placed:
-        report = replace(report, identity=identify_run(stack, settings, bounds, guide=decided))
-        heights: dict[Location, Mapping[str, object]] = {} if height is None else {height.target: describe_request(height, stack.metadata)}
-        check_placed(outputs, report.identity, heights=heights)
-        return report
-    planes = kept_planes(stack, **kept)
-    job = make_job(target, run, planes, stack=stack, config=settings)
-    description = describe_run(stack, settings, bounds, guide=decided)
-    # planes and noise too: tiles of a run without maps, or of another noise level, cannot be used
-    job.begin(digest([description, list(planes), noise_levels]), resume=resume, overwrite=overwrite)
 
-    def is_over() -> bool:
-        job.beat()
-        return is_cancelled is not None and is_cancelled()
 
-    try:
-        task = TileTask(
-            stack,
-            settings,
-            bounds,
-            companions_of(stack),
-            with_position=height is not None,
-            with_maps=folder is not None,
-            noise_levels=noise_levels,
-            guide=decided,
-            samples_bytes=run.samples_bytes if client is None else SAMPLES_IN_MEMORY_BYTES,  # what a cluster's workers can spare is theirs
-        )
-        tiles = run.tiles.tiles
-        # asked once: tiles that others finish while this run lasts do not count as resumed
-        is_finished = list(map(job.is_finished, _watched(tiles, is_over)))
-        # finished tiles are trusted only if the samples under them are still the same
-        _check_input(job, task, _watched(compress(tiles, is_finished), is_over))
-        n_missing = is_finished.count(False)
-        logger.info("fusing %d images of shape %s, %d of %d tiles", stack.n_images, stack.image_shape, n_missing, len(tiles))
-        steps_a_tile = count_decisions(stack) * stack.n_images + 1
-        steps = Steps(n_tiles=n_missing, steps_a_tile=steps_a_tile, on_progress=on_progress, is_cancelled=is_over)
-        missing = (tile for tile, is_there in zip(tiles, is_finished, strict=True) if not is_there)
-        run_tiles(task, missing, sink=job, tiles_at_once=run.tiles_at_once, steps=steps, client=client)
-        # in the order of the plan, whoever computed what and when, so that the identity is the same
-        samples, pixels, extremes = _gather_receipts(job, task, _watched(tiles, is_over), is_finished)
-        provenance = {**description, "identity": digest([description, samples])}
-        report = replace(report, n_resumed=is_finished.count(True), pixels_by_image=pixels, identity=provenance["identity"])
-        own_range = bounds if decided is None else settle_range(stack, None)  # the image's edges are on the scale of its own samples
-        if job.store is not None:
-            # after all tiles: a smaller level mixes pixels of neighboring tiles
-            grow_smaller_levels(job.store, tiles_at_once=run.tiles_at_once, client=client, is_cancelled=is_over)
-            job.finish_store(_describe_store(job.store, stack, provenance), extremes)
-        further = {} if height is None else _heights_of(job, height, stack=stack, sample_range=own_range, provenance=provenance)
-        if compose is not None:
-            further |= compose(job.image, report)
-        writing: dict[str, Any] = {"provenance": provenance, "overwrite": overwrite, "check_cancelled": steps.check_cancelled}
-        _write(job, target, folder, stack=stack, further=further, n_workers=run.tiles_at_once, **writing)
-    except BaseException:
-        # also for Ctrl+C: the lock is given back, and finished tiles stay for --resume
-        job.give_up()
-        raise
-    job.remove()
-    return report
+def _recognize_outputs(
+    report: FileReport, stack: Stack, config: FusionConfig, *, guide: Stack | None, height: HeightRequest | None
+) -> FileReport:
+    """Return the report of outputs that are all in place, once they are known to be those of this run."""
+    identity = identify_run(stack, config, report.focus_range, guide=guide)
+    heights: dict[Location, Mapping[str, object]] = {} if height is None else {height.target: describe_request(height, stack.metadata)}
+    check_placed(report.outputs, identity, heights=heights)
+    return replace(report, identity=identity)
+
+
+class _FinishedTiles(NamedTuple):
+    """What is known of the tiles of a job once all are there: how many an earlier run had finished, and what their receipts say."""
+
+    n_resumed: int
+    digests: list[str]
+    pixels_by_image: tuple[int, ...]
+    extremes: Extremes
+    check_cancelled: Callable[[], None]
+
+
+def _complete_tiles(
+    job: Job,
+    task: TileTask,
+    run: RunPlan,
+    *,
+    client: Client | None,
+    on_progress: Callable[[FusionProgress], None] | None,
+    is_over: Callable[[], bool],
+) -> _FinishedTiles:
+    """Compute the tiles that no earlier run has finished."""
+    stack, tiles = task.stack, run.tiles.tiles
+    # asked once: tiles that others finish while this run lasts do not count as resumed
+    is_finished = list(map(job.is_finished, _watched(tiles, is_over)))
+    # finished tiles are trusted only if the samples under them are still the same
+    _check_input(job, task, _watched(compress(tiles, is_finished), is_over))
+    n_missing = is_finished.count(False)
+    logger.info("fusing %d images of shape %s, %d of %d tiles", stack.n_images, stack.image_shape, n_missing, len(tiles))
+    steps_a_tile = count_decisions(stack) * stack.n_images + 1
+    steps = Steps(n_tiles=n_missing, steps_a_tile=steps_a_tile, on_progress=on_progress, is_cancelled=is_over)
+    missing = (tile for tile, is_there in zip(tiles, is_finished, strict=True) if not is_there)
+    run_tiles(task, missing, sink=job, tiles_at_once=run.tiles_at_once, steps=steps, client=client)
+    # in the order of the plan, whoever computed what and when, so that the identity is the same
+    receipts = _gather_receipts(job, task, _watched(tiles, is_over), is_finished)
+    return _FinishedTiles(is_finished.count(True), *receipts, steps.check_cancelled)
 
 
 def _watched(tiles: Iterable[Tile], is_over: Callable[[], bool]) -> Iterator[Tile]:
