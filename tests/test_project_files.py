@@ -201,3 +201,18 @@ def test_every_test_of_the_engine_lies_where_its_subject_lies():
 
     assert {name: folder for name, folder in tested.items() if homes.get(name, folder) != folder} == {}
     assert {folder for folder in tested.values() if not (engine / folder).is_dir()} == set()
+
+
+def test_no_function_has_more_than_50_lines_and_no_module_more_than_400():
+    """Docstrings and comments of a function do not count: nobody shall save a reason to stay below."""
+    modules = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py")}
+    functions = {}
+    for name, text in modules.items():
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef):
+                first = (node.body[1:] if ast.get_docstring(node) is not None else node.body) or node.body
+                body = map(str.strip, text.splitlines()[first[0].lineno - 1 : node.end_lineno])
+                functions[f"{name}:{node.name}"] = sum(bool(line) and not line.startswith("#") for line in body)
+
+    assert {name: text.count("\n") for name, text in modules.items() if text.count("\n") > 400} == {}
+    assert {name: n_lines for name, n_lines in functions.items() if n_lines > 50} == {}

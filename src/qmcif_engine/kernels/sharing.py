@@ -224,7 +224,7 @@ def _share_box(
     """Return the images near a box, and their shares in the image and in its brightness."""
     top, left, bottom, right = box[0], box[1], box[2], box[3]
     height, width = bottom - top, right - left
-    # most boxes need the narrow filter only, and a smaller margin
+    # a box without such zones needs the narrow filter only, and a smaller margin
     filters = _filters_of(zones, box, filters)
     narrow = 2 * filters.radius
     margin = max(narrow, filters.wide, filters.at_end, filters.on_slope)
