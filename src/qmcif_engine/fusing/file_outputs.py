@@ -15,7 +15,7 @@ from qmcif_engine.io.output.placed_outputs import holds_provenance
 from qmcif_engine.io.output.placement import check_sources_kept, existing, refusing
 from qmcif_engine.io.output.writers import check_target
 from qmcif_engine.io.remote.remote_path import RemotePath
-from qmcif_engine.run.job import recover
+from qmcif_engine.run.job_folders import recover
 from qmcif_engine.stack.separate_channels import channel_planes
 from qmcif_engine.tiles.output_maps import WRITTEN_MAPS
 

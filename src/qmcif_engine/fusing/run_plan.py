@@ -12,7 +12,8 @@ from qmcif_engine.io.output.output_formats import choose_format
 from qmcif_engine.io.remote.remote_path import RemotePath
 from qmcif_engine.io.zarr.growing_image import GrowingImage
 from qmcif_engine.run.execution import count_workers
-from qmcif_engine.run.job import JOB_SUFFIX, Job
+from qmcif_engine.run.job import Job
+from qmcif_engine.run.job_folders import JOB_SUFFIX
 from qmcif_engine.run.memory import (
     check_whole_images,
     choose_tiles_at_once,

@@ -22,7 +22,7 @@ from qmcif_engine.io.output.windowed_image import ImageContent
 from qmcif_engine.io.remote.remote_path import RemotePath, locate
 from qmcif_engine.io.zarr.ome_attributes import Extremes
 from qmcif_engine.run.execution import run_tiles
-from qmcif_engine.run.job import recover
+from qmcif_engine.run.job_folders import recover
 from qmcif_engine.run.smaller_levels import grow_smaller_levels
 from qmcif_engine.run.steps import FusionProgress, Steps
 from qmcif_engine.stack.guide import settle_guide

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import errno
 import json
-import re
 import secrets
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,7 +25,8 @@ from qmcif_engine.io.output.stores import sync_folder, write_durably
 from qmcif_engine.io.output.sweeping import JOURNAL_NAME, settle
 from qmcif_engine.io.remote.remote_path import RemotePath
 from qmcif_engine.io.remote.remote_store import RemoteStore
-from qmcif_engine.run.lock import RunLock, check_ended, read_holder
+from qmcif_engine.run.job_folders import DESCRIPTION_NAME, LOCK_NAME, checked_token, holds_job, read_description, recover
+from qmcif_engine.run.lock import RunLock
 from qmcif_engine.run.tile_files import EXTREME_DTYPE, JobImage, TileFormat, checksum
 
 if TYPE_CHECKING:
@@ -41,12 +41,6 @@ if TYPE_CHECKING:
     from qmcif_engine.run.tile_files import PlaneKind, TileReceipt
     from qmcif_engine.tiles.plan import Tile, TilePlan
     from qmcif_engine.tiles.task import FusedTile
-
-JOB_SUFFIX = ".qmcif-job"
-_DESCRIPTION = "job.json"
-_LOCK = "lock"
-_LARGEST_DESCRIPTION_BYTES = 2**20
-_OWN_NAMES = re.compile(r"job\.json|lock|placing\.moves|tile-[0-9a-z]+-\d+|image-[0-9a-z]+\.zarr|.*\.(unfinished|probe|ended)")
 
 
 class Job:
@@ -78,7 +72,7 @@ class Job:
         self.folder, self._plan, self._n_images = folder, plan, n_images
         self.store, self._stored_planes = store, stored_planes
         self._format = TileFormat(planes=dict(planes), n_images=n_images, n_stored_colors=0 if store is None else store.n_colors)
-        self._lock = RunLock(folder / _LOCK)
+        self._lock = RunLock(folder / LOCK_NAME)
         self._bucket = RemoteStore(store.folder) if store is not None and isinstance(store.folder, RemotePath) else None
         self.is_partly_reached = self._bucket is not None
         self._run = ""
@@ -132,6 +126,7 @@ class Job:
         """Take the lock of an unfinished run to go on with it, or throw that run away; return whether a new one is needed."""
         self._lock.take()
         try:
+            # a run that was killed while it placed its outputs: all are as they were before, whatever comes next
             roll_back(self.folder / JOURNAL_NAME)
             if resume:
                 self._check_identity(identity)
@@ -150,18 +145,20 @@ class Job:
             )
             raise OutputError(msg)
         with suppress(OSError, ValueError, KeyError, TypeError):  # then what it left in a bucket stays there
-            self._run = _checked_token(_read_description(self.folder)["run"])
+            self._run = checked_token(read_description(self.folder)["run"])
         self.remove()
 
     def _create(self, identity: str, *, overwrite: bool) -> None:
         """Make the folder, which gets its name with the lock and the description in it: nobody sees half a job."""
+        # in the names of its tiles, so that those of a run before are never taken for its own
         self._run = secrets.token_hex(6)
         description = {"identity": identity, "run": self._run, "overwrite": overwrite}
         with temporary_in(self.folder.parent) as made:
             made.mkdir()
-            contents = {made / _LOCK: self._lock.describe(), made / _DESCRIPTION: json.dumps(description).encode()}
+            contents = {made / LOCK_NAME: self._lock.describe(), made / DESCRIPTION_NAME: json.dumps(description).encode()}
             write_durably(contents, scratch_folder=made)
             try:
+                # the folder of another run is not empty, and therefore not replaced: one of two runs fails here
                 made.rename(self.folder)
             except OSError:
                 recover(self.folder)  # says so where another run was faster
@@ -172,16 +169,18 @@ class Job:
         if self.store is None:
             return
         if self._bucket is None:
+            # in the folder, hence on the disk of the target: at the end it is moved by a single renaming
             self.store = replace(self.store, folder=self.folder / f"image-{self._run}.zarr")
         else:
             with refusing(self._bucket.folder):
+                # nothing can be renamed there: chunks go to their final names, under a claim
                 self._bucket.claim(self._run, is_new=is_new)
         self.store.begin()
 
     def _check_identity(self, identity: str) -> None:
         try:
-            description = _read_description(self.folder)
-            known, self._run = description["identity"], _checked_token(description["run"])
+            description = read_description(self.folder)
+            known, self._run = description["identity"], checked_token(description["run"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             msg = f"{str(self.folder)!r} is not an unfinished run of this program ({error}); one is needed: start over with --overwrite"
             raise OutputError(msg) from error
@@ -199,6 +198,7 @@ class Job:
         """Return whether a tile is on the disk, as it was written."""
         path = self._path(tile)
         with suppress(OSError):
+            # the size first: it costs no reading, and a tile of other planes has another one
             if path.stat().st_size != self._format.count_bytes(tile) or not self._format.is_intact(path, key=self._key(tile)):
                 return False
             stored = self.receipt(tile).stored
@@ -214,6 +214,7 @@ class Job:
     def write(self, tile: Tile, result: FusedTile | bytes) -> None:
         """Put a tile on the disk, or what a worker that wrote its chunks sent back of it."""
         with self._needing_folder():
+            # chunks are on the disk before the receipt that speaks of them
             content = result if isinstance(result, bytes) else self._encode(tile, result)
             write_durably({self._path(tile): content}, scratch_folder=self.folder)
 
@@ -239,6 +240,7 @@ class Job:
             with refusing(self.folder):
                 yield
         except OutputError as error:
+            # removed by hand, or by a run that took this one for dead
             if error.errno == errno.ENOENT and not self.folder.exists():
                 msg = (
                     f"the folder {str(self.folder)!r} was removed while a run was putting its tiles there; it is needed until the run has "
@@ -278,6 +280,7 @@ class Job:
 
     def journal(self) -> Journal:
         """Return where the moves of the outputs are noted; the job is over when all of them have arrived."""
+        # the last moment at which a run that lost its folder can stop without harm
         self._lock.check()
         return Journal(self.folder / JOURNAL_NAME, commit=self._end)
 
@@ -285,6 +288,7 @@ class Job:
         """Give the folder the name of something left behind: what is in it is not needed any more."""
         self._ended = self.folder.with_name(name_temporary())
         with refusing(self.folder):
+            # one step, and the commit of the journal: before it all moves are taken back, after it none
             self.folder.rename(self._ended)
         self._lock.forget()
         sync_folder(self.folder.parent)
@@ -301,9 +305,11 @@ class Job:
 
     def give_up(self) -> None:
         """End without a result: leave the tiles to a later run, or remove the folder where none is finished and it is still ours."""
+        # the outputs are in place; only the folder is left to be removed
         is_over = self._ended is not None
         is_kept = self.is_finished if self._bucket is None else lambda tile: self._path(tile).exists()  # the server may be what failed
         if self._bucket is not None and self._is_shown and not is_over:
+            # readers find a store by its metadata, which must not outlive a failed run
             self._bucket.hide()
         with suppress(OSError, ExecutionError):  # what led here is the failure to report
             if is_over or (self._lock.is_held() and not any(map(is_kept, self._plan.tiles))):
@@ -317,7 +323,7 @@ class Job:
                 with refusing(self._bucket.folder):
                     self._bucket.discard(self._run)
             with refusing(self.folder):
-                if not all(_OWN_NAMES.fullmatch(path.name) for path in self.folder.iterdir()):
+                if not holds_job(self.folder):
                     msg = f"{str(self.folder)!r} is not an unfinished run of this program; its name is needed for this run: move it away"
                     raise OutputError(msg)
             self._end()
@@ -327,74 +333,3 @@ class Job:
             with suppress(OSError):  # the next run will remove the rest
                 settle(Leftover(self._ended, Kind.UNFINISHED, is_abandoned=True))
             self._ended = None
-
-
-def recover(folder: Path) -> bool:
-    """Take back what a killed run had begun to place, and return whether the unfinished run, if any, may replace outputs.
-
-    Raises
-    ------
-    OutputError
-        When a run is going on there.
-    """
-    lock = RunLock(folder / _LOCK)
-    if (folder / JOURNAL_NAME).exists():
-        with refusing(folder):
-            lock.take()
-            try:
-                roll_back(folder / JOURNAL_NAME)
-            finally:
-                lock.release()
-    holder = read_holder(lock.path)
-    if holder is not None:
-        check_ended(lock.path, holder)
-    try:
-        return _read_description(folder).get("overwrite") is True
-    except (OSError, ValueError, AttributeError):
-        return False
-
-
-def is_in_use(folder: Path) -> bool:
-    """Return whether a run is going on in a folder."""
-    holder = read_holder(folder / _LOCK)
-    with suppress(OutputError):
-        if holder is not None:
-            check_ended(folder / _LOCK, holder)
-        return False
-    return True
-
-
-def throw_away(folder: Path) -> None:
-    """Remove an unfinished run, once what it had begun to place was taken back.
-
-    Raises
-    ------
-    OutputError
-        When it is no unfinished run, or one is going on there.
-    """
-    lock = RunLock(folder / _LOCK)
-    with refusing(folder):
-        lock.take()
-        try:
-            if not all(_OWN_NAMES.fullmatch(path.name) for path in folder.iterdir()):
-                msg = f"{str(folder)!r} is not an unfinished run of this program; it holds other files: check and remove it yourself"
-                raise OutputError(msg)
-            roll_back(folder / JOURNAL_NAME)
-            ended = folder.with_name(name_temporary())
-            folder.rename(ended)
-        finally:
-            lock.release()
-        settle(Leftover(ended, Kind.UNFINISHED, is_abandoned=True))
-
-
-def _read_description(folder: Path) -> Any:  # noqa: ANN401 - whatever the file says
-    with (folder / _DESCRIPTION).open("rb") as stream:
-        return json.loads(stream.read(_LARGEST_DESCRIPTION_BYTES))
-
-
-def _checked_token(token: object) -> str:
-    """Return the name of a run, which must not lead out of the folder."""
-    if isinstance(token, str) and token.isalnum():
-        return token
-    msg = f"its run is called {token!r}"
-    raise ValueError(msg)
