@@ -52,6 +52,7 @@ def run(options: Namespace) -> None:
     with open_inputs(settled) as stack:
         points = _points_in_time(stack, settled)
         for target in points.values():
+            # all time points, before the first is aligned
             check_alignment(stack, settled, check_stack_output(stack, target, overwrite=settled.overwrite))
         if stack.scratch_bytes and not settled.quiet and not settled.json:
             print(f"decoding {stack.n_images} images once into {show_bytes(stack.scratch_bytes)} of scratch space")

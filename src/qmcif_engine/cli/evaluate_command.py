@@ -110,6 +110,7 @@ def draw_figures(figures: Mapping[str, float | None]) -> list[str]:
     """Return one line a figure, symbols and decimal points aligned; figures there is no truth for are left out."""
     texts = {symbol: format_figure(value, symbol=symbol) for symbol, value in figures.items() if value is not None}
     widest = max(len(symbol) for symbol in texts)
+    # every figure has a point, and is shifted until it lies below the others
     before_point = max(text.index(".") for text in texts.values())
     return [
         f"{symbol:<{widest}}  {' ' * (before_point - text.index('.'))}{text}{' dB' if symbol.startswith('PSNR') else ''}"

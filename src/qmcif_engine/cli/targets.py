@@ -60,6 +60,7 @@ class Targets:
 
 def label_times(n_times: int) -> dict[int, str]:
     """Return what the names of results say of each time point: t000, t001 and so on."""
+    # of one length, so that names sort as time goes
     n_digits = max(3, len(str(n_times - 1)))
     return {number: f"t{number:0{n_digits}d}" for number in range(n_times)}
 

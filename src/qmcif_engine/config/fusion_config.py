@@ -100,6 +100,7 @@ class Precision(StrEnum):
 class DecompositionConfig(Checked):
     """Settings of the quaternion focal element decomposition (QFED), section III-B.1."""
 
+    # published: alpha, beta (2 for mffw), lambda, and how mu grows; its first value is not
     base_smoothness: float = setting(1.5, "alpha: how smooth the base layer is made", low=0.0, high=1000.0)
     detail_sparsity: float = setting(0.5, "beta: how sparse the detail layer is made", low=0.0, high=1000.0)
     noise_weight: float = setting(0.05, "lambda: cost of the noise layer; 0 makes it free", low=0.0, high=1000.0)
@@ -107,10 +108,12 @@ class DecompositionConfig(Checked):
     penalty: float = setting(0.2, "mu at the first iteration", low=1e-3, high=1e3)
     penalty_growth: float = setting(1.1, "factor on mu after each iteration", low=1.0, high=10.0)
     penalty_cap: float = setting(1e6, "largest mu", low=1.0, high=1e9)
+    # published: within 20, until nothing changes by more than 1e-5
     iterations: int = setting(3, "number of iterations, or their limit when a tolerance is set", low=1, high=1000, unit="iterations")
     tolerance: float = setting(
         0.0, "stop when no coefficient or detail changes by more, as a share of 255; 0 runs all iterations", low=0.0, high=1.0
     )
+    # 8 is published; there is a learned dictionary for each of the three
     base_patch_px: int = setting(8, "side of a base patch", choices=(5, 8, 10), unit="px")
     n_groups: int = setting(8, "K: number of groups of similar base patches", low=1, high=256)
     cluster_seed: int = setting(0, "seed of the k-means grouping", low=0, high=2**31 - 1)
@@ -142,11 +145,13 @@ class FocusConfig(Checked):
         "how focus is measured: on the decomposed detail layer, as published, or by the Laplacian energy of the brightness",
     )
     amplification_radius_px: int = setting(3, "r: the detail layer is summed over (2r+1)x(2r+1) windows", low=0, high=15, unit="px")
+    # published: theta and gamma
     coefficient_weight: float = setting(1.0, "theta: weight of the patch coefficients in the base-scale measure", low=0.0, high=1000.0)
     saturation: float = setting(0.2, "gamma: detail focus level (0-1) at which the weighting function reaches 63 %", low=1e-3, high=1e3)
     detail_patch_px: int = setting(
         0, "side of a detail patch; 0 takes 5e-5 of the pixel count, within the two limits below", low=0, high=99, unit="px"
     )
+    # the published rule has no limits: these are ours, and wide open in the preset `paper`
     smallest_detail_patch_px: int = setting(
         9, "least side the rule may give; an even side becomes the odd one below", low=1, high=99, unit="px"
     )
