@@ -132,7 +132,7 @@ def test_constants_named_in_the_document_have_the_values_it_gives() -> None:
     }
     of_edges = {"BLURS_PX", "NOISE_POWER", "COMPARISON_WINDOW_PX", "CONTRAST_SHARE", "CONTRAST_WINDOW_PX", "LARGEST_CONTRAST_EVIDENCE"}
     to_the_pixel = {"EXACT_BLURS_PX", "EXPLAINED_SHARES", "EXPLAINED_WINDOW_PX", "LEAST_REST", "EXACT_PASSES", "EXACT_INERTIA"}
-    of_slopes = {"EVEN_SHARE", "SLOPE_REACH_PX"}
+    of_slopes = {"EVEN_SHARE", "SLOPE_FADE_PX", "SLOPE_REACH_PX"}
     of_blends = {"TEXTURE_PX", "SMOOTH_CONTRAST", "LEAST_VISIBLE_STEP", "LEAST_VISIBLE_CHANGE", "LEAST_SHARE"}
     of_brightness = {"LOW_PASS_PX", "LOW_PASS_REACH_PX", "BAND_PX", "WINDOW_PX", "FAINT_POWER", "SEAM_RATIOS"}
     of_frames = {"REACH_PX", "DARK_LOSS", "FADING_LOSS", "LARGEST_DIFFERENCE", "LARGEST_REACH_PX"}

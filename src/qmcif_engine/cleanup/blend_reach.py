@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from qmcif_engine.cleanup.regularization import SLOPE_REACH_PX
+from qmcif_engine.cleanup.regularization import SLOPE_FADE_PX, SLOPE_REACH_PX
 from qmcif_engine.cleanup.seams import REACH_PX as SEAM_REACH_PX
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ def reach_of_blend(config: DecisionConfig) -> int:
     # a feather of 1 px is none: its window would be a single pixel
     if config.feather_px < 2:
         return 2 * config.blend_radius_px
-    return max(2 * config.blend_radius_px, config.feather_px, SLOPE_REACH_PX, SEAM_REACH_PX)
+    return max(2 * config.blend_radius_px, config.feather_px, SLOPE_REACH_PX + SLOPE_FADE_PX, SEAM_REACH_PX)
 
 
 def reach_of_feather(config: DecisionConfig) -> int:

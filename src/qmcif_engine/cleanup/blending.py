@@ -16,12 +16,12 @@ from scipy.sparse import csr_array
 
 from qmcif_engine.cleanup.blend_reach import reach_of_blend, reach_of_feather
 from qmcif_engine.cleanup.frame_ends import reach_of_ends
-from qmcif_engine.cleanup.regularization import SLOPE_REACH_PX
+from qmcif_engine.cleanup.regularization import SLOPE_FADE_PX, SLOPE_REACH_PX
 from qmcif_engine.cleanup.seams import REACH_PX as SEAM_REACH_PX
 from qmcif_engine.cleanup.seams import measure_seams
 from qmcif_engine.cleanup.smoothness import find_smooth_parts
 from qmcif_engine.config.stage import Reach, Stage, bytes_per_pixel
-from qmcif_engine.kernels.boxes import TEXTURE_PX
+from qmcif_engine.kernels.boxes import TEXTURE_PX, sum_boxes
 from qmcif_engine.kernels.sharing import Entries, Filters, Zones, fill_rows, find_leading, gather_shares, mark_used, mix_samples
 from qmcif_engine.method.fusion import Blend
 from qmcif_engine.method.patches import edge_band
@@ -41,6 +41,7 @@ LEAST_SHARE = 1e-4
 """A smaller share is none: no sample shows it."""
 
 _NOWHERE = np.empty((0, 0), bool)
+_NO_SLOPES = np.empty((0, 0), np.float32)
 
 
 def blend_along_edges(
@@ -79,12 +80,13 @@ def blend_along_edges(
     """
     spread = measure_spread(index, blocks, config)
     # empty arrays stand for "nowhere", since compiled code takes no None
-    is_slope = _NOWHERE if is_even is None or not reach_of_feather(config) else find_slopes(index, is_even)
+    slope = _NO_SLOPES if is_even is None or not reach_of_feather(config) else measure_slopes(index, is_even)
     is_end = _NOWHERE if is_end is None else is_end
     is_spread = spread > 0
-    for zone in (is_slope, is_end):
-        if zone.size:
-            is_spread |= zone
+    if slope.size:
+        is_spread |= (slope > 0) & edge_band(index, reach_px=SLOPE_REACH_PX)
+    if is_end.size:
+        is_spread |= is_end
     # a guided filter is two means in a row, each of which reaches one radius
     band = edge_band(index, reach_px=2 * config.blend_radius_px)
     if is_exact is not None:
@@ -95,9 +97,9 @@ def blend_along_edges(
         power=config.blend_edge_contrast**2,
         wide=reach_of_feather(config),
         at_end=reach_of_ends(config) if is_end.size else 0,
-        on_slope=SLOPE_REACH_PX if is_slope.size else 0,
+        on_slope=SLOPE_REACH_PX if slope.size else 0,
     )
-    zones = Zones(spread, np.ascontiguousarray(is_end), np.ascontiguousarray(is_slope))
+    zones = Zones(spread, np.ascontiguousarray(is_end), slope)
     entries = Entries(*gather_shares(np.ascontiguousarray(index), np.ascontiguousarray(guide), band, zones, filters, LEAST_SHARE))
     # wide blends are kept even where they change little: part of them left out would be a step
     is_kept = is_spread[band] | _is_visible(entries, blocks, index=index, band=band)
@@ -166,13 +168,20 @@ def measure_spread(index: IndexArray, blocks: Sequence[FloatArray], config: Deci
     return spread
 
 
-def find_slopes(index: IndexArray, is_even: BoolArray) -> BoolArray:
-    """Return where a border between two neighbors of the stack, and no other image, is near, and both are about as sharp, shape (h, w)."""
+def measure_slopes(index: IndexArray, is_even: BoolArray) -> FloatArray:
+    """Return how much of a slope there is around each pixel, from 0 to 1, shape (h, w).
+
+    A slope is where a border between two neighbors of the stack, and no other image, is near, and both are about as sharp. Cells are, or
+    are not: the share of such pixels around each one counts, because a blend that began and ended with a cell would leave a step there.
+    """
     side = 2 * SLOPE_REACH_PX + 1
     # the map names images by their place in the stack: a span of 1 is two neighbors and nobody else
     span = ndimage.maximum_filter(index, side) - ndimage.minimum_filter(index, side)
-    found: BoolArray = is_even & (span == 1)
-    return found
+    near = np.pad(is_even & (span == 1), SLOPE_FADE_PX, mode="symmetric").astype(np.float32)
+    slope = np.empty(index.shape, np.float32)
+    sum_boxes(near, 2 * SLOPE_FADE_PX + 1, slope)
+    slope /= np.float32((2 * SLOPE_FADE_PX + 1) ** 2)
+    return slope
 
 
 def _reach_to_samples(config: FusionConfig, _detail_patch_px: int) -> int:
@@ -184,7 +193,7 @@ def _reach_to_samples(config: FusionConfig, _detail_patch_px: int) -> int:
 def _reach_to_map(config: FusionConfig, _detail_patch_px: int) -> int:
     """Return the reach of the narrow blend, of the wide one, or of what asks for it: a slope or a seam."""
     feather = reach_of_feather(config.decision)
-    return max(2 * config.decision.blend_radius_px, *((feather, SLOPE_REACH_PX, SEAM_REACH_PX) if feather else (0,)))
+    return max(2 * config.decision.blend_radius_px, *((feather, SLOPE_REACH_PX + SLOPE_FADE_PX, SEAM_REACH_PX) if feather else (0,)))
 
 
 BLENDING = Stage(
@@ -198,7 +207,7 @@ BLENDING = Stage(
         Reach(lambda config, _side: 2 * config.decision.blend_radius_px, "2 `blend_radius_px`", of="guide"),
         Reach(
             _reach_to_map,
-            "2 `blend_radius_px`; 2 ⌊`feather_px` / 2⌋, `SLOPE_REACH_PX` or `cleanup.seams.REACH_PX` if larger",
+            "2 `blend_radius_px`; 2 ⌊`feather_px` / 2⌋, `SLOPE_REACH_PX` + `SLOPE_FADE_PX` or `cleanup.seams.REACH_PX` if larger",
             of="map",
             adds_up=True,
         ),

@@ -97,6 +97,9 @@ BLOCK_OF_CELLS_BYTES = 12 * 4 * (BLOCK_CELLS + 2 * ROUNDS) ** 2
 SLOPE_REACH_PX = 4
 """How far from a border between two neighbors of the stack both are mixed, where they are about as sharp."""
 
+SLOPE_FADE_PX = 7
+"""How far around a slope its blend fades, so that it does not begin and end with a cell."""
+
 LARGEST_SUPPORT = 1.0
 """By how many times what a cell and those beside it see, neighbors may make a decision surer."""
 

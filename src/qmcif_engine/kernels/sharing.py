@@ -35,7 +35,7 @@ class Zones(NamedTuple):
 
     spread: FloatArray
     is_end: BoolArray
-    is_slope: BoolArray
+    slope: FloatArray
 
 
 class Entries(NamedTuple):
@@ -160,14 +160,12 @@ def _take_where(is_wanted: BoolArray, corner: NDArray[np.int64], sums: FloatArra
 
 
 @compiled
-def _move_toward(
-    spread: FloatArray, corner: NDArray[np.int64], sums: FloatArray, n_pixels: float, share: FloatArray, out: FloatArray
-) -> None:
+def _move_toward(zone: FloatArray, corner: NDArray[np.int64], sums: FloatArray, n_pixels: float, out: FloatArray) -> None:
     """Take what is in `out` so far toward the mean over windows of so many pixels as a map, from a corner on, says."""
     for y in range(out.shape[0]):
-        amounts, values, shares, row = spread[corner[0] + y, corner[1] :], sums[y], share[y], out[y]
+        amounts, values, row = zone[corner[0] + y, corner[1] :], sums[y], out[y]
         for x in range(row.size):
-            row[x] += amounts[x] * (values[x] / n_pixels - shares[x])
+            row[x] += amounts[x] * (values[x] / n_pixels - row[x])
 
 
 @compiled
@@ -190,11 +188,11 @@ def _widen(
         copy(share[y], broad[y])
     if filters.wide:
         sums = _sum_twice(near, source, filters.wide, margin)
-        _move_toward(zones.spread, corner, sums, np.float64(filters.wide + 1) ** 4, share, broad)
+        _move_toward(zones.spread, corner, sums, np.float64(filters.wide + 1) ** 4, broad)
     if filters.on_slope:
         sums = _sum_once(near, source, filters.on_slope, margin)
         # on a slope in place of what the others gave
-        _take_where(zones.is_slope, corner, sums, np.float64(2 * filters.on_slope + 1) ** 2, broad)
+        _move_toward(zones.slope, corner, sums, np.float64(2 * filters.on_slope + 1) ** 2, broad)
 
 
 @compiled
@@ -213,7 +211,7 @@ def _filters_of(zones: Zones, box: NDArray[np.int64], filters: Filters) -> Filte
     """Return the filters that count in a box."""
     wide = filters.wide if filters.wide and _is_any(zones.spread, box) else 0
     at_end = filters.at_end if filters.at_end and _is_any(zones.is_end, box) else 0
-    on_slope = filters.on_slope if filters.on_slope and _is_any(zones.is_slope, box) else 0
+    on_slope = filters.on_slope if filters.on_slope and _is_any(zones.slope, box) else 0
     return Filters(filters.radius, filters.power, wide, at_end, on_slope)
 
 

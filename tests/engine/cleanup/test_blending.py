@@ -9,10 +9,10 @@ from qmcif_engine.cleanup.blending import (
     LEAST_SHARE,
     LEAST_VISIBLE_CHANGE,
     blend_along_edges,
-    find_slopes,
+    measure_slopes,
     measure_spread,
 )
-from qmcif_engine.cleanup.regularization import SLOPE_REACH_PX
+from qmcif_engine.cleanup.regularization import SLOPE_FADE_PX, SLOPE_REACH_PX
 from qmcif_engine.cleanup.seams import measure_seams
 from qmcif_engine.cleanup.smoothness import LEAST_VISIBLE_STEP, SMOOTH_CONTRAST, measure_smoothness
 from qmcif_engine.config.fusion_config import DecisionConfig
@@ -341,28 +341,34 @@ def even_everywhere(index):
     return np.ones(index.shape, bool)
 
 
+def share_of(is_slope):
+    """The share of pixels on a slope around each one, straightforwardly."""
+    return ndimage.uniform_filter(is_slope.astype(float), 2 * SLOPE_FADE_PX + 1)
+
+
 def test_a_slope_is_where_two_neighbors_of_the_stack_and_no_other_image_are_near():
     columns = np.arange(120)
     index = np.broadcast_to((columns >= 30).astype(np.uint16) + (columns >= 60) + 2 * (columns >= 90), (9, 120)).astype(np.uint16)
     is_even = even_everywhere(index)
     is_even[:, 60:] = False
 
-    found = find_slopes(index, is_even)
+    found = measure_slopes(index, is_even)
 
-    expected = np.zeros(120, bool)
-    expected[30 - SLOPE_REACH_PX : 30 + SLOPE_REACH_PX] = True
-    expected[60 - SLOPE_REACH_PX : 60] = True
-    np.testing.assert_array_equal(found, np.tile(expected, (9, 1)))
+    is_slope = np.zeros(120, bool)
+    is_slope[30 - SLOPE_REACH_PX : 30 + SLOPE_REACH_PX] = True
+    is_slope[60 - SLOPE_REACH_PX : 60] = True
+    np.testing.assert_allclose(found, share_of(np.tile(is_slope, (9, 1))), rtol=0, atol=1e-6)
 
 
 def test_three_images_close_together_are_no_slope():
     """Pixels between the two borders have all of them in reach."""
-    columns = np.arange(40)
-    index = np.broadcast_to((columns >= 18).astype(np.uint16) + (columns >= 22), (9, 40)).astype(np.uint16)
+    columns = np.arange(60)
+    index = np.broadcast_to((columns >= 28).astype(np.uint16) + (columns >= 32), (9, 60)).astype(np.uint16)
 
-    found = find_slopes(index, even_everywhere(index))
+    found = measure_slopes(index, even_everywhere(index))
 
-    assert set(np.flatnonzero(found.any(axis=0))) == {14, 15, 16, 17, 22, 23, 24, 25}
+    expected = np.tile(np.isin(columns, [24, 25, 26, 27, 32, 33, 34, 35]), (9, 1))
+    np.testing.assert_allclose(found, share_of(expected), rtol=0, atol=1e-6)
 
 
 def test_along_a_slope_brightness_is_spread_also_in_texture():
@@ -372,12 +378,27 @@ def test_along_a_slope_brightness_is_spread_also_in_texture():
 
     blend = blend_along_edges(index, blocks, flat(index.shape), config, is_even=even_everywhere(index))
 
-    is_slope = edge_band(index, reach_px=SLOPE_REACH_PX)
+    is_near = edge_band(index, reach_px=SLOPE_REACH_PX)
     ramp = ndimage.uniform_filter((index == 1).astype(float), 2 * SLOPE_REACH_PX + 1)
-    np.testing.assert_array_equal(blend.band, is_slope)
-    np.testing.assert_allclose(broad_shares(blend, 2)[1][is_slope], ramp[is_slope], rtol=0, atol=SHARE_ROUNDINGS)
-    narrow = blend_along_edges(index, blocks, flat(index.shape), config)
-    np.testing.assert_allclose(narrow_shares(blend, 2), narrow_shares(narrow, 2), rtol=0, atol=SHARE_ROUNDINGS)
+    narrow = narrow_shares(blend_along_edges(index, blocks, flat(index.shape), config), 2)
+    np.testing.assert_array_equal(blend.band, is_near)
+    expected = narrow[1] + share_of(is_near) * (ramp - narrow[1])
+    np.testing.assert_allclose(broad_shares(blend, 2)[1][is_near], expected[is_near], rtol=0, atol=SHARE_ROUNDINGS)
+    np.testing.assert_allclose(narrow_shares(blend, 2), narrow, rtol=0, atol=SHARE_ROUNDINGS)
+
+
+def test_a_slope_that_ends_with_a_cell_leaves_no_step_there():
+    """Two planes of different brightness, whose border is a slope on one side only of a line between cells."""
+    index, config = np.ascontiguousarray(halves((96, 120))), DecisionConfig(blend_radius_px=1, feather_px=16)
+    blocks = [np.full((3, *index.shape), level, np.float32) for level in (80, 140)]
+    is_even = even_everywhere(index)
+    is_even[48:] = False
+    images = [np.moveaxis(block, 0, -1).astype(np.uint8) for block in blocks]
+
+    fused = compose(images, blend_along_edges(index, blocks, flat(index.shape), config, is_even=is_even)).astype(int)
+
+    assert np.abs(np.diff(fused[..., 0], axis=0)).max() <= 2
+    assert np.abs(fused[8, :, 0] - fused[-8, :, 0]).max() > 5  # there is something to fade
 
 
 # --- what nobody sees ---

@@ -46,9 +46,10 @@ def test_shares_are_those_of_the_filters_over_the_whole_picture(n_images, radius
     generator = np.random.default_rng(1)
     band = generator.random(index.shape) < 0.5
     spread = (generator.random(index.shape) * (np.arange(90) > 40)).astype(np.float32) if wide else np.zeros(index.shape, np.float32)
-    is_end, is_slope = ((generator.random(index.shape) < 0.3) if reach else NOWHERE for reach in (at_end, on_slope))
+    is_end = (generator.random(index.shape) < 0.3) if at_end else NOWHERE
+    slope = (generator.random(index.shape) * (np.arange(90) < 70) if on_slope else np.empty((0, 0))).astype(np.float32)
 
-    zones, filters = Zones(spread, is_end, is_slope), Filters(radius, 0.01, wide, at_end, on_slope)
+    zones, filters = Zones(spread, is_end, slope), Filters(radius, 0.01, wide, at_end, on_slope)
     entries = Entries(*gather_shares(index, guide, band, zones, filters, LEAST))
 
     share, broad = [], []
@@ -61,7 +62,7 @@ def test_shares_are_those_of_the_filters_over_the_whole_picture(n_images, radius
         if wide:
             both = narrow + spread * (ndimage.uniform_filter(ndimage.uniform_filter(member, wide + 1), wide + 1) - narrow)
         if on_slope:
-            both = np.where(is_slope, ndimage.uniform_filter(member, 2 * on_slope + 1), both)
+            both = both + slope * (ndimage.uniform_filter(member, 2 * on_slope + 1) - both)
         share.append(narrow)
         broad.append(both)
     for found, wanted in ((entries.shares, share), (entries.broad, broad)):
