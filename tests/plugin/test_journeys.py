@@ -1,5 +1,6 @@
 """Whole journeys by the buttons and dialogs that people use: a newcomer, a microscopist, a photographer, and one in a hurry."""
 
+import threading
 from functools import partial
 
 import numpy as np
@@ -9,6 +10,7 @@ from qtpy.QtCore import Qt
 
 from napari_qmcif.dock import open_page
 from napari_qmcif.file_actions import FOLDER_FILTER
+from napari_qmcif.worker import EngineWorker
 from qmcif_engine import make_focus_stack, write_image
 
 pytestmark = pytest.mark.viewer
@@ -154,7 +156,22 @@ def test_a_microscopist_fuses_a_recording_with_time_and_channels(viewer, page, q
     assert page("Depth").surface.z_step.value == 4
 
 
-def test_a_photographer_aligns_cancels_retouches_and_saves(viewer, page, qtbot, answer, tmp_path):
+@pytest.fixture
+def held(monkeypatch):
+    """An event without which no run gets past the beginning of its alignment."""
+    go_on, note = threading.Event(), EngineWorker.note
+
+    def hold(worker, text):
+        note(worker, text)
+        if text.startswith("aligning"):
+            go_on.wait()
+
+    monkeypatch.setattr(EngineWorker, "note", hold)
+    yield go_on
+    go_on.set()
+
+
+def test_a_photographer_aligns_cancels_retouches_and_saves(viewer, page, qtbot, answer, tmp_path, held):
     scene = make_focus_stack(n_images=28, shape=(120, 160), seed=3)
     (tmp_path / "shots").mkdir()
     for number, image in enumerate(scene.images):
@@ -169,6 +186,7 @@ def test_a_photographer_aligns_cancels_retouches_and_saves(viewer, page, qtbot, 
     click(form.run_panel.start_button)
     qtbot.waitUntil(lambda: form.run_panel.message.text().startswith("aligning"))
     click(form.run_panel.cancel_button)
+    held.set()
     wait_for(qtbot, form.run_panel)
     assert (form.run_panel.message.text(), len(viewer.layers)) == ("cancelled; nothing was added", 1)
     fuse(page, qtbot)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "responsiveness.py"
-SMALL = "PRESETS={'default': None}, WARM_UP_SHAPE=(32, 32), PREVIEW_SHAPE=(48, 64), REST_SECONDS=0.1"
+SMALL = "PRESETS={'default': None}, WARM_UP_SHAPE=(32, 32), PREVIEW_SHAPE=(48, 64), REST_SECONDS=0.1, N_OPENINGS=1"
 
 
 @pytest.mark.slow
@@ -19,8 +19,8 @@ def test_the_report_gives_gap_and_insertion_of_a_run_and_the_time_of_a_preview()
 
     shown = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
 
-    gaps, taken = r"largest gap \d+ ms, most CPU in one \d+ ms", r"\d+ ms \(\d+ ms CPU\)"
+    gaps, taken = r"largest gap \d+ ms, most CPU in one \d+ ms", r"\d+ ms \(-?\d+ ms CPU\)"
     assert re.search(rf"pair of 48 x 64: run [\d.]+ s, {gaps}; layers added in {taken}, by napari alone in {taken}", shown)
     assert re.search(rf"pair of 48 x 64: preview [\d.]+ s, {gaps}", shown)
-    assert re.search(rf"large sample: opened in {taken}, then {gaps}", shown)
+    assert re.search(rf"large sample: largest gap {taken}, by napari alone {taken}, ours beyond it -?{taken}", shown)
     assert re.search(r"pair of 48 x 64: cancelled after \d+ ms while looking whether the images moved, \d+ ms while fusing", shown)
