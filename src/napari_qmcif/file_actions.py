@@ -101,10 +101,14 @@ class FileActions(Container[Any]):
 
     def _start_opening(self, paths: list[Path]) -> EngineWorker:
         def pass_on(layers: list[Layer]) -> None:
-            """Hand a stack on; the layers of a result are no sources."""
-            self.row.message.say("; ".join(worker.remarks))
+            """Hand stacks of one size on, which can be fused together; the layers of a result are no sources."""
+            said, sizes = list(worker.remarks), [finest_level(layer).shape for layer in layers]
             if all(part_of(layer) is None for layer in layers):
-                self._on_open(layers)
+                chosen = [layer for layer, size in zip(layers, sizes, strict=True) if size == sizes[0]]
+                note = f"{len(chosen)} of {len(layers)} layers are chosen, which have the size of the first: choose others under Images"
+                said += [note] * (len(chosen) < len(layers))
+                self._on_open(chosen)
+            self.row.message.say("; ".join(said))
 
         worker = open_stack_layers(self._viewer, paths, on_open=pass_on)
         return worker

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tifffile
+import zarr
 
 from napari_qmcif.chosen_stack import choose_planes
 from napari_qmcif.depth_view import DepthView
@@ -186,6 +187,25 @@ def test_an_opened_stack_is_chosen_for_the_fusion_and_an_opened_result_is_not(vi
 
     assert [layer.name for layer in viewer.layers] == ["leaf", "fused"]
     assert page.form.layers.value == [viewer.layers["leaf"]]
+
+
+def test_of_a_file_with_stacks_of_several_sizes_those_like_the_first_are_chosen(viewer, page, qtbot, answer, tmp_path):
+    root = zarr.open_group(tmp_path / "slide.zarr", mode="w", zarr_format=2)
+    root.attrs["bioformats2raw.layout"] = 3
+    for name, side in (("0", 8), ("1", 12), ("2", 8)):
+        image = root.create_group(name)
+        image.create_array("0", data=np.arange(3 * side * 9, dtype=np.uint16).reshape(3, side, 9))
+        axes = [{"name": axis, "type": "space"} for axis in "zyx"]
+        image.attrs["multiscales"] = [{"version": "0.4", "axes": axes, "datasets": [{"path": "0"}]}]
+    answer(getExistingDirectory=str(tmp_path / "slide.zarr"))
+
+    page.files.folder_button.native.click()
+    wait_for(page.files, qtbot)
+
+    assert [layer.data.shape[1] for layer in viewer.layers] == [8, 12, 8]
+    assert page.form.layers.value == [viewer.layers[0], viewer.layers[2]]
+    assert page.files.row.message.text() == "2 of 3 layers are chosen, which have the size of the first: choose others under Images"
+    assert page.run_panel.start_button.enabled
 
 
 def test_a_result_with_time_points_is_offered_as_a_folder_only(viewer, actions, monkeypatch, add_time_series):
