@@ -221,7 +221,9 @@ class FusionWidget(Container[Any]):
 
 def _describe(series: StackSeries) -> str:
     """Return what a person should know before a run."""
+    n_channels, n_points = len(series.channels), series.n_points
     words = [series.first.note]
-    if series.n_fusions > 1 or len(series.channels) > 1:
-        words.append(f"{len(series.channels)} channels and {series.n_points} time points are fused, {series.first.n_images} images each")
+    if n_channels * n_points > 1:
+        places = [f"{n_channels} channels"] * (n_channels > 1) + [f"{n_points} time points"] * (n_points > 1)
+        words.append(f"{n_channels * n_points} stacks of {series.first.n_images} images are fused: {', '.join(places)}")
     return "; ".join(word for word in words if word)

@@ -84,10 +84,16 @@ def _read_all_images(inputs: Path | list[Path], remark: Callable[[str], None]) -
         except QmcifError as error:
             refused = error
             # one image of a file may be a label or a thumbnail, which hinders no other
-            remark(f"left out: {error}")
+            remark(f"left out: {_shorten(error, inputs)}")
     if not layers:
         raise refused
     return layers
+
+
+def _shorten(error: QmcifError, inputs: Path | list[Path]) -> str:
+    """Return what is wrong and what would be needed, without the folder of the file and without advice for the command line."""
+    words = str(error).rpartition(": ")[0] or str(error)
+    return words.replace(str(inputs), inputs.name) if isinstance(inputs, Path) else words
 
 
 def read_stack(inputs: Path | list[Path], *, image: int | None = None, image_name: str = "") -> list[LayerDataTuple]:

@@ -166,7 +166,7 @@ def test_what_cannot_be_fused_is_said_in_place_and_run_is_disabled(viewer, open_
 def test_all_points_in_time_come_in_one_run_with_the_time_axis_kept(viewer, open_widget, qtbot, images):
     viewer.add_image(np.stack([images, images[:, ::-1]]), rgb=True, name="leaf", axis_labels=("t", "z", "y", "x"))
     widget = open_widget()
-    assert widget.run_panel.reason.text() == "1 channels and 2 time points are fused, 3 images each"
+    assert widget.run_panel.reason.text() == "2 stacks of 3 images are fused: 2 time points"
 
     widget.run_panel.start_button.native.click()
     wait_for(widget, qtbot)
