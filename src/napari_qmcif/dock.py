@@ -28,6 +28,8 @@ PAGES: dict[str, Callable[[Viewer], Any]] = {
     "Batch": BatchWidget,
 }
 SMALLEST_WIDTH_PX = 240
+DOCK_NAME = "Fuse focus stack (QMCIF focus stacking)"
+"""What the Plugins menu calls the dock: the names of widget and plugin in the manifest."""
 
 
 class FocusDock(QWidget):
@@ -113,12 +115,22 @@ def _make_scroll() -> QScrollArea:
     return scroll
 
 
+def open_dock(viewer: Viewer) -> FocusDock:
+    """Open the dock of a viewer, or bring the one that is there to the front."""
+    found = [dock for dock in viewer.window.dock_widgets.values() if isinstance(dock, FocusDock)]
+    if not found:
+        # not by `add_plugin_dock_widget`: its docks have another name than those of the menu, so that both would open one
+        found.append(FocusDock(viewer))
+        viewer.window.add_dock_widget(found[0], name=DOCK_NAME)
+    frame: Any = found[0].parent()
+    frame.show()
+    frame.raise_()
+    return found[0]
+
+
 def open_page(viewer: Viewer, title: str) -> Any:  # noqa: ANN401 - a page
     """Open the dock, or bring it to the front, and turn to a page."""
-    shown, dock = viewer.window.add_plugin_dock_widget("napari-qmcif", "Fuse focus stack")
-    shown.show()
-    shown.raise_()
-    return dock.show_page(title)
+    return open_dock(viewer).show_page(title)
 
 
 def _make_opener(title: str) -> Callable[[Viewer], None]:

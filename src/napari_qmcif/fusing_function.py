@@ -5,6 +5,7 @@ import re
 import time
 from collections.abc import Sequence
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -65,7 +66,10 @@ def choose_images(
         msg = f"image {reference} was given as the reference; the stack has {frames[-1] + 1}: choose one of them, or 0 for the middle one"
         raise InvalidConfigError(msg)
     if len(frames) < 2:
-        msg = f"{len(frames)} image is left; at least 2 are needed: leave fewer out"
+        msg = f"{len(frames)} of {len(frames) + len(numbers)} images are left; at least 2 are needed: leave fewer out"
+        raise InvalidConfigError(msg)
+    if align != "none" and find_spec("cv2") is None:
+        msg = "Align is set and OpenCV is not installed; it is needed: pip install 'napari-qmcif[align]', or set Align to none"
         raise InvalidConfigError(msg)
     known = load_transforms(transforms) if transforms is not None and transforms.is_file() else None
     if transforms is not None and known is None:
@@ -74,8 +78,16 @@ def choose_images(
     return series.changed(**prepared, reference=frames.index(reference - 1) if reference > 0 else None)
 
 
+def _check_folder(target: Path) -> None:
+    """Refuse a place in a folder that is not there, before anything is aligned or fused for it."""
+    if not target.parent.is_dir():
+        msg = f"the folder {str(target.parent)!r} does not exist; an existing one is needed: make it, or choose another"
+        raise InvalidConfigError(msg)
+
+
 def _check_can_write(transforms: Path, series: StackSeries, align: str) -> None:
     """Refuse a file of transforms that there will be nothing to write to, or more than it holds."""
+    _check_folder(transforms)
     if align == "none":
         msg = f"{transforms.name!r} holds no transforms and nothing is aligned; one of both is needed: choose another file, or set Align"
         raise InvalidConfigError(msg)
@@ -118,6 +130,7 @@ def settle_target(destination: Path | None, series: StackSeries, *, slab: int = 
         )
         raise InvalidImageError(msg)
     place = destination.expanduser() if destination is not None else Path(preferred.scratch_folder or "") / series.channels[0].title
+    _check_folder(place)
     return place.with_name(place.name.removesuffix(PYRAMID_SUFFIX) + PYRAMID_SUFFIX)
 
 

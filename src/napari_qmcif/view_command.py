@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
 HELP = "open a stack in napari, with the fusion beside it"
-_PLUGIN, _WIDGET = "napari-qmcif", "Fuse focus stack"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -27,6 +26,7 @@ def run(options: Namespace) -> None:
     """Open the viewer and stay until it is closed."""
     import napari
 
+    from napari_qmcif.dock import open_dock
     from napari_qmcif.file_actions import add_layers
     from napari_qmcif.reader import open_files
 
@@ -34,5 +34,5 @@ def run(options: Namespace) -> None:
     layers = open_files(options.images)
     viewer = napari.Viewer(title="qmcif view")
     add_layers(viewer, layers)
-    viewer.window.add_plugin_dock_widget(_PLUGIN, _WIDGET)
+    open_dock(viewer)
     napari.run()

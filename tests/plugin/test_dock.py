@@ -5,7 +5,7 @@ import pytest
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QApplication
 
-from napari_qmcif.dock import PAGES, open_page
+from napari_qmcif.dock import PAGES, open_dock, open_page
 
 pytestmark = pytest.mark.viewer
 
@@ -17,7 +17,7 @@ def viewer(make_napari_viewer_proxy):
 
 @pytest.fixture
 def dock(viewer):
-    _, dock = viewer.window.add_plugin_dock_widget("napari-qmcif", "Fuse focus stack")
+    dock = open_dock(viewer)
     yield dock
     dock.shut_down()
 

@@ -7,6 +7,7 @@ import zarr
 
 from napari_qmcif.chosen_stack import choose_planes
 from napari_qmcif.depth_view import DepthView
+from napari_qmcif.dock import open_dock
 from napari_qmcif.file_actions import FOLDER_FILTER, FileActions, add_layers
 from napari_qmcif.layers import MAP_NAMES, describe_channel
 from napari_qmcif.provenance import record_provenance
@@ -167,7 +168,7 @@ def test_a_place_that_cannot_be_written_is_told(viewer, actions, qtbot, answer, 
 
 @pytest.fixture
 def page(viewer, qtbot):
-    _, dock = viewer.window.add_plugin_dock_widget("napari-qmcif", "Fuse focus stack")
+    dock = open_dock(viewer)
     yield dock.fusion
     dock.shut_down()
     del dock

@@ -3,6 +3,7 @@
 import sys
 import threading
 import time
+from pathlib import Path
 
 import dask.array as da
 import numpy as np
@@ -236,14 +237,19 @@ def test_a_copied_script_is_that_of_the_selected_result(viewer, open_widget, qtb
     assert "the images that 'leaf: fused' was made of are not there any more" in widget.run_panel.message.text()
 
 
+MISSING = Path("missing").absolute()
+
+
 @pytest.mark.parametrize(
     ("name", "value", "reason"),
     [
         ("leave_out", "7", "'7' names no images of this stack; numbers from 1 to 3 are needed"),
         ("leave_out", "two", "'two' names no images"),
-        ("leave_out", "1-2", "1 image is left; at least 2 are needed"),
+        ("leave_out", "1-2", "1 of 3 images are left; at least 2 are needed"),
         ("reference", 9, "image 9 was given as the reference; the stack has 3"),
         ("slab", 2, "slabs were asked for and the result goes into memory"),
+        ("destination", MISSING / "sharp", f"the folder {str(MISSING)!r} does not exist; an existing one is needed"),
+        ("transforms", MISSING / "found.json", f"the folder {str(MISSING)!r} does not exist; an existing one is needed"),
     ],
 )
 def test_wishes_that_cannot_be_fulfilled_are_told_in_place(viewer, open_widget, images, name, value, reason):
@@ -253,6 +259,17 @@ def test_wishes_that_cannot_be_fulfilled_are_told_in_place(viewer, open_widget, 
     getattr(widget.form, name).value = value
 
     assert (widget.run_panel.start_button.enabled, widget.run_panel.reason.text()[: len(reason)]) == (False, reason)
+
+
+def test_without_opencv_align_is_refused_in_place(viewer, open_widget, images, monkeypatch):
+    monkeypatch.setattr(fusing_function, "find_spec", lambda name: None)
+    viewer.add_image(images, rgb=True, name="leaf")
+    widget = open_widget()
+    assert widget.run_panel.start_button.enabled
+
+    widget.form.align.value = "similarity"
+
+    assert "OpenCV is not installed; it is needed: pip install 'napari-qmcif[align]'" in widget.run_panel.reason.text()
 
 
 def test_a_reference_that_is_left_out_is_refused(viewer, open_widget, images):

@@ -8,7 +8,7 @@ import pytest
 import tifffile
 from qtpy.QtCore import Qt
 
-from napari_qmcif.dock import open_page
+from napari_qmcif.dock import open_dock, open_page
 from napari_qmcif.file_actions import FOLDER_FILTER
 from napari_qmcif.worker import EngineWorker
 from qmcif_engine import make_focus_stack, write_image
@@ -36,7 +36,7 @@ def answer(monkeypatch):
 def page(viewer, qtbot):
     """Turns to a page of the dock; everything that runs there is stopped at the end."""
     yield partial(open_page, viewer)
-    _, dock = viewer.window.add_plugin_dock_widget("napari-qmcif", "Fuse focus stack")
+    dock = open_dock(viewer)
     dock.fusion.run_panel.cancel()
     wait_for(qtbot, dock.fusion.run_panel)
     dock.shut_down()

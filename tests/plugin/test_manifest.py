@@ -128,3 +128,18 @@ def test_preferences_offer_what_the_plugin_reads(manifest):
 
     assert list(properties) == ["preset", "memory_gigabytes", "scratch_folder"]
     assert list(properties["preset"].enum) == list(PRESETS)
+
+
+@pytest.mark.viewer
+@pytest.mark.parametrize("is_menu_first", [True, False])
+def test_plugins_menu_and_layers_menu_share_one_dock(is_menu_first, make_napari_viewer):
+    from napari._app_model import get_app_model
+
+    viewer, commands = make_napari_viewer(), ["napari-qmcif.fuse", "napari-qmcif.retouch"]
+
+    for command in commands if is_menu_first else commands[::-1]:
+        get_app_model().commands.execute_command(command).result()
+
+    (dock,) = viewer.window.dock_widgets.values()
+    assert dock.tabs.tabText(dock.tabs.currentIndex()) == "Retouch"
+    dock.shut_down()
