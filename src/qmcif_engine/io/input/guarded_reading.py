@@ -106,7 +106,7 @@ class _Reader:
             if found is None:
                 raise _refuse_ended(path, self.end(patience_seconds=_LAST_SECONDS))
         if "error" in found:
-            # only classes of ours can be named
+            # one of our errors, by its name: the process cannot send an object
             raise getattr(errors, found["error"])(found["message"])
         return ReadContent(found["values"], arrays)
 
