@@ -98,7 +98,7 @@ clean: ## remove what the commands made, the environment apart
 	@find src tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .PHONY: screenshots
-screenshots: $(DEVELOPMENT) ## make the pictures of docs/tutorial.md anew, in a real window
+screenshots: $(DEVELOPMENT) ## make the screenshots of docs/tutorial.md anew, in a real window
 	@tools/install-system-libraries xauth xvfb libxcb-cursor0 libxcb-icccm4 libxcb-image0 libxcb-keysyms1 libxcb-render-util0 libxcb-shape0 libxkbcommon-x11-0
 	@env -u QT_QPA_PLATFORM xvfb-run -a -s '-screen 0 1600x1000x24 -noreset' $(BIN)/python tools/make_screenshots.py
 

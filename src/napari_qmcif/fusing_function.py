@@ -62,11 +62,11 @@ def choose_images(
         raise InvalidConfigError(msg)
     series = series.changed(left_out=numbers)
     frames = series.first.frame_numbers
-    if reference > 0 and reference - 1 not in frames:
-        msg = f"image {reference} was given as the reference; the stack has {frames[-1] + 1}: choose one of them, or 0 for the middle one"
-        raise InvalidConfigError(msg)
     if len(frames) < 2:
         msg = f"{len(frames)} of {len(frames) + len(numbers)} images are left; at least 2 are needed: leave fewer out"
+        raise InvalidConfigError(msg)
+    if reference > 0 and reference - 1 not in frames:
+        msg = f"image {reference} was given as the reference; the stack has {frames[-1] + 1}: choose one of them, or 0 for the middle one"
         raise InvalidConfigError(msg)
     if align != "none" and find_spec("cv2") is None:
         msg = "Align is set and OpenCV is not installed; it is needed: pip install 'napari-qmcif[align]', or set Align to none"

@@ -78,3 +78,10 @@ def test_the_transforms_of_several_stacks_do_not_overwrite_each_other(tmp_path):
 
     with pytest.raises(InvalidConfigError, match=r"2 stacks are aligned and 'found.json' holds the transforms of one: set Series"):
         choose_images([layer], "", align="affine", transforms=tmp_path / "found.json")
+
+
+def test_a_reference_beyond_a_stack_of_which_nothing_is_left_is_refused_in_words():
+    layer = Image(np.zeros((3, 40, 50), np.uint16), name="leaf")
+
+    with pytest.raises(InvalidConfigError, match=r"0 of 3 images are left; at least 2 are needed: leave fewer out"):
+        choose_images([layer], "", leave_out="1-3", reference=9)
