@@ -48,7 +48,7 @@ VARIANTS: dict[str, tuple[str, dict[str, object]]] = {
     "evidence of the patch alone": ("default", {"evidence_scales": 1}),
     "faint levels as all others": ("default", {"method.focus.FAINT_LEVEL": 0.0}),
     "border levels as they are": ("default", {"border_px": 0}),
-    "no fine levels": ("default", {"method.focus.FINE_WEIGHT": 0.0}),
+    "no fine levels": ("default", {"method.focus_measures.decomposition_measure.FINE_WEIGHT": 0.0}),
     "no adaptation to noise": ("default", {"adapts_to_noise": False}),
     "decisions by themselves": ("default", {"consistency": 0.0}),
     "by themselves, band 16, no inertia": ("default", {"consistency": 0.0, "edge_band_px": 16, "edge_inertia": 0.0}),
