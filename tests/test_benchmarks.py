@@ -58,8 +58,8 @@ def test_every_variant_of_the_ablation_changes_settings_and_constants_that_exist
             assert hasattr(import_module(f"qmcif_engine.{module}"), constant)
 
 
-def test_frames_are_scored_for_presets_and_for_folders_of_pictures(tmp_path: Path, beside_each_other: None) -> None:
-    script = runpy.run_path(str(BENCHMARKS / "frames.py"))
+def test_borders_are_left_out_for_presets_and_for_folders_of_pictures(tmp_path: Path, beside_each_other: None) -> None:
+    script = runpy.run_path(str(BENCHMARKS / "borders.py"))
     kept: dict[str, Any] = {}
     script["main"].__globals__.update(PAIRS=tmp_path / "data", save_result=lambda name, **table: kept.update({name: table}))
     pictures = tmp_path / "pictures" / "mfi_whu" / "sr"
@@ -72,7 +72,7 @@ def test_frames_are_scored_for_presets_and_for_folders_of_pictures(tmp_path: Pat
 
     script["main"](["-o", str(tmp_path / "report"), "--pictures", str(tmp_path / "pictures")])
 
-    rows = kept["frames"]["rows"]
+    rows = kept["borders"]["rows"]
     assert [row[:3] for row in rows] == [
         [scored, 1, method] for scored in ("whole", "outer 8 px left out") for method in ("default", "preset fast", "preset paper", "SR")
     ]

@@ -131,7 +131,7 @@ def test_the_paper_reproduced_has_one_difference_over_all_cells(figures: dict[st
     assert "| all | 18 cells |  |  |  |  |  |  | **0.0100** |" in shown
 
 
-def test_best_figures_are_marked_with_and_without_the_frame(figures: dict[str, Any], result_files: Any) -> None:
+def test_best_figures_are_marked_with_and_without_the_border(figures: dict[str, Any], result_files: Any) -> None:
     symbols = (*figures["SYMBOLS"], "PSNR")
     rows = [
         [scored, 1, method, *[value] * 6, 40.0 * value]
@@ -140,7 +140,7 @@ def test_best_figures_are_marked_with_and_without_the_frame(figures: dict[str, A
     ]
     result = result_files.Result("qmcif x", "2026-01-01", "1 core", {"Python": "3"}, ["scored", "pairs", "method", *symbols], {}, rows)
 
-    lines = figures["render_frames"](result).splitlines()
+    lines = figures["render_borders"](result).splitlines()
 
     assert lines[3].startswith("| whole, 1 pairs | default | *0.9000* |")
     assert lines[4].endswith("| **40.00** |")

@@ -11,13 +11,13 @@ from qmcif_engine import evaluate, fuse, read_image
 from qmcif_engine.comparison.datasets import find_dataset
 
 SHARED_DATA = Path(__file__).parents[2] / "shared" / "data"
-FRAME_PX = 8
+BORDER_PX = 8
 FLOORS = {
     "lytro": {"Q_MI": 1.159, "Q_G": 0.7512, "Q_P": 0.8533, "Q_E": 0.865, "Q_Y": 0.9883, "Q_CB": 0.8086},
     "mffw": {"Q_MI": 1.113, "Q_G": 0.746, "Q_P": 0.795, "Q_E": 0.822, "Q_Y": 0.982, "Q_CB": 0.765},
 }
 PSNR_FLOORS_DB = {"mfi_whu": (43.5, 45.9), "nyu_d": (52.7, 52.7)}
-"""Over the whole image, and without a frame of `FRAME_PX`."""
+"""Over the whole image, and without a border of `BORDER_PX`."""
 
 pytestmark = [
     pytest.mark.slow,
@@ -45,7 +45,7 @@ def test_the_distance_to_the_truth_stays_above_its_floor(name: str) -> None:
         fused = fuse([read_image(path).samples for path in pair.sources]).fused
         error = read_image(pair.truth).samples.astype(np.float64) - fused
         whole.append(10 * np.log10(255**2 / np.mean(error**2)))
-        inner.append(10 * np.log10(255**2 / np.mean(error[FRAME_PX:-FRAME_PX, FRAME_PX:-FRAME_PX] ** 2)))
+        inner.append(10 * np.log10(255**2 / np.mean(error[BORDER_PX:-BORDER_PX, BORDER_PX:-BORDER_PX] ** 2)))
 
     assert np.mean(whole) >= PSNR_FLOORS_DB[name][0]
     assert np.mean(inner) >= PSNR_FLOORS_DB[name][1]

@@ -63,8 +63,8 @@ def render(name: str) -> str:
         return render_rivals(load_result("rival_references"), argument)
     if kind == "paper":
         return render_paper(load_result(PRESETS), load_result("ablation"))
-    if kind == "frames":
-        return render_frames(load_result("frames"))
+    if kind == "borders":
+        return render_borders(load_result("borders"))
     if kind == "ablation":
         return render_ablation(load_result("ablation"))
     if kind == "ablation-orders":
@@ -169,8 +169,8 @@ def render_paper(presets: Result, ablation: Result) -> str:
     return join_table(["set", "figures", *SYMBOLS, "mean difference"], lines) + origin
 
 
-def render_frames(result: Result) -> str:
-    """Return the means of whole images and of what lies inside the frame, the best of either bold, the second best italic."""
+def render_borders(result: Result) -> str:
+    """Return the means of whole images and of what lies inside the border, the best of either bold, the second best italic."""
     symbols = (*SYMBOLS, "PSNR")
     lines: list[list[str]] = []
     for scored, rows in groupby(result.list_rows(), key=lambda row: f"{row['scored']}, {row['pairs']} pairs"):

@@ -34,7 +34,7 @@ MEANINGS = {
     "Q_Y": "structural similarity to the sources",
     "Q_CB": "contrast kept, as the eye sees it",
     "PSNR": "peak signal-to-noise ratio against the truth",
-    "PSNR_inner": "the same without a frame of 8 px",
+    "PSNR_inner": "the same without a border of 8 px",
     "SSIM": "structural similarity of the gray levels to the truth",
     "Q_SSIM": "quaternion structural similarity of the colors to the truth",
 }

@@ -39,8 +39,8 @@ def run(options: Namespace) -> None:
     if options.jobs is not None and options.jobs < 1:
         msg = f"--jobs {options.jobs} was given; 1 or more is needed: leave it out to use all cores"
         raise InvalidConfigError(msg)
-    if options.frame is not None and options.frame < 1:
-        msg = f"--frame {options.frame} was given; 1 px or more is needed: leave it out to score whole images only"
+    if options.border is not None and options.border < 1:
+        msg = f"--border {options.border} was given; 1 px or more is needed: leave it out to score whole images only"
         raise InvalidConfigError(msg)
     if options.ablation:
         _run_ablation(options)
@@ -67,17 +67,17 @@ def _run_comparison(options: Namespace) -> None:
     _place(options.output, outputs)
     for line in draw_summary(comparison.table):
         print(line)
-    if comparison.frame_px is not None:
-        print(f"\n{head_inner(comparison.frame_px)}:", *draw_summary(comparison.inner_table), sep="\n")
+    if comparison.border_px is not None:
+        print(f"\n{head_inner(comparison.border_px)}:", *draw_summary(comparison.inner_table), sep="\n")
     for name in outputs:
         print(options.output / name)
 
 
 def _run_ablation(options: Namespace) -> None:
     names = options.presets or ["paper"]
-    if len(names) > 1 or options.fused_by or options.methods or options.frame:
+    if len(names) > 1 or options.fused_by or options.methods or options.border:
         msg = (
-            "--ablation was given with several presets, --method, --fused-by or --frame; it varies one preset and scores whole images: "
+            "--ablation was given with several presets, --method, --fused-by or --border; it varies one preset and scores whole images: "
             "name at most one, and nothing else"
         )
         raise InvalidConfigError(msg)
@@ -108,7 +108,7 @@ def _score(options: Namespace, dataset: Dataset, *, methods: tuple[Method, ...],
     record = open_record(options.output, dataset, methods=methods, overwrite=options.overwrite)
     with progress_bar("checking", is_quiet=False) as move:
         # scores of inputs that did not change are taken from the record
-        fingerprints = fingerprint_inputs(dataset, methods, progress=move, frame_px=options.frame)
+        fingerprints = fingerprint_inputs(dataset, methods, progress=move, border_px=options.border)
     # after all checks: a refused request leaves no folder
     _make_folder(options.output)
     try:
@@ -121,7 +121,7 @@ def _score(options: Namespace, dataset: Dataset, *, methods: tuple[Method, ...],
                 fingerprints=fingerprints,
                 n_processes=options.jobs or count_cores(),
                 progress=move,
-                frame_px=options.frame,
+                border_px=options.border,
             )
     except KeyboardInterrupt:
         msg = f"what was finished is kept in {str(options.output)!r}: the same command goes on from there"
@@ -134,7 +134,7 @@ def _score(options: Namespace, dataset: Dataset, *, methods: tuple[Method, ...],
         scores=scores,
         published=published,
         folder=options.output,
-        frame_px=options.frame,
+        border_px=options.border,
     )
 
 
@@ -168,7 +168,7 @@ def rebuild_command(options: Namespace) -> str:
     words = ["qmcif", "benchmark", str(options.dataset), "-o", str(options.output)]
     repeated = {"--preset": options.presets, "--set": options.assignments, "--method": options.methods, "--fused-by": options.fused_by}
     words += [word for flag, values in repeated.items() for value in values for word in (flag, value)]
-    single = {"--published": options.published, "--frame": options.frame, "--jobs": options.jobs}
+    single = {"--published": options.published, "--border": options.border, "--jobs": options.jobs}
     words += [word for flag, value in single.items() if value is not None for word in (flag, str(value))]
     words += [flag for flag, is_given in {"--ablation": options.ablation, "--overwrite": options.overwrite}.items() if is_given]
     return shlex.join(words)

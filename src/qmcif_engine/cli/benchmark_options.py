@@ -54,7 +54,7 @@ def add_benchmark(parser: ArgumentParser) -> None:
         "--published", metavar="SET", help="published values to show: lytro, mffw, mfi_whu or none (default: by the folder's name)"
     )
     parser.add_argument(
-        "--frame",
+        "--border",
         type=int,
         metavar="PX",
         help="also score the images without their outermost PX pixels, in a table of its own, and leave as much out of the inner PSNR",

@@ -29,7 +29,7 @@ def run(options: Namespace) -> None:
     """Print the figures of the named image, as a table or as one JSON object."""
     _check_request(options)
     n_sources = len(options.images)
-    choices: dict[str, Any] = {} if options.frame is None else {"frame_px": options.frame}
+    choices: dict[str, Any] = {} if options.border is None else {"border_px": options.border}
     with (
         open_images([*options.images, options.fused, *([options.truth] if options.truth else [])]) as opened,
         progress_bar("evaluating", is_quiet=options.json) as move,
@@ -91,8 +91,8 @@ def _check_request(options: Namespace) -> None:
     if len(options.images) < 2:
         msg = "1 source was given; at least 2 are needed: name all images that were fused"
         raise InvalidImageError(msg)
-    if options.frame is not None and options.truth is None:
-        msg = f"--frame {options.frame} was given without --truth; the frame is left out of a comparison with the truth: name the truth too"
+    if options.border is not None and options.truth is None:
+        msg = f"--border {options.border} was given without --truth; it is left out of a comparison with the truth: name the truth too"
         raise InvalidConfigError(msg)
 
 

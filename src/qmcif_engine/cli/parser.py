@@ -244,7 +244,7 @@ def _add_evaluate(commands: Subparsers) -> None:
         "--fused", type=to_path, required=True, metavar="F", help="the image to score, of the same size and type as the sources"
     )
     parser.add_argument("--truth", type=to_path, metavar="T", help="the sharp reference image, if there is one")
-    parser.add_argument("--frame", type=int, metavar="PX", help="width of the border left out of the inner PSNR (default: 8)")
+    parser.add_argument("--border", type=int, metavar="PX", help="width of the border left out of the inner PSNR (default: 8)")
     parser.add_argument(
         "--sample-range", type=float, nargs=2, metavar=("LOW", "HIGH"), help="sample values of black and white; needed for floats"
     )

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from qmcif_engine.kernels.array_types import FloatArray
 
 N_PLACES = 2
-FRAME_PX = 8
-"""Borders are left out: the artificial frames of some data sets would win everywhere."""
+BORDER_PX = 8
+"""Width of the border left out: the dark borders that software left in some data sets would win everywhere."""
 
 # large enough to recognize the place, small enough for a row of methods side by side
 _SMALLEST_SIDE_PX, _LARGEST_SIDE_PX = 48, 160
@@ -59,9 +59,9 @@ def find_places(images: Sequence[NDArray[np.uint8]], *, n_places: int = N_PLACES
     spread = _measure_spread(images)
     shortest = min(spread.shape)
     side = min(shortest, int(np.clip(shortest * _SHARE_OF_IMAGE, _SMALLEST_SIDE_PX, _LARGEST_SIDE_PX)))
-    if shortest >= side + 2 * FRAME_PX:
+    if shortest >= side + 2 * BORDER_PX:
         # zeros in place of the border keep the coordinates of the image
-        spread = np.pad(spread[FRAME_PX:-FRAME_PX, FRAME_PX:-FRAME_PX], FRAME_PX)
+        spread = np.pad(spread[BORDER_PX:-BORDER_PX, BORDER_PX:-BORDER_PX], BORDER_PX)
     means = ndimage.uniform_filter(spread, side, mode="constant")
     before = side // 2
     # only windows that lie in the image, indexed by their upper left corner

@@ -43,7 +43,7 @@ def write_html(comparison: Comparison, *, progress: Callable[[int, int], None]) 
         *_draw_inner(comparison),
         *_draw_bars(comparison, table),
         "<h2>Set by set</h2>",
-        '<p class="lead">Inputs, the truth where there is one, and each method’s image. Frames mark the places shown enlarged below.</p>',
+        '<p class="lead">Inputs, the truth where there is one, and each method’s image. Boxes mark the places shown enlarged below.</p>',
         *sections,
         _draw_scores(comparison),
     ]
@@ -107,10 +107,10 @@ def _draw_notes(comparison: Comparison) -> str:
 
 
 def _draw_inner(comparison: Comparison) -> list[str]:
-    """Show the means without the frame, where they were asked for."""
-    if comparison.frame_px is None:
+    """Show the means without the border, where they were asked for."""
+    if comparison.border_px is None:
         return []
-    return [f"<h2>{head_inner(comparison.frame_px)}</h2>", _draw_table(comparison.inner_table)]
+    return [f"<h2>{head_inner(comparison.border_px)}</h2>", _draw_table(comparison.inner_table)]
 
 
 def _draw_bars(comparison: Comparison, table: ComparisonTable) -> list[str]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def fingerprint_inputs(
-    dataset: Dataset, methods: Sequence[Method], *, progress: Callable[[int, int], None], frame_px: int | None = None
+    dataset: Dataset, methods: Sequence[Method], *, progress: Callable[[int, int], None], border_px: int | None = None
 ) -> dict[tuple[str, str], str]:
     """Check the images of every set and return what each result depends on.
 
@@ -27,8 +27,8 @@ def fingerprint_inputs(
     methods : sequence of Method
     progress : callable
         Receives the sets done and the sets in all.
-    frame_px : int, optional
-        Width of the frame that is to be left out; something of every image must remain.
+    border_px : int, optional
+        Width of the border that is to be left out; something of every image must remain.
 
     Returns
     -------
@@ -39,15 +39,14 @@ def fingerprint_inputs(
     Raises
     ------
     ImageFileError, InvalidImageError
-        When an image cannot be read, is not 8-bit, or differs in size from the others of its set, or lies in the frame
-        as a whole.
+        When an image cannot be read, is not 8-bit, differs in size from the others of its set, or is nothing but border.
     """
     fingerprints = {}
     for n_done, image_set in enumerate(dataset.sets, start=1):
         # the truth and other programs' images too: found out now, not after hours of fusing
         shape = _check_sizes([*image_set.files, *(method.images[image_set.name] for method in methods if method.images)])
-        if frame_px is not None:
-            _check_inside(image_set.sources[0], shape, frame_px=frame_px)
+        if border_px is not None:
+            _check_inside(image_set.sources[0], shape, border_px=border_px)
         contents = [digest_file(path) for path in image_set.sources]
         # digests are taken once per set, not once per method
         truth = "" if image_set.truth is None else digest_file(image_set.truth)
@@ -73,13 +72,13 @@ def _check_sizes(paths: Iterable[Path]) -> tuple[int, ...]:
     return wanted
 
 
-def _check_inside(path: Path, shape: tuple[int, ...], *, frame_px: int) -> None:
+def _check_inside(path: Path, shape: tuple[int, ...], *, border_px: int) -> None:
     # one pixel must remain in the middle
     widest = (min(shape[:2]) - 1) // 2
-    if frame_px > widest:
+    if border_px > widest:
         msg = (
-            f"--frame {frame_px} leaves nothing of {str(path)!r}, which is {_describe(shape)}; for this image {widest} is the most: "
-            "choose a narrower frame or leave the set out"
+            f"--border {border_px} leaves nothing of {str(path)!r}, which is {_describe(shape)}; for this image {widest} is the most: "
+            "choose a narrower border or leave the set out"
         )
         raise InvalidImageError(msg)
 

@@ -36,8 +36,8 @@ class Score:
         Digest of everything that led to the image.
     fused : str
         Digest of the scored file.
-    frame_px : int or None
-        Width of the frame that the figures named inner leave out; None where only the PSNR has such a figure, with its usual frame.
+    border_px : int or None
+        Width of the border that the figures named inner leave out; None where only the PSNR has such a figure, with its usual border.
     """
 
     set_name: str
@@ -45,7 +45,7 @@ class Score:
     figures: Mapping[str, float | None]
     inputs: str
     fused: str
-    frame_px: int | None = None
+    border_px: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,8 +139,8 @@ def _parse_score(row: dict[str, Any]) -> Score:
     figures = {str(symbol): None if value is None else float(value) for symbol, value in row["figures"].items()}
     texts = {name: str(row[name]) for name in ("set_name", "method", "inputs", "fused")}
     # records from before this field have none
-    frame_px = row.get("frame_px")
-    return Score(figures=figures, frame_px=None if frame_px is None else int(frame_px), **texts)
+    border_px = row.get("border_px")
+    return Score(figures=figures, border_px=None if border_px is None else int(border_px), **texts)
 
 
 def _check_vacant(folder: Path) -> None:

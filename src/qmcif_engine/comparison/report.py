@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from qmcif_engine import __version__
 from qmcif_engine.comparison.published import PAPER
 from qmcif_engine.comparison.tables import Mark, Origin, build_table, format_figure, keep_inner, keep_whole
-from qmcif_engine.metrics.truth import DEFAULT_FRAME_PX
+from qmcif_engine.metrics.truth import DEFAULT_BORDER_PX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,8 +42,8 @@ class Comparison:
     published : PublishedSet or None
     folder : Path
         The report folder.
-    frame_px : int or None
-        Width of the frame that a second table leaves out; None where there is no such table.
+    border_px : int or None
+        Width of the border that a second table leaves out; None where there is no such table.
     """
 
     command: str
@@ -53,7 +53,7 @@ class Comparison:
     scores: tuple[Score, ...]
     published: PublishedSet | None
     folder: Path
-    frame_px: int | None = None
+    border_px: int | None = None
 
     @property
     def table(self) -> ComparisonTable:
@@ -62,7 +62,7 @@ class Comparison:
 
     @property
     def inner_table(self) -> ComparisonTable:
-        """Return the means without the frame; those that the paper prints are of whole images and have no row."""
+        """Return the means without the border; those that the paper prints are of whole images and have no row."""
         return build_table(self.scores, self.methods, None, keep=keep_inner)
 
 
@@ -96,25 +96,25 @@ def list_notes(comparison: Comparison) -> list[str]:
         )
     if any(image_set.truth is not None for image_set in comparison.dataset.sets):
         notes.append(
-            "PSNR is over all 8-bit color samples of an image against the truth, then averaged in dB; PSNR inner leaves out a frame of "
-            f"{DEFAULT_FRAME_PX if comparison.frame_px is None else comparison.frame_px} px."
+            "PSNR is over all 8-bit color samples of an image against the truth, then averaged in dB; PSNR inner leaves out a border of "
+            f"{DEFAULT_BORDER_PX if comparison.border_px is None else comparison.border_px} px."
         )
-    if comparison.frame_px is not None:
+    if comparison.border_px is not None:
         notes.append(
-            f"The table “{head_inner(comparison.frame_px)}” scores the same images cut by as much on every side, so that what lies there, "
+            f"The table “{head_inner(comparison.border_px)}” scores the same images cut by as much on every side, so that what lies there, "
             "such as the dark border of sources that were blurred by software, counts nowhere. scores.csv has these figures set by set."
         )
     return notes
 
 
-def head_inner(frame_px: int) -> str:
-    """Return the heading of the table that leaves a frame out."""
-    return f"Without the outer {frame_px} px"
+def head_inner(border_px: int) -> str:
+    """Return the heading of the table that leaves a border out."""
+    return f"Without the outer {border_px} px"
 
 
 def write_markdown(comparison: Comparison) -> str:
     """Return the report as Markdown."""
-    inner = [] if comparison.frame_px is None else [f"## {head_inner(comparison.frame_px)}", draw_table(comparison.inner_table)]
+    inner = [] if comparison.border_px is None else [f"## {head_inner(comparison.border_px)}", draw_table(comparison.inner_table)]
     parts = [
         draw_facts(comparison),
         f"# {escape(comparison.dataset.name)}: comparison of fusion methods",

@@ -18,7 +18,7 @@ from qmcif_engine.errors import Cancelled, OutputError
 from qmcif_engine.fusing.in_memory import fuse
 from qmcif_engine.io.output.writers import write_image
 from qmcif_engine.metrics import evaluate
-from qmcif_engine.metrics.truth import DEFAULT_FRAME_PX
+from qmcif_engine.metrics.truth import DEFAULT_BORDER_PX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -44,7 +44,7 @@ class Task:
     method: Method
     folder: Path
     inputs: str
-    frame_px: int | None = None
+    border_px: int | None = None
     has_image: bool = False
 
 
@@ -67,7 +67,7 @@ def score_dataset(
     fingerprints: Mapping[tuple[str, str], str],
     n_processes: int,
     progress: Callable[[int, int], None],
-    frame_px: int | None = None,
+    border_px: int | None = None,
 ) -> tuple[Score, ...]:
     """Make every missing image and score, and return all scores, set by set.
 
@@ -85,18 +85,18 @@ def score_dataset(
         Worker processes; they change no figure.
     progress : callable
         Receives the images done and the images in all.
-    frame_px : int, optional
-        Width of a frame; each image is scored without it too.
+    border_px : int, optional
+        Width of a border; each image is scored without it too.
     """
     scores = {(score.set_name, score.method): score for score in record.scores}
     asked = [
-        Task(image_set=image_set, method=method, folder=folder, inputs=fingerprints[image_set.name, method.name], frame_px=frame_px)
+        Task(image_set=image_set, method=method, folder=folder, inputs=fingerprints[image_set.name, method.name], border_px=border_px)
         for image_set in dataset.sets
         for method in methods
     ]
-    # another frame asks for other figures of the same image, which then is not fused again
+    # another border asks for other figures of the same image, which then is not fused again
     tasks = [replace(task, has_image=_has_image(task, scores.get((task.image_set.name, task.method.name)))) for task in asked]
-    todo = [task for task in tasks if not (task.has_image and scores[task.image_set.name, task.method.name].frame_px == frame_px)]
+    todo = [task for task in tasks if not (task.has_image and scores[task.image_set.name, task.method.name].border_px == border_px)]
     logger.info("%d of %d images are to be scored", len(todo), len(tasks))
     # by this process alone, before workers would race for it
     _make_folders([task for task in todo if not task.has_image])
@@ -173,10 +173,10 @@ def make_score(task: Task, is_cancelled: Callable[[], bool]) -> Score:
         set_name=task.image_set.name,
         method=task.method.name,
         # read back from the file, so that what is scored is what was saved
-        figures=score_image(sources, read_eight_bit(image), truth, frame_px=task.frame_px, progress=end_if_cancelled),
+        figures=score_image(sources, read_eight_bit(image), truth, border_px=task.border_px, progress=end_if_cancelled),
         inputs=task.inputs,
         fused=digest_file(image),
-        frame_px=task.frame_px,
+        border_px=task.border_px,
     )
 
 
@@ -185,14 +185,14 @@ def score_image(
     fused: NDArray[np.uint8],
     truth: NDArray[np.uint8] | None,
     *,
-    frame_px: int | None,
+    border_px: int | None,
     progress: Callable[[EvaluationProgress], None],
 ) -> dict[str, float | None]:
-    """Return the figures of an image by symbol, and where a frame is to be left out also those of what lies inside it."""
-    whole = evaluate(sources, fused, truth=truth, frame_px=DEFAULT_FRAME_PX if frame_px is None else frame_px, progress=progress)
-    if frame_px is None:
+    """Return the figures of an image by symbol, and where a border is to be left out also those of what lies inside it."""
+    whole = evaluate(sources, fused, truth=truth, border_px=DEFAULT_BORDER_PX if border_px is None else border_px, progress=progress)
+    if border_px is None:
         return whole.list_by_symbol()
-    # cut before scoring, not masked after: filters of the metrics would otherwise look into the frame
-    inside = np.s_[frame_px:-frame_px, frame_px:-frame_px]
+    # cut before scoring, not masked after: filters of the metrics would otherwise look into the border
+    inside = np.s_[border_px:-border_px, border_px:-border_px]
     inner = evaluate([source[inside] for source in sources], fused[inside], progress=progress)
     return whole.list_by_symbol() | name_inner(inner.list_by_symbol())

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _DECIBEL_PREFIX = "PSNR"
 INNER_SUFFIX = "_inner"
-"""Of the symbols of figures that leave a frame of the image out."""
+"""Of the symbols of figures that leave a border of the image out."""
 
 
 class Origin(StrEnum):
@@ -135,10 +135,10 @@ def keep_whole(figures: Mapping[str, float | None]) -> dict[str, float | None]:
 
 
 def keep_inner(figures: Mapping[str, float | None]) -> dict[str, float | None]:
-    """Return the figures that leave a frame out, by the symbols of those of the whole image."""
+    """Return the figures that leave a border out, by the symbols of those of the whole image."""
     return {symbol.removesuffix(INNER_SUFFIX): value for symbol, value in figures.items() if symbol.endswith(INNER_SUFFIX)}
 
 
 def name_inner(figures: Mapping[str, float | None]) -> dict[str, float | None]:
-    """Return the six figures that the paper prints, by their symbols where a frame is left out."""
+    """Return the six figures that the paper prints, by their symbols where a border is left out."""
     return {f"{symbol}{INNER_SUFFIX}": figures[symbol] for symbol in SYMBOLS}

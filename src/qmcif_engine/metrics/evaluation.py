@@ -20,7 +20,7 @@ from .log_gabor import N_ORIENTATIONS
 from .mutual_information import measure_mutual_information
 from .phase_congruency import measure_phase_congruency
 from .structural_similarity import measure_structural_similarity
-from .truth import DEFAULT_FRAME_PX, measure_quaternion_similarity, measure_right_choices, measure_signal_to_noise, measure_similarity
+from .truth import DEFAULT_BORDER_PX, measure_quaternion_similarity, measure_right_choices, measure_signal_to_noise, measure_similarity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -41,7 +41,7 @@ class Evaluation:
     mutual_information, gradient, phase_congruency, edge_similarity, structural_similarity, contrast : float
         Q_MI, Q_G, Q_P, Q_E, Q_Y and Q_CB against the sources.
     signal_to_noise_db, inner_signal_to_noise_db : float or None
-        PSNR against the truth, over the whole image and without its frame.
+        PSNR against the truth, over the whole image and without its border.
     truth_similarity, truth_quaternion_similarity : float or None
         SSIM of the gray levels and quaternion SSIM of the colors, against the truth.
     right_source_share : float or None
@@ -84,7 +84,7 @@ def evaluate(
     fused: NDArray[Any] | DaskImage,
     *,
     truth: NDArray[Any] | DaskImage | None = None,
-    frame_px: int = DEFAULT_FRAME_PX,
+    border_px: int = DEFAULT_BORDER_PX,
     source_index: NDArray[Any] | None = None,
     true_index: NDArray[Any] | None = None,
     sample_range: tuple[float, float] | None = None,
@@ -98,8 +98,8 @@ def evaluate(
         The N >= 2 images that were fused, all uint8, uint16, float32 or float64.
     fused, truth : ndarray or dask array of the same shape and dtype
         The result, and the all-in-focus image if there is one.
-    frame_px : int
-        Width of the frame left out of the second PSNR.
+    border_px : int
+        Width of the border left out of the second PSNR.
     source_index, true_index : ndarray of int, shape (H, W)
         Which source, from 0, each pixel was taken from and should have been taken from. Both or none.
     sample_range : tuple of float, optional
@@ -125,7 +125,7 @@ def evaluate(
     Q_CB and Q_P transform the whole image in the reference: from blocks, Q_CB differs by less than 1e-5 and Q_P by less than 0.002.
     """
     # every check that needs no samples comes first, also for images that will take minutes to read
-    _check_frame(frame_px)
+    _check_border(border_px)
     named = name_images(sources, fused, truth)
     limits = settle_limits(fused.dtype, sample_range)
     shape, n_sources = fused.shape[:2], len(sources)
@@ -134,7 +134,7 @@ def evaluate(
         # dask is loaded for large images only
         from .by_block.large_evaluation import evaluate_by_block
 
-        figures = evaluate_by_block(named, n_sources=n_sources, limits=limits, frame_px=frame_px, progress=progress)
+        figures = evaluate_by_block(named, n_sources=n_sources, limits=limits, border_px=border_px, progress=progress)
         return Evaluation(**figures, right_source_share=right_share)
     loaded = [(name, load_samples(image)) for name, image in named]
     images = prepare_images(loaded, n_sources=n_sources, limits=limits)
@@ -143,7 +143,7 @@ def evaluate(
     finish_step = StepCounter(total, progress).finish_step
     figures = _compare_with_sources(images.sources, images.fused, finish_step=finish_step)
     if images.truth_samples is not None:
-        figures |= _compare_with_truth(images.fused_samples, images.truth_samples, frame_px=frame_px)
+        figures |= _compare_with_truth(images.fused_samples, images.truth_samples, border_px=border_px)
         finish_step("truth")
     return Evaluation(**figures, right_source_share=right_share)
 
@@ -165,20 +165,20 @@ def _compare_with_sources(sources: Sequence[Levels], fused: Levels, *, finish_st
     return figures
 
 
-def _compare_with_truth(fused: Levels, truth: Levels, *, frame_px: int) -> dict[str, float]:
+def _compare_with_truth(fused: Levels, truth: Levels, *, border_px: int) -> dict[str, float]:
     """Compute the figures that need the truth."""
     return {
         "signal_to_noise_db": measure_signal_to_noise(fused, truth),
-        "inner_signal_to_noise_db": measure_signal_to_noise(fused, truth, frame_px=frame_px),
+        "inner_signal_to_noise_db": measure_signal_to_noise(fused, truth, border_px=border_px),
         "truth_similarity": measure_similarity(fused, truth),
         "truth_quaternion_similarity": measure_quaternion_similarity(fused, truth),
     }
 
 
-def _check_frame(frame_px: object) -> None:
-    """Refuse a frame that is no width."""
-    if isinstance(frame_px, bool) or not isinstance(frame_px, (int, np.integer)) or frame_px < 0:
-        message = f"Got a frame of {frame_px!r} px; a whole number from 0 on is needed. Pass 0 to leave nothing out."
+def _check_border(border_px: object) -> None:
+    """Refuse a border that is no width."""
+    if isinstance(border_px, bool) or not isinstance(border_px, (int, np.integer)) or border_px < 0:
+        message = f"Got a border of {border_px!r} px; a whole number from 0 on is needed. Pass 0 to leave nothing out."
         raise InvalidImageError(message)
 
 

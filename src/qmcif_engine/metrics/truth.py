@@ -17,22 +17,22 @@ if TYPE_CHECKING:
 
     from .levels import Levels
 
-DEFAULT_FRAME_PX = 8
+DEFAULT_BORDER_PX = 8
 WINDOW = GaussianWindow(11, 1.5)
 CONSTANTS = ((0.01 * LARGEST_LEVEL) ** 2, (0.03 * LARGEST_LEVEL) ** 2)
 SMALLEST_SQUARED_ERROR = 0.25
 
 
-def measure_signal_to_noise(fused: Levels, truth: Levels, *, frame_px: int = 0) -> float:
+def measure_signal_to_noise(fused: Levels, truth: Levels, *, border_px: int = 0) -> float:
     """Measure the peak signal-to-noise ratio in decibels, over all color samples.
 
     Parameters
     ----------
     fused, truth : ndarray of uint8, shape (H, W) or (H, W, 3)
         Levels of the same shape.
-    frame_px : int
-        Width of a frame left out on all sides, since border artifacts of a data set can outweigh everything else. A frame that would
-        leave nothing is not left out.
+    border_px : int
+        Width of a border left out on all sides, since artifacts that a data set has there can outweigh everything else. A border that
+        would leave nothing is not left out.
 
     Returns
     -------
@@ -44,8 +44,8 @@ def measure_signal_to_noise(fused: Levels, truth: Levels, *, frame_px: int = 0) 
     -----
     A missing half level in one of n samples is a mean squared error of ``0.25 / n``.
     """
-    if 0 < 2 * frame_px < min(fused.shape[:2]):
-        fused, truth = (image[frame_px:-frame_px, frame_px:-frame_px] for image in (fused, truth))
+    if 0 < 2 * border_px < min(fused.shape[:2]):
+        fused, truth = (image[border_px:-border_px, border_px:-border_px] for image in (fused, truth))
     # whole numbers: exact, and the same however the image is cut
     squared_error = sum(int(np.sum((fused[rows].astype(np.int64) - truth[rows]) ** 2)) for rows in iterate_strips(fused.shape))
     return convert_to_decibels(squared_error, n_samples=fused.size)

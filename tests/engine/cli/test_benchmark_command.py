@@ -155,19 +155,19 @@ def test_a_changed_picture_is_done_again_and_a_changed_setting_needs_permission(
     assert "- Preset default: changed: iterations=2" in (report / "report.md").read_text(encoding="utf-8")
 
 
-def test_a_frame_is_left_out_in_a_table_of_its_own_without_fusing_again(
+def test_a_border_is_left_out_in_a_table_of_its_own_without_fusing_again(
     data: Path, others: Path, tmp_path: Path, fusions: list[int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     report = tmp_path / "report"
     request = [data, "-o", report, "--fused-by", f"copy={others}", "--published", "lytro"]
     assert run(*request) == 0
-    assert run(*request, "--frame", 5) == 0
+    assert run(*request, "--border", 5) == 0
 
     assert len(fusions) == 2  # two sets, once each
     assert "\nWithout the outer 5 px:\n" in capsys.readouterr().out
     whole, _, inner = (report / "report.md").read_text(encoding="utf-8").partition("\n## Without the outer 5 px\n")
-    assert "--frame 5 --jobs 1`" in whole
-    assert "PSNR inner leaves out a frame of 5 px" in whole
+    assert "--border 5 --jobs 1`" in whole
+    assert "PSNR inner leaves out a border of 5 px" in whole
     assert "| published |" in whole
     assert "| published |" not in inner
     assert "<h2>Without the outer 5 px</h2>" in (report / "report.html").read_text(encoding="utf-8")
@@ -255,11 +255,11 @@ def test_bad_requests_are_refused_before_anything_is_written(
         "lacks a part": [data, "--fused-by", "copy"],
         "--published 'kodak' is not known": [data, "--published", "kodak"],
         "--jobs 0 was given": [data, "--jobs", "0"],
-        "--frame 0 was given": [data, "--frame", "0"],
-        "--frame -3 was given": [data, "--frame", "-3"],
-        "--frame 24 leaves nothing of": [data, "--frame", "24"],
-        "for this image 23 is the most": [data, "--frame", "9000"],
-        "scores whole images": [data, "--ablation", "--frame", "8"],
+        "--border 0 was given": [data, "--border", "0"],
+        "--border -3 was given": [data, "--border", "-3"],
+        "--border 24 leaves nothing of": [data, "--border", "24"],
+        "for this image 23 is the most": [data, "--border", "9000"],
+        "scores whole images": [data, "--ablation", "--border", "8"],
         "it varies one preset": [data, "--ablation", "--fused-by", f"copy={others}"],
     }
     before = set(tmp_path.rglob("*"))

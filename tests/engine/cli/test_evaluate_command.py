@@ -46,11 +46,11 @@ def refused(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> str:
 def test_json_holds_the_figures_of_the_function(
     stack: SyntheticStack, files: Callable[[str], str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = [*map(files, "abc"), "--fused", files("fused"), "--truth", files("truth"), "--frame", "3", "--json"]
+    arguments = [*map(files, "abc"), "--fused", files("fused"), "--truth", files("truth"), "--border", "3", "--json"]
     assert main(["evaluate", *arguments]) == 0
 
     shown = json.loads(capsys.readouterr().out)
-    expected = evaluate(list(stack.images), stack.images[2], truth=stack.truth, frame_px=3)
+    expected = evaluate(list(stack.images), stack.images[2], truth=stack.truth, border_px=3)
     assert shown["figures"] == expected.list_by_symbol()
     assert shown["sources"] == [files(name) for name in "abc"]
     assert (shown["fused"], shown["truth"]) == (files("fused"), files("truth"))
@@ -137,8 +137,8 @@ def test_bad_requests_are_refused_by_name(
         "deep.png' uint16; all must be of one type": [a, b, "--fused", deep],
         "clear.png' has transparent pixels": [a, b, "--fused", clear],
         "gone.png' cannot be read": [a, b, "--fused", fused, "--truth", str(tmp_path / "gone.png")],
-        "--frame 4 was given without --truth": [a, b, "--fused", fused, "--frame", "4"],
-        "a frame of -1 px": [a, b, "--fused", fused, "--truth", files("truth"), "--frame", "-1"],
+        "--border 4 was given without --truth": [a, b, "--fused", fused, "--border", "4"],
+        "a border of -1 px": [a, b, "--fused", fused, "--truth", files("truth"), "--border", "-1"],
         "black below white": [a, b, "--fused", fused, "--sample-range", "9", "3"],
     }
     for expected, arguments in requests.items():

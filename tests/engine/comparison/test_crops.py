@@ -48,7 +48,7 @@ def test_places_do_not_overlap_and_lie_inside() -> None:
         assert place.cut(pictures[0]).shape == (place.side_px, place.side_px, 3)
 
 
-def test_a_frame_is_left_out_where_there_is_room() -> None:
+def test_a_border_is_left_out_where_there_is_room() -> None:
     first = np.zeros((200, 200), np.uint8)
     second = first.copy()
     second[:8], second[100, 100] = 255, 1

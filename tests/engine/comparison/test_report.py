@@ -74,7 +74,7 @@ def test_published_rows_are_marked_as_such_with_their_source() -> None:
 def test_truth_figures_come_with_their_definition() -> None:
     with_truth, without = (list_notes(make_comparison(has_truth=has_truth)) for has_truth in (True, False))
 
-    assert any("averaged in dB; PSNR inner leaves out a frame of 8 px" in note for note in with_truth)
+    assert any("averaged in dB; PSNR inner leaves out a border of 8 px" in note for note in with_truth)
     assert not any("PSNR" in note for note in without)
     assert "| 01 | preset default | 0.9000 | 0.9000 | 0.9000 | 0.9000 | 0.9000 | 0.9000 | 40.00 |" in write_markdown(
         make_comparison(has_truth=True)

@@ -134,11 +134,11 @@ def test_other_sample_types_score_what_their_eight_bit_copy_scores(paint_scene, 
     assert evaluation == evaluate(sources, fused, truth=sources[0])
 
 
-def test_figures_against_the_truth_are_of_the_colors_and_leave_out_the_frame(paint_scene):
+def test_figures_against_the_truth_are_of_the_colors_and_leave_out_the_border(paint_scene):
     sources, fused = paint_scene((40, 41, 3))
     truth = sources[0]
 
-    evaluation = evaluate(sources, fused, truth=truth, frame_px=3)
+    evaluation = evaluate(sources, fused, truth=truth, border_px=3)
 
     assert evaluation.signal_to_noise_db == pytest.approx(peak_signal_noise_ratio(truth, fused))
     assert evaluation.inner_signal_to_noise_db == pytest.approx(peak_signal_noise_ratio(truth[3:-3, 3:-3], fused[3:-3, 3:-3]))
@@ -234,10 +234,10 @@ def test_error_of_the_listener_ends_the_evaluation(paint_scene):
     assert len(heard) == 1
 
 
-@pytest.mark.parametrize("frame_px", [-1, 1.5, True, "8"])
-def test_frame_that_is_no_width_is_refused(paint_scene, frame_px):
-    with pytest.raises(InvalidImageError, match=r"Got a frame of .* px; a whole number from 0 on is needed\. Pass 0"):
-        evaluate(*paint_scene((9, 10)), frame_px=frame_px)
+@pytest.mark.parametrize("border_px", [-1, 1.5, True, "8"])
+def test_border_that_is_no_width_is_refused(paint_scene, border_px):
+    with pytest.raises(InvalidImageError, match=r"Got a border of .* px; a whole number from 0 on is needed\. Pass 0"):
+        evaluate(*paint_scene((9, 10)), border_px=border_px)
 
 
 @pytest.mark.parametrize(("given_name", "missing"), [("source_index", "true_index"), ("true_index", "source_index")])

@@ -75,23 +75,23 @@ def test_signal_to_noise_equals_that_of_scikit_image(pair, shape):
     assert measure_signal_to_noise(fused, truth) == pytest.approx(peak_signal_noise_ratio(truth, fused), abs=ROUNDING)
 
 
-@pytest.mark.parametrize("frame_px", [1, 8, 15])
+@pytest.mark.parametrize("border_px", [1, 8, 15])
 @either
-def test_frame_is_left_out_on_all_four_sides(pair, shape, frame_px):
+def test_border_is_left_out_on_all_four_sides(pair, shape, border_px):
     fused, truth = pair(shape)
-    inner = slice(frame_px, -frame_px), slice(frame_px, -frame_px)
+    inner = slice(border_px, -border_px), slice(border_px, -border_px)
     expected = peak_signal_noise_ratio(truth[inner], fused[inner])
     for edge in (np.s_[0], np.s_[-1], np.s_[:, 0], np.s_[:, -1]):
         fused[edge] = 255 - truth[edge]
 
-    assert measure_signal_to_noise(fused, truth, frame_px=frame_px) == pytest.approx(expected, abs=ROUNDING)
+    assert measure_signal_to_noise(fused, truth, border_px=border_px) == pytest.approx(expected, abs=ROUNDING)
 
 
-@pytest.mark.parametrize(("shape", "frame_px"), [((1, 1), 8), ((16, 40), 8), ((17, 40), 9)])
-def test_frame_that_leaves_nothing_is_not_left_out(pair, shape, frame_px):
+@pytest.mark.parametrize(("shape", "border_px"), [((1, 1), 8), ((16, 40), 8), ((17, 40), 9)])
+def test_border_that_leaves_nothing_is_not_left_out(pair, shape, border_px):
     fused, truth = pair(shape)
 
-    assert measure_signal_to_noise(fused, truth, frame_px=frame_px) == measure_signal_to_noise(fused, truth)
+    assert measure_signal_to_noise(fused, truth, border_px=border_px) == measure_signal_to_noise(fused, truth)
 
 
 def test_equal_images_have_a_finite_ratio_above_all_others():

@@ -31,7 +31,7 @@ def evaluate_by_block(
     *,
     n_sources: int,
     limits: tuple[float, float],
-    frame_px: int,
+    border_px: int,
     progress: Callable[[EvaluationProgress], None] | None,
 ) -> dict[str, float]:
     """Return all figures by name.
@@ -46,7 +46,7 @@ def evaluate_by_block(
     n_sources : int
     limits : tuple of float
         Samples that become levels 0 and 255.
-    frame_px : int
+    border_px : int
     progress : callable, optional
     """
     has_truth = len(images) > n_sources + 1
@@ -64,7 +64,7 @@ def evaluate_by_block(
         is_constant = not tables[-1].any()
         figures["phase_congruency"] = score_phase_congruency(compared, run, is_constant=is_constant)
         if has_truth:
-            figures |= score_against_truth(reading.colors, grays[-2:], run, frame_px=frame_px)
+            figures |= score_against_truth(reading.colors, grays[-2:], run, border_px=border_px)
     return figures
 
 

@@ -26,7 +26,7 @@ N_PASSES = 3
 
 
 def score_against_truth(
-    colors: Sequence[ScratchLevels], grays: Sequence[ScratchLevels], run: BlockRun, *, frame_px: int
+    colors: Sequence[ScratchLevels], grays: Sequence[ScratchLevels], run: BlockRun, *, border_px: int
 ) -> dict[str, float]:
     """Measure all that the truth tells, as `qmcif_engine.metrics.truth` does.
 
@@ -35,12 +35,12 @@ def score_against_truth(
     colors, grays : sequence of two ScratchLevels, shape (H, W) or (H, W, 3), and (H, W)
         The fused image and the truth.
     run : BlockRun
-    frame_px : int
-        Width of the frame left out of the second signal-to-noise ratio.
+    border_px : int
+        Width of the border left out of the second signal-to-noise ratio.
     """
     shape = (colors[0].shape[0], colors[0].shape[1])
-    # a frame that would leave nothing is not left out
-    inside = slice(frame_px, -frame_px) if 0 < 2 * frame_px < min(shape) else slice(None)
+    # a border that would leave nothing is not left out
+    inside = slice(border_px, -border_px) if 0 < 2 * border_px < min(shape) else slice(None)
     # squares of 8-bit differences fit 32 bits; their sum over a large image needs 64
     difference = _open(colors[0]).astype(np.int32) - _open(colors[1]).astype(np.int32)
     squared = difference**2

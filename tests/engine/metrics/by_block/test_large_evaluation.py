@@ -49,7 +49,7 @@ def evaluate_both(request, *arguments, **options):
 def test_blocks_give_the_figures_of_the_whole_image(request, paint_scene, shape, n_sources):
     scene = paint_scene(shape, n_sources=n_sources)
 
-    compare(*evaluate_both(request, scene.sources, scene.fused, truth=scene.sources[0], frame_px=9))
+    compare(*evaluate_both(request, scene.sources, scene.fused, truth=scene.sources[0], border_px=9))
 
 
 def test_borders_of_blocks_that_end_a_few_pixels_before_the_image_count_once(request, paint_scene):

@@ -1,9 +1,9 @@
 """Score MFI-WHU with and without its outer 8 px, where the sources of this set have a dark border, for our presets and other methods.
 
-``python benchmarks/frames.py -o FOLDER --pictures DIR`` runs ``qmcif benchmark ../shared/data/mfi_whu -o FOLDER --frame 8`` with the three
-presets, beside every method whose pictures are in ``DIR/mfi_whu/METHOD`` (those that ``benchmarks/rivals.py --pictures DIR`` keeps, or any
-other folder of fused images). A run that was ended is resumed; ``--finished`` takes those pairs of such a run that all methods have. The
-means become ``benchmarks/results/frames.json``, from which ``python tools/write_figures.py`` writes docs/quality.md.
+``python benchmarks/borders.py -o FOLDER --pictures DIR`` runs ``qmcif benchmark ../shared/data/mfi_whu -o FOLDER --border 8`` with the
+three presets, beside every method whose pictures are in ``DIR/mfi_whu/METHOD`` (those that ``benchmarks/rivals.py --pictures DIR`` keeps,
+or any other folder of fused images). A run that was ended is resumed; ``--finished`` takes those pairs of such a run that all methods have.
+The means become ``benchmarks/results/borders.json``, from which ``python tools/write_figures.py`` writes docs/quality.md.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from qmcif_engine.comparison.rivals import RIVALS
 
 SET = "mfi_whu"
 PAIRS = Path(__file__).parents[2] / "shared" / "data" / SET
-FRAME_PX = 8
+BORDER_PX = 8
 PRESETS = ("default", "fast", "paper")
 SYMBOLS = ("Q_MI", "Q_G", "Q_P", "Q_E", "Q_Y", "Q_CB", "PSNR")
 
@@ -40,7 +40,7 @@ def main(arguments: list[str] | None = None) -> None:
     record = json.loads((options.output / "benchmark.json").read_text(encoding="utf-8"))
     formats = {symbol: ".2f" if symbol == "PSNR" else ".4f" for symbol in SYMBOLS}
     columns = ("scored", "pairs", "method", *SYMBOLS)
-    save_result("frames", columns=columns, rows=average_scores(record["scores"]), formats=formats)
+    save_result("borders", columns=columns, rows=average_scores(record["scores"]), formats=formats)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> None:
     words = [word for preset in PRESETS for word in ("--preset", preset)] + [
         word for folder in others for word in ("--fused-by", f"{name_method(folder.name)}={folder}")
     ]
-    if run_command(["benchmark", str(PAIRS), "-o", str(options.output), *words, "--frame", str(FRAME_PX), "--jobs", options.jobs]):
+    if run_command(["benchmark", str(PAIRS), "-o", str(options.output), *words, "--border", str(BORDER_PX), "--jobs", options.jobs]):
         sys.exit("the benchmark did not finish: see the message above")
 
 
@@ -59,12 +59,12 @@ def name_method(folder_name: str) -> str:
 
 
 def average_scores(scores: list[dict[str, Any]]) -> list[list[Cell]]:
-    """Return the means of every method over the pairs that all have: first of the whole images, then without the frame."""
+    """Return the means of every method over the pairs that all have: first of the whole images, then without the outer border."""
     methods = list(dict.fromkeys(score["method"] for score in scores))
     pairs_of = [{score["set_name"] for score in scores if score["method"] == method} for method in methods]
     common = set.intersection(*pairs_of)
     rows: list[list[Cell]] = []
-    for scored, suffix in (("whole", ""), (f"outer {FRAME_PX} px left out", "_inner")):
+    for scored, suffix in (("whole", ""), (f"outer {BORDER_PX} px left out", "_inner")):
         for method in methods:
             own = [score["figures"] for score in scores if score["method"] == method and score["set_name"] in common]
             means = [round(fmean(figures[f"{symbol}{suffix}"] for figures in own), 6) for symbol in SYMBOLS]
