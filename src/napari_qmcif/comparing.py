@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from magicgui.widgets import CheckBox, Container, FloatSlider
-from napari.layers import Image, Layer
+from napari.layers import Layer
 from napari.viewer import Viewer
 from qtpy.QtCore import QTimer
 
@@ -16,7 +16,7 @@ from napari_qmcif.aligning import align_images
 from napari_qmcif.bar_plot import BarPlot
 from napari_qmcif.chosen_stack import ChosenStack, finest_level
 from napari_qmcif.form_parts import MessageLabel
-from napari_qmcif.layer_box import LayerComboBox, is_fused_or_flat, list_layers, part_of
+from napari_qmcif.layer_box import LayerComboBox, is_fused_or_flat, is_source, list_layers
 from napari_qmcif.layer_placement import transform_of
 from napari_qmcif.preview_area import find_middle, find_visible_area
 from napari_qmcif.provenance import METADATA_KEY
@@ -54,7 +54,7 @@ class CompareWidget(Container[Any]):
         self._viewer = napari_viewer
         self.result = LayerComboBox(label="Result", choices=list_layers(is_fused_or_flat))
         tip = "Another result, or a source: a stack is shown where its slider stands"
-        self.other = LayerComboBox(label="Beside", choices=list_layers(_is_shown_image), tooltip=tip)
+        self.other = LayerComboBox(label="Beside", choices=list_layers(is_source), tooltip=tip)
         self.wipes = CheckBox(text="Wipe: the result left of the line")
         self.wipe_at = FloatSlider(label="Line at", min=0.0, max=1.0, step=0.005, value=0.5)
         self.blinks = CheckBox(text="Blink between both")
@@ -216,7 +216,3 @@ class CompareWidget(Container[Any]):
         for layer in self._viewer.layers:
             layer.visible |= layer in self._shown_before or layer == self.result.value
         self._shown_before = []
-
-
-def _is_shown_image(layer: Layer) -> bool:
-    return isinstance(layer, Image) and part_of(layer) in (None, "fused")

@@ -121,7 +121,7 @@ class OfferedBox(LayerComboBox):
 
 
 def is_source(layer: Layer) -> bool:
-    """Return whether a layer may be fused: an image, but none of our own maps and previews."""
+    """Return whether a layer may be fused, or shown beside a result: an image, but none of our own maps and previews."""
     return isinstance(layer, Image) and part_of(layer) in (None, "fused")
 
 

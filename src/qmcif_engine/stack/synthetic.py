@@ -161,14 +161,14 @@ def make_focus_stack(
 
 
 def _check_arguments(*, n_images: object, shape: Sequence[object], seed: object, blur_px: object) -> None:
-    if not _is_whole(n_images, smallest=2, largest=_LARGEST_N_IMAGES):
+    if not is_whole_between(n_images, smallest=2, largest=_LARGEST_N_IMAGES):
         msg = f"n_images={n_images!r} was given; 2 to {_LARGEST_N_IMAGES} is needed; choose a number of images in between"
         raise InvalidConfigError(msg)
-    if len(shape) != 2 or not all(_is_whole(side, smallest=_SMALLEST_SIDE_PX, largest=_LARGEST_SIDE_PX) for side in shape):
+    if len(shape) != 2 or not all(is_whole_between(side, smallest=_SMALLEST_SIDE_PX, largest=_LARGEST_SIDE_PX) for side in shape):
         bounds = f"{_SMALLEST_SIDE_PX} to {_LARGEST_SIDE_PX} px"
         msg = f"shape={shape!r} was given; height and width of {bounds} are needed; choose a size in between"
         raise InvalidConfigError(msg)
-    if not _is_whole(seed, smallest=0, largest=math.inf):
+    if not is_whole_between(seed, smallest=0, largest=math.inf):
         msg = f"seed={seed!r} was given; a whole number that is not negative is needed; choose another one"
         raise InvalidConfigError(msg)
     if not isinstance(blur_px, int | float | np.floating) or not _SMALLEST_BLUR_PX <= float(blur_px) <= LARGEST_BLUR_PX:
@@ -176,7 +176,8 @@ def _check_arguments(*, n_images: object, shape: Sequence[object], seed: object,
         raise InvalidConfigError(msg)
 
 
-def _is_whole(value: object, *, smallest: int, largest: float) -> bool:
+def is_whole_between(value: object, *, smallest: int, largest: float) -> bool:
+    """Return whether a value is a whole number within bounds; True and False are none."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool) and smallest <= int(value) <= largest
 
 

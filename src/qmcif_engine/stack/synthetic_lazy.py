@@ -14,6 +14,7 @@ import numpy as np
 from scipy import fft
 
 from qmcif_engine.errors import InvalidConfigError
+from qmcif_engine.stack.synthetic import is_whole_between
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,23 +88,19 @@ def make_lazy_focus_stack(*, shape: tuple[int, int] = (8192, 8192), n_images: in
 
 
 def _check_arguments(*, shape: Sequence[object], n_images: object, seed: object, step: object) -> None:
-    if len(shape) != 2 or not all(_is_whole(side, smallest=_SMALLEST_SIDE_PX, largest=_LARGEST_SIDE_PX) for side in shape):
+    if len(shape) != 2 or not all(is_whole_between(side, smallest=_SMALLEST_SIDE_PX, largest=_LARGEST_SIDE_PX) for side in shape):
         bounds = f"{_SMALLEST_SIDE_PX} to {_LARGEST_SIDE_PX} px"
         msg = f"shape={shape!r} was given; height and width of {bounds} are needed; choose a size in between"
         raise InvalidConfigError(msg)
-    if not _is_whole(n_images, smallest=2, largest=_LARGEST_N_IMAGES):
+    if not is_whole_between(n_images, smallest=2, largest=_LARGEST_N_IMAGES):
         msg = f"n_images={n_images!r} was given; 2 to {_LARGEST_N_IMAGES} is needed; choose a number of images in between"
         raise InvalidConfigError(msg)
-    if not _is_whole(seed, smallest=0, largest=float("inf")):
+    if not is_whole_between(seed, smallest=0, largest=float("inf")):
         msg = f"seed={seed!r} was given; a whole number that is not negative is needed; choose another one"
         raise InvalidConfigError(msg)
-    if not _is_whole(step, smallest=1, largest=_LARGEST_SIDE_PX):
+    if not is_whole_between(step, smallest=1, largest=_LARGEST_SIDE_PX):
         msg = f"step={step!r} was given; a whole number from 1 to {_LARGEST_SIDE_PX} is needed; choose another one"
         raise InvalidConfigError(msg)
-
-
-def _is_whole(value: object, *, smallest: int, largest: float) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and smallest <= int(value) <= largest
 
 
 def _cut(side_px: int) -> tuple[int, ...]:
