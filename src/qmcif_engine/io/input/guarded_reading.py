@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qmcif_engine import errors
+from qmcif_engine.errors import QmcifError
 from qmcif_engine.io.input.image_file import refuse_damaged
 from qmcif_engine.io.input.reading_process import ReadContent
 
@@ -96,19 +97,18 @@ class _Reader:
                 process.stdin.flush()
                 told = process.stdout.readline(_LONGEST_ANSWER_BYTES)
                 # without its end the line was cut off by the end of the process
-                found = json.loads(told) if told.endswith(b"\n") else None
-                arrays = [] if found is None else [_receive(process, *kind) for kind in found.get("arrays", [])]
-            except (BrokenPipeError, EOFError, ValueError):
-                found = None
+                answer = _receive_answer(process, json.loads(told)) if told.endswith(b"\n") else None
+            # a library that a file took over can answer anything
+            except (BrokenPipeError, EOFError, ValueError, TypeError, AttributeError, KeyError, MemoryError):
+                answer = None
             except BaseException:
                 self.end()  # its answer would be taken for that to the next request
                 raise
-            if found is None:
+            if answer is None:
                 raise _refuse_ended(path, self.end(patience_seconds=_LAST_SECONDS))
-        if "error" in found:
-            # one of our errors, by its name: the process cannot send an object
-            raise getattr(errors, found["error"])(found["message"])
-        return ReadContent(found["values"], arrays)
+        if isinstance(answer, QmcifError):
+            raise answer
+        return answer
 
     def _started(self) -> Any:  # noqa: ANN401 - with its pipes, which the type of the library leaves open
         if self._process is None or self._process.poll() is not None:
@@ -137,11 +137,22 @@ class _Reader:
         return int(process.wait())
 
 
+def _receive_answer(process: Any, found: dict[str, Any]) -> ReadContent | QmcifError:  # noqa: ANN401 - as above
+    if "error" not in found:
+        return ReadContent(found["values"], [_receive(process, *kind) for kind in found.get("arrays", [])])
+    # one of our errors, by its name: the process cannot send an object
+    kind = getattr(errors, found["error"])
+    if not (isinstance(kind, type) and issubclass(kind, QmcifError)):
+        raise TypeError
+    return kind(str(found["message"]))
+
+
 def _receive(process: Any, dtype: str, shape: list[int]) -> NDArray[Any]:  # noqa: ANN401 - as above
-    samples = np.empty(shape, np.dtype(dtype))
     # objects would be pointers
-    if samples.dtype.kind not in "uif":
+    if np.dtype(dtype).kind not in "uif":
         raise EOFError
+    # memory is taken page by page as samples arrive, so a shape alone takes none
+    samples = np.empty(shape, dtype)
     n_bytes = math.prod(shape) * samples.itemsize
     if n_bytes and process.stdout.readinto(samples.reshape(-1).view(np.uint8).data) != n_bytes:
         raise EOFError

@@ -92,6 +92,29 @@ def test_what_hangs_fills_memory_or_crashes_is_refused_and_the_next_file_is_read
     assert read_apart(echo, tmp_path, n_bytes=1).arrays[0].shape == (2, 3)
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"[]\n",
+        b"7\n",
+        b"{}\n",
+        b'{"error": "annotations", "message": ""}\n',
+        b'{"error": 3, "message": ""}\n',
+        b'{"error": "ImageFileError"}\n',
+        b'{"values": {}, "arrays": [["O", [1]]]}\n',
+        b'{"values": {}, "arrays": [["u1", [-1]]]}\n',
+        b'{"values": {}, "arrays": [["u1", [1099511627776, 1024]]]}\n',
+        b'{"values": {}, "arrays": [["u1", [4]]]}\nab',
+    ],
+)
+def test_an_answer_that_no_library_of_ours_gives_refuses_the_file(tmp_path, monkeypatch, answer):
+    program = f"import sys; sys.stdin.readline(); sys.stdout.buffer.write({answer!r})"
+    monkeypatch.setattr(guarded_reading, "_START", program)
+
+    with pytest.raises(ImageFileError, match="the library that reads it crashed"):
+        read_apart(echo, tmp_path / "a", n_bytes=1)
+
+
 def test_an_interrupted_request_leaves_no_answer_for_the_next(tmp_path, monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
