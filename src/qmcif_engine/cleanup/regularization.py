@@ -107,7 +107,7 @@ EVEN_SHARE = 0.7
 """An image counts as about as sharp as its neighbor from this share of the sharper one's focus level on."""
 
 CONFIDENCE_MARGINS = (0.0, 0.01, 0.015, 0.02, 0.03, 0.04, 0.06, 0.08, 0.12, 1.4)
-CONFIDENCES = (0.58, 0.68, 0.74, 0.82, 0.88, 0.915, 0.945, 0.963, 0.977, 0.995)
+CONFIDENCES = (0.58, 0.71, 0.8, 0.845, 0.895, 0.93, 0.953, 0.966, 0.977, 0.995)
 """Share of right decisions among those whose wrong alternatives are so much dearer, measured on generated scenes."""
 
 
