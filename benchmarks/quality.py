@@ -1,7 +1,7 @@
 """Show what each part of the default setting is worth: one row per variant, one column per metric, for the four shared data sets.
 
 Run as ``python benchmarks/quality.py`` beside ``../shared``. Every row changes one thing of the ``default`` preset; figures are means
-over the pairs of a set, computed on 8-bit results. The six metrics need no truth; PSNR, whole image and without an 8-px margin, does.
+over the pairs of a set, computed on 8-bit results. The six metrics need no truth; PSNR, whole image and without an 8-px border, does.
 ``--save NAME`` keeps the figures as ``benchmarks/results/NAME.json``, from which ``python tools/write_figures.py`` writes the documents:
 
     python benchmarks/quality.py default "preset fast" "preset paper" --save quality_presets

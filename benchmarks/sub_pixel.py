@@ -9,7 +9,7 @@
   image not chosen and the fused image, blurred, where the model of defocus is trusted.
 - *Best image* and *best share* know the truth, within 2 px of an edge: what no method can surpass there.
 
-Figures are means of the PSNR without an 8-px margin.
+Figures are means of the PSNR without an 8-px border.
 """
 
 from __future__ import annotations

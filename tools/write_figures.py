@@ -94,7 +94,7 @@ def render_overview(result: Result) -> str:
         if published is not None:
             printed = [format_figure(published.means["QMCIF (paper)"][symbol], symbol=symbol) for symbol in SYMBOLS]
             lines.append(["", f"paper, {published.n_pairs} pairs", *printed, ""])
-    return join_table(["set", "", *SYMBOLS, "PSNR, 8-px margin left out"], lines) + describe_origin(result)
+    return join_table(["set", "", *SYMBOLS, "PSNR, 8-px border left out"], lines) + describe_origin(result)
 
 
 def render_beside_published(result: Result, set_name: str) -> str:
