@@ -6,7 +6,7 @@ import ctypes
 import sys
 from contextlib import suppress
 
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # names of options in glibc's malloc.h
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _MOST_ARENAS = -1, -3, -8  # names of options in glibc's malloc.h
 _KEPT_BYTES = 64 * 2**20
 _LARGEST_KEPT_ARRAY_BYTES = 32 * 2**20  # more is refused by glibc
 
@@ -25,3 +25,5 @@ def keep_freed_memory() -> None:
         # set by hand, neither follows the sizes that are freed any more, so both are needed
         set_option(_MMAP_THRESHOLD, _LARGEST_KEPT_ARRAY_BYTES)
         set_option(_TRIM_THRESHOLD, _KEPT_BYTES)
+        # what one thread frees, another can take; few and large arrays do not wait for each other
+        set_option(_MOST_ARENAS, 1)
