@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qmcif_engine.run.cluster import connect
+from qmcif_engine import connect_to_scheduler
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +33,7 @@ def separate_cluster(n_workers: int) -> Iterator[Client]:
         try:
             while not (address.exists() and address.read_text().rstrip().endswith("}")):  # begun before it is complete
                 time.sleep(0.1)
-            with connect(json.loads(address.read_text())["address"]) as client:
+            with connect_to_scheduler(json.loads(address.read_text())["address"]) as client:
                 client.wait_for_workers(n_workers)
                 yield client
         finally:

@@ -12,8 +12,7 @@ import numpy as np
 
 from napari_qmcif.layers import MAP_NAMES, choose_colors
 from napari_qmcif.provenance import METADATA_KEY
-from qmcif_engine import WrittenImage
-from qmcif_engine.types import ImageMetadata
+from qmcif_engine.types import ImageMetadata, WrittenImage
 
 TIFF_SUFFIXES = (".tif", ".tiff")
 STORE_SUFFIX, PYRAMID_SUFFIX = ".zarr", ".ome.zarr"

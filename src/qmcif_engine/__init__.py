@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from qmcif_engine.fusing.to_file import fuse_to_file
     from qmcif_engine.io.input.readers import read_image
     from qmcif_engine.io.input.stack_input import open_stack
-    from qmcif_engine.io.input.written_image import WrittenImage
     from qmcif_engine.io.output.transform_files import load_transforms, save_transforms
     from qmcif_engine.io.output.writers import write_image
     from qmcif_engine.kernels.compilation_notice import hear_of_compilation
     from qmcif_engine.metrics import evaluate
     from qmcif_engine.retouching import retouch
+    from qmcif_engine.run.scheduler_connection import connect_to_scheduler
     from qmcif_engine.run.stack_output import write_stack
     from qmcif_engine.slabs import fuse_in_slabs
     from qmcif_engine.stack.alignment.suggestion import suggest_alignment
@@ -50,7 +50,7 @@ __all__ = [
     "InvalidConfigError",
     "InvalidImageError",
     "QmcifError",
-    "WrittenImage",
+    "connect_to_scheduler",
     "evaluate",
     "find_groups",
     "focus_response",
@@ -83,7 +83,7 @@ _MODULE_OF = {
     "InvalidConfigError": "errors",
     "InvalidImageError": "errors",
     "QmcifError": "errors",
-    "WrittenImage": "io.input.written_image",
+    "connect_to_scheduler": "run.scheduler_connection",
     "evaluate": "metrics",
     "find_groups": "fusing.batch",
     "focus_response": "tiles.focus_response",

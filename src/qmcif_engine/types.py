@@ -1,4 +1,4 @@
-"""Types that the public functions take and return: for annotations, to build an argument, or to derive a stack from.
+"""Types that the public functions take, return or write: for annotations, to build arguments, to open results, or to derive a stack from.
 
 They are imported when first used, as the functions are.
 """
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from qmcif_engine.fusing.to_file import FileReport
     from qmcif_engine.io.input.file_stack import FileStack
     from qmcif_engine.io.input.image_file import ImageFile
+    from qmcif_engine.io.input.written_image import WrittenImage
     from qmcif_engine.metrics.evaluation import Evaluation
     from qmcif_engine.retouching import RetouchedWindow
     from qmcif_engine.run.steps import FusionProgress
@@ -55,6 +56,7 @@ __all__ = [
     "SyntheticStack",
     "Transforms",
     "Window",
+    "WrittenImage",
 ]
 
 _MODULE_OF = {
@@ -81,6 +83,7 @@ _MODULE_OF = {
     "SyntheticStack": "stack.synthetic",
     "Transforms": "stack.alignment.transforms",
     "Window": "stack.window",
+    "WrittenImage": "io.input.written_image",
 }
 
 if not TYPE_CHECKING:  # a type checker would take any name for granted

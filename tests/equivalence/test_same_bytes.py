@@ -18,8 +18,9 @@ from qmcif_engine.fusing.in_memory import fuse
 from qmcif_engine.fusing.lazy import fuse_lazily
 from qmcif_engine.fusing.to_file import fuse_to_file
 from qmcif_engine.io.input.stack_input import open_stack
-from qmcif_engine.run.cluster import _can_write, check_workers, connect, share_folder
+from qmcif_engine.run.cluster import _can_write, check_workers, share_folder
 from qmcif_engine.run.job import Job
+from qmcif_engine.run.scheduler_connection import connect_to_scheduler
 from qmcif_engine.run.smaller_levels import LevelSink
 from qmcif_engine.stack.stack import ArrayStack
 from qmcif_engine.stack.synthetic import make_focus_stack
@@ -102,7 +103,7 @@ def cluster():
 def test_a_cluster_of_processes(images, expected, expected_files, cluster, tmp_path):
     tifffile.imwrite(tmp_path / "stack.tif", images, photometric="rgb")
     (tmp_path / "out").mkdir()
-    with connect(cluster.scheduler_address) as client, open_stack(tmp_path / "stack.tif") as stack:
+    with connect_to_scheduler(cluster.scheduler_address) as client, open_stack(tmp_path / "stack.tif") as stack:
         assert written(stack, tmp_path / "out", client=client) == expected_files
         lazy = fuse_lazily(stack, CONFIG)
         with dask.config.set(scheduler=client):
@@ -112,7 +113,7 @@ def test_a_cluster_of_processes(images, expected, expected_files, cluster, tmp_p
 
 
 def test_arrays_in_memory_reach_the_workers(images, expected_files, cluster, tmp_path):
-    with connect(cluster.scheduler_address) as client:
+    with connect_to_scheduler(cluster.scheduler_address) as client:
         assert written(ArrayStack(images), tmp_path, client=client) == expected_files
 
 
@@ -128,7 +129,7 @@ def test_a_worker_killed_in_the_middle(images, expected_store, cluster, tmp_path
             while killed[0] in cluster.scheduler.workers:
                 time.sleep(0.01)
 
-    with connect(cluster.scheduler_address) as client:
+    with connect_to_scheduler(cluster.scheduler_address) as client:
         assert written(ArrayStack(images), tmp_path, target=STORE, client=client, on_progress=kill_one) == expected_store
         client.wait_for_workers(len(cluster.workers))  # the cluster starts another one, which later tests find
     assert killed
@@ -160,13 +161,13 @@ def test_workers_that_see_the_folder_write_for_themselves_and_send_nothing_back(
 
     monkeypatch.setattr(Job, "write", refused)  # in this process: the workers have the classes as they are
     monkeypatch.setattr(LevelSink, "write", refused)
-    with connect(cluster.scheduler_address) as client:
+    with connect_to_scheduler(cluster.scheduler_address) as client:
         assert written(ArrayStack(images), tmp_path, target=STORE, client=client) == expected_store
 
 
 def test_workers_without_the_folder_send_their_tiles_back(images, expected_store, cluster, tmp_path, monkeypatch):
     monkeypatch.setattr("qmcif_engine.run.cluster.share_folder", lambda client, folder: False)
-    with connect(cluster.scheduler_address) as client:
+    with connect_to_scheduler(cluster.scheduler_address) as client:
         assert written(ArrayStack(images), tmp_path, target=STORE, client=client) == expected_store
 
 
@@ -181,13 +182,13 @@ def test_fewer_workers_get_fewer_tiles_and_a_run_that_waits_for_its_last_ones_as
 
     monkeypatch.setattr("qmcif_engine.run.cluster.share_folder", lambda client, folder: False)  # few tiles at a time
     monkeypatch.setattr("qmcif_engine.run.cluster._count_threads", count_threads)
-    with connect(cluster.scheduler_address) as client:
+    with connect_to_scheduler(cluster.scheduler_address) as client:
         assert written(ArrayStack(images), tmp_path, client=client) == expected_files
     assert len(asked) <= len(plan_tiles(SHAPE, CONFIG).tiles)
 
 
 def test_a_folder_that_workers_do_not_see_is_not_shared(cluster, tmp_path):
-    with connect(cluster.scheduler_address) as client:
+    with connect_to_scheduler(cluster.scheduler_address) as client:
         assert share_folder(client, tmp_path)
         assert list(tmp_path.iterdir()) == []
         (elsewhere := tmp_path / "other").mkdir()
@@ -204,7 +205,7 @@ def test_cancelling_on_a_cluster_waits_for_no_tile(images, cluster, tmp_path):
                 time.sleep(0.01)
             return super().read(number, window)
 
-    with connect(cluster.scheduler_address) as client:
+    with connect_to_scheduler(cluster.scheduler_address) as client:
         with pytest.raises(Cancelled):
             fuse_to_file(
                 StandingStill(images),
@@ -219,7 +220,10 @@ def test_cancelling_on_a_cluster_waits_for_no_tile(images, cluster, tmp_path):
 def test_workers_of_another_version_are_refused(cluster, monkeypatch):
     monkeypatch.setattr("qmcif_engine.run.cluster.__version__", "9.9")
 
-    with connect(cluster.scheduler_address) as client, pytest.raises(ExecutionError, match=r"qmcif .* instead of 9\.9; the same versions"):
+    with (
+        connect_to_scheduler(cluster.scheduler_address) as client,
+        pytest.raises(ExecutionError, match=r"qmcif .* instead of 9\.9; the same versions"),
+    ):
         check_workers(client)
 
 
@@ -228,7 +232,7 @@ def test_a_cluster_without_workers_is_refused():
 
     with (
         LocalCluster(n_workers=0, dashboard_address=":0", processes=False, silence_logs=50) as empty,
-        connect(empty.scheduler_address) as client,
+        connect_to_scheduler(empty.scheduler_address) as client,
         pytest.raises(ExecutionError, match="the cluster has no workers"),
     ):
         check_workers(client)

@@ -25,6 +25,7 @@ from qmcif_engine.fusing.joined_times import check_series_target
 from qmcif_engine.fusing.run_plan import is_finished, job_folder, plan_run
 from qmcif_engine.fusing.to_file import FileReport, fuse_to_file
 from qmcif_engine.io.output.placement import check_sources_kept
+from qmcif_engine.run.scheduler_connection import connect_to_scheduler
 from qmcif_engine.run.speed import estimate_seconds
 from qmcif_engine.slabs import fuse_in_slabs, plan_slabs
 from qmcif_engine.stack.samples import list_bounds
@@ -93,7 +94,7 @@ def fuse_inputs(options: Namespace, settings: FusionConfig) -> list[Fused]:
         points = points_in_time(stack, options)
         # everything that can be refused is, before a cluster is asked or an image is decoded
         outputs = _check_request(stack, options, points, guide=guide)
-        client = closing.enter_context(_connect(options.scheduler)) if options.scheduler else None
+        client = closing.enter_context(connect_to_scheduler(options.scheduler)) if options.scheduler else None
         if client is not None and not options.quiet and not options.json:
             print(f"computing on the cluster at {options.scheduler}; its dashboard is at {client.dashboard_link}")
         for opened in (stack,) if guide is None else (stack, guide):
@@ -171,13 +172,6 @@ def points_in_time(stack: FileStack, options: Namespace) -> dict[int, Targets]:
         points = {number: targets.at_time(label) for number, label in label_times(stack.n_times).items()}
         skips_finished = options.resume
     return {number: place for number, place in points.items() if not (skips_finished and is_finished(place.output))}
-
-
-def _connect(address: str) -> Client:
-    # a heavy import that only clusters need
-    from qmcif_engine.run.cluster import connect
-
-    return connect(address)
 
 
 def _fuse(

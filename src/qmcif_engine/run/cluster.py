@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import re
 import time
 from collections import Counter
 from itertools import islice
@@ -12,14 +10,12 @@ from uuid import uuid4
 
 from distributed import Client, as_completed
 from distributed.client import FutureCancelledError
-from distributed.comm.addressing import get_address_host_port
 from distributed.comm.core import CommClosedError
 from distributed.protocol.pickle import dumps, loads
 from distributed.scheduler import KilledWorker
-from distributed.security import Security
 
 from qmcif_engine import __version__
-from qmcif_engine.errors import ExecutionError, InvalidConfigError
+from qmcif_engine.errors import ExecutionError
 from qmcif_engine.run.cluster_state import ClusterWatch, has_run_out_of_memory, lost_scheduler
 from qmcif_engine.run.execution import TileElsewhere, new_name, tile_graph
 
@@ -33,7 +29,6 @@ if TYPE_CHECKING:
     from qmcif_engine.run.steps import Steps
     from qmcif_engine.tiles.plan import Tile
 
-CONNECT_SECONDS = 10
 TILES_A_THREAD = 128
 """Tasks sent for each worker thread at most, so that none idles; the scheduler of a large slide never knows more."""
 
@@ -45,56 +40,12 @@ LARGEST_TASK_BYTES = 2**20
 larger, such as arrays in memory, is sent to every worker instead of through the scheduler."""
 
 N_RETRIES = 3
-_PLACE_IN_PROCESS = re.compile(r"[^/]+/[0-9]{1,9}/[0-9]{1,9}")
 
 MOST_PREEMPTIONS = 5
 """How often a tile is sent again after the workers it was on were ended from outside, beyond the retries of the scheduler."""
 
 POLL_SECONDS = 0.02
 """How long a finished tile or a request to cancel may wait to be noticed."""
-
-
-def connect(address: str) -> Client:
-    """Return a client of the scheduler at this address that takes over no other computation of this process.
-
-    Raises
-    ------
-    InvalidConfigError
-        When it is no address, or nobody answers there.
-    """
-    try:
-        _check_address(address)
-        # as the default it would also get what the caller computes with dask elsewhere
-        return Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
-    except (OSError, ValueError) as error:
-        msg = (
-            f"the scheduler {address!r} cannot be reached ({str(error) or type(error).__name__}); the address of a running Dask scheduler, "
-            "such as tcp://host:8786, is needed: start one with `dask scheduler` or correct the address"
-        )
-        raise InvalidConfigError(msg) from error
-
-
-def _check_address(address: str) -> None:
-    """Refuse an address that no client can connect to: one that fails on it cannot be closed any more, and hangs.
-
-    Raises
-    ------
-    ValueError
-        Saying what is wrong with it.
-    """
-    scheme, _, place = address.rpartition("://")
-    if scheme == "inproc":  # a cluster in this process, which has no port
-        if not (_PLACE_IN_PROCESS.fullmatch(place) and int(place.split("/")[1]) == os.getpid()):
-            msg = "inproc addresses lead to a cluster of this very process"
-            raise ValueError(msg)
-        return
-    _, port = get_address_host_port(address)
-    if not 0 < (port or 0) < 2**16:
-        msg = f"{port} is no port"
-        raise ValueError(msg)
-    if scheme in ("tls", "wss") and Security().get_connection_args("client").get("ssl_context") is None:
-        msg = "certificates are needed for encryption: name them in Dask's configuration, distributed.comm.tls"
-        raise ValueError(msg)
 
 
 def run_on_cluster(task: TileWork, tiles: Iterable[Tile], *, sink: TileSink, steps: Steps, client: Client) -> None:

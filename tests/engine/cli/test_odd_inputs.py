@@ -8,9 +8,8 @@ import tifffile
 import zarr
 
 from qmcif_engine import read_image, write_image
-from qmcif_engine.errors import InvalidConfigError, InvalidImageError
+from qmcif_engine.errors import InvalidImageError
 from qmcif_engine.io.input.file_order import natural_key
-from qmcif_engine.run.cluster import connect
 from qmcif_engine.stack.alignment.suggestion import previews_for_alignment, suggest_alignment
 from qmcif_engine.stack.exposure import estimate_exposure
 from qmcif_engine.stack.exposure_suggestion import previews_for_exposure, suggest_even_exposure
@@ -148,21 +147,3 @@ def test_digits_that_are_no_numbers_sort_as_letters(run_limited, tmp_path):
     done = run_limited("fuse", folder, "-o", tmp_path / "fused².png", cpu_seconds=60, n_bytes=3 * 10**9)
 
     assert done.returncode == 0, done
-
-
-@pytest.mark.parametrize(
-    ("address", "told"),
-    [
-        ("tls://127.0.0.1:1", "certificates are needed"),
-        ("wss://127.0.0.1:1", "certificates are needed"),
-        ("inproc://x", "this very process"),
-        ("inproc://²/²/²", "this very process"),
-        ("inproc://127.0.0.1/1/1", "this very process"),
-        ("tcp://127.0.0.1:99999999", "99999999 is no port"),
-        ("foo://bar:1", "unknown address scheme"),
-        ("", "missing port"),
-    ],
-)
-def test_an_address_that_no_client_can_connect_to_is_refused_at_once(address, told):
-    with pytest.raises(InvalidConfigError, match=told):
-        connect(address)
