@@ -104,7 +104,9 @@ def render_settings() -> str:
             lines.append(f"\n## {SECTION_TITLES.get(section, section.capitalize())}\n\n`[{section}]` in a settings file.\n")
             lines.append(f"| setting | meaning | allowed values | {heads} |\n|---|---|---|{'---|' * len(values)}")
             last = section
-        cells = " | ".join(show(preset[section][name]) for preset in values.values())
+        shown = {preset: show(given[section][name]) for preset, given in values.items()}
+        # a preset that keeps the default shows none, so that what it changes is seen
+        cells = " | ".join(text if preset == "default" or text != shown["default"] else "" for preset, text in shown.items())
         kind = type(getattr(getattr(default, section), name))
         anchor = f'<a id="{name}"></a>`{name}`'
         lines.append(f"| {anchor} | {item.metadata['help']} | {describe_bounds(item, kind)} | {cells} |")
@@ -114,7 +116,8 @@ def render_settings() -> str:
 SETTINGS_INTRODUCTION = """# Settings
 
 This page is made from `FusionConfig`, the one place that holds defaults, bounds and help texts; so are the options of the command line
-and the form in napari. The three columns on the right are the presets.
+and the form in napari. The columns on the right are the presets; `fast` and `paper` show what they
+change.
 
 === "napari"
 
@@ -146,7 +149,7 @@ def describe_bounds(item: Field[Any], kind: type) -> str:
         return ", ".join(f"`{member.value}`" for member in kind)
     if kind is bool:
         return "`true`, `false`"
-    values = ", ".join(map(str, choices)) if choices else f"{low:g} to {high:g}"
+    values = ", ".join(map(str, choices)) if choices else f"{low:.10g} to {high:.10g}"
     return f"{values} {unit}".strip()
 
 

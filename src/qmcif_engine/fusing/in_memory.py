@@ -93,7 +93,7 @@ def fuse(
         returns, is read tile by tile; its alpha and further channels take the place of `companions`.
     config : FusionConfig, optional
         The ``default`` preset where it is left out.
-    guide : like `images`, optional
+    guide : sequence of ndarray, ndarray or Stack, optional
         What decisions are made on instead of `images`, which still give every sample: the same images, for example denoised or without
         their background. As many of the same height and width are needed; type and, where channels decide together, channels may differ.
     focus_range : tuple of float, optional
