@@ -127,7 +127,7 @@ def retouch(
     is_copied = None if fused.shape != stack.image_shape else _find_copied(sources, decided, fused[seen.slices]) & ~is_near_change
     is_end = None if ends is None else ends.find(index)
     blend = blend_along_edges(index, blocks, guide, settings.decision, is_end=is_end, is_exact=is_copied)
-    validity = sources.validity or _outside_frames(stack, seen, focus_range=bounds, settings=settings)
+    validity = sources.validity or _outside_dark_borders(stack, seen, focus_range=bounds, settings=settings)
     if validity is not None:
         blend = without_invalid(blend, validity if ends is None else ends.fade)
     inner = outer.relative_to(seen)
@@ -207,18 +207,20 @@ def _mean_brightness(images: WindowImages, is_wanted: BoolArray, *, focus_range:
     return guide
 
 
-def _outside_frames(stack: Stack, window: Window, *, focus_range: FocusRanges, settings: FusionConfig) -> Callable[[int], BoolArray] | None:
+def _outside_dark_borders(
+    stack: Stack, window: Window, *, focus_range: FocusRanges, settings: FusionConfig
+) -> Callable[[int], BoolArray] | None:
     """Return what tells which pixels of a window belong to no dark border; None where it lies within the image or there are none.
 
-    Frames are looked for in so much more of the image that they do not depend on the window.
+    Borders are looked for in so much more of the image that they do not depend on the window.
     """
     shape, depth = (stack.image_shape[0], stack.image_shape[1]), settings.focus.dark_border_px
     if not any(window.ends_of(shape)):
         return None
     seen = window.grown(max(2 * REACH_PX, sight_across(depth)), shape)
     blocks = PlaneStack(WindowImages(stack, seen), focus_range, representation=settings.focus.representation)
-    frames = find_dark_borders(blocks, depth_px=depth, borders=Borders(*seen.ends_of(shape)))
-    return None if frames is None else lambda number: frames.validity(number)[window.relative_to(seen).slices]
+    found = find_dark_borders(blocks, depth_px=depth, borders=Borders(*seen.ends_of(shape)))
+    return None if found is None else lambda number: found.validity(number)[window.relative_to(seen).slices]
 
 
 def _with_companions(blended: SampleArray, stack: Stack, *, blend: Blend, window: Window) -> SampleArray:

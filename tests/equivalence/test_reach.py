@@ -31,7 +31,7 @@ from qmcif_engine.method.patches import vote
 from qmcif_engine.method.refinement import refine
 from qmcif_engine.stack.noise import WIDEST_BLUR_PX, NoiseAdaptation
 from qmcif_engine.stack.window import Window
-from qmcif_engine.tiles.stage_list import CLEAN_UP, STAGES, derive_halo
+from qmcif_engine.tiles.stage_list import CLEAN_UP, STAGES, derive_overlap
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = ROOT / "docs" / "method.md"
@@ -384,7 +384,7 @@ def test_the_table_of_the_document_is_that_of_the_list():
     assert stale != text == script["update"](stale)
 
 
-def test_the_sum_and_the_halo_in_the_document_are_those_of_the_list():
+def test_the_sum_and_the_overlap_in_the_document_are_those_of_the_list():
     text = " ".join(DOCUMENT.read_text(encoding="utf-8").split())
     summands, total = re.search(r"(\d+(?: \+ \d+)+) = (\d+) px for the default", text).groups()
     config = FusionConfig()
@@ -394,4 +394,4 @@ def test_the_sum_and_the_halo_in_the_document_are_those_of_the_list():
 
     assert [int(number) for number in summands.split(" + ")] == longest_way
     assert int(total) == sum(longest_way)
-    assert f"; {derive_halo(config, detail_patch_px=side)} px for the default at s = {side}" in text
+    assert f"; {derive_overlap(config, detail_patch_px=side)} px for the default at s = {side}" in text

@@ -37,7 +37,7 @@ from qmcif_engine.method.focus import FINE_FOCUS, fine_focus
 from qmcif_engine.method.fusion import LOW_PASS_REACH_PX, compose
 from qmcif_engine.method.patches import edge_band
 from qmcif_engine.stack.noise import NO_NOISE, SMOOTHING, WIDEST_BLUR_PX, NoiseAdaptation
-from qmcif_engine.tiles.stage_list import derive_halo
+from qmcif_engine.tiles.stage_list import derive_overlap
 
 ROUNDING = 1e-5
 """Of float32 levels of order one: window means are running sums, so samples far away on a line may change the last bit."""
@@ -354,14 +354,14 @@ def test_the_low_pass_of_a_composition_looks_as_far_as_it_says():
     assert is_changed[30, 36 - LOW_PASS_REACH_PX]
 
 
-def test_the_halo_of_a_tile_holds_what_a_blend_looks_at():
+def test_the_overlap_of_a_tile_holds_what_a_blend_looks_at():
     for radius_px in (0, 1, 3):
         for feather_px in (0, 1, 5, 16):
             changes = {"blend_radius_px": radius_px, "feather_px": feather_px}
             config, to_map = FusionConfig().replaced(changes), reach_of(BLENDING, "map", **changes)
-            assert to_map <= BLENDING.halo_px(config, 1) <= to_map + 1
-            # samples are looked at once, by no stage after another, so that all of the halo is there for them
-            assert max(reach_of(BLENDING, "samples", **changes), LOW_PASS_REACH_PX) <= derive_halo(config, detail_patch_px=1)
+            assert to_map <= BLENDING.overlap_px(config, 1) <= to_map + 1
+            # samples are looked at once, by no stage after another, so that all of the overlap is there for them
+            assert max(reach_of(BLENDING, "samples", **changes), LOW_PASS_REACH_PX) <= derive_overlap(config, detail_patch_px=1)
 
 
 def test_margins_of_the_evidence_are_those_of_its_windows_and_blurs():

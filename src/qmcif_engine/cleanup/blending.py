@@ -212,6 +212,6 @@ BLENDING = Stage(
             adds_up=True,
         ),
     ),
-    halo_px=lambda config, _side: reach_of_blend(config.decision),
+    overlap_px=lambda config, _side: reach_of_blend(config.decision),
     working_bytes=bytes_per_pixel(56),
 )

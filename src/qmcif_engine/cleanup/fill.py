@@ -1,6 +1,6 @@
 """Decisions for pixels without evidence of their own.
 
-Not in the paper, and off in the ``paper`` preset. The reach in pixels is bounded, so that a tile with a halo sees what the whole image
+Not in the paper, and off in the ``paper`` preset. The reach in pixels is bounded, so that a tile with an overlap sees what the whole image
 would.
 """
 
@@ -29,6 +29,6 @@ def follow_neighbors(index: IndexArray, is_decided: BoolArray, *, reach_px: int)
 FOLLOWING = Stage(
     name="cleanup.fill.follow_neighbors",
     reaches=(Reach(lambda config, _side: config.decision.follow_reach_px, "`follow_reach_px`", adds_up=True),),
-    halo_px=lambda config, _side: config.decision.follow_reach_px,
+    overlap_px=lambda config, _side: config.decision.follow_reach_px,
     acts_far=True,
 )

@@ -368,7 +368,7 @@ def _kept_bytes(_config: FusionConfig, size: TileSize) -> int:
 REGULARIZATION = Stage(
     name="cleanup.regularization.regularize",
     reaches=(Reach(_reach, "(`cleanup.regularization.ROUNDS` + 1) `cleanup.regularization.CELL_PX`", adds_up=True),),
-    halo_px=_reach,
+    overlap_px=_reach,
     acts_far=True,
     kept_bytes=_kept_bytes,
 )

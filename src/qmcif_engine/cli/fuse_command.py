@@ -298,7 +298,7 @@ def render_plan(
         "dtype": stack.dtype.name,
         "tiles": len(plan.tiles.tiles),
         "tile_core": list(plan.tiles.tiles[0].core.shape),
-        "halo_px": plan.tiles.halo_px,
+        "overlap_px": plan.tiles.overlap_px,
         "tiles_at_once": plan.tiles_at_once,
         "memory_bytes": plan.tiles_at_once * plan.tile_bytes,
         "scratch_bytes": plan.job_bytes + plan.transcoded_bytes,
@@ -312,7 +312,7 @@ def render_plan(
     height, width = plan.tiles.tiles[0].core.shape
     times = "" if len(points) == 1 else f", at {len(points)} time points"
     print(f"images      {stack.n_images} of {stack.image_shape[1]} x {stack.image_shape[0]} pixels, {stack.dtype.name}{times}")
-    print(f"tiles       {content['tiles']} of {width} x {height} pixels, overlap {plan.tiles.halo_px}, {plan.tiles_at_once} at once")
+    print(f"tiles       {content['tiles']} of {width} x {height} pixels, overlap {plan.tiles.overlap_px}, {plan.tiles_at_once} at once")
     print(f"memory      at most {show_bytes(plan.tiles_at_once * plan.tile_bytes)} for tiles")
     print(f"scratch     {show_bytes(plan.job_bytes + plan.transcoded_bytes)} on disk while it runs")
     print(f"output      at most {show_bytes(len(points) * plan.output_bytes)} before compression and smaller copies")

@@ -1,6 +1,6 @@
 """What a numerical stage states of itself, by the settings: how far it looks, and what it costs in memory.
 
-A stage lives in one module, beside its code. `qmcif_engine.tiles.stage_list` puts all of them into their order; the halo of a tile, the
+A stage lives in one module, beside its code. `qmcif_engine.tiles.stage_list` puts all of them into their order; the overlap of a tile, the
 estimate of its memory and the table of reaches in `docs/method.md` follow from that list and are written nowhere else.
 """
 
@@ -20,7 +20,7 @@ class TileSize:
     Attributes
     ----------
     padded_px : int
-        Pixels of the tile together with its halo.
+        Pixels of the tile together with its overlap.
     n_images : int
     """
 
@@ -36,7 +36,7 @@ Bytes: TypeAlias = Callable[[FusionConfig, TileSize], int]
 
 
 def no_pixels(_config: FusionConfig, _detail_patch_px: int) -> int:
-    """Return 0, the distance of stages that add nothing to the halo."""
+    """Return 0, the distance of stages that add nothing to the overlap."""
     return 0
 
 
@@ -46,7 +46,7 @@ def no_bytes(_config: FusionConfig, _size: TileSize) -> int:
 
 
 def bytes_per_pixel(amount: int) -> Bytes:
-    """Return the memory of a stage that holds so many bytes for each pixel of a tile and its halo."""
+    """Return the memory of a stage that holds so many bytes for each pixel of a tile and its overlap."""
     return lambda _config, size: amount * size.padded_px
 
 
@@ -82,10 +82,10 @@ class Stage:
         The function or class that does it, without the package.
     reaches : tuple of Reach
         Its full support; empty for a stage that looks at each pixel alone, or at all of them, as the solve does.
-    halo_px : callable
-        How much of that the halo of a tile holds. The difference are rare events, and windows with little weight.
+    overlap_px : callable
+        How much of that the overlap of a tile holds. The difference are rare events, and windows with little weight.
     acts_far : bool
-        Of the stages that act far, only the one with the largest `halo_px` counts in the halo; those of all others add up.
+        Of the stages that act far, only the one with the largest `overlap_px` counts in the overlap; those of all others add up.
     kept_bytes : callable
         What stays in memory until the tile is done, or with the allocator; adds up over the stages.
     working_bytes : callable
@@ -94,7 +94,7 @@ class Stage:
 
     name: str
     reaches: tuple[Reach, ...] = ()
-    halo_px: Pixels = no_pixels
+    overlap_px: Pixels = no_pixels
     acts_far: bool = False
     kept_bytes: Bytes = no_bytes
     working_bytes: Bytes = no_bytes

@@ -227,12 +227,12 @@ def _reach_of_weighty_evidence(config: FusionConfig, detail_patch_px: int) -> in
 AMPLIFICATION = Stage(
     name="method.focus.amplify_detail",
     reaches=(Reach(lambda config, _side: config.focus.amplification_radius_px, "`amplification_radius_px`"),),
-    halo_px=lambda config, _side: config.focus.amplification_radius_px,
+    overlap_px=lambda config, _side: config.focus.amplification_radius_px,
 )
 GRADIENTS = Stage(
     name="method.focus.gradient_level",
     reaches=(Reach(_reach_of_gradients, "1; max(1, 2 `border_px`) within `border_px` of the image border"),),
-    halo_px=lambda _config, _side: 1,  # beyond a tile the image goes on, so that nothing is mirrored
+    overlap_px=lambda _config, _side: 1,  # beyond a tile the image goes on, so that nothing is mirrored
 )
 BASE_FOCUS = Stage(
     name="method.focus.base_focus",
@@ -246,7 +246,7 @@ BASE_FOCUS = Stage(
 DETAIL_FOCUS = Stage(
     name="method.focus.detail_focus",
     reaches=(Reach(_reach_of_detail_focus, "those of `amplify_detail` and `gradient_level`, and (s − 1) / 2", adds_up=True),),
-    halo_px=lambda _config, side: side // 2,
+    overlap_px=lambda _config, side: side // 2,
     working_bytes=bytes_per_pixel(24),
 )
 FINE_FOCUS = Stage(
@@ -256,7 +256,7 @@ FINE_FOCUS = Stage(
 EVIDENCE = Stage(
     name="method.focus.gather_evidence",
     reaches=(Reach(_reach_of_evidence, "2^(`evidence_scales` − 2) (s + 1) − 1; 0 for one scale", adds_up=True),),
-    halo_px=_reach_of_weighty_evidence,
+    overlap_px=_reach_of_weighty_evidence,
     acts_far=True,
     kept_bytes=lambda _config, size: min(size.n_images * LEVEL_PIXEL_BYTES * size.padded_px, LEVELS_IN_MEMORY_BYTES),
 )

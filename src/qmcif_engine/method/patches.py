@@ -251,5 +251,5 @@ RANKING = Stage(
 VOTES = Stage(
     name="method.patches.vote",
     reaches=(Reach(lambda _config, side: side // 2, "(s − 1) / 2", adds_up=True),),
-    halo_px=lambda _config, side: side // 2,
+    overlap_px=lambda _config, side: side // 2,
 )

@@ -212,6 +212,6 @@ def _similarities(
 REFINEMENT = Stage(
     name="method.refinement.refine",
     reaches=(Reach(lambda _config, side: side - 1, "s − 1: similarity, then votes", adds_up=True),),
-    halo_px=lambda _config, side: side - 1,
+    overlap_px=lambda _config, side: side - 1,
     working_bytes=bytes_per_pixel(32),
 )

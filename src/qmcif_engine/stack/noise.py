@@ -263,6 +263,6 @@ def _longest_reach(config: FusionConfig, _detail_patch_px: int) -> int:
 SMOOTHING = Stage(
     name="stack.noise.NoiseAdaptation.smooth",
     reaches=(Reach(_longest_reach, "1, and 3 `WIDEST_BLUR_PX` at most: outliers, then the blur; 0 without `adapts_to_noise`"),),
-    halo_px=_longest_reach,
+    overlap_px=_longest_reach,
     working_bytes=bytes_per_pixel(24),
 )

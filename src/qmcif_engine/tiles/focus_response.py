@@ -77,8 +77,8 @@ def focus_response(
     stages = (*BEFORE_FOCUS, *FOCUS_MEASURES[settings.focus.measure].stages)
     # whole base patches, as a tile has them
     patch = settings.decomposition.base_patch_px
-    # the focus measure and what comes before it; nothing is decided here, so later stages need no halo
-    reach = sum(stage.halo_px(settings, geometry.detail_patch_px) for stage in stages)
+    # the focus measure and what comes before it; nothing is decided here, so later stages need no overlap
+    reach = sum(stage.overlap_px(settings, geometry.detail_patch_px) for stage in stages)
     seen = Window(
         max(0, asked.top - reach) // patch * patch,
         max(0, asked.left - reach) // patch * patch,

@@ -1,4 +1,4 @@
-"""The plan of tiles: cores that cover an image once, each with a halo that holds what its decisions look at.
+"""The plan of tiles: cores that cover an image once, each with an overlap that holds what its decisions look at.
 
 The plan is geometry alone. It follows from the shape of the image and the settings and from nothing else, so that chunks, schedulers,
 workers, memory and interruptions cannot change a byte of the result.
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, overload
 
 from qmcif_engine.method.patches import detail_patch_side
 from qmcif_engine.stack.window import Window, cut_side, multiple_above
-from qmcif_engine.tiles.stage_list import derive_halo
+from qmcif_engine.tiles.stage_list import derive_overlap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -41,16 +41,16 @@ class TileGrid(Sequence[Tile]):
     ----------
     shape : tuple of int
         Height and width of the image.
-    halo_px : int
+    overlap_px : int
         How far a tile looks beyond its core.
     rows, columns : sequence of (int, int)
         Where rows and columns of tiles begin and end.
     """
 
     def __init__(
-        self, shape: tuple[int, int], halo_px: int, *, rows: Sequence[tuple[int, int]], columns: Sequence[tuple[int, int]]
+        self, shape: tuple[int, int], overlap_px: int, *, rows: Sequence[tuple[int, int]], columns: Sequence[tuple[int, int]]
     ) -> None:
-        self._shape, self._halo_px = shape, halo_px
+        self._shape, self._overlap_px = shape, overlap_px
         self.rows, self.columns = tuple(rows), tuple(columns)
 
     def __len__(self) -> int:
@@ -74,7 +74,7 @@ class TileGrid(Sequence[Tile]):
         row, column = divmod(number, len(self.columns))
         (top, bottom), (left, right) = self.rows[row], self.columns[column]
         core = Window(top, left, bottom, right)
-        return Tile(number, core, core.grown(self._halo_px, self._shape))
+        return Tile(number, core, core.grown(self._overlap_px, self._shape))
 
     def __eq__(self, other: object) -> bool:
         """Return whether both have the same tiles."""
@@ -104,13 +104,13 @@ class TilePlan:
     ----------
     shape : tuple of int
         Height and width of the image.
-    halo_px : int
+    overlap_px : int
         How far a tile looks beyond its core, where the image goes on.
     tiles : TileGrid
     """
 
     shape: tuple[int, int]
-    halo_px: int
+    overlap_px: int
     tiles: TileGrid
 
     @property
@@ -131,7 +131,7 @@ class TilePlan:
 
     def _padded_sides(self, axis: int, joined: Callable[[Iterable[int]], int]) -> int:
         spans, side = (self.tiles.rows, self.tiles.columns)[axis], self.shape[axis]
-        return joined(min(stop + self.halo_px, side) - max(start - self.halo_px, 0) for start, stop in spans)
+        return joined(min(stop + self.overlap_px, side) - max(start - self.overlap_px, 0) for start, stop in spans)
 
     def tiles_in(self, window: Window) -> tuple[Tile, ...]:
         """Return the tiles whose cores a window touches."""
@@ -145,17 +145,17 @@ def plan_tiles(shape: tuple[int, int], config: FusionConfig) -> TilePlan:
     pixels than a quarter of the square of `tile_px` is one tile.
     """
     patch, chunk, tile_px = config.decomposition.base_patch_px, chunk_side(config), tile_side(shape, config)
-    halo = multiple_above(derive_halo(config, detail_patch_px=detail_patch_side(shape, config.focus)), patch)
+    overlap = multiple_above(derive_overlap(config, detail_patch_px=detail_patch_side(shape, config.focus)), patch)
     # an image of one tile need not be a multiple of the chunk; all others are cut along the grid of chunks
     longest = tile_px if shape[0] * shape[1] <= tile_px**2 else max(tile_px // chunk, 1) * chunk
     rows, columns = (cut_side(side, shape=shape, tile_px=longest, multiple_of=chunk) for side in shape)
-    return TilePlan(shape, halo, TileGrid(shape, halo, rows=rows, columns=columns))
+    return TilePlan(shape, overlap, TileGrid(shape, overlap, rows=rows, columns=columns))
 
 
 def tile_side(shape: tuple[int, int], config: FusionConfig) -> int:
     """Return the side that tiles of an image of this shape have at most: `tile_px`, or half of it where there would be few of them.
 
-    Large tiles spend less on their halos; several are needed for all cores to have work.
+    Large tiles spend less on their overlaps; several are needed for all cores to have work.
     """
     side = config.tiling.tile_px
     # rounded up along each side

@@ -1,4 +1,4 @@
-"""The numerical stages of a tile, in their order: what its halo and its memory follow from, and the table of reaches in the document.
+"""The numerical stages of a tile, in their order: what its overlap and its memory follow from, and the table of reaches in the document.
 
 A new stage states its reach and its memory beside its code and takes its place here.
 """
@@ -62,7 +62,7 @@ def stages_of(config: FusionConfig) -> tuple[Stage, ...]:
     return (*BEFORE_FOCUS, *FOCUS_MEASURES[config.focus.measure].stages, *AFTER_FOCUS)
 
 
-def derive_halo(config: FusionConfig, *, detail_patch_px: int) -> int:
+def derive_overlap(config: FusionConfig, *, detail_patch_px: int) -> int:
     """Return how far beyond its core a tile looks.
 
     The sum of what the stages need that act on every pixel, and the largest of those that act far: evidence of large windows, pixels
@@ -71,7 +71,7 @@ def derive_halo(config: FusionConfig, *, detail_patch_px: int) -> int:
     little they matter.
     """
     stages = stages_of(config)
-    near, far = ([stage.halo_px(config, detail_patch_px) for stage in stages if stage.acts_far is is_far] for is_far in (False, True))
+    near, far = ([stage.overlap_px(config, detail_patch_px) for stage in stages if stage.acts_far is is_far] for is_far in (False, True))
     # in a row those that act near add up; the far ones are seldom needed at the same place, so the longest stands for them
     return sum(near) + max(far)
 

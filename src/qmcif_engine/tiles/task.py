@@ -45,7 +45,7 @@ class FusedTile(MapPlanes[IndexArray, FloatArray]):
     fused : ndarray, shape (h, w) or (h, w, C)
     companions : ndarray, shape (h, w) or (h, w, c), or None
     input_digest : bytes
-        SHA-256 of all samples that the tile depends on, its halo included: tells whether a finished tile still belongs to its input.
+        SHA-256 of all samples that the tile depends on, its overlap included: tells whether a finished tile still belongs to its input.
     layers : tuple of Decomposition
         Empty unless they were asked for.
     """
@@ -190,7 +190,7 @@ class TileTask:
         )
 
     def _digest(self, tile: Tile, images: WindowImages, deciding: WindowImages | None) -> bytes:
-        """Return a digest of all that a tile depends on: the windows with their halos, and which pixels their images have."""
+        """Return a digest of all that a tile depends on: the windows with their overlaps, and which pixels their images have."""
         # companions matter as far as the low pass of the blend sees beyond the core
         further = () if self.companions is None else WindowImages(self.companions, self._reach_of_companions(tile.core))
         masks = [

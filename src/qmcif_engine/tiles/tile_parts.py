@@ -26,7 +26,7 @@ def decides_on_cells(config: FusionConfig) -> bool:
 
 
 def part_side(config: FusionConfig) -> int:
-    """Return how long a side of a part is at most: a good half of that of a tile, so that a tile and its halo are four parts."""
+    """Return how long a side of a part is at most: a good half of that of a tile, so that a tile and its overlap are four parts."""
     return config.tiling.tile_px * 5 // 8
 
 

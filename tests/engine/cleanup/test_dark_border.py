@@ -1,4 +1,4 @@
-"""Frames that fade to black in some of the images only, and how they are kept out of the fused image."""
+"""Borders that fade to black in some of the images only, and how they are kept out of the fused image."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -52,7 +52,7 @@ def darkened(planes, side, shares):
     return result
 
 
-def framed_pixels(side, depth, shape=SHAPE):
+def border_pixels(side, depth, shape=SHAPE):
     """True in the outermost rows of one side."""
     pixels = np.zeros(shape, bool)
     seen_from(pixels, side)[:depth] = True
@@ -80,48 +80,48 @@ class CountedBlocks(Sequence):
 def test_a_dark_border_in_one_of_two_images_is_found_with_exactly_its_depth(side, shares):
     scene = texture()
 
-    frames = find_dark_borders([darkened(scene, side, shares), blurred(scene)], depth_px=DEPTH)
+    found = find_dark_borders([darkened(scene, side, shares), blurred(scene)], depth_px=DEPTH)
 
-    np.testing.assert_array_equal(~frames.validity(0), framed_pixels(side, len(shares)))
-    assert frames.validity(1).all()
+    np.testing.assert_array_equal(~found.validity(0), border_pixels(side, len(shares)))
+    assert found.validity(1).all()
 
 
-def test_frames_on_several_sides_are_found_together():
+def test_borders_on_several_sides_are_found_together():
     scene = texture()
     first = darkened(darkened(scene, "top", (0.1, 0.5)), "right", (0.3,))
 
-    frames = find_dark_borders([first, darkened(scene, "left", (0.2, 0.2, 0.2))], depth_px=DEPTH)
+    found = find_dark_borders([first, darkened(scene, "left", (0.2, 0.2, 0.2))], depth_px=DEPTH)
 
-    np.testing.assert_array_equal(~frames.validity(0), framed_pixels("top", 2) | framed_pixels("right", 1))
-    np.testing.assert_array_equal(~frames.validity(1), framed_pixels("left", 3))
+    np.testing.assert_array_equal(~found.validity(0), border_pixels("top", 2) | border_pixels("right", 1))
+    np.testing.assert_array_equal(~found.validity(1), border_pixels("left", 3))
 
 
 @pytest.mark.parametrize("side", SIDES)
 @pytest.mark.parametrize("depth", [1, 2, DEPTH])
-def test_a_frame_as_deep_as_is_looked_for_is_found_and_a_deeper_one_is_a_dark_part_of_the_scene(side, depth):
+def test_a_border_as_deep_as_is_looked_for_is_found_and_a_deeper_one_is_a_dark_part_of_the_scene(side, depth):
     scene = texture()
 
-    frames = find_dark_borders([darkened(scene, side, [0.1] * depth), scene], depth_px=depth)
+    found = find_dark_borders([darkened(scene, side, [0.1] * depth), scene], depth_px=depth)
 
-    np.testing.assert_array_equal(~frames.validity(0), framed_pixels(side, depth))
+    np.testing.assert_array_equal(~found.validity(0), border_pixels(side, depth))
     for deeper in (depth + 1, depth + REFERENCE_PX // 2):
         assert find_dark_borders([darkened(scene, side, [0.1] * deeper), scene], depth_px=depth) is None
 
 
 @pytest.mark.parametrize("side", SIDES)
-def test_an_image_that_is_brighter_at_its_border_makes_no_frame_of_the_others(side):
+def test_an_image_that_is_brighter_at_its_border_makes_no_border_of_the_others(side):
     scene = texture() / 2
     brighter = darkened(scene, side, (1.8, 1.6, 1.4))
     profile, _ = border_brightness(brighter, side, depth_px=DEPTH)
     assert profile[0].min() > 1 / (1 - DARK_LOSS)
 
     assert find_dark_borders([scene, brighter], depth_px=DEPTH) is None
-    frames = find_dark_borders([scene, brighter, darkened(scene, side, (0.3,))], depth_px=DEPTH)
-    assert frames.validity(0).all()
-    np.testing.assert_array_equal(~frames.validity(2), framed_pixels(side, 1))
+    found = find_dark_borders([scene, brighter, darkened(scene, side, (0.3,))], depth_px=DEPTH)
+    assert found.validity(0).all()
+    np.testing.assert_array_equal(~found.validity(2), border_pixels(side, 1))
 
 
-def test_a_frame_is_found_only_where_enough_brightness_is_lost():
+def test_a_border_is_found_only_where_enough_brightness_is_lost():
     flat = np.full((3, *SHAPE), 200, np.float32)
     pedestal_share = 208 / 200  # what is added before the division takes its part of the loss
     just_enough, too_little = (1 - (DARK_LOSS + more) * pedestal_share for more in (0.01, -0.01))
@@ -130,38 +130,38 @@ def test_a_frame_is_found_only_where_enough_brightness_is_lost():
     assert find_dark_borders([darkened(flat, "top", (just_enough,)), flat], depth_px=DEPTH) is not None
 
 
-def test_a_frame_ends_where_little_brightness_is_lost_even_if_more_is_lost_further_in():
+def test_a_border_ends_where_little_brightness_is_lost_even_if_more_is_lost_further_in():
     flat = np.full((3, *SHAPE), 200, np.float32)
     faint = 1 - FADING_LOSS + 0.02
 
-    frames = find_dark_borders([darkened(flat, "left", (0.2, faint, 0.5)), flat], depth_px=DEPTH)
+    found = find_dark_borders([darkened(flat, "left", (0.2, faint, 0.5)), flat], depth_px=DEPTH)
 
-    np.testing.assert_array_equal(~frames.validity(0), framed_pixels("left", 1))
+    np.testing.assert_array_equal(~found.validity(0), border_pixels("left", 1))
 
 
-def test_a_thin_frame_before_a_dark_contour_of_the_scene_is_found_without_the_contour():
+def test_a_thin_border_before_a_dark_contour_of_the_scene_is_found_without_the_contour():
     scene = 180 + texture() / 8
 
     thin = find_dark_borders([darkened(scene, "top", (0.1, 0.1, 0.75, 0.75, 0.75, 0.85)), scene], depth_px=DEPTH)
     thick = find_dark_borders([darkened(scene, "top", (0.1, 0.1, 0.1, 0.75, 0.75, 0.85)), scene], depth_px=DEPTH)
 
-    np.testing.assert_array_equal(~thin.validity(0), framed_pixels("top", 2))
+    np.testing.assert_array_equal(~thin.validity(0), border_pixels("top", 2))
     assert thick is None  # too deep to be told from a dark part of the scene
 
 
-def test_a_frame_along_a_part_of_a_side_is_found_there_only():
+def test_a_border_along_a_part_of_a_side_is_found_there_only():
     shape = (96, 400)
     scene = texture(shape)
     first = np.where(np.arange(400) < 200, darkened(scene, "bottom", (0.0, 0.2)), scene)
 
     is_missing = ~find_dark_borders([first, scene], depth_px=DEPTH).validity(0)
 
-    np.testing.assert_array_equal(is_missing[:, : 200 - REACH_PX], framed_pixels("bottom", 2, shape)[:, : 200 - REACH_PX])
+    np.testing.assert_array_equal(is_missing[:, : 200 - REACH_PX], border_pixels("bottom", 2, shape)[:, : 200 - REACH_PX])
     assert not is_missing[:, 200 + REACH_PX :].any()
 
 
 @pytest.mark.parametrize("side", SIDES)
-def test_a_frame_in_all_images_alike_is_nobodys(side):
+def test_a_border_in_all_images_alike_is_nobodys(side):
     scene = texture()
     shares = (0.2, 0.5, 0.7)
 
@@ -192,47 +192,47 @@ def test_noise_on_a_dark_background_decides_nothing():
 
 @pytest.mark.parametrize("side", SIDES)
 @pytest.mark.parametrize("level", [0.0, 20.0, 255.0])
-def test_a_blank_image_of_another_brightness_makes_no_frames_of_the_dark_borders_of_the_others(side, level):
+def test_a_blank_image_of_another_brightness_takes_nothing_from_the_dark_edges_of_the_others(side, level):
     scene = darkened(texture(), side, (0.3, 0.5, 0.8))
     blank = np.full((3, *SHAPE), level, np.float32)
 
     assert find_dark_borders([scene, blank, blurred(scene, 1.0)], depth_px=DEPTH) is None
 
 
-def test_a_blank_image_hides_no_frame_that_another_image_proves():
+def test_a_blank_image_hides_no_border_that_another_image_proves():
     scene = texture()
 
-    frames = find_dark_borders([darkened(scene, "top", (0.1, 0.5)), np.full_like(scene, 255), scene], depth_px=DEPTH)
+    found = find_dark_borders([darkened(scene, "top", (0.1, 0.5)), np.full_like(scene, 255), scene], depth_px=DEPTH)
 
-    np.testing.assert_array_equal(~frames.validity(0), framed_pixels("top", 2))
-    assert frames.validity(1).all()
-    assert frames.validity(2).all()
+    np.testing.assert_array_equal(~found.validity(0), border_pixels("top", 2))
+    assert found.validity(1).all()
+    assert found.validity(2).all()
 
 
 @pytest.mark.parametrize("sign", [-1, 1])
-def test_an_image_proves_a_frame_only_if_it_is_about_as_bright_as_most(sign):
+def test_an_image_proves_a_border_only_if_it_is_about_as_bright_as_most(sign):
     flat = np.full((3, *SHAPE), 150, np.float32)
-    framed = darkened(flat, "left", (0.2,))
+    bordered = darkened(flat, "left", (0.2,))
 
-    def frames_beside(difference):
+    def borders_beside(difference):
         brightness = (1 + sign * difference) * (150 + PEDESTAL_LEVEL) - PEDESTAL_LEVEL
-        return find_dark_borders([framed, framed, np.full_like(flat, brightness)], depth_px=DEPTH)
+        return find_dark_borders([bordered, bordered, np.full_like(flat, brightness)], depth_px=DEPTH)
 
-    frames = frames_beside(LARGEST_DIFFERENCE - 0.01)
-    np.testing.assert_array_equal(~frames.validity(0), framed_pixels("left", 1))
-    assert frames.validity(2).all()
-    assert frames_beside(LARGEST_DIFFERENCE + 0.01) is None
+    found = borders_beside(LARGEST_DIFFERENCE - 0.01)
+    np.testing.assert_array_equal(~found.validity(0), border_pixels("left", 1))
+    assert found.validity(2).all()
+    assert borders_beside(LARGEST_DIFFERENCE + 0.01) is None
 
 
 def test_what_is_usual_is_settled_place_by_place_along_the_border():
     shape = (96, 400)
     scene = np.full((3, *shape), 150, np.float32)
-    framed = darkened(scene, "top", (0.2,))
+    bordered = darkened(scene, "top", (0.2,))
     half_blank = np.where(np.arange(400) < 200, scene, np.float32(30))
 
-    is_missing = ~find_dark_borders([framed, framed, half_blank], depth_px=DEPTH).validity(0)
+    is_missing = ~find_dark_borders([bordered, bordered, half_blank], depth_px=DEPTH).validity(0)
 
-    np.testing.assert_array_equal(is_missing[:, : 200 - REACH_PX], framed_pixels("top", 1, shape)[:, : 200 - REACH_PX])
+    np.testing.assert_array_equal(is_missing[:, : 200 - REACH_PX], border_pixels("top", 1, shape)[:, : 200 - REACH_PX])
     assert not is_missing[:, 200 + REACH_PX :].any()
 
 
@@ -286,12 +286,12 @@ def test_sides_that_are_short_or_have_little_picture_behind_them_are_not_looked_
     assert SMALLEST_MULTIPLE * (DEPTH + REFERENCE_PX) == ENOUGH_ACROSS < ENOUGH_ALONG
     scene = texture(shape)
 
-    frames = find_dark_borders([darkened(darkened(scene, "top", (0.0,)), "left", (0.0,)), scene], depth_px=DEPTH)
+    found = find_dark_borders([darkened(darkened(scene, "top", (0.0,)), "left", (0.0,)), scene], depth_px=DEPTH)
 
-    assert (set() if frames is None else frames.strips[0].keys()) == sides
+    assert (set() if found is None else found.strips[0].keys()) == sides
 
 
-def test_a_tiny_block_has_no_frames():
+def test_a_tiny_block_has_no_borders():
     assert find_dark_borders([np.zeros((3, 1, 1), np.float32), np.full((3, 1, 1), 255, np.float32)], depth_px=DEPTH) is None
 
 
@@ -306,18 +306,18 @@ def test_several_images_are_each_compared_with_the_brightest():
     scene = texture()
     blocks = [darkened(scene, "top", (0.1,)), blurred(scene), darkened(scene, "top", (0.3, 0.6)), darkened(scene, "left", (0.2,))]
 
-    frames = find_dark_borders(blocks, depth_px=DEPTH)
+    found = find_dark_borders(blocks, depth_px=DEPTH)
 
     for number, expected in enumerate([("top", 1), ("top", 0), ("top", 2), ("left", 1)]):
-        np.testing.assert_array_equal(~frames.validity(number), framed_pixels(*expected))
+        np.testing.assert_array_equal(~found.validity(number), border_pixels(*expected))
 
 
-def test_one_image_without_a_frame_is_enough_among_many_with_one():
+def test_one_image_without_a_border_is_enough_among_many_with_one():
     scene = texture()
 
-    frames = find_dark_borders([darkened(scene, "top", (0.0,))] * 5 + [scene], depth_px=DEPTH)
+    found = find_dark_borders([darkened(scene, "top", (0.0,))] * 5 + [scene], depth_px=DEPTH)
 
-    assert [frames.validity(number)[0].any() for number in range(6)] == [False] * 5 + [True]
+    assert [found.validity(number)[0].any() for number in range(6)] == [False] * 5 + [True]
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -325,10 +325,10 @@ def test_along_a_side_every_pixel_is_left_to_one_image_at_least(seed):
     generator = np.random.default_rng(seed)
     blocks = [darkened(texture(seed=number), "top", generator.random(DEPTH)) for number in range(3)]
 
-    frames = find_dark_borders(blocks, depth_px=DEPTH, borders=Borders(top=True, left=False, bottom=False, right=False))
+    found = find_dark_borders(blocks, depth_px=DEPTH, borders=Borders(top=True, left=False, bottom=False, right=False))
 
-    assert frames is not None
-    assert np.any([frames.validity(number) for number in range(3)], axis=0).all()
+    assert found is not None
+    assert np.any([found.validity(number) for number in range(3)], axis=0).all()
 
 
 def test_a_deep_stack_is_gone_through_once_and_only_strips_are_kept():
@@ -336,14 +336,14 @@ def test_a_deep_stack_is_gone_through_once_and_only_strips_are_kept():
     n_images = 40
     blocks = CountedBlocks(lambda number: scene if number % 2 else darkened(scene, "left", (0.1, 0.3)), n_images)
 
-    frames = find_dark_borders(blocks, depth_px=DEPTH)
+    found = find_dark_borders(blocks, depth_px=DEPTH)
 
     assert blocks.asked_for == list(range(n_images))
-    assert [{side: strip.shape for side, strip in strips.items()} for strips in frames.strips] == [{"left": (DEPTH, SHAPE[0])}, {}] * 20
-    assert all(strip.base is None for strips in frames.strips for strip in strips.values())  # no view that keeps more alive
+    assert [{side: strip.shape for side, strip in strips.items()} for strips in found.strips] == [{"left": (DEPTH, SHAPE[0])}, {}] * 20
+    assert all(strip.base is None for strips in found.strips for strip in strips.values())  # no view that keeps more alive
 
 
-def test_the_same_blocks_give_the_same_frames_and_stay_as_they_are():
+def test_the_same_blocks_give_the_same_borders_and_stay_as_they_are():
     blocks = [darkened(texture(), "right", (0.4, 0.62)), blurred(texture())]
     before = [block.copy() for block in blocks]
 
@@ -368,7 +368,7 @@ def test_a_tile_finds_what_the_whole_image_has_as_far_as_the_reach_goes():
 
 
 @pytest.mark.parametrize("depth", [1, 2, DEPTH])
-def test_the_profile_is_the_brightness_over_that_of_the_rows_further_in_and_goes_one_row_farther_than_a_frame(depth):
+def test_the_profile_is_the_brightness_over_that_of_the_rows_further_in_and_goes_one_row_farther_than_a_border(depth):
     block = texture((60, 70))
 
     profile, reference = border_brightness(block, "bottom", depth_px=depth)
@@ -399,7 +399,7 @@ def test_where_nothing_is_found_every_image_has_all_pixels():
     assert exclude_dark_borders(None, [scene, blurred(scene)], depth_px=DEPTH) is None
 
 
-def test_the_fused_picture_takes_nothing_from_a_frame():
+def test_the_fused_picture_takes_nothing_from_a_border():
     scene = texture()
     is_left = np.arange(SHAPE[1]) < SHAPE[1] // 2
     first = darkened(np.where(is_left, scene, blurred(scene)), "left", (0.2, 0.5, 0.7))
@@ -420,22 +420,22 @@ def test_the_dark_left_columns_of_a_published_picture_are_found():
     images = [read_image(SHARED_DATA / "mffw" / f"06_{letter}.png").samples for letter in "ab"]
     blocks = PlaneStack(images, settle_focus_range(images), representation=FusionConfig().focus.representation)
 
-    frames = find_dark_borders(blocks, depth_px=DEPTH)
+    found = find_dark_borders(blocks, depth_px=DEPTH)
 
-    assert [set(strips) for strips in frames.strips] == [{"left"}, set()]
-    depth = np.count_nonzero(frames.strips[0]["left"], axis=0)
+    assert [set(strips) for strips in found.strips] == [{"left"}, set()]
+    depth = np.count_nonzero(found.strips[0]["left"], axis=0)
     assert not depth[:483].any()  # the background is dark there
     assert (depth[483:] > 0).all()
-    # contours of the scene, blurred in the other image, make the frame look deeper in a few rows
+    # contours of the scene, blurred in the other image, make the border look deeper in a few rows
     assert set(np.flatnonzero(depth > 1)) == {*range(579, 584), *range(777, 868)}
     assert set(np.flatnonzero(depth > 2)) == {*range(580, 584), *range(830, 836)}
-    assert frames.validity(1).all()
+    assert found.validity(1).all()
 
 
-def test_a_frame_is_left_out_of_a_stack_that_was_evened_out_too():
+def test_a_border_is_left_out_of_a_stack_that_was_evened_out_too():
     sharp = texture()
-    framed = darkened(sharp, "left", [0, 0, 0.2])
-    images = [np.rint(np.moveaxis(planes, 0, -1)).astype(np.uint8) for planes in (0.5 * blurred(sharp), framed)]
+    bordered = darkened(sharp, "left", [0, 0, 0.2])
+    images = [np.rint(np.moveaxis(planes, 0, -1)).astype(np.uint8) for planes in (0.5 * blurred(sharp), bordered)]
     correction = ExposureCorrection(gains=((2.0,) * 3, (1.0,) * 3), offsets=((0.0,) * 3,) * 2, reference=1)
 
     result = fuse(CorrectedStack(ArrayStack(images), correction))

@@ -157,7 +157,7 @@ def test_a_dry_run_says_what_it_would_take_and_does_nothing(folder, capsys):
 
     assert plan["tiles"] == 4 * 5
     assert plan["output_bytes"] == 400 * 520 * 3
-    assert {"memory_bytes", "scratch_bytes", "cpu_seconds", "halo_px", "tiles_at_once"} <= plan.keys()
+    assert {"memory_bytes", "scratch_bytes", "cpu_seconds", "overlap_px", "tiles_at_once"} <= plan.keys()
     for word in ("tiles", "memory", "scratch", "output", "time"):
         assert word in text
     assert [path.name for path in folder.iterdir()] == ["stack.tif"]

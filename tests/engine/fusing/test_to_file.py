@@ -127,13 +127,13 @@ def test_only_missing_tiles_are_computed_again(images, tmp_path, monkeypatch):
     assert computed == [6, 7, 8]
 
 
-def test_a_tile_is_not_gone_on_with_when_only_its_halo_changed(images, tmp_path):
+def test_a_tile_is_not_gone_on_with_when_only_its_overlap_changed(images, tmp_path):
     with pytest.raises(OSError, match="lost the disk"):
         fuse_to_file(Counted(images, fail_after=5), tmp_path / "f.tif", CONFIG, focus_range=(0, 255), workers=1)
     first, second = plan_run(ArrayStack(images), CONFIG).tiles.tiles[:2]
     assert len(list((tmp_path / "f.tif.qmcif-job").glob("tile-*"))) == 1
     others = images.copy()
-    row, column = second.core.top + 5, second.core.left + 5  # in the halo of the first tile, whose core does not hold it
+    row, column = second.core.top + 5, second.core.left + 5  # in the overlap of the first tile, whose core does not hold it
     assert column < first.padded.right
     others[1, row, column] ^= 255
 

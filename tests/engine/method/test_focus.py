@@ -150,7 +150,7 @@ def test_focus_measures_of_a_block_inside_the_image_keep_their_own_border_levels
     np.testing.assert_array_equal(level, detail_focus(detail, detail_patch_px=5, config=unmirrored))
 
 
-def test_frame_around_the_picture_does_not_count_as_focus():
+def test_a_border_around_the_image_does_not_count_as_focus():
     layer = np.zeros((3, 64, 64))
     layer[:, :4], layer[:, -4:], layer[:, :, :4], layer[:, :, -4:] = 100, 100, 100, 100
 

@@ -1,4 +1,4 @@
-"""Pure geometry: cores that cover the image once, halos that end at its border, nothing that depends on the machine."""
+"""Pure geometry: cores that cover the image once, overlaps that end at its border, nothing that depends on the machine."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from qmcif_engine.method.patches import detail_patch_side
 from qmcif_engine.stack.noise import LONGEST_BLUR_REACH_PX
 from qmcif_engine.stack.window import Window, cut_side
 from qmcif_engine.tiles.plan import chunk_side, plan_tiles
-from qmcif_engine.tiles.stage_list import derive_halo
+from qmcif_engine.tiles.stage_list import derive_overlap
 
 SMALL_TILES = FusionConfig().replaced({"tile_px": 208})
 
@@ -57,12 +57,12 @@ def test_every_chunk_lies_in_one_core_that_is_no_longer_than_a_tile(tile_px, chu
         assert max(stop - start for start, stop in spans) <= max(tile_px, chunk)
 
 
-def test_halos_reach_as_far_as_derived_and_end_at_the_image_border():
+def test_overlaps_reach_as_far_as_derived_and_end_at_the_image_border():
     plan = plan_tiles((3000, 4000), FusionConfig())
 
     for tile in plan.tiles:
-        assert tile.padded == tile.core.grown(plan.halo_px, plan.shape)
-    assert plan.halo_px >= derive_halo(FusionConfig(), detail_patch_px=17)
+        assert tile.padded == tile.core.grown(plan.overlap_px, plan.shape)
+    assert plan.overlap_px >= derive_overlap(FusionConfig(), detail_patch_px=17)
     assert plan.largest_padded_px == max(np.prod(tile.padded.shape) for tile in plan.tiles)
 
 
@@ -70,18 +70,18 @@ def test_cores_are_as_equal_as_the_patch_grid_allows():
     assert cut_side(1100, shape=(1100, 1100), tile_px=1024, multiple_of=8) == [(0, 552), (552, 1100)]
 
 
-def test_the_halo_grows_with_what_the_stages_reach():
-    def halo(**changes):
-        return derive_halo(FusionConfig().replaced(changes), detail_patch_px=17)
+def test_the_overlap_grows_with_what_the_stages_reach():
+    def overlap(**changes):
+        return derive_overlap(FusionConfig().replaced(changes), detail_patch_px=17)
 
-    assert halo(evidence_scales=1, follow_reach_px=0, consistency=0.0) < halo(evidence_scales=1, follow_reach_px=0) <= halo()
-    assert halo(evidence_scales=6) - halo(evidence_scales=6, consistency=0.0, follow_reach_px=0) == 0
-    assert halo(evidence_scales=1, follow_reach_px=0) - halo(evidence_scales=1, follow_reach_px=0, consistency=0.0) == REACH_PX
-    assert halo() - halo(adapts_to_noise=False) == LONGEST_BLUR_REACH_PX
-    assert halo(follow_reach_px=500) - halo(follow_reach_px=400) == 100
-    assert halo(edge_band_px=16) - halo(edge_band_px=6) == 10
-    assert halo(amplification_radius_px=5) - halo() == 2
-    assert derive_halo(PRESETS["paper"], detail_patch_px=13) == SOLVE_MARGIN_PX + 3 + 1 + 6 + 6 + 12
+    assert overlap(evidence_scales=1, follow_reach_px=0, consistency=0.0) < overlap(evidence_scales=1, follow_reach_px=0) <= overlap()
+    assert overlap(evidence_scales=6) - overlap(evidence_scales=6, consistency=0.0, follow_reach_px=0) == 0
+    assert overlap(evidence_scales=1, follow_reach_px=0) - overlap(evidence_scales=1, follow_reach_px=0, consistency=0.0) == REACH_PX
+    assert overlap() - overlap(adapts_to_noise=False) == LONGEST_BLUR_REACH_PX
+    assert overlap(follow_reach_px=500) - overlap(follow_reach_px=400) == 100
+    assert overlap(edge_band_px=16) - overlap(edge_band_px=6) == 10
+    assert overlap(amplification_radius_px=5) - overlap() == 2
+    assert derive_overlap(PRESETS["paper"], detail_patch_px=13) == SOLVE_MARGIN_PX + 3 + 1 + 6 + 6 + 12
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_a_blend_reaches_as_far_as_the_wider_of_both_kinds_or_a_seam_and_a_hard_
     hard_cut = config.replaced({"blend_radius_px": 0})
 
     assert reach_of_blend(config.decision) == reach_px
-    assert derive_halo(config, detail_patch_px=17) - derive_halo(hard_cut, detail_patch_px=17) == reach_px
+    assert derive_overlap(config, detail_patch_px=17) - derive_overlap(hard_cut, detail_patch_px=17) == reach_px
 
 
 def test_evidence_reaches_half_its_largest_window_but_one():
@@ -113,8 +113,8 @@ def test_evidence_reaches_half_its_largest_window_but_one():
     for _ in range(1, FusionConfig().focus.evidence_scales - 1):
         largest_but_one = 2 * largest_but_one + 1
 
-    assert EVIDENCE.halo_px(FusionConfig(), side) == largest_but_one // 2
-    assert EVIDENCE.halo_px(PRESETS["paper"], side) == 0
+    assert EVIDENCE.overlap_px(FusionConfig(), side) == largest_but_one // 2
+    assert EVIDENCE.overlap_px(PRESETS["paper"], side) == 0
 
 
 def test_the_tiles_of_a_window_are_those_it_touches():

@@ -1,4 +1,4 @@
-"""What follows from the list of stages: the halo and the memory of a tile."""
+"""What follows from the list of stages: the overlap and the memory of a tile."""
 
 import sys
 import tracemalloc
@@ -13,7 +13,7 @@ from qmcif_engine.config.fusion_config import FocusMeasureName, FusionConfig
 from qmcif_engine.config.presets import PRESETS
 from qmcif_engine.config.stage import Stage, TileSize, bytes_per_pixel
 from qmcif_engine.tiles import stage_list, stages
-from qmcif_engine.tiles.stage_list import CLEAN_UP, STAGES, derive_halo, estimate_stage_bytes, stages_of
+from qmcif_engine.tiles.stage_list import CLEAN_UP, STAGES, derive_overlap, estimate_stage_bytes, stages_of
 
 SIZE = TileSize(padded_px=1000, n_images=2)
 
@@ -28,14 +28,14 @@ def with_one_more(monkeypatch):
     return put
 
 
-def test_a_stage_that_acts_on_every_pixel_adds_to_the_halo_and_one_that_acts_far_counts_only_if_it_is_the_largest(with_one_more):
-    halo = derive_halo(FusionConfig(), detail_patch_px=17)
-    with_one_more(Stage(name="near", halo_px=lambda _config, _side: 5))
-    assert derive_halo(FusionConfig(), detail_patch_px=17) == halo + 5
-    with_one_more(Stage(name="far", halo_px=lambda _config, _side: 71, acts_far=True))
-    assert derive_halo(FusionConfig(), detail_patch_px=17) == halo + 5
-    with_one_more(Stage(name="farther", halo_px=lambda _config, _side: 100, acts_far=True))
-    assert derive_halo(FusionConfig(), detail_patch_px=17) == halo + 5 + 100 - 71
+def test_a_stage_that_acts_on_every_pixel_adds_to_the_overlap_and_one_that_acts_far_counts_only_if_it_is_the_largest(with_one_more):
+    overlap = derive_overlap(FusionConfig(), detail_patch_px=17)
+    with_one_more(Stage(name="near", overlap_px=lambda _config, _side: 5))
+    assert derive_overlap(FusionConfig(), detail_patch_px=17) == overlap + 5
+    with_one_more(Stage(name="far", overlap_px=lambda _config, _side: 71, acts_far=True))
+    assert derive_overlap(FusionConfig(), detail_patch_px=17) == overlap + 5
+    with_one_more(Stage(name="farther", overlap_px=lambda _config, _side: 100, acts_far=True))
+    assert derive_overlap(FusionConfig(), detail_patch_px=17) == overlap + 5 + 100 - 71
 
 
 def test_memory_that_is_kept_adds_up_and_of_working_memory_the_largest_counts(with_one_more):
@@ -57,11 +57,11 @@ def test_a_run_has_the_stages_of_its_measure_and_of_no_other(name):
     assert not others & {stage.name for stage in used}
 
 
-def test_the_halo_of_a_measure_without_a_solve_is_smaller():
+def test_the_overlap_of_a_measure_without_a_solve_is_smaller():
     plain = FusionConfig().replaced({"measure": "laplacian"})
 
-    assert derive_halo(FusionConfig(), detail_patch_px=17) == 162
-    assert derive_halo(plain, detail_patch_px=17) == 162 - 24 - 3
+    assert derive_overlap(FusionConfig(), detail_patch_px=17) == 162
+    assert derive_overlap(plain, detail_patch_px=17) == 162 - 24 - 3
 
 
 def test_every_stage_names_code_that_is_there():

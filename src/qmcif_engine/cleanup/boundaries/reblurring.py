@@ -368,7 +368,7 @@ EDGES = CleanUpStage(
             adds_up=True,
         ),
     ),
-    halo_px=lambda config, _side: config.decision.edge_band_px,
+    overlap_px=lambda config, _side: config.decision.edge_band_px,
     working_bytes=bytes_per_pixel(80),
     clean_up=_clean_up,
     cases=(

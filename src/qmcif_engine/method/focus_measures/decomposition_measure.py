@@ -171,7 +171,7 @@ def _kept_bytes(config: FusionConfig, size: TileSize) -> int:
     return scale * (SOLVED_PIXEL_BYTES + (LOW_RANK_PIXEL_BYTES if config.decomposition.is_low_rank else 0)) * solved_px
 
 
-SOLVE = Stage(name="method.decomposition.solver.decompose", halo_px=lambda _config, _side: SOLVE_MARGIN_PX, kept_bytes=_kept_bytes)
+SOLVE = Stage(name="method.decomposition.solver.decompose", overlap_px=lambda _config, _side: SOLVE_MARGIN_PX, kept_bytes=_kept_bytes)
 DECOMPOSITION_MEASURE = FocusMeasure(
     measure_by_decomposition,
     average_detail,

@@ -84,7 +84,7 @@ def _reach(config: FusionConfig, detail_patch_px: int) -> int:
 LAPLACIAN = Stage(
     name="method.focus_measures.laplacian_measure.measure_by_laplacian",
     reaches=(Reach(_reach, "1, and (s − 1) / 2; 2 `border_px` in place of 1 near the image border; only with `measure=laplacian`"),),
-    halo_px=lambda _config, side: 1 + max(side, FINEST_WINDOW_PX) // 2,
+    overlap_px=lambda _config, side: 1 + max(side, FINEST_WINDOW_PX) // 2,
     working_bytes=bytes_per_pixel(40),
 )
 LAPLACIAN_MEASURE = FocusMeasure(measure_by_laplacian, average_energy, level_energy, (LAPLACIAN,))
