@@ -291,6 +291,7 @@ def render_plan(
     target = next(iter(points.values())).output
     plan = plan_run(stack, settings, **kept, guide=guide, memory_bytes=options.memory, workers=options.workers, target=target)
     cpu_seconds = len(points) * estimate_seconds(plan.tiles, settings, stack=stack)
+    tiles_at_once = min(plan.tiles_at_once, len(plan.tiles.tiles))
     content = {
         "images": stack.n_images,
         "times": len(points),
@@ -299,12 +300,12 @@ def render_plan(
         "tiles": len(plan.tiles.tiles),
         "tile_core": list(plan.tiles.tiles[0].core.shape),
         "overlap_px": plan.tiles.overlap_px,
-        "tiles_at_once": plan.tiles_at_once,
-        "memory_bytes": plan.tiles_at_once * plan.tile_bytes,
+        "tiles_at_once": tiles_at_once,
+        "memory_bytes": tiles_at_once * plan.tile_bytes,
         "scratch_bytes": plan.job_bytes + plan.transcoded_bytes,
         "output_bytes": len(points) * plan.output_bytes,
         "cpu_seconds": round(cpu_seconds, 1),
-        "wall_seconds": round(cpu_seconds / plan.tiles_at_once, 1),
+        "wall_seconds": round(cpu_seconds / tiles_at_once, 1),
     }
     if options.json:
         print(json.dumps(content))
@@ -312,8 +313,8 @@ def render_plan(
     height, width = plan.tiles.tiles[0].core.shape
     times = "" if len(points) == 1 else f", at {len(points)} time points"
     print(f"images      {stack.n_images} of {stack.image_shape[1]} x {stack.image_shape[0]} pixels, {stack.dtype.name}{times}")
-    print(f"tiles       {content['tiles']} of {width} x {height} pixels, overlap {plan.tiles.overlap_px}, {plan.tiles_at_once} at once")
-    print(f"memory      at most {show_bytes(plan.tiles_at_once * plan.tile_bytes)} for tiles")
+    print(f"tiles       {content['tiles']} of {width} x {height} pixels, overlap {plan.tiles.overlap_px}, {tiles_at_once} at once")
+    print(f"memory      at most {show_bytes(tiles_at_once * plan.tile_bytes)} for tiles")
     print(f"scratch     {show_bytes(plan.job_bytes + plan.transcoded_bytes)} on disk while it runs")
     print(f"output      at most {show_bytes(len(points) * plan.output_bytes)} before compression and smaller copies")
-    print(f"time        about {show_seconds(cpu_seconds / plan.tiles_at_once)}")
+    print(f"time        about {show_seconds(cpu_seconds / tiles_at_once)} for tiles; start, alignment and files come on top")

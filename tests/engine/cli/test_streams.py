@@ -163,6 +163,17 @@ def test_a_dry_run_says_what_it_would_take_and_does_nothing(folder, capsys):
     assert [path.name for path in folder.iterdir()] == ["stack.tif"]
 
 
+def test_a_dry_run_of_one_tile_counts_it_once_however_many_workers_there_are(folder, capsys):
+    request = ["fuse", str(folder / "stack.tif"), "-o", str(folder / "out.tif"), "--dry-run", "--json", "--set", "tile_px=2048"]
+    plans = []
+    for workers in ("1", "4"):
+        assert main([*request, "--workers", workers]) == 0
+        plans.append(json.loads(capsys.readouterr().out))
+
+    assert [plan["tiles_at_once"] for plan in plans] == [1, 1]
+    assert plans[0]["memory_bytes"] == plans[1]["memory_bytes"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
