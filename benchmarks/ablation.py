@@ -2,7 +2,7 @@
 
 ``python benchmarks/ablation.py -o FOLDER`` runs ``qmcif benchmark ../shared/data/mffw -o FOLDER --ablation --set detail_sparsity=2``, the
 paper's beta for this set; a run that was ended there is resumed. ``--finished`` takes the report of such a run as it is. The figures
-become ``benchmarks/results/ablation.json``, from which ``python tools/write_figures.py`` writes docs/quality.md.
+become ``benchmarks/results/ablation.json``, from which ``python tools/write_figures.py`` writes docs/experiments.md.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Measure heights against scenes whose depth is known, and what the settings for see-through scenes change.
 
-Run as ``python benchmarks/depth.py``; ``--pictures docs/images`` also writes the pictures of docs/how-to/heights.md. Scenes are rendered
-with a disc of confusion that grows with the distance from the focus, and with noise. Errors are in z steps, over the
-pixels that have texture:
-those where the gradient of the sharp picture, averaged over 9 x 9 pixels, exceeds 2 gray levels.
+Run as ``python benchmarks/depth.py``; ``--save`` keeps both tables as ``benchmarks/results/heights.json`` and ``see_through.json``, from
+which ``python tools/write_figures.py`` writes docs/how-to/heights.md, and ``--pictures docs/images`` writes the pictures of that page.
+
+Scenes are rendered with a disc of confusion that grows with the distance from the focus, and with noise. Errors are in z steps, over the
+pixels that have texture: those where the gradient of the sharp picture, averaged over 9 x 9 pixels, exceeds 2 gray levels.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from result_files import Cell, save_result
 from scipy import fft, ndimage
 
 from qmcif_engine import FusionConfig, fuse, write_image
@@ -28,6 +30,8 @@ NOISE = 2.0
 SMOOTHINGS_PX = (0, 4)
 LEAST_TEXTURE = 2.0
 FOREGROUND, BACKGROUND = 1, 6
+HEIGHT_COLUMNS = ("scene", "heights", "within half a step", "95th percentile", "median")
+PREFERENCE_COLUMNS = ("setting", "hairs from the front", "background from the back", "PSNR near hairs")
 CROP = (slice(0, 160), slice(124, 304))
 
 
@@ -42,16 +46,20 @@ class Scene(NamedTuple):
 def main() -> None:
     """Print the tables, and write the pictures where asked."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--pictures", type=Path)
-    folder = parser.parse_args().pictures
-    print("| scene | heights | within half a step | 95th percentile | median |\n|---|---|---|---|---|")
+    parser.add_argument("--save", action="store_true", help="keep the tables for the documentation")
+    parser.add_argument("--pictures", type=Path, metavar="FOLDER", help="write the pictures there")
+    options = parser.parse_args()
+    heights: list[list[Cell]] = []
     for steepness, name in ((1.0, "fine"), (1.5, "coarse")):
-        print_errors(f"tilted plane, {name} texture", make_tilted_plane(steepness=steepness))
-        print_errors(f"steps, {name} texture", make_steps(steepness=steepness))
-    print("\n| see-through scene | hairs from the front | background from the back | PSNR near hairs |\n|---|---|---|---|")
-    pictures = show_preferences()
-    if folder is not None:
-        write_pictures(folder, pictures)
+        heights += measure_errors(f"tilted plane, {name} texture", make_tilted_plane(steepness=steepness))
+        heights += measure_errors(f"steps, {name} texture", make_steps(steepness=steepness))
+    preferences, pictures = measure_preferences()
+    for name, columns, rows in (("heights", HEIGHT_COLUMNS, heights), ("see_through", PREFERENCE_COLUMNS, preferences)):
+        print(*(" | ".join(map(str, cells)) for cells in (columns, *rows)), sep="\n", flush=True)
+        if options.save:
+            save_result(name, columns=columns, rows=rows)
+    if options.pictures is not None:
+        write_pictures(options.pictures, pictures)
 
 
 def make_texture(seed: int, *, steepness: float, contrast: float = 0.13) -> np.ndarray:
@@ -151,20 +159,25 @@ def find_texture(truth: np.ndarray) -> np.ndarray:
     return ndimage.uniform_filter(np.hypot(*np.gradient(gray)), 9) > LEAST_TEXTURE
 
 
-def print_errors(name: str, scene: Scene) -> None:
+def measure_errors(name: str, scene: Scene) -> list[list[Cell]]:
+    """Return a row for each kind of heights of one scene."""
     is_textured = find_texture(scene.truth)
     result = fuse(scene.images, with_position=True)
-    rows = {"whole images": result.source_index.astype(float)}
+    heights = {"whole images": result.source_index.astype(float)}
     for smoothing in SMOOTHINGS_PX:
         label = "between images" if smoothing == 0 else f"smoothed, {smoothing} px"
-        rows[label] = height_map(result.position, z_step=1, confidence=result.confidence, guide=result.fused, smoothing_px=smoothing).height
-    for label, height in rows.items():
+        heights[label] = height_map(
+            result.position, z_step=1, confidence=result.confidence, guide=result.fused, smoothing_px=smoothing
+        ).height
+    rows: list[list[Cell]] = []
+    for label, height in heights.items():
         error = np.abs(height - scene.depth)[is_textured]
-        print(f"| {name} | {label} | {np.mean(error <= 0.5):.2%} | {np.percentile(error, 95):.2f} | {np.median(error):.2f} |", flush=True)
+        rows.append([name, label, f"{np.mean(error <= 0.5):.2%}", f"{np.percentile(error, 95):.2f}", f"{np.median(error):.2f}"])
+    return rows
 
 
-def show_preferences() -> dict[str, np.ndarray]:
-    """Print how each setting treats the hairs, and return the fused pictures."""
+def measure_preferences() -> tuple[list[list[Cell]], dict[str, np.ndarray]]:
+    """Return how each setting treats the hairs, and the fused pictures."""
     scene, is_hair = make_hairs()
     is_near = ndimage.binary_dilation(is_hair, iterations=6)
     changes = {
@@ -174,14 +187,15 @@ def show_preferences() -> dict[str, np.ndarray]:
         "preference=back": {"preference": "back"},
     }
     pictures = {"focus on the hairs": scene.images[FOREGROUND], "focus on the background": scene.images[BACKGROUND]}
+    rows: list[list[Cell]] = []
     for name, change in changes.items():
         result = fuse(scene.images, FusionConfig().replaced(change))
         index = result.source_index.astype(int)
         front, back = np.abs(index[is_hair] - FOREGROUND) <= 1, np.abs(index[~is_near] - BACKGROUND) <= 1
         error = np.mean((result.fused[is_near].astype(float) - scene.truth[is_near]) ** 2)
-        print(f"| {name} | {front.mean():.1%} | {back.mean():.1%} | {10 * np.log10(255**2 / error):.1f} dB |", flush=True)
+        rows.append([name, f"{front.mean():.1%}", f"{back.mean():.1%}", f"{10 * np.log10(255**2 / error):.1f} dB"])
         pictures[name] = result.fused
-    return pictures
+    return rows, pictures
 
 
 def write_pictures(folder: Path, pictures: dict[str, np.ndarray]) -> None:

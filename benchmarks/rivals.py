@@ -1,9 +1,10 @@
 """Score the published methods that are written anew in `qmcif_engine.comparison.rivals` on the pairs beside this repository.
 
 ``python benchmarks/rivals.py sr csr --sets lytro mffw`` fuses every pair of these sets by each method and keeps the figures, pair by
-pair, as ``benchmarks/results/rival_NAME_SET.json``, from which ``python tools/write_figures.py`` writes the tables of docs/quality.md.
+pair, as ``benchmarks/results/rival_NAME_SET.json``, from which ``python tools/write_figures.py`` writes the tables of docs/experiments.md.
 ``--pictures DIR`` keeps the pictures too, as ``DIR/SET/METHOD/PAIR.png``. ``--references`` keeps, as ``rival_references.json``, what
-pictures made by other programs of these methods score on the same pairs (``../shared/metrics``).
+pictures made by other programs of these methods score on the same pairs (``../shared/metrics``), and as ``other_methods_lytro.json`` the
+means of all methods whose pictures of lytro are scored there.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     if options.references:
         save_references()
+        save_other_methods()
         return
     for name in [find_rival(each).name for each in options.methods]:
         for set_name in options.sets:
@@ -68,6 +70,17 @@ def save_references() -> None:
             found = [row for row in csv.DictReader(lines) if row["method"] == label]
         rows += [[method, set_name, row["pair"], *(round(float(row[symbol.replace("_", "")]), 6) for symbol in SYMBOLS)] for row in found]
     save_result("rival_references", columns=("method", "set", "pair", *SYMBOLS), rows=rows, formats=dict.fromkeys(SYMBOLS, ".4f"))
+
+
+def save_other_methods() -> None:
+    """Keep the means of every method that was scored on the pairs of lytro."""
+    figures: dict[str, list[list[float]]] = {}
+    with (SHARED_DATA.parent / "metrics" / "lytro_pairs_of_18_methods.csv").open(encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            figures.setdefault(row["method"], []).append([float(row[symbol.replace("_", "")]) for symbol in SYMBOLS])
+    means = {name: np.mean(pairs, axis=0).round(6).tolist() for name, pairs in figures.items()}
+    rows: list[list[Cell]] = [[name, len(figures[name]), *mean] for name, mean in means.items()]
+    save_result("other_methods_lytro", columns=("method", "pairs", *SYMBOLS), rows=rows, formats=dict.fromkeys(SYMBOLS, ".4f"))
 
 
 def score(rival: Rival, pair: ImageSet, target: Path | None) -> list[float]:

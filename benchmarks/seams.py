@@ -1,6 +1,7 @@
 """Show that tiles leave no seams: compare fusion in tiles with one solve over the whole image.
 
-Run as ``python benchmarks/seams.py`` beside ``../shared``. Printed for each set of pictures: on how many pixels the source index is equal
+Run as ``python benchmarks/seams.py`` beside ``../shared``; the table becomes ``benchmarks/results/seams.json``, from which
+``python tools/write_figures.py`` writes docs/performance.md. For each set of images: on how many pixels the source index is equal
 (least and mean), the step across tile borders minus the step across the same line of the whole-image result (median of the absolute
 value, in gray levels), and how many borders lie outside the 1st to 99th percentile of that difference on all other lines.
 """
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from result_files import Cell, save_result
 from scipy import ndimage
 
 from qmcif_engine import FusionConfig, fuse, make_focus_stack, read_image
@@ -26,6 +28,8 @@ STACKS = ("macro_focus_breathing", "pcb_7")
 """Those of more than one tile; the others of that folder are not aligned, or of one tile."""
 SMALL_TILE_PX = 208
 WHOLE_IMAGE_PX = 16384
+COLUMNS = ("images", "tile side", "index equal, least", "mean", "median step at borders", "borders outside")
+FORMATS = {"index equal, least": ".5f", "mean": ".5f", "median step at borders": ".4f"}
 
 
 class Comparison(NamedTuple):
@@ -37,17 +41,26 @@ class Comparison(NamedTuple):
 
 
 def main() -> None:
-    """Print one row per set."""
-    print("| pictures | tile side | index equal, least | mean | median step at borders | borders outside |\n|---|---|---|---|---|---|")
+    """Print one row per set, and keep all of them."""
+    print(" | ".join(COLUMNS))
+    rows = []
+    for name, tile_px, comparisons in compare_all():
+        rows.append(list_cells(name, tile_px, comparisons))
+        print(*rows[-1], sep=" | ", flush=True)
+    save_result("seams", columns=COLUMNS, rows=rows, formats=FORMATS)
+
+
+def compare_all() -> Iterator[tuple[str, int, list[Comparison]]]:
+    """Compare set by set: pairs in small tiles, stacks and generated scenes as they are by default."""
     for name in PAIRS:
-        print_row(name, SMALL_TILE_PX, [compare(images, SMALL_TILE_PX) for images in read_sets(name)])
+        yield name, SMALL_TILE_PX, [compare(images, SMALL_TILE_PX) for images in read_sets(name)]
     tile_px = FusionConfig().tiling.tile_px
     for name in STACKS:
         images = [read_image(path).samples for path in sorted((SHARED_DATA / "stacks" / name).glob("[0-9]*.jpg"))]
-        print_row(f"stacks/{name}", tile_px, [compare(images, tile_px)])
-    print_row("smooth, generated", tile_px, [compare(make_smooth_scene(), tile_px)])
+        yield f"stacks/{name}", tile_px, [compare(images, tile_px)]
+    yield "smooth, generated", tile_px, [compare(make_smooth_scene(), tile_px)]
     painted = list(make_focus_stack(n_images=3, shape=(1500, 2100), seed=2).images)
-    print_row("painted, generated", tile_px, [compare(painted, tile_px)])
+    yield "painted, generated", tile_px, [compare(painted, tile_px)]
 
 
 def read_sets(name: str) -> Iterator[list[np.ndarray]]:
@@ -89,12 +102,13 @@ def line_steps(picture: np.ndarray, axis: int) -> np.ndarray:
     return np.moveaxis(difference, axis, 0).reshape(difference.shape[axis], -1).mean(axis=1)
 
 
-def print_row(name: str, tile_px: int, comparisons: list[Comparison]) -> None:
+def list_cells(name: str, tile_px: int, comparisons: list[Comparison]) -> list[Cell]:
+    """Return the row of one set."""
     shares = [comparison.equal_share for comparison in comparisons]
     steps = np.concatenate([comparison.border_steps for comparison in comparisons])
     outside = np.concatenate([comparison.is_outside for comparison in comparisons])
-    figures = f"{min(shares):.5f} | {np.mean(shares):.5f} | {np.median(np.abs(steps)):.4f} | {outside.sum()} of {outside.size}"
-    print(f"| {name} | {tile_px} | {figures} |", flush=True)
+    counted = f"{outside.sum()} of {outside.size}"
+    return [name, tile_px, min(shares), float(np.mean(shares)), float(np.median(np.abs(steps))), counted]
 
 
 if __name__ == "__main__":

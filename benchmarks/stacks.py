@@ -1,7 +1,8 @@
 """Report the quality of fused focus stacks: real ones beside enfuse and OpenFocus, and generated ones whose depth is known.
 
-Run as ``python benchmarks/stacks.py`` beside ``../shared``; the Markdown it prints is part of docs/quality.md. Parts can be named
-(``stacks``, ``scenes``, ``confidence``, ``noise``), and ``--only`` takes patterns of stacks and scenes: ``--only 'pcb_7' 'beads-12'``.
+Run as ``python benchmarks/stacks.py`` beside ``../shared``. Parts can be named (``stacks``, ``scenes``, ``confidence``, ``noise``), and
+``--only`` takes patterns of stacks and scenes: ``--only 'pcb_7' 'beads-12'``. With ``--save`` the tables of stacks and scenes become
+``benchmarks/results/real_stacks.json`` and ``scenes.json``, from which ``python tools/write_figures.py`` writes docs/quality.md.
 
 enfuse (Debian package of that name) is run where it is installed. OpenFocus (``openfocus`` on PyPI) needs other versions than the engine,
 so it goes into an environment of its own; ``--openfocus`` or the variable ``OPENFOCUS`` names its executable.
@@ -27,6 +28,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import stack_pictures
 from real_stacks import PROGRAMS, StackPlace, find_stacks, fuse_by_program, keep_figures, read_channel, read_frames
+from result_files import Cell, save_result
 from scenes import (
     HOT,
     LEAST_BEAD_CONTRAST,
@@ -46,7 +48,7 @@ from scenes import (
 from qmcif_engine import fuse, open_stack
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from types import ModuleType
 
     from qmcif_engine.types import FusionResult
@@ -56,6 +58,15 @@ SHARED = Path(__file__).parents[2] / "shared"
 LARGEST_LOST, LARGEST_LOST_PX, LARGEST_SOFT, LARGEST_EXCESS = 0.001, 10, 0.02, 0.02
 LEAST_RIGHT = {"none": 0.99, "gaussian 10": 0.97, "photons 30": 0.93, "photons 10": 0.80}
 LARGEST_HOT_RATIO = 1.2
+STACK_COLUMNS = ("stack", "images", "ours", "lost px", *PROGRAMS, "lost", "soft", "excess")
+SCENE_COLUMNS = (
+    "scene",
+    "images",
+    *(f"{noise} (≥ {100 * bar:.0f})" for noise, bar in LEAST_RIGHT.items()),
+    "beads ≥ 5 px kept, by noise",
+    "hot pixels, fused / one image",
+    "nearest to truth",
+)
 CONFIDENCES, CONFIDENCE_TOLERANCE, LEAST_BIN_PX = (0.9, 0.7, 0.5), 0.05, 1000
 
 
@@ -67,6 +78,7 @@ class Options:
     cache: Path
     openfocus: str | None
     pictures: Path | None
+    saves: bool
 
 
 class StackFigures(NamedTuple):
@@ -105,11 +117,12 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "qmcif-stacks", help="frames and others' pictures")
     parser.add_argument("--openfocus", default=os.environ.get("OPENFOCUS"), help="its executable")
     parser.add_argument("--pictures", type=Path, metavar="FOLDER", help="write pictures to look at")
+    parser.add_argument("--save", action="store_true", help="keep the tables of stacks and scenes for the documentation")
     parser.add_argument("--jobs", type=int, default=2, choices=(1, 2))
     chosen = parser.parse_args(arguments)
     if unknown := set(chosen.parts) - set(PARTS):
         parser.error(f"{', '.join(sorted(unknown))} is no part of the report; choose from {', '.join(PARTS)}")
-    options = Options(chosen.shared, chosen.cache, chosen.openfocus, chosen.pictures)
+    options = Options(chosen.shared, chosen.cache, chosen.openfocus, chosen.pictures, chosen.save)
     with ProcessPoolExecutor(chosen.jobs, mp_context=get_context("spawn")) as workers:
 
         def run(job: Callable[..., Any], *items: Iterable[Any]) -> list[Any]:
@@ -132,12 +145,16 @@ def write_report(parts: list[str], patterns: list[str], options: Options, run: C
             print(f"No stack below {options.shared / 'data'} was measured: name the folder by --shared.", file=sys.stderr, flush=True)
     if "stacks" in parts:
         print_stacks(stacks)
+        if options.saves:
+            save_result("real_stacks", columns=STACK_COLUMNS, rows=list_stack_rows(stacks))
     if {"scenes", "confidence"} & set(parts):
         cases = [(name, number) for number in sorted(N_IMAGES, reverse=True) for name in SCENES if is_chosen(f"{name}-{number}", patterns)]
         scenes = run(measure_scene, cases, [options.pictures] * len(cases))
         scenes.sort(key=lambda figures: (SCENES.index(figures.name), figures.n_images))
     if "scenes" in parts:
         print_scenes(scenes)
+        if options.saves:
+            save_result("scenes", columns=SCENE_COLUMNS, rows=list_scene_rows(scenes))
     if "confidence" in parts:
         print_confidence(scenes, stacks)
     if "noise" in parts:
@@ -220,19 +237,31 @@ def print_stacks(stacks: list[StackFigures]) -> None:
     """Print the figures of every stack and which bars hold."""
     print("## Real stacks\n\nEach cell: lost / soft / excess, in % of the pixels that count. The bars: lost at most")
     print(f"{100 * LARGEST_LOST:g} % or {LARGEST_LOST_PX} px; soft and excess {100 * LARGEST_SOFT:g} %, or the better of the others.\n")
-    print("| stack | images | ours | lost px | enfuse | openfocus_b | lost | soft | excess |\n|---|---|---|--:|---|---|---|---|---|")
-    for figures in stacks:
-        print_stack(figures.place.name, figures, figures.programs["ours"] or {})
-        if figures.joint is not None:
-            print_stack(f"{figures.place.name}, decided jointly", figures, figures.joint)
+    print_table(STACK_COLUMNS, list_stack_rows(stacks))
     held = [all(judge(stack.programs["ours"] or {}, stack.programs).values()) for stack in stacks]
     print(f"\nAll three bars hold for {sum(held)} of {len(held)} (each channel by itself).", flush=True)
 
 
-def print_stack(name: str, stack: StackFigures, ours: dict[str, float]) -> None:
+def list_stack_rows(stacks: list[StackFigures]) -> list[list[Cell]]:
+    """Return the cells of every stack, and of its channels decided jointly below each of them."""
+    rows = []
+    for stack in stacks:
+        rows.append(list_stack_cells(stack.place.name, stack, stack.programs["ours"] or {}))
+        if stack.joint is not None:
+            rows.append(list_stack_cells(f"{stack.place.name}, decided jointly", stack, stack.joint))
+    return rows
+
+
+def list_stack_cells(name: str, stack: StackFigures, ours: dict[str, float]) -> list[Cell]:
     verdicts = ["holds" if is_held else "**fails**" for is_held in judge(ours, stack.programs).values()]
     others = [show_figures(stack.programs[program]) for program in PROGRAMS]
-    print(f"| {name} | {stack.size} | {show_figures(ours)} | {ours['lost_px']} | {' | '.join([*others, *verdicts])} |", flush=True)
+    return [name, stack.size, show_figures(ours), int(ours["lost_px"]), *others, *verdicts]
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
+    """Print a table in Markdown."""
+    for cells in (columns, ["---"] * len(columns), *rows):
+        print(f"| {' | '.join(map(str, cells))} |", flush=True)
 
 
 def show_figures(figures: dict[str, float] | None) -> str:
@@ -290,17 +319,21 @@ def print_scenes(scenes: list[SceneFigures]) -> None:
     print("\n## Generated scenes\n\nTextured pixels whose image is within one of the true depth, in %; bold: beyond the bar.")
     print(f"A bead is kept when the fused image shows at least {LEAST_BEAD_CONTRAST} of its contrast against what lies behind it.")
     print("Last column: the share that is right, without noise, when the image nearest to the truth is taken at every pixel.\n")
-    bars = " | ".join(f"{noise} (≥ {100 * bar:.0f})" for noise, bar in LEAST_RIGHT.items())
-    print(f"| scene | images | {bars} | beads ≥ 5 px kept, by noise | hot pixels, fused / one image | nearest to truth |")
-    print(f"|---|--:|{'--:|' * len(NOISES)}---|--:|--:|")
+    print_table(SCENE_COLUMNS, list_scene_rows(scenes))
+    held = [scene.right[noise] >= LEAST_RIGHT[noise] for scene in scenes for noise in NOISES]
+    print(f"\nThe bar holds in {sum(held)} of {len(held)} cases.", flush=True)
+
+
+def list_scene_rows(scenes: list[SceneFigures]) -> list[list[Cell]]:
+    """Return the cells of every scene; bold is what misses its bar."""
+    rows: list[list[Cell]] = []
     for scene in scenes:
-        shares = " | ".join(show_bar(100 * scene.right[noise], scene.right[noise] >= LEAST_RIGHT[noise]) for noise in NOISES)
+        shares = [show_bar(100 * scene.right[noise], scene.right[noise] >= LEAST_RIGHT[noise]) for noise in NOISES]
         counts = [scene.beads[noise] for noise in NOISES]
         beads = ", ".join(f"{kept}/{every}" for kept, every in counts) if counts[0][1] else ""
         hot = show_bar(scene.hot_ratio, scene.hot_ratio <= LARGEST_HOT_RATIO)
-        print(f"| {scene.name} | {scene.n_images} | {shares} | {beads} | {hot} | {100 * scene.right_nearest:.2f} |", flush=True)
-    held = [scene.right[noise] >= LEAST_RIGHT[noise] for scene in scenes for noise in NOISES]
-    print(f"\nThe bar holds in {sum(held)} of {len(held)} cases.", flush=True)
+        rows.append([scene.name, scene.n_images, *shares, beads, hot, f"{100 * scene.right_nearest:.2f}"])
+    return rows
 
 
 def show_bar(value: float, is_held: bool) -> str:

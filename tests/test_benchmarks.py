@@ -83,31 +83,49 @@ def test_borders_are_left_out_for_presets_and_for_folders_of_pictures(tmp_path: 
 
 
 def test_the_depth_report_names_every_scene_and_setting_and_writes_its_pictures(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, beside_each_other: None
 ) -> None:
     script = runpy.run_path(str(BENCHMARKS / "depth.py"))
+    kept: dict[str, Any] = {}
     script["main"].__globals__.update(SHAPE=(72, 96), N_IMAGES=4, BACKGROUND=2, CROP=(slice(40), slice(40)))
-    monkeypatch.setattr("sys.argv", ["depth.py", "--pictures", str(tmp_path)])
+    script["main"].__globals__["save_result"] = lambda name, **table: kept.update({name: table})
+    monkeypatch.setattr("sys.argv", ["depth.py", "--save", "--pictures", str(tmp_path)])
 
     script["main"]()
 
     shown = capsys.readouterr().out
     assert shown.count("within half a step") == 1
     assert shown.count("between images") == 4
-    assert "| preference=front |" in shown
+    assert "preference=front | " in shown
+    assert (len(kept["heights"]["rows"]), len(kept["see_through"]["rows"])) == (12, 4)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["depth-see-through.png", "depth-steps.png"]
 
 
-def test_the_seam_report_compares_tiles_with_the_whole_image(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_report_of_stack_settings_has_a_row_for_each_scene(beside_each_other: None, capsys: pytest.CaptureFixture[str]) -> None:
+    script = runpy.run_path(str(BENCHMARKS / "stack_settings.py"))
+    kept: dict[str, Any] = {}
+    script["main"].__globals__.update(N_IMAGES=3, SHAPE=(64, 80), ORDER_CASES=(("dome", "none"),), NOISE_CASES=(("plane", "photons 10"),))
+    script["main"].__globals__["save_result"] = lambda name, **table: kept.update({name: table})
+
+    script["main"]()
+
+    assert [len(row) for table in kept.values() for row in table["rows"]] == [5, 4]
+    assert [len(table["columns"]) for table in kept.values()] == [5, 4]
+    assert "tilted plane, 10 photons | " in capsys.readouterr().out
+
+
+def test_the_seam_report_compares_tiles_with_the_whole_image(beside_each_other: None) -> None:
     script = runpy.run_path(str(BENCHMARKS / "seams.py"))
     images = list(script["make_focus_stack"](n_images=2, shape=(150, 170), seed=1).images)
 
     comparison = script["compare"](images, 64)
-    script["print_row"]("small", 64, [comparison])
+    cells = dict(zip(script["COLUMNS"], script["list_cells"]("small", 64, [comparison]), strict=True))
 
     assert 0.95 < comparison.equal_share <= 1
     assert len(comparison.border_steps) == 2 + 2
-    assert "| small | 64 |" in capsys.readouterr().out
+    assert (cells["images"], cells["tile side"], cells["mean"]) == ("small", 64, comparison.equal_share)
+    assert str(cells["borders outside"]).endswith(" of 4")
+    assert set(script["FORMATS"]) <= set(cells)
 
 
 def test_the_scaling_report_has_a_row_a_case(
@@ -271,11 +289,16 @@ def test_the_stack_report_has_a_row_a_stack_and_channel_and_says_which_programs_
     tifffile.imwrite(tmp_path / "data" / "microscopy" / "cells.tif", channels, imagej=True, metadata={"axes": "ZCYX"})
     options = ["--jobs", "1", "--shared", str(tmp_path), "--cache", str(tmp_path / "cache"), "--pictures", str(tmp_path / "pictures")]
 
+    kept: dict[str, Any] = {}
+    stack_report["main"].__globals__["save_result"] = lambda name, **table: kept.update({name: table})
     stack_report["main"](["stacks", *options])
     first = capsys.readouterr().out
-    stack_report["main"](["stacks", *options])
+    assert kept == {}
+    stack_report["main"](["stacks", *options, "--save"])
 
     assert capsys.readouterr().out == first
+    assert [row[0] for row in kept["real_stacks"]["rows"]][:2] == ["garden", "cells, channel 1"]
+    assert all(len(row) == len(kept["real_stacks"]["columns"]) for row in kept["real_stacks"]["rows"])
     assert "| garden | 3 × 112×96 |" in first
     assert first.count("| cells, channel ") == 4
     assert first.count("decided jointly") == 2

@@ -99,6 +99,18 @@ def test_rows_of_an_ablation_are_counted_that_stand_in_the_printed_order(figures
     assert figures["count_orders"](weights, turned) == "4 of 5 (not in Q_MI)"
 
 
+def test_the_default_stands_below_the_best_of_other_methods_column_by_column(figures: dict[str, Any], result_files: Any) -> None:
+    symbols, taken = figures["SYMBOLS"], ("qmcif x", "2026-01-01", "1 core", {"Python": "3"})
+    presets = result_files.Result(*taken, ["set", "variant", *symbols], {}, [["lytro", "default", 1.1, *[0.8] * 5]])
+    others = result_files.Result(*taken, ["method", *symbols], {}, [["a", 1.2, *[0.7] * 5], ["b", 1.0, *[0.75] * 5]])
+
+    shown = figures["render_other_methods"](presets, others, "lytro")
+
+    assert "| best of 2 methods | **1.2000** | 0.7500 |" in shown
+    assert "| which of them | a | b |" in shown
+    assert "| default | 1.1000 | **0.8000** |" in shown
+
+
 def test_figures_of_others_are_shown_with_how_far_ours_lie_above(figures: dict[str, Any]) -> None:
     row = figures["compare_figures"]("printed, shifted", [1.0, 0.7, 0.8, 0.8, 0.9, 0.7], [0.9, 0.7, 0.8, 0.8, 0.9, 0.72])
 

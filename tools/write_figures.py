@@ -59,6 +59,8 @@ def render(name: str) -> str:
         return render_overview(load_result(PRESETS))
     if kind == "quality-published":
         return render_beside_published(load_result(PRESETS), argument)
+    if kind == "other-methods":
+        return render_other_methods(load_result(PRESETS), load_result(f"other_methods_{argument}"), argument)
     if kind == "rivals":
         return render_rivals(load_result("rival_references"), argument)
     if kind == "paper":
@@ -112,6 +114,24 @@ def render_beside_published(result: Result, set_name: str) -> str:
     cells = zip(table.rows, emphasize_rows(table), strict=True)
     lines = [[label, row.origin.value, *figures] for row, (label, *figures) in cells]
     return join_table(["method", "figures", *table.symbols], lines) + describe_origin(result)
+
+
+def render_other_methods(presets: Result, others: Result, set_name: str) -> str:
+    """Return the default below the best of other methods on the same pairs, column by column, the better bold."""
+    rows = others.list_rows()
+    best = [max(rows, key=lambda row: float(row[symbol] or 0)) for symbol in SYMBOLS]
+    own = next(row for row in presets.list_rows() if (row["set"], row["variant"]) == (set_name, "default"))
+    pairs = [
+        (format_figure(row[symbol], symbol=symbol), format_figure(own[symbol], symbol=symbol))
+        for symbol, row in zip(SYMBOLS, best, strict=True)
+    ]
+    lines = [
+        [f"best of {len(rows)} methods", *(f"**{other}**" if other > ours else other for other, ours in pairs)],
+        ["which of them", *(str(row["method"]) for row in best)],
+        ["default", *(f"**{ours}**" if ours > other else ours for other, ours in pairs)],
+    ]
+    origin = describe_origin(presets._replace(command=f"{presets.command}`, `{others.command}"))
+    return join_table(["", *SYMBOLS], lines) + origin
 
 
 def render_rivals(references: Result, set_name: str) -> str:
