@@ -25,6 +25,7 @@ from qmcif_engine.fusing.joined_times import check_series_target
 from qmcif_engine.fusing.run_plan import is_finished, job_folder, plan_run
 from qmcif_engine.fusing.to_file import FileReport, fuse_to_file
 from qmcif_engine.io.output.placement import check_sources_kept
+from qmcif_engine.run.execution import count_workers
 from qmcif_engine.run.scheduler_connection import connect_to_scheduler
 from qmcif_engine.run.speed import estimate_seconds
 from qmcif_engine.slabs import fuse_in_slabs, plan_slabs
@@ -314,6 +315,10 @@ def render_plan(
     times = "" if len(points) == 1 else f", at {len(points)} time points"
     print(f"images      {stack.n_images} of {stack.image_shape[1]} x {stack.image_shape[0]} pixels, {stack.dtype.name}{times}")
     print(f"tiles       {content['tiles']} of {width} x {height} pixels, overlap {plan.tiles.overlap_px}, {tiles_at_once} at once")
+    n_wanted = min(count_workers(options.workers), len(plan.tiles.tiles))
+    if tiles_at_once < n_wanted:
+        # rounded up: the advice must suffice
+        print(f"            --memory {-(-n_wanted * plan.tile_bytes // 10**6)}MB would allow {n_wanted} at once, one for each worker")
     print(f"memory      at most {show_bytes(tiles_at_once * plan.tile_bytes)} for tiles")
     print(f"scratch     {show_bytes(plan.job_bytes + plan.transcoded_bytes)} on disk while it runs")
     print(f"output      at most {show_bytes(len(points) * plan.output_bytes)} before compression and smaller copies")

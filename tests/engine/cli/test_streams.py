@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -172,6 +173,19 @@ def test_a_dry_run_of_one_tile_counts_it_once_however_many_workers_there_are(fol
 
     assert [plan["tiles_at_once"] for plan in plans] == [1, 1]
     assert plans[0]["memory_bytes"] == plans[1]["memory_bytes"]
+
+
+def test_a_dry_run_says_which_budget_would_keep_all_workers_busy(folder, capsys):
+    request = ["fuse", str(folder / "stack.tif"), "-o", str(folder / "out.tif"), "--dry-run", "--workers", "2", *FAST]
+    assert main([*request, "--json"]) == 0
+    tile_bytes = json.loads(capsys.readouterr().out)["memory_bytes"] // 2
+
+    assert main([*request, "--memory", str(tile_bytes + 1)]) == 0
+    advised = re.search(r"--memory (\d+MB) would allow 2 at once", capsys.readouterr().out)[1]
+
+    assert main([*request, "--memory", advised]) == 0
+    assert "would allow" not in (text := capsys.readouterr().out)
+    assert "2 at once" in text
 
 
 @pytest.mark.parametrize(
