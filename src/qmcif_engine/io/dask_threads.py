@@ -16,10 +16,13 @@ def dask_on_threads(n_threads: int) -> Iterator[Callable[..., Any]]:
     """Yield the function that computes keys of a graph in so many threads, which are there for this block alone.
 
     Dask itself keeps its threads. A fork of the process, such as a worker of `multiprocessing`, would inherit the pool without them and
-    wait for its first task forever.
+    wait for its first task forever. A pool that ``dask.config`` names computes instead.
     """
     import dask.threaded
 
+    if dask.config.get("pool", None) is not None:
+        yield dask.threaded.get
+        return
     pool = ThreadPoolExecutor(n_threads)
     try:
         yield partial(dask.threaded.get, pool=pool)

@@ -4,7 +4,9 @@ import os
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
+import dask
 import pytest
 
 from qmcif_engine.io.dask_threads import dask_on_threads
@@ -38,6 +40,13 @@ def test_all_keys_are_computed_in_threads_that_are_gone_afterwards():
         thread.join()
     assert threading.current_thread() not in threads
     assert not any(thread.is_alive() for thread in threads)
+
+
+def test_a_pool_that_dask_is_configured_with_computes():
+    with ThreadPoolExecutor(1, thread_name_prefix="mine") as pool, dask.config.set(pool=pool), dask_on_threads(2) as compute:
+        (name,) = compute({"a": (lambda: threading.current_thread().name,)}, ["a"])
+
+    assert name.startswith("mine")
 
 
 def test_the_error_of_a_task_is_raised():
