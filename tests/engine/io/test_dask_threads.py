@@ -37,7 +37,7 @@ def test_all_keys_are_computed_in_threads_that_are_gone_afterwards():
         threads = compute(dict.fromkeys(range(8), (here,)), list(range(8)))
 
     for thread in threads:
-        thread.join()
+        thread.join(60)
     assert threading.current_thread() not in threads
     assert not any(thread.is_alive() for thread in threads)
 
