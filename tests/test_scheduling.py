@@ -42,8 +42,6 @@ EXCEPTIONS = {
     "napari_qmcif/fusing_function.py": {"napari.qt.threading.FunctionWorker"},
     # not a pool, but the error by which Dask's pool tells that a process was lost
     "qmcif_engine/comparison/processes.py": {"concurrent.futures.process.BrokenProcessPool"},
-    # the threads that Dask schedules on: those it makes itself stay, and a fork of the process would wait for them forever
-    "qmcif_engine/io/dask_threads.py": {"concurrent.futures.ThreadPoolExecutor"},
     # what Zarr's own stores do: its loop, one for all threads of Dask, waits for no file and no server
     "qmcif_engine/io/zarr/zarr_input.py": {"asyncio", "asyncio.to_thread"},
 }

@@ -1,31 +1,29 @@
-"""Dask's scheduler on threads that end with their work, so that this process can be forked afterwards."""
+"""Dask's threads, which a fork of the process makes anew: it inherits the pools without their threads."""
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from functools import partial
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+import os
+import sys
+from threading import Lock
+from typing import Any
 
 
-@contextmanager
-def dask_on_threads(n_threads: int) -> Iterator[Callable[..., Any]]:
-    """Yield the function that computes keys of a graph in so many threads, which are there for this block alone.
-
-    Dask itself keeps its threads. A fork of the process, such as a worker of `multiprocessing`, would inherit the pool without them and
-    wait for its first task forever. A pool that ``dask.config`` names computes instead.
-    """
+def compute_on_threads(graph: Any, keys: Any, **options: Any) -> Any:  # noqa: ANN401 - dask's
+    """Compute keys of a graph by Dask's scheduler of threads; the options are its own."""
     import dask.threaded
 
-    if dask.config.get("pool", None) is not None:
-        yield dask.threaded.get
-        return
-    pool = ThreadPoolExecutor(n_threads)
-    try:
-        yield partial(dask.threaded.get, pool=pool)
-    finally:
-        # not waited for: where one task failed, those under way stop at their next step
-        pool.shutdown(wait=False, cancel_futures=True)
+    return dask.threaded.get(graph, keys, **options)
+
+
+def _forget_pools() -> None:
+    """Drop Dask's pools in a forked child, such as a worker of `multiprocessing`: it would wait for their threads forever."""
+    threaded: Any = sys.modules.get("dask.threaded")
+    if threaded is not None:
+        threaded.default_pool = None
+        threaded.pools.clear()
+        # another thread of the parent may have held it
+        threaded.pools_lock = Lock()
+
+
+if sys.platform != "win32":  # there nothing is forked
+    os.register_at_fork(after_in_child=_forget_pools)

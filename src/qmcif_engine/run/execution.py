@@ -7,14 +7,15 @@ one that is active, or what ``dask.config`` names computes; otherwise threads of
 from __future__ import annotations
 
 import sys
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from uuid import uuid4
 
 from qmcif_engine.errors import InvalidConfigError
-from qmcif_engine.io.dask_threads import dask_on_threads
+from qmcif_engine.io.dask_threads import compute_on_threads
 from qmcif_engine.kernels.cores import count_cores
 
 if TYPE_CHECKING:
@@ -208,10 +209,10 @@ def _run_on_threads(task: TileWork, tiles: Iterable[Tile], *, sink: TileSink, n_
     try:
         for batch in batches(tiles, BATCH_TILES):
             graph = tile_graph(batch, compute, name=new_name())
-            n_needed = min(n_threads, len(batch))
             # no pool for a single thread: the caller's own computes
-            with nullcontext(dask.local.get_sync) if n_needed == 1 else dask_on_threads(n_needed) as get:
-                get(graph, list(graph))
+            is_alone = min(n_threads, len(batch)) == 1
+            get = dask.local.get_sync if is_alone else partial(compute_on_threads, num_workers=n_threads)
+            get(graph, list(graph))
     except BaseException:
         steps.stop()  # Dask lets go at the first failure, while other tiles are computed
         raise

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import numpy as np
 
 from qmcif_engine.errors import InvalidImageError
-from qmcif_engine.io.dask_threads import dask_on_threads
+from qmcif_engine.io.dask_threads import compute_on_threads
 from qmcif_engine.stack.image_metadata import COLOR_NAMES, ImageMetadata
 from qmcif_engine.stack.window import Window
 
@@ -201,23 +200,22 @@ class WriteRun:
     def read(self, image: WindowedImage) -> Iterator[tuple[Window, NDArray[Any]]]:
         """Yield the blocks of an image with their samples, in order, each counted as written once it is handed over."""
         windows = block_windows(image.shape)
-        with nullcontext() if self.n_workers < 2 else dask_on_threads(self.n_workers) as compute:
-            # two a thread: one is computed while another waits, and memory holds no more
-            while batch := list(itertools.islice(windows, max(2 * self.n_workers, 1))):
-                for window, block in zip(batch, self._read_batch(image, batch, compute), strict=True):
-                    self.count_block()
-                    yield window, block
+        # two a thread: one is computed while another waits, and memory holds no more
+        while batch := list(itertools.islice(windows, max(2 * self.n_workers, 1))):
+            for window, block in zip(batch, self._read_batch(image, batch), strict=True):
+                self.count_block()
+                yield window, block
 
-    def _read_batch(self, image: WindowedImage, batch: list[Window], compute: Callable[..., Any] | None) -> Iterable[NDArray[Any]]:
+    def _read_batch(self, image: WindowedImage, batch: list[Window]) -> Iterable[NDArray[Any]]:
         def read(window: Window) -> NDArray[Any]:
             self.check_cancelled()
             return image.read(window)
 
-        if compute is None:
+        if self.n_workers < 2:  # a pool of one would gain nothing
             return map(read, batch)
         tasks = {number: (partial(read, window),) for number, window in enumerate(batch)}
         # no callbacks: a progress bar of the caller for dask would count our blocks
-        blocks: Iterable[NDArray[Any]] = compute(tasks, list(tasks), callbacks=())
+        blocks: Iterable[NDArray[Any]] = compute_on_threads(tasks, list(tasks), num_workers=self.n_workers, callbacks=())
         return blocks
 
     def count_block(self) -> None:

@@ -10,7 +10,6 @@ from dask.base import compute
 from dask.callbacks import Callback
 from dask.delayed import delayed
 
-from qmcif_engine.io.dask_threads import dask_on_threads
 from qmcif_engine.io.output.windowed_image import block_windows
 from qmcif_engine.kernels.cores import count_cores
 
@@ -50,8 +49,7 @@ class BlockRun:
         """Compute dask collections as one pass of a metric."""
         # callbacks that are given replace the active ones, so that a progress bar of the user is not told of our tasks
         progress = _PassProgress(partial(self._counter.finish_step, metric))
-        with dask_on_threads(self._n_threads) as get:
-            results: tuple[Any, ...] = compute(*collections, scheduler=get, callbacks=(progress._callback,))
+        results: tuple[Any, ...] = compute(*collections, scheduler="threads", num_workers=self._n_threads, callbacks=(progress._callback,))
         progress.finish()
         return results
 
