@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from dask.array import Array as DaskPlane
     from numpy.typing import NDArray
 
+    from qmcif_engine.arrays import FloatArray, IndexArray, SampleArray
     from qmcif_engine.io.output.windowed_image import ImageContent, WindowedImage
-    from qmcif_engine.kernels.array_types import FloatArray, IndexArray, SampleArray
     from qmcif_engine.stack.samples import FocusRanges
 
 LARGEST_STEP = 1.5

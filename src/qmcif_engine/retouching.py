@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qmcif_engine.kernels.array_types import BoolArray, FloatArray, IndexArray, SampleArray
+    from qmcif_engine.arrays import BoolArray, FloatArray, IndexArray, SampleArray
     from qmcif_engine.stack.samples import FocusRanges, GivenRanges
 
 

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from qmcif_engine.arrays import BoolArray, FloatArray, IndexArray
     from qmcif_engine.config.fusion_config import DecisionConfig, FusionConfig
-    from qmcif_engine.kernels.array_types import BoolArray, FloatArray, IndexArray
 
 LEAST_VISIBLE_CHANGE = 2.25
 """Gray levels by which a blend in texture must change a pixel to be worth it."""

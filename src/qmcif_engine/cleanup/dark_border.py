@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from qmcif_engine.arrays import BoolArray, FloatArray
     from qmcif_engine.config.fusion_config import FusionConfig
-    from qmcif_engine.kernels.array_types import BoolArray, FloatArray
 
 Side: TypeAlias = Literal["top", "left", "bottom", "right"]
 """The sides of a block, named as in `Borders`."""

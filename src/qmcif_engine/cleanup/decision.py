@@ -10,8 +10,8 @@ from qmcif_engine.config.stage import Stage
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from qmcif_engine.arrays import BoolArray, FloatArray, IndexArray
     from qmcif_engine.config.fusion_config import FusionConfig
-    from qmcif_engine.kernels.array_types import BoolArray, FloatArray, IndexArray
 
 
 @dataclass(frozen=True, slots=True)

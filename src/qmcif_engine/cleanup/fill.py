@@ -12,7 +12,7 @@ from qmcif_engine.config.stage import Reach, Stage
 from qmcif_engine.method.patches import nearest_values
 
 if TYPE_CHECKING:
-    from qmcif_engine.kernels.array_types import BoolArray, IndexArray
+    from qmcif_engine.arrays import BoolArray, IndexArray
 
 
 def follow_neighbors(index: IndexArray, is_decided: BoolArray, *, reach_px: int) -> IndexArray:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from qmcif_engine.arrays import BoolArray, IndexArray
     from qmcif_engine.config.fusion_config import DecisionConfig
-    from qmcif_engine.kernels.array_types import BoolArray, IndexArray
     from qmcif_engine.stack.window import Window
 
 LARGEST_REACH_PX = 8

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qmcif_engine.kernels.array_types import FloatArray, IndexArray
+    from qmcif_engine.arrays import FloatArray, IndexArray
 
 FARTHEST_SHIFT = 0.5
 """A peak farther from the chosen image than this would belong to its neighbor."""

@@ -10,8 +10,8 @@ import numpy as np
 from qmcif_engine.config.fusion_config import Preference
 
 if TYPE_CHECKING:
+    from qmcif_engine.arrays import FloatArray
     from qmcif_engine.config.fusion_config import DecisionConfig
-    from qmcif_engine.kernels.array_types import FloatArray
 
 
 def weigh_images(n_images: int, config: DecisionConfig) -> tuple[float, ...]:

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from qmcif_engine.arrays import BoolArray, FloatArray, IndexArray
     from qmcif_engine.config.fusion_config import DecisionConfig, FusionConfig
     from qmcif_engine.config.stage import TileSize
-    from qmcif_engine.kernels.array_types import BoolArray, FloatArray, IndexArray
 
 ROUNDS = 12
 """How often the cells talk, which is also how far, in cells, a word can travel."""

@@ -18,7 +18,7 @@ from qmcif_engine.method.patches import cells_of, cut_map
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from qmcif_engine.kernels.array_types import BoolArray, FloatArray, IndexArray
+    from qmcif_engine.arrays import BoolArray, FloatArray, IndexArray
     from qmcif_engine.stack.window import Window
 
 BAND_PX = (0.8, 1.6)

@@ -17,8 +17,8 @@ from qmcif_engine.method.patches import cells_of, cut_map, cut_reflected, edge_b
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from qmcif_engine.arrays import BoolArray, FloatArray, IndexArray
     from qmcif_engine.config.fusion_config import DecisionConfig
-    from qmcif_engine.kernels.array_types import BoolArray, FloatArray, IndexArray
     from qmcif_engine.stack.window import Window
 
 SMOOTH_CONTRAST = (0.7, 2.0)

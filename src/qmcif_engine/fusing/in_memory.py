@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qmcif_engine.arrays import FloatArray, IndexArray
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.errors import InvalidConfigError, InvalidImageError
-from qmcif_engine.kernels.array_types import FloatArray, IndexArray
 from qmcif_engine.run.execution import count_workers, run_tiles
 from qmcif_engine.run.memory import choose_tiles_at_once, estimate_tile_bytes
 from qmcif_engine.run.steps import FusionProgress, Steps
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from distributed import Client
 
-    from qmcif_engine.kernels.array_types import SampleArray
+    from qmcif_engine.arrays import SampleArray
     from qmcif_engine.method.decomposition import Decomposition
     from qmcif_engine.stack.samples import FocusRanges, GivenRanges
     from qmcif_engine.tiles.plan import Tile, TilePlan

@@ -11,7 +11,7 @@ from qmcif_engine.kernels.flat import choose, copy
 from qmcif_engine.kernels.windows import reflected
 
 if TYPE_CHECKING:
-    from qmcif_engine.kernels.array_types import BoolArray, FloatArray
+    from qmcif_engine.arrays import BoolArray, FloatArray
 
 COARSE_PX = 4
 """Pixels of the image in one of a quarter of its resolution, in rows and in columns."""

@@ -14,7 +14,7 @@ from qmcif_engine.kernels.compilation import compiled
 from qmcif_engine.kernels.flat import copy
 
 if TYPE_CHECKING:
-    from qmcif_engine.kernels.array_types import FloatArray
+    from qmcif_engine.arrays import FloatArray
 
 TEXTURE_PX = 5
 """Side of the window whose mean is taken away from an image to leave its texture: slopes and soft shadows are none."""

@@ -12,7 +12,7 @@ from qmcif_engine.kernels.moments import N_SUMS, compare_row, slide_four
 from qmcif_engine.kernels.windows import reflected
 
 if TYPE_CHECKING:
-    from qmcif_engine.kernels.array_types import FloatArray
+    from qmcif_engine.arrays import FloatArray
 
 ThreeRows: TypeAlias = "tuple[FloatArray, FloatArray, FloatArray]"
 

@@ -16,7 +16,7 @@ from qmcif_engine.kernels.windows import reflected
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qmcif_engine.kernels.array_types import BoolArray
+    from qmcif_engine.arrays import BoolArray
 
 _Sample = TypeVar("_Sample", bound=np.generic)
 

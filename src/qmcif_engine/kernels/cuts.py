@@ -13,7 +13,7 @@ from qmcif_engine.kernels.cutting import cut_brightness
 from qmcif_engine.kernels.gaussians import COARSE_REACH_PX, WINDOW_REACH_PX, detail_power, smooth_inside
 
 if TYPE_CHECKING:
-    from qmcif_engine.kernels.array_types import BoolArray, FloatArray, IndexArray
+    from qmcif_engine.arrays import BoolArray, FloatArray, IndexArray
 
 REACH_PX = COARSE_REACH_PX + WINDOW_REACH_PX
 """How far from a pixel it is looked."""

@@ -13,7 +13,7 @@ from qmcif_engine.kernels.windows import reflected
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qmcif_engine.kernels.array_types import BoolArray, FloatArray, IndexArray
+    from qmcif_engine.arrays import BoolArray, FloatArray, IndexArray
 
 
 @compiled

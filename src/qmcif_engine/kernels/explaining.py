@@ -15,7 +15,7 @@ from qmcif_engine.kernels.flat import fill, measure_difference, sum_five, sum_th
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qmcif_engine.kernels.array_types import BoolArray, FloatArray
+    from qmcif_engine.arrays import BoolArray, FloatArray
 
 MARGIN_PX = 8
 """Around a box: the narrow blur and the comparison. A multiple of four, as `expand_cell` wants it."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from qmcif_engine.kernels.array_types import BoolArray, FloatArray
+    from qmcif_engine.arrays import BoolArray, FloatArray
 
 
 @compiled

@@ -13,7 +13,7 @@ import numpy as np
 from qmcif_engine.kernels.compilation import compiled
 
 if TYPE_CHECKING:
-    from qmcif_engine.kernels.array_types import FloatArray
+    from qmcif_engine.arrays import FloatArray
 
 FINE_REACH_PX, COARSE_REACH_PX, WINDOW_REACH_PX = 3, 5, 6
 """How far the Gaussians look."""

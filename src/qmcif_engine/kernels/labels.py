@@ -11,7 +11,7 @@ from qmcif_engine.kernels.compilation import compiled
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qmcif_engine.kernels.array_types import BoolArray, FloatArray
+    from qmcif_engine.arrays import BoolArray, FloatArray
 
 _N_NEIGHBORS = 4
 # opposite directions are next to each other: the one turns into the other by a change of the last bit

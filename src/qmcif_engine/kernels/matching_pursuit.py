@@ -11,7 +11,7 @@ from qmcif_engine.kernels.compilation import compiled
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qmcif_engine.kernels.array_types import FloatArray
+    from qmcif_engine.arrays import FloatArray
 
 
 DESCRIBED = 1e-10

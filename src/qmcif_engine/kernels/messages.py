@@ -12,7 +12,7 @@ from qmcif_engine.kernels.compilation import compiled
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qmcif_engine.kernels.array_types import BoolArray, FloatArray, IndexArray
+    from qmcif_engine.arrays import BoolArray, FloatArray, IndexArray
 
 STRAIGHT, DIAGONAL = 2048, 1434
 """What the largest message between neighbors counts: seven tenths for diagonal ones, so that an outline costs about the same in every

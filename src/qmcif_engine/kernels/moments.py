@@ -10,7 +10,7 @@ import numpy as np
 from qmcif_engine.kernels.compilation import compiled
 
 if TYPE_CHECKING:
-    from qmcif_engine.kernels.array_types import FloatArray
+    from qmcif_engine.arrays import FloatArray
 
 ONE = 6
 _POWERS = [(6, c, c, 1) for c in range(3)] + [(7, c + 3, c + 3, 1) for c in range(3)]

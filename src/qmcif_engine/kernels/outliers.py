@@ -8,7 +8,7 @@ from qmcif_engine.kernels.compilation import compiled
 from qmcif_engine.kernels.flat import copy
 
 if TYPE_CHECKING:
-    from qmcif_engine.kernels.array_types import FloatArray
+    from qmcif_engine.arrays import FloatArray
 
 
 @compiled

@@ -15,7 +15,7 @@ from qmcif_engine.kernels.flat import choose, fill, measure_difference, sum_seve
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qmcif_engine.kernels.array_types import BoolArray, FloatArray
+    from qmcif_engine.arrays import BoolArray, FloatArray
 
 MARGIN_PX = 16
 """Around a box: the widest blur that is made in full resolution, and the window. A multiple of four, as the next one."""

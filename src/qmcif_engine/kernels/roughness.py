@@ -11,7 +11,7 @@ from qmcif_engine.kernels.compilation import compiled
 from qmcif_engine.kernels.cutting import cut_brightness
 
 if TYPE_CHECKING:
-    from qmcif_engine.kernels.array_types import BoolArray, FloatArray, IndexArray
+    from qmcif_engine.arrays import BoolArray, FloatArray, IndexArray
 
 SQUARE_PX = 4
 """Side of the squares whose power is summed: those inside a window have no more than the window."""

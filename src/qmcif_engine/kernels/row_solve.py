@@ -20,7 +20,7 @@ from qmcif_engine.kernels.screened import inverse_diagonals, relax_row
 from qmcif_engine.kernels.splitting import Weights, add_rest_power, add_step_power, put_field, split_rest, to_factors
 
 if TYPE_CHECKING:
-    from qmcif_engine.kernels.array_types import FloatArray
+    from qmcif_engine.arrays import FloatArray
 
 
 State: TypeAlias = "tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]"

@@ -9,7 +9,7 @@ import numpy as np
 from qmcif_engine.kernels.compilation import compiled
 
 if TYPE_CHECKING:
-    from qmcif_engine.kernels.array_types import FloatArray
+    from qmcif_engine.arrays import FloatArray
 
 
 @compiled

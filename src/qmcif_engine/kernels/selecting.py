@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from qmcif_engine.kernels.array_types import IndexArray
+    from qmcif_engine.arrays import IndexArray
 
 
 @compiled

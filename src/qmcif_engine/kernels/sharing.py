@@ -14,7 +14,7 @@ from qmcif_engine.kernels.flat import copy, fill
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qmcif_engine.kernels.array_types import BoolArray, FloatArray, IndexArray
+    from qmcif_engine.arrays import BoolArray, FloatArray, IndexArray
 
 CELL_PX = 48
 """Side of the squares that are filtered at once: an edge leaves most of them empty."""

@@ -11,7 +11,7 @@ from qmcif_engine.kernels.compilation import compiled
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qmcif_engine.kernels.array_types import BoolArray, FloatArray, IndexArray
+    from qmcif_engine.arrays import BoolArray, FloatArray, IndexArray
 
 CELL_PX = 64
 """Side of the squares in which counting looks for a reason to count: most of a decision map is even."""

@@ -16,8 +16,8 @@ from qmcif_engine.method.refinement import refine
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from qmcif_engine.arrays import BoolArray, FloatArray, IndexArray
     from qmcif_engine.config.fusion_config import RefinementConfig
-    from qmcif_engine.kernels.array_types import BoolArray, FloatArray, IndexArray
 
 WHOLE_SHARE = 1 - 1e-4
 """An image with a larger share gives the pixel alone: no sample would show the rest."""

@@ -18,7 +18,7 @@ from qmcif_engine.method.patches import spread_patches, window_mean
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qmcif_engine.kernels.array_types import BoolArray, FloatArray
+    from qmcif_engine.arrays import BoolArray, FloatArray
 
 _Sample = TypeVar("_Sample", bound=np.generic)
 

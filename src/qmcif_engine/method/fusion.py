@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from scipy.sparse import csr_array
 
-    from qmcif_engine.kernels.array_types import BoolArray, FloatArray, IndexArray, SampleArray
+    from qmcif_engine.arrays import BoolArray, FloatArray, IndexArray, SampleArray
 
 LOW_PASS_PX = 3.0
 """Standard deviation, in pixels, of the Gaussian that parts brightness from detail."""

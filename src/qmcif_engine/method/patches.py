@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from qmcif_engine.arrays import BoolArray, FloatArray, IndexArray
     from qmcif_engine.config.fusion_config import FocusConfig
-    from qmcif_engine.kernels.array_types import BoolArray, FloatArray, IndexArray
 
 _Sample = TypeVar("_Sample", bound=np.generic)
 

@@ -13,7 +13,7 @@ import numpy as np
 import scipy  # its parts are loaded when they are first used, and most runs use none of them here
 
 if TYPE_CHECKING:
-    from qmcif_engine.kernels.array_types import ComplexArray, FloatArray
+    from qmcif_engine.arrays import ComplexArray, FloatArray
 
 COMPONENT_AXIS = -3
 

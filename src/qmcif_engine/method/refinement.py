@@ -17,8 +17,8 @@ from qmcif_engine.stack.window import Window
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from qmcif_engine.arrays import FloatArray, IndexArray
     from qmcif_engine.config.fusion_config import RefinementConfig, SimilarityPart
-    from qmcif_engine.kernels.array_types import FloatArray, IndexArray
     from qmcif_engine.stack.samples import PlaneStack
 
 SMALL_WEIGHT = 1e-6

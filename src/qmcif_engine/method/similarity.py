@@ -12,7 +12,7 @@ from qmcif_engine.kernels.moments import N_SUMS, compare_windows
 from qmcif_engine.stack.samples import FULL_SCALE
 
 if TYPE_CHECKING:
-    from qmcif_engine.kernels.array_types import FloatArray
+    from qmcif_engine.arrays import FloatArray
 
 STABILIZER = (0.001 * FULL_SCALE) ** 2
 """``C_1`` and ``C_2``: "as small as possible", yet far above the rounding of the window moments."""

@@ -14,7 +14,7 @@ from .sliding_windows import cut_padded, filter_valid, iterate_strips, sample_ga
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from qmcif_engine.kernels.array_types import FloatArray
+    from qmcif_engine.arrays import FloatArray
 
     from .levels import Levels
 

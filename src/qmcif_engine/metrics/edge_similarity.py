@@ -12,7 +12,7 @@ from .sliding_windows import BoxWindow, iterate_window_strips
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from qmcif_engine.kernels.array_types import FloatArray
+    from qmcif_engine.arrays import FloatArray
 
     from .levels import Levels
 

@@ -11,7 +11,7 @@ from .sliding_windows import cut_padded, iterate_strips
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from qmcif_engine.kernels.array_types import FloatArray
+    from qmcif_engine.arrays import FloatArray
 
     from .levels import Levels
 

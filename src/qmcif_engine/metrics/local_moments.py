@@ -15,7 +15,7 @@ from .sliding_windows import find_flat_windows
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qmcif_engine.kernels.array_types import BoolArray, FloatArray
+    from qmcif_engine.arrays import BoolArray, FloatArray
 
     from .sliding_windows import SlidingWindow
 

@@ -16,7 +16,7 @@ from .sliding_windows import GaussianWindow, cut_padded, iterate_strips
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from qmcif_engine.kernels.array_types import FloatArray
+    from qmcif_engine.arrays import FloatArray
 
     from .levels import Levels
 

@@ -20,7 +20,7 @@ from .sliding_windows import iterate_strips
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from qmcif_engine.kernels.array_types import ComplexArray, FloatArray
+    from qmcif_engine.arrays import ComplexArray, FloatArray
 
     from .levels import Levels
     from .log_gabor import FilterBank

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qmcif_engine.kernels.array_types import BoolArray, FloatArray
+    from qmcif_engine.arrays import BoolArray, FloatArray
 
 # 256 KB in float64, small enough for a few maps in the cache; at least so many rows that overlaps of windows stay a small share
 PIXELS_PER_STRIP = 1 << 15

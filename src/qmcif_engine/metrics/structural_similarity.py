@@ -13,7 +13,7 @@ from .sliding_windows import GaussianWindow, iterate_window_strips
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from qmcif_engine.kernels.array_types import FloatArray
+    from qmcif_engine.arrays import FloatArray
 
     from .levels import Levels
     from .local_moments import LocalMoments

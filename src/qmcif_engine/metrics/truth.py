@@ -13,7 +13,7 @@ from .sliding_windows import GaussianWindow, iterate_strips, iterate_window_stri
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qmcif_engine.kernels.array_types import FloatArray
+    from qmcif_engine.arrays import FloatArray
 
     from .levels import Levels
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from qmcif_engine.arrays import SampleArray
     from qmcif_engine.io.output.windowed_image import ImageContent
-    from qmcif_engine.kernels.array_types import SampleArray
     from qmcif_engine.stack.alignment.transforms import Transforms
     from qmcif_engine.stack.stack import Stack
 

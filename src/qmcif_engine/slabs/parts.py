@@ -11,7 +11,7 @@ from qmcif_engine.stack.stack import StackView
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from qmcif_engine.kernels.array_types import BoolArray, SampleArray
+    from qmcif_engine.arrays import BoolArray, SampleArray
     from qmcif_engine.stack.stack import Stack
     from qmcif_engine.stack.window import Window
 

@@ -17,7 +17,7 @@ from qmcif_engine.stack.stack import StackView
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from qmcif_engine.kernels.array_types import FloatArray, SampleArray
+    from qmcif_engine.arrays import FloatArray, SampleArray
     from qmcif_engine.stack.stack import Stack
     from qmcif_engine.stack.window import Window
 

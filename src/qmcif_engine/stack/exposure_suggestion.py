@@ -11,7 +11,7 @@ from qmcif_engine.stack.exposure import choose_exposure_reduction, compare_expos
 from qmcif_engine.stack.previews import ReducedImage
 
 if TYPE_CHECKING:
-    from qmcif_engine.kernels.array_types import FloatArray
+    from qmcif_engine.arrays import FloatArray
     from qmcif_engine.stack.stack import Stack
 
 _LARGEST_N_IMAGES = 5

@@ -11,7 +11,7 @@ from qmcif_engine.stack.separate_channels import EACH, settle_channels
 from qmcif_engine.stack.stack import StackView
 
 if TYPE_CHECKING:
-    from qmcif_engine.kernels.array_types import BoolArray
+    from qmcif_engine.arrays import BoolArray
     from qmcif_engine.stack.stack import Stack
     from qmcif_engine.stack.window import Window
 

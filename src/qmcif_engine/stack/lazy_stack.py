@@ -10,7 +10,7 @@ import numpy as np
 from qmcif_engine.stack.window import Window
 
 if TYPE_CHECKING:
-    from qmcif_engine.kernels.array_types import SampleArray
+    from qmcif_engine.arrays import SampleArray
     from qmcif_engine.stack.stack import Stack
 
 CHUNK_SIDE_PX = 1024

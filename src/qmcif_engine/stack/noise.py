@@ -21,8 +21,8 @@ from qmcif_engine.stack.samples import FocusRange, to_planes
 from qmcif_engine.stack.stack import sample_stack, settle_range
 
 if TYPE_CHECKING:
+    from qmcif_engine.arrays import FloatArray, SampleArray
     from qmcif_engine.config.fusion_config import DecompositionConfig, FusionConfig
-    from qmcif_engine.kernels.array_types import FloatArray, SampleArray
     from qmcif_engine.stack.samples import FocusRanges, GivenRanges
     from qmcif_engine.stack.stack import Stack
 

@@ -13,7 +13,7 @@ from qmcif_engine.stack.window import Window
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from qmcif_engine.kernels.array_types import FloatArray, SampleArray
+    from qmcif_engine.arrays import FloatArray, SampleArray
     from qmcif_engine.stack.stack import Stack
 
 _BAND_ROWS = 256

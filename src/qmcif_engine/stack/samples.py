@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qmcif_engine.kernels.array_types import FloatArray, SampleArray
+    from qmcif_engine.arrays import FloatArray, SampleArray
     from qmcif_engine.stack.window import Window
 
 SUPPORTED_DTYPES = ("uint8", "uint16", "float32", "float64", "int8", "int16", "uint32", "bool")

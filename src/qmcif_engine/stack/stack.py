@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from dask.array import Array
 
-    from qmcif_engine.kernels.array_types import BoolArray, SampleArray
+    from qmcif_engine.arrays import BoolArray, SampleArray
     from qmcif_engine.stack.alignment.transforms import Transforms
     from qmcif_engine.stack.exposure import ExposureCorrection
     from qmcif_engine.stack.samples import FocusRanges, GivenRanges

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.random import Generator
     from numpy.typing import DTypeLike, NDArray
 
-    from qmcif_engine.kernels.array_types import FloatArray, IndexArray, SampleArray
+    from qmcif_engine.arrays import FloatArray, IndexArray, SampleArray
 
 LARGEST_BLUR_PX = 6.5
 """With half a pixel of soft rim on the disc and one on the outlines, nothing reaches farther than 8 px from a depth edge."""

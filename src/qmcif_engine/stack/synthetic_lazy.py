@@ -19,7 +19,7 @@ from qmcif_engine.stack.synthetic import is_whole_between
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from qmcif_engine.kernels.array_types import FloatArray
+    from qmcif_engine.arrays import FloatArray
 
 BLOCK_SIDE_PX = 1024
 _PERIODS_PX = (512, 405)

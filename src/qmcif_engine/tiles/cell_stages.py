@@ -33,8 +33,8 @@ from qmcif_engine.tiles.tile_parts import block_side, cut_parts, in_cells, part_
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from qmcif_engine.arrays import BoolArray, FloatArray, IndexArray
     from qmcif_engine.config.fusion_config import DecisionConfig, FusionConfig
-    from qmcif_engine.kernels.array_types import BoolArray, FloatArray, IndexArray
     from qmcif_engine.stack.samples import PlaneStack
 
 KINDS_IN_MEMORY_BYTES = LEVELS_IN_MEMORY_BYTES // 4

@@ -18,7 +18,7 @@ from qmcif_engine.method.cell_grid import cell_grid, count_pixels, mean_around, 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from qmcif_engine.kernels.array_types import BoolArray, FloatArray
+    from qmcif_engine.arrays import BoolArray, FloatArray
 
 FEWEST_IMAGES = 4
 """Of fewer images than this nearly all are contenders, and the quick look would be for nothing."""

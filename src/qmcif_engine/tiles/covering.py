@@ -11,7 +11,7 @@ from qmcif_engine.stack.window import Window
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qmcif_engine.kernels.array_types import BoolArray
+    from qmcif_engine.arrays import BoolArray
 
 
 def cover(is_wanted: BoolArray, *, side_px: int, margin_px: int) -> list[Window]:

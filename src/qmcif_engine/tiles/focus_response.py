@@ -22,7 +22,7 @@ from qmcif_engine.tiles.window_images import WindowImages
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from qmcif_engine.kernels.array_types import FloatArray, SampleArray
+    from qmcif_engine.arrays import FloatArray, SampleArray
     from qmcif_engine.stack.samples import GivenRanges
 
 

@@ -31,9 +31,9 @@ from qmcif_engine.tiles.stage_list import CLEAN_UP
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from qmcif_engine.arrays import BoolArray, FloatArray, IndexArray
     from qmcif_engine.cleanup.frame_ends import FrameEnds
     from qmcif_engine.config.fusion_config import FusionConfig
-    from qmcif_engine.kernels.array_types import BoolArray, FloatArray, IndexArray
     from qmcif_engine.method.decomposition import Decomposition
     from qmcif_engine.method.fusion import Blend
     from qmcif_engine.tiles.cell_stages import CellDecision, CellLevels

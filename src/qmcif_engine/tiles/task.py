@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qmcif_engine.kernels.array_types import FloatArray, IndexArray
+from qmcif_engine.arrays import FloatArray, IndexArray
 from qmcif_engine.kernels.single_thread import single_thread
 from qmcif_engine.method.focus import Borders
 from qmcif_engine.method.fusion import LOW_PASS_REACH_PX, compose
@@ -25,8 +25,8 @@ from qmcif_engine.tiles.window_images import SAMPLES_IN_MEMORY_BYTES, ChannelIma
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from qmcif_engine.arrays import BoolArray, SampleArray
     from qmcif_engine.config.fusion_config import FusionConfig
-    from qmcif_engine.kernels.array_types import BoolArray, SampleArray
     from qmcif_engine.method.decomposition import Decomposition
     from qmcif_engine.stack.samples import FocusRanges
     from qmcif_engine.stack.stack import Stack

@@ -20,8 +20,8 @@ from qmcif_engine.tiles.tile_parts import DRAWING_MARGIN_PX, cut_parts, decides_
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from qmcif_engine.arrays import BoolArray, FloatArray
     from qmcif_engine.config.fusion_config import FusionConfig
-    from qmcif_engine.kernels.array_types import BoolArray, FloatArray
     from qmcif_engine.stack.noise import NoiseAdaptation
     from qmcif_engine.stack.samples import FocusRanges
     from qmcif_engine.tiles.stages import FocusLevels, FocusMaps, TileResult

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from qmcif_engine.arrays import BoolArray, SampleArray
     from qmcif_engine.config.fusion_config import DecisionConfig
-    from qmcif_engine.kernels.array_types import BoolArray, SampleArray
     from qmcif_engine.stack.stack import Stack
 
 SAMPLES_IN_MEMORY_BYTES = 48 * 2**20

@@ -16,7 +16,7 @@ from qmcif_engine.kernels.cells import list_boxes
 from qmcif_engine.kernels.messages import STRAIGHT, settle_cells
 
 if TYPE_CHECKING:
-    from qmcif_engine.kernels.array_types import BoolArray, FloatArray, IndexArray
+    from qmcif_engine.arrays import BoolArray, FloatArray, IndexArray
 
 ROUNDS = 16
 """How often the pixels talk, which is also how far, in pixels, a word can travel. Twice as many changed no figure by .001."""

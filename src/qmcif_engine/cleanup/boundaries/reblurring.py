@@ -33,9 +33,9 @@ from qmcif_engine.method.patches import FARTHEST_PX, edge_band
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from qmcif_engine.arrays import BoolArray, FloatArray, IndexArray
     from qmcif_engine.cleanup.decision import DecisionBasis
     from qmcif_engine.config.fusion_config import DecisionConfig, FusionConfig
-    from qmcif_engine.kernels.array_types import BoolArray, FloatArray, IndexArray
 
 BLURS_PX = (1.5, 4.0, 8.0)
 """Standard deviations tried: defocus of a little, of much and of a great deal, without which the halo of a bright object is taken for

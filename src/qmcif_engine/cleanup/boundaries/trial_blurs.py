@@ -13,7 +13,7 @@ from qmcif_engine.kernels.blurring import COARSE_BORDER, COARSE_PX, blur_cell
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from qmcif_engine.kernels.array_types import FloatArray
+    from qmcif_engine.arrays import FloatArray
 
 CUT_OFF = 3.0
 COARSE_CUT_OFF = 2.6

@@ -23,7 +23,7 @@ from qmcif_engine.kernels.sparse_maps import shrink_maps, solve_spectrum
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from qmcif_engine.kernels.array_types import ComplexArray, FloatArray
+    from qmcif_engine.arrays import ComplexArray, FloatArray
 
 FILTER_PX = 8
 N_FILTERS = 32

@@ -16,7 +16,7 @@ from qmcif_engine.comparison.rivals.rival import Rival, gray_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from qmcif_engine.kernels.array_types import FloatArray
+    from qmcif_engine.arrays import FloatArray
 
 BASE_WINDOW_PX = 31
 SALIENCY_RADIUS_PX = 5

@@ -16,7 +16,7 @@ from qmcif_engine.comparison.rivals.rival import Rival, each_channel, take_large
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from qmcif_engine.kernels.array_types import FloatArray
+    from qmcif_engine.arrays import FloatArray
 
 N_LEVELS = 4
 WINDOW_PX = 3

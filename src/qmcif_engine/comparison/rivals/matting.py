@@ -14,7 +14,7 @@ from scipy.sparse import coo_array, csr_array
 from scipy.sparse.linalg import spsolve
 
 if TYPE_CHECKING:
-    from qmcif_engine.kernels.array_types import BoolArray, FloatArray
+    from qmcif_engine.arrays import BoolArray, FloatArray
 
 WINDOW_PX = 3
 REGULARIZATION = 1e-4

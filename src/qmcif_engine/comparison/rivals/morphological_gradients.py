@@ -19,7 +19,7 @@ from qmcif_engine.comparison.rivals.rival import Rival, gray_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from qmcif_engine.kernels.array_types import BoolArray, FloatArray
+    from qmcif_engine.arrays import BoolArray, FloatArray
 
 N_SCALES = 4
 FOCUS_WINDOW_PX = 17

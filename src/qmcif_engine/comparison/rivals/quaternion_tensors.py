@@ -21,7 +21,7 @@ from qmcif_engine.comparison.rivals.rival import Rival
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from qmcif_engine.kernels.array_types import ComplexArray, FloatArray
+    from qmcif_engine.arrays import ComplexArray, FloatArray
 
 PATCH_PX = 8
 STEP_PX = 2

@@ -19,7 +19,7 @@ from qmcif_engine.kernels.matching_pursuit import pursue_codes
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from qmcif_engine.kernels.array_types import FloatArray
+    from qmcif_engine.arrays import FloatArray
 
 PATCH_PX = 8
 STEP_PX = 2

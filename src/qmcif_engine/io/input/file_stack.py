@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import TracebackType
 
+    from qmcif_engine.arrays import SampleArray
     from qmcif_engine.io.input.frame_source import FrameSource, SourceDescription
     from qmcif_engine.io.input.scratch_transcoding import ScratchStore
-    from qmcif_engine.kernels.array_types import SampleArray
     from qmcif_engine.stack.window import Window
 
 ZERO_PLANE = -1

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from qmcif_engine.arrays import SampleArray
     from qmcif_engine.io.remote.remote_path import Location
-    from qmcif_engine.kernels.array_types import SampleArray
 
 _Result = TypeVar("_Result")
 _Location = TypeVar("_Location", bound="Location")

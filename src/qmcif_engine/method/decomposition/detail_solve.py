@@ -13,8 +13,8 @@ from qmcif_engine.method.decomposition.image_solve import weigh_iteration
 from qmcif_engine.method.decomposition.operators import list_over_relaxations
 
 if TYPE_CHECKING:
+    from qmcif_engine.arrays import FloatArray
     from qmcif_engine.config.fusion_config import DecompositionConfig
-    from qmcif_engine.kernels.array_types import FloatArray
 
 MOST_ITERATIONS = 20
 """Of more iterations than this too many rows would be in work at once, and nobody could end them in between."""

@@ -13,7 +13,7 @@ from qmcif_engine.kernels.single_thread import single_thread
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qmcif_engine.kernels.array_types import FloatArray
+    from qmcif_engine.arrays import FloatArray
 
 LLOYD_ITERATIONS = 20
 """Groups need not be optimal, only alike; more iterations changed no decision we measured."""

@@ -16,8 +16,8 @@ from qmcif_engine.method.quaternion import modulus
 from qmcif_engine.stack.samples import FULL_SCALE
 
 if TYPE_CHECKING:
+    from qmcif_engine.arrays import FloatArray
     from qmcif_engine.config.fusion_config import DecompositionConfig
-    from qmcif_engine.kernels.array_types import FloatArray
 
 
 class Measures(NamedTuple):

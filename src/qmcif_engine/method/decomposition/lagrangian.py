@@ -10,7 +10,7 @@ from qmcif_engine.method.decomposition.solver import residuals
 from qmcif_engine.method.quaternion import modulus, singular_values
 
 if TYPE_CHECKING:
-    from qmcif_engine.kernels.array_types import FloatArray
+    from qmcif_engine.arrays import FloatArray
     from qmcif_engine.method.decomposition.solver import Problem, SolverState
 
 

@@ -12,7 +12,7 @@ import scipy  # its parts are loaded when they are first used, and most runs use
 from qmcif_engine.kernels.screened import relax_plane
 
 if TYPE_CHECKING:
-    from qmcif_engine.kernels.array_types import FloatArray
+    from qmcif_engine.arrays import FloatArray
 
 SPATIAL_AXES = (-2, -1)
 

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from qmcif_engine.arrays import FloatArray
     from qmcif_engine.config.fusion_config import DecompositionConfig
-    from qmcif_engine.kernels.array_types import FloatArray
     from qmcif_engine.method.decomposition.updates import CoefficientOperator
 
 

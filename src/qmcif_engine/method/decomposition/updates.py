@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import DTypeLike, NDArray
 
-    from qmcif_engine.kernels.array_types import FloatArray
+    from qmcif_engine.arrays import FloatArray
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ import numpy as np
 from qmcif_engine.errors import InvalidConfigError
 
 if TYPE_CHECKING:
-    from qmcif_engine.kernels.array_types import FloatArray
+    from qmcif_engine.arrays import FloatArray
 
 SHIPPED_PATCH_SIDES = (5, 8, 10)
 """Base patch sides, in pixels, of the paper's ablation (section IV-D): each has a dictionary in the package."""

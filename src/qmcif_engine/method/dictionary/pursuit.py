@@ -11,7 +11,7 @@ from qmcif_engine.method.quaternion import conjugate_transpose, matrix_product, 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qmcif_engine.kernels.array_types import FloatArray
+    from qmcif_engine.arrays import FloatArray
 
 ROUNDING = 1e-9
 """Relative size of what counts as rounding: far above the error of float64 sums, far below any difference that means something.

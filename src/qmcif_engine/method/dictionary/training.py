@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qmcif_engine.kernels.array_types import BoolArray, FloatArray
+    from qmcif_engine.arrays import BoolArray, FloatArray
 
 TRAINING_IMAGES = ("astronaut", "chelsea", "coffee")
 """Functions of `skimage.data`: public domain (NASA), CC0 (Stefan van der Walt), CC0 (Rachel Michetti).

@@ -34,9 +34,9 @@ from qmcif_engine.stack.samples import FULL_SCALE
 from qmcif_engine.stack.window import Window, cut_side
 
 if TYPE_CHECKING:
+    from qmcif_engine.arrays import FloatArray
     from qmcif_engine.config.fusion_config import FusionConfig
     from qmcif_engine.config.stage import TileSize
-    from qmcif_engine.kernels.array_types import FloatArray
     from qmcif_engine.method.focus_measures.focus_measure import MeasuringTask
 
 SOLVE_MARGIN_PX = 24

@@ -11,9 +11,9 @@ from qmcif_engine.stack.noise import NO_NOISE, NoiseAdaptation
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from qmcif_engine.arrays import FloatArray
     from qmcif_engine.config.fusion_config import FusionConfig
     from qmcif_engine.config.stage import Stage
-    from qmcif_engine.kernels.array_types import FloatArray
     from qmcif_engine.method.decomposition import Decomposition
 
 

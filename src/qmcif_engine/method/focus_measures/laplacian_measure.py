@@ -16,8 +16,8 @@ from qmcif_engine.method.patches import pad_to_grid, sum_patches, window_mean
 from qmcif_engine.stack.samples import FULL_SCALE
 
 if TYPE_CHECKING:
+    from qmcif_engine.arrays import FloatArray
     from qmcif_engine.config.fusion_config import FusionConfig
-    from qmcif_engine.kernels.array_types import FloatArray
     from qmcif_engine.method.focus_measures.focus_measure import MeasuringTask
 
 

@@ -23,7 +23,7 @@ from qmcif_engine.metrics.contrast import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from qmcif_engine.kernels.array_types import ComplexArray, FloatArray
+    from qmcif_engine.arrays import ComplexArray, FloatArray
     from qmcif_engine.metrics.by_block.block_run import BlockRun
     from qmcif_engine.metrics.by_block.scratch_levels import ScratchLevels
     from qmcif_engine.metrics.levels import Levels

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qmcif_engine.kernels.array_types import FloatArray
+    from qmcif_engine.arrays import FloatArray
     from qmcif_engine.metrics.by_block.block_run import BlockRun
     from qmcif_engine.metrics.by_block.scratch_levels import ScratchLevels
     from qmcif_engine.metrics.levels import Levels

@@ -15,7 +15,7 @@ from qmcif_engine.stack.window import Window
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from qmcif_engine.kernels.array_types import FloatArray
+    from qmcif_engine.arrays import FloatArray
     from qmcif_engine.metrics.by_block.block_run import BlockRun
     from qmcif_engine.metrics.by_block.scratch_levels import ScratchLevels
 

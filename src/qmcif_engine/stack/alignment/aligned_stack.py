@@ -10,7 +10,7 @@ from qmcif_engine.stack.alignment.warping import find_valid, warp_window
 from qmcif_engine.stack.stack import StackView
 
 if TYPE_CHECKING:
-    from qmcif_engine.kernels.array_types import BoolArray, SampleArray
+    from qmcif_engine.arrays import BoolArray, SampleArray
     from qmcif_engine.stack.stack import Stack
     from qmcif_engine.stack.window import Window
 

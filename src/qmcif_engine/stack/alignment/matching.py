@@ -18,7 +18,7 @@ from qmcif_engine.stack.alignment.transforms import apply_matrix, is_affine
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qmcif_engine.kernels.array_types import FloatArray
+    from qmcif_engine.arrays import FloatArray
 
 WINDOW_PX = 64
 SEARCH_PX = 6

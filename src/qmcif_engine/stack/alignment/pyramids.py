@@ -11,7 +11,7 @@ from qmcif_engine.stack.alignment.opencv import load_opencv
 from qmcif_engine.stack.previews import choose_reduction, read_preview, to_gray
 
 if TYPE_CHECKING:
-    from qmcif_engine.kernels.array_types import FloatArray
+    from qmcif_engine.arrays import FloatArray
     from qmcif_engine.stack.stack import Stack
 
 FINEST_PX = 5 * 2**20

@@ -12,7 +12,7 @@ from qmcif_engine.kernels.compilation import compiled
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qmcif_engine.kernels.array_types import FloatArray
+    from qmcif_engine.arrays import FloatArray
 
 TAPS_BEFORE, TAPS_AFTER = 2, 3
 """Samples taken on either side of a position, counted from the pixel before it."""

@@ -13,7 +13,7 @@ from qmcif_engine.stack.window import Window
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qmcif_engine.kernels.array_types import FloatArray
+    from qmcif_engine.arrays import FloatArray
     from qmcif_engine.stack.stack import Stack
 
 _WINDOW_PX = 128

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qmcif_engine.kernels.array_types import BoolArray, SampleArray
+    from qmcif_engine.arrays import BoolArray, SampleArray
 
 _BLOCK_ROWS, _BLOCK_COLUMNS = 256, 1024
 """Blocks resampled at a time: they bound memory."""

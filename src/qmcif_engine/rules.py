@@ -1,0 +1,158 @@
+"""The contract of a decision rule: what it is given, what it returns, and the table entry that the tile task runs.
+
+A rule decides which image gives each pixel of a tile and composes samples by that decision. There are two, ``energy``
+(`qmcif_engine.decision`) and ``paper`` (`qmcif_engine.method`); both run through the same tile task.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from qmcif_engine.arrays import BoolArray, FloatArray, IndexArray, SampleArray
+    from qmcif_engine.config.fusion_config import FusionConfig
+    from qmcif_engine.stack.window import Window
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoarseCopy:
+    """Averages of the images of a stack over cells of 16 px, counted from the origin of the image; shape (N, ..., rows, columns).
+
+    Attributes
+    ----------
+    means : ndarray of float32, shape (N, c, rows, columns)
+        Mean of each plane on the 0-255 scale of decisions.
+    detail : ndarray of float32, shape (N, rows, columns)
+        Largest energy of fine detail within the cell, in squared gray levels.
+    clipped : ndarray of float32, shape (N, rows, columns), or None
+        Share of samples at the upper limit of the sample range; None where no image has any.
+    """
+
+    means: FloatArray
+    detail: FloatArray
+    clipped: FloatArray | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackStatistics:
+    """What is measured once for a stack, before there are tiles.
+
+    Attributes
+    ----------
+    n_images : int
+    is_ordered : bool
+        Whether neighboring images are neighbors in depth.
+    noise : float
+        Standard deviation of the noise on the 0-255 scale of decisions, at least that of rounding.
+    floors : tuple of float
+        Energy that noise has at each scale of the evidence.
+    coarse : CoarseCopy or None
+        None where the rule does not look at it.
+    halo : ndarray of float32, shape (N, rows, columns), or None
+        Halo costs of the coarse copy, in nats.
+    """
+
+    n_images: int
+    is_ordered: bool
+    noise: float = 0.0
+    floors: tuple[float, ...] = ()
+    coarse: CoarseCopy | None = None
+    halo: FloatArray | None = None
+
+
+class Planes(Protocol):
+    """The images of a stack in the padded window of a tile, as planes on the 0-255 scale of decisions."""
+
+    n_images: int
+    n_planes: int
+    """1 for gray images, 3 for color."""
+    window: Window
+    """The padded window, in pixels of the image; grids are anchored at the image's origin."""
+    image_shape: tuple[int, int]
+    highest: float | None
+    """The largest sample of the type on the 0-255 scale: samples there are clipped; None where the type has no limit, as floats."""
+
+    def block(self, image: int, part: Window | None = None) -> FloatArray:
+        """Return planes of one image, float32 of shape (n_planes, h, w); the part is counted from the corner of the window."""
+
+    def choosable(self, image: int, part: Window | None = None) -> BoolArray | None:
+        """Return which pixels the image may give, shape (h, w); None where every image may give all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """Which image gives each pixel of a window.
+
+    Attributes
+    ----------
+    window : Window
+        Counted from the corner of the padded window of the tile: the core and what composition looks at around it.
+    index : ndarray of uint16, shape (h, w)
+    confidence : ndarray of float32, shape (h, w)
+    position : ndarray of float32, shape (h, w), or None
+        Place of sharpest focus along the stack, in images.
+    maps : mapping from name to ndarray of uint16, shape (h, w)
+        The focus maps that decided.
+    blend : object
+        What the rule's composition needs beyond the index.
+    """
+
+    window: Window
+    index: IndexArray
+    confidence: FloatArray
+    position: FloatArray | None = None
+    maps: Mapping[str, IndexArray] = field(default_factory=dict)
+    blend: Any = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steps:
+    """Callbacks of a run: `check_cancelled` raises to end the work, `report_image` counts an image as measured."""
+
+    check_cancelled: Callable[[], None] = lambda: None
+    report_image: Callable[[], None] = lambda: None
+
+
+class Decide(Protocol):
+    """Decision on the core of a tile; `core` is counted from the corner of the padded window."""
+
+    def __call__(
+        self, planes: Planes, core: Window, statistics: StackStatistics, config: FusionConfig, *, with_position: bool, steps: Steps
+    ) -> Decision: ...
+
+
+class Compose(Protocol):
+    """Composition of samples.
+
+    `images` are the samples of all images in `decision.window`, shape (h, w) or (h, w, C); `inner` is the window to return, counted from the
+    corner of `decision.window`; `noise` is the standard deviation of the noise of these samples.
+    """
+
+    def __call__(
+        self, images: Sequence[SampleArray], decision: Decision, *, inner: Window, noise: float, config: FusionConfig
+    ) -> SampleArray: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """A decision rule.
+
+    Attributes
+    ----------
+    decide, compose : callable
+    reach_px : callable
+        How far beyond its core a tile reads, from the settings and the shape of the image.
+    working_bytes : callable
+        Upper bound of the memory of a tile, beside its samples, from the settings, its pixels with the overlap and the number of images.
+    has_statistics : bool
+        Whether the rule looks at noise, floors and the coarse copy.
+    """
+
+    decide: Decide
+    compose: Compose
+    reach_px: Callable[[FusionConfig, tuple[int, int]], int]
+    working_bytes: Callable[[FusionConfig, int, int], int]
+    has_statistics: bool
