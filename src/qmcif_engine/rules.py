@@ -117,23 +117,25 @@ class Steps:
 
 
 class Decide(Protocol):
-    """Decision on the core of a tile; `core` is counted from the corner of the padded window."""
+    """Decision on the core of a tile."""
 
     def __call__(
         self, planes: Planes, core: Window, statistics: StackStatistics, config: FusionConfig, *, with_position: bool, steps: Steps
-    ) -> Decision: ...
+    ) -> Decision:
+        """Return the decision on the core, which is counted from the corner of the padded window."""
 
 
 class Compose(Protocol):
-    """Composition of samples.
-
-    `images` are the samples of all images in `decision.window`, shape (h, w) or (h, w, C); `inner` is the window to return, counted from the
-    corner of `decision.window`; `noise` is the standard deviation of the noise of these samples.
-    """
+    """Composition of samples."""
 
     def __call__(
         self, images: Sequence[SampleArray], decision: Decision, *, inner: Window, noise: float, config: FusionConfig
-    ) -> SampleArray: ...
+    ) -> SampleArray:
+        """Return samples of the inner window.
+
+        `images` are the samples of all images in `decision.window`, shape (h, w) or (h, w, C); `inner` is counted from the corner of
+        `decision.window`; `noise` is the standard deviation of the noise of these samples.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
