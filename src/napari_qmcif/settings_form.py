@@ -1,4 +1,4 @@
-"""Every setting of the engine: six choices in the words of the task, the method's own folded away under Expert."""
+"""Every setting of the engine: four choices in the words of the task, the method's own folded away under Expert."""
 
 from __future__ import annotations
 
@@ -109,8 +109,7 @@ class SettingsForm(ValuedContainerWidget[FusionConfig]):
 
     def get_value(self) -> FusionConfig:
         """Return the settings as they stand; refuse those that cannot go together."""
-        # fields that have no row keep what the preset says
-        return PRESETS[self.preset].replaced({name: row.value for name, row in self.rows.items()})
+        return FusionConfig().replaced({name: row.value for name, row in self.rows.items()})
 
     def set_value(self, value: FusionConfig) -> None:
         """Show other settings, under the preset they differ least from."""
@@ -177,6 +176,9 @@ class SettingsForm(ValuedContainerWidget[FusionConfig]):
             font = label.font()
             font.setBold(name in changes)
             label.setFont(font)
+            is_shown = self.rows["decision.rule"].value == "paper" or not _acts_under_paper_only(name)
+            label.setVisible(is_shown)
+            self.rows[name].native.setVisible(is_shown)
         self.expert.setText(f"Expert ({len(changes)} changed)" if changes else "Expert")
         try:
             config = self.get_value()
@@ -230,6 +232,10 @@ class SettingsForm(ValuedContainerWidget[FusionConfig]):
         name, _ = QFileDialog.getSaveFileName(self.native, "Save settings", "settings.toml", TOML_FILTER)
         if name:
             self.save(Path(name))
+
+
+def _acts_under_paper_only(name: str) -> bool:
+    return name.startswith("method.") and name != "method.representation"
 
 
 def flatten(config: FusionConfig) -> dict[str, Any]:

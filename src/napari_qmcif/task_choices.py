@@ -27,17 +27,9 @@ TASK_CHOICES = {
         "Noise",
         "How much decisions look past noise.\nStrong also lets neighboring decisions agree more.",
         {
-            "measured": {"focus.adapts_to_noise": True, "decision.consistency": 1.0},
-            "none": {"focus.adapts_to_noise": False, "decision.consistency": 1.0},
-            "strong": {"focus.adapts_to_noise": True, "decision.consistency": 2.0},
-        },
-    ),
-    "structures": TaskChoice(
-        "Structures",
-        "Fine: decisions are made on smaller patches, for hairs, bristles and fibers; noise shows more.",
-        {
-            "ordinary": {"focus.smallest_detail_patch_px": 9, "focus.largest_detail_patch_px": 17},
-            "fine": {"focus.smallest_detail_patch_px": 5, "focus.largest_detail_patch_px": 9},
+            "measured": {"decision.noise": "auto", "decision.smoothness": 1.0},
+            "none": {"decision.noise": "off", "decision.smoothness": 1.0},
+            "strong": {"decision.noise": "auto", "decision.smoothness": 2.0},
         },
     ),
     "see_through": TaskChoice(
@@ -51,23 +43,13 @@ TASK_CHOICES = {
     ),
     "background": TaskChoice(
         "Background",
-        "Smooth: large areas without texture follow the nearest sharp part further, and brightness is blended wider.",
+        "Smooth: brightness is blended wider where a narrow blend would show as a step.",
         {
-            "ordinary": {"decision.follow_reach_px": 64, "decision.feather_px": 16},
-            "smooth": {"decision.follow_reach_px": 512, "decision.feather_px": 48},
-        },
-    ),
-    "halo": TaskChoice(
-        "Halos",
-        "How far from an edge pixels are decided again by which image explains the other.\n"
-        "Wide: for edges far out of focus; off: edges stay as they come.",
-        {
-            "ordinary": {"decision.edge_band_px": 8},
-            "wide": {"decision.edge_band_px": 24},
-            "off": {"decision.edge_band_px": 0},
+            "ordinary": {"decision.feather_px": 3.0},
+            "smooth": {"decision.feather_px": 12.0},
         },
     ),
 }
-"""Beside these five stands the preset, which is quality against speed."""
+"""Beside these three stands the preset, which is quality against speed."""
 
 PRESET_WORDS = {"default": "balanced", "fast": "fast", "paper": "as published (slow)"}

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING
 
-from qmcif_engine.config.fusion_config import FusionConfig, parse_assignment, parse_toml
+from qmcif_engine.config.fusion_config import FusionConfig, parse_assignment
 from qmcif_engine.config.presets import preset
+from qmcif_engine.config.settings import parse_toml
 from qmcif_engine.errors import InvalidConfigError
 from qmcif_engine.io.input.bounded_reading import read_bounded
 from qmcif_engine.io.limits import LARGEST_SETTINGS_BYTES
@@ -20,7 +22,10 @@ def gather_settings(*, preset_name: str, config_file: Path | None, assignments: 
     settings = preset(preset_name)
     if config_file is not None:
         settings = _apply_file(settings, config_file)
-    return settings.replaced(dict(parse_assignment(text) for text in assignments))
+    settings = settings.replaced(dict(parse_assignment(text) for text in assignments))
+    if idle := settings.list_idle_settings():
+        warnings.warn(f"settings {', '.join(idle)} act under rule=paper only, and the rule is energy: add --preset paper", stacklevel=2)
+    return settings
 
 
 def _apply_file(settings: FusionConfig, path: Path) -> FusionConfig:

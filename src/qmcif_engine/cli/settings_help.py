@@ -18,6 +18,8 @@ def describe_settings() -> str:
     defaults = FusionConfig()
     for full_name, item in FusionConfig.setting_fields().items():
         section, _, name = full_name.partition(".")
+        if full_name == "method.base_smoothness":
+            lines.append("settings of the published method; all but representation act under rule=paper only:")
         default = getattr(getattr(defaults, section), name)
         unit = f" {item.metadata['unit']}" if item.metadata["unit"] else ""
         lines.append(f"  {name}={_show(default)}  ({_describe_domain(item, default)}{unit})\n      {item.metadata['help']}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import sys
+import tomllib
 from dataclasses import field, fields
 from enum import StrEnum
 from numbers import Integral
@@ -13,6 +14,9 @@ from typing import Any, TypeVar, get_type_hints
 from qmcif_engine.errors import InvalidConfigError
 
 _T = TypeVar("_T")
+
+MOST_DOTS = 64
+"""Dots in a line of settings: those of names and of numbers."""
 
 
 def setting(
@@ -107,3 +111,21 @@ def parse_value(name: str, kind: type, text: str) -> Any:  # noqa: ANN401 - any 
         wanted = f"one of {', '.join(member.value for member in kind)}" if issubclass(kind, StrEnum) else _kind_name(kind)
         msg = f"setting {name} is {text!r}; {wanted} is needed: correct the value"
         raise InvalidConfigError(msg) from None
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """Read TOML text into nested sections for `FusionConfig.updated`.
+
+    Names of thousands of parts are refused unread: the parser's time and memory grow with the square of their number.
+    """
+    has_long_texts = '"""' in text or "'''" in text  # in which a line can begin like a comment and be none
+    for number, line in enumerate(text.split("\n"), 1):
+        is_comment = line.lstrip().startswith("#") and not has_long_texts
+        if line.count(".") > MOST_DOTS and not is_comment:
+            msg = f"line {number} of the configuration has {line.count('.')} dots; section and name alone are needed: correct it"
+            raise InvalidConfigError(msg)
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        msg = f"the configuration is not valid TOML ({error}); tables such as [decision] with name = value lines are needed: correct it"
+        raise InvalidConfigError(msg) from error

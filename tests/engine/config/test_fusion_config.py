@@ -4,27 +4,28 @@ import dataclasses
 import json
 import math
 import pickle
+import re
 from enum import StrEnum
 from typing import get_type_hints
 
 import numpy as np
 import pytest
 
+from qmcif_engine.config.former_settings import REMOVED
 from qmcif_engine.config.fusion_config import (
     SMALLEST_TOLERANCE,
     DecisionConfig,
-    DecompositionConfig,
-    FocusConfig,
     FusionConfig,
+    MethodConfig,
+    NoiseHandling,
     Precision,
-    RefinementConfig,
     Representation,
     ResultScale,
     SimilarityPart,
     WeightRule,
     parse_assignment,
-    parse_toml,
 )
+from qmcif_engine.config.settings import parse_toml
 from qmcif_engine.errors import InvalidConfigError, QmcifError
 
 SECTIONS = {part.name: get_type_hints(FusionConfig)[part.name] for part in dataclasses.fields(FusionConfig)}
@@ -58,11 +59,7 @@ def another_value(full):
     return next(kind(value) for value in candidates if value != item.default)
 
 
-# the two sides of a detail patch bound each other, so only one way is free
-FREELY_CHANGEABLE = {full: another_value(full) for full in KINDS} | {
-    "focus.smallest_detail_patch_px": 3,
-    "focus.largest_detail_patch_px": 99,
-}
+FREELY_CHANGEABLE = {full: another_value(full) for full in KINDS}
 
 
 # --- completeness ---
@@ -80,11 +77,11 @@ def test_setting_names_are_unique_across_sections():
     assert len(names) == len(set(names))
 
 
-def test_every_field_of_every_section_is_a_setting_in_order_of_the_stages():
+def test_every_field_of_every_section_is_a_setting_in_order():
     expected = [f"{section}.{item.name}" for section, kind in SECTIONS.items() for item in dataclasses.fields(kind)]
 
     assert list(FusionConfig.setting_fields()) == expected
-    assert list(SECTIONS) == ["decomposition", "focus", "refinement", "decision", "tiling"]
+    assert list(SECTIONS) == ["decision", "method", "tiling"]
 
 
 @pytest.mark.parametrize("full", KINDS)
@@ -124,8 +121,8 @@ def test_configuration_is_frozen(full):
 
 
 def test_sections_cannot_be_exchanged_in_place():
-    with pytest.raises(dataclasses.FrozenInstanceError, match="focus"):
-        FusionConfig().focus = FocusConfig()
+    with pytest.raises(dataclasses.FrozenInstanceError, match="method"):
+        FusionConfig().method = MethodConfig()
 
 
 @pytest.mark.parametrize("full", KINDS)
@@ -150,24 +147,24 @@ def test_whole_numbers_are_welcome_where_numbers_are_needed_and_become_floats(fu
 
 def test_choices_are_welcome_as_text_and_become_members():
     config = FusionConfig().replaced(
-        {"representation": "gray", "result": "base", "weights": "equal", "similarity": "modulus", "precision": "float64"}
+        {"representation": "gray", "result": "base", "weights": "equal", "similarity": "scalar", "precision": "float64"}
     )
 
-    assert config.focus.representation is Representation.GRAY
-    assert config.refinement.result is ResultScale.BASE
-    assert config.refinement.weights is WeightRule.EQUAL
-    assert config.refinement.similarity is SimilarityPart.MODULUS
-    assert config.decomposition.precision is Precision.DOUBLE
+    assert config.method.representation is Representation.GRAY
+    assert config.method.result is ResultScale.BASE
+    assert config.method.weights is WeightRule.EQUAL
+    assert config.method.similarity is SimilarityPart.SCALAR
+    assert config.method.precision is Precision.DOUBLE
 
 
 @pytest.mark.parametrize("patch_px", [5, 8, 10])
 def test_published_base_patch_sides_are_accepted(patch_px):
-    assert DecompositionConfig(base_patch_px=patch_px).base_patch_px == patch_px
+    assert MethodConfig(base_patch_px=patch_px).base_patch_px == patch_px
 
 
 @pytest.mark.parametrize("name", ["base_smoothness", "detail_sparsity", "noise_weight"])
 def test_every_term_can_be_switched_off(name):
-    assert value_of(FusionConfig().replaced({name: 0}), f"decomposition.{name}") == 0
+    assert value_of(FusionConfig().replaced({name: 0}), f"method.{name}") == 0
 
 
 # --- journeys ---
@@ -187,7 +184,7 @@ def test_settings_survive_toml_json_and_pickle(full):
 def test_numbers_survive_toml_to_the_last_bit(value):
     config = FusionConfig().replaced({"saturation": value})
 
-    assert FusionConfig.from_toml(config.to_toml()).focus.saturation == value
+    assert FusionConfig.from_toml(config.to_toml()).method.saturation == value
 
 
 def test_very_small_numbers_survive_toml():
@@ -210,13 +207,13 @@ def test_dictionary_holds_plain_values_only():
     assert list(values) == list(SECTIONS)
 
 
-@pytest.mark.parametrize("text", ["", "[focus]\n", "# nothing\n"])
+@pytest.mark.parametrize("text", ["", "[method]\n", "# nothing\n"])
 def test_what_toml_leaves_out_keeps_its_default(text):
     assert FusionConfig.from_toml(text) == FusionConfig()
 
 
 def test_toml_changes_what_it_names_only():
-    config = FusionConfig.from_toml("[decomposition]\niterations = 7\n[refinement]\nweights = 'equal'\n")
+    config = FusionConfig.from_toml("[method]\niterations = 7\nweights = 'equal'\n")
 
     assert config == FusionConfig().replaced({"iterations": 7, "weights": WeightRule.EQUAL})
 
@@ -224,7 +221,7 @@ def test_toml_changes_what_it_names_only():
 def test_sections_update_what_they_name_and_leave_the_rest():
     original = FusionConfig().replaced({"saturation": 0.5, "iterations": 3})
 
-    updated = original.updated(parse_toml("[decomposition]\niterations = 7\n"))
+    updated = original.updated(parse_toml("[method]\niterations = 7\n"))
 
     assert updated == original.replaced({"iterations": 7})
     assert original.updated({}) == original
@@ -241,21 +238,13 @@ def test_setting_is_replaced_by_its_short_and_by_its_full_name(full):
 
 
 def test_replacing_changes_a_copy_and_nothing_else():
-    original = FusionConfig(focus=FocusConfig(saturation=0.5), decision=DecisionConfig(blend_radius_px=1))
+    original = FusionConfig(method=MethodConfig(saturation=0.5), decision=DecisionConfig(blend_px=1))
 
-    copy = original.replaced({"iterations": 9, "focus.amplification_radius_px": 2})
+    copy = original.replaced({"iterations": 9, "method.amplification_radius_px": 2})
 
-    assert original.decomposition == DecompositionConfig()
-    assert copy.decomposition == DecompositionConfig(iterations=9)
-    assert copy.focus == FocusConfig(saturation=0.5, amplification_radius_px=2)
+    assert original.method == MethodConfig(saturation=0.5)
+    assert copy.method == MethodConfig(saturation=0.5, iterations=9, amplification_radius_px=2)
     assert copy.decision == original.decision
-    assert copy.refinement == RefinementConfig()
-
-
-def test_settings_that_bound_each_other_are_replaced_together():
-    config = FusionConfig().replaced({"smallest_detail_patch_px": 41, "largest_detail_patch_px": 51})
-
-    assert (config.focus.smallest_detail_patch_px, config.focus.largest_detail_patch_px) == (41, 51)
 
 
 # --- command line ---
@@ -275,18 +264,18 @@ def test_assignment_is_parsed_into_the_type_of_its_setting(full):
 
 @pytest.mark.parametrize(("text", "truth"), [("true", True), ("Yes", True), ("1", True), ("FALSE", False), ("no", False), ("0", False)])
 def test_truth_values_have_several_spellings(text, truth):
-    assert parse_assignment(f"is_low_rank={text}") == ("decomposition.is_low_rank", truth)
+    assert parse_assignment(f"is_low_rank={text}") == ("method.is_low_rank", truth)
 
 
 def test_numbers_may_have_an_exponent():
-    assert parse_assignment("tolerance=1e-4") == ("decomposition.tolerance", 1e-4)
+    assert parse_assignment("tolerance=1e-4") == ("method.tolerance", 1e-4)
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("iterations", r"^setting 'iterations' has no value; name=value is needed: write for example iterations=20$"),
-        ("speed=3", r"^setting 'speed' is not known; the settings are: base_smoothness, .*blend_radius_px"),
+        ("iterations", r"^setting 'iterations' has no value; name=value is needed: write for example smoothness=2$"),
+        ("speed=3", r"^setting 'speed' is not known; the settings are: rule, .*blend_px, .*base_smoothness, "),
         ("=3", r"^setting '' is not known; the settings are: "),
         ("iterations=many", r"^setting iterations is 'many'; a whole number is needed: correct the value$"),
         ("iterations=2.5", r"^setting iterations is '2.5'; a whole number is needed: correct the value$"),
@@ -304,9 +293,11 @@ def test_unreadable_assignment_is_refused(text, message):
 # --- what is refused ---
 
 
-@pytest.mark.parametrize("key", ["speed", "focus.speed", "focus.iterations", "nowhere.iterations", "decomposition"])
+@pytest.mark.parametrize("key", ["speed", "method.speed", "decision.iterations", "nowhere.iterations", "method"])
 def test_unknown_setting_is_refused_with_the_settings_there_are(key):
-    with pytest.raises(InvalidConfigError, match=rf"^setting '{key}' is not known; the settings are: base_smoothness, .*blend_radius_px"):
+    with pytest.raises(
+        InvalidConfigError, match=rf"^setting '{key}' is not known; the settings are: rule, .*blend_px, .*base_smoothness, "
+    ):
         FusionConfig().replaced({key: 1})
 
 
@@ -326,13 +317,8 @@ def test_value_outside_its_bounds_is_refused_with_the_bounds_and_the_meaning(ful
 @pytest.mark.parametrize("full", bounded_settings())
 def test_bounds_themselves_are_accepted(full):
     kind, metadata = KINDS[full], FusionConfig.setting_fields()[full].metadata
-    partner = {
-        "focus.smallest_detail_patch_px": {"largest_detail_patch_px": 99},
-        "focus.largest_detail_patch_px": {"smallest_detail_patch_px": 1},
-    }
-
     for value in (kind(metadata["low"]), kind(metadata["high"])):
-        assert value_of(FusionConfig().replaced({full: value} | partner.get(full, {})), full) == value
+        assert value_of(FusionConfig().replaced({full: value}), full) == value
 
 
 @pytest.mark.parametrize(
@@ -387,16 +373,16 @@ def test_unknown_choice_is_refused_with_the_choices(full, value):
 @pytest.mark.parametrize("value", [0, 4, 9, 16])
 def test_base_patch_side_without_a_dictionary_is_refused(value):
     with pytest.raises(InvalidConfigError, match=rf"^setting base_patch_px is {value}; choose one of: 5, 8, 10$"):
-        DecompositionConfig(base_patch_px=value)
+        MethodConfig(base_patch_px=value)
 
 
 def test_section_of_the_wrong_kind_is_refused():
     with pytest.raises(
-        InvalidConfigError, match=r"^setting focus is \{'saturation': 1\}; a FocusConfig is needed: build one from its fields$"
+        InvalidConfigError, match=r"^setting method is \{'saturation': 1\}; a MethodConfig is needed: build one from its fields$"
     ):
-        FusionConfig(focus={"saturation": 1})
-    with pytest.raises(InvalidConfigError, match=r"^setting focus is DecisionConfig\(.*\); a FocusConfig is needed: "):
-        FusionConfig(focus=DecisionConfig())
+        FusionConfig(method={"saturation": 1})
+    with pytest.raises(InvalidConfigError, match=r"^setting method is DecisionConfig\(.*\); a MethodConfig is needed: "):
+        FusionConfig(method=DecisionConfig())
 
 
 def test_tolerance_that_single_precision_cannot_resolve_is_refused():
@@ -404,56 +390,46 @@ def test_tolerance_that_single_precision_cannot_resolve_is_refused():
         r"^setting tolerance is 1e-09; float32 cannot resolve less than 1e-06: use a larger tolerance, 0 for .*, or precision=float64$"
     )
     with pytest.raises(InvalidConfigError, match=message):
-        DecompositionConfig(tolerance=1e-9)
+        MethodConfig(tolerance=1e-9)
 
 
 def test_tolerance_is_fine_where_it_can_be_resolved():
-    assert DecompositionConfig(tolerance=1e-9, precision=Precision.DOUBLE).tolerance == 1e-9
-    assert DecompositionConfig(tolerance=0).tolerance == 0
-    assert DecompositionConfig(tolerance=1e-5).tolerance == 1e-5  # the published one
+    assert MethodConfig(tolerance=1e-9, precision=Precision.DOUBLE).tolerance == 1e-9
+    assert MethodConfig(tolerance=0).tolerance == 0
+    assert MethodConfig(tolerance=1e-5).tolerance == 1e-5  # the published one
 
 
-def test_least_detail_patch_above_the_largest_is_refused():
-    message = (
-        r"^setting smallest_detail_patch_px is 21, above largest_detail_patch_px 11; "
-        r"the least side may not exceed the largest: change one of them$"
-    )
-    with pytest.raises(InvalidConfigError, match=message):
-        FocusConfig(smallest_detail_patch_px=21, largest_detail_patch_px=11)
-    assert FocusConfig(smallest_detail_patch_px=11, largest_detail_patch_px=11).smallest_detail_patch_px == 11
-
-
-@pytest.mark.parametrize("values", [{"iterations": 3}, {"focus": 3}, {"decomposition": {}, "iterations": 3}])
+@pytest.mark.parametrize("values", [{"iterations": 3}, {"method": 3}, {"method": {}, "iterations": 3}])
 def test_setting_outside_a_section_is_refused(values):
-    sections = "decomposition, focus, refinement, decision, tiling"
-    message = rf"^setting '(iterations|focus)' stands outside a section; one of the tables {sections} is needed: move it into one$"
+    sections = "decision, method, tiling"
+    message = rf"^setting '(iterations|method)' stands outside a section; one of the tables {sections} is needed: move it into one$"
     with pytest.raises(InvalidConfigError, match=message):
         FusionConfig.from_dict(values)
 
 
 def test_unknown_section_is_refused():
-    with pytest.raises(InvalidConfigError, match=r"^section 'fokus' is not known; the sections are: decomposition, focus, "):
+    with pytest.raises(InvalidConfigError, match=r"^section 'fokus' is not known; the sections are: decision, method, tiling"):
         FusionConfig.from_toml("[fokus]\nsaturation = 1.0\n")
     with pytest.raises(InvalidConfigError, match=r"^section 'fokus' is not known"):
         FusionConfig.from_dict({"fokus": {}})
 
 
 def test_setting_in_the_wrong_section_is_refused():
-    with pytest.raises(InvalidConfigError, match=r"^setting 'focus\.iterations' is not known; the settings are: "):
-        FusionConfig.from_toml("[focus]\niterations = 3\n")
+    with pytest.raises(InvalidConfigError, match=r"^setting 'decision\.iterations' is not known; the settings are: "):
+        FusionConfig.from_toml("[decision]\niterations = 3\n")
 
 
 def test_broken_toml_is_refused_with_the_place():
     message = (
-        r"^the configuration is not valid TOML \(.*line 2.*\); tables such as \[focus\] with name = value lines are needed: correct it$"
+        r"^the configuration is not valid TOML \(.*line 2.*\); tables such as \[decision\] with name = value lines are needed: correct it$"
     )
     with pytest.raises(InvalidConfigError, match=message):
-        FusionConfig.from_toml("[focus]\nsaturation 0.2\n")
+        FusionConfig.from_toml("[method]\nsaturation 0.2\n")
 
 
 def test_wrong_type_in_toml_is_refused():
     with pytest.raises(InvalidConfigError, match=r"^setting iterations is '5'; a whole number is needed: "):
-        FusionConfig.from_toml("[decomposition]\niterations = '5'\n")
+        FusionConfig.from_toml("[method]\niterations = '5'\n")
 
 
 def test_errors_can_be_caught_as_builtin_and_as_ours():
@@ -466,17 +442,60 @@ def test_errors_can_be_caught_as_builtin_and_as_ours():
 def test_numpy_floats_become_plain_numbers():
     config = FusionConfig().replaced({"saturation": np.float64(0.25)})
 
-    assert type(config.focus.saturation) is float
+    assert type(config.method.saturation) is float
 
 
-def test_first_penalty_above_the_cap_is_refused():
-    with pytest.raises(InvalidConfigError, match=r"^setting penalty is 10, above penalty_cap 1; it only grows: lower it or raise the cap$"):
-        FusionConfig().replaced({"penalty": 10.0, "penalty_cap": 1.0})
+# --- settings of earlier versions ---
 
 
-@pytest.mark.parametrize("name", ["dark_frame_px", "focus.dark_frame_px"])
-def test_a_setting_is_still_read_by_its_former_name_and_says_the_present_one(name):
-    with pytest.warns(FutureWarning, match="setting dark_frame_px is called dark_border_px now"):
-        config = FusionConfig().replaced({name: 7})
+@pytest.mark.parametrize("prefix", ["", "focus."])
+def test_a_setting_is_still_read_by_its_former_name_and_says_the_present_one(prefix):
+    with pytest.warns(FutureWarning, match="^setting dark_frame_px is called dark_border_px now: change the name$"):
+        config = FusionConfig().replaced({f"{prefix}dark_frame_px": 7})
 
-    assert config.focus.dark_border_px == 7
+    assert config.decision.dark_border_px == 7
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("adapts_to_noise=false", ("decision.noise", NoiseHandling.OFF)),
+        ("focus.adapts_to_noise=yes", ("decision.noise", NoiseHandling.AUTO)),
+        ("blend_radius_px=2", ("decision.blend_px", 2.0)),
+        ("decision.consistency=0.5", ("decision.smoothness", 0.5)),
+    ],
+)
+def test_an_assignment_is_read_by_the_former_name(text, expected):
+    with pytest.warns(FutureWarning, match="is called .* now: change the name"):
+        assert parse_assignment(text) == expected
+
+
+@pytest.mark.parametrize("name", REMOVED)
+def test_a_setting_that_is_gone_is_refused_with_what_to_use_instead(name):
+    message = rf"^setting '{name}' is gone; {re.escape(REMOVED[name])}$"
+    with pytest.raises(InvalidConfigError, match=message):
+        parse_assignment(f"{name}=1")
+    with pytest.raises(InvalidConfigError, match=message):
+        FusionConfig().replaced({name: 1})
+
+
+def test_a_file_of_an_earlier_version_is_read_with_one_warning_for_each_kind_of_change():
+    text = "[decomposition]\niterations = 7\npenalty_cap = 10.0\n[focus]\nadapts_to_noise = false\nevidence_scales = 2\n"
+
+    with pytest.warns(FutureWarning) as caught:
+        config = FusionConfig.from_toml(text)
+
+    assert config == FusionConfig().replaced({"iterations": 7, "noise": "off"})
+    assert [str(entry.message) for entry in caught] == [
+        "settings of an earlier version were read by their former names "
+        "([decomposition] iterations is found by its name, adapts_to_noise is noise): write them anew",
+        "settings of an earlier version are gone and were ignored (penalty_cap, evidence_scales): leave them out",
+    ]
+
+
+def test_the_paper_s_own_settings_are_idle_under_another_rule():
+    changes = {"iterations": 7, "weights": "equal", "representation": "gray"}
+
+    assert FusionConfig().list_idle_settings() == []
+    assert FusionConfig().replaced(changes).list_idle_settings() == ["iterations", "weights"]
+    assert FusionConfig().replaced({**changes, "rule": "paper"}).list_idle_settings() == []

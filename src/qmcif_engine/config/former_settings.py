@@ -1,0 +1,119 @@
+"""Settings of earlier versions: those that were renamed are read by their former name, those that are gone are named with what to use."""
+
+from __future__ import annotations
+
+import warnings
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from qmcif_engine.errors import InvalidConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+RENAMED: Mapping[str, str] = MappingProxyType(
+    {
+        "dark_frame_px": "dark_border_px",
+        "consistency": "smoothness",
+        "adapts_to_noise": "noise",
+        "blend_radius_px": "blend_px",
+    }
+)
+"""Former names of settings, still read: settings files outlive a version."""
+
+FORMER_SECTIONS = ("decomposition", "focus", "refinement")
+"""Sections of earlier versions; their settings are found by name."""
+
+_SMOOTHER = "outlines and plain areas follow from one energy now: smoothness is the setting for both"
+_EVIDENCE = "evidence has two fixed scales now: effort=fast uses one"
+_PATCHES = "the rule of the paper has no such limits: set detail_patch_px to a side under rule=paper"
+
+REMOVED: Mapping[str, str] = MappingProxyType(
+    {
+        "penalty_cap": "it was never reached: lower penalty_growth under rule=paper",
+        "smallest_detail_patch_px": _PATCHES,
+        "largest_detail_patch_px": _PATCHES,
+        "blend_edge_contrast": "depth edges are blended over blend_px: set that",
+        "aggregation": "rule=paper averages detail patches, as published; rule=energy has none",
+        "evidence_scales": _EVIDENCE,
+        "evidence_decay": _EVIDENCE,
+        "border_px": "the image border needs no treatment of its own: leave it out",
+        "follow_reach_px": _SMOOTHER,
+        "edge_band_px": "effort=fast leaves out the edge test: use that",
+        "edge_inertia": _SMOOTHER,
+        "edge_stiffness": _SMOOTHER,
+    }
+)
+"""Settings that are gone, with what to use instead."""
+
+_MOST_NAMED = 12
+"""More names than this make a warning unreadable."""
+
+
+def refuse_removed(key: str) -> None:
+    """Refuse a setting that is gone, with what to use instead."""
+    name = key.rpartition(".")[2]
+    if name in REMOVED:
+        msg = f"setting {name!r} is gone; {REMOVED[name]}"
+        raise InvalidConfigError(msg)
+
+
+def read_renamed(key: str, value: Any) -> tuple[str, Any]:  # noqa: ANN401 - any settings value
+    """Return a setting by its present name, with a warning where it was given by its former one."""
+    former = key.rpartition(".")[2]
+    if former not in RENAMED:
+        return key, value
+    name = RENAMED[former]
+    # stacklevel: whoever called `FusionConfig.replaced` or `parse_assignment`
+    warnings.warn(f"setting {former} is called {name} now: change the name", FutureWarning, stacklevel=3)
+    return name, _converted(former, value)
+
+
+def _converted(former: str, value: Any) -> Any:  # noqa: ANN401 - any settings value
+    if former != "adapts_to_noise":
+        return value
+    return {"true": "auto", "yes": "auto", "1": "auto", "false": "off", "no": "off", "0": "off"}.get(str(value).lower(), value)
+
+
+def flatten_sections(values: Mapping[str, Any], sections: tuple[str, ...]) -> dict[str, Any]:
+    """Return settings of nested sections by their present ``section.name``; what earlier versions wrote is translated."""
+    rows: dict[str, Any] = {}
+    for section, content in values.items():
+        if not isinstance(content, dict):
+            msg = f"setting {section!r} stands outside a section; one of the tables {', '.join(sections)} is needed: move it into one"
+            raise InvalidConfigError(msg)
+        if section not in (*sections, *FORMER_SECTIONS):
+            msg = f"section {section!r} is not known; the sections are: {', '.join(sections)}: correct its name"
+            raise InvalidConfigError(msg)
+        rows |= {f"{section}.{name}": value for name, value in content.items()}
+    return _translated(rows)
+
+
+def _translated(rows: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings by ``section.name`` as this version has them, with one warning for what changed its name and one for what is gone."""
+    translated: dict[str, Any] = {}
+    renamed, removed = [], []
+    for key, value in rows.items():
+        section, _, name = key.rpartition(".")
+        if name in REMOVED:
+            removed.append(name)
+        elif name in RENAMED:
+            renamed.append(f"{name} is {RENAMED[name]}")
+            translated[RENAMED[name]] = _converted(name, value)
+        elif section in FORMER_SECTIONS:
+            renamed.append(f"[{section}] {name} is found by its name")
+            translated[name] = value
+        else:
+            translated[key] = value
+    if renamed:
+        msg = f"settings of an earlier version were read by their former names ({_listed(renamed)}): write them anew"
+        warnings.warn(msg, FutureWarning, stacklevel=5)
+    if removed:
+        msg = f"settings of an earlier version are gone and were ignored ({_listed(removed)}): leave them out"
+        warnings.warn(msg, FutureWarning, stacklevel=5)
+    return translated
+
+
+def _listed(names: list[str]) -> str:
+    shown = names if len(names) <= _MOST_NAMED else [*names[:_MOST_NAMED], f"and {len(names) - _MOST_NAMED} more"]
+    return ", ".join(shown)
