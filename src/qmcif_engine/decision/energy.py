@@ -36,7 +36,10 @@ def decide(
     index = np.ascontiguousarray(index[window.slices])
     position = index.astype(np.float32) if with_position else None
     return Decision(
-        window=window, index=index, confidence=np.full(index.shape, 0.9, np.float32), position=position,
+        window=window,
+        index=index,
+        confidence=np.full(index.shape, 0.9, np.float32),
+        position=position,
         maps={"base_map": index, "detail_map": index},
     )
 
@@ -52,5 +55,9 @@ def compose(images: Sequence[SampleArray], decision: Decision, *, inner: Window,
 
 
 RULE = Rule(
-    decide=decide, compose=compose, reach_px=lambda _config, _shape: 160, working_bytes=lambda _config, n_px, _n: 64 * n_px, has_statistics=True
+    decide=decide,
+    compose=compose,
+    reach_px=lambda _config, _shape: 160,
+    working_bytes=lambda _config, n_px, _n: 64 * n_px,
+    has_statistics=True,
 )

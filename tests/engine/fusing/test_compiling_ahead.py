@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from qmcif_engine.fusing import compiling_ahead as ahead
-from qmcif_engine.kernels.compilation import compiled
+from qmcif_engine.compiled import compiled
 
 SHOW_NEW_SIGNATURES = """
 import importlib, pkgutil

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from qmcif_engine.kernels.compilation import compiled
-from qmcif_engine.kernels.compilation_notice import hear_of_compilation
+from qmcif_engine.compiled import hear_of_compilation
 
 
 def doubled(values):

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from qmcif_engine.kernels.cores import count_cores
+from qmcif_engine.io.dask_threads import count_cores
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="only some systems bind a process to cores")

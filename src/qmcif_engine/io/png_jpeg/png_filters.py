@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from qmcif_engine.kernels.compilation import compiled
+from qmcif_engine.compiled import compiled
 
 if TYPE_CHECKING:
     import numpy as np

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from qmcif_engine.kernels.png_filters import undo_filters
+from qmcif_engine.io.png_jpeg.png_filters import undo_filters
 
 
 def undo_plainly(rows, above, pixel_bytes):

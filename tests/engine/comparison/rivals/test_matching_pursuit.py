@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from qmcif_engine.kernels.matching_pursuit import pursue_codes
+from qmcif_engine.comparison.rivals.matching_pursuit import pursue_codes
 
 
 def draw_atoms(generator, *, samples, n_atoms):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from qmcif_engine.kernels.sparse_maps import shrink_maps, solve_spectrum
+from qmcif_engine.comparison.rivals.sparse_maps import shrink_maps, solve_spectrum
 
 GENERATOR = np.random.default_rng(4)
 
