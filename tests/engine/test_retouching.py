@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from qmcif_engine.cleanup.blend_reach import reach_of_blend
+from qmcif_engine.cleanup.blending import blend_along_edges
 from scipy import ndimage
 
 from qmcif_engine import FusionConfig, InvalidImageError, fuse, make_focus_stack, open_stack, retouch, write_image
-from qmcif_engine.cleanup.blend_reach import reach_of_blend
-from qmcif_engine.cleanup.blending import blend_along_edges
 from qmcif_engine.method.fusion import compose
 from qmcif_engine.stack.samples import FULL_SCALE, to_planes
 from qmcif_engine.stack.stack import ArrayStack

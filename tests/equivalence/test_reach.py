@@ -13,14 +13,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy import ndimage
-
 from qmcif_engine.cleanup.blending import blend_along_edges
 from qmcif_engine.cleanup.dark_border import find_dark_borders
 from qmcif_engine.cleanup.decision import Decision, DecisionBasis
 from qmcif_engine.cleanup.fill import follow_neighbors
 from qmcif_engine.cleanup.frame_ends import FrameEnds, reach_of_ends
 from qmcif_engine.cleanup.regularization import CellEvidence, regularize
+from qmcif_engine.stack.noise import WIDEST_BLUR_PX, NoiseAdaptation
+from qmcif_engine.tiles.stage_list import CLEAN_UP, STAGES, derive_overlap
+from scipy import ndimage
+
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.method.cell_grid import sample_cells, spread_cells
 from qmcif_engine.method.decomposition import Decomposition, History, StopReason
@@ -29,9 +31,7 @@ from qmcif_engine.method.focus_measures import FOCUS_MEASURES, MeasuringTask
 from qmcif_engine.method.fusion import compose
 from qmcif_engine.method.patches import vote
 from qmcif_engine.method.refinement import refine
-from qmcif_engine.stack.noise import WIDEST_BLUR_PX, NoiseAdaptation
 from qmcif_engine.stack.window import Window
-from qmcif_engine.tiles.stage_list import CLEAN_UP, STAGES, derive_overlap
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = ROOT / "docs" / "method.md"

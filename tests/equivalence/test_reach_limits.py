@@ -4,8 +4,6 @@ import math
 
 import numpy as np
 import pytest
-from scipy import ndimage, optimize
-
 from qmcif_engine.cleanup.blending import BLENDING, blend_along_edges
 from qmcif_engine.cleanup.boundaries.outlines import ROUNDS
 from qmcif_engine.cleanup.boundaries.reblurring import (
@@ -29,15 +27,17 @@ from qmcif_engine.cleanup.regularization import ROUNDS as CELL_ROUNDS
 from qmcif_engine.cleanup.regularization import CellEvidence, regularize
 from qmcif_engine.cleanup.seams import REACH_PX as SEAM_REACH_PX
 from qmcif_engine.cleanup.seams import measure_seams
-from qmcif_engine.config.fusion_config import DecisionConfig, FocusConfig, FusionConfig
 from qmcif_engine.kernels.boxes import TEXTURE_PX
 from qmcif_engine.kernels.cell_sums import CELL_PX
+from qmcif_engine.stack.noise import NO_NOISE, SMOOTHING, WIDEST_BLUR_PX, NoiseAdaptation
+from qmcif_engine.tiles.stage_list import derive_overlap
+from scipy import ndimage, optimize
+
+from qmcif_engine.config.fusion_config import DecisionConfig, FocusConfig, FusionConfig
 from qmcif_engine.method.cell_grid import sample_cells, spread_cells
 from qmcif_engine.method.focus import FINE_FOCUS, fine_focus
 from qmcif_engine.method.fusion import LOW_PASS_REACH_PX, compose
 from qmcif_engine.method.patches import edge_band
-from qmcif_engine.stack.noise import NO_NOISE, SMOOTHING, WIDEST_BLUR_PX, NoiseAdaptation
-from qmcif_engine.tiles.stage_list import derive_overlap
 
 ROUNDING = 1e-5
 """Of float32 levels of order one: window means are running sums, so samples far away on a line may change the last bit."""

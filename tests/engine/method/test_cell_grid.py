@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from qmcif_engine.kernels.cell_sums import CELL_PX
 from scipy import ndimage
 
-from qmcif_engine.kernels.cell_sums import CELL_PX
 from qmcif_engine.method.cell_grid import (
     SMALL_WINDOW,
     all_in_cells,

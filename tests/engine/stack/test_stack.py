@@ -3,6 +3,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from qmcif_engine.stack.noise import measure_noise, settle_range_and_noise
 
 from qmcif_engine.errors import Cancelled, InvalidImageError
 from qmcif_engine.slabs.parts import StackPart
@@ -10,7 +11,6 @@ from qmcif_engine.stack.alignment.aligned_stack import AlignedStack
 from qmcif_engine.stack.alignment.transforms import IDENTITY, TransformModel, Transforms
 from qmcif_engine.stack.exposure import CorrectedStack, ExposureCorrection
 from qmcif_engine.stack.image_metadata import ImageMetadata
-from qmcif_engine.stack.noise import measure_noise, settle_range_and_noise
 from qmcif_engine.stack.preparation import PreparedStack
 from qmcif_engine.stack.separate_channels import EachChannel
 from qmcif_engine.stack.stack import (

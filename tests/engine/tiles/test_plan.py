@@ -2,19 +2,19 @@
 
 import numpy as np
 import pytest
-
 from qmcif_engine.cleanup.blend_reach import reach_of_blend
 from qmcif_engine.cleanup.regularization import REACH_PX
 from qmcif_engine.cleanup.seams import REACH_PX as SEAM_REACH_PX
+from qmcif_engine.stack.noise import LONGEST_BLUR_REACH_PX
+from qmcif_engine.tiles.stage_list import derive_overlap
+
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.config.presets import PRESETS
 from qmcif_engine.method.focus import EVIDENCE
 from qmcif_engine.method.focus_measures.decomposition_measure import SOLVE_MARGIN_PX
 from qmcif_engine.method.patches import detail_patch_side
-from qmcif_engine.stack.noise import LONGEST_BLUR_REACH_PX
 from qmcif_engine.stack.window import Window, cut_side
 from qmcif_engine.tiles.plan import chunk_side, plan_tiles
-from qmcif_engine.tiles.stage_list import derive_overlap
 
 SMALL_TILES = FusionConfig().replaced({"tile_px": 208})
 

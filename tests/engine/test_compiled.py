@@ -1,13 +1,12 @@
-"""Kernels are compiled even where their code cannot be stored."""
+"""Functions are compiled even where their code cannot be stored, and whoever waits hears of it."""
 
 import subprocess
 import sys
 
-import numba
 import numpy as np
 import pytest
 
-from qmcif_engine.kernels.compilation import compiled
+from qmcif_engine.compiled import compiled, hear_of_compilation
 
 
 def doubled(values):
@@ -23,7 +22,7 @@ def test_compiled_function_does_what_the_plain_one_does():
     np.testing.assert_array_equal(values, 2 * np.arange(5.0))
 
 
-def test_kernels_work_where_no_cache_can_be_written(monkeypatch):
+def test_functions_work_where_no_cache_can_be_written(monkeypatch):
     def without_a_place(*_):
         raise RuntimeError
 
@@ -57,17 +56,15 @@ def test_a_full_cache_costs_the_code_and_not_the_run(monkeypatch):
     assert double(21) == 42
 
 
-@pytest.mark.parametrize("version", ["0.61.2", "1.0.0"])
-def test_functions_are_compiled_with_releases_of_numba_whose_insides_are_not_known(monkeypatch, version):
-    monkeypatch.setattr(numba, "__version__", version)
-    monkeypatch.setitem(sys.modules, "qmcif_engine.kernels.linked_parts", None)  # may not be importable then
-    values = np.arange(5.0)
+@pytest.mark.usefixtures("no_kernel_cache")
+def test_a_function_is_told_of_when_it_is_compiled_and_not_when_it_is_called_again():
+    told, kernel = [], compiled(doubled)
 
-    compiled(doubled)(values)
+    with hear_of_compilation(lambda: told.append(1)):
+        kernel(np.ones(3))
+        n_first = len(told)
+        kernel(np.ones(3))
+    kernel(np.ones(3, np.float32))
 
-    np.testing.assert_array_equal(values, 2 * np.arange(5.0))
-
-
-def test_a_full_cache_costs_the_code_and_not_the_run_with_other_releases_too(monkeypatch):
-    monkeypatch.setattr(numba, "__version__", "0.61.2")
-    test_a_full_cache_costs_the_code_and_not_the_run(monkeypatch)
+    assert n_first > 0
+    assert len(told) == n_first
