@@ -2,58 +2,44 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from qmcif_engine.config.stage import Reach, Stage, bytes_per_pixel
-from qmcif_engine.kernels.gradients import add_gradient_moduli
+from qmcif_engine.method.operators import gradients
 from qmcif_engine.method.patches import pad_to_grid, sum_patches, window_mean
+from qmcif_engine.method.quaternion import modulus
+from qmcif_engine.method.solver import decompose
 from qmcif_engine.stack.samples import FULL_SCALE
+from qmcif_engine.stack.window import Window, cut_side
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from qmcif_engine.arrays import FloatArray
-    from qmcif_engine.config.fusion_config import FocusConfig, FusionConfig
-    from qmcif_engine.method.decomposition import Decomposition
+    from qmcif_engine.config.fusion_config import MethodConfig
+    from qmcif_engine.method.solver import Decomposition
 
 NEGLIGIBLE_LEVEL = 4e-6
-"""Detail-scale levels, and differences of levels, below this are the rounding of the solve and of the window sums, not focus."""
+"""Detail-scale levels below this are the rounding of the solve and of the window means, not focus."""
 
-FAINT_LEVEL = 0.01
-"""What defocused gradients and fine noise reach. Only what a level has above this is evidence, and may stand against larger windows."""
-
-
-FINEST_WINDOW_PX = 5
-"""Side of the window of `fine_focus` for clean images."""
-
-FINE_WEIGHT = 1.0
-"""What a level of that window counts beside the evidence of detail patches and larger windows."""
+SOLVE_MARGIN_PX = 24
+"""The screened solve forgets what is this far away: the detail layer then changes by less than a hundredth of a gray level."""
 
 
-LEVELS_IN_MEMORY_BYTES = 48 * 2**20
-"""Focus levels beyond this wait in a temporary file for the refinement, so that memory does not grow with the number of images."""
+class ImageFocus(NamedTuple):
+    """Focus levels of one image: the larger, the sharper.
 
-LEVEL_PIXEL_BYTES = 4
-"""What the detail-scale levels of one image take per pixel."""
+    Attributes
+    ----------
+    base : ndarray of float64, shape (rows, columns)
+        One level per base patch.
+    detail : ndarray of float, shape (h, w)
+        Level of the detail patch centered on each pixel, before saturation.
+    """
 
-
-class WindowMean(Protocol):
-    """A mean over the window around each level."""
-
-    def __call__(self, levels: FloatArray, /, *, side_px: int, scale: float = 1.0) -> FloatArray:
-        """Return the mean over a window of this side, times `scale`."""
-
-
-class Borders(NamedTuple):
-    """Which sides of a block lie on the border of the image; the other sides go on in it."""
-
-    top: bool = True
-    left: bool = True
-    bottom: bool = True
-    right: bool = True
-
-
-WHOLE_IMAGE = Borders()
+    base: FloatArray
+    detail: FloatArray
 
 
 def amplify_detail(detail: FloatArray, *, radius_px: int) -> FloatArray:
@@ -75,41 +61,17 @@ def amplify_detail(detail: FloatArray, *, radius_px: int) -> FloatArray:
     """
     side = 2 * radius_px + 1
     # a sum is the mean times the number of pixels
-    return window_mean(detail, side_px=side, scale=side**2)
+    return window_mean(detail, side_px=side) * np.asarray(side**2, detail.dtype)
 
 
-def gradient_level(layer: FloatArray, *, border_px: int, borders: Borders = WHOLE_IMAGE) -> FloatArray:
-    """Return ``|nabla_1 d| + |nabla_2 d|`` at each pixel, shape (h, w): the summand of the focus measures.
-
-    Parameters
-    ----------
-    layer : ndarray of float, shape (3, h, w)
-    border_px : int
-    borders : Borders
-        The sides where the block ends because the image does.
-
-    Notes
-    -----
-    Departs: within `border_px` of the image border the levels of the interior are mirrored outwards, because blurring by software
-    leaves dark borders there whose edges look like focus; 0 keeps the border as it is.
-    """
-    level: FloatArray = np.zeros(layer.shape[-2:], layer.dtype)
-    add_gradient_moduli(np.ascontiguousarray(layer), level)
-    return mirror_borders(level, border_px=border_px, borders=borders)
+def gradient_level(layer: FloatArray) -> FloatArray:
+    """Return ``|nabla_1 d| + |nabla_2 d|`` at each pixel, shape (h, w): the summand of the l1 norms in both measures."""
+    vertical, horizontal = gradients(layer)
+    level: FloatArray = modulus(vertical) + modulus(horizontal)
+    return level
 
 
-def mirror_borders(level: FloatArray, *, border_px: int, borders: Borders) -> FloatArray:
-    """Return levels, shape (h, w), whose outermost rows and columns mirror the interior, on the sides where the image ends."""
-    # of a small block at most a quarter of each side, so that an interior is left to mirror
-    width = min(border_px, (min(level.shape) - 1) // 4)
-    if width == 0:
-        return level
-    top, left, bottom, right = (width if is_border else 0 for is_border in borders)
-    inner = level[top : level.shape[0] - bottom, left : level.shape[1] - right]
-    return np.pad(inner, ((top, bottom), (left, right)), mode="symmetric")
-
-
-def base_focus(decomposition: Decomposition, *, base_patch_px: int, config: FocusConfig, borders: Borders = WHOLE_IMAGE) -> FloatArray:
+def base_focus(decomposition: Decomposition, *, base_patch_px: int, coefficient_weight: float) -> FloatArray:
     """Return the base-scale focus level of each base patch, on the grid padded to whole patches.
 
     Notes
@@ -119,16 +81,16 @@ def base_focus(decomposition: Decomposition, *, base_patch_px: int, config: Focu
     Departs: the gradients are taken on the whole layer before patches are cut, so a patch sees the step to its right and lower
     neighbor.
     """
-    level = gradient_level(decomposition.detail, border_px=config.border_px, borders=borders)
+    level = gradient_level(decomposition.detail)
     focus = sum_patches(pad_to_grid(level, patch_px=base_patch_px), patch_px=base_patch_px)
     if decomposition.coefficients is not None:
         # squares of many coefficients, summed in float64
         energy = np.einsum("clp,clp->p", decomposition.coefficients, decomposition.coefficients, dtype=np.float64)
-        focus += config.coefficient_weight * np.sqrt(energy).reshape(focus.shape)
+        focus += coefficient_weight * np.sqrt(energy).reshape(focus.shape)
     return focus
 
 
-def detail_focus(detail: FloatArray, *, detail_patch_px: int, config: FocusConfig, borders: Borders = WHOLE_IMAGE) -> FloatArray:
+def detail_focus(detail: FloatArray, *, detail_patch_px: int, radius_px: int) -> FloatArray:
     """Return the detail-scale focus level of the patch centered on each pixel, shape (h, w), before saturation.
 
     Notes
@@ -138,60 +100,11 @@ def detail_focus(detail: FloatArray, *, detail_patch_px: int, config: FocusConfi
     Departs: the mean over the patch on the 0-1 scale takes the place of the sum, because ``phi`` of the sum is 1 for every image;
     levels below `NEGLIGIBLE_LEVEL` are zero.
     """
-    amplified = amplify_detail(detail, radius_px=config.amplification_radius_px)
-    moduli = gradient_level(amplified, border_px=config.border_px, borders=borders)
+    moduli = gradient_level(amplify_detail(detail, radius_px=radius_px))
     # gray levels of 0-255 to 0-1, for which the published gamma is meant
-    level = window_mean(moduli, side_px=detail_patch_px, scale=1 / FULL_SCALE)
+    level = window_mean(moduli, side_px=detail_patch_px) / np.asarray(FULL_SCALE, detail.dtype)
     level[level < NEGLIGIBLE_LEVEL] = 0
     return level
-
-
-def fine_focus(detail: FloatArray, *, growth_px: int = 0, faint_level: float = 0.0, config: FocusConfig) -> FloatArray:
-    """Return the focus level of a small window around each pixel, shape (h, w), on the scale of the detail-scale level.
-
-    It resolves what is smaller than a detail patch, such as hairs and beads, and slopes of deep stacks.
-
-    Parameters
-    ----------
-    detail : ndarray of float, shape (3, h, w)
-    growth_px : int
-        By how much the window is larger than `FINEST_WINDOW_PX`, for noise.
-    faint_level : float
-        What fine noise and compression leave on smooth ground: only what a level has above this is evidence.
-    config : FocusConfig
-
-    Notes
-    -----
-    The gradients of [QMCIF, Eq. (14)], averaged over a small window. The detail-scale level takes them after a sum over ``2 r + 1``
-    pixels each way [QMCIF, Eq. (13)]; that factor brings both to one scale.
-    """
-    scale = FINE_WEIGHT * (2 * config.amplification_radius_px + 1) / FULL_SCALE
-    # no mirrored border here: a window of a few pixels sees the border only next to it
-    level = window_mean(gradient_level(detail, border_px=0), side_px=FINEST_WINDOW_PX + growth_px, scale=scale)
-    return np.maximum(level - np.asarray(faint_level, level.dtype), 0)
-
-
-def gather_evidence(level: FloatArray, *, detail_patch_px: int, config: FocusConfig, mean: WindowMean = window_mean) -> FloatArray:
-    """Add to each detail-scale level those of ever larger windows around it, ever less weighted.
-
-    Where a patch has texture of its own the first term decides. Where it has little, or none, the surroundings do: decisions in smooth
-    areas follow the nearest structure instead of noise.
-
-    Notes
-    -----
-    Departs: the paper compares the patches alone, which is `evidence_scales` = 1, and faint levels as all others.
-    """
-    if config.evidence_scales == 1:
-        return level
-    # subtracted, not cut off, so that evidence begins at 0 without a jump
-    level = np.maximum(level - np.asarray(FAINT_LEVEL, level.dtype), 0)
-    evidence = level.copy()
-    side, weight = detail_patch_px, 1.0
-    for _ in range(1, config.evidence_scales):
-        # odd again, and about four times the area
-        side, weight = 2 * side + 1, weight * config.evidence_decay
-        evidence += mean(level, side_px=side, scale=weight)
-    return evidence
 
 
 def saturate(level: FloatArray, *, saturation: float) -> FloatArray:
@@ -204,59 +117,38 @@ def saturate(level: FloatArray, *, saturation: float) -> FloatArray:
     return -np.expm1(-level / np.asarray(saturation, level.dtype))
 
 
-def _reach_of_gradients(config: FusionConfig, _detail_patch_px: int) -> int:
-    """Return one pixel for the forward difference, or, near the border, how far the mirrored interior and its difference lie."""
-    return max(1, 2 * config.focus.border_px)
+def measure_focus(
+    image: FloatArray, config: MethodConfig, *, detail_patch_px: int, part_px: int, check_cancelled: Callable[[], None] = lambda: None
+) -> ImageFocus:
+    """Decompose an image and return its focus levels at both scales.
+
+    An image of more than `part_px` squared pixels is decomposed in equal parts of about that size, each with `SOLVE_MARGIN_PX` around
+    it: singular values grow with the number of patches, so that the published parameters mean what they mean at about the published
+    image size, and memory stays small.
+
+    Parameters
+    ----------
+    image : ndarray of float, shape (3, h, w)
+    config : MethodConfig
+    detail_patch_px, part_px : int
+    check_cancelled : callable
+    """
+    shape, patch = (image.shape[-2], image.shape[-1]), config.base_patch_px
+    # whole patches, so that those of a part lie on the grid of the image
+    margin = -(-SOLVE_MARGIN_PX // patch) * patch
+    rows, columns = (cut_side(side, shape=shape, tile_px=part_px, multiple_of=patch) for side in shape)
+    base_level = np.empty([-(-side // patch) for side in shape])
+    detail = np.empty(image.shape, config.precision.value)
+    for core in (Window(top, left, bottom, right) for top, bottom in rows for left, right in columns):
+        padded = core.grown(margin, shape)
+        layers = decompose(np.ascontiguousarray(image[:, *padded.slices]), config, check_cancelled=check_cancelled)
+        level = base_focus(layers, base_patch_px=patch, coefficient_weight=config.coefficient_weight)
+        inner = core.relative_to(padded)
+        base_level[_in_patches(core, patch).slices] = level[_in_patches(inner, patch).slices]
+        detail[:, *core.slices] = layers.detail[:, *inner.slices]
+    return ImageFocus(base_level, detail_focus(detail, detail_patch_px=detail_patch_px, radius_px=config.amplification_radius_px))
 
 
-def _reach_of_detail_focus(config: FusionConfig, detail_patch_px: int) -> int:
-    return config.focus.amplification_radius_px + _reach_of_gradients(config, detail_patch_px) + detail_patch_px // 2
-
-
-def _reach_of_evidence(config: FusionConfig, detail_patch_px: int) -> int:
-    """Return half of the largest window, whose side is ``2^(scales - 1) (side + 1) - 1``."""
-    return 0 if config.focus.evidence_scales == 1 else 2 ** (config.focus.evidence_scales - 2) * (detail_patch_px + 1) - 1
-
-
-def _reach_of_weighty_evidence(config: FusionConfig, detail_patch_px: int) -> int:
-    """Return half the side of the largest window but one whose focus levels count; the largest has little weight and much area."""
-    n_windows = config.focus.evidence_scales - 1
-    return 2 ** (n_windows - 2) * (detail_patch_px + 1) - 1 if n_windows > 1 else 0
-
-
-AMPLIFICATION = Stage(
-    name="method.focus.amplify_detail",
-    reaches=(Reach(lambda config, _side: config.focus.amplification_radius_px, "`amplification_radius_px`"),),
-    overlap_px=lambda config, _side: config.focus.amplification_radius_px,
-)
-GRADIENTS = Stage(
-    name="method.focus.gradient_level",
-    reaches=(Reach(_reach_of_gradients, "1; max(1, 2 `border_px`) within `border_px` of the image border"),),
-    overlap_px=lambda _config, _side: 1,  # beyond a tile the image goes on, so that nothing is mirrored
-)
-BASE_FOCUS = Stage(
-    name="method.focus.base_focus",
-    reaches=(
-        Reach(
-            lambda config, side: config.decomposition.base_patch_px - 1 + _reach_of_gradients(config, side),
-            "`base_patch_px` − 1, and that of `gradient_level`",
-        ),
-    ),
-)
-DETAIL_FOCUS = Stage(
-    name="method.focus.detail_focus",
-    reaches=(Reach(_reach_of_detail_focus, "those of `amplify_detail` and `gradient_level`, and (s − 1) / 2", adds_up=True),),
-    overlap_px=lambda _config, side: side // 2,
-    working_bytes=bytes_per_pixel(24),
-)
-FINE_FOCUS = Stage(
-    name="method.focus.fine_focus",
-    reaches=(Reach(lambda _config, _side: 1 + FINEST_WINDOW_PX // 2, "1, and half of `FINEST_WINDOW_PX` and its growth"),),
-)
-EVIDENCE = Stage(
-    name="method.focus.gather_evidence",
-    reaches=(Reach(_reach_of_evidence, "2^(`evidence_scales` − 2) (s + 1) − 1; 0 for one scale", adds_up=True),),
-    overlap_px=_reach_of_weighty_evidence,
-    acts_far=True,
-    kept_bytes=lambda _config, size: min(size.n_images * LEVEL_PIXEL_BYTES * size.padded_px, LEVELS_IN_MEMORY_BYTES),
-)
+def _in_patches(window: Window, patch_px: int) -> Window:
+    """Return which base patches a window covers that starts on a patch."""
+    return Window(window.top // patch_px, window.left // patch_px, -(-window.bottom // patch_px), -(-window.right // patch_px))

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy  # its parts are loaded when they are first used, and most runs use none of them here
 
-from qmcif_engine.kernels.screened import relax_plane
-
 if TYPE_CHECKING:
     from qmcif_engine.arrays import FloatArray
 
 SPATIAL_AXES = (-2, -1)
-
-ROUNDINGS_LEFT = 8
-"""Error at which relaxation ends, in eps of the dtype as a share of the error of the first guess: below 0.001 gray level in float32."""
 
 
 def gradients(planes: FloatArray) -> FloatArray:
@@ -99,45 +93,3 @@ def solve_screened(planes: FloatArray, *, screening: float) -> FloatArray:
     spectrum *= _inverse_factors(height, width, screening, planes.dtype.name)
     solution: FloatArray = scipy.fft.idctn(spectrum, type=2, axes=SPATIAL_AXES, norm="ortho", workers=1, overwrite_x=True)
     return solution
-
-
-def relax_screened(planes: FloatArray, *, screening: float) -> None:
-    """Replace contiguous ``(..., h, w)`` planes by what `solve_screened` returns for them, as far as their dtype resolves it.
-
-    Twice as fast as two cosine transforms, and without their memory.
-
-    Notes
-    -----
-    Chessboard relaxation accelerated by Chebyshev polynomials (Golub and Varga 1961). The Jacobi iteration of the screened operator has
-    the spectral radius ``rho = 4 / (4 + screening)``; every half-sweep leaves ``(1 - sqrt(1 - rho^2)) / rho`` of the error, half of it
-    for a screening of 1.
-    """
-    omegas = _relaxation_steps(screening, planes.dtype.name)
-    for plane in planes.reshape(-1, *planes.shape[-2:]):
-        relax_plane(plane, omegas, screening)
-
-
-@lru_cache(maxsize=8)
-def _relaxation_steps(screening: float, dtype_name: str) -> FloatArray:
-    """Return the over-relaxation of each half-sweep."""
-    radius = 4 / (4 + screening)
-    rate = (1 - math.sqrt(1 - radius**2)) / radius
-    # until what is left of the first error is rounding
-    count = 2
-    while rate**count > ROUNDINGS_LEFT * np.finfo(dtype_name).eps:
-        count += 1
-    return list_over_relaxations(screening, count)
-
-
-@lru_cache(maxsize=8)
-def list_over_relaxations(screening: float, count: int) -> FloatArray:
-    """Return the over-relaxation of so many half-sweeps, shape (count,), float64."""
-    radius = 4 / (4 + screening)
-    # Chebyshev's recurrence: the factors tend to the best constant one, without its slow start
-    steps = [1.0, 1 / (1 - radius**2 / 2)]
-    while len(steps) < count:
-        steps.append(1 / (1 - radius**2 * steps[-1] / 4))
-    omegas = np.array(steps[:count])
-    # cached, so shared by all callers
-    omegas.flags.writeable = False
-    return omegas

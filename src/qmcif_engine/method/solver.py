@@ -1,8 +1,6 @@
 """The solver of QFED: an image split into base, detail and noise by the alternating direction method of multipliers (Algorithm 1).
 
-The loop does three things per iteration: update every variable and multiplier, record, and ask whether to stop. With the low-rank term
-the updates are `sweep` and `raise_multipliers`; without it `qmcif_engine.method.decomposition.image_solve` does the same in less time and
-memory.
+The loop does three things per iteration: update every variable and multiplier, record, and ask whether to stop.
 """
 
 from __future__ import annotations
@@ -13,12 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from qmcif_engine.method.decomposition import updates
-from qmcif_engine.method.decomposition.grouping import group_patches
-from qmcif_engine.method.decomposition.image_solve import ImageSolve, norm
-from qmcif_engine.method.decomposition.operators import gradients, solve_screened
+from qmcif_engine.method import updates
 from qmcif_engine.method.dictionary import load_dictionary
-from qmcif_engine.method.patches import cut_patches, join_patches, pad_to_grid
+from qmcif_engine.method.lagrangian import CoefficientState, Problem, SolverState, residuals
+from qmcif_engine.method.operators import gradients, solve_screened
+from qmcif_engine.method.patches import cut_patches, group_patches, join_patches, pad_to_grid
 from qmcif_engine.method.quaternion import modulus
 from qmcif_engine.stack.samples import FULL_SCALE
 
@@ -28,8 +25,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qmcif_engine.arrays import FloatArray
-    from qmcif_engine.config.fusion_config import DecompositionConfig
-    from qmcif_engine.method.decomposition.updates import CoefficientOperator
+    from qmcif_engine.config.fusion_config import MethodConfig
+    from qmcif_engine.method.updates import CoefficientOperator
+
+LARGEST_PENALTY = 1e6
+"""Cap on mu; 20 iterations at the published growth reach 1.3."""
 
 
 class StopReason(StrEnum):
@@ -57,52 +57,10 @@ class IterationRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The records of all iterations, none where nobody wanted them, and the reason why there are no more."""
+    """The records of all iterations, and the reason why there are no more."""
 
     records: tuple[IterationRecord, ...]
     reason: StopReason
-
-
-@dataclass(frozen=True, slots=True)
-class CoefficientState:
-    """The variables of the low-rank term: ``Z`` and ``J`` (4 L, P), ``Y_1`` (4 L, P) and ``Y_2`` (4 d, P)."""
-
-    coefficients: FloatArray
-    low_rank: FloatArray
-    coefficient_multiplier: FloatArray
-    dictionary_multiplier: FloatArray
-
-
-@dataclass(frozen=True, slots=True)
-class SolverState:
-    """Every variable of Algorithm 1: ``B``, ``D``, ``E``, ``Y_5`` (3, h, w), ``G_1``, ``G_2`` and ``Y_3``, ``Y_4`` (2, 3, h, w)."""
-
-    base: FloatArray
-    detail: FloatArray
-    noise: FloatArray
-    sum_multiplier: FloatArray
-    gradients: FloatArray
-    gradient_multipliers: FloatArray
-    patches: CoefficientState | None
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """What stays fixed during a solve: the padded image, the settings, the dictionary and the groups."""
-
-    image: FloatArray
-    config: DecompositionConfig
-    operator: CoefficientOperator | None
-    groups: tuple[NDArray[np.intp], ...]
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Height and width of the padded image."""
-        return self.image.shape[-2], self.image.shape[-1]
-
-    def cut(self, layer: FloatArray) -> FloatArray:
-        """Apply ``R`` to a layer."""
-        return cut_patches(layer, patch_px=self.config.base_patch_px)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,21 +82,16 @@ class Decomposition:
     history: History
 
 
-def decompose(
-    image: FloatArray, config: DecompositionConfig, *, check_cancelled: Callable[[], None] = lambda: None, keep_history: bool = True
-) -> Decomposition:
+def decompose(image: FloatArray, config: MethodConfig, *, check_cancelled: Callable[[], None] = lambda: None) -> Decomposition:
     """Split an image into a base, a detail and a noise layer.
 
     Parameters
     ----------
     image : ndarray of float, shape (3, h, w)
         Pure quaternion block on the 0-255 scale, any size from one pixel on.
-    config : DecompositionConfig
+    config : MethodConfig
     check_cancelled : callable
         Called before each iteration; may raise to end the solve.
-    keep_history : bool
-        Whether somebody will read the records; measuring an iteration takes longer than doing it. The layers are the same. Where a
-        tolerance is set, every iteration is measured in any case.
 
     Returns
     -------
@@ -148,54 +101,29 @@ def decompose(
     -----
     [QMCIF, Eq. (3)] by [QMCIF, Algorithm 1]; it ends when the relative difference falls to `tolerance` [QMCIF, section IV-A].
 
-    Departs: the default leaves out the low-rank term (`is_low_rank`) and runs a fixed number of iterations.
+    Without the low-rank term (`is_low_rank`) there are neither ``Z`` nor ``J``, and the base layer has no patch target.
     """
-    solve = _PatchSolve(image, config) if config.is_low_rank else ImageSolve(image, config)
-    # a tolerance can only be compared with a measured change
-    is_measured = keep_history or config.tolerance > 0
+    problem, state = initialize(image, config)
     records: list[IterationRecord] = []
-    penalty = config.penalty
-    reason = StopReason.ITERATIONS_DONE
+    reason, penalty = StopReason.ITERATIONS_DONE, config.penalty
     for _ in range(config.iterations):
         check_cancelled()
-        if is_measured:
-            records.append(IterationRecord(penalty, *solve.advance_measured(penalty)))
-        else:
-            solve.advance(penalty)
+        previous = state
+        state, sizes = raise_multipliers(sweep(previous, problem, penalty=penalty), problem, penalty=penalty)
+        records.append(IterationRecord(penalty, largest_change(previous, state), *sizes))
         if config.tolerance and records[-1].change <= config.tolerance:
             reason = StopReason.TOLERANCE_REACHED
             break
-        # mu grows, so that the constraints come to hold, up to the published cap
-        penalty = min(config.penalty_cap, penalty * config.penalty_growth)
-    return Decomposition(*solve.layers(), History(tuple(records), reason))
+        # mu grows, so that the constraints come to hold
+        penalty = min(LARGEST_PENALTY, penalty * config.penalty_growth)
+    # the padding is dropped; coefficients keep theirs, since they belong to whole patches
+    height, width = image.shape[-2:]
+    base, detail, noise = (np.ascontiguousarray(layer[:, :height, :width]) for layer in (state.base, state.detail, state.noise))
+    coefficients = None if state.patches is None else _by_component(state.patches.coefficients)
+    return Decomposition(base, detail, noise, coefficients, History(tuple(records), reason))
 
 
-class _PatchSolve:
-    """The state of a solve with the low-rank term, replaced in each iteration."""
-
-    def __init__(self, image: FloatArray, config: DecompositionConfig) -> None:
-        self._shape = image.shape[-2:]
-        self._problem, self._state = initialize(image, config)
-
-    def advance(self, penalty: float) -> None:
-        self.advance_measured(penalty)
-
-    def advance_measured(self, penalty: float) -> tuple[float, ...]:
-        previous = self._state
-        self._state, sizes = raise_multipliers(sweep(previous, self._problem, penalty=penalty), self._problem, penalty=penalty)
-        return (largest_change(previous, self._state), *sizes)
-
-    def layers(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray | None]:
-        """Drop the padding of the layers; the coefficients keep theirs, since they belong to whole patches."""
-        state, (height, width) = self._state, self._shape
-        base, detail, noise = (np.ascontiguousarray(layer[:, :height, :width]) for layer in (state.base, state.detail, state.noise))
-        coefficients = None
-        if state.patches is not None:
-            coefficients = state.patches.coefficients.reshape(4, -1, state.patches.coefficients.shape[1])
-        return base, detail, noise, coefficients
-
-
-def initialize(image: FloatArray, config: DecompositionConfig) -> tuple[Problem, SolverState]:
+def initialize(image: FloatArray, config: MethodConfig) -> tuple[Problem, SolverState]:
     """Pad the image to whole patches, form the groups and set the published first values.
 
     Notes
@@ -271,41 +199,6 @@ def _patch_target(patches: CoefficientState | None, problem: Problem, *, penalty
     return join_patches(target, shape=problem.shape, patch_px=problem.config.base_patch_px)
 
 
-class Residuals(NamedTuple):
-    """By how much a state misses each constraint of [QMCIF, Eq. (4)].
-
-    Attributes
-    ----------
-    of_sum : ndarray of float, shape (3, h, w)
-        ``I - B - D - E``.
-    of_gradients : ndarray of float, shape (2, 3, h, w)
-        ``G_1 - nabla_1 B`` and ``G_2 - nabla_2 B``.
-    of_dictionary : ndarray of float, shape (4 d, P)
-        ``R(B) - A Z``; empty without the low-rank term.
-    of_low_rank : ndarray of float, shape (4 L, P)
-        ``Z - J``; empty without the low-rank term.
-    """
-
-    of_sum: FloatArray
-    of_gradients: FloatArray
-    of_dictionary: FloatArray
-    of_low_rank: FloatArray
-
-
-def residuals(state: SolverState, problem: Problem) -> Residuals:
-    """Return what each constraint leaves."""
-    of_sum = problem.image - state.base - state.detail - state.noise
-    of_gradients = state.gradients - gradients(state.base)
-    patches, nothing = state.patches, np.empty((0, 0), of_sum.dtype)
-    if patches is None or problem.operator is None:
-        return Residuals(of_sum, of_gradients, nothing, nothing)
-    # written as a negative first, so that no second array of this size is needed
-    of_dictionary = -(problem.operator.synthesis @ patches.coefficients)
-    base_patches = problem.cut(state.base)
-    of_dictionary[-len(base_patches) :] += base_patches  # a pure block has no real rows
-    return Residuals(of_sum, of_gradients, of_dictionary, patches.coefficients - patches.low_rank)
-
-
 def raise_multipliers(state: SolverState, problem: Problem, *, penalty: float) -> tuple[SolverState, tuple[float, ...]]:
     """Add ``mu`` times each constraint's residual to its multiplier, and return the relative norms of the residuals.
 
@@ -327,8 +220,8 @@ def raise_multipliers(state: SolverState, problem: Problem, *, penalty: float) -
         gradient_multipliers=state.gradient_multipliers + penalty * rest.of_gradients,
         patches=patches,
     )
-    scale = max(norm(problem.image), float(np.finfo(np.float32).tiny))
-    return raised, tuple(norm(residual) / scale for residual in rest)
+    scale = max(_norm(problem.image), float(np.finfo(np.float32).tiny))
+    return raised, tuple(_norm(residual) / scale for residual in rest)
 
 
 def largest_change(previous: SolverState, current: SolverState) -> float:
@@ -339,5 +232,15 @@ def largest_change(previous: SolverState, current: SolverState) -> float:
     change = float(modulus(current.detail - previous.detail).max())
     if current.patches is not None and previous.patches is not None:
         difference = current.patches.coefficients - previous.patches.coefficients
-        change = max(change, float(modulus(difference.reshape(4, -1, difference.shape[1])).max()))
+        change = max(change, float(modulus(_by_component(difference)).max()))
     return change / FULL_SCALE
+
+
+def _by_component(rows: FloatArray) -> FloatArray:
+    """Return stacked component rows, shape (4 L, P), as a quaternion matrix, shape (4, L, P)."""
+    return rows.reshape(4, -1, rows.shape[1])
+
+
+def _norm(values: FloatArray) -> float:
+    """Return the Frobenius norm, summed in float64."""
+    return float(np.sqrt(np.einsum("i,i->", values.reshape(-1), values.reshape(-1), dtype=np.float64)))

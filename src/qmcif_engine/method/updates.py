@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qmcif_engine.method import quaternion
-from qmcif_engine.method.decomposition.operators import gradients_adjoint, solve_screened
+from qmcif_engine.method.operators import gradients_adjoint, solve_screened
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
