@@ -13,16 +13,19 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from scipy import ndimage
 
+from qmcif_engine.compiled import single_thread
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.decision import energy
 from qmcif_engine.decision.composition import REACH_PX
+from qmcif_engine.decision.validity import ALONG_PX, border_sight_px
 from qmcif_engine.errors import InvalidImageError
 from qmcif_engine.rules import Decision
+from qmcif_engine.stack.alignment.opencv import one_opencv_thread
 from qmcif_engine.stack.samples import as_stack
 from qmcif_engine.stack.stack import ArrayStack, Stack, check_number, companions_of, sample_stack, settle_range
 from qmcif_engine.stack.window import Window
+from qmcif_engine.tiles.planes import WindowPlanes
 from qmcif_engine.tiles.sample_noise import measure_sample_noise
-from qmcif_engine.tiles.single_thread import single_thread
 from qmcif_engine.tiles.window_images import WindowImages
 
 if TYPE_CHECKING:
@@ -110,7 +113,7 @@ def retouch(
     outer = asked.grown(REACH_PX, shape)
     seen = outer.grown(REACH_PX, shape)  # what a blend looks at
     decided = source_index[seen.slices].astype(np.uint16)
-    index = _corrected(decided, labels[seen.slices], stack=stack, window=seen)
+    index = _corrected(decided, labels[seen.slices], stack=stack, window=seen, focus_range=bounds, config=settings)
     result = RetouchedWindow(outer, fused[outer.slices].copy(), source_index[outer.slices].astype(np.uint16), bounds)
     # painted pixels count even where the engine had chosen the same image: it may have blended another one in
     is_near_change = ndimage.maximum_filter(index != decided, 2 * REACH_PX + 1, mode="constant")
@@ -160,8 +163,10 @@ def _possible_shapes(stack: Stack) -> list[tuple[int, ...]]:
     return [shape, further if len(further) == 3 else (*shape[:2], (*shape, 1)[2] + 1)]
 
 
-def _corrected(decided: IndexArray, labels: NDArray[Any], *, stack: Stack, window: Window) -> IndexArray:
-    """Return the decisions with those of a person in their place, where the image has the pixel."""
+def _corrected(
+    decided: IndexArray, labels: NDArray[Any], *, stack: Stack, window: Window, focus_range: FocusRanges, config: FusionConfig
+) -> IndexArray:
+    """Return the decisions with those of a person in their place, where the image may give the pixel."""
     n_images = stack.n_images
     if labels.min() < 0 or labels.max() > n_images or decided.max() >= n_images:
         msg = (
@@ -170,16 +175,23 @@ def _corrected(decided: IndexArray, labels: NDArray[Any], *, stack: Stack, windo
         )
         raise InvalidImageError(msg)
     index: IndexArray = np.where(labels > 0, labels - np.ones((), labels.dtype), decided).astype(np.uint16)
-    if stack.has_validity:
-        for number in np.unique(labels[labels > 0]):
-            is_lacking = (labels == number) & ~stack.valid(int(number) - 1, window)
-            index[is_lacking] = decided[is_lacking]
+    shape = (stack.image_shape[0], stack.image_shape[1])
+    if not labels.any() or not (stack.has_validity or any(window.ends_of(shape))):
+        return index
+    # so much of the image around it that what is found does not depend on the window
+    outer = window.grown(max(2 * ALONG_PX, border_sight_px(config.decision.dark_border_px)), shape)
+    planes = WindowPlanes(stack, WindowImages(stack, outer), outer, focus_range=focus_range, config=config)
+    for label in np.unique(labels[labels > 0]):
+        choosable = planes.choosable(int(label) - 1, window.relative_to(outer))
+        if choosable is not None:
+            is_refused = (labels == label) & ~choosable
+            index[is_refused] = decided[is_refused]
     return index
 
 
 def _compose(stack: Stack, decision: Decision, *, inner: Window, has_companions: bool, config: FusionConfig) -> SampleArray:
     """Return the inner window: the image, all channels where only some decided, or the image with its opacity as the last channel."""
-    with single_thread():
+    with single_thread(), one_opencv_thread():
         planes = [_compose_one(stack, decision, inner=inner, config=config)]
         if has_companions:
             companions: Any = companions_of(stack)

@@ -173,7 +173,7 @@ def find_dark_borders(
     A contour of the scene that runs along the border, tens of pixels and more, can pass for a dark border of the image that shows it sharp
     beside one that shows it much blurred. That costs these few pixels their sharpness.
     """
-    (height, width), sight = shape, SMALLEST_MULTIPLE * (depth_px + REFERENCE_PX)
+    (height, width), sight = shape, border_sight_px(depth_px)
     if depth_px == 0 or min(shape) < sight:
         return None
     parts = (Window(0, 0, sight, width), Window(0, 0, height, sight), Window(height - sight, 0, *shape), Window(0, width - sight, *shape))
@@ -188,6 +188,11 @@ def find_dark_borders(
             if is_missing.any():
                 found[side] = is_missing
     return DarkBorders(shape, strips) if any(strips) else None
+
+
+def border_sight_px(depth_px: int) -> int:
+    """Return how much image there must be behind a border."""
+    return SMALLEST_MULTIPLE * (depth_px + REFERENCE_PX)
 
 
 def border_brightness(block: FloatArray, side: Side, *, depth_px: int) -> tuple[FloatArray, FloatArray]:

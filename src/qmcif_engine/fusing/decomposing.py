@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from qmcif_engine.compiled import single_thread
 from qmcif_engine.config.fusion_config import FusionConfig, Representation
 from qmcif_engine.method.solver import Decomposition
 from qmcif_engine.method.solver import decompose as solve
 from qmcif_engine.stack.samples import as_stack, check_focus_range, settle_focus_range, to_planes
 from qmcif_engine.tiles.planes import REAL_VALUED_FACTOR
-from qmcif_engine.tiles.single_thread import single_thread
 
 if TYPE_CHECKING:
     from qmcif_engine.arrays import SampleArray

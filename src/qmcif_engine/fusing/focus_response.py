@@ -6,16 +6,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from qmcif_engine.compiled import single_thread
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.decision.evidence import CELL_PX, image_evidence
 from qmcif_engine.errors import InvalidImageError
 from qmcif_engine.run.coarse import measure_run
+from qmcif_engine.stack.alignment.opencv import one_opencv_thread
 from qmcif_engine.stack.samples import as_stack
 from qmcif_engine.stack.stack import ArrayStack, Stack, check_number
 from qmcif_engine.stack.window import Window
 from qmcif_engine.tiles.plan import GRID_PX
 from qmcif_engine.tiles.planes import WindowPlanes
-from qmcif_engine.tiles.single_thread import single_thread
 from qmcif_engine.tiles.window_images import WindowImages
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def focus_response(
     )
     planes = WindowPlanes(stack, WindowImages(stack, seen), seen, focus_range=bounds, config=settings)
     cut, levels = asked.relative_to(seen).slices, []
-    with single_thread():
+    with single_thread(), one_opencv_thread():
         for number in range(stack.n_images):
             check_cancelled()
             cells = image_evidence(planes.block(number), statistics, settings)[0]

@@ -82,7 +82,9 @@ def refine(
         for square, lead in zip(squares, leads, strict=True):
             near = square.grown(detail_patch_px // 2, shape)
             inner = square.relative_to(near).slices
-            of_source, *of_candidates = (window_moments(image[:, *near.slices], side_px=detail_patch_px) for image in (source, base, detail))
+            of_source, *of_candidates = (
+                window_moments(image[:, *near.slices], side_px=detail_patch_px) for image in (source, base, detail)
+            )
             of_base, of_detail = (
                 quaternion_similarity(candidate, of_source, side_px=detail_patch_px, part=part)[inner] for candidate in of_candidates
             )

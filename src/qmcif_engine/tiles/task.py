@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qmcif_engine.arrays import FloatArray, IndexArray
+from qmcif_engine.compiled import single_thread
 from qmcif_engine.config.fusion_config import RuleName
 from qmcif_engine.decision import energy
 from qmcif_engine.method import paper
 from qmcif_engine.rules import StackStatistics, Steps
+from qmcif_engine.stack.alignment.opencv import one_opencv_thread
 from qmcif_engine.stack.samples import FocusRange
 from qmcif_engine.tiles.output_maps import OUTPUT_MAPS, MapPlanes
 from qmcif_engine.tiles.planes import WindowPlanes
-from qmcif_engine.tiles.single_thread import single_thread
 from qmcif_engine.tiles.window_images import SAMPLES_IN_MEMORY_BYTES, ChannelImages, WindowImages
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ class TileTask:
         steps = Steps(check_cancelled=check_cancelled, report_image=report_image)
         # first, which reads all samples once; from then on they come from memory or from the temporary file
         digest = self._digest(tile, images, deciding)
-        with single_thread():
+        with single_thread(), one_opencv_thread():
             if not self.stack.decides_each:
                 return FusedTile(**self._fuse(images, deciding, tile, channel=None, steps=steps), input_digest=digest)
             parts = [

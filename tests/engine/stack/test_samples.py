@@ -6,6 +6,7 @@ import pytest
 from qmcif_engine.config.fusion_config import Representation
 from qmcif_engine.errors import InvalidConfigError, InvalidImageError, QmcifError
 from qmcif_engine.stack.samples import (
+    FARTHEST_LEVEL,
     LUMINANCE,
     SUPPORTED_DTYPES,
     FocusRange,
@@ -444,8 +445,8 @@ def test_ranges_are_plain_lists_in_a_record():
 
 # --- integers, in one pass ---
 
-EMBEDDING_RANGE = FocusRange(17.0, 203.0)
-EMBEDDING_RANGES = (FocusRange(3.0, 90.0), FocusRange(0.0, 255.0), FocusRange(40.0, 1000.0))
+EMBEDDED = FocusRange(17.0, 203.0)
+EMBEDDEDS = (FocusRange(3.0, 90.0), FocusRange(0.0, 255.0), FocusRange(40.0, 1000.0))
 
 
 def random_samples(shape, dtype):
@@ -466,7 +467,7 @@ def embedded_plainly(image, ranges):
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
 @pytest.mark.parametrize(
     "focus_range",
-    [EMBEDDING_RANGE, EMBEDDING_RANGES, EMBEDDING_RANGES[:2]],
+    [EMBEDDED, EMBEDDEDS, EMBEDDEDS[:2]],
     ids=["one for all", "one per channel", "two of three channels"],
 )
 def test_color_images_of_integers_are_embedded_by_the_plain_formula(dtype, focus_range):
@@ -494,8 +495,8 @@ def test_views_are_embedded_like_copies_and_left_alone(dtype):
     ]
 
     for view in views:
-        planes = to_planes(view, EMBEDDING_RANGE, representation=Representation.QUATERNION)
-        np.testing.assert_array_equal(planes, embedded_plainly(view.copy(), [EMBEDDING_RANGE] * 3))
+        planes = to_planes(view, EMBEDDED, representation=Representation.QUATERNION)
+        np.testing.assert_array_equal(planes, embedded_plainly(view.copy(), [EMBEDDED] * 3))
     np.testing.assert_array_equal(samples, kept)
 
 
@@ -505,7 +506,7 @@ def test_read_only_samples_are_embedded(dtype):
     image.flags.writeable = False
 
     np.testing.assert_array_equal(
-        to_planes(image, EMBEDDING_RANGE, representation=Representation.QUATERNION), embedded_plainly(image, [EMBEDDING_RANGE] * 3)
+        to_planes(image, EMBEDDED, representation=Representation.QUATERNION), embedded_plainly(image, [EMBEDDED] * 3)
     )
 
 
@@ -514,5 +515,5 @@ def test_other_byte_order_is_embedded():
     swapped = image.astype(image.dtype.newbyteorder())
 
     np.testing.assert_array_equal(
-        to_planes(swapped, EMBEDDING_RANGE, representation=Representation.QUATERNION), embedded_plainly(image, [EMBEDDING_RANGE] * 3)
+        to_planes(swapped, EMBEDDED, representation=Representation.QUATERNION), embedded_plainly(image, [EMBEDDED] * 3)
     )

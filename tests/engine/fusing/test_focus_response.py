@@ -5,7 +5,7 @@ import pytest
 
 from qmcif_engine import Cancelled, FusionConfig, InvalidImageError, focus_response, fuse, make_focus_stack, open_stack
 
-CONFIG = FusionConfig().replaced({"iterations": 5})
+CONFIG = FusionConfig()
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import pytest
 import sklearn.cluster  # noqa: F401  its OpenMP keeps a number of threads for each thread
 from threadpoolctl import OpenBLASController, threadpool_info, threadpool_limits
 
-from qmcif_engine.tiles.single_thread import single_thread
+from qmcif_engine.compiled import single_thread
 
 
 def blas_threads():
