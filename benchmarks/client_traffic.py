@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 N_WORKERS = 3
 CONFIG = FusionConfig().replaced(
-    {"iterations": 1, "evidence_scales": 1, "follow_reach_px": 0, "consistency": 0.0, "edge_band_px": 0, "adapts_to_noise": False}
+    {"iterations": 1, "smoothness": 0.0, "noise": "off"}
 )
 """Light arithmetic: traffic does not depend on it."""
 

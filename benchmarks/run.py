@@ -20,7 +20,7 @@ import numpy as np
 
 from qmcif_engine import PRESETS, __version__, make_focus_stack, read_image, write_image
 from qmcif_engine.cleanup.regularization import sample_cells
-from qmcif_engine.kernels.single_thread import single_thread
+from qmcif_engine.compiled import single_thread
 from qmcif_engine.method.decomposition import decompose
 from qmcif_engine.method.focus import base_focus, detail_focus, fine_focus
 from qmcif_engine.method.fusion import compose

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 from qmcif_engine.cleanup import blending, dark_border, frame_ends, regularization, seams, smoothness
 from qmcif_engine.cleanup.boundaries import outlines, reblurring, trial_blurs
 from qmcif_engine.kernels import boxes
-from qmcif_engine.method import focus, fusion, patches, refinement
 from qmcif_engine.method.focus_measures import decomposition_measure
+
+from qmcif_engine.method import focus, fusion, patches, refinement
 from qmcif_engine.stack import noise, samples
 
 if TYPE_CHECKING:

@@ -14,11 +14,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from qmcif_engine.compiled import hear_of_compilation
     from qmcif_engine.config.fusion_config import FusionConfig
     from qmcif_engine.config.presets import PRESETS
     from qmcif_engine.depth import height_map
     from qmcif_engine.errors import Cancelled, InvalidConfigError, InvalidImageError, QmcifError
     from qmcif_engine.fusing.batch import find_groups, run_batch
+    from qmcif_engine.fusing.decomposing import decompose
+    from qmcif_engine.fusing.focus_response import focus_response
     from qmcif_engine.fusing.in_memory import fuse
     from qmcif_engine.fusing.lazy import fuse_lazily
     from qmcif_engine.fusing.to_file import fuse_to_file
@@ -26,7 +29,6 @@ if TYPE_CHECKING:
     from qmcif_engine.io.input.stack_input import open_stack
     from qmcif_engine.io.output.transform_files import load_transforms, save_transforms
     from qmcif_engine.io.output.writers import write_image
-    from qmcif_engine.kernels.compilation_notice import hear_of_compilation
     from qmcif_engine.metrics import evaluate
     from qmcif_engine.retouching import retouch
     from qmcif_engine.run.scheduler_connection import connect_to_scheduler
@@ -37,7 +39,6 @@ if TYPE_CHECKING:
     from qmcif_engine.stack.preparation import prepare_stack
     from qmcif_engine.stack.synthetic import make_focus_stack
     from qmcif_engine.stack.synthetic_lazy import make_lazy_focus_stack
-    from qmcif_engine.tiles.focus_response import focus_response
     from qmcif_engine.tiles.output_maps import OUTPUT_MAPS
 
 __version__ = version("napari-qmcif")
@@ -51,6 +52,7 @@ __all__ = [
     "InvalidImageError",
     "QmcifError",
     "connect_to_scheduler",
+    "decompose",
     "evaluate",
     "find_groups",
     "focus_response",
@@ -84,14 +86,15 @@ _MODULE_OF = {
     "InvalidImageError": "errors",
     "QmcifError": "errors",
     "connect_to_scheduler": "run.scheduler_connection",
+    "decompose": "fusing.decomposing",
     "evaluate": "metrics",
     "find_groups": "fusing.batch",
-    "focus_response": "tiles.focus_response",
+    "focus_response": "fusing.focus_response",
     "fuse": "fusing.in_memory",
     "fuse_in_slabs": "slabs",
     "fuse_lazily": "fusing.lazy",
     "fuse_to_file": "fusing.to_file",
-    "hear_of_compilation": "kernels.compilation_notice",
+    "hear_of_compilation": "compiled",
     "height_map": "depth",
     "load_transforms": "io.output.transform_files",
     "make_focus_stack": "stack.synthetic",

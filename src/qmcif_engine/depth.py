@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from qmcif_engine.cleanup.regularization import CONFIDENCES
+from qmcif_engine.compiled import compiled
 from qmcif_engine.errors import InvalidConfigError
 from qmcif_engine.io.input.array_source import is_dask_array
 from qmcif_engine.io.metadata.length_units import convert_length, settle_unit
 from qmcif_engine.io.output.output_formats import name_beside
 from qmcif_engine.io.output.windowed_image import ArrayImage, JoinedImage, assemble_content
-from qmcif_engine.kernels.heights import smooth_heights
-from qmcif_engine.method.patches import cut_reflected
 from qmcif_engine.stack.image_metadata import ImageMetadata, name_planes
 from qmcif_engine.stack.samples import FocusRange
 from qmcif_engine.stack.window import Window
@@ -41,7 +39,7 @@ GUIDE_CONTRAST = 0.1
 LEAST_WEIGHT = 1e-3
 """What a neighbor without confidence still counts."""
 
-LEAST_CONFIDENCE = np.float32(CONFIDENCES[0])
+LEAST_CONFIDENCE = np.float32(0.5)
 """Of a pixel about whose depth nothing is known."""
 
 LARGEST_SMOOTHING_PX = 32
@@ -290,19 +288,54 @@ class HeightImage:
         weights = np.maximum(known, np.float32(LEAST_WEIGHT)).astype(np.float32, copy=False)
         tones = measure_brightness(self._around(self._guide, window), self._guide_range)
         smoothed = np.empty(window.shape, np.float32)
-        smooth_heights(position, weights, tones, np.array([LARGEST_STEP, GUIDE_CONTRAST], np.float32), smoothed)
+        _smooth_heights(position, weights, tones, np.array([LARGEST_STEP, GUIDE_CONTRAST], np.float32), smoothed)
         return self._scaled(smoothed)
 
     def _around(self, image: WindowedImage, window: Window) -> NDArray[Any]:
         """Return a window with the reach of the smoothing around it; outside the image it continues by reflection."""
         grown = window.grown(self._smoothing_px, (self.shape[0], self.shape[1]))
         planes = np.moveaxis(np.atleast_3d(image.read(grown)), -1, 0)
-        cut = cut_reflected(planes, window.relative_to(grown), margin_px=self._smoothing_px)
+        before = (grown.top - window.top + self._smoothing_px, grown.left - window.left + self._smoothing_px)
+        after = (window.bottom + self._smoothing_px - grown.bottom, window.right + self._smoothing_px - grown.right)
+        cut = np.ascontiguousarray(np.pad(planes, [(0, 0), *zip(before, after, strict=True)], mode="symmetric"))
         return cut[0] if len(image.shape) == 2 else cut
 
     def _scaled(self, position: NDArray[np.float32]) -> NDArray[np.float32]:
         heights: NDArray[np.float32] = position * np.float32(self._z_step)
         return heights
+
+
+@compiled
+def _smooth_heights(
+    heights: NDArray[np.float32],
+    weights: NDArray[np.float32],
+    guide: NDArray[np.float32],
+    scales: NDArray[np.float32],
+    out: NDArray[np.float32],
+) -> None:
+    """Put the mean of the heights around each pixel into `out`, which is smaller by the radius on every side.
+
+    A neighbor counts by its weight, less the more its guide differs and nothing at all where its height differs by `scales[0]`;
+    `scales[1]` is the difference of the guide at which it counts half.
+    """
+    radius = (heights.shape[0] - out.shape[0]) // 2
+    largest, contrast = scales
+    for y in range(out.shape[0]):
+        for x in range(out.shape[1]):
+            height, tone = heights[y + radius, x + radius], guide[y + radius, x + radius]
+            total, shift = np.float32(0), np.float32(0)
+            for row in range(y, y + 2 * radius + 1):
+                for column in range(x, x + 2 * radius + 1):
+                    difference = heights[row, column] - height
+                    # falls to 0 at a step of the surface, so that nothing is averaged across it
+                    likeness = np.float32(1) - (difference / largest) ** 2
+                    if likeness > 0:
+                        step = (guide[row, column] - tone) / contrast
+                        weight = weights[row, column] * likeness * likeness / (np.float32(1) + step * step)
+                        total += weight
+                        shift += weight * difference
+            # differences, not heights, are averaged: rounding is that of small numbers
+            out[y, x] = height + shift / total
 
 
 def measure_brightness(samples: NDArray[Any], ranges: FocusRanges) -> NDArray[np.float32]:

@@ -8,30 +8,32 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from scipy import ndimage
 
-from qmcif_engine.cleanup.blend_reach import reach_of_blend
-from qmcif_engine.cleanup.blending import blend_along_edges
-from qmcif_engine.cleanup.dark_border import REACH_PX, find_dark_borders, sight_across
+from qmcif_engine.compiled import single_thread
 from qmcif_engine.config.fusion_config import FusionConfig
+from qmcif_engine.decision import energy
+from qmcif_engine.decision.composition import REACH_PX
+from qmcif_engine.decision.validity import ALONG_PX, border_sight_px
 from qmcif_engine.errors import InvalidImageError
-from qmcif_engine.kernels.boxes import TEXTURE_PX
-from qmcif_engine.method.focus import Borders
-from qmcif_engine.method.fusion import LOW_PASS_REACH_PX, Blend, compose, crop_blend, select_samples, without_invalid
-from qmcif_engine.method.patches import cells_of, edge_band
-from qmcif_engine.stack.samples import FULL_SCALE, PlaneStack, as_stack, to_planes
-from qmcif_engine.stack.stack import ArrayStack, Stack, check_number, companions_of, settle_range
+from qmcif_engine.rules import Decision
+from qmcif_engine.stack.alignment.opencv import one_opencv_thread
+from qmcif_engine.stack.samples import as_stack
+from qmcif_engine.stack.stack import ArrayStack, Stack, check_number, companions_of, sample_stack, settle_range
 from qmcif_engine.stack.window import Window
+from qmcif_engine.tiles.planes import WindowPlanes
+from qmcif_engine.tiles.sample_noise import measure_sample_noise
 from qmcif_engine.tiles.window_images import WindowImages
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from qmcif_engine.arrays import BoolArray, FloatArray, IndexArray, SampleArray
+    from qmcif_engine.arrays import IndexArray, SampleArray
     from qmcif_engine.stack.samples import FocusRanges, GivenRanges
 
 
@@ -107,38 +109,25 @@ def retouch(
     settings = FusionConfig() if config is None else config
     asked = _check_arguments(stack, labels, fused=fused, source_index=source_index, window=window)
     bounds = settle_range(stack, focus_range)
-    reach = reach_of_blend(settings.decision)
     shape = (stack.image_shape[0], stack.image_shape[1])
-    outer = asked.grown(reach, shape)
-    seen = outer.grown(reach + TEXTURE_PX // 2, shape)  # what a blend looks at
+    outer = asked.grown(REACH_PX, shape)
+    seen = outer.grown(REACH_PX, shape)  # what a blend looks at
     decided = source_index[seen.slices].astype(np.uint16)
-    index = _corrected(decided, labels[seen.slices], n_images=stack.n_images)
+    index = _corrected(decided, labels[seen.slices], stack=stack, window=seen, focus_range=bounds, config=settings)
     result = RetouchedWindow(outer, fused[outer.slices].copy(), source_index[outer.slices].astype(np.uint16), bounds)
     # painted pixels count even where the engine had chosen the same image: it may have blended another one in
-    is_near_change = ndimage.maximum_filter(index != decided, 2 * reach + 1, mode="constant")
+    is_near_change = ndimage.maximum_filter(index != decided, 2 * REACH_PX + 1, mode="constant")
     is_touched = is_near_change | (labels[seen.slices] > 0)
     if not is_touched.any():
         return result
-    sources = WindowImages(stack, seen)
-    near_edges = edge_band(index, reach_px=2 * settings.decision.blend_radius_px)
-    guide = _mean_brightness(sources, near_edges & is_touched, focus_range=bounds, settings=settings)
-    blocks = PlaneStack(sources, bounds, representation=settings.focus.representation)
-    ends = sources.find_frame_ends(settings.decision)
-    is_copied = None if fused.shape != stack.image_shape else _find_copied(sources, decided, fused[seen.slices]) & ~is_near_change
-    is_end = None if ends is None else ends.find(index)
-    blend = blend_along_edges(index, blocks, guide, settings.decision, is_end=is_end, is_exact=is_copied)
-    validity = sources.validity or _outside_dark_borders(stack, seen, focus_range=bounds, settings=settings)
-    if validity is not None:
-        blend = without_invalid(blend, validity if ends is None else ends.fade)
     inner = outer.relative_to(seen)
-    cropped, is_touched = crop_blend(blend, inner), is_touched[inner.slices]
-    blended = compose(sources, cropped, inner=inner)
-    if fused.shape != stack.image_shape:
-        blended = _with_companions(blended, stack, blend=cropped, window=outer)
+    decision = Decision(window=seen, index=index, confidence=np.ones(index.shape, np.float32))
+    blended = _compose(stack, decision, inner=inner, has_companions=fused.shape != stack.image_shape, config=settings)
+    is_touched = is_touched[inner.slices]
     return replace(
         result,
         fused=np.where(is_touched.reshape(*outer.shape, *[1] * (fused.ndim - 2)), blended, result.fused),
-        source_index=np.where(is_touched, cropped.source_index, result.source_index),
+        source_index=np.where(is_touched, index[inner.slices], result.source_index),
     )
 
 
@@ -174,8 +163,11 @@ def _possible_shapes(stack: Stack) -> list[tuple[int, ...]]:
     return [shape, further if len(further) == 3 else (*shape[:2], (*shape, 1)[2] + 1)]
 
 
-def _corrected(decided: IndexArray, labels: NDArray[Any], *, n_images: int) -> IndexArray:
-    """Return the decisions with those of a person in their place."""
+def _corrected(
+    decided: IndexArray, labels: NDArray[Any], *, stack: Stack, window: Window, focus_range: FocusRanges, config: FusionConfig
+) -> IndexArray:
+    """Return the decisions with those of a person in their place, where the image may give the pixel."""
+    n_images = stack.n_images
     if labels.min() < 0 or labels.max() > n_images or decided.max() >= n_images:
         msg = (
             f"labels from {labels.min()} to {labels.max()} and a source index up to {decided.max()} were given for {n_images} images; "
@@ -183,50 +175,42 @@ def _corrected(decided: IndexArray, labels: NDArray[Any], *, n_images: int) -> I
         )
         raise InvalidImageError(msg)
     index: IndexArray = np.where(labels > 0, labels - np.ones((), labels.dtype), decided).astype(np.uint16)
+    shape = (stack.image_shape[0], stack.image_shape[1])
+    if not labels.any() or not (stack.has_validity or any(window.ends_of(shape))):
+        return index
+    # so much of the image around it that what is found does not depend on the window
+    outer = window.grown(max(2 * ALONG_PX, border_sight_px(config.decision.dark_border_px)), shape)
+    planes = WindowPlanes(stack, WindowImages(stack, outer), outer, focus_range=focus_range, config=config)
+    for label in np.unique(labels[labels > 0]):
+        choosable = planes.choosable(int(label) - 1, window.relative_to(outer))
+        if choosable is not None:
+            is_refused = (labels == label) & ~choosable
+            index[is_refused] = decided[is_refused]
     return index
 
 
-def _find_copied(images: WindowImages, decided: IndexArray, fused: SampleArray) -> BoolArray:
-    """Return which pixels the fusion took whole from the image it chose: they stay whole where nobody decided otherwise."""
-    is_equal = select_samples(images, decided, window=Window.whole(decided.shape)) == fused
-    return np.asarray(is_equal if is_equal.ndim == 2 else is_equal.all(axis=2))
-
-
-def _mean_brightness(images: WindowImages, is_wanted: BoolArray, *, focus_range: FocusRanges, settings: FusionConfig) -> FloatArray:
-    """Return the guide of the blend, the mean over images and channels on the 0-1 scale, as far as the wanted pixels need it.
-
-    A stroke has a long edge but touches little ground: of many images, most samples need not be looked at.
-    """
-    guide = np.zeros(is_wanted.shape, np.float32)
-    for cell in cells_of(is_wanted):
-        near = cell.grown(2 * settings.decision.blend_radius_px, (is_wanted.shape[0], is_wanted.shape[1]))
-        total = np.zeros(near.shape)
-        for image in images.cropped(near):
-            total += to_planes(image, focus_range, representation=settings.focus.representation).mean(axis=0, dtype=np.float64)
-        guide[near.slices] = total / (len(images) * FULL_SCALE)
-    return guide
-
-
-def _outside_dark_borders(
-    stack: Stack, window: Window, *, focus_range: FocusRanges, settings: FusionConfig
-) -> Callable[[int], BoolArray] | None:
-    """Return what tells which pixels of a window belong to no dark border; None where it lies within the image or there are none.
-
-    Borders are looked for in so much more of the image that they do not depend on the window.
-    """
-    shape, depth = (stack.image_shape[0], stack.image_shape[1]), settings.focus.dark_border_px
-    if not any(window.ends_of(shape)):
-        return None
-    seen = window.grown(max(2 * REACH_PX, sight_across(depth)), shape)
-    blocks = PlaneStack(WindowImages(stack, seen), focus_range, representation=settings.focus.representation)
-    found = find_dark_borders(blocks, depth_px=depth, borders=Borders(*seen.ends_of(shape)))
-    return None if found is None else lambda number: found.validity(number)[window.relative_to(seen).slices]
-
-
-def _with_companions(blended: SampleArray, stack: Stack, *, blend: Blend, window: Window) -> SampleArray:
-    """Return all channels of the window where only some decided, or the image with its opacity as the last channel."""
-    companions: Any = companions_of(stack)
-    seen = window.grown(LOW_PASS_REACH_PX, (stack.image_shape[0], stack.image_shape[1]))
-    planes: Any = [blended, compose(WindowImages(companions, seen), blend, inner=window.relative_to(seen))]
-    joined: SampleArray = planes[1] if planes[1].ndim == 3 else np.dstack(planes)
+def _compose(stack: Stack, decision: Decision, *, inner: Window, has_companions: bool, config: FusionConfig) -> SampleArray:
+    """Return the inner window: the image, all channels where only some decided, or the image with its opacity as the last channel."""
+    with single_thread(), one_opencv_thread():
+        planes = [_compose_one(stack, decision, inner=inner, config=config)]
+        if has_companions:
+            companions: Any = companions_of(stack)
+            planes.append(_compose_one(companions, decision, inner=inner, config=config))
+    joined: SampleArray = planes[-1] if planes[-1].ndim == 3 or not has_companions else np.dstack(planes)
     return joined
+
+
+def _compose_one(stack: Stack, decision: Decision, *, inner: Window, config: FusionConfig) -> SampleArray:
+    images = WindowImages(stack, decision.window)
+    return energy.RULE.compose(images, decision, inner=inner, noise=_noise_of(stack, config), config=config)
+
+
+_noises: WeakKeyDictionary[Stack, dict[FusionConfig, float]] = WeakKeyDictionary()
+"""Noise of stacks, which every stroke asks for again; a few numbers for each stack that is still open."""
+
+
+def _noise_of(stack: Stack, config: FusionConfig) -> float:
+    known = _noises.setdefault(stack, {})
+    if config not in known:
+        known[config] = measure_sample_noise(sample_stack(stack), config)
+    return known[config]

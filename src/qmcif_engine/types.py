@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from qmcif_engine.io.input.file_stack import FileStack
     from qmcif_engine.io.input.image_file import ImageFile
     from qmcif_engine.io.input.written_image import WrittenImage
+    from qmcif_engine.method.solver import Decomposition
     from qmcif_engine.metrics.evaluation import Evaluation
     from qmcif_engine.retouching import RetouchedWindow
     from qmcif_engine.run.steps import FusionProgress
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AlignmentSuggestion",
     "BatchRow",
+    "Decomposition",
     "Evaluation",
     "ExposureCorrection",
     "ExposureSuggestion",
@@ -62,6 +64,7 @@ __all__ = [
 _MODULE_OF = {
     "AlignmentSuggestion": "stack.alignment.suggestion",
     "BatchRow": "fusing.batch",
+    "Decomposition": "method.solver",
     "Evaluation": "metrics.evaluation",
     "ExposureCorrection": "stack.exposure",
     "ExposureSuggestion": "stack.exposure_suggestion",

@@ -21,7 +21,7 @@ from qmcif_engine.stack.synthetic import make_focus_stack
 pytest.importorskip("distributed")
 
 # a focus measure that is quick, since this is about what happens to tiles and not about what is in them
-CONFIG = FusionConfig().replaced({"tile_px": 64, "evidence_scales": 1, "follow_reach_px": 0, "consistency": 0.0, "measure": "laplacian"})
+CONFIG = FusionConfig().replaced({"tile_px": 64, "smoothness": 0.0, "measure": "laplacian"})
 
 pytestmark = [
     pytest.mark.slow,

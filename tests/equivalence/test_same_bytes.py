@@ -34,7 +34,7 @@ pytestmark = [
     ),
 ]
 
-CONFIG = FusionConfig().replaced({"tile_px": 128, "chunk_px": 64, "evidence_scales": 2, "follow_reach_px": 16, "iterations": 2})
+CONFIG = FusionConfig().replaced({"tile_px": 128, "chunk_px": 64})
 PLANES = ("fused", "source_index", "base_map", "detail_map", "confidence")
 SHAPE = (130, 516)  # two rows of five tiles, and more than one level of a store
 STORE = "fused.ome.zarr"

@@ -14,7 +14,7 @@ from napari_qmcif.retouch_session import LARGEST_PIECE_PX, assemble_subject, col
 from napari_qmcif.stack_series import StackSeries, choose_series
 from qmcif_engine import FusionConfig, InvalidImageError
 
-CONFIG = FusionConfig().replaced({"blend_radius_px": 3})
+CONFIG = FusionConfig().replaced({"blend_px": 3})
 
 
 @pytest.fixture

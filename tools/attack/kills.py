@@ -43,8 +43,8 @@ LONGEST_SECONDS = 20.0
 
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EACCES, errno.EROFS, errno.EDQUOT)
 CHEAP = (
-    "tile_px=64", "chunk_px=64", "measure=laplacian", "evidence_scales=1", "follow_reach_px=0", "consistency=0.0", "edge_band_px=0",
-    "feather_px=0", "blend_radius_px=0", "adapts_to_noise=false",
+    "tile_px=64", "chunk_px=64", "measure=laplacian", "smoothness=0.0",
+    "feather_px=0", "blend_px=0", "noise=off",
 )  # fmt: skip
 """How pixels are decided is not under attack; these settings take the least time."""
 

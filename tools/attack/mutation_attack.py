@@ -29,7 +29,7 @@ LONGEST_WAIT_SECONDS = 300
 LARGEST_BYTES = 1_500_000_000
 _ADDRESS_SPACE_BYTES = 4 * 10**9
 _OUTPUT = "fused.ome.tif"
-_FAST = ("--workers", "1", "--set", "iterations=2", "--set", "evidence_scales=1")
+_FAST = ("--workers", "1", "--set", "effort=fast")
 _FUSED, _REFUSED = 0, 2
 _COMMANDS_A_COPY = 100
 

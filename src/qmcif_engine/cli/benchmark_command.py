@@ -20,8 +20,8 @@ from qmcif_engine.comparison.runner import score_dataset
 from qmcif_engine.comparison.tables import Mark, format_figure
 from qmcif_engine.config.presets import preset
 from qmcif_engine.errors import InvalidConfigError, OutputError
+from qmcif_engine.io.dask_threads import count_cores
 from qmcif_engine.io.output.placement import check_folder, place_files
-from qmcif_engine.kernels.cores import count_cores
 
 if TYPE_CHECKING:
     from argparse import Namespace

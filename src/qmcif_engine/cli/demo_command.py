@@ -8,7 +8,6 @@ import numpy as np
 
 from qmcif_engine.cli.map_names import collect_maps, list_map_paths
 from qmcif_engine.cli.progress_bar import progress_bar
-from qmcif_engine.fusing.compiling_ahead import compiling_ahead
 from qmcif_engine.fusing.in_memory import FusionResult, fuse
 from qmcif_engine.io.output.placement import ready_folder
 from qmcif_engine.io.output.writers import check_target, write_images
@@ -37,7 +36,7 @@ def run(options: Namespace) -> None:
         for target in targets:
             check_target(target, overwrite=options.overwrite)
         stack = make_focus_stack(n_images=N_IMAGES, shape=SHAPE, seed=SEED)
-        with progress_bar("fusing", is_quiet=False) as move, compiling_ahead():
+        with progress_bar("fusing", is_quiet=False) as move:
             result = fuse(list(stack.images), with_maps=True, on_progress=lambda progress: move(*progress))
         shown = [*stack.images, stack.truth, result.fused, side_by_side(stack, result), *collect_maps(result).values()]
         write_images(dict(zip(targets, shown, strict=True)), overwrite=options.overwrite)

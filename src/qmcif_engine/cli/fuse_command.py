@@ -19,7 +19,6 @@ from qmcif_engine.cli.quantities import printable, show_bytes, show_seconds
 from qmcif_engine.cli.resources import peak_memory_bytes
 from qmcif_engine.cli.targets import gather_targets, label_times
 from qmcif_engine.cli.time_series import fuse_series, is_series
-from qmcif_engine.fusing.compiling_ahead import compiling_ahead
 from qmcif_engine.fusing.file_outputs import check_outputs
 from qmcif_engine.fusing.joined_times import check_series_target
 from qmcif_engine.fusing.run_plan import is_finished, job_folder, plan_run
@@ -86,8 +85,6 @@ def fuse_inputs(options: Namespace, settings: FusionConfig) -> list[Fused]:
     with ExitStack() as closing:
         if not options.quiet and not options.json:
             closing.enter_context(telling_of_compilation())
-        # before the inputs are opened, so that a second core compiles meanwhile
-        closing.enter_context(compiling_ahead())
         stack = closing.enter_context(open_inputs(options))
         guide = open_guide(stack, options)
         if guide is not None:

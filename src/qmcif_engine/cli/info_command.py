@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from argparse import Namespace
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from qmcif_engine.cli.named_stacks import open_inputs
@@ -133,24 +132,21 @@ def _say_who_decides(stack: FileStack) -> str:
 
 def _look_at_samples(stack: FileStack, warnings: list[str]) -> dict[str, Any]:
     """Return range and noise as a run would settle them, and add what it would hint at to the warnings."""
+    from qmcif_engine.run.coarse import measure_range_and_noise
+    from qmcif_engine.stack.alignment.suggestion import suggest_alignment
     from qmcif_engine.stack.exposure_suggestion import suggest_even_exposure
-    from qmcif_engine.stack.noise import settle_range_and_noise
     from qmcif_engine.stack.samples import FocusRange, list_bounds
 
     stack.expect_all()
     try:
-        focus_range, noise_levels = settle_range_and_noise(stack, None)
+        focus_range, noise_levels = measure_range_and_noise(stack)
     except InvalidImageError as error:
         warnings.append(" ".join(str(error).split()))
         return {"focus_range": None, "noise_levels": None}
     pairs = (focus_range,) if isinstance(focus_range, FocusRange) else focus_range
     if all(bounds.low == bounds.high for bounds in pairs):
         warnings.append("all samples are equal, so there is nothing to decide on: check the input")
-    suggestions: list[Any] = [suggest_even_exposure(stack)]
-    if find_spec("cv2") is not None:
-        from qmcif_engine.stack.alignment.suggestion import suggest_alignment
-
-        suggestions.append(suggest_alignment(stack))
+    suggestions: list[Any] = [suggest_even_exposure(stack), suggest_alignment(stack)]
     warnings += [suggestion.message for suggestion in suggestions if suggestion is not None]
     return {"focus_range": list_bounds(focus_range), "noise_levels": [round(level, 2) for level in noise_levels]}
 

@@ -9,10 +9,10 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from typing import TYPE_CHECKING
 
+from qmcif_engine.compiled import hear_of_compilation
 from qmcif_engine.errors import ImageFileError
 from qmcif_engine.io.input.file_order import list_files
 from qmcif_engine.io.remote.remote_path import RemotePath
-from qmcif_engine.kernels.compilation_notice import hear_of_compilation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from threadpoolctl import threadpool_limits
 
-from qmcif_engine.kernels.single_thread import single_thread
+from qmcif_engine.compiled import single_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -50,7 +50,7 @@ def describe_fused(stack: Stack) -> ImageMetadata:
 
 def identify_run(stack: Stack, config: FusionConfig, focus_range: FocusRanges, *, guide: Stack | None = None) -> str:
     """Return the identity that a run would have, by reading every sample and fusing none."""
-    task = TileTask(stack, config, focus_range, companions_of(stack), guide=guide)
+    task = TileTask(stack=stack, config=config, focus_range=focus_range, companions=companions_of(stack), guide=guide)
     tiles = plan_tiles((stack.image_shape[0], stack.image_shape[1]), config).tiles
     return digest([describe_run(stack, config, focus_range, guide=guide), [task.digest_input(tile).hex() for tile in tiles]])
 

@@ -12,11 +12,11 @@ import numpy as np
 from qmcif_engine.arrays import FloatArray, IndexArray
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.errors import InvalidConfigError, InvalidImageError
+from qmcif_engine.run.coarse import measure_run
 from qmcif_engine.run.execution import count_workers, run_tiles
 from qmcif_engine.run.memory import choose_tiles_at_once, estimate_tile_bytes
 from qmcif_engine.run.steps import FusionProgress, Steps
 from qmcif_engine.stack.guide import settle_guide
-from qmcif_engine.stack.noise import settle_range_and_noise
 from qmcif_engine.stack.samples import SUPPORTED_DTYPES, as_stack, list_bounds
 from qmcif_engine.stack.separate_channels import count_decisions, settle_channels
 from qmcif_engine.stack.stack import ArrayStack, Stack, check_number, companions_of
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from distributed import Client
 
     from qmcif_engine.arrays import SampleArray
-    from qmcif_engine.method.decomposition import Decomposition
     from qmcif_engine.stack.samples import FocusRanges, GivenRanges
     from qmcif_engine.tiles.plan import Tile, TilePlan
     from qmcif_engine.tiles.task import FusedTile
@@ -52,8 +51,6 @@ class FusionResult(MapPlanes[IndexArray, FloatArray]):
         The samples that stood for 0 and 255 in the decisions.
     companions : ndarray or None
         The companion planes, composed by the same decisions.
-    layers : tuple of Decomposition
-        Base, detail, noise and coefficients of each image where they were asked for, else empty.
     pixels_by_image : tuple of int
         How many pixels each image gave, in all channels together where these were decided on one by one; images with none could have
         been left out.
@@ -63,7 +60,6 @@ class FusionResult(MapPlanes[IndexArray, FloatArray]):
     config: FusionConfig
     focus_range: FocusRanges
     companions: SampleArray | None = None
-    layers: tuple[Decomposition, ...]
     pixels_by_image: tuple[int, ...]
 
 
@@ -74,7 +70,6 @@ def fuse(
     guide: Sequence[SampleArray] | SampleArray | Stack | None = None,
     focus_range: GivenRanges | None = None,
     companions: Sequence[SampleArray] | None = None,
-    keep_layers: bool = False,
     with_position: bool = False,
     with_maps: bool = False,
     channels: str | None = None,
@@ -102,12 +97,10 @@ def fuse(
         samples mislead those.
     companions : sequence of ndarray, optional
         One array per image, shape (Y, X) or (Y, X, c), such as alpha planes or further channels, composed by the same decisions.
-    keep_layers : bool
-        Return the layers of every image too, which an image of one tile has; they take some 40 bytes per pixel and image.
     with_position : bool
         Return where between the images each pixel is sharpest too.
     with_maps : bool
-        Return the focus maps of both scales too, which take as long again as the fusion.
+        Return the focus maps of both scales too, by which was decided.
     channels : "each", optional
         Decide on every channel by itself and fuse it by itself: maps then have a plane for each channel. Where it is left out, channels
         decide together, unless the stack was opened for each.
@@ -136,36 +129,34 @@ def fuse(
         raise InvalidConfigError(msg)
     extras = companions_of(stack) if companions is None else ArrayStack(_checked_companions(companions, stack))
     decided = settle_guide(None if guide is None else _as_stack(guide), stack)
-    # of the whole stack, before there are tiles: a tile must not depend on what it happens to see
-    bounds, noise_levels = settle_range_and_noise(stack if decided is None else decided, focus_range)
     # shape and settings alone: memory and workers come later and must not change it
     plan = plan_tiles((stack.image_shape[0], stack.image_shape[1]), settings)
-    if keep_layers and len(plan.tiles) > 1:
-        side = settings.tiling.tile_px
-        msg = f"layers of {len(plan.tiles)} tiles were asked for; only an image of one tile has them: crop it to {side} x {side} pixels"
-        raise InvalidConfigError(msg)
-    n_tiles = len(plan.tiles)
-    logger.info("fusing %d images of shape %s in %d tiles, focus range %s", stack.n_images, stack.image_shape, n_tiles, list_bounds(bounds))
-    task = TileTask(
-        stack,
-        settings,
-        bounds,
-        extras,
-        keep_layers=keep_layers,
-        with_position=with_position,
-        with_maps=with_maps,
-        noise_levels=noise_levels,
-        guide=decided,
-    )
+    # a step per image that is measured, and one for the decision and composition of the tile
     steps = Steps(
-        # a step per image that is measured, and one for the decision and composition of the tile
-        n_tiles=n_tiles,
+        n_tiles=len(plan.tiles),
         steps_a_tile=count_decisions(stack) * stack.n_images + 1,
         on_progress=on_progress,
         is_cancelled=is_cancelled,
     )
+    # of the whole stack, before there are tiles: a tile must not depend on what it happens to see
+    bounds, measured = measure_run(
+        stack, settings, focus_range, guide=decided, companions=extras, workers=workers, check_cancelled=steps.check_cancelled
+    )
+    logger.info(
+        "fusing %d images of shape %s in %d tiles, focus range %s", stack.n_images, stack.image_shape, len(plan.tiles), list_bounds(bounds)
+    )
+    task = TileTask(
+        stack=stack,
+        config=settings,
+        focus_range=bounds,
+        measured=measured,
+        companions=extras,
+        with_position=with_position,
+        with_maps=with_maps,
+        guide=decided,
+    )
     gathered = _GatheredTiles(plan)
-    tile_bytes = estimate_tile_bytes(plan, settings, stack=stack, with_maps=with_maps or keep_layers)
+    tile_bytes = estimate_tile_bytes(plan, settings, stack=stack)
     tiles_at_once = choose_tiles_at_once(tile_bytes, budget_bytes=memory_bytes, n_workers=count_workers(workers))
     run_tiles(task, plan.tiles, sink=gathered, tiles_at_once=tiles_at_once, steps=steps, client=client)
     return gathered.finish(settings, bounds, n_images=stack.n_images)
@@ -181,7 +172,6 @@ class _GatheredTiles:
     def __init__(self, plan: TilePlan) -> None:
         self._plan = plan
         self._planes: dict[str, Any] = {}
-        self._layers: tuple[Decomposition, ...] = ()
         self._lock = threading.Lock()
 
     def is_reached_by(self, client: Client | None) -> bool:
@@ -197,14 +187,12 @@ class _GatheredTiles:
                 if name not in self._planes:
                     self._planes[name] = np.empty((*self._plan.shape, *plane.shape[2:]), plane.dtype)
             self._planes[name][tile.core.slices] = plane
-        self._layers = result.layers
 
     def finish(self, config: FusionConfig, focus_range: FocusRanges, *, n_images: int) -> FusionResult:
         return FusionResult(
             **self._planes,
             config=config,
             focus_range=focus_range,
-            layers=self._layers,
             pixels_by_image=tuple(np.bincount(self._planes["source_index"].reshape(-1), minlength=n_images).tolist()),
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -10,12 +10,12 @@ import dask.array as da
 from dask.highlevelgraph import HighLevelGraph
 
 from qmcif_engine.config.fusion_config import FusionConfig
+from qmcif_engine.run.coarse import measure_run
 from qmcif_engine.run.execution import new_name, tile_graph
 from qmcif_engine.stack.guide import settle_guide
-from qmcif_engine.stack.noise import settle_range_and_noise
 from qmcif_engine.stack.separate_channels import channel_planes, settle_channels
 from qmcif_engine.stack.stack import check_number, companions_of
-from qmcif_engine.tiles.output_maps import OUTPUT_MAPS, Asked, MapPlanes
+from qmcif_engine.tiles.output_maps import OUTPUT_MAPS, MapPlanes
 from qmcif_engine.tiles.plan import plan_tiles
 from qmcif_engine.tiles.task import TileTask
 
@@ -62,24 +62,31 @@ def fuse_lazily(
 ) -> LazyFusion:
     """Return the fusion of a stack as dask arrays, for previews and pipelines.
 
-    Only the samples that settle the focus range and the noise are read at once. The bytes are those of `qmcif_engine.fuse`, whose
-    `guide`, `focus_range`, `with_position` and `channels` these are, whatever scheduler computes them; alpha and further channels of the
-    stack are composed too. A chunk that is asked for twice is computed twice: for a whole large result use `qmcif_engine.fuse_to_file`.
+    What is measured of the whole stack is measured at once, for which the default reads every sample. The bytes are those of
+    `qmcif_engine.fuse`, whose `guide`, `focus_range`, `with_position` and `channels` these are, whatever scheduler computes them; alpha
+    and further channels of the stack are composed too. A chunk that is asked for twice is computed twice: for a whole large result use
+    `qmcif_engine.fuse_to_file`.
     """
     settings = FusionConfig() if config is None else config
     stack = settle_channels(stack, channels)
     check_number(stack)
     companions = companions_of(stack)
     decided = settle_guide(guide, stack)
-    bounds, noise_levels = settle_range_and_noise(stack if decided is None else decided, focus_range)
+    bounds, measured = measure_run(stack, settings, focus_range, guide=decided, companions=companions)
     plan = plan_tiles((stack.image_shape[0], stack.image_shape[1]), settings)
-    task = TileTask(stack, settings, bounds, companions, with_position=with_position, noise_levels=noise_levels, guide=decided)
-    # the focus maps take longer than all the rest: whoever does not ask for them does not wait for them
-    arrange, arrange_maps = _Arrangement(plan, task), _Arrangement(plan, replace(task, with_maps=True))
+    task = TileTask(
+        stack=stack,
+        config=settings,
+        focus_range=bounds,
+        measured=measured,
+        companions=companions,
+        with_position=with_position,
+        with_maps=True,
+        guide=decided,
+    )
+    arrange = _Arrangement(plan, task)
     maps: dict[str, Any] = {
-        name: (arrange_maps if declared.asked is Asked.WITH_MAPS else arrange)(name, declared.dtype, channel_planes(stack))
-        for name, declared in OUTPUT_MAPS.items()
-        if with_position or declared.asked is not Asked.WITH_POSITION
+        name: arrange(name, declared.dtype, channel_planes(stack)) for name, declared in OUTPUT_MAPS.items() if declared.is_wanted_by(task)
     }
     return LazyFusion(
         fused=arrange("fused", stack.dtype, stack.image_shape[2:]),

@@ -88,7 +88,7 @@ def plan_run(
     check_number(stack)
     tiles = plan_tiles((stack.image_shape[0], stack.image_shape[1]), config)
     stacks = (stack,) if guide is None else (stack, guide)
-    least_bytes = estimate_tile_bytes(tiles, config, stack=stack, with_maps=with_maps)
+    least_bytes = estimate_tile_bytes(tiles, config, stack=stack)
     least_bytes += sum(estimate_samples_bytes(tiles, further) for further in stacks[1:])
     # images that can only be read whole take memory beside the tiles
     for given in stacks:

@@ -21,12 +21,12 @@ from qmcif_engine.io.output.streamed_output import stream_outputs
 from qmcif_engine.io.output.windowed_image import ImageContent
 from qmcif_engine.io.remote.remote_path import RemotePath, locate
 from qmcif_engine.io.zarr.ome_attributes import Extremes
+from qmcif_engine.run.coarse import measure_run
 from qmcif_engine.run.execution import run_tiles
 from qmcif_engine.run.job_folders import recover
 from qmcif_engine.run.smaller_levels import grow_smaller_levels
 from qmcif_engine.run.steps import FusionProgress, Steps
 from qmcif_engine.stack.guide import settle_guide
-from qmcif_engine.stack.noise import settle_range_and_noise
 from qmcif_engine.stack.separate_channels import count_decisions, settle_channels
 from qmcif_engine.stack.stack import Stack, companions_of, settle_range
 from qmcif_engine.tiles.output_maps import WRITTEN_MAPS
@@ -152,7 +152,8 @@ def fuse_to_file(
     check_sources_kept(outputs, () if guide is None else guide.sources)
     decided = settle_guide(guide, stack)
     run = plan_run(stack, settings, **kept, guide=decided, memory_bytes=memory_bytes, workers=workers, target=target)
-    bounds, noise_levels = settle_range_and_noise(stack if decided is None else decided, focus_range)
+    companions = companions_of(stack)
+    bounds, measured = measure_run(stack, settings, focus_range, guide=decided, companions=companions, workers=workers)
     report = _begin_report(outputs, stack, run, bounds)
     if is_placed:
         return _recognize_outputs(report, stack, settings, guide=decided, height=height)
@@ -162,9 +163,12 @@ def fuse_to_file(
     # what a cluster's workers can spare is theirs
     samples_bytes = run.samples_bytes if client is None else SAMPLES_IN_MEMORY_BYTES
     wanted: dict[str, Any] = {"with_position": height is not None, "with_maps": folder is not None, "samples_bytes": samples_bytes}
-    task = TileTask(stack, settings, bounds, companions_of(stack), noise_levels=noise_levels, guide=decided, **wanted)
+    fixed: dict[str, Any] = {"stack": stack, "config": settings, "focus_range": bounds, "companions": companions, "guide": decided}
+    task = TileTask(**fixed, measured=measured, **wanted)
     # planes and noise too: tiles of a run without maps, or of another noise level, cannot be used
-    job.begin(digest([description, list(planes), noise_levels]), resume=resume, overwrite=overwrite)
+    job.begin(
+        digest([description, list(planes), [statistics.noise for statistics in measured.statistics]]), resume=resume, overwrite=overwrite
+    )
 
     def is_over() -> bool:
         job.beat()

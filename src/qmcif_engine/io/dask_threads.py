@@ -1,4 +1,4 @@
-"""Dask's threads, which a fork of the process makes anew: it inherits the pools without their threads."""
+"""Cores of this machine, and Dask's threads, which a fork of the process makes anew: it inherits the pools without their threads."""
 
 from __future__ import annotations
 
@@ -6,6 +6,13 @@ import os
 import sys
 from threading import Lock
 from typing import Any
+
+
+def count_cores() -> int:
+    """Return how many cores this process may use: all of the machine's where the system does not say."""
+    # Linux only; containers and clusters often allow fewer cores than the machine has
+    usable = getattr(os, "sched_getaffinity", None)
+    return len(usable(0)) if usable is not None else os.cpu_count() or 1
 
 
 def compute_on_threads(graph: Any, keys: Any, **options: Any) -> Any:  # noqa: ANN401 - dask's

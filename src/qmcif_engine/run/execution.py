@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from uuid import uuid4
 
 from qmcif_engine.errors import InvalidConfigError
-from qmcif_engine.io.dask_threads import compute_on_threads
-from qmcif_engine.kernels.cores import count_cores
+from qmcif_engine.io.dask_threads import compute_on_threads, count_cores
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

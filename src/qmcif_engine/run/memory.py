@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from qmcif_engine.config.stage import TileSize
 from qmcif_engine.errors import InvalidConfigError
 from qmcif_engine.stack.separate_channels import count_decisions
-from qmcif_engine.tiles.stage_list import estimate_stage_bytes
+from qmcif_engine.tiles.task import RULES
 from qmcif_engine.tiles.window_images import SAMPLES_IN_MEMORY_BYTES
 
 if TYPE_CHECKING:
@@ -25,11 +24,11 @@ RESULT_PIXEL_BYTES = 44
 """What each channel that is decided on by itself keeps of its result until all are done, and once more while they are put together."""
 
 
-def estimate_tile_bytes(plan: TilePlan, config: FusionConfig, *, stack: Stack, with_maps: bool = False) -> int:
-    """Return an upper bound of the least that one tile can be computed in: its samples and results, and what its stages hold."""
-    size = TileSize(padded_px=plan.largest_padded_px, n_images=stack.n_images)
-    results = RESULT_PIXEL_BYTES * count_decisions(stack) * size.padded_px if stack.decides_each else 0
-    return estimate_samples_bytes(plan, stack) + results + estimate_stage_bytes(config, size, with_maps=with_maps)
+def estimate_tile_bytes(plan: TilePlan, config: FusionConfig, *, stack: Stack) -> int:
+    """Return an upper bound of the least that one tile can be computed in: its samples and results, and what its rule holds."""
+    n_px = plan.largest_padded_px
+    results = RESULT_PIXEL_BYTES * count_decisions(stack) * n_px if stack.decides_each else 0
+    return estimate_samples_bytes(plan, stack) + results + RULES[config.decision.rule].working_bytes(config, n_px, stack.n_images)
 
 
 def estimate_samples_bytes(plan: TilePlan, stack: Stack, *, held_bytes: int = SAMPLES_IN_MEMORY_BYTES) -> int:

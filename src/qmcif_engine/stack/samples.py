@@ -8,25 +8,22 @@ files and floats of any range are decided on as 8-bit data are.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, overload
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
+from qmcif_engine.compiled import compiled
 from qmcif_engine.config.fusion_config import Representation
-from qmcif_engine.config.stage import Stage
 from qmcif_engine.errors import InvalidConfigError, InvalidImageError
-from qmcif_engine.kernels.sample_planes import embed_planes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
     from typing import Any
 
     from numpy.typing import NDArray
 
     from qmcif_engine.arrays import FloatArray, SampleArray
-    from qmcif_engine.stack.window import Window
 
 SUPPORTED_DTYPES = ("uint8", "uint16", "float32", "float64", "int8", "int16", "uint32", "bool")
 FULL_SCALE = 255.0
@@ -41,12 +38,6 @@ EXACT_BYTES = 2
 
 N_SENTINELS = 2
 """So many different values far outside the percentiles are marks for missing samples; more of them are light on a dark ground."""
-
-PLANES_IN_MEMORY_BYTES = 112 * 2**20
-"""Embedded blocks that are kept for the next stage: those of five images for a tile of the default size."""
-
-PLANE_PIXEL_BYTES = 12
-"""What an embedded block takes per pixel: three planes in single precision."""
 
 SUBSAMPLE_SIZE = 2**20
 """Pixels looked at to settle the focus range: enough for a percentile of 0.1 %."""
@@ -218,7 +209,7 @@ def spread_range(focus_range: FocusRanges, n_planes: int, *, dtype: np.dtype[Any
 
 
 def to_planes(image: SampleArray, focus_range: FocusRanges, *, representation: Representation) -> FloatArray:
-    """Embed an image as a pure quaternion block on the 0-255 scale of decisions.
+    """Embed an image on the 0-255 scale of decisions.
 
     Parameters
     ----------
@@ -229,14 +220,13 @@ def to_planes(image: SampleArray, focus_range: FocusRanges, *, representation: R
 
     Returns
     -------
-    ndarray of float32, shape (3, H, W)
-        The planes of ``I = R i + G j + B k`` [QMCIF, Definition 3], [QMCIF, Eq. (1)]. A gray image is a color image with equal channels.
+    ndarray of float32, shape (1, H, W) or (3, H, W)
+        One plane for a gray image or for the gray value of a color, else the planes of ``I = R i + G j + B k`` [QMCIF, Definition 3],
+        [QMCIF, Eq. (1)]. A gray image is a color image with equal channels.
 
     Notes
     -----
-    float32 holds 16-bit samples exactly; longer integers and floats of any magnitude are mapped in float64. The real-valued ablation
-    [QMCIF, section IV-D] puts the gray value on the gray axis, divided by the square root of three, so that the modulus of the
-    quaternion is that of the real number.
+    float32 holds 16-bit samples exactly; longer integers and floats of any magnitude are mapped in float64.
     """
     is_color = image.ndim == 3 and representation is Representation.QUATERNION
     if is_color and image.dtype.kind in "ui" and image.dtype.itemsize <= EXACT_BYTES:
@@ -254,31 +244,54 @@ def to_planes(image: SampleArray, focus_range: FocusRanges, *, representation: R
     # only sentinels are caught: the focus range itself does not clip
     np.clip(samples, -FARTHEST_LEVEL, FARTHEST_LEVEL, out=samples)
     if image.ndim == 2:
-        gray = samples.astype(np.float32, copy=False)
-        return np.stack((gray, gray, gray)) * _gray_factor(representation)
+        return samples.astype(np.float32, copy=False)[np.newaxis]
     if representation is Representation.GRAY:
-        gray = (samples @ np.asarray(LUMINANCE, samples.dtype)).astype(np.float32, copy=False)
-        return np.stack((gray, gray, gray)) * _gray_factor(representation)
+        return (samples @ np.asarray(LUMINANCE, samples.dtype)).astype(np.float32, copy=False)[np.newaxis]
     return np.ascontiguousarray(np.moveaxis(samples, -1, 0), dtype=np.float32)
+
+
+def count_planes(image_shape: tuple[int, ...], representation: Representation) -> int:
+    """Return how many planes `to_planes` makes of an image of this shape."""
+    return 1 if representation is Representation.GRAY or len(image_shape) == 2 else image_shape[2]
+
+
+def find_highest(dtype: np.dtype[Any], focus_range: FocusRanges, *, significant_bits: int | None = None) -> float | None:
+    """Return the largest sample of a type on the 0-255 scale; None for floats, which have no limit.
+
+    Of channels that have a range each, the largest of all: none is taken for clipped that is not.
+    """
+    if dtype.kind == "f":
+        return None
+    largest = sample_limits(dtype)[1] if significant_bits is None else 2**significant_bits - 1
+    ranges = (focus_range,) if isinstance(focus_range, FocusRange) else focus_range
+    return min(max((largest - bounds.low) / bounds.width for bounds in ranges) * FULL_SCALE, FARTHEST_LEVEL)
 
 
 def _embed_integers(image: SampleArray, focus_range: FocusRanges) -> FloatArray:
     """Embed a color image of integers that float32 holds exactly, in one pass instead of six."""
     planes: FloatArray = np.empty((image.shape[2], *image.shape[:2]), np.float32)
-    native = np.ascontiguousarray(image, image.dtype.newbyteorder("="))  # kernels know no other byte order
-    embed_planes(native.reshape(len(image), -1), _scales_of(focus_range, image.shape[2]), planes)
+    native = np.ascontiguousarray(image, image.dtype.newbyteorder("="))  # compiled code knows no other byte order
+    _embed(native, _scales_of(focus_range, image.shape[2]), planes)
     return planes
+
+
+@compiled
+def _embed(image: SampleArray, scales: FloatArray, out: FloatArray) -> None:
+    """Put the channels of an image into planes; `scales` holds lower bound, width, full scale and farthest level of each."""
+    for c in range(out.shape[0]):
+        low, width, full, farthest = scales[c, 0], scales[c, 1], scales[c, 2], scales[c, 3]
+        for y in range(out.shape[1]):
+            for x in range(out.shape[2]):
+                # single precision throughout, and divided as NumPy would, so that the bytes are those of the plain version
+                level = (np.float32(image[y, x, c]) - low) / width * full
+                out[c, y, x] = min(max(level, -farthest), farthest)
 
 
 @lru_cache(maxsize=16)
 def _scales_of(focus_range: FocusRanges, n_planes: int) -> FloatArray:
-    """Return lower bound, width, full scale and farthest level of each plane, as the kernel takes them; a stack asks thousands of times."""
+    """Return lower bound, width, full scale and farthest level of each plane, as `_embed` takes them; a stack asks thousands of times."""
     low, width = (np.broadcast_to(bound, n_planes) for bound in spread_range(focus_range, n_planes, dtype=np.dtype(np.float32)))
     return np.stack([low, width, np.full_like(low, FULL_SCALE), np.full_like(low, FARTHEST_LEVEL)], axis=1).astype(np.float32)
-
-
-def _gray_factor(representation: Representation) -> np.float32:
-    return np.float32(1 / np.sqrt(3) if representation is Representation.GRAY else 1)
 
 
 def to_samples(values: FloatArray, dtype: np.dtype[Any]) -> SampleArray:
@@ -295,67 +308,3 @@ def to_samples(values: FloatArray, dtype: np.dtype[Any]) -> SampleArray:
 def sample_limits(dtype: np.dtype[Any]) -> tuple[int, int]:
     """Return the least and the largest sample of a type that is not float; those of bool are 0 and 1."""
     return (0, 1) if dtype.kind == "b" else (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
-
-
-class PlaneStack(Sequence["FloatArray"]):
-    """The images of a stack as blocks for decisions, each embedded when it is asked for.
-
-    Every stage looks at every image, so the first few blocks are kept; memory does not grow with N beyond them.
-
-    Parameters
-    ----------
-    images : sequence of ndarray, shape (H, W) or (H, W, 3)
-    focus_range : FocusRange, or tuple of one per channel
-    representation : Representation
-    read : callable, optional
-        Gives a window of one image where that is cheaper than cutting it out of the whole one.
-    """
-
-    def __init__(
-        self,
-        images: Sequence[SampleArray],
-        focus_range: FocusRanges,
-        *,
-        representation: Representation,
-        read: Callable[[int, Window], SampleArray] | None = None,
-    ) -> None:
-        self._images, self._focus_range, self._representation = images, focus_range, representation
-        self._read = read or (lambda number, window: images[number][window.slices])
-        self._kept: dict[int, FloatArray] = {}
-
-    def __len__(self) -> int:
-        """Return the number of images."""
-        return len(self._images)
-
-    @overload
-    def __getitem__(self, number: int) -> FloatArray: ...
-
-    @overload
-    def __getitem__(self, number: slice) -> PlaneStack: ...
-
-    def __getitem__(self, number: int | slice) -> FloatArray | PlaneStack:
-        """Return one block of shape (3, H, W), or the stack of some images."""
-        if isinstance(number, slice):
-            return PlaneStack(self._images[number], self._focus_range, representation=self._representation)
-        if number in self._kept:
-            return self._kept[number]
-        planes = to_planes(self._images[number], self._focus_range, representation=self._representation)
-        # the first ones are kept and none is dropped: stages go through all images in the same order
-        if (len(self._kept) + 1) * planes.nbytes <= PLANES_IN_MEMORY_BYTES:
-            self._kept[number] = planes
-        return planes
-
-    @property
-    def n_different(self) -> int:
-        """How many planes of a block differ: one of gray images, three of others."""
-        return 1 if self._representation is Representation.GRAY or self._images[0].ndim == 2 else 3
-
-    def cut(self, number: int, window: Window) -> FloatArray:
-        """Return the planes of a window of one image, shape (3, h, w); nothing else is embedded."""
-        return to_planes(self._read(number, window), self._focus_range, representation=self._representation)
-
-
-EMBEDDING = Stage(
-    name="stack.samples.to_planes",
-    kept_bytes=lambda _config, size: min(size.n_images * PLANE_PIXEL_BYTES * size.padded_px, PLANES_IN_MEMORY_BYTES),
-)

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from qmcif_engine.tiles.stages import FocusMaps
-    from qmcif_engine.tiles.tile_decisions import DecidedPart
+    from qmcif_engine.rules import Decision
 
-    TakenFrom = Callable[[DecidedPart, FocusMaps | None], NDArray[Any] | None]
+    TakenFrom = Callable[[Decision], NDArray[Any] | None]
 
 _IndexPlane = TypeVar("_IndexPlane")
 _FloatPlane = TypeVar("_FloatPlane")
@@ -27,9 +26,19 @@ _FloatPlane = TypeVar("_FloatPlane")
 class Asked(Enum):
     """When a map is made."""
 
-    ALWAYS = "it falls off"
-    WITH_MAPS = "it takes as long again as the fusion"
+    ALWAYS = "with every fusion"
+    WITH_MAPS = "with the maps"
     WITH_POSITION = "for heights; it is not written by itself"
+
+
+class _Request(Protocol):
+    """What says which maps are wanted."""
+
+    @property
+    def with_maps(self) -> bool: ...
+
+    @property
+    def with_position(self) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +57,7 @@ class OutputMap:
         Whether samples are images, or places between them, counted from 0: slabs then add their first image, and viewers show colors from
         the first image to the last. All others are shares from 0 to 1, shown in gray.
     take : callable
-        Returns the map from a decided part and, where they were asked for, from the focus maps of the padded tile; None for none.
+        Returns the map from a decision, in the window of that; None for none.
     """
 
     name: str
@@ -62,6 +71,10 @@ class OutputMap:
     def is_written(self) -> bool:
         """Whether it is a file and a layer of its own, rather than what heights are made of."""
         return self.asked is not Asked.WITH_POSITION
+
+    def is_wanted_by(self, request: _Request) -> bool:
+        """Return whether a tile task asks for it."""
+        return {Asked.ALWAYS: True, Asked.WITH_MAPS: request.with_maps, Asked.WITH_POSITION: request.with_position}[self.asked]
 
 
 def output_map(dtype: str, meaning: str, take: TakenFrom, *, asked: Asked = Asked.ALWAYS, counts_images: bool = True) -> Any:  # noqa: ANN401
@@ -83,30 +96,24 @@ class MapPlanes(Generic[_IndexPlane, _FloatPlane]):
         What the base scale and the detail scale chose, where it was asked for.
     confidence : array of float32, of the same shape
         Probability that the image chosen is the right one; in ordered stacks of three images and more, the right one or a neighbor of
-        it. From the costs of the decision map, before its edges are drawn anew (`qmcif_engine.cleanup.regularization`).
+        it. From the costs behind the decision.
     position : array of float32, of the same shape, or None
         Where along the stack each pixel is sharpest, counted in images from 0, where it was asked for: what
         `qmcif_engine.depth.height_map` turns into heights.
     """
 
-    source_index: _IndexPlane = output_map("uint16", "image that gave each pixel", lambda part, _: part.blend.source_index)
+    source_index: _IndexPlane = output_map("uint16", "image that gave each pixel", lambda decision: decision.index)
     base_map: _IndexPlane | None = output_map(
-        "uint16",
-        "choice of the base scale",
-        lambda part, maps: None if maps is None else maps.base[part.window.slices],
-        asked=Asked.WITH_MAPS,
+        "uint16", "choice of the base scale", lambda decision: decision.maps.get("base_map", decision.index), asked=Asked.WITH_MAPS
     )
     detail_map: _IndexPlane | None = output_map(
-        "uint16",
-        "choice of the detail scale",
-        lambda part, maps: None if maps is None else maps.detail[part.window.slices],
-        asked=Asked.WITH_MAPS,
+        "uint16", "choice of the detail scale", lambda decision: decision.maps.get("detail_map", decision.index), asked=Asked.WITH_MAPS
     )
     confidence: _FloatPlane = output_map(
-        "float32", "probability that the choice is right", lambda part, _: part.confidence, counts_images=False
+        "float32", "probability that the choice is right", lambda decision: decision.confidence, counts_images=False
     )
     position: _FloatPlane | None = output_map(
-        "float32", "place of sharpest focus", lambda part, _: part.position, asked=Asked.WITH_POSITION
+        "float32", "place of sharpest focus", lambda decision: decision.position, asked=Asked.WITH_POSITION
     )
 
 

@@ -12,15 +12,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, overload
 
-from qmcif_engine.method.patches import detail_patch_side
+from qmcif_engine.config.fusion_config import RuleName
 from qmcif_engine.stack.window import Window, cut_side, multiple_above
-from qmcif_engine.tiles.stage_list import derive_overlap
+from qmcif_engine.tiles.task import RULES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from qmcif_engine.config.fusion_config import FusionConfig
 
+
+GRID_PX = 16
+"""Side of the largest cells that decisions are made on."""
 
 FEWEST_LARGE_TILES = 4
 """An image that would have fewer tiles than this is cut into smaller ones."""
@@ -141,11 +144,11 @@ class TilePlan:
 def plan_tiles(shape: tuple[int, int], config: FusionConfig) -> TilePlan:
     """Return the tiles of an image of this shape.
 
-    Cores start on multiples of the chunk side, and so of the base patch side, and are as equal as that allows. An image of no more
+    Cores start on multiples of the chunk side, and so of the grid of decisions, and are as equal as that allows. An image of no more
     pixels than a quarter of the square of `tile_px` is one tile.
     """
-    patch, chunk, tile_px = config.decomposition.base_patch_px, chunk_side(config), tile_side(shape, config)
-    overlap = multiple_above(derive_overlap(config, detail_patch_px=detail_patch_side(shape, config.focus)), patch)
+    chunk, tile_px = chunk_side(config), tile_side(shape, config)
+    overlap = multiple_above(RULES[config.decision.rule].reach_px(config, shape), grid_side(config))
     # an image of one tile need not be a multiple of the chunk; all others are cut along the grid of chunks
     longest = tile_px if shape[0] * shape[1] <= tile_px**2 else max(tile_px // chunk, 1) * chunk
     rows, columns = (cut_side(side, shape=shape, tile_px=longest, multiple_of=chunk) for side in shape)
@@ -164,5 +167,10 @@ def tile_side(shape: tuple[int, int], config: FusionConfig) -> int:
 
 
 def chunk_side(config: FusionConfig) -> int:
-    """Return the side of the chunks that cores are made of: no larger than a tile, and a multiple of the base patch side."""
-    return multiple_above(min(config.tiling.chunk_px, config.tiling.tile_px), config.decomposition.base_patch_px)
+    """Return the side of the chunks that cores are made of: no larger than a tile, and a multiple of the grid of decisions."""
+    return multiple_above(min(config.tiling.chunk_px, config.tiling.tile_px), grid_side(config))
+
+
+def grid_side(config: FusionConfig) -> int:
+    """Return what the sides of cores and of overlaps are multiples of: cells of the decision, or base patches of the paper."""
+    return config.method.base_patch_px if config.decision.rule is RuleName.PAPER else GRID_PX

@@ -1,4 +1,4 @@
-"""The task of one tile: read its windows, run the numerical stages, trim to the core. Everything a worker needs is in it."""
+"""The task of one tile: read its windows, decide, compose, trim to the core. Everything a worker needs is in it."""
 
 from __future__ import annotations
 
@@ -6,34 +6,36 @@ import hashlib
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from qmcif_engine.arrays import FloatArray, IndexArray
-from qmcif_engine.kernels.single_thread import single_thread
-from qmcif_engine.method.focus import Borders
-from qmcif_engine.method.fusion import LOW_PASS_REACH_PX, compose
-from qmcif_engine.stack.noise import adapt_to_noise
+from qmcif_engine.compiled import single_thread
+from qmcif_engine.config.fusion_config import RuleName
+from qmcif_engine.decision import energy
+from qmcif_engine.method import paper
+from qmcif_engine.rules import StackStatistics, Steps
+from qmcif_engine.stack.alignment.opencv import one_opencv_thread
 from qmcif_engine.stack.samples import FocusRange
 from qmcif_engine.tiles.output_maps import OUTPUT_MAPS, MapPlanes
-from qmcif_engine.tiles.stages import plan_geometry
-from qmcif_engine.tiles.tile_decisions import TileDecisions
-from qmcif_engine.tiles.tile_parts import decides_on_cells
+from qmcif_engine.tiles.planes import WindowPlanes
 from qmcif_engine.tiles.window_images import SAMPLES_IN_MEMORY_BYTES, ChannelImages, WindowImages
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
     from qmcif_engine.arrays import BoolArray, SampleArray
     from qmcif_engine.config.fusion_config import FusionConfig
-    from qmcif_engine.method.decomposition import Decomposition
+    from qmcif_engine.rules import Decision, Rule
     from qmcif_engine.stack.samples import FocusRanges
     from qmcif_engine.stack.stack import Stack
     from qmcif_engine.stack.window import Window
     from qmcif_engine.tiles.plan import Tile
-    from qmcif_engine.tiles.stages import FocusLevels, FocusMaps
-    from qmcif_engine.tiles.tile_decisions import DecidedPart
+
+RULES: Mapping[RuleName, Rule] = MappingProxyType({RuleName.ENERGY: energy.RULE, RuleName.PAPER: paper.RULE})
+"""The rules by the name that the settings have for them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,22 +47,38 @@ class FusedTile(MapPlanes[IndexArray, FloatArray]):
     fused : ndarray, shape (h, w) or (h, w, C)
     companions : ndarray, shape (h, w) or (h, w, c), or None
     input_digest : bytes
-        SHA-256 of all samples that the tile depends on, its overlap included: tells whether a finished tile still belongs to its input.
-    layers : tuple of Decomposition
-        Empty unless they were asked for.
+        SHA-256 of all samples that the tile depends on, its overlap included: whether a finished tile still belongs to its input.
     """
 
     fused: SampleArray
     companions: SampleArray | None = None
     input_digest: bytes
-    layers: tuple[Decomposition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What is measured once for a run, before there are tiles.
+
+    Attributes
+    ----------
+    statistics : tuple of StackStatistics
+        One for each decision: one in all, or one per channel where channels are decided on one by one.
+    noise : tuple of float
+        Standard deviation of the noise of the samples that each decision composes.
+    companion_noise : float
+        The same of the companions.
+    """
+
+    statistics: tuple[StackStatistics, ...]
+    noise: tuple[float, ...] = (0.0,)
+    companion_noise: float = 0.0
 
 
 TILE_PLANES = ("fused", "companions", *OUTPUT_MAPS)
 """What of a tile becomes part of the result."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TileTask:
     """What is common to all tiles of a run; it can be sent to another process.
 
@@ -69,15 +87,15 @@ class TileTask:
     stack : Stack
     config : FusionConfig
     focus_range : FocusRange, or tuple of one per channel
+    measured : Measured or None
+        None where tiles are only to be digested.
     companions : Stack or None
         Planes composed by the same decisions.
-    keep_layers, with_position, with_maps : bool
+    with_position, with_maps : bool
         What is returned beyond the image, its source index and its confidence.
-    noise_levels : tuple of float
-        Standard deviation of the noise on the 0-255 scale; one per channel where channels are decided on one by one.
     guide : Stack or None
         What decisions are made on, as `qmcif_engine.stack.guide.settle_guide` returns it, where it is not the stack itself. Focus range
-        and noise are then the guide's.
+        and statistics are then the guide's.
     samples_bytes : int
         How much of its windows of the stack, and of the guide, a tile may hold in memory; the others wait in a temporary file.
     """
@@ -85,13 +103,17 @@ class TileTask:
     stack: Stack
     config: FusionConfig
     focus_range: FocusRanges
+    measured: Measured | None = None
     companions: Stack | None = None
-    keep_layers: bool = False
     with_position: bool = False
     with_maps: bool = False
-    noise_levels: tuple[float, ...] = (0.0,)
     guide: Stack | None = None
     samples_bytes: int = SAMPLES_IN_MEMORY_BYTES
+
+    @property
+    def rule(self) -> Rule:
+        """The rule that decides and composes."""
+        return RULES[self.config.decision.rule]
 
     def __call__(
         self, tile: Tile, *, check_cancelled: Callable[[], None] = lambda: None, report_image: Callable[[], None] = lambda: None
@@ -102,86 +124,53 @@ class TileTask:
         """
         images = WindowImages(self.stack, tile.padded, memory_bytes=self.samples_bytes)
         deciding = images if self.guide is None else WindowImages(self.guide, tile.padded, memory_bytes=self.samples_bytes)
-        told: dict[str, Any] = {"check_cancelled": check_cancelled, "report_image": report_image}
+        steps = Steps(check_cancelled=check_cancelled, report_image=report_image)
         # first, which reads all samples once; from then on they come from memory or from the temporary file
         digest = self._digest(tile, images, deciding)
-        if not self.stack.decides_each:
-            return self._fuse(
-                images, deciding, tile, focus_range=self.focus_range, noise_level=self.noise_levels[0], input_digest=digest, **told
-            )
-        n_channels = self.stack.image_shape[2]
-        # one figure for all channels, or one for each
-        ranges = (self.focus_range,) * n_channels if isinstance(self.focus_range, FocusRange) else self.focus_range
-        levels = self.noise_levels * n_channels if len(self.noise_levels) == 1 else self.noise_levels
-        parts = [
-            self._fuse(
-                ChannelImages(images, channel),
-                ChannelImages(deciding, channel),
-                tile,
-                focus_range=bounds,
-                noise_level=level,
-                input_digest=digest,
-                **told,
-            )
-            for channel, (bounds, level) in enumerate(zip(ranges, levels, strict=True))
-        ]
-        return join_channels(parts, input_digest=digest)
+        with single_thread(), one_opencv_thread():
+            if not self.stack.decides_each:
+                return FusedTile(**self._fuse(images, deciding, tile, channel=None, steps=steps), input_digest=digest)
+            parts = [
+                self._fuse(ChannelImages(images, channel), ChannelImages(deciding, channel), tile, channel=channel, steps=steps)
+                for channel in range(self.stack.image_shape[2])
+            ]
+        return FusedTile(**{name: np.stack([part[name] for part in parts], axis=-1) for name in parts[0]}, input_digest=digest)
 
-    def _fuse(
-        self,
-        images: WindowImages,
-        deciding: WindowImages,
-        tile: Tile,
-        *,
-        focus_range: FocusRanges,
-        noise_level: float,
-        input_digest: bytes,
-        check_cancelled: Callable[[], None],
-        report_image: Callable[[], None],
-    ) -> FusedTile:
-        """Decide on one window of the deciding images, and compose the images and their companions within the core of the tile."""
-        shape = (self.stack.image_shape[0], self.stack.image_shape[1])
+    def _fuse(self, images: WindowImages, deciding: WindowImages, tile: Tile, *, channel: int | None, steps: Steps) -> dict[str, Any]:
+        """Return the planes of a tile by name, decided on all channels or on one of them."""
+        measured = self._checked_measured()
+        number = channel or 0
+        # one range for all channels, or one for each
+        is_shared = channel is None or isinstance(self.focus_range, FocusRange)
+        focus_range = self.focus_range if is_shared else self.focus_range[number]  # type: ignore[index] # a tuple then
+        stack = self.stack if self.guide is None else self.guide
+        planes = WindowPlanes(stack, deciding, tile.padded, focus_range=focus_range, config=self.config)  # type: ignore[arg-type] # as above
         core = tile.core.relative_to(tile.padded)
-        decisions = TileDecisions(
-            config=self.config,
-            images=deciding,
-            focus_range=focus_range,
-            borders=Borders(*tile.padded.ends_of(shape)),
-            adaptation=adapt_to_noise(noise_level, self.config, n_images=self.stack.n_images),
-            geometry=plan_geometry(shape, self.config),
-            with_position=self.with_position,
-            check_cancelled=check_cancelled,
-            report_image=report_image,
-        )
-        maps: FocusMaps | None = None
-        by_pixel: FocusLevels | None = None
-        planes: dict[str, Any] = {}
-        with single_thread():
-            # the default decides on cells and never measures all pixels; maps and layers of pixels are extra work
-            if self.with_maps or self.keep_layers or not decides_on_cells(self.config):
-                by_pixel = decisions.measure_pixels(keep_layers=self.keep_layers)
-            if self.with_maps and by_pixel is not None:
-                maps = decisions.map_focus(by_pixel)
-            for part in decisions.decide(core, by_pixel):
-                found = {
-                    # the samples of the stack, by decisions that may have been made on another one
-                    "fused": compose(images.cropped(part.seen), part.blend, inner=part.window.relative_to(part.seen)),
-                    "companions": self._compose_companions(part, tile),
-                    **{name: declared.take(part, maps) for name, declared in OUTPUT_MAPS.items()},
-                }
-                for name, values in found.items():
-                    if values is not None:
-                        # the first part tells which planes there are, and of which type
-                        plane = planes.setdefault(name, np.empty((*core.shape, *values.shape[2:]), values.dtype))
-                        plane[part.window.relative_to(core).slices] = values
-        return FusedTile(**planes, input_digest=input_digest, layers=() if by_pixel is None else by_pixel.layers)
+        decision = self.rule.decide(planes, core, measured.statistics[number], self.config, with_position=self.with_position, steps=steps)
+        steps.check_cancelled()
+        inner = core.relative_to(decision.window)
+        # the samples of the stack, by decisions that may have been made on another one
+        fused = self.rule.compose(images.cropped(decision.window), decision, inner=inner, noise=measured.noise[number], config=self.config)
+        found = {"fused": fused, **self._cut_maps(decision, inner)}
+        if self.companions is not None:
+            found["companions"] = self._compose_companions(decision, tile, inner=inner, noise=measured.companion_noise)
+        return {name: np.ascontiguousarray(plane) for name, plane in found.items()}
 
-    def _compose_companions(self, part: DecidedPart, tile: Tile) -> SampleArray | None:
-        if self.companions is None:
-            return None
-        window = part.window.moved(tile.padded.top, tile.padded.left)
-        seen = self._reach_of_companions(window)
-        return compose(WindowImages(self.companions, seen), part.blend, inner=window.relative_to(seen))
+    def _checked_measured(self) -> Measured:
+        if self.measured is None:
+            msg = "a tile was to be fused without the statistics of its stack; they are needed: measure them with run.coarse.measure"
+            raise ValueError(msg)
+        return self.measured
+
+    def _cut_maps(self, decision: Decision, inner: Window) -> dict[str, Any]:
+        """Return the maps of the core that were asked for."""
+        taken = {name: declared.take(decision) for name, declared in OUTPUT_MAPS.items() if declared.is_wanted_by(self)}
+        return {name: plane[inner.slices] for name, plane in taken.items() if plane is not None}
+
+    def _compose_companions(self, decision: Decision, tile: Tile, *, inner: Window, noise: float) -> SampleArray:
+        assert self.companions is not None
+        seen = decision.window.moved(tile.padded.top, tile.padded.left)
+        return self.rule.compose(WindowImages(self.companions, seen), decision, inner=inner, noise=noise, config=self.config)
 
     def digest_input(self, tile: Tile) -> bytes:
         """Return what `FusedTile.input_digest` is now, without fusing."""
@@ -191,24 +180,13 @@ class TileTask:
 
     def _digest(self, tile: Tile, images: WindowImages, deciding: WindowImages | None) -> bytes:
         """Return a digest of all that a tile depends on: the windows with their overlaps, and which pixels their images have."""
-        # companions matter as far as the low pass of the blend sees beyond the core
-        further = () if self.companions is None else WindowImages(self.companions, self._reach_of_companions(tile.core))
+        further = () if self.companions is None else WindowImages(self.companions, tile.padded)
         masks = [
             map(partial(stack.valid, window=tile.padded), range(stack.n_images))
             for stack in (self.stack, self.guide)
             if stack is not None and stack.has_validity
         ]
         return digest_images(images, further, () if self.guide is None or deciding is None else deciding, *masks)
-
-    def _reach_of_companions(self, window: Window) -> Window:
-        return window.grown(LOW_PASS_REACH_PX, (self.stack.image_shape[0], self.stack.image_shape[1]))
-
-
-def join_channels(parts: Sequence[FusedTile], *, input_digest: bytes) -> FusedTile:
-    """Return the tiles of all channels as one, with a plane for each channel in everything."""
-    given = [name for name in TILE_PLANES if getattr(parts[0], name) is not None]
-    planes: dict[str, Any] = {name: np.stack([getattr(part, name) for part in parts], axis=-1) for name in given}
-    return FusedTile(**planes, input_digest=input_digest, layers=tuple(chain.from_iterable(part.layers for part in parts)))
 
 
 def digest_images(*groups: Iterable[SampleArray | BoolArray]) -> bytes:

@@ -5,23 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, overload
 
-from qmcif_engine.cleanup.frame_ends import FrameEnds, reach_of_ends
 from qmcif_engine.stack.samples import check_finite
 from qmcif_engine.stack.stack import ArrayStack
-from qmcif_engine.stack.window import Window
 from qmcif_engine.tiles.spilling import SpilledArrays
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
-    from qmcif_engine.arrays import BoolArray, SampleArray
-    from qmcif_engine.config.fusion_config import DecisionConfig
+    from qmcif_engine.arrays import SampleArray
     from qmcif_engine.stack.stack import Stack
+    from qmcif_engine.stack.window import Window
 
 SAMPLES_IN_MEMORY_BYTES = 48 * 2**20
-"""Windows of more images than this holds wait in a temporary file, unless a run can spare more: every stage looks at each image again."""
+"""Windows of more images than this holds wait in a temporary file, unless a run can spare more: rules read each several times."""
 
 
 class WindowImages(Sequence["SampleArray"]):
@@ -32,31 +28,9 @@ class WindowImages(Sequence["SampleArray"]):
         self._known = SpilledArrays(memory_bytes=memory_bytes)
 
     @property
-    def validity(self) -> Callable[[int], BoolArray] | None:
-        """What tells which pixels of the window an image has; None where every image has all."""
-        return self.validity_of(Window.whole(self.shape))
-
-    def validity_of(self, window: Window) -> Callable[[int], BoolArray] | None:
-        """Return what tells which pixels of a window, counted from the corner of this one, an image has; None where it has all."""
-        asked = window.moved(self._window.top, self._window.left)
-        # asked for each time: masks of all images would take memory that grows with their number
-        return (lambda number: self._stack.valid(number, asked)) if self._stack.has_validity else None
-
-    @property
     def shape(self) -> tuple[int, int]:
         """Height and width of the window."""
         return self._window.shape
-
-    def find_frame_ends(self, config: DecisionConfig, window: Window | None = None) -> FrameEnds | None:
-        """Return what images may give near the ends of their frames; None where every image has all pixels, or nothing is blended.
-
-        A window is counted from the corner of this one, and all of it where it is left out.
-        """
-        reach, shape = reach_of_ends(config), (self._stack.image_shape[0], self._stack.image_shape[1])
-        if not self._stack.has_validity or reach == 0:
-            return None
-        asked = self._window if window is None else window.moved(self._window.top, self._window.left)
-        return FrameEnds(self._stack.valid, asked, n_images=len(self), shape=shape, reach_px=reach)
 
     def __len__(self) -> int:
         """Return the number of images."""
@@ -83,7 +57,7 @@ class WindowImages(Sequence["SampleArray"]):
         """Return some rows of one image, counted from the top of the window."""
         if type(self._stack) is ArrayStack:  # a view costs nothing
             return self._stack.read(number, self._window)[top:bottom]
-        # in order, since that is how they are stored; stages go through the stack from its beginning anyway
+        # in order, since that is how they are stored; decisions go through the stack from its beginning anyway
         while len(self._known) <= number:
             self._known.append(self._checked(len(self._known)))
         return self._known.read_rows(number, top, bottom)

@@ -273,7 +273,7 @@ def test_channels_that_decide_together_are_evened_out_in_the_result(tmp_path, ch
     samples = make_dyes(n_images=2, factors=(0.4, 0.4), offsets=(9000, 9000))
     darker = samples.copy()
     darker[0] = darker[0] * 0.8
-    maps = ["--maps", str(tmp_path / "maps"), "--set", "blend_radius_px=0", "--focus-range", "0", "65535"]
+    maps = ["--maps", str(tmp_path / "maps"), "--set", "blend_px=0", "--focus-range", "0", "65535"]
 
     path = write_ome(tmp_path / "in.ome.tif", darker, "ZCYX")
     assert main(["fuse", path, "-o", str(tmp_path / "out.ome.tif"), "--even-exposure", "--reference", "2", *channels, *maps, *FAST]) == 0

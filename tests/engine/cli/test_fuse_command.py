@@ -31,8 +31,8 @@ N_BYTES_OF_DEEP = 2
 
 LARGEST_SHARE = 1.8
 LARGEST_N_OPENED = 8
-SETTINGS = ["--set", "measure=laplacian", "--set", "evidence_scales=1", "--set", "tile_px=512", "--set", "follow_reach_px=0"]
-CHEAP = [*SETTINGS, "--set", "consistency=0", "--set", "edge_band_px=0", "--set", "result=detail"]
+SETTINGS = ["--set", "measure=laplacian", "--set", "tile_px=512"]
+CHEAP = [*SETTINGS, "--set", "smoothness=0", "--set", "effort=fast"]
 
 
 def write_jpeg(path, image):

@@ -14,7 +14,7 @@ from qmcif_engine.stack.preparation import prepare_stack
 from qmcif_engine.stack.stack import ArrayStack
 from qmcif_engine.stack.synthetic import make_focus_stack
 
-SETTINGS = {"iterations": 2, "blend_radius_px": 0, "feather_px": 0, "tile_px": 64}
+SETTINGS = {"blend_px": 0, "feather_px": 0, "tile_px": 64}
 FAST = [word for name, value in SETTINGS.items() for word in ("--set", f"{name}={value}")] + ["--quiet"]
 SHAPE = (100, 120)
 

@@ -7,8 +7,8 @@ import pytest
 
 from qmcif_engine.cli import main
 from qmcif_engine.cli.notices import telling_of_compilation
+from qmcif_engine.compiled import compiled
 from qmcif_engine.io.output.writers import write_image
-from qmcif_engine.kernels.compilation import compiled
 from qmcif_engine.stack.synthetic import make_focus_stack
 
 FAST = ["--set", "iterations=2"]

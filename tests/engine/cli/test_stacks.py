@@ -12,7 +12,7 @@ from qmcif_engine.fusing.to_file import fuse_to_file
 from qmcif_engine.stack.synthetic import make_focus_stack
 
 FAST = ["--set", "iterations=2", "--quiet"]
-UNBLENDED = ["--set", "blend_radius_px=0", *FAST]
+UNBLENDED = ["--set", "blend_px=0", *FAST]
 SHAPE = (40, 48)
 
 

@@ -20,7 +20,7 @@ from qmcif_engine.cli.quantities import parse_bytes, show_bytes, show_seconds
 from qmcif_engine.errors import InvalidConfigError
 from qmcif_engine.stack.synthetic import make_focus_stack
 
-FAST = ("--set", "tile_px=128", "--set", "measure=laplacian", "--set", "evidence_scales=1", "--set", "consistency=0")
+FAST = ("--set", "tile_px=128", "--set", "measure=laplacian", "--set", "smoothness=0")
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from qmcif_engine.fusing.in_memory import fuse
 from qmcif_engine.fusing.to_file import fuse_to_file
 from qmcif_engine.stack.stack import Stack
 
-CONFIG = FusionConfig().replaced({"iterations": 1, "evidence_scales": 1, "tile_px": 128, "follow_reach_px": 8, "consistency": 0.0})
+CONFIG = FusionConfig().replaced({"tile_px": 128, "smoothness": 0.0})
 
 
 class Strips(Stack):
@@ -67,7 +67,7 @@ class Deep(Stack):
         is_sharp = np.arange(window.left, window.right)[None, :, None] * 3 // 700 == number
         return np.where(is_sharp, noise, 120 + noise // 64)
 
-config = FusionConfig().replaced({"iterations": 1, "evidence_scales": 1, "edge_band_px": 0, "result": "detail"})
+config = FusionConfig().replaced({"result": "detail"})
 fuse_to_file(Deep(), sys.argv[2], config, workers=1, focus_range=(0, 255))
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """

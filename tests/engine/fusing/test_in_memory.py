@@ -10,7 +10,7 @@ from qmcif_engine.config.fusion_config import FusionConfig, Representation
 from qmcif_engine.config.presets import PRESETS
 from qmcif_engine.errors import Cancelled, InvalidConfigError, InvalidImageError, QmcifError
 from qmcif_engine.fusing.in_memory import FusionProgress, fuse
-from qmcif_engine.stack.samples import FocusRange, settle_focus_range, to_planes
+from qmcif_engine.stack.samples import FocusRange, settle_focus_range
 from qmcif_engine.stack.synthetic import make_focus_stack
 
 SHAPE = (72, 88)
@@ -93,7 +93,6 @@ def test_result_says_which_settings_and_range_were_used(pair, fused_pair):
 
 def test_companions_and_layers_are_absent_unless_asked_for(fused_pair):
     assert fused_pair.companions is None
-    assert fused_pair.layers == ()
 
 
 def test_all_maps_find_the_truth_and_the_picture_is_sharp_everywhere(pair, fused_pair, truth):
@@ -124,7 +123,7 @@ def test_inputs_are_left_alone(pair):
 
 
 def test_hard_cut_takes_every_sample_from_the_image_the_index_names(pair):
-    result = fuse(pair, FusionConfig().replaced({"blend_radius_px": 0}))
+    result = fuse(pair, FusionConfig().replaced({"blend_px": 0}))
 
     np.testing.assert_array_equal(result.fused, np.where(result.source_index[..., None] == 0, pair[0], pair[1]))
 
@@ -212,7 +211,7 @@ def test_confidence_is_float32_whatever_the_precision_of_the_decomposition(pair)
     assert fuse(pair, FusionConfig().replaced({"precision": "float64"})).confidence.dtype == np.float32
 
 
-# --- companions, layers, progress, cancellation ---
+# --- companions, progress, cancellation ---
 
 
 @pytest.mark.parametrize("channels", [(), (1,), (2,)])
@@ -232,42 +231,6 @@ def test_companions_follow_the_decisions(pair, fused_pair, channels, dtype):
     assert set(np.unique(result.companions[inside])) == {20, 220}
 
 
-def test_companions_that_are_the_images_give_the_fused_picture_bit_for_bit():
-    """In tiles, and where brightness is blended more widely than detail: the low pass sees as much of both."""
-    scene = make_focus_stack(n_images=3, shape=(260, 300), seed=4)
-    images = [np.clip(image * 0.7 + 25 * number, 0, 255).astype(np.uint8) for number, image in enumerate(scene.images)]
-    config = FusionConfig().replaced({"iterations": 1, "tile_px": 208})
-
-    result = fuse(images, config, companions=[image.copy() for image in images])
-
-    np.testing.assert_array_equal(result.companions, result.fused)
-    narrow = fuse(images, config.replaced({"feather_px": 0}))
-    assert (result.fused != narrow.fused).any()
-
-
-@pytest.mark.parametrize("changes", [{}, {"is_low_rank": True}, {"representation": "gray"}])
-def test_layers_add_up_to_the_image_as_far_as_their_history_says(pair, changes):
-    result = fuse(pair, FusionConfig().replaced({"iterations": 20, **changes}), keep_layers=True)
-
-    assert len(result.layers) == 2
-    for image, parts in zip(pair, result.layers, strict=True):
-        planes = to_planes(image, result.focus_range, representation=result.config.focus.representation)
-        rest = planes - parts.base - parts.detail - parts.noise
-        assert parts.base.shape == planes.shape
-        assert np.abs(rest).max() < 1  # gray level
-        assert np.linalg.norm(rest) / np.linalg.norm(planes) < 1e-3
-        assert len(parts.history.records) == 20
-        assert (parts.coefficients is not None) == bool(changes.get("is_low_rank"))
-        assert np.abs(parts.detail).max() > 1
-
-
-def test_keeping_layers_changes_nothing_else(pair, fused_pair):
-    result = fuse(pair, keep_layers=True)
-
-    np.testing.assert_array_equal(result.fused, fused_pair.fused)
-    np.testing.assert_array_equal(result.confidence, fused_pair.confidence)
-
-
 @pytest.mark.parametrize("n_images", [2, 3])
 def test_progress_counts_one_step_an_image_and_one_for_the_decision(n_images):
     seen = []
@@ -278,25 +241,20 @@ def test_progress_counts_one_step_an_image_and_one_for_the_decision(n_images):
     assert seen == [FusionProgress(done, total) for done in range(1, total + 1)]
 
 
-def test_cancellation_in_the_middle_of_an_image_ends_the_fusion_at_once(pair):
+@pytest.mark.parametrize("name", PRESETS)
+def test_cancellation_in_the_middle_of_an_image_ends_the_fusion_at_once(pair, name):
     questions, seen = [], []
-    iterations = 4
 
     def is_cancelled():
         questions.append(len(seen))
-        return len(questions) > iterations + 3  # in the second image, before its third iteration
+        return len(questions) > 3
 
-    message = r"^the fusion was cancelled after 1 of 3 steps; nothing was returned: start it again$"
+    message = r"^the fusion was cancelled after [01] of 3 steps; nothing was returned: start it again$"
     with pytest.raises(Cancelled, match=message):
-        fuse(
-            pair,
-            FusionConfig().replaced({"iterations": iterations, "consistency": 0.0}),
-            on_progress=seen.append,
-            is_cancelled=is_cancelled,
-        )
+        fuse(pair, PRESETS[name], on_progress=seen.append, is_cancelled=is_cancelled)
 
-    assert seen == [FusionProgress(1, 3)]
-    assert questions == [0] * (iterations + 1) + [1] * 3
+    assert len(seen) < 2
+    assert len(questions) == 4
 
 
 def test_cancellation_is_also_heard_between_the_last_image_and_the_decision(pair):
@@ -354,12 +312,11 @@ def test_given_focus_range_takes_the_place_of_the_measured_one(pair, fused_pair)
         {"detail_patch_px": 13},
         {"precision": "float64"},
         {"tolerance": 1e-3, "iterations": 50},
-        {"consistency": 0.0, "follow_reach_px": 0, "edge_band_px": 0, "blend_radius_px": 0},
     ],
     ids=lambda changes: ", ".join(f"{name}={value}" for name, value in changes.items()),
 )
 def test_every_ablation_runs_and_still_finds_most_of_an_easy_truth(pair, truth, changes):
-    result = fuse(pair, FusionConfig().replaced(changes))
+    result = fuse(pair, PRESETS["paper"].replaced(changes))
 
     assert np.isfinite(result.confidence).all()
     assert result.fused.dtype == np.uint8
@@ -372,10 +329,8 @@ def test_presets_find_an_easy_truth(pair, truth, name):
 
 
 def test_result_scale_decides_which_map_is_followed(pair):
-    raw = {"consistency": 0.0, "edge_band_px": 0, "blend_radius_px": 0}
-
-    base = fuse(pair, FusionConfig().replaced({"result": "base", **raw}), with_maps=True)
-    detail = fuse(pair, FusionConfig().replaced({"result": "detail", **raw}), with_maps=True)
+    base = fuse(pair, PRESETS["paper"].replaced({"result": "base"}), with_maps=True)
+    detail = fuse(pair, PRESETS["paper"].replaced({"result": "detail"}), with_maps=True)
 
     np.testing.assert_array_equal(base.source_index, base.base_map)
     np.testing.assert_array_equal(detail.source_index, detail.detail_map)
@@ -383,7 +338,7 @@ def test_result_scale_decides_which_map_is_followed(pair):
 
 
 def test_refined_result_takes_each_pixel_from_one_of_the_two_maps(pair):
-    result = fuse(pair, FusionConfig().replaced({"consistency": 0.0, "edge_band_px": 0, "blend_radius_px": 0}), with_maps=True)
+    result = fuse(pair, PRESETS["paper"], with_maps=True)
 
     assert ((result.source_index == result.base_map) | (result.source_index == result.detail_map)).all()
 

@@ -31,9 +31,7 @@ from qmcif_engine.tiles.output_maps import WRITTEN_MAPS
 from qmcif_engine.tiles.task import TileTask
 
 # a focus measure that is quick, since this is about what happens to tiles and not about what is in them
-CONFIG = FusionConfig().replaced(
-    {"tile_px": 64, "evidence_scales": 1, "follow_reach_px": 0, "consistency": 0.0, "iterations": 2, "measure": "laplacian"}
-)
+CONFIG = FusionConfig().replaced({"tile_px": 64, "smoothness": 0.0, "measure": "laplacian"})
 
 
 @pytest.fixture(scope="module")

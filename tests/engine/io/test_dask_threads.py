@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import dask
 import pytest
 
-from qmcif_engine.io.dask_threads import compute_on_threads
+from qmcif_engine.io.dask_threads import compute_on_threads, count_cores
 
 FUSED_BEFORE_AND_AFTER_A_FORK = """
 import multiprocessing, sys
@@ -52,3 +52,17 @@ def test_a_fork_of_a_process_that_fused_fuses_the_same(tmp_path):
     subprocess.run([sys.executable, script, tmp_path], check=True, timeout=300)
 
     assert (tmp_path / "parent.tif").read_bytes() == (tmp_path / "child.tif").read_bytes()
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="only some systems bind a process to cores")
+def test_only_the_cores_that_the_process_may_use_count(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 3, 5})
+
+    assert count_cores() == 3
+
+
+def test_all_cores_count_where_the_system_does_not_say(monkeypatch):
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 7)
+
+    assert count_cores() == 7

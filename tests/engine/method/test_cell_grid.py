@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-from scipy import ndimage
-
 from qmcif_engine.kernels.cell_sums import CELL_PX
 from qmcif_engine.method.cell_grid import (
     SMALL_WINDOW,
@@ -16,6 +14,7 @@ from qmcif_engine.method.cell_grid import (
     sample_cells,
     spread_cells,
 )
+from scipy import ndimage
 
 SHAPES = [(1, 1), (1, 9), (9, 1), (3, 4), (4, 4), (8, 12), (5, 6), (23, 17)]
 

@@ -4,11 +4,11 @@ import itertools
 
 import numpy as np
 import pytest
+from qmcif_engine.kernels.cell_sums import CELL_PX
+from qmcif_engine.method.cell_grid import average_cells, cell_grid, sample_cells, spread_cells
 from scipy import ndimage
 
 from qmcif_engine.config.fusion_config import RefinementConfig, Representation, SimilarityPart, WeightRule
-from qmcif_engine.kernels.cell_sums import CELL_PX
-from qmcif_engine.method.cell_grid import average_cells, cell_grid, sample_cells, spread_cells
 from qmcif_engine.method.refinement import LEAST_WEIGHT, SMALL_WEIGHT, refine, refine_cells, source_weights
 from qmcif_engine.method.similarity import quaternion_similarity
 from qmcif_engine.stack.samples import FocusRange, PlaneStack

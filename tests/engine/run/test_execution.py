@@ -19,7 +19,7 @@ from qmcif_engine.tiles.plan import plan_tiles
 from qmcif_engine.tiles.task import TileTask
 
 # a focus measure that is quick, since this is about what happens to tiles and not about what is in them
-CONFIG = FusionConfig().replaced({"tile_px": 64, "evidence_scales": 1, "follow_reach_px": 0, "consistency": 0.0, "measure": "laplacian"})
+CONFIG = FusionConfig().replaced({"tile_px": 64, "smoothness": 0.0, "measure": "laplacian"})
 
 
 @pytest.fixture(scope="module")

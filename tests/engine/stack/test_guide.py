@@ -21,7 +21,7 @@ from qmcif_engine.stack.stack import ArrayStack
 from qmcif_engine.stack.synthetic import make_focus_stack
 from qmcif_engine.stack.window import Window
 
-CONFIG = FusionConfig().replaced({"tile_px": 64, "evidence_scales": 1, "follow_reach_px": 0, "consistency": 0.0, "iterations": 2})
+CONFIG = FusionConfig().replaced({"tile_px": 64, "smoothness": 0.0})
 PLANES = ("fused", "source_index", "base_map", "detail_map", "confidence")
 
 
@@ -59,7 +59,7 @@ def test_a_guide_that_is_the_stack_changes_no_byte(noisy):
 
 
 def test_decisions_are_those_of_the_guide_and_samples_those_of_the_stack(clean, noisy):
-    settings = CONFIG.replaced({"blend_radius_px": 0})
+    settings = CONFIG.replaced({"blend_px": 0})
     guided, of_guide, of_stack = fuse(noisy, settings, guide=clean), fuse(clean, settings), fuse(noisy, settings)
 
     np.testing.assert_array_equal(guided.source_index, of_guide.source_index)

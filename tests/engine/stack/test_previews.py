@@ -7,9 +7,9 @@ import tifffile
 
 from qmcif_engine.io.input.stack_input import open_stack
 from qmcif_engine.io.tiff.tiff_windows import TiffPlane
+from qmcif_engine.run.coarse import measure_range_and_noise
 from qmcif_engine.stack.alignment.suggestion import previews_for_alignment, suggest_alignment
 from qmcif_engine.stack.exposure_suggestion import previews_for_exposure, suggest_even_exposure
-from qmcif_engine.stack.noise import settle_range_and_noise
 from qmcif_engine.stack.previews import ReducedImage, choose_reduction, look_once, read_preview, to_gray
 from qmcif_engine.stack.stack import ArrayStack
 from qmcif_engine.stack.window import Window
@@ -72,11 +72,11 @@ def test_one_look_serves_the_hints_the_focus_range_and_the_noise(large):
     looked = look(stack)
     stack.places.clear()
 
-    found = suggest_alignment(looked), suggest_even_exposure(looked), settle_range_and_noise(looked.without_previews(), None)
+    found = suggest_alignment(looked), suggest_even_exposure(looked), measure_range_and_noise(looked.without_previews())
 
     assert stack.places == []
     plain = ArrayStack(large)
-    assert found == (suggest_alignment(plain), suggest_even_exposure(plain), settle_range_and_noise(plain, None))
+    assert found == (suggest_alignment(plain), suggest_even_exposure(plain), measure_range_and_noise(plain))
     assert found[0] is not None
 
 

@@ -6,10 +6,10 @@ import pytest
 from qmcif_engine.config.fusion_config import Representation
 from qmcif_engine.errors import InvalidConfigError, InvalidImageError, QmcifError
 from qmcif_engine.stack.samples import (
+    FARTHEST_LEVEL,
     LUMINANCE,
     SUPPORTED_DTYPES,
     FocusRange,
-    PlaneStack,
     as_stack,
     check_focus_range,
     check_focus_ranges,
@@ -242,16 +242,15 @@ def test_color_becomes_three_float32_planes_on_the_scale_of_decisions(dtype):
 
 
 @pytest.mark.parametrize("dtype", SUPPORTED_DTYPES)
-def test_gray_becomes_three_equal_planes_which_are_those_of_equal_channels(dtype):
+def test_gray_becomes_one_plane_which_is_each_of_those_of_equal_channels(dtype):
     gray = picture(dtype, (12, 13))
     bounds = FocusRange(float(gray.min()), float(gray.max()))
 
     planes = to_planes(gray, bounds, representation=Representation.QUATERNION)
     of_color = to_planes(np.repeat(gray[..., None], 3, axis=-1), bounds, representation=Representation.QUATERNION)
 
-    assert planes.shape == (3, 12, 13)
-    np.testing.assert_array_equal(planes, of_color)
-    np.testing.assert_array_equal(planes[0], planes[2])
+    assert planes.shape == (1, 12, 13)
+    np.testing.assert_array_equal(np.repeat(planes, 3, axis=0), of_color)
 
 
 def test_samples_outside_the_range_are_not_clipped():
@@ -263,16 +262,15 @@ def test_samples_outside_the_range_are_not_clipped():
 
 
 @pytest.mark.parametrize("dtype", SUPPORTED_DTYPES)
-def test_gray_representation_puts_the_luminance_on_the_gray_axis_with_its_own_modulus(dtype):
+def test_gray_representation_is_the_luminance(dtype):
     image = picture(dtype)
     bounds = FocusRange(float(image.min()), float(image.max()))
     luminance = (image.astype(np.float64) - bounds.low) / (bounds.high - bounds.low) * FULL_SCALE @ np.array(LUMINANCE)
 
     planes = to_planes(image, bounds, representation=Representation.GRAY)
 
-    np.testing.assert_array_equal(planes[0], planes[1])
-    np.testing.assert_array_equal(planes[0], planes[2])
-    np.testing.assert_allclose(np.linalg.norm(planes, axis=0), luminance, rtol=0, atol=8 * FULL_SCALE * SINGLE_EPS)
+    assert planes.shape == (1, *image.shape[:2])
+    np.testing.assert_allclose(planes[0], luminance, rtol=0, atol=8 * FULL_SCALE * SINGLE_EPS)
 
 
 def test_gray_representation_of_gray_is_that_of_equal_channels():
@@ -396,67 +394,6 @@ def test_focus_range_whose_width_cannot_be_divided_by_is_refused(bounds):
         check_focus_range(bounds)
 
 
-# --- blocks on demand ---
-
-
-class WatchedImages(list):
-    """Images that say which of them were asked for."""
-
-    def __init__(self, images):
-        super().__init__(images)
-        self.asked = []
-
-    def __getitem__(self, number):
-        self.asked.append(number)
-        return super().__getitem__(number)
-
-
-def test_blocks_are_the_planes_of_the_images_in_their_order():
-    images, bounds = [picture(seed=seed) for seed in range(3)], FocusRange(10, 200)
-
-    for representation in Representation:
-        blocks = PlaneStack(images, bounds, representation=representation)
-        assert len(blocks) == 3
-        for block, image in zip(blocks, images, strict=True):
-            np.testing.assert_array_equal(block, to_planes(image, bounds, representation=representation))
-
-
-def test_blocks_are_made_when_they_are_asked_for_and_only_the_first_few_are_kept(monkeypatch):
-    images = WatchedImages([picture(seed=seed) for seed in range(3)])
-    blocks = PlaneStack(images, FocusRange(0, 255), representation=Representation.QUATERNION)
-    assert images.asked == []
-    monkeypatch.setattr("qmcif_engine.stack.samples.PLANES_IN_MEMORY_BYTES", 2 * blocks[1].nbytes)
-
-    first, again = blocks[1], blocks[1]
-    assert first is again
-    assert images.asked == [1]
-
-    for number in (0, 2, 0, 2):
-        np.testing.assert_array_equal(
-            blocks[number], to_planes(picture(seed=number), FocusRange(0, 255), representation=Representation.QUATERNION)
-        )
-    assert images.asked == [1, 0, 2, 2]
-
-
-def test_a_slice_of_blocks_is_a_stack_that_embeds_nothing_yet():
-    images = [picture(seed=seed) for seed in range(4)]
-    blocks = PlaneStack(images, FocusRange(0, 255), representation=Representation.QUATERNION)
-
-    part = blocks[1:3]
-
-    assert isinstance(part, PlaneStack)
-    assert len(part) == 2
-    np.testing.assert_array_equal(part[0], blocks[1])
-    np.testing.assert_array_equal(part[-1], blocks[2])
-
-
-def test_a_block_beyond_the_last_is_refused():
-    blocks = PlaneStack([picture()] * 2, FocusRange(0, 255), representation=Representation.QUATERNION)
-
-    with pytest.raises(IndexError):
-        blocks[2]
-
-
 def test_a_range_settled_from_a_stack_of_one_value_can_be_handed_on():
     assert check_focus_range(FocusRange(7.0, 7.0)) == (7, 7)
 
@@ -504,3 +441,79 @@ def test_equal_ranges_map_as_one_range_does():
 def test_ranges_are_plain_lists_in_a_record():
     assert list_bounds(FocusRange(0, 9)) == [0, 9]
     assert list_bounds((FocusRange(0, 9), FocusRange(1, 4))) == [[0, 9], [1, 4]]
+
+
+# --- integers, in one pass ---
+
+EMBEDDED = FocusRange(17.0, 203.0)
+EMBEDDEDS = (FocusRange(3.0, 90.0), FocusRange(0.0, 255.0), FocusRange(40.0, 1000.0))
+
+
+def random_samples(shape, dtype):
+    limits = np.iinfo(dtype)
+    return np.random.default_rng(shape).integers(limits.min, limits.max, shape, dtype, endpoint=True)
+
+
+def embedded_plainly(image, ranges):
+    """The formula, channel by channel and step by step in float32."""
+    planes = []
+    for channel, bounds in enumerate(ranges):
+        samples = image[..., channel].astype(np.float32)
+        samples = (samples - np.float32(bounds.low)) / np.float32(bounds.width) * np.float32(FULL_SCALE)
+        planes.append(np.clip(samples, -FARTHEST_LEVEL, FARTHEST_LEVEL))
+    return np.stack(planes)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+@pytest.mark.parametrize(
+    "focus_range",
+    [EMBEDDED, EMBEDDEDS, EMBEDDEDS[:2]],
+    ids=["one for all", "one per channel", "two of three channels"],
+)
+def test_color_images_of_integers_are_embedded_by_the_plain_formula(dtype, focus_range):
+    image = random_samples((11, 14, 3), dtype)
+    ranges = [focus_range] * 3 if isinstance(focus_range, FocusRange) else [*focus_range, FocusRange(0.0, FULL_SCALE)][:3]
+
+    planes = to_planes(image, focus_range, representation=Representation.QUATERNION)
+
+    assert planes.dtype == np.float32
+    assert planes.flags.c_contiguous
+    np.testing.assert_array_equal(planes, embedded_plainly(image, ranges))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+def test_views_are_embedded_like_copies_and_left_alone(dtype):
+    samples = random_samples((20, 30, 4), dtype)
+    kept = samples.copy()
+    views = [
+        samples[3:15, 5:22, :3],  # a window without its alpha plane
+        samples[::2, ::3, 1:],
+        samples[::-1, ::-1, 2::-1],
+        samples[..., :3].transpose(1, 0, 2),
+        np.asfortranarray(samples[..., :3]),
+        np.broadcast_to(samples[..., :1], (20, 30, 3)),
+    ]
+
+    for view in views:
+        planes = to_planes(view, EMBEDDED, representation=Representation.QUATERNION)
+        np.testing.assert_array_equal(planes, embedded_plainly(view.copy(), [EMBEDDED] * 3))
+    np.testing.assert_array_equal(samples, kept)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+def test_read_only_samples_are_embedded(dtype):
+    image = random_samples((5, 6, 3), dtype)
+    image.flags.writeable = False
+
+    np.testing.assert_array_equal(
+        to_planes(image, EMBEDDED, representation=Representation.QUATERNION), embedded_plainly(image, [EMBEDDED] * 3)
+    )
+
+
+def test_other_byte_order_is_embedded():
+    image = random_samples((5, 6, 3), np.uint16)
+    swapped = image.astype(image.dtype.newbyteorder())
+
+    np.testing.assert_array_equal(
+        to_planes(swapped, EMBEDDED, representation=Representation.QUATERNION), embedded_plainly(image, [EMBEDDED] * 3)
+    )

@@ -10,7 +10,6 @@ from qmcif_engine.stack.alignment.aligned_stack import AlignedStack
 from qmcif_engine.stack.alignment.transforms import IDENTITY, TransformModel, Transforms
 from qmcif_engine.stack.exposure import CorrectedStack, ExposureCorrection
 from qmcif_engine.stack.image_metadata import ImageMetadata
-from qmcif_engine.stack.noise import measure_noise, settle_range_and_noise
 from qmcif_engine.stack.preparation import PreparedStack
 from qmcif_engine.stack.separate_channels import EachChannel
 from qmcif_engine.stack.stack import (
@@ -115,31 +114,6 @@ def counted(images, **attributes):
     for name, value in attributes.items():
         setattr(stack, name, value)
     return stack
-
-
-@pytest.mark.parametrize("given", [None, (0, 1000)])
-def test_range_and_noise_are_settled_from_one_look_at_the_stack(given):
-    images = [np.random.default_rng(number).normal(500, 40, (64, 64)).astype(np.float32) for number in range(3)]
-    stack = counted(images)
-
-    focus_range, noise_levels = settle_range_and_noise(stack, given)
-
-    assert stack.n_reads == 3
-    assert focus_range == settle_range(ArrayStack(images), given)
-    assert noise_levels == (measure_noise(images, focus_range),)
-    assert given is None or noise_levels[0] == pytest.approx(40 * 255 / 1000, rel=0.15)
-
-
-def test_channels_that_are_decided_on_one_by_one_have_a_noise_each():
-    generator = np.random.default_rng(0)
-    images = [(500 + generator.normal(0, 1, (96, 96, 2)) * (5, 40)).astype(np.float32) for _ in range(3)]
-    given = [(0, 1000), (0, 1000)]
-
-    _, levels = settle_range_and_noise(counted(images, decides_each=True), given)
-    _, one_level = settle_range_and_noise(counted(images), given)
-
-    assert levels == pytest.approx((5 * 0.255, 40 * 0.255), rel=0.15)
-    assert len(one_level) == 1
 
 
 def test_nan_is_refused_by_name():

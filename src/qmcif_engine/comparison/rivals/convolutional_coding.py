@@ -18,7 +18,7 @@ import scipy.fft
 from scipy import ndimage
 
 from qmcif_engine.comparison.rivals.rival import Rival, each_channel, take_largest
-from qmcif_engine.kernels.sparse_maps import shrink_maps, solve_spectrum
+from qmcif_engine.comparison.rivals.sparse_maps import shrink_maps, solve_spectrum
 
 if TYPE_CHECKING:
     from collections.abc import Callable

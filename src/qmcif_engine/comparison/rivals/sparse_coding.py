@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from qmcif_engine.comparison.rivals.matching_pursuit import pursue_codes
 from qmcif_engine.comparison.rivals.patch_grid import PatchAverage, cut_row, pad_to_patch, plan_patches
 from qmcif_engine.comparison.rivals.rival import FULL_SCALE, Rival, each_channel, take_largest
-from qmcif_engine.kernels.matching_pursuit import pursue_codes
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,7 +10,7 @@ import numpy as np
 from qmcif_engine.io.input.image_file import refuse_damaged
 from qmcif_engine.io.metadata.exif import UPRIGHT
 from qmcif_engine.io.png_jpeg.png import PNG_SIGNATURE, read_png_header, walk_chunks
-from qmcif_engine.kernels.png_filters import undo_filters
+from qmcif_engine.io.png_jpeg.png_filters import undo_filters
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator

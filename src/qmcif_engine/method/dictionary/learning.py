@@ -18,8 +18,8 @@ import numpy as np
 import scipy.fft
 import scipy.linalg
 
+from qmcif_engine.compiled import single_thread
 from qmcif_engine.errors import OutputError
-from qmcif_engine.kernels.single_thread import single_thread
 from qmcif_engine.method.dictionary import SHIPPED_PATCH_SIDES, array_name
 from qmcif_engine.method.dictionary.pursuit import ROUNDING, encode_patches
 from qmcif_engine.method.dictionary.training import load_training_images, sample_patches

@@ -10,8 +10,8 @@ from dask.base import compute
 from dask.callbacks import Callback
 from dask.delayed import delayed
 
+from qmcif_engine.io.dask_threads import count_cores
 from qmcif_engine.io.output.windowed_image import block_windows
-from qmcif_engine.kernels.cores import count_cores
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -1,12 +1,11 @@
-"""OpenCV, which is an optional package, kept to one thread."""
+"""OpenCV, kept to one thread."""
 
 from __future__ import annotations
 
 import threading
 from contextlib import contextmanager
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
-
-from qmcif_engine.errors import MissingExtraError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,20 +15,9 @@ _users = 0
 _threads_before = 1
 
 
-def load_opencv() -> Any:  # noqa: ANN401 - its own stubs know only a part of it
-    """Return the module ``cv2``.
-
-    Raises
-    ------
-    MissingExtraError
-        If OpenCV is not installed.
-    """
-    try:
-        import cv2
-    except ImportError as error:
-        msg = "aligning needs OpenCV, which is not installed: run pip install 'napari-qmcif[align]'"
-        raise MissingExtraError(msg) from error
-    return cv2
+def load_opencv() -> Any:  # noqa: ANN401
+    """Return the module ``cv2``, whose own stubs know only a part of it."""
+    return import_module("cv2")
 
 
 @contextmanager

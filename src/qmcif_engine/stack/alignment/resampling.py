@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qmcif_engine.kernels.compilation import compiled
+from qmcif_engine.compiled import compiled
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -25,7 +25,7 @@ from qmcif_engine.run.job import Job
 KEY = "results/fused.ome.zarr"
 SHAPE = (70, 140)  # six tiles
 # what is computed does not matter here, so it shall be quick
-SETTINGS = {"tile_px": 64, "chunk_px": 64, "measure": "laplacian", "evidence_scales": 1, "consistency": 0, "follow_reach_px": 16}
+SETTINGS = {"tile_px": 64, "chunk_px": 64, "measure": "laplacian", "smoothness": 0}
 CONFIG = FusionConfig().replaced(SETTINGS)
 ARGUMENTS = ["--quiet", *(word for name, value in SETTINGS.items() for word in ("--set", f"{name}={value}"))]
 

@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
+from qmcif_engine.method.focus_measures import MeasuringTask
+from qmcif_engine.method.focus_measures.laplacian_measure import measure_by_laplacian
+from qmcif_engine.stack.noise import NoiseAdaptation
 from scipy import ndimage
 
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.errors import Cancelled
 from qmcif_engine.method.focus import Borders
-from qmcif_engine.method.focus_measures import MeasuringTask
-from qmcif_engine.method.focus_measures.laplacian_measure import measure_by_laplacian
-from qmcif_engine.stack.noise import NoiseAdaptation
 
 PLAIN = FusionConfig().replaced({"border_px": 0})
 SHAPE = (40, 52)

@@ -1,1 +1,0 @@
-"""Edges of the decision map, drawn where the scene has them."""

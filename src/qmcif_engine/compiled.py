@@ -1,0 +1,139 @@
+"""Inner loops compiled to machine code on their first call and kept for the next process, and linear algebra on one thread."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numba
+from numba.core.caching import FunctionCache
+from numba.core.event import Event, Listener, install_listener
+from threadpoolctl import LibController, OpenBLASController, ThreadpoolController
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+_Function = TypeVar("_Function", bound="Callable[..., Any]")
+
+
+def compiled(function: _Function) -> _Function:
+    """Compile a function without the interpreter lock, and store the code beside it or in the user's cache where one can be written.
+
+    Divisions follow NumPy (no check for zero), and no operation is reordered: the same input gives the same bytes.
+    """
+    kernel: Any = numba.njit(function, nogil=True, error_model="numpy")
+    with suppress(RuntimeError):  # no place for the code: it is compiled again in every process
+        kernel._cache = _ForgivingCache(function)  # type: ignore[no-untyped-call]
+    result: _Function = kernel
+    return result
+
+
+class _ForgivingCache(FunctionCache):
+    """Numba's cache, in which a full disk costs time and not the run."""
+
+    def save_overload(self, sig: object, data: object) -> None:
+        """Store machine code, if that can be."""
+        with suppress(OSError):
+            super().save_overload(sig, data)  # type: ignore[no-untyped-call]
+
+    def load_overload(self, sig: object, target_context: object) -> object:
+        """Return stored machine code, or None where none can be read."""
+        with suppress(OSError):
+            return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+        return None
+
+
+@contextmanager
+def hear_of_compilation(callback: Callable[[], None]) -> Iterator[None]:
+    """Call back whenever a function begins to be compiled, in the thread that compiles it.
+
+    That is so in the first run after an installation; later ones load what was stored.
+
+    Parameters
+    ----------
+    callback : callable
+    """
+    with install_listener("numba:compile", _Callback(callback)):
+        yield
+
+
+class _Callback(Listener):
+    """Listener to numba that passes on every beginning."""
+
+    def __init__(self, callback: Callable[[], None]) -> None:
+        self._callback = callback
+
+    def on_start(self, event: Event) -> None:
+        del event
+        self._callback()
+
+    def on_end(self, event: Event) -> None:
+        del event
+
+
+_lock = threading.Lock()
+_users = 0
+_before: dict[str, tuple[LibController, int]] = {}
+"""The libraries whose number of threads belongs to the process, by path, with the number that the first user found."""
+
+
+@contextmanager
+def single_thread() -> Iterator[None]:
+    """Limit BLAS and OpenMP to one thread while any caller is inside; callers may be in several threads.
+
+    The order of sums, and with it the last byte, is then always the same.
+
+    Some libraries keep a number for each thread: every caller sets and restores its own. Others have one number for the process, and
+    callers may overlap: the first one in sets it, and the last one out restores what was before.
+    """
+    libraries = ThreadpoolController().lib_controllers
+    # looked for each time: libraries may have been loaded since
+    own = [(library, library.num_threads) for library in libraries if _has_a_number_for_each_thread(library)]
+    _limit_shared([library for library in libraries if not _has_a_number_for_each_thread(library)])
+    try:
+        for library, _ in own:
+            library.set_num_threads(1)
+        yield
+    finally:
+        for library, n_threads in own:
+            library.set_num_threads(n_threads)
+        _release_shared()
+
+
+def _has_a_number_for_each_thread(library: LibController) -> bool:
+    is_openblas_on_openmp = library.internal_api == "openblas" and library.threading_layer == "openmp"
+    return library.internal_api in ("openmp", "mkl") or is_openblas_on_openmp
+
+
+def _limit_shared(libraries: Sequence[LibController]) -> None:
+    global _users
+    with _lock:
+        _users += 1
+        _take_control()
+        for library in libraries:
+            # only the first user finds what the process had; later ones find our 1
+            _before.setdefault(library.filepath, (library, library.num_threads))
+            library.set_num_threads(1)
+
+
+def _release_shared() -> None:
+    global _users
+    with _lock:
+        _users -= 1
+        if _users:
+            return
+        _take_control()
+        for library, n_threads in _before.values():
+            library.set_num_threads(n_threads)
+        _before.clear()
+        OpenBLASController.clear_controlling_thread()
+
+
+def _take_control() -> None:
+    """Make this thread set the number of threads of OpenBLAS.
+
+    To threadpoolctl the first thread that sets it is in control for as long as it lives, and it ignores all others. That thread may be
+    one of Dask's, which live on idle, or one that knows nothing of us.
+    """
+    OpenBLASController.clear_controlling_thread(force=True)

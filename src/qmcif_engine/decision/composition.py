@@ -1,0 +1,3 @@
+"""Stand-in until the rule lands."""
+
+REACH_PX = 24

@@ -1,0 +1,92 @@
+"""The focus of every image in one window: why a pixel was taken from the image it was taken from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from qmcif_engine.compiled import single_thread
+from qmcif_engine.config.fusion_config import FusionConfig
+from qmcif_engine.decision.evidence import CELL_PX, image_evidence
+from qmcif_engine.errors import InvalidImageError
+from qmcif_engine.run.coarse import measure_run
+from qmcif_engine.stack.alignment.opencv import one_opencv_thread
+from qmcif_engine.stack.samples import as_stack
+from qmcif_engine.stack.stack import ArrayStack, Stack, check_number
+from qmcif_engine.stack.window import Window
+from qmcif_engine.tiles.plan import GRID_PX
+from qmcif_engine.tiles.planes import WindowPlanes
+from qmcif_engine.tiles.window_images import WindowImages
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from qmcif_engine.arrays import FloatArray, SampleArray
+    from qmcif_engine.stack.samples import GivenRanges
+
+MARGIN_PX = 2 * GRID_PX
+"""What evidence looks at around a window, in whole cells."""
+
+
+def focus_response(
+    images: Sequence[SampleArray] | SampleArray | Stack,
+    window: tuple[int, int, int, int],
+    *,
+    config: FusionConfig | None = None,
+    focus_range: GivenRanges | None = None,
+    check_cancelled: Callable[[], None] = lambda: None,
+) -> FloatArray:
+    """Return the focus level of every image in one window, as the default measures it before it decides.
+
+    Parameters
+    ----------
+    images : sequence of ndarray, one ndarray of shape (N, Y, X) or (N, Y, X, 3), or Stack
+        What is or was fused. Of a stack the window is read, and what is measured of the whole stack.
+    window : tuple of int
+        Top, left, bottom and right.
+    config : FusionConfig, optional
+        The settings of the fusion.
+    focus_range : tuple of float, optional
+        `FusionResult.focus_range` of the fusion; chosen again where it is left out.
+    check_cancelled : callable
+        Called between steps; may raise to end the work.
+
+    Returns
+    -------
+    ndarray of float, shape (N, h, w)
+        The larger, the sharper: evidence of the finest scale. The decision also looks at a second scale, at halos and at neighboring
+        pixels, so that the largest level is not always that of the image that was taken.
+
+    Raises
+    ------
+    InvalidImageError
+        For a window outside the images, and for channels that are decided on one by one.
+    """
+    stack = images if isinstance(images, Stack) else ArrayStack(as_stack(images))
+    check_number(stack)
+    shape = (stack.image_shape[0], stack.image_shape[1])
+    asked = Window(*(int(side) for side in window))
+    if not (0 <= asked.top < asked.bottom <= shape[0] and 0 <= asked.left < asked.right <= shape[1]) or stack.decides_each:
+        msg = f"the window {tuple(asked)} was given; one inside {shape}, of images that decide together, is needed: cut it to the image"
+        raise InvalidImageError(msg)
+    settings = FusionConfig() if config is None else config
+    bounds, measured = measure_run(stack, settings, focus_range, check_cancelled=check_cancelled)
+    (statistics,) = measured.statistics
+    # on the grid of decisions, as a tile is
+    seen = Window(
+        max(0, asked.top - MARGIN_PX) // GRID_PX * GRID_PX,
+        max(0, asked.left - MARGIN_PX) // GRID_PX * GRID_PX,
+        min(shape[0], -(-(asked.bottom + MARGIN_PX) // GRID_PX) * GRID_PX),
+        min(shape[1], -(-(asked.right + MARGIN_PX) // GRID_PX) * GRID_PX),
+    )
+    planes = WindowPlanes(stack, WindowImages(stack, seen), seen, focus_range=bounds, config=settings)
+    cut, levels = asked.relative_to(seen).slices, []
+    with single_thread(), one_opencv_thread():
+        for number in range(stack.n_images):
+            check_cancelled()
+            cells = image_evidence(planes.block(number), statistics, settings)[0]
+            level = np.repeat(np.repeat(cells, CELL_PX, axis=0), CELL_PX, axis=1)[cut]
+            choosable = planes.choosable(number)
+            levels.append(level if choosable is None else np.where(choosable[cut], level, 0))
+    return np.stack(levels)

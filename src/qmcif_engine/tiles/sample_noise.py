@@ -1,0 +1,42 @@
+"""Noise of the samples that are composed, in their own unit."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qmcif_engine.config.fusion_config import NoiseHandling
+from qmcif_engine.decision.statistics import measure_noise
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from qmcif_engine.arrays import FloatArray, SampleArray
+    from qmcif_engine.config.fusion_config import FusionConfig
+
+ROUNDING_NOISE = 1 / math.sqrt(12)
+"""Standard deviation of what rounding to whole numbers adds."""
+
+
+def measure_sample_noise(samples: Sequence[SampleArray], config: FusionConfig, *, channel: int | None = None) -> float:
+    """Return the standard deviation of the noise, at least that of rounding.
+
+    Parameters
+    ----------
+    samples : sequence of ndarray, shape (h, w) or (h, w, C)
+        Windows of the images, as `qmcif_engine.stack.stack.sample_stack` gives them.
+    config : FusionConfig
+    channel : int or None
+        The channel that is looked at; None for all together.
+    """
+    least = 0.0 if samples[0].dtype.kind == "f" else ROUNDING_NOISE
+    if config.decision.noise is NoiseHandling.OFF:
+        return least
+    return max(least, measure_noise([_as_planes(block if channel is None else block[..., channel]) for block in samples]))
+
+
+def _as_planes(samples: Any) -> FloatArray:  # noqa: ANN401 - samples of any type
+    planes = samples[np.newaxis] if samples.ndim == 2 else np.moveaxis(samples, -1, 0)
+    return np.ascontiguousarray(planes, np.float32)
