@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qmcif_engine.method.decomposition.operators import gradients, gradients_adjoint, laplacian_eigenvalues, relax_screened, solve_screened
+from qmcif_engine.method.operators import gradients, gradients_adjoint, laplacian_eigenvalues, solve_screened
 
 EPS = float(np.finfo(np.float64).eps)
 EPS_SINGLE = float(np.finfo(np.float32).eps)
@@ -125,29 +125,6 @@ def test_screened_solve_satisfies_its_equation(shape, dtype, eps):
     residual = gradients_adjoint(gradients(solution)) + solution - planes
 
     assert np.linalg.norm(residual) <= SOLVE_TOLERANCE * eps * np.linalg.norm(planes)
-
-
-@pytest.mark.parametrize("screening", [0.5, 1.0, 2.0])
-@pytest.mark.parametrize(("dtype", "eps"), [(np.float32, EPS_SINGLE), (np.float64, EPS)])
-@pytest.mark.parametrize("shape", [*SHAPES, (1, 9), (9, 1), (3, 8), (37, 41), (64, 64)])
-def test_relaxation_in_place_reaches_what_the_solve_returns(shape, dtype, eps, screening):
-    planes = np.random.default_rng(7).uniform(0, 255, (3, *shape)).astype(dtype)
-    expected = solve_screened(planes.astype(np.float64), screening=screening)
-
-    relax_screened(planes, screening=screening)
-
-    assert planes.dtype == dtype
-    np.testing.assert_allclose(planes, expected, rtol=0, atol=SOLVE_TOLERANCE * eps * 255)
-
-
-def test_relaxation_of_a_large_white_noise_errs_by_less_than_a_thousandth_of_a_gray_level():
-    """The worst case: the first guess is the right side itself, and white noise is farthest from what smoothing leaves of it."""
-    planes = np.random.default_rng(8).uniform(0, 255, (1, 300, 401)).astype(np.float32)
-    expected = solve_screened(planes.astype(np.float64), screening=1.0)
-
-    relax_screened(planes, screening=1.0)
-
-    assert np.abs(planes - expected).max() < 0.001
 
 
 def test_screened_solve_divides_a_constant_by_the_screening():

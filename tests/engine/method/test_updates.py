@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from qmcif_engine.method import quaternion
-from qmcif_engine.method.decomposition import updates
-from qmcif_engine.method.decomposition.operators import gradients
+from qmcif_engine.method import quaternion, updates
+from qmcif_engine.method.operators import gradients
 from qmcif_engine.method.patches import cut_patches, join_patches
 
 EPS = float(np.finfo(np.float64).eps)

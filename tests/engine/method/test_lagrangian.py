@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from qmcif_engine.config.fusion_config import DecompositionConfig, Precision
+from qmcif_engine.config.fusion_config import MethodConfig, Precision
 from qmcif_engine.method import quaternion
-from qmcif_engine.method.decomposition.lagrangian import augmented_lagrangian
-from qmcif_engine.method.decomposition.solver import initialize, raise_multipliers, sweep
+from qmcif_engine.method.lagrangian import augmented_lagrangian
+from qmcif_engine.method.solver import initialize, raise_multipliers, sweep
 
 EPS = float(np.finfo(np.float64).eps)
 VALUE_TOLERANCE = 1000 * EPS
@@ -128,7 +128,7 @@ def test_sweeps_with_fixed_multipliers_never_raise_the_value_from_a_random_state
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("is_low_rank", [False, True])
 def test_sweeps_with_fixed_multipliers_never_raise_the_value_during_a_real_solve(textured_image, is_low_rank, seed):
-    config = DecompositionConfig(is_low_rank=is_low_rank, base_patch_px=5, n_groups=4, precision=Precision.DOUBLE)
+    config = MethodConfig(is_low_rank=is_low_rank, base_patch_px=5, n_groups=4, precision=Precision.DOUBLE)
     problem, state = initialize(textured_image((20, 25), seed), config)
     penalty = config.penalty
     for iteration in range(12):

@@ -5,9 +5,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from qmcif_engine.config.fusion_config import DecompositionConfig, Precision
-from qmcif_engine.method.decomposition.solver import CoefficientState, Problem, SolverState, initialize
-from qmcif_engine.method.decomposition.updates import CoefficientOperator
+from qmcif_engine.config.fusion_config import MethodConfig, Precision
+from qmcif_engine.method.lagrangian import CoefficientState, Problem, SolverState
+from qmcif_engine.method.solver import initialize
+from qmcif_engine.method.updates import CoefficientOperator
 
 PATCH_PX = 5
 N_ATOMS = 6
@@ -49,7 +50,7 @@ def make_tiny_problem():
 
     def make(seed, *, is_low_rank, **settings):
         generator = np.random.default_rng(seed)
-        config = DecompositionConfig(base_patch_px=PATCH_PX, precision=Precision.DOUBLE, is_low_rank=is_low_rank, **settings)
+        config = MethodConfig(base_patch_px=PATCH_PX, precision=Precision.DOUBLE, is_low_rank=is_low_rank, **settings)
         image = generator.uniform(0, 255, IMAGE_SHAPE)
         atoms = unit_atoms(generator, n_pixels=PATCH_PX**2, n_atoms=N_ATOMS)
         patches, operator, groups = None, None, ()
