@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 import weakref
 from collections.abc import Sequence
@@ -32,6 +33,7 @@ class StoredLevels(Sequence["FloatArray"]):
         self._held: list[FloatArray] = []
         self._file: IO[bytes] | None = None
         self._n_stored = 0
+        self._model: FloatArray = np.empty(0)
 
     def append(self, level: FloatArray) -> None:
         """Add the levels of one more image."""
@@ -42,6 +44,7 @@ class StoredLevels(Sequence["FloatArray"]):
             self._file = tempfile.TemporaryFile(prefix="qmcif-")  # noqa: SIM115 - it lives as long as this object
             # closed with this object, also where a tile fails half-way; the system then removes the file
             weakref.finalize(self, self._file.close)
+            self._model = np.empty((0, *level.shape), level.dtype)
         self._file.seek(self._n_stored * level.nbytes)
         self._file.write(np.ascontiguousarray(level).data)
         self._n_stored += 1
@@ -56,9 +59,9 @@ class StoredLevels(Sequence["FloatArray"]):
             return self._held[number]
         if number >= len(self):
             raise IndexError(number)
-        model = self._held[0]
-        self._file.seek((number - len(self._held)) * model.nbytes)
-        return np.frombuffer(self._file.read(model.nbytes), model.dtype).reshape(model.shape)
+        n_bytes = self._model.itemsize * math.prod(self._model.shape[1:])
+        self._file.seek((number - len(self._held)) * n_bytes)
+        return np.frombuffer(self._file.read(n_bytes), self._model.dtype).reshape(self._model.shape[1:])
 
 
 def weigh_images(n_images: int, config: DecisionConfig) -> tuple[float, ...]:

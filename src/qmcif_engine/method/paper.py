@@ -15,8 +15,8 @@ from qmcif_engine.config.fusion_config import Precision, ResultScale
 from qmcif_engine.method.focus import SOLVE_MARGIN_PX, measure_focus
 from qmcif_engine.method.fusion import LargestLevel, blend_shares, compose_samples, select, share_patches
 from qmcif_engine.method.levels import LEVELS_IN_MEMORY_BYTES, StoredLevels, compare_levels, interpolate_position, weigh_images
-from qmcif_engine.method.patches import detail_patch_side, pad_to_grid, spread_patches, sum_patches
-from qmcif_engine.method.refinement import refine, source_weights
+from qmcif_engine.method.patches import LARGEST_DETAIL_PATCH_PX, detail_patch_side, pad_to_grid, spread_patches, sum_patches
+from qmcif_engine.method.refinement import COMPARED_PX, refine, source_weights
 from qmcif_engine.rules import Decision, Rule
 
 if TYPE_CHECKING:
@@ -27,8 +27,11 @@ if TYPE_CHECKING:
     from qmcif_engine.rules import Planes, StackStatistics, Steps
     from qmcif_engine.stack.window import Window
 
-SOLVED_PIXEL_BYTES, LOW_RANK_PIXEL_BYTES, WINDOW_PIXEL_BYTES = 160, 460, 150
-"""What a solve holds for each of its pixels, what the low-rank term adds to that, and what the other stages hold for each pixel."""
+SOLVED_PIXEL_BYTES, LOW_RANK_PIXEL_BYTES = 160, 460
+"""What a solve holds for each of its pixels, and what the low-rank term adds to that."""
+
+COMPARED_PIXEL_BYTES, WINDOW_PIXEL_BYTES = 400, 150
+"""What the refinement holds for each pixel that it compares at once, and what all stages hold for each pixel of the window."""
 
 
 class FocusMaps(NamedTuple):
@@ -210,9 +213,10 @@ def working_bytes(config: FusionConfig, n_pixels: int, n_images: int) -> int:
     """Return an upper bound of the memory of a tile of so many pixels with the overlap, beside its samples."""
     of_solve = SOLVED_PIXEL_BYTES + (LOW_RANK_PIXEL_BYTES if config.method.is_low_rank else 0)
     scale = 2 if config.method.precision is Precision.DOUBLE else 1
-    solved_px = min(n_pixels, 2 * _part_side(config) ** 2)
+    solving = scale * of_solve * min(n_pixels, 2 * _part_side(config) ** 2)
+    comparing = COMPARED_PIXEL_BYTES * min(n_pixels, (COMPARED_PX + LARGEST_DETAIL_PATCH_PX) ** 2)
     stored = min(4 * scale * n_images * n_pixels, LEVELS_IN_MEMORY_BYTES)
-    return stored + scale * of_solve * solved_px + WINDOW_PIXEL_BYTES * n_pixels
+    return stored + max(solving, comparing) + WINDOW_PIXEL_BYTES * n_pixels
 
 
 RULE = Rule(decide=decide, compose=compose, reach_px=reach_px, working_bytes=working_bytes, has_statistics=False)

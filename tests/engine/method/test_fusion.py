@@ -71,7 +71,7 @@ def test_share_of_an_image_is_the_share_of_the_patches_over_a_pixel_that_chose_i
     shares = [share_patches(choices, number, side_px=SIDE_PX) for number in range(3)]
 
     for number, share in enumerate(shares):
-        np.testing.assert_array_equal(share, (around == number).sum(axis=(2, 3)) / np.float32(SIDE_PX**2))
+        np.testing.assert_allclose(share, (around == number).mean(axis=(2, 3)), rtol=0, atol=np.finfo(np.float32).eps)
     np.testing.assert_allclose(sum(shares), 1, rtol=0, atol=4 * np.finfo(np.float32).eps)
 
 

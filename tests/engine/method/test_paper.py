@@ -200,17 +200,17 @@ def test_steps_are_reported_image_by_image_and_can_end_the_work():
 @pytest.mark.parametrize("is_low_rank", [False, True])
 def test_memory_stays_below_what_the_rule_states(is_low_rank, monkeypatch):
     """Of an image in several parts, and of levels of which most wait in the file."""
-    images, _ = stack(6, (300, 320))
-    config = CONFIG.replaced({"is_low_rank": is_low_rank, "tile_px": 256})
-    monkeypatch.setattr(levels_module, "LEVELS_IN_MEMORY_BYTES", 2 * 300 * 320 * 4)
-    monkeypatch.setattr(paper, "LEVELS_IN_MEMORY_BYTES", 2 * 300 * 320 * 4)
+    images, _ = stack(3, (150, 160))
+    config = CONFIG.replaced({"is_low_rank": is_low_rank, "tile_px": 192})
+    monkeypatch.setattr(levels_module, "LEVELS_IN_MEMORY_BYTES", 150 * 160 * 4)
+    monkeypatch.setattr(paper, "LEVELS_IN_MEMORY_BYTES", 150 * 160 * 4)
     decide(images, config)  # what is loaded once
     tracemalloc.start()
     decide(images, config)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
 
-    assert peak < RULE.working_bytes(config, 300 * 320, 6) < 4 * peak
+    assert peak < RULE.working_bytes(config, 150 * 160, 3) < 4 * peak
 
 
 @pytest.mark.parametrize("flip", [(1, 1), (-1, 1), (1, -1)])

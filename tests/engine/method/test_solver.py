@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 
 from qmcif_engine.config.fusion_config import MethodConfig, Precision
-from qmcif_engine.method import quaternion
-from qmcif_engine.method import solver
+from qmcif_engine.method import quaternion, solver
+from qmcif_engine.method.dictionary import load_dictionary
 from qmcif_engine.method.lagrangian import residuals
 from qmcif_engine.method.operators import gradients, gradients_adjoint
-from qmcif_engine.method.solver import StopReason, decompose, initialize, raise_multipliers, sweep
-from qmcif_engine.method.dictionary import load_dictionary
 from qmcif_engine.method.patches import cut_patches, join_patches
+from qmcif_engine.method.solver import StopReason, decompose, initialize, raise_multipliers, sweep
 
 EPS = float(np.finfo(np.float64).eps)
 EPS_SINGLE = float(np.finfo(np.float32).eps)
