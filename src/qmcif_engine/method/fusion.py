@@ -29,6 +29,11 @@ class LargestLevel:
     ----------
     index : ndarray of uint16
     level : ndarray of float
+
+    Notes
+    -----
+    The comparisons of [QMCIF, Eq. (16)] and [QMCIF, Eq. (17)]. Ties go to the later image, the paper's rule ("<=") carried over to N
+    images.
     """
 
     def __init__(self, shape: tuple[int, ...]) -> None:
@@ -36,13 +41,7 @@ class LargestLevel:
         self.level: FloatArray = np.full(shape, -np.inf)
 
     def add(self, number: int, level: FloatArray) -> None:
-        """Compare the next image; images are given in ascending order.
-
-        Notes
-        -----
-        The comparisons of [QMCIF, Eq. (16)] and [QMCIF, Eq. (17)]. Ties go to the later image, the paper's rule ("<=") carried over to
-        N images.
-        """
+        """Compare the next image; images are given in ascending order."""
         is_larger = level >= self.level
         self.index[is_larger] = number
         np.copyto(self.level, level, where=is_larger)
