@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -150,4 +151,4 @@ def compose_samples(images: Sequence[SampleArray], blend: Blend) -> SampleArray:
 def _samples_at(image: SampleArray, pixels: NDArray[Any]) -> FloatArray:
     """Return the samples of some pixels in float64, shape (n, c)."""
     rows, columns = np.divmod(pixels, max(image.shape[1], 1))
-    return image[rows, columns].reshape(len(pixels), -1).astype(np.float64)
+    return image[rows, columns].reshape(len(pixels), math.prod(image.shape[2:])).astype(np.float64)

@@ -135,7 +135,8 @@ def window_mean(planes: FloatArray, *, side_px: int) -> FloatArray:
 def count_in_windows(is_marked: BoolArray, *, side_px: int) -> FloatArray:
     """Return the number of marked pixels in the window centered on each pixel, whole numbers as float32."""
     # rounded, so that equal numbers compare as equal
-    return np.rint(window_mean(is_marked.astype(np.float32), side_px=side_px) * np.float32(side_px**2))
+    counts: FloatArray = np.rint(window_mean(is_marked.astype(np.float32), side_px=side_px) * np.float32(side_px**2))
+    return counts
 
 
 def detail_patch_side(shape: tuple[int, int], config: MethodConfig) -> int:

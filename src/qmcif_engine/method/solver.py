@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -140,7 +141,7 @@ def initialize(image: FloatArray, config: MethodConfig) -> tuple[Problem, Solver
     patches: CoefficientState | None = None
     if config.is_low_rank:
         base_patches = cut_patches(base, patch_px=config.base_patch_px)
-        operator = updates.CoefficientOperator.from_dictionary(load_dictionary(config.base_patch_px), dtype=base.dtype)
+        operator = _load_operator(config.base_patch_px, config.precision.value)
         groups = group_patches(base_patches, n_groups=config.n_groups, seed=config.cluster_seed)
         # the last 3 d columns: base patches are pure quaternions and come without their real rows
         coefficients = operator.exact[:, -len(base_patches) :] @ base_patches
@@ -151,6 +152,12 @@ def initialize(image: FloatArray, config: MethodConfig) -> tuple[Problem, Solver
     # noise starts at zero, so the detail layer takes all that the base layer leaves
     state = SolverState(base, padded - base, zeros, zeros, fields, np.zeros_like(fields), patches)
     return Problem(padded, config, operator, groups), state
+
+
+@cache
+def _load_operator(patch_px: int, dtype_name: str) -> CoefficientOperator:
+    """Return the matrices of the shipped dictionary; every image of a stack asks for the same."""
+    return updates.CoefficientOperator.from_dictionary(load_dictionary(patch_px), dtype=np.dtype(dtype_name))
 
 
 def sweep(state: SolverState, problem: Problem, *, penalty: float) -> SolverState:
