@@ -144,7 +144,7 @@ class TileTask:
         is_shared = channel is None or isinstance(self.focus_range, FocusRange)
         focus_range = self.focus_range if is_shared else self.focus_range[number]  # type: ignore[index] # a tuple then
         stack = self.stack if self.guide is None else self.guide
-        planes = WindowPlanes(stack, deciding, tile.padded, focus_range=focus_range, config=self.config)  # type: ignore[arg-type] # as above
+        planes = WindowPlanes(stack, deciding, tile.padded, focus_range=focus_range, config=self.config)
         core = tile.core.relative_to(tile.padded)
         decision = self.rule.decide(planes, core, measured.statistics[number], self.config, with_position=self.with_position, steps=steps)
         steps.check_cancelled()

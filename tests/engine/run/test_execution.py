@@ -134,7 +134,7 @@ def test_cancelling_ends_the_run_within_a_tile_and_leaves_no_tile_behind(task, t
 def test_a_failing_tile_ends_the_run_with_its_error(task, tiles, tiles_at_once):
     class Broken(ArrayStack):
         def read(self, number, window):
-            if window.top > 0:
+            if number == 1:
                 msg = "broken tile"
                 raise OSError(msg)
             return super().read(number, window)

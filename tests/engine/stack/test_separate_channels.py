@@ -33,14 +33,14 @@ def dyes():
 
 @pytest.fixture(scope="module")
 def alone(dyes):
-    return [fuse(np.ascontiguousarray(dyes[..., channel]), CONFIG, with_position=True) for channel in range(3)]
+    return [fuse(np.ascontiguousarray(dyes[..., channel]), CONFIG, with_position=True, with_maps=True) for channel in range(3)]
 
 
 @pytest.mark.parametrize("workers", [1, 3])
 def test_colors_in_memory_are_fused_as_if_each_were_given_alone(dyes, alone, workers):
     told = []
 
-    result = fuse(dyes, CONFIG, channels="each", with_position=True, workers=workers, on_progress=told.append)
+    result = fuse(dyes, CONFIG, channels="each", with_position=True, with_maps=True, workers=workers, on_progress=told.append)
 
     for channel, expected in enumerate(alone):
         for name in ("fused", *MAPS, "position"):
@@ -111,7 +111,7 @@ def test_gray_images_are_decided_on_as_ever(dyes):
 
 
 def test_more_channels_take_more_memory_at_the_same_tiles(dyes):
-    plans = [plan_run(settle_channels(ArrayStack(list(dyes)), mode), CONFIG) for mode in (None, "each")]
+    plans = [plan_run(settle_channels(ArrayStack(list(dyes)), mode), CONFIG, with_maps=True) for mode in (None, "each")]
 
     assert plans[0].tiles == plans[1].tiles
     assert estimate_tile_bytes(plans[0].tiles, CONFIG, stack=ArrayStack(list(dyes))) == plans[0].tile_bytes < plans[1].tile_bytes
