@@ -198,7 +198,7 @@ def _compose(stack: Stack, decision: Decision, *, inner: Window, has_companions:
             planes.append(_compose_one(companions, decision, inner=inner, config=config))
     if not has_companions or planes[-1].ndim == 3:
         return planes[-1]
-    joined: Any = np.dstack(planes)  # type: ignore[arg-type] # of one type each
+    joined: Any = np.dstack(planes)
     samples: SampleArray = joined
     return samples
 
