@@ -196,8 +196,11 @@ def _compose(stack: Stack, decision: Decision, *, inner: Window, has_companions:
         if has_companions:
             companions: Any = companions_of(stack)
             planes.append(_compose_one(companions, decision, inner=inner, config=config))
-    joined: SampleArray = planes[-1] if planes[-1].ndim == 3 or not has_companions else np.dstack(planes)
-    return joined
+    if not has_companions or planes[-1].ndim == 3:
+        return planes[-1]
+    joined: Any = np.dstack(planes)
+    samples: SampleArray = joined
+    return samples
 
 
 def _compose_one(stack: Stack, decision: Decision, *, inner: Window, config: FusionConfig) -> SampleArray:

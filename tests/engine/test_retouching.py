@@ -290,7 +290,7 @@ def test_a_stroke_over_a_seam_brings_no_brightness_of_pixels_that_its_image_does
     assert difference.max() <= 2
 
 
-def test_a_pixel_that_the_chosen_image_does_not_have_gets_no_share_of_it_in_the_blend(scene, result, labels):
+def test_a_pixel_that_the_chosen_image_does_not_have_gets_no_share_of_it_in_the_blend(scene, labels):
     class Moved(ArrayStack):
         """The third image lacks its left half."""
 
@@ -301,6 +301,7 @@ def test_a_pixel_that_the_chosen_image_does_not_have_gets_no_share_of_it_in_the_
             return np.broadcast_to((columns >= 60) | (number < 2), window.shape)
 
     labels[20:60, 60:80] = 3
+    result = fuse(Moved(scene.images), CONFIG)
     answer = retouch(
         Moved(scene.images), labels, fused=result.fused, source_index=result.source_index, focus_range=result.focus_range, config=CONFIG
     )
@@ -353,8 +354,8 @@ def test_hard_cuts_are_retouched_too(scene, labels):
 
     answer = retouched(scene, result, labels, window=(30, 40, 110, 140), config=config)
 
-    assert tuple(answer.window) == (30, 40, 110, 140)
-    np.testing.assert_array_equal(answer.fused, scene.images[1][20:60, 30:80])
+    inside = Window(30, 40, 110, 140).relative_to(answer.window).slices
+    np.testing.assert_array_equal(answer.fused[inside], scene.images[1][30:110, 40:140])
 
 
 @pytest.mark.parametrize(

@@ -276,7 +276,7 @@ def _embed_integers(image: SampleArray, focus_range: FocusRanges) -> FloatArray:
 
 
 @compiled
-def _embed(image: SampleArray, scales: FloatArray, out: FloatArray) -> None:
+def _embed(image: NDArray[Any], scales: FloatArray, out: FloatArray) -> None:
     """Put the channels of an image into planes; `scales` holds lower bound, width, full scale and farthest level of each."""
     for c in range(out.shape[0]):
         low, width, full, farthest = scales[c, 0], scales[c, 1], scales[c, 2], scales[c, 3]

@@ -141,10 +141,10 @@ class TileTask:
         measured = self._checked_measured()
         number = channel or 0
         # one range for all channels, or one for each
-        is_shared = channel is None or isinstance(self.focus_range, FocusRange)
-        focus_range = self.focus_range if is_shared else self.focus_range[number]  # type: ignore[index] # a tuple then
+        ranges = self.focus_range
+        focus_range = ranges if channel is None or isinstance(ranges, FocusRange) else ranges[channel]
         stack = self.stack if self.guide is None else self.guide
-        planes = WindowPlanes(stack, deciding, tile.padded, focus_range=focus_range, config=self.config)  # type: ignore[arg-type] # as above
+        planes = WindowPlanes(stack, deciding, tile.padded, focus_range=focus_range, config=self.config)
         core = tile.core.relative_to(tile.padded)
         decision = self.rule.decide(planes, core, measured.statistics[number], self.config, with_position=self.with_position, steps=steps)
         steps.check_cancelled()

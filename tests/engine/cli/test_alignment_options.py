@@ -11,7 +11,7 @@ from qmcif_engine.stack.alignment.transforms import IDENTITY, TransformModel, Tr
 from qmcif_engine.stack.synthetic import make_focus_stack
 
 SHAPE = (40, 48)
-FAST = ["--set", "iterations=2", "--quiet"]
+FAST = ["--set", "effort=fast", "--quiet"]
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_known_transforms_are_used_with_or_without_the_options_that_made_them(fo
 
 
 def test_where_found_transforms_are_kept_is_told(folder, capsys):
-    arguments = ["--align", "translation", "--transforms", "new.json", "--set", "iterations=2"]
+    arguments = ["--align", "translation", "--transforms", "new.json", "--set", "effort=fast"]
     assert main(["fuse", "in", "-o", "f.png", *arguments]) == 0
 
     assert "the transforms are kept in 'new.json'" in capsys.readouterr().err
@@ -66,7 +66,7 @@ def test_a_stack_that_drifts_in_color_gets_a_hint_and_is_changed_only_when_asked
         write_image(tmp_path / "in" / f"{number}.png", image.astype(np.uint8))
     told = {}
     for name, arguments in {"plain": [], "even": ["--even-exposure"], "quiet": ["--quiet"], "json": ["--json"]}.items():
-        assert main(["fuse", "in", "-o", f"{name}.png", "--set", "iterations=2", *arguments]) == 0
+        assert main(["fuse", "in", "-o", f"{name}.png", "--set", "effort=fast", *arguments]) == 0
         told[name] = "differ in brightness or color by about" in capsys.readouterr().err
 
     assert told == {"plain": True, "even": False, "quiet": False, "json": False}

@@ -11,7 +11,7 @@ from qmcif_engine.fusing.to_file import fuse_to_file
 from qmcif_engine.io.output.writers import write_image
 from qmcif_engine.stack.synthetic import make_focus_stack
 
-FAST = ["--set", "iterations=2"]
+FAST = ["--set", "effort=fast"]
 
 
 @pytest.fixture(scope="module")

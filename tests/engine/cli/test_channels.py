@@ -13,7 +13,7 @@ from qmcif_engine.run.job import Job
 from qmcif_engine.stack.alignment.transforms import IDENTITY, TransformModel, Transforms
 from qmcif_engine.stack.synthetic import make_focus_stack
 
-FAST = ["--set", "iterations=2", "--quiet"]
+FAST = ["--set", "effort=fast", "--quiet"]
 SHAPE = (40, 48)
 
 

@@ -11,7 +11,7 @@ from qmcif_engine.compiled import compiled
 from qmcif_engine.io.output.writers import write_image
 from qmcif_engine.stack.synthetic import make_focus_stack
 
-FAST = ["--set", "iterations=2"]
+FAST = ["--set", "effort=fast"]
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from qmcif_engine.cli import fuse_command, main
 from qmcif_engine.errors import ExecutionError
 from qmcif_engine.stack.synthetic import make_focus_stack
 
-FAST = ["--set", "iterations=2", "--quiet"]
+FAST = ["--set", "effort=fast", "--quiet"]
 SHAPE = (40, 48)
 CHANNELS = {"Name": ["EGFP", "tdTomato"], "Color": [0x00FF00FF, 0xFF0000FF - 2**32]}
 
@@ -41,7 +41,7 @@ def split(movie, tmp_path) -> np.ndarray:
 @pytest.mark.parametrize("suffix", [".ome.tif", ".ome.zarr", ".tif"])
 def test_a_movie_becomes_one_file_with_time_axis_and_increment(movie, tmp_path, suffix, capsys):
     target = tmp_path / f"out{suffix}"
-    assert main(["fuse", movie, "-o", str(target), "--set", "iterations=2"]) == 0
+    assert main(["fuse", movie, "-o", str(target), "--set", "effort=fast"]) == 0
     assert "fused 3 images at 2 time points" in capsys.readouterr().out
     expected = split(movie, tmp_path)
     if suffix == ".ome.zarr":

@@ -22,9 +22,9 @@ from qmcif_engine.fusing.in_memory import fuse
 from qmcif_engine.fusing.run_plan import plan_run
 from qmcif_engine.fusing.to_file import fuse_to_file
 from qmcif_engine.io.output.moves import Journal, Move
+from qmcif_engine.run.coarse import measure_run
 from qmcif_engine.run.job import Job
 from qmcif_engine.run.lock import RunLock
-from qmcif_engine.stack.samples import FocusRange
 from qmcif_engine.stack.stack import ArrayStack
 from qmcif_engine.stack.synthetic import make_focus_stack
 from qmcif_engine.tiles.output_maps import WRITTEN_MAPS
@@ -42,6 +42,11 @@ def images():
 @pytest.fixture(scope="module")
 def expected(images):
     return fuse(images, CONFIG, with_maps=True)
+
+
+def make_task(stack):
+    focus_range, measured = measure_run(stack, CONFIG, (0, 255))
+    return TileTask(stack=stack, config=CONFIG, focus_range=focus_range, measured=measured)
 
 
 class Counted(ArrayStack):
@@ -110,7 +115,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped_and_ends_with_the_same_byte
 
 def test_only_missing_tiles_are_computed_again(images, tmp_path, monkeypatch):
     with pytest.raises(OSError, match="lost the disk"):
-        fuse_to_file(Counted(images, fail_after=15), tmp_path / "f.tif", CONFIG, focus_range=(0, 255), workers=1)
+        fuse_to_file(Counted(images, fail_after=17), tmp_path / "f.tif", CONFIG, focus_range=(0, 255), workers=1)
     computed = []
     compute = TileTask.__call__
 
@@ -127,7 +132,7 @@ def test_only_missing_tiles_are_computed_again(images, tmp_path, monkeypatch):
 
 def test_a_tile_is_not_gone_on_with_when_only_its_overlap_changed(images, tmp_path):
     with pytest.raises(OSError, match="lost the disk"):
-        fuse_to_file(Counted(images, fail_after=5), tmp_path / "f.tif", CONFIG, focus_range=(0, 255), workers=1)
+        fuse_to_file(Counted(images, fail_after=7), tmp_path / "f.tif", CONFIG, focus_range=(0, 255), workers=1)
     first, second = plan_run(ArrayStack(images), CONFIG).tiles.tiles[:2]
     assert len(list((tmp_path / "f.tif.qmcif-job").glob("tile-*"))) == 1
     others = images.copy()
@@ -179,7 +184,7 @@ def test_resuming_with_other_images_or_settings_is_refused(images, tmp_path, cha
     others = images[::-1] if change == "images" else images.copy()
     if change == "sample":
         others[1, 3, 5, 0] ^= 1
-    config = CONFIG.replaced({"iterations": 3}) if change == "settings" else CONFIG
+    config = CONFIG.replaced({"smoothness": 0.5}) if change == "settings" else CONFIG
 
     with pytest.raises(OutputError, match="other images, settings or another version"):
         fuse_to_file(ArrayStack(others), tmp_path / "f.tif", config, resume=True)
@@ -240,12 +245,12 @@ def test_too_little_memory_is_refused(images, tmp_path):
 
 
 def test_nan_in_the_middle_of_a_run_is_named(tmp_path):
-    floats = [np.random.default_rng(number).random((130, 150)) for number in range(2)]
+    floats = [np.random.default_rng(number).random((130, 600)) for number in range(2)]
 
     class Flawed(ArrayStack):
         def read(self, number, window):
             samples = super().read(number, window).copy()
-            if window.top > 0 and number == 1:
+            if window.left > 0 and number == 1:
                 samples[0, 0] = np.nan
             return samples
 
@@ -258,7 +263,7 @@ def test_a_run_is_identified_by_settings_and_samples_before_and_after(images, tm
 
     assert identify_run(ArrayStack(images), CONFIG, report.focus_range) == report.identity
     assert identify_run(ArrayStack(images[::-1]), CONFIG, report.focus_range) != report.identity
-    assert identify_run(ArrayStack(images), CONFIG.replaced({"iterations": 3}), report.focus_range) != report.identity
+    assert identify_run(ArrayStack(images), CONFIG.replaced({"smoothness": 0.5}), report.focus_range) != report.identity
 
 
 def test_heights_are_those_of_the_positions_and_the_same_with_one_or_many_workers(images, tmp_path):
@@ -515,7 +520,7 @@ def test_two_runs_never_mix_their_tiles(images, expected, tmp_path):
 def test_a_tile_of_another_run_is_compared_before_it_is_used(images, tmp_path, monkeypatch):
     """A run that lost the folder, as one that slept does, writes a tile after all."""
     compute = TileTask.__call__
-    reversed_task = TileTask(ArrayStack(images[::-1]), CONFIG, FocusRange(0, 255))
+    reversed_task = make_task(ArrayStack(images[::-1]))
     write = Job.write
 
     def write_late(self, tile, result):

@@ -1,6 +1,7 @@
 """Who computes the tiles, in which order and how many at once changes nothing; cancelling ends what is in flight."""
 
 import threading
+from dataclasses import replace
 
 import dask
 import numpy as np
@@ -9,9 +10,9 @@ import pytest
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.errors import Cancelled, InvalidConfigError
 from qmcif_engine.run import execution
+from qmcif_engine.run.coarse import measure_run
 from qmcif_engine.run.execution import count_workers, run_tiles, tile_graph
 from qmcif_engine.run.steps import FusionProgress, Steps
-from qmcif_engine.stack.samples import FocusRange
 from qmcif_engine.stack.stack import ArrayStack
 from qmcif_engine.stack.synthetic import make_focus_stack
 from qmcif_engine.stack.window import Window
@@ -22,10 +23,15 @@ from qmcif_engine.tiles.task import TileTask
 CONFIG = FusionConfig().replaced({"tile_px": 64, "smoothness": 0.0, "measure": "laplacian"})
 
 
+def make_task(stack):
+    focus_range, measured = measure_run(stack, CONFIG, (0, 255))
+    return TileTask(stack=stack, config=CONFIG, focus_range=focus_range, measured=measured)
+
+
 @pytest.fixture(scope="module")
 def task():
     images = make_focus_stack(shape=(130, 150), n_images=2, seed=4).images
-    return TileTask(ArrayStack(images), CONFIG, FocusRange(0, 255))
+    return make_task(ArrayStack(images))
 
 
 @pytest.fixture(scope="module")
@@ -128,12 +134,12 @@ def test_cancelling_ends_the_run_within_a_tile_and_leaves_no_tile_behind(task, t
 def test_a_failing_tile_ends_the_run_with_its_error(task, tiles, tiles_at_once):
     class Broken(ArrayStack):
         def read(self, number, window):
-            if window.top > 0:
+            if number == 1:
                 msg = "broken tile"
                 raise OSError(msg)
             return super().read(number, window)
 
-    broken = TileTask(Broken([task.stack.read(number, Window.whole((130, 150))) for number in range(2)]), CONFIG, FocusRange(0, 255))
+    broken = replace(task, stack=Broken([task.stack.read(number, Window.whole((130, 150))) for number in range(2)]))
     with pytest.raises(OSError, match="broken tile"):
         run(broken, tiles, tiles_at_once=tiles_at_once)
 

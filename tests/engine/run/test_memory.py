@@ -31,8 +31,8 @@ def test_a_tile_takes_the_same_memory_whatever_the_size_and_hardly_more_for_more
 
 
 def test_the_settings_count():
-    assert tile_bytes(is_low_rank=True) > tile_bytes()
-    assert tile_bytes(precision="float64") > tile_bytes()
+    assert tile_bytes(rule="paper", is_low_rank=True) > tile_bytes(rule="paper", is_low_rank=False)
+    assert tile_bytes(rule="paper", precision="float64") > tile_bytes(rule="paper")
     assert tile_bytes(tile_px=512) < tile_bytes() / 2
 
 
