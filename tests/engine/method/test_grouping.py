@@ -15,14 +15,6 @@ def random_patches(n_patches, seed=0):
     return np.random.default_rng(seed).uniform(0, 255, (N_ROWS, n_patches)).astype(np.float32)
 
 
-def labels_of(groups, n_patches):
-    """Return the group number of each column; -1 where no group names it."""
-    labels = np.full(n_patches, -1)
-    for label, members in enumerate(groups):
-        labels[members] = label
-    return labels
-
-
 def assert_partition(groups, n_patches):
     assert all(len(members) for members in groups)
     np.testing.assert_array_equal(np.sort(np.concatenate(groups)), np.arange(n_patches))

@@ -79,14 +79,6 @@ def test_permuting_the_images_permutes_their_weights_bit_for_bit(n_images, rule)
             np.testing.assert_array_equal(weight, weights[number])
 
 
-def test_weights_are_zero_where_no_image_is_in_focus():
-    nothing = [np.zeros((3, 3)) for _ in range(3)]
-
-    weights = list(source_weights(nothing, rule=WeightRule.ADAPTIVE, saturation=SATURATION))
-
-    np.testing.assert_array_equal(weights, 0)
-
-
 def test_equal_rule_ignores_the_levels():
     weights = list(source_weights(random_levels(4), rule=WeightRule.EQUAL, saturation=SATURATION))
 
@@ -105,14 +97,6 @@ def test_candidate_that_equals_the_focused_source_is_chosen(sharp_candidate, par
     assert choice.dtype == bool
     assert choice.shape == sharp.shape[1:]
     np.testing.assert_array_equal(choice, sharp_candidate)
-
-
-def test_choice_turns_round_with_the_weights():
-    sharp, blurred = sharp_and_blurred()
-    for leader, expected in ((0, 0), (1, 1)):
-        weights = weights_for(2, leader, sharp.shape[1:])
-        choice = refine((sharp, blurred), [sharp, blurred], weights=weights, detail_patch_px=7, part=SimilarityPart.SCALAR)
-        np.testing.assert_array_equal(choice, expected)
 
 
 @pytest.mark.parametrize("part", SimilarityPart)

@@ -124,26 +124,6 @@ def test_equal_images_have_similarity_one(part, dtype):
 
 
 @pytest.mark.parametrize("part", SimilarityPart)
-def test_equal_images_with_a_large_offset_stay_at_one_in_float32(part):
-    height = 1e4
-    texture = np.random.default_rng(4).normal(0, 5, (3, 24, 24))
-    x = (height + texture).astype(np.float32)
-
-    result = similarity(x, x.copy(), part=part, side_px=5)
-
-    accepted = tolerance(np.float64, power=3 * height**2, variance=smallest_variance(x, side_px=5))
-    assert accepted < 1e-6
-    np.testing.assert_allclose(result, 1, rtol=0, atol=accepted)
-
-
-@pytest.mark.parametrize("part", SimilarityPart)
-def test_similarity_is_symmetric(part):
-    x, y = noise_image(5), noise_image(6)
-
-    np.testing.assert_allclose(similarity(x, y, part=part), similarity(y, x, part=part), rtol=0, atol=tolerance(np.float64))
-
-
-@pytest.mark.parametrize("part", SimilarityPart)
 @pytest.mark.parametrize("seed", range(5))
 def test_similarity_is_at_most_one_and_below_it_for_different_images(part, seed):
     x = noise_image(seed, (3, 15, 16))
@@ -189,15 +169,6 @@ def test_flat_windows_are_finite_and_compare_by_their_level(part, dtype):
     np.testing.assert_allclose(similarity(black, black, part=part), 1, rtol=0, atol=tolerance(np.float64, power=0))
     expected = (2 * 3 * 10 * 250 + STABILIZER) / (3 * 10**2 + 3 * 250**2 + STABILIZER)
     np.testing.assert_allclose(similarity(dark, bright, part=part), expected, rtol=0, atol=tolerance(np.float64))
-
-
-def test_single_pixel_is_compared_by_its_color():
-    red, gray = np.zeros((3, 1, 1)), np.full((3, 1, 1), 100.0)
-    red[0] = 100
-
-    result = similarity(red, gray, part=SimilarityPart.SCALAR, side_px=1)
-
-    np.testing.assert_allclose(result, definition_5(red, gray, side_px=1)[0], rtol=0, atol=tolerance(np.float64))
 
 
 def test_images_are_left_alone():
