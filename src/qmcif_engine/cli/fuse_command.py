@@ -135,11 +135,13 @@ def _fuse_point(
     client: Client | None,
     targets: Targets,
     outputs: tuple[Location, ...],
+    is_cancelled: Callable[[], bool] | None = None,
 ) -> Fused:
     with ExitStack() as leaving:  # it removes decoded copies, which would add up
         point = leaving.enter_context(stack.at_time(number))
         deciding = None if guide is None else leaving.enter_context(guide.at_time(number))
-        return _fuse(point, settings, options, guide=deciding, targets=targets, outputs=outputs, client=client)
+        how: dict[str, Any] = {"outputs": outputs, "client": client, "is_cancelled": is_cancelled}
+        return _fuse(point, settings, options, guide=deciding, targets=targets, **how)
 
 
 def _check_request(
@@ -184,6 +186,7 @@ def _fuse(
     targets: Targets,
     outputs: tuple[Location, ...],
     client: Client | None,
+    is_cancelled: Callable[[], bool] | None,
 ) -> Fused:
     started_wall, started_cpu = time.perf_counter(), time.process_time()
     prepared = prepare_inputs(stack, options)
@@ -206,6 +209,7 @@ def _fuse(
                 overwrite=options.overwrite,
                 checked=outputs,
                 on_progress=lambda progress: move(*progress),
+                is_cancelled=is_cancelled,
             )
     except KeyboardInterrupt:
         folders = [job_folder(targets.output), *([] if targets.slabs is None else [targets.slabs.folder])]

@@ -46,6 +46,12 @@ def fuse_series(stack: FileStack, options: Namespace, settings: FusionConfig, *,
     waiting.begin(_describe(stack, options, settings), resume=options.resume, overwrite=options.overwrite)
     points = [PointFiles(waiting.folder, label) for label in label_times(stack.n_times).values()]
     results = []
+
+    def is_over() -> bool:
+        """Carry the signs of life of the series: the question whether to go on comes often enough."""
+        waiting.lock.beat()
+        return False
+
     try:
         for number, point in enumerate(points):
             # written last: the point is finished
@@ -53,14 +59,13 @@ def fuse_series(stack: FileStack, options: Namespace, settings: FusionConfig, *,
                 continue
             place = targets.waiting(point)
             outputs = check_outputs(stack, place.output, place.maps, height=place.height, overwrite=True)
-            results.append(fuse(stack, number, _replacing(options), targets=place, outputs=outputs))
+            results.append(fuse(stack, number, _replacing(options), targets=place, outputs=outputs, is_cancelled=is_over))
             point.finish(results[-1].report)
-        final = {"maps": targets.maps, "height": targets.height, "overwrite": options.overwrite}
+        waiting.lock.check()
+        final = {"maps": targets.maps, "height": targets.height, "overwrite": options.overwrite, "check_cancelled": waiting.lock.beat}
         join_times(points, targets.output, stack=stack, config=settings, **final)
     except BaseException as error:
-        if not any(path.suffix != ".json" or path.stem != "series" for path in waiting.folder.iterdir()):
-            waiting.remove()  # nothing to go on with
-        elif isinstance(error, KeyboardInterrupt):
+        if waiting.give_up() and isinstance(error, KeyboardInterrupt):
             msg = "what is finished is kept: continue with --resume, or discard it with --overwrite"
             raise KeyboardInterrupt(msg) from None
         raise
