@@ -124,6 +124,56 @@ def test_an_interrupted_movie_goes_on_with_what_is_missing(movie, tmp_path, monk
     assert not (tmp_path / "out.ome.tif.qmcif-times").exists()
 
 
+@pytest.mark.parametrize("suffix", [".ome.tif", ".ome.zarr", ".tif"])
+def test_a_finished_movie_is_recognized_only_as_the_result_of_the_same_run(movie, tmp_path, suffix, capsys):
+    target, maps = tmp_path / f"out{suffix}", tmp_path / "maps"
+    command = ["fuse", movie, "-o", str(target), "--maps", str(maps), "--set", "iterations=2"]
+    assert main(command) == 0
+    capsys.readouterr()
+
+    assert main([*command, "--resume"]) == 0
+    assert "nothing is left to fuse" in capsys.readouterr().out
+    # reversed: the same images and identities, at other times
+    samples = tifffile.imread(movie)
+    tifffile.imwrite(tmp_path / "other.ome.tif", samples[::-1], ome=True, metadata={"axes": "TZCYX", "Channel": CHANNELS})
+    assert main([*command, "--resume", "--set", "feather_px=8"]) == 2
+    assert main(["fuse", str(tmp_path / "other.ome.tif"), *command[2:], "--resume"]) == 2
+    refusal = "exists already and is not known to be the result of these images and settings"
+    assert [line.count(refusal) for line in capsys.readouterr().err.splitlines() if line.startswith("qmcif: '")] == [1, 1]
+    assert main([*command, "--resume", "--overwrite"]) == 0
+    assert sorted(path.name for path in tmp_path.iterdir() if "qmcif" in path.name) == []
+
+
+@pytest.mark.parametrize("further", [[], ["--depth", "height.ome.tif"]])
+def test_resuming_onto_any_file_is_refused_and_leaves_it(movie, tmp_path, monkeypatch, further, capsys):
+    monkeypatch.chdir(tmp_path)
+    for name in ("out.ome.tif", "height.ome.tif", "height_confidence.ome.tif"):
+        (tmp_path / name).write_text("precious")
+
+    assert main(["fuse", movie, "-o", "out.ome.tif", "--resume", *further, *FAST]) == 2
+
+    assert "choose another name or allow overwriting" in capsys.readouterr().err
+    assert (tmp_path / "out.ome.tif").read_text() == "precious"
+    assert not (tmp_path / "out.ome.tif.qmcif-times").exists()
+
+
+def test_a_movie_that_was_to_replace_goes_on_where_that_is_said_again(movie, tmp_path, monkeypatch):
+    target = tmp_path / "out.ome.tif"
+    command = ["fuse", movie, "-o", str(target), *FAST]
+    assert main([*command, "--set", "feather_px=8"]) == 0
+    failing_at(monkeypatch, 1)
+    assert main([*command, "--overwrite"]) == 1
+    monkeypatch.undo()
+
+    assert main([*command, "--resume"]) == 2
+    fused = failing_at(monkeypatch, -1)
+    assert main([*command, "--resume", "--overwrite"]) == 0
+
+    assert fused == [1]
+    monkeypatch.undo()
+    np.testing.assert_array_equal(tifffile.imread(target), split(movie, tmp_path))
+
+
 def test_a_movie_that_fails_at_once_leaves_nothing(movie, tmp_path, monkeypatch):
     failing_at(monkeypatch, 0)
     assert main(["fuse", movie, "-o", str(tmp_path / "out.ome.tif"), *FAST]) == 1
