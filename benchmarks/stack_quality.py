@@ -16,6 +16,7 @@ import sys
 import tempfile
 from fnmatch import fnmatch
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -28,7 +29,7 @@ from real_stacks import ENFUSE as ENFUSE_COMMAND
 from real_stacks import StackPlace, find_folder, find_stacks
 from scipy import ndimage
 
-from qmcif_engine import fuse, height_map, read_image
+from qmcif_engine import fuse, height_map, open_stack, read_image
 from qmcif_engine.comparison.datasets import find_dataset
 
 if TYPE_CHECKING:
@@ -148,6 +149,13 @@ def fuse_by_enfuse(folder: Path) -> Picture | None:
     return (fused[..., :3] if is_color else fused if fused.ndim == 2 else fused[..., 0]), None
 
 
+def fuse_jointly(place: StackPlace) -> Iterator[tuple[str, str, Picture]]:
+    """Yield one channel of a stack of several, fused by the decisions that the engine makes of all of them."""
+    if place.channel is not None:
+        result = fuse(open_stack(place.path), workers=1)
+        yield f"{place.name}, decided jointly", OURS, (result.companions[..., place.channel], result.source_index)
+
+
 def make_pictures(folder: Path, frames: list[np.ndarray], bench: Bench, is_known: Callable[[str], bool]) -> Iterator[tuple[str, Picture]]:
     """Yield what each program makes of the frames of a folder; of others only what is not known."""
     result = fuse_here(frames)
@@ -231,14 +239,15 @@ def measure_stack(job: Job, place: StackPlace, bench: Bench) -> Iterator[Row]:
     def is_known(program: str) -> bool:
         return all((part, job.name, program) in bench.recorded for part in parts if (part, program) != ("seams", ENFUSE))
 
-    for program, (fused, index) in make_pictures(folder, frames, bench, is_known):
+    pictures = ((job.name, *picture) for picture in make_pictures(folder, frames, bench, is_known))
+    for name, program, (fused, index) in chain(pictures, fuse_jointly(place)):
         for part in parts:
             if part == "objects":
-                yield Row(part, job.name, program, count_objects(gray(fused), grays, bench, is_dark=place.name in DARK_OBJECTS))
+                yield Row(part, name, program, count_objects(gray(fused), grays, bench, is_dark=place.name in DARK_OBJECTS))
             elif part == "detail":
-                yield Row(part, job.name, program, bench.tool("lost_detail").measure(gray(fused), grays)[0])
+                yield Row(part, name, program, bench.tool("lost_detail").measure(gray(fused), grays)[0])
             elif index is not None:
-                yield Row(part, job.name, program, measure_seams(index, grays, bench))
+                yield Row(part, name, program, measure_seams(index, grays, bench))
 
 
 def count_objects(fused: np.ndarray, grays: list[np.ndarray], bench: Bench, *, is_dark: bool = False) -> dict[str, float]:
