@@ -70,16 +70,17 @@ def tabulate(part: str, present: list[Row], floors: list[Row]) -> tuple[list[str
     common, shown = SHOWN[part]
     named = {OURS: "present default", FLOORS: f"floor ({FLOORS_COMMIT})", LAPLACIAN: LAPLACIAN, ENFUSE: ENFUSE}
     tagged = [row._replace(program=FLOORS if row.program == OURS else row.program) for row in floors]
-    table = join_seeds(row for row in (*tagged, *present) if row.part == part)
+    table = join_seeds({row[:3]: row for row in (*tagged, *present) if row.part == part}.values())
     programs = [program for program in named if any(program == key[1] for key in table)]
     used = {figure: style for figure, style in shown.items() if any(figure in figures for figures in table.values())}
-    header = [part, *(name.replace("_", " ") for name in common), *(f"{named[program]}: {' / '.join(used)}" for program in programs)]
+    columns = [f"{named[program]}: {' / '.join(used)}" for program in programs]
+    header = [name.replace("_", " ") for name in ("stack or scene", *common, *columns)]
     lines = []
     for name in dict.fromkeys(name for name, _ in table):
         own = [table.get((name, program), {}) for program in programs]
         first = next(figures for figures in own if figures)
         cells = [" / ".join(format(figures[figure], style) for figure, style in used.items() if figure in figures) for figures in own]
-        lines.append([name, *(f"{first[figure]:g}" for figure in common), *cells])
+        lines.append([name, *(f"{first[figure]:.4g}" for figure in common), *cells])
     return header, lines
 
 
