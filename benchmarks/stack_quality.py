@@ -120,8 +120,8 @@ def measure(job: Job, bench: Bench) -> list[Row]:
 # --- pictures --------------------------------------------------------------------------------------------------------------------
 
 
-def fuse_here(frames: list[np.ndarray]) -> FusionResult:
-    return fuse(frames, workers=1)
+def fuse_here(frames: list[np.ndarray], **more: bool) -> FusionResult:
+    return fuse(frames, workers=1, **more)
 
 
 def pick_by_laplacian(frames: list[np.ndarray], gray: Callable[[np.ndarray], np.ndarray]) -> Picture:
@@ -302,7 +302,7 @@ def measure_heights(job: Job, bench: Bench) -> list[Row]:
         right = (np.abs(index - depth)[counts] <= NEAR).mean()
         return {"height": float(squares[0] ** 0.5), "right": float(right), "psnr": float(10 * np.log10(255**2 / squares[1]))}
 
-    result = fuse_here(frames)
+    result = fuse_here(frames, with_position=True)
     heights = height_map(result.position, z_step=1, confidence=result.confidence).height
     index, position = bench.tool("depth_truth").plain_pick(np.stack(frames))
     picked = np.take_along_axis(np.stack(frames), index[None, ..., None], 0)[0]
