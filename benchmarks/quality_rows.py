@@ -8,8 +8,7 @@ has, and what the other programs have; ``stacks_quality.json`` what the present 
 from __future__ import annotations
 
 import json
-from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from result_files import FOLDER, load_result, save_result
 
@@ -42,7 +41,7 @@ class Row(NamedTuple):
     part: str
     name: str
     program: str
-    figures: dict[str, float]
+    figures: dict[str, Any]
 
 
 def load_rows(name: str, *, folder: Path = FOLDER) -> list[Row]:
@@ -86,13 +85,16 @@ def tabulate(part: str, present: list[Row], floors: list[Row]) -> tuple[list[str
 
 def join_seeds(rows: Iterable[Row]) -> dict[tuple[str, str], dict[str, float]]:
     """Return the figures by name and program, those of all seeds in one."""
-    keyed = [((row.name.partition(", seed")[0], row.program), row.figures) for row in rows]
-    joined = {}
-    order = list(dict.fromkeys(key for key, _ in keyed))
-    for key, group in groupby(sorted(keyed, key=lambda item: order.index(item[0])), key=lambda item: item[0]):
-        figures = [item[1] for item in group]
-        joined[key] = {
-            name: max(one[name] for one in figures) if name.startswith("halo") else sum(one[name] for one in figures) / len(figures)
-            for name in figures[0]
-        }
-    return joined
+    grouped: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in rows:
+        grouped.setdefault((row.name.partition(", seed")[0], row.program), []).append(row.figures)
+    return {key: {name: join(name, figures) for name, value in figures[0].items() if is_number(value)} for key, figures in grouped.items()}
+
+
+def join(name: str, figures: list[dict[str, Any]]) -> float:
+    values = [one[name] for one in figures]
+    return max(values) if name.startswith("halo") else sum(values) / len(values)
+
+
+def is_number(value: object) -> bool:
+    return isinstance(value, int | float)

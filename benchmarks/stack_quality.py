@@ -250,16 +250,17 @@ def measure_stack(job: Job, place: StackPlace, bench: Bench) -> Iterator[Row]:
                 yield Row(part, name, program, measure_seams(index, grays, bench))
 
 
-def count_objects(fused: np.ndarray, grays: list[np.ndarray], bench: Bench, *, is_dark: bool = False) -> dict[str, float]:
-    """Return the figures of `kept_objects.py`."""
+def count_objects(fused: np.ndarray, grays: list[np.ndarray], bench: Bench, *, is_dark: bool = False) -> dict[str, Any]:
+    """Return the figures of `kept_objects.py`, and plane, row and column of the strong objects that were lost."""
     sign = -1 if is_dark else 1
     alone, ratio = bench.tool("kept_objects").ratios(sign * fused, [sign * gray for gray in grays])
     if not alone:
-        return {"objects": 0, "kept": 1.0, "lost": 0, "strong": 0, "strong_lost": 0, "median": 1.0}
+        return {"objects": 0, "lost": 0, "strong": 0, "strong_lost": 0, "kept": 1.0, "median": 1.0}
     is_lost, is_strong = ratio < KEPT, np.array([item[5] for item in alone]) > STRONG
     counts = {"objects": len(alone), "lost": is_lost.sum(), "strong": is_strong.sum(), "strong_lost": (is_lost & is_strong).sum()}
     shares = {"kept": 1 - is_lost.mean(), "median": np.median(ratio)}
-    return {name: int(value) for name, value in counts.items()} | {name: round(float(value), 4) for name, value in shares.items()}
+    places = {"strong_lost_at": [alone[number][1:4] for number in np.flatnonzero(is_lost & is_strong)]}
+    return {name: int(value) for name, value in counts.items()} | {name: round(float(value), 4) for name, value in shares.items()} | places
 
 
 def measure_seams(index: np.ndarray, grays: list[np.ndarray], bench: Bench) -> dict[str, float]:
