@@ -77,7 +77,7 @@ def test_a_base_that_differs_keeps_the_labels_true() -> None:
     assert filled_by["patch-5"] == "ablation-full"
     eight = settings[filled_by["patch-8"]]
     assert eight is not None
-    assert eight.decomposition.base_patch_px == 8
+    assert eight.method.base_patch_px == 8
 
 
 def test_both_tables_have_the_rows_of_the_paper_in_its_order() -> None:
