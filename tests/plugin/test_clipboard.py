@@ -16,7 +16,7 @@ from napari_qmcif.clipboard import write_command, write_python
 from qmcif_engine import PRESETS, InvalidImageError, fuse, open_stack, prepare_stack, read_image, save_transforms, write_image
 from qmcif_engine.cli import main
 
-FEW = {"decision.smoothness": 2.0, "method.is_low_rank": False, "method.weights": "equal"}
+FEW = {"decision.smoothness": 2.0, "decision.measure": "laplacian", "decision.feather_px": 5.0}
 
 
 @pytest.fixture

@@ -193,7 +193,7 @@ def test_settings_are_saved_and_loaded_as_the_command_line_reads_them(form, tmp_
     assert form.value == PRESETS["fast"].replaced({"iterations": 4})
 
 
-@pytest.mark.parametrize("content", [None, b"\xff\xfe", b"[focus]\nnonsense = 1\n", b"[["])
+@pytest.mark.parametrize("content", [None, b"\xff\xfe", b"[method]\nnonsense = 1\n", b"[["])
 def test_a_file_that_holds_no_settings_is_told_and_changes_nothing(form, tmp_path, monkeypatch, content):
     told = []
     monkeypatch.setattr(settings_form, "show_error", told.append)
