@@ -25,7 +25,7 @@ from real_stacks import find_stacks, read_frames
 from result_files import save_result
 from scenes import make_scene, measure_right_share
 from scipy import ndimage
-from stacks import load_lost_detail
+from stack_quality import load_tool
 
 from qmcif_engine import fuse, read_image
 from qmcif_engine.comparison.datasets import find_dataset
@@ -186,7 +186,7 @@ def score_scene(name: str) -> dict[str, float]:
 
 def score_stack(name: str) -> dict[str, float]:
     """Return what a real stack loses, in %."""
-    tool = load_lost_detail(SHARED_DATA.parent)
+    tool = load_tool(SHARED_DATA.parent, "lost_detail")
     (place,) = [place for place in find_stacks(SHARED_DATA) if place.name == name]
     frames = read_frames(place, Path(tempfile.gettempdir()) / "qmcif-stacks")
     figures, _ = tool.measure(tool.gray(fuse(frames).fused), [tool.gray(frame) for frame in frames])

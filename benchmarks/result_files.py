@@ -49,14 +49,15 @@ def save_result(
     rows: Sequence[Sequence[Cell]],
     formats: Mapping[str, str] | None = None,
     note: str = "",
+    command: str | None = None,
     folder: Path = FOLDER,
 ) -> Path:
-    """Write the table of the running benchmark, with its command line, the date, the machine and the versions.
+    """Write the table of the running benchmark, with its command line (or that given), the date, the machine and the versions.
 
     ``formats`` has the format of a column of floats (``".2f"``); strings and whole numbers are shown as they are, None as an empty cell.
     """
     result = Result(
-        command=shlex.join(["python", "benchmarks/" + Path(sys.argv[0]).name, *sys.argv[1:]]),
+        command=command or shlex.join(["python", "benchmarks/" + Path(sys.argv[0]).name, *sys.argv[1:]]),
         date=datetime.now(tz=UTC).date().isoformat(),
         machine=describe_machine(),
         versions={"Python": platform.python_version(), **{package: version(package) for package in PACKAGES}},

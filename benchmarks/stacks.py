@@ -1,8 +1,10 @@
 """Report the quality of fused focus stacks: real ones beside enfuse and OpenFocus, and generated ones whose depth is known.
 
-Run as ``python benchmarks/stacks.py`` beside ``../shared``. Parts can be named (``stacks``, ``scenes``, ``confidence``, ``noise``), and
-``--only`` takes patterns of stacks and scenes: ``--only 'pcb_7' 'beads-12'``. With ``--save`` the tables of stacks and scenes become
-``benchmarks/results/real_stacks.json`` and ``scenes.json``, from which ``python tools/write_figures.py`` writes docs/quality.md.
+Run as ``python benchmarks/stacks.py`` beside ``../shared``. Parts can be named (``stacks``, ``scenes``, ``confidence``, and those of
+``stack_quality.py``: ``objects``, ``halos`` …), and ``--only`` takes patterns of stacks and scenes: ``--only 'pcb_7' 'beads-12'``. With
+``--save`` the tables of stacks and scenes become ``benchmarks/results/real_stacks.json`` and ``scenes.json``, and what the other parts
+measure is added to ``stacks_quality.json``, from all of which ``python tools/write_figures.py`` writes docs/quality.md. ``--save floors``
+adds to ``floors.json`` instead: what a change of the default is compared with. To take it of another engine, put that on PYTHONPATH.
 
 enfuse (Debian package of that name) is run where it is installed. OpenFocus (``openfocus`` on PyPI) needs other versions than the engine,
 so it goes into an environment of its own; ``--openfocus`` or the variable ``OPENFOCUS`` names its executable.
@@ -11,10 +13,8 @@ so it goes into an environment of its own; ``--openfocus`` or the variable ``OPE
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import os
 import platform
-import subprocess
 import sys
 import tempfile
 from concurrent.futures import ProcessPoolExecutor
@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import stack_pictures
+from quality_rows import FLOORS, OURS, PRESENT, Row, keep_rows, load_rows, tabulate
 from real_stacks import PROGRAMS, StackPlace, find_stacks, fuse_by_program, keep_figures, read_channel, read_frames
 from result_files import Cell, save_result
 from scenes import (
@@ -44,16 +45,19 @@ from scenes import (
     measure_hot_share,
     measure_right_share,
 )
+from stack_quality import PARTS as QUALITY_PARTS
+from stack_quality import Bench, describe_sure, list_jobs, load_tool, measure
 
 from qmcif_engine import fuse, open_stack
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from types import ModuleType
 
     from qmcif_engine.types import FusionResult
 
-PARTS = ("stacks", "scenes", "confidence", "noise")
+PARTS = ("stacks", "scenes", "confidence", *QUALITY_PARTS)
+N_SEEDS = 5
 SHARED = Path(__file__).parents[2] / "shared"
 LARGEST_LOST, LARGEST_LOST_PX, LARGEST_SOFT, LARGEST_EXCESS = 0.001, 10, 0.02, 0.02
 LEAST_RIGHT = {"none": 0.99, "gaussian 10": 0.97, "photons 30": 0.93, "photons 10": 0.80}
@@ -78,7 +82,8 @@ class Options:
     cache: Path
     openfocus: str | None
     pictures: Path | None
-    saves: bool
+    saved: str | None
+    n_seeds: int
 
 
 class StackFigures(NamedTuple):
@@ -112,26 +117,31 @@ def main(arguments: list[str] | None = None) -> None:
     """Print the report."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; all where none is named")
-    parser.add_argument("--only", nargs="+", default=["*"], metavar="PATTERN", help="stacks by name, scenes as in 'dome-12'")
+    parser.add_argument("--only", "--stack", nargs="+", default=["*"], metavar="PATTERN", help="stacks by name, scenes as in 'dome-12'")
+    parser.add_argument(
+        "--seeds", type=int, default=N_SEEDS, metavar="N", help="of the scenes with halos and heights (default: %(default)s)"
+    )
     parser.add_argument("--shared", type=Path, default=SHARED, help="folder with data and tools")
     parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "qmcif-stacks", help="frames and others' pictures")
     parser.add_argument("--openfocus", default=os.environ.get("OPENFOCUS"), help="its executable")
     parser.add_argument("--pictures", type=Path, metavar="FOLDER", help="write pictures to look at")
-    parser.add_argument("--save", action="store_true", help="keep the tables of stacks and scenes for the documentation")
+    parser.add_argument(
+        "--save", nargs="?", const=PRESENT, metavar="NAME", help=f"keep the tables for the documentation; {FLOORS}: as floors"
+    )
     parser.add_argument("--jobs", type=int, default=2, choices=(1, 2))
     chosen = parser.parse_args(arguments)
     if unknown := set(chosen.parts) - set(PARTS):
         parser.error(f"{', '.join(sorted(unknown))} is no part of the report; choose from {', '.join(PARTS)}")
-    options = Options(chosen.shared, chosen.cache, chosen.openfocus, chosen.pictures, chosen.save)
+    options = Options(chosen.shared, chosen.cache, chosen.openfocus, chosen.pictures, chosen.save, chosen.seeds)
     with ProcessPoolExecutor(chosen.jobs, mp_context=get_context("spawn")) as workers:
 
-        def run(job: Callable[..., Any], *items: Iterable[Any]) -> list[Any]:
-            return list(workers.map(job, *items)) if chosen.jobs > 1 else list(map(job, *items))
+        def run(job: Callable[..., Any], *items: Iterable[Any]) -> Iterator[Any]:
+            return workers.map(job, *items) if chosen.jobs > 1 else map(job, *items)
 
         write_report(chosen.parts or list(PARTS), chosen.only, options, run)
 
 
-def write_report(parts: list[str], patterns: list[str], options: Options, run: Callable[..., list[Any]]) -> None:
+def write_report(parts: list[str], patterns: list[str], options: Options, run: Callable[..., Iterator[Any]]) -> None:
     """Run what the parts need and print their tables."""
     versions = ", ".join(f"{name} {version(name)}" for name in ("napari-qmcif", "numpy", "scipy", "numba"))
     print(f"Python {platform.python_version()}, {versions}; {platform.machine()}, {os.cpu_count()} cores.\n", flush=True)
@@ -140,25 +150,26 @@ def write_report(parts: list[str], patterns: list[str], options: Options, run: C
     if {"stacks", "confidence"} & set(parts):
         places = [place for place in find_stacks(options.shared / "data") if is_chosen(place.name, patterns)]
         wanted = [place for place in places if "stacks" in parts or place.is_microscopy]
-        stacks = run(measure_stack, wanted, [options] * len(wanted))
+        stacks = list(run(measure_stack, wanted, [options] * len(wanted)))
         if not stacks:
             print(f"No stack below {options.shared / 'data'} was measured: name the folder by --shared.", file=sys.stderr, flush=True)
     if "stacks" in parts:
         print_stacks(stacks)
-        if options.saves:
+        if options.saved == PRESENT:
             save_result("real_stacks", columns=STACK_COLUMNS, rows=list_stack_rows(stacks))
     if {"scenes", "confidence"} & set(parts):
         cases = [(name, number) for number in sorted(N_IMAGES, reverse=True) for name in SCENES if is_chosen(f"{name}-{number}", patterns)]
-        scenes = run(measure_scene, cases, [options.pictures] * len(cases))
+        scenes = list(run(measure_scene, cases, [options.pictures] * len(cases)))
         scenes.sort(key=lambda figures: (SCENES.index(figures.name), figures.n_images))
     if "scenes" in parts:
         print_scenes(scenes)
-        if options.saves:
+        if options.saved == PRESENT:
             save_result("scenes", columns=SCENE_COLUMNS, rows=list_scene_rows(scenes))
     if "confidence" in parts:
         print_confidence(scenes, stacks)
-    if "noise" in parts:
-        print_noise(options.shared)
+    if options.saved and scenes:
+        keep_rows(options.saved, list_scene_figures(scenes))
+    write_quality(parts, patterns, options, run)
 
 
 def is_chosen(name: str, patterns: list[str]) -> bool:
@@ -168,21 +179,9 @@ def is_chosen(name: str, patterns: list[str]) -> bool:
 # --- real stacks -----------------------------------------------------------------------------------------------------------------
 
 
-def load_lost_detail(shared: Path) -> ModuleType:
-    """Import the measure of lost detail by its path."""
-    path = shared / "tools" / "lost_detail.py"
-    specification = importlib.util.spec_from_file_location("lost_detail", path)
-    if specification is None or specification.loader is None or not path.exists():
-        msg = f"{path} is not there; the measure of lost detail is needed: name its folder by --shared"
-        raise FileNotFoundError(msg)
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
-
-
 def measure_stack(place: StackPlace, options: Options) -> StackFigures:
     """Fuse one stack and measure it beside the other programs' pictures."""
-    tool = load_lost_detail(options.shared)
+    tool = load_tool(options.shared, "lost_detail")
     frames = read_frames(place, options.cache)
     grays = [tool.gray(frame) for frame in frames]
 
@@ -361,11 +360,41 @@ def print_confidence(scenes: list[SceneFigures], stacks: list[StackFigures]) -> 
             print(f"| {stack.place.name} | {stack.confidence_counted:.3f} | {stack.confidence_other:.3f} |", flush=True)
 
 
-def print_noise(shared: Path) -> None:
-    """Print what the shared tool says of decisions under noise."""
-    command = [sys.executable, str(shared / "tools" / "noisy_decisions.py"), str(shared / "data" / "nyu_d")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    print(f"\n## Decisions under noise, nyu_d\n\n{done.stdout.strip() if done.returncode == 0 else done.stderr.strip()[-500:]}", flush=True)
+def list_scene_figures(scenes: list[SceneFigures]) -> list[Row]:
+    """Return the figures of the generated scenes, and how often decisions of a confidence of about .9 are right there."""
+    rows = []
+    for scene in scenes:
+        kept, every = np.sum(list(scene.beads.values()), axis=0)
+        right = {noise: round(100 * share, 3) for noise, share in scene.right.items()}
+        figures = {**right, "hot": round(scene.hot_ratio, 4)} | ({"beads": round(float(kept / every), 4)} if every else {})
+        rows.append(Row("scenes", f"{scene.name}-{scene.n_images}", OURS, figures))
+    counted = sum(scene.bins[0] for scene in scenes)
+    return [*rows, Row("confidence", "generated scenes", OURS, describe_sure(*counted))]
+
+
+# --- what needs the shared measures ----------------------------------------------------------------------------------------------
+
+
+def write_quality(parts: list[str], patterns: list[str], options: Options, run: Callable[..., Iterator[Any]]) -> None:
+    """Measure objects, seams, detail and so on, keeping each as soon as it is there, and print them beside the floors."""
+    wanted = [part for part in QUALITY_PARTS if part in parts]
+    if wanted and not (options.shared / "tools").exists():
+        print(f"{', '.join(wanted)}: skipped, for {options.shared / 'tools'} is not there; name the folder by --shared.", file=sys.stderr)
+        return
+    floors = [] if options.saved == FLOORS else load_rows(FLOORS)
+    jobs = list(list_jobs(wanted, patterns, options.n_seeds, options.shared))
+    bench = Bench(options.shared, options.cache, {row[:3]: row.figures for row in floors})
+    measured: list[Row] = []
+    for rows in run(measure, jobs, [bench] * len(jobs)):
+        measured += rows
+        for row in rows:
+            print(*row, file=sys.stderr, flush=True)
+        if options.saved and rows:
+            keep_rows(options.saved, rows)
+    named = {(row.part, row.name) for row in measured}
+    for part in dict.fromkeys(row.part for row in measured):
+        print(f"\n## {part.capitalize()}\n")
+        print_table(*tabulate(part, measured, [row for row in floors if row[:2] in named]))
 
 
 if __name__ == "__main__":

@@ -330,6 +330,50 @@ def test_the_stack_report_refuses_parts_that_it_does_not_have(stack_report: dict
     assert "stocks is no part of the report; choose from stacks, scenes" in capsys.readouterr().err
 
 
+def test_the_stack_report_skips_what_needs_the_shared_measures_where_they_are_absent(
+    stack_report: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stack_report["main"](["objects", "halos", "--jobs", "1", "--shared", str(tmp_path)])
+
+    assert "objects, halos: skipped, for" in capsys.readouterr().err
+
+
+def test_rows_measured_again_replace_those_of_a_result_file_and_stand_beside_the_floors(
+    beside_each_other: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["stacks.py"])
+    rows = runpy.run_path(str(BENCHMARKS / "quality_rows.py"))
+    of_seed = [
+        rows["Row"]("halos", f"wide, seed {seed}", "ours", {"halo": halo, "psnr": 40.0, "psnr_of_best_choice": 50.0})
+        for seed, halo in enumerate((0.1, 0.3))
+    ]
+    rows["keep_rows"]("report", [of_seed[0]._replace(figures={"halo": 0.9, "psnr": 1.0})], folder=tmp_path)
+    rows["keep_rows"]("report", of_seed, folder=tmp_path)
+
+    kept = rows["load_rows"]("report", folder=tmp_path)
+    floors = [row._replace(figures={**row.figures, "psnr": 36.0 + number}) for number, row in enumerate(kept)]
+    header, lines = rows["tabulate"]("halos", kept, floors)
+
+    assert kept == of_seed
+    assert header[2:] == ["present default: halo / psnr", "floor (ef70af8): halo / psnr"]
+    assert lines == [["wide", "50", "0.3000 / 40.00", "0.3000 / 36.50"]]
+
+
+@pytest.mark.parametrize(("change", "largest"), [("as it is", 0), ("10 % brighter", 20), ("shifted by .5 px", 255)])
+def test_changed_frames_keep_their_type_and_differ_as_they_say(beside_each_other: None, change: str, largest: int) -> None:
+    script = runpy.run_path(str(BENCHMARKS / "stack_quality.py"))
+    frames = list(np.random.default_rng(0).integers(50, 200, (3, 20, 30, 3)).astype(np.uint8))
+
+    changed, gains = script["change_frames"](frames, change)
+    differences = [int(np.abs(one.astype(int) - other).max()) for one, other in zip(changed, frames, strict=True)]
+
+    assert {frame.dtype.name for frame in changed} == {"uint8"}
+    assert gains.max() == (1.1 if change.startswith("10") else 1)
+    assert (max(differences) == 0) == (change == "as it is")
+    assert (differences[0] == 0) != change.startswith("shifted")
+    assert max(differences) <= largest
+
+
 def test_frames_that_moved_are_cut_to_the_area_that_all_of_them_show() -> None:
     script = runpy.run_path(str(BENCHMARKS / "real_stacks.py"))
     is_valid = np.zeros((2, 20, 30), bool)

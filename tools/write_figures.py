@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 sys.path.append(str(ROOT / "benchmarks"))  # at the end: benchmarks/profile.py is not that of the standard library
 
+from quality_rows import FLOORS, PRESENT, load_rows, tabulate  # noqa: E402
 from result_files import FOLDER, Cell, Result, load_result  # noqa: E402
 
 from qmcif_engine.comparison.ablation import SETTING_ROWS, TERM_ROWS, AblationRow  # noqa: E402
@@ -71,6 +72,8 @@ def render(name: str) -> str:
         return render_ablation(load_result("ablation"))
     if kind == "ablation-orders":
         return render_orders(load_result("ablation"))
+    if kind == "floors":
+        return render_floors(argument)
     if kind == "variants":
         file_name, _, set_name = argument.partition(" ")
         return render_variants(load_result(file_name), set_name)
@@ -270,6 +273,12 @@ def count_orders(rows: Sequence[AblationRow], means: Sequence[Sequence[float]]) 
         agreeing, total = agreeing + sum(signs), total + len(signs)
         wrong += [symbol] * (not all(signs))
     return f"{agreeing} of {total}" + (f" (not in {', '.join(wrong)})" if wrong else "")
+
+
+def render_floors(part: str) -> str:
+    """Return one part of the report of stacks: the present default beside its floors and other programs."""
+    present = load_rows(PRESENT)
+    return join_table(*tabulate(part, present, load_rows(FLOORS))) + describe_origin(load_result(PRESENT if present else FLOORS))
 
 
 def render_variants(result: Result, set_name: str) -> str:

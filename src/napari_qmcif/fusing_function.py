@@ -3,6 +3,7 @@
 
 import re
 import time
+import uuid
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -24,7 +25,7 @@ from napari_qmcif.layers import Run, describe_channel, number_run
 from napari_qmcif.own_outputs import PYRAMID_SUFFIX
 from napari_qmcif.preferences import keep, read_preferences
 from napari_qmcif.progress_display import DockEntry
-from napari_qmcif.provenance import record_provenance
+from napari_qmcif.provenance import note_channels, record_provenance
 from napari_qmcif.settings_form import SettingsForm, describe_changes
 from napari_qmcif.stack_series import StackSeries, choose_series, list_axes
 from napari_qmcif.worker import make_worker
@@ -302,10 +303,11 @@ def _uncover(series: StackSeries, _: object) -> None:
 def run_fusion(request: FusionRequest, run: Run, *, job: Any) -> list[LayerDataTuple]:  # noqa: ANN401 - a worker
     """Fuse, and return the layers of the result; runs in a worker thread."""
     started_at, series, layers = time.monotonic(), request.series, []
+    channels = note_channels(len(series.channels), uuid.uuid4().hex) if len(series.channels) > 1 else {}
     for number, found in enumerate(fuse_series(request, job=job)):
         stack = series.channels[number].stacks[0]
         z_step, unit = stack.z_step
-        record = record_provenance(stack, request.config, focus_range=found.focus_range, path=found.path)
+        record = record_provenance(stack, request.config, focus_range=found.focus_range, path=found.path) | channels
         if request.with_height:
             counted = "" if stack.axis is None else "pixel"  # heights of separate images count images
             record["height"] = {"z_step": z_step, "unit": unit or counted, "smoothing_px": request.height_smoothing_px}

@@ -11,7 +11,7 @@ import dask.array as da
 import numpy as np
 
 from napari_qmcif.layers import MAP_NAMES, choose_colors
-from napari_qmcif.provenance import METADATA_KEY
+from napari_qmcif.provenance import METADATA_KEY, note_channels
 from qmcif_engine.types import ImageMetadata, WrittenImage
 
 TIFF_SUFFIXES = (".tif", ".tiff")
@@ -72,7 +72,7 @@ def _read_own_image(path: Path) -> tuple[Any, dict[str, Any], str]:
     part = re.sub(r"_\d+$", "", stem)
     is_map = part in (*MAP_NAMES, "height")
     name = f"{path.parent.name}: {stem.replace('_', ' ')}" if is_map else stem
-    return _describe(WrittenImage.open(path), name=name, part=part if is_map else "fused")
+    return _describe(WrittenImage.open(path), name=name, part=part if is_map else "fused", result=str(path))
 
 
 def _list_folders(folder: Path) -> list[Path]:
@@ -89,7 +89,7 @@ def _is_image_name(path: Path) -> bool:
     return path.name.lower().endswith((*TIFF_SUFFIXES, STORE_SUFFIX)) and not path.name.startswith(".")
 
 
-def _describe(image: WrittenImage, *, name: str, part: str) -> tuple[Any, dict[str, Any], str]:
+def _describe(image: WrittenImage, *, name: str, part: str, result: str) -> tuple[Any, dict[str, Any], str]:
     levels: list[Any] = list(image.levels)
     if levels[0].size <= LARGEST_LOADED_SAMPLES:
         levels = [np.asarray(levels[0])]
@@ -103,6 +103,7 @@ def _describe(image: WrittenImage, *, name: str, part: str) -> tuple[Any, dict[s
     }
     if metadata.has_separate_channels:
         attributes |= {"channel_axis": before + 2, **(_look_of_dyes(metadata, name) if part == "fused" else {})}
+        attributes["metadata"][METADATA_KEY] |= note_channels(levels[0].shape[before + 2], result)
     if part == "height":
         attributes |= {"colormap": "viridis", "visible": False}
     elif part in MAP_NAMES:

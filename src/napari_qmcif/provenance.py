@@ -46,6 +46,11 @@ def record_provenance(
     }
 
 
+def note_channels(n_channels: int, result: str) -> dict[str, Any]:
+    """Return what the records of channels say that are layers of their own: how many there are, and of which result."""
+    return {"n_channels": n_channels, "of_result": result}
+
+
 def read_record(layer: Layer) -> dict[str, Any]:
     """Return what a layer of ours says about itself; nothing for any other layer."""
     record = dict(layer.metadata).get(METADATA_KEY)

@@ -21,7 +21,7 @@ from qmcif_engine import FusionConfig, InvalidImageError, QmcifError, load_trans
 Place = tuple[int, ...]
 """One image of a layer that has several: its step along every axis before rows and columns."""
 
-_OWN_TO_A_PART = ("part", "is_retouched", "height")
+_OWN_TO_A_PART = ("part", "is_retouched", "height", "n_channels", "of_result")
 """What the records of the layers of one result may differ in."""
 
 

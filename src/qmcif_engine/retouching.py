@@ -16,7 +16,7 @@ from scipy import ndimage
 from qmcif_engine.compiled import single_thread
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.decision import energy
-from qmcif_engine.decision.composition import REACH_PX
+from qmcif_engine.decision.composition import COMPOSITION_REACH_PX as REACH_PX
 from qmcif_engine.decision.validity import ALONG_PX, border_sight_px
 from qmcif_engine.errors import InvalidImageError
 from qmcif_engine.rules import Decision

@@ -10,30 +10,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from qmcif_engine.arrays import BoolArray, FloatArray, IndexArray, SampleArray
     from qmcif_engine.config.fusion_config import FusionConfig
     from qmcif_engine.stack.window import Window
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CoarseCopy:
-    """Averages of the images of a stack over cells of 16 px, counted from the origin of the image; shape (N, ..., rows, columns).
-
-    Attributes
-    ----------
-    means : ndarray of float32, shape (N, c, rows, columns)
-        Mean of each plane on the 0-255 scale of decisions.
-    detail : ndarray of float32, shape (N, rows, columns)
-        Largest energy of fine detail within the cell, in squared gray levels.
-    clipped : ndarray of float32, shape (N, rows, columns), or None
-        Share of samples at the upper limit of the sample range; None where no image has any.
-    """
-
-    means: FloatArray
-    detail: FloatArray
-    clipped: FloatArray | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,18 +30,12 @@ class StackStatistics:
         Standard deviation of the noise on the 0-255 scale of decisions, at least that of rounding.
     floors : tuple of float
         Energy that noise has at each scale of the evidence.
-    coarse : CoarseCopy or None
-        None where the rule does not look at it.
-    halo : ndarray of float32, shape (N, rows, columns), or None
-        Halo costs of the coarse copy, in nats.
     """
 
     n_images: int
     is_ordered: bool
     noise: float = 0.0
     floors: tuple[float, ...] = ()
-    coarse: CoarseCopy | None = None
-    halo: FloatArray | None = None
 
 
 class Planes(Protocol):
@@ -80,6 +55,22 @@ class Planes(Protocol):
 
     def choosable(self, image: int, part: Window | None = None) -> BoolArray | None:
         """Return which pixels the image may give, shape (h, w); None where every image may give all."""
+
+    def has_clipped(self) -> bool:
+        """Return whether a sample of any image is at the largest one of its type, or next to it."""
+
+
+class Samples(Protocol):
+    """The samples of all images of a stack in `Decision.window`."""
+
+    def __len__(self) -> int:
+        """Return the number of images."""
+
+    def __getitem__(self, image: int, /) -> SampleArray:
+        """Return one image, shape (h, w) or (h, w, C)."""
+
+    def read(self, image: int, part: Window, /) -> SampleArray:
+        """Return a part of one image, counted from the corner of the window."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,12 +119,10 @@ class Decide(Protocol):
 class Compose(Protocol):
     """Composition of samples."""
 
-    def __call__(
-        self, images: Sequence[SampleArray], decision: Decision, *, inner: Window, noise: float, config: FusionConfig
-    ) -> SampleArray:
+    def __call__(self, images: Samples, decision: Decision, *, inner: Window, noise: float, config: FusionConfig) -> SampleArray:
         """Return samples of the inner window.
 
-        `images` are the samples of all images in `decision.window`, shape (h, w) or (h, w, C); `inner` is counted from the corner of
+        `inner` is counted from the corner of
         `decision.window`; `noise` is the standard deviation of the noise of these samples.
         """
 
@@ -150,7 +139,7 @@ class Rule:
     working_bytes : callable
         Upper bound of the memory of a tile, beside its samples, from the settings, its pixels with the overlap and the number of images.
     has_statistics : bool
-        Whether the rule looks at noise, floors and the coarse copy.
+        Whether the rule looks at noise and floors.
     """
 
     decide: Decide

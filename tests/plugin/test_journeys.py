@@ -147,12 +147,16 @@ def test_a_microscopist_fuses_a_recording_with_time_and_channels(viewer, page, q
     form = page("Fuse")
     click(form.files.save_button)
     wait_for(qtbot, form.files.row)
-    kept = fused[0].data[:, 0].copy()
+    assert "is one of 2 channels of a result, of which 1 would be saved" in form.files.row.message.text()
+    viewer.layers.selection = {layer for layer in viewer.layers if ": " in layer.name.removeprefix("cells.ome.tif: ")}
+    viewer.layers.save(folder, selected=True, plugin="napari-qmcif")
+    kept = [layer.data[:, 0].copy() for layer in fused]
     viewer.layers.clear()
     click(form.files.folder_button)
     wait_for(qtbot, form.files.row)
-    assert shown(viewer) == ["fused"]
-    np.testing.assert_array_equal(viewer.layers["fused"].data, kept)
+    assert sorted(shown(viewer)) == ["fused", "fused_2"]
+    for name, samples in zip(("fused", "fused_2"), kept, strict=True):
+        np.testing.assert_array_equal(viewer.layers[name].data, samples)
     assert page("Depth").surface.z_step.value == 4
 
 

@@ -10,7 +10,7 @@ import tifffile
 from napari_qmcif.file_actions import add_layers
 from napari_qmcif.reader import open_files
 from napari_qmcif.writer import write_layer, write_result
-from qmcif_engine import QmcifError, read_image
+from qmcif_engine import FusionConfig, QmcifError, fuse_to_file, open_stack, read_image
 
 RECORD = {"version": "1", "made": "today", "path": None, "inputs": [{"layer": "leaf"}], "n_images": 3, "part": "fused"}
 ATTRIBUTES = {
@@ -111,6 +111,43 @@ def test_a_person_saves_a_layer_and_opens_it_again(tmp_path, images, make_napari
     if not name.endswith("png"):
         np.testing.assert_allclose(opened.scale, (0.5, 0.5))
         assert opened.metadata["qmcif"]["version"] == "1"
+
+
+def channel(number, samples, *, n_channels=2):
+    record = {**RECORD, "n_channels": n_channels, "of_result": "run"}
+    return (samples[..., number], {**ATTRIBUTES, "rgb": False, "name": f"dye {number}: fused", "metadata": {"qmcif": record}}, "image")
+
+
+@pytest.mark.parametrize("name", ["a.ome.tif", "a.png"])
+def test_one_channel_of_several_is_not_saved_as_the_result(tmp_path, images, name):
+    refusal = "'dye 1: fused' is one of 2 channels of a result, of which 1 would be saved; all are needed: select the layers of all"
+
+    with pytest.raises(QmcifError, match=refusal):
+        write_layer(str(tmp_path / name), *channel(1, images[0])[:2])
+    with pytest.raises(QmcifError, match=refusal):
+        write_result(str(tmp_path / "result"), [channel(1, images[0]), (images[0], ATTRIBUTES, "image")])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_all_channels_are_saved_together(tmp_path, images):
+    write_result(str(tmp_path / "result"), [channel(number, images[0]) for number in (0, 1)])
+
+    for number, name in enumerate(("fused", "fused_2")):
+        np.testing.assert_array_equal(tifffile.imread(tmp_path / "result" / f"{name}.ome.tif"), images[0][..., number])
+    ((_, attributes, _), _) = open_files([tmp_path / "result"])
+    assert attributes["metadata"]["qmcif"] == {"version": "1", "images": 3, "part": "fused"}
+
+
+@pytest.mark.viewer
+def test_a_channel_of_an_opened_result_is_not_saved_alone(tmp_path, make_napari_viewer_proxy):
+    dyes = np.arange(2 * 3 * 40 * 50, dtype=np.uint16).reshape(2, 3, 40, 50)
+    fuse_to_file(open_stack(dyes, axes="CZYX"), tmp_path / "fused.ome.tif", FusionConfig().replaced({"measure": "laplacian"}))
+    viewer = make_napari_viewer_proxy()
+    layers = add_layers(viewer, open_files([tmp_path / "fused.ome.tif"]))
+
+    with pytest.raises(QmcifError, match="is one of 2 channels of a result"):
+        layers[0].save(str(tmp_path / "saved.ome.tif"), plugin="napari-qmcif")
+    assert len(viewer.layers.save(str(tmp_path / "both"), plugin="napari-qmcif")) == 2
 
 
 @pytest.mark.viewer

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from qmcif_engine.cli.chosen_settings import gather_settings
 from qmcif_engine.cli.fuse_command import fuse_inputs
 from qmcif_engine.cli.quantities import printable
-from qmcif_engine.errors import ExecutionError, InvalidConfigError
+from qmcif_engine.errors import ExecutionError, InvalidConfigError, OutputError
 from qmcif_engine.fusing.batch import BatchRow, BatchStatus, find_groups, run_batch
 from qmcif_engine.io.output.output_formats import choose_format
 from qmcif_engine.io.output.placement import ready_folder
@@ -39,9 +39,19 @@ def run(options: Namespace) -> None:
     if options.dry_run:
         _render_plan(groups, options)
         return
+    refused = []
+
+    def fuse_group(group: Group) -> list[Path]:
+        try:
+            return _fuse_group(group, options, settings)
+        except OutputError as error:
+            if error.errno is None:  # nothing that the system said, such as a full disk
+                refused.append(group)
+            raise
+
     try:
         with ready_folder(options.output):
-            rows = run_batch(groups, lambda group: _fuse_group(group, options, settings), on_row=lambda row: _tell(row, options))
+            rows = run_batch(groups, fuse_group, on_row=lambda row: _tell(row, options))
     except KeyboardInterrupt:
         if options.output.exists():
             msg = "what is finished is kept: continue with --resume"
@@ -49,6 +59,12 @@ def run(options: Namespace) -> None:
         raise
     _render(rows, options)
     n_failed = sum(row.status is BatchStatus.FAILED for row in rows)
+    if options.resume and len(refused) == len(rows):
+        msg = (
+            f"the outputs of all {len(rows)} stacks were refused; missing ones, or those of the same images and settings, are needed to "
+            "resume: the reasons are in the table; choose another folder, or replace them with --overwrite"
+        )
+        raise OutputError(msg)
     if n_failed:
         msg = (
             f"{n_failed} of {len(rows)} stacks failed; the reasons are in the table: correct them, then fuse what is missing with --resume"

@@ -20,14 +20,17 @@ from qmcif_engine.cli.resources import peak_memory_bytes
 from qmcif_engine.cli.targets import gather_targets, label_times
 from qmcif_engine.cli.time_series import fuse_series, is_series
 from qmcif_engine.fusing.file_outputs import check_outputs
+from qmcif_engine.fusing.identity import identify_run
 from qmcif_engine.fusing.joined_times import check_series_target
-from qmcif_engine.fusing.run_plan import is_finished, job_folder, plan_run
+from qmcif_engine.fusing.run_plan import job_folder, plan_run
 from qmcif_engine.fusing.to_file import FileReport, fuse_to_file
 from qmcif_engine.io.output.placement import check_sources_kept
 from qmcif_engine.run.execution import count_workers
 from qmcif_engine.run.scheduler_connection import connect_to_scheduler
 from qmcif_engine.run.speed import estimate_seconds
 from qmcif_engine.slabs import fuse_in_slabs, plan_slabs
+from qmcif_engine.stack.guide import settle_guide
+from qmcif_engine.stack.noise import settle_range_and_noise
 from qmcif_engine.stack.samples import list_bounds
 
 if TYPE_CHECKING:
@@ -40,7 +43,7 @@ if TYPE_CHECKING:
     from qmcif_engine.config.fusion_config import FusionConfig
     from qmcif_engine.io.input.file_stack import FileStack
     from qmcif_engine.io.remote.remote_path import Location
-    from qmcif_engine.stack.samples import GivenRanges
+    from qmcif_engine.stack.samples import FocusRanges, GivenRanges
 
 LARGEST_LIST = 10
 """Names that a line of text lists before it only counts."""
@@ -98,14 +101,16 @@ def fuse_inputs(options: Namespace, settings: FusionConfig) -> list[Fused]:
         for opened in (stack,) if guide is None else (stack, guide):
             if opened.scratch_bytes and not options.quiet and not options.json:
                 print(f"decoding {opened.n_images} images once into {show_bytes(opened.scratch_bytes)} of scratch space")
-        if points:
-            estimate_transforms(stack, options)
+        estimate_transforms(stack, options)
         fuse = partial(_fuse_point, settings=settings, guide=guide, client=client)
-        if not is_series(stack, options):
-            return _fuse_all(
-                stack, options, {number: partial(fuse, targets=targets, outputs=outputs[number]) for number, targets in points.items()}
-            )
-        return fuse_series(stack, options, settings, fuse=fuse) if points else []
+        if is_series(stack, options):
+            return fuse_series(stack, options, settings, fuse=fuse, identify=partial(_identify_point, settings=settings, guide=guide))
+        # those that are there first: what they are is known before anything is fused
+        order = sorted(points, key=lambda number: options.resume and not points[number].output.exists())
+        results = _fuse_all(stack, options, {number: partial(fuse, targets=points[number], outputs=outputs[number]) for number in order})
+        leaves_out = options.skips_finished or len(points) > 1
+        # no pixels are counted of what was there already
+        return [result for result in results if result.report.pixels_by_image or not leaves_out]
 
 
 def _fuse_all(stack: FileStack, options: Namespace, points: dict[int, Callable[..., Fused]]) -> list[Fused]:
@@ -132,11 +137,26 @@ def _fuse_point(
     client: Client | None,
     targets: Targets,
     outputs: tuple[Location, ...],
+    is_cancelled: Callable[[], bool] | None = None,
 ) -> Fused:
     with ExitStack() as leaving:  # it removes decoded copies, which would add up
         point = leaving.enter_context(stack.at_time(number))
         deciding = None if guide is None else leaving.enter_context(guide.at_time(number))
-        return _fuse(point, settings, options, guide=deciding, targets=targets, outputs=outputs, client=client)
+        how: dict[str, Any] = {"outputs": outputs, "client": client, "is_cancelled": is_cancelled}
+        return _fuse(point, settings, options, guide=deciding, targets=targets, **how)
+
+
+def _identify_point(
+    stack: FileStack, number: int, options: Namespace, *, settings: FusionConfig, guide: FileStack | None
+) -> tuple[str, FocusRanges]:
+    """Return what the report of a time point would say of its identity and range, by reading every sample and fusing none."""
+    with ExitStack() as leaving:
+        point = leaving.enter_context(stack.at_time(number))
+        deciding = None if guide is None else leaving.enter_context(guide.at_time(number))
+        prepared = prepare_inputs(point, options)
+        decided = settle_guide(prepare_guide(deciding, prepared, options), prepared)
+        bounds, _ = settle_range_and_noise(prepared if decided is None else decided, _given_ranges(options))
+        return identify_run(prepared, settings, bounds, guide=decided), bounds
 
 
 def _check_request(
@@ -144,8 +164,9 @@ def _check_request(
 ) -> dict[int, tuple[Location, ...]]:
     """Refuse what cannot be met before anything is computed; return what will be written for each time point."""
     outputs = {}
-    if points and is_series(stack, options):
-        check_series_target(stack, options.output, stack.n_times, overwrite=options.overwrite)
+    if is_series(stack, options):
+        # what is there may turn out to be the result of this run
+        check_series_target(stack, options.output, stack.n_times, overwrite=options.overwrite or options.resume)
     for number, targets in points.items():
         allowed = {"overwrite": options.overwrite, "resume": options.resume}
         outputs[number] = check_outputs(stack, targets.output, targets.maps, height=targets.height, **allowed)
@@ -157,19 +178,13 @@ def _check_request(
 
 
 def points_in_time(stack: FileStack, options: Namespace) -> dict[int, Targets]:
-    """Return where the result of each time point goes: the one that was asked for, or else all that are not finished.
-
-    Those of a series all go to one place.
-    """
+    """Return where the result of each time point goes, the one that was asked for or all; those of a series go to one place."""
     targets = gather_targets(options)
     if options.time is not None or stack.n_times == 1:
-        points, skips_finished = {options.time or 0: targets}, options.skips_finished
-    elif is_series(stack, options):
-        points, skips_finished = dict.fromkeys(range(stack.n_times), targets), options.skips_finished or options.resume
-    else:
-        points = {number: targets.at_time(label) for number, label in label_times(stack.n_times).items()}
-        skips_finished = options.resume
-    return {number: place for number, place in points.items() if not (skips_finished and is_finished(place.output))}
+        return {options.time or 0: targets}
+    if is_series(stack, options):
+        return dict.fromkeys(range(stack.n_times), targets)
+    return {number: targets.at_time(label) for number, label in label_times(stack.n_times).items()}
 
 
 def _fuse(
@@ -181,6 +196,7 @@ def _fuse(
     targets: Targets,
     outputs: tuple[Location, ...],
     client: Client | None,
+    is_cancelled: Callable[[], bool] | None,
 ) -> Fused:
     started_wall, started_cpu = time.perf_counter(), time.process_time()
     prepared = prepare_inputs(stack, options)
@@ -203,6 +219,7 @@ def _fuse(
                 overwrite=options.overwrite,
                 checked=outputs,
                 on_progress=lambda progress: move(*progress),
+                is_cancelled=is_cancelled,
             )
     except KeyboardInterrupt:
         folders = [job_folder(targets.output), *([] if targets.slabs is None else [targets.slabs.folder])]
@@ -282,9 +299,6 @@ def render_plan(
 ) -> None:
     """Report what the run would take, once it is known to be possible."""
     _check_request(stack, options, points, guide=guide)
-    if not points:
-        print(json.dumps({"images": stack.n_images, "times": 0}) if options.json else NOTHING_LEFT)
-        return
     kept: dict[str, Any] = {"with_maps": options.maps is not None, "with_height": options.depth is not None}
     target = next(iter(points.values())).output
     plan = plan_run(stack, settings, **kept, guide=guide, memory_bytes=options.memory, workers=options.workers, target=target)

@@ -132,7 +132,7 @@ def _say_who_decides(stack: FileStack) -> str:
 
 def _look_at_samples(stack: FileStack, warnings: list[str]) -> dict[str, Any]:
     """Return range and noise as a run would settle them, and add what it would hint at to the warnings."""
-    from qmcif_engine.run.coarse import measure_range_and_noise
+    from qmcif_engine.run.measurement import measure_range_and_noise
     from qmcif_engine.stack.alignment.suggestion import suggest_alignment
     from qmcif_engine.stack.exposure_suggestion import suggest_even_exposure
     from qmcif_engine.stack.samples import FocusRange, list_bounds

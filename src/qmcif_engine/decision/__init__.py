@@ -1,1 +1,1 @@
-"""The default rule ``energy``."""
+"""The default rule: one energy of evidence, halos and borders, minimized by belief propagation."""

@@ -1,12 +1,15 @@
-"""Stand-in until the rule lands: noise of a stack."""
+"""What is measured once for a stack, on a fixed subsample of it: its noise, and the energy that noise has in the evidence."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.ndimage import gaussian_laplace
 
-from qmcif_engine.config.fusion_config import StackOrder
+from qmcif_engine.config.fusion_config import NoiseHandling, StackOrder
+from qmcif_engine.decision.cleaning import clip_outliers
+from qmcif_engine.decision.evidence import CELL_PX, scale_energies
 from qmcif_engine.rules import StackStatistics
 
 if TYPE_CHECKING:
@@ -14,15 +17,89 @@ if TYPE_CHECKING:
 
     from qmcif_engine.arrays import FloatArray
     from qmcif_engine.config.fusion_config import FusionConfig
-    from qmcif_engine.rules import CoarseCopy
+
+BLOCK_PX = 16
+"""Side of the blocks whose noise is measured one by one."""
+
+SMOOTH_QUANTILE = 0.1
+"""The share of the blocks that has next to no texture."""
+
+ROUNDING = 12**-0.5
+"""Standard deviation of rounding, in steps of the samples."""
+
+LEAST_STEP = 255 / 65535
+"""Step on the 0-255 scale of samples that have none, as floats: that of 16 bits."""
+
+FEWEST_BLOCKS = 10
+
+_MEDIAN_MODULUS = 0.6745
+"""Median of the modulus of a Gaussian of standard deviation 1."""
+
+_FLAT_POWER = (0.0037, 0.0010)
+"""A twentieth of the energy that white noise of deviation 1 has at either scale, if it is not decomposed: the least floor."""
 
 
-def measure_noise(planes: Sequence[FloatArray]) -> float:
-    """Return the standard deviation of the noise of some blocks."""
-    return float(np.median([np.abs(np.diff(block, axis=-1)).mean() for block in planes if block.shape[-1] > 1] or [0.0]))
+def measure_noise(planes: Sequence[FloatArray], *, step: float) -> float:
+    """Return the standard deviation of the noise of some planes, at least that of rounding.
+
+    Parameters
+    ----------
+    planes : sequence of ndarray, shape (c, h, w)
+    step : float
+        Step of the samples in the unit of the planes; 0 for samples that have none.
+
+    Notes
+    -----
+    The `SMOOTH_QUANTILE` of the robust deviation of a Laplacian of Gaussian of 1 px over all blocks. Blocks without any difference are
+    clipped or empty and do not count.
+    """
+    point = np.zeros((33, 33))
+    point[16, 16] = 1
+    gain = float((gaussian_laplace(point, 1.0) ** 2).sum())
+    rounding = max(step, 0.0) * ROUNDING
+    variance = np.concatenate(
+        [(block_medians(np.abs(gaussian_laplace(plane, 1.0))) / _MEDIAN_MODULUS) ** 2 / gain for block in planes for plane in block]
+        or [np.empty(0)]
+    )
+    variance = variance[variance > rounding**2 / 2]
+    return max(rounding, float(np.sqrt(np.quantile(variance, SMOOTH_QUANTILE))) if variance.size > FEWEST_BLOCKS else 0.0)
 
 
-def measure_statistics(samples_planes: Sequence[FloatArray], coarse: CoarseCopy, n_images: int, config: FusionConfig) -> StackStatistics:
-    """Return the statistics of a stack."""
-    is_ordered = n_images > 2 and config.decision.order is StackOrder.ORDERED
-    return StackStatistics(n_images=n_images, is_ordered=is_ordered, noise=max(measure_noise(samples_planes), 0.29), coarse=coarse)
+def measure_statistics(blocks: Sequence[FloatArray], config: FusionConfig, *, n_images: int, step: float) -> StackStatistics:
+    """Return noise and floors of a stack.
+
+    Parameters
+    ----------
+    blocks : sequence of ndarray of float32, shape (c, h, w)
+        A fixed subsample of the stack on the 0-255 scale.
+    config : FusionConfig
+    n_images : int
+    step : float
+        Step of the samples on the 0-255 scale; 0 for floats.
+
+    Notes
+    -----
+    The floor of a scale is the `SMOOTH_QUANTILE` of the medians of its energy over all blocks.
+    """
+    least = max(step, LEAST_STEP)
+    measured = measure_noise(blocks, step=least) if config.decision.noise is NoiseHandling.AUTO else 0.0
+    noise = max(measured, least * ROUNDING)
+    is_cleaned = config.decision.noise is NoiseHandling.AUTO
+    cleaned = ((clip_outliers(block) if is_cleaned else block) / np.float32(noise) for block in blocks)
+    energies = [scale_energies(block, config.decision.measure, n_scales=len(_FLAT_POWER)) for block in cleaned]
+    floors = []
+    for scale, power in enumerate(_FLAT_POWER):
+        floor = power * (least * ROUNDING / noise) ** 2
+        medians = np.concatenate([block_medians(energy[scale], BLOCK_PX // CELL_PX) for energy in energies] or [np.empty(0)])
+        medians = medians[medians > floor]
+        floors.append(max(floor, float(np.quantile(medians, SMOOTH_QUANTILE))) if medians.size > FEWEST_BLOCKS else floor)
+    is_ordered = config.decision.order is StackOrder.ORDERED
+    return StackStatistics(n_images=n_images, is_ordered=is_ordered, noise=noise, floors=tuple(floors))
+
+
+def block_medians(plane: FloatArray, side: int = BLOCK_PX) -> FloatArray:
+    """Return the medians of all whole blocks of a plane."""
+    rows, columns = (length // side for length in plane.shape)
+    blocks = plane[: rows * side, : columns * side].reshape(rows, side, columns, side)
+    medians: FloatArray = np.median(blocks, axis=(1, 3)).reshape(-1)
+    return medians

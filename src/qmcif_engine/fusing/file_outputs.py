@@ -12,7 +12,7 @@ from qmcif_engine.errors import OutputError
 from qmcif_engine.fusing.run_plan import job_folder
 from qmcif_engine.io.output.map_files import check_maps_target, map_path
 from qmcif_engine.io.output.placed_outputs import holds_provenance
-from qmcif_engine.io.output.placement import check_sources_kept, existing, refusing
+from qmcif_engine.io.output.placement import check_sources_kept, refusing
 from qmcif_engine.io.output.writers import check_target
 from qmcif_engine.io.remote.remote_path import RemotePath
 from qmcif_engine.run.job_folders import recover
@@ -101,4 +101,12 @@ def check_placed(outputs: Iterable[Location], identity: str, *, heights: Mapping
     """
     for path in outputs:
         if not holds_provenance(path, {"identity": identity, **heights.get(path, {})}):
-            raise existing(path)
+            raise refuse_other_result(path)
+
+
+def refuse_other_result(path: Location) -> OutputError:
+    """Return the error for an output that is there and not known to be what would be written."""
+    return OutputError(
+        f"{str(path)!r} exists already and is not known to be the result of these images and settings; an interrupted run or that very "
+        "result is needed to resume: choose another name or allow overwriting (overwrite=True, on the command line --overwrite)"
+    )

@@ -8,9 +8,10 @@ import numpy as np
 
 from qmcif_engine.compiled import single_thread
 from qmcif_engine.config.fusion_config import FusionConfig
-from qmcif_engine.decision.evidence import CELL_PX, image_evidence
+from qmcif_engine.decision.cleaning import clip_outliers
+from qmcif_engine.decision.evidence import CELL_PX, scale_energies
 from qmcif_engine.errors import InvalidImageError
-from qmcif_engine.run.coarse import measure_run
+from qmcif_engine.run.measurement import measure_run
 from qmcif_engine.stack.alignment.opencv import one_opencv_thread
 from qmcif_engine.stack.samples import as_stack
 from qmcif_engine.stack.stack import ArrayStack, Stack, check_number
@@ -55,8 +56,8 @@ def focus_response(
     Returns
     -------
     ndarray of float, shape (N, h, w)
-        The larger, the sharper: evidence of the finest scale. The decision also looks at a second scale, at halos and at neighboring
-        pixels, so that the largest level is not always that of the image that was taken.
+        The larger, the sharper: energy of the detail layer at the fine scale, over that of the noise. The decision also looks at a second
+        scale, at halos and at neighboring pixels, so that the largest level is not always that of the image that was taken.
 
     Raises
     ------
@@ -71,7 +72,7 @@ def focus_response(
         msg = f"the window {tuple(asked)} was given; one inside {shape}, of images that decide together, is needed: cut it to the image"
         raise InvalidImageError(msg)
     settings = FusionConfig() if config is None else config
-    bounds, measured = measure_run(stack, settings, focus_range, check_cancelled=check_cancelled)
+    bounds, measured = measure_run(stack, settings, focus_range)
     (statistics,) = measured.statistics
     # on the grid of decisions, as a tile is
     seen = Window(
@@ -85,7 +86,8 @@ def focus_response(
     with single_thread(), one_opencv_thread():
         for number in range(stack.n_images):
             check_cancelled()
-            cells = image_evidence(planes.block(number), statistics, settings)[0]
+            block = clip_outliers(planes.block(number)) / np.float32(statistics.noise)
+            (cells,) = scale_energies(block, settings.decision.measure, n_scales=1) / np.float32(statistics.floors[0])
             level = np.repeat(np.repeat(cells, CELL_PX, axis=0), CELL_PX, axis=1)[cut]
             choosable = planes.choosable(number)
             levels.append(level if choosable is None else np.where(choosable[cut], level, 0))

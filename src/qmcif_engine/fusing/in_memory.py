@@ -12,8 +12,8 @@ import numpy as np
 from qmcif_engine.arrays import FloatArray, IndexArray
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.errors import InvalidConfigError, InvalidImageError
-from qmcif_engine.run.coarse import measure_run
 from qmcif_engine.run.execution import count_workers, run_tiles
+from qmcif_engine.run.measurement import measure_run
 from qmcif_engine.run.memory import choose_tiles_at_once, estimate_tile_bytes
 from qmcif_engine.run.steps import FusionProgress, Steps
 from qmcif_engine.stack.guide import settle_guide
@@ -139,9 +139,7 @@ def fuse(
         is_cancelled=is_cancelled,
     )
     # of the whole stack, before there are tiles: a tile must not depend on what it happens to see
-    bounds, measured = measure_run(
-        stack, settings, focus_range, guide=decided, companions=extras, workers=workers, check_cancelled=steps.check_cancelled
-    )
+    bounds, measured = measure_run(stack, settings, focus_range, guide=decided, companions=extras)
     logger.info(
         "fusing %d images of shape %s in %d tiles, focus range %s", stack.n_images, stack.image_shape, len(plan.tiles), list_bounds(bounds)
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -27,12 +28,13 @@ from qmcif_engine.io.output.stores import write_durably
 from qmcif_engine.io.output.streamed_output import describe_map
 from qmcif_engine.io.output.windowed_image import ImageContent
 from qmcif_engine.io.remote.remote_path import RemotePath
+from qmcif_engine.run.lock import RunLock, check_ended, read_holder
 from qmcif_engine.stack.samples import list_bounds
 from qmcif_engine.stack.separate_channels import count_decisions
 from qmcif_engine.tiles.output_maps import WRITTEN_MAPS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from qmcif_engine.stack.window import Window
 
 _DESCRIPTION = "series.json"
+_LOCK_NAME = ".qmcif-times.lock"
 _LARGEST_NOTE_BYTES = 2**24  # far above any note of ours: a file of that name may be anything
 
 
@@ -107,17 +110,25 @@ class PointFiles:
 
 @dataclass(frozen=True, slots=True)
 class SeriesFolder:
-    """The time points of a run that is not finished yet."""
+    """The time points of a run that is not finished yet, in a folder that one run at a time uses."""
 
     folder: Path
+    lock: RunLock
 
     @classmethod
     def beside(cls, target: Path) -> SeriesFolder:
         """Return the folder of a target."""
-        return cls(target.with_name(f"{target.name}.qmcif-times"))
+        folder = target.with_name(f"{target.name}.qmcif-times")
+        return cls(folder, RunLock(folder / _LOCK_NAME))
+
+    def check_free(self) -> None:
+        """Refuse to go on while another run uses the folder; raises as `check_ended` does."""
+        holder = read_holder(self.lock.path)
+        if holder is not None:
+            check_ended(self.lock.path, holder)
 
     def begin(self, request: object, *, resume: bool, overwrite: bool) -> None:
-        """Make the folder, or go on with it.
+        """Make the folder, or go on with it, and hold its lock.
 
         Parameters
         ----------
@@ -129,20 +140,31 @@ class SeriesFolder:
         Raises
         ------
         OutputError
-            When an unfinished run is there that may be neither used nor thrown away.
+            When another run is going on, or an unfinished run is there that may be neither used nor thrown away.
         """
         # with the version: another one may fuse differently, and half a series of each must not be joined
         identity = hashlib.sha256(json.dumps([__version__, request], sort_keys=True, default=str).encode()).hexdigest()
-        if self.folder.exists() and not resume:
+        with refusing(self.folder):
+            self.folder.mkdir(exist_ok=True)
+            # before anything is looked at: what another run is writing must be neither used nor thrown away
+            self.lock.take()
+        try:
+            self._take_up(identity, resume=resume, overwrite=overwrite)
+        except BaseException:
+            self._let_go()
+            raise
+
+    def _take_up(self, identity: str, *, resume: bool, overwrite: bool) -> None:
+        # an empty folder may be one of ours that was killed before its description was written
+        if self._list_contents():
+            if resume:
+                self._check(identity)
+                return
             if not overwrite:
                 msg = f"an unfinished run is in {str(self.folder)!r}: continue it (--resume) or discard it (--overwrite)"
                 raise OutputError(msg)
-            self.remove()
+            self._clear()
         with refusing(self.folder):
-            if self.folder.exists():
-                self._check(identity)
-                return
-            self.folder.mkdir()
             write_durably({self.folder / _DESCRIPTION: json.dumps({"identity": identity}).encode()}, scratch_folder=self.folder)
 
     def _check(self, identity: str) -> None:
@@ -153,15 +175,40 @@ class SeriesFolder:
             )
             raise OutputError(msg)
 
+    def give_up(self) -> bool:
+        """Let go of the folder after a failure, and return whether there is something in it to go on with; else it is deleted."""
+        if self.lock.is_held() and self._list_contents() == [self.folder / _DESCRIPTION]:
+            self.remove()
+            return False
+        self._let_go()
+        return True
+
     def remove(self) -> None:
-        """Delete the folder, once it is known to be ours."""
-        # an empty folder may be one of ours that was killed before its description was written
+        """Delete the folder."""
+        self._clear()
+        self._let_go()
+
+    def _clear(self) -> None:
+        """Delete all but the lock, which keeps others away meanwhile, once the folder is known to be ours."""
         # never delete what may be somebody's folder of that name
-        if not (self.folder / _DESCRIPTION).is_file() and any(self.folder.iterdir()):
+        if not (self.folder / _DESCRIPTION).is_file():
             msg = f"{str(self.folder)!r} is not an unfinished run of this program; its name is needed for this run: move it away"
             raise OutputError(msg)
         with refusing(self.folder):
-            shutil.rmtree(self.folder)
+            for path in self._list_contents():
+                if path.is_dir() and not path.is_symlink():
+                    shutil.rmtree(path)
+                else:
+                    path.unlink()
+
+    def _let_go(self) -> None:
+        self.lock.release()
+        with suppress(OSError):  # it holds something, or another run has taken it by now
+            self.folder.rmdir()
+
+    def _list_contents(self) -> list[Path]:
+        """Return what is in the folder but the lock, and the probes of runs that ask for it."""
+        return [path for path in self.folder.iterdir() if not path.name.startswith(_LOCK_NAME) and path.suffix != ".probe"]
 
 
 def _read_note(path: Path) -> dict[str, Any]:
@@ -175,12 +222,12 @@ def _read_note(path: Path) -> dict[str, Any]:
 
 
 def check_series_target(stack: Stack, target: Location, n_times: int, *, overwrite: bool) -> None:
-    """Refuse a target that cannot hold all time points.
+    """Refuse a target that cannot hold all time points, or that another run is about to write.
 
     Raises
     ------
     OutputError
-        With the formats that can.
+        With the formats that can, or which run it is.
     """
     chosen = choose_format(target)
     if isinstance(target, RemotePath):
@@ -195,6 +242,7 @@ def check_series_target(stack: Stack, target: Location, n_times: int, *, overwri
             "or write each point to a file of its own with --split-time, or only one with --time"
         )
         raise OutputError(msg)
+    SeriesFolder.beside(target).check_free()
     shown = stack.companions or stack
     has_alpha = stack.companions is None and stack.alpha is not None
     check_stack_target(target, n_times, dtype=shown.dtype, has_alpha=has_alpha, shape=shown.image_shape, overwrite=overwrite)
@@ -209,6 +257,7 @@ def join_times(
     maps: Path | None,
     height: HeightRequest | None,
     overwrite: bool,
+    check_cancelled: Callable[[], None] | None = None,
 ) -> None:
     """Write finished time points as one file each for image, maps and heights; all of them appear or none.
 
@@ -224,6 +273,8 @@ def join_times(
         Folder of the maps.
     height : HeightRequest, optional
     overwrite : bool
+    check_cancelled : callable, optional
+        Called before each block; ends the writing by raising, after which nothing is left behind.
     """
     provenance = _describe(points, stack, config)
     metadata, has_alpha = describe_fused(stack), stack.companions is None and stack.alpha is not None
@@ -239,14 +290,14 @@ def join_times(
         contents[height.target] = _join_maps(heights, metadata, provenance, n_channels=n_channels, name=name)
         contents[height.confidence_target] = _join_maps(confidences, metadata, provenance, n_channels=n_channels)
     if maps is None:
-        place_series(contents, overwrite=overwrite)
+        place_series(contents, overwrite=overwrite, check_cancelled=check_cancelled)
         return
     for name in WRITTEN_MAPS:
         paths = [map_path(point.maps, name) for point in points]
         contents[map_path(maps, name)] = _join_maps(paths, metadata, provenance, n_channels=n_channels)
     # the folder of the maps is made with them, or not at all
     with ready_folder(maps):
-        place_series(contents, overwrite=overwrite)
+        place_series(contents, overwrite=overwrite, check_cancelled=check_cancelled)
 
 
 def _join_maps(

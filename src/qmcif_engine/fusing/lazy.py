@@ -10,8 +10,8 @@ import dask.array as da
 from dask.highlevelgraph import HighLevelGraph
 
 from qmcif_engine.config.fusion_config import FusionConfig
-from qmcif_engine.run.coarse import measure_run
 from qmcif_engine.run.execution import new_name, tile_graph
+from qmcif_engine.run.measurement import measure_run
 from qmcif_engine.stack.guide import settle_guide
 from qmcif_engine.stack.separate_channels import channel_planes, settle_channels
 from qmcif_engine.stack.stack import check_number, companions_of

@@ -166,8 +166,3 @@ def job_folder(target: Location) -> Path:
     if isinstance(target, RemotePath):  # receipts are kept here, chunks go to the bucket
         return Path.cwd() / f"{target.name}-{target.key[:8]}{JOB_SUFFIX}"
     return target.parent / f"{target.name}{JOB_SUFFIX}"
-
-
-def is_finished(target: Location) -> bool:
-    """Return whether an image is there with all that belongs to it: until then its tiles are there too."""
-    return target.exists() and not job_folder(target).exists()

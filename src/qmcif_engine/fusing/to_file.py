@@ -21,9 +21,9 @@ from qmcif_engine.io.output.streamed_output import stream_outputs
 from qmcif_engine.io.output.windowed_image import ImageContent
 from qmcif_engine.io.remote.remote_path import RemotePath, locate
 from qmcif_engine.io.zarr.ome_attributes import Extremes
-from qmcif_engine.run.coarse import measure_run
 from qmcif_engine.run.execution import run_tiles
 from qmcif_engine.run.job_folders import recover
+from qmcif_engine.run.measurement import measure_run
 from qmcif_engine.run.smaller_levels import grow_smaller_levels
 from qmcif_engine.run.steps import FusionProgress, Steps
 from qmcif_engine.stack.guide import settle_guide
@@ -153,7 +153,7 @@ def fuse_to_file(
     decided = settle_guide(guide, stack)
     run = plan_run(stack, settings, **kept, guide=decided, memory_bytes=memory_bytes, workers=workers, target=target)
     companions = companions_of(stack)
-    bounds, measured = measure_run(stack, settings, focus_range, guide=decided, companions=companions, workers=workers)
+    bounds, measured = measure_run(stack, settings, focus_range, guide=decided, companions=companions)
     report = _begin_report(outputs, stack, run, bounds)
     if is_placed:
         return _recognize_outputs(report, stack, settings, guide=decided, height=height)

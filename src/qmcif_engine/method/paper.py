@@ -20,11 +20,11 @@ from qmcif_engine.method.refinement import COMPARED_PX, refine, source_weights
 from qmcif_engine.rules import Decision, Rule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from qmcif_engine.arrays import BoolArray, FloatArray, IndexArray, SampleArray
     from qmcif_engine.config.fusion_config import FusionConfig
-    from qmcif_engine.rules import Planes, StackStatistics, Steps
+    from qmcif_engine.rules import Planes, Samples, StackStatistics, Steps
     from qmcif_engine.stack.window import Window
 
 SOLVED_PIXEL_BYTES, LOW_RANK_PIXEL_BYTES = 160, 460
@@ -188,7 +188,7 @@ def _color_block(planes: Planes, number: int) -> FloatArray:
     return np.broadcast_to(block, (3, *block.shape[1:]))
 
 
-def compose(images: Sequence[SampleArray], decision: Decision, *, inner: Window, noise: float, config: FusionConfig) -> SampleArray:
+def compose(images: Samples, decision: Decision, *, inner: Window, noise: float, config: FusionConfig) -> SampleArray:
     """Return samples of the inner window; each is copied, or a mean by the shares of the decision, whatever noise and settings are."""
     del noise, config
     return compose_samples(images, decision.blend)[inner.slices]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qmcif_engine.run.coarse import measure_run
+from qmcif_engine.run.measurement import measure_run
 from qmcif_engine.stack.samples import FULL_SCALE
 from qmcif_engine.stack.separate_channels import count_decisions
 from qmcif_engine.stack.stack import ArrayStack

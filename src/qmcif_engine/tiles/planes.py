@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qmcif_engine.config.fusion_config import Representation, RuleName
+from qmcif_engine.decision.cleaning import CLIPPED
 from qmcif_engine.decision.validity import FrameEnds, find_dark_borders, frame_end_px
 from qmcif_engine.stack.samples import count_planes, find_highest, to_planes
 from qmcif_engine.stack.window import Window
@@ -62,6 +63,13 @@ class WindowPlanes:
         if self._validity is None:
             return None
         return self._validity(image, Window.whole(self.window.shape) if part is None else part)
+
+    def has_clipped(self) -> bool:
+        """Return whether a sample of any image is at the largest one of its type, or next to it."""
+        if self.highest is None:
+            return False
+        # the block of one image at a time; most stacks have an image with such samples, or none at all
+        return any((self.block(number) >= self.highest * CLIPPED).any() for number in range(self.n_images))
 
     def _find_validity(self, stack: Stack, config: FusionConfig) -> Validity | None:
         is_paper = config.decision.rule is RuleName.PAPER

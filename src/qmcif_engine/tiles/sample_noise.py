@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from qmcif_engine.config.fusion_config import NoiseHandling
-from qmcif_engine.decision.statistics import measure_noise
+from qmcif_engine.decision.statistics import ROUNDING, measure_noise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from qmcif_engine.arrays import FloatArray, SampleArray
     from qmcif_engine.config.fusion_config import FusionConfig
-
-ROUNDING_NOISE = 1 / math.sqrt(12)
-"""Standard deviation of what rounding to whole numbers adds."""
 
 
 def measure_sample_noise(samples: Sequence[SampleArray], config: FusionConfig, *, channel: int | None = None) -> float:
@@ -31,10 +27,10 @@ def measure_sample_noise(samples: Sequence[SampleArray], config: FusionConfig, *
     channel : int or None
         The channel that is looked at; None for all together.
     """
-    least = 0.0 if samples[0].dtype.kind == "f" else ROUNDING_NOISE
+    step = 0.0 if samples[0].dtype.kind == "f" else 1.0
     if config.decision.noise is NoiseHandling.OFF:
-        return least
-    return max(least, measure_noise([_as_planes(block if channel is None else block[..., channel]) for block in samples]))
+        return step * ROUNDING
+    return measure_noise([_as_planes(block if channel is None else block[..., channel]) for block in samples], step=step)
 
 
 def _as_planes(samples: Any) -> FloatArray:  # noqa: ANN401 - samples of any type

@@ -158,7 +158,7 @@ class TileTask:
 
     def _checked_measured(self) -> Measured:
         if self.measured is None:
-            msg = "a tile was to be fused without the statistics of its stack; they are needed: measure them with run.coarse.measure"
+            msg = "a tile was to be fused without the statistics of its stack; they are needed: measure them with run.measurement.measure"
             raise ValueError(msg)
         return self.measured
 

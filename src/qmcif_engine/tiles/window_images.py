@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 from qmcif_engine.stack.samples import check_finite
 from qmcif_engine.stack.stack import ArrayStack
@@ -20,7 +19,7 @@ SAMPLES_IN_MEMORY_BYTES = 48 * 2**20
 """Windows of more images than this holds wait in a temporary file, unless a run can spare more: rules read each several times."""
 
 
-class WindowImages(Sequence["SampleArray"]):
+class WindowImages:
     """One window of every image of a stack, each read from its source only once."""
 
     def __init__(self, stack: Stack, window: Window, *, memory_bytes: int = SAMPLES_IN_MEMORY_BYTES) -> None:
@@ -36,16 +35,8 @@ class WindowImages(Sequence["SampleArray"]):
         """Return the number of images."""
         return self._stack.n_images
 
-    @overload
-    def __getitem__(self, number: int) -> SampleArray: ...
-
-    @overload
-    def __getitem__(self, number: slice) -> Sequence[SampleArray]: ...
-
-    def __getitem__(self, number: int | slice) -> SampleArray | Sequence[SampleArray]:
+    def __getitem__(self, number: int) -> SampleArray:
         """Return the window of one image."""
-        if isinstance(number, slice):
-            return _Some(self, range(*number.indices(len(self))), None)
         if not 0 <= number < len(self):
             raise IndexError(number)
         return self._image(number)
@@ -67,9 +58,9 @@ class WindowImages(Sequence["SampleArray"]):
         rows, columns = window.slices
         return self.read_rows(number, rows.start, rows.stop)[:, columns]
 
-    def cropped(self, window: Window) -> Sequence[SampleArray]:
+    def cropped(self, window: Window) -> CroppedImages:
         """Return the images cut to a window that is counted from the corner of this one."""
-        return _Some(self, range(len(self)), window)
+        return CroppedImages(self, window)
 
     def _checked(self, number: int) -> NDArray[Any]:
         samples = self._stack.read(number, self._window)
@@ -90,23 +81,20 @@ class ChannelImages(WindowImages):
         return self._images.read_rows(number, top, bottom)[..., self._channel]
 
 
-class _Some(Sequence["SampleArray"]):
-    """Some of the images, or a part of each, read only when they are asked for."""
+class CroppedImages:
+    """A part of the window of every image, read only when it is asked for."""
 
-    def __init__(self, images: WindowImages, numbers: range, window: Window | None) -> None:
-        self._images, self._numbers, self._window = images, numbers, window
+    def __init__(self, images: WindowImages, window: Window) -> None:
+        self._images, self._window = images, window
 
     def __len__(self) -> int:
-        return len(self._numbers)
+        """Return the number of images."""
+        return len(self._images)
 
-    @overload
-    def __getitem__(self, number: int) -> SampleArray: ...
+    def __getitem__(self, number: int) -> SampleArray:
+        """Return the part of one image."""
+        return self._images.read(number, self._window)
 
-    @overload
-    def __getitem__(self, number: slice) -> Sequence[SampleArray]: ...
-
-    def __getitem__(self, number: int | slice) -> SampleArray | Sequence[SampleArray]:
-        if isinstance(number, slice):
-            return _Some(self._images, self._numbers[number], self._window)
-        image = self._numbers[number]
-        return self._images[image] if self._window is None else self._images.read(image, self._window)
+    def read(self, number: int, window: Window) -> SampleArray:
+        """Return a window of one image, counted from the corner of the part."""
+        return self._images.read(number, window.moved(self._window.top, self._window.left))

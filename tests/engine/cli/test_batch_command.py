@@ -1,6 +1,7 @@
 """``qmcif batch``: every stack, a table of what became of them, and the exit code that says whether all worked."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -77,6 +78,39 @@ def test_resuming_skips_what_is_there_and_fuses_what_is_missing(root, images, tm
     rows = json.loads(capsys.readouterr().out)["stacks"]
     assert {row["name"]: row["status"] for row in rows} == {"ant": "skipped", "bee": "fused", "broken": "fused"}
     assert rows[1]["outputs"] == [str(tmp_path / "out" / "bee.ome.tif")]
+
+
+def test_resuming_refuses_results_of_other_settings(root, tmp_path, capsys):
+    arguments = ["batch", str(root), "-o", str(tmp_path / "out"), "--json", *FAST]
+    main(arguments)
+    shutil.rmtree(root / "broken")
+    capsys.readouterr()
+
+    assert main([*arguments, "--resume", "--set", "feather_px=8"]) == 2
+
+    shown = capsys.readouterr()
+    rows = json.loads(shown.out)["stacks"]
+    assert [row["status"] for row in rows] == ["failed", "failed"]
+    assert all("exists already and is not known to be the result of these images and settings" in row["message"] for row in rows)
+    assert "the outputs of all 2 stacks were refused" in shown.err
+    (tmp_path / "out" / "ant.ome.tif").unlink()
+    assert main([*arguments, "--resume", "--set", "feather_px=8"]) == 1
+    assert [row["status"] for row in json.loads(capsys.readouterr().out)["stacks"]] == ["fused", "failed"]
+
+
+def test_resuming_skips_finished_movies(tmp_path, capsys):
+    times = np.stack([make_focus_stack(n_images=2, shape=(40, 48), seed=seed, is_color=False).images for seed in (1, 2)])
+    for name in ("a", "b"):
+        tifffile.imwrite(tmp_path / f"{name}.ome.tif", times, metadata={"axes": "TZYX"})
+    arguments = ["batch", str(tmp_path), "--pattern", "{group}.ome.tif", "-o", str(tmp_path / "out"), "--json", *FAST]
+    assert main(arguments) == 0
+    (tmp_path / "out" / "b.ome.tif").unlink()
+    capsys.readouterr()
+
+    assert main([*arguments, "--resume"]) == 0
+
+    rows = json.loads(capsys.readouterr().out)["stacks"]
+    assert [row["status"] for row in rows] == ["skipped", "fused"]
 
 
 def test_existing_results_are_failures_unless_they_may_be_replaced(root, tmp_path, capsys):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import ome_types
@@ -13,7 +14,8 @@ import tifffile
 import yaozarrs
 
 from qmcif_engine.cli import fuse_command, main
-from qmcif_engine.errors import ExecutionError
+from qmcif_engine.errors import ExecutionError, OutputError
+from qmcif_engine.fusing.joined_times import SeriesFolder
 from qmcif_engine.stack.synthetic import make_focus_stack
 
 FAST = ["--set", "effort=fast", "--quiet"]
@@ -122,6 +124,56 @@ def test_an_interrupted_movie_goes_on_with_what_is_missing(movie, tmp_path, monk
     assert not (tmp_path / "out.ome.tif.qmcif-times").exists()
 
 
+@pytest.mark.parametrize("suffix", [".ome.tif", ".ome.zarr", ".tif"])
+def test_a_finished_movie_is_recognized_only_as_the_result_of_the_same_run(movie, tmp_path, suffix, capsys):
+    target, maps = tmp_path / f"out{suffix}", tmp_path / "maps"
+    command = ["fuse", movie, "-o", str(target), "--maps", str(maps), "--set", "iterations=2"]
+    assert main(command) == 0
+    capsys.readouterr()
+
+    assert main([*command, "--resume"]) == 0
+    assert "nothing is left to fuse" in capsys.readouterr().out
+    # reversed: the same images and identities, at other times
+    samples = tifffile.imread(movie)
+    tifffile.imwrite(tmp_path / "other.ome.tif", samples[::-1], ome=True, metadata={"axes": "TZCYX", "Channel": CHANNELS})
+    assert main([*command, "--resume", "--set", "feather_px=8"]) == 2
+    assert main(["fuse", str(tmp_path / "other.ome.tif"), *command[2:], "--resume"]) == 2
+    refusal = "exists already and is not known to be the result of these images and settings"
+    assert [line.count(refusal) for line in capsys.readouterr().err.splitlines() if line.startswith("qmcif: '")] == [1, 1]
+    assert main([*command, "--resume", "--overwrite"]) == 0
+    assert sorted(path.name for path in tmp_path.iterdir() if "qmcif" in path.name) == []
+
+
+@pytest.mark.parametrize("further", [[], ["--depth", "height.ome.tif"]])
+def test_resuming_onto_any_file_is_refused_and_leaves_it(movie, tmp_path, monkeypatch, further, capsys):
+    monkeypatch.chdir(tmp_path)
+    for name in ("out.ome.tif", "height.ome.tif", "height_confidence.ome.tif"):
+        (tmp_path / name).write_text("precious")
+
+    assert main(["fuse", movie, "-o", "out.ome.tif", "--resume", *further, *FAST]) == 2
+
+    assert "choose another name or allow overwriting" in capsys.readouterr().err
+    assert (tmp_path / "out.ome.tif").read_text() == "precious"
+    assert not (tmp_path / "out.ome.tif.qmcif-times").exists()
+
+
+def test_a_movie_that_was_to_replace_goes_on_where_that_is_said_again(movie, tmp_path, monkeypatch):
+    target = tmp_path / "out.ome.tif"
+    command = ["fuse", movie, "-o", str(target), *FAST]
+    assert main([*command, "--set", "feather_px=8"]) == 0
+    failing_at(monkeypatch, 1)
+    assert main([*command, "--overwrite"]) == 1
+    monkeypatch.undo()
+
+    assert main([*command, "--resume"]) == 2
+    fused = failing_at(monkeypatch, -1)
+    assert main([*command, "--resume", "--overwrite"]) == 0
+
+    assert fused == [1]
+    monkeypatch.undo()
+    np.testing.assert_array_equal(tifffile.imread(target), split(movie, tmp_path))
+
+
 def test_a_movie_that_fails_at_once_leaves_nothing(movie, tmp_path, monkeypatch):
     failing_at(monkeypatch, 0)
     assert main(["fuse", movie, "-o", str(tmp_path / "out.ome.tif"), *FAST]) == 1
@@ -163,3 +215,53 @@ def test_transforms_of_another_number_of_points_are_refused(movie, tmp_path, cap
     file.write_text(json.dumps(content | {"times": content["times"] + content["times"][:1]}))
     assert main(["fuse", movie, "--transforms", str(file), "-o", str(tmp_path / "again.ome.tif"), *FAST]) == 2
     assert "holds transforms of 3 time points and the stack has 2" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", [[], ["--resume"], ["--overwrite"]])
+def test_a_second_run_on_a_series_is_refused_while_the_first_writes(movie, tmp_path, monkeypatch, capsys, option):
+    """The second starts between the time points of the first."""
+    command = ["fuse", movie, "-o", str(tmp_path / "out.ome.tif"), *FAST]
+    fuse, codes = fuse_command._fuse, []
+
+    def fuse_after_another(stack, *args, **options):
+        if stack.time == 1:
+            codes.append(main([*command, *option]))
+        return fuse(stack, *args, **options)
+
+    monkeypatch.setattr(fuse_command, "_fuse", fuse_after_another)
+
+    assert main(command) == 0
+
+    assert codes == [2]
+    assert re.search(r"a run is going on in '.*out\.ome\.tif\.qmcif-times': process \d+ on ", capsys.readouterr().err)
+    monkeypatch.undo()
+    np.testing.assert_array_equal(tifffile.imread(tmp_path / "out.ome.tif"), split(movie, tmp_path))
+    assert sorted(path.name for path in tmp_path.iterdir() if "qmcif" in path.name) == []
+
+
+def test_of_two_runs_that_begin_a_series_at_once_one_is_refused(tmp_path):
+    first, second = (SeriesFolder.beside(tmp_path / "out.ome.tif") for _ in range(2))
+    first.begin("request", resume=False, overwrite=False)
+
+    for allowed in ({"resume": True, "overwrite": False}, {"resume": False, "overwrite": True}):
+        with pytest.raises(OutputError, match=r"a run is going on in .* one run at a time can use it: wait for it to end"):
+            second.begin("request", **allowed)
+    first.lock.check()
+    assert not first.give_up()
+    second.begin("request", resume=False, overwrite=False)
+    second.remove()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_that_lost_the_lock_of_its_series_ends_without_an_output(movie, tmp_path, monkeypatch, capsys):
+    fuse = fuse_command._fuse
+
+    def lose(stack, *args, **options):
+        fused = fuse(stack, *args, **options)
+        (tmp_path / "out.ome.tif.qmcif-times" / ".qmcif-times.lock").unlink(missing_ok=True)
+        return fused
+
+    monkeypatch.setattr(fuse_command, "_fuse", lose)
+    assert main(["fuse", movie, "-o", str(tmp_path / "out.ome.tif"), *FAST]) == 1
+    assert "was removed while this run was using it" in capsys.readouterr().err
+    assert not (tmp_path / "out.ome.tif").exists()

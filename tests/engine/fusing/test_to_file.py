@@ -22,7 +22,7 @@ from qmcif_engine.fusing.in_memory import fuse
 from qmcif_engine.fusing.run_plan import plan_run
 from qmcif_engine.fusing.to_file import fuse_to_file
 from qmcif_engine.io.output.moves import Journal, Move
-from qmcif_engine.run.coarse import measure_run
+from qmcif_engine.run.measurement import measure_run
 from qmcif_engine.run.job import Job
 from qmcif_engine.run.lock import RunLock
 from qmcif_engine.stack.stack import ArrayStack

@@ -8,7 +8,7 @@ from qmcif_engine.config.presets import PRESETS
 from qmcif_engine.decision.coarse import CELL_PX, coarsen
 from qmcif_engine.errors import Cancelled, InvalidImageError
 from qmcif_engine.run import coarse as coarse_module
-from qmcif_engine.run.coarse import measure_range_and_noise, measure_run
+from qmcif_engine.run.measurement import measure_range_and_noise, measure_run
 from qmcif_engine.stack.samples import FocusRange, to_planes
 from qmcif_engine.stack.separate_channels import settle_channels
 from qmcif_engine.stack.stack import ArrayStack, settle_range

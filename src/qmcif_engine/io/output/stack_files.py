@@ -117,7 +117,9 @@ def place_stack(
     return files
 
 
-def place_series(contents: Mapping[Path, Sequence[ImageContent]], *, overwrite: bool) -> None:
+def place_series(
+    contents: Mapping[Path, Sequence[ImageContent]], *, overwrite: bool, check_cancelled: Callable[[], None] | None = None
+) -> None:
     """Write images at several time points, all of one kind, to one file for each target; all targets appear or none.
 
     Parameters
@@ -126,6 +128,8 @@ def place_series(contents: Mapping[Path, Sequence[ImageContent]], *, overwrite: 
         Targets are TIFF, OME-TIFF or OME-Zarr.
     overwrite : bool
         Whether existing outputs may be replaced.
+    check_cancelled : callable, optional
+        As for `place_stack`.
     """
     files: dict[Path, Any] = {}
     stores: dict[Path, Any] = {}
@@ -133,7 +137,7 @@ def place_series(contents: Mapping[Path, Sequence[ImageContent]], *, overwrite: 
         chosen = choose_format(target)
         check_place(target, overwrite=overwrite, is_store=chosen.is_store)
         # blocks of a series are not counted: nobody listens
-        run = WriteRun(0, scratch_folder=target.parent)
+        run = WriteRun(0, scratch_folder=target.parent, check_cancelled=check_cancelled)
         if chosen.is_store:
             images = [content.image for content in parts]
             stores[target] = partial(write_ome_zarr, content=parts[0], images=images, run=run, axis="T")

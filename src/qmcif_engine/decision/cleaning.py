@@ -1,0 +1,98 @@
+"""Samples that would mislead decisions: lone outliers, and light that is cut off at the end of the range."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from qmcif_engine.compiled import compiled
+from qmcif_engine.decision.filters import average_cells, interpolate_cells, reach_of, smooth
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from qmcif_engine.arrays import BoolArray, FloatArray
+
+LIGHT_PX = 8.0
+"""Standard deviation of the window within which defocus is taken to conserve light."""
+
+LIGHT_CELL_PX = 4
+LIGHT_CELL_SIGMA = (LIGHT_PX**2 - 3.9) ** 0.5 / LIGHT_CELL_PX
+"""With the mean over a cell and the interpolation, whose variances add up to 3.9 px^2, a Gaussian of `LIGHT_PX`."""
+
+LEAST_SHARE = 0.01
+"""Share of clipped samples in the window, about 4 px, below which nothing is raised: lone clipped samples are noise."""
+
+CLIPPED = 254 / 255
+"""Share of the largest sample from which samples count as clipped: lossy compression moves them by a gray level."""
+
+LARGEST_LIFT = 64
+"""Light is raised to at most so many times the largest sample, so that it stays a number of single precision."""
+
+CLEANING_REACH_PX = 1
+LIGHT_REACH_PX = LIGHT_CELL_PX * (reach_of(LIGHT_CELL_SIGMA) + 2)
+
+
+def clip_outliers(planes: FloatArray) -> FloatArray:
+    """Return planes, shape (c, h, w), in which a sample outside the range of its eight neighbors is clipped to it, as hot pixels are."""
+    out = np.empty_like(planes)
+    for plane, result in zip(planes, out, strict=True):
+        _clip_outliers(plane, result)
+    return out
+
+
+@compiled
+def _clip_outliers(plane: FloatArray, out: FloatArray) -> None:
+    h, w = plane.shape
+    for y in range(h):
+        above, here, below = plane[max(y - 1, 0)], plane[y], plane[min(y + 1, h - 1)]
+        for x in range(w):
+            p, n = max(x - 1, 0), min(x + 1, w - 1)
+            low = min(min(min(above[p], above[x]), min(above[n], here[p])), min(min(here[n], below[p]), min(below[x], below[n])))
+            high = max(max(max(above[p], above[x]), max(above[n], here[p])), max(max(here[n], below[p]), max(below[x], below[n])))
+            out[y, x] = min(max(here[x], low), high)
+
+
+def find_clipped(planes: FloatArray, highest: float) -> BoolArray:
+    """Return which samples count as cut off at the largest one of their type."""
+    clipped: BoolArray = planes >= highest * CLIPPED
+    return clipped
+
+
+def measure_light(planes: FloatArray, highest: float) -> FloatArray:
+    """Return the light of an image and the share of clipped samples around each cell of `LIGHT_CELL_PX`, shape (c + 1, rows, columns)."""
+    share = find_clipped(planes, highest).mean(axis=0, dtype=np.float32)
+    return smooth(average_cells(np.concatenate([planes, share[None]]), LIGHT_CELL_PX), LIGHT_CELL_SIGMA)
+
+
+def raise_clipped(planes: FloatArray, number: int, lights: Sequence[FloatArray], highest: float) -> FloatArray:
+    """Return planes in which clipped samples are raised by the light that their surroundings lack.
+
+    Parameters
+    ----------
+    planes : ndarray of float32, shape (c, h, w)
+    number : int
+        Which image it is.
+    lights : sequence of ndarray of float32, shape (c + 1, rows, columns)
+        `measure_light` of every image.
+    highest : float
+
+    Notes
+    -----
+    Defocus conserves light: a reflection that is cut off at the end of the range where it is sharp, or nearly so, lacks beside an image in
+    which it is spread and not clipped what was cut off. With ``G`` a Gaussian of `LIGHT_PX`, clipped samples of image ``l`` are raised by
+    ``(max_k G*I_k - G*I_l) / (G*c_l)``, ``c_l`` being 1 where image ``l`` is clipped, and ``k`` the images with less than a quarter of
+    ``G*c_l`` there. Without it a reflection has its hardest rim where it is a little out of focus, and grows.
+    """
+    clipped = find_clipped(planes, highest)
+    if not clipped.any():
+        return planes
+    own, share = lights[number][:-1], lights[number][-1]
+    most = np.zeros_like(own)
+    for light in lights:
+        np.maximum(most, light[:-1], out=most, where=np.broadcast_to(light[-1] < share / 4, most.shape))
+    lift = np.where(share > LEAST_SHARE, np.clip((most - own) / np.maximum(share, LEAST_SHARE), 0, LARGEST_LIFT * highest), 0)
+    raised = planes + np.where(clipped, interpolate_cells(lift.astype(np.float32), LIGHT_CELL_PX, planes.shape[-2:]), np.float32(0))
+    result: FloatArray = raised.astype(np.float32, copy=False)
+    return result

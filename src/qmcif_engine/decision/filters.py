@@ -1,0 +1,81 @@
+"""Gaussian filters and changes of resolution; cells are squares of pixels counted from the corner of a tile, which lies on their grid."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, TypeVar
+
+import cv2
+import numpy as np
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from numpy.typing import NDArray
+
+    from qmcif_engine.arrays import FloatArray
+
+    _Sample = TypeVar("_Sample", bound=np.generic)
+
+CUT_OFF = 3.0
+"""Standard deviations at which Gaussians end, so that their reach is finite."""
+
+
+def reach_of(sigma: float) -> int:
+    """Return the radius of a Gaussian filter, in the unit of its standard deviation."""
+    return int(CUT_OFF * sigma + 0.5)
+
+
+@lru_cache(maxsize=64)
+def _gaussian(sigma: float) -> FloatArray:
+    radius = reach_of(sigma)
+    weights = np.exp(-0.5 * (np.arange(-radius, radius + 1) / sigma) ** 2)
+    return weights / weights.sum()
+
+
+def smooth(planes: FloatArray, sigma: float) -> FloatArray:
+    """Return planes, shape (..., h, w), smoothed by a Gaussian; borders are mirrored."""
+    if planes.ndim > 2:
+        return np.stack([smooth(plane, sigma) for plane in planes])
+    weights = _gaussian(sigma)
+    result: FloatArray = cv2.sepFilter2D(planes, -1, weights, weights, borderType=cv2.BORDER_REFLECT)
+    return result
+
+
+def average_cells(planes: FloatArray, side: int) -> FloatArray:
+    """Return the means over cells of planes, shape (..., rows, columns); incomplete cells are completed by repeating the border."""
+    padded = _complete(planes, side)
+    rows, columns = padded.shape[-2] // side, padded.shape[-1] // side
+    flat = np.ascontiguousarray(padded, np.float32).reshape(-1, rows * side, columns * side)
+    cells = np.stack([cv2.resize(plane, (columns, rows), interpolation=cv2.INTER_AREA) for plane in flat])
+    return cells.reshape(*planes.shape[:-2], rows, columns)
+
+
+def largest_of_cells(planes: NDArray[_Sample], side: int) -> NDArray[_Sample]:
+    """Return the largest value in each cell of planes, shape (..., rows, columns)."""
+    padded = _complete(planes, side)
+    rows, columns = padded.shape[-2] // side, padded.shape[-1] // side
+    result: NDArray[_Sample] = padded.reshape(*planes.shape[:-2], rows, side, columns, side).max(axis=(-3, -1))
+    return result
+
+
+def interpolate_cells(cells: FloatArray, side: int, shape: tuple[int, int]) -> FloatArray:
+    """Return cells, shape (..., rows, columns), interpolated bilinearly between their centers and cut to a shape."""
+    if cells.ndim > 2:
+        return np.stack([interpolate_cells(plane, side, shape) for plane in cells])
+    size = (cells.shape[1] * side, cells.shape[0] * side)
+    spread = cv2.resize(np.ascontiguousarray(cells, np.float32), size, interpolation=cv2.INTER_LINEAR)
+    result: FloatArray = spread[: shape[0], : shape[1]]
+    return result
+
+
+def repeat_cells(cells: NDArray[_Sample], side: int, shape: tuple[int, int]) -> NDArray[_Sample]:
+    """Return cells, shape (..., rows, columns), repeated over their pixels and cut to a shape."""
+    return np.repeat(np.repeat(cells, side, axis=-2), side, axis=-1)[..., : shape[0], : shape[1]]
+
+
+def _complete(planes: NDArray[Any], side: int) -> NDArray[Any]:
+    rows, columns = (-length % side for length in planes.shape[-2:])
+    if rows == columns == 0:
+        return planes
+    return np.pad(planes, ((0, 0),) * (planes.ndim - 2) + ((0, rows), (0, columns)), mode="edge")

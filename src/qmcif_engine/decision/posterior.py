@@ -1,0 +1,75 @@
+"""What the beliefs and the evidence say beyond the decision: its confidence, and the position of the focus between images."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from qmcif_engine.decision.evidence import ENERGY_STEP, FREEDOM, MISSING
+from qmcif_engine.decision.filters import smooth
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qmcif_engine.arrays import FloatArray, IndexArray
+
+PAIR_TEMPERATURE, STACK_TEMPERATURE = 0.15, 0.3
+"""Beliefs in nats per pixel that count as one, for pairs and for deep stacks."""
+
+POSITION_WINDOW_CELLS = 1.5
+"""Standard deviation of the window in which positions are averaged: 3 px."""
+
+LEAST_CURVATURE = 1e-6
+POSITION_REACH_PX = 12
+
+
+def find_confidence(beliefs: FloatArray, label: NDArray[np.int32], index: IndexArray, *, is_ordered: bool, n_images: int) -> FloatArray:
+    """Return the probability that the chosen image, or in an ordered stack of three images and more a neighbor of it, is the right one.
+
+    Notes
+    -----
+    The share of ``exp(-belief / T)`` of these labels in that of all.
+    """
+    is_deep = is_ordered and n_images > 2
+    temperature = np.float32(STACK_TEMPERATURE if is_deep else PAIR_TEMPERATURE)
+    weight = np.exp((beliefs.min(axis=-1, keepdims=True) - beliefs) / temperature)
+    is_near = np.abs(label - index[..., None].astype(np.int32)) <= (1 if is_deep else 0)
+    confidence: FloatArray = (weight * is_near).sum(axis=-1) / weight.sum(axis=-1)
+    return confidence
+
+
+def find_position(evidence: NDArray[np.uint16], index: IndexArray) -> FloatArray:
+    """Return where along the stack each cell is sharpest, in images from 0, shape (rows, columns).
+
+    Parameters
+    ----------
+    evidence : ndarray of uint16, shape (scales, N, rows, columns)
+    index : ndarray of uint16, shape (rows, columns)
+
+    Notes
+    -----
+    The vertex of the parabola through the log evidence of the chosen image and its neighbors, both scales weighted by their degrees of
+    freedom; averaged over `POSITION_WINDOW_CELLS` with the curvature as weight, and no farther than one image from the chosen one.
+    """
+    n_images = evidence.shape[1]
+    if n_images < 3:
+        return index.astype(np.float32)
+    middle = np.clip(index.astype(np.intp), 1, n_images - 2)
+    before, here, after = (_log_evidence(evidence, middle + shift) for shift in (-1, 0, 1))
+    curvature = np.maximum(2 * here - before - after, 0)
+    offset = np.clip(0.5 * (after - before) / np.maximum(curvature, LEAST_CURVATURE), -1, 1)
+    position = np.where(curvature > LEAST_CURVATURE, middle + offset, index).astype(np.float32)
+    weight = np.maximum(curvature, np.float32(LEAST_CURVATURE))
+    averaged = smooth(position * weight, POSITION_WINDOW_CELLS) / smooth(weight, POSITION_WINDOW_CELLS)
+    chosen = index.astype(np.float32)
+    result: FloatArray = np.clip(averaged, chosen - 1, chosen + 1)
+    return np.clip(result, 0, n_images - 1)
+
+
+def _log_evidence(evidence: NDArray[np.uint16], label: NDArray[np.intp]) -> FloatArray:
+    total = np.zeros(label.shape, np.float32)
+    for freedom, scale in zip(FREEDOM, evidence, strict=False):
+        taken = np.take_along_axis(scale, label[None], 0)[0]
+        total += np.where(taken == MISSING, 0, taken) * np.float32(freedom * ENERGY_STEP)
+    return total

@@ -1,0 +1,99 @@
+"""What is measured once for a run, before there are tiles, on a fixed subsample of the stack: focus range, noise and noise floors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from qmcif_engine.config.fusion_config import FusionConfig, StackOrder
+from qmcif_engine.decision.statistics import measure_noise, measure_statistics
+from qmcif_engine.rules import StackStatistics
+from qmcif_engine.stack.samples import FULL_SCALE, FocusRange, to_planes
+from qmcif_engine.stack.separate_channels import count_decisions
+from qmcif_engine.stack.stack import sample_stack, settle_range
+from qmcif_engine.tiles.sample_noise import measure_sample_noise
+from qmcif_engine.tiles.task import RULES, Measured
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from qmcif_engine.arrays import FloatArray, SampleArray
+    from qmcif_engine.stack.samples import FocusRanges, GivenRanges
+    from qmcif_engine.stack.stack import Stack
+
+
+def measure_run(
+    stack: Stack,
+    config: FusionConfig,
+    given: GivenRanges | None,
+    *,
+    guide: Stack | None = None,
+    companions: Stack | None = None,
+) -> tuple[FocusRanges, Measured]:
+    """Return the samples that count as black and white, and what is measured for the rule that decides.
+
+    All of it follows from the samples and the settings alone, so that a resumed run has the same.
+
+    Parameters
+    ----------
+    stack : Stack
+        What gives the samples of the result.
+    config : FusionConfig
+    given : tuple of float, or one per channel, or None
+        The focus range, where the user gave one.
+    guide : Stack or None
+        What decides, where it is not the stack itself.
+    companions : Stack or None
+    """
+    deciding = stack if guide is None else guide
+    samples = sample_stack(deciding)
+    focus_range = settle_range(deciding, given, samples=samples)
+    is_ordered = stack.n_images > 2 and config.decision.order is StackOrder.ORDERED
+    n_decisions = count_decisions(stack)
+    if not RULES[config.decision.rule].has_statistics:
+        plain = StackStatistics(n_images=stack.n_images, is_ordered=is_ordered)
+        return focus_range, Measured(statistics=(plain,) * n_decisions, noise=(0.0,) * n_decisions)
+    scales = [_Scale.of(deciding, focus_range, channel, config) for channel in _channels_of(stack)]
+    statistics = tuple(
+        measure_statistics([scale.embed(block) for block in samples], config, n_images=stack.n_images, step=scale.step) for scale in scales
+    )
+    own = samples if guide is None else sample_stack(stack)
+    return focus_range, Measured(
+        statistics=statistics,
+        noise=tuple(measure_sample_noise(own, config, channel=channel) for channel in _channels_of(stack)),
+        companion_noise=0.0 if companions is None else measure_sample_noise(sample_stack(companions), config),
+    )
+
+
+def measure_range_and_noise(stack: Stack) -> tuple[FocusRanges, tuple[float, ...]]:
+    """Return the focus range as a run would choose it, and the noise on the 0-255 scale for each decision, from a fixed subsample."""
+    samples, config = sample_stack(stack), FusionConfig()
+    focus_range = settle_range(stack, None, samples=samples)
+    scales = [_Scale.of(stack, focus_range, channel, config) for channel in _channels_of(stack)]
+    return focus_range, tuple(measure_noise([scale.embed(block) for block in samples], step=scale.step) for scale in scales)
+
+
+def _channels_of(stack: Stack) -> Sequence[int | None]:
+    """Return the channels that are decided on one by one; None for a joint decision."""
+    return range(count_decisions(stack)) if stack.decides_each else (None,)
+
+
+@dataclass(frozen=True, slots=True)
+class _Scale:
+    """How samples of a stack are embedded for one decision, on all channels or one of them, and the step of integers on that scale."""
+
+    focus_range: FocusRanges
+    channel: int | None
+    config: FusionConfig
+    step: float
+
+    @classmethod
+    def of(cls, stack: Stack, focus_range: FocusRanges, channel: int | None, config: FusionConfig) -> _Scale:
+        bounds = focus_range if channel is None or isinstance(focus_range, FocusRange) else focus_range[channel]
+        # the narrowest range has the widest step
+        width = min(one.width for one in ((bounds,) if isinstance(bounds, FocusRange) else bounds))
+        return cls(bounds, channel, config, 0.0 if stack.dtype.kind == "f" else FULL_SCALE / width)
+
+    def embed(self, samples: SampleArray) -> FloatArray:
+        shown = samples if self.channel is None else samples[..., self.channel]
+        return to_planes(shown, self.focus_range, representation=self.config.method.representation)
