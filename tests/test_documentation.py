@@ -82,8 +82,6 @@ def test_every_example_of_the_reference_runs_and_speaks_of_its_name(path: Path, 
     names = dict(zip(sections[1::2], sections[2::2], strict=True))
     parser, runner, report = doctest.DocTestParser(), doctest.DocTestRunner(verbose=False), []
     monkeypatch.chdir(tmp_path)
-    if path.stem == "alignment":
-        pytest.importorskip("cv2", reason="the extra align is not installed")
 
     code = "".join(block for block in re.findall(r"```pycon\n(.*?)```", text, flags=re.DOTALL))
     runner.run(parser.get_doctest(code, {}, path.stem, str(path), 0), out=report.append)

@@ -22,9 +22,9 @@ from qmcif_engine.fusing.in_memory import fuse
 from qmcif_engine.fusing.run_plan import plan_run
 from qmcif_engine.fusing.to_file import fuse_to_file
 from qmcif_engine.io.output.moves import Journal, Move
-from qmcif_engine.run.measurement import measure_run
 from qmcif_engine.run.job import Job
 from qmcif_engine.run.lock import RunLock
+from qmcif_engine.run.measurement import measure_run
 from qmcif_engine.stack.stack import ArrayStack
 from qmcif_engine.stack.synthetic import make_focus_stack
 from qmcif_engine.tiles.output_maps import WRITTEN_MAPS
@@ -115,7 +115,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped_and_ends_with_the_same_byte
 
 def test_only_missing_tiles_are_computed_again(images, tmp_path, monkeypatch):
     with pytest.raises(OSError, match="lost the disk"):
-        fuse_to_file(Counted(images, fail_after=17), tmp_path / "f.tif", CONFIG, focus_range=(0, 255), workers=1)
+        fuse_to_file(Counted(images, fail_after=15), tmp_path / "f.tif", CONFIG, focus_range=(0, 255), workers=1)
     computed = []
     compute = TileTask.__call__
 
@@ -132,7 +132,7 @@ def test_only_missing_tiles_are_computed_again(images, tmp_path, monkeypatch):
 
 def test_a_tile_is_not_gone_on_with_when_only_its_overlap_changed(images, tmp_path):
     with pytest.raises(OSError, match="lost the disk"):
-        fuse_to_file(Counted(images, fail_after=7), tmp_path / "f.tif", CONFIG, focus_range=(0, 255), workers=1)
+        fuse_to_file(Counted(images, fail_after=5), tmp_path / "f.tif", CONFIG, focus_range=(0, 255), workers=1)
     first, second = plan_run(ArrayStack(images), CONFIG).tiles.tiles[:2]
     assert len(list((tmp_path / "f.tif.qmcif-job").glob("tile-*"))) == 1
     others = images.copy()
