@@ -30,8 +30,8 @@ from qmcif_engine.run.scheduler_connection import connect_to_scheduler
 from qmcif_engine.run.speed import estimate_seconds
 from qmcif_engine.slabs import fuse_in_slabs, plan_slabs
 from qmcif_engine.stack.guide import settle_guide
-from qmcif_engine.stack.noise import settle_range_and_noise
 from qmcif_engine.stack.samples import list_bounds
+from qmcif_engine.stack.stack import settle_range
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -155,7 +155,7 @@ def _identify_point(
         deciding = None if guide is None else leaving.enter_context(guide.at_time(number))
         prepared = prepare_inputs(point, options)
         decided = settle_guide(prepare_guide(deciding, prepared, options), prepared)
-        bounds, _ = settle_range_and_noise(prepared if decided is None else decided, _given_ranges(options))
+        bounds = settle_range(prepared if decided is None else decided, _given_ranges(options))
         return identify_run(prepared, settings, bounds, guide=decided), bounds
 
 

@@ -14,6 +14,8 @@ from qmcif_engine.stack.samples import to_samples
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from numpy.typing import NDArray
+
     from qmcif_engine.arrays import BoolArray, FloatArray, IndexArray, SampleArray
 
 LOW_PASS_PX = 2.0
@@ -88,7 +90,7 @@ def compose_samples(
     return chosen
 
 
-def _copy_samples(images: Mapping[int, SampleArray], index: IndexArray) -> Any:  # noqa: ANN401 - the type of the images
+def _copy_samples(images: Mapping[int, SampleArray], index: IndexArray) -> NDArray[Any]:
     labels = np.unique(index)
     chosen = np.array(images[int(labels[0])])
     for label in labels[1:]:
@@ -97,10 +99,11 @@ def _copy_samples(images: Mapping[int, SampleArray], index: IndexArray) -> Any: 
     return chosen
 
 
-def _label_range(index: IndexArray) -> np.ndarray[tuple[int, ...], np.dtype[np.int32]]:
+def _label_range(index: IndexArray) -> NDArray[np.int32]:
     """Return the range of labels within the eight neighbors of each pixel."""
     square = np.ones((3, 3), np.uint8)
-    return cv2.dilate(index, square).astype(np.int32) - cv2.erode(index, square)
+    highest, lowest = (np.asarray(edge(index, square), np.int32) for edge in (cv2.dilate, cv2.erode))
+    return highest - lowest
 
 
 def _blend(

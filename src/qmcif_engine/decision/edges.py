@@ -16,7 +16,7 @@ from qmcif_engine.decision.reblur import NOISE_FLOOR, trust_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from qmcif_engine.arrays import FloatArray, IndexArray
+    from qmcif_engine.arrays import BoolArray, FloatArray, IndexArray
 
 BAND_PX = 8
 """How far on either side of a depth edge pixels are decided again: cells of the coarsest grid place it no better."""
@@ -49,8 +49,8 @@ def find_rivals(index: IndexArray, far: float) -> IndexArray:
         first = tuple(slice(None, -1) if a == axis else slice(None) for a in (0, 1))
         second = tuple(slice(1, None) if a == axis else slice(None) for a in (0, 1))
         is_edge = np.abs(index[first].astype(np.int32) - index[second]) >= far
-        for mine, other in ((first, second), (second, first)):
-            np.copyto(across[mine], index[other], where=is_edge)
+        for mine, its in ((first, second), (second, first)):
+            np.copyto(across[mine], index[its], where=is_edge)
     at_edge = across != index
     if not at_edge.any():
         return across
@@ -113,9 +113,7 @@ def draw_edges(
     return np.where(band, drawn, own), trust
 
 
-def _residuals(
-    a: IndexArray, b: IndexArray, band: np.ndarray[tuple[int, ...], np.dtype[np.bool_]], image: Callable[[int], FloatArray]
-) -> tuple[FloatArray, FloatArray]:
+def _residuals(a: IndexArray, b: IndexArray, band: BoolArray, image: Callable[[int], FloatArray]) -> tuple[FloatArray, FloatArray]:
     """Return what blurs of image ``b`` leave of image ``a``, and the other way round, where ``a`` and ``b`` change from place to place."""
     c = len(image(int(a.flat[0])))
     n_blurs = len(FINE_BLURS_PX) + len(WIDE_BLURS_PX)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import tempfile
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -240,8 +241,8 @@ def _draw(
         drawn = draw_edges(
             labels.index[around.slices],
             rivals[around.slices],
-            lambda label, around=around: labels.belief(label, around),
-            lambda image, seen=seen: images.read(image, seen),
+            partial(labels.belief, cells=around),
+            partial(images.read, part=seen),
             shape=seen.shape,
             smoothness=config.decision.smoothness,
         )

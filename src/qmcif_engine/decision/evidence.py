@@ -109,13 +109,16 @@ def _gradient_energy(planes: FloatArray) -> FloatArray:
 
 
 def _laplacian_energy(planes: FloatArray) -> FloatArray:
-    return np.mean([cv2.Laplacian(plane, -1, borderType=cv2.BORDER_REFLECT) ** 2 for plane in planes], axis=0, dtype=np.float32)
+    squares = [np.square(cv2.Laplacian(plane, -1, borderType=cv2.BORDER_REFLECT)) for plane in planes]
+    energy: FloatArray = np.mean(squares, axis=0, dtype=np.float32)
+    return energy
 
 
 def store_evidence(energies: FloatArray, floors: tuple[float, ...]) -> NDArray[np.uint16]:
     """Return ``ln(1 + e / floor)`` of each scale in steps of `ENERGY_STEP`."""
     logarithm = np.log1p(energies / np.asarray(floors[: len(energies)], np.float32)[:, None, None])
-    return np.minimum(logarithm / np.float32(ENERGY_STEP) + np.float32(0.5), MISSING - 1).astype(np.uint16)
+    stored: NDArray[np.uint16] = np.minimum(logarithm / np.float32(ENERGY_STEP) + np.float32(0.5), MISSING - 1).astype(np.uint16)
+    return stored
 
 
 def find_candidates(evidence: NDArray[np.uint16], prior: FloatArray, *, n_planes: int) -> Candidates:

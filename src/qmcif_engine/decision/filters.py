@@ -30,7 +30,8 @@ def reach_of(sigma: float) -> int:
 def _gaussian(sigma: float) -> FloatArray:
     radius = reach_of(sigma)
     weights = np.exp(-0.5 * (np.arange(-radius, radius + 1) / sigma) ** 2)
-    return weights / weights.sum()
+    normalized: FloatArray = weights / weights.sum()
+    return normalized
 
 
 def smooth(planes: FloatArray, sigma: float) -> FloatArray:
@@ -38,8 +39,7 @@ def smooth(planes: FloatArray, sigma: float) -> FloatArray:
     if planes.ndim > 2:
         return np.stack([smooth(plane, sigma) for plane in planes])
     weights = _gaussian(sigma)
-    result: FloatArray = cv2.sepFilter2D(planes, -1, weights, weights, borderType=cv2.BORDER_REFLECT)
-    return result
+    return np.asarray(cv2.sepFilter2D(planes, -1, weights, weights, borderType=cv2.BORDER_REFLECT), planes.dtype)
 
 
 def average_cells(planes: FloatArray, side: int) -> FloatArray:
@@ -47,7 +47,7 @@ def average_cells(planes: FloatArray, side: int) -> FloatArray:
     padded = _complete(planes, side)
     rows, columns = padded.shape[-2] // side, padded.shape[-1] // side
     flat = np.ascontiguousarray(padded, np.float32).reshape(-1, rows * side, columns * side)
-    cells = np.stack([cv2.resize(plane, (columns, rows), interpolation=cv2.INTER_AREA) for plane in flat])
+    cells: FloatArray = np.array([cv2.resize(plane, (columns, rows), interpolation=cv2.INTER_AREA) for plane in flat], np.float32)
     return cells.reshape(*planes.shape[:-2], rows, columns)
 
 
@@ -65,8 +65,7 @@ def interpolate_cells(cells: FloatArray, side: int, shape: tuple[int, int]) -> F
         return np.stack([interpolate_cells(plane, side, shape) for plane in cells])
     size = (cells.shape[1] * side, cells.shape[0] * side)
     spread = cv2.resize(np.ascontiguousarray(cells, np.float32), size, interpolation=cv2.INTER_LINEAR)
-    result: FloatArray = spread[: shape[0], : shape[1]]
-    return result
+    return np.asarray(spread, np.float32)[: shape[0], : shape[1]]
 
 
 def repeat_cells(cells: NDArray[_Sample], side: int, shape: tuple[int, int]) -> NDArray[_Sample]:

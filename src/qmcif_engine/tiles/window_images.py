@@ -9,6 +9,8 @@ from qmcif_engine.stack.stack import ArrayStack
 from qmcif_engine.tiles.spilling import SpilledArrays
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from qmcif_engine.arrays import SampleArray
@@ -34,6 +36,10 @@ class WindowImages:
     def __len__(self) -> int:
         """Return the number of images."""
         return self._stack.n_images
+
+    def __iter__(self) -> Iterator[SampleArray]:
+        """Go through the window of each image."""
+        return map(self._image, range(len(self)))
 
     def __getitem__(self, number: int) -> SampleArray:
         """Return the window of one image."""

@@ -22,9 +22,9 @@ from qmcif_engine.fusing.in_memory import fuse
 from qmcif_engine.fusing.run_plan import plan_run
 from qmcif_engine.fusing.to_file import fuse_to_file
 from qmcif_engine.io.output.moves import Journal, Move
-from qmcif_engine.run.measurement import measure_run
 from qmcif_engine.run.job import Job
 from qmcif_engine.run.lock import RunLock
+from qmcif_engine.run.measurement import measure_run
 from qmcif_engine.stack.stack import ArrayStack
 from qmcif_engine.stack.synthetic import make_focus_stack
 from qmcif_engine.tiles.output_maps import WRITTEN_MAPS

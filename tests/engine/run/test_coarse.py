@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from qmcif_engine.decision.coarse import CELL_PX, coarsen
 
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.config.presets import PRESETS
-from qmcif_engine.decision.coarse import CELL_PX, coarsen
 from qmcif_engine.errors import Cancelled, InvalidImageError
 from qmcif_engine.run import coarse as coarse_module
 from qmcif_engine.run.measurement import measure_range_and_noise, measure_run
