@@ -13,7 +13,7 @@ SINGLE_EPS = float(np.finfo(np.float32).eps)
 def texture(shape, *, seed=0, sigma=0.8, contrast=30.0, level=120.0):
     """Texture on the 0-255 scale, float32, sharp to about a pixel."""
     noise = ndimage.gaussian_filter(np.random.default_rng(seed).normal(size=shape), sigma)
-    return np.clip(level + contrast * noise / noise.std(), 0, 255).astype(np.float32)
+    return np.clip(level + contrast * noise / max(noise.std(), 1e-9), 0, 255).astype(np.float32)
 
 
 def quantized(images, dtype="uint8"):

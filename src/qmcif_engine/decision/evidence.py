@@ -186,8 +186,8 @@ def _find_candidates(
                     for y in range(h):
                         for x in range(w):
                             e = evidence[s, n, y0 + y, x0 + x]
-                            if e < 65535 and e * step + prior[n] > top[s, y, x]:
-                                top[s, y, x] = e * step + prior[n]
+                            if e < 65535 and t(e) * step + prior[n] > top[s, y, x]:
+                                top[s, y, x] = t(e) * step + prior[n]
                                 winner[s, y0 + y, x0 + x] = n
             used = 0
             for n in range(n_images):
@@ -197,7 +197,7 @@ def _find_candidates(
                         total = t(0)
                         for s in range(n_scales):
                             e = evidence[s, n, y0 + y, x0 + x]
-                            d = top[s, y, x] - e * step - prior[n]
+                            d = top[s, y, x] - (t(e) * step + prior[n])
                             total += t(1e4) if e == 65535 else freedom[s] / 2 * (d - 1 + np.exp(-d))
                         value[n, y, x] = min(total, t(1e4))
                         least[n] = min(least[n], value[n, y, x])
