@@ -69,7 +69,7 @@ def test_samples_next_to_the_largest_one_count_as_clipped():
 
 
 def test_light_is_a_gaussian_mean_of_the_stated_width():
-    """Beside the same thing at full resolution: cells of 4 px and the interpolation between them blur as much as is taken off the filter."""
+    """Beside the same thing at full resolution: means over cells blur about as much as is taken off the filter."""
     planes = texture((3, *SHAPE), seed=1)
     planes[:, 40:50, 40:50] = HIGHEST
 

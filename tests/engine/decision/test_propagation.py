@@ -178,7 +178,10 @@ def test_clear_evidence_is_followed_and_a_lone_doubt_is_not():
     cost[:, :6, 1] = cost[:, 6:, 0] = 1.0
     cost[5, 2] = 0.05, 0  # one cell says a little otherwise
     candidates = Candidates(
-        np.broadcast_to(np.arange(2, dtype=np.int32), (3, 3, 2)).copy(), cost, np.zeros((2, 12, 12), np.uint16), np.zeros((12, 12), np.float32)
+        np.broadcast_to(np.arange(2, dtype=np.int32), (3, 3, 2)).copy(),
+        cost,
+        np.zeros((2, 12, 12), np.uint16),
+        np.zeros((12, 12), np.float32),
     )
 
     found = take_best(candidates, propagate(candidates, cost, np.zeros((2, 1, 6, 6), np.float32), far=1.0, smoothness=1.0))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from qmcif_engine.decision.filters import average_cells, smooth
+from qmcif_engine.decision.filters import average_cells, interpolate_cells, smooth
 from qmcif_engine.decision.reblur import (
     BLURS,
     CELL_PX,
@@ -53,7 +53,9 @@ def costs_written_out(cells, detail, label):
 def test_costs_are_those_of_the_formula(n_images, n_planes, shape, count):
     generator = np.random.default_rng(n_images)
     sharp = 40 * generator.normal(size=(n_planes, *shape))
-    cells = np.stack([ndimage.gaussian_filter(sharp, (0, 0.7 * k, 0.7 * k)) + 0.3 * generator.normal(size=sharp.shape) for k in range(n_images)])
+    cells = np.stack(
+        [ndimage.gaussian_filter(sharp, (0, 0.7 * k, 0.7 * k)) + 0.3 * generator.normal(size=sharp.shape) for k in range(n_images)]
+    )
     cells, detail = cells.astype(np.float32), generator.uniform(0, 3, (n_images, *shape)).astype(np.float32)
     label = np.sort([[generator.permutation(n_images)[:count] for _ in range(shape[1])] for _ in range(shape[0])]).astype(np.int32)
     label[generator.random(shape) < 0.3, -1] = -1
@@ -134,13 +136,12 @@ def test_trust_falls_from_one_to_zero_while_the_residuals_become_alike():
 def test_fine_energy_is_the_largest_mean_of_two_by_two_cells(shape):
     planes = texture((3, *shape))
     # what the interpolated means of 8 px leave, and its power on cells of 4 px
-    from qmcif_engine.decision.filters import interpolate_cells
-
     rest = planes - interpolate_cells(average_cells(planes, FINE_PX), FINE_PX, shape)
     power = np.pad(average_cells((rest**2).mean(axis=0), CELL_PX), 1, mode="edge")
     rows, columns = (length - 2 for length in power.shape)
     expected = [
-        [max(power[y + v : y + v + 2, x + u : x + u + 2].mean() for v in (0, 1) for u in (0, 1)) for x in range(columns)] for y in range(rows)
+        [max(power[y + v : y + v + 2, x + u : x + u + 2].mean() for v in (0, 1) for u in (0, 1)) for x in range(columns)]
+        for y in range(rows)
     ]
 
     np.testing.assert_allclose(fine_energy(planes), expected, rtol=1e-4)
