@@ -72,7 +72,7 @@ def compose_samples(
     Departs: [QMCIF, Eqs. (20) to (22)] choose or average whole patches.
     """
     chosen = _copy_samples(images, index)
-    labels = np.unique(index)
+    labels = list_labels(index)
     if len(labels) == 1 or (feather_px == 0 and wide_feather_px == 0):
         return chosen
     spread = _label_range(index)
@@ -90,8 +90,13 @@ def compose_samples(
     return chosen
 
 
+def list_labels(index: IndexArray) -> NDArray[np.intp]:
+    """Return the different labels in ascending order."""
+    return np.flatnonzero(np.bincount(index.reshape(-1)))
+
+
 def _copy_samples(images: Mapping[int, SampleArray], index: IndexArray) -> NDArray[Any]:
-    labels = np.unique(index)
+    labels = list_labels(index)
     chosen = np.array(images[int(labels[0])])
     for label in labels[1:]:
         mask = index == label
@@ -108,7 +113,7 @@ def _label_range(index: IndexArray) -> NDArray[np.int32]:
 
 def _blend(
     images: Mapping[int, SampleArray],
-    labels: IndexArray,
+    labels: NDArray[np.intp],
     index: IndexArray,
     is_deep: BoolArray,
     *,

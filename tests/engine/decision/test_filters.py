@@ -94,3 +94,15 @@ def test_repeating_gives_each_pixel_its_cell(shape):
 
     rows, columns = np.indices(shape)
     np.testing.assert_array_equal(repeated, cells[rows // 2, columns // 2])
+
+
+@pytest.mark.parametrize("layout", ["turned", "broadcast", "cut"])
+def test_any_layout_of_planes_gives_the_same(layout):
+    plane = texture((20, 24))
+    layouts = {"turned": plane.T.copy().T, "broadcast": np.broadcast_to(plane[:1], plane.shape), "cut": np.repeat(plane, 2, axis=1)[:, ::2]}
+    same = layouts[layout]
+    copy = same.copy(order="C")
+
+    np.testing.assert_array_equal(smooth(same, 1.0), smooth(copy, 1.0))
+    np.testing.assert_array_equal(average_cells(same, 4), average_cells(copy, 4))
+    np.testing.assert_array_equal(interpolate_cells(same, 2, (40, 48)), interpolate_cells(copy, 2, (40, 48)))

@@ -40,10 +40,9 @@ def problem(shape, *, n_images, count, seed=0, missing=0.0, spread=0.6, planes=1
 
 
 def step_between(grid, p, q, a, b):
-    """The root mean square step between two labels at two cells; a block knows only those among its own candidates."""
-    known = [grid.steps(place, a, b) for place in (p, q) if {a, b} <= set(grid.labels(place))]
-    mean = {0: 0, 1: 2, 2: 1}[len(known)] * sum(known)
-    return np.sqrt(mean)
+    """The mean step between two labels at two cells; a block knows only those among its own candidates."""
+    known = [grid.step(place, a, b) for place in (p, q) if {a, b} <= set(grid.labels(place))]
+    return np.mean(known) if known else 0.0
 
 
 class Grid:
@@ -64,10 +63,10 @@ class Grid:
     def labels(self, place):
         return [int(label) for label in self.label[place[0] // self.blocks, place[1] // self.blocks]]
 
-    def steps(self, place, a, b):
-        """Half the mean square of the difference of two images at a cell, in units of the detail."""
+    def step(self, place, a, b):
+        """The root mean square of the difference of two images at a cell, in units of the detail."""
         y, x = (k * self.side // self.coarse for k in place)
-        return ((self.means[a, :, y, x] - self.means[b, :, y, x]) ** 2).mean() / 2 / self.power[y, x]
+        return np.sqrt(((self.means[a, :, y, x] - self.means[b, :, y, x]) ** 2).mean() / self.power[y, x])
 
     def pair(self, p, q, a, b):
         """What a border between a label at one cell and a label at the next one costs."""
@@ -100,10 +99,7 @@ def beliefs_written_out(candidates, cost, means, *, far, smoothness):
     for side, rounds in zip(GRIDS_PX, ROUNDS, strict=True):
         grid = Grid(candidates, cost, means, side=side, far=far, smoothness=smoothness)
         h, w, count = grid.cost.shape
-        if messages is None:
-            messages = np.zeros((4, h, w, count))
-        else:
-            messages = messages.repeat(2, axis=1).repeat(2, axis=2)[:, :h, :w] / 2
+        messages = np.zeros((4, h, w, count)) if messages is None else messages.repeat(2, axis=1).repeat(2, axis=2)[:, :h, :w] / 2
         grid.pass_messages(messages, rounds)
     return (grid.cost + messages.sum(axis=0)) / AREA
 
