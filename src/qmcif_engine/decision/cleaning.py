@@ -10,8 +10,6 @@ from qmcif_engine.compiled import compiled
 from qmcif_engine.decision.filters import average_cells, interpolate_cells, reach_of, smooth
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from qmcif_engine.arrays import BoolArray, FloatArray
 
 LIGHT_PX = 8.0
@@ -77,7 +75,7 @@ def measure_light(planes: FloatArray, highest: float) -> FloatArray:
     return smooth(average_cells(np.concatenate([planes, share[None]]), LIGHT_CELL_PX), LIGHT_CELL_SIGMA)
 
 
-def raise_clipped(planes: FloatArray, number: int, lights: Sequence[FloatArray], highest: float) -> FloatArray:
+def raise_clipped(planes: FloatArray, number: int, lights: FloatArray, highest: float) -> FloatArray:
     """Return planes in which clipped samples are raised by the light that their surroundings lack.
 
     Parameters
@@ -85,7 +83,7 @@ def raise_clipped(planes: FloatArray, number: int, lights: Sequence[FloatArray],
     planes : ndarray of float32, shape (c, h, w)
     number : int
         Which image it is.
-    lights : sequence of ndarray of float32, shape (c + 1, rows, columns)
+    lights : ndarray of float32, shape (N, c + 1, rows, columns)
         `measure_light` of every image.
     highest : float
 

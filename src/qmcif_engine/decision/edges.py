@@ -60,8 +60,8 @@ def find_rivals(index: IndexArray, far: float) -> tuple[IndexArray, BoolArray]:
         first = tuple(slice(None, -1) if a == axis else slice(None) for a in (0, 1))
         second = tuple(slice(1, None) if a == axis else slice(None) for a in (0, 1))
         is_edge = np.abs(index[first].astype(np.int32) - index[second]) >= far
-        for mine, other in ((first, second), (second, first)):
-            np.copyto(across[mine], index[other], where=is_edge)
+        for mine, its in ((first, second), (second, first)):
+            np.copyto(across[mine], index[its], where=is_edge)
     at_edge = across != index
     if not at_edge.any():
         return across, at_edge
@@ -157,7 +157,8 @@ def blur_series(planes: FloatArray, cells: FloatArray, inner: tuple[slice, slice
 
 def _window() -> FloatArray:
     weights = np.exp(-0.5 * (np.arange(-1, 2) / WINDOW_PX) ** 2)
-    return (np.outer(weights, weights) / weights.sum() ** 2).astype(np.float32)
+    window: FloatArray = (np.outer(weights, weights) / weights.sum() ** 2).astype(np.float32)
+    return window
 
 
 _WINDOW = _window()

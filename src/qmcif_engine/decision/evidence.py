@@ -131,14 +131,15 @@ def _add_gradients(planes: FloatArray, side: int, energy: FloatArray) -> None:
 
 
 def _laplacian_energy(planes: FloatArray, side: int) -> FloatArray:
-    energy = np.mean([cv2.Laplacian(plane, -1, borderType=cv2.BORDER_REFLECT) ** 2 for plane in planes], axis=0, dtype=np.float32)
-    return average_cells(energy, side)
+    squares = [np.square(cv2.Laplacian(plane, -1, borderType=cv2.BORDER_REFLECT)) for plane in planes]
+    return average_cells(np.mean(squares, axis=0, dtype=np.float32), side)
 
 
 def store_evidence(energies: FloatArray, floors: tuple[float, ...]) -> NDArray[np.uint16]:
     """Return ``ln(1 + e / floor)`` of each scale in steps of `ENERGY_STEP`."""
     logarithm = np.log1p(energies / np.asarray(floors[: len(energies)], np.float32)[:, None, None])
-    return np.minimum(logarithm / np.float32(ENERGY_STEP) + np.float32(0.5), MISSING - 1).astype(np.uint16)
+    stored: NDArray[np.uint16] = np.minimum(logarithm / np.float32(ENERGY_STEP) + np.float32(0.5), MISSING - 1).astype(np.uint16)
+    return stored
 
 
 def find_candidates(evidence: NDArray[np.uint16], prior: FloatArray, *, n_planes: int) -> Candidates:
@@ -206,8 +207,8 @@ def _find_candidates(
                     for y in range(h):
                         for x in range(w):
                             e = evidence[s, n, y0 + y, x0 + x]
-                            if e < 65535 and e * step + prior[n] > top[s, y, x]:
-                                top[s, y, x] = e * step + prior[n]
+                            if e < 65535 and t(e) * step + prior[n] > top[s, y, x]:
+                                top[s, y, x] = t(e) * step + prior[n]
                                 winner[s, y0 + y, x0 + x] = n
             used = 0
             for n in range(n_images):
@@ -217,7 +218,7 @@ def _find_candidates(
                         total = t(0)
                         for s in range(n_scales):
                             e = evidence[s, n, y0 + y, x0 + x]
-                            d = top[s, y, x] - e * step - prior[n]
+                            d = top[s, y, x] - (t(e) * step + prior[n])
                             total += t(1e4) if e == 65535 else freedom[s] / 2 * (d - 1 + np.exp(-d))
                         value[n, y, x] = min(total, t(1e4))
                         least[n] = min(least[n], value[n, y, x])

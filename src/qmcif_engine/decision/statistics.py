@@ -107,6 +107,6 @@ def _band_pass(plane: FloatArray) -> FloatArray:
 def block_medians(plane: FloatArray, side: int = BLOCK_PX) -> FloatArray:
     """Return the medians of all whole blocks of a plane."""
     rows, columns = (length // side for length in plane.shape)
-    blocks = plane[: rows * side, : columns * side].reshape(rows, side, columns, side)
-    medians: FloatArray = np.median(blocks, axis=(1, 3)).reshape(-1)
+    blocks = plane[: rows * side, : columns * side].reshape(rows, side, columns, side).swapaxes(1, 2)
+    medians: FloatArray = np.median(blocks.reshape(rows * columns, side * side), axis=1)
     return medians
