@@ -46,12 +46,23 @@ def clip_outliers(planes: FloatArray) -> FloatArray:
 def _clip_outliers(plane: FloatArray, out: FloatArray) -> None:
     h, w = plane.shape
     for y in range(h):
-        above, here, below = plane[max(y - 1, 0)], plane[y], plane[min(y + 1, h - 1)]
-        for x in range(w):
+        above, here, below, result = plane[max(y - 1, 0)], plane[y], plane[min(y + 1, h - 1)], out[y]
+        # pixels of the inner columns in a loop without exceptions, which is done eight at a time
+        for x in range(1, w - 1):
+            low = min(
+                min(min(above[x - 1], above[x]), min(above[x + 1], here[x - 1])),
+                min(min(here[x + 1], below[x - 1]), min(below[x], below[x + 1])),
+            )
+            high = max(
+                max(max(above[x - 1], above[x]), max(above[x + 1], here[x - 1])),
+                max(max(here[x + 1], below[x - 1]), max(below[x], below[x + 1])),
+            )
+            result[x] = min(max(here[x], low), high)
+        for x in (0, w - 1):
             p, n = max(x - 1, 0), min(x + 1, w - 1)
             low = min(min(min(above[p], above[x]), min(above[n], here[p])), min(min(here[n], below[p]), min(below[x], below[n])))
             high = max(max(max(above[p], above[x]), max(above[n], here[p])), max(max(here[n], below[p]), max(below[x], below[n])))
-            out[y, x] = min(max(here[x], low), high)
+            result[x] = min(max(here[x], low), high)
 
 
 def find_clipped(planes: FloatArray, highest: float) -> BoolArray:

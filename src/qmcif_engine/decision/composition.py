@@ -14,6 +14,8 @@ from qmcif_engine.stack.samples import to_samples
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from numpy.typing import NDArray
+
     from qmcif_engine.arrays import BoolArray, FloatArray, IndexArray, SampleArray
 
 LOW_PASS_PX = 2.0
@@ -70,7 +72,7 @@ def compose_samples(
     Departs: [QMCIF, Eqs. (20) to (22)] choose or average whole patches.
     """
     chosen = _copy_samples(images, index)
-    labels = np.unique(index)
+    labels = list_labels(index)
     if len(labels) == 1 or (feather_px == 0 and wide_feather_px == 0):
         return chosen
     spread = _label_range(index)
@@ -88,8 +90,13 @@ def compose_samples(
     return chosen
 
 
+def list_labels(index: IndexArray) -> NDArray[np.intp]:
+    """Return the different labels in ascending order."""
+    return np.flatnonzero(np.bincount(index.reshape(-1)))
+
+
 def _copy_samples(images: Mapping[int, SampleArray], index: IndexArray) -> Any:  # noqa: ANN401 - the type of the images
-    labels = np.unique(index)
+    labels = list_labels(index)
     chosen = np.array(images[int(labels[0])])
     for label in labels[1:]:
         mask = index == label
@@ -105,7 +112,7 @@ def _label_range(index: IndexArray) -> np.ndarray[tuple[int, ...], np.dtype[np.i
 
 def _blend(
     images: Mapping[int, SampleArray],
-    labels: IndexArray,
+    labels: NDArray[np.intp],
     index: IndexArray,
     is_deep: BoolArray,
     *,

@@ -9,14 +9,16 @@ import numpy as np
 
 from qmcif_engine.compiled import compiled
 from qmcif_engine.decision.evidence import CELL_PX
-from qmcif_engine.decision.filters import average_cells, interpolate_cells, reach_of, repeat_cells, smooth
+from qmcif_engine.decision.filters import interpolate_cells, reach_of, repeat_cells, smooth
 from qmcif_engine.decision.propagation import BORDER
 from qmcif_engine.decision.reblur import NOISE_FLOOR, trust_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from qmcif_engine.arrays import FloatArray, IndexArray
+    from numpy.typing import NDArray
+
+    from qmcif_engine.arrays import BoolArray, FloatArray, IndexArray
 
 BAND_PX = 8
 """How far on either side of a depth edge pixels are decided again: cells of the coarsest grid place it no better."""
@@ -39,7 +41,13 @@ ROUNDS = 8
 CLOSED = 50.0
 """Belief in nats per pixel of what is no candidate, and of pixels outside the band."""
 
-EDGE_REACH_PX = BAND_PX + ROUNDS + reach_of(TRUST_WINDOW_PX) + WIDE_CELL_PX * (reach_of(WIDE_BLURS_PX[-1] / WIDE_CELL_PX) + 2)
+PART_MARGIN_PX = 32
+"""Pixels around a part that its edges depend on: messages, the window of the trust, and the fine blurs, in whole blocks."""
+
+WIDE_MARGIN_CELLS = reach_of(WIDE_BLURS_PX[-1] / WIDE_CELL_PX) + 1
+"""Cells around those that the wide blurs depend on."""
+
+EDGE_REACH_PX = BAND_PX + ROUNDS + reach_of(TRUST_WINDOW_PX) + 1 + WIDE_CELL_PX * (WIDE_MARGIN_CELLS + 1)
 
 
 def find_rivals(index: IndexArray, far: float) -> IndexArray:
@@ -70,7 +78,7 @@ def draw_edges(
     index: IndexArray,
     rival: IndexArray,
     belief: Callable[[IndexArray], FloatArray],
-    image: Callable[[int], FloatArray],
+    blurs: Callable[[int], FloatArray],
     *,
     shape: tuple[int, int],
     smoothness: float,
@@ -83,8 +91,8 @@ def draw_edges(
         Labels of cells, and `find_rivals`.
     belief : callable
         Returns the beliefs of one label per cell.
-    image : callable
-        Returns the planes of an image, shape (c, h, w), in units of the noise.
+    blurs : callable
+        Returns `blur_series` of an image.
     shape : tuple of int
         Height and width in pixels.
     smoothness : float
@@ -96,56 +104,105 @@ def draw_edges(
 
     Departs: the paper keeps the edges of its patches.
     """
-    own, other = repeat_cells(index, CELL_PX, shape), repeat_cells(rival, CELL_PX, shape)
-    band = own != other
-    if not band.any():
-        return own, np.zeros(shape, np.float32)
-    a, b = np.minimum(own, other), np.maximum(own, other)
-    of_a, of_b = _residuals(a, b, band, image)
-    better = np.log((of_b + np.float32(NOISE_FLOOR)) / (of_a + np.float32(NOISE_FLOOR)))
-    trust = trust_of(smooth(np.maximum(of_a, of_b), TRUST_WINDOW_PX), smooth(np.minimum(of_a, of_b), TRUST_WINDOW_PX)) * band
+    own = repeat_cells(index, CELL_PX, shape)
     low, high = np.minimum(index, rival), np.maximum(index, rival)
-    gain = repeat_cells(belief(low) - belief(high), CELL_PX, shape) + trust * better
-    gain = np.where(band, gain, np.where(own == a, -CLOSED, CLOSED)).astype(np.float32)
+    if (low == high).all():
+        return own, np.zeros(shape, np.float32)
+    labels = np.union1d(low[low != high], high[low != high])
+    slots = np.zeros((2, *index.shape), np.int32)
+    for side, plane in enumerate((low, high)):
+        # cells outside the band have a slot, too, which is not looked at
+        slots[side] = np.searchsorted(labels, plane).clip(0, len(labels) - 1)
+    residual = np.zeros((2, *shape), np.float32)
+    series = np.stack([blurs(int(label)) for label in labels])
+    _measure_residuals(series, slots, low != high, np.int64(CELL_PX), _WINDOW, residual)
+    of_a, of_b = residual
+    better = np.log((of_b + np.float32(NOISE_FLOOR)) / (of_a + np.float32(NOISE_FLOOR)))
+    band = repeat_cells(low != high, CELL_PX, shape)
+    trust = trust_of(smooth(np.maximum(of_a, of_b), TRUST_WINDOW_PX), smooth(np.minimum(of_a, of_b), TRUST_WINDOW_PX)) * band
+    gain = repeat_cells(np.where(low != high, belief(low) - belief(high), np.where(index == low, -CLOSED, CLOSED)), CELL_PX, shape)
+    gain = (gain + trust * better).astype(np.float32)
     messages = np.zeros((4, *shape), np.float32)
     _pass_binary_messages(gain, np.float32(BORDER * smoothness), ROUNDS, messages)
-    drawn = np.where(gain + messages.sum(axis=0) > 0, b, a)
+    drawn = np.where(gain + messages.sum(axis=0) > 0, repeat_cells(high, CELL_PX, shape), repeat_cells(low, CELL_PX, shape))
     return np.where(band, drawn, own), trust
 
 
-def _residuals(
-    a: IndexArray, b: IndexArray, band: np.ndarray[tuple[int, ...], np.dtype[np.bool_]], image: Callable[[int], FloatArray]
-) -> tuple[FloatArray, FloatArray]:
-    """Return what blurs of image ``b`` leave of image ``a``, and the other way round, where ``a`` and ``b`` change from place to place."""
-    c = len(image(int(a.flat[0])))
-    n_blurs = len(FINE_BLURS_PX) + len(WIDE_BLURS_PX)
-    sharp = np.zeros((2, c, *a.shape), np.float32)
-    blurred = np.zeros((2, n_blurs, c, *a.shape), np.float32)
-    near = cv2.dilate(band.astype(np.uint8), np.ones((5, 5), np.uint8)) > 0
-    for label in np.union1d(a[near], b[near]):
-        planes = image(int(label))
-        series = _blur_series(planes)
-        for side, labels in enumerate((a, b)):
-            np.copyto(sharp[side], planes, where=labels == label)
-            np.copyto(blurred[side], series, where=labels == label)
-    of_a, of_b = (
-        np.min([smooth(((sharp[side] - blurred[1 - side, k]) ** 2).mean(axis=0), WINDOW_PX) for k in range(n_blurs)], axis=0)
-        for side in (0, 1)
-    )
-    return of_a, of_b
+def blur_series(planes: FloatArray, cells: FloatArray, inner: tuple[slice, slice]) -> FloatArray:
+    """Return an image as it is and blurred by all widths, shape (blurs + 1, c, h, w).
 
-
-def _blur_series(planes: FloatArray) -> FloatArray:
-    """Return an image (c, h, w) blurred by all widths, shape (blurs, c, h, w)."""
-    cells = average_cells(planes, WIDE_CELL_PX)
-    fine = [smooth(planes, sigma) for sigma in FINE_BLURS_PX]
+    Parameters
+    ----------
+    planes : ndarray of float32, shape (c, h, w)
+    cells : ndarray of float32, shape (c, rows, columns)
+        Its means over cells of `WIDE_CELL_PX`, with cells around.
+    inner : tuple of slice
+        The cells of the planes among those.
+    """
+    series = np.empty((1 + len(FINE_BLURS_PX) + len(WIDE_BLURS_PX), *planes.shape), np.float32)
+    series[0] = planes
+    for number, sigma in enumerate(FINE_BLURS_PX, 1):
+        series[number] = smooth(planes, sigma)
     # the mean over a cell and the interpolation blur, too
     own_variance = (WIDE_CELL_PX**2 - 1) / 12 + WIDE_CELL_PX**2 / 6
-    wide = [
-        interpolate_cells(smooth(cells, (sigma**2 - own_variance) ** 0.5 / WIDE_CELL_PX), WIDE_CELL_PX, planes.shape[-2:])
-        for sigma in WIDE_BLURS_PX
-    ]
-    return np.stack([*fine, *wide])
+    for number, sigma in enumerate(WIDE_BLURS_PX, 1 + len(FINE_BLURS_PX)):
+        blurred = smooth(cells, (sigma**2 - own_variance) ** 0.5 / WIDE_CELL_PX)[:, *inner]
+        series[number] = interpolate_cells(blurred, WIDE_CELL_PX, planes.shape[-2:])
+    return series
+
+
+def _window() -> FloatArray:
+    weights = np.exp(-0.5 * (np.arange(-1, 2) / WINDOW_PX) ** 2)
+    return (np.outer(weights, weights) / weights.sum() ** 2).astype(np.float32)
+
+
+_WINDOW = _window()
+
+
+@compiled
+def _measure_residuals(
+    series: FloatArray, slots: NDArray[np.int32], band: BoolArray, cell: int, window: FloatArray, residual: FloatArray
+) -> None:
+    """Put what blurs of the higher label leave of the lower one, and the other way round, into the pixels of the band."""
+    n_blurs, c, h, w = series.shape[1] - 1, series.shape[2], series.shape[3], series.shape[4]
+    t = series.dtype.type
+    power = np.zeros((2, n_blurs, 3, w), series.dtype)
+    done = np.full(3, -1, np.int64)
+    for y in range(h):
+        if not band[y // cell].any():
+            continue
+        for dy in range(-1, 2):
+            v = min(max(y + dy, 0), h - 1)
+            if done[v % 3] == v:
+                continue
+            done[v % 3] = v
+            for x in range(w):
+                low, high = slots[0, v // cell, x // cell], slots[1, v // cell, x // cell]
+                if low == high:  # outside the band
+                    power[:, :, v % 3, x] = 0
+                    continue
+                for k in range(n_blurs):
+                    of_low, of_high = t(0), t(0)
+                    for q in range(c):
+                        d = series[low, 0, q, v, x] - series[high, k + 1, q, v, x]
+                        of_low += d * d
+                        d = series[high, 0, q, v, x] - series[low, k + 1, q, v, x]
+                        of_high += d * d
+                    power[0, k, v % 3, x] = of_low / c
+                    power[1, k, v % 3, x] = of_high / c
+        for x in range(w):
+            if not band[y // cell, x // cell]:
+                continue
+            for side in range(2):
+                least = t(1e30)
+                for k in range(n_blurs):
+                    total = t(0)
+                    for dy in range(-1, 2):
+                        v = min(max(y + dy, 0), h - 1)
+                        for dx in range(-1, 2):
+                            total += window[dy + 1, dx + 1] * power[side, k, v % 3, min(max(x + dx, 0), w - 1)]
+                    least = min(least, total)
+                residual[side, y, x] = least
 
 
 @compiled

@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 import tempfile
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from qmcif_engine.config.fusion_config import Effort, NoiseHandling, Preference, StackOrder
 from qmcif_engine.decision.cleaning import CLEANING_REACH_PX, LIGHT_CELL_PX, clip_outliers, measure_light, raise_clipped
-from qmcif_engine.decision.composition import COMPOSITION_REACH_PX, compose_samples
-from qmcif_engine.decision.edges import CLOSED, EDGE_REACH_PX, draw_edges, find_rivals
+from qmcif_engine.decision.composition import COMPOSITION_REACH_PX, compose_samples, list_labels
+from qmcif_engine.decision.edges import CLOSED, PART_MARGIN_PX, WIDE_MARGIN_CELLS, blur_series, draw_edges, find_rivals
 from qmcif_engine.decision.evidence import (
     BLOCK_PX,
     CELL_PX,
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 GRID_PX = 16
 """What sides of tiles are multiples of: a whole number of all cells."""
 
-PART_PX = 512
+PART_PX = 256
 """Side of the parts in which edges are drawn, so that memory does not grow with the tile."""
 
 IN_MEMORY_BYTES = 192 * 2**20
@@ -99,7 +100,7 @@ def compose(images: Samples, decision: Decision, *, inner: Window, noise: float,
         for part in row:
             seen = part.grown(COMPOSITION_REACH_PX, decision.index.shape)
             composed = compose_samples(
-                {int(label): images.read(int(label), seen) for label in np.unique(decision.index[seen.slices])},
+                {int(label): images.read(int(label), seen) for label in list_labels(decision.index[seen.slices])},
                 decision.index[seen.slices],
                 trust[seen.slices],
                 noise=noise,
@@ -136,6 +137,12 @@ class _Images:
             return cleaned
         lights = self.lights if part is None else self.lights[:, :, *_cells_of(part, LIGHT_CELL_PX).slices]
         return raise_clipped(cleaned, image, lights, self.planes.highest / self.noise)
+
+    def blur(self, image: int, part: Window) -> FloatArray:
+        """Return `blur_series` of a part that starts on cells of 4 px."""
+        inner = _cells_of(part, HALO_CELL_PX)
+        outer = inner.grown(WIDE_MARGIN_CELLS, self.detail.shape[1:])
+        return blur_series(self.read(image, part), self.cells[image, :, *outer.slices], inner.relative_to(outer).slices)
 
 
 def _measure_images(planes: Planes, statistics: StackStatistics, config: FusionConfig, steps: Steps) -> _Images:
@@ -230,18 +237,17 @@ def _draw(
     rivals = find_rivals(labels.index, far)
     for part in (part for row in _cut_parts(window) for part in row):
         steps.check_cancelled()
-        cells = _cells_of(part, CELL_PX)
-        if (rivals[cells.slices] == labels.index[cells.slices]).all():
+        if (rivals[_cells_of(part, CELL_PX).slices] == labels.index[_cells_of(part, CELL_PX).slices]).all():
             continue
-        seen = part.grown(EDGE_REACH_PX, images.planes.window.shape)
-        # on the grid of cells
-        seen = Window(seen.top // GRID_PX * GRID_PX, seen.left // GRID_PX * GRID_PX, seen.bottom, seen.right)
+        # on the grid of all cells
+        outer = part.grown(PART_MARGIN_PX, images.planes.window.shape)
+        seen = Window(outer.top // GRID_PX * GRID_PX, outer.left // GRID_PX * GRID_PX, outer.bottom, outer.right)
         around = _cells_of(seen, CELL_PX)
         drawn = draw_edges(
             labels.index[around.slices],
             rivals[around.slices],
-            lambda label, around=around: labels.belief(label, around),
-            lambda image, seen=seen: images.read(image, seen),
+            partial(labels.belief, cells=around),
+            partial(images.blur, part=seen),
             shape=seen.shape,
             smoothness=config.decision.smoothness,
         )

@@ -30,15 +30,16 @@ def reach_of(sigma: float) -> int:
 def _gaussian(sigma: float) -> FloatArray:
     radius = reach_of(sigma)
     weights = np.exp(-0.5 * (np.arange(-radius, radius + 1) / sigma) ** 2)
-    return weights / weights.sum()
+    result: FloatArray = weights / weights.sum()
+    return result
 
 
 def smooth(planes: FloatArray, sigma: float) -> FloatArray:
     """Return planes, shape (..., h, w), smoothed by a Gaussian; borders are mirrored."""
-    if planes.ndim > 2:
-        return np.stack([smooth(plane, sigma) for plane in planes])
     weights = _gaussian(sigma)
-    result: FloatArray = cv2.sepFilter2D(planes, -1, weights, weights, borderType=cv2.BORDER_REFLECT)
+    result = np.empty_like(planes)
+    for plane, out in zip(planes.reshape(-1, *planes.shape[-2:]), result.reshape(-1, *planes.shape[-2:]), strict=True):
+        cv2.sepFilter2D(plane, -1, weights, weights, dst=out, borderType=cv2.BORDER_REFLECT)
     return result
 
 
@@ -46,9 +47,10 @@ def average_cells(planes: FloatArray, side: int) -> FloatArray:
     """Return the means over cells of planes, shape (..., rows, columns); incomplete cells are completed by repeating the border."""
     padded = _complete(planes, side)
     rows, columns = padded.shape[-2] // side, padded.shape[-1] // side
-    flat = np.ascontiguousarray(padded, np.float32).reshape(-1, rows * side, columns * side)
-    cells = np.stack([cv2.resize(plane, (columns, rows), interpolation=cv2.INTER_AREA) for plane in flat])
-    return cells.reshape(*planes.shape[:-2], rows, columns)
+    cells = np.empty((*planes.shape[:-2], rows, columns), np.float32)
+    for plane, out in zip(padded.reshape(-1, rows * side, columns * side), cells.reshape(-1, rows, columns), strict=True):
+        cv2.resize(np.ascontiguousarray(plane, np.float32), (columns, rows), dst=out, interpolation=cv2.INTER_AREA)
+    return cells
 
 
 def largest_of_cells(planes: NDArray[_Sample], side: int) -> NDArray[_Sample]:
@@ -61,12 +63,11 @@ def largest_of_cells(planes: NDArray[_Sample], side: int) -> NDArray[_Sample]:
 
 def interpolate_cells(cells: FloatArray, side: int, shape: tuple[int, int]) -> FloatArray:
     """Return cells, shape (..., rows, columns), interpolated bilinearly between their centers and cut to a shape."""
-    if cells.ndim > 2:
-        return np.stack([interpolate_cells(plane, side, shape) for plane in cells])
-    size = (cells.shape[1] * side, cells.shape[0] * side)
-    spread = cv2.resize(np.ascontiguousarray(cells, np.float32), size, interpolation=cv2.INTER_LINEAR)
-    result: FloatArray = spread[: shape[0], : shape[1]]
-    return result
+    rows, columns = cells.shape[-2:]
+    planes = np.empty((*cells.shape[:-2], rows * side, columns * side), np.float32)
+    for plane, out in zip(cells.reshape(-1, rows, columns), planes.reshape(-1, rows * side, columns * side), strict=True):
+        cv2.resize(np.ascontiguousarray(plane, np.float32), (columns * side, rows * side), dst=out, interpolation=cv2.INTER_LINEAR)
+    return planes[..., : shape[0], : shape[1]]
 
 
 def repeat_cells(cells: NDArray[_Sample], side: int, shape: tuple[int, int]) -> NDArray[_Sample]:

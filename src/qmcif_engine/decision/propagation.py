@@ -63,29 +63,29 @@ def propagate(candidates: Candidates, cost: FloatArray, means: FloatArray, *, fa
     Notes
     -----
     Minimizes ``sum_p cost(x_p) + sum_pq BORDER min(|x_p - x_q| / far, 1) (1 + SEAM t_pq)`` on a chessboard anchored at the image's origin:
-    in each round one color sends messages to its four neighbors. ``t_pq`` is the root mean square of ``I_a - I_b`` at both cells over
-    the amplitude of the detail of the sharpest image there. Messages of a coarse grid start those of the next finer one.
+    in each round one color sends messages to its four neighbors. ``t_pq`` is the mean over both cells of the root mean square of
+    ``I_a - I_b`` over the amplitude of the detail of the sharpest image there. Messages of a coarse grid start those of the next finer one.
 
     Departs: the paper decides patch by patch.
     """
     messages: FloatArray | None = None
+    label, power = candidates.label, np.exp(candidates.best)
     for side, rounds in zip(GRIDS_PX, ROUNDS, strict=True):
+        if messages is not None:
+            messages = messages.repeat(2, axis=1).repeat(2, axis=2)[
+                :, : -(-cost.shape[0] * CELL_PX // side), : -(-cost.shape[1] * CELL_PX // side)
+            ] / np.float32(2)
         total = np.float32(CELL_PX**2) * _add_cells(cost, side // CELL_PX)
         # means over 4 px show the steps of finer cells, too
         coarse = max(side, MEANS_PX)
-        power = average_cells(np.exp(candidates.best), coarse // CELL_PX)
-        steps = np.zeros((*power.shape, *(candidates.label.shape[-1:] * 2)), np.float32)
-        _measure_steps(
-            means if coarse == MEANS_PX else average_cells(means, coarse // MEANS_PX), candidates.label, BLOCK_PX // coarse, power, steps
-        )
+        price = np.zeros((*(-(-length * CELL_PX // coarse) for length in cost.shape[:2]), *(label.shape[-1:] * 2)), np.float32)
+        seen = means if coarse == MEANS_PX else average_cells(means, coarse // MEANS_PX)
+        numbers = (np.float32(far), np.float32(SEAM))
+        _price_borders(seen, label, BLOCK_PX // coarse, average_cells(power, coarse // CELL_PX), numbers, price)
         if messages is None:
             messages = np.zeros((4, *total.shape), np.float32)
-        else:
-            messages = messages.repeat(2, axis=1).repeat(2, axis=2)[:, : total.shape[0], : total.shape[1]] / np.float32(2)
         border = np.float32(side * BORDER * smoothness)
-        _pass_messages(
-            total, candidates.label, BLOCK_PX // side, steps, coarse // side, (np.float32(far), border, np.float32(SEAM)), rounds, messages
-        )
+        _pass_messages(total, label, BLOCK_PX // side, price, coarse // side, np.float32(far), border, rounds, messages)
     assert messages is not None
     beliefs: FloatArray = (total + messages.sum(axis=0)) / np.float32(CELL_PX**2)
     return beliefs
@@ -101,10 +101,15 @@ def _add_cells(cost: FloatArray, cells: int) -> FloatArray:
 
 
 @compiled
-def _measure_steps(means: FloatArray, label: NDArray[np.int32], cells: int, power: FloatArray, steps: FloatArray) -> None:
+def _price_borders(
+    means: FloatArray, label: NDArray[np.int32], cells: int, power: FloatArray, numbers: tuple[np.float32, np.float32], price: FloatArray
+) -> None:
+    """Put the price of borders between each two candidates, per pixel of border in units of `BORDER`, into ``price`` (rows, columns, K, K)."""
     c, count = means.shape[1], label.shape[2]
-    for y in range(steps.shape[0]):
-        for x in range(steps.shape[1]):
+    far, seam = numbers
+    one = means.dtype.type(1)
+    for y in range(price.shape[0]):
+        for x in range(price.shape[1]):
             for i in range(count):
                 a = label[y // cells, x // cells, i]
                 for j in range(i):
@@ -113,24 +118,20 @@ def _measure_steps(means: FloatArray, label: NDArray[np.int32], cells: int, powe
                         total = means.dtype.type(0)
                         for q in range(c):
                             total += (means[a, q, y, x] - means[b, q, y, x]) ** 2
-                        steps[y, x, i, j] = steps[y, x, j, i] = total / (2 * c * power[y, x])
+                        step = np.sqrt(total / (c * power[y, x]))
+                        price[y, x, i, j] = price[y, x, j, i] = min((a - b) / far, one) * (one + seam * step)
 
 
 @compiled
 def _pass_messages(
-    cost: FloatArray,
-    label: NDArray[np.int32],
-    cells: int,
-    steps: FloatArray,
-    step_cells: int,
-    numbers: tuple[np.float32, np.float32, np.float32],
-    rounds: int,
-    messages: FloatArray,
-) -> None:
+    cost: FloatArray, label: NDArray[np.int32], cells: int, price: FloatArray, price_cells: int, far: np.float32, border: np.float32,
+    rounds: int, messages: FloatArray,
+) -> None:  # fmt: skip
     h, w, count = cost.shape
-    far, border, seam = numbers
     t = cost.dtype.type
+    half = border / t(2)
     total = np.empty(count, cost.dtype)
+    value = np.empty(count, cost.dtype)
     # where the labels of the other block are in this one, and those of this one in the other
     here = np.empty(count, np.int64)
     there = np.empty(count, np.int64)
@@ -138,46 +139,59 @@ def _pass_messages(
         for y in range(h):
             for x in range((y + turn) % 2, w, 2):
                 own = label[y // cells, x // cells]
-                for i in range(count):
+                n_own = count
+                while n_own > 0 and own[n_own - 1] < 0:
+                    n_own -= 1
+                for i in range(n_own):
                     total[i] = cost[y, x, i] + messages[0, y, x, i] + messages[1, y, x, i] + messages[2, y, x, i] + messages[3, y, x, i]
+                near = price[y // price_cells, x // price_cells]
                 for d in range(4):  # to the right, left, below, above
                     v, u = y + (d == 2) - (d == 3), x + (d == 0) - (d == 1)
                     if not (0 <= v < h and 0 <= u < w):
                         continue
+                    out = messages[d, v, u]
+                    cheapest = t(1e30)
+                    for i in range(n_own):
+                        value[i] = total[i] - messages[d ^ 1, y, x, i]
+                        cheapest = min(cheapest, value[i])
+                    beyond = price[v // price_cells, u // price_cells]
+                    if v // cells == y // cells and u // cells == x // cells:
+                        for j in range(n_own):
+                            least = value[j]
+                            for i in range(n_own):
+                                if i != j and value[i] < least:
+                                    least = min(least, value[i] + half * (near[i, j] + beyond[i, j]))
+                            out[j] = least - cheapest
+                        continue
                     other = label[v // cells, u // cells]
-                    for i in range(count):
-                        here[i] = there[i] = -1
+                    n_other = count
+                    while n_other > 0 and other[n_other - 1] < 0:
+                        n_other -= 1
+                    here[:] = -1
+                    there[:] = -1
                     i = j = 0
-                    while i < count and j < count and own[i] >= 0 and other[j] >= 0:
+                    while i < n_own and j < n_other:
                         a, b = own[i], other[j]
                         if a == b:
                             there[i], here[j] = j, i
                         i += a <= b
                         j += b <= a
                     lowest = t(1e30)
-                    for j in range(count):
-                        if other[j] < 0:
-                            break
-                        least = t(1e30)
-                        for i in range(count):
-                            if own[i] < 0:
-                                break
-                            value = total[i] - messages[d ^ 1, y, x, i]
-                            if own[i] != other[j] and value < least:
-                                # a block knows the step between two labels that are among its candidates
-                                step, known = t(0), 0
-                                if here[j] >= 0:
-                                    step += steps[y // step_cells, x // step_cells, i, here[j]]
-                                    known += 1
-                                if there[i] >= 0:
-                                    step += steps[v // step_cells, u // step_cells, there[i], j]
-                                    known += 1
-                                if known == 1:
-                                    step *= 2
-                                value += border * min(t(abs(own[i] - other[j])) / far, t(1)) * (1 + seam * np.sqrt(step))
-                            least = min(least, value)
-                        messages[d, v, u, j] = least
+                    for j in range(n_other):
+                        least = value[here[j]] if here[j] >= 0 else t(1e30)
+                        for i in range(n_own):
+                            if i != here[j] and value[i] < least:
+                                # a block knows the price of borders between its own candidates
+                                if here[j] >= 0 and there[i] >= 0:
+                                    more = half * (near[i, here[j]] + beyond[there[i], j])
+                                elif here[j] >= 0:
+                                    more = border * near[i, here[j]]
+                                elif there[i] >= 0:
+                                    more = border * beyond[there[i], j]
+                                else:
+                                    more = border * min(t(abs(own[i] - other[j])) / far, t(1))
+                                least = min(least, value[i] + more)
+                        out[j] = least
                         lowest = min(lowest, least)
-                    for j in range(count):
-                        if other[j] >= 0:
-                            messages[d, v, u, j] -= lowest
+                    for j in range(n_other):
+                        out[j] -= lowest
