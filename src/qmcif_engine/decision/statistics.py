@@ -100,7 +100,8 @@ def measure_statistics(blocks: Sequence[FloatArray], config: FusionConfig, *, n_
 def _band_pass(plane: FloatArray) -> FloatArray:
     """Return the Laplacian of a plane smoothed by 1 px, of differences of neighbors."""
     smoothed = smooth(np.ascontiguousarray(plane), 1.0)
-    result: FloatArray = cv2.Laplacian(smoothed, -1, borderType=cv2.BORDER_REFLECT)
+    result = np.empty_like(smoothed)
+    cv2.Laplacian(smoothed, -1, dst=result, borderType=cv2.BORDER_REFLECT)
     return result
 
 

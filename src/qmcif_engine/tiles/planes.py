@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from qmcif_engine.tiles.window_images import WindowImages
 
 REAL_VALUED_FACTOR = np.float32(1 / np.sqrt(3))
-"""The real-valued ablation puts the gray value on the gray axis such that the modulus of the quaternion is that of the real number
-[QMCIF, section IV-D]."""
+"""The real-valued ablation puts the gray value on the gray axis such that the modulus of the quaternion is that of the real number."""
 
 
 class WindowPlanes:
@@ -53,7 +52,10 @@ class WindowPlanes:
         self._validity = self._find_validity(stack, config)
 
     def block(self, image: int, part: Window | None = None) -> FloatArray:
-        """Return planes of one image, float32 of shape (n_planes, h, w); the part is counted from the corner of the window."""
+        """Return planes of one image, float32 of shape (n_planes, h, w); the part is counted from the corner of the window.
+
+        Under the rule ``paper`` gray values are scaled as the real-valued ablation [QMCIF, section IV-D] needs them.
+        """
         samples = self._images[image] if part is None else self._images.read(image, part)
         planes = to_planes(samples, self._focus_range, representation=self._representation)
         return planes if self._factor is None else planes * self._factor
