@@ -16,7 +16,7 @@ from scipy import ndimage
 from qmcif_engine.compiled import single_thread
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.decision import energy
-from qmcif_engine.decision.composition import COMPOSITION_REACH_PX as REACH_PX
+from qmcif_engine.decision.composition import composition_reach_px
 from qmcif_engine.decision.validity import ALONG_PX, border_sight_px
 from qmcif_engine.errors import InvalidImageError
 from qmcif_engine.rules import Decision
@@ -110,13 +110,14 @@ def retouch(
     asked = _check_arguments(stack, labels, fused=fused, source_index=source_index, window=window)
     bounds = settle_range(stack, focus_range)
     shape = (stack.image_shape[0], stack.image_shape[1])
-    outer = asked.grown(REACH_PX, shape)
-    seen = outer.grown(REACH_PX, shape)  # what a blend looks at
+    reach_px = composition_reach_px(settings.decision)
+    outer = asked.grown(reach_px, shape)
+    seen = outer.grown(reach_px, shape)  # what a blend looks at
     decided = source_index[seen.slices].astype(np.uint16)
     index = _corrected(decided, labels[seen.slices], stack=stack, window=seen, focus_range=bounds, config=settings)
     result = RetouchedWindow(outer, fused[outer.slices].copy(), source_index[outer.slices].astype(np.uint16), bounds)
     # painted pixels count even where the engine had chosen the same image: it may have blended another one in
-    is_near_change = ndimage.maximum_filter(index != decided, 2 * REACH_PX + 1, mode="constant")
+    is_near_change = ndimage.maximum_filter(index != decided, 2 * reach_px + 1, mode="constant")
     is_touched = is_near_change | (labels[seen.slices] > 0)
     if not is_touched.any():
         return result

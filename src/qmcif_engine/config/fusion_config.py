@@ -129,7 +129,7 @@ class DecisionConfig(Checked):
     dark_border_px: int = setting(
         4, "if one image alone fades to black in its outermost pixels, up to this many are taken from the others", low=0, high=64, unit="px"
     )
-    effort: Effort = setting(Effort.FULL, "full, or fast: cells of 8 px, one scale, no edge test")
+    effort: Effort = setting(Effort.FULL, "full, or fast: one scale, no halo term, no edge test")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qmcif_engine.arrays import BoolArray, FloatArray, IndexArray, SampleArray
+    from qmcif_engine.config.fusion_config import DecisionConfig
 
 LOW_PASS_PX = 2.0
 """What is wider than this is brightness, what is finer is detail."""
@@ -32,8 +33,12 @@ VISIBLE = 1.0
 FEATHER_SHARE = 2.5
 """Blends are written up to this many standard deviations of a feather from an edge."""
 
-MOST_FEATHER_PX = 16.0
-COMPOSITION_REACH_PX = 24
+
+def composition_reach_px(config: DecisionConfig) -> int:
+    """Return how far from a pixel its composition looks: the widest blend, the low pass, and the window of steps and detail."""
+    widest = max(config.blend_px, config.feather_px) if config.blend_px else 0.0
+    return reach_of(widest) + reach_of(LOW_PASS_PX) + reach_of(DETAIL_WINDOW_PX) + 1 if widest else 0
+
 
 
 def compose_samples(

@@ -50,6 +50,9 @@ PART_MARGIN_PX = 32
 WIDE_MARGIN_CELLS = reach_of(WIDE_BLURS_PX[-1] / WIDE_CELL_PX) + 1
 """Cells around those that the wide blurs depend on."""
 
+LABEL_REACH_PX = BAND_PX + ANCHOR_PX + ROUNDS
+"""How far from a pixel the labels of cells lie that its label depends on."""
+
 EDGE_REACH_PX = BAND_PX + ANCHOR_PX + ROUNDS + reach_of(TRUST_WINDOW_PX) + 1 + WIDE_CELL_PX * (WIDE_MARGIN_CELLS + 1)
 
 

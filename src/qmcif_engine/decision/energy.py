@@ -12,8 +12,8 @@ import numpy as np
 
 from qmcif_engine.config.fusion_config import Effort, NoiseHandling, Preference, StackOrder
 from qmcif_engine.decision.cleaning import CLEANING_REACH_PX, LIGHT_CELL_PX, clip_outliers, measure_light, raise_clipped
-from qmcif_engine.decision.composition import COMPOSITION_REACH_PX, compose_samples, list_labels
-from qmcif_engine.decision.edges import CLOSED, PART_MARGIN_PX, WIDE_MARGIN_CELLS, blur_series, draw_edges, find_rivals
+from qmcif_engine.decision.composition import compose_samples, composition_reach_px, list_labels
+from qmcif_engine.decision.edges import CLOSED, LABEL_REACH_PX, PART_MARGIN_PX, WIDE_MARGIN_CELLS, blur_series, draw_edges, find_rivals
 from qmcif_engine.decision.evidence import (
     BLOCK_PX,
     CELL_PX,
@@ -28,7 +28,7 @@ from qmcif_engine.decision.filters import average_cells, interpolate_cells, larg
 from qmcif_engine.decision.posterior import find_confidence, find_position
 from qmcif_engine.decision.propagation import PROPAGATION_REACH_PX, far_apart, propagate
 from qmcif_engine.decision.reblur import CELL_PX as HALO_CELL_PX
-from qmcif_engine.decision.reblur import fine_energy, halo_costs
+from qmcif_engine.decision.reblur import HALO_REACH_PX, fine_energy, halo_costs
 from qmcif_engine.rules import Decision, Rule
 from qmcif_engine.stack.window import Window
 
@@ -74,7 +74,7 @@ def decide(
     beliefs = propagate(candidates, cost, images.cells, far=far, smoothness=settings.smoothness)
     steps.check_cancelled()
     labels = _CellLabels.of(candidates, beliefs)
-    window = core.grown(COMPOSITION_REACH_PX, planes.window.shape)
+    window = core.grown(composition_reach_px(settings), planes.window.shape)
     index, trust = _draw(labels, images, window, far=far, config=config, steps=steps)
     is_ordered = statistics.is_ordered
     confidence = find_confidence(labels.beliefs, labels.label, labels.index, is_ordered=is_ordered, n_images=planes.n_images)
@@ -98,7 +98,7 @@ def compose(images: Samples, decision: Decision, *, inner: Window, noise: float,
     for row in _cut_parts(inner):
         parts.append([])
         for part in row:
-            seen = part.grown(COMPOSITION_REACH_PX, decision.index.shape)
+            seen = part.grown(composition_reach_px(settings), decision.index.shape)
             composed = compose_samples(
                 {int(label): images.read(int(label), seen) for label in list_labels(decision.index[seen.slices])},
                 decision.index[seen.slices],
@@ -298,15 +298,14 @@ def _allocate(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:  # noqa: ANN4
         return np.asarray(np.memmap(file, dtype, "w+", shape=shape))
 
 
+DECISION_REACH_PX = HALO_REACH_PX + PROPAGATION_REACH_PX + LABEL_REACH_PX
+"""How far decisions look: through halos, messages between cells, and the edges that are drawn between the labels."""
+
+
 def _reach_px(config: FusionConfig, _shape: tuple[int, int]) -> int:
     """Return how far a tile looks beyond its core."""
-    if config.decision.effort is Effort.FAST:
-        return CLEANING_REACH_PX + EVIDENCE_REACH_PX + PROPAGATION_REACH_PX + COMPOSITION_REACH_PX
-    return REACH_PX
-
-
-REACH_PX = 160
-"""How far a tile looks beyond its core: the longest way of a sample into a decision."""
+    far = CLEANING_REACH_PX + EVIDENCE_REACH_PX + PROPAGATION_REACH_PX if config.decision.effort is Effort.FAST else DECISION_REACH_PX
+    return far + composition_reach_px(config.decision)
 
 
 def _working_bytes(config: FusionConfig, n_px: int, n_images: int) -> int:

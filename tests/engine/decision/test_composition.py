@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from qmcif_engine.decision.composition import COMPOSITION_REACH_PX, FEATHER_SHARE, VISIBLE, compose_samples
+from qmcif_engine.config.fusion_config import FusionConfig
+from qmcif_engine.decision.composition import FEATHER_SHARE, VISIBLE, compose_samples, composition_reach_px
 from qmcif_engine.decision.filters import smooth
 from tests.scenes import quantized, reach_of_change, texture
 
@@ -167,7 +168,7 @@ def test_composition_reaches_as_far_as_is_stated(what):
         return compose([taken["image"], other, 1 - other], labels, trust=(taken["trust"] / 40).astype(np.float32))
 
     reach = reach_of_change(composed, given[what], place)
-    assert 0 < reach <= COMPOSITION_REACH_PX
+    assert 0 < reach <= composition_reach_px(FusionConfig().decision)
 
 
 def test_no_image_is_read_but_those_that_give_pixels():
