@@ -113,8 +113,9 @@ def test_the_program_takes_every_command_and_setting_on_a_page(path: Path) -> No
 
     for command in commands:
         build_parser().parse_args(shlex.split(command, comments=True)[1:])  # SystemExit for an option that is unknown
-    # that of the paper, under which all settings act
-    gather_settings(preset_name="paper", config_file=None, assignments=re.findall(r"--set ([a-z_]+=[\w.]+)", text))
+    for line in text.splitlines():
+        preset_name = re.findall(r"--preset (\w+)|$", line)[0] or "default"
+        gather_settings(preset_name=preset_name, config_file=None, assignments=re.findall(r"--set ([a-z_]+=[\w.]+)", line))
 
 
 @pytest.mark.slow

@@ -10,8 +10,6 @@ from qmcif_engine.compiled import compiled
 from qmcif_engine.decision.filters import average_cells, interpolate_cells, reach_of, smooth
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from qmcif_engine.arrays import BoolArray, FloatArray
 
 LIGHT_PX = 8.0
@@ -77,7 +75,7 @@ def measure_light(planes: FloatArray, highest: float) -> FloatArray:
     return smooth(average_cells(np.concatenate([planes, share[None]]), LIGHT_CELL_PX), LIGHT_CELL_SIGMA)
 
 
-def raise_clipped(planes: FloatArray, number: int, lights: Sequence[FloatArray], highest: float) -> FloatArray:
+def raise_clipped(planes: FloatArray, number: int, lights: FloatArray, highest: float) -> FloatArray:
     """Return planes in which clipped samples are raised by the light that their surroundings lack.
 
     Parameters
@@ -85,7 +83,7 @@ def raise_clipped(planes: FloatArray, number: int, lights: Sequence[FloatArray],
     planes : ndarray of float32, shape (c, h, w)
     number : int
         Which image it is.
-    lights : sequence of ndarray of float32, shape (c + 1, rows, columns)
+    lights : ndarray of float32, shape (N, c + 1, rows, columns)
         `measure_light` of every image.
     highest : float
 
@@ -96,14 +94,13 @@ def raise_clipped(planes: FloatArray, number: int, lights: Sequence[FloatArray],
     ``(max_k G*I_k - G*I_l) / (G*c_l)``, ``c_l`` being 1 where image ``l`` is clipped, and ``k`` the images with less than a quarter of
     ``G*c_l`` there. Without it a reflection has its hardest rim where it is a little out of focus, and grows.
     """
-    clipped = find_clipped(planes, highest)
-    if not clipped.any():
-        return planes
     own, share = lights[number][:-1], lights[number][-1]
+    if share.max() <= LEAST_SHARE:
+        return planes
     most = np.zeros_like(own)
     for light in lights:
         np.maximum(most, light[:-1], out=most, where=np.broadcast_to(light[-1] < share / 4, most.shape))
     lift = np.where(share > LEAST_SHARE, np.clip((most - own) / np.maximum(share, LEAST_SHARE), 0, LARGEST_LIFT * highest), 0)
-    raised = planes + np.where(clipped, interpolate_cells(lift.astype(np.float32), LIGHT_CELL_PX, planes.shape[-2:]), np.float32(0))
-    result: FloatArray = raised.astype(np.float32, copy=False)
-    return result
+    raised = interpolate_cells(lift.astype(np.float32), LIGHT_CELL_PX, planes.shape[-2:]) * find_clipped(planes, highest)
+    raised += planes
+    return raised

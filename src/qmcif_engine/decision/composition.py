@@ -95,7 +95,7 @@ def list_labels(index: IndexArray) -> NDArray[np.intp]:
     return np.flatnonzero(np.bincount(index.reshape(-1)))
 
 
-def _copy_samples(images: Mapping[int, SampleArray], index: IndexArray) -> Any:  # noqa: ANN401 - the type of the images
+def _copy_samples(images: Mapping[int, SampleArray], index: IndexArray) -> NDArray[Any]:
     labels = list_labels(index)
     chosen = np.array(images[int(labels[0])])
     for label in labels[1:]:
@@ -104,10 +104,11 @@ def _copy_samples(images: Mapping[int, SampleArray], index: IndexArray) -> Any: 
     return chosen
 
 
-def _label_range(index: IndexArray) -> np.ndarray[tuple[int, ...], np.dtype[np.int32]]:
+def _label_range(index: IndexArray) -> NDArray[np.int32]:
     """Return the range of labels within the eight neighbors of each pixel."""
     square = np.ones((3, 3), np.uint8)
-    return cv2.dilate(index, square).astype(np.int32) - cv2.erode(index, square)
+    highest, lowest = (np.asarray(edge(index, square), np.int32) for edge in (cv2.dilate, cv2.erode))
+    return highest - lowest
 
 
 def _blend(

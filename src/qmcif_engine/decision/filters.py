@@ -37,7 +37,8 @@ def _gaussian(sigma: float) -> FloatArray:
 def smooth(planes: FloatArray, sigma: float) -> FloatArray:
     """Return planes, shape (..., h, w), smoothed by a Gaussian; borders are mirrored."""
     weights = _gaussian(sigma)
-    result = np.empty_like(planes)
+    # contiguous, whatever the layout of the planes is
+    result = np.empty(planes.shape, planes.dtype)
     for plane, out in zip(planes.reshape(-1, *planes.shape[-2:]), result.reshape(-1, *planes.shape[-2:]), strict=True):
         cv2.sepFilter2D(plane, -1, weights, weights, dst=out, borderType=cv2.BORDER_REFLECT)
     return result

@@ -10,8 +10,6 @@ from qmcif_engine.compiled import compiled
 from qmcif_engine.decision.filters import average_cells, interpolate_cells, reach_of, smooth
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from qmcif_engine.arrays import FloatArray
@@ -68,14 +66,14 @@ def trust_of(of_sharper: FloatArray, of_other: FloatArray) -> FloatArray:
     return result
 
 
-def halo_costs(cells: Sequence[FloatArray], detail: Sequence[FloatArray], label: NDArray[np.int32]) -> FloatArray:
+def halo_costs(cells: FloatArray, detail: FloatArray, label: NDArray[np.int32]) -> FloatArray:
     """Return how much better another candidate explains each candidate than the other way round, in nats per pixel.
 
     Parameters
     ----------
-    cells : sequence of ndarray of float32, shape (c, rows, columns)
+    cells : ndarray of float32, shape (N, c, rows, columns)
         Means over cells of `CELL_PX` of each image, in units of the noise.
-    detail : sequence of ndarray of float32, shape (rows, columns)
+    detail : ndarray of float32, shape (N, rows, columns)
         `fine_energy` of each image.
     label : ndarray of int32, shape (rows, columns, K)
         Candidates of each cell, -1 for none.
@@ -104,7 +102,7 @@ def halo_costs(cells: Sequence[FloatArray], detail: Sequence[FloatArray], label:
         inner = slice(max(top - 1, 0) - above, min(bottom + 1, rows) - above)
         # one row more on either side, for the window
         series = np.stack([_blur_series(cells[n][:, above:below])[inner] for n in range(len(cells))])
-        fine = np.stack([detail[n][top:bottom] for n in range(len(cells))])
+        fine = np.ascontiguousarray(detail[:, top:bottom])
         _halo_costs(series, fine, label[top:bottom], top - max(top - 1, 0), _WINDOW, numbers, result[top:bottom])
     return result * np.float32(HALO_WEIGHT)
 
@@ -117,7 +115,8 @@ def _blur_series(cells: FloatArray) -> FloatArray:
 
 def _window() -> FloatArray:
     weights = np.exp(-0.5 * (np.arange(-1, 2) / WINDOW_SIGMA) ** 2)
-    return (np.outer(weights, weights) / weights.sum() ** 2).astype(np.float32)
+    window: FloatArray = (np.outer(weights, weights) / weights.sum() ** 2).astype(np.float32)
+    return window
 
 
 _WINDOW = _window()

@@ -12,11 +12,12 @@ from qmcif_engine.method.patches import count_in_windows
 from qmcif_engine.stack.samples import to_samples
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from numpy.typing import NDArray
 
     from qmcif_engine.arrays import FloatArray, IndexArray, SampleArray
+    from qmcif_engine.rules import Samples
 
 WHOLE_SHARE = 1 - 1e-4
 """An image with a larger share gives the pixel alone: no sample would show the others."""
@@ -121,7 +122,7 @@ def blend_shares(shares: Iterable[tuple[int, FloatArray]], *, shape: tuple[int, 
     return Blend(largest.index, band, found)
 
 
-def compose_samples(images: Sequence[SampleArray], blend: Blend) -> SampleArray:
+def compose_samples(images: Samples, blend: Blend) -> SampleArray:
     """Return the fused image, in the dtype of the images and the shape of the blend.
 
     Samples that come from one image are copied, bit for bit. Where several contribute, the differences to the leading image are
@@ -129,11 +130,12 @@ def compose_samples(images: Sequence[SampleArray], blend: Blend) -> SampleArray:
 
     Parameters
     ----------
-    images : sequence of ndarray, shape (h, w) or (h, w, c)
+    images : Samples
+        Of shape (h, w) or (h, w, c).
     blend : Blend
     """
     first, *others = np.unique(blend.index).tolist()
-    fused: SampleArray = np.array(images[first], order="C")
+    fused: NDArray[Any] = np.array(images[first], order="C")
     for number in others:
         is_taken = blend.index == number
         fused[is_taken] = images[number][is_taken]

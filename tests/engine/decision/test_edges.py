@@ -1,0 +1,221 @@
+"""Depth edges drawn to the pixel: the labels beyond them, messages between pixels, and edges whose place is known."""
+
+import numpy as np
+import pytest
+from scipy import ndimage
+
+from qmcif_engine.decision.edges import (
+    BAND_PX,
+    CLOSED,
+    EDGE_REACH_PX,
+    FINE_BLURS_PX,
+    ROUNDS,
+    TRUST_WINDOW_PX,
+    WIDE_BLURS_PX,
+    WIDE_CELL_PX,
+    WINDOW_PX,
+    blur_series,
+    draw_edges,
+    find_rivals,
+)
+from qmcif_engine.decision.evidence import CELL_PX
+from qmcif_engine.decision.filters import average_cells, repeat_cells, smooth
+from qmcif_engine.decision.propagation import BORDER
+from qmcif_engine.decision.reblur import NOISE_FLOOR, trust_of
+from tests.scenes import reach_of_change, texture
+
+BAND = BAND_PX // CELL_PX
+
+
+def halves(shape, left, right, *, column=None):
+    column = shape[1] // 2 if column is None else column
+    return np.broadcast_to(np.where(np.arange(shape[1]) < column, left, right), shape).astype(np.uint16)
+
+
+# --- rivals ---
+
+
+def test_within_the_band_the_rival_is_the_label_beyond_the_edge_and_elsewhere_its_own():
+    index = halves((9, 30), 3, 8)
+
+    rivals = find_rivals(index, 2.0)
+
+    columns = np.arange(30)
+    is_near = np.where(columns < 15, 14 - columns, columns - 15) <= BAND
+    np.testing.assert_array_equal(rivals, np.where(is_near, np.where(columns < 15, 8, 3), index))
+
+
+@pytest.mark.parametrize("far", [1.0, 2.5])
+def test_a_slope_has_no_edges(far):
+    index = np.broadcast_to(np.arange(40) // 4, (8, 40)).astype(np.uint16)
+
+    assert np.array_equal(find_rivals(index, far), index) is (far > 1)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 7), (6, 1), (3, 5)])
+def test_rivals_of_small_images_are_labels_of_theirs(shape):
+    index = np.random.default_rng(0).integers(0, 3, shape).astype(np.uint16)
+
+    rivals = find_rivals(index, 1.0)
+
+    assert rivals.dtype == np.uint16
+    assert set(np.unique(rivals)) <= set(np.unique(index))
+
+
+def test_every_rival_is_far_from_its_own_label_and_lies_within_the_band():
+    index = ndimage.zoom(np.random.default_rng(1).integers(0, 9, (5, 6)), 8, order=0).astype(np.uint16)
+    rivals = find_rivals(index, 3.0)
+
+    at = np.argwhere(rivals != index)
+    assert len(at)
+    for y, x in at:
+        around = index[max(y - BAND - 1, 0) : y + BAND + 2, max(x - BAND - 1, 0) : x + BAND + 2]
+        assert abs(int(rivals[y, x]) - int(index[y, x])) >= 3
+        assert rivals[y, x] in around
+
+
+def test_rivals_look_no_farther_than_the_band_and_a_cell():
+    index = halves((41, 41), 0, 9, column=20)
+
+    def look(planes):
+        return find_rivals(np.where(planes > 0, 5, index).astype(np.uint16), 2.0)
+
+    assert reach_of_change(look, np.zeros((41, 41)), (20, 8)) <= BAND + 1
+
+
+# --- drawing ---
+
+
+def no_belief(label):
+    return np.zeros(label.shape, np.float32)
+
+
+def blurs_of(images):
+    """What `draw_edges` asks for: each image as it is and by all blurs that are tried."""
+
+    def blurs(number):
+        planes = images[number]
+        cells = average_cells(planes, WIDE_CELL_PX)
+        return blur_series(planes, cells, tuple(slice(0, length) for length in cells.shape[1:]))
+
+    return blurs
+
+
+@pytest.mark.parametrize("shape", [(64, 96), (80, 61)])
+def test_blurs_have_the_stated_widths(shape):
+    """Wide ones on cells: the variances of the mean over a cell and of the interpolation are taken off."""
+    planes = texture((2, *shape))
+
+    series = blurs_of([planes])(0)
+
+    np.testing.assert_array_equal(series[0], planes)
+    for blurred, sigma in zip(series[1:], (*FINE_BLURS_PX, *WIDE_BLURS_PX), strict=True):
+        expected = ndimage.gaussian_filter(planes, (0, sigma, sigma), mode="reflect")
+        assert np.abs(blurred - expected).mean() < 0.05 * planes.std()
+
+
+def pass_written_out(gain, border, rounds):
+    messages = np.zeros((4, *gain.shape))
+    h, w = gain.shape
+    for turn in range(rounds):
+        for y, x in np.ndindex(h, w):
+            if (y + x) % 2 != turn % 2:
+                continue
+            total = gain[y, x] + messages[:, y, x].sum()
+            for d, (v, u) in enumerate(((y, x + 1), (y, x - 1), (y + 1, x), (y - 1, x))):
+                if 0 <= v < h and 0 <= u < w:
+                    messages[d, v, u] = np.clip(total - messages[d ^ 1, y, x], -border, border)
+    return gain + messages.sum(axis=0)
+
+
+def drawn_written_out(index, rival, belief, images, *, shape, smoothness):
+    """The formula of the docstring for two labels, 0 and 1, pixel by pixel: labels, trust, and by how much the second one is better."""
+    own, other = repeat_cells(index, CELL_PX, shape), repeat_cells(rival, CELL_PX, shape)
+    band = own != other
+    series = [blurs_of(images)(number) for number in (0, 1)]
+    side = np.exp(-0.5 * (np.arange(-1, 2) / WINDOW_PX) ** 2)
+    window = np.outer(side, side) / side.sum() ** 2
+    # what blurs of one leave of the other, in the band
+    of_a, of_b = (
+        band
+        * np.min([ndimage.correlate(band * ((one[0] - blurred) ** 2).mean(axis=0), window, mode="nearest") for blurred in two[1:]], axis=0)
+        for one, two in (series, series[::-1])
+    )
+    trust = trust_of(smooth(np.maximum(of_a, of_b), TRUST_WINDOW_PX), smooth(np.minimum(of_a, of_b), TRUST_WINDOW_PX)) * band
+    gain = repeat_cells(belief[0] - belief[1], CELL_PX, shape) + trust * np.log((of_b + NOISE_FLOOR) / (of_a + NOISE_FLOOR))
+    gain = np.where(band, gain, np.where(own == np.minimum(own, other), -CLOSED, CLOSED))
+    total = pass_written_out(gain.astype(np.float64), BORDER * smoothness, ROUNDS)
+    return np.where(band, total > 0, own), trust, total
+
+
+@pytest.mark.parametrize(("shape", "n_planes"), [((16, 20), 1), ((13, 17), 3), ((5, 7), 1), ((24, 24), 3)])
+def test_edges_are_those_of_the_formula(shape, n_planes):
+    generator = np.random.default_rng(sum(shape))
+    sharp = texture((n_planes, *shape), seed=2) / 2
+    images = [sharp, ndimage.gaussian_filter(sharp, (0, 2, 2)) + generator.normal(size=sharp.shape).astype(np.float32)]
+    cells = tuple(-(-length // CELL_PX) for length in shape)
+    index = generator.integers(0, 2, cells).astype(np.uint16)
+    rival = np.where(generator.random(cells) < 0.8, 1 - index, index).astype(np.uint16)
+    belief = generator.uniform(0, 0.5, (2, *cells)).astype(np.float32)
+
+    def beliefs(label):
+        return np.where(label == 0, belief[0], belief[1])
+
+    drawn, trust = draw_edges(index, rival, beliefs, blurs_of(images), shape=shape, smoothness=1.0)
+
+    expected, expected_trust, total = drawn_written_out(index, rival, belief, images, shape=shape, smoothness=1.0)
+    is_clear = np.abs(total) > 1e-3
+    assert is_clear.mean() > 0.9
+    np.testing.assert_array_equal(drawn[is_clear], expected[is_clear])
+    np.testing.assert_allclose(trust, expected_trust, atol=1e-3)
+
+
+def test_without_rivals_labels_are_repeated_and_no_edge_is_trusted():
+    index = np.arange(12).reshape(3, 4).astype(np.uint16)
+
+    drawn, trust = draw_edges(index, index, no_belief, blurs_of([]), shape=(5, 7), smoothness=1.0)
+
+    np.testing.assert_array_equal(drawn, repeat_cells(index, CELL_PX, (5, 7)))
+    assert not trust.any()
+
+
+def sheet(shape, column):
+    """A bright sheet on the left, over a dark ground: in focus, and out of focus so that it shines over the ground."""
+    ground, front = texture(shape, seed=3, contrast=6, level=20), texture(shape, seed=4, contrast=10, level=170)
+    cover = np.broadcast_to((np.arange(shape[1]) < column).astype(np.float32), shape)
+    soft = ndimage.gaussian_filter(cover, 6)
+    of_sheet = cover * front + (1 - cover) * ndimage.gaussian_filter(ground, 6)
+    of_ground = ndimage.gaussian_filter(cover * front, 6) + (1 - soft) * ground
+    return np.stack([of_sheet, of_ground])[:, None].astype(np.float32), cover
+
+
+@pytest.mark.parametrize("offset", [-6, -3, 0, 5])
+def test_within_the_band_the_sheet_keeps_its_outline_and_its_halo_is_not_taken(offset):
+    shape, column = (48, 96), 47
+    images, cover = sheet(shape, column)
+    index = halves((24, 48), 0, 1, column=(column + offset) // CELL_PX)
+    rivals = find_rivals(index, 1.0)
+
+    drawn, trust = draw_edges(index, rivals, no_belief, blurs_of(images), shape=shape, smoothness=1.0)
+
+    band = repeat_cells(rivals != index, CELL_PX, shape)
+    # beside the image of the sheet, which shows its ground blurred, that of the ground is lighter by what spills
+    halo = (images[1, 0] > images[0, 0] + 25) & (cover == 0) & band
+    assert halo.sum() > 100
+    assert np.mean(drawn[halo] == 1) < 0.06
+    assert np.mean(drawn[band & (cover > 0)] == 1) < 0.06
+    assert trust[halo].mean() > 0.5
+    np.testing.assert_array_equal(drawn[~band], repeat_cells(index, CELL_PX, shape)[~band])
+
+
+def test_drawing_reaches_as_far_as_is_stated():
+    shape = (200, 200)
+    images, _ = sheet(shape, 100)
+    index = halves((100, 100), 0, 1)
+    rivals = find_rivals(index, 1.0)
+
+    def trusted(planes):
+        found = draw_edges(index, rivals, no_belief, blurs_of((planes, images[1])), shape=shape, smoothness=1.0)
+        return np.stack([found[0], found[1]])
+
+    assert BAND_PX < reach_of_change(trusted, images[0], (100, 104)) <= EDGE_REACH_PX

@@ -1,0 +1,240 @@
+"""Belief propagation: against plain NumPy, exact on chains, and near the least energy on small grids."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from qmcif_engine.decision.evidence import BLOCK_PX, CELL_PX, Candidates
+from qmcif_engine.decision.filters import average_cells
+from qmcif_engine.decision.propagation import (
+    BORDER,
+    FAR_SHARE,
+    GRIDS_PX,
+    LEAST_FAR,
+    MEANS_PX,
+    MOST_FAR,
+    PROPAGATION_REACH_PX,
+    ROUNDS,
+    SEAM,
+    far_apart,
+    propagate,
+)
+
+CELLS = BLOCK_PX // CELL_PX
+AREA = CELL_PX**2
+DIRECTIONS = ((0, 1), (0, -1), (1, 0), (-1, 0))
+
+
+def problem(shape, *, n_images, count, seed=0, missing=0.0, spread=0.6, planes=1):
+    """Random candidates of blocks, their costs on cells, and means of all images."""
+    generator = np.random.default_rng(seed)
+    blocks = [-(-length // CELLS) for length in shape]
+    label = np.sort([[generator.permutation(n_images)[:count] for _ in range(blocks[1])] for _ in range(blocks[0])]).astype(np.int32)
+    label[generator.random(blocks) < missing, 1:] = -1
+    cost = generator.uniform(0, spread, (*shape, count)).astype(np.float32)
+    best = generator.uniform(0, 3, shape).astype(np.float32)
+    side = [-(-length * CELL_PX // MEANS_PX) for length in shape]
+    means = generator.normal(0, 3, (n_images, planes, *side)).astype(np.float32)
+    return Candidates(label, cost, np.zeros((2, *shape), np.uint16), best), cost, means
+
+
+def step_between(grid, p, q, a, b):
+    """The mean step between two labels at two cells; a block knows only those among its own candidates."""
+    known = [grid.step(place, a, b) for place in (p, q) if {a, b} <= set(grid.labels(place))]
+    return np.mean(known) if known else 0.0
+
+
+class Grid:
+    """One grid of the pyramid, in plain NumPy."""
+
+    def __init__(self, candidates, cost, means, *, side, far, smoothness):
+        self.side, self.far, self.border = side, far, side * BORDER * smoothness
+        cells = side // CELL_PX
+        rows, columns = (-(-length // cells) for length in cost.shape[:2])
+        # incomplete cells are completed by their last row and column
+        y, x = (np.minimum(np.arange(n * cells), length - 1) for n, length in zip((rows, columns), cost.shape, strict=False))
+        self.cost = AREA * cost[y[:, None], x].astype(np.float64).reshape(rows, cells, columns, cells, -1).sum(axis=(1, 3))
+        self.label, self.blocks = candidates.label, BLOCK_PX // side
+        self.coarse = max(side, MEANS_PX)
+        self.power = average_cells(np.exp(candidates.best), self.coarse // CELL_PX).astype(np.float64)
+        self.means = (means if self.coarse == MEANS_PX else average_cells(means, self.coarse // MEANS_PX)).astype(np.float64)
+
+    def labels(self, place):
+        return [int(label) for label in self.label[place[0] // self.blocks, place[1] // self.blocks]]
+
+    def step(self, place, a, b):
+        """The root mean square of the difference of two images at a cell, in units of the detail."""
+        y, x = (k * self.side // self.coarse for k in place)
+        return np.sqrt(((self.means[a, :, y, x] - self.means[b, :, y, x]) ** 2).mean() / self.power[y, x])
+
+    def pair(self, p, q, a, b):
+        """What a border between a label at one cell and a label at the next one costs."""
+        return 0.0 if a == b else self.border * min(abs(a - b) / self.far, 1) * (1 + SEAM * step_between(self, p, q, a, b))
+
+    def pass_messages(self, messages, rounds):
+        h, w, count = self.cost.shape
+        for turn, y, x in itertools.product(range(rounds), range(h), range(w)):
+            if (y + x) % 2 != turn % 2:
+                continue
+            total = self.cost[y, x] + messages[:, y, x].sum(axis=0)
+            for d, (dy, dx) in enumerate(DIRECTIONS):
+                v, u = y + dy, x + dx
+                if not (0 <= v < h and 0 <= u < w):
+                    continue
+                own, other = self.labels((y, x)), self.labels((v, u))
+                sent = np.array(
+                    [
+                        min(total[i] - messages[d ^ 1, y, x, i] + self.pair((y, x), (v, u), own[i], b) for i in range(count) if own[i] >= 0)
+                        for b in other
+                        if b >= 0
+                    ]
+                )
+                messages[d, v, u, : len(sent)] = sent - sent.min()
+        return messages
+
+
+def beliefs_written_out(candidates, cost, means, *, far, smoothness):
+    messages = None
+    for side, rounds in zip(GRIDS_PX, ROUNDS, strict=True):
+        grid = Grid(candidates, cost, means, side=side, far=far, smoothness=smoothness)
+        h, w, count = grid.cost.shape
+        messages = np.zeros((4, h, w, count)) if messages is None else messages.repeat(2, axis=1).repeat(2, axis=2)[:, :h, :w] / 2
+        grid.pass_messages(messages, rounds)
+    return (grid.cost + messages.sum(axis=0)) / AREA
+
+
+@pytest.mark.parametrize(
+    ("shape", "n_images", "count", "missing", "far", "planes"),
+    [((8, 8), 2, 2, 0, 1, 1), ((9, 7), 6, 3, 0.3, 2, 3), ((3, 4), 5, 4, 0, 2.5, 1), ((1, 1), 2, 2, 0, 1, 1), ((5, 13), 12, 8, 0.5, 2, 1)],
+)
+def test_beliefs_are_those_of_plain_messages(shape, n_images, count, missing, far, planes):
+    candidates, cost, means = problem(shape, n_images=n_images, count=count, missing=missing, seed=count, planes=planes)
+
+    beliefs = propagate(candidates, cost, means, far=far, smoothness=1.3)
+
+    is_candidate = candidates.label.repeat(CELLS, axis=0).repeat(CELLS, axis=1)[: shape[0], : shape[1]] >= 0
+    expected = beliefs_written_out(candidates, cost, means, far=far, smoothness=1.3)
+    np.testing.assert_allclose(beliefs[is_candidate], expected[is_candidate], rtol=1e-4, atol=1e-4)
+
+
+def energy_of(grid, labels):
+    """The energy that is minimized, of one labeling of the finest grid."""
+    h, w, _ = grid.cost.shape
+    total = sum(grid.cost[y, x, grid.labels((y, x)).index(labels[y][x])] for y in range(h) for x in range(w))
+    for y, x in np.ndindex(h, w):
+        for v, u in ((y + 1, x), (y, x + 1)):
+            if v < h and u < w:
+                total += grid.pair((y, x), (v, u), labels[y][x], labels[v][u])
+    return total
+
+
+def finest(candidates, cost, means, far):
+    return Grid(candidates, cost, means, side=CELL_PX, far=far, smoothness=1.0)
+
+
+def take_best(candidates, beliefs):
+    label = candidates.label.repeat(CELLS, axis=0).repeat(CELLS, axis=1)[: beliefs.shape[0], : beliefs.shape[1]]
+    return np.take_along_axis(label, beliefs.argmin(axis=-1)[..., None], -1)[..., 0].tolist()
+
+
+def all_labelings(shape, choices):
+    for flat in itertools.product(choices, repeat=shape[0] * shape[1]):
+        yield [list(flat[row * shape[1] : (row + 1) * shape[1]]) for row in range(shape[0])]
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(("shape", "n_images"), [((1, 4), 3), ((4, 1), 3), ((1, 3), 2), ((3, 1), 4)])
+def test_on_a_chain_the_least_energy_is_found(shape, n_images, seed):
+    """Messages of coarse grids only start the others: on a chain no longer than the rounds the result is exact."""
+    assert max(shape) <= ROUNDS[-1]
+    candidates, cost, means = problem(shape, n_images=n_images, count=n_images, seed=seed)
+    grid = finest(candidates, cost, means, 2.0)
+
+    found = take_best(candidates, propagate(candidates, cost, means, far=2.0, smoothness=1.0))
+
+    least = min(energy_of(grid, labels) for labels in all_labelings(shape, range(n_images)))
+    assert energy_of(grid, found) == pytest.approx(least, rel=1e-3)
+
+
+@pytest.mark.parametrize(("n_images", "seed"), [*((2, seed) for seed in range(10)), (3, 0)])
+def test_on_a_grid_of_three_by_three_cells_the_energy_is_near_the_least(n_images, seed):
+    candidates, cost, means = problem((3, 3), n_images=n_images, count=n_images, seed=seed)
+    grid = finest(candidates, cost, means, 1.0)
+
+    found = take_best(candidates, propagate(candidates, cost, means, far=1.0, smoothness=1.0))
+
+    least = min(energy_of(grid, labels) for labels in all_labelings((3, 3), range(n_images)))
+    alone = energy_of(grid, take_best(candidates, cost))
+    assert energy_of(grid, found) <= least + 0.1 * max(alone - least, 0.1 * least)
+
+
+def test_clear_evidence_is_followed_and_a_lone_doubt_is_not():
+    cost = np.zeros((12, 12, 2), np.float32)
+    cost[:, :6, 1] = cost[:, 6:, 0] = 1.0
+    cost[5, 2] = 0.05, 0  # one cell says a little otherwise
+    candidates = Candidates(
+        np.broadcast_to(np.arange(2, dtype=np.int32), (3, 3, 2)).copy(),
+        cost,
+        np.zeros((2, 12, 12), np.uint16),
+        np.zeros((12, 12), np.float32),
+    )
+
+    found = take_best(candidates, propagate(candidates, cost, np.zeros((2, 1, 6, 6), np.float32), far=1.0, smoothness=1.0))
+
+    np.testing.assert_array_equal(found, np.broadcast_to(np.arange(12) >= 6, (12, 12)))
+
+
+def test_without_smoothness_each_cell_decides_for_itself():
+    candidates, cost, means = problem((9, 11), n_images=4, count=4)
+
+    beliefs = propagate(candidates, cost, means, far=1.0, smoothness=0.0)
+
+    assert take_best(candidates, beliefs) == take_best(candidates, cost)
+
+
+def test_a_block_without_a_label_of_its_neighbor_takes_one_of_its_own():
+    candidates, cost, means = problem((8, 8), n_images=6, count=2, seed=3)
+    label = candidates.label.copy()
+    label[:, 0], label[:, 1] = (0, 1), (4, 5)
+    candidates = candidates._replace(label=label)
+
+    found = np.array(take_best(candidates, propagate(candidates, cost, means, far=2.0, smoothness=100.0)))
+
+    assert set(np.unique(found[:, :4])) <= {0, 1}
+    assert set(np.unique(found[:, 4:])) <= {4, 5}
+    # the dearest borders: none within a pair of blocks
+    assert (found[:, :4] == found[0, 0]).all()
+
+
+@pytest.mark.parametrize("place", [(44, 44), (47, 41)])
+def test_costs_reach_as_far_as_is_stated(place):
+    candidates, cost, means = problem((88, 88), n_images=2, count=2, spread=0.1)
+    changed = cost.copy()
+    changed[place] = 5, 0
+
+    one, other = (propagate(candidates, each, means, far=1.0, smoothness=1.0) for each in (cost, changed))
+
+    cells = np.argwhere((one != other).any(axis=-1)) - place
+    # from the pixels of one cell to the nearest pixels of another
+    assert BLOCK_PX < CELL_PX * (np.abs(cells).max() - 1) + 1 <= PROPAGATION_REACH_PX
+
+
+def test_the_order_of_labels_makes_no_difference_to_a_reversed_stack():
+    candidates, cost, means = problem((8, 12), n_images=5, count=5)
+
+    beliefs = propagate(candidates, cost, means, far=2.0, smoothness=1.0)
+    turned = propagate(candidates, np.ascontiguousarray(cost[..., ::-1]), means[::-1].copy(), far=2.0, smoothness=1.0)
+
+    np.testing.assert_allclose(turned[..., ::-1], beliefs, atol=1e-4)
+
+
+@pytest.mark.parametrize(("n_images", "is_ordered", "far"), [(2, True, 1), (40, False, 1), (3, True, LEAST_FAR), (300, True, MOST_FAR)])
+def test_labels_are_far_apart_from_a_share_of_the_stack_within_bounds(n_images, is_ordered, far):
+    assert far_apart(n_images, is_ordered=is_ordered) == far
+
+
+def test_between_the_bounds_it_is_the_share():
+    n_images = round((LEAST_FAR + MOST_FAR) / 2 / FAR_SHARE)
+
+    assert far_apart(n_images, is_ordered=True) == pytest.approx(n_images * FAR_SHARE)
