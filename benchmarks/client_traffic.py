@@ -28,9 +28,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
 N_WORKERS = 3
-CONFIG = FusionConfig().replaced(
-    {"iterations": 1, "smoothness": 0.0, "noise": "off"}
-)
+CONFIG = FusionConfig().replaced({"iterations": 1, "smoothness": 0.0, "noise": "off"})
 """Light arithmetic: traffic does not depend on it."""
 
 

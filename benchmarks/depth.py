@@ -182,7 +182,7 @@ def measure_preferences() -> tuple[list[list[Cell]], dict[str, np.ndarray]]:
     is_near = ndimage.binary_dilation(is_hair, iterations=6)
     changes = {
         "default": {},
-        "consistency=0": {"consistency": 0.0},
+        "smoothness=0": {"smoothness": 0.0},
         "preference=front": {"preference": "front"},
         "preference=back": {"preference": "back"},
     }

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from unittest import mock
 
 import numpy as np
+from qmcif_engine.cleanup.regularization import CellEvidence
+from qmcif_engine.kernels.cell_sums import CELL_PX
 from quality import DATA_SETS, SHARED_DATA, SYMBOLS, score
 from real_stacks import find_stacks, read_frames
 from result_files import save_result
@@ -26,9 +28,7 @@ from scipy import ndimage
 from stack_quality import load_tool
 
 from qmcif_engine import fuse, read_image
-from qmcif_engine.cleanup.regularization import CellEvidence
 from qmcif_engine.comparison.datasets import find_dataset
-from qmcif_engine.kernels.cell_sums import CELL_PX
 from qmcif_engine.stack.synthetic import make_focus_stack
 from qmcif_engine.tiles import tile_decisions
 

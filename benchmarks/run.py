@@ -17,16 +17,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from qmcif_engine.cleanup.regularization import sample_cells
+from qmcif_engine.method.decomposition import decompose
+from qmcif_engine.stack.noise import adapt_to_noise, measure_noise
+from qmcif_engine.tiles.stages import FocusLevels, decide, plan_geometry
 
 from qmcif_engine import PRESETS, __version__, make_focus_stack, read_image, write_image
-from qmcif_engine.cleanup.regularization import sample_cells
 from qmcif_engine.compiled import single_thread
-from qmcif_engine.method.decomposition import decompose
 from qmcif_engine.method.focus import base_focus, detail_focus, fine_focus
 from qmcif_engine.method.fusion import compose
-from qmcif_engine.stack.noise import adapt_to_noise, measure_noise
 from qmcif_engine.stack.samples import settle_focus_range, to_planes
-from qmcif_engine.tiles.stages import FocusLevels, decide, plan_geometry
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -26,8 +26,8 @@ NOISE_CASES = (("dome", "gaussian 10"), ("dome", "photons 10"), ("plane", "gauss
 ORDERS = ("ordered", "none")
 NOISE_SETTINGS: dict[str, dict[str, Any]] = {
     "default": {},
-    "`adapts_to_noise=false`": {"adapts_to_noise": False},
-    "`consistency=0`": {"consistency": 0.0},
+    "`noise=off`": {"noise": "off"},
+    "`smoothness=0`": {"smoothness": 0.0},
 }
 FIRST_COLUMN = f"{N_IMAGES} images, within one image of the truth"
 

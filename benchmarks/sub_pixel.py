@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+from qmcif_engine.cleanup.boundaries.reblurring import NOISE_POWER
 from result_files import Cell, save_result
 from scipy import ndimage
 
 from qmcif_engine import fuse, read_image
-from qmcif_engine.cleanup.boundaries.reblurring import NOISE_POWER
 from qmcif_engine.comparison.datasets import find_dataset
 
 SHARED_DATA = Path(__file__).parents[2] / "shared" / "data"

@@ -8,7 +8,7 @@ scene = make_focus_stack(n_images=3, shape=(300, 400)).images
 moved = [np.ascontiguousarray(image[10 + 4 * number : 270 + 4 * number, 10:370]) for number, image in enumerate(scene)]
 
 with open_stack(moved) as stack:
-    aligned = prepare_stack(stack, align="translation")  # pip install 'napari-qmcif[align]'; also similarity, affine, homography
+    aligned = prepare_stack(stack, align="translation")  # also similarity, affine, homography
     (path,) = write_stack(aligned, "aligned.ome.tif", crop=True, overwrite=True)
 
 with open_stack(path) as result:

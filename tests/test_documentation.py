@@ -82,8 +82,6 @@ def test_every_example_of_the_reference_runs_and_speaks_of_its_name(path: Path, 
     names = dict(zip(sections[1::2], sections[2::2], strict=True))
     parser, runner, report = doctest.DocTestParser(), doctest.DocTestRunner(verbose=False), []
     monkeypatch.chdir(tmp_path)
-    if path.stem == "alignment":
-        pytest.importorskip("cv2", reason="the extra align is not installed")
 
     code = "".join(block for block in re.findall(r"```pycon\n(.*?)```", text, flags=re.DOTALL))
     runner.run(parser.get_doctest(code, {}, path.stem, str(path), 0), out=report.append)
@@ -115,7 +113,9 @@ def test_the_program_takes_every_command_and_setting_on_a_page(path: Path) -> No
 
     for command in commands:
         build_parser().parse_args(shlex.split(command, comments=True)[1:])  # SystemExit for an option that is unknown
-    gather_settings(preset_name="default", config_file=None, assignments=re.findall(r"--set ([a-z_]+=[\w.]+)", text))
+    for line in text.splitlines():
+        preset_name = re.findall(r"--preset (\w+)|$", line)[0] or "default"
+        gather_settings(preset_name=preset_name, config_file=None, assignments=re.findall(r"--set ([a-z_]+=[\w.]+)", line))
 
 
 @pytest.mark.slow

@@ -45,4 +45,4 @@ def test_a_dark_frame_is_spoken_of_only_as_the_former_name_of_a_setting() -> Non
         for found in re.finditer(r"dark[ _]frames?(?:_px)?", path.read_text(encoding="utf-8"), flags=re.IGNORECASE)
     ]
 
-    assert spoken == [f"{Path('src/qmcif_engine/config/fusion_config.py')}: dark_frame_px"]
+    assert spoken == [f"{Path('src/qmcif_engine/config/former_settings.py')}: dark_frame_px"]

@@ -3,23 +3,10 @@
 from __future__ import annotations
 
 import ast
-import functools
 import re
 from fractions import Fraction
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-from qmcif_engine.cleanup import blending, dark_border, frame_ends, regularization, seams, smoothness
-from qmcif_engine.cleanup.boundaries import outlines, reblurring, trial_blurs
-from qmcif_engine.kernels import boxes
-from qmcif_engine.method.focus_measures import decomposition_measure
-
-from qmcif_engine.method import focus, fusion, patches, refinement
-from qmcif_engine.stack import noise, samples
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "qmcif_engine"
@@ -49,10 +36,14 @@ def documented_names() -> dict[str, str]:
     return names
 
 
+def section_of(heading: str) -> str:
+    """Return what stands under a heading of the document."""
+    return DOCUMENT.split(f"\n## {heading}\n")[1].split("\n## ")[0]
+
+
 def table_rows(heading: str) -> list[list[str]]:
     """Return the cells of the one table under a heading of the document, its header left out; all rows are as long as the header."""
-    section = DOCUMENT.split(f"\n## {heading}\n")[1].split("\n## ")[0]
-    lines = [line for line in section.splitlines() if line.startswith("|")]
+    lines = [line for line in section_of(heading).splitlines() if line.startswith("|")]
     header, rule, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
     assert set("".join(rule)) == {"-"}
     assert {len(row) for row in rows} == {len(header)}
@@ -119,61 +110,79 @@ def test_constants_named_in_the_document_have_the_values_it_gives() -> None:
     """Written as `NAME` = value, or `module.NAME` = value where two modules have one of that name; a value may be a fraction."""
     given = re.findall(r"`(?:([a-z_.]+)\.)?([A-Z_]+)`\s=\s(\([^)]*\)|\d+/\d+|\d+(?:\.\d+)?(?:e-?\d+)?)", DOCUMENT)
 
-    names = {name for _, name, _ in given}
-    of_noise = {"BLOCK_PX", "CLEAN_LEVEL", "BLUR_FACTOR", "WIDEST_BLUR_PX", "SPARSE_LEVEL", "STACK_BLUR_FACTOR", "OUTLIER_EXCESS"}
-    of_fitting = {
-        "CELL_PX",
-        "CONTRAST_WEIGHT",
-        "CHOSEN_WEIGHT",
-        "DEAREST_STEP",
-        "STEP_EXPONENT",
-        "HOPELESS_COST",
-        "CONFIDENCES",
-        "HALF_SIGNIFICANT",
-    }
-    of_edges = {"BLURS_PX", "NOISE_POWER", "COMPARISON_WINDOW_PX", "CONTRAST_SHARE", "CONTRAST_WINDOW_PX", "LARGEST_CONTRAST_EVIDENCE"}
-    to_the_pixel = {"EXACT_BLURS_PX", "EXPLAINED_SHARES", "EXPLAINED_WINDOW_PX", "LEAST_REST", "EXACT_PASSES", "EXACT_INERTIA"}
-    of_slopes = {"EVEN_SHARE", "SLOPE_FADE_PX", "SLOPE_REACH_PX"}
-    of_blends = {"TEXTURE_PX", "SMOOTH_CONTRAST", "LEAST_VISIBLE_STEP", "LEAST_VISIBLE_CHANGE", "LEAST_SHARE"}
-    of_brightness = {"LOW_PASS_PX", "LOW_PASS_REACH_PX", "BAND_PX", "WINDOW_PX", "FAINT_POWER", "SEAM_RATIOS"}
-    of_frames = {"REACH_PX", "DARK_LOSS", "FADING_LOSS", "LARGEST_DIFFERENCE", "LARGEST_REACH_PX"}
-    assert names >= of_noise | of_fitting | of_edges | to_the_pixel | of_slopes | of_blends | of_brightness | of_frames
-    assert names >= {"MARGIN_PX", "EXACT_MARGIN_PX", "NEGLIGIBLE_LEVEL", "FAINT_LEVEL", "FINE_WEIGHT"}
-    assert {module for module, name, _ in given if name == "ROUNDS"} == {"cleanup.boundaries.outlines", "cleanup.regularization"}
-    assert {module for module, name, _ in given if name == "REACH_PX"} >= {"cleanup.dark_border", "cleanup.seams"}
+    assert {name for _, name, _ in given} >= {"DARK_LOSS", "FADING_LOSS", "NEGLIGIBLE_LEVEL", "SOLVE_MARGIN_PX"}
     for module, name, value in given:
-        (holder,) = [import_module(f"qmcif_engine.{module}")] if module else [home for home in HOMES if name in defined_constants(home)]
-        assert as_number(value) == getattr(holder, name), name
+        (home,) = [module] if module else [home for home in HOMES if name in assigned_values(home)]
+        assert as_number(value) == value_of(home, name), name
 
 
-HOMES = (
-    blending,
-    boxes,
-    dark_border,
-    focus,
-    frame_ends,
-    fusion,
-    noise,
-    outlines,
-    patches,
-    reblurring,
-    refinement,
-    regularization,
-    decomposition_measure,
-    samples,
-    seams,
-    smoothness,
-    trial_blurs,
-)
+def test_the_table_of_constants_has_every_literal_of_the_default_rule_with_its_value() -> None:
+    rows = table_rows("Constants")
+    listed = [(name, value) for names, values, *_ in rows for name, value in zip(CONSTANT.findall(names), values.split("; "), strict=True)]
+    derived = CONSTANT.findall(section_of("Constants").rpartition("|\n")[2])
+    literals = {
+        f"{home.rpartition('.')[2]}.{name}": home
+        for home in RULE_MODULES
+        for name, value in assigned_values(home).items()
+        if is_literal(value)
+    }
+
+    assert sorted([*(name for name, _ in listed), *derived]) == sorted(literals)
+    for name, value in listed:
+        assert as_number(value) == value_of(literals[name], name.rpartition(".")[2]), name
+
+
+def test_few_constants_of_the_default_rule_are_chosen_and_fewer_fitted() -> None:
+    kinds = [(len(CONSTANT.findall(names)), kind) for names, *_, kind in table_rows("Constants")]
+
+    assert len(kinds) <= MOST_ROWS
+    assert sum(count for count, kind in kinds if kind.startswith("fitted: `python ")) <= MOST_FITTED
+    assert [kind for _, kind in kinds if not kind.startswith(("fitted: `python ", "chosen", "published"))] == []
+
+
+def test_the_reach_of_a_tile_is_the_sum_of_the_document() -> None:
+    from qmcif_engine.config.presets import PRESETS
+    from qmcif_engine.decision.energy import RULE
+
+    rows = table_rows("Reach of every term in pixels")
+    named = [(*name.rpartition(".")[::2], number) for _, text, number in rows for name in re.findall(r"`([a-z_.]+\.[A-Z_]+)`", text)]
+    reach = {term: int(number) for term, _, number in rows}
+    both = reach["messages between cells"] + reach["composition"]
+
+    assert [(home, name) for home, name, number in named if value_of(home, name) != int(number)] == []
+    assert RULE.reach_px(PRESETS["default"], (1, 1)) == reach["halo term"] + reach["depth edges, labels"] + both
+    assert RULE.reach_px(PRESETS["fast"], (1, 1)) == reach["outliers"] + reach["evidence"] + both
+
+
+MOST_ROWS, MOST_FITTED = 25, 10
+CONSTANT = re.compile(r"`([a-z_]+\.[A-Z_]+)`")
+RULE_MODULES = [*(f"decision.{path.stem}" for path in sorted((PACKAGE / "decision").glob("[a-z]*.py"))), "method.detail_layer"]
+"""Whose numbers the table of constants has."""
+
+HOMES = [*RULE_MODULES, *(f"method.{path.stem}" for path in (PACKAGE / "method").glob("[a-z]*.py") if path.stem != "detail_layer")]
 """Where a constant without a module before it is looked for."""
 
 
-@functools.cache
-def defined_constants(module: ModuleType) -> set[str]:
-    """Return the constants that a module defines rather than imports."""
-    tree = ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))
-    targets = [target for node in tree.body if isinstance(node, ast.Assign) for target in node.targets]
-    return {name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)}
+def assigned_values(module: str) -> dict[str, ast.expr]:
+    """Return what a module assigns to each of its constants; names that are assigned together share a tuple."""
+    values: dict[str, ast.expr] = {}
+    for node in ast.parse((PACKAGE / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8")).body:
+        for target in node.targets if isinstance(node, ast.Assign) else []:
+            names = [name.id for name in ast.walk(target) if isinstance(name, ast.Name) and name.id.isupper()]
+            values |= dict.fromkeys(names, node.value)
+    return values
+
+
+def is_literal(node: ast.expr) -> bool:
+    """Return whether a value is made of numbers alone: where it names other constants nothing was chosen."""
+    structure = ast.Tuple | ast.BinOp | ast.UnaryOp | ast.operator | ast.unaryop | ast.Load
+    parts = [part for part in ast.walk(node) if not isinstance(part, structure)]
+    return all(isinstance(part, ast.Constant) and isinstance(part.value, int | float) for part in parts)
+
+
+def value_of(module: str, name: str) -> object:
+    """Return the value of a constant of the engine."""
+    return getattr(import_module(f"qmcif_engine.{module}"), name)
 
 
 def as_number(text: str) -> object:

@@ -6,31 +6,31 @@ from pathlib import Path
 
 import numpy as np
 
-from qmcif_engine import PRESETS, fuse, make_focus_stack, write_image
+from qmcif_engine import PRESETS, decompose, fuse, make_focus_stack, write_image
 from qmcif_engine.method.focus import detail_focus
 
 FOLDER = Path(__file__).parents[1] / "docs" / "images" / "stages"
 GAP_PX = 6
 MAP_COLORS = np.array([(68, 1, 84), (33, 145, 140), (253, 231, 37)], np.uint8)
 DETAIL_PATCH_PX = 11
-LEAST_CONFIDENCE = 0.61
-"""Black in the picture: that of a place about which nothing is known."""
+LEAST_CONFIDENCE = 0.5
+"""Black in the picture."""
 
 
 def main() -> None:
     """Write one picture per stage."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     images = list(make_focus_stack(n_images=3, shape=(180, 240), seed=1).images)
-    config = PRESETS["default"]
-    result = fuse(images, config, with_maps=True, keep_layers=True)
-    layers = result.layers
-    focus = [detail_focus(part.detail, detail_patch_px=DETAIL_PATCH_PX, config=config.focus) for part in layers]
+    config = PRESETS["paper"]
+    result, maps = fuse(images), fuse(images, config, with_maps=True)
+    layers = [decompose(image, config) for image in images]
+    focus = [detail_focus(part.detail, detail_patch_px=DETAIL_PATCH_PX, radius_px=config.method.amplification_radius_px) for part in layers]
     largest = max(float(level.max()) for level in focus)
     pictures = {
         "1_images": images,
         "2_layers": [to_color(layers[1].base), brighten(layers[1].detail), brighten(layers[1].noise)],
         "3_focus": [shade(level / largest) for level in focus],
-        "4_maps": [MAP_COLORS[result.base_map], MAP_COLORS[result.detail_map]],
+        "4_maps": [MAP_COLORS[maps.base_map], MAP_COLORS[maps.detail_map]],
         "5_result": [MAP_COLORS[result.source_index], shade((result.confidence - LEAST_CONFIDENCE) / (1 - LEAST_CONFIDENCE)), result.fused],
     }
     for name, parts in pictures.items():

@@ -31,10 +31,8 @@ TOP_LEVEL_PAGES = {
     "SECURITY.md": "security.md",
 }
 SECTION_TITLES = {
-    "decomposition": "Decomposition into base, detail and noise",
-    "focus": "Focus measures",
-    "refinement": "Choice between the two scales",
-    "decision": "Clean-up of decisions and blending",
+    "decision": "Decision: which rule, and the settings of the rule energy",
+    "method": "The published method: settings of the rule paper",
     "tiling": "Tiles",
 }
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from importlib.util import find_spec
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, ref
 
@@ -18,8 +17,6 @@ from qmcif_engine import QmcifError, open_stack, prepare_stack, suggest_alignmen
 from qmcif_engine.types import FusionProgress, Stack, Transforms
 
 ALIGNMENTS = ("none", "translation", "similarity", "affine", "homography")
-
-NO_OPENCV = "whether the images moved cannot be told without OpenCV: pip install 'napari-qmcif[align]'"
 
 
 def open_images(images: Sequence[Any], *, n_channels: int, job: EngineWorker) -> Stack:
@@ -104,9 +101,6 @@ def hint_at_preparation(stack: ChosenStack, *, job: EngineWorker) -> str:
     opened = open_images(stack.cut_images(), n_channels=stack.n_channels, job=job)
 
     def find_movement() -> str:
-        # looked for without being imported, which takes a while
-        if find_spec("cv2") is None:
-            return NO_OPENCV
         job.note("looking whether the images moved")
         found = suggest_alignment(opened)
         if found is None:

@@ -6,7 +6,6 @@ import time
 import uuid
 from collections.abc import Sequence
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -68,9 +67,6 @@ def choose_images(
         raise InvalidConfigError(msg)
     if reference > 0 and reference - 1 not in frames:
         msg = f"image {reference} was given as the reference; the stack has {frames[-1] + 1}: choose one of them, or 0 for the middle one"
-        raise InvalidConfigError(msg)
-    if align != "none" and find_spec("cv2") is None:
-        msg = "Align is set and OpenCV is not installed; it is needed: pip install 'napari-qmcif[align]', or set Align to none"
         raise InvalidConfigError(msg)
     known = load_transforms(transforms) if transforms is not None and transforms.is_file() else None
     if transforms is not None and known is None:

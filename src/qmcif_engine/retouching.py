@@ -24,8 +24,8 @@ from qmcif_engine.stack.alignment.opencv import one_opencv_thread
 from qmcif_engine.stack.samples import as_stack
 from qmcif_engine.stack.stack import ArrayStack, Stack, check_number, companions_of, sample_stack, settle_range
 from qmcif_engine.stack.window import Window
+from qmcif_engine.tiles.companions import compose_companions, measure_companion_noise, shown_channels
 from qmcif_engine.tiles.planes import WindowPlanes
-from qmcif_engine.tiles.sample_noise import measure_sample_noise
 from qmcif_engine.tiles.window_images import WindowImages
 
 if TYPE_CHECKING:
@@ -191,29 +191,37 @@ def _corrected(
 
 def _compose(stack: Stack, decision: Decision, *, inner: Window, has_companions: bool, config: FusionConfig) -> SampleArray:
     """Return the inner window: the image, all channels where only some decided, or the image with its opacity as the last channel."""
+    images = WindowImages(stack, decision.window)
     with single_thread(), one_opencv_thread():
-        planes = [_compose_one(stack, decision, inner=inner, config=config)]
-        if has_companions:
-            companions: Any = companions_of(stack)
-            planes.append(_compose_one(companions, decision, inner=inner, config=config))
-    if not has_companions or planes[-1].ndim == 3:
-        return planes[-1]
-    joined: Any = np.dstack(planes)
+        (noise,) = _noise_of(stack, config, shown=())
+        fused = energy.RULE.compose(images, decision, inner=inner, noise=noise, config=config)
+        if not has_companions:
+            return fused
+        companions: Any = companions_of(stack)
+        shown = shown_channels(stack, companions)
+        further = compose_companions(
+            WindowImages(companions, decision.window),
+            decision,
+            rule=energy.RULE,
+            fused=fused,
+            shown=shown,
+            inner=inner,
+            noise=_noise_of(companions, config, shown=shown),
+            config=config,
+        )
+    if further.ndim == 3:
+        return further
+    joined: Any = np.dstack([fused, further])
     samples: SampleArray = joined
     return samples
 
 
-def _compose_one(stack: Stack, decision: Decision, *, inner: Window, config: FusionConfig) -> SampleArray:
-    images = WindowImages(stack, decision.window)
-    return energy.RULE.compose(images, decision, inner=inner, noise=_noise_of(stack, config), config=config)
-
-
-_noises: WeakKeyDictionary[Stack, dict[FusionConfig, float]] = WeakKeyDictionary()
+_noises: WeakKeyDictionary[Stack, dict[tuple[FusionConfig, tuple[int, ...]], tuple[float, ...]]] = WeakKeyDictionary()
 """Noise of stacks, which every stroke asks for again; a few numbers for each stack that is still open."""
 
 
-def _noise_of(stack: Stack, config: FusionConfig) -> float:
+def _noise_of(stack: Stack, config: FusionConfig, *, shown: tuple[int, ...]) -> tuple[float, ...]:
     known = _noises.setdefault(stack, {})
-    if config not in known:
-        known[config] = measure_sample_noise(sample_stack(stack), config)
-    return known[config]
+    if (config, shown) not in known:
+        known[config, shown] = measure_companion_noise(sample_stack(stack), config, shown=shown)
+    return known[config, shown]

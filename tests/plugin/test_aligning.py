@@ -76,14 +76,6 @@ def test_brightness_is_compared_once_and_evened_out(uneven, job, monkeypatch):
     assert first.correction.gains[3][2] > first.correction.gains[3][0] > 1
 
 
-def test_that_opencv_is_missing_is_said(layer, job, monkeypatch):
-    monkeypatch.setattr(aligning, "find_spec", lambda name: None)
-
-    assert hint_at_preparation(choose(layer), job=job) == (
-        "whether the images moved cannot be told without OpenCV: pip install 'napari-qmcif[align]'"
-    )
-
-
 def test_looking_at_the_images_is_told_and_can_be_cancelled_between_two_windows(layer, job):
     stack = choose(layer)
     watched = aligning.open_images(stack.cut_images(), n_channels=3, job=job)

@@ -34,7 +34,7 @@ def open_widget(viewer, qtbot):
 
     def open_one():
         _, dock = viewer.window.add_plugin_dock_widget("napari-qmcif", "Fuse focus stack")
-        dock.fusion.settings.rows["decomposition.iterations"].value = 1
+        dock.fusion.settings.rows["method.iterations"].value = 1
         opened.append(dock)
         return dock.fusion
 
@@ -92,7 +92,7 @@ def test_select_layers_change_a_setting_preview_and_run(viewer, open_widget, qtb
     np.testing.assert_array_equal(viewer.layers["frame 1 + 2: fused"].data, expected.fused)
     np.testing.assert_array_equal(viewer.layers["frame 1 + 2: source index"].data, expected.source_index)
     record = viewer.layers["frame 1 + 2: fused"].metadata["qmcif"]
-    assert record["settings"]["decomposition"]["iterations"] == 1
+    assert record["settings"]["method"]["iterations"] == 1
     assert [entry["layer"] for entry in record["inputs"]] == ["frame 1", "frame 2", "frame 3"]
     assert record["focus_range"] == list(expected.focus_range)
 
@@ -230,7 +230,7 @@ def test_a_copied_script_is_that_of_the_selected_result(viewer, open_widget, qtb
 
     widget.python_button.native.click()
 
-    assert "PRESETS['default'].replaced({'decomposition.iterations': 1})" in QGuiApplication.clipboard().text()
+    assert "PRESETS['default'].replaced({'method.iterations': 1})" in QGuiApplication.clipboard().text()
     viewer.layers.remove("leaf")
     viewer.layers.selection = {viewer.layers["leaf: fused"]}
     widget.python_button.native.click()
@@ -261,17 +261,6 @@ def test_wishes_that_cannot_be_fulfilled_are_told_in_place(viewer, open_widget, 
     assert (widget.run_panel.start_button.enabled, widget.run_panel.reason.text()[: len(reason)]) == (False, reason)
 
 
-def test_without_opencv_align_is_refused_in_place(viewer, open_widget, images, monkeypatch):
-    monkeypatch.setattr(fusing_function, "find_spec", lambda name: None)
-    viewer.add_image(images, rgb=True, name="leaf")
-    widget = open_widget()
-    assert widget.run_panel.start_button.enabled
-
-    widget.form.align.value = "similarity"
-
-    assert "OpenCV is not installed; it is needed: pip install 'napari-qmcif[align]'" in widget.run_panel.reason.text()
-
-
 def test_a_reference_that_is_left_out_is_refused(viewer, open_widget, images):
     viewer.add_image(images, rgb=True, name="leaf")
     widget = open_widget()
@@ -284,9 +273,9 @@ def test_settings_that_cannot_go_together_disable_run_until_they_do(viewer, open
     viewer.add_image(images, rgb=True)
     widget = open_widget()
 
-    widget.settings.rows["focus.smallest_detail_patch_px"].value = 31
+    widget.settings.rows["method.tolerance"].value = 1e-8
     assert not widget.run_panel.start_button.enabled
-    assert "above largest_detail_patch_px 17" in widget.run_panel.reason.text()
+    assert "float32 cannot resolve less than 1e-06" in widget.run_panel.reason.text()
 
     widget.settings.reset_button.native.click()
     assert widget.run_panel.start_button.enabled
@@ -347,7 +336,7 @@ def test_two_widgets_run_at_once_and_both_give_the_right_result(viewer, open_wid
     dock = FocusDock(viewer)
     viewer.window.add_dock_widget(dock, name="another")
     second = dock.fusion
-    second.settings.rows["decomposition.iterations"].value = 1
+    second.settings.rows["method.iterations"].value = 1
     first.select_layers([viewer.layers["a"]])
     second.select_layers([viewer.layers["b"]])
 
@@ -441,7 +430,7 @@ def test_copy_as_python_puts_a_script_on_the_clipboard(viewer, open_widget, imag
 
     text = QGuiApplication.clipboard().text()
     assert "viewer.layers['leaf'].data" in text
-    assert "PRESETS['default'].replaced({'decomposition.iterations': 1})" in text
+    assert "PRESETS['default'].replaced({'method.iterations': 1})" in text
     assert widget.run_panel.message.text() == "copied"
 
 

@@ -43,7 +43,7 @@ def test_settings_outlive_a_session(own_place):
     assert [path.name for path in own_place.parent.iterdir()] == ["napari-qmcif.toml"]
 
 
-@pytest.mark.parametrize("content", [b"\xff\xfe", b"[focus]\nnonsense = 1\n", b"[["])
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"[method]\nnonsense = 1\n", b"[["])
 def test_what_cannot_be_read_is_no_reason_to_fail(own_place, content):
     own_place.parent.mkdir()
     own_place.write_bytes(content)

@@ -141,7 +141,7 @@ def test_our_images_come_back_with_their_record(tmp_path, stack, name):
 
     np.testing.assert_array_equal(samples, expected)
     assert (attributes["name"], attributes["rgb"], attributes["multiscale"]) == ("fused", True, False)
-    assert attributes["metadata"]["qmcif"]["settings"]["decomposition"]["iterations"] == 1
+    assert attributes["metadata"]["qmcif"]["settings"]["method"]["iterations"] == 1
     assert attributes["metadata"]["qmcif"]["part"] == "fused"
 
 

@@ -39,11 +39,11 @@ def test_editor_has_the_bounds_of_the_setting(name, qtbot):
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
-        ("decomposition.is_low_rank", CheckBox),
-        ("decomposition.iterations", SpinBox),
-        ("decomposition.penalty", NumberBox),
-        ("decomposition.base_patch_px", ComboBox),
-        ("refinement.weights", ComboBox),
+        ("method.is_low_rank", CheckBox),
+        ("method.iterations", SpinBox),
+        ("method.penalty", NumberBox),
+        ("method.base_patch_px", ComboBox),
+        ("method.weights", ComboBox),
     ],
 )
 def test_kind_of_editor_follows_from_the_value(name, kind, qtbot):
@@ -66,11 +66,11 @@ def test_label_and_tooltip_tell_unit_name_and_help(name):
 @pytest.mark.parametrize(
     ("name", "label"),
     [
-        ("decomposition.is_low_rank", "Low rank"),
-        ("decomposition.n_groups", "Number of groups"),
-        ("decomposition.base_patch_px", "Base patch (px)"),
-        ("decomposition.iterations", "Iterations"),
-        ("decision.consistency", "Consistency"),
+        ("method.is_low_rank", "Low rank"),
+        ("method.n_groups", "Number of groups"),
+        ("method.base_patch_px", "Base patch (px)"),
+        ("method.iterations", "Iterations"),
+        ("decision.smoothness", "Smoothness"),
     ],
 )
 def test_labels_read_like_words(name, label):
@@ -78,7 +78,7 @@ def test_labels_read_like_words(name, label):
 
 
 def test_a_field_without_bounds_or_unit_is_explained_too():
-    item = FIELDS["decomposition.is_low_rank"]
+    item = FIELDS["method.is_low_rank"]
 
     assert explain_setting(item).endswith("is_low_rank")
     assert isinstance(item, type(field()))
@@ -112,17 +112,17 @@ def test_choosing_a_preset_sets_everything_and_is_told_once(form, name):
 def test_given_settings_are_shown_under_their_preset(form, name):
     form.value = PRESETS[name].replaced({"iterations": 4})
 
-    assert (form.preset, form.list_changes()) == (name, {"decomposition.iterations": 4})
+    assert (form.preset, form.list_changes()) == (name, {"method.iterations": 4})
     assert form.value == PRESETS[name].replaced({"iterations": 4})
 
 
 def test_a_changed_row_is_marked_and_counted_while_the_settings_are_folded_away(form):
-    form.rows["decomposition.iterations"].value = 7
+    form.rows["method.iterations"].value = 7
 
     assert form.value == PRESETS["default"].replaced({"iterations": 7})
     assert form.expert.text() == "Expert (1 changed)"
-    assert form._names["decomposition.iterations"].text() == "• Iterations"
-    assert form._names["decomposition.penalty"].text() == "Penalty"
+    assert form._names["method.iterations"].text() == "• Iterations"
+    assert form._names["method.penalty"].text() == "Penalty"
     assert not form.expert.isExpanded()
 
 
@@ -143,14 +143,24 @@ def test_the_first_answers_are_the_defaults_of_the_engine(form):
 
 
 def test_what_was_set_one_by_one_is_no_answer(form):
-    form.rows["decision.edge_band_px"].value = 11
+    form.rows["decision.feather_px"].value = 11
 
-    assert form.task_boxes["halo"].value == OWN
+    assert form.task_boxes["background"].value == OWN
+
+
+def test_the_paper_s_own_settings_are_shown_under_its_rule_only(form):
+    form.native.show()
+    form.expert.expand(False)
+    for preset, is_shown in (("default", False), ("paper", True), ("fast", False)):
+        form.preset_box.value = preset
+
+        assert form.rows["method.iterations"].native.isVisibleTo(form.native) == is_shown
+        assert form.rows["method.representation"].native.isVisibleTo(form.native)
 
 
 def test_reset_takes_back_preset_and_settings(form):
     form.preset_box.value = "paper"
-    form.rows["decomposition.iterations"].value = 7
+    form.rows["method.iterations"].value = 7
 
     form.reset_button.native.click()
 
@@ -166,9 +176,9 @@ def test_the_default_is_that_of_preferences(qtbot, monkeypatch):
 
 
 def test_settings_that_cannot_go_together_are_refused_in_the_words_of_the_engine(form):
-    form.rows["focus.smallest_detail_patch_px"].value = 31
+    form.rows["method.tolerance"].value = 1e-8
 
-    with pytest.raises(InvalidConfigError, match="setting smallest_detail_patch_px is 31, above largest_detail_patch_px 17"):
+    with pytest.raises(InvalidConfigError, match="setting tolerance is 1e-08; float32 cannot resolve less than 1e-06"):
         form.get_value()
 
 
@@ -183,7 +193,7 @@ def test_settings_are_saved_and_loaded_as_the_command_line_reads_them(form, tmp_
     assert form.value == PRESETS["fast"].replaced({"iterations": 4})
 
 
-@pytest.mark.parametrize("content", [None, b"\xff\xfe", b"[focus]\nnonsense = 1\n", b"[["])
+@pytest.mark.parametrize("content", [None, b"\xff\xfe", b"[method]\nnonsense = 1\n", b"[["])
 def test_a_file_that_holds_no_settings_is_told_and_changes_nothing(form, tmp_path, monkeypatch, content):
     told = []
     monkeypatch.setattr(settings_form, "show_error", told.append)
@@ -201,7 +211,7 @@ def test_a_file_that_holds_no_settings_is_told_and_changes_nothing(form, tmp_pat
     [
         ({}, "balanced"),
         ({"iterations": 7}, "balanced, iterations 7"),
-        ({"iterations": 7, "saturation": 0.5, "penalty": 0.3, "border_px": 5}, "balanced, penalty 0.3, iterations 7, saturation 0.5, …"),
+        ({"iterations": 7, "saturation": 0.5, "penalty": 0.3, "smoothness": 5.0}, "balanced, smoothness 5.0, penalty 0.3, iterations 7, …"),
     ],
 )
 def test_settings_are_told_in_a_few_words(changes, words):

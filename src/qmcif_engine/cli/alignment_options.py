@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -174,7 +173,7 @@ def _give_hints(stack: FileStack, options: argparse.Namespace, *, is_moved: bool
     from qmcif_engine.stack.exposure_suggestion import previews_for_exposure
     from qmcif_engine.stack.previews import look_once
 
-    judges_alignment = options.align is None and not is_moved and find_spec("cv2") is not None
+    judges_alignment = options.align is None and not is_moved
     # a pair would be read twice for it, which costs 2 to 3 % of its run: `qmcif info` and the plugin tell
     judges_exposure = not options.even_exposure and stack.n_images > 2
     previews = previews_for_exposure(stack) if judges_exposure else []

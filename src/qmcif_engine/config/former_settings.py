@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from qmcif_engine.errors import InvalidConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
 RENAMED: Mapping[str, str] = MappingProxyType(
     {
@@ -75,7 +75,7 @@ def _converted(former: str, value: Any) -> Any:  # noqa: ANN401 - any settings v
     return {"true": "auto", "yes": "auto", "1": "auto", "false": "off", "no": "off", "0": "off"}.get(str(value).lower(), value)
 
 
-def flatten_sections(values: Mapping[str, Any], sections: tuple[str, ...]) -> dict[str, Any]:
+def flatten_sections(values: Mapping[str, Any], sections: tuple[str, ...], *, known: Collection[str]) -> dict[str, Any]:
     """Return settings of nested sections by their present ``section.name``; what earlier versions wrote is translated."""
     rows: dict[str, Any] = {}
     for section, content in values.items():
@@ -86,10 +86,10 @@ def flatten_sections(values: Mapping[str, Any], sections: tuple[str, ...]) -> di
             msg = f"section {section!r} is not known; the sections are: {', '.join(sections)}: correct its name"
             raise InvalidConfigError(msg)
         rows |= {f"{section}.{name}": value for name, value in content.items()}
-    return _translated(rows)
+    return _translated(rows, known)
 
 
-def _translated(rows: Mapping[str, Any]) -> dict[str, Any]:
+def _translated(rows: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
     """Return settings by ``section.name`` as this version has them, with one warning for what changed its name and one for what is gone."""
     translated: dict[str, Any] = {}
     renamed, removed = [], []
@@ -100,7 +100,7 @@ def _translated(rows: Mapping[str, Any]) -> dict[str, Any]:
         elif name in RENAMED:
             renamed.append(f"{name} is {RENAMED[name]}")
             translated[RENAMED[name]] = _converted(name, value)
-        elif section in FORMER_SECTIONS:
+        elif section in FORMER_SECTIONS and name in known:
             renamed.append(f"[{section}] {name} is found by its name")
             translated[name] = value
         else:

@@ -224,7 +224,8 @@ class FusionConfig(Checked):
 
     def updated(self, values: dict[str, Any]) -> Self:
         """Return a copy with the settings of some nested sections changed; those that earlier versions had are ignored with a warning."""
-        return self.replaced(flatten_sections(values, tuple(part.name for part in fields(self))))
+        known = {full.partition(".")[2] for full in self.setting_fields()}
+        return self.replaced(flatten_sections(values, tuple(part.name for part in fields(self)), known=known))
 
     def replaced(self, values: dict[str, Any]) -> Self:
         """Return a copy with some settings changed, named ``name`` or ``section.name``."""

@@ -94,14 +94,13 @@ def raise_clipped(planes: FloatArray, number: int, lights: FloatArray, highest: 
     ``(max_k G*I_k - G*I_l) / (G*c_l)``, ``c_l`` being 1 where image ``l`` is clipped, and ``k`` the images with less than a quarter of
     ``G*c_l`` there. Without it a reflection has its hardest rim where it is a little out of focus, and grows.
     """
-    clipped = find_clipped(planes, highest)
-    if not clipped.any():
-        return planes
     own, share = lights[number][:-1], lights[number][-1]
+    if share.max() <= LEAST_SHARE:
+        return planes
     most = np.zeros_like(own)
     for light in lights:
         np.maximum(most, light[:-1], out=most, where=np.broadcast_to(light[-1] < share / 4, most.shape))
     lift = np.where(share > LEAST_SHARE, np.clip((most - own) / np.maximum(share, LEAST_SHARE), 0, LARGEST_LIFT * highest), 0)
-    raised = planes + np.where(clipped, interpolate_cells(lift.astype(np.float32), LIGHT_CELL_PX, planes.shape[-2:]), np.float32(0))
-    result: FloatArray = raised.astype(np.float32, copy=False)
-    return result
+    raised = interpolate_cells(lift.astype(np.float32), LIGHT_CELL_PX, planes.shape[-2:]) * find_clipped(planes, highest)
+    raised += planes
+    return raised

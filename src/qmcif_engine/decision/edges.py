@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 BAND_PX = 8
 """How far on either side of a depth edge pixels are decided again: cells of the coarsest grid place it no better."""
 
+ANCHOR_PX = 4
+"""Width of the ring around that band whose labels stay and hold those of the band."""
+
 FINE_BLURS_PX = (1.0, 2.0)
 WIDE_BLURS_PX = (4.0, 8.0, 16.0)
 """Standard deviations of the blurs that are tried; the wide ones on cells of `WIDE_CELL_PX`."""
@@ -47,11 +50,11 @@ PART_MARGIN_PX = 32
 WIDE_MARGIN_CELLS = reach_of(WIDE_BLURS_PX[-1] / WIDE_CELL_PX) + 1
 """Cells around those that the wide blurs depend on."""
 
-EDGE_REACH_PX = BAND_PX + ROUNDS + reach_of(TRUST_WINDOW_PX) + 1 + WIDE_CELL_PX * (WIDE_MARGIN_CELLS + 1)
+EDGE_REACH_PX = BAND_PX + ANCHOR_PX + ROUNDS + reach_of(TRUST_WINDOW_PX) + 1 + WIDE_CELL_PX * (WIDE_MARGIN_CELLS + 1)
 
 
-def find_rivals(index: IndexArray, far: float) -> IndexArray:
-    """Return for each cell the label beyond the nearest depth edge within the band, and its own where there is none."""
+def find_rivals(index: IndexArray, far: float) -> tuple[IndexArray, BoolArray]:
+    """Return for each cell the label beyond the nearest depth edge, its own where there is none near, and which cells are decided again."""
     across = index.copy()
     for axis in (0, 1):
         first = tuple(slice(None, -1) if a == axis else slice(None) for a in (0, 1))
@@ -61,7 +64,7 @@ def find_rivals(index: IndexArray, far: float) -> IndexArray:
             np.copyto(across[mine], index[its], where=is_edge)
     at_edge = across != index
     if not at_edge.any():
-        return across
+        return across, at_edge
     distance, nearest = cv2.distanceTransformWithLabels(
         (~at_edge).astype(np.uint8), cv2.DIST_L2, cv2.DIST_MASK_5, labelType=cv2.DIST_LABEL_PIXEL
     )
@@ -70,13 +73,14 @@ def find_rivals(index: IndexArray, far: float) -> IndexArray:
     there = cell_of[nearest]
     # the nearest cell at an edge may lie on this side of it or beyond
     other = np.where(index.reshape(-1)[there] != index, index.reshape(-1)[there], across.reshape(-1)[there])
-    is_near = (distance <= BAND_PX / CELL_PX) & (np.abs(other.astype(np.int32) - index) >= far)
-    return np.where(is_near, other, index)
+    is_near = (distance <= (BAND_PX + ANCHOR_PX) / CELL_PX) & (np.abs(other.astype(np.int32) - index) >= far)
+    return np.where(is_near, other, index), is_near & (distance <= BAND_PX / CELL_PX)
 
 
 def draw_edges(
     index: IndexArray,
     rival: IndexArray,
+    band: BoolArray,
     belief: Callable[[IndexArray], FloatArray],
     blurs: Callable[[int], FloatArray],
     *,
@@ -87,8 +91,10 @@ def draw_edges(
 
     Parameters
     ----------
-    index, rival : ndarray of uint16, shape (rows, columns)
-        Labels of cells, and `find_rivals`.
+    index : ndarray of uint16, shape (rows, columns)
+        Labels of cells.
+    rival, band : ndarray, shape (rows, columns)
+        As `find_rivals` returns them.
     belief : callable
         Returns the beliefs of one label per cell.
     blurs : callable
@@ -105,27 +111,25 @@ def draw_edges(
     Departs: the paper keeps the edges of its patches.
     """
     own = repeat_cells(index, CELL_PX, shape)
-    low, high = np.minimum(index, rival), np.maximum(index, rival)
-    if (low == high).all():
+    if not band.any():
         return own, np.zeros(shape, np.float32)
-    labels = np.union1d(low[low != high], high[low != high])
-    slots = np.zeros((2, *index.shape), np.int32)
-    for side, plane in enumerate((low, high)):
-        # cells outside the band have a slot, too, which is not looked at
-        slots[side] = np.searchsorted(labels, plane).clip(0, len(labels) - 1)
+    low, high = np.minimum(index, rival), np.maximum(index, rival)
+    labels = np.union1d(low[band], high[band])
+    slots = np.stack([np.searchsorted(labels, plane).clip(0, len(labels) - 1) for plane in (low, high)]).astype(np.int32)
     residual = np.zeros((2, *shape), np.float32)
-    series = np.stack([blurs(int(label)) for label in labels])
-    _measure_residuals(series, slots, low != high, CELL_PX, _WINDOW, residual)
-    of_a, of_b = residual
-    better = np.log((of_b + np.float32(NOISE_FLOOR)) / (of_a + np.float32(NOISE_FLOOR)))
-    band = repeat_cells(low != high, CELL_PX, shape)
-    trust = trust_of(smooth(np.maximum(of_a, of_b), TRUST_WINDOW_PX), smooth(np.minimum(of_a, of_b), TRUST_WINDOW_PX)) * band
-    gain = repeat_cells(np.where(low != high, belief(low) - belief(high), np.where(index == low, -CLOSED, CLOSED)), CELL_PX, shape)
-    gain = (gain + trust * better).astype(np.float32)
+    _measure_residuals(np.stack([blurs(int(label)) for label in labels]), slots, band, CELL_PX, _WINDOW, residual)
+    of_low, of_high = residual
+    better = np.log((of_high + np.float32(NOISE_FLOOR)) / (of_low + np.float32(NOISE_FLOOR)))
+    trust = trust_of(smooth(np.maximum(of_low, of_high), TRUST_WINDOW_PX), smooth(np.minimum(of_low, of_high), TRUST_WINDOW_PX))
+    trust *= repeat_cells(band, CELL_PX, shape)
+    anchor = np.where(index == low, np.float32(-CLOSED), np.float32(CLOSED))
+    gain = repeat_cells(np.where(band, belief(low) - belief(high), anchor), CELL_PX, shape) + trust * better
     messages = np.zeros((4, *shape), np.float32)
-    _pass_binary_messages(gain, np.float32(BORDER * smoothness), ROUNDS, messages)
-    drawn = np.where(gain + messages.sum(axis=0) > 0, repeat_cells(high, CELL_PX, shape), repeat_cells(low, CELL_PX, shape))
-    return np.where(band, drawn, own), trust
+    _pass_binary_messages(gain, low, high, CELL_PX, np.float32(BORDER * smoothness), ROUNDS, messages)
+    for sent in messages:
+        gain += sent
+    drawn = np.where(gain > 0, repeat_cells(high, CELL_PX, shape), repeat_cells(low, CELL_PX, shape))
+    return drawn, trust
 
 
 def blur_series(planes: FloatArray, cells: FloatArray, inner: tuple[slice, slice]) -> FloatArray:
@@ -178,10 +182,10 @@ def _measure_residuals(
                 continue
             done[v % 3] = v
             for x in range(w):
-                low, high = slots[0, v // cell, x // cell], slots[1, v // cell, x // cell]
-                if low == high:  # outside the band
+                if not band[v // cell, x // cell]:
                     power[:, :, v % 3, x] = 0
                     continue
+                low, high = slots[0, v // cell, x // cell], slots[1, v // cell, x // cell]
                 for k in range(n_blurs):
                     of_low, of_high = t(0), t(0)
                     for q in range(c):
@@ -207,14 +211,19 @@ def _measure_residuals(
 
 
 @compiled
-def _pass_binary_messages(gain: FloatArray, border: np.float32, rounds: int, messages: FloatArray) -> None:
-    """Pass messages between pixels; of two labels a message is one number, for the second one."""
+def _pass_binary_messages(
+    gain: FloatArray, low: IndexArray, high: IndexArray, cell: int, border: np.float32, rounds: int, messages: FloatArray
+) -> None:
+    """Pass messages between pixels that have the same two labels; of two labels a message is one number, for the higher one."""
     h, w = gain.shape
     for turn in range(rounds):
         for y in range(h):
             for x in range((y + turn) % 2, w, 2):
+                a, b = low[y // cell, x // cell], high[y // cell, x // cell]
+                if a == b:
+                    continue
                 total = gain[y, x] + messages[0, y, x] + messages[1, y, x] + messages[2, y, x] + messages[3, y, x]
                 for d in range(4):
                     v, u = y + (d == 2) - (d == 3), x + (d == 0) - (d == 1)
-                    if 0 <= v < h and 0 <= u < w:
+                    if 0 <= v < h and 0 <= u < w and low[v // cell, u // cell] == a and high[v // cell, u // cell] == b:
                         messages[d, v, u] = min(max(total - messages[d ^ 1, y, x], -border), border)

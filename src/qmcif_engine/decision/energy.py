@@ -154,7 +154,7 @@ def _measure_images(planes: Planes, statistics: StackStatistics, config: FusionC
         planes,
         statistics.noise,
         settings.noise is NoiseHandling.AUTO,
-        _measure_lights(planes, statistics.noise, settings.noise is NoiseHandling.AUTO, steps) if planes.has_clipped() else None,
+        _measure_lights(planes, statistics.noise, steps) if planes.has_clipped() else None,
         _allocate((n_scales, n, *fine), np.uint16),
         _allocate((n, planes.n_planes, *coarse), np.float32),
         _allocate((n, *coarse), np.float32),
@@ -177,12 +177,12 @@ def _measure_images(planes: Planes, statistics: StackStatistics, config: FusionC
     return images
 
 
-def _measure_lights(planes: Planes, noise: float, is_cleaned: bool, steps: Steps) -> NDArray[Any]:
+def _measure_lights(planes: Planes, noise: float, steps: Steps) -> NDArray[Any]:
     lights = None
     for number in range(planes.n_images):
         steps.check_cancelled()
         block = planes.block(number)
-        light = measure_light((clip_outliers(block) if is_cleaned else block) / np.float32(noise), (planes.highest or 0.0) / noise)
+        light = measure_light(block / np.float32(noise), (planes.highest or 0.0) / noise)
         lights = _allocate((planes.n_images, *light.shape), np.float32) if lights is None else lights
         lights[number] = light
     assert lights is not None
@@ -234,10 +234,10 @@ def _draw(
     trust = np.zeros(window.shape, np.float32)
     if config.decision.effort is Effort.FAST:
         return index, trust
-    rivals = find_rivals(labels.index, far)
+    rivals, band = find_rivals(labels.index, far)
     for part in (part for row in _cut_parts(window) for part in row):
         steps.check_cancelled()
-        if (rivals[_cells_of(part, CELL_PX).slices] == labels.index[_cells_of(part, CELL_PX).slices]).all():
+        if not band[_cells_of(part, CELL_PX).slices].any():
             continue
         # on the grid of all cells
         outer = part.grown(PART_MARGIN_PX, images.planes.window.shape)
@@ -246,6 +246,7 @@ def _draw(
         drawn = draw_edges(
             labels.index[around.slices],
             rivals[around.slices],
+            band[around.slices],
             partial(labels.belief, cells=around),
             partial(images.blur, part=seen),
             shape=seen.shape,

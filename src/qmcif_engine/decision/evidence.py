@@ -91,27 +91,48 @@ def scale_energies(planes: FloatArray, measure: Evidence, *, n_scales: int) -> F
     is_laplacian = measure is Evidence.LAPLACIAN
     detail = planes if is_laplacian else detail_layer(planes)
     energy = _laplacian_energy if is_laplacian else _gradient_energy
-    fine = energy(smooth(detail, FINE_PX))
-    energies = [smooth(average_cells(fine, CELL_PX), (FINE_PX**2 - _CELL_VARIANCE) ** 0.5 / CELL_PX)]
+    energies = [smooth(energy(smooth(detail, FINE_PX), CELL_PX), (FINE_PX**2 - _CELL_VARIANCE) ** 0.5 / CELL_PX)]
     if n_scales > 1:
-        wide = energy(smooth(average_cells(detail, CELL_PX), (WIDE_PX**2 - _CELL_VARIANCE) ** 0.5 / CELL_PX))
-        energies.append(smooth(wide, WIDE_PX / CELL_PX))
+        wide = smooth(average_cells(detail, CELL_PX), (WIDE_PX**2 - _CELL_VARIANCE) ** 0.5 / CELL_PX)
+        energies.append(smooth(energy(wide, 1), WIDE_PX / CELL_PX))
     return np.stack(energies)
 
 
-def _gradient_energy(planes: FloatArray) -> FloatArray:
-    total = np.zeros(planes.shape[-2:], np.float32)
-    for plane in planes:
-        down, right = np.diff(plane, axis=0), np.diff(plane, axis=1)
-        total[:-1] += down * down
-        total[:, :-1] += right * right
-    return total / np.float32(len(planes))
-
-
-def _laplacian_energy(planes: FloatArray) -> FloatArray:
-    squares = [np.square(cv2.Laplacian(plane, -1, borderType=cv2.BORDER_REFLECT)) for plane in planes]
-    energy: FloatArray = np.mean(squares, axis=0, dtype=np.float32)
+def _gradient_energy(planes: FloatArray, side: int) -> FloatArray:
+    h, w = planes.shape[1:]
+    energy = np.empty((-(-h // side), -(-w // side)), np.float32)
+    _add_gradients(planes, side, energy)
     return energy
+
+
+@compiled
+def _add_gradients(planes: FloatArray, side: int, energy: FloatArray) -> None:
+    """Put the means over planes and cells of the squared gradient into ``energy``, shape (rows, columns)."""
+    c, h, w = planes.shape
+    power = np.empty(w, planes.dtype)
+    share = planes.dtype.type(1 / c)
+    for row in range(energy.shape[0]):
+        power[:] = 0
+        n_rows = min(side, h - row * side)
+        for y in range(row * side, row * side + n_rows):
+            for q in range(c):
+                here, below = planes[q, y], planes[q, min(y + 1, h - 1)]
+                for x in range(w - 1):
+                    down, right = below[x] - here[x], here[x + 1] - here[x]
+                    power[x] += down * down + right * right
+                down = below[w - 1] - here[w - 1]
+                power[w - 1] += down * down
+        for column in range(energy.shape[1]):
+            n_columns = min(side, w - column * side)
+            total = power[column * side]
+            for x in range(1, n_columns):
+                total += power[column * side + x]
+            energy[row, column] = total * share / (n_rows * n_columns)
+
+
+def _laplacian_energy(planes: FloatArray, side: int) -> FloatArray:
+    squares = [np.square(cv2.Laplacian(plane, -1, borderType=cv2.BORDER_REFLECT)) for plane in planes]
+    return average_cells(np.mean(squares, axis=0, dtype=np.float32), side)
 
 
 def store_evidence(energies: FloatArray, floors: tuple[float, ...]) -> NDArray[np.uint16]:

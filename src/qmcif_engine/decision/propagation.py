@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 BORDER = 0.15
 """Cost in nats of a pixel of border between decisions that are far apart in the stack, where its step cannot be seen."""
 
-SEAM = 0.2
+SEAM = 0.4
 """By how much a border costs more where its step is as large as the detail of the sharpest image there: a cut hides in detail."""
 
 MEANS_PX = 4
 """Side of the cells whose means show the steps of borders."""
 
 GRIDS_PX = (8, 4, 2)
-ROUNDS = (5, 4, 4)
+ROUNDS = (5, 4, 2)
 """Sides of the cells of each grid, and the rounds of messages on it: each round looks one cell further."""
 
 FAR_SHARE, LEAST_FAR, MOST_FAR = 1 / 8, 2.0, 8.0
@@ -72,9 +72,8 @@ def propagate(candidates: Candidates, cost: FloatArray, means: FloatArray, *, fa
     label, power = candidates.label, np.exp(candidates.best)
     for side, rounds in zip(GRIDS_PX, ROUNDS, strict=True):
         if messages is not None:
-            messages = messages.repeat(2, axis=1).repeat(2, axis=2)[
-                :, : -(-cost.shape[0] * CELL_PX // side), : -(-cost.shape[1] * CELL_PX // side)
-            ] / np.float32(2)
+            rows, columns = (-(-length * CELL_PX // side) for length in cost.shape[:2])
+            messages = messages.repeat(2, axis=0).repeat(2, axis=1)[:rows, :columns] / np.float32(2)
         total = np.float32(CELL_PX**2) * _add_cells(cost, side // CELL_PX)
         # means over 4 px show the steps of finer cells, too
         coarse = max(side, MEANS_PX)
@@ -83,11 +82,14 @@ def propagate(candidates: Candidates, cost: FloatArray, means: FloatArray, *, fa
         numbers = (np.float32(far), np.float32(SEAM))
         _price_borders(seen, label, BLOCK_PX // coarse, average_cells(power, coarse // CELL_PX), numbers, price)
         if messages is None:
-            messages = np.zeros((4, *total.shape), np.float32)
+            messages = np.zeros((*total.shape[:2], 4, total.shape[2]), np.float32)
         border = np.float32(side * BORDER * smoothness)
         _pass_messages(total, label, BLOCK_PX // side, price, coarse // side, np.float32(far), border, rounds, messages)
     assert messages is not None
-    beliefs: FloatArray = (total + messages.sum(axis=0)) / np.float32(CELL_PX**2)
+    beliefs: FloatArray = total
+    for d in range(4):
+        beliefs += messages[:, :, d]
+    beliefs /= np.float32(CELL_PX**2)
     return beliefs
 
 
@@ -95,8 +97,12 @@ def _add_cells(cost: FloatArray, cells: int) -> FloatArray:
     if cells == 1:
         return cost
     rows, columns = (-length % cells for length in cost.shape[:2])
-    padded = np.pad(cost, ((0, rows), (0, columns), (0, 0)), mode="edge")
-    total: FloatArray = padded.reshape(padded.shape[0] // cells, cells, -1, cells, cost.shape[2]).sum(axis=(1, 3))
+    padded = np.pad(cost, ((0, rows), (0, columns), (0, 0)), mode="edge") if rows or columns else cost
+    total = padded[::cells, ::cells].copy()
+    for y in range(cells):
+        for x in range(cells):
+            if y or x:
+                total += padded[y::cells, x::cells]
     return total
 
 
@@ -104,7 +110,7 @@ def _add_cells(cost: FloatArray, cells: int) -> FloatArray:
 def _price_borders(
     means: FloatArray, label: NDArray[np.int32], cells: int, power: FloatArray, numbers: tuple[np.float32, np.float32], price: FloatArray
 ) -> None:
-    """Put the price of borders between each two candidates, in units of `BORDER`, into ``price`` (rows, columns, K, K)."""
+    """Put the cost of a pixel of border between each two candidates, in units of `BORDER`, into ``price`` (rows, columns, K, K)."""
     c, count = means.shape[1], label.shape[2]
     far, seam = numbers
     one = means.dtype.type(1)
@@ -127,6 +133,7 @@ def _pass_messages(
     cost: FloatArray, label: NDArray[np.int32], cells: int, price: FloatArray, price_cells: int, far: np.float32, border: np.float32,
     rounds: int, messages: FloatArray,
 ) -> None:  # fmt: skip
+    """Pass messages on one grid; ``messages`` (rows, columns, 4, K) are those from the left, right, upper and lower neighbor."""
     h, w, count = cost.shape
     t = cost.dtype.type
     half = border / t(2)
@@ -138,40 +145,42 @@ def _pass_messages(
     for turn in range(rounds):
         for y in range(h):
             for x in range((y + turn) % 2, w, 2):
-                own = label[y // cells, x // cells]
-                n_own = count
-                while n_own > 0 and own[n_own - 1] < 0:
-                    n_own -= 1
+                by, bx, py, px = y // cells, x // cells, y // price_cells, x // price_cells
+                n_own = 0
+                while n_own < count and label[by, bx, n_own] >= 0:
+                    n_own += 1
                 for i in range(n_own):
-                    total[i] = cost[y, x, i] + messages[0, y, x, i] + messages[1, y, x, i] + messages[2, y, x, i] + messages[3, y, x, i]
-                near = price[y // price_cells, x // price_cells]
+                    total[i] = cost[y, x, i] + messages[y, x, 0, i] + messages[y, x, 1, i] + messages[y, x, 2, i] + messages[y, x, 3, i]
                 for d in range(4):  # to the right, left, below, above
                     v, u = y + (d == 2) - (d == 3), x + (d == 0) - (d == 1)
                     if not (0 <= v < h and 0 <= u < w):
                         continue
-                    out = messages[d, v, u]
+                    bv, bu, pv, pu = v // cells, u // cells, v // price_cells, u // price_cells
                     cheapest = t(1e30)
                     for i in range(n_own):
-                        value[i] = total[i] - messages[d ^ 1, y, x, i]
+                        value[i] = total[i] - messages[y, x, d ^ 1, i]
                         cheapest = min(cheapest, value[i])
-                    beyond = price[v // price_cells, u // price_cells]
-                    if v // cells == y // cells and u // cells == x // cells:
+                    is_same = True
+                    n_other = n_own
+                    if bv != by or bu != bx:
+                        n_other = 0
+                        while n_other < count and label[bv, bu, n_other] >= 0:
+                            is_same &= label[bv, bu, n_other] == label[by, bx, n_other]
+                            n_other += 1
+                        is_same &= n_other == n_own
+                    if is_same:
                         for j in range(n_own):
                             least = value[j]
                             for i in range(n_own):
-                                if i != j and value[i] < least:
-                                    least = min(least, value[i] + half * (near[i, j] + beyond[i, j]))
-                            out[j] = least - cheapest
+                                if value[i] < least:
+                                    least = min(least, value[i] + half * (price[py, px, i, j] + price[pv, pu, i, j]))
+                            messages[v, u, d, j] = least - cheapest
                         continue
-                    other = label[v // cells, u // cells]
-                    n_other = count
-                    while n_other > 0 and other[n_other - 1] < 0:
-                        n_other -= 1
-                    here[:] = -1
-                    there[:] = -1
+                    for k in range(count):
+                        here[k] = there[k] = -1
                     i = j = 0
                     while i < n_own and j < n_other:
-                        a, b = own[i], other[j]
+                        a, b = label[by, bx, i], label[bv, bu, j]
                         if a == b:
                             there[i], here[j] = j, i
                         i += a <= b
@@ -183,15 +192,15 @@ def _pass_messages(
                             if i != here[j] and value[i] < least:
                                 # a block knows the price of borders between its own candidates
                                 if here[j] >= 0 and there[i] >= 0:
-                                    more = half * (near[i, here[j]] + beyond[there[i], j])
+                                    more = half * (price[py, px, i, here[j]] + price[pv, pu, there[i], j])
                                 elif here[j] >= 0:
-                                    more = border * near[i, here[j]]
+                                    more = border * price[py, px, i, here[j]]
                                 elif there[i] >= 0:
-                                    more = border * beyond[there[i], j]
+                                    more = border * price[pv, pu, there[i], j]
                                 else:
-                                    more = border * min(t(abs(own[i] - other[j])) / far, t(1))
+                                    more = border * min(t(abs(label[by, bx, i] - label[bv, bu, j])) / far, t(1))
                                 least = min(least, value[i] + more)
-                        out[j] = least
+                        messages[v, u, d, j] = least
                         lowest = min(lowest, least)
                     for j in range(n_other):
-                        out[j] -= lowest
+                        messages[v, u, d, j] -= lowest

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import cv2
 import numpy as np
-from scipy.ndimage import gaussian_laplace
 
 from qmcif_engine.config.fusion_config import NoiseHandling, StackOrder
 from qmcif_engine.decision.cleaning import clip_outliers
 from qmcif_engine.decision.evidence import CELL_PX, scale_energies
+from qmcif_engine.decision.filters import smooth
 from qmcif_engine.rules import StackStatistics
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ _MEDIAN_MODULUS = 0.6745
 """Median of the modulus of a Gaussian of standard deviation 1."""
 
 _FLAT_POWER = (0.0037, 0.0010)
-"""A twentieth of the energy that white noise of deviation 1 has at either scale, if it is not decomposed: the least floor."""
+"""A twentieth of the energy that white noise of deviation 1 has at either scale: the least floor, where rounding is all the noise."""
 
 
 def measure_noise(planes: Sequence[FloatArray], *, step: float) -> float:
@@ -50,16 +51,15 @@ def measure_noise(planes: Sequence[FloatArray], *, step: float) -> float:
 
     Notes
     -----
-    The `SMOOTH_QUANTILE` of the robust deviation of a Laplacian of Gaussian of 1 px over all blocks. Blocks without any difference are
+    The `SMOOTH_QUANTILE` of the robust deviation of a Laplacian of planes smoothed by 1 px, over all blocks. Blocks without differences are
     clipped or empty and do not count.
     """
-    point = np.zeros((33, 33))
+    point = np.zeros((33, 33), np.float32)
     point[16, 16] = 1
-    gain = float((gaussian_laplace(point, 1.0) ** 2).sum())
+    gain = float((_band_pass(point) ** 2).sum())
     rounding = max(step, 0.0) * ROUNDING
     variance = np.concatenate(
-        [(block_medians(np.abs(gaussian_laplace(plane, 1.0))) / _MEDIAN_MODULUS) ** 2 / gain for block in planes for plane in block]
-        or [np.empty(0)]
+        [(block_medians(np.abs(_band_pass(plane))) / _MEDIAN_MODULUS) ** 2 / gain for block in planes for plane in block] or [np.empty(0)]
     )
     variance = variance[variance > rounding**2 / 2]
     return max(rounding, float(np.sqrt(np.quantile(variance, SMOOTH_QUANTILE))) if variance.size > FEWEST_BLOCKS else 0.0)
@@ -82,11 +82,11 @@ def measure_statistics(blocks: Sequence[FloatArray], config: FusionConfig, *, n_
     The floor of a scale is the `SMOOTH_QUANTILE` of the medians of its energy over all blocks.
     """
     least = max(step, LEAST_STEP)
-    measured = measure_noise(blocks, step=least) if config.decision.noise is NoiseHandling.AUTO else 0.0
-    noise = max(measured, least * ROUNDING)
-    is_cleaned = config.decision.noise is NoiseHandling.AUTO
-    cleaned = ((clip_outliers(block) if is_cleaned else block) / np.float32(noise) for block in blocks)
-    energies = [scale_energies(block, config.decision.measure, n_scales=len(_FLAT_POWER)) for block in cleaned]
+    noise = least * ROUNDING
+    if config.decision.noise is NoiseHandling.AUTO:
+        blocks = [clip_outliers(block) for block in blocks]
+        noise = measure_noise(blocks, step=least)
+    energies = [scale_energies(block / np.float32(noise), config.decision.measure, n_scales=len(_FLAT_POWER)) for block in blocks]
     floors = []
     for scale, power in enumerate(_FLAT_POWER):
         floor = power * (least * ROUNDING / noise) ** 2
@@ -95,6 +95,14 @@ def measure_statistics(blocks: Sequence[FloatArray], config: FusionConfig, *, n_
         floors.append(max(floor, float(np.quantile(medians, SMOOTH_QUANTILE))) if medians.size > FEWEST_BLOCKS else floor)
     is_ordered = config.decision.order is StackOrder.ORDERED
     return StackStatistics(n_images=n_images, is_ordered=is_ordered, noise=noise, floors=tuple(floors))
+
+
+def _band_pass(plane: FloatArray) -> FloatArray:
+    """Return the Laplacian of a plane smoothed by 1 px, of differences of neighbors."""
+    smoothed = smooth(np.ascontiguousarray(plane), 1.0)
+    result = np.empty_like(smoothed)
+    cv2.Laplacian(smoothed, -1, dst=result, borderType=cv2.BORDER_REFLECT)
+    return result
 
 
 def block_medians(plane: FloatArray, side: int = BLOCK_PX) -> FloatArray:

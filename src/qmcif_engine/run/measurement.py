@@ -11,6 +11,7 @@ from qmcif_engine.rules import StackStatistics
 from qmcif_engine.stack.samples import FULL_SCALE, FocusRange, to_planes
 from qmcif_engine.stack.separate_channels import count_decisions
 from qmcif_engine.stack.stack import sample_stack, settle_range
+from qmcif_engine.tiles.companions import measure_companion_noise, shown_channels
 from qmcif_engine.tiles.sample_noise import measure_sample_noise
 from qmcif_engine.tiles.task import RULES, Measured
 
@@ -52,7 +53,9 @@ def measure_run(
     n_decisions = count_decisions(stack)
     if not RULES[config.decision.rule].has_statistics:
         plain = StackStatistics(n_images=stack.n_images, is_ordered=is_ordered)
-        return focus_range, Measured(statistics=(plain,) * n_decisions, noise=(0.0,) * n_decisions)
+        return focus_range, Measured(
+            statistics=(plain,) * n_decisions, noise=(0.0,) * n_decisions, companion_noise=_no_noise(stack, companions)
+        )
     scales = [_Scale.of(deciding, focus_range, channel, config) for channel in _channels_of(stack)]
     statistics = tuple(
         measure_statistics([scale.embed(block) for block in samples], config, n_images=stack.n_images, step=scale.step) for scale in scales
@@ -61,8 +64,17 @@ def measure_run(
     return focus_range, Measured(
         statistics=statistics,
         noise=tuple(measure_sample_noise(own, config, channel=channel) for channel in _channels_of(stack)),
-        companion_noise=0.0 if companions is None else measure_sample_noise(sample_stack(companions), config),
+        companion_noise=()
+        if companions is None
+        else measure_companion_noise(sample_stack(companions), config, shown=shown_channels(stack, companions)),
     )
+
+
+def _no_noise(stack: Stack, companions: Stack | None) -> tuple[float, ...]:
+    """Return the noise of companions for rules that do not look at it."""
+    if companions is None:
+        return ()
+    return (0.0,) * (companions.image_shape[2] if shown_channels(stack, companions) else 1)
 
 
 def measure_range_and_noise(stack: Stack) -> tuple[FocusRanges, tuple[float, ...]]:

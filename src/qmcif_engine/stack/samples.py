@@ -300,8 +300,9 @@ def to_samples(values: FloatArray, dtype: np.dtype[Any]) -> SampleArray:
         samples: SampleArray = values.astype(dtype)
         return samples
     low, high = sample_limits(dtype)
-    # in double precision: single would round the largest number of 32 bits up, beyond what the type holds
-    rounded: SampleArray = np.clip(np.rint(values), np.float64(low), np.float64(high)).astype(dtype)
+    # single precision would round the largest number of 32 bits up, beyond what the type holds
+    kind = np.float64 if dtype.itemsize > EXACT_BYTES else values.dtype.type
+    rounded: SampleArray = np.clip(np.rint(values), kind(low), kind(high)).astype(dtype)
     return rounded
 
 

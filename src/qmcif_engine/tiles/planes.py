@@ -9,7 +9,7 @@ import numpy as np
 from qmcif_engine.config.fusion_config import Representation, RuleName
 from qmcif_engine.decision.cleaning import CLIPPED
 from qmcif_engine.decision.validity import FrameEnds, find_dark_borders, frame_end_px
-from qmcif_engine.stack.samples import count_planes, find_highest, to_planes
+from qmcif_engine.stack.samples import FULL_SCALE, FocusRange, count_planes, find_highest, to_planes
 from qmcif_engine.stack.window import Window
 
 if TYPE_CHECKING:
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from qmcif_engine.tiles.window_images import WindowImages
 
 REAL_VALUED_FACTOR = np.float32(1 / np.sqrt(3))
-"""The real-valued ablation puts the gray value on the gray axis such that the modulus of the quaternion is that of the real number
-[QMCIF, section IV-D]."""
+"""The real-valued ablation puts the gray value on the gray axis such that the modulus of the quaternion is that of the real number."""
 
 
 class WindowPlanes:
@@ -53,7 +52,10 @@ class WindowPlanes:
         self._validity = self._find_validity(stack, config)
 
     def block(self, image: int, part: Window | None = None) -> FloatArray:
-        """Return planes of one image, float32 of shape (n_planes, h, w); the part is counted from the corner of the window."""
+        """Return planes of one image, float32 of shape (n_planes, h, w); the part is counted from the corner of the window.
+
+        Under the rule ``paper`` gray values are scaled as the real-valued ablation [QMCIF, section IV-D] needs them.
+        """
         samples = self._images[image] if part is None else self._images.read(image, part)
         planes = to_planes(samples, self._focus_range, representation=self._representation)
         return planes if self._factor is None else planes * self._factor
@@ -68,8 +70,10 @@ class WindowPlanes:
         """Return whether a sample of any image is at the largest one of its type, or next to it."""
         if self.highest is None:
             return False
-        # the block of one image at a time; most stacks have an image with such samples, or none at all
-        return any((self.block(number) >= self.highest * CLIPPED).any() for number in range(self.n_images))
+        # the same threshold for samples: the 0-255 scale is linear
+        ranges = (self._focus_range,) if isinstance(self._focus_range, FocusRange) else self._focus_range
+        threshold = max(bounds.low + self.highest * CLIPPED / FULL_SCALE * bounds.width for bounds in ranges)
+        return any(self._images[number].max() >= threshold for number in range(self.n_images))
 
     def _find_validity(self, stack: Stack, config: FusionConfig) -> Validity | None:
         is_paper = config.decision.rule is RuleName.PAPER

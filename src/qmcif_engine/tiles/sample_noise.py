@@ -35,4 +35,9 @@ def measure_sample_noise(samples: Sequence[SampleArray], config: FusionConfig, *
 
 def _as_planes(samples: Any) -> FloatArray:  # noqa: ANN401 - samples of any type
     planes = samples[np.newaxis] if samples.ndim == 2 else np.moveaxis(samples, -1, 0)
-    return np.ascontiguousarray(planes, np.float32)
+    # single precision holds no more, nor the squares of it
+    return np.ascontiguousarray(np.clip(planes, -LARGEST_SAMPLE, LARGEST_SAMPLE) if planes.dtype.kind == "f" else planes, np.float32)
+
+
+LARGEST_SAMPLE = 1e18
+"""Samples beyond this count as that much when noise is measured."""

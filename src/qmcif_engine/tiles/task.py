@@ -19,6 +19,7 @@ from qmcif_engine.method import paper
 from qmcif_engine.rules import StackStatistics, Steps
 from qmcif_engine.stack.alignment.opencv import one_opencv_thread
 from qmcif_engine.stack.samples import FocusRange
+from qmcif_engine.tiles.companions import compose_companions, shown_channels
 from qmcif_engine.tiles.output_maps import OUTPUT_MAPS, MapPlanes
 from qmcif_engine.tiles.planes import WindowPlanes
 from qmcif_engine.tiles.window_images import SAMPLES_IN_MEMORY_BYTES, ChannelImages, WindowImages
@@ -65,13 +66,13 @@ class Measured:
         One for each decision: one in all, or one per channel where channels are decided on one by one.
     noise : tuple of float
         Standard deviation of the noise of the samples that each decision composes.
-    companion_noise : float
-        The same of the companions.
+    companion_noise : tuple of float
+        The same of the companions, as `qmcif_engine.tiles.companions.measure_companion_noise` returns it.
     """
 
     statistics: tuple[StackStatistics, ...]
     noise: tuple[float, ...] = (0.0,)
-    companion_noise: float = 0.0
+    companion_noise: tuple[float, ...] = (0.0,)
 
 
 TILE_PLANES = ("fused", "companions", *OUTPUT_MAPS)
@@ -153,7 +154,17 @@ class TileTask:
         fused = self.rule.compose(images.cropped(decision.window), decision, inner=inner, noise=measured.noise[number], config=self.config)
         found = {"fused": fused, **self._cut_maps(decision, inner)}
         if self.companions is not None:
-            found["companions"] = self._compose_companions(decision, tile, inner=inner, noise=measured.companion_noise)
+            seen = decision.window.moved(tile.padded.top, tile.padded.left)
+            found["companions"] = compose_companions(
+                WindowImages(self.companions, seen),
+                decision,
+                rule=self.rule,
+                fused=fused,
+                shown=shown_channels(self.stack, self.companions),
+                inner=inner,
+                noise=measured.companion_noise,
+                config=self.config,
+            )
         return {name: np.ascontiguousarray(plane) for name, plane in found.items()}
 
     def _checked_measured(self) -> Measured:
@@ -166,11 +177,6 @@ class TileTask:
         """Return the maps of the core that were asked for."""
         taken = {name: declared.take(decision) for name, declared in OUTPUT_MAPS.items() if declared.is_wanted_by(self)}
         return {name: plane[inner.slices] for name, plane in taken.items() if plane is not None}
-
-    def _compose_companions(self, decision: Decision, tile: Tile, *, inner: Window, noise: float) -> SampleArray:
-        assert self.companions is not None
-        seen = decision.window.moved(tile.padded.top, tile.padded.left)
-        return self.rule.compose(WindowImages(self.companions, seen), decision, inner=inner, noise=noise, config=self.config)
 
     def digest_input(self, tile: Tile) -> bytes:
         """Return what `FusedTile.input_digest` is now, without fusing."""

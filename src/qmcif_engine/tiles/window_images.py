@@ -38,8 +38,8 @@ class WindowImages:
         return self._stack.n_images
 
     def __iter__(self) -> Iterator[SampleArray]:
-        """Go through the window of each image."""
-        return map(self._image, range(len(self)))
+        """Yield the window of each image."""
+        return (self[number] for number in range(len(self)))
 
     def __getitem__(self, number: int) -> SampleArray:
         """Return the window of one image."""

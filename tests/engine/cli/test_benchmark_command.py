@@ -148,11 +148,11 @@ def test_a_changed_picture_is_done_again_and_a_changed_setting_needs_permission(
 
     before = (report / "report.md").read_bytes()
     capsys.readouterr()
-    assert "with other settings" in refused(capsys, data, "-o", report, "--set", "iterations=2")
+    assert "with other settings" in refused(capsys, data, "-o", report, "--set", "smoothness=2")
     assert (report / "report.md").read_bytes() == before
-    assert run(data, "-o", report, "--set", "iterations=2", "--overwrite") == 0
+    assert run(data, "-o", report, "--set", "smoothness=2", "--overwrite") == 0
     assert fusions == [2, 3, 2, 2, 3]
-    assert "- Preset default: changed: iterations=2" in (report / "report.md").read_text(encoding="utf-8")
+    assert "- Preset default: changed: smoothness=2.0" in (report / "report.md").read_text(encoding="utf-8")
 
 
 def test_a_border_is_left_out_in_a_table_of_its_own_without_fusing_again(
@@ -193,8 +193,8 @@ def test_a_border_is_left_out_in_a_table_of_its_own_without_fusing_again(
 
 def test_presets_are_compared_and_a_later_one_joins(data: Path, tmp_path: Path, fusions: list[int]) -> None:
     report = tmp_path / "report"
-    assert run(data, "-o", report, "--set", "iterations=1") == 0
-    assert run(data, "-o", report, "--preset", "paper", "--preset", "default", "--set", "iterations=1") == 0
+    assert run(data, "-o", report, "--set", "smoothness=2") == 0
+    assert run(data, "-o", report, "--preset", "paper", "--preset", "default", "--set", "smoothness=2") == 0
 
     assert fusions == [2, 3, 2, 3]
     text = (report / "report.md").read_text(encoding="utf-8")

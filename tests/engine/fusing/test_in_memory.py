@@ -227,7 +227,7 @@ def test_companions_follow_the_decisions(pair, fused_pair, channels, dtype):
     # the image that leads has the largest share
     leads = np.broadcast_to((fused_pair.source_index == 1).reshape(*SHAPE, *(1,) * len(channels)), result.companions.shape)
     np.testing.assert_array_equal(result.companions >= 120, leads)
-    inside = ndimage.maximum_filter(fused_pair.source_index, 17) == ndimage.minimum_filter(fused_pair.source_index, 17)
+    inside = ndimage.maximum_filter(fused_pair.source_index, 21) == ndimage.minimum_filter(fused_pair.source_index, 21)
     assert set(np.unique(result.companions[inside])) == {20, 220}
 
 

@@ -115,7 +115,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped_and_ends_with_the_same_byte
 
 def test_only_missing_tiles_are_computed_again(images, tmp_path, monkeypatch):
     with pytest.raises(OSError, match="lost the disk"):
-        fuse_to_file(Counted(images, fail_after=17), tmp_path / "f.tif", CONFIG, focus_range=(0, 255), workers=1)
+        fuse_to_file(Counted(images, fail_after=15), tmp_path / "f.tif", CONFIG, focus_range=(0, 255), workers=1)
     computed = []
     compute = TileTask.__call__
 
@@ -132,7 +132,7 @@ def test_only_missing_tiles_are_computed_again(images, tmp_path, monkeypatch):
 
 def test_a_tile_is_not_gone_on_with_when_only_its_overlap_changed(images, tmp_path):
     with pytest.raises(OSError, match="lost the disk"):
-        fuse_to_file(Counted(images, fail_after=7), tmp_path / "f.tif", CONFIG, focus_range=(0, 255), workers=1)
+        fuse_to_file(Counted(images, fail_after=5), tmp_path / "f.tif", CONFIG, focus_range=(0, 255), workers=1)
     first, second = plan_run(ArrayStack(images), CONFIG).tiles.tiles[:2]
     assert len(list((tmp_path / "f.tif.qmcif-job").glob("tile-*"))) == 1
     others = images.copy()

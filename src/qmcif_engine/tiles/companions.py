@@ -1,0 +1,78 @@
+"""Channels and planes that follow a decision which was made without them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qmcif_engine.tiles.sample_noise import measure_sample_noise
+from qmcif_engine.tiles.window_images import ChannelImages, WindowImages
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from qmcif_engine.arrays import SampleArray
+    from qmcif_engine.config.fusion_config import FusionConfig
+    from qmcif_engine.rules import Decision, Rule
+    from qmcif_engine.stack.stack import Stack
+    from qmcif_engine.stack.window import Window
+
+
+def shown_channels(stack: Stack, companions: Stack) -> tuple[int, ...]:
+    """Return which channels of the companions the stack shows; empty where they are planes of another kind, such as opacity."""
+    return stack.deciding_channels if companions is stack.companions and len(companions.image_shape) == 3 else ()
+
+
+def measure_companion_noise(samples: Sequence[SampleArray], config: FusionConfig, *, shown: tuple[int, ...]) -> tuple[float, ...]:
+    """Return the noise of companions as `compose_companions` takes it: one figure, or one for each channel."""
+    if not shown:
+        return (measure_sample_noise(samples, config),)
+    channels = range(samples[0].shape[2])
+    return tuple(0.0 if channel in shown else measure_sample_noise(samples, config, channel=channel) for channel in channels)
+
+
+def compose_companions(
+    images: WindowImages,
+    decision: Decision,
+    *,
+    rule: Rule,
+    fused: SampleArray,
+    shown: tuple[int, ...],
+    inner: Window,
+    noise: tuple[float, ...],
+    config: FusionConfig,
+) -> SampleArray:
+    """Return the inner window of companions, composed by a decision.
+
+    Channels that decided are those of the fused image bit for bit. Each of the others is composed by itself: it may have been recorded by
+    itself, and changes nothing of the colors.
+
+    Parameters
+    ----------
+    images : WindowImages
+        The companions in `decision.window`.
+    decision : Decision
+    rule : Rule
+    fused : ndarray, shape (h, w) or (h, w, C)
+        What the decision made of the stack.
+    shown : tuple of int
+        As `shown_channels` returns it.
+    inner : Window
+        Counted from the corner of `decision.window`.
+    noise : tuple of float
+        As `measure_companion_noise` returns it.
+    config : FusionConfig
+    """
+    if not shown:
+        return rule.compose(images, decision, inner=inner, noise=noise[0], config=config)
+    planes = fused if fused.ndim == 3 else fused[..., np.newaxis]
+    found = [
+        planes[..., shown.index(channel)]
+        if channel in shown
+        else rule.compose(ChannelImages(images, channel), decision, inner=inner, noise=level, config=config)
+        for channel, level in enumerate(noise)
+    ]
+    joined: Any = np.stack(found, axis=-1)
+    samples: SampleArray = joined
+    return samples
