@@ -411,11 +411,3 @@ def test_each_image_is_reported_once():
     decide(planes, planes.window, statistics, FusionConfig(), with_position=False, steps=Steps(report_image=lambda: seen.append(1)))
 
     assert len(seen) == 6
-
-
-def test_memory_is_estimated_independently_of_most_images():
-    config, n_px = FusionConfig(), 1000**2
-
-    few, many = (RULE.working_bytes(config, n_px, n_images) for n_images in (100, 300))
-
-    assert few == many
