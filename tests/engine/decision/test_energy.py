@@ -379,7 +379,7 @@ def test_a_hot_pixel_decides_nothing(value):
 
 
 def test_confidence_is_high_inside_and_low_at_the_border():
-    images, depth = stack_of_bands(2, SHAPE, noise=1.0)
+    images, _ = stack_of_bands(2, SHAPE, noise=1.0)
 
     confidence = fuse(quantized(images)).confidence
 
