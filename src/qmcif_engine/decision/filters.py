@@ -48,6 +48,11 @@ def average_cells(planes: FloatArray, side: int) -> FloatArray:
     """Return the means over cells of planes, shape (..., rows, columns); incomplete cells are completed by repeating the border."""
     padded = _complete(planes, side)
     rows, columns = padded.shape[-2] // side, padded.shape[-1] // side
+    if side == 2:
+        # OpenCV adds four samples in another order in the last columns, so that they would depend on the width of a tile
+        pairs = padded[..., ::2, :] + padded[..., 1::2, :]
+        quarters: FloatArray = ((pairs[..., ::2] + pairs[..., 1::2]) / 4).astype(np.float32, copy=False)
+        return quarters
     cells = np.empty((*planes.shape[:-2], rows, columns), np.float32)
     for plane, out in zip(padded.reshape(-1, rows * side, columns * side), cells.reshape(-1, rows, columns), strict=True):
         cv2.resize(np.ascontiguousarray(plane, np.float32), (columns, rows), dst=out, interpolation=cv2.INTER_AREA)

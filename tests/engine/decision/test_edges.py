@@ -5,6 +5,7 @@ import pytest
 from scipy import ndimage
 
 from qmcif_engine.decision.edges import (
+    ANCHOR_PX,
     BAND_PX,
     CLOSED,
     EDGE_REACH_PX,
@@ -24,7 +25,7 @@ from qmcif_engine.decision.propagation import BORDER
 from qmcif_engine.decision.reblur import NOISE_FLOOR, trust_of
 from tests.scenes import reach_of_change, texture
 
-BAND = BAND_PX // CELL_PX
+BAND, RING = BAND_PX // CELL_PX, (BAND_PX + ANCHOR_PX) // CELL_PX
 
 
 def halves(shape, left, right, *, column=None):
@@ -35,52 +36,59 @@ def halves(shape, left, right, *, column=None):
 # --- rivals ---
 
 
-def test_within_the_band_the_rival_is_the_label_beyond_the_edge_and_elsewhere_its_own():
+def test_beside_an_edge_the_rival_is_the_label_beyond_it_and_the_band_lies_within_a_ring_of_those():
     index = halves((9, 30), 3, 8)
 
-    rivals = find_rivals(index, 2.0)
+    rivals, band = find_rivals(index, 2.0)
 
     columns = np.arange(30)
-    is_near = np.where(columns < 15, 14 - columns, columns - 15) <= BAND
-    np.testing.assert_array_equal(rivals, np.where(is_near, np.where(columns < 15, 8, 3), index))
+    distance = np.where(columns < 15, 14 - columns, columns - 15)
+    np.testing.assert_array_equal(rivals, np.where(distance <= RING, np.where(columns < 15, 8, 3), index))
+    np.testing.assert_array_equal(band, np.broadcast_to(distance <= BAND, index.shape))
 
 
 @pytest.mark.parametrize("far", [1.0, 2.5])
 def test_a_slope_has_no_edges(far):
     index = np.broadcast_to(np.arange(40) // 4, (8, 40)).astype(np.uint16)
 
-    assert np.array_equal(find_rivals(index, far), index) is (far > 1)
+    rivals, band = find_rivals(index, far)
+
+    assert np.array_equal(rivals, index) is (far > 1)
+    assert band.any() == (far == 1)
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 7), (6, 1), (3, 5)])
 def test_rivals_of_small_images_are_labels_of_theirs(shape):
     index = np.random.default_rng(0).integers(0, 3, shape).astype(np.uint16)
 
-    rivals = find_rivals(index, 1.0)
+    rivals, band = find_rivals(index, 1.0)
 
+    assert band.shape == shape
     assert rivals.dtype == np.uint16
     assert set(np.unique(rivals)) <= set(np.unique(index))
 
 
-def test_every_rival_is_far_from_its_own_label_and_lies_within_the_band():
+def test_every_rival_is_far_from_its_own_label_and_lies_near():
     index = ndimage.zoom(np.random.default_rng(1).integers(0, 9, (5, 6)), 8, order=0).astype(np.uint16)
-    rivals = find_rivals(index, 3.0)
+    rivals, band = find_rivals(index, 3.0)
 
     at = np.argwhere(rivals != index)
     assert len(at)
+    assert (rivals != index)[band].all()
     for y, x in at:
-        around = index[max(y - BAND - 1, 0) : y + BAND + 2, max(x - BAND - 1, 0) : x + BAND + 2]
+        around = index[max(y - RING - 1, 0) : y + RING + 2, max(x - RING - 1, 0) : x + RING + 2]
         assert abs(int(rivals[y, x]) - int(index[y, x])) >= 3
         assert rivals[y, x] in around
 
 
-def test_rivals_look_no_farther_than_the_band_and_a_cell():
+def test_rivals_look_no_farther_than_the_ring_and_a_cell():
     index = halves((41, 41), 0, 9, column=20)
 
-    def look(planes):
-        return find_rivals(np.where(planes > 0, 5, index).astype(np.uint16), 2.0)
+    def look(plane):
+        rivals, band = find_rivals(np.where(plane > 0, 5, index).astype(np.uint16), 2.0)
+        return rivals + 100 * band
 
-    assert reach_of_change(look, np.zeros((41, 41)), (20, 8)) <= BAND + 1
+    assert reach_of_change(look, np.zeros((41, 41)), (20, 8)) <= RING + 1
 
 
 # --- drawing ---
@@ -114,38 +122,40 @@ def test_blurs_have_the_stated_widths(shape):
         assert np.abs(blurred - expected).mean() < 0.05 * planes.std()
 
 
-def pass_written_out(gain, border, rounds):
+def pass_written_out(gain, pair, border):
+    """Messages between neighbors of which both choose between the same two labels."""
     messages = np.zeros((4, *gain.shape))
-    h, w = gain.shape
-    for turn in range(rounds):
-        for y, x in np.ndindex(h, w):
+    for turn in range(ROUNDS):
+        for y, x in np.ndindex(gain.shape):
             if (y + x) % 2 != turn % 2:
                 continue
             total = gain[y, x] + messages[:, y, x].sum()
             for d, (v, u) in enumerate(((y, x + 1), (y, x - 1), (y + 1, x), (y - 1, x))):
-                if 0 <= v < h and 0 <= u < w:
+                if 0 <= v < gain.shape[0] and 0 <= u < gain.shape[1] and (pair[:, v, u] == pair[:, y, x]).all():
                     messages[d, v, u] = np.clip(total - messages[d ^ 1, y, x], -border, border)
     return gain + messages.sum(axis=0)
 
 
-def drawn_written_out(index, rival, belief, images, *, shape, smoothness):
+def drawn_written_out(index, rival, band, belief, images, *, shape):
     """The formula of the docstring for two labels, 0 and 1, pixel by pixel: labels, trust, and by how much the second one is better."""
-    own, other = repeat_cells(index, CELL_PX, shape), repeat_cells(rival, CELL_PX, shape)
-    band = own != other
+    own, other, in_band = (repeat_cells(cells, CELL_PX, shape) for cells in (index, rival, band))
     series = [blurs_of(images)(number) for number in (0, 1)]
     side = np.exp(-0.5 * (np.arange(-1, 2) / WINDOW_PX) ** 2)
     window = np.outer(side, side) / side.sum() ** 2
-    # what blurs of one leave of the other, in the band
+    is_compared = own != other
+    # what blurs of one leave of the other, in the band; pixels without a rival leave nothing
     of_a, of_b = (
-        band
-        * np.min([ndimage.correlate(band * ((one[0] - blurred) ** 2).mean(axis=0), window, mode="nearest") for blurred in two[1:]], axis=0)
+        in_band
+        * np.min(
+            [ndimage.correlate(is_compared * ((one[0] - blurred) ** 2).mean(axis=0), window, mode="nearest") for blurred in two[1:]], axis=0
+        )
         for one, two in (series, series[::-1])
     )
-    trust = trust_of(smooth(np.maximum(of_a, of_b), TRUST_WINDOW_PX), smooth(np.minimum(of_a, of_b), TRUST_WINDOW_PX)) * band
+    trust = in_band * trust_of(smooth(np.maximum(of_a, of_b), TRUST_WINDOW_PX), smooth(np.minimum(of_a, of_b), TRUST_WINDOW_PX))
     gain = repeat_cells(belief[0] - belief[1], CELL_PX, shape) + trust * np.log((of_b + NOISE_FLOOR) / (of_a + NOISE_FLOOR))
-    gain = np.where(band, gain, np.where(own == np.minimum(own, other), -CLOSED, CLOSED))
-    total = pass_written_out(gain.astype(np.float64), BORDER * smoothness, ROUNDS)
-    return np.where(band, total > 0, own), trust, total
+    gain = np.where(in_band, gain, np.where(own <= other, -CLOSED, CLOSED)).astype(np.float64)
+    total = pass_written_out(gain, np.sort([own, other], axis=0), BORDER)
+    return np.where(is_compared, total > 0, own), trust, total
 
 
 @pytest.mark.parametrize(("shape", "n_planes"), [((16, 20), 1), ((13, 17), 3), ((5, 7), 1), ((24, 24), 3)])
@@ -156,14 +166,15 @@ def test_edges_are_those_of_the_formula(shape, n_planes):
     cells = tuple(-(-length // CELL_PX) for length in shape)
     index = generator.integers(0, 2, cells).astype(np.uint16)
     rival = np.where(generator.random(cells) < 0.8, 1 - index, index).astype(np.uint16)
+    band = (rival != index) & (generator.random(cells) < 0.8)
     belief = generator.uniform(0, 0.5, (2, *cells)).astype(np.float32)
 
     def beliefs(label):
         return np.where(label == 0, belief[0], belief[1])
 
-    drawn, trust = draw_edges(index, rival, beliefs, blurs_of(images), shape=shape, smoothness=1.0)
+    drawn, trust = draw_edges(index, rival, band, beliefs, blurs_of(images), shape=shape, smoothness=1.0)
 
-    expected, expected_trust, total = drawn_written_out(index, rival, belief, images, shape=shape, smoothness=1.0)
+    expected, expected_trust, total = drawn_written_out(index, rival, band, belief, images, shape=shape)
     is_clear = np.abs(total) > 1e-3
     assert is_clear.mean() > 0.9
     np.testing.assert_array_equal(drawn[is_clear], expected[is_clear])
@@ -173,7 +184,7 @@ def test_edges_are_those_of_the_formula(shape, n_planes):
 def test_without_rivals_labels_are_repeated_and_no_edge_is_trusted():
     index = np.arange(12).reshape(3, 4).astype(np.uint16)
 
-    drawn, trust = draw_edges(index, index, no_belief, blurs_of([]), shape=(5, 7), smoothness=1.0)
+    drawn, trust = draw_edges(index, index, np.zeros((3, 4), bool), no_belief, blurs_of([]), shape=(5, 7), smoothness=1.0)
 
     np.testing.assert_array_equal(drawn, repeat_cells(index, CELL_PX, (5, 7)))
     assert not trust.any()
@@ -194,11 +205,11 @@ def test_within_the_band_the_sheet_keeps_its_outline_and_its_halo_is_not_taken(o
     shape, column = (48, 96), 47
     images, cover = sheet(shape, column)
     index = halves((24, 48), 0, 1, column=(column + offset) // CELL_PX)
-    rivals = find_rivals(index, 1.0)
+    rivals, cells = find_rivals(index, 1.0)
 
-    drawn, trust = draw_edges(index, rivals, no_belief, blurs_of(images), shape=shape, smoothness=1.0)
+    drawn, trust = draw_edges(index, rivals, cells, no_belief, blurs_of(images), shape=shape, smoothness=1.0)
 
-    band = repeat_cells(rivals != index, CELL_PX, shape)
+    band = repeat_cells(cells, CELL_PX, shape)
     # beside the image of the sheet, which shows its ground blurred, that of the ground is lighter by what spills
     halo = (images[1, 0] > images[0, 0] + 25) & (cover == 0) & band
     assert halo.sum() > 100
@@ -212,10 +223,10 @@ def test_drawing_reaches_as_far_as_is_stated():
     shape = (200, 200)
     images, _ = sheet(shape, 100)
     index = halves((100, 100), 0, 1)
-    rivals = find_rivals(index, 1.0)
+    rivals, band = find_rivals(index, 1.0)
 
     def trusted(planes):
-        found = draw_edges(index, rivals, no_belief, blurs_of((planes, images[1])), shape=shape, smoothness=1.0)
+        found = draw_edges(index, rivals, band, no_belief, blurs_of((planes, images[1])), shape=shape, smoothness=1.0)
         return np.stack([found[0], found[1]])
 
     assert BAND_PX < reach_of_change(trusted, images[0], (100, 104)) <= EDGE_REACH_PX

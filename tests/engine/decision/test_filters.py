@@ -106,3 +106,15 @@ def test_any_layout_of_planes_gives_the_same(layout):
     np.testing.assert_array_equal(smooth(same, 1.0), smooth(copy, 1.0))
     np.testing.assert_array_equal(average_cells(same, 4), average_cells(copy, 4))
     np.testing.assert_array_equal(interpolate_cells(same, 2, (40, 48)), interpolate_cells(copy, 2, (40, 48)))
+
+
+@pytest.mark.parametrize("side", [2, 4, 8])
+@pytest.mark.parametrize("start", [16, 48, 208])
+def test_a_window_has_the_cells_of_the_whole_plane_to_the_last_bit(start, side):
+    """Tiles that end with the image have fewer columns than it, and its last ones must not depend on that."""
+    plane = texture((24, 350))
+
+    whole, window = average_cells(plane, side), average_cells(np.ascontiguousarray(plane[:, start:]), side)
+
+    np.testing.assert_array_equal(window, whole[:, start // side :])
+    np.testing.assert_array_equal(smooth(plane, 2.0)[:, start + 6 :], smooth(plane[:, start:], 2.0)[:, 6:])
