@@ -500,7 +500,7 @@ def test_samples_leave_the_range_of_the_images_that_have_the_pixel_by_a_part_of_
 
 @pytest.mark.parametrize("value", [0, 255])
 def test_samples_that_an_image_lacks_decide_nothing(value):
-    """Nor are they copied; where they are not close to those beside them, as aligned images have them, a wide blend shows a trace of them."""
+    """Nor are they copied. A wide blend shows a trace of them unless they repeat the edge of the frame, as in aligned images."""
     images, has = np.stack(paint(contrast=40)), np.ones((2, *FRAME), bool)
     has[1, :, :SHIFT_PX] = False
     other, repeated = images.copy(), images.copy()
