@@ -47,7 +47,7 @@ class CompilationWatch(Listener):
             self._open.append((begun, sum_of_others + taken))
         function = event.data["dispatcher"].py_func
         is_ours = function.__module__.startswith("qmcif_engine.")
-        name = f"{function.__module__.removeprefix('qmcif_engine.kernels.')}.{function.__name__}" if is_ours else OTHERS
+        name = f"{function.__module__.removeprefix('qmcif_engine.')}.{function.__name__}" if is_ours else OTHERS
         self.seconds[name] += taken - of_others
 
 

@@ -28,23 +28,19 @@ if TYPE_CHECKING:
 SHAPE = (1248, 1600)
 STAGES = {
     "stack.samples": ("settle_focus_range", "to_planes"),
-    "stack.noise": ("measure_noise",),
-    "kernels.outliers": ("clip_outliers",),
-    "method.decomposition.solver": ("decompose",),
-    "method.decomposition.detail_solve": ("solve_detail",),
-    "method.focus_measures.decomposition_measure": ("average_detail", "level_detail"),
-    "method.focus": ("gather_evidence",),
-    "method.patches": ("rank", "vote"),
-    "method.fusion": ("compose",),
-    "method.refinement": ("refine_cells",),
-    "tiles.cell_stages": ("measure_cells", "decide_cells"),
+    "decision.statistics": ("measure_statistics",),
+    "decision.cleaning": ("clip_outliers",),
+    "decision.energy": ("_measure_images", "_draw"),
+    "decision.evidence": ("find_candidates",),
+    "decision.reblur": ("halo_costs",),
+    "decision.propagation": ("propagate",),
+    "decision.posterior": ("find_confidence",),
+    "decision.composition": ("compose_samples",),
+    "method.detail_layer": ("detail_layer",),
+    "method.paper": ("find_focus_maps",),
+    "method.refinement": ("refine",),
+    "method.solver": ("decompose",),
     "tiles.task": ("digest_images",),
-    "cleanup.fill": ("follow_neighbors",),
-    "cleanup.regularization": ("regularize",),
-    "cleanup.boundaries.reblurring": ("refine_edges",),
-    "cleanup.boundaries.outlines": ("shorten_outlines",),
-    "cleanup.seams": ("measure_seams",),
-    "cleanup.blending": ("measure_spread", "blend_along_edges"),
 }
 REST = "everything else"
 LEAST_SHARE = 0.01
@@ -87,7 +83,7 @@ def watch_stages(stopwatch: Stopwatch) -> None:
     for module, names in STAGES.items():
         for name in names:
             plain = getattr(import_module(f"qmcif_engine.{module}"), name)
-            watched = stopwatch.watch(plain, name)
+            watched = stopwatch.watch(plain, name.lstrip("_"))
             for user in [user for title, user in sys.modules.items() if title.startswith("qmcif_engine")]:
                 for key, value in list(vars(user).items()):
                     if value is plain:
