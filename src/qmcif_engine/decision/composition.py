@@ -40,7 +40,6 @@ def composition_reach_px(config: DecisionConfig) -> int:
     return reach_of(widest) + reach_of(LOW_PASS_PX) + reach_of(DETAIL_WINDOW_PX) + 1 if widest else 0
 
 
-
 def compose_samples(
     images: Mapping[int, SampleArray],
     index: IndexArray,
