@@ -13,8 +13,8 @@ import numpy as np
 
 from qmcif_engine.config.fusion_config import Precision, ResultScale
 from qmcif_engine.method.focus import SOLVE_MARGIN_PX, measure_focus
+from qmcif_engine.method.focus_levels import LEVELS_IN_MEMORY_BYTES, StoredLevels, compare_levels, interpolate_position, weigh_images
 from qmcif_engine.method.fusion import LargestLevel, blend_shares, compose_samples, select, share_patches
-from qmcif_engine.method.levels import LEVELS_IN_MEMORY_BYTES, StoredLevels, compare_levels, interpolate_position, weigh_images
 from qmcif_engine.method.patches import LARGEST_DETAIL_PATCH_PX, detail_patch_side, pad_to_grid, spread_patches, sum_patches
 from qmcif_engine.method.refinement import COMPARED_PX, refine, source_weights
 from qmcif_engine.rules import Decision, Rule

@@ -8,7 +8,7 @@ import pytest
 from scipy import ndimage
 
 from qmcif_engine.config.fusion_config import FusionConfig
-from qmcif_engine.method import levels as levels_module
+from qmcif_engine.method import focus_levels as levels_module
 from qmcif_engine.method import paper
 from qmcif_engine.method.paper import RULE
 from qmcif_engine.method.patches import detail_patch_side
