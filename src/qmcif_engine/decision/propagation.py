@@ -175,32 +175,57 @@ def _pass_messages(
                                 if value[i] < least:
                                     least = min(least, value[i] + half * (price[py, px, i, j] + price[pv, pu, i, j]))
                             messages[v, u, d, j] = least - cheapest
-                        continue
-                    for k in range(count):
-                        here[k] = there[k] = -1
-                    i = j = 0
-                    while i < n_own and j < n_other:
-                        a, b = label[by, bx, i], label[bv, bu, j]
-                        if a == b:
-                            there[i], here[j] = j, i
-                        i += a <= b
-                        j += b <= a
-                    lowest = t(1e30)
-                    for j in range(n_other):
-                        least = value[here[j]] if here[j] >= 0 else t(1e30)
-                        for i in range(n_own):
-                            if i != here[j] and value[i] < least:
-                                # a block knows the price of borders between its own candidates
-                                if here[j] >= 0 and there[i] >= 0:
-                                    more = half * (price[py, px, i, here[j]] + price[pv, pu, there[i], j])
-                                elif here[j] >= 0:
-                                    more = border * price[py, px, i, here[j]]
-                                elif there[i] >= 0:
-                                    more = border * price[pv, pu, there[i], j]
-                                else:
-                                    more = border * min(t(abs(label[by, bx, i] - label[bv, bu, j])) / far, t(1))
-                                least = min(least, value[i] + more)
-                        messages[v, u, d, j] = least
-                        lowest = min(lowest, least)
-                    for j in range(n_other):
-                        messages[v, u, d, j] -= lowest
+                    else:
+                        own, other = (by, bx, n_own), (bv, bu, n_other)
+                        _match(label, own, other, there, here)
+                        _send_across(value, label, own, other, there, here, price, (py, px, pv, pu), border, far, messages, (v, u, d))
+
+
+@compiled
+def _match(
+    label: NDArray[np.int32], own: tuple[int, int, int], other: tuple[int, int, int], there: NDArray[np.int64], here: NDArray[np.int64]
+) -> None:
+    """Find where the candidates of one block, in ascending order, are among those of another, and the other way round; -1 for nowhere."""
+    here[:] = -1
+    there[:] = -1
+    (y, x, n_own), (v, u, n_other) = own, other
+    i = j = 0
+    while i < n_own and j < n_other:
+        a, b = label[y, x, i], label[v, u, j]
+        if a == b:
+            there[i], here[j] = j, i
+        i += a <= b
+        j += b <= a
+
+
+@compiled
+def _send_across(
+    value: FloatArray, label: NDArray[np.int32], own: tuple[int, int, int], other: tuple[int, int, int],
+    there: NDArray[np.int64], here: NDArray[np.int64], price: FloatArray, cells: tuple[int, int, int, int],
+    border: np.float32, far: np.float32, messages: FloatArray, place: tuple[int, int, int],
+) -> None:  # fmt: skip
+    """Pass one message between cells of blocks with different candidates, of which it is known where they are in the other block."""
+    (by, bx, n_own), (bv, bu, n_other) = own, other
+    y, x, v, u = cells
+    row, column, d = place
+    t = value.dtype.type
+    half = border / t(2)
+    lowest = t(1e30)
+    for j in range(n_other):
+        least = value[here[j]] if here[j] >= 0 else t(1e30)
+        for i in range(n_own):
+            if i != here[j] and value[i] < least:
+                # a block knows the price of borders between its own candidates
+                if here[j] >= 0 and there[i] >= 0:
+                    more = half * (price[y, x, i, here[j]] + price[v, u, there[i], j])
+                elif here[j] >= 0:
+                    more = border * price[y, x, i, here[j]]
+                elif there[i] >= 0:
+                    more = border * price[v, u, there[i], j]
+                else:
+                    more = border * min(t(abs(label[by, bx, i] - label[bv, bu, j])) / far, t(1))
+                least = min(least, value[i] + more)
+        messages[row, column, d, j] = least
+        lowest = min(lowest, least)
+    for j in range(n_other):
+        messages[row, column, d, j] -= lowest
