@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from qmcif_engine.arrays import FloatArray, IndexArray, SampleArray
     from qmcif_engine.config.fusion_config import FusionConfig
-    from qmcif_engine.rules import Planes, Samples, StackStatistics, Steps
+    from qmcif_engine.rules import Planes, Samples, StackStatistics, TileSteps
 
 GRID_PX = 16
 """What sides of tiles are multiples of: a whole number of all cells."""
@@ -50,7 +50,7 @@ IN_MEMORY_BYTES = 192 * 2**20
 
 
 def decide(
-    planes: Planes, core: Window, statistics: StackStatistics, config: FusionConfig, *, with_position: bool, steps: Steps
+    planes: Planes, core: Window, statistics: StackStatistics, config: FusionConfig, *, with_position: bool, steps: TileSteps
 ) -> Decision:
     """Decide which image gives each pixel of the core of a tile.
 
@@ -145,7 +145,7 @@ class _Images:
         return blur_series(self.read(image, part), self.cells[image, :, *outer.slices], inner.relative_to(outer).slices)
 
 
-def _measure_images(planes: Planes, statistics: StackStatistics, config: FusionConfig, steps: Steps) -> _Images:
+def _measure_images(planes: Planes, statistics: StackStatistics, config: FusionConfig, steps: TileSteps) -> _Images:
     """Measure the evidence of all images, one at a time."""
     n, settings = planes.n_images, config.decision
     n_scales = 1 if settings.effort is Effort.FAST else len(statistics.floors)
@@ -177,7 +177,7 @@ def _measure_images(planes: Planes, statistics: StackStatistics, config: FusionC
     return images
 
 
-def _measure_lights(planes: Planes, noise: float, steps: Steps) -> NDArray[Any]:
+def _measure_lights(planes: Planes, noise: float, steps: TileSteps) -> NDArray[Any]:
     lights = None
     for number in range(planes.n_images):
         steps.check_cancelled()
@@ -227,7 +227,7 @@ def _repeat_labels(label: NDArray[np.int32], side: int, shape: tuple[int, int]) 
 
 
 def _draw(
-    labels: _CellLabels, images: _Images, window: Window, *, far: float, config: FusionConfig, steps: Steps
+    labels: _CellLabels, images: _Images, window: Window, *, far: float, config: FusionConfig, steps: TileSteps
 ) -> tuple[IndexArray, FloatArray]:
     """Return the labels of the pixels of a window, and how far the edges between them are trusted; edges are drawn part by part."""
     index = _to_pixels(labels.index, window)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from qmcif_engine.arrays import BoolArray, FloatArray, IndexArray, SampleArray
     from qmcif_engine.config.fusion_config import FusionConfig
-    from qmcif_engine.rules import Planes, Samples, StackStatistics, Steps
+    from qmcif_engine.rules import Planes, Samples, StackStatistics, TileSteps
     from qmcif_engine.stack.window import Window
 
 SOLVED_PIXEL_BYTES, LOW_RANK_PIXEL_BYTES = 160, 460
@@ -56,7 +56,7 @@ class FocusMaps(NamedTuple):
 
 
 def decide(
-    planes: Planes, core: Window, statistics: StackStatistics, config: FusionConfig, *, with_position: bool, steps: Steps
+    planes: Planes, core: Window, statistics: StackStatistics, config: FusionConfig, *, with_position: bool, steps: TileSteps
 ) -> Decision:
     """Decide which image, or which mean of images, gives each pixel of the core of a tile.
 
@@ -71,7 +71,7 @@ def decide(
         Not looked at.
     config : FusionConfig
     with_position : bool
-    steps : Steps
+    steps : TileSteps
 
     Notes
     -----
@@ -105,7 +105,7 @@ def decide(
     )
 
 
-def find_focus_maps(planes: Planes, config: FusionConfig, *, side_px: int, steps: Steps) -> FocusMaps:
+def find_focus_maps(planes: Planes, config: FusionConfig, *, side_px: int, steps: TileSteps) -> FocusMaps:
     """Measure the images one after the other and return which is the sharpest around each pixel at either scale.
 
     Notes
