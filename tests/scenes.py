@@ -42,10 +42,9 @@ def reach_of_change(function, planes, place):
     """
     changed = planes.copy()
     changed[..., place[0], place[1]] += 40
-    differs = np.any(function(planes) != function(changed), axis=tuple(range(planes.ndim - 2))) if planes.ndim > 2 else None
-    if differs is None:
-        differs = function(planes) != function(changed)
-    return max(np.abs(np.argwhere(differs) - place).max(initial=0), 0)
+    differs = function(planes) != function(changed)
+    differs = differs.any(axis=tuple(range(differs.ndim - 2)))
+    return np.abs(np.argwhere(differs) - place).max(initial=0)
 
 
 class ArrayPlanes:

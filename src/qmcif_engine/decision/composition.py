@@ -82,7 +82,8 @@ def compose_samples(
     spread = _label_range(index)
     reach = math.ceil(FEATHER_SHARE * max(feather_px, wide_feather_px))
     near = cv2.dilate((spread > 0).astype(np.uint8), np.ones((2 * reach + 1, 2 * reach + 1), np.uint8)) > 0
-    kind = np.float32 if chosen.dtype.itemsize <= 2 or chosen.dtype == np.float32 else np.float64
+    # floats may be so large that their squares need double precision
+    kind = np.float32 if chosen.dtype.itemsize <= 2 else np.float64
     total = _blend(images, labels, index, spread >= far, kind=kind, feather_px=feather_px, wide_feather_px=wide_feather_px)
     narrow, low, base = total
     step, detail = (smooth((plane**2).mean(axis=0), DETAIL_WINDOW_PX) for plane in (base - low, narrow - low))

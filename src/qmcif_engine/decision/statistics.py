@@ -14,7 +14,7 @@ from qmcif_engine.decision.filters import smooth
 from qmcif_engine.rules import StackStatistics
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from qmcif_engine.arrays import FloatArray
     from qmcif_engine.config.fusion_config import FusionConfig
@@ -40,12 +40,12 @@ _FLAT_POWER = (0.0037, 0.0010)
 """A twentieth of the energy that white noise of deviation 1 has at either scale: the least floor, where rounding is all the noise."""
 
 
-def measure_noise(planes: Sequence[FloatArray], *, step: float) -> float:
+def measure_noise(planes: Iterable[FloatArray], *, step: float) -> float:
     """Return the standard deviation of the noise of some planes, at least that of rounding.
 
     Parameters
     ----------
-    planes : sequence of ndarray, shape (c, h, w)
+    planes : iterable of ndarray, shape (c, h, w)
     step : float
         Step of the samples in the unit of the planes; 0 for samples that have none.
 

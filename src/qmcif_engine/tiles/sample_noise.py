@@ -30,14 +30,10 @@ def measure_sample_noise(samples: Sequence[SampleArray], config: FusionConfig, *
     step = 0.0 if samples[0].dtype.kind == "f" else 1.0
     if config.decision.noise is NoiseHandling.OFF:
         return step * ROUNDING
-    return measure_noise([_as_planes(block if channel is None else block[..., channel]) for block in samples], step=step)
+    return measure_noise((_as_planes(block if channel is None else block[..., channel]) for block in samples), step=step)
 
 
 def _as_planes(samples: Any) -> FloatArray:  # noqa: ANN401 - samples of any type
     planes = samples[np.newaxis] if samples.ndim == 2 else np.moveaxis(samples, -1, 0)
-    # single precision holds no more, nor the squares of it
-    return np.ascontiguousarray(np.clip(planes, -LARGEST_SAMPLE, LARGEST_SAMPLE) if planes.dtype.kind == "f" else planes, np.float32)
-
-
-LARGEST_SAMPLE = 1e18
-"""Samples beyond this count as that much when noise is measured."""
+    # double precision: samples may lie far from zero, or be so large or small that single precision does not hold their squares
+    return np.ascontiguousarray(planes, np.float64)

@@ -74,8 +74,9 @@ def test_other_types_stay_in_their_range(dtype):
     assert set(np.unique(result)) <= {0, 1}
 
 
-def test_extreme_samples_of_floats_give_no_warning_and_stay_finite():
-    images = [np.full(SHAPE, 1e30), np.zeros(SHAPE)]
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_extreme_samples_of_floats_give_no_warning_and_stay_finite(dtype):
+    images = [np.full(SHAPE, 1e30, dtype), np.zeros(SHAPE, dtype)]
 
     assert np.isfinite(compose(images, halves())).all()
 

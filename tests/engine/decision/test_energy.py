@@ -209,6 +209,16 @@ def test_tiles_decide_as_the_whole_image_does(kind, effort):
         np.testing.assert_array_equal(getattr(cut, name), getattr(whole, name))
 
 
+@pytest.mark.parametrize("widths", [{"feather_px": 32.0}, {"blend_px": 16.0}, {"feather_px": 0.0}])
+def test_tiles_blend_as_the_whole_image_does_however_wide(widths):
+    images = long_scene("halos")
+    config = settings(**widths)
+
+    whole, cut = fuse(images, config), fuse(images, replace(config, tiling=TilingConfig(tile_px=64, chunk_px=64)))
+
+    np.testing.assert_array_equal(cut.fused, whole.fused)
+
+
 def test_the_number_of_workers_changes_no_byte():
     images = long_scene("halos")
     config = replace(FusionConfig(), tiling=TilingConfig(tile_px=64, chunk_px=64))
@@ -348,6 +358,19 @@ def test_a_slow_drift_of_exposure_is_not_taken_for_spill(drift):
     plain, drifting = (fuse(quantized(each)).source_index.astype(int) for each in (images, images * gains))
 
     assert np.mean(np.abs(drifting - depth) <= 1) > np.mean(np.abs(plain - depth) <= 1) - 0.01
+
+
+@pytest.mark.parametrize("drift", [-0.2, 0.2])
+def test_a_drift_of_exposure_brings_no_halos(drift):
+    images, truth, cover, _ = spilling_scene(n_images=9, width=1.5)
+    gains = np.linspace(1 - max(drift, 0), 1 - max(-drift, 0), 9)[:, None, None]
+
+    result = fuse(quantized(images * gains))
+
+    evened = result.fused / gains[result.source_index.astype(int), 0, 0]
+    band = (ndimage.distance_transform_edt(cover < 0.5) < 24) & (cover < 0.01)
+    best = np.abs(images - truth).min(axis=0)
+    assert np.mean(np.abs(evened - truth)[band] > best[band] + 12) < 0.03
 
 
 def test_a_small_bright_object_is_kept():

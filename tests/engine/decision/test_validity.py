@@ -483,16 +483,38 @@ def test_a_frame_that_ends_shows_no_line(contrast):
     assert measure_steps(result.fused)[SHIFT_PX - 5 : SHIFT_PX + 3 * REACH].max() < own + BRIGHTER / 6
 
 
-def test_every_sample_lies_between_those_of_the_images_that_have_the_pixel():
+def test_samples_leave_the_range_of_the_images_that_have_the_pixel_by_a_part_of_a_step_of_brightness_at_most():
+    """Detail is copied, and brightness that would jump is spread: a dark detail can get darker than in either image, but not by much."""
     stack = shift(paint(contrast=40))
     images = np.stack([stack.read(number, WHOLE) for number in range(2)])
     has = np.stack([stack.valid(number, WHOLE) for number in range(2)])
 
     fused = fuse(stack, FusionConfig()).fused
 
-    assert (fused >= np.where(has, images, 255).min(axis=0)).all()
-    assert (fused <= np.where(has, images, 0).max(axis=0)).all()
+    low, high = np.where(has, images, 255).min(axis=0).astype(int), np.where(has, images, 0).max(axis=0).astype(int)
+    beyond = np.maximum(low - fused, fused - high)
+    assert beyond.max() < BRIGHTER / 2
+    assert np.mean(beyond > 0) < 0.01
     np.testing.assert_array_equal(fused[:, :SHIFT_PX], images[0][:, :SHIFT_PX])
+
+
+@pytest.mark.parametrize("value", [0, 255])
+def test_samples_that_an_image_lacks_decide_nothing(value):
+    """Nor are they copied. A wide blend shows a trace of them unless they repeat the edge of the frame, as in aligned images."""
+    images, has = np.stack(paint(contrast=40)), np.ones((2, *FRAME), bool)
+    has[1, :, :SHIFT_PX] = False
+    other, repeated = images.copy(), images.copy()
+    other[1, :, :SHIFT_PX] = value
+    repeated[1, :, :SHIFT_PX] = images[1, :, SHIFT_PX : SHIFT_PX + 1]
+
+    cut = FusionConfig().replaced({"blend_px": 0, "feather_px": 0})
+    one, two = (fuse(PartlyValid(each, has), cut) for each in (images, other))
+    blended, close, far = (fuse(PartlyValid(each, has)) for each in (images, repeated, other))
+
+    np.testing.assert_array_equal(two.source_index, one.source_index)
+    np.testing.assert_array_equal(two.fused, one.fused)
+    np.testing.assert_array_equal(far.source_index, blended.source_index)
+    assert np.abs(close.fused.astype(int) - blended.fused).max() <= 1
 
 
 def test_images_that_have_all_pixels_are_fused_as_if_nobody_had_asked():
