@@ -184,7 +184,7 @@ def test_the_alignment_report_measures_generated_stacks(capsys: pytest.CaptureFi
     assert "ours" in capsys.readouterr().out
 
 
-def test_the_profile_names_the_stages(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_profile_names_the_stages(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, beside_each_other: None) -> None:
     monkeypatch.setattr("sys.argv", ["profile.py", "--shape", "96", "120"])
     script = runpy.run_path(str(BENCHMARKS / "profile.py"))
 
