@@ -1,8 +1,8 @@
-"""Measure what the first run after an installation compiles: CPU seconds of each kernel, and of numba's own functions.
+"""Measure what the first run after an installation compiles: CPU seconds of each compiled function, and of numba's own functions.
 
 Run as ``python benchmarks/first_run.py [--shape 512 512] [--least 0.2]``, or with ``--commands`` to time
 whole commands instead. A generated pair is fused with an empty cache. The figure of a function leaves out those that it calls; parts are
-typed once and optimized with every kernel that they are part of.
+typed once and optimized with every function that they are part of.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from numba.core import config
 from numba.core.event import Event, Listener, install_listener
 from result_files import save_result
 
-from qmcif_engine import fuse, make_focus_stack, write_image
+import qmcif_engine  # what it has is imported when first used, and looks for the cache then
 
 OTHERS = "of numba, all together"
 
@@ -47,7 +47,7 @@ class CompilationWatch(Listener):
             self._open.append((begun, sum_of_others + taken))
         function = event.data["dispatcher"].py_func
         is_ours = function.__module__.startswith("qmcif_engine.")
-        name = f"{function.__module__.removeprefix('qmcif_engine.kernels.')}.{function.__name__}" if is_ours else OTHERS
+        name = f"{function.__module__.removeprefix('qmcif_engine.')}.{function.__name__}" if is_ours else OTHERS
         self.seconds[name] += taken - of_others
 
 
@@ -67,15 +67,15 @@ def main() -> None:
 
 def list_functions(shape: tuple[int, int], *, least: float) -> None:
     """Print the CPU seconds of each function."""
-    images = make_focus_stack(n_images=2, shape=shape, seed=3).images
     watch = CompilationWatch()
     with tempfile.TemporaryDirectory() as folder, install_listener("numba:compile", watch):
         os.environ["NUMBA_CACHE_DIR"] = folder
         config.reload_config()
+        images = qmcif_engine.make_focus_stack(n_images=2, shape=shape, seed=3).images
         begun = time.process_time()
-        fuse(images)
+        qmcif_engine.fuse(images)
         first, begun = time.process_time() - begun, time.process_time()
-        fuse(images)
+        qmcif_engine.fuse(images)
         second = time.process_time() - begun
     for name, seconds in watch.seconds.most_common():
         if seconds >= least:
@@ -88,8 +88,8 @@ def time_commands(shape: tuple[int, int]) -> list[list[str | float]]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         paths = [folder / f"{number}.tif" for number in range(2)]
-        for path, image in zip(paths, make_focus_stack(n_images=2, shape=shape, seed=3).images, strict=True):
-            write_image(path, image)
+        for path, image in zip(paths, qmcif_engine.make_focus_stack(n_images=2, shape=shape, seed=3).images, strict=True):
+            qmcif_engine.write_image(path, image)
         fusing = ["-m", "qmcif_engine", "fuse", *paths, "-o", folder / "fused.tif", "--overwrite", "--quiet"]
         runs = [
             ("`qmcif fuse`, the first time", fusing, 1),

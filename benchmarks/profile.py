@@ -14,6 +14,7 @@ import threading
 import time
 import tracemalloc
 from collections import Counter
+from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -23,28 +24,24 @@ from result_files import save_result
 from qmcif_engine import PRESETS, __version__, fuse, make_focus_stack
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 SHAPE = (1248, 1600)
 STAGES = {
     "stack.samples": ("settle_focus_range", "to_planes"),
-    "stack.noise": ("measure_noise",),
-    "kernels.outliers": ("clip_outliers",),
-    "method.decomposition.solver": ("decompose",),
-    "method.decomposition.detail_solve": ("solve_detail",),
-    "method.focus_measures.decomposition_measure": ("average_detail", "level_detail"),
-    "method.focus": ("gather_evidence",),
-    "method.patches": ("rank", "vote"),
-    "method.fusion": ("compose",),
-    "method.refinement": ("refine_cells",),
-    "tiles.cell_stages": ("measure_cells", "decide_cells"),
+    "decision.statistics": ("measure_statistics",),
+    "decision.cleaning": ("clip_outliers",),
+    "decision.energy": ("_measure_images", "_draw"),
+    "decision.evidence": ("find_candidates",),
+    "decision.reblur": ("halo_costs",),
+    "decision.propagation": ("propagate",),
+    "decision.posterior": ("find_confidence",),
+    "decision.composition": ("compose_samples",),
+    "method.detail_layer": ("detail_layer",),
+    "method.paper": ("find_focus_maps",),
+    "method.refinement": ("refine",),
+    "method.solver": ("decompose",),
     "tiles.task": ("digest_images",),
-    "cleanup.fill": ("follow_neighbors",),
-    "cleanup.regularization": ("regularize",),
-    "cleanup.boundaries.reblurring": ("refine_edges",),
-    "cleanup.boundaries.outlines": ("shorten_outlines",),
-    "cleanup.seams": ("measure_seams",),
-    "cleanup.blending": ("measure_spread", "blend_along_edges"),
 }
 REST = "everything else"
 LEAST_SHARE = 0.01
@@ -82,16 +79,22 @@ class Stopwatch:
         return watched
 
 
-def watch_stages(stopwatch: Stopwatch) -> None:
-    """Put the watched functions wherever the engine's modules name the plain ones."""
+@contextmanager
+def watching_stages(stopwatch: Stopwatch) -> Iterator[None]:
+    """Put the watched functions wherever the engine's modules name the plain ones, for a while."""
+    replaced = []
     for module, names in STAGES.items():
         for name in names:
             plain = getattr(import_module(f"qmcif_engine.{module}"), name)
-            watched = stopwatch.watch(plain, name)
+            watched = stopwatch.watch(plain, name.lstrip("_"))
             for user in [user for title, user in sys.modules.items() if title.startswith("qmcif_engine")]:
                 for key, value in list(vars(user).items()):
                     if value is plain:
                         setattr(user, key, watched)
+                        replaced.append((user, key, plain))
+    yield
+    for user, key, plain in replaced:
+        setattr(user, key, plain)
 
 
 def main() -> None:
@@ -106,14 +109,15 @@ def main() -> None:
     images = list(make_focus_stack(n_images=options.images, shape=tuple(options.shape), seed=0).images)
     fuse(images, config)  # compiles and loads what is needed
     stopwatch = Stopwatch()
-    watch_stages(stopwatch)
-    started = time.process_time()
-    fuse(images, config)
-    total = time.process_time() - started
-    seconds, calls = stopwatch.seconds.copy(), stopwatch.calls.copy()
+    with watching_stages(stopwatch):
+        started = time.process_time()
+        fuse(images, config)
+        total = time.process_time() - started
+    seconds, calls = stopwatch.seconds, stopwatch.calls
     tracemalloc.start()
     fuse(images, config)
     peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
     report(seconds, calls, total=total, peak=peak, images=images, preset=options.preset)
     if options.save:
         megapixels = images[0].shape[0] * images[0].shape[1] / 1e6

@@ -5,8 +5,7 @@ over the pairs of a set, computed on 8-bit results. The six metrics need no trut
 ``--save NAME`` keeps the figures as ``benchmarks/results/NAME.json``, from which ``python tools/write_figures.py`` writes the documents:
 
     python benchmarks/quality.py default "preset fast" "preset paper" --save quality_presets
-    python benchmarks/quality.py --parts --save quality_parts
-    python benchmarks/quality.py --faint --save quality_faint
+    python benchmarks/quality.py --save quality_variants
 """
 
 from __future__ import annotations
@@ -32,54 +31,17 @@ VARIANTS: dict[str, tuple[str, dict[str, object]]] = {
     "preset fast": ("fast", {}),
     "preset paper": ("paper", {}),
     "preset paper, beta 2": ("paper", {"detail_sparsity": 2.0}),
-    "edges not drawn anew": ("default", {"edge_band_px": 0}),
-    "outlines not shortened": ("default", {"edge_stiffness": 0.0}),
-    "edges not drawn to the pixel": ("default", {"cleanup.boundaries.reblurring.EXACT_PASSES": 0}),
-    "edges to the pixel blended": ("default", {"cleanup.boundaries.reblurring.EXACT_TRUST": 2.0}),
-    "edges cut where fully trusted": ("default", {"cleanup.boundaries.reblurring.EXACT_TRUST": 1.0}),
-    "edge band of 16 px": ("default", {"edge_band_px": 16}),
-    "edges without inertia": ("default", {"edge_inertia": 0.0}),
-    "faint evidence in full": ("default", {"cleanup.regularization.HALF_SIGNIFICANT": 1e-9}),
-    "no blur above 4 px": ("default", {"cleanup.boundaries.reblurring.BLURS_PX": (1.5, 4.0, 4.0)}),
-    "no share of contrast": ("default", {"cleanup.boundaries.reblurring.LARGEST_CONTRAST_EVIDENCE": 0.0}),
-    "dark borders kept": ("default", {"dark_border_px": 0}),
-    "no feather": ("default", {"feather_px": 0}),
-    "invisible blends made": ("default", {"cleanup.blending.LEAST_VISIBLE_CHANGE": 0.0}),
-    "evidence of the patch alone": ("default", {"evidence_scales": 1}),
-    "faint levels as all others": ("default", {"method.focus.FAINT_LEVEL": 0.0}),
-    "border levels as they are": ("default", {"border_px": 0}),
-    "no fine levels": ("default", {"method.focus_measures.decomposition_measure.FINE_WEIGHT": 0.0}),
-    "no adaptation to noise": ("default", {"adapts_to_noise": False}),
-    "decisions by themselves": ("default", {"consistency": 0.0}),
-    "by themselves, band 16, no inertia": ("default", {"consistency": 0.0, "edge_band_px": 16, "edge_inertia": 0.0}),
-    "refined choice not counted": ("default", {"cleanup.regularization.CHOSEN_WEIGHT": 0.0}),
-    "undecided left to the tie rule": ("default", {"follow_reach_px": 0}),
-    "hard cut": ("default", {"blend_radius_px": 0}),
-    "blend radius 2": ("default", {"blend_radius_px": 2}),
-    "detail scale only": ("default", {"result": "detail"}),
+    "evidence by the Laplacian": ("default", {"measure": "laplacian"}),
     "gray instead of quaternion": ("default", {"representation": "gray"}),
-    "with the low-rank term": ("default", {"is_low_rank": True}),
-    "3 iterations": ("default", {"iterations": 3}),
-    "20 iterations": ("default", {"iterations": 20}),
-    "beta 2": ("default", {"detail_sparsity": 2.0}),
+    "no halo term": ("default", {"decision.reblur.HALO_WEIGHT": 0.0}),
+    "seams cost no more": ("default", {"decision.propagation.SEAM": 0.0}),
+    "no smoothness": ("default", {"smoothness": 0.0}),
+    "no adaptation to noise": ("default", {"noise": "off"}),
+    "dark borders kept": ("default", {"dark_border_px": 0}),
+    "no feather": ("default", {"feather_px": 0.0}),
+    "hard cuts": ("default", {"blend_px": 0.0, "feather_px": 0.0}),
 }
 """A preset, and what is changed: settings by their name, constants by module and name."""
-PARTS = (
-    "default",
-    "decisions by themselves",
-    "edges not drawn to the pixel",
-    "edges to the pixel blended",
-    "no fine levels",
-    "no adaptation to noise",
-)
-FAINT = (
-    "default",
-    "faint evidence in full",
-    "edges cut where fully trusted",
-    "edge band of 16 px",
-    "edges without inertia",
-    "by themselves, band 16, no inertia",
-)
 Samples: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 SYMBOLS = ("Q_MI", "Q_G", "Q_P", "Q_E", "Q_Y", "Q_CB", "PSNR", "PSNR_inner")
 
@@ -88,11 +50,9 @@ def main(arguments: list[str] | None = None) -> None:
     """Print one table per data set, and keep all of them where a name is given."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("variants", nargs="*", help="those wanted; all where none is named")
-    parser.add_argument("--parts", action="store_true", help="the default and what its latest parts are worth")
-    parser.add_argument("--faint", action="store_true", help="the default, what weighing evidence is worth, and what was tried beside it")
     parser.add_argument("--save", metavar="NAME", help="keep the figures as benchmarks/results/NAME.json")
     options = parser.parse_args(arguments)
-    wanted = options.variants or list(PARTS if options.parts else FAINT if options.faint else VARIANTS)
+    wanted = options.variants or list(VARIANTS)
     kept: list[list[str | int | float | None]] = []
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as workers:
         for name in DATA_SETS:

@@ -25,7 +25,6 @@ import tifffile
 from PIL import Image
 from quality import SYMBOLS, score
 from quality_rows import ENFUSE, LAPLACIAN, OURS, Row
-from real_stacks import ENFUSE as ENFUSE_COMMAND
 from real_stacks import StackPlace, find_folder, find_stacks
 from scipy import ndimage
 
@@ -40,6 +39,9 @@ if TYPE_CHECKING:
 
 STACK_PARTS = ("objects", "seams", "detail")
 PARTS = (*STACK_PARTS, "halos", "pairs", "noise", "heights", "robustness")
+ENFUSE_COMMAND = (
+    "enfuse", "--hard-mask", "--exposure-weight=0", "--saturation-weight=0", "--contrast-weight=1", "--contrast-window-size=5",
+)  # fmt: skip
 MOVING = ("algae_microscope_5x20mpx", "macro_focus_breathing", "pcb_7", "pcb_10", "photo_10", "scorpion_microscope_misaligned")
 """Stacks that `suggest_alignment` or the eye finds moved; all by a similarity."""
 

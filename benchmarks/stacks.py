@@ -1,13 +1,12 @@
-"""Report the quality of fused focus stacks: real ones beside enfuse and OpenFocus, and generated ones whose depth is known.
+"""Report the quality of fused focus stacks: real ones beside enfuse, and generated ones whose depth is known.
 
-Run as ``python benchmarks/stacks.py`` beside ``../shared``. Parts can be named (``stacks``, ``scenes``, ``confidence``, and those of
-``stack_quality.py``: ``objects``, ``halos`` …), and ``--only`` takes patterns of stacks and scenes: ``--only 'pcb_7' 'beads-12'``. With
-``--save`` the tables of stacks and scenes become ``benchmarks/results/real_stacks.json`` and ``scenes.json``, and what the other parts
-measure is added to ``stacks_quality.json``, from all of which ``python tools/write_figures.py`` writes docs/quality.md. ``--save floors``
-adds to ``floors.json`` instead: what a change of the default is compared with. To take it of another engine, put that on PYTHONPATH.
+Run as ``python benchmarks/stacks.py`` beside ``../shared``. Parts can be named (``scenes``, ``confidence``, and those of
+``stack_quality.py``: ``objects``, ``seams``, ``detail``, ``halos`` …), and ``--only`` takes patterns of stacks and scenes: ``--only 'pcb_7'
+'beads-12'``. With ``--save`` the table of scenes becomes ``benchmarks/results/scenes.json``, and what the other parts measure is added to
+``stacks_quality.json``, from both of which ``python tools/write_figures.py`` writes docs/quality.md. ``--save floors`` adds to
+``floors.json`` instead: what a change of the default is compared with. To take it of another engine, put that on PYTHONPATH.
 
-enfuse (Debian package of that name) is run where it is installed. OpenFocus (``openfocus`` on PyPI) needs other versions than the engine,
-so it goes into an environment of its own; ``--openfocus`` or the variable ``OPENFOCUS`` names its executable.
+enfuse (Debian package of that name) is run where it is installed.
 """
 
 from __future__ import annotations
@@ -28,7 +27,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import stack_pictures
 from quality_rows import FLOORS, OURS, PRESENT, Row, keep_rows, load_rows, tabulate
-from real_stacks import PROGRAMS, StackPlace, find_stacks, fuse_by_program, keep_figures, read_channel, read_frames
 from result_files import Cell, save_result
 from scenes import (
     HOT,
@@ -46,23 +44,20 @@ from scenes import (
     measure_right_share,
 )
 from stack_quality import PARTS as QUALITY_PARTS
-from stack_quality import Bench, describe_sure, list_jobs, load_tool, measure
+from stack_quality import Bench, describe_sure, list_jobs, measure
 
-from qmcif_engine import fuse, open_stack
+from qmcif_engine import fuse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-    from types import ModuleType
 
     from qmcif_engine.types import FusionResult
 
-PARTS = ("stacks", "scenes", "confidence", *QUALITY_PARTS)
+PARTS = ("scenes", "confidence", *QUALITY_PARTS)
 N_SEEDS = 5
 SHARED = Path(__file__).parents[2] / "shared"
-LARGEST_LOST, LARGEST_LOST_PX, LARGEST_SOFT, LARGEST_EXCESS = 0.001, 10, 0.02, 0.02
 LEAST_RIGHT = {"none": 0.99, "gaussian 10": 0.97, "photons 30": 0.93, "photons 10": 0.80}
 LARGEST_HOT_RATIO = 1.2
-STACK_COLUMNS = ("stack", "images", "ours", "lost px", *PROGRAMS, "lost", "soft", "excess")
 SCENE_COLUMNS = (
     "scene",
     "images",
@@ -80,21 +75,9 @@ class Options:
 
     shared: Path
     cache: Path
-    openfocus: str | None
     pictures: Path | None
     saved: str | None
     n_seeds: int
-
-
-class StackFigures(NamedTuple):
-    """What was measured of one stack: figures for each program (None where it is not installed), and the mean confidences."""
-
-    place: StackPlace
-    size: str
-    programs: dict[str, dict[str, float] | None]
-    joint: dict[str, float] | None
-    confidence_counted: float
-    confidence_other: float
 
 
 class SceneFigures(NamedTuple):
@@ -122,8 +105,9 @@ def main(arguments: list[str] | None = None) -> None:
         "--seeds", type=int, default=N_SEEDS, metavar="N", help="of the scenes with halos and heights (default: %(default)s)"
     )
     parser.add_argument("--shared", type=Path, default=SHARED, help="folder with data and tools")
-    parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "qmcif-stacks", help="frames and others' pictures")
-    parser.add_argument("--openfocus", default=os.environ.get("OPENFOCUS"), help="its executable")
+    parser.add_argument(
+        "--cache", type=Path, default=Path(tempfile.gettempdir()) / "qmcif-stacks", help="frames, scenes, enfuse's pictures"
+    )
     parser.add_argument("--pictures", type=Path, metavar="FOLDER", help="write pictures to look at")
     parser.add_argument(
         "--save", nargs="?", const=PRESENT, metavar="NAME", help=f"keep the tables for the documentation; {FLOORS}: as floors"
@@ -132,7 +116,7 @@ def main(arguments: list[str] | None = None) -> None:
     chosen = parser.parse_args(arguments)
     if unknown := set(chosen.parts) - set(PARTS):
         parser.error(f"{', '.join(sorted(unknown))} is no part of the report; choose from {', '.join(PARTS)}")
-    options = Options(chosen.shared, chosen.cache, chosen.openfocus, chosen.pictures, chosen.save, chosen.seeds)
+    options = Options(chosen.shared, chosen.cache, chosen.pictures, chosen.save, chosen.seeds)
     with ProcessPoolExecutor(chosen.jobs, mp_context=get_context("spawn")) as workers:
 
         def run(job: Callable[..., Any], *items: Iterable[Any]) -> Iterator[Any]:
@@ -145,18 +129,7 @@ def write_report(parts: list[str], patterns: list[str], options: Options, run: C
     """Run what the parts need and print their tables."""
     versions = ", ".join(f"{name} {version(name)}" for name in ("napari-qmcif", "numpy", "scipy", "numba"))
     print(f"Python {platform.python_version()}, {versions}; {platform.machine()}, {os.cpu_count()} cores.\n", flush=True)
-    stacks: list[StackFigures] = []
     scenes: list[SceneFigures] = []
-    if {"stacks", "confidence"} & set(parts):
-        places = [place for place in find_stacks(options.shared / "data") if is_chosen(place.name, patterns)]
-        wanted = [place for place in places if "stacks" in parts or place.is_microscopy]
-        stacks = list(run(measure_stack, wanted, [options] * len(wanted)))
-        if not stacks:
-            print(f"No stack below {options.shared / 'data'} was measured: name the folder by --shared.", file=sys.stderr, flush=True)
-    if "stacks" in parts:
-        print_stacks(stacks)
-        if options.saved == PRESENT:
-            save_result("real_stacks", columns=STACK_COLUMNS, rows=list_stack_rows(stacks))
     if {"scenes", "confidence"} & set(parts):
         cases = [(name, number) for number in sorted(N_IMAGES, reverse=True) for name in SCENES if is_chosen(f"{name}-{number}", patterns)]
         scenes = list(run(measure_scene, cases, [options.pictures] * len(cases)))
@@ -166,7 +139,7 @@ def write_report(parts: list[str], patterns: list[str], options: Options, run: C
         if options.saved == PRESENT:
             save_result("scenes", columns=SCENE_COLUMNS, rows=list_scene_rows(scenes))
     if "confidence" in parts:
-        print_confidence(scenes, stacks)
+        print_confidence(scenes)
     if options.saved and scenes:
         keep_rows(options.saved, list_scene_figures(scenes))
     write_quality(parts, patterns, options, run)
@@ -174,110 +147,6 @@ def write_report(parts: list[str], patterns: list[str], options: Options, run: C
 
 def is_chosen(name: str, patterns: list[str]) -> bool:
     return any(fnmatch(name, pattern) for pattern in patterns)
-
-
-# --- real stacks -----------------------------------------------------------------------------------------------------------------
-
-
-def measure_stack(place: StackPlace, options: Options) -> StackFigures:
-    """Fuse one stack and measure it beside the other programs' pictures."""
-    tool = load_tool(options.shared, "lost_detail")
-    frames = read_frames(place, options.cache)
-    grays = [tool.gray(frame) for frame in frames]
-
-    def measure(fused: np.ndarray) -> dict[str, float]:
-        figures, lost = tool.measure(tool.gray(fused), grays)
-        return {**figures, "lost_px": int(lost.sum())}
-
-    result = fuse(frames, workers=1)
-    pictures: dict[str, np.ndarray | None] = {"ours": result.fused}
-    programs: dict[str, dict[str, float] | None] = {"ours": measure(result.fused)}
-    for program in PROGRAMS:
-        fused = pictures[program] = fuse_by_program(program, place, options.cache, openfocus=options.openfocus)
-        programs[program] = (
-            None if fused is None else keep_figures(program, place, options.cache, measure=lambda fused=fused: measure(fused))
-        )
-    joint = None if place.channel is None else measure(fuse_jointly(place.path)[..., place.channel])
-    counted, other = find_counted(tool, grays)
-    if options.pictures is not None:
-        stack_pictures.write_stack(options.pictures, place.name, frames, result=result, pictures=pictures, counted=counted)
-    print(f"{place.name}: {programs['ours']}", file=sys.stderr, flush=True)
-    size = f"{len(frames)} × {frames[0].shape[1]}×{frames[0].shape[0]}"
-    return StackFigures(place, size, programs, joint, mean_where(result.confidence, counted), mean_where(result.confidence, other))
-
-
-def mean_where(values: np.ndarray, mask: np.ndarray) -> float:
-    return float(values[mask].mean()) if mask.any() else float("nan")
-
-
-def fuse_jointly(path: Path) -> np.ndarray:
-    """Return all channels of a stack, (H, W, C), fused by one decision of all of them."""
-    first = read_channel(path, 0)
-    channels = [first]
-    n_channels = open_stack(path).companions.image_shape[-1]
-    channels += [read_channel(path, number) for number in range(1, n_channels)]
-    stack = open_stack(np.stack([np.stack(planes) for planes in channels], axis=1), axes="ZCYX")
-    companions: np.ndarray = fuse(stack, workers=1).companions
-    return companions
-
-
-def find_counted(tool: ModuleType, grays: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Return which pixels count in the measure of lost detail, as it defines them, and which of those within its border do not."""
-    levels = np.stack([tool.sharpness(gray) for gray in grays])
-    best, middle = levels.max(0), np.median(levels, 0) if len(grays) > 2 else levels.min(0)
-    noise = np.median([tool.noise_of(gray) for gray in grays])
-    counts = (best > tool.NOISE_FACTOR * noise) & (best > tool.CONTRAST_FACTOR * middle)
-    inner = np.zeros_like(counts)
-    inner[tool.BORDER_PX : -tool.BORDER_PX, tool.BORDER_PX : -tool.BORDER_PX] = True
-    return counts & inner, ~counts & inner
-
-
-def print_stacks(stacks: list[StackFigures]) -> None:
-    """Print the figures of every stack and which bars hold."""
-    print("## Real stacks\n\nEach cell: lost / soft / excess, in % of the pixels that count. The bars: lost at most")
-    print(f"{100 * LARGEST_LOST:g} % or {LARGEST_LOST_PX} px; soft and excess {100 * LARGEST_SOFT:g} %, or the better of the others.\n")
-    print_table(STACK_COLUMNS, list_stack_rows(stacks))
-    held = [all(judge(stack.programs["ours"] or {}, stack.programs).values()) for stack in stacks]
-    print(f"\nAll three bars hold for {sum(held)} of {len(held)} (each channel by itself).", flush=True)
-
-
-def list_stack_rows(stacks: list[StackFigures]) -> list[list[Cell]]:
-    """Return the cells of every stack, and of its channels decided jointly below each of them."""
-    rows = []
-    for stack in stacks:
-        rows.append(list_stack_cells(stack.place.name, stack, stack.programs["ours"] or {}))
-        if stack.joint is not None:
-            rows.append(list_stack_cells(f"{stack.place.name}, decided jointly", stack, stack.joint))
-    return rows
-
-
-def list_stack_cells(name: str, stack: StackFigures, ours: dict[str, float]) -> list[Cell]:
-    verdicts = ["holds" if is_held else "**fails**" for is_held in judge(ours, stack.programs).values()]
-    others = [show_figures(stack.programs[program]) for program in PROGRAMS]
-    return [name, stack.size, show_figures(ours), int(ours["lost_px"]), *others, *verdicts]
-
-
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
-    """Print a table in Markdown."""
-    for cells in (columns, ["---"] * len(columns), *rows):
-        print(f"| {' | '.join(map(str, cells))} |", flush=True)
-
-
-def show_figures(figures: dict[str, float] | None) -> str:
-    if figures is None:
-        return "not installed"
-    if figures["textured"] == 0:
-        return "nothing counts"
-    return " / ".join(f"{100 * figures[name]:.2f}" for name in ("lost", "soft", "excess"))
-
-
-def judge(ours: dict[str, float], programs: dict[str, dict[str, float] | None]) -> dict[str, bool]:
-    """Return which bars hold; soft and excess may also be as good as the better of the other programs."""
-    others = [figures for program in PROGRAMS if (figures := programs[program]) is not None]
-    verdicts = {"lost": ours["lost"] <= LARGEST_LOST or ours["lost_px"] <= LARGEST_LOST_PX}
-    for name, bar in (("soft", LARGEST_SOFT), ("excess", LARGEST_EXCESS)):
-        verdicts[name] = ours[name] <= max([bar, *([min(figures[name] for figures in others)] if others else [])])
-    return verdicts
 
 
 # --- scenes ----------------------------------------------------------------------------------------------------------------------
@@ -313,6 +182,12 @@ def count_bins(scene: Scene, result: FusionResult) -> np.ndarray:
     return np.array(rows, np.int64)
 
 
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
+    """Print a table in Markdown."""
+    for cells in (columns, ["---"] * len(columns), *rows):
+        print(f"| {' | '.join(map(str, cells))} |", flush=True)
+
+
 def print_scenes(scenes: list[SceneFigures]) -> None:
     """Print the right shares, the beads and the hot pixels of every scene."""
     print("\n## Generated scenes\n\nTextured pixels whose image is within one of the true depth, in %; bold: beyond the bar.")
@@ -342,8 +217,8 @@ def show_bar(value: float, is_held: bool) -> str:
 # --- confidence and noise --------------------------------------------------------------------------------------------------------
 
 
-def print_confidence(scenes: list[SceneFigures], stacks: list[StackFigures]) -> None:
-    """Print how often decisions of a given confidence are right, and what the confidence is where there is something to decide."""
+def print_confidence(scenes: list[SceneFigures]) -> None:
+    """Print how often decisions of a given confidence are right."""
     print("\n## Confidence\n\n| confidence | pixels | right | bar |\n|---|--:|--:|---|")
     bins = sum((scene.bins for scene in scenes), np.zeros((len(CONFIDENCES), 2), np.int64))
     for confidence, (n_pixels, n_right) in zip(CONFIDENCES, bins, strict=True):
@@ -354,10 +229,6 @@ def print_confidence(scenes: list[SceneFigures], stacks: list[StackFigures]) -> 
         share = n_right / n_pixels
         verdict = "holds" if low <= share <= high else "**fails**"
         print(f"| {confidence} ± {CONFIDENCE_TOLERANCE} | {n_pixels} | {share:.1%} | {low:.0%} to {high:.0%}: {verdict} |")
-    print("\n| microscope stack | mean confidence where detail counts | elsewhere |\n|---|--:|--:|")
-    for stack in stacks:
-        if stack.place.is_microscopy:
-            print(f"| {stack.place.name} | {stack.confidence_counted:.3f} | {stack.confidence_other:.3f} |", flush=True)
 
 
 def list_scene_figures(scenes: list[SceneFigures]) -> list[Row]:

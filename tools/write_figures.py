@@ -74,9 +74,6 @@ def render(name: str) -> str:
         return render_orders(load_result("ablation"))
     if kind == "floors":
         return render_floors(argument)
-    if kind == "variants":
-        file_name, _, set_name = argument.partition(" ")
-        return render_variants(load_result(file_name), set_name)
     return render_whole(load_result(name))
 
 
@@ -279,14 +276,6 @@ def render_floors(part: str) -> str:
     """Return one part of the report of stacks: the present default beside its floors and other programs."""
     present = load_rows(PRESENT)
     return join_table(*tabulate(part, present, load_rows(FLOORS))) + describe_origin(load_result(PRESENT if present else FLOORS))
-
-
-def render_variants(result: Result, set_name: str) -> str:
-    """Return the variants of one set, without the columns that have no figures."""
-    rows = [row for row in result.list_rows() if row["set"] == set_name]
-    symbols = [symbol for symbol in (*SYMBOLS, *DECIBELS) if any(row[symbol] is not None for row in rows)]
-    lines = [[str(row["variant"]), *(format_figure(row[symbol], symbol=symbol) for symbol in symbols)] for row in rows]
-    return join_table(["variant", *symbols], lines) + describe_origin(result)
 
 
 def show(value: str | float | None, style: str | None) -> str:

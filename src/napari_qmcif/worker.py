@@ -13,7 +13,8 @@ from napari.utils.notifications import notification_manager, show_error
 from qtpy.QtCore import QCoreApplication, QObject, Qt, QThreadPool, Signal
 from superqt.utils import WorkerBase
 
-from qmcif_engine import Cancelled, QmcifError, hear_of_compilation
+from qmcif_engine import Cancelled, QmcifError
+from qmcif_engine.types import CompilationListener
 
 SHORTEST_REPORT_INTERVAL_SECONDS = 0.1
 """Each progress report runs the event loop once: more of them than ten a second would keep the viewer from its own work."""
@@ -142,7 +143,7 @@ class EngineWorker(FunctionWorker):  # type: ignore[misc]
         try:
             self.check_cancelled()
             # the first run on a computer compiles for a minute, which would look like a hang
-            with hear_of_compilation(self.note_compiling):
+            with CompilationListener(self.note_compiling):
                 result = self._func(*self._args, job=self, **self._kwargs)
         except Cancelled:
             return self.cancel

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from qmcif_engine.compiled import hear_of_compilation
     from qmcif_engine.config.fusion_config import FusionConfig
     from qmcif_engine.config.presets import PRESETS
     from qmcif_engine.depth import height_map
@@ -60,7 +59,6 @@ __all__ = [
     "fuse_in_slabs",
     "fuse_lazily",
     "fuse_to_file",
-    "hear_of_compilation",
     "height_map",
     "load_transforms",
     "make_focus_stack",
@@ -94,7 +92,6 @@ _MODULE_OF = {
     "fuse_in_slabs": "slabs",
     "fuse_lazily": "fusing.lazy",
     "fuse_to_file": "fusing.to_file",
-    "hear_of_compilation": "compiled",
     "height_map": "depth",
     "load_transforms": "io.output.transform_files",
     "make_focus_stack": "stack.synthetic",

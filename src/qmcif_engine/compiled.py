@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from contextlib import ExitStack, contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numba
 from numba.core.caching import FunctionCache
@@ -44,9 +44,8 @@ class _ForgivingCache(FunctionCache):
         return None
 
 
-@contextmanager
-def hear_of_compilation(callback: Callable[[], None]) -> Iterator[None]:
-    """Call back whenever a function begins to be compiled, in the thread that compiles it.
+class CompilationListener(Listener):
+    """Context that calls back whenever a function begins to be compiled, in the thread that compiles it.
 
     That is so in the first run after an installation; later ones load what was stored.
 
@@ -54,21 +53,27 @@ def hear_of_compilation(callback: Callable[[], None]) -> Iterator[None]:
     ----------
     callback : callable
     """
-    with install_listener("numba:compile", _Callback(callback)):
-        yield
-
-
-class _Callback(Listener):
-    """Listener to numba that passes on every beginning."""
 
     def __init__(self, callback: Callable[[], None]) -> None:
         self._callback = callback
+        self._installed = ExitStack()
+
+    def __enter__(self) -> Self:
+        """Begin to listen."""
+        self._installed.enter_context(install_listener("numba:compile", self))
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Stop."""
+        self._installed.close()
 
     def on_start(self, event: Event) -> None:
+        """Pass on a beginning; numba calls this."""
         del event
         self._callback()
 
     def on_end(self, event: Event) -> None:
+        """Do nothing; numba calls this."""
         del event
 
 

@@ -100,7 +100,7 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Steps:
+class TileSteps:
     """Callbacks of a run: `check_cancelled` raises to end the work, `report_image` counts an image as measured."""
 
     check_cancelled: Callable[[], None] = lambda: None
@@ -111,7 +111,7 @@ class Decide(Protocol):
     """Decision on the core of a tile."""
 
     def __call__(
-        self, planes: Planes, core: Window, statistics: StackStatistics, config: FusionConfig, *, with_position: bool, steps: Steps
+        self, planes: Planes, core: Window, statistics: StackStatistics, config: FusionConfig, *, with_position: bool, steps: TileSteps
     ) -> Decision:
         """Return the decision on the core, which is counted from the corner of the padded window."""
 

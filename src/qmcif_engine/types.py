@@ -1,6 +1,6 @@
 """Types that the public functions take, return or write: for annotations, to build arguments, to open results, or to derive a stack from.
 
-They are imported when first used, as the functions are.
+`CompilationListener` is there for those who wait for a first run. They are imported when first used, as the functions are.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from qmcif_engine import import_lazily
 
 if TYPE_CHECKING:
+    from qmcif_engine.compiled import CompilationListener
     from qmcif_engine.depth import HeightMap, HeightRequest
     from qmcif_engine.fusing.batch import BatchRow, Group
     from qmcif_engine.fusing.in_memory import FusionResult
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AlignmentSuggestion",
     "BatchRow",
+    "CompilationListener",
     "Decomposition",
     "Evaluation",
     "ExposureCorrection",
@@ -64,6 +66,7 @@ __all__ = [
 _MODULE_OF = {
     "AlignmentSuggestion": "stack.alignment.suggestion",
     "BatchRow": "fusing.batch",
+    "CompilationListener": "compiled",
     "Decomposition": "method.solver",
     "Evaluation": "metrics.evaluation",
     "ExposureCorrection": "stack.exposure",

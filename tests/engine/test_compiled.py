@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from qmcif_engine.compiled import compiled, hear_of_compilation
+from qmcif_engine.compiled import CompilationListener, compiled
 
 
 def doubled(values):
@@ -60,7 +60,7 @@ def test_a_full_cache_costs_the_code_and_not_the_run(monkeypatch):
 def test_a_function_is_told_of_when_it_is_compiled_and_not_when_it_is_called_again():
     told, kernel = [], compiled(doubled)
 
-    with hear_of_compilation(lambda: told.append(1)):
+    with CompilationListener(lambda: told.append(1)):
         kernel(np.ones(3))
         n_first = len(told)
         kernel(np.ones(3))

@@ -210,7 +210,7 @@ def test_the_worker_hears_of_the_engine_compiling(owner, qtbot, monkeypatch, is_
             tell()
         yield
 
-    monkeypatch.setattr(worker_module, "hear_of_compilation", hear)
+    monkeypatch.setattr(worker_module, "CompilationListener", hear)
     worker, notes = make_worker(lambda job: None, owner=owner), []
     worker.noted.connect(notes.append)
 

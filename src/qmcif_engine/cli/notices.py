@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from typing import TYPE_CHECKING
 
-from qmcif_engine.compiled import hear_of_compilation
+from qmcif_engine.compiled import CompilationListener
 from qmcif_engine.errors import ImageFileError
 from qmcif_engine.io.input.file_order import list_files
 from qmcif_engine.io.remote.remote_path import RemotePath
@@ -50,7 +50,7 @@ def telling_of_compilation() -> Iterator[None]:
         return
     message = "qmcif: compiling, which takes up to a minute once after an installation or an update"
     # cached: said once, though many functions are compiled
-    with hear_of_compilation(cache(lambda: print(message, file=sys.stderr))):
+    with CompilationListener(cache(lambda: print(message, file=sys.stderr))):
         yield
 
 

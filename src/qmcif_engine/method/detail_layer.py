@@ -66,20 +66,28 @@ def detail_layer(planes: FloatArray) -> FloatArray:
 
 
 @compiled
-def _relax_base(image: FloatArray, thresholds: FloatArray, shares: FloatArray, step: np.float32, first_steps: FloatArray) -> FloatArray:
+def _first_base(image: FloatArray, steps: FloatArray) -> FloatArray:
+    """Return the base layer before the first iteration."""
     n_planes, h, w = image.shape
     base, new = image.copy(), np.empty_like(image)
-    for k in range(first_steps.size):
+    for k in range(steps.size):
         for c in range(n_planes):
             for y in range(h):
                 here, above, below, target, out = base[c, y], base[c, max(y - 1, 0)], base[c, min(y + 1, h - 1)], image[c, y], new[c, y]
                 for x in range(1, w - 1):
                     total = ((above[x] - here[x]) + (below[x] - here[x])) + ((here[x - 1] - here[x]) + (here[x + 1] - here[x]))
-                    out[x] = here[x] + first_steps[k] * (target[x] - here[x] + total)
+                    out[x] = here[x] + steps[k] * (target[x] - here[x] + total)
                 for x in (0, w - 1):
                     total = above[x] + below[x] + here[max(x - 1, 0)] + here[min(x + 1, w - 1)] - 4 * here[x]
-                    out[x] = here[x] + first_steps[k] * (target[x] - here[x] + total)
+                    out[x] = here[x] + steps[k] * (target[x] - here[x] + total)
         base, new = new, base
+    return base
+
+
+@compiled
+def _relax_base(image: FloatArray, thresholds: FloatArray, shares: FloatArray, step: np.float32, first_steps: FloatArray) -> FloatArray:
+    n_planes, h, w = image.shape
+    base, new = _first_base(image, first_steps), np.empty_like(image)
     # W beside the gradients: down and right; the last row and column have none
     fields = np.zeros((2, n_planes, h, w), image.dtype)
     excess = np.zeros((2, n_planes, 2, w), image.dtype)  # W less the gradient, of this row and of the one above

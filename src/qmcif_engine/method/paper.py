@@ -13,8 +13,8 @@ import numpy as np
 
 from qmcif_engine.config.fusion_config import Precision, ResultScale
 from qmcif_engine.method.focus import SOLVE_MARGIN_PX, measure_focus
+from qmcif_engine.method.focus_levels import LEVELS_IN_MEMORY_BYTES, StoredLevels, compare_levels, interpolate_position, weigh_images
 from qmcif_engine.method.fusion import LargestLevel, blend_shares, compose_samples, select, share_patches
-from qmcif_engine.method.levels import LEVELS_IN_MEMORY_BYTES, StoredLevels, compare_levels, interpolate_position, weigh_images
 from qmcif_engine.method.patches import LARGEST_DETAIL_PATCH_PX, detail_patch_side, pad_to_grid, spread_patches, sum_patches
 from qmcif_engine.method.refinement import COMPARED_PX, refine, source_weights
 from qmcif_engine.rules import Decision, Rule
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from qmcif_engine.arrays import BoolArray, FloatArray, IndexArray, SampleArray
     from qmcif_engine.config.fusion_config import FusionConfig
-    from qmcif_engine.rules import Planes, Samples, StackStatistics, Steps
+    from qmcif_engine.rules import Planes, Samples, StackStatistics, TileSteps
     from qmcif_engine.stack.window import Window
 
 SOLVED_PIXEL_BYTES, LOW_RANK_PIXEL_BYTES = 160, 460
@@ -56,7 +56,7 @@ class FocusMaps(NamedTuple):
 
 
 def decide(
-    planes: Planes, core: Window, statistics: StackStatistics, config: FusionConfig, *, with_position: bool, steps: Steps
+    planes: Planes, core: Window, statistics: StackStatistics, config: FusionConfig, *, with_position: bool, steps: TileSteps
 ) -> Decision:
     """Decide which image, or which mean of images, gives each pixel of the core of a tile.
 
@@ -71,7 +71,7 @@ def decide(
         Not looked at.
     config : FusionConfig
     with_position : bool
-    steps : Steps
+    steps : TileSteps
 
     Notes
     -----
@@ -105,7 +105,7 @@ def decide(
     )
 
 
-def find_focus_maps(planes: Planes, config: FusionConfig, *, side_px: int, steps: Steps) -> FocusMaps:
+def find_focus_maps(planes: Planes, config: FusionConfig, *, side_px: int, steps: TileSteps) -> FocusMaps:
     """Measure the images one after the other and return which is the sharpest around each pixel at either scale.
 
     Notes

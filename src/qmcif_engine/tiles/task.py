@@ -16,7 +16,7 @@ from qmcif_engine.compiled import single_thread
 from qmcif_engine.config.fusion_config import RuleName
 from qmcif_engine.decision import energy
 from qmcif_engine.method import paper
-from qmcif_engine.rules import StackStatistics, Steps
+from qmcif_engine.rules import StackStatistics, TileSteps
 from qmcif_engine.stack.alignment.opencv import one_opencv_thread
 from qmcif_engine.stack.samples import FocusRange
 from qmcif_engine.tiles.companions import compose_companions, shown_channels
@@ -125,7 +125,7 @@ class TileTask:
         """
         images = WindowImages(self.stack, tile.padded, memory_bytes=self.samples_bytes)
         deciding = images if self.guide is None else WindowImages(self.guide, tile.padded, memory_bytes=self.samples_bytes)
-        steps = Steps(check_cancelled=check_cancelled, report_image=report_image)
+        steps = TileSteps(check_cancelled=check_cancelled, report_image=report_image)
         # first, which reads all samples once; from then on they come from memory or from the temporary file
         digest = self._digest(tile, images, deciding)
         with single_thread(), one_opencv_thread():
@@ -137,7 +137,7 @@ class TileTask:
             ]
         return FusedTile(**{name: np.stack([part[name] for part in parts], axis=-1) for name in parts[0]}, input_digest=digest)
 
-    def _fuse(self, images: WindowImages, deciding: WindowImages, tile: Tile, *, channel: int | None, steps: Steps) -> dict[str, Any]:
+    def _fuse(self, images: WindowImages, deciding: WindowImages, tile: Tile, *, channel: int | None, steps: TileSteps) -> dict[str, Any]:
         """Return the planes of a tile by name, decided on all channels or on one of them."""
         measured = self._checked_measured()
         number = channel or 0

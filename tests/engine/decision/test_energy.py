@@ -20,7 +20,7 @@ from qmcif_engine.config.fusion_config import (
 from qmcif_engine.decision.energy import RULE, decide
 from qmcif_engine.decision.evidence import CELL_PX
 from qmcif_engine.decision.statistics import measure_statistics
-from qmcif_engine.rules import Steps
+from qmcif_engine.rules import TileSteps
 from qmcif_engine.stack.window import Window
 from tests.scenes import ArrayPlanes, quantized, stack_of_bands, texture
 
@@ -40,7 +40,7 @@ def decide_on(images, config=None, *, masks=None, core=None, with_position=False
     planes = ArrayPlanes(images if images.ndim == 4 else images[:, None], masks=masks)
     statistics = measure_statistics([planes.block(number) for number in range(len(images))], config, n_images=len(images), step=1.0)
     core = core or planes.window
-    return decide(planes, core, statistics, config, with_position=with_position, steps=Steps())
+    return decide(planes, core, statistics, config, with_position=with_position, steps=TileSteps())
 
 
 # --- what changes no decision ---
@@ -241,7 +241,7 @@ def test_a_sample_beyond_the_stated_reach_decides_nothing(effort):
 
     statistics = measure_statistics(list(images[:, None]), config, n_images=2, step=1.0)
     one, other = (
-        decide(ArrayPlanes(each[:, None]), core, statistics, config, with_position=True, steps=Steps()) for each in (images, changed)
+        decide(ArrayPlanes(each[:, None]), core, statistics, config, with_position=True, steps=TileSteps()) for each in (images, changed)
     )
 
     inner = core.relative_to(one.window).slices
@@ -422,7 +422,7 @@ def test_a_cancelled_decision_ends():
     statistics = measure_statistics([planes.block(0)], FusionConfig(), n_images=2, step=1.0)
 
     with pytest.raises(EndedError):
-        decide(planes, planes.window, statistics, FusionConfig(), with_position=False, steps=Steps(check_cancelled=end))
+        decide(planes, planes.window, statistics, FusionConfig(), with_position=False, steps=TileSteps(check_cancelled=end))
 
 
 def test_each_image_is_reported_once():
@@ -431,6 +431,6 @@ def test_each_image_is_reported_once():
     planes = ArrayPlanes(images[:, None])
     statistics = measure_statistics([planes.block(0)], FusionConfig(), n_images=6, step=1.0)
 
-    decide(planes, planes.window, statistics, FusionConfig(), with_position=False, steps=Steps(report_image=lambda: seen.append(1)))
+    decide(planes, planes.window, statistics, FusionConfig(), with_position=False, steps=TileSteps(report_image=lambda: seen.append(1)))
 
     assert len(seen) == 6

@@ -8,11 +8,11 @@ import pytest
 from scipy import ndimage
 
 from qmcif_engine.config.fusion_config import FusionConfig
-from qmcif_engine.method import levels as levels_module
+from qmcif_engine.method import focus_levels as levels_module
 from qmcif_engine.method import paper
 from qmcif_engine.method.paper import RULE
 from qmcif_engine.method.patches import detail_patch_side
-from qmcif_engine.rules import StackStatistics, Steps
+from qmcif_engine.rules import StackStatistics, TileSteps
 from qmcif_engine.stack.window import Window
 
 SHAPE = (72, 90)
@@ -52,7 +52,7 @@ def stack(n_images, shape=SHAPE, *, channels=(3,), seed=0):
 def decide(images, config=CONFIG, *, core=None, masks=None, steps=None, with_position=False):
     planes = WholePlanes(images, masks)
     statistics = StackStatistics(n_images=len(images), is_ordered=True)
-    return RULE.decide(planes, core or planes.window, statistics, config, with_position=with_position, steps=steps or Steps())
+    return RULE.decide(planes, core or planes.window, statistics, config, with_position=with_position, steps=steps or TileSteps())
 
 
 def compose(images, decision, config=CONFIG, *, inner=None):
@@ -190,9 +190,9 @@ def test_steps_are_reported_image_by_image_and_can_end_the_work():
             raise StoppedError
 
     images, _ = stack(2, (24, 24))
-    decide(images, steps=Steps(report_image=lambda: counted.append(None)))
+    decide(images, steps=TileSteps(report_image=lambda: counted.append(None)))
     with pytest.raises(StoppedError):
-        decide(images, steps=Steps(check_cancelled=stop_later))
+        decide(images, steps=TileSteps(check_cancelled=stop_later))
 
     assert len(counted) == 2
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from qmcif_engine.config.fusion_config import DecisionConfig
-from qmcif_engine.method import levels as levels_module
+from qmcif_engine.method import focus_levels as levels_module
 from qmcif_engine.method.focus import NEGLIGIBLE_LEVEL
-from qmcif_engine.method.levels import StoredLevels, compare_levels, interpolate_position, weigh_images
+from qmcif_engine.method.focus_levels import StoredLevels, compare_levels, interpolate_position, weigh_images
 
 SHAPE = (4, 5)
 EPS_SINGLE = float(np.finfo(np.float32).eps)
