@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from qmcif_engine.arrays import BoolArray, FloatArray, IndexArray, SampleArray
     from qmcif_engine.config.fusion_config import FusionConfig
-    from qmcif_engine.rules import Planes, Samples, StackStatistics, Steps
+    from qmcif_engine.rules import Planes, Samples, StackStatistics, TileSteps
 
 GRID_PX = 16
 """What sides of tiles are multiples of: a whole number of all cells."""
@@ -56,7 +56,7 @@ BAND_PX, BAND_IMAGES = 128, 16
 
 
 def decide(
-    planes: Planes, core: Window, statistics: StackStatistics, config: FusionConfig, *, with_position: bool, steps: Steps
+    planes: Planes, core: Window, statistics: StackStatistics, config: FusionConfig, *, with_position: bool, steps: TileSteps
 ) -> Decision:
     """Decide which image gives each pixel of the core of a tile.
 
@@ -158,7 +158,7 @@ class _Images:
         return evidence
 
 
-def _measure_images(planes: Planes, statistics: StackStatistics, config: FusionConfig, steps: Steps) -> _Images:
+def _measure_images(planes: Planes, statistics: StackStatistics, config: FusionConfig, steps: TileSteps) -> _Images:
     """Measure the evidence of all images, one at a time."""
     settings = config.decision
     n_scales = 1 if settings.effort is Effort.FAST else len(statistics.floors)
@@ -187,7 +187,7 @@ def _measure_images(planes: Planes, statistics: StackStatistics, config: FusionC
     return images
 
 
-def _find_light(planes: Planes, noise: float, steps: Steps) -> FloatArray:
+def _find_light(planes: Planes, noise: float, steps: TileSteps) -> FloatArray:
     """Return the largest light of all images in which it is not clipped, in units of the noise."""
     most: FloatArray | None = None
     for number in range(planes.n_images):
@@ -200,7 +200,7 @@ def _find_light(planes: Planes, noise: float, steps: Steps) -> FloatArray:
 
 
 def _weigh_candidates(
-    images: _Images, config: FusionConfig, *, far: float, steps: Steps
+    images: _Images, config: FusionConfig, *, far: float, steps: TileSteps
 ) -> tuple[Candidates, FloatArray, list[FloatArray]]:
     """Return the candidates of all blocks, their costs with those of halos, and the prices of borders between them.
 
@@ -285,7 +285,7 @@ def _repeat_labels(label: NDArray[np.int32], side: int, shape: tuple[int, int]) 
 
 
 def _draw(
-    labels: _CellLabels, images: _Images, window: Window, *, far: float, config: FusionConfig, steps: Steps
+    labels: _CellLabels, images: _Images, window: Window, *, far: float, config: FusionConfig, steps: TileSteps
 ) -> tuple[IndexArray, FloatArray]:
     """Return the labels of the pixels of a window, and how far the edges between them are trusted; edges are drawn part by part."""
     index = _to_pixels(labels.index, window)

@@ -112,5 +112,7 @@ class _Scale:
 
 
 def _step_of(stack: Stack, width: float) -> float:
-    """Return the step of integers on the 0-255 scale; 0 for floats, and for bool, whose step is no rounding."""
-    return 0.0 if stack.dtype.kind in "fb" else FULL_SCALE / width
+    """Return the step of integers on the 0-255 scale: 0 for floats, and that of 8 bits for bool, whose own is no rounding."""
+    if stack.dtype.kind == "b":
+        return 1.0
+    return 0.0 if stack.dtype.kind == "f" else FULL_SCALE / width

@@ -12,6 +12,7 @@ from qmcif_engine.decision.cleaning import (
     LIGHT_CELL_PX,
     LIGHT_PX,
     LIGHT_REACH_PX,
+    add_light,
     clip_outliers,
     find_clipped,
     measure_light,
@@ -90,9 +91,16 @@ def glint(radius):
     return np.minimum(40 + 60000 * disk / disk.sum(), HIGHEST).astype(np.float32)[None]
 
 
+def largest_light(images):
+    most = np.zeros_like(measure_light(images[0], HIGHEST)[:-1])
+    for image in images:
+        add_light(most, measure_light(image, HIGHEST))
+    return most
+
+
 def raise_all(images):
-    lights = np.stack([measure_light(image, HIGHEST) for image in images])
-    return [raise_clipped(image, number, lights, HIGHEST) for number, image in enumerate(images)]
+    most = largest_light(images)
+    return [raise_clipped(image, most, HIGHEST) for image in images]
 
 
 def test_a_clipped_reflection_gets_back_the_light_that_an_image_out_of_focus_has():
@@ -141,8 +149,7 @@ def test_light_reaches_as_far_as_is_stated():
     clipped[:, ::2] = HIGHEST
 
     def raised(spread):
-        lights = np.stack([measure_light(clipped, HIGHEST), measure_light(spread, HIGHEST)])
-        return raise_clipped(clipped, 0, lights, HIGHEST)
+        return raise_clipped(clipped, largest_light([clipped, spread]), HIGHEST)
 
     reach = max(reach_of_change(raised, texture((1, 160, 160), level=180, contrast=5), place) for place in ((80, 80), (79, 83)))
     assert LIGHT_PX < reach <= LIGHT_REACH_PX

@@ -7,6 +7,7 @@ from qmcif_engine.config.fusion_config import Evidence
 from qmcif_engine.decision.evidence import (
     BLOCK_PX,
     CELL_PX,
+    COLOR_FREEDOM,
     ENERGY_STEP,
     EVIDENCE_REACH_PX,
     EXCLUDED,
@@ -111,7 +112,7 @@ def test_degrees_of_freedom_follow_from_the_filters(scale, sigma, cell):
 
 def test_the_cost_is_the_likelihood_of_a_gamma_distribution():
     """With `k` degrees of freedom the mean energy of noise is gamma distributed, shape k/2; `d` is how far it lies below the other one."""
-    shape = FREEDOM[0] / 2
+    shape = FREEDOM[0] * COLOR_FREEDOM / 2
     d = np.linspace(0, 6, 30)
     energy = np.exp(-d)  # in units of the mean
     log_density = shape * np.log(energy) - shape * energy  # of ln(energy), but for a constant
@@ -119,9 +120,9 @@ def test_the_cost_is_the_likelihood_of_a_gamma_distribution():
     evidence = np.zeros((1, 2, CELLS, 30 * CELLS), np.uint16)
     evidence[0, 0] = np.rint(7 / ENERGY_STEP)
     evidence[0, 1] = np.repeat(np.rint((7 - d) / ENERGY_STEP), CELLS)[None]
-    costs = find_candidates(evidence, np.zeros(2, np.float32), n_planes=1).cost[0, ::CELLS, 1]
+    costs = find_candidates(evidence, np.zeros(2, np.float32)).cost[0, ::CELLS, 1]
 
-    np.testing.assert_allclose(costs, log_density[0] - log_density, atol=FREEDOM[0] * ENERGY_STEP + TOLERANCE)
+    np.testing.assert_allclose(costs, log_density[0] - log_density, atol=2 * FREEDOM[0] * ENERGY_STEP + TOLERANCE)
 
 
 # --- storage ---
@@ -146,7 +147,7 @@ def test_one_scale_takes_the_first_floor():
 # --- candidates ---
 
 
-def candidates_written_out(evidence, prior, n_planes):
+def candidates_written_out(evidence, prior):
     """Labels, costs, winners and the best log energy, block by block in plain NumPy."""
     n_scales, n_images, rows, columns = evidence.shape
     is_missing = evidence == MISSING
@@ -154,7 +155,7 @@ def candidates_written_out(evidence, prior, n_planes):
     top = energy.max(axis=1, keepdims=True)
     with np.errstate(invalid="ignore", over="ignore"):
         d = top - energy
-        freedom = np.array(FREEDOM[:n_scales])[:, None, None, None] * n_planes**0.5
+        freedom = np.array(FREEDOM[:n_scales])[:, None, None, None] * COLOR_FREEDOM
         each = np.where(is_missing, EXCLUDED, freedom / 2 * (d - 1 + np.exp(-d)))
     total = np.minimum(each.sum(axis=0), EXCLUDED)
     count = min(N_CANDIDATES, n_images)
@@ -171,19 +172,19 @@ def candidates_written_out(evidence, prior, n_planes):
 
 @pytest.mark.parametrize("missing", [0.0, 0.3, 0.9])
 @pytest.mark.parametrize(
-    ("n_scales", "n_images", "shape", "n_planes"),
-    [(2, 2, (8, 12), 1), (2, 5, (3, 5), 3), (1, 20, (9, 6), 3), (2, 40, (4, 4), 1), (1, 2, (1, 1), 3), (2, N_CANDIDATES, (7, 10), 3)],
+    ("n_scales", "n_images", "shape"),
+    [(2, 2, (8, 12)), (2, 5, (3, 5)), (1, 20, (9, 6)), (2, 40, (4, 4)), (1, 2, (1, 1)), (2, N_CANDIDATES, (7, 10))],
 )
-def test_candidates_are_those_of_the_formula(n_scales, n_images, shape, n_planes, missing):
+def test_candidates_are_those_of_the_formula(n_scales, n_images, shape, missing):
     generator = np.random.default_rng(n_images)
     evidence = generator.integers(0, 9 * 1024, (n_scales, n_images, *shape)).astype(np.uint16)
     # an image lacks a cell at all scales
     evidence[:, generator.random((n_images, *shape)) < missing] = MISSING
     prior = generator.uniform(0, 0.5, n_images).astype(np.float32)
 
-    found = find_candidates(evidence, prior, n_planes=n_planes)
+    found = find_candidates(evidence, prior)
 
-    label, cost, winner, best = candidates_written_out(evidence, prior.astype(np.float64), n_planes)
+    label, cost, winner, best = candidates_written_out(evidence, prior.astype(np.float64))
     np.testing.assert_array_equal(found.label, label)
     np.testing.assert_allclose(found.cost, cost, rtol=1e-5, atol=TOLERANCE)
     np.testing.assert_array_equal(found.winner, winner)
@@ -191,7 +192,7 @@ def test_candidates_are_those_of_the_formula(n_scales, n_images, shape, n_planes
 
 
 def test_of_equal_images_the_first_ones_are_candidates_and_win():
-    found = find_candidates(np.full((2, 20, 4, 4), 700, np.uint16), np.zeros(20, np.float32), n_planes=1)
+    found = find_candidates(np.full((2, 20, 4, 4), 700, np.uint16), np.zeros(20, np.float32))
 
     np.testing.assert_array_equal(found.label[0, 0], np.arange(N_CANDIDATES))
     assert not found.winner.any()
@@ -202,7 +203,7 @@ def test_a_block_that_few_images_have_has_fewer_candidates():
     evidence = np.full((2, 4, 4, 4), MISSING, np.uint16)
     evidence[:, 2] = 100
 
-    found = find_candidates(evidence, np.zeros(4, np.float32), n_planes=1)
+    found = find_candidates(evidence, np.zeros(4, np.float32))
 
     np.testing.assert_array_equal(found.label[0, 0], [2, -1, -1, -1])
     assert (found.cost[..., 1:] == EXCLUDED).all()
@@ -212,5 +213,5 @@ def test_a_prior_is_a_head_start():
     evidence = np.full((1, 2, 4, 4), 1000, np.uint16)
     evidence[0, 1] += int(0.5 / ENERGY_STEP)
 
-    assert find_candidates(evidence, np.zeros(2, np.float32), n_planes=1).winner.all()
-    assert not find_candidates(evidence, np.array([0.6, 0], np.float32), n_planes=1).winner.any()
+    assert find_candidates(evidence, np.zeros(2, np.float32)).winner.all()
+    assert not find_candidates(evidence, np.array([0.6, 0], np.float32)).winner.any()

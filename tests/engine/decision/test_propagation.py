@@ -12,18 +12,23 @@ from qmcif_engine.decision.propagation import (
     FAR_SHARE,
     GRIDS_PX,
     LEAST_FAR,
-    MEANS_PX,
     MOST_FAR,
+    PRICES_PX,
     PROPAGATION_REACH_PX,
     ROUNDS,
     SEAM,
     far_apart,
+    price_borders,
     propagate,
 )
 
 CELLS = BLOCK_PX // CELL_PX
 AREA = CELL_PX**2
 DIRECTIONS = ((0, 1), (0, -1), (1, 0), (-1, 0))
+
+
+def pass_on(candidates, cost, means, *, far, smoothness):
+    return propagate(candidates.label, cost, price_borders(means, candidates, far), far=far, smoothness=smoothness)
 
 
 def problem(shape, *, n_images, count, seed=0, missing=0.0, spread=0.6, planes=1):
@@ -34,7 +39,7 @@ def problem(shape, *, n_images, count, seed=0, missing=0.0, spread=0.6, planes=1
     label[generator.random(blocks) < missing, 1:] = -1
     cost = generator.uniform(0, spread, (*shape, count)).astype(np.float32)
     best = generator.uniform(0, 3, shape).astype(np.float32)
-    side = [-(-length * CELL_PX // MEANS_PX) for length in shape]
+    side = [-(-length * CELL_PX // PRICES_PX[-1]) for length in shape]
     means = generator.normal(0, 3, (n_images, planes, *side)).astype(np.float32)
     return Candidates(label, cost, np.zeros((2, *shape), np.uint16), best), cost, means
 
@@ -56,9 +61,9 @@ class Grid:
         y, x = (np.minimum(np.arange(n * cells), length - 1) for n, length in zip((rows, columns), cost.shape, strict=False))
         self.cost = AREA * cost[y[:, None], x].astype(np.float64).reshape(rows, cells, columns, cells, -1).sum(axis=(1, 3))
         self.label, self.blocks = candidates.label, BLOCK_PX // side
-        self.coarse = max(side, MEANS_PX)
+        self.coarse = max(side, PRICES_PX[-1])
         self.power = average_cells(np.exp(candidates.best), self.coarse // CELL_PX).astype(np.float64)
-        self.means = (means if self.coarse == MEANS_PX else average_cells(means, self.coarse // MEANS_PX)).astype(np.float64)
+        self.means = (means if self.coarse == PRICES_PX[-1] else average_cells(means, self.coarse // PRICES_PX[-1])).astype(np.float64)
 
     def labels(self, place):
         return [int(label) for label in self.label[place[0] // self.blocks, place[1] // self.blocks]]
@@ -111,7 +116,7 @@ def beliefs_written_out(candidates, cost, means, *, far, smoothness):
 def test_beliefs_are_those_of_plain_messages(shape, n_images, count, missing, far, planes):
     candidates, cost, means = problem(shape, n_images=n_images, count=count, missing=missing, seed=count, planes=planes)
 
-    beliefs = propagate(candidates, cost, means, far=far, smoothness=1.3)
+    beliefs = pass_on(candidates, cost, means, far=far, smoothness=1.3)
 
     is_candidate = candidates.label.repeat(CELLS, axis=0).repeat(CELLS, axis=1)[: shape[0], : shape[1]] >= 0
     expected = beliefs_written_out(candidates, cost, means, far=far, smoothness=1.3)
@@ -151,7 +156,7 @@ def test_on_a_chain_the_least_energy_is_found(shape, n_images, seed):
     candidates, cost, means = problem(shape, n_images=n_images, count=n_images, seed=seed)
     grid = finest(candidates, cost, means, 2.0)
 
-    found = take_best(candidates, propagate(candidates, cost, means, far=2.0, smoothness=1.0))
+    found = take_best(candidates, pass_on(candidates, cost, means, far=2.0, smoothness=1.0))
 
     least = min(energy_of(grid, labels) for labels in all_labelings(shape, range(n_images)))
     assert energy_of(grid, found) == pytest.approx(least, rel=1e-3)
@@ -161,7 +166,7 @@ def energies_on_three_by_three(n_images, seed, spread):
     """The energy of the labels found, the least of all, and that of cells which decide for themselves."""
     candidates, cost, means = problem((3, 3), n_images=n_images, count=n_images, seed=seed, spread=spread)
     grid = finest(candidates, cost, means, 1.0)
-    found = take_best(candidates, propagate(candidates, cost, means, far=1.0, smoothness=1.0))
+    found = take_best(candidates, pass_on(candidates, cost, means, far=1.0, smoothness=1.0))
     least = min(energy_of(grid, labels) for labels in all_labelings((3, 3), range(n_images)))
     return energy_of(grid, found), least, energy_of(grid, take_best(candidates, cost))
 
@@ -190,7 +195,7 @@ def test_clear_evidence_is_followed_and_a_lone_doubt_is_not():
         np.zeros((12, 12), np.float32),
     )
 
-    found = take_best(candidates, propagate(candidates, cost, np.zeros((2, 1, 6, 6), np.float32), far=1.0, smoothness=1.0))
+    found = take_best(candidates, pass_on(candidates, cost, np.zeros((2, 1, 6, 6), np.float32), far=1.0, smoothness=1.0))
 
     np.testing.assert_array_equal(found, np.broadcast_to(np.arange(12) >= 6, (12, 12)))
 
@@ -198,7 +203,7 @@ def test_clear_evidence_is_followed_and_a_lone_doubt_is_not():
 def test_without_smoothness_each_cell_decides_for_itself():
     candidates, cost, means = problem((9, 11), n_images=4, count=4)
 
-    beliefs = propagate(candidates, cost, means, far=1.0, smoothness=0.0)
+    beliefs = pass_on(candidates, cost, means, far=1.0, smoothness=0.0)
 
     assert take_best(candidates, beliefs) == take_best(candidates, cost)
 
@@ -209,7 +214,7 @@ def test_a_block_without_a_label_of_its_neighbor_takes_one_of_its_own():
     label[:, 0], label[:, 1] = (0, 1), (4, 5)
     candidates = candidates._replace(label=label)
 
-    found = np.array(take_best(candidates, propagate(candidates, cost, means, far=2.0, smoothness=100.0)))
+    found = np.array(take_best(candidates, pass_on(candidates, cost, means, far=2.0, smoothness=100.0)))
 
     assert set(np.unique(found[:, :4])) <= {0, 1}
     assert set(np.unique(found[:, 4:])) <= {4, 5}
@@ -223,7 +228,7 @@ def test_costs_reach_as_far_as_is_stated(place):
     changed = cost.copy()
     changed[place] = 5, 0
 
-    one, other = (propagate(candidates, each, means, far=1.0, smoothness=1.0) for each in (cost, changed))
+    one, other = (pass_on(candidates, each, means, far=1.0, smoothness=1.0) for each in (cost, changed))
 
     cells = np.argwhere((one != other).any(axis=-1)) - place
     # from the pixels of one cell to the nearest pixels of another
@@ -233,8 +238,8 @@ def test_costs_reach_as_far_as_is_stated(place):
 def test_the_order_of_labels_makes_no_difference_to_a_reversed_stack():
     candidates, cost, means = problem((8, 12), n_images=5, count=5)
 
-    beliefs = propagate(candidates, cost, means, far=2.0, smoothness=1.0)
-    turned = propagate(candidates, np.ascontiguousarray(cost[..., ::-1]), means[::-1].copy(), far=2.0, smoothness=1.0)
+    beliefs = pass_on(candidates, cost, means, far=2.0, smoothness=1.0)
+    turned = pass_on(candidates, np.ascontiguousarray(cost[..., ::-1]), means[::-1].copy(), far=2.0, smoothness=1.0)
 
     np.testing.assert_allclose(turned[..., ::-1], beliefs, atol=1e-4)
 
