@@ -75,32 +75,34 @@ def measure_light(planes: FloatArray, highest: float) -> FloatArray:
     return smooth(average_cells(np.concatenate([planes, share[None]]), LIGHT_CELL_PX), LIGHT_CELL_SIGMA)
 
 
-def raise_clipped(planes: FloatArray, number: int, lights: FloatArray, highest: float) -> FloatArray:
+def add_light(most: FloatArray, light: FloatArray) -> None:
+    """Raise the largest light so far, shape (c, rows, columns), to that of an image where next to none of it is clipped."""
+    np.maximum(most, light[:-1], out=most, where=np.broadcast_to(light[-1] <= LEAST_SHARE, most.shape))
+
+
+def raise_clipped(planes: FloatArray, most: FloatArray, highest: float) -> FloatArray:
     """Return planes in which clipped samples are raised by the light that their surroundings lack.
 
     Parameters
     ----------
     planes : ndarray of float32, shape (c, h, w)
-    number : int
-        Which image it is.
-    lights : ndarray of float32, shape (N, c + 1, rows, columns)
-        `measure_light` of every image.
+    most : ndarray of float32, shape (c, rows, columns)
+        The largest light of the images in which next to none of it is clipped (`add_light`), on cells of `LIGHT_CELL_PX`.
     highest : float
 
     Notes
     -----
     Defocus conserves light: a reflection that is cut off at the end of the range where it is sharp, or nearly so, lacks beside an image in
     which it is spread and not clipped what was cut off. With ``G`` a Gaussian of `LIGHT_PX`, clipped samples of image ``l`` are raised by
-    ``(max_k G*I_k - G*I_l) / (G*c_l)``, ``c_l`` being 1 where image ``l`` is clipped, and ``k`` the images with less than a quarter of
-    ``G*c_l`` there. Without it a reflection has its hardest rim where it is a little out of focus, and grows.
+    ``(max_k G*I_k - G*I_l) / (G*c_l)``, ``c_l`` being 1 where image ``l`` is clipped, and ``k`` the images with ``G*c_k`` of at most
+    `LEAST_SHARE` there. Without it a reflection has its hardest rim where it is a little out of focus, and grows.
     """
-    own, share = lights[number][:-1], lights[number][-1]
-    if share.max() <= LEAST_SHARE:
+    clipped = find_clipped(planes, highest)
+    if not clipped.any():
         return planes
-    most = np.zeros_like(own)
-    for light in lights:
-        np.maximum(most, light[:-1], out=most, where=np.broadcast_to(light[-1] < share / 4, most.shape))
+    light = measure_light(planes, highest)
+    own, share = light[:-1], light[-1]
     lift = np.where(share > LEAST_SHARE, np.clip((most - own) / np.maximum(share, LEAST_SHARE), 0, LARGEST_LIFT * highest), 0)
-    raised = interpolate_cells(lift.astype(np.float32), LIGHT_CELL_PX, planes.shape[-2:]) * find_clipped(planes, highest)
+    raised = interpolate_cells(lift.astype(np.float32), LIGHT_CELL_PX, planes.shape[-2:]) * clipped
     raised += planes
     return raised

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import tempfile
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qmcif_engine.config.fusion_config import Effort, NoiseHandling, Preference, StackOrder
-from qmcif_engine.decision.cleaning import CLEANING_REACH_PX, LIGHT_CELL_PX, clip_outliers, measure_light, raise_clipped
+from qmcif_engine.decision.cleaning import CLEANING_REACH_PX, LIGHT_CELL_PX, add_light, clip_outliers, measure_light, raise_clipped
 from qmcif_engine.decision.composition import compose_samples, composition_reach_px, list_labels
 from qmcif_engine.decision.edges import CLOSED, LABEL_REACH_PX, PART_MARGIN_PX, WIDE_MARGIN_CELLS, blur_series, draw_edges, find_rivals
 from qmcif_engine.decision.evidence import (
@@ -25,17 +24,18 @@ from qmcif_engine.decision.evidence import (
     store_evidence,
 )
 from qmcif_engine.decision.filters import average_cells, interpolate_cells, largest_of_cells, repeat_cells
-from qmcif_engine.decision.posterior import find_confidence, find_position
-from qmcif_engine.decision.propagation import PROPAGATION_REACH_PX, far_apart, propagate
+from qmcif_engine.decision.posterior import average_peaks, find_confidence, find_peaks
+from qmcif_engine.decision.propagation import PROPAGATION_REACH_PX, far_apart, price_borders, propagate
 from qmcif_engine.decision.reblur import CELL_PX as HALO_CELL_PX
-from qmcif_engine.decision.reblur import HALO_REACH_PX, fine_energy, halo_costs
+from qmcif_engine.decision.reblur import HALO_REACH_PX, MARGIN_CELLS, fine_energy, halo_costs
 from qmcif_engine.rules import Decision, Rule
+from qmcif_engine.stack.spilling import SpilledArrays
 from qmcif_engine.stack.window import Window
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qmcif_engine.arrays import FloatArray, IndexArray, SampleArray
+    from qmcif_engine.arrays import BoolArray, FloatArray, IndexArray, SampleArray
     from qmcif_engine.config.fusion_config import FusionConfig
     from qmcif_engine.rules import Planes, Samples, StackStatistics, TileSteps
 
@@ -45,8 +45,14 @@ GRID_PX = 16
 PART_PX = 256
 """Side of the parts in which edges are drawn, so that memory does not grow with the tile."""
 
-IN_MEMORY_BYTES = 192 * 2**20
-"""Evidence beyond this size lies in a temporary file."""
+MOST_LABELS, LEAST_PART_PX = 8, 64
+"""Parts in which more labels meet are halved, down to this side."""
+
+IN_MEMORY_BYTES = 32 * 2**20
+"""Evidence, means and detail of more images than this holds, each, wait in a temporary file."""
+
+BAND_PX, BAND_IMAGES = 128, 16
+"""Rows of a tile whose candidates are compared at once, for so many images; fewer rows for more."""
 
 
 def decide(
@@ -64,26 +70,21 @@ def decide(
     """
     settings = config.decision
     images = _measure_images(planes, statistics, config, steps)
-    candidates = find_candidates(images.evidence, _prior(config, planes.n_images), n_planes=planes.n_planes)
-    cost = candidates.cost
-    if settings.effort is Effort.FULL:
-        halos = halo_costs(images.cells, images.detail, _repeat_labels(candidates.label, BLOCK_PX // HALO_CELL_PX, images.detail.shape[1:]))
-        cost = cost + repeat_cells(halos.transpose(2, 0, 1), HALO_CELL_PX // CELL_PX, cost.shape[:2]).transpose(1, 2, 0)
-    steps.check_cancelled()
     far = far_apart(planes.n_images, is_ordered=statistics.is_ordered)
-    beliefs = propagate(candidates, cost, images.cells, far=far, smoothness=settings.smoothness)
+    candidates, cost, prices = _weigh_candidates(images, config, far=far, steps=steps)
+    beliefs = propagate(candidates.label, cost, prices, far=far, smoothness=settings.smoothness)
     steps.check_cancelled()
     labels = _CellLabels.of(candidates, beliefs)
     window = core.grown(composition_reach_px(settings), planes.window.shape)
     index, trust = _draw(labels, images, window, far=far, config=config, steps=steps)
+    index = _keep_choosable(index, labels.index, planes, window)
     is_ordered = statistics.is_ordered
     confidence = find_confidence(labels.beliefs, labels.label, labels.index, is_ordered=is_ordered, n_images=planes.n_images)
-    position = find_position(images.evidence, labels.index) if with_position else None
     return Decision(
         window=window,
-        index=_keep_choosable(index, labels.index, planes, window),
+        index=index,
         confidence=_to_pixels(confidence, window),
-        position=None if position is None else _to_pixels(interpolate_cells(position, CELL_PX, planes.window.shape), window, side=1),
+        position=_find_position(images, labels.index, index, window) if with_position else None,
         maps={"base_map": _to_pixels(candidates.winner[-1], window), "detail_map": _to_pixels(candidates.winner[0], window)},
         blend=trust,
     )
@@ -117,76 +118,133 @@ def compose(images: Samples, decision: Decision, *, inner: Window, noise: float,
 class _Images:
     """The images of a tile as decisions see them, and what was measured of them.
 
-    `evidence` has the shape (scales, N, rows, columns) of cells of `CELL_PX`; `cells`, shape (N, c, rows, columns), and `detail`, shape
-    (N, rows, columns), are means and fine detail on cells of `HALO_CELL_PX`.
+    There is one array for each image in `evidence`, shape (rows, scales, columns) on cells of `CELL_PX`, and in `cells` and `detail`, shape
+    (rows, c, columns) and (rows, columns), the means and fine detail on cells of `HALO_CELL_PX`. `is_open` is where any image has a whole
+    cell, and `light` the largest light where samples are clipped (`qmcif_engine.decision.cleaning.add_light`).
     """
 
     planes: Planes
     noise: float
     is_cleaned: bool
-    lights: NDArray[Any] | None
-    evidence: NDArray[np.uint16]
-    cells: FloatArray
-    detail: FloatArray
+    light: FloatArray | None
+    evidence: SpilledArrays
+    cells: SpilledArrays
+    detail: SpilledArrays
+    is_open: BoolArray
 
     def read(self, image: int, part: Window | None = None) -> FloatArray:
         """Return planes in units of the noise, without outliers and with clipped light raised; a part starts on cells of 4 px."""
         block = self.planes.block(image, part)
         cleaned = (clip_outliers(block) if self.is_cleaned else block) / np.float32(self.noise)
-        if self.lights is None or self.planes.highest is None:
+        if self.light is None or self.planes.highest is None:
             return cleaned
-        lights = self.lights if part is None else self.lights[:, :, *_cells_of(part, LIGHT_CELL_PX).slices]
-        return raise_clipped(cleaned, image, lights, self.planes.highest / self.noise)
+        light = self.light if part is None else self.light[:, *_cells_of(part, LIGHT_CELL_PX).slices]
+        return raise_clipped(cleaned, light, self.planes.highest / self.noise)
 
     def blur(self, image: int, part: Window) -> FloatArray:
         """Return `blur_series` of a part that starts on cells of 4 px."""
         inner = _cells_of(part, HALO_CELL_PX)
-        outer = inner.grown(WIDE_MARGIN_CELLS, self.detail.shape[1:])
-        return blur_series(self.read(image, part), self.cells[image, :, *outer.slices], inner.relative_to(outer).slices)
+        shape = (-(-self.planes.window.shape[0] // HALO_CELL_PX), -(-self.planes.window.shape[1] // HALO_CELL_PX))
+        outer = inner.grown(WIDE_MARGIN_CELLS, shape)
+        cells = self.cells.read_rows(image, outer.top, outer.bottom)[..., outer.left : outer.right].transpose(1, 0, 2)
+        return blur_series(self.read(image, part), np.ascontiguousarray(cells), inner.relative_to(outer).slices)
+
+    def read_evidence(self, rows: slice) -> NDArray[np.uint16]:
+        """Return the evidence of all images in some rows of cells, shape (scales, N, rows, columns)."""
+        bands = [self.evidence.read_rows(number, rows.start, rows.stop) for number in range(self.planes.n_images)]
+        evidence = np.ascontiguousarray(np.stack(bands).transpose(2, 0, 1, 3))
+        # where no image has a whole cell, all compete, and pixels are looked at one by one in the end
+        evidence[:, :, ~self.is_open[rows]] = 0
+        return evidence
 
 
 def _measure_images(planes: Planes, statistics: StackStatistics, config: FusionConfig, steps: TileSteps) -> _Images:
     """Measure the evidence of all images, one at a time."""
-    n, settings = planes.n_images, config.decision
+    settings = config.decision
     n_scales = 1 if settings.effort is Effort.FAST else len(statistics.floors)
-    fine, coarse = (tuple(-(-length // side) for length in planes.window.shape) for side in (CELL_PX, HALO_CELL_PX))
     images = _Images(
         planes,
         statistics.noise,
         settings.noise is NoiseHandling.AUTO,
-        _measure_lights(planes, statistics.noise, steps) if planes.has_clipped() else None,
-        _allocate((n_scales, n, *fine), np.uint16),
-        _allocate((n, planes.n_planes, *coarse), np.float32),
-        _allocate((n, *coarse), np.float32),
+        _find_light(planes, statistics.noise, steps) if planes.has_clipped() else None,
+        SpilledArrays(memory_bytes=IN_MEMORY_BYTES),
+        SpilledArrays(memory_bytes=IN_MEMORY_BYTES),
+        SpilledArrays(memory_bytes=IN_MEMORY_BYTES),
+        np.zeros([-(-length // CELL_PX) for length in planes.window.shape], np.bool_),
     )
-    is_open = np.zeros(fine, np.bool_)
-    for number in range(n):
+    for number in range(planes.n_images):
         steps.check_cancelled()
         block = images.read(number)
-        images.evidence[:, number] = store_evidence(scale_energies(block, settings.measure, n_scales=n_scales), statistics.floors)
-        images.cells[number] = average_cells(block, HALO_CELL_PX)
-        images.detail[number] = fine_energy(block)
+        evidence = store_evidence(scale_energies(block, settings.measure, n_scales=n_scales), statistics.floors)
         choosable = planes.choosable(number)
-        is_missing = None if choosable is None else largest_of_cells(~choosable, CELL_PX)
-        if is_missing is not None:
-            images.evidence[:, number, is_missing] = MISSING
-        is_open |= True if is_missing is None else ~is_missing
+        is_missing = np.zeros_like(images.is_open) if choosable is None else largest_of_cells(~choosable, CELL_PX)
+        evidence[:, is_missing] = MISSING
+        np.logical_or(images.is_open, ~is_missing, out=images.is_open)
+        images.evidence.append(np.ascontiguousarray(evidence.transpose(1, 0, 2)))
+        images.cells.append(np.ascontiguousarray(average_cells(block, HALO_CELL_PX).transpose(1, 0, 2)))
+        images.detail.append(fine_energy(block))
         steps.report_image()
-    # where no image has a whole cell, all compete, and pixels are looked at one by one in the end
-    images.evidence[:, :, ~is_open] = 0
     return images
 
 
-def _measure_lights(planes: Planes, noise: float, steps: TileSteps) -> NDArray[Any]:
-    lights = None
+def _find_light(planes: Planes, noise: float, steps: TileSteps) -> FloatArray:
+    """Return the largest light of all images in which it is not clipped, in units of the noise."""
+    most: FloatArray | None = None
     for number in range(planes.n_images):
         steps.check_cancelled()
-        block = planes.block(number)
-        light = measure_light(block / np.float32(noise), (planes.highest or 0.0) / noise)
-        lights = _allocate((planes.n_images, *light.shape), np.float32) if lights is None else lights
-        lights[number] = light
-    assert lights is not None
-    return lights
+        light = measure_light(planes.block(number) / np.float32(noise), (planes.highest or 0.0) / noise)
+        most = np.zeros_like(light[:-1]) if most is None else most
+        add_light(most, light)
+    assert most is not None
+    return most
+
+
+def _weigh_candidates(
+    images: _Images, config: FusionConfig, *, far: float, steps: TileSteps
+) -> tuple[Candidates, FloatArray, list[FloatArray]]:
+    """Return the candidates of all blocks, their costs with those of halos, and the prices of borders between them.
+
+    Bands of rows are in work, the lower the more images there are, so that memory does not grow with their number.
+    """
+    n, height = images.planes.n_images, images.planes.window.shape[0]
+    side = max(BAND_PX * BAND_IMAGES // max(n, BAND_IMAGES) // GRID_PX, 1) * GRID_PX
+    prior, bands = _prior(config, n), []
+    for top in range(0, height, side):
+        steps.check_cancelled()
+        bottom = min(top + side, height)
+        candidates = find_candidates(images.read_evidence(slice(top // CELL_PX, -(-bottom // CELL_PX))), prior)
+        first, last = top // HALO_CELL_PX, -(-bottom // HALO_CELL_PX)
+        above = max(first - MARGIN_CELLS, 0)
+        below = min(last + MARGIN_CELLS, -(-height // HALO_CELL_PX))
+        cells = np.stack([images.cells.read_rows(number, above, below) for number in range(n)]).transpose(0, 2, 1, 3)
+        inner = np.ascontiguousarray(cells[:, :, first - above : last - above])
+        cost = candidates.cost
+        if config.decision.effort is Effort.FULL:
+            detail = np.stack([images.detail.read_rows(number, first, last) for number in range(n)])
+            labels = _repeat_labels(candidates.label, BLOCK_PX // HALO_CELL_PX, detail.shape[1:])
+            halos = halo_costs(np.ascontiguousarray(cells), detail, labels, top=first - above)
+            cost = cost + repeat_cells(halos.transpose(2, 0, 1), HALO_CELL_PX // CELL_PX, cost.shape[:2]).transpose(1, 2, 0)
+        bands.append((candidates, cost, price_borders(inner, candidates, far)))
+    # winners have the scales first
+    joined = Candidates(
+        *(
+            np.concatenate([getattr(band[0], name) for band in bands], axis=axis)
+            for name, axis in zip(Candidates._fields, (0, 0, 1, 0), strict=True)
+        )
+    )
+    prices = [np.concatenate(grids) for grids in zip(*(band[2] for band in bands), strict=True)]
+    return joined, np.concatenate([band[1] for band in bands]), prices
+
+
+def _find_position(images: _Images, cells: IndexArray, index: IndexArray, window: Window) -> FloatArray:
+    """Return where along the stack the pixels of a window are sharpest, no farther than one image from the one chosen."""
+    step = max(BAND_PX * BAND_IMAGES // max(images.planes.n_images, BAND_IMAGES), 1)
+    bands = [slice(top, min(top + step, len(cells))) for top in range(0, len(cells), step)]
+    peaks = [find_peaks(images.read_evidence(rows), cells[rows]) for rows in bands]
+    averaged = average_peaks(*(np.concatenate(planes) for planes in zip(*peaks, strict=True)))
+    position = interpolate_cells(averaged, CELL_PX, images.planes.window.shape)[window.slices]
+    chosen = index.astype(np.float32)
+    return np.clip(position, np.maximum(chosen - 1, 0), np.minimum(chosen + 1, images.planes.n_images - 1))
 
 
 def _prior(config: FusionConfig, n_images: int) -> FloatArray:
@@ -235,9 +293,18 @@ def _draw(
     if config.decision.effort is Effort.FAST:
         return index, trust
     rivals, band = find_rivals(labels.index, far)
-    for part in (part for row in _cut_parts(window) for part in row):
+    parts = [part for row in _cut_parts(window) for part in row]
+    while parts:
         steps.check_cancelled()
-        if not band[_cells_of(part, CELL_PX).slices].any():
+        part = parts.pop()
+        cells = _cells_of(part, CELL_PX)
+        near = band[cells.slices]
+        if not near.any():
+            continue
+        # blurs of all labels are held at once
+        n_labels = len(np.union1d(labels.index[cells.slices][near], rivals[cells.slices][near]))
+        if n_labels > MOST_LABELS and max(part.shape) > LEAST_PART_PX:
+            parts += [one for row in _cut_parts(part, max(part.shape) // 2) for one in row]
             continue
         # on the grid of all cells
         outer = part.grown(PART_MARGIN_PX, images.planes.window.shape)
@@ -284,18 +351,10 @@ def _cells_of(window: Window, side: int) -> Window:
     return Window(window.top // side, window.left // side, -(-window.bottom // side), -(-window.right // side))
 
 
-def _cut_parts(window: Window) -> list[list[Window]]:
+def _cut_parts(window: Window, side: int = PART_PX) -> list[list[Window]]:
     """Return rows of parts of a window."""
-    tops, lefts = range(window.top, window.bottom, PART_PX), range(window.left, window.right, PART_PX)
-    return [[Window(top, left, min(top + PART_PX, window.bottom), min(left + PART_PX, window.right)) for left in lefts] for top in tops]
-
-
-def _allocate(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:  # noqa: ANN401
-    """Return an empty array, in a temporary file where it is large: it grows with the number of images."""
-    if math.prod(shape) * np.dtype(dtype).itemsize <= IN_MEMORY_BYTES:
-        return np.empty(shape, dtype)
-    with tempfile.TemporaryFile(prefix="qmcif-") as file:  # the array keeps it open
-        return np.asarray(np.memmap(file, dtype, "w+", shape=shape))
+    tops, lefts = range(window.top, window.bottom, side), range(window.left, window.right, side)
+    return [[Window(top, left, min(top + side, window.bottom), min(left + side, window.right)) for left in lefts] for top in tops]
 
 
 DECISION_REACH_PX = HALO_REACH_PX + PROPAGATION_REACH_PX + LABEL_REACH_PX
@@ -310,7 +369,7 @@ def _reach_px(config: FusionConfig, _shape: tuple[int, int]) -> int:
 
 def _working_bytes(config: FusionConfig, n_px: int, n_images: int) -> int:
     del config
-    stored = min(3 * IN_MEMORY_BYTES, 3 * n_px * n_images)
+    stored = min(3 * IN_MEMORY_BYTES, 2 * n_px * n_images)
     labels = min(n_images, 8)
     return stored + n_px * (60 + 22 * labels)
 

@@ -36,6 +36,9 @@ _CELL_VARIANCE = (CELL_PX**2 - 1) / 12
 FREEDOM = (0.300, 0.078)
 """Independent samples per pixel of white noise in the gradient energy of either scale (`tests/engine/decision` derives them)."""
 
+COLOR_FREEDOM = 3**0.5
+"""By how much three planes raise them; a gray image counts as a color image with equal channels."""
+
 ENERGY_STEP = 1 / 1024
 """Resolution of stored evidence, in nats: of 16 bits, which end at 64 nats."""
 
@@ -142,7 +145,7 @@ def store_evidence(energies: FloatArray, floors: tuple[float, ...]) -> NDArray[n
     return stored
 
 
-def find_candidates(evidence: NDArray[np.uint16], prior: FloatArray, *, n_planes: int) -> Candidates:
+def find_candidates(evidence: NDArray[np.uint16], prior: FloatArray) -> Candidates:
     """Compare the evidence of all images.
 
     Parameters
@@ -151,8 +154,6 @@ def find_candidates(evidence: NDArray[np.uint16], prior: FloatArray, *, n_planes
         As `store_evidence` returns it, `MISSING` where an image may not be chosen.
     prior : ndarray of float32, shape (N,)
         Added to the log energies of each image, in nats.
-    n_planes : int
-        Color has more independent samples.
 
     Returns
     -------
@@ -173,7 +174,7 @@ def find_candidates(evidence: NDArray[np.uint16], prior: FloatArray, *, n_planes
     cost = np.full((rows, columns, count), EXCLUDED, np.float32)
     winner = np.zeros((n_scales, rows, columns), np.uint16)
     best = np.zeros((rows, columns), np.float32)
-    freedom = np.asarray(FREEDOM[:n_scales], np.float32) * np.float32(n_planes**0.5)
+    freedom = np.asarray(FREEDOM[:n_scales], np.float32) * np.float32(COLOR_FREEDOM)
     _find_candidates(evidence, cells, np.float32(ENERGY_STEP), freedom, prior.astype(np.float32), label, cost, winner, best)
     return Candidates(label, cost, winner, best)
 

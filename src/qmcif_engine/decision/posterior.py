@@ -39,8 +39,8 @@ def find_confidence(beliefs: FloatArray, label: NDArray[np.int32], index: IndexA
     return confidence
 
 
-def find_position(evidence: NDArray[np.uint16], index: IndexArray) -> FloatArray:
-    """Return where along the stack each cell is sharpest, in images from 0, shape (rows, columns).
+def find_peaks(evidence: NDArray[np.uint16], index: IndexArray) -> tuple[FloatArray, FloatArray]:
+    """Return where along the stack each cell is sharpest, in images from 0, and how curved the evidence is there, shape (rows, columns).
 
     Parameters
     ----------
@@ -50,21 +50,22 @@ def find_position(evidence: NDArray[np.uint16], index: IndexArray) -> FloatArray
     Notes
     -----
     The vertex of the parabola through the log evidence of the chosen image and its neighbors, both scales weighted by their degrees of
-    freedom; averaged over `POSITION_WINDOW_CELLS` with the curvature as weight, and no farther than one image from the chosen one.
+    freedom.
     """
     n_images = evidence.shape[1]
     if n_images < 3:
-        return index.astype(np.float32)
+        return index.astype(np.float32), np.full(index.shape, LEAST_CURVATURE, np.float32)
     middle = np.clip(index.astype(np.intp), 1, n_images - 2)
     before, here, after = (_log_evidence(evidence, middle + shift) for shift in (-1, 0, 1))
-    curvature = np.maximum(2 * here - before - after, 0)
-    offset = np.clip(0.5 * (after - before) / np.maximum(curvature, LEAST_CURVATURE), -1, 1)
-    position = np.where(curvature > LEAST_CURVATURE, middle + offset, index).astype(np.float32)
-    weight = np.maximum(curvature, np.float32(LEAST_CURVATURE))
-    averaged = smooth(position * weight, POSITION_WINDOW_CELLS) / smooth(weight, POSITION_WINDOW_CELLS)
-    chosen = index.astype(np.float32)
-    result: FloatArray = np.clip(averaged, chosen - 1, chosen + 1)
-    return np.clip(result, 0, n_images - 1)
+    curvature = np.maximum(2 * here - before - after, np.float32(LEAST_CURVATURE))
+    offset = np.clip(0.5 * (after - before) / curvature, -1, 1)
+    return np.where(curvature > LEAST_CURVATURE, middle + offset, index).astype(np.float32), curvature
+
+
+def average_peaks(position: FloatArray, curvature: FloatArray) -> FloatArray:
+    """Return positions averaged over `POSITION_WINDOW_CELLS`, with the curvature as weight."""
+    result: FloatArray = smooth(position * curvature, POSITION_WINDOW_CELLS) / smooth(curvature, POSITION_WINDOW_CELLS)
+    return result
 
 
 def _log_evidence(evidence: NDArray[np.uint16], label: NDArray[np.intp]) -> FloatArray:

@@ -11,6 +11,8 @@ from qmcif_engine.decision.evidence import BLOCK_PX, CELL_PX
 from qmcif_engine.decision.filters import average_cells
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from qmcif_engine.arrays import FloatArray
@@ -22,8 +24,8 @@ BORDER = 0.15
 SEAM = 0.4
 """By how much a border costs more where its step is as large as the detail of the sharpest image there: a cut hides in detail."""
 
-MEANS_PX = 4
-"""Side of the cells whose means show the steps of borders."""
+PRICES_PX = (8, 4)
+"""Sides of the cells whose means show the steps of borders."""
 
 GRIDS_PX = (8, 4, 2)
 ROUNDS = (5, 4, 2)
@@ -40,16 +42,17 @@ def far_apart(n_images: int, *, is_ordered: bool) -> float:
     return float(np.clip(n_images * FAR_SHARE, LEAST_FAR, MOST_FAR)) if is_ordered and n_images > 2 else 1.0
 
 
-def propagate(candidates: Candidates, cost: FloatArray, means: FloatArray, *, far: float, smoothness: float) -> FloatArray:
+def propagate(label: NDArray[np.int32], cost: FloatArray, prices: Sequence[FloatArray], *, far: float, smoothness: float) -> FloatArray:
     """Return the beliefs of all candidates: least costs of labelings in which a cell takes one, less a constant.
 
     Parameters
     ----------
-    candidates : Candidates
+    label : ndarray of int32, shape (block rows, block columns, K)
+        Candidates of each block, in ascending order; -1 for none.
     cost : ndarray of float32, shape (rows, columns, K)
         In nats per pixel, on cells of `CELL_PX`.
-    means : ndarray of float32, shape (N, c, rows, columns)
-        Means of all images over cells of 4 px, in units of the noise.
+    prices : sequence of ndarray of float32
+        `price_borders` on cells of 8 and of 4 px.
     far : float
         From how many images apart two decisions are a depth edge.
     smoothness : float
@@ -69,28 +72,43 @@ def propagate(candidates: Candidates, cost: FloatArray, means: FloatArray, *, fa
     Departs: the paper decides patch by patch.
     """
     messages: FloatArray | None = None
-    label, power = candidates.label, np.exp(candidates.best)
     for side, rounds in zip(GRIDS_PX, ROUNDS, strict=True):
         if messages is not None:
             rows, columns = (-(-length * CELL_PX // side) for length in cost.shape[:2])
             messages = messages.repeat(2, axis=0).repeat(2, axis=1)[:rows, :columns] / np.float32(2)
         total = np.float32(CELL_PX**2) * _add_cells(cost, side // CELL_PX)
-        # means over 4 px show the steps of finer cells, too
-        coarse = max(side, MEANS_PX)
-        price = np.zeros((*(-(-length * CELL_PX // coarse) for length in cost.shape[:2]), *(label.shape[-1:] * 2)), np.float32)
-        seen = means if coarse == MEANS_PX else average_cells(means, coarse // MEANS_PX)
-        numbers = (np.float32(far), np.float32(SEAM))
-        _price_borders(seen, label, BLOCK_PX // coarse, average_cells(power, coarse // CELL_PX), numbers, price)
         if messages is None:
             messages = np.zeros((*total.shape[:2], 4, total.shape[2]), np.float32)
-        border = np.float32(side * BORDER * smoothness)
-        _pass_messages(total, label, BLOCK_PX // side, price, coarse // side, np.float32(far), border, rounds, messages)
+        # prices of cells of 4 px serve finer ones, too
+        price_px = max(side, PRICES_PX[-1])
+        price, border = prices[PRICES_PX.index(price_px)], np.float32(side * BORDER * smoothness)
+        _pass_messages(total, label, BLOCK_PX // side, price, price_px // side, np.float32(far), border, rounds, messages)
     assert messages is not None
     beliefs: FloatArray = total
     for d in range(4):
         beliefs += messages[:, :, d]
     beliefs /= np.float32(CELL_PX**2)
     return beliefs
+
+
+def price_borders(means: FloatArray, candidates: Candidates, far: float) -> list[FloatArray]:
+    """Return the cost of a pixel of border between each two candidates, in units of `BORDER`, shape (rows, columns, K, K) for each grid.
+
+    Parameters
+    ----------
+    means : ndarray of float32, shape (N, c, rows, columns)
+        Means of all images over cells of `PRICES_PX[-1]`, in units of the noise.
+    candidates : Candidates
+    far : float
+    """
+    label, power, prices = candidates.label, np.exp(candidates.best), []
+    for side in PRICES_PX:
+        seen = means if side == PRICES_PX[-1] else average_cells(means, side // PRICES_PX[-1])
+        price = np.zeros((*seen.shape[-2:], *(label.shape[-1:] * 2)), np.float32)
+        numbers = (np.float32(far), np.float32(SEAM))
+        _price_borders(seen, label, BLOCK_PX // side, average_cells(power, side // CELL_PX), numbers, price)
+        prices.append(price)
+    return prices
 
 
 def _add_cells(cost: FloatArray, cells: int) -> FloatArray:
@@ -137,95 +155,59 @@ def _pass_messages(
     h, w, count = cost.shape
     t = cost.dtype.type
     half = border / t(2)
-    total = np.empty(count, cost.dtype)
     value = np.empty(count, cost.dtype)
-    # where the labels of the other block are in this one, and those of this one in the other
-    here = np.empty(count, np.int64)
-    there = np.empty(count, np.int64)
+    same = np.arange(count)  # where the labels of one block are in the other one
+    here, there = same.copy(), same.copy()
+    counts = (label >= 0).sum(axis=2)
     for turn in range(rounds):
         for y in range(h):
             for x in range((y + turn) % 2, w, 2):
                 by, bx, py, px = y // cells, x // cells, y // price_cells, x // price_cells
-                n_own = 0
-                while n_own < count and label[by, bx, n_own] >= 0:
-                    n_own += 1
-                for i in range(n_own):
-                    total[i] = cost[y, x, i] + messages[y, x, 0, i] + messages[y, x, 1, i] + messages[y, x, 2, i] + messages[y, x, 3, i]
+                n_own = counts[by, bx]
                 for d in range(4):  # to the right, left, below, above
                     v, u = y + (d == 2) - (d == 3), x + (d == 0) - (d == 1)
                     if not (0 <= v < h and 0 <= u < w):
                         continue
                     bv, bu, pv, pu = v // cells, u // cells, v // price_cells, u // price_cells
-                    cheapest = t(1e30)
+                    n_other = counts[bv, bu]
                     for i in range(n_own):
-                        value[i] = total[i] - messages[y, x, d ^ 1, i]
-                        cheapest = min(cheapest, value[i])
-                    is_same = True
-                    n_other = n_own
-                    if bv != by or bu != bx:
-                        n_other = 0
-                        while n_other < count and label[bv, bu, n_other] >= 0:
-                            is_same &= label[bv, bu, n_other] == label[by, bx, n_other]
-                            n_other += 1
-                        is_same &= n_other == n_own
-                    if is_same:
-                        for j in range(n_own):
-                            least = value[j]
-                            for i in range(n_own):
-                                if value[i] < least:
-                                    least = min(least, value[i] + half * (price[py, px, i, j] + price[pv, pu, i, j]))
-                            messages[v, u, d, j] = least - cheapest
-                    else:
-                        own, other = (by, bx, n_own), (bv, bu, n_other)
-                        _match(label, own, other, there, here)
-                        _send_across(value, label, own, other, there, here, price, (py, px, pv, pu), border, far, messages, (v, u, d))
+                        value[i] = cost[y, x, i] - messages[y, x, d ^ 1, i]
+                        for k in range(4):
+                            value[i] += messages[y, x, k, i]
+                    is_same = n_own == n_other
+                    for i in range(n_own):
+                        is_same = is_same and label[by, bx, i] == label[bv, bu, i]
+                    if not is_same:
+                        _match(label[by, bx], label[bv, bu], here, there)
+                    lowest = t(1e30)
+                    for j in range(n_other):
+                        own = same[j] if is_same else here[j]
+                        least = value[own] if own >= 0 else t(1e30)
+                        for i in range(n_own):
+                            if i == own or value[i] >= least:
+                                continue
+                            # a block knows the price of borders between its own candidates
+                            other = i if is_same else there[i]
+                            near = price[py, px, i, own] if own >= 0 else t(-1)
+                            beyond = price[pv, pu, other, j] if other >= 0 else near
+                            if near < 0:
+                                near = beyond if beyond >= 0 else min(t(abs(label[by, bx, i] - label[bv, bu, j])) / far, t(1))
+                            least = min(least, value[i] + half * (near + (beyond if beyond >= 0 else near)))
+                        messages[v, u, d, j] = least
+                        lowest = min(lowest, least)
+                    for j in range(n_other):
+                        messages[v, u, d, j] -= lowest
 
 
 @compiled
-def _match(
-    label: NDArray[np.int32], own: tuple[int, int, int], other: tuple[int, int, int], there: NDArray[np.int64], here: NDArray[np.int64]
-) -> None:
-    """Find where the candidates of one block, in ascending order, are among those of another, and the other way round; -1 for nowhere."""
+def _match(own: NDArray[np.int32], other: NDArray[np.int32], here: NDArray[np.int64], there: NDArray[np.int64]) -> None:
+    """Put where the labels of the other block are in this one, and those of this one in the other, -1 for none; both ascend."""
     here[:] = -1
     there[:] = -1
-    (y, x, n_own), (v, u, n_other) = own, other
     i = j = 0
-    while i < n_own and j < n_other:
-        a, b = label[y, x, i], label[v, u, j]
+    while i < own.size and j < other.size and own[i] >= 0 and other[j] >= 0:
+        a, b = own[i], other[j]
         if a == b:
             there[i], here[j] = j, i
         i += a <= b
         j += b <= a
-
-
-@compiled
-def _send_across(
-    value: FloatArray, label: NDArray[np.int32], own: tuple[int, int, int], other: tuple[int, int, int],
-    there: NDArray[np.int64], here: NDArray[np.int64], price: FloatArray, cells: tuple[int, int, int, int],
-    border: np.float32, far: np.float32, messages: FloatArray, place: tuple[int, int, int],
-) -> None:  # fmt: skip
-    """Pass one message between cells of blocks with different candidates, of which it is known where they are in the other block."""
-    (by, bx, n_own), (bv, bu, n_other) = own, other
-    y, x, v, u = cells
-    row, column, d = place
-    t = value.dtype.type
-    half = border / t(2)
-    lowest = t(1e30)
-    for j in range(n_other):
-        least = value[here[j]] if here[j] >= 0 else t(1e30)
-        for i in range(n_own):
-            if i != here[j] and value[i] < least:
-                # a block knows the price of borders between its own candidates
-                if here[j] >= 0 and there[i] >= 0:
-                    more = half * (price[y, x, i, here[j]] + price[v, u, there[i], j])
-                elif here[j] >= 0:
-                    more = border * price[y, x, i, here[j]]
-                elif there[i] >= 0:
-                    more = border * price[v, u, there[i], j]
-                else:
-                    more = border * min(t(abs(label[by, bx, i] - label[bv, bu, j])) / far, t(1))
-                least = min(least, value[i] + more)
-        messages[row, column, d, j] = least
-        lowest = min(lowest, least)
-    for j in range(n_other):
-        messages[row, column, d, j] -= lowest

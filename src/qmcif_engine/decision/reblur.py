@@ -35,13 +35,11 @@ HALO_WEIGHT = 3.0
 FINE_PX = 8
 """Side of the cells whose interpolated means are taken from an image to leave its fine detail."""
 
-BAND_ROWS = 128
-"""Rows of cells whose blurs are held at once, for up to `BAND_IMAGES` images; fewer for more."""
-
-BAND_IMAGES = 16
-
 NOISE_FLOOR = 2.0
 """Residual that noise leaves between two images, in units of its variance."""
+
+MARGIN_CELLS = reach_of(BLURS[-1]) + 1
+"""How far blurs and the window look, in cells."""
 
 HALO_REACH_PX = CELL_PX * (reach_of(BLURS[-1]) + 2) + FINE_PX
 
@@ -66,17 +64,19 @@ def trust_of(of_sharper: FloatArray, of_other: FloatArray) -> FloatArray:
     return result
 
 
-def halo_costs(cells: FloatArray, detail: FloatArray, label: NDArray[np.int32]) -> FloatArray:
+def halo_costs(cells: FloatArray, detail: FloatArray, label: NDArray[np.int32], *, top: int = 0) -> FloatArray:
     """Return how much better another candidate explains each candidate than the other way round, in nats per pixel.
 
     Parameters
     ----------
     cells : ndarray of float32, shape (N, c, rows, columns)
-        Means over cells of `CELL_PX` of each image, in units of the noise.
+        Means over cells of `CELL_PX` of each image, in units of the noise: of a band, with `MARGIN_CELLS` rows above and below.
     detail : ndarray of float32, shape (N, rows, columns)
         `fine_energy` of each image.
     label : ndarray of int32, shape (rows, columns, K)
         Candidates of each cell, -1 for none.
+    top : int
+        Row of the cells that is the first one of the labels.
 
     Returns
     -------
@@ -91,19 +91,10 @@ def halo_costs(cells: FloatArray, detail: FloatArray, label: NDArray[np.int32]) 
     an image into which something out of focus spills cannot be blurred into the one in which that thing is sharp, but that one can be
     blurred into it. ``n_a`` is the noise and `DETAIL_PRICE` squared times the fine detail of ``a``, which avoiding it would cost.
     """
-    rows = label.shape[0]
-    step = max(8, BAND_ROWS * BAND_IMAGES // max(len(cells), BAND_IMAGES))
-    margin = reach_of(BLURS[-1])
+    series = np.stack([_blur_series(image) for image in cells])
     result = np.zeros(label.shape, np.float32)
     numbers = (np.float32(NOISE_FLOOR), np.float32(DETAIL_PRICE**2), np.float32(UNTRUSTED_SHARE))
-    for top in range(0, rows, step):
-        bottom = min(top + step, rows)
-        above, below = max(top - margin - 1, 0), min(bottom + margin + 1, rows)
-        inner = slice(max(top - 1, 0) - above, min(bottom + 1, rows) - above)
-        # one row more on either side, for the window
-        series = np.stack([_blur_series(cells[n][:, above:below])[inner] for n in range(len(cells))])
-        fine = np.ascontiguousarray(detail[:, top:bottom])
-        _halo_costs(series, fine, label[top:bottom], top - max(top - 1, 0), _WINDOW, numbers, result[top:bottom])
+    _halo_costs(series, np.ascontiguousarray(detail), label, top, _WINDOW, numbers, result)
     return result * np.float32(HALO_WEIGHT)
 
 

@@ -104,8 +104,13 @@ class _Scale:
         bounds = focus_range if channel is None or isinstance(focus_range, FocusRange) else focus_range[channel]
         # the narrowest range has the widest step
         width = min(one.width for one in ((bounds,) if isinstance(bounds, FocusRange) else bounds))
-        return cls(bounds, channel, config, 0.0 if stack.dtype.kind == "f" else FULL_SCALE / width)
+        return cls(bounds, channel, config, _step_of(stack, width))
 
     def embed(self, samples: SampleArray) -> FloatArray:
         shown = samples if self.channel is None else samples[..., self.channel]
         return to_planes(shown, self.focus_range, representation=self.config.method.representation)
+
+
+def _step_of(stack: Stack, width: float) -> float:
+    """Return the step of integers on the 0-255 scale; 0 for floats, and for bool, whose step is no rounding."""
+    return 0.0 if stack.dtype.kind in "fb" else FULL_SCALE / width

@@ -27,7 +27,7 @@ def measure_sample_noise(samples: Sequence[SampleArray], config: FusionConfig, *
     channel : int or None
         The channel that is looked at; None for all together.
     """
-    step = 0.0 if samples[0].dtype.kind == "f" else 1.0
+    step = 0.0 if samples[0].dtype.kind in "fb" else 1.0
     if config.decision.noise is NoiseHandling.OFF:
         return step * ROUNDING
     return measure_noise((_as_planes(block if channel is None else block[..., channel]) for block in samples), step=step)

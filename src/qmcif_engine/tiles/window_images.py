@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from qmcif_engine.stack.samples import check_finite
+from qmcif_engine.stack.spilling import SpilledArrays
 from qmcif_engine.stack.stack import ArrayStack
-from qmcif_engine.tiles.spilling import SpilledArrays
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

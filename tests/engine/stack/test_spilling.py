@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from qmcif_engine.tiles.spilling import SpilledArrays
+from qmcif_engine.stack.spilling import SpilledArrays
 
 
 def arrays(n, shape=(5, 7), dtype=np.float32):
