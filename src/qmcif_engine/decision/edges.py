@@ -38,6 +38,9 @@ WINDOW_PX = 0.5
 TRUST_WINDOW_PX = 3.0
 """Window of the residuals whose ratio says how far the test is trusted."""
 
+BLUR_ERROR = 0.02
+"""Share of the residual around that the few blurs which are tried leave of any image: smaller ones say nothing."""
+
 ROUNDS = 8
 """Rounds of messages between pixels: half the width of the band."""
 
@@ -122,8 +125,10 @@ def draw_edges(
     residual = np.zeros((2, *shape), np.float32)
     _measure_residuals(np.stack([blurs(int(label)) for label in labels]), slots, band, CELL_PX, _WINDOW, residual)
     of_low, of_high = residual
-    better = np.log((of_high + np.float32(NOISE_FLOOR)) / (of_low + np.float32(NOISE_FLOOR)))
-    trust = trust_of(smooth(np.maximum(of_low, of_high), TRUST_WINDOW_PX), smooth(np.minimum(of_low, of_high), TRUST_WINDOW_PX))
+    larger, smaller = (smooth(plane, TRUST_WINDOW_PX) for plane in (np.maximum(of_low, of_high), np.minimum(of_low, of_high)))
+    floor = np.float32(NOISE_FLOOR) + np.float32(BLUR_ERROR) * larger
+    better = np.log((of_high + floor) / (of_low + floor))
+    trust = trust_of(larger, smaller)
     trust *= repeat_cells(band, CELL_PX, shape)
     anchor = np.where(index == low, np.float32(-CLOSED), np.float32(CLOSED))
     gain = repeat_cells(np.where(band, belief(low) - belief(high), anchor), CELL_PX, shape) + trust * better

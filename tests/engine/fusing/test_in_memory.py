@@ -291,8 +291,6 @@ def test_given_focus_range_takes_the_place_of_the_measured_one(pair, fused_pair)
 
     np.testing.assert_array_equal(again.fused, fused_pair.fused)
     assert wide.focus_range == FocusRange(0.0, 1e6)
-    # on that scale all texture is below the noise, so there is nothing to decide on
-    np.testing.assert_array_equal(wide.source_index, 1)
 
 
 # --- every ablation of the paper ---
@@ -541,7 +539,8 @@ def test_beads_on_exact_black_are_taken_from_the_image_that_has_them_in_focus(dt
     for row, column, focused in BEADS:
         around = np.s_[row - 4 : row + 5, column - 4 : column + 5]
         np.testing.assert_array_equal(result.source_index[around], focused)
-        np.testing.assert_array_equal(result.fused[around], stack[focused][around])
+        # brightness may be blended from the nearest border between the images
+        np.testing.assert_allclose(result.fused[around], stack[focused][around], rtol=0, atol=0.01 * stack[focused].max())
 
 
 def test_beads_far_above_the_noise_of_a_camera_are_taken_from_the_image_that_has_them_in_focus():
