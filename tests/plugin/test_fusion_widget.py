@@ -322,7 +322,8 @@ def test_no_pixel_is_touched_on_the_gui_thread(viewer, open_widget, qtbot, image
 
     on_gui_thread = {name for name in modules if name.startswith("qmcif_engine")}
     assert on_gui_thread <= {
-        f"qmcif_engine{name}" for name in ("", ".config", ".config.fusion_config", ".config.settings", ".config.presets", ".errors")
+        f"qmcif_engine{name}"
+        for name in ("", ".config", ".config.former_settings", ".config.fusion_config", ".config.settings", ".config.presets", ".errors")
     }
     assert readers
     assert threading.get_ident() not in readers
