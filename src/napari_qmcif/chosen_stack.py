@@ -117,7 +117,7 @@ class ChosenStack:
         return images if self.dtype == self.stored_dtype else [image.astype(self.dtype) for image in images]
 
     def restored(self, samples: Any) -> Any:  # noqa: ANN401 - any array
-        """Return fused samples in the type of the layers; each is a sample of theirs, or lies between two of them."""
+        """Return fused samples in the type of the layers; each is a sample of theirs, or lies in the range of those around it."""
         if self.stored_dtype == samples.dtype or self.stored_dtype.kind == "f":
             return samples.astype(self.stored_dtype)
         # worked with as floats, blended samples lie between two whole numbers

@@ -6,7 +6,7 @@ from scipy import ndimage
 
 from qmcif_engine import FusionConfig, InvalidImageError, fuse, make_focus_stack, open_stack, retouch, write_image
 from qmcif_engine.decision import energy
-from qmcif_engine.decision.composition import COMPOSITION_REACH_PX as REACH_PX
+from qmcif_engine.decision.composition import composition_reach_px
 from qmcif_engine.rules import Decision
 from qmcif_engine.stack.stack import ArrayStack, sample_stack
 from qmcif_engine.stack.window import Window
@@ -14,6 +14,7 @@ from qmcif_engine.tiles.sample_noise import measure_sample_noise
 from qmcif_engine.tiles.window_images import WindowImages
 
 CONFIG = FusionConfig()
+REACH_PX = composition_reach_px(CONFIG.decision)
 
 
 @pytest.fixture(scope="module")
@@ -157,7 +158,7 @@ def test_pixels_beyond_the_reach_of_every_changed_label_come_back_bit_for_bit(ev
     fused = np.random.default_rng(1).integers(0, 255, images[0].shape).astype(np.uint8)
     labels = np.zeros((120, 140), np.uint8)
     labels[40:50, 30:60], labels[110, 130] = 2, 2
-    is_near = ndimage.maximum_filter(labels > 0, 2 * REACH_PX + 1, mode="constant")
+    is_near = ndimage.maximum_filter(labels > 0, 2 * composition_reach_px(config.decision) + 1, mode="constant")
 
     answer = retouch(images, labels, **{**known, "fused": fused}, config=config)
 

@@ -71,7 +71,8 @@ def compose_samples(
     -----
     Samples are copied bit for bit, with two exceptions near borders between labels: across a depth edge they are blended over
     `feather_px`; and where what is wider than `LOW_PASS_PX` would jump, it is spread over `wide_feather_px`, less `VISIBLE` standard
-    deviations of the noise. An edge that is trusted keeps its step where the detail around it hides it.
+    deviations of the noise. An edge that is trusted keeps its step where the detail around it hides it. What is blended stays within the
+    samples that the blended images have in the window of the low pass, so that no sample is brighter or darker than all around it.
 
     Departs: [QMCIF, Eqs. (20) to (22)] choose or average whole patches.
     """
@@ -85,11 +86,13 @@ def compose_samples(
     # floats may be so large that their squares need double precision
     kind = np.float32 if chosen.dtype.itemsize <= 2 else np.float64
     total = _blend(images, labels, index, spread >= far, kind=kind, feather_px=feather_px, wide_feather_px=wide_feather_px)
-    narrow, low, base = total
+    narrow, low, base, least, most = total
     step, detail = (smooth((plane**2).mean(axis=0), DETAIL_WINDOW_PX) for plane in (base - low, narrow - low))
     change = (1 - smooth(trust.astype(kind), TRUST_WINDOW_PX) * detail / np.maximum(detail + step, np.finfo(kind).tiny)) * (base - low)
     size = np.sqrt((change**2).mean(axis=0))
     mixed = narrow + change * (np.maximum(size - kind(VISIBLE * noise), 0) / np.maximum(size, np.finfo(kind).tiny))
+    # detail of one image on the brightness of another may leave the range of both
+    mixed = np.clip(mixed, least, most)
     samples = to_samples(np.moveaxis(mixed, 0, -1) if chosen.ndim == 3 else mixed[0], chosen.dtype)
     chosen[near] = samples[near]
     return chosen
@@ -125,12 +128,17 @@ def _blend(
     kind: type[np.floating[Any]],
     feather_px: float,
     wide_feather_px: float,
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the samples blended by narrow weights, their low pass by the same weights, and that by wide ones, shape (C, h, w)."""
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Return the samples blended by narrow weights, their low pass by the same weights, that by wide ones, and the range of both.
+
+    Each has shape (C, h, w); the range is the least and the largest sample in the window of the low pass.
+    """
     first = images[int(labels[0])]
     n_channels = 1 if first.ndim == 2 else first.shape[2]
     narrow, low, base = (np.zeros((n_channels, *index.shape), kind) for _ in range(3))
     weight, wide_weight = (np.zeros(index.shape, kind) for _ in range(2))
+    least, most = np.full(narrow.shape, np.inf, kind), np.full(narrow.shape, -np.inf, kind)
+    square = np.ones((2 * reach_of(LOW_PASS_PX) + 1,) * 2, np.uint8)
     margin = max(reach_of(feather_px), reach_of(wide_feather_px))
     for label in labels:
         mask = index == label
@@ -142,6 +150,7 @@ def _blend(
         share = np.where(is_deep[box], smooth(share, feather_px), share) if feather_px else share
         weight[box] += share
         wide_weight[box] += wide
+        is_blended = (share > 0) | (wide > 0)
         image = images[int(label)][outer]
         for q in range(n_channels):
             plane = np.ascontiguousarray(image if image.ndim == 2 else image[..., q], kind)
@@ -149,7 +158,9 @@ def _blend(
             narrow[q][box] += share * plane[inner]
             low[q][box] += share * smoothed
             base[q][box] += wide * smoothed
-    return narrow / weight, low / weight, base / wide_weight
+            np.minimum(least[q][box], cv2.erode(plane, square)[inner], out=least[q][box], where=is_blended)
+            np.maximum(most[q][box], cv2.dilate(plane, square)[inner], out=most[q][box], where=is_blended)
+    return narrow / weight, low / weight, base / wide_weight, least, most
 
 
 def _bounding_box(mask: BoolArray, margin: int) -> tuple[slice, slice]:

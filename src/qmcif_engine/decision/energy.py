@@ -237,13 +237,18 @@ def _weigh_candidates(
 
 
 def _find_position(images: _Images, cells: IndexArray, index: IndexArray, window: Window) -> FloatArray:
-    """Return where along the stack the pixels of a window are sharpest, no farther than one image from the one chosen."""
+    """Return where along the stack the pixels of a window are sharpest, no farther than one image from the one chosen.
+
+    Between two images nothing is interpolated.
+    """
+    chosen = index.astype(np.float32)
+    if images.planes.n_images < 3:
+        return chosen
     step = max(BAND_PX * BAND_IMAGES // max(images.planes.n_images, BAND_IMAGES), 1)
     bands = [slice(top, min(top + step, len(cells))) for top in range(0, len(cells), step)]
     peaks = [find_peaks(images.read_evidence(rows), cells[rows]) for rows in bands]
     averaged = average_peaks(*(np.concatenate(planes) for planes in zip(*peaks, strict=True)))
     position = interpolate_cells(averaged, CELL_PX, images.planes.window.shape)[window.slices]
-    chosen = index.astype(np.float32)
     return np.clip(position, np.maximum(chosen - 1, 0), np.minimum(chosen + 1, images.planes.n_images - 1))
 
 

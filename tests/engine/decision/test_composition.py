@@ -63,6 +63,19 @@ def test_equal_images_give_copies_everywhere(dtype):
     np.testing.assert_allclose(result.astype(float), image.astype(float), atol=tolerance)
 
 
+def test_detail_on_the_brightness_of_another_image_stays_in_the_range_of_both():
+    """Black pixels of the brighter image would be negative on the brightness of the darker one, and white ones above all samples."""
+    dots = np.random.default_rng(0).integers(0, 2, SHAPE).astype(np.float32)
+    images = [1000 * dots, 100 * dots, np.float32(1000) - 100 * dots]
+
+    for pair in ((0, 1), (0, 2)):
+        result = compose([images[number] for number in pair], halves())
+
+        assert result.min() >= 0
+        assert result.max() <= 1000
+        assert (result != pick([images[number] for number in pair], halves())).any()
+
+
 @pytest.mark.parametrize("dtype", ["bool", "int8", "int16"])
 def test_other_types_stay_in_their_range(dtype):
     images = [np.where(texture(SHAPE, seed=seed) > 120, 1, 0).astype(dtype) for seed in range(2)]

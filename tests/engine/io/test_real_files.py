@@ -8,6 +8,7 @@ import numpy as np
 import ome_types
 import pytest
 import tifffile
+from scipy import ndimage
 
 from qmcif_engine.cli import main
 from qmcif_engine.io.input.stack_input import open_stack
@@ -23,6 +24,17 @@ def fused(folder, *arguments):
     target = folder / "fused.ome.tif"
     assert main(["fuse", *map(str, arguments), "-o", str(target)]) == 0
     return target
+
+
+def blended_within_range(picture, stored):
+    """Return whether every sample lies in the range of the images, stored along the first axis, in the 13 px around it.
+
+    Brightness is blended apart from detail, so a blended sample need not lie between those of its own pixel; hardly any lies outside.
+    """
+    size = (1,) * (picture.ndim - 2) + (13, 13)
+    least, most = ndimage.minimum_filter(stored.min(axis=0), size), ndimage.maximum_filter(stored.max(axis=0), size)
+    is_between = (stored.min(axis=0) <= picture) & (picture <= stored.max(axis=0))
+    return (least <= picture).all() and (picture <= most).all() and is_between.mean() > 0.95
 
 
 def test_bead_palette_imagej_is_gray_and_keeps_its_scale(tmp_path):
@@ -155,8 +167,7 @@ def test_cells_two_channels_keeps_names_scale_and_order(tmp_path):
     picture, named = tifffile.imread(target), ome_types.from_tiff(target).images[0].pixels.channels
     assert [channel.name for channel in named] == ["membrane", "nuclei"]
     assert (picture.shape, picture.dtype) == ((2, 66, 85), np.uint16)
-    is_between = (stored.min(axis=1) <= picture) & (picture <= stored.max(axis=1))
-    assert is_between.all(), "every sample is one of the images' or a mean of some"
+    assert blended_within_range(picture, np.moveaxis(stored, 1, 0))
 
 
 @pytest.mark.parametrize("version", ["missing_chunks_v04.zarr", "missing_chunks_v05.zarr"])
@@ -212,5 +223,4 @@ def test_stack_of_a_microscope_keeps_its_scale_into_ome_tiff(tmp_path, name):
     assert pixels.physical_size_x == (None if side is None else pytest.approx(side, rel=1e-5))
     picture = tifffile.imread(target)
     stored = tifffile.imread(path).reshape(n_images, *picture.shape)
-    assert (stored.min(axis=0) <= picture).all(), "a sample is that of one image, or lies between those of several"
-    assert (picture <= stored.max(axis=0)).all()
+    assert blended_within_range(picture, stored)

@@ -5,6 +5,7 @@ import pytest
 
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.config.presets import PRESETS
+from qmcif_engine.decision.composition import composition_reach_px
 from qmcif_engine.stack.window import Window, cut_side
 from qmcif_engine.tiles.plan import GRID_PX, chunk_side, plan_tiles
 from qmcif_engine.tiles.task import RULES
@@ -72,8 +73,20 @@ def test_tiles_of_the_default_start_on_the_grid_of_decisions(tile_px):
 
 
 def test_a_tile_of_the_default_looks_at_most_160_px_beyond_its_core():
-    for changes in ({}, {"feather_px": 32, "blend_px": 16}, {"effort": "fast"}, {"dark_border_px": 64}):
+    for changes in ({}, {"feather_px": 0}, {"blend_px": 0}, {"effort": "fast"}, {"dark_border_px": 64}, {"order": "none"}):
         assert plan_tiles((6000, 8000), FusionConfig().replaced(changes)).overlap_px <= 160
+
+
+@pytest.mark.parametrize("changes", [{"feather_px": 32}, {"feather_px": 32, "blend_px": 16}, {"blend_px": 16}])
+def test_wider_blends_add_what_they_reach_to_the_overlap_and_no_more(changes):
+    plain, wide = FusionConfig(), FusionConfig().replaced(changes)
+    added = composition_reach_px(wide.decision) - composition_reach_px(plain.decision)
+
+    overlap_px = plan_tiles((6000, 8000), wide).overlap_px
+
+    assert added > 0
+    assert overlap_px > 160
+    assert overlap_px <= 160 + -(-added // GRID_PX) * GRID_PX
 
 
 def test_the_tiles_of_a_window_are_those_it_touches():
