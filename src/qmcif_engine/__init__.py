@@ -23,16 +23,15 @@ if TYPE_CHECKING:
     from qmcif_engine.fusing.focus_response import focus_response
     from qmcif_engine.fusing.in_memory import fuse
     from qmcif_engine.fusing.lazy import fuse_lazily
-    from qmcif_engine.fusing.to_file import fuse_to_file
+    from qmcif_engine.fusing.to_file import fuse_in_slabs, fuse_to_file
     from qmcif_engine.io.input.readers import read_image
     from qmcif_engine.io.input.stack_input import open_stack
+    from qmcif_engine.io.output.stack_output import write_stack
     from qmcif_engine.io.output.transform_files import load_transforms, save_transforms
     from qmcif_engine.io.output.writers import write_image
     from qmcif_engine.metrics import evaluate
     from qmcif_engine.retouching import retouch
     from qmcif_engine.run.scheduler_connection import connect_to_scheduler
-    from qmcif_engine.run.stack_output import write_stack
-    from qmcif_engine.slabs import fuse_in_slabs
     from qmcif_engine.stack.alignment.suggestion import suggest_alignment
     from qmcif_engine.stack.exposure_suggestion import suggest_even_exposure
     from qmcif_engine.stack.preparation import prepare_stack
@@ -89,7 +88,7 @@ _MODULE_OF = {
     "find_groups": "fusing.batch",
     "focus_response": "fusing.focus_response",
     "fuse": "fusing.in_memory",
-    "fuse_in_slabs": "slabs",
+    "fuse_in_slabs": "fusing.to_file",
     "fuse_lazily": "fusing.lazy",
     "fuse_to_file": "fusing.to_file",
     "height_map": "depth",
@@ -105,7 +104,7 @@ _MODULE_OF = {
     "suggest_alignment": "stack.alignment.suggestion",
     "suggest_even_exposure": "stack.exposure_suggestion",
     "write_image": "io.output.writers",
-    "write_stack": "run.stack_output",
+    "write_stack": "io.output.stack_output",
 }
 
 

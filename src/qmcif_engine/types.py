@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     from qmcif_engine.compiled import CompilationListener
     from qmcif_engine.depth import HeightMap, HeightRequest
     from qmcif_engine.fusing.batch import BatchRow, Group
+    from qmcif_engine.fusing.file_run import FileReport
     from qmcif_engine.fusing.in_memory import FusionResult
     from qmcif_engine.fusing.lazy import LazyFusion
-    from qmcif_engine.fusing.to_file import FileReport
+    from qmcif_engine.fusing.outputs import SlabLayout
     from qmcif_engine.io.input.file_stack import FileStack
     from qmcif_engine.io.input.image_file import ImageFile
     from qmcif_engine.io.input.written_image import WrittenImage
     from qmcif_engine.method.solver import Decomposition
     from qmcif_engine.metrics.evaluation import Evaluation
     from qmcif_engine.retouching import RetouchedWindow
-    from qmcif_engine.run.steps import FusionProgress
-    from qmcif_engine.slabs import SlabLayout
+    from qmcif_engine.run.execution import FusionProgress
     from qmcif_engine.stack.alignment.suggestion import AlignmentSuggestion
     from qmcif_engine.stack.alignment.transforms import Transforms
     from qmcif_engine.stack.exposure import ExposureCorrection
@@ -71,10 +71,10 @@ _MODULE_OF = {
     "Evaluation": "metrics.evaluation",
     "ExposureCorrection": "stack.exposure",
     "ExposureSuggestion": "stack.exposure_suggestion",
-    "FileReport": "fusing.to_file",
+    "FileReport": "fusing.file_run",
     "FileStack": "io.input.file_stack",
     "FocusRange": "stack.samples",
-    "FusionProgress": "run.steps",
+    "FusionProgress": "run.execution",
     "FusionResult": "fusing.in_memory",
     "Group": "fusing.batch",
     "HeightMap": "depth",
@@ -83,7 +83,7 @@ _MODULE_OF = {
     "ImageMetadata": "stack.image_metadata",
     "LazyFusion": "fusing.lazy",
     "RetouchedWindow": "retouching",
-    "SlabLayout": "slabs",
+    "SlabLayout": "fusing.outputs",
     "Stack": "stack.stack",
     "StackView": "stack.stack",
     "SyntheticStack": "stack.synthetic",

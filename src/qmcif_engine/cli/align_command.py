@@ -16,9 +16,9 @@ from qmcif_engine.cli.notices import tell_repeated, tell_taken_next
 from qmcif_engine.cli.progress_bar import progress_bar
 from qmcif_engine.cli.quantities import show_bytes
 from qmcif_engine.cli.resources import peak_memory_bytes
-from qmcif_engine.cli.targets import label_times
+from qmcif_engine.fusing.outputs import label_times
 from qmcif_engine.io.output.output_formats import name_beside
-from qmcif_engine.run.stack_output import check_stack_output, write_stack
+from qmcif_engine.io.output.stack_output import check_stack_output, write_stack
 
 if TYPE_CHECKING:
     from qmcif_engine.io.input.file_stack import FileStack
@@ -90,7 +90,7 @@ def _align(stack: FileStack, target: Path, options: Namespace) -> Aligned:
     prepared = prepare_inputs(stack, options)
     with progress_bar("writing", is_quiet=options.quiet) as move:
         how = {"crop": options.crop, "workers": options.workers, "overwrite": options.overwrite}
-        outputs = write_stack(prepared, target, **how, is_checked=True, on_progress=move)
+        outputs = write_stack(prepared, target, **how, on_progress=move)
     return Aligned(
         outputs=outputs,
         n_images=stack.n_images,

@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING
 from qmcif_engine.cli.chosen_settings import gather_settings
 from qmcif_engine.cli.fuse_command import fuse_inputs
 from qmcif_engine.cli.quantities import printable
+from qmcif_engine.cli.targets import gather_outputs
 from qmcif_engine.errors import ExecutionError, InvalidConfigError, OutputError
-from qmcif_engine.fusing.batch import BatchRow, BatchStatus, find_groups, run_batch
+from qmcif_engine.fusing.batch import BatchRow, BatchStatus, Group, RunList, find_groups, run_batch, run_list
 from qmcif_engine.io.output.output_formats import choose_format
 from qmcif_engine.io.output.placement import ready_folder
+from qmcif_engine.run.job_folder import JOB_SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from qmcif_engine.config.fusion_config import FusionConfig
-    from qmcif_engine.fusing.batch import Group
 
 
 def run(options: Namespace) -> None:
@@ -39,18 +40,22 @@ def run(options: Namespace) -> None:
     if options.dry_run:
         _render_plan(groups, options)
         return
-    refused = []
+    _check_distinct(groups, options)
+    refused: list[Group] = []
 
     def fuse_group(group: Group) -> list[Path]:
         try:
-            return _fuse_group(group, options, settings)
+            found = _fuse_group(group, options, settings, listed)
         except OutputError as error:
             if error.errno is None:  # nothing that the system said, such as a full disk
                 refused.append(group)
             raise
+        listed.has_results = True
+        return found
 
     try:
-        with ready_folder(options.output):
+        allowed = {"resume": options.resume, "overwrite": options.overwrite}
+        with ready_folder(options.output), run_list(options.output / f"batch{JOB_SUFFIX}", settings, **allowed) as listed:
             rows = run_batch(groups, fuse_group, on_row=lambda row: _tell(row, options))
     except KeyboardInterrupt:
         if options.output.exists():
@@ -70,6 +75,17 @@ def run(options: Namespace) -> None:
             f"{n_failed} of {len(rows)} stacks failed; the reasons are in the table: correct them, then fuse what is missing with --resume"
         )
         raise ExecutionError(msg)
+
+
+def _check_distinct(groups: Sequence[Group], options: Namespace) -> None:
+    """Refuse stacks of which one would replace results of another, on any file system."""
+    owners: dict[str, str] = {}
+    for group in groups:
+        for path in gather_outputs(_options_of(group, options)).files:
+            other = owners.setdefault(str(path).casefold(), group.name)
+            if other != group.name:
+                msg = f"the stacks {other!r} and {group.name!r} would both write {path.name!r}; different names are needed: rename one"
+                raise InvalidConfigError(msg)
 
 
 def _check_transforms(options: Namespace) -> None:
@@ -93,7 +109,7 @@ def _target(group: Group, options: Namespace) -> Path:
     return target
 
 
-def _fuse_group(group: Group, options: Namespace, settings: FusionConfig) -> list[Path]:
+def _options_of(group: Group, options: Namespace) -> Namespace:
     folder = options.output
     names = {
         "images": group.inputs,
@@ -105,7 +121,14 @@ def _fuse_group(group: Group, options: Namespace, settings: FusionConfig) -> lis
         "quiet": True,
         "skips_finished": options.resume,
     }
-    results = fuse_inputs(Namespace(**{**vars(options), **names}), settings)
+    return Namespace(**{**vars(options), **names})
+
+
+def _fuse_group(group: Group, options: Namespace, settings: FusionConfig, listed: RunList) -> list[Path]:
+    asked = _options_of(group, options)
+    # a batch that is resumed may replace what it was allowed to
+    asked.overwrite = listed.may_replace
+    results = fuse_inputs(asked, settings, is_cancelled=listed.watch())
     return [path for result in results for path in result.report.outputs if isinstance(path, Path)]
 
 

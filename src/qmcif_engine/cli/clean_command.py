@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from qmcif_engine.cli.quantities import show_bytes
 from qmcif_engine.errors import ExecutionError, ImageFileError
 from qmcif_engine.io.output.leftovers import find_leftovers
-from qmcif_engine.io.output.sweeping import settle
-from qmcif_engine.run.job_folders import JOB_SUFFIX, is_in_use, throw_away
+from qmcif_engine.io.output.moves import settle
+from qmcif_engine.run.job_folder import JOB_SUFFIX, is_in_use, throw_away
 
 if TYPE_CHECKING:
     from argparse import Namespace

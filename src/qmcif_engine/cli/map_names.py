@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from qmcif_engine.io.output.map_files import map_path
+from qmcif_engine.io.output.writers import map_path
 from qmcif_engine.tiles.output_maps import WRITTEN_MAPS
 
 if TYPE_CHECKING:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from contextlib import ExitStack, contextmanager
+from functools import cache
+from typing import TYPE_CHECKING, NoReturn
 
 from tqdm import tqdm
 
@@ -20,11 +21,17 @@ def progress_bar(title: str, *, is_quiet: bool) -> Iterator[Callable[[int, int],
 
     Silent when asked to be, and where standard error is no terminal.
     """
-    # disable=None leaves it to tqdm to see whether there is a terminal
-    with tqdm(desc=title, total=1, unit="step", delay=PATIENCE_SECONDS, leave=False, disable=True if is_quiet else None) as bar:
+    with ExitStack() as bars:
+
+        @cache
+        def begin() -> tqdm[NoReturn]:
+            # disable=None leaves it to tqdm to see whether there is a terminal
+            shown = tqdm(desc=title, total=1, unit="step", delay=PATIENCE_SECONDS, leave=False, disable=True if is_quiet else None)
+            return bars.enter_context(shown)
 
         def move(done: int, total: int) -> None:
-            bar.total = total
-            bar.update(done - bar.n)
+            # from the first step on: bars of what comes before it stand in the same line
+            begin().total = total
+            begin().update(done - begin().n)
 
         yield move

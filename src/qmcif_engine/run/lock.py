@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from qmcif_engine.errors import ExecutionError, OutputError
-from qmcif_engine.io.output.owners import Owner, is_gone, parse_tag, this_process
+from qmcif_engine.io.output.leftovers import Owner, is_gone, parse_tag, this_process
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from qmcif_engine.errors import Cancelled, InvalidImageError
-from qmcif_engine.slabs.parts import StackPart
+from qmcif_engine.fusing.results import StackPart
 from qmcif_engine.stack.alignment.aligned_stack import AlignedStack
 from qmcif_engine.stack.alignment.transforms import IDENTITY, TransformModel, Transforms
 from qmcif_engine.stack.exposure import CorrectedStack, ExposureCorrection

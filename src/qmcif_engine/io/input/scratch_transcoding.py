@@ -22,7 +22,7 @@ import numpy as np
 from qmcif_engine.errors import OutputError
 from qmcif_engine.io.input.frame_source import Copying, FrameSource
 from qmcif_engine.io.output.leftovers import name_scratch
-from qmcif_engine.io.output.sweeping import sweep
+from qmcif_engine.io.output.moves import sweep
 from qmcif_engine.io.remote.remote_path import RemotePath
 
 if TYPE_CHECKING:

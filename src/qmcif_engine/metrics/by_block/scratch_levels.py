@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qmcif_engine.io.output.leftovers import name_scratch
-from qmcif_engine.io.output.sweeping import sweep
+from qmcif_engine.io.output.moves import sweep
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qmcif_engine.slabs.parts import FusedSlabs, StackPart
+from qmcif_engine.fusing.results import FusedSlabs, StackPart
+from qmcif_engine.io.output.windowed_image import ArrayImage
 from qmcif_engine.stack.image_metadata import ImageMetadata
 from qmcif_engine.stack.stack import ArrayStack, Stack
 from qmcif_engine.stack.window import Window
@@ -51,19 +52,27 @@ def test_what_goes_with_the_images_is_cut_too(images):
     assert (part.metadata.z_step, part.sources) == (2.0, (Path("a.tif"),))
 
 
-class Results(ArrayStack):
-    sources = (Path("slab.tif"),)
+def as_results(images):
+    return [ArrayImage(image) for image in images]
 
 
 def test_a_slab_has_the_pixels_that_any_of_its_images_has(images):
-    fused = FusedSlabs(Results(images[:2]), Moved(images), [range(1, 3), range(3, 5)])
+    fused = FusedSlabs(Moved(images), [range(1, 3), range(3, 5)], as_results(images[:2]))
 
     np.testing.assert_array_equal(fused.valid(0, Window(0, 0, 1, 5)), [[False, True, True, True, True]])
     np.testing.assert_array_equal(fused.valid(1, Window(0, 0, 1, 5)), [[False, False, False, True, True]])
-    assert fused.metadata.z_step == 2.0
-    assert fused.sources == (Path("a.tif"), Path("slab.tif"))
+    assert (fused.n_images, fused.metadata.z_step, fused.sources) == (2, 2.0, (Path("a.tif"),))
     np.testing.assert_array_equal(fused.read(1, WINDOW), images[1][WINDOW.slices])
 
 
+def test_channels_of_slabs_go_with_them(images):
+    stack = ArrayStack(images)
+    stack.companions = ArrayStack([image + 100 for image in images])
+    fused = FusedSlabs(stack, [range(2), range(2, 5)], as_results(images[:2]), as_results(images[3:]))
+
+    np.testing.assert_array_equal(fused.companions.read(1, WINDOW), images[4][WINDOW.slices])
+    assert fused.alpha is None
+
+
 def test_slabs_of_a_stack_without_gaps_have_none(images):
-    assert not FusedSlabs(Results(images[:2]), ArrayStack(images), [range(2), range(2, 5)]).has_validity
+    assert not FusedSlabs(ArrayStack(images), [range(2), range(2, 5)], as_results(images[:2])).has_validity
