@@ -11,7 +11,7 @@ from qmcif_engine.cli.quantities import show_bytes
 from qmcif_engine.errors import ExecutionError, ImageFileError
 from qmcif_engine.io.output.leftovers import find_leftovers
 from qmcif_engine.io.output.moves import settle
-from qmcif_engine.run.job_folder import JOB_SUFFIX, is_in_use, throw_away
+from qmcif_engine.run.job_folder import JOB_SUFFIX, JobFolder, is_in_use
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -86,7 +86,7 @@ def _find_in(folder: Path) -> Iterator[Found]:
         )
     for job in sorted(folder.glob(f"*{JOB_SUFFIX}")):
         if job.is_dir():
-            yield Found(job, "unfinished run", _measure(job), is_in_use(job), lambda job=job: throw_away(job))  # type: ignore[misc]
+            yield Found(job, "unfinished run", _measure(job), is_in_use(job), lambda job=job: JobFolder(job).throw_away())  # type: ignore[misc]
 
 
 def _measure(path: Path) -> int:

@@ -187,6 +187,22 @@ class JobFolder:
                 settle(Leftover(self._ended, Kind.UNFINISHED, is_abandoned=True))
             self._ended = None
 
+    def throw_away(self) -> None:
+        """Remove an unfinished run, once what it had begun to place was taken back.
+
+        Raises
+        ------
+        OutputError
+            When it is no unfinished run, or one is going on there.
+        """
+        with refusing(self.folder):
+            self._lock.take()
+            try:
+                roll_back(self.folder / JOURNAL_NAME)
+                self.remove()
+            finally:
+                self._lock.release()
+
 
 def name_job_folder(target: Location) -> Path:
     """Return where the tiles of a run wait until all of them are there: beside the target, or in the working folder for one on a server."""
@@ -232,32 +248,10 @@ def is_in_use(folder: Path) -> bool:
     return True
 
 
-def throw_away(folder: Path) -> None:
-    """Remove an unfinished run, once what it had begun to place was taken back.
-
-    Raises
-    ------
-    OutputError
-        When it is no unfinished run, or one is going on there.
-    """
-    lock = RunLock(folder / LOCK_NAME)
-    with refusing(folder):
-        lock.take()
-        try:
-            _check_own(folder)
-            roll_back(folder / JOURNAL_NAME)
-            # renamed first: a kill in the middle of removing leaves a leftover, not half a job
-            ended = folder.with_name(name_temporary())
-            folder.rename(ended)
-        finally:
-            lock.release()
-        settle(Leftover(ended, Kind.UNFINISHED, is_abandoned=True))
-
-
 def _check_own(folder: Path) -> None:
     """Refuse to remove a folder that holds anything but names that runs give."""
     if not all(_OWN_NAMES.fullmatch(path.name) for path in folder.iterdir()):
-        msg = f"{str(folder)!r} is not an unfinished run of this program; its name is needed for this run: move it away"
+        msg = f"{str(folder)!r} is not an unfinished run of this program; it holds other files: move it away"
         raise OutputError(msg)
 
 

@@ -89,6 +89,7 @@ from pathlib import Path
 from qmcif_engine.io.output.placement import place_files
 
 def fill(folder):
+    folder.mkdir()
     (folder / "zarr.json").write_text('{"zarr_format": 3, "new": 1}')
 
 rename, calls = Path.rename, []

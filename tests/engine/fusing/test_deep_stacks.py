@@ -54,7 +54,7 @@ def test_the_counts_of_a_result_in_memory_are_those_of_its_index():
 PROGRAM = """
 import resource, sys
 import numpy as np
-from qmcif_engine.fusing import run_plan
+from qmcif_engine.fusing import pipeline
 from qmcif_engine.fusing.to_file import fuse_to_file
 from qmcif_engine.stack.stack import Stack
 from qmcif_engine.tiles.window_images import SAMPLES_IN_MEMORY_BYTES
@@ -69,7 +69,7 @@ class Deep(Stack):
         return np.where(is_sharp, noise, 120 + noise // 64)
 
 # windows wait in a file, however much memory this machine could spare
-run_plan.share_spare_bytes = lambda *_, **__: SAMPLES_IN_MEMORY_BYTES
+pipeline.share_spare_bytes = lambda *_, **__: SAMPLES_IN_MEMORY_BYTES
 fuse_to_file(Deep(), sys.argv[2], workers=1, focus_range=(0, 255))
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """

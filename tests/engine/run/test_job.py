@@ -118,7 +118,7 @@ def test_a_folder_that_is_no_job_is_never_deleted(tmp_path):
     stranger.mkdir()
     (stranger / "holiday.jpg").write_bytes(b"precious")
 
-    with pytest.raises(OutputError, match=r"is not an unfinished run of this program; its name is needed.*move it away"):
+    with pytest.raises(OutputError, match=r"is not an unfinished run of this program; it holds other files: move it away"):
         begun(tmp_path, overwrite=True)
     assert (stranger / "holiday.jpg").read_bytes() == b"precious"
 
