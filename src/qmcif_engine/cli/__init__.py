@@ -14,8 +14,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qmcif_engine.cli.allocator import keep_freed_memory
-from qmcif_engine.cli.garbage import leave_garbage
 from qmcif_engine.cli.interruption import interruptible
 from qmcif_engine.cli.parser import parse_command_line
 from qmcif_engine.errors import ExecutionError, OutputError, QmcifError
@@ -34,17 +32,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0 done, 1 failed while running, 2 refused, 130 interrupted."""
     _open_closed_streams()
     _escape_unprintable()
-    # called with arguments it runs inside another program, such as a test, whose memory is not ours to tune
-    is_own_process = arguments is None
-    if is_own_process:
-        keep_freed_memory()
     try:
         with interruptible():
             return _run(arguments)
     finally:
         _drop_unread()
-        if is_own_process:
-            leave_garbage()
 
 
 def _run(arguments: Sequence[str] | None) -> int:

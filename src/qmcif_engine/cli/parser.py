@@ -13,7 +13,6 @@ from qmcif_engine import __version__
 from qmcif_engine.cli.alignment_options import add_alignment, add_model
 from qmcif_engine.cli.benchmark_options import add_benchmark
 from qmcif_engine.cli.contributed_commands import add_contributed
-from qmcif_engine.cli.garbage import loading
 from qmcif_engine.cli.input_options import add_choice, add_input, to_location, to_path
 from qmcif_engine.cli.quantities import parse_bytes
 from qmcif_engine.cli.settings_help import describe_settings
@@ -289,26 +288,26 @@ def _run_info(options: argparse.Namespace) -> None:
 
 
 def _run_fuse(options: argparse.Namespace) -> None:
-    with loading():
-        from qmcif_engine.cli.fuse_command import run
+    from qmcif_engine.cli.fuse_command import run
+
     run(options)
 
 
 def _run_align(options: argparse.Namespace) -> None:
-    with loading():
-        from qmcif_engine.cli.align_command import run
+    from qmcif_engine.cli.align_command import run
+
     run(options)
 
 
 def _run_batch(options: argparse.Namespace) -> None:
-    with loading():
-        from qmcif_engine.cli.batch_command import run
+    from qmcif_engine.cli.batch_command import run
+
     run(options)
 
 
 def _run_demo(options: argparse.Namespace) -> None:
-    with loading():
-        from qmcif_engine.cli.demo_command import run
+    from qmcif_engine.cli.demo_command import run
+
     run(options)
 
 
