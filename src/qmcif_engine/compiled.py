@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import numba
-from numba.core.caching import FunctionCache
 from numba.core.event import Event, Listener, install_listener
 from threadpoolctl import LibController, OpenBLASController, ThreadpoolController
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
-_Function = TypeVar("_Function", bound="Callable[..., Any]")
+without_cache: list[str] = []
+"""Names of functions whose code can be stored nowhere: they are compiled in every process."""
 
 
 def compiled(function: _Function) -> _Function:
@@ -23,25 +23,25 @@ def compiled(function: _Function) -> _Function:
     Divisions follow NumPy (no check for zero), and no operation is reordered: the same input gives the same bytes.
     """
     kernel: Any = numba.njit(function, nogil=True, error_model="numpy")
-    with suppress(RuntimeError):  # no place for the code: it is compiled again in every process
-        kernel._cache = _ForgivingCache(function)  # type: ignore[no-untyped-call]
+    try:
+        kernel.enable_caching()
+    except RuntimeError:  # no folder can be written
+        without_cache.append(function.__name__)
+    else:
+        # a full disk costs the stored code and not the run
+        kernel._cache.save_overload = _suppressing_errors(kernel._cache.save_overload)
+        kernel._cache.load_overload = _suppressing_errors(kernel._cache.load_overload)
     result: _Function = kernel
     return result
 
 
-class _ForgivingCache(FunctionCache):
-    """Numba's cache, in which a full disk costs time and not the run."""
-
-    def save_overload(self, sig: object, data: object) -> None:
-        """Store machine code, if that can be."""
+def _suppressing_errors(access: Callable[..., object]) -> Callable[..., object]:
+    def attempt(*arguments: object) -> object:
         with suppress(OSError):
-            super().save_overload(sig, data)  # type: ignore[no-untyped-call]
-
-    def load_overload(self, sig: object, target_context: object) -> object:
-        """Return stored machine code, or None where none can be read."""
-        with suppress(OSError):
-            return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+            return access(*arguments)
         return None
+
+    return attempt
 
 
 class CompilationListener(Listener):

@@ -10,16 +10,13 @@ import io
 import os
 import sys
 import traceback
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from qmcif_engine.cli.interruption import interruptible
 from qmcif_engine.cli.parser import parse_command_line
+from qmcif_engine.cli.terminal import interruptible
 from qmcif_engine.errors import ExecutionError, OutputError, QmcifError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 EXIT_DONE = 0
 EXIT_FAILED = 1

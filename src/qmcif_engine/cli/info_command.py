@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from argparse import Namespace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from qmcif_engine.cli.named_stacks import open_inputs
+from qmcif_engine.cli.options import Request
 from qmcif_engine.errors import ExecutionError, ImageFileError, InvalidConfigError, InvalidImageError, QmcifError
 from qmcif_engine.stack.separate_channels import EACH
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from qmcif_engine.io.input.file_stack import FileStack
@@ -20,7 +21,7 @@ LONGEST_TEXT = 200
 """Characters of a description that the lines of text show."""
 
 
-def run(options: Namespace) -> None:
+def run(options: Request) -> None:
     """Describe the named inputs: together where they are the images of one stack, else one by one.
 
     Raises
@@ -40,7 +41,7 @@ def run(options: Namespace) -> None:
         raise ImageFileError(msg)
 
 
-def _describe_inputs(options: Namespace) -> list[dict[str, Any]]:
+def _describe_inputs(options: Request) -> list[dict[str, Any]]:
     try:
         return [_describe(options.images, options)]
     except ExecutionError:  # a server that does not answer says nothing of the file
@@ -59,15 +60,15 @@ def _describe_inputs(options: Namespace) -> list[dict[str, Any]]:
     return described
 
 
-def _describe(paths: Sequence[Path], options: Namespace) -> dict[str, Any]:
-    chosen = Namespace(**{**vars(options), "images": list(paths)})
+def _describe(paths: Sequence[Path], options: Request) -> dict[str, Any]:
+    chosen = replace(options, images=paths)
     warnings = []
     try:
         stack = open_inputs(chosen)
     except InvalidConfigError as error:
         if options.channels is not None:
             raise
-        chosen.channels = EACH  # there are more channels than decide together
+        chosen = replace(chosen, channels=EACH)  # there are more channels than decide together
         stack = open_inputs(chosen)
         warnings.append(" ".join(str(error).split()))
     with stack:
