@@ -68,6 +68,19 @@ def _count(text: str) -> int:
     return int(text)
 
 
+_TYPES: dict[str, Callable[[str], Any]] = {
+    **dict.fromkeys(("INPUT", "OUT", "PATH"), to_location),
+    **dict.fromkeys(("DATASET_DIR", "DIR", "F", "FILE", "HEIGHTS", "REPORT_DIR", "ROOT", "SOURCE"), to_path),
+    **dict.fromkeys(("FRAME", "IMAGE"), _frame),
+    **dict.fromkeys(("K", "N", "PX"), int),
+    **dict.fromkeys(("D", "LOW", "X0"), float),
+    "LIST": _channels,
+    "ORDER": _order,
+    "SIZE": _bytes,
+}
+"""How a value is read, by its name in the usage; texts are left as they are."""
+
+
 def spell(words: str, help_text: str, **how: Any) -> dict[str, Any]:  # noqa: ANN401 - passed on to argparse
     """Return what argparse has to know of an option, from how its usage is written.
 
@@ -85,10 +98,11 @@ def spell(words: str, help_text: str, **how: Any) -> dict[str, Any]:  # noqa: AN
     known: dict[str, Any] = {"flags": flags, "help": help_text}
     if not values and "choices" not in how:
         known["action"] = "store_true"
-    elif values and values[-1][-1] in "+*":
-        known |= {"nargs": values[-1][-1], "metavar": values[-1][:-1]}
     elif values:
-        known |= {"metavar": values[0]} if len(values) == 1 else {"nargs": len(values), "metavar": tuple(values)}
+        known["metavar"] = values[0].rstrip("+*") if len(values) == 1 else tuple(values)
+        known["type"] = _TYPES.get(values[0].rstrip("+*"), str)
+        if len(values) > 1 or known["metavar"] != values[0]:
+            known["nargs"] = values[0][-1] if len(values) == 1 else len(values)
     return known | how
 
 
@@ -119,69 +133,57 @@ class Request:
         "INPUT+",
         "image files; or one folder, pattern, multi-page TIFF, OME-TIFF, OME-Zarr or Zarr with the stack; https:// and s3:// too",
         default=(),
-        type=to_location,
     )
     exclude: Sequence[int | str] = option(
-        "--exclude FRAME", "leave out a frame: number from 1, or name pattern", default=(), action="append", type=_frame
+        "--exclude FRAME", "leave out a frame: number from 1, or name pattern", default=(), action="append"
     )
-    order: Sequence[int] | str | None = option("--order ORDER", "order of the frames: reversed, or numbers such as 3,1,2", type=_order)
-    image: int | str | None = option("--image IMAGE", "which image of a file that holds several: number from 1, or name", type=_frame)
+    order: Sequence[int] | str | None = option("--order ORDER", "order of the frames: reversed, or numbers such as 3,1,2")
+    image: int | str | None = option("--image IMAGE", "which image of a file that holds several: number from 1, or name")
     axes: str | None = option("--axes AXES", "axes of the input if it does not name them, such as ZCYX")
     time: int | None = option("--time T", "fuse one time point, counted from 0 (default: all)", type=int)
     channels: Sequence[int | str] | str | None = option(
         "--channels LIST",
         "up to three channels that decide for all, by number from 1 or name: 1,3 or DAPI,GFP; or each: every channel separately",
-        type=_channels,
     )
     strict_chunks: bool = switch("--strict-chunks", "refuse a Zarr with missing chunks, which otherwise count as empty")
-    scratch: Path | None = option("--scratch DIR", "folder for decoded copies of PNG and JPEG images", type=to_path)
+    scratch: Path | None = option("--scratch DIR", "folder for decoded copies of PNG and JPEG images")
     headers: bool = switch("--headers", "read only the headers: no range, no noise, no hints")
     guide: Sequence[Location] | None = option(
         "--guide PATH+",
         "make decisions on this copy of the stack, for example a denoised one, and take the samples from INPUT; any kind of input",
-        type=to_location,
     )
-    root: Any = option("ROOT", "folder of the stacks; every folder below it that contains images is one", type=to_path)
+    root: Any = option("ROOT", "folder of the stacks; every folder below it that contains images is one")
     pattern: str | None = option(
         "--pattern P",
         "files below ROOT, such as '{group}_z{frame}.tif': {group} names a stack, {frame} numbers an image, * matches anything",
     )
     # what is written
-    output: Any = option(
-        "-o --output OUT", "fused image: .ome.zarr (also s3://), .ome.tif, .tif, .png, .jpg", type=to_location, required=True
-    )
+    output: Any = option("-o --output OUT", "fused image: .ome.zarr (also s3://), .ome.tif, .tif, .png, .jpg", required=True)
     suffix: str = option("--suffix S", "format of the fused images (default: .ome.tif)", default=".ome.tif")
-    maps: Any = option("--maps DIR", f"also write maps as .tif here: {_MAPS}", type=to_path)
-    depth: Any = option("--depth FILE", "also write the height of every pixel, as floats: .ome.tif, .tif or .ome.zarr", type=Path)
+    maps: Any = option("--maps DIR", f"also write maps as .tif here: {_MAPS}")
+    depth: Any = option("--depth FILE", "also write the height of every pixel, as floats: .ome.tif, .tif or .ome.zarr")
     z_step: float | None = option(
-        "--z-step D",
-        "distance between neighboring images, negative if the stack runs downwards (default: from the input)",
-        type=float,
+        "--z-step D", "distance between neighboring images, negative if the stack runs downwards (default: from the input)"
     )
     z_unit: str | None = option("--z-unit UNIT", "unit of the z step and of the heights, such as micrometer or mm")
-    depth_smoothing: int | None = option(
-        "--depth-smoothing PX", "radius over which heights are smoothed, keeping steps (default: 0)", type=int
-    )
-    slab: int | None = option("--slab N", "fuse groups of N neighboring images first, keep the results, and fuse these", type=int)
-    slab_overlap: int | None = option("--slab-overlap K", "images that neighboring slabs share (default: a quarter of N)", type=int)
-    slab_folder: Path | None = option("--slab-folder DIR", "folder where the slabs are kept (default: OUT.slabs)", type=Path)
+    depth_smoothing: int | None = option("--depth-smoothing PX", "radius over which heights are smoothed, keeping steps (default: 0)")
+    slab: int | None = option("--slab N", "fuse groups of N neighboring images first, keep the results, and fuse these")
+    slab_overlap: int | None = option("--slab-overlap K", "images that neighboring slabs share (default: a quarter of N)")
+    slab_folder: Path | None = option("--slab-folder DIR", "folder where the slabs are kept (default: OUT.slabs)")
     split_time: bool = switch("--split-time", "write one file per time point (default: one file with a time axis)")
     # how it is fused
     preset: str = option("--preset", "settings to start from (default: default)", default="default", choices=tuple(PRESETS))
-    config: Path | None = option("--config FILE", "TOML file with settings that replace the preset's", type=to_path)
+    config: Path | None = option("--config FILE", "TOML file with settings that replace the preset's")
     assignments: Sequence[str] = option("--set KEY=VALUE", "change one setting; may be repeated", default=(), action="append")
     focus_range: Sequence[Sequence[float]] | None = option(
         "--focus-range LOW HIGH",
         "sample values that count as black and white for decisions; repeat it to give each deciding channel its own range",
         action="append",
-        type=float,
     )
     align: str | None = option("--align", "align the images; nothing is cropped (default: none, with a hint if they moved)", choices=MODELS)
-    reference: int | None = option(
-        "--reference N", "reference image, which is not moved, counted from 1 (default: the middle one)", type=int
-    )
+    reference: int | None = option("--reference N", "reference image, which is not moved, counted from 1 (default: the middle one)")
     transforms: str | None = option(
-        "--transforms FILE", "JSON file of an alignment: used if it exists, otherwise written with what --align finds"
+        "--transforms FILE", "JSON file of an alignment: used if it exists, otherwise written with what --align finds", type=str
     )
     even_exposure: bool = switch(
         "--even-exposure", "adjust the brightness of every image to the reference (default: no, with a hint if it differs)"
@@ -192,7 +194,6 @@ class Request:
         "--memory SIZE",
         "memory for the tiles computed at once, such as 1GB; the program itself and images that are kept decoded, such as PNG and JPEG, "
         "need memory in addition (default: half of the free memory)",
-        type=_bytes,
     )
     workers: int | None = option("--workers N", "tiles computed at once (default: one per core)", type=_count)
     scheduler: str | None = option("--scheduler ADDRESS", "compute on the Dask cluster at this address, such as tcp://host:8786")
@@ -202,11 +203,11 @@ class Request:
     quiet: bool = switch("--quiet", "no progress bar and no summary")
     json: bool = switch("--json", "print one JSON object with times, memory, settings and output paths")
     # of single commands
-    fused: Any = option("--fused F", "the image to score, of the same size and type as the sources", type=to_path, required=True)
+    fused: Any = option("--fused F", "the image to score, of the same size and type as the sources", required=True)
     truth: Path | None = option("--truth T", "the sharp reference image, if there is one", type=to_path)
-    border: int | None = option("--border PX", "width of the border left out of the inner PSNR (default: 8)", type=int)
-    sample_range: Any = option("--sample-range LOW HIGH", "sample values of black and white; needed for floats", type=float)
-    dataset: Any = option("DATASET_DIR", "folder of image sets; see below", type=to_path)
+    border: int | None = option("--border PX", "width of the border left out of the inner PSNR (default: 8)")
+    sample_range: Any = option("--sample-range LOW HIGH", "sample values of black and white; needed for floats")
+    dataset: Any = option("DATASET_DIR", "folder of image sets; see below")
     presets: Sequence[str] = option(
         "--preset NAME", f"settings to fuse with: {', '.join(PRESETS)}; may be repeated", default=(), action="append"
     )
@@ -217,20 +218,16 @@ class Request:
     published: str | None = option(
         "--published SET", "published values to show: lytro, mffw, mfi_whu or none (default: by the folder's name)"
     )
-    jobs: int | None = option("--jobs N", "worker processes; does not change the results (default: all cores)", type=int)
+    jobs: int | None = option("--jobs N", "worker processes; does not change the results (default: all cores)")
     ablation: bool = switch(
         "--ablation", "make the two ablation tables of the paper instead, starting from the preset paper or the given one"
     )
-    heights: Any = option("HEIGHTS", "height map that fuse --depth wrote: .tif or .ome.tif", type=to_path)
-    texture: Path | None = option("--image FILE", "fused image that lies on the surface: .tif or .ome.tif", type=to_path)
-    line: Any = option("--line X0 Y0 X1 Y1", "line of a profile: columns and rows of its ends, in pixels", type=float)
-    stride: int | None = option("--stride N", "take every Nth row and column (default: 4 million points at most)", type=int)
-    pixel_size: float | None = option(
-        "--pixel-size D", "side of a pixel in the unit of the heights, if the file does not state it", type=float
-    )
-    folders: Sequence[Path] = option(
-        "DIR*", "folders of outputs, searched with their subfolders (default: the current one)", default=(), type=to_path
-    )
+    heights: Any = option("HEIGHTS", "height map that fuse --depth wrote: .tif or .ome.tif")
+    texture: Path | None = option("--image FILE", "fused image that lies on the surface: .tif or .ome.tif")
+    line: Any = option("--line X0 Y0 X1 Y1", "line of a profile: columns and rows of its ends, in pixels")
+    stride: int | None = option("--stride N", "take every Nth row and column (default: 4 million points at most)")
+    pixel_size: float | None = option("--pixel-size D", "side of a pixel in the unit of the heights, if the file does not state it")
+    folders: Sequence[Path] = option("DIR*", "folders of outputs, searched with their subfolders (default: the current one)", default=())
     unfinished: bool = switch("--jobs", "also remove unfinished runs, which --resume could continue")
 
 
@@ -296,13 +293,13 @@ output:
     "demo": Command(
         help="generate a focus stack with a known truth, fuse it and compare",
         options="output overwrite",
-        respelled={"output": spell("-o --output DIR", "folder for the images (default: qmcif-demo)", type=to_path)},
+        respelled={"output": spell("-o --output DIR", "folder for the images (default: qmcif-demo)")},
     ),
     "evaluate": Command(
         help="score a fused image against its sources and, if known, the sharp reference image",
         options="images fused truth border sample_range json",
         respelled={
-            "images": spell("SOURCE+", "the images that were fused, two or more", type=to_path),
+            "images": spell("SOURCE+", "the images that were fused, two or more"),
             "json": spell("--json", "print one JSON object with all digits"),
         },
     ),
@@ -310,14 +307,11 @@ output:
         help="fuse and score a whole data set, beside other methods",
         options="dataset output presets assignments methods fused_by published border jobs ablation overwrite",
         respelled={
-            "output": spell(
-                "-o --output REPORT_DIR", "folder for the report; an earlier run there is resumed", type=to_path, required=True
-            ),
+            "output": spell("-o --output REPORT_DIR", "folder for the report; an earlier run there is resumed", required=True),
             "assignments": spell("--set KEY=VALUE", "change one setting of every preset", action="append"),
             "border": spell(
                 "--border PX",
                 "also score the images without their outermost PX pixels, in a table of its own, and leave as much out of the inner PSNR",
-                type=int,
             ),
             "overwrite": spell("--overwrite", "replace a report on other data or with other settings"),
         },
@@ -342,7 +336,7 @@ images of --fused-by:
         help="learn the quaternion dictionary again from the images in scikit-image",
         options="output overwrite",
         respelled={
-            "output": spell("-o --output FILE", "dictionary file: .npz", type=to_path, required=True),
+            "output": spell("-o --output FILE", "dictionary file: .npz", required=True),
             "overwrite": spell("--overwrite", "replace an existing file"),
         },
     ),
@@ -350,7 +344,7 @@ images of --fused-by:
         help="list and remove what killed runs left behind",
         options="folders scratch unfinished dry_run json",
         respelled={
-            "scratch": spell("--scratch DIR", "folder of decoded copies (default: the system's)", type=to_path),
+            "scratch": spell("--scratch DIR", "folder of decoded copies (default: the system's)"),
             "dry_run": spell("--dry-run", "list only, remove nothing"),
             "json": spell("--json", "print one JSON object with paths, sizes and outcomes"),
         },
