@@ -45,20 +45,20 @@ def _run(arguments: Sequence[str] | None) -> int:
         # here and not at exit: a full disk or closed pipe behind standard output is an error of this run
         print(end="", flush=True)
     except KeyboardInterrupt as stop:
-        _complain(f"interrupted; {str(stop) or 'nothing was left behind'}")
+        _print_error(f"interrupted; {str(stop) or 'nothing was left behind'}")
         return EXIT_INTERRUPTED
     except BrokenPipeError:  # the reader, such as head, has seen enough
         return EXIT_FAILED
     except (QmcifError, MemoryError, OSError) as error:
         if is_debug:
             traceback.print_exc()
-        _complain(_one_line(error))
+        _print_error(_one_line(error))
         return _exit_code(error)
     return EXIT_DONE
 
 
-def _complain(message: str) -> None:
-    with suppress(OSError):  # nobody is listening; the exit code still tells
+def _print_error(message: str) -> None:
+    with suppress(OSError):  # a closed stream: the exit code remains
         print(f"qmcif: {message}", file=sys.stderr)
 
 
@@ -80,7 +80,7 @@ def _escape_unprintable() -> None:
 
 
 def _drop_unread() -> None:
-    """Throw away what nobody reads any more; otherwise Python would complain once more when it closes the streams."""
+    """Discard output that cannot be written; otherwise Python prints an error when it closes the streams."""
     for stream in (sys.stdout, sys.stderr):
         try:
             print(end="", file=stream, flush=True)
@@ -95,7 +95,7 @@ def _one_line(error: Exception) -> str:
 
 
 def _exit_code(error: Exception) -> int:
-    """Distinguish a fault of the request from a failure while running: a full disk or a lost worker is nobody's wrong argument."""
+    """Return the code of a refused request, or of a failure while running, such as a full disk or a lost worker."""
     is_full = isinstance(error, OutputError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO)
     is_request = isinstance(error, QmcifError) and not isinstance(error, ExecutionError)
     return EXIT_REFUSED if is_request and not is_full else EXIT_FAILED

@@ -19,7 +19,7 @@ from qmcif_engine.io.output.placement import ready_folder
 
 
 def run(options: Request) -> None:
-    """Fuse every stack as the options say.
+    """Fuse every stack below the folder.
 
     Raises
     ------
@@ -41,13 +41,13 @@ def run(options: Request) -> None:
         try:
             return _fuse_group(group, options, settings)
         except OutputError as error:
-            if error.errno is None:  # nothing that the system said, such as a full disk
+            if error.errno is None:  # a refusal, not a failure of the system such as a full disk
                 refused.append(group)
             raise
 
     try:
         with ready_folder(options.output):
-            rows = run_batch(groups, fuse_group, on_row=lambda row: _tell(row, options))
+            rows = run_batch(groups, fuse_group, on_row=lambda row: _report(row, options))
     except KeyboardInterrupt:
         if options.output.exists():
             msg = "what is finished is kept: continue with --resume"
@@ -104,7 +104,7 @@ def _fuse_group(group: Group, options: Request, settings: FusionConfig) -> list[
     return [path for result in results for path in result.report.outputs if isinstance(path, Path)]
 
 
-def _tell(row: BatchRow, options: Request) -> None:
+def _report(row: BatchRow, options: Request) -> None:
     if not options.quiet and not options.json:
         print(f"{printable(row.name)}: {row.status} in {row.seconds:.1f} s", flush=True)
 

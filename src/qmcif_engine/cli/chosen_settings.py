@@ -34,7 +34,7 @@ def _apply_file(settings: FusionConfig, path: Path) -> FusionConfig:
         return settings.updated(parse_toml(text))
     except InvalidConfigError:
         raise
-    except (RecursionError, ValueError) as error:  # what Python says of a thousand brackets, and of numbers of thousands of digits
+    except (RecursionError, ValueError) as error:  # raised for a thousand brackets, and for numbers of thousands of digits
         msg = f"configuration {str(path)!r} is nested too deeply or holds too long a number; settings are needed: check the file"
         raise InvalidConfigError(msg) from error
 

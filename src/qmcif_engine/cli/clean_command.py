@@ -20,7 +20,7 @@ DEEPEST_FOLDERS = 3
 
 
 class Found(NamedTuple):
-    """Something that a run left, or uses: what it is, its size, whether anybody is at work on it, and what removes it."""
+    """Something that a run left, or uses: its kind, its size, whether a run is using it, and a function that removes it."""
 
     path: Path
     kind: str
@@ -30,7 +30,7 @@ class Found(NamedTuple):
 
 
 def run(options: Request) -> None:
-    """List what is left in the folders and in the scratch folder, and remove what nobody uses.
+    """List what is left in the folders and in the scratch folder, and remove what is not in use.
 
     Raises
     ------
@@ -39,7 +39,7 @@ def run(options: Request) -> None:
     """
     folders = [*(options.folders or [Path()]), options.scratch or Path(tempfile.gettempdir())]
     rows: list[tuple[Found, str]] = []
-    for found in list(_find(folders)):  # removing one may settle others
+    for found in list(_find(folders)):  # removing one may remove others
         is_kept = found.is_in_use or options.dry_run or (found.kind == "unfinished run" and not options.unfinished)
         rows.append((found, _keep(found, options) if is_kept else _remove(found)))
     _render(rows, options)
@@ -104,7 +104,7 @@ def _keep(found: Found, options: Request) -> str:
 def _remove(found: Found) -> str:
     try:
         found.remove()
-    # settled together with another one, or by a run that began meanwhile
+    # removed together with another one, or by a run that began meanwhile
     except FileNotFoundError:
         return "removed"
     except OSError as error:

@@ -44,7 +44,7 @@ def run(options: Request) -> None:
 def _describe_inputs(options: Request) -> list[dict[str, Any]]:
     try:
         return [_describe(options.images, options)]
-    except ExecutionError:  # a server that does not answer says nothing of the file
+    except ExecutionError:  # a server that does not answer is no fault of the file
         raise
     except QmcifError as error:
         if len(options.images) == 1:
@@ -74,7 +74,7 @@ def _describe(paths: Sequence[Path], options: Request) -> dict[str, Any]:
     with stack:
         content = _describe_header(stack, paths)
         if not options.headers:
-            content |= _look_at_samples(stack, warnings)
+            content |= _describe_samples(stack, warnings)
         return content | {"warnings": warnings}
 
 
@@ -104,7 +104,7 @@ def _describe_header(stack: FileStack, paths: Sequence[Path]) -> dict[str, Any]:
         "time_step_seconds": metadata.time_step,
         "fused_axes": "".join(fused),
         "fused_shape": list(fused.values()),
-        "decides": _say_who_decides(stack),
+        "decides": _describe_decision(stack),
         "scratch_bytes": stack.scratch_bytes,
     }
 
@@ -120,7 +120,7 @@ def _describe_channel(stack: FileStack, number: int) -> dict[str, Any]:
     return {name: values[number] if len(values) > number else None for name, values in looks.items()}
 
 
-def _say_who_decides(stack: FileStack) -> str:
+def _describe_decision(stack: FileStack) -> str:
     if stack.decides_each:
         return "each channel for itself"
     if stack.companions is None:
@@ -131,8 +131,8 @@ def _say_who_decides(stack: FileStack) -> str:
     return f"channels {', '.join(str(channel + 1) for channel in deciding)} for all"
 
 
-def _look_at_samples(stack: FileStack, warnings: list[str]) -> dict[str, Any]:
-    """Return range and noise as a run would settle them, and add what it would hint at to the warnings."""
+def _describe_samples(stack: FileStack, warnings: list[str]) -> dict[str, Any]:
+    """Return range and noise as a run would choose them, and add its hints to the warnings."""
     from qmcif_engine.run.measurement import measure_range_and_noise
     from qmcif_engine.stack.alignment.suggestion import suggest_alignment
     from qmcif_engine.stack.exposure_suggestion import suggest_even_exposure

@@ -125,7 +125,7 @@ class Request:
     """What a command is asked to do: the options of all commands, each with its usual spelling; what a command lacks has its default.
 
     Types that depend on the command are left open: of inputs and outputs, which may lie on servers, and of `maps` and `depth`, for which
-    ``batch`` only says whether they are wanted.
+    ``batch`` only says whether they are written.
     """
 
     # what is opened, and what is taken of it
@@ -233,7 +233,7 @@ class Request:
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
-    """A command: what its help says, its options in their order, those of them that are spelled otherwise, and text below the help."""
+    """A command: its help, its options in their order, those with another spelling or help than usual, and text below the help."""
 
     help: str
     options: str

@@ -28,7 +28,7 @@ _FIELDS = {item.name: item.metadata for item in fields(Request)}
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that refuses as the rest of the program does, in one line and without repeating the usage."""
+    """A parser whose errors are `InvalidConfigError` in one line, without the usage."""
 
     def error(self, message: str) -> NoReturn:
         msg = f"{message}; see {self.prog} --help"

@@ -105,7 +105,7 @@ def _list_images(inputs: Iterable[Location]) -> list[Path]:
 
 @contextmanager
 def report_compilation() -> Iterator[None]:
-    """Explain, once, why a first run takes longer: at a terminal, or wherever every run is a first one."""
+    """Explain, once, why a run takes longer: at a terminal, or where compiled code cannot be stored."""
     from qmcif_engine import compiled  # with numba, which the help does without
 
     message = "compiling, which takes up to a minute once after an installation or an update"
@@ -153,7 +153,7 @@ def printable(text: str) -> str:
 
 
 def peak_memory_bytes() -> int | None:
-    """Return the largest resident memory of this process so far; None where the system does not say."""
+    """Return the largest resident memory of this process so far; None where the system does not record it."""
     try:
         import resource
     except ImportError:

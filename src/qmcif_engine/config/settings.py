@@ -39,7 +39,7 @@ class Checked:
         hints = get_type_hints(type(self))
         for item in fields(self):  # type: ignore[arg-type]
             value = _checked(item, hints[item.name], getattr(self, item.name))
-            # the way into a frozen dataclass; nobody else has seen it yet
+            # the way into a frozen dataclass while it is made
             object.__setattr__(self, item.name, value)
 
 
