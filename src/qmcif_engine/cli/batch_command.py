@@ -10,7 +10,7 @@ from pathlib import Path
 from qmcif_engine.cli.chosen_settings import gather_settings
 from qmcif_engine.cli.fuse_command import fuse_inputs
 from qmcif_engine.cli.options import Request
-from qmcif_engine.cli.terminal import printable
+from qmcif_engine.cli.terminal import printable, report_compilation
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.errors import ExecutionError, InvalidConfigError, OutputError
 from qmcif_engine.fusing.batch import BatchRow, BatchStatus, Group, find_groups, run_batch
@@ -46,7 +46,7 @@ def run(options: Request) -> None:
             raise
 
     try:
-        with ready_folder(options.output):
+        with ready_folder(options.output), report_compilation(is_quiet=options.quiet or options.json):
             rows = run_batch(groups, fuse_group, on_row=lambda row: _report(row, options))
     except KeyboardInterrupt:
         if options.output.exists():

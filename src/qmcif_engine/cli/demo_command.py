@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qmcif_engine.cli.options import Request
-from qmcif_engine.cli.terminal import progress_bar
+from qmcif_engine.cli.terminal import progress_bar, report_compilation
 from qmcif_engine.fusing.in_memory import FusionResult, fuse
 from qmcif_engine.io.output.map_files import map_path
 from qmcif_engine.io.output.placement import ready_folder
@@ -34,7 +34,7 @@ def run(request: Request) -> None:
         for target in targets:
             check_target(target, overwrite=request.overwrite)
         stack = make_focus_stack(n_images=N_IMAGES, shape=SHAPE, seed=SEED)
-        with progress_bar("fusing", is_quiet=False) as move:
+        with report_compilation(is_quiet=False), progress_bar("fusing", is_quiet=False) as move:
             result = fuse(list(stack.images), with_maps=True, on_progress=lambda progress: move(*progress))
         shown = [*stack.images, stack.truth, result.fused, side_by_side(stack, result), *(getattr(result, name) for name in WRITTEN_MAPS)]
         write_images(dict(zip(targets, shown, strict=True)), overwrite=request.overwrite)

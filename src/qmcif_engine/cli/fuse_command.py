@@ -88,8 +88,7 @@ def run(options: Request) -> None:
 def fuse_inputs(options: Request, settings: FusionConfig, *, skips_finished: bool = False) -> list[Fused]:
     """Fuse what the options name, every time point by itself, and write it; finished ones may be left out."""
     with ExitStack() as closing:
-        if not options.quiet and not options.json:
-            closing.enter_context(report_compilation())
+        closing.enter_context(report_compilation(is_quiet=options.quiet or options.json))
         stack = closing.enter_context(open_inputs(options))
         guide = open_guide(stack, options)
         if guide is not None:

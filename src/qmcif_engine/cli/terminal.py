@@ -104,7 +104,7 @@ def _list_images(inputs: Iterable[Location]) -> list[Path]:
 
 
 @contextmanager
-def report_compilation() -> Iterator[None]:
+def report_compilation(*, is_quiet: bool) -> Iterator[None]:
     """Explain, once, why a run takes longer: at a terminal, or where compiled code cannot be stored."""
     from qmcif_engine import compiled  # with numba, which the help does without
 
@@ -114,7 +114,7 @@ def report_compilation() -> Iterator[None]:
             "compiling, which takes up to a minute in every run, since no folder for compiled code can be written: "
             "set NUMBA_CACHE_DIR to one that can"
         )
-    elif not sys.stderr.isatty():
+    if is_quiet or not (compiled.without_cache or sys.stderr.isatty()):
         yield
         return
     # cached: reported once, though many functions are compiled

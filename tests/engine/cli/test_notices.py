@@ -57,12 +57,12 @@ def doubled(values):
 
 
 @pytest.mark.usefixtures("no_kernel_cache")
-@pytest.mark.parametrize(("is_terminal", "n_lines"), [(True, 1), (False, 0)])
-def test_compiling_is_reported_once_at_a_terminal(capsys, monkeypatch, is_terminal, n_lines):
+@pytest.mark.parametrize(("is_terminal", "is_quiet", "n_lines"), [(True, False, 1), (False, False, 0), (True, True, 0)])
+def test_compiling_is_reported_once_at_a_terminal(capsys, monkeypatch, is_terminal, is_quiet, n_lines):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
     kernel = compiled(doubled)
 
-    with report_compilation():
+    with report_compilation(is_quiet=is_quiet):
         kernel(np.arange(5.0))
         kernel(np.arange(5))
 
