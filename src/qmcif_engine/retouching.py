@@ -22,7 +22,7 @@ from qmcif_engine.errors import InvalidImageError
 from qmcif_engine.rules import Decision
 from qmcif_engine.stack.alignment.opencv import one_opencv_thread
 from qmcif_engine.stack.samples import as_stack
-from qmcif_engine.stack.stack import ArrayStack, Stack, check_number, companions_of, sample_stack, settle_range
+from qmcif_engine.stack.stack import Stack, check_number, companions_of, sample_stack, settle_range, stack_arrays
 from qmcif_engine.stack.window import Window
 from qmcif_engine.tiles.companions import compose_companions, measure_companion_noise, shown_channels
 from qmcif_engine.tiles.planes import WindowPlanes
@@ -100,7 +100,7 @@ def retouch(
     InvalidImageError
         When the arrays do not belong together.
     """
-    stack = images if isinstance(images, Stack) else ArrayStack(as_stack(images))
+    stack = images if isinstance(images, Stack) else stack_arrays(as_stack(images))
     if stack.decides_each:
         msg = (
             "a stack whose channels are decided on one by one was given; one decision is needed to correct: retouch each channel by itself"

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from qmcif_engine.stack.exposure_suggestion import ExposureSuggestion
     from qmcif_engine.stack.image_metadata import ImageMetadata
     from qmcif_engine.stack.samples import FocusRange
-    from qmcif_engine.stack.stack import Stack, StackView
+    from qmcif_engine.stack.stack import Stack
     from qmcif_engine.stack.synthetic import SyntheticStack
     from qmcif_engine.stack.window import Window
 
@@ -56,7 +56,6 @@ __all__ = [
     "RetouchedWindow",
     "SlabLayout",
     "Stack",
-    "StackView",
     "SyntheticStack",
     "Transforms",
     "Window",
@@ -85,7 +84,6 @@ _MODULE_OF = {
     "RetouchedWindow": "retouching",
     "SlabLayout": "slabs",
     "Stack": "stack.stack",
-    "StackView": "stack.stack",
     "SyntheticStack": "stack.synthetic",
     "Transforms": "stack.alignment.transforms",
     "Window": "stack.window",

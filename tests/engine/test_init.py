@@ -58,7 +58,7 @@ def test_every_public_class_is_there_for_a_public_signature():
     named = set().union(*(classes_in_signature(getattr(qmcif_engine, name)) for name in FUNCTIONS))
     types = qmcif_engine.types
     parts = {types.Window, types.ImageMetadata, types.FocusRange}  # of stacks and of results
-    parts |= {types.StackView, types.WrittenImage}  # what callers derive stacks of their own from, and open images with
+    parts |= {types.WrittenImage}  # what callers open images with
     parts |= {types.CompilationListener}  # what waits for a first run
     errors = {cls for cls in public_classes() if issubclass(cls, Exception)}
 

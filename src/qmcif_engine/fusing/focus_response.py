@@ -14,7 +14,7 @@ from qmcif_engine.errors import InvalidImageError
 from qmcif_engine.run.measurement import measure_run
 from qmcif_engine.stack.alignment.opencv import one_opencv_thread
 from qmcif_engine.stack.samples import as_stack
-from qmcif_engine.stack.stack import ArrayStack, Stack, check_number
+from qmcif_engine.stack.stack import Stack, check_number, stack_arrays
 from qmcif_engine.stack.window import Window
 from qmcif_engine.tiles.plan import GRID_PX
 from qmcif_engine.tiles.planes import WindowPlanes
@@ -64,7 +64,7 @@ def focus_response(
     InvalidImageError
         For a window outside the images, and for channels that are decided on one by one.
     """
-    stack = images if isinstance(images, Stack) else ArrayStack(as_stack(images))
+    stack = images if isinstance(images, Stack) else stack_arrays(as_stack(images))
     check_number(stack)
     shape = (stack.image_shape[0], stack.image_shape[1])
     asked = Window(*(int(side) for side in window))

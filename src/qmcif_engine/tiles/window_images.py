@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from qmcif_engine.stack.samples import check_finite
 from qmcif_engine.stack.spilling import SpilledArrays
-from qmcif_engine.stack.stack import ArrayStack
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,7 +51,7 @@ class WindowImages:
 
     def read_rows(self, number: int, top: int, bottom: int) -> SampleArray:
         """Return some rows of one image, counted from the top of the window."""
-        if type(self._stack) is ArrayStack:  # a view costs nothing
+        if self._stack.is_in_memory:  # a view costs nothing
             return self._stack.read(number, self._window)[top:bottom]
         # in order, since that is how they are stored; decisions go through the stack from its beginning anyway
         while len(self._known) <= number:
