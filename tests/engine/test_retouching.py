@@ -11,7 +11,6 @@ from qmcif_engine.rules import Decision
 from qmcif_engine.stack.stack import sample_stack, stack_arrays
 from qmcif_engine.stack.window import Window
 from qmcif_engine.tiles.sample_noise import measure_sample_noise
-from qmcif_engine.tiles.window_images import WindowImages
 from tests.scenes import lacking_stack
 
 CONFIG = FusionConfig()
@@ -95,7 +94,7 @@ def test_a_stroke_is_composed_as_the_engine_composes(scene, result, labels):
     whole = Window.whole(index.shape)
     noise = measure_sample_noise(sample_stack(stack_arrays(list(scene.images))), CONFIG)
     decision = Decision(window=whole, index=index, confidence=np.ones(index.shape, np.float32))
-    expected = energy.RULE.compose(WindowImages(stack_arrays(list(scene.images)), whole), decision, inner=whole, noise=noise, config=CONFIG)
+    expected = energy.RULE.compose(stack_arrays(list(scene.images)), decision, inner=whole, noise=noise, config=CONFIG)
 
     answer = retouched(scene, result, labels, window=(30, 40, 110, 140))
 

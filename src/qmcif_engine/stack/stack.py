@@ -5,7 +5,7 @@ Whatever can be fused is a `Stack`: arrays in memory, dask arrays, files, and vi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -132,6 +132,20 @@ class Stack:
         """Return which pixels of a window, (h, w), an image has: no others may be chosen."""
         return np.ones(window.shape, bool) if self.find_valid is None else self.find_valid(number, window)
 
+    def __len__(self) -> int:
+        """Return the number of images."""
+        return len(self.names)
+
+    def __getitem__(self, number: int) -> SampleArray:
+        """Return all samples of one image."""
+        if not 0 <= number < len(self.names):
+            raise IndexError(number)
+        return self.read(number, Window.whole(self.image_shape))
+
+    def __iter__(self) -> Iterator[SampleArray]:
+        """Yield all samples of each image."""
+        return (self[number] for number in range(len(self)))
+
     def replaced(self, *, follow: Callable[[Stack], Stack] | None = None, **changes: Any) -> Stack:  # noqa: ANN401 - any attribute
         """Return a view of the stack: a stack with other attributes, which has no input of its own to open again or to close.
 
@@ -167,6 +181,10 @@ class Stack:
             read=partial(_call_numbered, self.read, chosen),
             find_valid=None if self.find_valid is None else partial(_call_numbered, self.find_valid, chosen),
         )
+
+    def channel(self, number: int) -> Stack:
+        """Return one channel of the stack, by number, as a stack of gray images."""
+        return self.replaced(image_shape=self.image_shape[:2], read=partial(_read_channel, self.read, number), decides_each=False)
 
     def watched(self, check: Callable[[], None]) -> Stack:
         """Return the stack such that `check` is called before each window is read, and may raise to end the work.
@@ -217,6 +235,10 @@ def _call_moved(read: Callable[[int, Window], Any], corner: tuple[int, int], num
 
 def _call_numbered(read: Callable[[int, Window], Any], numbers: Sequence[int], number: int, window: Window) -> Any:  # noqa: ANN401 - as above
     return read(numbers[number], window)
+
+
+def _read_channel(read: ReadWindow, channel: int, number: int, window: Window) -> SampleArray:
+    return read(number, window)[..., channel]
 
 
 def _read_checked(check: Callable[[], None], read: ReadWindow, number: int, window: Window) -> SampleArray:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qmcif_engine.tiles.sample_noise import measure_sample_noise
-from qmcif_engine.tiles.window_images import ChannelImages, WindowImages
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +32,7 @@ def measure_companion_noise(samples: Sequence[SampleArray], config: FusionConfig
 
 
 def compose_companions(
-    images: WindowImages,
+    images: Stack,
     decision: Decision,
     *,
     rule: Rule,
@@ -50,7 +49,7 @@ def compose_companions(
 
     Parameters
     ----------
-    images : WindowImages
+    images : Stack
         The companions in `decision.window`.
     decision : Decision
     rule : Rule
@@ -70,7 +69,7 @@ def compose_companions(
     found = [
         planes[..., shown.index(channel)]
         if channel in shown
-        else rule.compose(ChannelImages(images, channel), decision, inner=inner, noise=level, config=config)
+        else rule.compose(images.channel(channel), decision, inner=inner, noise=level, config=config)
         for channel, level in enumerate(noise)
     ]
     joined: Any = np.stack(found, axis=-1)
