@@ -123,7 +123,7 @@ def check_finite(samples: NDArray[Any], name: str) -> None:
         raise InvalidImageError(msg)
 
 
-def settle_focus_range(stack: Sequence[SampleArray]) -> FocusRange:
+def measure_focus_range(stack: Sequence[SampleArray]) -> FocusRange:
     """Return the 0.1 and 99.9 percentiles of one fixed subsample of the stack, or the extremes of a sparse stack.
 
     In a sparse image, such as a few bright beads on black, the percentiles span the noise of the background only, and all that is to

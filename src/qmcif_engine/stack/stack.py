@@ -15,7 +15,7 @@ import numpy as np
 from qmcif_engine.arrays import BoolArray, SampleArray
 from qmcif_engine.errors import InvalidImageError
 from qmcif_engine.stack.image_metadata import ImageMetadata
-from qmcif_engine.stack.samples import FocusRange, check_finite, check_focus_ranges, settle_focus_range
+from qmcif_engine.stack.samples import FocusRange, check_finite, check_focus_ranges, measure_focus_range
 from qmcif_engine.stack.window import Window
 
 if TYPE_CHECKING:
@@ -350,9 +350,9 @@ def settle_range(stack: Stack, given: GivenRanges | None, *, samples: Sequence[S
         return check_focus_ranges(given, n_channels=n_channels)
     samples = sample_stack(stack) if samples is None else samples
     if n_separate:
-        return tuple(settle_focus_range([block[..., channel] for block in samples]) for channel in range(n_separate))
+        return tuple(measure_focus_range([block[..., channel] for block in samples]) for channel in range(n_separate))
     bits = stack.metadata.significant_bits
     # a claim that the samples contradict is none
     if bits is not None and all(int(block.max()) < 2**bits for block in samples):
         return FocusRange(0.0, float(2**bits - 1))
-    return settle_focus_range(samples)
+    return measure_focus_range(samples)

@@ -27,7 +27,7 @@ from qmcif_engine.decision.validity import (
 from qmcif_engine.stack.alignment.aligned_stack import align_stack
 from qmcif_engine.stack.alignment.transforms import TransformModel, Transforms
 from qmcif_engine.stack.exposure import ExposureCorrection, correct_stack
-from qmcif_engine.stack.samples import settle_focus_range, to_planes
+from qmcif_engine.stack.samples import measure_focus_range, to_planes
 from qmcif_engine.stack.stack import stack_arrays
 from qmcif_engine.stack.window import Window
 
@@ -402,7 +402,7 @@ def test_the_fused_picture_takes_nothing_from_a_border():
 @pytest.mark.skipif(not SHARED_DATA.exists(), reason="the shared pictures are not beside this checkout")
 def test_the_dark_left_columns_of_a_published_picture_are_found():
     images = [read_image(SHARED_DATA / "mffw" / f"06_{letter}.png").samples for letter in "ab"]
-    bounds = settle_focus_range(images)
+    bounds = measure_focus_range(images)
     blocks = [to_planes(image, bounds, representation=Representation.QUATERNION) for image in images]
 
     found = look(blocks, depth_px=DEPTH)

@@ -14,7 +14,7 @@ from qmcif_engine.stack.samples import (
     check_focus_range,
     check_focus_ranges,
     list_bounds,
-    settle_focus_range,
+    measure_focus_range,
     to_planes,
     to_samples,
 )
@@ -101,7 +101,7 @@ def test_focus_range_ignores_the_extreme_thousandth_at_both_ends():
     spoiled = values.copy()
     spoiled[0, 0, :4], spoiled[1, -1, -4:] = -1e9, 1e9
 
-    low, high = settle_focus_range(list(spoiled))
+    low, high = measure_focus_range(list(spoiled))
 
     # within two steps of the thousandth and the 999 thousandth
     assert low == pytest.approx(1001, abs=0.3)
@@ -114,7 +114,7 @@ def test_focus_range_of_the_same_data_is_the_same_up_to_scale_whatever_the_bit_d
     narrow = [(image << (bits - 10)).astype(np.uint16) for image in base]
     full = [(image << 6).astype(np.uint16) for image in base]
 
-    narrow_range, full_range = settle_focus_range(narrow), settle_focus_range(full)
+    narrow_range, full_range = measure_focus_range(narrow), measure_focus_range(full)
 
     ratio = 2 ** (16 - bits)
     accepted = 4 * np.finfo(np.float64).eps * full_range.high
@@ -126,21 +126,21 @@ def test_focus_range_of_the_same_data_is_the_same_up_to_scale_whatever_the_bit_d
 def test_focus_range_depends_neither_on_the_order_of_images_nor_on_equal_channels(dtype):
     gray = [picture(dtype, (40, 50), seed=seed) for seed in range(3)]
 
-    assert settle_focus_range(gray) == settle_focus_range([gray[2], gray[0], gray[1]])
-    assert settle_focus_range(gray) == settle_focus_range([np.repeat(image[..., None], 3, axis=-1) for image in gray])
+    assert measure_focus_range(gray) == measure_focus_range([gray[2], gray[0], gray[1]])
+    assert measure_focus_range(gray) == measure_focus_range([np.repeat(image[..., None], 3, axis=-1) for image in gray])
 
 
 def test_focus_range_looks_at_every_image():
     dark, bright = plain((20, 20)), np.full((20, 20), 200, np.uint8)
 
-    assert settle_focus_range([dark, dark, bright]) == (0, 200)
-    assert settle_focus_range([bright, dark, dark]) == (0, 200)
+    assert measure_focus_range([dark, dark, bright]) == (0, 200)
+    assert measure_focus_range([bright, dark, dark]) == (0, 200)
 
 
 def test_focus_range_of_a_large_stack_comes_from_a_subsample_all_over_it():
     columns = np.broadcast_to(np.arange(3000, dtype=np.uint16), (1500, 3000))
 
-    low, high = settle_focus_range([columns, columns])
+    low, high = measure_focus_range([columns, columns])
 
     # percentiles of a ramp, within the step of the subsample
     assert low == pytest.approx(3, abs=4)
@@ -150,7 +150,7 @@ def test_focus_range_of_a_large_stack_comes_from_a_subsample_all_over_it():
 @pytest.mark.parametrize("dtype", SUPPORTED_DTYPES)
 def test_constant_stack_has_a_finite_scale_and_planes_of_zero(dtype):
     stack = [np.full((6, 7, 3), 1, dtype)] * 2
-    bounds = settle_focus_range(stack)
+    bounds = measure_focus_range(stack)
 
     assert bounds == (1, 1)
     assert np.isfinite(bounds.width)
@@ -318,7 +318,7 @@ def test_focus_range_of_a_few_bright_samples_on_black_spans_them(noise):
     stack[0][50, 60:90] = np.linspace(0.1, 0.7, 30)
     stack[1][50, 60:90] = np.linspace(0.2, 1.0, 30)
 
-    low, high = settle_focus_range(stack)
+    low, high = measure_focus_range(stack)
 
     assert low == pytest.approx(0, abs=1e-15)
     assert high == 1
@@ -328,16 +328,16 @@ def test_focus_range_of_one_bright_sample_off_the_subsampling_grid_spans_it():
     stack = [plain((1500, 1500), np.uint16) for _ in range(2)]
     stack[1][701, 703] = 900
 
-    assert settle_focus_range(stack) == (0, 900)
+    assert measure_focus_range(stack) == (0, 900)
 
 
 @pytest.mark.parametrize("sentinel", [-1e9, -3.4e38])
 def test_one_sentinel_value_does_not_stretch_the_focus_range(sentinel):
     stack = [picture(np.float64, seed=seed) for seed in range(2)]
-    expected = settle_focus_range(stack)
+    expected = measure_focus_range(stack)
     stack[0][0, :2] = sentinel
 
-    low, high = settle_focus_range(stack)
+    low, high = measure_focus_range(stack)
 
     assert low == pytest.approx(expected.low, abs=0.5)
     assert high == pytest.approx(expected.high, abs=0.5)
