@@ -54,7 +54,7 @@ class PreviewedStack(Stack):
 
 
 def look_once(stack: Stack, previews: Iterable[ReducedImage]) -> PreviewedStack:
-    """Read previews, and the samples that settle focus range and noise, in one pass: image by image, from top to bottom.
+    """Read previews, and the samples that focus range and noise are measured on, in one pass: image by image, from top to bottom.
 
     A strip or tile of a file that several of them touch is decoded once, since it is still held from the read before.
     """

@@ -15,7 +15,7 @@ import numpy as np
 from qmcif_engine.arrays import BoolArray, SampleArray
 from qmcif_engine.errors import InvalidImageError
 from qmcif_engine.stack.image_metadata import ImageMetadata
-from qmcif_engine.stack.samples import FocusRange, check_finite, check_focus_ranges, measure_focus_range
+from qmcif_engine.stack.samples import FocusRange, FocusRanges, GivenRanges, check_finite, check_focus_ranges, measure_focus_range
 from qmcif_engine.stack.window import Window
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from qmcif_engine.stack.alignment.transforms import Transforms
     from qmcif_engine.stack.exposure import ExposureCorrection
-    from qmcif_engine.stack.samples import FocusRanges, GivenRanges
 
 ReadWindow: TypeAlias = Callable[[int, Window], SampleArray]
 """Returns the samples of one window of one image, shape (h, w) or (h, w, C), in native byte order."""
@@ -282,7 +281,7 @@ def number_images(n_images: int) -> tuple[str, ...]:
 
 
 def sample_stack(stack: Stack) -> list[SampleArray]:
-    """Return what the focus range is settled from: every image of a small stack, windows spread over a large one.
+    """Return the samples that the focus range is measured on: every image of a small stack, windows spread over a large one.
 
     Which windows depends on the number and shape of the images alone, never on how they are stored.
 
@@ -302,7 +301,7 @@ def sample_stack(stack: Stack) -> list[SampleArray]:
 
 
 def place_samples(stack: Stack) -> list[tuple[int, Window]]:
-    """Return the images and windows that `sample_stack` looks at, in its order."""
+    """Return the images and windows that `sample_stack` reads, in its order."""
     height, width = stack.image_shape[:2]
     if stack.n_images * height * width <= LARGEST_SAMPLED_WHOLE_PX:
         return [(number, Window(0, 0, height, width)) for number in range(stack.n_images)]

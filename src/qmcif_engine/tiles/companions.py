@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
+from qmcif_engine.arrays import SampleArray
+from qmcif_engine.config.fusion_config import FusionConfig
+from qmcif_engine.rules import Decision, Rule
+from qmcif_engine.stack.stack import Stack
+from qmcif_engine.stack.window import Window
 from qmcif_engine.tiles.sample_noise import measure_sample_noise
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from qmcif_engine.arrays import SampleArray
-    from qmcif_engine.config.fusion_config import FusionConfig
-    from qmcif_engine.rules import Decision, Rule
-    from qmcif_engine.stack.stack import Stack
-    from qmcif_engine.stack.window import Window
 
 
 def shown_channels(stack: Stack, companions: Stack) -> tuple[int, ...]:

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from qmcif_engine.config.fusion_config import Representation, RuleName
+from qmcif_engine.arrays import BoolArray, FloatArray
+from qmcif_engine.config.fusion_config import FusionConfig, Representation, RuleName
 from qmcif_engine.decision.cleaning import CLIPPED
-from qmcif_engine.decision.validity import FrameEnds, find_dark_borders, frame_end_px
-from qmcif_engine.stack.samples import FULL_SCALE, FocusRange, count_planes, find_highest, to_planes
+from qmcif_engine.decision.validity import FrameEnds, Validity, find_dark_borders, frame_end_px
+from qmcif_engine.stack.samples import FULL_SCALE, FocusRange, FocusRanges, count_planes, find_highest, to_planes
+from qmcif_engine.stack.stack import Stack
 from qmcif_engine.stack.window import Window
-
-if TYPE_CHECKING:
-    from qmcif_engine.arrays import BoolArray, FloatArray
-    from qmcif_engine.config.fusion_config import FusionConfig
-    from qmcif_engine.decision.validity import Validity
-    from qmcif_engine.stack.samples import FocusRanges
-    from qmcif_engine.stack.stack import Stack
 
 REAL_VALUED_FACTOR = np.float32(1 / np.sqrt(3))
 """The real-valued ablation puts the gray value on the gray axis such that the modulus of the quaternion is that of the real number."""
