@@ -154,9 +154,6 @@ def select_frames(source: FrameSource, cache: SegmentCache, selection: Selection
     shown = partial(show_frames, source, cache, positions=positions)
     everything = range(found.n_channels)
     n_deciding = len(chosen) - chosen.count(ZERO_PLANE)
-    scratch_bytes = cache.expect(source, positions, memory_bytes=selection.memory_bytes)
-    # all images, read by window or not: where they fit into memory, keeping them is free
-    sizes = {"n_bytes": len(positions) * found.frame_bytes, "memory_bytes": selection.memory_bytes, "scratch_bytes": scratch_bytes}
     stack = shown(channels=chosen, has_channel_axis=len(chosen) > 1).replaced(
         metadata=found.metadata,
         alpha=shown(channels=[found.n_channels], has_channel_axis=False) if found.has_alpha else None,
@@ -167,9 +164,9 @@ def select_frames(source: FrameSource, cache: SegmentCache, selection: Selection
         decides_each=selection.decides_each and len(chosen) > 1,
         sources=found.paths,
         frame_numbers=selection.frames,
-        scratch_bytes=scratch_bytes,
+        scratch_bytes=cache.expect(source, positions, memory_bytes=selection.memory_bytes),
         whole_bytes=source.whole_bytes,
-        expect_all=partial(cache.expect_all, **sizes),
+        expect_all=partial(cache.expect_all, source, positions, memory_bytes=selection.memory_bytes),
     )
     return FileStack(**vars(stack), source=source, cache=cache, selection=selection)
 

@@ -133,14 +133,17 @@ class SegmentCache:
 
     def expect(self, source: FrameSource, positions: Sequence[FramePosition], *, memory_bytes: int) -> int:
         """Choose whether decoded images go to memory or to disk, and return what they will take on disk."""
-        members = [source.member(position)[0] for position in positions]
-        n_bytes = sum(member.description.frame_bytes for member in members if _may_be_copied(member))
+        n_bytes = sum(member.description.frame_bytes for member in _members(source, positions) if _may_be_copied(member))
         self._is_on_disk = n_bytes > memory_bytes
         return n_bytes if self._is_on_disk else 0
 
-    def expect_all(self, *, n_bytes: int, memory_bytes: int, scratch_bytes: int) -> None:
-        """Keep decoded also what could be read by window: in memory where the whole stack fits, else on disk where there is room."""
-        self._further_bytes = n_bytes if n_bytes <= memory_bytes else 0
+    def expect_all(self, source: FrameSource, positions: Sequence[FramePosition], *, memory_bytes: int) -> None:
+        """Keep decoded also what could be read by window: in memory where all images fit, else on disk where there is room."""
+        members = _members(source, positions)
+        n_bytes = sum(member.description.frame_bytes for member in members)
+        piece_bytes = sum(member.description.frame_bytes for member in members if member.copying is Copying.WORTHWHILE)
+        self._further_bytes = piece_bytes if n_bytes <= memory_bytes else 0
+        scratch_bytes = self.expect(source, positions, memory_bytes=memory_bytes)
         try:
             # copies may take half of what is free
             self._copies_pieces = self._is_on_disk and shutil.disk_usage(self._parent).free > 2 * scratch_bytes
@@ -196,6 +199,10 @@ class SegmentCache:
             if self._removal is not None:
                 self._removal()
             self._folder = self._removal = None
+
+
+def _members(source: FrameSource, positions: Sequence[FramePosition]) -> list[FrameSource]:
+    return [source.member(position)[0] for position in positions]
 
 
 def _may_be_copied(source: FrameSource) -> bool:
