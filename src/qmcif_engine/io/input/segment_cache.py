@@ -89,7 +89,7 @@ class SegmentCache:
 
     def __init__(self, limit_bytes: int = DEFAULT_CACHE_BYTES, *, scratch_folder: Path | None = None) -> None:
         self.limit_bytes, self.files = limit_bytes, OpenFiles()
-        self._parent = scratch_folder or Path(tempfile.gettempdir())
+        self._scratch_folder = scratch_folder
         self._segments: OrderedDict[Hashable, NDArray[Any]] = OrderedDict()
         # in this process also all segments of a stack that fits into memory and will be read as a whole
         self._held_bytes = self._further_bytes = 0
@@ -105,14 +105,19 @@ class SegmentCache:
         """Return the limits, and the name of the folder, so that the other process finds what is decoded already."""
         # made now, so that all processes share one folder instead of decoding each for itself
         folder = self._make_folder() if self._is_on_disk else None
-        return {"limit": self.limit_bytes, "parent": self._parent, "folder": folder, "copies_pieces": self._copies_pieces}
+        return {"limit": self.limit_bytes, "scratch_folder": self._scratch_folder, "folder": folder, "copies_pieces": self._copies_pieces}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Use the folder of the original while it exists; the original removes it."""
-        self.__init__(state["limit"], scratch_folder=state["parent"])  # type: ignore[misc]
+        self.__init__(state["limit"], scratch_folder=state["scratch_folder"])  # type: ignore[misc]
         self._folder = state["folder"]
         self._is_on_disk = self._folder is not None
         self._copies_pieces = state["copies_pieces"] and self._folder is not None and self._folder.is_dir()
+
+    @property
+    def _parent(self) -> Path:
+        # another machine may have another folder for temporary files
+        return self._scratch_folder or Path(tempfile.gettempdir())
 
     def fetch(self, key: Hashable, decode: Callable[[], NDArray[Any]]) -> NDArray[Any]:
         """Return the segment of this key, decoding it where it is not held. Callers must not write into it."""
