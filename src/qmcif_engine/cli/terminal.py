@@ -40,7 +40,7 @@ def progress_bar(title: str, *, is_quiet: bool) -> Iterator[Callable[[int, int],
     with ExitStack() as bars:
 
         @cache
-        def begin() -> Any:
+        def begin() -> Any:  # noqa: ANN401 - a bar of tqdm
             # disable=None leaves it to tqdm to see whether there is a terminal
             shown = tqdm(desc=title, total=1, unit="step", delay=PATIENCE_SECONDS, leave=False, disable=True if is_quiet else None)
             return bars.enter_context(shown)
