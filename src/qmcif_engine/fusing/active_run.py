@@ -15,7 +15,7 @@ from qmcif_engine.fusing.results import FusedPart, JoinedSlabs, join_times, stac
 from qmcif_engine.io.output.writers import place_contents
 from qmcif_engine.io.zarr.ome_attributes import Extremes
 from qmcif_engine.run.execution import FusionProgress, Steps
-from qmcif_engine.run.job import Job, PartSink, grow_smaller_levels
+from qmcif_engine.run.sinks import PartSink, grow_smaller_levels
 from qmcif_engine.stack.separate_channels import count_decisions
 from qmcif_engine.stack.stack import settle_range
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from qmcif_engine.fusing.outputs import Outputs
     from qmcif_engine.fusing.pipeline import Pipeline
     from qmcif_engine.io.output.windowed_image import ImageContent
+    from qmcif_engine.run.job import Job
     from qmcif_engine.stack.samples import GivenRanges
     from qmcif_engine.tiles.plan import Tile
     from qmcif_engine.tiles.task import TileTask

@@ -12,7 +12,7 @@ from qmcif_engine.io.output.writers import place_contents
 from qmcif_engine.io.zarr import image_store
 from qmcif_engine.io.zarr.image_store import ImageStore
 from qmcif_engine.io.zarr.ome_attributes import Extremes
-from qmcif_engine.run.job import grow_smaller_levels
+from qmcif_engine.run.sinks import grow_smaller_levels
 from qmcif_engine.stack.image_metadata import ImageMetadata
 from qmcif_engine.stack.window import Window
 
