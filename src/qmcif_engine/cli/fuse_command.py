@@ -13,11 +13,18 @@ from qmcif_engine import __version__
 from qmcif_engine.cli.alignment_options import check_alignment, estimate_transforms, prepare_inputs
 from qmcif_engine.cli.chosen_settings import gather_settings
 from qmcif_engine.cli.named_stacks import open_guide, open_inputs, prepare_guide
-from qmcif_engine.cli.notices import tell_repeated, tell_taken_next, telling_of_compilation
-from qmcif_engine.cli.progress_bar import progress_bar
-from qmcif_engine.cli.quantities import printable, show_bytes, show_seconds
-from qmcif_engine.cli.resources import peak_memory_bytes
+from qmcif_engine.cli.options import Request
 from qmcif_engine.cli.targets import gather_outputs
+from qmcif_engine.cli.terminal import (
+    peak_memory_bytes,
+    printable,
+    progress_bar,
+    report_compilation,
+    report_outputs_among,
+    report_repeated,
+    show_bytes,
+    show_seconds,
+)
 from qmcif_engine.fusing.batch import run_list
 from qmcif_engine.fusing.file_run import FileReport, FileRun
 from qmcif_engine.fusing.outputs import label_times
@@ -27,7 +34,6 @@ from qmcif_engine.run.scheduler_connection import connect_to_scheduler
 from qmcif_engine.stack.samples import GivenRanges, list_bounds
 
 if TYPE_CHECKING:
-    from argparse import Namespace
     from collections.abc import Callable, Iterator, Sequence
 
     from distributed import Client
@@ -60,7 +66,7 @@ class Fused:
     cpu_seconds: float
 
 
-def run(options: Namespace) -> None:
+def run(options: Request) -> None:
     """Fuse the named inputs as the options say."""
     settings = gather_settings(preset_name=options.preset, config_file=options.config, assignments=options.assignments)
     if options.dry_run:
@@ -71,15 +77,16 @@ def run(options: Namespace) -> None:
     results = fuse_inputs(options, settings)
     render(results, settings, options)
     if not options.quiet:
-        tell_repeated(options.images)
-        tell_taken_next(options.images, [path for result in results for path in result.report.outputs])
+        report_repeated(options.images)
+        report_outputs_among(options.images, [path for result in results for path in result.report.outputs])
 
 
-def fuse_inputs(options: Namespace, settings: FusionConfig, *, is_cancelled: Callable[[], bool] | None = None) -> list[Fused]:
-    """Fuse what the options name, every time point by itself, and write it; finished ones are left out where the options say so."""
+def fuse_inputs(
+    options: Request, settings: FusionConfig, *, skips_finished: bool = False, is_cancelled: Callable[[], bool] | None = None
+) -> list[Fused]:
+    """Fuse what the options name, every time point by itself, and write it; finished ones may be left out."""
     with ExitStack() as closing:
-        if not options.quiet and not options.json:
-            closing.enter_context(telling_of_compilation())
+        closing.enter_context(report_compilation(is_quiet=options.quiet or options.json))
         stack = closing.enter_context(open_inputs(options))
         guide = open_guide(stack, options)
         if guide is not None:
@@ -108,12 +115,12 @@ def fuse_inputs(options: Namespace, settings: FusionConfig, *, is_cancelled: Cal
             if listed is not None:
                 several.has_results = True
         # no pixels are counted of what was there already
-        leaves_out = options.skips_finished or len(numbers) > 1
+        leaves_out = skips_finished or len(numbers) > 1
         return [result for result in results if result.report.pixels_by_image or not leaves_out]
 
 
 def prepare_runs(
-    stack: FileStack, options: Namespace, settings: FusionConfig, *, guide: FileStack | None, may_replace: bool
+    stack: FileStack, options: Request, settings: FusionConfig, *, guide: FileStack | None, may_replace: bool
 ) -> list[FileRun]:
     """Return one run for all time points, or one for each where these are to be split, once all of them are known to be possible."""
     outputs, numbers = gather_outputs(options), _list_points(stack, options)
@@ -140,13 +147,13 @@ def prepare_runs(
     return runs
 
 
-def _list_points(stack: FileStack, options: Namespace) -> list[int]:
+def _list_points(stack: FileStack, options: Request) -> list[int]:
     """Return the time points that are fused: the one that was asked for, or all."""
     return list(range(stack.n_times)) if options.time is None else [options.time]
 
 
 @contextmanager
-def _open_point(stack: FileStack, guide: FileStack | None, number: int, options: Namespace) -> Iterator[tuple[Stack, Stack | None]]:
+def _open_point(stack: FileStack, guide: FileStack | None, number: int, options: Request) -> Iterator[tuple[Stack, Stack | None]]:
     """Open one time point as the options say; leaving it removes decoded copies, which would add up."""
     with ExitStack() as leaving:
         point = leaving.enter_context(stack.at_time(number))
@@ -156,7 +163,7 @@ def _open_point(stack: FileStack, guide: FileStack | None, number: int, options:
 
 
 def _fuse(
-    run: FileRun, stack: FileStack, options: Namespace, *, client: Client | None, is_cancelled: Callable[[], bool] | None
+    run: FileRun, stack: FileStack, options: Request, *, client: Client | None, is_cancelled: Callable[[], bool] | None
 ) -> list[Fused]:
     """Carry out one run, and return what became of each of its time points."""
     started_wall, started_cpu = time.perf_counter(), time.process_time()
@@ -182,7 +189,7 @@ def _fuse(
     ]
 
 
-def _given_ranges(options: Namespace) -> GivenRanges | None:
+def _given_ranges(options: Request) -> GivenRanges | None:
     """Return one range for all channels, or one for each where the option was repeated."""
     if options.focus_range is None:
         return None
@@ -190,7 +197,7 @@ def _given_ranges(options: Namespace) -> GivenRanges | None:
     return pairs[0] if len(pairs) == 1 else pairs
 
 
-def render(results: list[Fused], settings: FusionConfig, options: Namespace) -> None:
+def render(results: list[Fused], settings: FusionConfig, options: Request) -> None:
     """Report what was done: one JSON object, or a line or two for each time point."""
     if options.json:
         contents = [describe_fusion(result, settings) for result in results]
@@ -239,7 +246,7 @@ def describe_fusion(result: Fused, settings: FusionConfig) -> dict[str, Any]:
     }
 
 
-def render_plan(stack: FileStack, runs: list[FileRun], options: Namespace) -> None:
+def render_plan(stack: FileStack, runs: list[FileRun], options: Request) -> None:
     """Report what the runs would take, which are known to be possible."""
     run, n_times = runs[0], sum(len(run.points) for run in runs)
     plan = run.pipeline

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from qmcif_engine.cli.options import Request
 from qmcif_engine.depth import HeightRequest
 from qmcif_engine.errors import InvalidConfigError
 from qmcif_engine.fusing.outputs import Outputs, SlabLayout
 from qmcif_engine.io.remote.remote_path import RemotePath
 
-if TYPE_CHECKING:
-    from argparse import Namespace
 
-
-def gather_outputs(options: Namespace) -> Outputs:
+def gather_outputs(options: Request) -> Outputs:
     """Return where the results go that the options ask for.
 
     Raises
@@ -38,7 +34,7 @@ def gather_outputs(options: Namespace) -> Outputs:
     return Outputs(image=options.output, maps=options.maps, height=height, slabs=slabs)
 
 
-def _check_together(leader: str, followers: dict[str, object], options: Namespace) -> None:
+def _check_together(leader: str, followers: dict[str, object], options: Request) -> None:
     given = [name for name, value in followers.items() if value is not None]
     if given and getattr(options, leader) is None:
         msg = f"{', '.join(given)} was given without --{leader}; it belongs to that option: add --{leader} or leave it out"
