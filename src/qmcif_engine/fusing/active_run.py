@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,27 +12,25 @@ import numpy as np
 
 from qmcif_engine.errors import Cancelled
 from qmcif_engine.fusing.identity import describe_run, digest
+from qmcif_engine.fusing.outputs import Outputs
+from qmcif_engine.fusing.pipeline import Pipeline
 from qmcif_engine.fusing.results import FusedPart, JoinedSlabs, join_times, stack_slabs
+from qmcif_engine.io.output.windowed_image import ImageContent
 from qmcif_engine.io.output.writers import place_contents
 from qmcif_engine.io.zarr.ome_attributes import Extremes
 from qmcif_engine.run.execution import FusionProgress, Steps
+from qmcif_engine.run.job import Job
 from qmcif_engine.run.sinks import PartSink, grow_smaller_levels
+from qmcif_engine.stack.samples import GivenRanges
 from qmcif_engine.stack.separate_channels import count_decisions
 from qmcif_engine.stack.stack import settle_range
+from qmcif_engine.tiles.plan import Tile
+from qmcif_engine.tiles.task import TileTask
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
     from distributed import Client
 
     from qmcif_engine.fusing.file_run import FileReport, FileRun
-    from qmcif_engine.fusing.outputs import Outputs
-    from qmcif_engine.fusing.pipeline import Pipeline
-    from qmcif_engine.io.output.windowed_image import ImageContent
-    from qmcif_engine.run.job import Job
-    from qmcif_engine.stack.samples import GivenRanges
-    from qmcif_engine.tiles.plan import Tile
-    from qmcif_engine.tiles.task import TileTask
 
 logger = logging.getLogger(__name__)
 

@@ -6,23 +6,19 @@ import logging
 import os
 import re
 import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import PureWindowsPath
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path, PureWindowsPath
+from typing import NamedTuple
 
 from qmcif_engine import __version__
+from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.errors import Cancelled, ImageFileError, InvalidConfigError, OutputError
 from qmcif_engine.fusing.identity import digest
 from qmcif_engine.io.input.file_order import IMAGE_SUFFIXES, RAW_SUFFIXES, is_zarr_folder, natural_key
 from qmcif_engine.run.job_folder import JOB_SUFFIX, JobFolder
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
-
-    from qmcif_engine.config.fusion_config import FusionConfig
 
 logger = logging.getLogger(__name__)
 

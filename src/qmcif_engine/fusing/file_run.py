@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from qmcif_engine import __version__
+from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.depth import describe_request
 from qmcif_engine.fusing.active_run import ActiveRun
 from qmcif_engine.fusing.identity import digest, identify_run
@@ -36,6 +37,7 @@ from qmcif_engine.io.output.placement import check_sources_kept
 from qmcif_engine.io.output.windowed_image import StackImage
 from qmcif_engine.io.remote.remote_path import Location, RemotePath
 from qmcif_engine.io.zarr.image_store import ImageStore
+from qmcif_engine.run.execution import FusionProgress
 from qmcif_engine.run.job import Job, PartKind, PlaneKind
 from qmcif_engine.run.job_folder import name_job_folder
 from qmcif_engine.stack.samples import FocusRanges, GivenRanges, list_bounds
@@ -47,9 +49,6 @@ from qmcif_engine.tiles.plan import chunk_side
 
 if TYPE_CHECKING:
     from distributed import Client
-
-    from qmcif_engine.config.fusion_config import FusionConfig
-    from qmcif_engine.run.execution import FusionProgress
 
 OpenPoint: TypeAlias = Callable[[], AbstractContextManager[tuple[Stack, Stack | None]]]
 """Opens one time point, aligned and so on, with its guide."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from qmcif_engine.arrays import FloatArray, IndexArray, SampleArray
+from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.errors import InvalidConfigError, InvalidImageError
 from qmcif_engine.fusing.pipeline import Pipeline
 from qmcif_engine.run.execution import FusionProgress, Steps
@@ -17,15 +19,11 @@ from qmcif_engine.stack.samples import SUPPORTED_DTYPES, FocusRanges, GivenRange
 from qmcif_engine.stack.separate_channels import settle_channels
 from qmcif_engine.stack.stack import Stack, stack_arrays
 from qmcif_engine.tiles.output_maps import MapPlanes
+from qmcif_engine.tiles.plan import Tile, TilePlan
 from qmcif_engine.tiles.task import TILE_PLANES, FusedTile, TileTask
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from distributed import Client
-
-    from qmcif_engine.config.fusion_config import FusionConfig
-    from qmcif_engine.tiles.plan import Tile, TilePlan
 
 logger = logging.getLogger(__name__)
 

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dask.array as da
 from dask.highlevelgraph import HighLevelGraph
+from numpy.typing import DTypeLike
 
+from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.fusing.pipeline import Pipeline
 from qmcif_engine.run.execution import new_name, tile_graph
+from qmcif_engine.stack.samples import FocusRanges, GivenRanges
 from qmcif_engine.stack.separate_channels import channel_planes
+from qmcif_engine.stack.stack import Stack
 from qmcif_engine.tiles.output_maps import OUTPUT_MAPS, MapPlanes
-
-if TYPE_CHECKING:
-    from numpy.typing import DTypeLike
-
-    from qmcif_engine.config.fusion_config import FusionConfig
-    from qmcif_engine.stack.samples import FocusRanges, GivenRanges
-    from qmcif_engine.stack.stack import Stack
-    from qmcif_engine.tiles.plan import Tile, TilePlan
-    from qmcif_engine.tiles.task import FusedTile, TileTask
+from qmcif_engine.tiles.plan import Tile, TilePlan
+from qmcif_engine.tiles.task import FusedTile, TileTask
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

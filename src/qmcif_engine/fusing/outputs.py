@@ -6,8 +6,9 @@ import html
 import json
 import mmap
 import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 
@@ -21,13 +22,8 @@ from qmcif_engine.io.output.writers import check_maps_target, check_target, map_
 from qmcif_engine.io.remote.remote_path import Location, RemotePath
 from qmcif_engine.run.job_folder import name_job_folder, recover
 from qmcif_engine.stack.separate_channels import channel_planes
+from qmcif_engine.stack.stack import Stack
 from qmcif_engine.tiles.output_maps import WRITTEN_MAPS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from qmcif_engine.stack.stack import Stack
 
 LONGEST_NAME_BYTES = 255
 """What file systems allow for one name."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from qmcif_engine.config.fusion_config import FusionConfig
-from qmcif_engine.run.execution import TileSink, count_workers, run_tiles
+from qmcif_engine.run.execution import Steps, TileSink, count_workers, run_tiles
 from qmcif_engine.run.measurement import measure_run
 from qmcif_engine.run.memory import (
     check_whole_images,
@@ -19,7 +20,7 @@ from qmcif_engine.run.memory import (
     share_spare_bytes,
 )
 from qmcif_engine.stack.guide import settle_guide
-from qmcif_engine.stack.samples import FULL_SCALE
+from qmcif_engine.stack.samples import FULL_SCALE, GivenRanges
 from qmcif_engine.stack.separate_channels import count_decisions, settle_channels
 from qmcif_engine.stack.stack import Stack, check_number, companions_of, stack_arrays
 from qmcif_engine.tiles.plan import Tile, TilePlan, plan_tiles
@@ -27,12 +28,7 @@ from qmcif_engine.tiles.task import TileTask
 from qmcif_engine.tiles.window_images import SAMPLES_IN_MEMORY_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from distributed import Client
-
-    from qmcif_engine.run.execution import Steps
-    from qmcif_engine.stack.samples import GivenRanges
 
 
 TRIAL_SIDE_PX = 256

@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from qmcif_engine.arrays import BoolArray, SampleArray
 from qmcif_engine.depth import HeightRequest, assemble_heights, settle_scale
 from qmcif_engine.fusing.identity import describe_fused
+from qmcif_engine.fusing.outputs import Outputs
 from qmcif_engine.io.output.windowed_image import ImageContent, WindowedImage, assemble_content, block_windows, join_contents
 from qmcif_engine.io.output.writers import describe_map, map_path
 from qmcif_engine.io.remote.remote_path import RemotePath
+from qmcif_engine.stack.samples import FocusRanges
 from qmcif_engine.stack.stack import FindValid, Stack
+from qmcif_engine.stack.window import Window
 from qmcif_engine.tiles.output_maps import OUTPUT_MAPS, WRITTEN_MAPS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from qmcif_engine.arrays import BoolArray, SampleArray
-    from qmcif_engine.fusing.outputs import Outputs
-    from qmcif_engine.stack.samples import FocusRanges
-    from qmcif_engine.stack.window import Window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from qmcif_engine.config.fusion_config import FusionConfig
+from qmcif_engine.depth import HeightRequest
 from qmcif_engine.fusing.file_run import FileReport, FileRun
 from qmcif_engine.fusing.outputs import Outputs, SlabLayout
 from qmcif_engine.io.remote.remote_path import Location, locate
+from qmcif_engine.run.execution import FusionProgress
+from qmcif_engine.stack.samples import GivenRanges
+from qmcif_engine.stack.stack import Stack
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from distributed import Client
-
-    from qmcif_engine.config.fusion_config import FusionConfig
-    from qmcif_engine.depth import HeightRequest
-    from qmcif_engine.run.execution import FusionProgress
-    from qmcif_engine.stack.samples import GivenRanges
-    from qmcif_engine.stack.stack import Stack
 
 
 def fuse_to_file(

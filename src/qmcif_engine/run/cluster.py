@@ -6,7 +6,9 @@ import logging
 import time
 from asyncio import CancelledError
 from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -18,16 +20,11 @@ from distributed.scheduler import KilledWorker
 
 from qmcif_engine import __version__
 from qmcif_engine.errors import ExecutionError
-from qmcif_engine.run.execution import TileElsewhere, new_name, tile_graph
+from qmcif_engine.run.execution import Steps, TileElsewhere, TileSink, TileWork, new_name, tile_graph
+from qmcif_engine.tiles.plan import Tile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from pathlib import Path
-
     from distributed import Client, Future
-
-    from qmcif_engine.run.execution import Steps, TileSink, TileWork
-    from qmcif_engine.tiles.plan import Tile
 
 logger = logging.getLogger(__name__)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -17,13 +18,10 @@ from uuid import uuid4
 
 from qmcif_engine.errors import Cancelled, InvalidConfigError
 from qmcif_engine.io.dask_threads import compute_on_threads, count_cores
+from qmcif_engine.tiles.plan import Tile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
     from distributed import Client
-
-    from qmcif_engine.tiles.plan import Tile
 
 
 class FusionProgress(NamedTuple):

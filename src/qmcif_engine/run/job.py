@@ -11,12 +11,14 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from qmcif_engine.errors import ExecutionError, OutputError
 from qmcif_engine.io.output.moves import write_durably
@@ -25,17 +27,11 @@ from qmcif_engine.io.output.windowed_image import BLOCK_SIDE_PX, ArrayImage, Ima
 from qmcif_engine.io.remote.remote_path import Location, RemotePath
 from qmcif_engine.io.remote.remote_store import RemoteStore
 from qmcif_engine.io.zarr.image_store import ImageArray, ImageStore
+from qmcif_engine.io.zarr.ome_attributes import Extremes
 from qmcif_engine.run.job_folder import JobFolder
 from qmcif_engine.stack.window import Window, multiple_above
 from qmcif_engine.tiles.plan import GRID_PX, Tile, TilePlan
 from qmcif_engine.tiles.task import FusedTile
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from qmcif_engine.io.zarr.ome_attributes import Extremes
 
 _LARGEST_RECEIPT_BYTES = 2**26
 

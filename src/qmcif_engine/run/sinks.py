@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
 
 from qmcif_engine.io.remote.remote_path import RemotePath
 from qmcif_engine.io.zarr.image_store import ImageArray, ImageStore, halve_window
 from qmcif_engine.run.execution import Steps, run_tiles
+from qmcif_engine.run.job import EncodedTile, Job
 from qmcif_engine.tiles.plan import Tile, TileGrid
+from qmcif_engine.tiles.task import FusedTile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from distributed import Client
-    from numpy.typing import NDArray
-
-    from qmcif_engine.run.job import EncodedTile, Job
-    from qmcif_engine.tiles.task import FusedTile
 
 
 @dataclass(frozen=True, slots=True)

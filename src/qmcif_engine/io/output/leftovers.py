@@ -11,13 +11,11 @@ import shutil
 import socket
 import stat
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from typing import NamedTuple
 
 ABANDONED_AFTER_SECONDS = 24 * 3600.0
 """What another machine made counts as left behind when nothing in it has changed for this long."""

@@ -11,18 +11,14 @@ import json
 import os
 import secrets
 import stat
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from qmcif_engine.errors import OutputError
 from qmcif_engine.io.output.leftovers import Kind, Leftover, find_leftovers, is_temporary_name, remove
-from qmcif_engine.io.remote.remote_path import RemotePath
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from qmcif_engine.io.remote.remote_path import Location
+from qmcif_engine.io.remote.remote_path import Location, RemotePath
 
 _NODE_FILES = ("zarr.json", ".zgroup", ".zarray")
 _LARGEST_NODE_BYTES = 2**26

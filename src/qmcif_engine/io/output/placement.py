@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 from qmcif_engine.errors import OutputError, QmcifError
 from qmcif_engine.io.output.leftovers import Kind, name_temporary, remove, temporary_in
 from qmcif_engine.io.output.moves import Journal, Move, check_replaceable, mark_of, sweep, sync_folder
-from qmcif_engine.io.remote.remote_path import RemotePath
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from qmcif_engine.io.remote.remote_path import Location
+from qmcif_engine.io.remote.remote_path import Location, RemotePath
 
 
 def check_place(target: Location, *, overwrite: bool, is_store: bool = False) -> None:

@@ -8,20 +8,16 @@ import os
 import tempfile
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from io import FileIO
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from qmcif_engine.io.output.placement import refusing
 from qmcif_engine.io.output.windowed_image import BLOCK_SIDE_PX
-
-if TYPE_CHECKING:
-    from io import FileIO
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from qmcif_engine.stack.window import Window
+from qmcif_engine.stack.window import Window
 
 
 def level_shapes(shape: tuple[int, ...]) -> list[tuple[int, ...]]:

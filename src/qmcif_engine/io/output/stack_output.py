@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from qmcif_engine import __version__
 from qmcif_engine.errors import Cancelled, OutputError
@@ -14,15 +17,11 @@ from qmcif_engine.io.output.output_formats import check_content, choose_format
 from qmcif_engine.io.output.placement import check_folder, check_place, check_sources_kept, refusing
 from qmcif_engine.io.output.windowed_image import ImageContent, StackImage, assemble_content, join_contents
 from qmcif_engine.io.output.writers import place_contents
+from qmcif_engine.stack.stack import Stack
 from qmcif_engine.stack.window import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import numpy as np
-
     from qmcif_engine.stack.alignment.transforms import Transforms
-    from qmcif_engine.stack.stack import Stack
 
 FRAME_MARK = "{frame}"
 """Stands in the name of a target for the number of each image, which then gets a file of its own."""

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from pathlib import Path
+from typing import Any, Literal, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from qmcif_engine.errors import InvalidImageError
 from qmcif_engine.io.dask_threads import compute_on_threads
 from qmcif_engine.stack.image_metadata import COLOR_NAMES, ImageMetadata
+from qmcif_engine.stack.stack import Stack
 from qmcif_engine.stack.window import Window
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from qmcif_engine.stack.stack import Stack
 
 BLOCK_SIDE_PX = 512
 """Side of the tiles and chunks that are written; even, so that the halves of blocks are blocks of the next level."""

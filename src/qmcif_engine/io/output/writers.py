@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 from qmcif_engine.errors import InvalidImageError, OutputError
+from qmcif_engine.io.output.moves import Journal
 from qmcif_engine.io.output.output_formats import check_content, choose_format
 from qmcif_engine.io.output.placement import check_folder, check_place, place_files, ready_folder
 from qmcif_engine.io.output.windowed_image import ArrayImage, ImageContent, WindowedImage, WriteRun, assemble_content
 from qmcif_engine.io.remote.remote_path import RemotePath
 from qmcif_engine.stack.image_metadata import ImageMetadata, name_planes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from numpy.typing import DTypeLike, NDArray
-
-    from qmcif_engine.io.output.moves import Journal
 
 
 def write_image(

@@ -5,26 +5,20 @@ from __future__ import annotations
 import math
 import os
 import struct
+from collections.abc import Iterator
 from contextlib import ExitStack, closing
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
+from numpy.typing import NDArray
 from tifffile import PHOTOMETRIC, TiffFile, TiffWriter
 
-from qmcif_engine.io.metadata.embedding import prepare_embedding
+from qmcif_engine.io.metadata.embedding import Embedding, prepare_embedding
 from qmcif_engine.io.metadata.exif import CAMERA_TAGS, EXIF_DIRECTORY_TAG, GPS_DIRECTORY_TAG, LONG, lay_out_directory, list_entries
 from qmcif_engine.io.metadata.ome_xml import describe_for_xml
 from qmcif_engine.io.output.pyramid import LevelFile, halve, level_shapes
-from qmcif_engine.io.output.windowed_image import BLOCK_SIDE_PX, count_blocks, read_whole
+from qmcif_engine.io.output.windowed_image import BLOCK_SIDE_PX, ImageContent, WindowedImage, WriteRun, count_blocks, read_whole
 from qmcif_engine.io.tiff.imagej import can_be_imagej, describe_for_imagej, describe_resolution, has_looks
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from qmcif_engine.io.metadata.embedding import Embedding
-    from qmcif_engine.io.output.windowed_image import ImageContent, WindowedImage, WriteRun
 
 LARGEST_CLASSIC_BYTES = 2**32 - 2**26
 """Files that may become larger are written as BigTIFF: offsets of classic TIFF end at 4 GiB, and samples may grow when compressed."""

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from qmcif_engine.io.input.bounded_reading import read_bounded
 from qmcif_engine.io.limits import LARGEST_SEGMENT_OVERHEAD_BYTES
@@ -26,10 +28,7 @@ from qmcif_engine.io.zarr.ome_attributes import Extremes, describe_group, name_a
 from qmcif_engine.stack.window import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import zarr
-    from numpy.typing import NDArray
 
 MOST_CHUNK_FILES = 2**14
 """Chunks of a level that are files of their own; where there are more, those of a tile share one (4 gigapixels with the default)."""
