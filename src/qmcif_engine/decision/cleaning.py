@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qmcif_engine.arrays import BoolArray, FloatArray
 from qmcif_engine.compiled import compiled
-from qmcif_engine.config.fusion_config import FusionConfig, NoiseHandling
 from qmcif_engine.decision.filters import average_cells, interpolate_cells, reach_of, smooth
-from qmcif_engine.rules import Planes, TileSteps
-from qmcif_engine.stack.window import Window
+
+if TYPE_CHECKING:
+    from qmcif_engine.arrays import BoolArray, FloatArray
 
 LIGHT_PX = 8.0
 """Standard deviation of the window within which defocus is taken to conserve light."""
@@ -107,36 +106,3 @@ def raise_clipped(planes: FloatArray, most: FloatArray, highest: float) -> Float
     raised = interpolate_cells(lift.astype(np.float32), LIGHT_CELL_PX, planes.shape[-2:]) * clipped
     raised += planes
     return raised
-
-
-@dataclass(frozen=True, slots=True)
-class CleanedPlanes:
-    """Planes as decisions see them: in units of the noise, without outliers and with clipped light raised.
-
-    `light` is the largest light where samples are clipped (`add_light`), None where none are.
-    """
-
-    planes: Planes
-    noise: float
-    has_outliers: bool
-    light: FloatArray | None
-
-    @classmethod
-    def of(cls, planes: Planes, noise: float, config: FusionConfig, *, steps: TileSteps) -> CleanedPlanes:
-        """Measure the light of all images where samples are clipped."""
-        light: FloatArray | None = None
-        for number in range(planes.n_images if planes.has_clipped() else 0):
-            steps.check_cancelled()
-            own = measure_light(planes.block(number) / np.float32(noise), (planes.highest or 0.0) / noise)
-            light = np.zeros_like(own[:-1]) if light is None else light
-            add_light(light, own)
-        return cls(planes, noise, config.decision.noise is NoiseHandling.AUTO, light)
-
-    def read(self, image: int, part: Window | None = None) -> FloatArray:
-        """Return the planes of an image; a part starts on cells of 4 px."""
-        block = self.planes.block(image, part)
-        cleaned = (clip_outliers(block) if self.has_outliers else block) / np.float32(self.noise)
-        if self.light is None or self.planes.highest is None:
-            return cleaned
-        light = self.light if part is None else self.light[:, *part.in_cells(LIGHT_CELL_PX).slices]
-        return raise_clipped(cleaned, light, self.planes.highest / self.noise)

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qmcif_engine.arrays import FloatArray
-from qmcif_engine.config.fusion_config import Effort, FusionConfig, RuleName
-from qmcif_engine.decision.cleaning import CleanedPlanes
+from qmcif_engine.config.fusion_config import Effort, FusionConfig, NoiseHandling, RuleName
+from qmcif_engine.decision.cleaning import clip_outliers
 from qmcif_engine.decision.evidence import EXCLUDED, image_prior
 from qmcif_engine.decision.filters import average_cells, largest_of_cells, reach_of, smooth
 from qmcif_engine.decision.propagation import BORDER, far_apart, pass_messages, price_candidates
@@ -108,15 +108,16 @@ def weigh_coarsely(planes: Planes, core: Window, statistics: StackStatistics, co
     Notes
     -----
     The cost of an image is that of the evidence (`qmcif_engine.decision.evidence.find_candidates`), from one energy instead of three. An
-    image that lacks a pixel of a cell is none of its candidates while others have all.
+    image that lacks a pixel of a cell is none of its candidates while others have all. Light of clipped samples stays as it is.
     """
     n = planes.n_images
     cells = core.in_cells(COARSE_PX).slices
-    seen = CleanedPlanes.of(planes, statistics.noise, config, steps=steps)
+    has_outliers = config.decision.noise is NoiseHandling.AUTO
     energies, means, is_open = [], [], []
     for number in range(n):
         steps.check_cancelled()
-        block = seen.read(number)
+        block = planes.block(number)
+        block = (clip_outliers(block) if has_outliers else block) / np.float32(statistics.noise)
         energies.append(coarse_energy(block)[*cells])
         means.append(average_cells(block, COARSE_PX)[:, *cells])
         choosable = planes.choosable(number)

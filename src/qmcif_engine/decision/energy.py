@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qmcif_engine.config.fusion_config import Effort, StackOrder
-from qmcif_engine.decision.cleaning import CLEANING_REACH_PX, CleanedPlanes
+from qmcif_engine.config.fusion_config import Effort, NoiseHandling, StackOrder
+from qmcif_engine.decision.cleaning import CLEANING_REACH_PX, LIGHT_CELL_PX, add_light, clip_outliers, measure_light, raise_clipped
 from qmcif_engine.decision.coarse import CoarseDecision, start_messages, wanted_labels
 from qmcif_engine.decision.composition import compose_samples, composition_reach_px, list_labels
 from qmcif_engine.decision.edges import CLOSED, LABEL_REACH_PX, PART_MARGIN_PX, WIDE_MARGIN_CELLS, blur_series, draw_edges, find_rivals
@@ -130,15 +130,26 @@ class _Images:
 
     There is one array for each image in `evidence`, shape (rows, scales, columns) on cells of `CELL_PX`, and in `cells` and `detail`, shape
     (rows, c, columns) and (rows, columns), the means and fine detail on cells of `HALO_CELL_PX`. `is_open` is where any image has a whole
-    cell.
+    cell, and `light` the largest light where samples are clipped (`qmcif_engine.decision.cleaning.add_light`).
     """
 
     planes: Planes
-    cleaned: CleanedPlanes
+    noise: float
+    is_cleaned: bool
+    light: FloatArray | None
     evidence: SpilledArrays
     cells: SpilledArrays
     detail: SpilledArrays
     is_open: BoolArray
+
+    def read(self, image: int, part: Window | None = None) -> FloatArray:
+        """Return planes in units of the noise, without outliers and with clipped light raised; a part starts on cells of 4 px."""
+        block = self.planes.block(image, part)
+        cleaned = (clip_outliers(block) if self.is_cleaned else block) / np.float32(self.noise)
+        if self.light is None or self.planes.highest is None:
+            return cleaned
+        light = self.light if part is None else self.light[:, *part.in_cells(LIGHT_CELL_PX).slices]
+        return raise_clipped(cleaned, light, self.planes.highest / self.noise)
 
     def blur(self, image: int, part: Window) -> FloatArray:
         """Return `blur_series` of a part that starts on cells of 4 px."""
@@ -146,7 +157,7 @@ class _Images:
         shape = (-(-self.planes.window.shape[0] // HALO_CELL_PX), -(-self.planes.window.shape[1] // HALO_CELL_PX))
         outer = inner.grown(WIDE_MARGIN_CELLS, shape)
         cells = self.cells.read_rows(image, outer.top, outer.bottom)[..., outer.left : outer.right].transpose(1, 0, 2)
-        return blur_series(self.cleaned.read(image, part), np.ascontiguousarray(cells), inner.relative_to(outer).slices)
+        return blur_series(self.read(image, part), np.ascontiguousarray(cells), inner.relative_to(outer).slices)
 
     def read_evidence(self, rows: slice) -> NDArray[np.uint16]:
         """Return the evidence of all images in some rows of cells, shape (scales, N, rows, columns)."""
@@ -163,7 +174,9 @@ def _measure_images(planes: Planes, statistics: StackStatistics, config: FusionC
     n_scales = 1 if settings.effort is Effort.FAST else len(statistics.floors)
     images = _Images(
         planes,
-        CleanedPlanes.of(planes, statistics.noise, config, steps=steps),
+        statistics.noise,
+        settings.noise is NoiseHandling.AUTO,
+        _find_light(planes, statistics.noise, steps) if planes.has_clipped() else None,
         SpilledArrays(memory_bytes=IN_MEMORY_BYTES),
         SpilledArrays(memory_bytes=IN_MEMORY_BYTES),
         SpilledArrays(memory_bytes=IN_MEMORY_BYTES),
@@ -171,7 +184,7 @@ def _measure_images(planes: Planes, statistics: StackStatistics, config: FusionC
     )
     for number in range(planes.n_images):
         steps.check_cancelled()
-        block = images.cleaned.read(number)
+        block = images.read(number)
         evidence = store_evidence(scale_energies(block, settings.measure, n_scales=n_scales), statistics.floors)
         choosable = planes.choosable(number)
         is_missing = np.zeros_like(images.is_open) if choosable is None else largest_of_cells(~choosable, CELL_PX)
@@ -182,6 +195,18 @@ def _measure_images(planes: Planes, statistics: StackStatistics, config: FusionC
         images.detail.append(fine_energy(block))
         steps.report_image()
     return images
+
+
+def _find_light(planes: Planes, noise: float, steps: TileSteps) -> FloatArray:
+    """Return the largest light of all images in which it is not clipped, in units of the noise."""
+    most: FloatArray | None = None
+    for number in range(planes.n_images):
+        steps.check_cancelled()
+        light = measure_light(planes.block(number) / np.float32(noise), (planes.highest or 0.0) / noise)
+        most = np.zeros_like(light[:-1]) if most is None else most
+        add_light(most, light)
+    assert most is not None
+    return most
 
 
 def _weigh_candidates(
