@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
@@ -24,8 +24,9 @@ DETAIL_PX = 2
 """Standard deviation of the Laplacian of Gaussian whose energy is compared, and side of the cells it is computed on: finer detail is mostly
 noise, and wider detail can be seen out of focus, too."""
 
-COARSE_FREEDOM = 0.111
-"""Independent samples per pixel of white noise in that energy (`tests/engine/decision` derives them)."""
+COARSE_FREEDOM, COARSE_NOISE_ENERGY = 0.109, 0.028
+"""Independent samples per pixel of white noise in that energy, and its mean where the noise has the deviation 1 (`tests/engine/decision`
+derives both)."""
 
 COARSE_CANDIDATES = 4
 """Images that are compared in each cell."""
@@ -160,12 +161,12 @@ def start_messages(coarse: CoarseDecision, label: NDArray[np.int32], *, side: in
     """
     times, shape = COARSE_PX // side, label.shape[:2]
 
-    def spread(cells: NDArray[np.generic], dtype: type) -> NDArray[np.generic]:
-        return cells.repeat(times, axis=0).repeat(times, axis=1)[: shape[0], : shape[1]].astype(dtype)
+    def spread(cells: NDArray[Any]) -> FloatArray:
+        return cells.repeat(times, axis=0).repeat(times, axis=1)[: shape[0], : shape[1]].astype(np.float32)
 
-    step = np.abs(label[..., :, None] - spread(coarse.label, np.int32)[..., None, :])
+    step = np.abs(label[..., :, None] - spread(coarse.label)[..., None, :])
     border = np.float32(COARSE_PX * BORDER * smoothness) * np.minimum(step / np.float32(far), 1).astype(np.float32)
-    given = spread(coarse.messages, np.float32)
+    given = spread(coarse.messages)
     messages = [(given[:, :, d, None, :] + border).min(axis=-1) for d in range(4)]
     return np.ascontiguousarray(np.stack(messages, axis=2) / np.float32(times))
 
