@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from qmcif_engine.cli.options import Request
 from qmcif_engine.cli.terminal import progress_bar, report_compilation
 from qmcif_engine.fusing.in_memory import FusionResult, fuse
-from qmcif_engine.io.output.map_files import map_path
+from qmcif_engine.io.output.writers import map_path
 from qmcif_engine.io.output.placement import ready_folder
 from qmcif_engine.io.output.writers import check_target, write_images
 from qmcif_engine.metrics import evaluate
