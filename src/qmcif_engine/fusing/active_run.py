@@ -14,7 +14,7 @@ from qmcif_engine.errors import Cancelled
 from qmcif_engine.fusing.identity import describe_run, digest
 from qmcif_engine.fusing.outputs import Outputs
 from qmcif_engine.fusing.pipeline import Pipeline
-from qmcif_engine.fusing.results import FusedPart, FusedSlabs, JoinedSlabs, StackPart, join_times
+from qmcif_engine.fusing.results import FusedPart, JoinedSlabs, join_times, stack_slabs
 from qmcif_engine.io.output.windowed_image import ImageContent
 from qmcif_engine.io.output.writers import place_contents
 from qmcif_engine.io.zarr.ome_attributes import Extremes
@@ -96,10 +96,10 @@ class ActiveRun:
             return self._fuse(last, pipeline, run.options["focus_range"])
         # chosen once for the whole stack: slabs with ranges of their own would be decided on at different contrast
         bounds = settle_range(pipeline.stack, run.options["focus_range"])
-        parts = [run.prepare_point(StackPart(pipeline.stack, span), None) for span in spans]
+        parts = [run.prepare_point(pipeline.stack.choose(span), None) for span in spans]
         slabs = tuple(self._fuse(last - len(spans) + number, part, bounds)[0] for number, part in enumerate(parts))
         further = () if pipeline.companions is None else [slab.image("companions") for slab in slabs]
-        results = FusedSlabs(pipeline.stack, spans, [slab.image("fused") for slab in slabs], further)
+        results = stack_slabs(pipeline.stack, spans, [slab.image("fused") for slab in slabs], further)
         choice, report = self._fuse(last, run.prepare_point(results, None), bounds)
         joined = JoinedSlabs(stack=pipeline.stack, slabs=slabs, choice=choice, spans=spans)
         return joined, replace(report, n_images=pipeline.stack.n_images, pixels_by_image=joined.count_pixels())

@@ -30,7 +30,7 @@ from qmcif_engine.fusing.outputs import (
     refuse_other_result,
 )
 from qmcif_engine.fusing.pipeline import Pipeline
-from qmcif_engine.fusing.results import FusedSlabs, StackPart
+from qmcif_engine.fusing.results import stack_slabs
 from qmcif_engine.io.input.stack_input import open_stack
 from qmcif_engine.io.output.output_formats import choose_format
 from qmcif_engine.io.output.placement import check_sources_kept
@@ -352,14 +352,14 @@ class FileRun:
             return identify_run(stack, pipeline.config, bounds, guide=pipeline.guide), expected
         slabs = place.list_slabs(stack.n_images)
         for span, slab in zip(self.spans, slabs, strict=True):
-            identity = identify_run(StackPart(stack, span), pipeline.config, bounds)
+            identity = identify_run(stack.choose(span), pipeline.config, bounds)
             expected |= _expect(slab, {"identity": identity}, stack)
         with open_stack([Path(str(slab.image)) for slab in slabs], channels=self.options["channels"]) as found:
             further = companions_of(found)
             results = [
                 [] if opened is None else [StackImage(opened, number) for number in range(opened.n_images)] for opened in (found, further)
             ]
-            identity = identify_run(FusedSlabs(stack, self.spans, *results), pipeline.config, bounds)
+            identity = identify_run(stack_slabs(stack, self.spans, *results), pipeline.config, bounds)
         return identity, expected | {path: {"identity": identity} for path in place.choice_maps.values()}
 
 

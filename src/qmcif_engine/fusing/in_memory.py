@@ -17,7 +17,7 @@ from qmcif_engine.fusing.pipeline import Pipeline
 from qmcif_engine.run.execution import FusionProgress, Steps
 from qmcif_engine.stack.samples import SUPPORTED_DTYPES, FocusRanges, GivenRanges, as_stack, list_bounds
 from qmcif_engine.stack.separate_channels import settle_channels
-from qmcif_engine.stack.stack import ArrayStack, Stack
+from qmcif_engine.stack.stack import Stack, stack_arrays
 from qmcif_engine.tiles.output_maps import MapPlanes
 from qmcif_engine.tiles.plan import Tile, TilePlan
 from qmcif_engine.tiles.task import TILE_PLANES, FusedTile, TileTask
@@ -119,7 +119,7 @@ def fuse(
         stack,
         config,
         guide=None if guide is None else _as_stack(guide),
-        companions=None if companions is None else ArrayStack(_checked_companions(companions, stack)),
+        companions=None if companions is None else stack_arrays(_checked_companions(companions, stack)),
         memory_bytes=memory_bytes,
         workers=workers,
     )
@@ -139,7 +139,7 @@ def fuse(
 
 
 def _as_stack(images: Sequence[SampleArray] | SampleArray | Stack) -> Stack:
-    return images if isinstance(images, Stack) else ArrayStack(as_stack(images))
+    return images if isinstance(images, Stack) else stack_arrays(as_stack(images))
 
 
 class _GatheredTiles:

@@ -22,7 +22,7 @@ from qmcif_engine.run.memory import (
 from qmcif_engine.stack.guide import settle_guide
 from qmcif_engine.stack.samples import FULL_SCALE, GivenRanges
 from qmcif_engine.stack.separate_channels import count_decisions, settle_channels
-from qmcif_engine.stack.stack import ArrayStack, Stack, check_number, companions_of
+from qmcif_engine.stack.stack import Stack, check_number, companions_of, stack_arrays
 from qmcif_engine.tiles.plan import Tile, TilePlan, plan_tiles
 from qmcif_engine.tiles.task import TileTask
 from qmcif_engine.tiles.window_images import SAMPLES_IN_MEMORY_BYTES
@@ -149,7 +149,7 @@ class Pipeline:
         """Return about how many CPU seconds all tiles take together; a small image is fused on this machine to find that out."""
         side = min(TRIAL_SIDE_PX, self.config.tiling.tile_px)
         texture = np.random.default_rng(0).integers(0, int(FULL_SCALE), (side, side), dtype=np.uint8)
-        trial = Pipeline.prepare(ArrayStack([texture, texture[::-1]]), self.config)
+        trial = Pipeline.prepare(stack_arrays([texture, texture[::-1]]), self.config)
         task, (tile,) = trial.measure((0, FULL_SCALE)), trial.plan.tiles
         task(tile)  # compiles and loads what the measured run will find ready
         # CPU time, not time on the clock: other programs do not count

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from qmcif_engine.io.output.windowed_image import ImageContent, WindowedImage, a
 from qmcif_engine.io.output.writers import describe_map, map_path
 from qmcif_engine.io.remote.remote_path import RemotePath
 from qmcif_engine.stack.samples import FocusRanges
-from qmcif_engine.stack.stack import Stack, StackView
+from qmcif_engine.stack.stack import FindValid, Stack
 from qmcif_engine.stack.window import Window
 from qmcif_engine.tiles.output_maps import OUTPUT_MAPS, WRITTEN_MAPS
 
@@ -95,35 +96,10 @@ def join_times(
     return joined
 
 
-class StackPart(StackView):
-    """Some neighboring images of a stack, and what goes with them, as a stack of their own."""
-
-    def __init__(self, stack: Stack, numbers: range) -> None:
-        super().__init__(stack, follow=lambda plane: StackPart(plane, numbers))
-        self._numbers = numbers
-        self.frame_numbers = tuple(stack.frame_numbers[number] for number in numbers) if stack.frame_numbers else ()
-
-    @property
-    def n_images(self) -> int:
-        """Number of images."""
-        return len(self._numbers)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """What messages call the images."""
-        return tuple(self._stack.names[number] for number in self._numbers)
-
-    def read(self, number: int, window: Window) -> SampleArray:
-        """Return one window of one image."""
-        return self._stack.read(self._numbers[number], window)
-
-    def valid(self, number: int, window: Window) -> BoolArray:
-        """Return which pixels of a window, (h, w), an image really has."""
-        return self._stack.valid(self._numbers[number], window)
-
-
-class FusedSlabs(StackView):
-    """The results of the slabs as a stack, with what the original says of itself.
+def stack_slabs(
+    original: Stack, spans: Sequence[range], results: Sequence[WindowedImage], companions: Sequence[WindowedImage] = ()
+) -> Stack:
+    """Return the results of slabs as a stack, with the metadata of the original.
 
     A pixel that no image of a slab has, because all of them were moved, the slab does not have either.
 
@@ -136,34 +112,26 @@ class FusedSlabs(StackView):
     companions : sequence of WindowedImage
         Alpha or further channels of the results, where the original has them.
     """
+    find_valid = original.find_valid
+    return original.replaced(
+        follow=lambda plane: stack_slabs(plane, spans, companions),
+        names=tuple(f"slab {number}" for number in range(1, len(spans) + 1)),
+        read=partial(_read_result, tuple(results)),
+        find_valid=None if find_valid is None else partial(_find_any, find_valid, tuple(spans)),
+        frame_numbers=(),
+        scratch_bytes=0,
+        whole_bytes=0,
+    )
 
-    def __init__(
-        self, original: Stack, spans: Sequence[range], results: Sequence[WindowedImage], companions: Sequence[WindowedImage] = ()
-    ) -> None:
-        super().__init__(original, follow=lambda plane: FusedSlabs(plane, spans, companions))
-        self._results, self._spans = tuple(results), tuple(spans)
-        self.scratch_bytes = self.whole_bytes = 0
 
-    @property
-    def n_images(self) -> int:
-        """Number of slabs."""
-        return len(self._spans)
+def _read_result(results: Sequence[WindowedImage], number: int, window: Window) -> SampleArray:
+    return results[number].read(window)
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """What messages call the slabs."""
-        return tuple(f"slab {number}" for number in range(1, self.n_images + 1))
 
-    def read(self, number: int, window: Window) -> SampleArray:
-        """Return one window of one slab."""
-        return self._results[number].read(window)
-
-    def valid(self, number: int, window: Window) -> BoolArray:
-        """Return which pixels of a window, (h, w), any image of a slab has."""
-        is_valid = np.zeros(window.shape, bool)
-        for image in self._spans[number]:
-            is_valid |= self._stack.valid(image, window)
-        return is_valid
+def _find_any(find_valid: FindValid, spans: Sequence[range], number: int, window: Window) -> BoolArray:
+    """Return which pixels of a window, (h, w), any image of a slab has."""
+    is_valid: BoolArray = np.any([find_valid(image, window) for image in spans[number]], axis=0)
+    return is_valid
 
 
 class ChosenImage:

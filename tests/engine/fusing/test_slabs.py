@@ -13,7 +13,7 @@ from qmcif_engine.errors import Cancelled, InvalidConfigError, OutputError, Qmci
 from qmcif_engine.fusing.in_memory import fuse
 from qmcif_engine.fusing.outputs import SlabLayout, plan_slabs
 from qmcif_engine.fusing.to_file import fuse_in_slabs
-from qmcif_engine.stack.stack import ArrayStack
+from qmcif_engine.stack.stack import stack_arrays
 
 CONFIG = FusionConfig().replaced({"iterations": 2})
 N_IMAGES = 8
@@ -40,7 +40,7 @@ def test_the_result_and_its_maps_are_those_of_the_stack_fused_at_once(images, tm
     height = HeightRequest(target=tmp_path / "height.ome.tif", z_step=0.5, unit="micrometer")
 
     report = fuse_in_slabs(
-        ArrayStack(images), tmp_path / "fused.tif", CONFIG, slabs=layout(tmp_path / "slabs"), maps=tmp_path / "maps", height=height
+        stack_arrays(images), tmp_path / "fused.tif", CONFIG, slabs=layout(tmp_path / "slabs"), maps=tmp_path / "maps", height=height
     )
 
     index = tifffile.imread(tmp_path / "maps" / "source_index.tif")
@@ -54,7 +54,7 @@ def test_the_result_and_its_maps_are_those_of_the_stack_fused_at_once(images, tm
 
 
 def test_every_slab_is_kept_as_a_picture_of_its_own(images, tmp_path):
-    report = fuse_in_slabs(ArrayStack(images), tmp_path / "fused.tif", CONFIG, slabs=layout(tmp_path / "slabs"))
+    report = fuse_in_slabs(stack_arrays(images), tmp_path / "fused.tif", CONFIG, slabs=layout(tmp_path / "slabs"))
 
     pictures = [tmp_path / "slabs" / f"slab_00{number}.ome.tif" for number in (1, 2, 3)]
     assert report.outputs == (tmp_path / "fused.tif", *pictures)
@@ -68,14 +68,16 @@ def test_an_interrupted_run_goes_on_with_the_tiles_of_its_slabs_and_ends_with_th
     whole.mkdir()
     parts.mkdir()
     seen = []
-    fuse_in_slabs(ArrayStack(images), whole / "f.tif", CONFIG, slabs=layout(whole / "slabs"))
+    fuse_in_slabs(stack_arrays(images), whole / "f.tif", CONFIG, slabs=layout(whole / "slabs"))
     options = {"slabs": layout(parts / "slabs"), "workers": 1}
     with pytest.raises(Cancelled):
-        fuse_in_slabs(ArrayStack(images), parts / "f.tif", CONFIG, **options, on_progress=seen.append, is_cancelled=lambda: len(seen) >= 8)
+        fuse_in_slabs(
+            stack_arrays(images), parts / "f.tif", CONFIG, **options, on_progress=seen.append, is_cancelled=lambda: len(seen) >= 8
+        )
     assert [path.name for path in parts.iterdir()] == ["f.tif.qmcif-job"]
     assert seen[-1].total == 3 * 5 + 4
 
-    fuse_in_slabs(ArrayStack(images), parts / "f.tif", CONFIG, **options, resume=True, on_progress=seen.append)
+    fuse_in_slabs(stack_arrays(images), parts / "f.tif", CONFIG, **options, resume=True, on_progress=seen.append)
 
     assert seen[-1].done == seen[-1].total == 2 * 5 + 4
     found, expected = (
@@ -87,7 +89,7 @@ def test_an_interrupted_run_goes_on_with_the_tiles_of_its_slabs_and_ends_with_th
 @pytest.mark.parametrize("with_heights", [False, True])
 def test_finished_slabs_are_recognized_only_as_those_of_the_same_settings(images, tmp_path, with_heights):
     height = HeightRequest(target=tmp_path / "h.tif", z_step=0.5) if with_heights else None
-    run = partial(fuse_in_slabs, ArrayStack(images), tmp_path / "f.tif", slabs=layout(tmp_path / "slabs"), height=height)
+    run = partial(fuse_in_slabs, stack_arrays(images), tmp_path / "f.tif", slabs=layout(tmp_path / "slabs"), height=height)
     first = run(CONFIG)
     assert run(CONFIG, resume=True).identity == first.identity
 
@@ -104,7 +106,7 @@ def test_existing_slabs_stay_unless_asked(images, tmp_path):
     (tmp_path / "slabs" / "slab_001.ome.tif").write_bytes(b"precious")
 
     with pytest.raises(OutputError, match="exists"):
-        fuse_in_slabs(ArrayStack(images), tmp_path / "f.tif", CONFIG, slabs=layout(tmp_path / "slabs"))
+        fuse_in_slabs(stack_arrays(images), tmp_path / "f.tif", CONFIG, slabs=layout(tmp_path / "slabs"))
 
     assert (tmp_path / "slabs" / "slab_001.ome.tif").read_bytes() == b"precious"
     assert not (tmp_path / "f.tif").exists()
