@@ -78,7 +78,6 @@ def build_parser() -> argparse.ArgumentParser:
     _add_evaluate(commands)
     _add_benchmark(commands)
     _add_surface(commands)
-    _add_learn_dictionary(commands)
     _add_clean(commands)
     add_contributed(partial(_add_command, commands))
     return parser
@@ -259,14 +258,6 @@ def _add_surface(commands: Subparsers) -> None:
     add_surface(_add_command(commands, "surface", "write heights as a surface for 3-D programs, or a profile along a line", _run_surface))
 
 
-def _add_learn_dictionary(commands: Subparsers) -> None:
-    parser = _add_command(
-        commands, "learn-dictionary", "learn the quaternion dictionary again from the images in scikit-image", _run_learn_dictionary
-    )
-    parser.add_argument("-o", "--output", type=to_path, required=True, metavar="FILE", help="dictionary file: .npz")
-    parser.add_argument("--overwrite", action="store_true", help="replace an existing file")
-
-
 def _add_clean(commands: Subparsers) -> None:
     parser = _add_command(commands, "clean", "list and remove what killed runs left behind", _run_clean)
     parser.add_argument(
@@ -326,12 +317,6 @@ def _run_benchmark(options: argparse.Namespace) -> None:
 
 def _run_surface(options: argparse.Namespace) -> None:
     from qmcif_engine.cli.surface_command import run
-
-    run(options)
-
-
-def _run_learn_dictionary(options: argparse.Namespace) -> None:
-    from qmcif_engine.cli.dictionary_command import run
 
     run(options)
 
