@@ -130,7 +130,7 @@ def _solve_on_supports(gram, targets, *, supports):
     # (4, P, n, n): one small system for each patch, all solved at once
     systems = gram[:, supports.T[:, :, None], supports.T[:, None, :]]
     # the row of the null atom is zero; a one on the diagonal makes the system regular and its coefficient zero
-    systems[0] += np.eye(n_chosen) * (supports.T == gram.shape[1] - 1)[:, :, None]
+    systems[0] += np.eye(n_chosen) * np.equal(supports.T, gram.shape[1] - 1)[:, :, None]
     right_sides = np.take_along_axis(targets, supports[None], axis=1).reshape(4 * n_chosen, n_patches)
     solutions = np.linalg.solve(real_form(systems), right_sides.T[:, :, None])
     codes = np.zeros_like(targets)

@@ -14,7 +14,7 @@ from qmcif_engine.errors import InvalidConfigError, InvalidImageError, QmcifErro
 from qmcif_engine.io.input.file_order import is_zarr_folder
 from qmcif_engine.io.input.stack_input import open_stack
 from qmcif_engine.metrics import evaluate
-from qmcif_engine.metrics.levels import LARGEST_WHOLE_PX
+from qmcif_engine.metrics.blocks import LARGEST_WHOLE_PX
 from qmcif_engine.stack.samples import as_stack
 
 if TYPE_CHECKING:
