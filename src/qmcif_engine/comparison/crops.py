@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import ndimage
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from qmcif_engine.arrays import FloatArray
+from qmcif_engine.arrays import FloatArray
 
 N_PLACES = 2
 BORDER_PX = 8

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import math
 from html import escape
-from typing import TYPE_CHECKING
 
-from qmcif_engine.comparison.tables import Mark, Origin, format_figure
-
-if TYPE_CHECKING:
-    from qmcif_engine.comparison.tables import ComparisonTable, TableRow
+from qmcif_engine.comparison.tables import ComparisonTable, Mark, Origin, TableRow, format_figure
 
 # in units of the view box, which the page scales; labels stand left of the bars, figures right of them
 _WIDTH, _LABEL_WIDTH, _VALUE_WIDTH = 420, 128, 52

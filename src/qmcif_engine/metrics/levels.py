@@ -26,7 +26,7 @@ from .inputs import refuse_infinite
 
 LARGEST_LEVEL = 255
 # the 15 digits of MATLAB's rgb2gray: shorter weights flip single pixels by one level
-LUMA = np.array([0.298936021293776, 0.587043074451121, 0.114020904255103])
+LUMA_OF_RED, LUMA_OF_GREEN, LUMA_OF_BLUE = 0.298936021293776, 0.587043074451121, 0.114020904255103
 
 
 class ScratchLevels:
@@ -134,7 +134,8 @@ def convert_to_gray(levels: NDArray[np.uint8]) -> NDArray[np.uint8]:
     exactly 1, so that gray pixels keep their level.
     """
     red, green, blue = np.moveaxis(levels.astype(np.float64), 2, 0)
-    return np.floor(LUMA[0] * red + LUMA[1] * green + LUMA[2] * blue + 0.5).astype(np.uint8)
+    gray: NDArray[np.uint8] = np.floor(LUMA_OF_RED * red + LUMA_OF_GREEN * green + LUMA_OF_BLUE * blue + 0.5).astype(np.uint8)
+    return gray
 
 
 def tabulate_stretching(counts: NDArray[np.int64]) -> NDArray[np.uint8]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from qmcif_engine.comparison.rivals.matting import solve_matte
+from qmcif_engine.comparison.baselines.morphological_gradients import solve_matte
 
 
 def test_what_is_known_stays():

@@ -1,26 +1,21 @@
-"""What every rival has in common: a name, the paper it is written from, and how images go in and out."""
+"""What every baseline has in common: a name, the paper it is written from, and how images go in and out."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
+from qmcif_engine.arrays import FloatArray
 from qmcif_engine.errors import InvalidImageError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
-
-    from qmcif_engine.arrays import FloatArray
 
 FULL_SCALE = 255.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rival:
+class Baseline:
     """A published method that is run here, beside ours.
 
     Attributes
@@ -43,9 +38,9 @@ class Rival:
 
 
 def fuse_with(
-    rival: Rival, images: Sequence[NDArray[np.uint8]], *, check_cancelled: Callable[[], None] = lambda: None
+    baseline: Baseline, images: Sequence[NDArray[np.uint8]], *, check_cancelled: Callable[[], None] = lambda: None
 ) -> NDArray[np.uint8]:
-    """Fuse two or more 8-bit images of one shape, (H, W) or (H, W, 3), by a rival.
+    """Fuse two or more 8-bit images of one shape, (H, W) or (H, W, 3), by a baseline.
 
     Raises
     ------
@@ -57,7 +52,7 @@ def fuse_with(
         msg = f"{len(images)} images of {len(shapes)} kinds given; two or more 8-bit images of one shape are needed: convert or crop them"
         raise InvalidImageError(msg)
     stack = np.stack([np.moveaxis(image.reshape(*image.shape[:2], -1), -1, 0) for image in images]) / FULL_SCALE
-    fused = rival.fuse_planes(stack, check_cancelled)
+    fused = baseline.fuse_planes(stack, check_cancelled)
     # filters and codes can leave the range of the samples
     samples = np.clip(np.rint(fused * FULL_SCALE), 0, FULL_SCALE).astype(np.uint8)
     return np.ascontiguousarray(np.moveaxis(samples, 0, -1).reshape(images[0].shape))

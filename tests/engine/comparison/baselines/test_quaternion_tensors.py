@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from qmcif_engine.comparison.rivals.quaternion_tensors import STEEPNESS, complex_form, fuse_planes, measure_activity, weigh
+from qmcif_engine.comparison.baselines.quaternion_tensors import STEEPNESS, complex_form, fuse_planes, measure_activity, weigh
 from qmcif_engine.method import quaternion
 
 RNG = np.random.default_rng(8)

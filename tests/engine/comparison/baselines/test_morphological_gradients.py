@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import ndimage
 
-from qmcif_engine.comparison.rivals.morphological_gradients import measure_focus, segment
+from qmcif_engine.comparison.baselines.morphological_gradients import measure_focus, segment
 
 
 def test_texture_has_more_focus_than_its_blur_and_none_is_none():

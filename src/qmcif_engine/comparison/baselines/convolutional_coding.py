@@ -10,20 +10,16 @@ its authors used, SPORCO, has its own filters; it asks for a compiled Fourier li
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.fft
 from scipy import ndimage
 
-from qmcif_engine.comparison.rivals.rival import Rival, each_channel, take_largest
-from qmcif_engine.comparison.rivals.sparse_maps import shrink_maps, solve_spectrum
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from qmcif_engine.arrays import ComplexArray, FloatArray
+from qmcif_engine.arrays import ComplexArray, FloatArray
+from qmcif_engine.comparison.baselines.baseline import Baseline, each_channel, take_largest
 
 FILTER_PX = 8
 N_FILTERS = 32
@@ -87,9 +83,15 @@ def code(detail: FloatArray, check_cancelled: Callable[[], None]) -> FloatArray:
         # `sought` comes out of the last shrinkage as maps minus multiplier: the right side of the linear step
         spectrum = scipy.fft.rfft2(sought, overwrite_x=True)
         # per frequency a matrix of rank one plus a multiple of the identity, solved in closed form (Sherman and Morrison)
-        solve_spectrum(spectrum, spectra.filters, target, spectra.energy, np.float32(PENALTY))
-        sought = scipy.fft.irfft2(spectrum, s=shape, overwrite_x=True)
-        apart, change, *sizes = shrink_maps(sought, maps, multiplier, np.float32(SPARSITY / PENALTY), np.float32(RELAXATION))
+        share = (target - np.einsum("mhw,mhw->hw", spectra.filters, spectrum)) / (spectra.energy + np.float32(PENALTY))
+        spectrum += spectra.filters.conj() * share
+        described = scipy.fft.irfft2(spectrum, s=shape, overwrite_x=True)
+        before = maps
+        relaxed = np.float32(RELAXATION) * described + np.float32(1 - RELAXATION) * before + multiplier
+        maps = np.sign(relaxed) * np.maximum(np.abs(relaxed) - np.float32(SPARSITY / PENALTY), 0)
+        multiplier = relaxed - maps
+        sought = maps - multiplier
+        apart, change, *sizes = (float(np.vdot(part, part)) for part in (described - maps, maps - before, described, maps))
         # squared sums on both sides; 1e-12 for an empty layer
         if max(apart, change) < TOLERANCE**2 * max(*sizes, 1e-12):
             break
@@ -128,7 +130,7 @@ def fuse_gray(stack: FloatArray, check_cancelled: Callable[[], None]) -> FloatAr
     return fused[MARGIN_PX : MARGIN_PX + height, MARGIN_PX : MARGIN_PX + width]
 
 
-CONVOLUTIONAL_CODING = Rival(
+CONVOLUTIONAL_CODING = Baseline(
     name="csr",
     label="CSR",
     paper="Liu, Chen, Ward and Wang, Image fusion with convolutional sparse representation, IEEE SPL 2016",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from qmcif_engine.comparison.rivals.guided_filtering import guide_filter
+from qmcif_engine.comparison.baselines.guided_filtering import guide_filter
 
 
 def test_each_window_fits_a_line_and_lines_are_averaged():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import ndimage
 
-from qmcif_engine.comparison.rivals.convolutional_coding import N_FILTERS, SPARSITY, code, cosine_filters, draw, split_layers
+from qmcif_engine.comparison.baselines.convolutional_coding import N_FILTERS, SPARSITY, code, cosine_filters, draw, split_layers
 
 PLANE = ndimage.gaussian_filter(np.random.default_rng(2).uniform(size=(40, 36)), 1)
 

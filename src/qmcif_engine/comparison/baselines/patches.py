@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from qmcif_engine.arrays import FloatArray
+from qmcif_engine.arrays import FloatArray
 
 
 class PatchGrid(NamedTuple):

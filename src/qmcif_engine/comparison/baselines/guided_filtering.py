@@ -6,17 +6,13 @@ with the parameters of its section IV.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
 from scipy import ndimage
 
-from qmcif_engine.comparison.rivals.rival import Rival, gray_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from qmcif_engine.arrays import FloatArray
+from qmcif_engine.arrays import FloatArray
+from qmcif_engine.comparison.baselines.baseline import Baseline, gray_of
 
 BASE_WINDOW_PX = 31
 SALIENCY_RADIUS_PX = 5
@@ -77,7 +73,7 @@ def fuse_planes(stack: FloatArray, check_cancelled: Callable[[], None]) -> Float
     return fused
 
 
-GUIDED_FILTERING = Rival(
+GUIDED_FILTERING = Baseline(
     name="guided-filter",
     label="guided filter",
     paper="Li, Kang and Hu, Image fusion with guided filtering, IEEE TIP 2013",

@@ -7,19 +7,14 @@ orthogonal matching pursuit; of each place the code with the largest sum of modu
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qmcif_engine.comparison.rivals.matching_pursuit import pursue_codes
-from qmcif_engine.comparison.rivals.patch_grid import PatchAverage, cut_row, pad_to_patch, plan_patches
-from qmcif_engine.comparison.rivals.rival import FULL_SCALE, Rival, each_channel, take_largest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from qmcif_engine.arrays import FloatArray
+from qmcif_engine.arrays import FloatArray
+from qmcif_engine.comparison.baselines.baseline import FULL_SCALE, Baseline, each_channel, take_largest
+from qmcif_engine.comparison.baselines.patches import PatchAverage, cut_row, pad_to_patch, plan_patches
 
 PATCH_PX = 8
 STEP_PX = 2
@@ -33,6 +28,10 @@ LARGEST_RESIDUAL = PATCH_PX / FULL_SCALE
 
 MOST_ATOMS = 32
 """Half the samples of a patch: more is no sparse code."""
+
+
+ROUNDING = 1e-9
+"""Share of a signal that is taken for rounding."""
 
 
 @cache
@@ -65,14 +64,50 @@ def pursue(signals: FloatArray, atoms: FloatArray) -> tuple[FloatArray, FloatArr
     described : ndarray of float, shape (P, d)
         What each code describes of its signal.
     """
-    # the pursuit works on inner products alone: signals with atoms, and atoms with each other
-    codes = pursue_codes(signals @ atoms, (signals**2).sum(axis=1), _gram_of(atoms), MOST_ATOMS, LARGEST_RESIDUAL**2)
+    codes = pursue_codes(
+        signals @ atoms, (signals**2).sum(axis=1), atoms.T @ atoms, most_atoms=MOST_ATOMS, largest_rest=LARGEST_RESIDUAL**2
+    )
     activity: FloatArray = np.abs(codes).sum(axis=1)
     return activity, codes @ atoms.T
 
 
-def _gram_of(atoms: FloatArray) -> FloatArray:
-    return np.ascontiguousarray(atoms.T @ atoms)
+def pursue_codes(correlations: FloatArray, energies: FloatArray, gram: FloatArray, *, most_atoms: int, largest_rest: float) -> FloatArray:
+    """Return the sparse codes of signals, shape (P, L): the atom most like what is left, again and again, until little is left.
+
+    Rubinstein, Zibulevsky and Elad 2008, *Efficient implementation of the K-SVD algorithm using batch orthogonal matching pursuit*: the
+    energy of what is left and its products with all atoms follow from those of the signal, so that no signal is looked at again. All
+    signals take a step at once, which scikit-learn's pursuit does one after the other.
+
+    Parameters
+    ----------
+    correlations : ndarray of float, shape (P, L)
+        Products of each signal with each atom.
+    energies : ndarray of float, shape (P,)
+        Squared norms of the signals.
+    gram : ndarray of float, shape (L, L)
+        Products of the atoms, which have unit norm.
+    most_atoms : int
+        Atoms a code may have.
+    largest_rest : float
+        Squared norm of what may be left of a signal.
+    """
+    codes = np.zeros_like(correlations)
+    left, rest, active = correlations, energies, np.arange(len(codes))
+    chosen = np.empty((len(codes), 0), np.intp)
+    for _ in range(most_atoms):
+        # where nothing left resembles an atom, another one would only describe rounding
+        goes_on = (rest > largest_rest) & (np.abs(left).max(axis=1) > ROUNDING * np.sqrt(energies[active]))
+        active, left, chosen = active[goes_on], left[goes_on], chosen[goes_on]
+        if not active.size:
+            break
+        chosen = np.column_stack([chosen, np.abs(left).argmax(axis=1)])
+        products = gram[chosen]
+        targets = np.take_along_axis(correlations[active], chosen, axis=1)
+        weights = np.linalg.solve(np.take_along_axis(products, chosen[:, None, :], axis=2), targets[..., None])[..., 0]
+        codes[active[:, None], chosen] = weights
+        left = correlations[active] - (weights[:, None, :] @ products)[:, 0]
+        rest = energies[active] - (weights * targets).sum(axis=1)
+    return codes
 
 
 def fuse_gray(stack: FloatArray, check_cancelled: Callable[[], None]) -> FloatArray:
@@ -95,7 +130,7 @@ def fuse_gray(stack: FloatArray, check_cancelled: Callable[[], None]) -> FloatAr
     return average.mean()[:height, :width]
 
 
-SPARSE_CODING = Rival(
+SPARSE_CODING = Baseline(
     name="sr",
     label="SR",
     paper="Yang and Li, Multifocus image fusion and restoration with sparse representation, IEEE TIM 2010",

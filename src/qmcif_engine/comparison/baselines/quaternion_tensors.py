@@ -11,17 +11,13 @@ weighted by a power of their activities, which for two of them is a sigmoid func
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
 
-from qmcif_engine.comparison.rivals.patch_grid import PatchAverage, cut_row, pad_to_patch, plan_patches
-from qmcif_engine.comparison.rivals.rival import Rival
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from qmcif_engine.arrays import ComplexArray, FloatArray
+from qmcif_engine.arrays import ComplexArray, FloatArray
+from qmcif_engine.comparison.baselines.baseline import Baseline
+from qmcif_engine.comparison.baselines.patches import PatchAverage, cut_row, pad_to_patch, plan_patches
 
 PATCH_PX = 8
 STEP_PX = 2
@@ -92,7 +88,7 @@ def fuse_planes(stack: FloatArray, check_cancelled: Callable[[], None]) -> Float
     return average.mean()[:, :height, :width]
 
 
-QUATERNION_TENSORS = Rival(
+QUATERNION_TENSORS = Baseline(
     name="qhosvd",
     label="QHOSVD",
     paper="Miao and Kou, Quaternion higher-order singular value decomposition and its applications in color image processing, 2023",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from qmcif_engine.comparison.rivals.laplacian_pyramid import fuse_gray
+from qmcif_engine.comparison.baselines.laplacian_pyramid import fuse_gray
 
 
 def go_on():

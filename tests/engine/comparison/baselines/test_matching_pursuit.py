@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from qmcif_engine.comparison.rivals.matching_pursuit import pursue_codes
+from qmcif_engine.comparison.baselines.sparse_coding import pursue_codes
 
 
 def draw_atoms(generator, *, samples, n_atoms):
@@ -12,7 +12,7 @@ def draw_atoms(generator, *, samples, n_atoms):
 
 
 def coded(signals, atoms, *, most_atoms, largest_rest):
-    return pursue_codes(signals @ atoms, (signals**2).sum(axis=1), np.ascontiguousarray(atoms.T @ atoms), most_atoms, largest_rest)
+    return pursue_codes(signals @ atoms, (signals**2).sum(axis=1), np.ascontiguousarray(atoms.T @ atoms), most_atoms=most_atoms, largest_rest=largest_rest)
 
 
 def coded_plainly(signal, atoms, *, most_atoms, largest_rest):

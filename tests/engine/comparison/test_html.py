@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 
 from qmcif_engine.comparison.datasets import find_dataset
-from qmcif_engine.comparison.html_report import head_symbol, write_html
-from qmcif_engine.comparison.inspection import fingerprint_inputs
+from qmcif_engine.comparison.html import head_symbol, write_html
 from qmcif_engine.comparison.methods import Method
 from qmcif_engine.comparison.published import PUBLISHED_SETS
-from qmcif_engine.comparison.record import open_record
+from qmcif_engine.comparison.record import fingerprint_inputs, open_record
 from qmcif_engine.comparison.report import Comparison
 from qmcif_engine.comparison.runner import score_dataset
 from qmcif_engine.config.fusion_config import FusionConfig

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from qmcif_engine.comparison.rivals.sparse_coding import LARGEST_RESIDUAL, cosine_dictionary, pursue
+from qmcif_engine.comparison.baselines.sparse_coding import LARGEST_RESIDUAL, cosine_dictionary, pursue
 
 
 def code_alone(signal, atoms):

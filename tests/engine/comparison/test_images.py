@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from qmcif_engine.comparison.report_images import INDEX_COLORS, color_index, encode_data_uri, read_eight_bit, read_opaque, shrink
+from qmcif_engine.comparison.html import INDEX_COLORS, color_index, encode_data_uri, shrink
+from qmcif_engine.comparison.images import read_eight_bit, read_opaque
 from qmcif_engine.errors import ImageFileError, InvalidImageError
 from qmcif_engine.io.output.writers import write_image
 

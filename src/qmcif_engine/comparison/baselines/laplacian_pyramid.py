@@ -6,17 +6,13 @@ Peter J. Burt and Edward H. Adelson, *The Laplacian pyramid as a compact image c
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
 from scipy import ndimage
 
-from qmcif_engine.comparison.rivals.rival import Rival, each_channel, take_largest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from qmcif_engine.arrays import FloatArray
+from qmcif_engine.arrays import FloatArray
+from qmcif_engine.comparison.baselines.baseline import Baseline, each_channel, take_largest
 
 N_LEVELS = 4
 WINDOW_PX = 3
@@ -59,7 +55,7 @@ def _expand(coarse: FloatArray, shape: tuple[int, int]) -> FloatArray:
     return _smooth(spread) / _smooth(present)  # the divisor is 1/4 but at a border that a small level ends near
 
 
-LAPLACIAN_PYRAMID = Rival(
+LAPLACIAN_PYRAMID = Baseline(
     name="laplacian-pyramid",
     label="Laplacian pyramid",
     paper="Burt and Adelson, The Laplacian pyramid as a compact image code, IEEE Transactions on Communications 1983",
