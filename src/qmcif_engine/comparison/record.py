@@ -134,16 +134,8 @@ def _parse_record(content: dict[str, Any]) -> Record:
     if content["format"] != _FORMAT:
         msg = f"format {content['format']!r} is not {_FORMAT}"
         raise ValueError(msg)
-    settings = {str(name): str(digest) for name, digest in content["settings"].items()}
-    return Record(dataset=str(content["dataset"]), settings=settings, scores=tuple(_parse_score(row) for row in content["scores"]))
-
-
-def _parse_score(row: dict[str, Any]) -> Score:
-    figures = {str(symbol): None if value is None else float(value) for symbol, value in row["figures"].items()}
-    texts = {name: str(row[name]) for name in ("set_name", "method", "inputs", "fused")}
-    # records from before this field have none
-    border_px = row.get("border_px")
-    return Score(figures=figures, border_px=None if border_px is None else int(border_px), **texts)
+    scores = tuple(Score(**row) for row in content["scores"])
+    return Record(dataset=str(content["dataset"]), settings=dict(content["settings"]), scores=scores)
 
 
 def _check_vacant(folder: Path) -> None:

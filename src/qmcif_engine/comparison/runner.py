@@ -246,7 +246,7 @@ def run_everywhere(
         finally:
             # on failure and interruption those that work end soon, and the others do not begin
             stop.set()
-            pool.shutdown(wait=False, cancel_futures=True)
+            pool.shutdown(cancel_futures=True)
 
 
 _stop: Event | None = None
