@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from argparse import Namespace
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from qmcif_engine.cli.chosen_settings import gather_settings
 from qmcif_engine.cli.progress_bar import progress_bar
@@ -19,11 +17,17 @@ from qmcif_engine.comparison.record import Score, fingerprint_inputs, open_recor
 from qmcif_engine.comparison.report import Comparison, head_inner, name_symbol, write_markdown, write_scores
 from qmcif_engine.comparison.runner import score_dataset
 from qmcif_engine.comparison.tables import ComparisonTable, Mark, format_figure
-from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.config.presets import preset
 from qmcif_engine.errors import InvalidConfigError, OutputError
 from qmcif_engine.io.dask_threads import count_cores
 from qmcif_engine.io.output.placement import check_folder, place_files
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from qmcif_engine.config.fusion_config import FusionConfig
 
 
 def run(options: Namespace) -> None:
