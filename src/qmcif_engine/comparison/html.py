@@ -1,23 +1,24 @@
-"""A comparison as one HTML page that needs no other file and no network."""
+"""A comparison as one HTML page that needs no other file and no network, with plots and enlarged places."""
 
 from __future__ import annotations
 
 import base64
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import escape
 from importlib.resources import files
 from string import Template
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import imagecodecs
 import numpy as np
 from numpy.typing import NDArray
+from scipy import ndimage
 
-from qmcif_engine.comparison.crops import Place, find_places
+from qmcif_engine.arrays import FloatArray
 from qmcif_engine.comparison.datasets import ImageSet
 from qmcif_engine.comparison.images import read_eight_bit
 from qmcif_engine.comparison.methods import Method
-from qmcif_engine.comparison.plots import draw_bars
 from qmcif_engine.comparison.report import Comparison, describe_comparison, head_inner, list_notes, list_symbols, name_symbol
 from qmcif_engine.comparison.runner import fused_path, index_path
 from qmcif_engine.comparison.tables import ComparisonTable, Mark, Origin, TableRow, build_set_table, format_figure
@@ -36,6 +37,24 @@ INDEX_COLORS = np.array(
     [(0, 114, 178), (230, 159, 0), (0, 158, 115), (204, 121, 167), (86, 180, 233), (213, 94, 0), (240, 228, 66), (90, 90, 90)], np.uint8
 )
 """Colors of the sources in an index map, told apart by color-blind readers too (Okabe and Ito 2008); they repeat after eight."""
+
+# in units of the view box, which the page scales; labels stand left of the bars, figures right of them
+_WIDTH, _LABEL_WIDTH, _VALUE_WIDTH = 420, 128, 52
+_BAR_HEIGHT, _BAR_PITCH = 13, 19
+_TOP, _BOTTOM = 6, 24
+_MARGIN_SHARE = 0.12
+_LONGEST_LABEL = 20
+_N_TICKS = 4
+
+N_PLACES = 2
+BORDER_PX = 8
+"""Width of the border left out: the dark borders that software left in some data sets would win everywhere."""
+
+# large enough to recognize the place, small enough for a row of methods side by side
+_SMALLEST_SIDE_PX, _LARGEST_SIDE_PX = 48, 160
+_SHARE_OF_IMAGE = 1 / 8
+_SMALLEST_SPREAD = 1e-6
+"""Rounding of the running mean leaves less than this where nothing differs; one gray level at one pixel leaves more."""
 
 
 def write_html(comparison: Comparison, *, progress: Callable[[int, int], None]) -> str:
@@ -242,3 +261,123 @@ def encode_data_uri(image: NDArray[np.uint8], *, quality: int) -> str:
     # colors at full resolution: halved ones would smear just what crops are looked at for
     encoded = imagecodecs.jpeg8_encode(np.ascontiguousarray(image), level=quality, subsampling="444")
     return f"data:image/jpeg;base64,{base64.b64encode(encoded).decode('ascii')}"
+
+
+def draw_bars(table: ComparisonTable, symbol: str) -> str:
+    """Return the bars of one column as SVG, the best on top.
+
+    The bars do not begin at zero, or the differences that matter would not be seen; the axis below them says where they begin.
+    """
+    rows = [
+        (row, marks[symbol], value)
+        for row, marks in zip(table.rows, table.marks, strict=True)
+        if (value := row.means.get(symbol)) is not None
+    ]
+    rows.sort(key=lambda item: -item[2])
+    low, high, step = choose_axis([value for _, _, value in rows])
+    bottom = _TOP + _BAR_PITCH * len(rows)
+
+    def place(value: float) -> float:
+        return _LABEL_WIDTH + (value - low) / (high - low) * (_WIDTH - _LABEL_WIDTH - _VALUE_WIDTH)
+
+    parts = [f'<svg viewBox="0 0 {_WIDTH} {bottom + _BOTTOM}" role="img" aria-label="{escape(symbol)} of all methods">']
+    for number in range(round((high - low) / step) + 1):
+        tick = low + number * step
+        parts.append(f'<line class="grid" x1="{place(tick):.1f}" x2="{place(tick):.1f}" y1="{_TOP - 3}" y2="{bottom + 2}"/>')
+        parts.append(f'<text class="tick" x="{place(tick):.1f}" y="{bottom + 15}">{_format_tick(tick, step)}</text>')
+    for number, (row, mark, value) in enumerate(rows):
+        parts.append(_draw_bar(row, mark, y=_TOP + number * _BAR_PITCH, end=place(value), text=format_figure(value, symbol=symbol)))
+    return "".join([*parts, "</svg>"])
+
+
+def choose_axis(values: list[float]) -> tuple[float, float, float]:
+    """Return where the axis begins and ends and the distance of its ticks, a round number of which lies between."""
+    least, most = min(values), max(values)
+    # equal bars, and bars of 0, still need an axis
+    span = (most - least) or abs(most) * 0.1 or 1.0
+    raw = span * (1 + _MARGIN_SHARE) / _N_TICKS
+    power = 10 ** math.floor(math.log10(raw))
+    # 0.999: a rounding error must not take the next larger step
+    step = next(factor for factor in (1, 2, 2.5, 5, 10) if factor * power >= raw * 0.999) * power
+    # begins below the shortest bar, so that this one can be seen too
+    low = math.floor((least - _MARGIN_SHARE * span) / step) * step
+    high = math.ceil(most / step) * step
+    return low, high if high > low else low + step, step
+
+
+def _format_tick(tick: float, step: float) -> str:
+    # one digit more than the step has, for steps of 2.5
+    decimals = max(0, 1 - math.floor(math.log10(step)))
+    text = f"{tick:.{decimals}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _draw_bar(row: TableRow, mark: Mark, *, y: float, end: float, text: str) -> str:
+    kind = _kind(row)
+    label = row.label if len(row.label) <= _LONGEST_LABEL else f"{row.label[: _LONGEST_LABEL - 1]}…"
+    middle = y + _BAR_HEIGHT - 2.5
+    return (
+        f"<g><title>{escape(row.label)} ({row.origin}): {text}</title>"
+        f'<text class="label {kind}" x="{_LABEL_WIDTH - 7}" y="{middle}">{escape(label)}</text>'
+        f'<rect class="bar {kind}" x="{_LABEL_WIDTH}" y="{y}" width="{max(end - _LABEL_WIDTH, 0.5):.1f}" height="{_BAR_HEIGHT}" rx="2"/>'
+        f'<text class="value {mark}" x="{end + 5:.1f}" y="{middle}">{text}</text></g>'
+    )
+
+
+class Place(NamedTuple):
+    """A square window of an image: its upper left corner and its side."""
+
+    row: int
+    column: int
+    side_px: int
+
+    def cut(self, image: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """Return the window of an image, shape (side, side) or (side, side, 3)."""
+        return image[self.row : self.row + self.side_px, self.column : self.column + self.side_px]
+
+
+def find_places(images: Sequence[NDArray[np.uint8]], *, n_places: int = N_PLACES) -> list[Place]:
+    """Find the windows with the largest mean spread between the images, the largest first, without overlap.
+
+    Parameters
+    ----------
+    images : sequence of ndarray of uint8, shape (H, W) or (H, W, 3)
+        Two or more of one scene.
+    n_places : int
+        How many to return at most.
+
+    Returns
+    -------
+    list of Place
+        Fewer where the image has no room for more; none where the images are equal.
+
+    Notes
+    -----
+    The spread of a pixel is its largest minus its smallest sample over the images, largest over the channels.
+    """
+    spread = _measure_spread(images)
+    shortest = min(spread.shape)
+    side = min(shortest, int(np.clip(shortest * _SHARE_OF_IMAGE, _SMALLEST_SIDE_PX, _LARGEST_SIDE_PX)))
+    if shortest >= side + 2 * BORDER_PX:
+        # zeros in place of the border keep the coordinates of the image
+        spread = np.pad(spread[BORDER_PX:-BORDER_PX, BORDER_PX:-BORDER_PX], BORDER_PX)
+    means = ndimage.uniform_filter(spread, side, mode="constant")
+    before = side // 2
+    # only windows that lie in the image, indexed by their upper left corner
+    means = means[before : before + spread.shape[0] - side + 1, before : before + spread.shape[1] - side + 1]
+    places: list[Place] = []
+    while len(places) < n_places and means.max() > _SMALLEST_SPREAD:
+        row, column = (int(position) for position in np.unravel_index(np.argmax(means), means.shape))
+        places.append(Place(row, column, side))
+        # all windows that would overlap this one are out
+        means[max(0, row - side + 1) : row + side, max(0, column - side + 1) : column + side] = 0
+    return places
+
+
+def _measure_spread(images: Sequence[NDArray[np.uint8]]) -> FloatArray:
+    """Keep running extremes, so that many large images need no more memory than three."""
+    low, high = images[0], images[0]
+    for image in images[1:]:
+        low, high = np.minimum(low, image), np.maximum(high, image)
+    spread = (high - low).astype(np.float64)
+    return spread.max(axis=2) if spread.ndim == 3 else spread

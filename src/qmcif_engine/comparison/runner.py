@@ -241,7 +241,7 @@ def run_everywhere(
             msg = "a worker process was lost, perhaps for lack of memory; run the same command again, it resumes, with fewer --jobs"
             raise ChildProcessError(msg) from error
         except OSError as error:
-            error.errno = getattr(error, "number", error.errno)
+            error.errno = vars(error).get("number", error.errno)
             raise
         finally:
             # on failure and interruption those that work end soon, and the others do not begin
@@ -266,5 +266,5 @@ def _work_in_process(work: Callable[[_TaskT, Callable[[], bool]], _ResultT], tas
         return work(task, lambda: _stop is not None and _stop.is_set())
     except OSError as error:
         # pickling loses the number by which a full disk is known, but keeps attributes
-        error.number = error.errno  # type: ignore[attr-defined]
+        vars(error)["number"] = error.errno
         raise

@@ -15,7 +15,7 @@ from .inputs import check_border, choose_limits, name_images, rate_choices
 from .levels import Levels, keep_levels, offer_places
 from .mutual_information import measure_mutual_information
 from .phase_congruency import measure_phase_congruency
-from .similarity import measure_edge_similarity, measure_structural_similarity
+from .source_similarity import measure_edge_similarity, measure_structural_similarity
 from .truth import DEFAULT_BORDER_PX, compare_with_truth
 
 if TYPE_CHECKING:

@@ -37,12 +37,12 @@ def paint_scene():
 
 @pytest.fixture
 def in_blocks(monkeypatch):
-    """Call to make every image a large one, of blocks of 150 px."""
+    """Call to make every image a large one, of blocks of 160 px."""
 
     def cut():
         monkeypatch.setattr(blocks, "LARGEST_WHOLE_PX", 0)
         monkeypatch.setattr(blocks, "LARGEST_WHOLE_SIDE_PX", 160)
-        monkeypatch.setattr(blocks, "BLOCK_PX", 150)
+        monkeypatch.setattr(blocks, "BLOCK_PX", 160)
         monkeypatch.setattr(blocks.Passes.add_up, "__kwdefaults__", {"sides": (97, 80), "window_px": 1})
 
     return cut

@@ -40,7 +40,7 @@ def test_every_complete_window_lies_in_one_block(shape, sides, window_px):
 @pytest.mark.parametrize(
     ("shape", "n_sources"),
     # color and three sources; a narrow image, which is cut along its length only; a rest that holds no complete window
-    [((201, 301, 3), 3), ((64, 320), 2), ((172, 305), 2)],
+    [((170, 301, 3), 3), ((64, 320), 2), ((162, 170), 2)],
 )
 def test_blocks_give_the_figures_of_the_whole_image(in_blocks, paint_scene, shape, n_sources):
     sources, fused = paint_scene(shape, n_sources=n_sources)
@@ -52,8 +52,8 @@ def test_blocks_give_the_figures_of_the_whole_image(in_blocks, paint_scene, shap
 
 @pytest.mark.parametrize("dtype", [np.uint16, np.float32])
 def test_other_sample_types_and_dask_arrays_are_brought_to_eight_bits_as_whole_images_are(in_blocks, paint_scene, dtype):
-    *sources, fused = (image.astype(dtype) * 13 for image in paint_scene((200, 210)).images)
-    *lazy, lazy_fused = (da.from_array(image, chunks=(70, 210)) for image in (*sources, fused))
+    *sources, fused = (image.astype(dtype) * 13 for image in paint_scene((170, 165)).images)
+    *lazy, lazy_fused = (da.from_array(image, chunks=(70, 165)) for image in (*sources, fused))
     whole = evaluate(sources, fused, sample_range=(0, 4095))
     assert evaluate(lazy, lazy_fused, sample_range=(0, 4095)) == whole
     in_blocks()
@@ -73,7 +73,7 @@ def test_constant_images_are_judged_as_whole_ones_are(in_blocks, paint_scene, le
 
 def test_the_noise_of_the_whole_image_decides_in_every_block(in_blocks):
     """The left third is noise and the rest is smooth: the thresholds of single blocks would differ by far."""
-    noise = np.random.default_rng(2).normal(0, 1, (170, 460)) * np.where(np.arange(460) < 150, 40, 1)
+    noise = np.random.default_rng(2).normal(0, 1, (100, 460)) * np.where(np.arange(460) < 160, 40, 1)
     sources = [np.clip(128 + 60 * np.sin(np.arange(460) / period) + noise, 0, 255).astype(np.uint8) for period in (7, 9)]
     whole = evaluate(sources, sources[0])
     in_blocks()

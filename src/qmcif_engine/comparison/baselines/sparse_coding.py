@@ -14,7 +14,7 @@ import numpy as np
 
 from qmcif_engine.arrays import FloatArray
 from qmcif_engine.comparison.baselines.baseline import FULL_SCALE, Baseline, each_channel, take_largest
-from qmcif_engine.comparison.baselines.patches import PatchAverage, cut_row, pad_to_patch, plan_patches
+from qmcif_engine.comparison.baselines.patch_grid import PatchAverage, cut_row, pad_to_patch, plan_patches
 
 PATCH_PX = 8
 STEP_PX = 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from qmcif_engine.comparison.baselines.patches import PatchAverage, cut_row, pad_to_patch, plan_patches
+from qmcif_engine.comparison.baselines.patch_grid import PatchAverage, cut_row, pad_to_patch, plan_patches
 
 
 @pytest.mark.parametrize(("shape", "step"), [((8, 8), 2), ((9, 20), 3), ((17, 11), 8), ((10, 13), 1)])
