@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from numpy.typing import NDArray
 
-from .blocks import EvaluationProgress, Passes
+from .blocks import Passes
 from .contrast import measure_contrast
 from .gradient import measure_gradient
 from .inputs import check_border, choose_limits, name_images, rate_choices
@@ -20,6 +20,8 @@ from .truth import DEFAULT_BORDER_PX, compare_with_truth
 
 if TYPE_CHECKING:
     from dask.array import Array as DaskImage
+
+    from .blocks import EvaluationProgress
 
     Image: TypeAlias = NDArray[Any] | DaskImage
 
