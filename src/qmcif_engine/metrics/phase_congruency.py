@@ -117,7 +117,7 @@ class _FeatureSearch:
         thresholds = self._thresholds[number] if self._thresholds else None
         features = compute_phase_features(self._read(self._images[number], block), self._bank, thresholds=thresholds, on_orientation=report)
         kept = near.moved(self._margins[0] - block.top, self._margins[1] - block.left).slices
-        # copies, so that the transformed block, nearly twice as large, can be freed
+        # copies, so that the sums they are parts of, and the margins, can be freed
         return PhaseFeatures(*(part[kept].copy() for part in features))
 
     def _read(self, image: Levels, block: Window) -> NDArray[np.uint8]:
@@ -132,8 +132,10 @@ def match_features(sources: Iterable[PhaseFeatures], target: PhaseFeatures) -> t
     """
     features = iter(sources)
     best = next(features)
-    match = correlate_features(best, target)
+    match: list[FloatArray] = []
     for challenger in features:
+        # not earlier: until here `best` is the first source, so its matches need no memory
+        match = match or correlate_features(best, target)
         _keep_larger(match, correlate_features(challenger, target))
         # "not larger" in place of "smaller or equal": a tie goes to the later source
         is_replaced = ~(best.congruency > challenger.congruency)

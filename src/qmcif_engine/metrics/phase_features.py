@@ -157,10 +157,12 @@ def compute_phase_features(
     spectrum = _transform(gray, bank)
     sums = np.zeros((5, *gray.shape), bank.dtype)
     for orientation in range(N_ORIENTATIONS):
-        # one orientation at a time: whole-image transforms take much memory
-        responses = [_filter(spectrum, bank, orientation=orientation, scale=scale) for scale in range(N_SCALES)]
+        # one orientation at a time, and freed before the next: responses of whole images take much memory
+        responses = [_filter(spectrum, bank, orientation=orientation, scale=0)]
         threshold = thresholds[orientation] if thresholds else estimate_threshold(bank, orientation, np.abs(responses[0]))
+        responses += [_filter(spectrum, bank, orientation=orientation, scale=scale) for scale in range(1, N_SCALES)]
         _add_orientation(sums, responses, angle=orientation * math.pi / N_ORIENTATIONS, threshold=threshold)
+        del responses
         on_orientation()
     return _conclude(sums)
 
