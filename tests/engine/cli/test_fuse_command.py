@@ -12,7 +12,7 @@ import pytest
 import tifffile
 
 from qmcif_engine.cli import main
-from qmcif_engine.io.input import stack_input
+from qmcif_engine.io.input import readers, stack_input
 from qmcif_engine.io.input.scratch_transcoding import DEFAULT_MEMORY_BYTES
 from qmcif_engine.io.input.segment_cache import DEFAULT_CACHE_BYTES
 from qmcif_engine.io.output.stack_files import check_stack_target
@@ -74,7 +74,7 @@ def decoded(monkeypatch):
 
         monkeypatch.setattr(target, name, counting)
 
-    count("read_channels", stack_input, lambda picture, path: picture.nbytes)
+    count("_decode_upright", readers.WholeFileSource, lambda picture, source, path: picture.nbytes)
     count("_decode", tiff_windows.TiffPlane, lambda segment, plane, index, stream: segment.nbytes)
     count("_fill_from_rows", tiff_windows.TiffPlane, lambda nothing, plane, planes, window, stream: planes.nbytes)
     return counted

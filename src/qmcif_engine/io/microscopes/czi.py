@@ -1,84 +1,82 @@
-"""Zeiss CZI through pylibCZIrw, the maker's own library, which reads windows and puts mosaics together."""
+"""Zeiss CZI through pylibCZIrw, the maker's own library, which reads windows and puts mosaics together.
+
+Scenes are the images of a file.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from pylibCZIrw import czi
 
 from qmcif_engine.errors import ImageFileError
 from qmcif_engine.io.input.frame_source import Copying
 from qmcif_engine.io.limits import LARGEST_UNSTORED_BYTES, MAX_MOSAIC_GAPS, MAX_PIXELS, MAX_PLANES
 from qmcif_engine.io.metadata.length_units import parse_length, settle_lengths
-from qmcif_engine.io.microscopes.microscope_image import MicroscopeImage, keep_complete, parse_hex_color
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from qmcif_engine.stack.image_metadata import ImageMetadata
-    from qmcif_engine.stack.window import Window
+from qmcif_engine.io.microscopes.microscope_source import MicroscopeImage, keep_complete, parse_hex_color
+from qmcif_engine.stack.image_metadata import ImageMetadata
+from qmcif_engine.stack.window import Window
 
 _DTYPES = {"Gray8": "uint8", "Gray16": "uint16", "Gray32Float": "float32", "Bgr24": "uint8", "Bgr48": "uint16", "Bgr96Float": "float32"}
 _N_COLORS = 3
 _SCENE = "S"
 
 
-class CziReader:
-    """Scenes are the images of a file."""
+def list_images(location: Path) -> list[str]:
+    """Return the names of the scenes."""
+    with czi.open_czi(str(location)) as file:
+        numbers = sorted(file.scenes_bounding_rectangle_no_pyramid) or [0]
+        image = _find(file.metadata, "ImageDocument", "Metadata", "Information", "Image")
+        known = _as_list(_find(image, "Dimensions", "S", "Scenes", "Scene"))
+    names = {str(scene.get("@Index", "")): str(scene.get("@Name") or "") for scene in known if isinstance(scene, dict)}
+    return [names.get(str(number), "") for number in numbers]
 
-    def list_images(self, location: Path) -> list[str]:
-        """Return the names of the scenes."""
-        with czi.open_czi(str(location)) as file:
-            numbers = sorted(file.scenes_bounding_rectangle_no_pyramid) or [0]
-            image = _find(file.metadata, "ImageDocument", "Metadata", "Information", "Image")
-            known = _as_list(_find(image, "Dimensions", "S", "Scenes", "Scene"))
-        names = {str(scene.get("@Index", "")): str(scene.get("@Name") or "") for scene in known if isinstance(scene, dict)}
-        return [names.get(str(number), "") for number in numbers]
 
-    def describe(self, location: Path, number: int) -> MicroscopeImage:
-        """Return what the file says of a scene."""
-        with czi.open_czi(str(location)) as file:
-            kinds = set(file.pixel_types.values())
-            kind = kinds.pop() if len(kinds) == 1 else ""
-            if kind not in _DTYPES:
-                msg = (
-                    f"{str(location)!r} holds channels of the types {', '.join(sorted(file.pixel_types.values()))}; "
-                    f"one of {', '.join(_DTYPES)} for all is needed: export the channels on their own"
-                )
-                raise ImageFileError(msg)
-            sizes = {axis: end - start for axis, (start, end) in file.total_bounding_box.items() if axis not in (_SCENE, "X", "Y")}
-            # further axes, such as phases or illuminations, count where there are several
-            sizes = {axis: length for axis, length in sizes.items() if length > 1 or axis in "TZC"}
-            rectangle = _find_rectangle(file, number)[0]
-            sizes |= {"Y": rectangle.h, "X": rectangle.w} | ({"S": _N_COLORS} if kind.startswith("Bgr") else {})
-            _check_pieces(file, sizes, location, number=number)
-            dtype = np.dtype(_DTYPES[kind])
-            return MicroscopeImage(
-                axes="".join(sizes),
-                shape=tuple(sizes.values()),
-                dtype=dtype,
-                metadata=_describe(file.metadata, dtype),
-                needed_bytes=0,
-                stored_bytes=location.stat().st_size,
-                copying=Copying.WORTHWHILE,
+def describe(location: Path, number: int) -> MicroscopeImage:
+    """Return what the file says of a scene."""
+    with czi.open_czi(str(location)) as file:
+        kinds = set(file.pixel_types.values())
+        kind = kinds.pop() if len(kinds) == 1 else ""
+        if kind not in _DTYPES:
+            msg = (
+                f"{str(location)!r} holds channels of the types {', '.join(sorted(file.pixel_types.values()))}; "
+                f"one of {', '.join(_DTYPES)} for all is needed: export the channels on their own"
             )
+            raise ImageFileError(msg)
+        sizes = {axis: end - start for axis, (start, end) in file.total_bounding_box.items() if axis not in (_SCENE, "X", "Y")}
+        # further axes, such as phases or illuminations, count where there are several
+        sizes = {axis: length for axis, length in sizes.items() if length > 1 or axis in "TZC"}
+        rectangle = _find_rectangle(file, number)[0]
+        sizes |= {"Y": rectangle.h, "X": rectangle.w} | ({"S": _N_COLORS} if kind.startswith("Bgr") else {})
+        _check_pieces(file, sizes, location, number=number)
+        dtype = np.dtype(_DTYPES[kind])
+        return MicroscopeImage(
+            axes="".join(sizes),
+            shape=tuple(sizes.values()),
+            dtype=dtype,
+            metadata=_describe(file.metadata, dtype),
+            needed_bytes=0,
+            stored_bytes=location.stat().st_size,
+            copying=Copying.WORTHWHILE,
+        )
 
-    def read(self, location: Path, number: int, *, places: Sequence[Mapping[str, int]], rows: str, window: Window) -> list[NDArray[Any]]:
-        """Return a window of several planes."""
-        del rows  # the library knows no others
-        height, width = window.shape
-        with czi.open_czi(str(location)) as file:
-            rectangle, scene = _find_rectangle(file, number)
-            # scenes lie anywhere on the stage, also at negative places
-            corner = (rectangle.x + window.left, rectangle.y + window.top, width, height)
-            planes = [file.read(roi=corner, plane=dict(place), scene=scene) for place in places]
-        # Zeiss stores blue first
-        return [plane[..., ::-1] if plane.shape[-1] == _N_COLORS else plane for plane in planes]
+
+def read(location: Path, number: int, *, places: Sequence[Mapping[str, int]], rows: str, window: Window) -> list[NDArray[Any]]:
+    """Return a window of several planes."""
+    del rows  # the library knows no others
+    height, width = window.shape
+    with czi.open_czi(str(location)) as file:
+        rectangle, scene = _find_rectangle(file, number)
+        # scenes lie anywhere on the stage, also at negative places
+        corner = (rectangle.x + window.left, rectangle.y + window.top, width, height)
+        planes = [file.read(roi=corner, plane=dict(place), scene=scene) for place in places]
+    # Zeiss stores blue first
+    return [plane[..., ::-1] if plane.shape[-1] == _N_COLORS else plane for plane in planes]
 
 
 def _find_rectangle(file: czi.CziReader, number: int) -> tuple[czi.Rectangle, int | None]:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from qmcif_engine.io.input.bounded_reading import read_bounded
-from qmcif_engine.io.input.image_choice import choose_image
+from qmcif_engine.io.input.file_order import choose_image
 from qmcif_engine.io.input.image_file import refuse_content, refuse_damaged
 from qmcif_engine.io.limits import LARGEST_XML_CHARACTERS, MOST_IMAGES
 from qmcif_engine.io.metadata.ome_xml import list_image_names

@@ -1,20 +1,20 @@
-"""Checks of Zarr, formats 2 and 3, before the Zarr library sees anything of it: metadata, and what packed chunks claim.
+"""Checks of Zarr metadata, formats 2 and 3, before the Zarr library sees anything of them.
 
-Metadata name the programs that decode the chunks, and one of those that exist runs whatever code a chunk holds. So only plain compressors
-are let through. Their decoders in turn believe whatever size the packed bytes claim, or have no bound at all.
+Metadata name the programs that decode the chunks, and one of those that exist runs whatever code a chunk holds: only plain compressors are
+let through. What an array claims to hold is compared with what is stored of it.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import os
-import zlib
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-import imagecodecs
 import numpy as np
 
 from qmcif_engine.io.input.bounded_reading import parse_json, read_bounded
@@ -27,24 +27,16 @@ from qmcif_engine.io.limits import (
     MOST_CHUNKS_IN_SHARD,
     SMALLEST_CHUNK_COST_BYTES,
 )
-from qmcif_engine.io.remote.remote_path import RemotePath
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from qmcif_engine.io.remote.remote_path import Location
+from qmcif_engine.io.remote.remote_path import Location, RemotePath
 
 N_PROBES = 64
-"""Chunks of a large array on a server that are looked for before it is believed to be stored."""
+"""Chunks of a large array on a server that are looked for before it is taken to be stored."""
 
 _COMPRESSORS = ("blosc", "gzip", "lz4", "zlib", "zstd")
 _ARRAY_CODECS = ("bytes", "delta", "shuffle", "transpose")
 """What changes samples but not their number; the second and third are filters of format 2."""
 
 _CHECKSUM = "crc32c"
-_CHECKSUM_BYTES = 4
-# bounds the memory of the check, whatever a stream unpacks to
-_INFLATED_AT_ONCE = 2**20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,14 +53,14 @@ class ZarrNode:
     dtype : dtype
     compressor : str
         What the stored bytes of a chunk are compressed with, empty where they are not.
-    has_checksum : bool
-        Whether four bytes follow the compressed ones.
     dimension_names : tuple of str
         Empty where the array does not name its axes.
     file_shape : tuple of int
         What lies in one file: a shard or a chunk.
     key_parts : tuple of str
         What stands before the numbers in the name of a file, and between them.
+    document : tuple of str and bytes
+        Name and content of the file with the metadata.
     """
 
     zarr_format: Literal[2, 3]
@@ -76,10 +68,10 @@ class ZarrNode:
     chunk_shape: tuple[int, ...]
     dtype: np.dtype[Any]
     compressor: str
-    has_checksum: bool
     dimension_names: tuple[str, ...]
     file_shape: tuple[int, ...]
     key_parts: tuple[str, str]
+    document: tuple[str, bytes]
 
     def key(self, numbers: Iterable[Any]) -> str:
         """Return the name of the file with these numbers, counted along each axis."""
@@ -90,11 +82,6 @@ class ZarrNode:
     def chunk_bytes(self) -> int:
         """What a decoded chunk takes."""
         return math.prod(self.chunk_shape) * self.dtype.itemsize
-
-    def unpacks_to_more(self, stored: bytes) -> bool:
-        """Return whether the stored bytes of a chunk would take more memory than a chunk."""
-        packed = stored[:-_CHECKSUM_BYTES] if self.has_checksum else stored
-        return unpacks_to_more(packed, self.compressor, limit_bytes=self.chunk_bytes)
 
 
 def read_group_attributes(folder: Location, path: Location) -> dict[str, Any] | None:
@@ -180,22 +167,28 @@ def _load(folder: Location, path: Location) -> dict[str, Any]:
     """Return the metadata of a group or an array in the words of format 3, nothing where there are none."""
     described = _read_json(folder / "zarr.json", path)
     if described is not None:
-        return described
+        return described | {"document": ("zarr.json", json.dumps(described).encode())}
     # format 2 has its attributes in a file of their own
     attributes = _read_json(folder / ".zattrs", path) or {}
     node = _read_json(folder / ".zarray", path)
     if node is None:
         return {"attributes": attributes} if attributes else {}
     # in the order of encoding, as format 3 lists them
-    codecs = [*(node.get("filters") or []), *([node["compressor"]] if node.get("compressor") else [])]
+    try:
+        codecs = [*(node.get("filters") or []), *([node["compressor"]] if node.get("compressor") else [])]
+        names = [codec if isinstance(codec, str) else {"name": codec["id"]} for codec in codecs]
+    except (KeyError, TypeError) as error:
+        raise refuse_damaged(path, f"its .zarray makes no sense: {type(error).__name__}: {error}") from error
     return {
+        # the library warns about programs that write an empty list of filters
+        "document": (".zarray", json.dumps(node | {"filters": node.get("filters") or None}).encode()),
         "zarr_format": 2,
         "node_type": "array",
         "shape": node.get("shape"),
         "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": node.get("chunks")}},
         "chunk_key_encoding": {"name": "v2", "configuration": {"separator": node.get("dimension_separator") or "."}},
         "data_type": node.get("dtype"),
-        "codecs": [codec if isinstance(codec, str) else {"name": codec["id"]} for codec in codecs],
+        "codecs": names,
         # the convention of xarray, which format 2 has no field for
         "dimension_names": attributes.get("_ARRAY_DIMENSIONS"),
     }
@@ -242,10 +235,10 @@ def _parse(node: dict[str, Any], path: Location) -> ZarrNode:
         chunk_shape=chunk_shape,
         dtype=_as_dtype(node["data_type"]),
         compressor="".join(compressors),
-        has_checksum=_CHECKSUM in packing,
         dimension_names=tuple(names) if isinstance(names, list) and all(isinstance(name, str) for name in names) else (),
         file_shape=file_shape,
         key_parts=_parse_keys(node.get("chunk_key_encoding") or {}),
+        document=node["document"],
     )
 
 
@@ -309,64 +302,3 @@ def _read_json(file: Location, path: Location) -> dict[str, Any] | None:
         return None
     except ValueError as error:
         raise refuse_damaged(path, f"{file.name} cannot be parsed: {error}") from error
-
-
-def unpacks_to_more(packed: bytes, compressor: str, *, limit_bytes: int) -> bool:
-    """Return whether compressed bytes would take more memory than a limit, taking no more than that to find out.
-
-    Parameters
-    ----------
-    packed : bytes
-    compressor : str
-        ``blosc``, ``gzip``, ``lz4``, ``zlib``, ``zstd``, or empty.
-    limit_bytes : int
-    """
-    if compressor == "blosc":
-        # header of Blosc: version, format, flags, item size, then the size unpacked
-        return int.from_bytes(packed[4:8], "little") > limit_bytes
-    if compressor == "lz4":
-        # numcodecs puts the size unpacked before the block
-        return int.from_bytes(packed[:4], "little") > limit_bytes
-    if compressor == "zstd":
-        return _zstd_exceeds(packed, limit_bytes)
-    return compressor in ("gzip", "zlib") and _deflate_exceeds(packed, limit_bytes)
-
-
-def _zstd_exceeds(packed: bytes, limit_bytes: int) -> bool:
-    """Decide by the size in the header of the first frame; where it has none, by unpacking into a buffer of the limit."""
-    # RFC 8878, 3.1.1.1: descriptor behind the magic number; window, dictionary and content size follow
-    flags = packed[4] if len(packed) > 4 else 0
-    is_single, width = bool(flags & 0x20), (0, 2, 4, 8)[flags >> 6]
-    width = width or int(is_single)
-    if width:
-        start = 5 + (not is_single) + (0, 1, 2, 4)[flags & 3]
-        # a size of two bytes is stored less 256
-        size = int.from_bytes(packed[start : start + width], "little") + (256 if width == 2 else 0)
-        return size > limit_bytes
-    try:
-        imagecodecs.zstd_decode(packed, out=limit_bytes)
-    except imagecodecs.ZstdError as error:
-        # any other failure is damage, which the decoder will report
-        return "too small" in str(error)
-    return False
-
-
-def _deflate_exceeds(packed: bytes, limit_bytes: int) -> bool:
-    """Decide by unpacking piece by piece, without keeping any; damage is left to the decoder to find."""
-    total = 0
-    try:
-        while packed:
-            stream = zlib.decompressobj(wbits=47)  # zlib or gzip, whichever it is
-            while not stream.eof:
-                piece = stream.decompress(packed, _INFLATED_AT_ONCE)
-                total += len(piece)
-                if total > limit_bytes:
-                    return True
-                packed = stream.unconsumed_tail
-                if not piece and not packed:
-                    return False
-            # a gzip file may have several members, one behind the other
-            packed = stream.unused_data
-    except zlib.error:
-        return False
-    return False

@@ -39,11 +39,11 @@ def test_inner_chunks_of_shards_are_what_is_decoded_at_once(tmp_path):
 
 @pytest.mark.parametrize(
     ("compressors", "expected"),
-    [(None, ("", False)), (GzipCodec(), ("gzip", False)), ((ZstdCodec(), Crc32cCodec()), ("zstd", True)), (Crc32cCodec(), ("", True))],
+    [(None, ""), (GzipCodec(), "gzip"), ((ZstdCodec(), Crc32cCodec()), "zstd"), (Crc32cCodec(), "")],
 )
 def test_packing_of_chunks_is_known(tmp_path, compressors, expected):
     node = read_array_node(made(tmp_path, compressors=compressors), tmp_path)
-    assert (node.compressor, node.has_checksum) == expected
+    assert node.compressor == expected
 
 
 def test_names_of_axes_are_read(tmp_path):
@@ -109,7 +109,7 @@ def test_enormous_chunks_are_refused(tmp_path):
 @pytest.mark.parametrize("change", [{"shape": "big"}, {"shape": None}, {"chunks": {}}, {"compressor": 3}, {"filters": ["a"]}])
 def test_senseless_metadata_are_refused(tmp_path, change):
     folder = edited(made(tmp_path, zarr_format=2), lambda node: node.update(change))
-    with pytest.raises(ImageFileError, match=r"its array (metadata make no sense|has shape)"):
+    with pytest.raises(ImageFileError, match=r"its (array metadata make|.zarray makes) no sense|its array has shape"):
         read_array_node(folder, tmp_path)
 
 
