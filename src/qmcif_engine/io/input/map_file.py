@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from qmcif_engine.io.input.file_stack import FrameView
 from qmcif_engine.io.input.frame_source import FramePosition
 from qmcif_engine.io.input.segment_cache import DEFAULT_CACHE_BYTES, SegmentCache
 from qmcif_engine.io.tiff.tiff_source import TiffSource
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from qmcif_engine.stack.window import Window
+from qmcif_engine.stack.window import Window
 
 
 class MapFile:

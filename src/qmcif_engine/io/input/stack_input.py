@@ -170,7 +170,7 @@ def _check_source(source: FrameSource) -> None:
     if found.dtype.name not in SUPPORTED_DTYPES:
         msg = f"{found.names[0]} has samples of type {found.dtype}; {', '.join(SUPPORTED_DTYPES)} are supported: convert it first"
         raise InvalidImageError(msg)
-    if found.n_frames == 1 and found.axes:
+    if found.n_frames == 1 and found.has_separate_channels:
         msg = (
             f"{found.names[0]} has the axes {found.axes}; at least 2 images along one axis other than C are needed: "
             "name the axes with axes='ZYX' or such, on the command line --axes ZYX"

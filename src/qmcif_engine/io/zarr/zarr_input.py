@@ -23,8 +23,7 @@ from qmcif_engine.io.input.segment_cache import SegmentCache, fill_from_segments
 from qmcif_engine.io.metadata.acquisition import name_axes, plan_axes
 from qmcif_engine.io.remote.object_requests import read_object
 from qmcif_engine.io.remote.remote_path import Location, RemotePath
-from qmcif_engine.io.zarr.image_groups import find_image
-from qmcif_engine.io.zarr.ngff import name_ngff_axes
+from qmcif_engine.io.zarr.ngff import find_image, name_ngff_axes
 from qmcif_engine.io.zarr.zarr_checks import ZarrNode, check_stored, read_array_node
 from qmcif_engine.stack.image_metadata import ImageMetadata
 
@@ -67,7 +66,7 @@ def _open_zarr(path: Location, *, image: int | str | None, axes: str | None, cac
     metadata = described.metadata if described is not None else ImageMetadata()
     source = ArraySource(array.read, plan, dtype=node.dtype, name=name, metadata=metadata, paths=(path,))
     # chunks that are not compressed are read as quickly as a copy of them
-    source.copying = Copying.WORTHWHILE if node.compressor else Copying.NEVER
+    source.copying = Copying.WORTHWHILE if node.is_compressed else Copying.NEVER
     return source
 
 
@@ -113,7 +112,7 @@ class ZarrArray:
     @cached_property
     def _array(self) -> zarr.Array[Any]:
         store = ChunkStore.around(self._folder, self._node, path=self._path, is_strict=self._is_strict)
-        return zarr.open_array(store, mode="r", zarr_format=self._node.zarr_format)
+        return zarr.open_array(store, mode="r", zarr_format=3 if self._node.document[0] == "zarr.json" else 2)
 
 
 class ChunkStore(WrapperStore[Store]):
