@@ -1,7 +1,8 @@
 """Heights as other programs take them: meshes for 3-D programs, profiles for tables.
 
 A height map is read back from its TIFF file, thinned out to what a mesh has room for. Meshes are STL, OBJ with a texture and PLY with
-colors, written row by row: x grows to the right and y upwards, so that the surface is seen from above as the image shows it; z is the height.
+colors, written row by row: x grows to the right and y upwards, so that the surface is seen from above as the image shows it; z is the
+height.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import functools
 import io
 import multiprocessing
 import os
@@ -160,9 +161,7 @@ def test_a_file_of_one_image_is_not_advised_to_name_its_axes(tmp_path):
     tifffile.imwrite(tmp_path / "one.tif", noise(20, 24, 3), photometric="rgb")
     zarr.create_array(tmp_path / "one.zarr", data=noise(1, 20, 24))
     for name in ("one.tif", "one.zarr"):
-        with pytest.raises(
-            InvalidImageError, match="^1 image was given; at least 2 of one scene are needed: add the other focus positions$"
-        ):
+        with pytest.raises(InvalidImageError, match=r"^1 image was given; at least 2 of one scene are needed"):
             open_stack(tmp_path / name)
     tifffile.imwrite(tmp_path / "dyes.ome.tif", noise(2, 20, 24), metadata={"axes": "CYX"}, photometric="minisblack")
     with pytest.raises(InvalidImageError, match="2 images along one axis other than C are needed: name the axes"):
@@ -177,9 +176,14 @@ def note_opened(event, details):
         opened_names.append(os.path.basename(details[0]))  # noqa: PTH119 - of a string
 
 
+@functools.cache
+def note_all_opened():
+    """Add the hook, which stays, to the interpreter once."""
+    sys.addaudithook(note_opened)
+
+
 @pytest.mark.parametrize("kind", ["png", "jpg", "plain.tif", "packed.tif", "turned.tif"])
 def test_each_file_is_opened_once_to_describe_and_decode_it(tmp_path, kind):
-    """The hook of the interpreter sees every way to open a file; it stays, so it notes names only."""
     images, names = noise(3, 20, 24, 3), [f"{number}.{kind}" for number in range(3)]
     for name, image in zip(names, images, strict=True):
         if kind.endswith("tif"):
@@ -187,9 +191,7 @@ def test_each_file_is_opened_once_to_describe_and_decode_it(tmp_path, kind):
             tifffile.imwrite(tmp_path / name, image, photometric="rgb", compression="zlib" if kind == "packed.tif" else None, **turned)
         else:
             Image.fromarray(image).save(tmp_path / name)
-    if note_opened not in opened_names_hooks:
-        sys.addaudithook(note_opened)
-        opened_names_hooks.append(note_opened)
+    note_all_opened()
     opened_names.clear()
 
     with open_stack([tmp_path / name for name in names]) as stack:
@@ -200,16 +202,14 @@ def test_each_file_is_opened_once_to_describe_and_decode_it(tmp_path, kind):
     assert sorted(name for name in opened_names if name in names) == names
 
 
-opened_names_hooks: list[object] = []
-
-
-def test_complaints_of_decoders_are_not_printed(tmp_path, capfd):
+def test_complaints_of_decoders_are_not_printed(tmp_path):
     """A checksum of metadata is wrong: the picture is sound, and the decoder says so in its own words."""
     content = bytes(imagecodecs.png_encode(noise(20, 24)))
     for number in range(2):
         (tmp_path / f"{number}.png").write_bytes(content[:33] + b"\0\0\0\x04gAMAabcd\0\0\0\0" + content[33:])
     command = (
-        "import sys; from qmcif_engine import open_stack; open_stack(sys.argv[1]).read(0, __import__('qmcif_engine').Window(0, 0, 5, 5))"
+        "import sys; from qmcif_engine import open_stack; from qmcif_engine.stack.window import Window; "
+        "open_stack(sys.argv[1]).read(0, Window(0, 0, 5, 5))"
     )
     done = subprocess.run([sys.executable, "-c", command, str(tmp_path)], capture_output=True, text=True, check=True)
 
