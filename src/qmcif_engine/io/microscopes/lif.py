@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,8 +14,8 @@ import numpy as np
 from liffile import LifFile, LifImage, LifImageABC
 from numpy.typing import NDArray
 
-from qmcif_engine.io.metadata.length_units import parse_length, settle_lengths
-from qmcif_engine.io.microscopes.microscope_source import MicroscopeImage, keep_complete
+from qmcif_engine.io.metadata.length_units import parse_length
+from qmcif_engine.io.microscopes.microscope_source import MicroscopeImage, describe_channels
 from qmcif_engine.stack.image_metadata import ImageMetadata
 from qmcif_engine.stack.window import Window
 
@@ -102,12 +101,7 @@ def _describe(image: LifImageABC) -> ImageMetadata:
     # one depth for all channels, else none is known
     bits = {channel.attrib.get("Resolution", "") for channel in channels}
     n_bits = int(bits.pop()) if len(bits) == 1 and next(iter(bits)).isdecimal() else 0
-    return replace(
-        settle_lengths(steps, dict.fromkeys("XYZ", "µm")),
-        channel_names=keep_complete(names),
-        channel_colors=keep_complete(colors),
-        significant_bits=n_bits if image.dtype.kind == "u" and 0 < n_bits < 8 * image.dtype.itemsize else None,
-    )
+    return describe_channels(steps, names=names, colors=colors, n_bits=n_bits, dtype=image.dtype)
 
 
 def _list_properties(channel: Any) -> list[tuple[Any, Any]]:  # noqa: ANN401 - an element of whichever XML library reads the file

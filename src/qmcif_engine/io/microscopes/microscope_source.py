@@ -22,6 +22,7 @@ from qmcif_engine.io.input.frame_source import Copying, FramePosition, FrameSour
 from qmcif_engine.io.input.image_file import check_claimed_size, load_extra, refuse_content, refuse_damaged, translate_failures
 from qmcif_engine.io.limits import MAX_PIXELS, MAX_PLANES, MAX_WINDOWED_PIXELS
 from qmcif_engine.io.metadata.acquisition import AxisPlan, describe_axes, name_axes, plan_axes
+from qmcif_engine.io.metadata.length_units import settle_lengths
 from qmcif_engine.stack.image_metadata import ImageMetadata
 from qmcif_engine.stack.window import Window
 
@@ -100,7 +101,7 @@ class MicroscopeImage:
     needed_bytes : int
         What the file has to hold for it at least; 0 where its samples are compressed.
     stored_bytes : int
-        What the file has for it.
+        What the file has for it; its size where 0.
     copying : Copying
         Whether planes can be read by window.
     """
@@ -109,8 +110,8 @@ class MicroscopeImage:
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     metadata: ImageMetadata
-    needed_bytes: int
-    stored_bytes: int
+    needed_bytes: int = 0
+    stored_bytes: int = 0
     plane_axes: str = "YX"
     copying: Copying = Copying.NEEDED
 
@@ -196,7 +197,7 @@ class MicroscopeSource(FrameSource):
 
     def _read(self, position: FramePosition, places: Sequence[int], window: Window) -> list[NDArray[Any]]:
         # the header was read once; another file would be read by its numbers
-        if _take_stamp(self._path, self._location) != self._stamp:
+        if translate_failures(lambda _: _take_stamp(self._location), self._path) != self._stamp:
             raise refuse_damaged(self._path, "it was changed after it was opened")
         letters = dict(zip(self._plan.axes, self._file_axes, strict=True))
         indices = [{letters[axis]: step for axis, step in self._plan.locate(position, place).items()} for place in places]
@@ -235,25 +236,20 @@ def _refuse_section(message: str) -> InvalidImageError:
 
 
 def _check_size(found: MicroscopeImage, plan: AxisPlan, path: Path, *, is_whole: bool) -> None:
-    """Refuse what the header claims and the file cannot hold, before memory is taken on its word."""
+    """Refuse what the header claims and the file cannot hold, before memory is taken for it."""
     height, width = plan.length("Y"), plan.length("X")
     frame_bytes = height * width * plan.n_channels * found.dtype.itemsize
-    check_claimed_size(
-        path,
-        height=height,
-        width=width,
-        decoded_bytes=frame_bytes,
-        stored_bytes=None if found.needed_bytes == 0 else found.stored_bytes,
-        max_pixels=MAX_PIXELS if is_whole else MAX_WINDOWED_PIXELS,
-    )
-    if plan.n_planes > MAX_PLANES or plan.n_channels > MAX_PLANES:
+    max_pixels = MAX_PIXELS if is_whole else MAX_WINDOWED_PIXELS
+    check_claimed_size(path, height=height, width=width, decoded_bytes=frame_bytes, stored_bytes=None, max_pixels=max_pixels)
+    if plan.n_planes > MAX_PLANES:
         raise refuse_content(path, given=f"{plan.n_planes} planes", needed=f"at most {MAX_PLANES}", remedy="export a part of it")
-    if found.needed_bytes > found.stored_bytes:
-        raise refuse_damaged(path, f"its header promises {found.needed_bytes} bytes of samples, of which {found.stored_bytes} are there")
+    stored_bytes = found.stored_bytes or path.stat().st_size
+    if found.needed_bytes > stored_bytes:
+        raise refuse_damaged(path, f"its header promises {found.needed_bytes} bytes of samples, of which {stored_bytes} are there")
 
 
-def _take_stamp(path: Path, location: Path | None = None) -> tuple[int, int]:
-    status = translate_failures(lambda _: (location or path).stat(), path)
+def _take_stamp(location: Path) -> tuple[int, int]:
+    status = location.stat()
     return status.st_size, status.st_mtime_ns
 
 
@@ -264,6 +260,13 @@ def parse_hex_color(text: object) -> str:
     return f"#{digits[-6:]}" if is_color else ""
 
 
-def keep_complete(values: Sequence[str]) -> tuple[str, ...]:
-    """Return one value a channel where every channel has one, else none."""
-    return tuple(value[:256] for value in values) if values and all(values) else ()
+def describe_channels(
+    steps: Mapping[str, float | None], *, names: Sequence[str], colors: Sequence[str], n_bits: int, dtype: np.dtype[Any]
+) -> ImageMetadata:
+    """Return metadata from steps in micrometers and from names, colors and bits of channels; what is incomplete is left out."""
+    return replace(
+        settle_lengths(steps, dict.fromkeys("XYZ", "µm")),
+        channel_names=tuple(name[:256] for name in names) if names and all(names) else (),
+        channel_colors=tuple(colors) if colors and all(colors) else (),
+        significant_bits=n_bits if dtype.kind == "u" and 0 < n_bits < 8 * dtype.itemsize else None,
+    )

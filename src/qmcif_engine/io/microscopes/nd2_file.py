@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,9 @@ import nd2
 import numpy as np
 from numpy.typing import NDArray
 
-from qmcif_engine.errors import ImageFileError
-from qmcif_engine.io.metadata.length_units import parse_length, settle_lengths
-from qmcif_engine.io.microscopes.microscope_source import MicroscopeImage, keep_complete
+from qmcif_engine.io.input.image_file import refuse_damaged
+from qmcif_engine.io.metadata.length_units import parse_length
+from qmcif_engine.io.microscopes.microscope_source import MicroscopeImage, describe_channels
 from qmcif_engine.stack.image_metadata import ImageMetadata
 from qmcif_engine.stack.window import Window
 
@@ -48,7 +47,6 @@ def describe(location: Path, number: int) -> MicroscopeImage:
             dtype=np.dtype(file.dtype),
             metadata=_describe(file),
             needed_bytes=0 if is_packed else n_bytes,
-            stored_bytes=location.stat().st_size,
         )
 
 
@@ -72,8 +70,8 @@ def _cut(file: nd2.ND2File, frame_number: int, place: Mapping[str, int], window:
     offset = file._rdr._frame_offsets.get(frame_number)  # type: ignore[union-attr,attr-defined,unused-ignore]
     n_bytes = 0 if file.attributes.compressionType is not None else file.attributes.heightPx * (file.attributes.widthBytes or 0)
     if offset is None or not 0 <= offset <= Path(file.path).stat().st_size - n_bytes:
-        msg = f"{str(file.path)!r} lacks frame {frame_number + 1}; all frames are needed: fuse those that were recorded, after an export"
-        raise ImageFileError(msg)
+        msg = f"frame {frame_number + 1} is missing"
+        raise refuse_damaged(Path(file.path), msg)
     frame = file.read_frame(frame_number)
     if "C" in file.sizes:
         frame = frame[place.get("C", 0)]
@@ -90,10 +88,10 @@ def _describe(file: nd2.ND2File) -> ImageMetadata:
         steps["Z"] = None
     channels = [entry.channel for entry in file.metadata.channels or []]
     colors = [f"#{channel.color.r:02x}{channel.color.g:02x}{channel.color.b:02x}" for channel in channels]
-    bits = int(file.attributes.bitsPerComponentSignificant)
-    return replace(
-        settle_lengths(steps, dict.fromkeys("XYZ", "µm")),
-        channel_names=keep_complete([str(channel.name or "") for channel in channels]),
-        channel_colors=keep_complete(colors),
-        significant_bits=bits if np.dtype(file.dtype).kind == "u" and 0 < bits < 8 * np.dtype(file.dtype).itemsize else None,
+    return describe_channels(
+        steps,
+        names=[str(channel.name or "") for channel in channels],
+        colors=colors,
+        n_bits=int(file.attributes.bitsPerComponentSignificant),
+        dtype=np.dtype(file.dtype),
     )
