@@ -33,12 +33,7 @@ def inspect_raw(file: OpenFile, path: Path) -> SourceDescription:
             height, width = width, height
     # three samples of 16 bits
     check_claimed_size(
-        path,
-        height=height,
-        width=width,
-        decoded_bytes=height * width * 6,
-        stored_bytes=len(content),
-        max_expansion=MAX_RAW_EXPANSION,
+        path, height=height, width=width, decoded_bytes=height * width * 6, stored_bytes=len(content), max_expansion=MAX_RAW_EXPANSION
     )
     found = describe_single_image(path, size=(height, width), n_samples=3, dtype=np.dtype(np.uint16))
     # most raw files are a TIFF inside; the developed image is upright, whatever the camera says of its orientation

@@ -49,12 +49,7 @@ def inspect_png(file: OpenFile, path: Path) -> SourceDescription:
         raise refuse_content(path, given="bilevel (1-bit) samples", needed="8 or 16 bits per sample", remedy="save the image as gray")
     row_bytes = -(-width * bit_depth * (1 if color_type == _PALETTE else _N_CHANNELS[color_type]) // 8)
     check_claimed_size(
-        path,
-        height=height,
-        width=width,
-        decoded_bytes=height * row_bytes,
-        stored_bytes=file.stamp()[0],
-        max_expansion=MAX_PNG_EXPANSION,
+        path, height=height, width=width, decoded_bytes=height * row_bytes, stored_bytes=file.stamp()[0], max_expansion=MAX_PNG_EXPANSION
     )
     # longer metadata are skipped: they do not change the image
     chunks = {kind: file.read(place, length) for kind, place, length in _walk_chunks(file, path) if length <= _METADATA_BYTES.get(kind, -1)}

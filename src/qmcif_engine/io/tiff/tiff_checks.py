@@ -41,11 +41,7 @@ _N_COLORS: dict[int, int] = {
 }
 # cameras of 10, 12 and 14 bits pack their samples; the library unpacks them
 _UNSIGNED_BITS = (*range(1, 17), 32)
-_SAMPLE_KINDS: dict[int, str] = {
-    SAMPLEFORMAT.UINT: "unsigned integer",
-    SAMPLEFORMAT.INT: "signed integer",
-    SAMPLEFORMAT.IEEEFP: "float",
-}
+_SAMPLE_KINDS: dict[int, str] = {SAMPLEFORMAT.UINT: "unsigned integer", SAMPLEFORMAT.INT: "signed integer", SAMPLEFORMAT.IEEEFP: "float"}
 _CODE_STREAM_START = re.compile(rb"\xff\x4f\xff\x51.{4}(.{4})(.{4})(.{4})(.{4}).{16}(.{2})", re.DOTALL)
 """Beginning of a JPEG 2000 code stream: far corner of the image, then its near corner, x before y; at last the channels."""
 _TAG_KIND_BYTES = {3: 2, 4: 4, 5: 8, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4, 16: 8, 17: 8, 18: 8}

@@ -156,10 +156,7 @@ def _choose_series(tiff: TiffFile, path: Location) -> TiffPageSeries:
     # smaller copies are series of their own to the library
     if any(not other.keyframe.is_reduced for other in others):
         raise refuse_content(
-            path,
-            given=f"{1 + len(others)} series of images",
-            needed="one series a file",
-            remedy="save the wanted one as a file of its own",
+            path, given=f"{1 + len(others)} series of images", needed="one series a file", remedy="save the wanted one as a file of its own"
         )
     if series.transform is not None or series.keyframe.imagedepth > 1:
         raise refuse_content(

@@ -80,11 +80,7 @@ def describe_image(attributes: dict[str, Any], path: Location) -> NgffImage:
         metadata = _describe_metadata(letters, axes, scale, described.get("omero"))
         own = attributes.get("qmcif")
         said = own.get("description") if isinstance(own, dict) else None  # OME-Zarr has no place for it
-        metadata = replace(
-            metadata,
-            image_name=_shorten(first.get("name"), LONGEST_NAME),
-            description=_shorten(said, LONGEST_DESCRIPTION),
-        )
+        metadata = replace(metadata, image_name=_shorten(first.get("name"), LONGEST_NAME), description=_shorten(said, LONGEST_DESCRIPTION))
         return NgffImage(check_inside(level["path"], path), letters, metadata)
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise refuse_damaged(path, f"its OME-Zarr metadata make no sense: {type(error).__name__}: {error}") from error
