@@ -30,7 +30,7 @@ N_BYTES_OF_DEEP = 2
 """Such a pair of 16 bits per sample is larger than what is held in memory."""
 
 LARGEST_SHARE = 1.8
-LARGEST_N_OPENED = 8
+LARGEST_N_OPENED = 1
 SETTINGS = ["--set", "measure=laplacian", "--set", "tile_px=512"]
 CHEAP = [*SETTINGS, "--set", "smoothness=0", "--set", "effort=fast"]
 

@@ -134,10 +134,14 @@ def test_first_picture_of_a_jpeg_with_more_behind_it_is_read(tmp_path):
     np.testing.assert_array_equal(followed, alone)
 
 
-@pytest.mark.parametrize("dtype", ["uint8", "uint16", "float32", "float64"])
-@pytest.mark.parametrize("n_channels", [1, 2, 3, 4])
-@pytest.mark.parametrize("planar", ["contig", "separate"])
-@pytest.mark.parametrize("byteorder", ["<", ">"])
+@pytest.mark.parametrize(
+    ("dtype", "n_channels", "planar", "byteorder"),
+    [
+        ("uint8", 1, "contig", "<"), ("uint8", 2, "separate", ">"), ("uint8", 4, "contig", ">"), ("uint16", 1, "separate", ">"),
+        ("uint16", 3, "contig", "<"), ("uint16", 4, "separate", "<"), ("float32", 1, "contig", ">"), ("float32", 2, "contig", "<"),
+        ("float32", 3, "separate", ">"), ("float64", 3, "contig", ">"), ("float64", 4, "separate", ">"), ("float64", 2, "separate", "<"),
+    ],
+)  # fmt: skip
 def test_tiff_of_every_type_channel_count_and_layout_is_read_exactly(tmp_path, dtype, n_channels, planar, byteorder):
     channels = smooth(n_channels, dtype)
     array = np.moveaxis(channels, -1, 0) if planar == "separate" else channels
@@ -239,8 +243,7 @@ def test_packed_twelve_bit_tiff_says_twelve_bits(tmp_path):
     assert image.significant_bits == 12
 
 
-@pytest.mark.parametrize("orientation", range(1, 9))
-@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize(("orientation", "order"), [(number, "<>"[number % 2]) for number in range(1, 9)])
 def test_png_is_turned_as_pillow_turns_it_in_every_orientation(tmp_path, orientation, order):
     content = png_bytes(smooth(4, "uint8"), extra=png_chunk(b"eXIf", exif_bytes(orientation, order=order)))
     with Image.open(io.BytesIO(content)) as picture:

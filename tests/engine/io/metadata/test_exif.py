@@ -83,7 +83,7 @@ def test_entries_are_listed_without_what_is_bound_to_its_place(is_big_endian):
     assert found[0] == {0x010F: "Maker", 0x0132: "2020:01:02 03:04:05"}
 
 
-@pytest.mark.parametrize("length", range(0, 300, 11))
+@pytest.mark.parametrize("length", range(0, 300, 33))
 def test_damaged_blocks_are_not_passed_on(length):
     block = camera_block()
     fitted = fit_exif(block[:length], height=6, width=7)
