@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import stat
 from collections.abc import Callable
 from typing import Any
 
@@ -27,12 +28,13 @@ def read_bounded(path: Location, *, largest_bytes: int) -> bytes:
 
         content = read_object(path)
     else:
-        # asked before it is opened: a pipe would be waited for
-        if path.exists() and not path.is_file():
+        # asked before it is opened: a pipe would be waited for, and so would a file that the system makes up, which claims to be empty
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
             msg = "it is a folder, pipe or device and no file"
             raise ValueError(msg)
         with path.open("rb") as stream:
-            content = stream.read(largest_bytes + 1)
+            content = stream.read(min(status.st_size, largest_bytes + 1))
     if len(content) > largest_bytes:
         msg = f"it is larger than {largest_bytes} bytes"
         raise ValueError(msg)

@@ -98,7 +98,7 @@ def _request(path: RemotePath, ask: Callable[[Any], _Result]) -> _Result:
             msg = "its server has no such file"
             raise FileNotFoundError(msg) from None
         except Exception as error:
-            status = getattr(error, "status", None)
+            status = vars(error).get("status")
             if isinstance(error, PermissionError) or status in (401, 403):
                 msg = f"its server allows no access ({'no permission' if status is None else f'status {status}'})"
                 raise PermissionError(msg) from None
