@@ -111,7 +111,7 @@ def read_array_node(folder: Location, path: Location) -> ZarrNode:
         store = MemoryStore({name: default_buffer_prototype().buffer.from_bytes(document[1])}, read_only=True)
         array = zarr.open_array(store, mode="r", zarr_format=3 if name == "zarr.json" else 2)
         # format 2 has no field for names of axes, but xarray a convention
-        names = node.get("dimension_names") or (_read_table(folder / ".zattrs", path) or {}).get(_ATTRIBUTES_OF_XARRAY)
+        names: Any = node.get("dimension_names") or (_read_table(folder / ".zattrs", path) or {}).get(_ATTRIBUTES_OF_XARRAY)
         has_names = isinstance(names, list) and all(isinstance(each, str) for each in names)
         checked = ZarrNode(
             shape=array.shape,
