@@ -6,7 +6,8 @@ import shlex
 from typing import TYPE_CHECKING
 
 from qmcif_engine.cli.chosen_settings import gather_settings
-from qmcif_engine.cli.progress_bar import progress_bar
+from qmcif_engine.cli.options import Request
+from qmcif_engine.cli.terminal import progress_bar
 from qmcif_engine.comparison.ablation import draw_tables, plan_ablation, write_ablation
 from qmcif_engine.comparison.datasets import find_dataset
 from qmcif_engine.comparison.html_report import write_html
@@ -24,7 +25,6 @@ from qmcif_engine.io.dask_threads import count_cores
 from qmcif_engine.io.output.placement import check_folder, place_files
 
 if TYPE_CHECKING:
-    from argparse import Namespace
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from qmcif_engine.config.fusion_config import FusionConfig
 
 
-def run(options: Namespace) -> None:
+def run(options: Request) -> None:
     """Write the report, or the ablation tables, into the report folder and print the main table."""
     if options.jobs is not None and options.jobs < 1:
         msg = f"--jobs {options.jobs} was given; 1 or more is needed: leave it out to use all cores"
@@ -48,7 +48,7 @@ def run(options: Namespace) -> None:
         _run_comparison(options)
 
 
-def _run_comparison(options: Namespace) -> None:
+def _run_comparison(options: Request) -> None:
     names = options.presets or ["default"]
     settings = _gather_all(names, options)
     dataset = find_dataset(options.dataset)
@@ -73,7 +73,7 @@ def _run_comparison(options: Namespace) -> None:
         print(options.output / name)
 
 
-def _run_ablation(options: Namespace) -> None:
+def _run_ablation(options: Request) -> None:
     names = options.presets or ["paper"]
     if len(names) > 1 or options.fused_by or options.methods or options.border:
         msg = (
@@ -93,7 +93,7 @@ def _run_ablation(options: Namespace) -> None:
         print(options.output / name)
 
 
-def _gather_all(names: Sequence[str], options: Namespace) -> dict[str, FusionConfig]:
+def _gather_all(names: Sequence[str], options: Request) -> dict[str, FusionConfig]:
     return {name: gather_settings(preset_name=name, config_file=None, assignments=options.assignments) for name in names}
 
 
@@ -103,7 +103,7 @@ def _find_others(texts: Sequence[str], dataset: Dataset) -> list[Method]:
     return [Method(name=name, images=match_images(folder, set_names)) for name, folder in requests]
 
 
-def _score(options: Namespace, dataset: Dataset, *, methods: tuple[Method, ...], settings: Mapping[str, FusionConfig]) -> Comparison:
+def _score(options: Request, dataset: Dataset, *, methods: tuple[Method, ...], settings: Mapping[str, FusionConfig]) -> Comparison:
     published = choose_published(options.published, dataset.name)
     record = open_record(options.output, dataset, methods=methods, overwrite=options.overwrite)
     with progress_bar("checking", is_quiet=False) as move:
@@ -163,7 +163,7 @@ def describe_changes(settings: FusionConfig, reference: FusionConfig) -> str:
     return ", ".join(changed)
 
 
-def rebuild_command(options: Namespace) -> str:
+def rebuild_command(options: Request) -> str:
     """Return the command line that was given, quoted for a shell."""
     words = ["qmcif", "benchmark", str(options.dataset), "-o", str(options.output)]
     repeated = {"--preset": options.presets, "--set": options.assignments, "--method": options.methods, "--fused-by": options.fused_by}

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from qmcif_engine.cli.progress_bar import progress_bar
+from qmcif_engine.cli.options import Request
+from qmcif_engine.cli.terminal import progress_bar
 from qmcif_engine.errors import OutputError
 from qmcif_engine.io.output.placement import check_place
 from qmcif_engine.method.dictionary.learning import learn_shipped_dictionaries, save_dictionaries
 
-if TYPE_CHECKING:
-    from argparse import Namespace
 
-
-def run(options: Namespace) -> None:
+def run(options: Request) -> None:
     """Learn all shipped dictionaries and save them in one file."""
     if options.output.suffix != ".npz":
         msg = f"{str(options.output)!r} has the suffix {options.output.suffix!r}; .npz is needed: rename the target"
