@@ -10,12 +10,11 @@ from typing import Any, TypeAlias
 
 from qmcif_engine.errors import InvalidImageError
 from qmcif_engine.io.input.file_order import choose_frames, is_zarr_folder, list_files
-from qmcif_engine.io.input.file_stack import FileStack, Selection, check_time, choose_channels
+from qmcif_engine.io.input.file_stack import FileStack, Selection, check_time, choose_channels, select_frames
 from qmcif_engine.io.input.frame_source import Copying, FrameSequence, FrameSource
 from qmcif_engine.io.input.image_file import translate_failures
 from qmcif_engine.io.input.readers import open_file
-from qmcif_engine.io.input.scratch_transcoding import DEFAULT_MEMORY_BYTES, CopiedSource, ScratchStore
-from qmcif_engine.io.input.segment_cache import DEFAULT_CACHE_BYTES, SegmentCache
+from qmcif_engine.io.input.segment_cache import DEFAULT_CACHE_BYTES, DEFAULT_MEMORY_BYTES, SegmentCache
 from qmcif_engine.io.remote.remote_path import RemotePath
 from qmcif_engine.stack.samples import SUPPORTED_DTYPES
 from qmcif_engine.stack.separate_channels import EACH
@@ -89,8 +88,8 @@ def open_stack(
     InvalidConfigError
         For frames, channels or axes that there are none of.
     """
-    store = ScratchStore(Path(scratch_folder).absolute() if scratch_folder is not None else None)
-    open_one = partial(_open_one, cache=SegmentCache(cache_bytes), store=store, image=image, axes=axes, strict_chunks=strict_chunks)
+    cache = SegmentCache(cache_bytes, scratch_folder=Path(scratch_folder).absolute() if scratch_folder is not None else None)
+    open_one = partial(_open_one, cache=cache, image=image, axes=axes, strict_chunks=strict_chunks)
     items = _expand(inputs)
     if len(items) == 1:
         source = open_one(items[0])
@@ -108,14 +107,13 @@ def open_stack(
     selection = Selection(
         frames=tuple(frames), channels=chosen_channels, time=time, memory_bytes=memory_bytes, decides_each=channels == EACH
     )
-    return FileStack(source, store, selection)
+    return select_frames(source, cache, selection)
 
 
 def _open_one(
     item: object,
     *,
     cache: SegmentCache,
-    store: ScratchStore,
     image: int | str | None,
     axes: str | None,
     strict_chunks: bool,
@@ -135,7 +133,7 @@ def _open_one(
     # on a server every window would be a request
     if isinstance(item, RemotePath) and source.copying is Copying.NEVER:
         source.copying = Copying.WORTHWHILE
-    return CopiedSource(source, store)
+    return source
 
 
 def _expand(inputs: StackInput | Sequence[StackInput]) -> list[Any]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qmcif_engine.io.input.frame_source import Copying, FramePosition, FrameSource, RowsOnDemand
+from qmcif_engine.io.input.frame_source import Copying, FramePosition, FrameSource
 from qmcif_engine.io.input.image_file import refuse_damaged, translate_failures
 from qmcif_engine.io.input.segment_cache import SegmentCache
 from qmcif_engine.io.metadata.exif import UPRIGHT, turn_upright
@@ -64,8 +64,8 @@ class TiffSource(FrameSource):
             return planes[0]
         return np.stack([planes[channel // n_samples][:, :, channel % n_samples] for channel in channels], axis=-1)
 
-    def decode(self, position: FramePosition) -> NDArray[Any] | RowsOnDemand:
-        """Return a frame, whole or to be decoded while its rows are asked for."""
+    def decode(self, position: FramePosition) -> NDArray[Any]:
+        """Return a frame with all its channels."""
         return self._decode_whole(position) if self.copying is Copying.NEEDED else super().decode(position)
 
     def _decode_whole(self, position: FramePosition) -> NDArray[Any]:

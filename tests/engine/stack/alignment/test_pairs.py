@@ -4,7 +4,7 @@ import pytest
 from qmcif_engine.stack.alignment.pairs import TRUSTED_PX, is_plausible, link_images
 from qmcif_engine.stack.alignment.pyramids import read_pyramid
 from qmcif_engine.stack.alignment.transforms import TransformModel, apply_matrix, frame_corners
-from qmcif_engine.stack.stack import ArrayStack
+from qmcif_engine.stack.stack import stack_arrays
 from qmcif_engine.stack.window import Window
 
 
@@ -24,7 +24,7 @@ def test_near_and_far_shifts_are_found_although_the_focus_differs(shift, move_st
 
 
 def test_images_without_texture_cannot_be_linked():
-    found = link(ArrayStack([np.full((200, 260), value, np.uint8) for value in (100, 100)]))
+    found = link(stack_arrays([np.full((200, 260), value, np.uint8) for value in (100, 100)]))
 
     assert found.model is TransformModel.NONE
     assert found.uncertainty_px == np.inf
@@ -35,7 +35,7 @@ def test_unrelated_images_are_not_trusted(move_stack):
     whole = Window(0, 0, 240, 320)
     images = [move_stack([np.eye(3)] * 2, seed=seed).read(0, whole) for seed in (0, 1)]
 
-    assert link(ArrayStack(images)).uncertainty_px > TRUSTED_PX
+    assert link(stack_arrays(images)).uncertainty_px > TRUSTED_PX
 
 
 @pytest.mark.parametrize(

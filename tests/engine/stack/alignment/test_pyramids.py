@@ -1,7 +1,7 @@
 import numpy as np
 
 from qmcif_engine.stack.alignment.pyramids import plan_factors, read_pyramid
-from qmcif_engine.stack.stack import ArrayStack
+from qmcif_engine.stack.stack import stack_arrays
 
 
 def test_levels_halve_down_to_a_small_image():
@@ -12,7 +12,7 @@ def test_levels_halve_down_to_a_small_image():
 
 def test_detail_knows_neither_brightness_nor_gain():
     image = np.random.default_rng(0).integers(0, 100, (120, 150)).astype(np.float32)
-    stack = ArrayStack([image, 3 * image + 1000])
+    stack = stack_arrays([image, 3 * image + 1000])
 
     (plain,), (changed,) = read_pyramid(stack, 0), read_pyramid(stack, 1)
 
@@ -21,6 +21,6 @@ def test_detail_knows_neither_brightness_nor_gain():
 
 
 def test_a_flat_image_has_no_detail():
-    (level,) = read_pyramid(ArrayStack([np.full((60, 60), 7, np.uint16)]), 0)
+    (level,) = read_pyramid(stack_arrays([np.full((60, 60), 7, np.uint16)]), 0)
 
     np.testing.assert_allclose(level.detail, 0, atol=1e-6)

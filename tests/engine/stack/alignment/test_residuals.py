@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from qmcif_engine.stack.alignment.aligned_stack import AlignedStack
+from qmcif_engine.stack.alignment.aligned_stack import align_stack
 from qmcif_engine.stack.alignment.residuals import correlate_phases, residual_shifts
 from qmcif_engine.stack.alignment.transforms import IDENTITY, TransformModel, Transforms
-from qmcif_engine.stack.stack import ArrayStack
+from qmcif_engine.stack.stack import stack_arrays
 
 
 def make_texture(shape=(256, 300), seed=1):
@@ -18,7 +18,7 @@ def test_shifts_are_measured_to_a_fraction_of_a_pixel(shift):
     texture = make_texture()
     moved = ndimage.shift(texture, shift[::-1], order=5, mode="wrap")
 
-    found = residual_shifts(ArrayStack([texture, moved]))
+    found = residual_shifts(stack_arrays([texture, moved]))
 
     assert len(found.first) > 100
     assert set(found.first) == {0}
@@ -30,15 +30,15 @@ def test_flat_and_unrelated_windows_are_not_measured():
     texture = make_texture()
     flat = np.full_like(texture, 50)
 
-    assert len(residual_shifts(ArrayStack([texture, flat])).first) == 0
-    assert len(residual_shifts(ArrayStack([texture, make_texture(seed=2)])).first) == 0
+    assert len(residual_shifts(stack_arrays([texture, flat])).first) == 0
+    assert len(residual_shifts(stack_arrays([texture, make_texture(seed=2)])).first) == 0
 
 
 def test_windows_outside_an_aligned_image_are_not_measured():
     texture = make_texture()
     away = ((1.0, 0.0, 150.0), (0.0, 1.0, 0.0), IDENTITY[2])
     transforms = Transforms(matrices=(IDENTITY, away), model=TransformModel.TRANSLATION, image_shape=texture.shape, reference=0)
-    stack = AlignedStack(ArrayStack([texture, np.roll(texture, 150, axis=1)]), transforms)
+    stack = align_stack(stack_arrays([texture, np.roll(texture, 150, axis=1)]), transforms)
 
     found = residual_shifts(stack)
 
