@@ -59,7 +59,7 @@ def test_whatever_a_stack_has_is_public():
 def test_every_public_class_is_there_for_a_public_signature():
     named = set().union(*(classes_in_signature(getattr(qmcif_engine, name)) for name in FUNCTIONS))
     parts = {qmcif_engine.Window, qmcif_engine.ImageMetadata, qmcif_engine.FocusRange}  # of stacks and of results
-    parts |= {qmcif_engine.WrittenImage}  # what callers derive stacks of their own from, and open images with
+    parts |= {qmcif_engine.WrittenImage}  # what callers open images with
     parts |= {qmcif_engine.CompilationListener}  # what waits for a first run
     errors = {cls for cls in public_classes() if issubclass(cls, Exception)}
 

@@ -3,35 +3,27 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from qmcif_engine.cli.chosen_settings import gather_settings
 from qmcif_engine.cli.options import Request
 from qmcif_engine.cli.terminal import progress_bar
 from qmcif_engine.comparison.ablation import draw_tables, plan_ablation, write_ablation
-from qmcif_engine.comparison.datasets import find_dataset
-from qmcif_engine.comparison.html_report import write_html
-from qmcif_engine.comparison.inspection import fingerprint_inputs
+from qmcif_engine.comparison.baselines import find_baseline
+from qmcif_engine.comparison.datasets import Dataset, find_dataset
+from qmcif_engine.comparison.html import write_html
 from qmcif_engine.comparison.methods import Method, check_names, match_images, parse_fused_by
 from qmcif_engine.comparison.published import choose_published
-from qmcif_engine.comparison.record import open_record, writing
+from qmcif_engine.comparison.record import Score, fingerprint_inputs, open_record, writing
 from qmcif_engine.comparison.report import Comparison, head_inner, name_symbol, write_markdown, write_scores
-from qmcif_engine.comparison.rivals import find_rival
 from qmcif_engine.comparison.runner import score_dataset
-from qmcif_engine.comparison.tables import Mark, format_figure
+from qmcif_engine.comparison.tables import ComparisonTable, Mark, format_figure
+from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.config.presets import preset
 from qmcif_engine.errors import InvalidConfigError, OutputError
 from qmcif_engine.io.dask_threads import count_cores
 from qmcif_engine.io.output.placement import check_folder, place_files
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from qmcif_engine.comparison.datasets import Dataset
-    from qmcif_engine.comparison.record import Score
-    from qmcif_engine.comparison.tables import ComparisonTable
-    from qmcif_engine.config.fusion_config import FusionConfig
 
 
 def run(options: Request) -> None:
@@ -53,8 +45,8 @@ def _run_comparison(options: Request) -> None:
     settings = _gather_all(names, options)
     dataset = find_dataset(options.dataset)
     others = _find_others(options.fused_by, dataset)
-    rivals = [Method(name=rival.name, rival=rival.name) for rival in map(find_rival, options.methods)]
-    methods = (*(Method(name=name, settings=settings[name]) for name in names), *rivals, *others)
+    baselines = [Method(name=baseline.name, baseline=baseline.name) for baseline in map(find_baseline, options.methods)]
+    methods = (*(Method(name=name, settings=settings[name]) for name in names), *baselines, *others)
     check_names(methods)
     comparison = _score(options, dataset, methods=methods, settings=settings)
     with progress_bar("drawing", is_quiet=False) as move:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from qmcif_engine import __version__
 from qmcif_engine.cli.options import Request
 from qmcif_engine.cli.terminal import progress_bar
-from qmcif_engine.comparison.report_images import opaque_sample, read_opaque, refuse_transparency
+from qmcif_engine.comparison.images import opaque_sample, read_opaque, refuse_transparency
 from qmcif_engine.comparison.tables import format_figure
 from qmcif_engine.errors import InvalidConfigError, InvalidImageError, QmcifError
 from qmcif_engine.io.input.file_order import is_zarr_folder
 from qmcif_engine.io.input.stack_input import open_stack
 from qmcif_engine.metrics import evaluate
-from qmcif_engine.metrics.levels import LARGEST_WHOLE_PX
+from qmcif_engine.metrics.blocks import LARGEST_WHOLE_PX
 from qmcif_engine.stack.samples import as_stack
 
 if TYPE_CHECKING:

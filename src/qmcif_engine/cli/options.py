@@ -332,14 +332,6 @@ images of --fused-by:
             "output": spell("-o --output OUT", "surface: .stl, .obj or .ply; profile along a line: .csv", type=to_path, required=True)
         },
     ),
-    "learn-dictionary": Command(
-        help="learn the quaternion dictionary again from the images in scikit-image",
-        options="output overwrite",
-        respelled={
-            "output": spell("-o --output FILE", "dictionary file: .npz", required=True),
-            "overwrite": spell("--overwrite", "replace an existing file"),
-        },
-    ),
     "clean": Command(
         help="list and remove what killed runs left behind",
         options="folders scratch unfinished dry_run json",

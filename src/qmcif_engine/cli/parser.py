@@ -101,10 +101,7 @@ def _add_options(parser: argparse.ArgumentParser, command: Command) -> None:
 def _run(name: str, options: argparse.Namespace) -> None:
     request = Request(**{key: value for key, value in vars(options).items() if key in _FIELDS})
     # loads what the command needs, NumPy first of all, which the help does without
-    import_module(f"qmcif_engine.cli.{_MODULE_OF.get(name, name)}_command").run(request)
-
-
-_MODULE_OF = {"learn-dictionary": "dictionary"}
+    import_module(f"qmcif_engine.cli.{name}_command").run(request)
 
 
 def _run_contributed(module: Any, entry: EntryPoint, options: argparse.Namespace) -> None:  # noqa: ANN401 - a module

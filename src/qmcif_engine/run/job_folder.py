@@ -15,13 +15,15 @@ from qmcif_engine.io.output.moves import JOURNAL_NAME, Journal, roll_back, settl
 from qmcif_engine.io.output.placement import refusing
 from qmcif_engine.io.remote.remote_path import Location, RemotePath
 from qmcif_engine.run.lock import RunLock, check_ended, read_holder
+from qmcif_engine.tiles.output_maps import OUTPUT_MAPS
 
 JOB_SUFFIX = ".qmcif-job"
 DESCRIPTION_NAME = "job.json"
 LOCK_NAME = "lock"
 _LARGEST_DESCRIPTION_BYTES = 2**20
 _OWN_NAMES = re.compile(
-    r"job\.json|lock|placing\.moves|(tile|part)-[0-9a-z]+-\d+(-\d+)?|(image|[a-z_]+)-[0-9a-z]+\.zarr|.*\.(unfinished|probe|ended)"
+    r"job\.json|lock|placing\.moves|tile-[0-9a-z]+-\d+(-\d+)?|part-[0-9a-z]+-\d+|.*\.(unfinished|probe|ended)|"
+    rf"(image|fused|companions|{'|'.join(OUTPUT_MAPS)})-[0-9a-z]+\.zarr"
 )
 
 

@@ -176,7 +176,7 @@ def test_heights_are_floats_in_the_unit_that_the_file_says(tmp_path):
     index = tifffile.imread(tmp_path / "maps" / "source_index.tif")
     assert (heights.dtype, heights.shape) == (np.float32, SHAPE)
     assert np.abs(heights / 2.5 - index).max() <= 1 + 1e-5
-    assert np.mean(np.abs(heights / 2.5 - index) <= 0.5) > 0.9
+    assert np.mean(np.abs(heights / 2.5 - index) <= 0.5) > 0.8
     assert (heights.min(), heights.max()) >= (0, 0)
     assert heights.max() <= 3 * 2.5
     assert len(np.unique(heights)) > 100

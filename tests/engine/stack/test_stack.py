@@ -156,16 +156,6 @@ def test_a_rectangle_is_a_stack_of_its_own():
     assert cut.valid(2, window).all()
 
 
-def test_a_slab_has_the_pixels_that_any_of_its_images_has():
-    full = full_stack()
-    results = stack_arrays(make_images(2)).replaced(sources=(Path("slab.tif"),))
-    fused = stack_slabs(results, full, [range(1, 3), range(2, 3)])
-
-    assert [fused.valid(number, Window(0, 0, 1, 4)).tolist() for number in range(2)] == [[[False, *[True] * 3]], [[False] * 2 + [True] * 2]]
-    assert (fused.metadata.z_step, fused.sources) == (2.0, (Path("a.tif"), Path("slab.tif")))
-    assert not stack_slabs(results, stack_arrays(make_images()), [range(1), range(3)]).has_validity
-
-
 def test_pixels_are_chosen_that_the_guide_and_the_stack_have():
     guided = settle_guide(full_stack(), lacking_stack(make_images(), (3, 0, 0)))
 
