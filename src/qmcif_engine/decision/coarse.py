@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from qmcif_engine.arrays import FloatArray
 from qmcif_engine.config.fusion_config import Effort, FusionConfig, NoiseHandling, RuleName
 from qmcif_engine.decision.cleaning import clip_outliers
-from qmcif_engine.decision.evidence import EXCLUDED, image_prior
+from qmcif_engine.decision.evidence import COLOR_FREEDOM, EXCLUDED, FREEDOM, image_prior
 from qmcif_engine.decision.filters import average_cells, largest_of_cells, reach_of, smooth
 from qmcif_engine.decision.propagation import BORDER, far_apart, pass_messages, price_candidates
 from qmcif_engine.rules import Planes, StackStatistics, TileSteps
@@ -24,9 +24,11 @@ DETAIL_PX = 2
 """Standard deviation of the Laplacian of Gaussian whose energy is compared, and side of the cells it is computed on: finer detail is mostly
 noise, and wider detail can be seen out of focus, too."""
 
-COARSE_FREEDOM, COARSE_NOISE_ENERGY = 0.109, 0.028
-"""Independent samples per pixel of white noise in that energy, and its mean where the noise has the deviation 1 (`tests/engine/decision`
-derives both)."""
+COARSE_NOISE_ENERGY = 0.028
+"""Mean of that energy in white noise of deviation 1 (`tests/engine/decision` derives it)."""
+
+COARSE_FREEDOM = sum(FREEDOM) * COLOR_FREEDOM
+"""It weighs as much as the evidence of tiles, in whose place it is: else noise would make borders too dear."""
 
 COARSE_CANDIDATES = 4
 """Images that are compared in each cell."""

@@ -64,14 +64,12 @@ def test_the_energy_is_that_of_the_formula(shape, n_planes):
     np.testing.assert_allclose(coarse_energy(planes), expected, rtol=1e-3, atol=1e-5)
 
 
-def test_the_energy_of_noise_and_its_freedom_are_as_stated():
+def test_the_energy_of_noise_is_as_stated():
     noise = np.random.default_rng(0).normal(size=(1, 2400, 2400)).astype(np.float32)
 
     energy = coarse_energy(noise)
 
     assert energy.mean() == pytest.approx(COARSE_NOISE_ENERGY, rel=0.02)
-    # of a gamma distribution
-    assert 2 * energy.mean() ** 2 / energy.var() / COARSE_PX**2 == pytest.approx(COARSE_FREEDOM, rel=0.05)
 
 
 @pytest.mark.parametrize("n_images", [2, 5, 40])
