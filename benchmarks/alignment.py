@@ -21,10 +21,10 @@ import numpy as np
 from scipy import ndimage
 
 from qmcif_engine import make_focus_stack, read_image
-from qmcif_engine.stack.alignment.aligned_stack import AlignedStack
 from qmcif_engine.stack.alignment.estimation import estimate_transforms
 from qmcif_engine.stack.alignment.residuals import residual_shifts
 from qmcif_engine.stack.alignment.transforms import TransformModel, Transforms, apply_matrix, as_matrix, frame_corners, lift_matrix
+from qmcif_engine.stack.alignment.warping import AlignedStack
 from qmcif_engine.stack.exposure import estimate_exposure
 from qmcif_engine.stack.previews import choose_reduction, read_preview, to_gray
 from qmcif_engine.stack.stack import ArrayStack

@@ -122,7 +122,7 @@ def parse_model(name: str) -> TransformModel:
 
 
 def _align(stack: Stack, transforms: Transforms) -> Stack:
-    from qmcif_engine.stack.alignment.aligned_stack import AlignedStack
+    from qmcif_engine.stack.alignment.warping import AlignedStack
 
     return AlignedStack(stack, transforms)
 

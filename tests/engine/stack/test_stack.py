@@ -6,8 +6,8 @@ import pytest
 
 from qmcif_engine.errors import Cancelled, InvalidImageError
 from qmcif_engine.slabs.parts import StackPart
-from qmcif_engine.stack.alignment.aligned_stack import AlignedStack
 from qmcif_engine.stack.alignment.transforms import IDENTITY, TransformModel, Transforms
+from qmcif_engine.stack.alignment.warping import AlignedStack
 from qmcif_engine.stack.exposure import CorrectedStack, ExposureCorrection
 from qmcif_engine.stack.image_metadata import ImageMetadata
 from qmcif_engine.stack.preparation import PreparedStack

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from qmcif_engine.stack.alignment.aligned_stack import AlignedStack
 from qmcif_engine.stack.alignment.residuals import correlate_phases, residual_shifts
 from qmcif_engine.stack.alignment.transforms import IDENTITY, TransformModel, Transforms
+from qmcif_engine.stack.alignment.warping import AlignedStack
 from qmcif_engine.stack.stack import ArrayStack
 
 
