@@ -34,10 +34,9 @@ if TYPE_CHECKING:
     from qmcif_engine.run.stack_output import write_stack
     from qmcif_engine.slabs import fuse_in_slabs
     from qmcif_engine.stack.alignment.suggestion import suggest_alignment
-    from qmcif_engine.stack.exposure_suggestion import suggest_even_exposure
+    from qmcif_engine.stack.exposure import suggest_even_exposure
     from qmcif_engine.stack.preparation import prepare_stack
-    from qmcif_engine.stack.synthetic import make_focus_stack
-    from qmcif_engine.stack.synthetic_lazy import make_lazy_focus_stack
+    from qmcif_engine.stack.synthetic import make_focus_stack, make_lazy_focus_stack
     from qmcif_engine.tiles.output_maps import OUTPUT_MAPS
 
 __version__ = version("napari-qmcif")
@@ -95,7 +94,7 @@ _MODULE_OF = {
     "height_map": "depth",
     "load_transforms": "io.output.transform_files",
     "make_focus_stack": "stack.synthetic",
-    "make_lazy_focus_stack": "stack.synthetic_lazy",
+    "make_lazy_focus_stack": "stack.synthetic",
     "open_stack": "io.input.stack_input",
     "prepare_stack": "stack.preparation",
     "read_image": "io.input.readers",
@@ -103,7 +102,7 @@ _MODULE_OF = {
     "run_batch": "fusing.batch",
     "save_transforms": "io.output.transform_files",
     "suggest_alignment": "stack.alignment.suggestion",
-    "suggest_even_exposure": "stack.exposure_suggestion",
+    "suggest_even_exposure": "stack.exposure",
     "write_image": "io.output.writers",
     "write_stack": "run.stack_output",
 }

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from qmcif_engine.slabs import SlabLayout
     from qmcif_engine.stack.alignment.suggestion import AlignmentSuggestion
     from qmcif_engine.stack.alignment.transforms import Transforms
-    from qmcif_engine.stack.exposure import ExposureCorrection
-    from qmcif_engine.stack.exposure_suggestion import ExposureSuggestion
+    from qmcif_engine.stack.exposure import ExposureCorrection, ExposureSuggestion
     from qmcif_engine.stack.image_metadata import ImageMetadata
     from qmcif_engine.stack.samples import FocusRange
     from qmcif_engine.stack.stack import Stack, StackView
@@ -70,7 +69,7 @@ _MODULE_OF = {
     "Decomposition": "method.solver",
     "Evaluation": "metrics.evaluation",
     "ExposureCorrection": "stack.exposure",
-    "ExposureSuggestion": "stack.exposure_suggestion",
+    "ExposureSuggestion": "stack.exposure",
     "FileReport": "fusing.to_file",
     "FileStack": "io.input.file_stack",
     "FocusRange": "stack.samples",

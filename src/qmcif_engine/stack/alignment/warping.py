@@ -110,7 +110,7 @@ def warp_window(
     if shift is not None:
         return _read_extended(read, window.moved(shift[1], shift[0]), shape=shape)
     samples: SampleArray = np.empty((*window.shape, *shape[2:]), dtype)
-    kind: type[np.floating[Any]] = np.float32 if np.can_cast(dtype, np.float32) else np.float64
+    kind = np.dtype(np.float32 if np.can_cast(dtype, np.float32) else np.float64)
     for block in _split(window):
         outer = _surround(block, matrix)
         # one plane after the other: samples under a kernel then lie side by side
@@ -124,7 +124,7 @@ def warp_window(
 
 
 @cache
-def tabulate_weights(kind: type[np.floating[Any]] = np.float64) -> FloatArray:
+def tabulate_weights(kind: np.dtype[Any]) -> FloatArray:
     """Return the weights of six samples for every phase, shape (N_PHASES, 6).
 
     Lanczos weights, each row changed as little as makes it exact for constants, slopes and parabolas: plain ones shift slopes by up to

@@ -9,7 +9,7 @@ TOLERANCE = 32 * np.finfo(np.float64).eps
 
 def resample_plainly(source, matrix, corner, shape):
     """The kernel in plain NumPy, pixel by pixel."""
-    weights = tabulate_weights()
+    weights = tabulate_weights(np.dtype(np.float64))
     out = np.empty((*shape, source.shape[-1]))
     for row, column in np.ndindex(shape):
         *place, distance = matrix @ (corner[1] + column, corner[0] + row, 1)
@@ -28,14 +28,14 @@ def test_the_compiled_loop_does_what_plain_numpy_does(last_row, kind):
     corner = np.array([60, 110, 0, 24])
     out = np.empty((12, 14, 2), kind)
 
-    resample(np.ascontiguousarray(np.moveaxis(source, -1, 0), kind), tabulate_weights(kind), matrix, corner, out)
+    resample(np.ascontiguousarray(np.moveaxis(source, -1, 0), kind), tabulate_weights(np.dtype(kind)), matrix, corner, out)
 
     tolerance = 32 * np.finfo(kind).eps
     np.testing.assert_allclose(out, resample_plainly(source, matrix, corner, out.shape[:2]), rtol=tolerance, atol=tolerance)
 
 
 def test_the_weights_keep_constants_slopes_and_parabolas():
-    weights = tabulate_weights()
+    weights = tabulate_weights(np.dtype(np.float64))
     distance = np.arange(6) - TAPS_BEFORE - np.arange(N_PHASES)[:, np.newaxis] / N_PHASES
 
     np.testing.assert_allclose(weights.sum(axis=1), 1, atol=TOLERANCE)
@@ -44,7 +44,7 @@ def test_the_weights_keep_constants_slopes_and_parabolas():
 
 
 def test_a_pixel_itself_is_taken_as_it_is():
-    np.testing.assert_array_equal(tabulate_weights()[0], [0, 0, 1, 0, 0, 0])
+    np.testing.assert_array_equal(tabulate_weights(np.dtype(np.float64))[0], [0, 0, 1, 0, 0, 0])
 
 
 @pytest.mark.parametrize("last_row", [(0.0, 0.0, 1.0), (1e-3, -2e-3, 1.0)])
