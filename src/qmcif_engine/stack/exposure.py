@@ -61,13 +61,6 @@ _SMALLEST_SHARE_COMPARED = 0.5
 """So much of the image has to be brighter than that share of the brightest: on dark ground there is no step to be seen."""
 
 
-class ExposureProgress(NamedTuple):
-    """How much of an estimate is done: one step per image."""
-
-    done: int
-    total: int
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExposureCorrection:
     """What makes each image as bright as the reference image: gain times sample plus offset.
@@ -126,7 +119,7 @@ class ExposureCorrection:
 
 
 def estimate_exposure(
-    stack: Stack, *, reference: int | None = None, on_progress: Callable[[ExposureProgress], None] | None = None
+    stack: Stack, *, reference: int | None = None, on_progress: Callable[[int, int], None] | None = None
 ) -> ExposureCorrection:
     """Estimate how much brighter or darker each image is than the reference image.
 
@@ -140,7 +133,7 @@ def estimate_exposure(
     reference : int, optional
         The image that stays as it is, 0-based; the middle one where it is left out.
     on_progress : callable, optional
-        Receives an `ExposureProgress` after each image.
+        Receives, after each image, how many are done and how many there are.
 
     Raises
     ------
@@ -155,7 +148,7 @@ def estimate_exposure(
     for number in range(stack.n_images):
         previews.append(read_blurred(stack, number))
         if on_progress is not None:
-            on_progress(ExposureProgress(number + 1, stack.n_images))
+            on_progress(number + 1, stack.n_images)
     # by channel and image
     channels = [_relate(list(planes), reference=center) for planes in zip(*previews, strict=True)]
     gaps = sorted({number for channel in channels for number in channel.gaps})

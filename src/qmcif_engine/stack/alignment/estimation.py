@@ -58,19 +58,12 @@ _Links = dict[tuple[int, int], Link]
 """By first and second image, the first before the second."""
 
 
-class AlignmentProgress(NamedTuple):
-    """How much of an estimate is done: one step per image."""
-
-    done: int
-    total: int
-
-
 def estimate_transforms(
     stack: Stack,
     model: TransformModel,
     *,
     reference: int | None = None,
-    on_progress: Callable[[AlignmentProgress], None] | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
     check_cancelled: Callable[[], None] | None = None,
 ) -> Transforms:
     """Estimate where each image must be sampled to coincide with the reference image.
@@ -89,7 +82,7 @@ def estimate_transforms(
     reference : int, optional
         The image that stays as it is, 0-based; the middle one where it is left out.
     on_progress : callable, optional
-        Receives an `AlignmentProgress` after each image.
+        Receives, after each image, how many are done and how many there are.
     check_cancelled : callable, optional
         Called before each image; raises to end the estimate.
 
@@ -117,7 +110,7 @@ def _link_all(
     stack: Stack,
     model: TransformModel,
     *,
-    on_progress: Callable[[AlignmentProgress], None] | None,
+    on_progress: Callable[[int, int], None] | None,
     check_cancelled: Callable[[], None],
 ) -> _Links:
     """Return the links between neighbors, and those to other images."""
@@ -137,7 +130,7 @@ def _link_all(
         # pyramids of few images at a time: those of all would not fit into memory
         pyramids.pop(number - max(_FURTHER_STEPS), None)
         if on_progress is not None:
-            on_progress(AlignmentProgress(number + 1, stack.n_images))
+            on_progress(number + 1, stack.n_images)
     pyramids.clear()
     if not can_match(stack.image_shape, largest_px=_SECOND_LOOK_PX):
         return links
@@ -313,8 +306,9 @@ def _find_homography(corners: NDArray[np.float64], place: NDArray[np.float64]) -
 def _warn(
     names: tuple[str, ...], number: int, origin: int, *, links: _Links, gap_px: dict[tuple[int, int], float], model: TransformModel
 ) -> list[AlignmentWarning]:
-    pair = min(origin, number), max(origin, number)
-    link = links[pair]
+    link = links[min(origin, number), max(origin, number)]
+    gaps_px = {pair: gap for pair, gap in gap_px.items() if number in pair}
+    disputed_px = [gap for pair, gap in gaps_px.items() if gap > max(_DISPUTED_PX, links[pair].corner_error_px)]
     reason = "too few windows are sharp and alike in both images"
     if not link.is_usable:
         found = "no movement could be estimated and none is assumed"
@@ -323,6 +317,9 @@ def _warn(
         reason += ", or they lie too close together" if link.model is TransformModel.SIMILARITY else ""
     elif not link.is_sure:
         found = f"the {model.value} is uncertain by about {link.corner_error_px:.0f} px"
+    elif disputed_px and 2 * len(disputed_px) >= len(gaps_px):
+        found = f"the {model.value} is uncertain by about {max(disputed_px):.0f} px"
+        reason = "comparisons with other images contradict each other"
     else:
         return []
     return [AlignmentWarning(number, f"{names[number]} against {names[origin]}: {found}, because {reason}; check the result there")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import cv2
 import numpy as np
@@ -100,6 +100,8 @@ class Link(NamedTuple):
         return self.is_sure or (self.model is not TransformModel.TRANSLATION and self.support >= _SMALLEST_SUPPORT and is_clear)
 
 
+_STILL: dict[str, Any] = {"begin": -1}
+_STILL_PX = 1.0
 _NOTHING = Link(np.eye(3), TransformModel.NONE)
 
 
@@ -139,9 +141,13 @@ def look_again(first: Sequence[Level], second: Sequence[Level], model: Transform
     link = _NOTHING
     for simple in (_without_perspective(model), TransformModel.TRANSLATION):
         refine = partial(_refine, first, second, simple, n_finest=_N_WINDOWS_SECOND_LOOK)
-        for options in ({"begin": -1}, {"start": known.matrix, "begin": -2}, {"is_wide": True}):
-            if not link.is_sure:
-                link = max(link, refine(**options), key=_rank)
+        for options in (_STILL, {"start": known.matrix, "begin": -2}, {"is_wide": True}):
+            if link.is_sure:
+                break
+            found = refine(**options)
+            # from no movement, little more than a pixel is found to the end
+            if options != _STILL or found.movement_px <= _STILL_PX:
+                link = max(link, found, key=_rank)
         if link.is_usable:
             break
     return _add_perspective(link, first, second, model)
