@@ -20,13 +20,13 @@ import numpy as np
 from scipy import fft, ndimage
 
 from qmcif_engine import make_focus_stack, read_image
+from qmcif_engine.stack.alignment.aligned_stack import align_stack
 from qmcif_engine.stack.alignment.estimation import estimate_transforms
 from qmcif_engine.stack.alignment.suggestion import previews_for_alignment, suggest_alignment
 from qmcif_engine.stack.alignment.transforms import TransformModel, Transforms, apply_matrix, as_matrix, frame_corners, lift_matrix
-from qmcif_engine.stack.alignment.warping import AlignedStack
 from qmcif_engine.stack.exposure import estimate_exposure
 from qmcif_engine.stack.previews import choose_reduction, look_once, read_preview, to_gray
-from qmcif_engine.stack.stack import ArrayStack
+from qmcif_engine.stack.stack import stack_arrays
 from qmcif_engine.stack.window import Window
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def main() -> None:
 
 def make_moved_stack(
     seed: int, *, shape: tuple[int, int], n_images: int, flicker: float = 0.05, tilt: float = 0.0
-) -> tuple[ArrayStack, list[NDArray[np.float64]], list[float]]:
+) -> tuple[Stack, list[NDArray[np.float64]], list[float]]:
     """Return a focus stack whose images moved, the matrices from the scene to each image, and the gain of each image.
 
     Every image shifts by up to 8 px, turns by up to 0.3 degrees and grows by up to 1 % against the one before, most of the growth
@@ -105,7 +105,7 @@ def make_moved_stack(
         matrices.append(matrix)
         planes = take_samples(scene[number], np.linalg.inv(matrix), shape=shape) * 255 * gains[-1] + generator.normal(0, 1, (*shape, 3))
         images.append(np.clip(np.rint(planes), 0, 255).astype(np.uint8))
-    return ArrayStack(images), matrices, gains
+    return stack_arrays(images), matrices, gains
 
 
 def make_similarity(growth: float, turn: float, shift: NDArray[np.float64], *, shape: tuple[int, int]) -> NDArray[np.float64]:
@@ -230,9 +230,9 @@ def find_corner_errors(transforms: Transforms, truth: list[NDArray[np.float64]])
     ]
 
 
-def read_stack(name: str) -> ArrayStack:
+def read_stack(name: str) -> Stack:
     paths = sorted(path for path in (STACKS / name).iterdir() if path.suffix.lower() in (".jpg", ".png", ".tif"))
-    return ArrayStack([read_image(path).samples for path in paths], names=[path.name for path in paths])
+    return stack_arrays([read_image(path).samples for path in paths], names=[path.name for path in paths])
 
 
 def show_real() -> None:
@@ -247,7 +247,7 @@ def show_real() -> None:
             start = time.process_time()
             transforms = method(stack)
             seconds = (time.process_time() - start) / stack.n_images
-            aligned = AlignedStack(stack, transforms)
+            aligned = align_stack(stack, transforms)
             print(f"  {method_name:12}{describe_residuals(aligned)}{seconds:8.2f} CPU s/frame{describe_equal_focus(aligned, name)}")
             for warning in transforms.warnings:
                 print(f"      {warning.message}")
@@ -264,7 +264,7 @@ def show_boards() -> None:
             transforms = estimate_transforms(stack, model)
             seconds = (time.process_time() - start) / stack.n_images
             print(
-                f"  {model.value:12}{describe_residuals(AlignedStack(stack, transforms))}{seconds:8.2f} CPU s/frame, "
+                f"  {model.value:12}{describe_residuals(align_stack(stack, transforms))}{seconds:8.2f} CPU s/frame, "
                 f"{len(transforms.warnings)} warnings"
             )
 
@@ -276,14 +276,16 @@ def describe_residuals(stack: Stack) -> str:
 
 def describe_equal_focus(stack: Stack, name: str) -> str:
     whole = Window.whole(stack.image_shape)
-    lengths = [residual_shifts(ArrayStack([stack.read(number, whole) for number in pair])).length_px for pair in EQUAL_FOCUS.get(name, ())]
+    lengths = [
+        residual_shifts(stack_arrays([stack.read(number, whole) for number in pair])).length_px for pair in EQUAL_FOCUS.get(name, ())
+    ]
     return "".join(f"{np.median(length):8.2f} ({len(length)})" for length in lengths)
 
 
 def show_aligned() -> None:
     """Print how far stacks that need no alignment are moved."""
     print("\naligned stacks: largest movement of a corner in px")
-    generated = ArrayStack(list(make_focus_stack(n_images=5, shape=CASE_SHAPE, blur_px=4.0).images))
+    generated = stack_arrays(list(make_focus_stack(n_images=5, shape=CASE_SHAPE, blur_px=4.0).images))
     stacks = {"generated": generated} | ({ALIGNED: read_stack(ALIGNED)} if (STACKS / ALIGNED).exists() else {})
     for name, stack in stacks.items():
         for model in MOVING_MODELS:
@@ -309,7 +311,7 @@ def show_blurred() -> None:
                 for image, movement in ((gray, np.eye(3)), (blurred, matrix))
             ]
             transforms = estimate_transforms(
-                ArrayStack([np.clip(np.rint(plane), 0, 255).astype(np.uint8) for plane in planes]), TransformModel.SIMILARITY, reference=0
+                stack_arrays([np.clip(np.rint(plane), 0, 255).astype(np.uint8) for plane in planes]), TransformModel.SIMILARITY, reference=0
             )
             found.append((find_corner_errors(transforms, [np.eye(3), matrix])[0] > 1, bool(transforms.warnings)))
         wrong, warned = np.array(found).T
@@ -339,7 +341,7 @@ def show_speed() -> None:
     start = time.process_time()
     transforms = estimate_transforms(stack, TransformModel.SIMILARITY)
     seconds = time.process_time() - start
-    aligned = AlignedStack(stack, transforms)
+    aligned = align_stack(stack, transforms)
     aligned.read(0, Window(0, 0, 1, 1))  # compiles, once on a machine
     start = time.process_time()
     for number in range(stack.n_images):

@@ -40,8 +40,13 @@ EXCEPTIONS = {
     },
     # the type that tells napari to add what such a worker returns
     "napari_qmcif/fusing_function.py": {"napari.qt.threading.FunctionWorker"},
-    # not a pool, but the error by which Dask's pool tells that a process was lost
-    "qmcif_engine/comparison/processes.py": {"concurrent.futures.process.BrokenProcessPool"},
+    # whole fusions beside each other, each of which runs on Dask
+    "qmcif_engine/comparison/runner.py": {
+        "concurrent.futures.ProcessPoolExecutor",
+        "concurrent.futures.as_completed",
+        "concurrent.futures.process.BrokenProcessPool",
+        "multiprocessing.get_context",
+    },
     # what Zarr's own stores do: its loop, one for all threads of Dask, waits for no file and no server
     "qmcif_engine/io/zarr/zarr_input.py": {"asyncio", "asyncio.to_thread"},
 }

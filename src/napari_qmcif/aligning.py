@@ -13,8 +13,7 @@ from napari.types import LayerDataTuple
 from napari_qmcif.chosen_stack import N_COLORS, ChosenStack, drop_opacity, name_axis
 from napari_qmcif.layers import describe_fused
 from napari_qmcif.worker import EngineWorker
-from qmcif_engine import QmcifError, open_stack, prepare_stack, suggest_alignment, suggest_even_exposure
-from qmcif_engine.types import FusionProgress, Stack, Transforms
+from qmcif_engine import FusionProgress, QmcifError, Stack, Transforms, open_stack, prepare_stack, suggest_alignment, suggest_even_exposure
 
 ALIGNMENTS = ("none", "translation", "similarity", "affine", "homography")
 

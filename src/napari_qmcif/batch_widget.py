@@ -15,8 +15,18 @@ from napari_qmcif.form_parts import make_table
 from napari_qmcif.task_choices import PRESET_WORDS
 from napari_qmcif.work_row import WorkRow
 from napari_qmcif.worker import EngineWorker, make_worker
-from qmcif_engine import PRESETS, FusionConfig, InvalidConfigError, find_groups, fuse_to_file, open_stack, prepare_stack, run_batch
-from qmcif_engine.types import BatchRow, Group
+from qmcif_engine import (
+    PRESETS,
+    BatchRow,
+    FusionConfig,
+    Group,
+    InvalidConfigError,
+    find_groups,
+    fuse_to_file,
+    open_stack,
+    prepare_stack,
+    run_batch,
+)
 
 SUFFIXES = (".ome.tif", ".ome.zarr", ".tif", ".png", ".jpg")
 TABLE_HEIGHT_PX = 200

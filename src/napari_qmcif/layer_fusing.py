@@ -18,8 +18,20 @@ from napari_qmcif.layers import MAP_NAMES
 from napari_qmcif.own_outputs import PYRAMID_SUFFIX
 from napari_qmcif.stack_series import StackSeries
 from napari_qmcif.worker import EngineWorker, Progress
-from qmcif_engine import FusionConfig, fuse, fuse_in_slabs, fuse_to_file, height_map, save_transforms
-from qmcif_engine.types import FusionProgress, HeightRequest, SlabLayout, Stack, Window, WrittenImage
+from qmcif_engine import (
+    FusionConfig,
+    FusionProgress,
+    HeightRequest,
+    SlabLayout,
+    Stack,
+    Window,
+    WrittenImage,
+    fuse,
+    fuse_in_slabs,
+    fuse_to_file,
+    height_map,
+    save_transforms,
+)
 
 MARGIN_PX = 64
 """So far around a preview is read too: about as far as a decision looks."""

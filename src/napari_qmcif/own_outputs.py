@@ -12,7 +12,7 @@ import numpy as np
 
 from napari_qmcif.layers import MAP_NAMES, choose_colors
 from napari_qmcif.provenance import METADATA_KEY, note_channels
-from qmcif_engine.types import ImageMetadata, WrittenImage
+from qmcif_engine import ImageMetadata, WrittenImage
 
 TIFF_SUFFIXES = (".tif", ".tiff")
 STORE_SUFFIX, PYRAMID_SUFFIX = ".zarr", ".ome.zarr"

@@ -20,8 +20,7 @@ from napari_qmcif.layers import describe_fused, name_part
 from napari_qmcif.preview_area import LARGEST_PREVIEW_PX, find_drawn_area, find_middle, find_visible_area
 from napari_qmcif.provenance import record_provenance
 from napari_qmcif.worker import EngineWorker, make_worker
-from qmcif_engine import FusionConfig, QmcifError
-from qmcif_engine.types import Window
+from qmcif_engine import FusionConfig, QmcifError, Window
 
 
 class Preview(NamedTuple):

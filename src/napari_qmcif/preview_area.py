@@ -10,8 +10,7 @@ from napari.layers import Layer
 from numpy.typing import NDArray
 
 from napari_qmcif.chosen_stack import ChosenStack
-from qmcif_engine import InvalidImageError
-from qmcif_engine.types import Window
+from qmcif_engine import InvalidImageError, Window
 
 LARGEST_PREVIEW_PX = 2**20
 """A preview that takes longer than a glance is none."""

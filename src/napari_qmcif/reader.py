@@ -12,8 +12,7 @@ import numpy as np
 
 from napari_qmcif.own_outputs import describe_axes, list_own_images, read_own_images
 from napari_qmcif.provenance import METADATA_KEY
-from qmcif_engine import InvalidConfigError, QmcifError, open_stack
-from qmcif_engine.types import FileStack
+from qmcif_engine import FileStack, InvalidConfigError, QmcifError, open_stack
 
 if TYPE_CHECKING:
     from napari.types import LayerDataTuple

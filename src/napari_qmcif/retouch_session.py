@@ -25,8 +25,7 @@ from napari_qmcif.layer_placement import transform_of
 from napari_qmcif.provenance import METADATA_KEY, read_record
 from napari_qmcif.result_parts import Place, find_sources, prepare_alike, read_settings
 from napari_qmcif.worker import EngineWorker, make_worker
-from qmcif_engine import FusionConfig, InvalidImageError, retouch
-from qmcif_engine.types import FocusRange, RetouchedWindow
+from qmcif_engine import FocusRange, FusionConfig, InvalidImageError, RetouchedWindow, retouch
 
 LARGEST_PIECE_PX = 512
 """Side of the largest piece that is fused at once: so much takes a fraction of a second."""

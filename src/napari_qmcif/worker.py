@@ -13,8 +13,7 @@ from napari.utils.notifications import notification_manager, show_error
 from qtpy.QtCore import QCoreApplication, QObject, Qt, QThreadPool, Signal
 from superqt.utils import WorkerBase
 
-from qmcif_engine import Cancelled, QmcifError
-from qmcif_engine.types import CompilationListener
+from qmcif_engine import Cancelled, CompilationListener, QmcifError
 
 SHORTEST_REPORT_INTERVAL_SECONDS = 0.1
 """Each progress report runs the event loop once: more of them than ten a second would keep the viewer from its own work."""

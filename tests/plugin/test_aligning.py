@@ -10,8 +10,7 @@ from napari.layers import Image
 from napari_qmcif import aligning
 from napari_qmcif.aligning import align_images, hint_at_preparation
 from napari_qmcif.chosen_stack import choose_planes
-from qmcif_engine import Cancelled, QmcifError, make_focus_stack, prepare_stack
-from qmcif_engine.types import Window
+from qmcif_engine import Cancelled, QmcifError, Window, make_focus_stack, prepare_stack
 
 
 @pytest.fixture

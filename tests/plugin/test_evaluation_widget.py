@@ -16,8 +16,7 @@ from napari_qmcif.evaluation_widget import EvaluationWidget, assemble_request, e
 from napari_qmcif.layers import describe_fused
 from napari_qmcif.provenance import record_provenance
 from napari_qmcif.worker import make_worker
-from qmcif_engine import Cancelled, FusionConfig, InvalidImageError, evaluate, make_focus_stack, open_stack, prepare_stack
-from qmcif_engine.types import Window
+from qmcif_engine import Cancelled, FusionConfig, InvalidImageError, Window, evaluate, make_focus_stack, open_stack, prepare_stack
 
 
 @pytest.fixture

@@ -6,8 +6,7 @@ from napari.components import ViewerModel
 
 from napari_qmcif.chosen_stack import choose_planes
 from napari_qmcif.preview import PreviewLayer, compute_preview
-from qmcif_engine import FusionConfig
-from qmcif_engine.types import Window
+from qmcif_engine import FusionConfig, Window
 
 CONFIG = FusionConfig().replaced({"iterations": 1})
 

@@ -14,9 +14,8 @@ from napari_qmcif.provenance import record_provenance
 from napari_qmcif.reader import open_files
 from napari_qmcif.retouch_widget import RetouchWidget
 from napari_qmcif.stack_series import StackSeries
-from qmcif_engine import FusionConfig, fuse, load_transforms, make_focus_stack, save_transforms, write_image
+from qmcif_engine import FusionConfig, Transforms, fuse, load_transforms, make_focus_stack, save_transforms, write_image
 from qmcif_engine.stack.alignment.transforms import IDENTITY, TransformModel
-from qmcif_engine.types import Transforms
 
 pytestmark = pytest.mark.viewer
 

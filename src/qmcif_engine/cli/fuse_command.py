@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -13,37 +14,38 @@ from qmcif_engine import __version__
 from qmcif_engine.cli.alignment_options import check_alignment, estimate_transforms, prepare_inputs
 from qmcif_engine.cli.chosen_settings import gather_settings
 from qmcif_engine.cli.named_stacks import open_guide, open_inputs, prepare_guide
-from qmcif_engine.cli.notices import tell_repeated, tell_taken_next, telling_of_compilation
-from qmcif_engine.cli.progress_bar import progress_bar
-from qmcif_engine.cli.quantities import printable, show_bytes, show_seconds
-from qmcif_engine.cli.resources import peak_memory_bytes
-from qmcif_engine.cli.targets import gather_targets, label_times
+from qmcif_engine.cli.options import Request
+from qmcif_engine.cli.targets import Targets, gather_targets, label_times
+from qmcif_engine.cli.terminal import (
+    peak_memory_bytes,
+    printable,
+    progress_bar,
+    report_compilation,
+    report_outputs_among,
+    report_repeated,
+    show_bytes,
+    show_seconds,
+)
 from qmcif_engine.cli.time_series import fuse_series, is_series
+from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.fusing.file_outputs import check_outputs
 from qmcif_engine.fusing.identity import identify_run
 from qmcif_engine.fusing.joined_times import check_series_target
 from qmcif_engine.fusing.run_plan import job_folder, plan_run
 from qmcif_engine.fusing.to_file import FileReport, fuse_to_file
+from qmcif_engine.io.input.file_stack import FileStack
 from qmcif_engine.io.output.placement import check_sources_kept
+from qmcif_engine.io.remote.remote_path import Location
 from qmcif_engine.run.execution import count_workers
 from qmcif_engine.run.scheduler_connection import connect_to_scheduler
 from qmcif_engine.run.speed import estimate_seconds
 from qmcif_engine.slabs import fuse_in_slabs, plan_slabs
 from qmcif_engine.stack.guide import settle_guide
-from qmcif_engine.stack.samples import list_bounds
+from qmcif_engine.stack.samples import FocusRanges, GivenRanges, list_bounds
 from qmcif_engine.stack.stack import settle_range
 
 if TYPE_CHECKING:
-    from argparse import Namespace
-    from collections.abc import Callable, Sequence
-
     from distributed import Client
-
-    from qmcif_engine.cli.targets import Targets
-    from qmcif_engine.config.fusion_config import FusionConfig
-    from qmcif_engine.io.input.file_stack import FileStack
-    from qmcif_engine.io.remote.remote_path import Location
-    from qmcif_engine.stack.samples import FocusRanges, GivenRanges
 
 LARGEST_LIST = 10
 """Names that a line of text lists before it only counts."""
@@ -69,7 +71,7 @@ class Fused:
     cpu_seconds: float
 
 
-def run(options: Namespace) -> None:
+def run(options: Request) -> None:
     """Fuse the named inputs as the options say."""
     settings = gather_settings(preset_name=options.preset, config_file=options.config, assignments=options.assignments)
     if options.dry_run:
@@ -79,15 +81,14 @@ def run(options: Namespace) -> None:
     results = fuse_inputs(options, settings)
     render(results, settings, options)
     if not options.quiet:
-        tell_repeated(options.images)
-        tell_taken_next(options.images, [path for result in results for path in result.report.outputs])
+        report_repeated(options.images)
+        report_outputs_among(options.images, [path for result in results for path in result.report.outputs])
 
 
-def fuse_inputs(options: Namespace, settings: FusionConfig) -> list[Fused]:
-    """Fuse what the options name, every time point by itself, and write it; finished ones are left out where the options say so."""
+def fuse_inputs(options: Request, settings: FusionConfig, *, skips_finished: bool = False) -> list[Fused]:
+    """Fuse what the options name, every time point by itself, and write it; finished ones may be left out."""
     with ExitStack() as closing:
-        if not options.quiet and not options.json:
-            closing.enter_context(telling_of_compilation())
+        closing.enter_context(report_compilation(is_quiet=options.quiet or options.json))
         stack = closing.enter_context(open_inputs(options))
         guide = open_guide(stack, options)
         if guide is not None:
@@ -108,12 +109,12 @@ def fuse_inputs(options: Namespace, settings: FusionConfig) -> list[Fused]:
         # those that are there first: what they are is known before anything is fused
         order = sorted(points, key=lambda number: options.resume and not points[number].output.exists())
         results = _fuse_all(stack, options, {number: partial(fuse, targets=points[number], outputs=outputs[number]) for number in order})
-        leaves_out = options.skips_finished or len(points) > 1
+        leaves_out = skips_finished or len(points) > 1
         # no pixels are counted of what was there already
         return [result for result in results if result.report.pixels_by_image or not leaves_out]
 
 
-def _fuse_all(stack: FileStack, options: Namespace, points: dict[int, Callable[..., Fused]]) -> list[Fused]:
+def _fuse_all(stack: FileStack, options: Request, points: dict[int, Callable[..., Fused]]) -> list[Fused]:
     """Fuse one time point after the other."""
     results: list[Fused] = []
     for number, fuse in points.items():
@@ -130,7 +131,7 @@ def _fuse_all(stack: FileStack, options: Namespace, points: dict[int, Callable[.
 def _fuse_point(
     stack: FileStack,
     number: int,
-    options: Namespace,
+    options: Request,
     *,
     settings: FusionConfig,
     guide: FileStack | None,
@@ -147,7 +148,7 @@ def _fuse_point(
 
 
 def _identify_point(
-    stack: FileStack, number: int, options: Namespace, *, settings: FusionConfig, guide: FileStack | None
+    stack: FileStack, number: int, options: Request, *, settings: FusionConfig, guide: FileStack | None
 ) -> tuple[str, FocusRanges]:
     """Return what the report of a time point would say of its identity and range, by reading every sample and fusing none."""
     with ExitStack() as leaving:
@@ -160,7 +161,7 @@ def _identify_point(
 
 
 def _check_request(
-    stack: FileStack, options: Namespace, points: dict[int, Targets], *, guide: FileStack | None
+    stack: FileStack, options: Request, points: dict[int, Targets], *, guide: FileStack | None
 ) -> dict[int, tuple[Location, ...]]:
     """Refuse what cannot be met before anything is computed; return what will be written for each time point."""
     outputs = {}
@@ -177,7 +178,7 @@ def _check_request(
     return outputs
 
 
-def points_in_time(stack: FileStack, options: Namespace) -> dict[int, Targets]:
+def points_in_time(stack: FileStack, options: Request) -> dict[int, Targets]:
     """Return where the result of each time point goes, the one that was asked for or all; those of a series go to one place."""
     targets = gather_targets(options)
     if options.time is not None or stack.n_times == 1:
@@ -190,7 +191,7 @@ def points_in_time(stack: FileStack, options: Namespace) -> dict[int, Targets]:
 def _fuse(
     stack: FileStack,
     settings: FusionConfig,
-    options: Namespace,
+    options: Request,
     *,
     guide: FileStack | None,
     targets: Targets,
@@ -237,7 +238,7 @@ def _fuse(
     )
 
 
-def _given_ranges(options: Namespace) -> GivenRanges | None:
+def _given_ranges(options: Request) -> GivenRanges | None:
     """Return one range for all channels, or one for each where the option was repeated."""
     if options.focus_range is None:
         return None
@@ -245,7 +246,7 @@ def _given_ranges(options: Namespace) -> GivenRanges | None:
     return pairs[0] if len(pairs) == 1 else pairs
 
 
-def render(results: list[Fused], settings: FusionConfig, options: Namespace) -> None:
+def render(results: list[Fused], settings: FusionConfig, options: Request) -> None:
     """Report what was done: one JSON object, or a line or two for each time point."""
     if options.json:
         contents = [describe_fusion(result, settings) for result in results]
@@ -294,9 +295,7 @@ def describe_fusion(result: Fused, settings: FusionConfig) -> dict[str, Any]:
     }
 
 
-def render_plan(
-    stack: FileStack, settings: FusionConfig, options: Namespace, *, guide: FileStack | None, points: dict[int, Targets]
-) -> None:
+def render_plan(stack: FileStack, settings: FusionConfig, options: Request, *, guide: FileStack | None, points: dict[int, Targets]) -> None:
     """Report what the run would take, once it is known to be possible."""
     _check_request(stack, options, points, guide=guide)
     kept: dict[str, Any] = {"with_maps": options.maps is not None, "with_height": options.depth is not None}

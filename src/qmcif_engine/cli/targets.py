@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from qmcif_engine.cli.options import Request
 from qmcif_engine.depth import HeightRequest
 from qmcif_engine.errors import InvalidConfigError
 from qmcif_engine.io.output.output_formats import name_beside
@@ -12,9 +14,6 @@ from qmcif_engine.io.remote.remote_path import RemotePath
 from qmcif_engine.slabs import SlabLayout
 
 if TYPE_CHECKING:
-    from argparse import Namespace
-    from pathlib import Path
-
     from qmcif_engine.fusing.joined_times import PointFiles
 
 
@@ -65,7 +64,7 @@ def label_times(n_times: int) -> dict[int, str]:
     return {number: f"t{number:0{n_digits}d}" for number in range(n_times)}
 
 
-def gather_targets(options: Namespace) -> Targets:
+def gather_targets(options: Request) -> Targets:
     """Return the targets that the options name.
 
     Raises
@@ -90,7 +89,7 @@ def gather_targets(options: Namespace) -> Targets:
     return Targets(output=options.output, maps=options.maps, height=height, slabs=slabs)
 
 
-def _check_together(leader: str, followers: dict[str, object], options: Namespace) -> None:
+def _check_together(leader: str, followers: dict[str, object], options: Request) -> None:
     given = [name for name, value in followers.items() if value is not None]
     if given and getattr(options, leader) is None:
         msg = f"{', '.join(given)} was given without --{leader}; it belongs to that option: add --{leader} or leave it out"

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from qmcif_engine.cli.options import Request
 from qmcif_engine.cli.targets import gather_targets, label_times
 from qmcif_engine.fusing.file_outputs import check_outputs, refuse_other_result
 from qmcif_engine.fusing.joined_times import PointFiles, SeriesFolder, join_times
@@ -15,7 +16,6 @@ from qmcif_engine.io.remote.remote_path import RemotePath
 from qmcif_engine.stack.samples import list_bounds
 
 if TYPE_CHECKING:
-    from argparse import Namespace
     from collections.abc import Callable, Sequence
 
     from qmcif_engine.cli.fuse_command import Fused
@@ -25,27 +25,27 @@ if TYPE_CHECKING:
     from qmcif_engine.io.remote.remote_path import Location
     from qmcif_engine.stack.samples import FocusRanges
 
-    Identify: TypeAlias = Callable[[FileStack, int, Namespace], tuple[str, FocusRanges]]
+    Identify: TypeAlias = Callable[[FileStack, int, Request], tuple[str, FocusRanges]]
 
 # a run that goes on with others of these would mix two results
 _DECIDING = ("exclude", "order", "image", "axes", "channels", "focus_range", "align", "reference", "even_exposure", "slab", "slab_overlap")
 _WRITTEN = ("maps", "depth", "z_step", "z_unit", "depth_smoothing")
 
 
-def is_series(stack: FileStack, options: Namespace) -> bool:
+def is_series(stack: FileStack, options: Request) -> bool:
     """Return whether several time points go into one file."""
     return stack.n_times > 1 and options.time is None and not options.split_time
 
 
 def fuse_series(
-    stack: FileStack, options: Namespace, settings: FusionConfig, *, fuse: Callable[..., Fused], identify: Identify
+    stack: FileStack, options: Request, settings: FusionConfig, *, fuse: Callable[..., Fused], identify: Identify
 ) -> list[Fused]:
     """Fuse every time point that is not finished, then join them; return none where the result of a resumed run is there already.
 
     Parameters
     ----------
     stack : FileStack
-    options : Namespace
+    options : Request
     settings : FusionConfig
     fuse : callable
         Fuses one time point, to where it waits.
@@ -62,7 +62,7 @@ def fuse_series(
         else:
             results = _fuse_points(stack, options, points, targets=targets, waiting=waiting, fuse=fuse)
             waiting.lock.check()
-            final = {"maps": targets.maps, "height": targets.height, "overwrite": options.overwrite}
+            final: dict[str, Any] = {"maps": targets.maps, "height": targets.height, "overwrite": options.overwrite}
             join_times(points, targets.output, stack=stack, config=settings, check_cancelled=waiting.lock.beat, **final)
     except BaseException as error:
         if waiting.give_up() and isinstance(error, KeyboardInterrupt):
@@ -79,7 +79,7 @@ def fuse_series(
 
 def _fuse_points(
     stack: FileStack,
-    options: Namespace,
+    options: Request,
     points: Sequence[PointFiles],
     *,
     targets: Targets,
@@ -105,7 +105,7 @@ def _fuse_points(
     return results
 
 
-def _check_placed(stack: FileStack, options: Namespace, targets: Targets, *, identify: Identify) -> None:
+def _check_placed(stack: FileStack, options: Request, targets: Targets, *, identify: Identify) -> None:
     """Refuse outputs that are there, unless they say that they were made of the same images and settings."""
     outputs = check_outputs(stack, targets.output, targets.maps, height=targets.height, overwrite=True)
     known = [(WrittenImage.find_record(path) or {}).get("points_in_time") for path in outputs if isinstance(path, Path)]
@@ -118,12 +118,12 @@ def _check_placed(stack: FileStack, options: Namespace, targets: Targets, *, ide
         raise refuse_other_result(targets.output)
 
 
-def _replacing(options: Namespace) -> Namespace:
+def _replacing(options: Request) -> Request:
     """Return the options for what waits: a point that was interrupted while it was placed is placed again."""
-    return type(options)(**{**vars(options), "overwrite": True})
+    return replace(options, overwrite=True)
 
 
-def _describe(stack: FileStack, options: Namespace, settings: FusionConfig) -> dict[str, Any]:
+def _describe(stack: FileStack, options: Request, settings: FusionConfig) -> dict[str, Any]:
     """Return all that decides about the results: settings, options, and the files by name, size and time of change."""
     stamps = [(str(path), *_stamp(path)) for path in stack.sources]
     named = {name: getattr(options, name) for name in (*_DECIDING, *_WRITTEN)}

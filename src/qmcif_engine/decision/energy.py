@@ -17,6 +17,7 @@ from qmcif_engine.decision.evidence import (
     BLOCK_PX,
     CELL_PX,
     EVIDENCE_REACH_PX,
+    FINE_REACH_PX,
     MISSING,
     Candidates,
     find_candidates,
@@ -362,13 +363,13 @@ def _cut_parts(window: Window, side: int = PART_PX) -> list[list[Window]]:
     return [[Window(top, left, min(top + side, window.bottom), min(left + side, window.right)) for left in lefts] for top in tops]
 
 
-DECISION_REACH_PX = HALO_REACH_PX + PROPAGATION_REACH_PX + LABEL_REACH_PX
+DECISION_REACH_PX = max(HALO_REACH_PX, EVIDENCE_REACH_PX) + PROPAGATION_REACH_PX + LABEL_REACH_PX
 """How far decisions look: through halos, messages between cells, and the edges that are drawn between the labels."""
 
 
 def _reach_px(config: FusionConfig, _shape: tuple[int, int]) -> int:
     """Return how far a tile looks beyond its core."""
-    far = CLEANING_REACH_PX + EVIDENCE_REACH_PX + PROPAGATION_REACH_PX if config.decision.effort is Effort.FAST else DECISION_REACH_PX
+    far = CLEANING_REACH_PX + FINE_REACH_PX + PROPAGATION_REACH_PX if config.decision.effort is Effort.FAST else DECISION_REACH_PX
     return far + composition_reach_px(config.decision)
 
 

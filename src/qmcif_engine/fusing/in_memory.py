@@ -19,7 +19,7 @@ from qmcif_engine.run.steps import FusionProgress, Steps
 from qmcif_engine.stack.guide import settle_guide
 from qmcif_engine.stack.samples import SUPPORTED_DTYPES, as_stack, list_bounds
 from qmcif_engine.stack.separate_channels import count_decisions, settle_channels
-from qmcif_engine.stack.stack import ArrayStack, Stack, check_number, companions_of
+from qmcif_engine.stack.stack import Stack, check_number, companions_of, stack_arrays
 from qmcif_engine.tiles.output_maps import MapPlanes
 from qmcif_engine.tiles.plan import plan_tiles
 from qmcif_engine.tiles.task import TILE_PLANES, TileTask
@@ -127,7 +127,7 @@ def fuse(
     if companions is not None and stack.decides_each:
         msg = "companions were given and each channel is decided on by itself; one decision is needed to follow: leave one of the two out"
         raise InvalidConfigError(msg)
-    extras = companions_of(stack) if companions is None else ArrayStack(_checked_companions(companions, stack))
+    extras = companions_of(stack) if companions is None else stack_arrays(_checked_companions(companions, stack))
     decided = settle_guide(None if guide is None else _as_stack(guide), stack)
     # shape and settings alone: memory and workers come later and must not change it
     plan = plan_tiles((stack.image_shape[0], stack.image_shape[1]), settings)
@@ -161,7 +161,7 @@ def fuse(
 
 
 def _as_stack(images: Sequence[SampleArray] | SampleArray | Stack) -> Stack:
-    return images if isinstance(images, Stack) else ArrayStack(as_stack(images))
+    return images if isinstance(images, Stack) else stack_arrays(as_stack(images))
 
 
 class _GatheredTiles:

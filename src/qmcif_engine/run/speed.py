@@ -10,7 +10,7 @@ import numpy as np
 from qmcif_engine.run.measurement import measure_run
 from qmcif_engine.stack.samples import FULL_SCALE
 from qmcif_engine.stack.separate_channels import count_decisions
-from qmcif_engine.stack.stack import ArrayStack
+from qmcif_engine.stack.stack import stack_arrays
 from qmcif_engine.tiles.plan import plan_tiles
 from qmcif_engine.tiles.task import TileTask
 
@@ -27,7 +27,7 @@ def estimate_seconds(plan: TilePlan, config: FusionConfig, *, stack: Stack) -> f
     side = min(TRIAL_SIDE_PX, config.tiling.tile_px)
     generator = np.random.default_rng(0)
     texture = generator.integers(0, int(FULL_SCALE), (side, side), dtype=np.uint8)
-    pair = ArrayStack([texture, texture[::-1]])
+    pair = stack_arrays([texture, texture[::-1]])
     focus_range, measured = measure_run(pair, config, (0, FULL_SCALE))
     task = TileTask(stack=pair, config=config, focus_range=focus_range, measured=measured)
     (trial,) = plan_tiles((side, side), config).tiles

@@ -19,7 +19,7 @@ from qmcif_engine.io.output.sweeping import sweep
 from qmcif_engine.run.lock import RunLock
 from qmcif_engine.run.steps import FusionProgress
 from qmcif_engine.slabs.layout import SlabFiles, SlabLayout, plan_slabs
-from qmcif_engine.slabs.parts import FusedSlabs, StackPart
+from qmcif_engine.slabs.parts import stack_slabs
 from qmcif_engine.slabs.slab_maps import SlabMaps
 from qmcif_engine.stack.separate_channels import EACH, count_decisions, settle_channels
 from qmcif_engine.stack.stack import settle_range
@@ -99,7 +99,7 @@ def fuse_in_slabs(
         # settled once for the whole stack: slabs with ranges of their own would be decided on at different contrast
         run = _Run(settings, settle_range(stack, focus_range), height, {**options, "is_cancelled": is_over})
         for place, span in zip(files, spans, strict=True):
-            run.fuse_slab(StackPart(stack, span), place, on_progress=next(tellers))
+            run.fuse_slab(stack.choose(span), place, on_progress=next(tellers))
         # slabs are read back from their files, as those are that a resumed run took over
         with ready_folder(maps_folder or slabs.folder), open_stack([place.image for place in files], channels=channels) as results:
             # filled by `compose`, which alone is given the maps of the choice
@@ -116,7 +116,7 @@ def fuse_in_slabs(
                     else contents | composed.describe_heights(height, stack=stack, results=results, report=report)
                 )
 
-            chosen = FusedSlabs(results, stack, spans)
+            chosen = stack_slabs(results, stack, spans)
             report = run.fuse(chosen, target, maps=slabs.folder / CHOICE_MAPS, compose=compose, on_progress=next(tellers))
     images = tuple(place.image for place in files)
     return replace(report, outputs=(*outputs, *images), n_images=stack.n_images, pixels_by_image=tuple(counts))
@@ -147,7 +147,7 @@ class _Run:
     def fuse(self, stack: Stack, target: Path, **options: Any) -> FileReport:  # noqa: ANN401 - passed on
         return fuse_to_file(stack, target, self.config, focus_range=self.focus_range, **{**self.options, **options})
 
-    def fuse_slab(self, part: StackPart, files: SlabFiles, *, on_progress: Callable[[FusionProgress], None] | None) -> None:
+    def fuse_slab(self, part: Stack, files: SlabFiles, *, on_progress: Callable[[FusionProgress], None] | None) -> None:
         """Fuse one slab, unless it is there already."""
         known = files.known_identity() if self.options["resume"] else None
         if known is not None and self._is_complete(files):
@@ -165,7 +165,7 @@ class _Run:
     def _is_complete(self, files: SlabFiles) -> bool:
         return files.image.exists() and files.maps.exists() and (self.height is None or files.heights.exists())
 
-    def _heights_of_slab(self, part: StackPart, files: SlabFiles) -> HeightRequest | None:
+    def _heights_of_slab(self, part: Stack, files: SlabFiles) -> HeightRequest | None:
         if self.height is None:
             return None
         scale = settle_scale(part.metadata, z_step=self.height.z_step, unit=self.height.unit)

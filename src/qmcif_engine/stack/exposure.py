@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations, pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy import ndimage
@@ -12,13 +13,12 @@ from scipy import ndimage
 from qmcif_engine.errors import InvalidConfigError, InvalidImageError
 from qmcif_engine.stack.previews import ReducedImage, choose_reduction, read_preview
 from qmcif_engine.stack.samples import to_samples
-from qmcif_engine.stack.stack import StackView
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from qmcif_engine.arrays import FloatArray, SampleArray
-    from qmcif_engine.stack.stack import Stack
+    from qmcif_engine.stack.stack import ReadWindow, Stack
     from qmcif_engine.stack.window import Window
 
 _PREVIEW_PX = 2**16
@@ -271,8 +271,8 @@ def _compose(steps: list[tuple[float, float] | None], reference: int, *, bounds:
     return [line if change > smallest else (1.0, 0.0) for line, change in zip(lines, changes, strict=True)]
 
 
-class CorrectedStack(StackView):
-    """The images of a stack as bright as the reference image; images that need no correction keep their samples.
+def correct_stack(stack: Stack, correction: ExposureCorrection) -> Stack:
+    """Return the images of a stack as bright as the reference image; images that need no correction keep their samples.
 
     Of all channels, those that decide are made as bright too; the others keep their samples.
 
@@ -286,35 +286,33 @@ class CorrectedStack(StackView):
     InvalidConfigError
         If the correction belongs to another number of images or channels.
     """
+    n_channels = int(np.prod(stack.image_shape[2:]))
+    if (len(correction.gains), len(correction.gains[0])) != (stack.n_images, n_channels):
+        msg = (
+            f"the correction is for {len(correction.gains)} images with {len(correction.gains[0])} channels and the stack has "
+            f"{stack.n_images} with {n_channels}; both must be equal: estimate a correction for this stack"
+        )
+        raise InvalidConfigError(msg)
+    companions = stack.companions
+    if companions is not None and stack.deciding_channels:
+        # the same samples must not be bright in the fused image and dark in the channel it comes from
+        companions = correct_stack(companions, correction.for_channels(stack.deciding_channels, companions.image_shape[2]))
+    return stack.replaced(read=partial(_read_corrected, stack.read, correction, stack.dtype), correction=correction, companions=companions)
 
-    def __init__(self, stack: Stack, correction: ExposureCorrection) -> None:
-        n_channels = int(np.prod(stack.image_shape[2:]))
-        if (len(correction.gains), len(correction.gains[0])) != (stack.n_images, n_channels):
-            msg = (
-                f"the correction is for {len(correction.gains)} images with {len(correction.gains[0])} channels and the stack has "
-                f"{stack.n_images} with {n_channels}; both must be equal: estimate a correction for this stack"
-            )
-            raise InvalidConfigError(msg)
-        super().__init__(stack)
-        self._correction = self.correction = correction
-        if stack.companions is not None and stack.deciding_channels:
-            n_companions = stack.companions.image_shape[2]
-            # the same samples must not be bright in the fused image and dark in the channel it comes from
-            self.companions = CorrectedStack(stack.companions, correction.for_channels(stack.deciding_channels, n_companions))
 
-    def read(self, number: int, window: Window) -> SampleArray:
-        """Return one window of one image; integers are rounded, and all are clipped to the range of their type, once."""
-        samples = self._stack.read(number, window)
-        # untouched samples stay exactly what they are
-        if self._correction.is_identity(number):
-            return samples
-        gain, offset = (np.array(table[number]) for table in (self._correction.gains, self._correction.offsets))
-        with np.errstate(over="ignore"):  # what leaves the range of a float is clipped, as integers are
-            values = samples.reshape(*window.shape, -1) * gain + offset
-        if self.dtype.kind == "f":
-            most = np.finfo(self.dtype).max
-            values = np.clip(values, -most, most)
-        return to_samples(values.reshape(samples.shape), self.dtype)
+def _read_corrected(read: ReadWindow, correction: ExposureCorrection, dtype: np.dtype[Any], number: int, window: Window) -> SampleArray:
+    """Return one window of one image; integers are rounded, and all are clipped to the range of their type, once."""
+    samples = read(number, window)
+    # untouched samples stay exactly what they are
+    if correction.is_identity(number):
+        return samples
+    gain, offset = (np.array(table[number]) for table in (correction.gains, correction.offsets))
+    with np.errstate(over="ignore"):  # what leaves the range of a float is clipped, as integers are
+        values = samples.reshape(*window.shape, -1) * gain + offset
+    if dtype.kind == "f":
+        most = np.finfo(dtype).max
+        values = np.clip(values, -most, most)
+    return to_samples(values.reshape(samples.shape), dtype)
 
 
 class ExposureDifference(NamedTuple):

@@ -436,11 +436,3 @@ def test_the_demo_refuses_a_folder_it_cannot_make(tmp_path: Path, capsys: pytest
     (tmp_path / "file").write_text("", encoding="utf-8")
 
     assert "cannot be written (Not a directory)" in refused(capsys, ["demo", "-o", str(tmp_path / "file" / "demo")])
-
-
-def test_learn_dictionary_refuses_a_wrong_target_before_learning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "d.npz").write_bytes(b"precious")
-
-    assert ".npz is needed" in refused(capsys, ["learn-dictionary", "-o", str(tmp_path / "d.txt")])
-    assert "exists already" in refused(capsys, ["learn-dictionary", "-o", str(tmp_path / "d.npz")])
-    assert (tmp_path / "d.npz").read_bytes() == b"precious"

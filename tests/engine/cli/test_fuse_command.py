@@ -13,8 +13,7 @@ import tifffile
 
 from qmcif_engine.cli import main
 from qmcif_engine.io.input import stack_input
-from qmcif_engine.io.input.scratch_transcoding import DEFAULT_MEMORY_BYTES
-from qmcif_engine.io.input.segment_cache import DEFAULT_CACHE_BYTES
+from qmcif_engine.io.input.segment_cache import DEFAULT_CACHE_BYTES, DEFAULT_MEMORY_BYTES
 from qmcif_engine.io.output.stack_files import check_stack_target
 from qmcif_engine.io.output.writers import check_target
 from qmcif_engine.io.tiff import tiff_windows

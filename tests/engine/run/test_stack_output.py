@@ -18,8 +18,9 @@ from qmcif_engine.run.stack_output import write_stack
 from qmcif_engine.stack.alignment.transforms import IDENTITY, TransformModel, Transforms
 from qmcif_engine.stack.image_metadata import ImageMetadata
 from qmcif_engine.stack.preparation import prepare_stack
-from qmcif_engine.stack.stack import ArrayStack
+from qmcif_engine.stack.stack import Stack, stack_arrays
 from qmcif_engine.stack.window import Window
+from tests.scenes import logged_stack
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,10 +40,7 @@ def make_samples(dtype=np.uint8, channels=(), n_images=3):
 
 
 def make_stack(samples, metadata=METADATA, **attributes):
-    stack = ArrayStack(list(samples))
-    for name, value in {"metadata": metadata, **attributes}.items():
-        setattr(stack, name, value)
-    return stack
+    return stack_arrays(list(samples)).replaced(metadata=metadata, **attributes)
 
 
 def align(samples, **options):
@@ -86,7 +84,7 @@ def test_dyes_keep_their_number_and_names(tmp_path, monkeypatch, target, largest
     monkeypatch.setattr(tiled_tiff, "LARGEST_STRIPPED_BYTES", largest_stripped_bytes)
     samples = make_samples(np.uint16, (4,))
     names = ("DAPI", "GFP", "Cy3", "Cy5")
-    companions = ArrayStack(list(samples))
+    companions = stack_arrays(list(samples))
     stack = make_stack(samples[..., :3], metadata=replace(METADATA, channel_names=names), companions=companions)
 
     write_stack(stack, tmp_path / target)
@@ -103,7 +101,7 @@ def test_dyes_keep_their_number_and_names(tmp_path, monkeypatch, target, largest
 @pytest.mark.parametrize("target", ["out.tif", "out.ome.tif", FRAMES])
 def test_alpha_goes_along(tmp_path, target):
     samples = make_samples(channels=(4,))
-    alpha = ArrayStack(list(samples[..., 3]))
+    alpha = stack_arrays(list(samples[..., 3]))
     paths = write_stack(make_stack(samples[..., :3], alpha=alpha), tmp_path / target)
 
     with open_stack(list(paths)) as stack:
@@ -210,15 +208,10 @@ def test_a_cancelled_run_leaves_nothing(tmp_path, target):
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_an_image_that_cannot_be_read_ends_the_writing_and_leaves_nothing(tmp_path, target):
-    class Broken(ArrayStack):
-        def read(self, number, window):
-            if number == 2:
-                msg = "no third image"
-                raise InvalidConfigError(msg)
-            return super().read(number, window)
+    stack = logged_stack(make_samples(), fail_after=2)
 
-    with pytest.raises(InvalidConfigError, match="no third image"):
-        write_stack(Broken(list(make_samples())), tmp_path / target)
+    with pytest.raises(OSError, match="lost the disk"):
+        write_stack(stack, tmp_path / target)
     assert not list(tmp_path.iterdir())
 
 
@@ -242,17 +235,15 @@ def test_one_picture_a_file_cannot_hold_a_stack(tmp_path):
         write_stack(make_stack(make_samples()), tmp_path / "out.png")
 
 
-class Generated(ArrayStack):
-    def __init__(self, shape):
-        super().__init__([np.broadcast_to(np.uint8(0), shape)] * 2)
-
-    def read(self, number, window):
-        return np.full(window.shape, number, np.uint8)
+def generate(shape):
+    return Stack(
+        names=("a", "b"), image_shape=shape, dtype=np.dtype(np.uint8), read=lambda number, window: np.full(window.shape, number, np.uint8)
+    )
 
 
 def prepare_large_images(folder, target):
-    write_stack(Generated((600, 1200)), folder / f"warm-up-{target}")
-    return lambda: write_stack(Generated((6000, 12000)), folder / target, workers=2)
+    write_stack(generate((600, 1200)), folder / f"warm-up-{target}")
+    return lambda: write_stack(generate((6000, 12000)), folder / target, workers=2)
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from qmcif_engine.io.input.file_stack import FrameView
+from qmcif_engine.io.input.file_stack import show_frames
 from qmcif_engine.io.input.frame_source import FramePosition
-from qmcif_engine.io.input.segment_cache import DEFAULT_CACHE_BYTES, SegmentCache
+from qmcif_engine.io.input.segment_cache import SegmentCache
 from qmcif_engine.io.tiff.tiff_source import TiffSource
 
 if TYPE_CHECKING:
@@ -24,8 +24,11 @@ class MapFile:
     def __init__(self, path: Path, *, n_channels: int = 1) -> None:
         # pages of a map are its channels, whatever TIFF would take them for
         axes = "CYX" if n_channels > 1 else None
-        source = TiffSource(path, cache=SegmentCache(DEFAULT_CACHE_BYTES), axes=axes)
-        self._view = FrameView(source, positions=[FramePosition(0, 0)], channels=range(n_channels), has_channel_axis=n_channels > 1)
+        cache = SegmentCache()
+        source = TiffSource(path, cache=cache, axes=axes)
+        self._view = show_frames(
+            source, cache, positions=[FramePosition(0, 0)], channels=range(n_channels), has_channel_axis=n_channels > 1
+        )
         self.shape: tuple[int, ...] = self._view.image_shape
         self.dtype: np.dtype[Any] = self._view.dtype
 

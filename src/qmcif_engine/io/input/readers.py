@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qmcif_engine.io.input.frame_source import FramePosition, RowsOnDemand, SourceDescription
+    from qmcif_engine.io.input.frame_source import FramePosition, SourceDescription
     from qmcif_engine.stack.window import Window
 
 __all__ = ["MAX_PIXELS", "ImageFile", "WholeFileSource", "inspect_image", "read_channels", "read_image"]
@@ -131,7 +131,7 @@ class WholeFileSource(FrameSource):
         del position
         return np.ascontiguousarray(self._decode_whole()[window.slices][:, :, list(channels)])
 
-    def decode(self, position: FramePosition) -> NDArray[Any] | RowsOnDemand:
+    def decode(self, position: FramePosition) -> Any:  # noqa: ANN401 - an array, or rows as slices of them are decoded
         """Return the image, whole or to be decoded while its rows are asked for."""
         del position
         found = self.description

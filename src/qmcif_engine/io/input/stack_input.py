@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from qmcif_engine.errors import InvalidConfigError, InvalidImageError
 from qmcif_engine.io.input.file_order import RAW_SUFFIXES, choose_frames, is_zarr_folder, list_files
-from qmcif_engine.io.input.file_stack import FileStack, Selection, check_time, choose_channels
+from qmcif_engine.io.input.file_stack import FileStack, Selection, check_time, choose_channels, select_frames
 from qmcif_engine.io.input.frame_source import Copying, FrameSequence
 from qmcif_engine.io.input.heic_avif import inspect_heif, read_heif, recognize_heif
 from qmcif_engine.io.input.image_choice import choose_image
 from qmcif_engine.io.input.image_file import translate_failures
 from qmcif_engine.io.input.readers import WholeFileSource, inspect_image, read_channels
-from qmcif_engine.io.input.scratch_transcoding import DEFAULT_MEMORY_BYTES, CopiedSource, ScratchStore
-from qmcif_engine.io.input.segment_cache import DEFAULT_CACHE_BYTES, SegmentCache
+from qmcif_engine.io.input.segment_cache import DEFAULT_CACHE_BYTES, DEFAULT_MEMORY_BYTES, SegmentCache
 from qmcif_engine.io.microscopes.recognition import recognize_microscope
 from qmcif_engine.io.remote.remote_path import RemotePath
 from qmcif_engine.stack.samples import SUPPORTED_DTYPES
@@ -97,8 +96,8 @@ def open_stack(
     InvalidConfigError
         For frames, channels or axes that there are none of.
     """
-    store = ScratchStore(Path(scratch_folder).absolute() if scratch_folder is not None else None)
-    opening = _Opening(SegmentCache(cache_bytes), store, image, axes, strict_chunks)
+    cache = SegmentCache(cache_bytes, scratch_folder=Path(scratch_folder).absolute() if scratch_folder is not None else None)
+    opening = _Opening(cache, image, axes, strict_chunks)
     items = _expand(inputs)
     if len(items) == 1:
         source = opening.open(items[0])
@@ -116,7 +115,7 @@ def open_stack(
     selection = Selection(
         frames=tuple(frames), channels=chosen_channels, time=time, memory_bytes=memory_bytes, decides_each=channels == EACH
     )
-    return FileStack(source, store, selection)
+    return select_frames(source, cache, selection)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +123,6 @@ class _Opening:
     """Openings of one input after the other, with what all of them share. The libraries of a format are loaded only where it occurs."""
 
     cache: SegmentCache
-    store: ScratchStore
     image: int | str | None
     axes: str | None
     strict_chunks: bool
@@ -132,9 +130,9 @@ class _Opening:
     def open(self, item: object, number: int | None = None) -> FrameSource:
         """Open a path or an array; the latter has a number where it is one of several images."""
         if isinstance(item, RemotePath):
-            return CopiedSource(self._open_remote(item), self.store)
+            return self._open_remote(item)
         if isinstance(item, Path):
-            return CopiedSource(self._open_path(item), self.store)
+            return self._open_path(item)
         from qmcif_engine.io.input.array_source import open_array
 
         name = "the array" if number is None else f"image {number}"

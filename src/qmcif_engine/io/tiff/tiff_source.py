@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from tifffile import TiffFile
 
-    from qmcif_engine.io.input.frame_source import FramePosition, RowsOnDemand
+    from qmcif_engine.io.input.frame_source import FramePosition
     from qmcif_engine.io.input.open_files import OpenFile
     from qmcif_engine.io.remote.remote_file import RemoteFile
     from qmcif_engine.io.remote.remote_path import Location
@@ -98,8 +98,8 @@ class TiffSource(FrameSource):
             return planes[0]
         return np.stack([planes[channel // n_samples][:, :, channel % n_samples] for channel in channels], axis=-1)
 
-    def decode(self, position: FramePosition) -> NDArray[Any] | RowsOnDemand:
-        """Return a frame, whole or to be decoded while its rows are asked for."""
+    def decode(self, position: FramePosition) -> NDArray[Any]:
+        """Return a frame with all its channels."""
         return self._decode_whole(position) if self.copying is Copying.NEEDED else super().decode(position)
 
     def _decode_whole(self, position: FramePosition) -> NDArray[Any]:

@@ -1,19 +1,17 @@
-"""Stacks whose images coincide, resampled window by window: a pixel has the same value whichever window it is asked for with."""
+"""Resampling of a window of an image under a transform; a pixel has the same value whichever window it is asked for with."""
 
 from __future__ import annotations
 
 import math
-from functools import cache, partial
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import ndimage
 
 from qmcif_engine.compiled import compiled
-from qmcif_engine.errors import InvalidConfigError
-from qmcif_engine.stack.alignment.transforms import IDENTITY, Transforms, apply_matrix, is_affine
+from qmcif_engine.stack.alignment.transforms import apply_matrix, is_affine
 from qmcif_engine.stack.samples import to_samples
-from qmcif_engine.stack.stack import Stack, StackView
 from qmcif_engine.stack.window import Window
 
 if TYPE_CHECKING:
@@ -33,54 +31,6 @@ N_PHASES = 1 << PHASE_BITS
 _N_TAPS = TAPS_BEFORE + TAPS_AFTER + 1
 _BLOCK_ROWS, _BLOCK_COLUMNS = 256, 1024
 """Blocks resampled at a time: they bound memory."""
-
-
-class AlignedStack(StackView):
-    """The images of a stack as the reference image sees them; shape and type stay, nothing is cropped.
-
-    Alpha and further channels move with them.
-
-    Images that do not move are handed on sample by sample, and shifts by whole pixels copy samples; everything else is resampled.
-
-    Parameters
-    ----------
-    stack : Stack
-    transforms : Transforms
-        Of this stack, or of another one with as many images of the same height and width.
-
-    Raises
-    ------
-    InvalidConfigError
-        If the transforms belong to another number or size of images.
-    """
-
-    def __init__(self, stack: Stack, transforms: Transforms) -> None:
-        shape = stack.image_shape[:2]
-        if (transforms.n_images, transforms.image_shape) != (stack.n_images, shape):
-            given, wanted = (f"{width} x {height} px" for height, width in (transforms.image_shape, shape))
-            msg = (
-                f"the transforms are for {transforms.n_images} images of {given} and the stack has {stack.n_images} of {wanted}; "
-                "both must be equal: estimate transforms for this stack"
-            )
-            raise InvalidConfigError(msg)
-        super().__init__(stack, follow=lambda plane: AlignedStack(plane, transforms))
-        self._transforms = self.transforms = transforms
-        # moved images leave rows and columns of the frame empty
-        self.has_validity = True
-
-    def read(self, number: int, window: Window) -> SampleArray:
-        """Return one window of one image; where the image does not reach, the nearest sample on its edge."""
-        read = partial(self._stack.read, number)
-        if self._transforms.matrices[number] == IDENTITY:
-            return read(window)
-        return warp_window(read, window, matrix=self._transforms.matrix(number), shape=self._stack.image_shape, dtype=self._stack.dtype)
-
-    def valid(self, number: int, window: Window) -> BoolArray:
-        """Return which pixels of a window, (h, w), come from samples inside the image alone: no others may be chosen."""
-        if self._transforms.matrices[number] == IDENTITY:
-            return self._stack.valid(number, window)
-        read_valid = partial(self._stack.valid, number) if self._stack.has_validity else None
-        return find_valid(window, matrix=self._transforms.matrix(number), shape=self._stack.image_shape, read_valid=read_valid)
 
 
 def warp_window(

@@ -33,8 +33,7 @@ def source(tmp_path_factory):
     tifffile.imwrite(path, planes(), ome=True, metadata=described | {"Channel": channels})
     stack = open_stack(path)
     assert (stack.metadata.channel_names, stack.metadata.channel_colors) == (NAMES, COLORS)
-    stack.metadata = replace(stack.metadata, channel_limits=LIMITS, channel_emissions_nm=EMISSIONS)
-    return stack
+    return replace(stack, metadata=replace(stack.metadata, channel_limits=LIMITS, channel_emissions_nm=EMISSIONS))
 
 
 @pytest.fixture(scope="module", params=SUFFIXES)

@@ -12,7 +12,7 @@ import pytest
 import tifffile
 
 from qmcif_engine.errors import ImageFileError, OutputError
-from qmcif_engine.io.input import open_files, scratch_transcoding
+from qmcif_engine.io.input import open_files, segment_cache
 from qmcif_engine.io.input.readers import read_image
 from qmcif_engine.io.input.stack_input import open_stack
 from qmcif_engine.io.tiff import tiff_windows
@@ -230,7 +230,7 @@ def test_a_stack_for_which_there_is_no_room_is_read_by_window_whatever_will_be_r
     if obstacle == "full disk":
         monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=0))
     else:
-        monkeypatch.setattr(scratch_transcoding, "LARGEST_COPY_PIXELS", SHAPE[0] * SHAPE[1] - 1)
+        monkeypatch.setattr(segment_cache, "LARGEST_COPY_PIXELS", SHAPE[0] * SHAPE[1] - 1)
     stack = noise("uint8", 2, *SHAPE)
     opened = open_stack(written(tmp_path, stack, compression="zlib", rowsperstrip=20), cache_bytes=0, memory_bytes=stack.nbytes - 1)
     opened.expect_all()

@@ -3,7 +3,7 @@ import pytest
 from scipy import ndimage
 
 from qmcif_engine.stack.alignment.matching import can_match, choose_windows, match_windows, read_pyramid, search_windows
-from qmcif_engine.stack.stack import ArrayStack
+from qmcif_engine.stack.stack import stack_arrays
 
 STILL = np.eye(3)
 STEP_ERROR_PX = 0.1  # of one Gauss-Newton step from about a pixel away
@@ -16,7 +16,7 @@ def make_detail(seed=0, shape=(200, 260)):
 
 def make_levels(*images):
     """The finest level of each image."""
-    stack = ArrayStack([np.asarray(image, np.float32) for image in images])
+    stack = stack_arrays([np.asarray(image, np.float32) for image in images])
     return [read_pyramid(stack, number)[-1] for number in range(len(images))]
 
 
@@ -103,7 +103,7 @@ def test_windows_are_spread_over_the_frame_though_one_part_has_most_texture():
 
 def test_levels_halve_down_to_a_small_image():
     def factors(shape, largest_px=10**6):
-        return [level.factor for level in read_pyramid(ArrayStack([np.zeros(shape, np.uint8)]), 0, largest_px=largest_px)]
+        return [level.factor for level in read_pyramid(stack_arrays([np.zeros(shape, np.uint8)]), 0, largest_px=largest_px)]
 
     assert factors((500, 700)) == [4, 2, 1]
     assert factors((1200, 1000, 3), largest_px=400_000) == [8, 4, 2]

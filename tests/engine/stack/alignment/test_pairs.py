@@ -5,7 +5,7 @@ from scipy import ndimage
 from qmcif_engine.stack.alignment.matching import read_pyramid
 from qmcif_engine.stack.alignment.pairs import Link, is_plausible, link_images, look_again, refine_link
 from qmcif_engine.stack.alignment.transforms import TransformModel, apply_matrix, frame_corners
-from qmcif_engine.stack.stack import ArrayStack
+from qmcif_engine.stack.stack import stack_arrays
 from qmcif_engine.stack.window import Window
 
 WHOLE = Window(0, 0, 240, 320)
@@ -32,7 +32,7 @@ def test_near_and_far_shifts_are_found_although_the_focus_differs(shift, move_st
 
 @pytest.mark.parametrize("is_second_look", [False, True])
 def test_images_without_texture_cannot_be_linked(is_second_look):
-    found = link(ArrayStack([np.full((200, 260), value, np.uint8) for value in (100, 100)]), is_second_look=is_second_look)
+    found = link(stack_arrays([np.full((200, 260), value, np.uint8) for value in (100, 100)]), is_second_look=is_second_look)
 
     assert (found.model, found.error_px, found.is_usable) == (TransformModel.NONE, np.inf, False)
     np.testing.assert_array_equal(found.matrix, np.eye(3))
@@ -42,14 +42,14 @@ def test_images_without_texture_cannot_be_linked(is_second_look):
 def test_unrelated_images_are_not_linked(move_stack, is_second_look):
     images = [move_stack([np.eye(3)] * 2, seed=seed).read(0, WHOLE) for seed in (0, 1)]
 
-    assert not link(ArrayStack(images), is_second_look=is_second_look).is_usable
+    assert not link(stack_arrays(images), is_second_look=is_second_look).is_usable
 
 
 def test_a_pair_of_which_one_image_is_all_blurred_is_not_sure(move_stack, similarity):
     stack = move_stack([similarity(), similarity(growth=1.01, shift=(5.0, -4.0))])
     blurred = ndimage.uniform_filter(ndimage.uniform_filter(stack.read(1, WHOLE).astype(float), 21), 9).astype(np.uint8)
 
-    assert not link(ArrayStack([stack.read(0, WHOLE), blurred]), is_second_look=True).is_sure
+    assert not link(stack_arrays([stack.read(0, WHOLE), blurred]), is_second_look=True).is_sure
 
 
 def test_sharp_windows_outvote_blurred_ones_that_moved_together(move_stack):
@@ -57,7 +57,7 @@ def test_sharp_windows_outvote_blurred_ones_that_moved_together(move_stack):
     blurs = [np.roll(ndimage.gaussian_filter(still.astype(float), sigma), shift, axis=0) for sigma, shift in ((4, 0), (8, 5))]
     first, second = (np.where(np.arange(400) < 150, still, blurred) for blurred in blurs)
 
-    found = link(ArrayStack([first.astype(np.uint8), second.astype(np.uint8)]), TransformModel.TRANSLATION, is_second_look=True)
+    found = link(stack_arrays([first.astype(np.uint8), second.astype(np.uint8)]), TransformModel.TRANSLATION, is_second_look=True)
 
     assert found.is_sure
     assert found.movement_px < LINK_ERROR_PX
