@@ -51,7 +51,8 @@ if TYPE_CHECKING:  # the list of public names, for type checkers and for `_find_
     from qmcif_engine.stack.preparation import prepare_stack
     from qmcif_engine.stack.samples import FocusRange as FocusRange
     from qmcif_engine.stack.stack import Stack as Stack
-    from qmcif_engine.stack.synthetic import SyntheticStack as SyntheticStack, make_focus_stack, make_lazy_focus_stack
+    from qmcif_engine.stack.synthetic import SyntheticStack as SyntheticStack, make_focus_stack
+    from qmcif_engine.stack.synthetic_lazy import make_lazy_focus_stack
     from qmcif_engine.stack.window import Window as Window
     from qmcif_engine.tiles.output_maps import OUTPUT_MAPS
 # isort: on

@@ -276,11 +276,6 @@ def correct_stack(stack: Stack, correction: ExposureCorrection) -> Stack:
 
     Of all channels, those that decide are made as bright too; the others keep their samples.
 
-    Parameters
-    ----------
-    stack : Stack
-    correction : ExposureCorrection
-
     Raises
     ------
     InvalidConfigError
@@ -318,13 +313,8 @@ def _read_corrected(read: ReadWindow, correction: ExposureCorrection, dtype: np.
 class ExposureDifference(NamedTuple):
     """What one pair of images shows in one channel.
 
-    Attributes
-    ----------
-    before, after : float
-        Median difference of brightness, as a share of the range, as the images are and with a gain and an offset taken away.
-    gain : float
-    compared : float
-        Share of the image that is well exposed in both images.
+    The median difference of brightness, as a share of the range, as the images are and with a gain and an offset taken away; that gain;
+    and the share of the image that is well exposed in both images.
     """
 
     before: float
@@ -354,9 +344,8 @@ class ExposureSuggestion(NamedTuple):
 def suggest_even_exposure(stack: Stack) -> ExposureSuggestion | None:
     """Return how much the images of a stack differ in brightness where evening them out would help, else None.
 
-    Up to five images spread over the stack are compared, each with each, on the small blurred previews that `estimate_exposure` uses:
-    what drifts slowly adds up between images that meet in the fused image. Channels that were recorded one by one are not judged: in
-    fluorescence, brightness changes with depth. Nor are two images without colors: a false alarm costs more than a missed one.
+    Up to five images are compared, each with each: what drifts slowly adds up between images that meet. Not judged are channels recorded
+    one by one, since in fluorescence brightness changes with depth, and two images without colors.
     """
     if not _is_judged(stack):
         return None
@@ -369,7 +358,7 @@ def suggest_even_exposure(stack: Stack) -> ExposureSuggestion | None:
 
 
 def previews_for_exposure(stack: Stack) -> list[ReducedImage]:
-    """Return what `suggest_even_exposure` looks at, so that it can be read together with what others look at."""
+    """Return what `suggest_even_exposure` looks at."""
     factor = choose_exposure_reduction(stack.image_shape)
     return [ReducedImage(number, factor) for number in _choose_images(stack.n_images)] if _is_judged(stack) else []
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from qmcif_engine import InvalidConfigError, make_lazy_focus_stack
-from qmcif_engine.stack.synthetic import BLOCK_SIDE_PX
+from qmcif_engine.stack.synthetic_lazy import BLOCK_SIDE_PX
 
 
 def measure_detail(picture):
