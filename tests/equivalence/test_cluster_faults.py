@@ -72,7 +72,7 @@ def start_cluster():
         process.communicate()
 
 
-def test_a_scheduler_that_dies_ends_the_run_with_a_job_that_can_be_resumed(images, start_cluster, tmp_path):
+def test_a_scheduler_that_dies_ends_the_run_with_a_job_that_can_be_resumed(images, start_cluster, tmp_path, caplog):
     process, address = start_cluster()
 
     def kill(progress):
@@ -82,6 +82,7 @@ def test_a_scheduler_that_dies_ends_the_run_with_a_job_that_can_be_resumed(image
     with connect_to_scheduler(address) as client, pytest.raises(ExecutionError, match=r"scheduler .*--resume"):
         fuse_to_file(stack_arrays(images), tmp_path / "f.tif", CONFIG, client=client, on_progress=kill)
 
+    assert not [record for record in caplog.records if record.name == "distributed.client" and record.exc_info], "no traceback is printed"
     report = fuse_to_file(stack_arrays(images), tmp_path / "f.tif", CONFIG, resume=True)
     assert report.n_resumed >= 1
     np.testing.assert_array_equal(tifffile.imread(tmp_path / "f.tif"), fuse(images, CONFIG).fused)

@@ -21,7 +21,7 @@ from qmcif_engine.io.input.stack_input import open_stack
 from qmcif_engine.run.cluster import _can_write, check_workers, share_folder
 from qmcif_engine.run.job import Job
 from qmcif_engine.run.scheduler_connection import connect_to_scheduler
-from qmcif_engine.run.smaller_levels import LevelSink
+from qmcif_engine.run.sinks import LevelSink
 from qmcif_engine.stack.stack import stack_arrays
 from qmcif_engine.stack.synthetic import make_focus_stack
 from qmcif_engine.tiles.plan import plan_tiles

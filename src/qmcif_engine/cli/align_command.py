@@ -12,10 +12,10 @@ from qmcif_engine import __version__
 from qmcif_engine.cli.alignment_options import check_alignment, estimate_transforms, prepare_inputs
 from qmcif_engine.cli.named_stacks import open_inputs
 from qmcif_engine.cli.options import Request
-from qmcif_engine.cli.targets import label_times
 from qmcif_engine.cli.terminal import peak_memory_bytes, progress_bar, report_outputs_among, report_repeated, show_bytes
+from qmcif_engine.fusing.outputs import label_times
 from qmcif_engine.io.output.output_formats import name_beside
-from qmcif_engine.run.stack_output import check_stack_output, write_stack
+from qmcif_engine.io.output.stack_output import check_stack_output, write_stack
 
 if TYPE_CHECKING:
     from qmcif_engine.io.input.file_stack import FileStack
@@ -87,7 +87,7 @@ def _align(stack: FileStack, target: Path, options: Request) -> Aligned:
     prepared = prepare_inputs(stack, options, keeps_channels=True)
     with progress_bar("writing", is_quiet=options.quiet) as move:
         how: dict[str, Any] = {"crop": options.crop, "workers": options.workers, "overwrite": options.overwrite}
-        outputs = write_stack(prepared, target, **how, is_checked=True, on_progress=move)
+        outputs = write_stack(prepared, target, **how, on_progress=move)
     return Aligned(
         outputs=outputs,
         n_images=stack.n_images,

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from qmcif_engine.cli.chosen_settings import gather_settings
 from qmcif_engine.cli.fuse_command import fuse_inputs
 from qmcif_engine.cli.options import Request
+from qmcif_engine.cli.targets import gather_outputs
 from qmcif_engine.cli.terminal import printable, report_compilation
-from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.errors import ExecutionError, InvalidConfigError, OutputError
-from qmcif_engine.fusing.batch import BatchRow, BatchStatus, Group, find_groups, run_batch
+from qmcif_engine.fusing.batch import BatchRow, BatchStatus, Group, RunList, find_groups, run_batch, run_list
 from qmcif_engine.io.output.output_formats import choose_format
 from qmcif_engine.io.output.placement import ready_folder
+from qmcif_engine.run.job_folder import JOB_SUFFIX
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from qmcif_engine.config.fusion_config import FusionConfig
 
 
 def run(options: Request) -> None:
-    """Fuse every stack below the folder.
+    """Fuse every stack as the options say.
 
     Raises
     ------
@@ -35,18 +41,22 @@ def run(options: Request) -> None:
     if options.dry_run:
         _render_plan(groups, options)
         return
-    refused = []
+    _check_distinct(groups, options)
+    refused: list[Group] = []
 
     def fuse_group(group: Group) -> list[Path]:
         try:
-            return _fuse_group(group, options, settings)
+            found = _fuse_group(group, options, settings, listed)
         except OutputError as error:
-            if error.errno is None:  # a refusal, not a failure of the system such as a full disk
+            if error.errno is None:  # nothing that the system said, such as a full disk
                 refused.append(group)
             raise
+        listed.has_results = True
+        return found
 
     try:
-        with ready_folder(options.output), report_compilation(is_quiet=options.quiet or options.json):
+        listing = run_list(options.output / f"batch{JOB_SUFFIX}", settings, resume=options.resume, overwrite=options.overwrite)
+        with ready_folder(options.output), report_compilation(is_quiet=options.quiet or options.json), listing as listed:
             rows = run_batch(groups, fuse_group, on_row=lambda row: _report(row, options))
     except KeyboardInterrupt:
         if options.output.exists():
@@ -66,6 +76,17 @@ def run(options: Request) -> None:
             f"{n_failed} of {len(rows)} stacks failed; the reasons are in the table: correct them, then fuse what is missing with --resume"
         )
         raise ExecutionError(msg)
+
+
+def _check_distinct(groups: Sequence[Group], options: Request) -> None:
+    """Refuse stacks of which one would replace results of another, on any file system."""
+    owners: dict[str, str] = {}
+    for group in groups:
+        for path in gather_outputs(_options_of(group, options)).files:
+            other = owners.setdefault(str(path).casefold(), group.name)
+            if other != group.name:
+                msg = f"the stacks {other!r} and {group.name!r} would both write {path.name!r}; different names are needed: rename one"
+                raise InvalidConfigError(msg)
 
 
 def _check_transforms(options: Request) -> None:
@@ -89,9 +110,9 @@ def _target(group: Group, options: Request) -> Path:
     return target
 
 
-def _fuse_group(group: Group, options: Request, settings: FusionConfig) -> list[Path]:
+def _options_of(group: Group, options: Request) -> Request:
     folder = options.output
-    named = replace(
+    return replace(
         options,
         images=group.inputs,
         output=_target(group, options),
@@ -100,7 +121,12 @@ def _fuse_group(group: Group, options: Request, settings: FusionConfig) -> list[
         slab_folder=None if options.slab is None else folder / f"{group.name}_slabs",
         quiet=True,  # one line a stack is enough; its own report would drown the table
     )
-    results = fuse_inputs(named, settings, skips_finished=options.resume)
+
+
+def _fuse_group(group: Group, options: Request, settings: FusionConfig, listed: RunList) -> list[Path]:
+    # a batch that is resumed may replace what it was allowed to
+    asked = replace(_options_of(group, options), overwrite=listed.may_replace)
+    results = fuse_inputs(asked, settings, skips_finished=options.resume, is_cancelled=listed.watch())
     return [path for result in results for path in result.report.outputs if isinstance(path, Path)]
 
 

@@ -12,8 +12,8 @@ from qmcif_engine.cli.options import Request
 from qmcif_engine.cli.terminal import show_bytes
 from qmcif_engine.errors import ExecutionError, ImageFileError
 from qmcif_engine.io.output.leftovers import find_leftovers
-from qmcif_engine.io.output.sweeping import settle
-from qmcif_engine.run.job_folders import JOB_SUFFIX, is_in_use, throw_away
+from qmcif_engine.io.output.moves import settle
+from qmcif_engine.run.job_folder import JOB_SUFFIX, JobFolder, is_in_use
 
 DEEPEST_FOLDERS = 3
 """Folders below the given one that are looked through: maps and slabs lie beside their image."""
@@ -84,7 +84,7 @@ def _find_in(folder: Path) -> Iterator[Found]:
         )
     for job in sorted(folder.glob(f"*{JOB_SUFFIX}")):
         if job.is_dir():
-            yield Found(job, "unfinished run", _measure(job), is_in_use(job), lambda job=job: throw_away(job))  # type: ignore[misc]
+            yield Found(job, "unfinished run", _measure(job), is_in_use(job), lambda job=job: JobFolder(job).throw_away())  # type: ignore[misc]
 
 
 def _measure(path: Path) -> int:

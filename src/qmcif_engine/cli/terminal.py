@@ -9,11 +9,11 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from qmcif_engine.errors import ImageFileError, InvalidConfigError
 from qmcif_engine.io.input.file_order import list_files
@@ -37,12 +37,18 @@ def progress_bar(title: str, *, is_quiet: bool) -> Iterator[Callable[[int, int],
     """
     from tqdm import tqdm
 
-    # disable=None leaves it to tqdm to see whether there is a terminal
-    with tqdm(desc=title, total=1, unit="step", delay=PATIENCE_SECONDS, leave=False, disable=True if is_quiet else None) as bar:
+    with ExitStack() as bars:
+
+        @cache
+        def begin() -> Any:  # noqa: ANN401 - a bar of tqdm
+            # disable=None leaves it to tqdm to see whether there is a terminal
+            shown = tqdm(desc=title, total=1, unit="step", delay=PATIENCE_SECONDS, leave=False, disable=True if is_quiet else None)
+            return bars.enter_context(shown)
 
         def move(done: int, total: int) -> None:
-            bar.total = total
-            bar.update(done - bar.n)
+            # from the first step on: bars of what comes before it stand in the same line
+            begin().total = total
+            begin().update(done - begin().n)
 
         yield move
 

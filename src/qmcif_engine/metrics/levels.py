@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qmcif_engine.io.output.leftovers import name_scratch
-from qmcif_engine.io.output.sweeping import sweep
+from qmcif_engine.io.output.moves import sweep
 from qmcif_engine.stack.window import Window
 
 from .blocks import BLOCK_PX, Passes

@@ -18,7 +18,7 @@ SHAPE = (5, 7)
 
 
 def position_of(evidence, index):
-    return average_peaks(*find_peaks(evidence, index))
+    return average_peaks(*find_peaks(evidence, index), index, far=2.0)
 
 
 def choose(beliefs, label):

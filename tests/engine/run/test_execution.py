@@ -10,9 +10,8 @@ import pytest
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.errors import Cancelled, InvalidConfigError
 from qmcif_engine.run import execution
-from qmcif_engine.run.execution import count_workers, run_tiles, tile_graph
+from qmcif_engine.run.execution import FusionProgress, Steps, count_workers, run_tiles, tile_graph
 from qmcif_engine.run.measurement import measure_run
-from qmcif_engine.run.steps import FusionProgress, Steps
 from qmcif_engine.stack.stack import stack_arrays
 from qmcif_engine.stack.synthetic import make_focus_stack
 from qmcif_engine.tiles.plan import plan_tiles

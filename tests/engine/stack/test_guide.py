@@ -12,7 +12,7 @@ from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.errors import InvalidImageError, OutputError
 from qmcif_engine.fusing.in_memory import fuse
 from qmcif_engine.fusing.lazy import fuse_lazily
-from qmcif_engine.fusing.run_plan import plan_run
+from qmcif_engine.fusing.pipeline import Pipeline
 from qmcif_engine.fusing.to_file import fuse_to_file
 from qmcif_engine.io.input.stack_input import open_stack
 from qmcif_engine.stack.guide import settle_guide
@@ -122,7 +122,7 @@ def test_resuming_with_another_guide_is_refused(clean, noisy, tmp_path):
 def test_a_guide_is_counted_in_the_memory_of_a_tile(noisy):
     stack = stack_arrays(noisy)
 
-    assert plan_run(stack, CONFIG, guide=stack).tile_bytes > plan_run(stack, CONFIG).tile_bytes
+    assert Pipeline.prepare(stack, CONFIG, guide=stack).tile_bytes > Pipeline.prepare(stack, CONFIG).tile_bytes
 
 
 def test_pixels_that_the_stack_lacks_are_not_chosen_whatever_the_guide_has(clean, noisy):

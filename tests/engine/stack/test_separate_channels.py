@@ -5,10 +5,11 @@ import pytest
 
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.errors import InvalidConfigError, InvalidImageError
+from qmcif_engine.fusing.file_run import FileRun
 from qmcif_engine.fusing.identity import describe_fused
 from qmcif_engine.fusing.in_memory import fuse
 from qmcif_engine.fusing.lazy import fuse_lazily
-from qmcif_engine.fusing.run_plan import plan_run
+from qmcif_engine.fusing.outputs import Outputs
 from qmcif_engine.fusing.to_file import fuse_to_file
 from qmcif_engine.io.input.stack_input import open_stack
 from qmcif_engine.retouching import retouch
@@ -98,12 +99,14 @@ def test_gray_images_are_decided_on_as_ever(dyes):
     assert settle_channels(stack_arrays(list(dyes)), None).image_shape == (*SHAPE, 3)
 
 
-def test_more_channels_take_more_memory_at_the_same_tiles(dyes):
-    plans = [plan_run(settle_channels(stack_arrays(list(dyes)), mode), CONFIG, with_maps=True) for mode in (None, "each")]
+def test_more_channels_take_more_memory_at_the_same_tiles(dyes, tmp_path):
+    outputs = Outputs(image=tmp_path / "f.tif", maps=tmp_path / "maps")
+    runs = [FileRun.prepare(stack_arrays(list(dyes)), outputs, CONFIG, channels=mode) for mode in (None, "each")]
+    plans = [run.pipeline for run in runs]
 
-    assert plans[0].tiles == plans[1].tiles
-    assert estimate_tile_bytes(plans[0].tiles, CONFIG, stack=stack_arrays(list(dyes))) == plans[0].tile_bytes < plans[1].tile_bytes
-    assert plans[1].output_bytes > plans[0].output_bytes
+    assert plans[0].plan == plans[1].plan
+    assert estimate_tile_bytes(plans[0].plan, CONFIG, stack=stack_arrays(list(dyes))) == plans[0].tile_bytes < plans[1].tile_bytes
+    assert runs[1].output_bytes > runs[0].output_bytes
 
 
 def test_another_word_is_refused(dyes):

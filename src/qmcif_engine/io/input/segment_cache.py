@@ -27,7 +27,7 @@ from qmcif_engine.errors import OutputError
 from qmcif_engine.io.input.frame_source import Copying, FramePosition, FrameSource
 from qmcif_engine.io.input.open_files import OpenFiles
 from qmcif_engine.io.output.leftovers import name_scratch
-from qmcif_engine.io.output.sweeping import sweep
+from qmcif_engine.io.output.moves import sweep
 from qmcif_engine.io.remote.remote_path import RemotePath
 from qmcif_engine.stack.window import Window
 

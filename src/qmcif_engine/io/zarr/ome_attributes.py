@@ -68,12 +68,9 @@ def describe_group(content: ImageContent, *, n_levels: int, extremes: Extremes, 
         "axes": _axes(content, axis),
         "datasets": [_dataset(content, level, axis) for level in range(n_levels)],
         # how smaller levels were made
-        "type": "nearest" if content.is_index else "mean",
+        "type": "mean",
     }
-    described: dict[str, Any] = {"version": "0.5", "multiscales": [multiscale]}
-    if not content.is_index:
-        described["omero"] = _rendering(content, extremes)
-    return {"ome": described} | _own_attributes(content)
+    return {"ome": {"version": "0.5", "multiscales": [multiscale], "omero": _rendering(content, extremes)}} | _own_attributes(content)
 
 
 def _axes(content: ImageContent, axis: StackAxis | None) -> list[dict[str, str]]:

@@ -13,7 +13,7 @@ import tifffile
 import yaozarrs
 
 from qmcif_engine import FusionConfig, fuse_to_file, open_stack
-from qmcif_engine.run.stack_output import write_stack
+from qmcif_engine.io.output.stack_output import write_stack
 
 NAMES, COLORS = ("EGFP", "tdTomato", "Cy5"), ("#00ff00", "#ff8000", "#ff00ff")
 LIMITS, EMISSIONS = ((10.0, 200.0), (5.5, 90.25), (0.0, 255.0)), (509.0, None, 670.5)

@@ -13,8 +13,8 @@ import zarr
 
 from qmcif_engine.errors import Cancelled, InvalidConfigError, OutputError
 from qmcif_engine.io.input.stack_input import open_stack
+from qmcif_engine.io.output.stack_output import write_stack
 from qmcif_engine.io.tiff import tiled_tiff
-from qmcif_engine.run.stack_output import write_stack
 from qmcif_engine.stack.alignment.transforms import IDENTITY, TransformModel, Transforms
 from qmcif_engine.stack.image_metadata import ImageMetadata
 from qmcif_engine.stack.preparation import prepare_stack

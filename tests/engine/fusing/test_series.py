@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
+from contextlib import contextmanager
 
 import numpy as np
 import ome_types
@@ -14,8 +14,8 @@ import tifffile
 import yaozarrs
 
 from qmcif_engine.cli import fuse_command, main
-from qmcif_engine.errors import ExecutionError, OutputError
-from qmcif_engine.fusing.joined_times import SeriesFolder
+from qmcif_engine.errors import ExecutionError
+from qmcif_engine.fusing import active_run
 from qmcif_engine.stack.synthetic import make_focus_stack
 
 FAST = ["--set", "effort=fast", "--quiet"]
@@ -89,59 +89,97 @@ def test_formats_of_one_picture_are_refused_with_the_remedy(movie, tmp_path, nam
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.ome.tif"]
 
 
-def failing_at(monkeypatch, time: int) -> list[int]:
-    """Make one time point fail, and return the list of those that were fused."""
-    fused: list[int] = []
-    fuse = fuse_command._fuse
+def fail_at(monkeypatch, time: int, *, before=lambda: None) -> None:
+    """Make the time points before one complete, and let that one fail, or something happen before it."""
+    open_point = fuse_command._open_point
 
-    def fuse_or_fail(stack, *args, **options):
-        if stack.time == time:
+    @contextmanager
+    def open_or_fail(stack, guide, number, options):
+        if number == time:
+            before()
             msg = "a worker was lost"
             raise ExecutionError(msg)
-        fused.append(stack.time)
-        return fuse(stack, *args, **options)
+        with open_point(stack, guide, number, options) as opened:
+            yield opened
 
-    monkeypatch.setattr(fuse_command, "_fuse", fuse_or_fail)
-    return fused
+    monkeypatch.setattr(fuse_command, "_open_point", open_or_fail)
+
+
+def left(tmp_path) -> list[str]:
+    return sorted(path.name for path in tmp_path.iterdir() if "qmcif" in path.name)
 
 
 def test_an_interrupted_movie_goes_on_with_what_is_missing(movie, tmp_path, monkeypatch, capsys):
     target = tmp_path / "out.ome.tif"
     command = ["fuse", movie, "-o", str(target), *FAST]
-    failing_at(monkeypatch, 1)
+    fail_at(monkeypatch, 1)
     assert main(command) == 1
+    assert left(tmp_path) == ["out.ome.tif.qmcif-job"]
     assert not target.exists()
     assert main(command) == 2
     assert "an unfinished run is in" in capsys.readouterr().err
     assert main([*command, "--resume", "--set", "feather_px=8"]) == 2
     assert "has other images, settings or another version" in capsys.readouterr().err
     monkeypatch.undo()
-    fused = failing_at(monkeypatch, -1)
-    assert main([*command, "--resume"]) == 0
-    assert fused == [1]
-    monkeypatch.undo()
+    assert main([*command, "--resume", "--json"]) == 0
+    assert [point["resumed_tiles"] for point in json.loads(capsys.readouterr().out)["times"]] == [1, 0]
     np.testing.assert_array_equal(tifffile.imread(target), split(movie, tmp_path))
-    assert not (tmp_path / "out.ome.tif.qmcif-times").exists()
+    assert left(tmp_path) == []
+
+
+@pytest.mark.parametrize("changed", ["images", "guide", "transforms"])
+def test_a_movie_whose_inputs_changed_meanwhile_is_not_gone_on_with(movie, tmp_path, monkeypatch, changed, capsys):
+    """Every kind of input is compared by what is fused, and not by the names of files."""
+    samples = tifffile.imread(movie)
+    guide, transforms = tmp_path / "guide.ome.tif", tmp_path / "transforms.json"
+    tifffile.imwrite(guide, samples[:, :, 0], ome=True, metadata={"axes": "TZYX"})
+    command = ["fuse", movie, "-o", str(tmp_path / "out.ome.tif"), *FAST]
+    command += {"guide": ["--guide", str(guide)], "transforms": ["--transforms", str(transforms)]}.get(changed, [])
+    if changed == "transforms":
+        assert main([*command[:3], str(tmp_path / "first.ome.tif"), *command[4:], "--align", "translation"]) == 0
+    fail_at(monkeypatch, 1)
+    assert main(command) == 1
+    monkeypatch.undo()
+    if changed == "images":
+        samples[0, 1, 0, 20, 20] ^= 1
+        tifffile.imwrite(movie, samples, ome=True, metadata={"axes": "TZCYX"})
+    elif changed == "guide":
+        tifffile.imwrite(guide, samples[:, ::-1, 0], ome=True, metadata={"axes": "TZYX"})
+    else:
+        content = json.loads(transforms.read_text())
+        content["times"][0]["matrices"][0][0][2] += 3.0
+        transforms.write_text(json.dumps(content))
+    capsys.readouterr()
+
+    assert main([*command, "--resume"]) == 2
+    assert "has other images, settings or another version" in capsys.readouterr().err
+    assert not (tmp_path / "out.ome.tif").exists()
 
 
 @pytest.mark.parametrize("suffix", [".ome.tif", ".ome.zarr", ".tif"])
-def test_a_finished_movie_is_recognized_only_as_the_result_of_the_same_run(movie, tmp_path, suffix, capsys):
-    target, maps = tmp_path / f"out{suffix}", tmp_path / "maps"
-    command = ["fuse", movie, "-o", str(target), "--maps", str(maps), "--set", "effort=fast"]
+@pytest.mark.parametrize("further", [[], ["--depth", "height.ome.tif"], ["--slab", "2", "--depth", "height.ome.tif"]])
+def test_a_finished_movie_is_recognized_only_as_the_result_of_the_same_run(movie, tmp_path, suffix, further, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    command = ["fuse", movie, "-o", f"out{suffix}", "--maps", "maps", "--set", "effort=fast", *further]
     assert main(command) == 0
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     capsys.readouterr()
 
     assert main([*command, "--resume"]) == 0
     assert "nothing is left to fuse" in capsys.readouterr().out
     # reversed: the same images and identities, at other times
     samples = tifffile.imread(movie)
-    tifffile.imwrite(tmp_path / "other.ome.tif", samples[::-1], ome=True, metadata={"axes": "TZCYX", "Channel": CHANNELS})
+    tifffile.imwrite(
+        tmp_path / "other.ome.tif", samples[::-1], ome=True, metadata={"axes": "TZCYX", "Channel": CHANNELS, "PhysicalSizeZ": 1.0}
+    )
     assert main([*command, "--resume", "--set", "feather_px=8"]) == 2
-    assert main(["fuse", str(tmp_path / "other.ome.tif"), *command[2:], "--resume"]) == 2
+    assert main(["fuse", "other.ome.tif", *command[2:], "--resume"]) == 2
     refusal = "exists already and is not known to be the result of these images and settings"
     assert [line.count(refusal) for line in capsys.readouterr().err.splitlines() if line.startswith("qmcif: '")] == [1, 1]
+    (tmp_path / "other.ome.tif").unlink()
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
     assert main([*command, "--resume", "--overwrite"]) == 0
-    assert sorted(path.name for path in tmp_path.iterdir() if "qmcif" in path.name) == []
+    assert left(tmp_path) == []
 
 
 @pytest.mark.parametrize("further", [[], ["--depth", "height.ome.tif"]])
@@ -154,43 +192,58 @@ def test_resuming_onto_any_file_is_refused_and_leaves_it(movie, tmp_path, monkey
 
     assert "choose another name or allow overwriting" in capsys.readouterr().err
     assert (tmp_path / "out.ome.tif").read_text() == "precious"
-    assert not (tmp_path / "out.ome.tif.qmcif-times").exists()
+    assert left(tmp_path) == []
 
 
-def test_a_movie_that_was_to_replace_goes_on_where_that_is_said_again(movie, tmp_path, monkeypatch):
+@pytest.mark.parametrize("option", [[], ["--split-time"]])
+def test_a_movie_that_was_to_replace_still_may_when_it_is_resumed(movie, tmp_path, monkeypatch, option):
     target = tmp_path / "out.ome.tif"
-    command = ["fuse", movie, "-o", str(target), *FAST]
+    command = ["fuse", movie, "-o", str(target), *FAST, *option]
     assert main([*command, "--set", "feather_px=8"]) == 0
-    failing_at(monkeypatch, 1)
+    old = {path.name: path.read_bytes() for path in tmp_path.glob("out*.tif")}
+    fail_at(monkeypatch, 1)
     assert main([*command, "--overwrite"]) == 1
     monkeypatch.undo()
 
-    assert main([*command, "--resume"]) == 2
-    fused = failing_at(monkeypatch, -1)
-    assert main([*command, "--resume", "--overwrite"]) == 0
+    assert main([*command, "--resume"]) == 0
 
-    assert fused == [1]
+    assert left(tmp_path) == []
+    assert all((tmp_path / name).read_bytes() != content for name, content in old.items())
+    found = tifffile.imread(target) if not option else np.stack([tifffile.imread(tmp_path / name) for name in sorted(old)])
+    np.testing.assert_array_equal(found, split(movie, tmp_path))
+
+
+def test_split_points_of_other_settings_are_not_resumed(movie, tmp_path, monkeypatch, capsys):
+    command = ["fuse", movie, "-o", str(tmp_path / "out.ome.tif"), "--split-time", *FAST]
+    fail_at(monkeypatch, 1)
+    assert main(command) == 1
     monkeypatch.undo()
-    np.testing.assert_array_equal(tifffile.imread(target), split(movie, tmp_path))
+    first = (tmp_path / "out_t000.ome.tif").stat().st_mtime_ns
+
+    assert main([*command, "--resume", "--set", "feather_px=8"]) == 2
+    assert "has other images, settings or another version" in capsys.readouterr().err
+    assert main([*command, "--resume"]) == 0
+
+    assert (tmp_path / "out_t000.ome.tif").stat().st_mtime_ns == first
+    assert left(tmp_path) == []
 
 
 def test_a_movie_that_fails_at_once_leaves_nothing(movie, tmp_path, monkeypatch):
-    failing_at(monkeypatch, 0)
-    assert main(["fuse", movie, "-o", str(tmp_path / "out.ome.tif"), *FAST]) == 1
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.ome.tif"]
+    fail_at(monkeypatch, 0)
+    for option in ([], ["--split-time"]):
+        assert main(["fuse", movie, "-o", str(tmp_path / "out.ome.tif"), *FAST, *option]) == 1
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["in.ome.tif"]
 
 
-def test_a_folder_that_is_not_ours_is_left_alone(movie, tmp_path, capsys):
-    folder = tmp_path / "out.ome.tif.qmcif-times"
-    folder.mkdir()
-    (folder / "precious.txt").write_text("keep")
-    for option, message in (
-        ("--overwrite", "is not an unfinished run of this program"),
-        ("--resume", "is not an unfinished run of this program"),
-    ):
-        assert main(["fuse", movie, "-o", str(tmp_path / "out.ome.tif"), option, *FAST]) == 2
-        assert message in capsys.readouterr().err
-    assert (folder / "precious.txt").read_text() == "keep"
+def test_a_folder_that_is_not_ours_is_left_alone(movie, tmp_path, capsys, monkeypatch):
+    command = ["fuse", movie, "-o", str(tmp_path / "out.ome.tif"), *FAST]
+    fail_at(monkeypatch, 1)
+    assert main(command) == 1
+    monkeypatch.undo()
+    (tmp_path / "out.ome.tif.qmcif-job" / "precious.txt").write_text("keep")
+    assert main([*command, "--overwrite"]) == 2
+    assert "is not an unfinished run of this program" in capsys.readouterr().err
+    assert (tmp_path / "out.ome.tif.qmcif-job" / "precious.txt").read_text() == "keep"
 
 
 def test_transforms_of_a_movie_hold_every_point_in_time(movie, tmp_path):
@@ -218,50 +271,41 @@ def test_transforms_of_another_number_of_points_are_refused(movie, tmp_path, cap
 
 
 @pytest.mark.parametrize("option", [[], ["--resume"], ["--overwrite"]])
-def test_a_second_run_on_a_series_is_refused_while_the_first_writes(movie, tmp_path, monkeypatch, capsys, option):
+@pytest.mark.parametrize("kind", [[], ["--split-time"]])
+def test_a_second_run_on_a_series_is_refused_while_the_first_writes(movie, tmp_path, monkeypatch, capsys, option, kind):
     """The second starts between the time points of the first."""
-    command = ["fuse", movie, "-o", str(tmp_path / "out.ome.tif"), *FAST]
-    fuse, codes = fuse_command._fuse, []
+    command = ["fuse", movie, "-o", str(tmp_path / "out.ome.tif"), *FAST, *kind]
+    open_point, codes = fuse_command._open_point, []
 
-    def fuse_after_another(stack, *args, **options):
-        if stack.time == 1:
+    @contextmanager
+    def open_after_another(stack, guide, number, options):
+        if number == 1 and not codes:
+            codes.append(0)
             codes.append(main([*command, *option]))
-        return fuse(stack, *args, **options)
+        with open_point(stack, guide, number, options) as opened:
+            yield opened
 
-    monkeypatch.setattr(fuse_command, "_fuse", fuse_after_another)
+    monkeypatch.setattr(fuse_command, "_open_point", open_after_another)
 
     assert main(command) == 0
 
-    assert codes == [2]
-    assert re.search(r"a run is going on in '.*out\.ome\.tif\.qmcif-times': process \d+ on ", capsys.readouterr().err)
+    assert codes == [0, 2]
+    assert "a run is going on in" in (said := capsys.readouterr().err) or (kind and not option and "exists already" in said)
     monkeypatch.undo()
-    np.testing.assert_array_equal(tifffile.imread(tmp_path / "out.ome.tif"), split(movie, tmp_path))
-    assert sorted(path.name for path in tmp_path.iterdir() if "qmcif" in path.name) == []
-
-
-def test_of_two_runs_that_begin_a_series_at_once_one_is_refused(tmp_path):
-    first, second = (SeriesFolder.beside(tmp_path / "out.ome.tif") for _ in range(2))
-    first.begin("request", resume=False, overwrite=False)
-
-    for allowed in ({"resume": True, "overwrite": False}, {"resume": False, "overwrite": True}):
-        with pytest.raises(OutputError, match=r"a run is going on in .* one run at a time can use it: wait for it to end"):
-            second.begin("request", **allowed)
-    first.lock.check()
-    assert not first.give_up()
-    second.begin("request", resume=False, overwrite=False)
-    second.remove()
-    assert list(tmp_path.iterdir()) == []
+    expected = split(movie, tmp_path)
+    found = tifffile.imread(tmp_path / "out.ome.tif") if not kind else [tifffile.imread(tmp_path / f"out_t00{n}.ome.tif") for n in (0, 1)]
+    np.testing.assert_array_equal(found, expected)
+    assert left(tmp_path) == []
 
 
 def test_a_run_that_lost_the_lock_of_its_series_ends_without_an_output(movie, tmp_path, monkeypatch, capsys):
-    fuse = fuse_command._fuse
+    join = active_run.join_times
 
-    def lose(stack, *args, **options):
-        fused = fuse(stack, *args, **options)
-        (tmp_path / "out.ome.tif.qmcif-times" / ".qmcif-times.lock").unlink(missing_ok=True)
-        return fused
+    def lose(*points, **options):
+        (tmp_path / "out.ome.tif.qmcif-job" / "lock").unlink()
+        return join(*points, **options)
 
-    monkeypatch.setattr(fuse_command, "_fuse", lose)
+    monkeypatch.setattr(active_run, "join_times", lose)
     assert main(["fuse", movie, "-o", str(tmp_path / "out.ome.tif"), *FAST]) == 1
     assert "was removed while this run was using it" in capsys.readouterr().err
     assert not (tmp_path / "out.ome.tif").exists()

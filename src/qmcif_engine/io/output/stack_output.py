@@ -1,42 +1,75 @@
-"""Aligned stacks written to files, window by window, so that no image has to fit into memory."""
+"""Stacks, usually aligned ones, written to files window by window, so that no image has to fit into memory."""
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from qmcif_engine import __version__
-from qmcif_engine.errors import Cancelled
-from qmcif_engine.io.output.placement import check_sources_kept
-from qmcif_engine.io.output.stack_files import check_stack_target, place_stack
-from qmcif_engine.io.output.windowed_image import assemble_content
-from qmcif_engine.run.execution import count_workers
+from qmcif_engine.errors import Cancelled, OutputError
+from qmcif_engine.io.dask_threads import count_cores
+from qmcif_engine.io.output.output_formats import check_content, choose_format
+from qmcif_engine.io.output.placement import check_folder, check_place, check_sources_kept, refusing
+from qmcif_engine.io.output.windowed_image import ImageContent, StackImage, assemble_content, join_contents
+from qmcif_engine.io.output.writers import place_contents
+from qmcif_engine.stack.stack import Stack
 from qmcif_engine.stack.window import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import numpy as np
-
-    from qmcif_engine.arrays import SampleArray
-    from qmcif_engine.io.output.windowed_image import ImageContent
     from qmcif_engine.stack.alignment.transforms import Transforms
-    from qmcif_engine.stack.stack import Stack
+
+FRAME_MARK = "{frame}"
+"""Stands in the name of a target for the number of each image, which then gets a file of its own."""
+
+_SMALLEST_N_DIGITS = 3
 
 
-class _ImagePart:
-    """One image of a stack, or a rectangle of it, as it is written."""
+def list_stack_files(target: Path, n_images: int) -> tuple[Path, ...]:
+    """Return the files that a stack is written to: the target, or one for each image where its name has the mark for one."""
+    if FRAME_MARK not in target.name:
+        return (target,)
+    # of one length, so that names sort as the images do
+    n_digits = max(_SMALLEST_N_DIGITS, len(str(n_images)))
+    return tuple(target.with_name(target.name.replace(FRAME_MARK, f"{number:0{n_digits}d}")) for number in range(1, n_images + 1))
 
-    def __init__(self, stack: Stack, number: int, area: Window) -> None:
-        self._stack, self._number, self._area = stack, number, area
-        self.shape: tuple[int, ...] = (*area.shape, *stack.image_shape[2:])
-        self.dtype: np.dtype[Any] = stack.dtype
 
-    def read(self, window: Window) -> SampleArray:
-        top, left = self._area.top, self._area.left
-        return self._stack.read(self._number, Window(window.top + top, window.left + left, window.bottom + top, window.right + left))
+def check_stack_target(
+    target: Path, n_images: int, *, dtype: np.dtype[Any], has_alpha: bool, shape: tuple[int, ...], overwrite: bool
+) -> tuple[Path, ...]:
+    """Return the files that will be written, once their format can hold the images and their places can be written.
+
+    Parameters
+    ----------
+    target : Path
+    n_images : int
+    dtype : dtype
+    has_alpha : bool
+    shape : tuple of int
+        Of an image, without alpha.
+    overwrite : bool
+    """
+    chosen = choose_format(target)
+    if FRAME_MARK not in target.name and not chosen.holds_stacks:
+        msg = (
+            f"{str(target)!r} is to hold {n_images} images; {chosen.name} holds one: use .tif, .ome.tif or .ome.zarr, or give each image a "
+            f"file with a name such as {target.stem}_{FRAME_MARK}{target.suffix}"
+        )
+        raise OutputError(msg)
+    check_content(target, dtype=dtype, has_alpha=has_alpha, shape=shape)
+    files = list_stack_files(target, n_images)
+    with refusing(target):
+        is_made_later = FRAME_MARK in target.name and not target.parent.exists()
+        if is_made_later:
+            # what can be known of a folder that is made later: that the one around it can be written
+            check_folder(next(place for place in target.absolute().parents if place.exists()))
+    for path in () if is_made_later else files:
+        check_place(path, overwrite=overwrite, is_store=chosen.is_store)
+    return files
 
 
 def write_stack(
@@ -46,7 +79,6 @@ def write_stack(
     crop: bool = False,
     workers: int | None = None,
     overwrite: bool = False,
-    is_checked: bool = False,
     on_progress: Callable[[int, int], None] | None = None,
     is_cancelled: Callable[[], bool] | None = None,
 ) -> tuple[Path, ...]:
@@ -69,8 +101,6 @@ def write_stack(
         Windows resampled at once, one per core where it is left out.
     overwrite : bool
         Replace existing outputs.
-    is_checked : bool
-        Whether `qmcif_engine.run.stack_output.check_stack_output` has let the same output pass.
     on_progress : callable, optional
         Takes the blocks written and all of them.
     is_cancelled : callable, optional
@@ -90,8 +120,7 @@ def write_stack(
         When the format cannot hold the images or the place cannot be written.
     """
     target = Path(output)
-    if not is_checked:
-        check_stack_output(stack, target, overwrite=overwrite)
+    files = check_stack_output(stack, target, overwrite=overwrite)
     transforms = stack.transforms
     area = Window.whole(stack.image_shape)
     if crop and transforms is not None:
@@ -105,14 +134,16 @@ def write_stack(
             msg = "writing the stack was cancelled; nothing was written: start it again"
             raise Cancelled(msg)
 
-    return place_stack(
-        target,
-        _assemble(stack, area, provenance=_describe(stack, transforms, area)),
-        n_workers=count_workers(workers),
+    contents = _assemble(stack, area, provenance=_describe(stack, transforms, area))
+    place_contents(
+        dict(zip(files, contents, strict=True)) if FRAME_MARK in target.name else {target: join_contents(contents, "Z")},
+        folders=[target.parent] if FRAME_MARK in target.name else [],
+        n_workers=count_cores() if workers is None else max(workers, 1),
         overwrite=overwrite,
         on_progress=on_progress,
         check_cancelled=check_cancelled,
     )
+    return files
 
 
 def check_stack_output(stack: Stack, target: Path, *, overwrite: bool) -> tuple[Path, ...]:
@@ -134,8 +165,8 @@ def _assemble(stack: Stack, area: Window, *, provenance: dict[str, object]) -> l
     shown, alpha = _planes_of(stack)
     return [
         assemble_content(
-            _ImagePart(shown, number, area),
-            None if alpha is None else _ImagePart(alpha, number, area),
+            StackImage(shown, number, area),
+            None if alpha is None else StackImage(alpha, number, area),
             metadata=replace(stack.metadata, z_step=_settle_step(stack)),
             provenance=provenance,
         )

@@ -1,19 +1,18 @@
 """A store that grows tile by tile: the bytes of one that is written at once, and nothing left behind by who comes late."""
 
 import hashlib
-from dataclasses import replace
 
 import numpy as np
 import pytest
 import zarr
 
 from qmcif_engine.io.input.stack_input import open_stack
-from qmcif_engine.io.output.streamed_output import place_contents
 from qmcif_engine.io.output.windowed_image import ArrayImage, ImageContent, assemble_content, block_windows
-from qmcif_engine.io.zarr import growing_image
-from qmcif_engine.io.zarr.growing_image import GrowingImage
+from qmcif_engine.io.output.writers import place_contents
+from qmcif_engine.io.zarr import image_store
+from qmcif_engine.io.zarr.image_store import ImageStore
 from qmcif_engine.io.zarr.ome_attributes import Extremes
-from qmcif_engine.run.smaller_levels import grow_smaller_levels
+from qmcif_engine.run.sinks import grow_smaller_levels
 from qmcif_engine.stack.image_metadata import ImageMetadata
 from qmcif_engine.stack.window import Window
 
@@ -41,8 +40,9 @@ def digests(folder):
 
 def planned(folder, samples, *, n_colors=None, chunk_px=512, block_px=(512, 512)):
     n_channels = samples.shape[2] if samples.ndim == 3 else 1
-    return GrowingImage(
+    return ImageStore(
         folder=folder / "picture.zarr",
+        scratch_folder=folder,
         shape=samples.shape,
         dtype=samples.dtype,
         n_colors=n_colors or n_channels,
@@ -58,7 +58,8 @@ def grown(folder, samples, *, has_alpha=False, **layout):
     tops, lefts = (range(0, side, step) for side, step in zip(samples.shape[:2], store.block_px, strict=True))
     for top, left in [(top, left) for left in lefts for top in tops][::-1]:
         window = Window(top, left, top + store.block_px[0], left + store.block_px[1]).common(Window.whole(samples.shape))
-        extremes.widen(store.write(window, samples[window.slices])[0])
+        store.full_level.write(window, samples[window.slices])
+        extremes.widen(store.measure(samples[window.slices]).bounds)
     grow_smaller_levels(store, tiles_at_once=2, client=None, is_cancelled=None)
     content = ImageContent(image=store.full_level, has_alpha=has_alpha, metadata=METADATA, provenance=PROVENANCE)
     store.finish(content, extremes)
@@ -92,7 +93,7 @@ def test_the_bytes_are_those_of_a_picture_that_is_written_at_once(samples, has_a
 def test_chunks_that_would_be_too_many_files_share_one_for_each_block(shape, monkeypatch, tmp_path):
     samples = noise(shape)
     plain = grown(tmp_path, samples, chunk_px=64, block_px=(128, 192)).folder.rename(tmp_path / "plain.zarr")
-    monkeypatch.setattr(growing_image, "MOST_CHUNK_FILES", 40)
+    monkeypatch.setattr(image_store, "MOST_CHUNK_FILES", 40)
     store = grown(tmp_path, samples, chunk_px=64, block_px=(128, 192))
 
     full, smaller = (zarr.open_array(store.folder / name, mode="r") for name in "01")
@@ -113,23 +114,13 @@ def test_windows_are_known_once_they_are_written_and_read_back(tmp_path):
     store = planned(tmp_path, samples, chunk_px=64, block_px=(128, 128))
     store.begin()
     first, second = Window(0, 0, 128, 128), Window(256, 128, 300, 200)
-    store.write(second, samples[second.slices])
+    store.full_level.write(second, samples[second.slices])
 
     assert (has(store.full_level, first), has(store.full_level, second)) == (False, True)
     inner = Window(270, 150, 299, 199)
     np.testing.assert_array_equal(store.full_level.read(inner), samples[inner.slices])
     store.begin()  # an interrupted run goes on
     assert has(store.full_level, second)
-
-
-def test_colors_are_read_without_alpha(tmp_path):
-    for n_channels in (4, 2):
-        samples = noise((40, 50, n_channels))
-        (folder := tmp_path / str(n_channels)).mkdir()
-        colors = grown(folder, samples, has_alpha=True).colors
-        expected = samples[..., 0] if n_channels == 2 else samples[..., :3]
-        assert (colors.shape, colors.dtype) == (expected.shape, expected.dtype)
-        np.testing.assert_array_equal(colors.read(Window(3, 4, 20, 30)), expected[3:20, 4:30])
 
 
 def test_who_comes_late_fails_and_leaves_nothing(tmp_path):
@@ -139,7 +130,7 @@ def test_who_comes_late_fails_and_leaves_nothing(tmp_path):
     before = digests(tmp_path)
 
     with pytest.raises(FileNotFoundError):
-        store.write(Window.whole(samples.shape), samples)
+        store.full_level.write(Window.whole(samples.shape), samples)
 
     assert digests(tmp_path) == before
     assert [path.name for path in tmp_path.iterdir()] == ["placed.zarr"]
@@ -155,7 +146,7 @@ def test_a_chunk_that_is_cut_short_has_no_name(tmp_path, monkeypatch):
 
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(OSError, match="No space left"):
-        store.write(Window.whole(samples.shape), samples)
+        store.full_level.write(Window.whole(samples.shape), samples)
 
     assert not has(store.full_level, Window.whole(samples.shape))
     assert [path.name for path in tmp_path.iterdir()] == ["picture.zarr"]
@@ -164,12 +155,9 @@ def test_a_chunk_that_is_cut_short_has_no_name(tmp_path, monkeypatch):
 def test_extremes_are_those_of_finite_colors(tmp_path):
     samples = np.array([[[1.0, 9.0], [np.nan, -9.0]]], np.float32)
     store = planned(tmp_path, samples, n_colors=1)
-    store.begin()
 
-    assert store.write(Window(0, 0, 1, 2), samples)[0].tolist() == [[1.0], [1.0]]
-    blank = replace(store, folder=tmp_path / "blank.zarr")
-    blank.begin()
-    assert blank.write(Window(0, 0, 1, 2), np.full_like(samples, np.nan))[0].tolist() == [[np.inf], [-np.inf]]
+    assert store.measure(samples).bounds.tolist() == [[1.0], [1.0]]
+    assert store.measure(np.full_like(samples, np.nan)).bounds.tolist() == [[np.inf], [-np.inf]]
 
 
 def test_the_blocks_of_a_level_cover_it(tmp_path):
