@@ -16,9 +16,17 @@ from qmcif_engine.io.input.segment_cache import SegmentCache
 from qmcif_engine.io.output.placement import check_place, check_sources_kept, place_files
 from qmcif_engine.io.output.windowed_image import ArrayImage, WriteRun, assemble_content, count_blocks
 from qmcif_engine.io.png_jpeg.png import encode_png
-from qmcif_engine.io.surfaces.height_file import HeightGrid, read_heights, read_thinned
-from qmcif_engine.io.surfaces.meshes import write_material, write_obj, write_ply, write_stl
-from qmcif_engine.io.surfaces.profile import cut_profile, write_profile
+from qmcif_engine.io.surfaces import (
+    HeightGrid,
+    cut_profile,
+    read_heights,
+    read_thinned,
+    write_material,
+    write_obj,
+    write_ply,
+    write_profile,
+    write_stl,
+)
 from qmcif_engine.io.tiff.tiff_source import TiffSource
 from qmcif_engine.stack.image_metadata import ImageMetadata
 

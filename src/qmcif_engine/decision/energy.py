@@ -248,7 +248,8 @@ def _find_position(images: _Images, cells: IndexArray, index: IndexArray, window
     step = max(BAND_PX * BAND_IMAGES // max(images.planes.n_images, BAND_IMAGES), 1)
     bands = [slice(top, min(top + step, len(cells))) for top in range(0, len(cells), step)]
     peaks = [find_peaks(images.read_evidence(rows), cells[rows]) for rows in bands]
-    averaged = average_peaks(*(np.concatenate(planes) for planes in zip(*peaks, strict=True)), cells, far)
+    place, weight = (np.concatenate(planes) for planes in zip(*peaks, strict=True))
+    averaged = average_peaks(place, weight, cells, far)
     position = interpolate_cells(averaged, CELL_PX, images.planes.window.shape)[window.slices]
     return np.clip(position, np.maximum(chosen - 1, 0), np.minimum(chosen + 1, images.planes.n_images - 1))
 

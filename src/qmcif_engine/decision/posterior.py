@@ -70,20 +70,22 @@ def average_peaks(position: FloatArray, curvature: FloatArray, index: IndexArray
 
     Cells whose images are `far` apart or more lie on either side of a depth edge and do not count for each other.
     """
-    total, weight = position * curvature, curvature
+    total: FloatArray = position * curvature
+    weight: FloatArray = curvature
     radius = reach_of(POSITION_WINDOW_CELLS)
     label = index.astype(np.int32)
     for axis in (0, 1):
         margin = [(radius, radius) if a == axis else (0, 0) for a in (0, 1)]
-        padded = [np.pad(plane, margin, mode="symmetric") for plane in (total, weight, label)]
-        sums = [np.zeros_like(position), np.zeros_like(position)]
+        padded = [np.pad(plane, margin, mode="symmetric") for plane in (total, weight)]
+        labels = np.pad(label, margin, mode="symmetric")
+        sums: list[FloatArray] = [np.zeros_like(position) for _ in padded]
         for shift in range(2 * radius + 1):
             seen = tuple(slice(shift, shift + length) if a == axis else slice(None) for a, length in enumerate(label.shape))
             share = np.float32(math.exp(-0.5 * ((shift - radius) / POSITION_WINDOW_CELLS) ** 2))
-            near = share * (np.abs(padded[2][seen] - label) < far)
-            for result, plane in zip(sums, padded, strict=False):
-                result += near * plane[seen]
-        total, weight = sums
+            near = share * (np.abs(labels[seen] - label) < far)
+            sums[0] += near * padded[0][seen]
+            sums[1] += near * padded[1][seen]
+        total, weight = sums[0], sums[1]
     result: FloatArray = total / weight
     return result
 

@@ -12,7 +12,7 @@ import pytest
 import tifffile
 
 from qmcif_engine.cli import main
-from qmcif_engine.io.input import stack_input
+from qmcif_engine.io.input import readers, stack_input
 from qmcif_engine.io.input.segment_cache import DEFAULT_CACHE_BYTES, DEFAULT_MEMORY_BYTES
 from qmcif_engine.io.output.writers import check_target
 from qmcif_engine.io.tiff import tiff_windows
@@ -28,7 +28,7 @@ N_BYTES_OF_DEEP = 2
 """Such a pair of 16 bits per sample is larger than what is held in memory."""
 
 LARGEST_SHARE = 1.8
-LARGEST_N_OPENED = 8
+LARGEST_N_OPENED = 1
 SETTINGS = ["--set", "measure=laplacian", "--set", "tile_px=512"]
 CHEAP = [*SETTINGS, "--set", "smoothness=0", "--set", "effort=fast"]
 
@@ -72,7 +72,7 @@ def decoded(monkeypatch):
 
         monkeypatch.setattr(target, name, counting)
 
-    count("read_channels", stack_input, lambda picture, path: picture.nbytes)
+    count("_decode_upright", readers.WholeFileSource, lambda picture, source, path: picture.nbytes)
     count("_decode", tiff_windows.TiffPlane, lambda segment, plane, index, stream: segment.nbytes)
     count("_fill_from_rows", tiff_windows.TiffPlane, lambda nothing, plane, planes, window, stream: planes.nbytes)
     return counted

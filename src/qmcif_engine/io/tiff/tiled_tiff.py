@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tifffile import PHOTOMETRIC, TiffFile, TiffWriter
 
 from qmcif_engine.io.metadata.embedding import Embedding, prepare_embedding
-from qmcif_engine.io.metadata.exif import CAMERA_TAGS, EXIF_DIRECTORY_TAG, GPS_DIRECTORY_TAG, LONG, lay_out_directory, list_entries
+from qmcif_engine.io.metadata.exif import EXIF_DIRECTORY_TAG, GPS_DIRECTORY_TAG, lay_out_directory, split_exif
 from qmcif_engine.io.metadata.ome_xml import describe_for_xml
 from qmcif_engine.io.output.pyramid import LevelFile, halve, level_shapes
 from qmcif_engine.io.output.windowed_image import BLOCK_SIDE_PX, ImageContent, WindowedImage, WriteRun, count_blocks, read_whole
@@ -33,7 +33,7 @@ _COMPRESSED_AT_ONCE_BYTES = 2**22
 """Several threads compress blocks of so many bytes in all before they are written; the library's own default is half a gigabyte."""
 
 _REDUCED_IMAGE = 1
-_ASCII, _LONG8 = 2, 16
+_ASCII, _LONG, _LONG8 = 2, 4, 16
 _FREE_TAGS = {EXIF_DIRECTORY_TAG: 34664, GPS_DIRECTORY_TAG: 34852}
 """Tags of no meaning right in front of those that the library refuses to write; they hold the places until they are renamed."""
 
@@ -221,11 +221,11 @@ def describe_tags(embedding: Embedding, *, is_big: bool) -> dict[str, Any]:
 
 def _describe_exif(exif: bytes, *, is_big: bool) -> list[tuple[int, int, int, object, bool]]:
     """Return the tags of a fitted block as tifffile takes them for a file or BigTIFF, with places for its directories."""
-    entries = list_entries(exif)
+    entries = split_exif(exif)
     tags: list[tuple[int, int, int, object, bool]] = [
-        (entry.tag, _ASCII, 0, entry.value.rstrip(b"\0"), True) for entry in entries[0] if entry.tag in CAMERA_TAGS and entry.kind == _ASCII
+        (tag, _ASCII, 0, text.encode("ascii", "replace"), True) for tag, text in entries[0].items() if isinstance(text, str)
     ]
-    tags += [(free, _LONG8 if is_big else LONG, 1, 0, True) for tag, free in _FREE_TAGS.items() if tag in entries]
+    tags += [(free, _LONG8 if is_big else _LONG, 1, 0, True) for tag, free in _FREE_TAGS.items() if tag in entries]
     return tags
 
 
@@ -233,7 +233,7 @@ def _attach_exif(stream: BinaryIO, exif: bytes | None) -> None:
     """Append the directories of a block, if any, to a finished file, and let the places that `_describe_exif` kept lead to them."""
     if exif is None:
         return
-    entries = list_entries(exif)
+    entries = split_exif(exif)
     # tifffile writes no directory of a camera: the places kept for it are found in the finished file
     stream.seek(0)
     with TiffFile(stream) as tiff:
@@ -243,7 +243,7 @@ def _attach_exif(stream: BinaryIO, exif: bytes | None) -> None:
         start = stream.seek(0, os.SEEK_END)
         # directories begin at even positions
         start += stream.write(bytes(start % 2))
-        stream.write(lay_out_directory(entries[tag], start, is_big=is_big))
+        stream.write(lay_out_directory(entries[tag], start, tag=tag, is_big=is_big))
         # tags are sorted by number: the free one stands where the real one belongs, so that renaming keeps the order
         stream.seek(place)
-        stream.write(struct.pack("<HHQQ" if is_big else "<HHII", tag, _LONG8 if is_big else LONG, 1, start))
+        stream.write(struct.pack("<HHQQ" if is_big else "<HHII", tag, _LONG8 if is_big else _LONG, 1, start))

@@ -19,7 +19,7 @@ from qmcif_engine.cli import main
 from qmcif_engine.errors import ExecutionError, OutputError
 from qmcif_engine.fusing.to_file import fuse_to_file
 from qmcif_engine.io.input.stack_input import open_stack
-from qmcif_engine.io.remote import object_requests, retrying
+from qmcif_engine.io.remote import object_requests
 from qmcif_engine.run.job import EncodedTile, Job
 
 KEY = "results/fused.ome.zarr"
@@ -227,7 +227,7 @@ def test_lost_connections_are_made_again(bucket, line, stack_file, expected, pau
         fuse_to_file(stack, f"{bucket.address}/{KEY}", CONFIG, workers=1, on_progress=lose_all)
 
     assert pauses, "aiohttp alone does not make up for all of them"
-    assert pauses == list(retrying.PAUSES_SECONDS[: len(pauses)])
+    assert pauses == list(object_requests.PAUSES_SECONDS[: len(pauses)])
     assert fetch(bucket, tmp_path / "fetched") == expected
 
 
