@@ -47,6 +47,8 @@ EXCEPTIONS = {
         "concurrent.futures.process.BrokenProcessPool",
         "multiprocessing.get_context",
     },
+    # what a client of a cluster that is gone logs while it connects again
+    "qmcif_engine/run/cluster.py": {"asyncio.CancelledError"},
     # what Zarr's own stores do: its loop, one for all threads of Dask, waits for no file and no server
     "qmcif_engine/io/zarr/zarr_input.py": {"asyncio", "asyncio.to_thread"},
 }
