@@ -31,15 +31,8 @@ SCHEDULING = [
 """Names that start work beside the caller, or that hand it over; locks and events only guard it and are not among them."""
 
 EXCEPTIONS = {
-    # napari's worker, a thread of Qt's pool, keeps the window alive while the engine, that is Dask, works
-    "napari_qmcif/worker.py": {
-        "napari.qt.threading.FunctionWorker",
-        "napari.qt.threading.create_worker",
-        "qtpy.QtCore.QThreadPool",
-        "qtpy.QtCore.QThreadPool.globalInstance",
-    },
-    # the type that tells napari to add what such a worker returns
-    "napari_qmcif/fusing_function.py": {"napari.qt.threading.FunctionWorker"},
+    # a thread that keeps the window alive while the engine, that is Dask, works
+    "napari_qmcif/worker.py": {"threading.Thread"},
     # not a pool, but the error by which Dask's pool tells that a process was lost
     "qmcif_engine/comparison/processes.py": {"concurrent.futures.process.BrokenProcessPool"},
     # what Zarr's own stores do: its loop, one for all threads of Dask, waits for no file and no server
