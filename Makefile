@@ -15,7 +15,7 @@ ENVIRONMENT := .venv
 BIN := $(ENVIRONMENT)/bin
 BASE := $(ENVIRONMENT)/.base-installed
 DEVELOPMENT := $(ENVIRONMENT)/.development-installed
-DEVELOPMENT_EXTRAS := napari,distributed,dictionary,heic,microscopes,raw,remote,docs,test,test-viewer
+DEVELOPMENT_EXTRAS := napari,distributed,heic,microscopes,raw,remote,docs,test,test-viewer
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # uv takes a fraction of pip's time; where it cannot be had or does not find all packages, as with an index that only pip knows of, pip does it
 INSTALL = { $(PIP_INSTALL) uv && $(BIN)/uv pip install --quiet --python $(BIN)/python $(1); } 2>/dev/null || $(PIP_INSTALL) --no-compile $(1)

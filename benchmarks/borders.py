@@ -18,7 +18,7 @@ from typing import Any
 from result_files import Cell, save_result
 
 from qmcif_engine.cli import main as run_command
-from qmcif_engine.comparison.rivals import RIVALS
+from qmcif_engine.comparison.baselines import BASELINES
 
 SET = "mfi_whu"
 PAIRS = Path(__file__).parents[2] / "shared" / "data" / SET
@@ -55,7 +55,7 @@ def run(options: argparse.Namespace) -> None:
 
 def name_method(folder_name: str) -> str:
     """Return what tables call the method of a folder."""
-    return RIVALS[folder_name].label if folder_name in RIVALS else folder_name
+    return BASELINES[folder_name].label if folder_name in BASELINES else folder_name
 
 
 def average_scores(scores: list[dict[str, Any]]) -> list[list[Cell]]:

@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qmcif_engine.run.execution import run_tiles
-from qmcif_engine.run.job import Job
-from qmcif_engine.run.steps import Steps
-from qmcif_engine.run.tile_files import PlaneKind
+from qmcif_engine.run.execution import Steps, run_tiles
+from qmcif_engine.run.job import Job, PartKind, PlaneKind
+from qmcif_engine.run.sinks import PartSink
 from qmcif_engine.tiles.plan import Tile, TileGrid, TilePlan
 from qmcif_engine.tiles.task import FusedTile
 
@@ -57,14 +56,17 @@ def run(n_tiles: int, client: Client | None) -> None:
     started = time.perf_counter()
     plan = plan_blank(n_tiles)
     with tempfile.TemporaryDirectory() as folder:
-        job = Job(Path(folder) / "job", plan, {"fused": PlaneKind(np.dtype(np.uint8))}, n_images=N_IMAGES)
+        job = Job(
+            Path(folder) / "job", plan, {"fused": PlaneKind(np.dtype(np.uint8))}, parts=[PartKind(N_IMAGES, ("fused",))], chunk_px=SIDE_PX
+        )
         job.begin("0" * 64, resume=False, overwrite=False)
         steps = Steps(n_tiles=len(plan.tiles), steps_a_tile=N_IMAGES + 1)
         stub: Any = BlankTile()
-        run_tiles(stub, (tile for tile in plan.tiles if not job.is_finished(tile)), sink=job, tiles_at_once=2, steps=steps, client=client)
+        missing = (tile for tile in plan.tiles if not job.is_finished(0, tile))
+        run_tiles(stub, missing, sink=PartSink(job, 0), tiles_at_once=2, steps=steps, client=client)
         computed = time.perf_counter()
-        counts = sum(job.receipt(tile).pixels_by_image for tile in plan.tiles)
-        picture = job.image("fused")
+        counts = sum(np.array(job.receipt(0, tile).pixels_by_image) for tile in plan.tiles)
+        picture = job.image(0, "fused")
         for top in range(0, plan.shape[0], 1024):
             for left in range(0, plan.shape[1], 1024):
                 for tile in plan.tiles_in(type(plan.tiles[0].core)(top, left, top + 1024, left + 1024)):

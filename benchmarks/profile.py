@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 SHAPE = (1248, 1600)
 STAGES = {
-    "stack.samples": ("settle_focus_range", "to_planes"),
+    "stack.samples": ("measure_focus_range", "to_planes"),
     "decision.statistics": ("measure_statistics",),
     "decision.cleaning": ("clip_outliers",),
     "decision.energy": ("_measure_images", "_draw"),

@@ -1,4 +1,4 @@
-"""Score the published methods that are written anew in `qmcif_engine.comparison.rivals` on the pairs beside this repository.
+"""Score the published methods that are written anew in `qmcif_engine.comparison.baselines` on the pairs beside this repository.
 
 ``python benchmarks/rivals.py sr csr --sets lytro mffw`` fuses every pair of these sets by each method and keeps the figures, pair by
 pair, as ``benchmarks/results/rival_NAME_SET.json``, from which ``python tools/write_figures.py`` writes the tables of docs/experiments.md.
@@ -18,8 +18,8 @@ import numpy as np
 from result_files import Cell, save_result
 
 from qmcif_engine import evaluate, read_image, write_image
+from qmcif_engine.comparison.baselines import BASELINES, Baseline, find_baseline, fuse_with
 from qmcif_engine.comparison.datasets import ImageSet, find_dataset
-from qmcif_engine.comparison.rivals import RIVALS, Rival, find_rival, fuse_with
 
 SHARED_DATA = Path(__file__).parents[2] / "shared" / "data"
 REFERENCES = (
@@ -34,7 +34,7 @@ SYMBOLS = ("Q_MI", "Q_G", "Q_P", "Q_E", "Q_Y", "Q_CB")
 def main(arguments: list[str] | None = None) -> None:
     """Measure the methods one after the other, and keep their figures after every set."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("methods", nargs="*", default=list(RIVALS), metavar="NAME", help="all where none is named")
+    parser.add_argument("methods", nargs="*", default=list(BASELINES), metavar="NAME", help="all where none is named")
     parser.add_argument("--sets", nargs="+", default=["lytro", "mffw"], metavar="NAME", help="folders of ../shared/data")
     parser.add_argument("--pairs", nargs="+", metavar="PAIR", help="only these pairs of each set; all where none is named")
     parser.add_argument("--references", action="store_true", help="keep the figures of other programs' pictures, and measure nothing")
@@ -44,14 +44,14 @@ def main(arguments: list[str] | None = None) -> None:
         save_references()
         save_other_methods()
         return
-    for name in [find_rival(each).name for each in options.methods]:
+    for name in [find_baseline(each).name for each in options.methods]:
         for set_name in options.sets:
             rows: list[list[Cell]] = []
             for pair in find_dataset(SHARED_DATA / set_name).sets:
                 if options.pairs and pair.name not in options.pairs:
                     continue
                 target = None if options.pictures is None else options.pictures / set_name / name / f"{pair.name}.png"
-                rows.append([set_name, pair.name, *score(RIVALS[name], pair, target)])
+                rows.append([set_name, pair.name, *score(BASELINES[name], pair, target)])
                 print(name, *(f"{cell:.4f}" if isinstance(cell, float) else cell for cell in rows[-1]), flush=True)
             save_figures(name, set_name, rows)
 
@@ -83,7 +83,7 @@ def save_other_methods() -> None:
     save_result("other_methods_lytro", columns=("method", "pairs", *SYMBOLS), rows=rows, formats=dict.fromkeys(SYMBOLS, ".4f"))
 
 
-def score(rival: Rival, pair: ImageSet, target: Path | None) -> list[float]:
+def score(rival: Baseline, pair: ImageSet, target: Path | None) -> list[float]:
     """Fuse one pair and return its figures and the processor time of the fusion."""
     sources = [np.asarray(read_image(path).samples) for path in pair.sources]
     begin = time.process_time()

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from scenes import Scene
 
-    from qmcif_engine.types import FusionResult
+    from qmcif_engine import FusionResult
 
 GAP_PX, N_COLUMNS = 6, 3
 PALETTE = np.array([(48, 18, 59), (65, 105, 225), (30, 200, 190), (160, 240, 60), (250, 180, 40), (220, 60, 10), (122, 4, 3)])

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import ModuleType
 
-    from qmcif_engine.types import FusionResult
+    from qmcif_engine import FusionResult
 
 STACK_PARTS = ("objects", "seams", "detail")
 PARTS = (*STACK_PARTS, "halos", "pairs", "noise", "heights", "robustness")

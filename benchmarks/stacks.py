@@ -51,7 +51,7 @@ from qmcif_engine import fuse
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from qmcif_engine.types import FusionResult
+    from qmcif_engine import FusionResult
 
 PARTS = ("scenes", "confidence", *QUALITY_PARTS)
 N_SEEDS = 5

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from scipy import ndimage
 
+from qmcif_engine.stack.stack import stack_arrays
 from qmcif_engine.stack.window import Window
 
 SINGLE_EPS = float(np.finfo(np.float32).eps)
@@ -45,6 +48,35 @@ def reach_of_change(function, planes, place):
     differs = function(planes) != function(changed)
     differs = differs.any(axis=tuple(range(differs.ndim - 2)))
     return np.abs(np.argwhere(differs) - place).max(initial=0)
+
+
+class ReadLog:
+    """Reads windows of arrays and notes which; fails after so many reads."""
+
+    def __init__(self, images, *, fail_after=10**9):
+        self.images, self.fail_after, self.places = list(images), fail_after, []
+
+    def __call__(self, number, window):
+        self.places.append((number, window))
+        if len(self.places) > self.fail_after:
+            msg = "lost the disk"
+            raise OSError(msg)
+        return self.images[number][window.slices]
+
+
+def logged_stack(images, **options):
+    """Arrays as a stack whose `read` is a `ReadLog`."""
+    log = ReadLog(images, **options)
+    return stack_arrays(log.images).replaced(read=log)
+
+
+def lacking_stack(images, n_missing, **attributes):
+    """Arrays as a stack in which each image lacks so many of the left columns."""
+    return stack_arrays(list(images)).replaced(find_valid=partial(_has_columns, tuple(n_missing)), **attributes)
+
+
+def _has_columns(n_missing, number, window):
+    return np.broadcast_to(np.arange(window.left, window.right) >= n_missing[number], window.shape)
 
 
 class ArrayPlanes:

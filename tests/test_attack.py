@@ -31,8 +31,8 @@ def test_a_broken_promise_is_found(tmp_path):
     """A program that throws the journal of its moves away is caught; these are cases that happen while files are moved."""
     code = (
         "import sys, runpy; sys.argv[1:] = ['--first', '49', '--kills', '7', '--errors', '0', '--seed', '6'];"
-        "import qmcif_engine.run.job as job, qmcif_engine.run.job_folders as folders, qmcif_engine.io.output.sweeping as sweeping;"
-        "job.roll_back = folders.roll_back = sweeping.roll_back = lambda journal: journal.unlink(missing_ok=True);"
+        "import qmcif_engine.run.job_folder as folders, qmcif_engine.io.output.moves as moves;"
+        "folders.roll_back = moves.roll_back = lambda journal: journal.unlink(missing_ok=True);"
         f"sys.path.insert(0, {str(TOOLS)!r}); runpy.run_path({str(TOOLS / 'kills.py')!r}, run_name='__main__')"
     )
     finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)

@@ -151,7 +151,7 @@ def test_the_reach_of_a_tile_is_the_sum_of_the_document() -> None:
 
     assert [(home, name) for home, name, number in named if value_of(home, name) != int(number)] == []
     assert RULE.reach_px(PRESETS["default"], (1, 1)) == reach["halo term"] + reach["depth edges, labels"] + both
-    assert RULE.reach_px(PRESETS["fast"], (1, 1)) == reach["outliers"] + reach["evidence"] + both
+    assert RULE.reach_px(PRESETS["fast"], (1, 1)) == reach["outliers"] + reach["evidence, fine scale"] + both
 
 
 MOST_ROWS, MOST_FITTED = 25, 10

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from qmcif_engine import open_stack, read_image, write_image
-from qmcif_engine.cli.resources import peak_memory_bytes
+from qmcif_engine.cli.terminal import peak_memory_bytes
 from qmcif_engine.io.dask_threads import count_cores
-from qmcif_engine.io.output.stores import sync_folder
+from qmcif_engine.io.output.moves import sync_folder
 
 ROOT = Path(__file__).parents[1]
 NOT_EVERYWHERE = {"crypt", "fcntl", "grp", "posix", "pwd", "resource", "termios", "tty"}

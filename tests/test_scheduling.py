@@ -33,8 +33,13 @@ SCHEDULING = [
 EXCEPTIONS = {
     # a thread that keeps the window alive while the engine, that is Dask, works
     "napari_qmcif/worker.py": {"threading.Thread"},
-    # not a pool, but the error by which Dask's pool tells that a process was lost
-    "qmcif_engine/comparison/processes.py": {"concurrent.futures.process.BrokenProcessPool"},
+    # whole fusions beside each other, each of which runs on Dask
+    "qmcif_engine/comparison/runner.py": {
+        "concurrent.futures.ProcessPoolExecutor",
+        "concurrent.futures.as_completed",
+        "concurrent.futures.process.BrokenProcessPool",
+        "multiprocessing.get_context",
+    },
     # what Zarr's own stores do: its loop, one for all threads of Dask, waits for no file and no server
     "qmcif_engine/io/zarr/zarr_input.py": {"asyncio", "asyncio.to_thread"},
 }

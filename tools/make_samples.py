@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 import tifffile
 
-from qmcif_engine import open_stack, prepare_stack, write_image
-from qmcif_engine.types import Stack, Window
+from qmcif_engine import Stack, Window, open_stack, prepare_stack, write_image
 
 ROOT = Path(__file__).parents[1]
 DATA = ROOT.parent / "shared" / "data"

@@ -22,8 +22,8 @@ from quality_rows import FLOORS, PRESENT, load_rows, tabulate  # noqa: E402
 from result_files import FOLDER, Cell, Result, load_result  # noqa: E402
 
 from qmcif_engine.comparison.ablation import SETTING_ROWS, TERM_ROWS, AblationRow  # noqa: E402
+from qmcif_engine.comparison.baselines import BASELINES  # noqa: E402
 from qmcif_engine.comparison.published import ABLATION_SYMBOLS, ABLATIONS, PUBLISHED_SETS  # noqa: E402
-from qmcif_engine.comparison.rivals import RIVALS  # noqa: E402
 from qmcif_engine.comparison.tables import ComparisonTable, Mark, Origin, TableRow, format_figure, mark_table  # noqa: E402
 
 DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
@@ -139,7 +139,7 @@ def render_rivals(references: Result, set_name: str) -> str:
     lines: list[list[str]] = []
     commands: dict[str, None] = {}
     published = PUBLISHED_SETS[set_name].means
-    for rival in RIVALS.values():
+    for rival in BASELINES.values():
         file_name = f"rival_{rival.name.replace('-', '_')}_{set_name}"
         if not (FOLDER / f"{file_name}.json").exists():  # not measured yet
             continue
@@ -236,7 +236,7 @@ def render_ablation(result: Result) -> str:
         best = [max(f"{value:.4f}" for value in column) for column in zip(*means, strict=True)]
         for one, own in zip(rows, means, strict=True):
             cells = [f"**{cell}**" if cell == top else cell for cell, top in zip(show_figures(own), best, strict=True)]
-            printed = dict(zip(ABLATION_SYMBOLS, ABLATIONS[one.label], strict=True))
+            printed = ABLATIONS[one.label]
             lines.append([f"{one.group}: {one.label}" if one.group else one.label, "measured here", *cells])
             lines.append(["", "published", *(format_figure(printed.get(symbol), symbol=symbol) for symbol in SYMBOLS)])
     return join_table(["setting", "figures", *SYMBOLS], lines) + describe_origin(result)
@@ -264,7 +264,7 @@ def count_orders(rows: Sequence[AblationRow], means: Sequence[Sequence[float]]) 
     """Return the number of comparisons of two rows that come out as printed, of how many, and the metrics in which one does not."""
     agreeing, total, wrong = 0, 0, []
     for symbol in ABLATION_SYMBOLS:
-        printed = [ABLATIONS[row.label][ABLATION_SYMBOLS.index(symbol)] for row in rows]
+        printed = [ABLATIONS[row.label][symbol] for row in rows]
         own = [mean[SYMBOLS.index(symbol)] for mean in means]
         signs = [(printed[a] - printed[b]) * (own[a] - own[b]) > 0 for a, b in combinations(range(len(rows)), 2)]
         agreeing, total = agreeing + sum(signs), total + len(signs)

@@ -18,7 +18,10 @@ from napari_qmcif.work_row import WorkRow
 from napari_qmcif.worker import EngineWorker
 from qmcif_engine import (
     PRESETS,
+    BatchRow,
     FusionConfig,
+    Group,
+    HeightRequest,
     InvalidConfigError,
     QmcifError,
     find_groups,
@@ -27,7 +30,6 @@ from qmcif_engine import (
     prepare_stack,
     run_batch,
 )
-from qmcif_engine.types import BatchRow, Group, HeightRequest
 
 SUFFIXES = (".ome.tif", ".ome.zarr", ".tif", ".png", ".jpg")
 ONE_FILE_PATTERNS = tuple(f"{{group}}{suffix}" for suffix in (".ome.tif", ".ome.tiff", ".tif", ".tiff", ".czi", ".lif", ".nd2"))

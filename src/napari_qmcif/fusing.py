@@ -28,9 +28,16 @@ from napari_qmcif.run_options import RunOptions
 from napari_qmcif.worker import EngineWorker, Progress
 from qmcif_engine import (
     FusionConfig,
+    FusionProgress,
+    HeightRequest,
     InvalidConfigError,
     InvalidImageError,
     QmcifError,
+    SlabLayout,
+    Stack,
+    Transforms,
+    Window,
+    WrittenImage,
     connect_to_scheduler,
     fuse,
     fuse_in_slabs,
@@ -43,7 +50,6 @@ from qmcif_engine import (
     suggest_alignment,
     suggest_even_exposure,
 )
-from qmcif_engine.types import FusionProgress, HeightRequest, SlabLayout, Stack, Transforms, Window, WrittenImage
 
 MARGIN_PX = 64
 """So far around a preview is read too: about as far as a decision looks."""

@@ -20,8 +20,7 @@ from napari_qmcif.fusing import Outcome, fuse_area
 from napari_qmcif.layers_in import ChosenStack
 from napari_qmcif.layers_out import describe_fused, name_part, record_provenance
 from napari_qmcif.worker import EngineWorker
-from qmcif_engine import FusionConfig, InvalidImageError, QmcifError
-from qmcif_engine.types import Window
+from qmcif_engine import FusionConfig, InvalidImageError, QmcifError, Window
 
 LARGEST_PREVIEW_PX = 2**20
 """A preview that takes longer than a glance is none."""

@@ -12,8 +12,7 @@ import dask.array as da
 import numpy as np
 
 from napari_qmcif.layers_out import MAP_NAMES, METADATA_KEY, PART_NAMES, choose_colors
-from qmcif_engine import InvalidConfigError, QmcifError, open_stack
-from qmcif_engine.types import FileStack, ImageMetadata, WrittenImage
+from qmcif_engine import FileStack, ImageMetadata, InvalidConfigError, QmcifError, WrittenImage, open_stack
 
 if TYPE_CHECKING:
     from napari.types import LayerDataTuple

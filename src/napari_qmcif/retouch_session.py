@@ -23,8 +23,7 @@ from napari_qmcif.fusing import align_images
 from napari_qmcif.layers_in import ChosenStack, transform_of
 from napari_qmcif.layers_out import METADATA_KEY, Place, find_sources, prepare_alike, read_record, read_settings
 from napari_qmcif.worker import EngineWorker
-from qmcif_engine import FusionConfig, InvalidImageError, retouch
-from qmcif_engine.types import FocusRange, RetouchedWindow
+from qmcif_engine import FocusRange, FusionConfig, InvalidImageError, RetouchedWindow, retouch
 
 LARGEST_PIECE_PX = 512
 """Side of the largest piece that is fused at once: so much takes a fraction of a second."""

@@ -14,8 +14,7 @@ from napari.utils import cancelable_progress
 from napari.utils.notifications import show_error
 from qtpy.QtCore import QCoreApplication, QObject, Qt, Signal
 
-from qmcif_engine import Cancelled, QmcifError
-from qmcif_engine.types import CompilationListener
+from qmcif_engine import Cancelled, CompilationListener, QmcifError
 
 logger = logging.getLogger(__name__)
 

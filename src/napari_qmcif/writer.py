@@ -15,8 +15,7 @@ from napari.types import FullLayerData
 
 from napari_qmcif.layers_in import N_COLORS
 from napari_qmcif.layers_out import MAP_NAMES, METADATA_KEY, part_of, read_record
-from qmcif_engine import QmcifError, open_stack, write_image
-from qmcif_engine.types import ImageMetadata
+from qmcif_engine import ImageMetadata, QmcifError, open_stack, write_image
 
 IMAGE_PARTS = ("fused", "height")
 """Parts of a result that are written with their pixel size, for other programs too."""

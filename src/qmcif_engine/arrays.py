@@ -15,7 +15,7 @@ ComplexArray: TypeAlias = NDArray[np.complexfloating[Any, Any]]
 BoolArray: TypeAlias = NDArray[np.bool_]
 
 IndexArray: TypeAlias = NDArray[np.uint16]
-"""Which of the N images, 0-based; 65 535 images are enough for anybody's stack."""
+"""Which of the N images, 0-based; at most 65 535."""
 
 SampleArray: TypeAlias = (
     NDArray[np.uint8]

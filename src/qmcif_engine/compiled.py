@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from functools import partial
+from typing import Any, Self, TypeVar
 
 import numba
-from numba.core.caching import FunctionCache
 from numba.core.event import Event, Listener, install_listener
 from threadpoolctl import LibController, OpenBLASController, ThreadpoolController
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
-_Function = TypeVar("_Function", bound="Callable[..., Any]")
+without_cache: list[str] = []
+"""Names of functions whose code can be stored nowhere: they are compiled in every process."""
 
 
 def compiled(function: _Function) -> _Function:
@@ -23,25 +24,14 @@ def compiled(function: _Function) -> _Function:
     Divisions follow NumPy (no check for zero), and no operation is reordered: the same input gives the same bytes.
     """
     kernel: Any = numba.njit(function, nogil=True, error_model="numpy")
-    with suppress(RuntimeError):  # no place for the code: it is compiled again in every process
-        kernel._cache = _ForgivingCache(function)  # type: ignore[no-untyped-call]
+    try:
+        kernel.enable_caching()
+    except RuntimeError:  # no folder can be written
+        without_cache.append(function.__name__)
+    # numba's own guard against errors of the file system: a full disk costs the stored code and not the run
+    kernel._cache._guard_against_spurious_io_errors = partial(suppress, OSError)
     result: _Function = kernel
     return result
-
-
-class _ForgivingCache(FunctionCache):
-    """Numba's cache, in which a full disk costs time and not the run."""
-
-    def save_overload(self, sig: object, data: object) -> None:
-        """Store machine code, if that can be."""
-        with suppress(OSError):
-            super().save_overload(sig, data)  # type: ignore[no-untyped-call]
-
-    def load_overload(self, sig: object, target_context: object) -> object:
-        """Return stored machine code, or None where none can be read."""
-        with suppress(OSError):
-            return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
-        return None
 
 
 class CompilationListener(Listener):
@@ -92,47 +82,34 @@ def single_thread() -> Iterator[None]:
     Some libraries keep a number for each thread: every caller sets and restores its own. Others have one number for the process, and
     callers may overlap: the first one in sets it, and the last one out restores what was before.
     """
-    libraries = ThreadpoolController().lib_controllers
-    # looked for each time: libraries may have been loaded since
-    own = [(library, library.num_threads) for library in libraries if _has_a_number_for_each_thread(library)]
-    _limit_shared([library for library in libraries if not _has_a_number_for_each_thread(library)])
-    try:
-        for library, _ in own:
+    global _users
+    own = []
+    with _lock:
+        _users += 1
+        _take_control()
+        # looked for each time: libraries may have been loaded since
+        for library in ThreadpoolController().lib_controllers:
+            if _has_a_number_for_each_thread(library):
+                own.append((library, library.num_threads))
+            else:  # only the first user finds what the process had; later ones find our 1
+                _before.setdefault(library.filepath, (library, library.num_threads))
             library.set_num_threads(1)
+    try:
         yield
     finally:
-        for library, n_threads in own:
-            library.set_num_threads(n_threads)
-        _release_shared()
+        with _lock:
+            _users -= 1
+            _take_control()
+            for library, n_threads in (*own, *(() if _users else _before.values())):
+                library.set_num_threads(n_threads)
+            if not _users:
+                _before.clear()
+                OpenBLASController.clear_controlling_thread()
 
 
 def _has_a_number_for_each_thread(library: LibController) -> bool:
     is_openblas_on_openmp = library.internal_api == "openblas" and library.threading_layer == "openmp"
     return library.internal_api in ("openmp", "mkl") or is_openblas_on_openmp
-
-
-def _limit_shared(libraries: Sequence[LibController]) -> None:
-    global _users
-    with _lock:
-        _users += 1
-        _take_control()
-        for library in libraries:
-            # only the first user finds what the process had; later ones find our 1
-            _before.setdefault(library.filepath, (library, library.num_threads))
-            library.set_num_threads(1)
-
-
-def _release_shared() -> None:
-    global _users
-    with _lock:
-        _users -= 1
-        if _users:
-            return
-        _take_control()
-        for library, n_threads in _before.values():
-            library.set_num_threads(n_threads)
-        _before.clear()
-        OpenBLASController.clear_controlling_thread()
 
 
 def _take_control() -> None:

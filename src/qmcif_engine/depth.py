@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from qmcif_engine.arrays import FloatArray, IndexArray, SampleArray
 from qmcif_engine.errors import InvalidConfigError
 from qmcif_engine.io.input.array_source import is_dask_array
 from qmcif_engine.io.metadata.length_units import convert_length, settle_unit
 from qmcif_engine.io.output.output_formats import name_beside
-from qmcif_engine.io.output.windowed_image import ArrayImage, JoinedImage, assemble_content
+from qmcif_engine.io.output.windowed_image import ArrayImage, ImageContent, JoinedImage, WindowedImage, assemble_content
 from qmcif_engine.stack.height_smoothing import smooth_heights
 from qmcif_engine.stack.image_metadata import ImageMetadata, name_planes
-from qmcif_engine.stack.samples import FocusRange
+from qmcif_engine.stack.samples import FocusRange, FocusRanges
 from qmcif_engine.stack.window import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
     from dask.array import Array as DaskPlane
-    from numpy.typing import NDArray
-
-    from qmcif_engine.arrays import FloatArray, IndexArray, SampleArray
-    from qmcif_engine.io.output.windowed_image import ImageContent, WindowedImage
-    from qmcif_engine.stack.samples import FocusRanges
 
 LARGEST_STEP = 1.5
 """Heights that differ by this many images are never averaged: a step of the scene stays a step."""
@@ -183,39 +178,30 @@ def height_map(
     scale = settle_scale(ImageMetadata(), z_step=z_step)
     check_smoothing(smoothing_px)
     bounds = (0.0, 0.0) if guide is None else (float(guide.min()), float(guide.max()))
-    form = HeightForm(FocusRange(bounds[0], bounds[1] if bounds[1] > bounds[0] else bounds[0] + 1), scale.z_step, smoothing_px)
+    guide_range = FocusRange(bounds[0], bounds[1] if bounds[1] > bounds[0] else bounds[0] + 1)
+    form: dict[str, Any] = {"guide_range": guide_range, "z_step": scale.z_step, "smoothing_px": smoothing_px}
     if is_dask_array(position):
-        return _map_lazily(position, confidence, guide, form)
-    known = np.asarray(confidence)
-    heights = form.read(Window.whole(position.shape), np.asarray(position), known, *(() if guide is None else (np.asarray(guide),)))
-    return HeightMap(heights, known.astype(np.float32))
+        return _map_lazily(position, confidence, guide, **form)
+    planes = [np.asarray(plane) for plane in (position, confidence, guide) if plane is not None]
+    return HeightMap(_read_heights(planes, Window.whole(position.shape), **form), planes[1].astype(np.float32))
 
 
-class HeightForm(NamedTuple):
-    """What turns decisions into heights: black and white of the guide, the z step, and the radius of the smoothing."""
-
-    guide_range: FocusRange
-    z_step: float
-    smoothing_px: int
-
-    def read(self, window: Window, position: NDArray[Any], confidence: NDArray[Any], *guide: NDArray[Any]) -> NDArray[np.float32]:
-        """Return the heights of a window of arrays in memory; without a guide every tone is alike."""
-        tone = guide[0] if guide else np.zeros(position.shape, np.uint8)
-        form = self._asdict()
-        return HeightImage(ArrayImage(position), confidence=ArrayImage(confidence), guide=ArrayImage(tone), **form).read(window)
-
-    def smooth_block(self, *planes: Any, block_info: Any = None) -> NDArray[np.float32]:  # noqa: ANN401 - dask's
-        """Return the heights of a block of dask arrays that has its neighbors around it, except where the image ends."""
-        place, n_blocks = block_info[0]["chunk-location"], block_info[0]["num-chunks"]
-        starts = [self.smoothing_px if number else 0 for number in place[:2]]
-        ends = [
-            side - (self.smoothing_px if number < count - 1 else 0)
-            for side, number, count in zip(planes[0].shape, place, n_blocks, strict=False)
-        ]
-        return self.read(Window(starts[0], starts[1], ends[0], ends[1]), *planes)
+def _read_heights(planes: Sequence[NDArray[Any]], window: Window, **form: Any) -> NDArray[np.float32]:  # noqa: ANN401 - of `HeightImage`
+    """Return the heights of a window of arrays in memory: positions, confidences and a guide; without a guide every tone is alike."""
+    position, confidence, guide = (*planes, np.zeros(planes[0].shape, np.uint8))[:3]
+    image = HeightImage(position=ArrayImage(position), confidence=ArrayImage(confidence), guide=ArrayImage(guide), **form)
+    return image.read(window)
 
 
-def _map_lazily(position: Any, confidence: Any, guide: Any, form: HeightForm) -> HeightMap:  # noqa: ANN401 - arrays of NumPy or dask
+def _read_block(*planes: NDArray[Any], block_info: Any = None, **form: Any) -> NDArray[np.float32]:  # noqa: ANN401 - dask's
+    """Return the heights of a block of dask arrays that has its neighbors around it, except where the image ends."""
+    places = zip(planes[0].shape, block_info[0]["chunk-location"], block_info[0]["num-chunks"], strict=False)
+    reach_px = form["smoothing_px"]
+    sides = [(reach_px if number else 0, side - (reach_px if number < count - 1 else 0)) for side, number, count in places]
+    return _read_heights(planes, Window(sides[0][0], sides[1][0], sides[0][1], sides[1][1]), **form)
+
+
+def _map_lazily(position: Any, confidence: Any, guide: Any, **form: Any) -> HeightMap:  # noqa: ANN401 - arrays of NumPy or dask
     """Return heights as dask arrays, whose chunks are no smaller than the smoothing reaches."""
     import dask.array as da
 
@@ -225,10 +211,10 @@ def _map_lazily(position: Any, confidence: Any, guide: Any, form: HeightForm) ->
     if guide is not None:
         samples = da.asarray(guide)
         samples = samples.rechunk((*chunks, *((length,) for length in samples.shape[2:])))
-        planes.append(samples.map_blocks(partial(_find_tone, bounds=form.guide_range), drop_axis=list(range(2, samples.ndim)), **kind))
-        form = form._replace(guide_range=FocusRange(0.0, 1.0))  # tones are on this scale
-    around = [da.overlap.overlap(plane, form.smoothing_px, boundary="none") for plane in planes]
-    heights = da.map_blocks(form.smooth_block, *around, chunks=chunks, **kind)
+        planes.append(samples.map_blocks(_find_tone, bounds=form["guide_range"], drop_axis=list(range(2, samples.ndim)), **kind))
+        form["guide_range"] = FocusRange(0.0, 1.0)  # tones are on this scale
+    around = [da.overlap.overlap(plane, form["smoothing_px"], boundary="none") for plane in planes]
+    heights = da.map_blocks(_read_block, *around, chunks=chunks, **kind, **form)
     return HeightMap(heights, planes[1].astype(np.float32))
 
 
@@ -243,8 +229,9 @@ def _cut_evenly(side_px: int) -> tuple[int, ...]:
     return tuple(side_px * (number + 1) // n_chunks - side_px * number // n_chunks for number in range(n_chunks))
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
 class HeightImage:
-    """Heights window by window, computed when they are asked for; which window is asked for changes no height.
+    """Heights window by window, computed when they are read; the window changes no height.
 
     Parameters
     ----------
@@ -264,44 +251,42 @@ class HeightImage:
     Manduchi 1998) of compact support, weighted by the confidence ``c``; ``s`` is `LARGEST_STEP`, ``t`` is `GUIDE_CONTRAST`.
     """
 
-    def __init__(
-        self,
-        position: WindowedImage,
-        *,
-        confidence: WindowedImage,
-        guide: WindowedImage,
-        guide_range: FocusRanges,
-        z_step: float,
-        smoothing_px: int = 0,
-    ) -> None:
-        self._position, self._confidence, self._guide = position, confidence, guide
-        self._guide_range, self._z_step, self._smoothing_px = guide_range, z_step, smoothing_px
-        self.shape: tuple[int, ...] = (position.shape[0], position.shape[1])
-        self.dtype = np.dtype(np.float32)
+    position: WindowedImage
+    confidence: WindowedImage
+    guide: WindowedImage
+    guide_range: FocusRanges
+    z_step: float
+    smoothing_px: int = 0
+    dtype = np.dtype(np.float32)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Height and width."""
+        return self.position.shape[:2]
 
     def read(self, window: Window) -> NDArray[np.float32]:
         """Return the heights of a window."""
-        if self._smoothing_px == 0:
-            return self._scaled(self._position.read(window).astype(np.float32))
-        position = self._around(self._position, window).astype(np.float32)
-        known = (self._around(self._confidence, window).astype(np.float32) - LEAST_CONFIDENCE) / (1 - LEAST_CONFIDENCE)
+        if self.smoothing_px == 0:
+            return self._scaled(self.position.read(window).astype(np.float32))
+        position = self._around(self.position, window).astype(np.float32)
+        known = (self._around(self.confidence, window).astype(np.float32) - LEAST_CONFIDENCE) / (1 - LEAST_CONFIDENCE)
         weights = np.maximum(known, np.float32(LEAST_WEIGHT)).astype(np.float32, copy=False)
-        tones = measure_brightness(self._around(self._guide, window), self._guide_range)
+        tones = measure_brightness(self._around(self.guide, window), self.guide_range)
         smoothed = np.empty(window.shape, np.float32)
         smooth_heights(position, weights, tones, np.array([LARGEST_STEP, GUIDE_CONTRAST], np.float32), smoothed)
         return self._scaled(smoothed)
 
     def _around(self, image: WindowedImage, window: Window) -> NDArray[Any]:
         """Return a window with the reach of the smoothing around it; outside the image it continues by reflection."""
-        grown = window.grown(self._smoothing_px, (self.shape[0], self.shape[1]))
+        grown = window.grown(self.smoothing_px, (self.shape[0], self.shape[1]))
         planes = np.moveaxis(np.atleast_3d(image.read(grown)), -1, 0)
-        before = (grown.top - window.top + self._smoothing_px, grown.left - window.left + self._smoothing_px)
-        after = (window.bottom + self._smoothing_px - grown.bottom, window.right + self._smoothing_px - grown.right)
+        before = (grown.top - window.top + self.smoothing_px, grown.left - window.left + self.smoothing_px)
+        after = (window.bottom + self.smoothing_px - grown.bottom, window.right + self.smoothing_px - grown.right)
         cut = np.ascontiguousarray(np.pad(planes, [(0, 0), *zip(before, after, strict=True)], mode="symmetric"))
         return cut[0] if len(image.shape) == 2 else cut
 
     def _scaled(self, position: NDArray[np.float32]) -> NDArray[np.float32]:
-        heights: NDArray[np.float32] = position * np.float32(self._z_step)
+        heights: NDArray[np.float32] = position * np.float32(self.z_step)
         return heights
 
 
@@ -342,7 +327,7 @@ def assemble_heights(
     heights: WindowedImage
     names: tuple[str, ...] = ()
     if len(position.shape) == 2:
-        heights = HeightImage(position, confidence=confidence, guide=guide, guide_range=guide_range, **form)
+        heights = HeightImage(position=position, confidence=confidence, guide=guide, guide_range=guide_range, **form)
     else:
         heights = _heights_by_channel(position, confidence, guide, guide_range, **form)
         names = name_planes(metadata.channel_names, position.shape[2])
@@ -370,7 +355,7 @@ def _heights_by_channel(
     return JoinedImage(
         [
             HeightImage(
-                JoinedImage([position], channel),
+                position=JoinedImage([position], channel),
                 confidence=JoinedImage([confidence], channel),
                 guide=JoinedImage([guide], channel),
                 guide_range=bounds,

@@ -1,7 +1,7 @@
-"""Errors that say what went wrong, so that the reader knows what to do next.
+"""Errors of this package.
 
 Every message has three parts: what was given, what is needed, what to do. Each class also inherits the fitting builtin, so that
-callers who know nothing of this package can still catch it.
+callers can catch it without this package.
 """
 
 from __future__ import annotations

@@ -22,11 +22,11 @@ from qmcif_engine.errors import InvalidImageError
 from qmcif_engine.rules import Decision
 from qmcif_engine.stack.alignment.opencv import one_opencv_thread
 from qmcif_engine.stack.samples import as_stack
-from qmcif_engine.stack.stack import ArrayStack, Stack, check_number, companions_of, sample_stack, settle_range
+from qmcif_engine.stack.stack import Stack, check_number, companions_of, sample_stack, settle_range, stack_arrays
 from qmcif_engine.stack.window import Window
 from qmcif_engine.tiles.companions import compose_companions, measure_companion_noise, shown_channels
 from qmcif_engine.tiles.planes import WindowPlanes
-from qmcif_engine.tiles.window_images import WindowImages
+from qmcif_engine.tiles.window_images import hold_window
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -100,7 +100,7 @@ def retouch(
     InvalidImageError
         When the arrays do not belong together.
     """
-    stack = images if isinstance(images, Stack) else ArrayStack(as_stack(images))
+    stack = images if isinstance(images, Stack) else stack_arrays(as_stack(images))
     if stack.decides_each:
         msg = (
             "a stack whose channels are decided on one by one was given; one decision is needed to correct: retouch each channel by itself"
@@ -181,7 +181,7 @@ def _corrected(
         return index
     # so much of the image around it that what is found does not depend on the window
     outer = window.grown(max(2 * ALONG_PX, border_sight_px(config.decision.dark_border_px)), shape)
-    planes = WindowPlanes(stack, WindowImages(stack, outer), outer, focus_range=focus_range, config=config)
+    planes = WindowPlanes(stack, hold_window(stack, outer), outer, focus_range=focus_range, config=config)
     for label in np.unique(labels[labels > 0]):
         choosable = planes.choosable(int(label) - 1, window.relative_to(outer))
         if choosable is not None:
@@ -192,7 +192,7 @@ def _corrected(
 
 def _compose(stack: Stack, decision: Decision, *, inner: Window, has_companions: bool, config: FusionConfig) -> SampleArray:
     """Return the inner window: the image, all channels where only some decided, or the image with its opacity as the last channel."""
-    images = WindowImages(stack, decision.window)
+    images = hold_window(stack, decision.window)
     with single_thread(), one_opencv_thread():
         (noise,) = _noise_of(stack, config, shown=())
         fused = energy.RULE.compose(images, decision, inner=inner, noise=noise, config=config)
@@ -201,7 +201,7 @@ def _compose(stack: Stack, decision: Decision, *, inner: Window, has_companions:
         companions: Any = companions_of(stack)
         shown = shown_channels(stack, companions)
         further = compose_companions(
-            WindowImages(companions, decision.window),
+            hold_window(companions, decision.window),
             decision,
             rule=energy.RULE,
             fused=fused,

@@ -88,7 +88,9 @@ def test_smoothing_does_not_cross_edges_of_the_picture():
 def test_any_window_has_the_heights_of_the_whole(noisy_step):
     _, position, confidence, guide = noisy_step
     planes = [ArrayImage(plane) for plane in (position, confidence, guide)]
-    picture = HeightImage(planes[0], confidence=planes[1], guide=planes[2], guide_range=FocusRange(0, 255), z_step=1.0, smoothing_px=5)
+    picture = HeightImage(
+        position=planes[0], confidence=planes[1], guide=planes[2], guide_range=FocusRange(0, 255), z_step=1.0, smoothing_px=5
+    )
     whole = picture.read(Window.whole(SHAPE))
 
     for window in (Window(0, 0, 7, 3), Window(10, 20, 31, 29), Window(37, 49, 40, 50)):

@@ -8,10 +8,10 @@ from qmcif_engine import FusionConfig, InvalidImageError, fuse, make_focus_stack
 from qmcif_engine.decision import energy
 from qmcif_engine.decision.composition import composition_reach_px
 from qmcif_engine.rules import Decision
-from qmcif_engine.stack.stack import ArrayStack, sample_stack
+from qmcif_engine.stack.stack import sample_stack, stack_arrays
 from qmcif_engine.stack.window import Window
 from qmcif_engine.tiles.sample_noise import measure_sample_noise
-from qmcif_engine.tiles.window_images import WindowImages
+from tests.scenes import lacking_stack
 
 CONFIG = FusionConfig()
 REACH_PX = composition_reach_px(CONFIG.decision)
@@ -92,9 +92,9 @@ def test_a_stroke_is_composed_as_the_engine_composes(scene, result, labels):
     labels[30:110, 40:140] = 2
     index = np.where(labels > 0, labels - 1, result.source_index).astype(np.uint16)
     whole = Window.whole(index.shape)
-    noise = measure_sample_noise(sample_stack(ArrayStack(list(scene.images))), CONFIG)
+    noise = measure_sample_noise(sample_stack(stack_arrays(list(scene.images))), CONFIG)
     decision = Decision(window=whole, index=index, confidence=np.ones(index.shape, np.float32))
-    expected = energy.RULE.compose(WindowImages(ArrayStack(list(scene.images)), whole), decision, inner=whole, noise=noise, config=CONFIG)
+    expected = energy.RULE.compose(stack_arrays(list(scene.images)), decision, inner=whole, noise=noise, config=CONFIG)
 
     answer = retouched(scene, result, labels, window=(30, 40, 110, 140))
 
@@ -268,24 +268,17 @@ def test_a_window_over_a_seam_gives_what_the_whole_picture_gives_there(planes_ap
 
 
 def test_a_stroke_over_a_seam_brings_no_brightness_of_pixels_that_its_image_does_not_have(planes_apart):
-    class Moved(ArrayStack):
+    def moved(glare):
         """The second image lacks its left half, which it fills with samples brighter by so much."""
-
-        has_validity = True
-
-        def __init__(self, glare):
-            second = planes_apart[1].copy()
-            second[:, :70] += np.uint8(glare)
-            super().__init__([planes_apart[0], second])
-
-        def valid(self, number, window):
-            return np.broadcast_to((np.arange(window.left, window.right) >= 70) | (number == 0), window.shape)
+        second = planes_apart[1].copy()
+        second[:, :70] += np.uint8(glare)
+        return lacking_stack([planes_apart[0], second], (0, 70))
 
     labels = np.zeros((120, 140), np.uint8)
     labels[30:90, 72:120] = 2
     known = {"fused": planes_apart[0], "source_index": np.zeros((120, 140), np.uint16), "focus_range": (0, 255), "config": CONFIG}
 
-    plain, glaring = (retouch(Moved(glare), labels, **known).fused for glare in (0, 100))
+    plain, glaring = (retouch(moved(glare), labels, **known).fused for glare in (0, 100))
 
     np.testing.assert_array_equal(plain[:, :70], planes_apart[0][:, :70])
     difference = np.abs(glaring.astype(int) - plain)
@@ -293,20 +286,10 @@ def test_a_stroke_over_a_seam_brings_no_brightness_of_pixels_that_its_image_does
 
 
 def test_a_pixel_that_the_chosen_image_does_not_have_gets_no_share_of_it_in_the_blend(scene, labels):
-    class Moved(ArrayStack):
-        """The third image lacks its left half."""
-
-        has_validity = True
-
-        def valid(self, number, window):
-            columns = np.arange(window.left, window.right)
-            return np.broadcast_to((columns >= 60) | (number < 2), window.shape)
-
+    stack = lacking_stack(scene.images, (0, 0, 60))
     labels[20:60, 60:80] = 3
-    result = fuse(Moved(scene.images), CONFIG)
-    answer = retouch(
-        Moved(scene.images), labels, fused=result.fused, source_index=result.source_index, focus_range=result.focus_range, config=CONFIG
-    )
+    result = fuse(stack, CONFIG)
+    answer = retouch(stack, labels, fused=result.fused, source_index=result.source_index, focus_range=result.focus_range, config=CONFIG)
 
     left_of_stroke = answer.fused[25:55, 58]
     by_others = [scene.images[number][25:55, 58] for number in (0, 1)]

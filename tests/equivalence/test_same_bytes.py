@@ -21,8 +21,8 @@ from qmcif_engine.io.input.stack_input import open_stack
 from qmcif_engine.run.cluster import _can_write, check_workers, share_folder
 from qmcif_engine.run.job import Job
 from qmcif_engine.run.scheduler_connection import connect_to_scheduler
-from qmcif_engine.run.smaller_levels import LevelSink
-from qmcif_engine.stack.stack import ArrayStack
+from qmcif_engine.run.sinks import LevelSink
+from qmcif_engine.stack.stack import stack_arrays
 from qmcif_engine.stack.synthetic import make_focus_stack
 from qmcif_engine.tiles.plan import plan_tiles
 
@@ -52,12 +52,12 @@ def expected(images):
 
 @pytest.fixture(scope="module")
 def expected_files(images, tmp_path_factory):
-    return written(ArrayStack(images), tmp_path_factory.mktemp("expected"), workers=1)
+    return written(stack_arrays(images), tmp_path_factory.mktemp("expected"), workers=1)
 
 
 @pytest.fixture(scope="module")
 def expected_store(images, tmp_path_factory):
-    files = written(ArrayStack(images), tmp_path_factory.mktemp("expected_store"), target=STORE, workers=1)
+    files = written(stack_arrays(images), tmp_path_factory.mktemp("expected_store"), target=STORE, workers=1)
     assert f"{STORE}/1/zarr.json" in files  # a smaller level, which tasks write, too
     return files
 
@@ -89,7 +89,7 @@ def test_kinds_of_files(images, expected_files, kind, tmp_path):
 
 @pytest.mark.parametrize("options", [{"workers": 5}, {"memory_bytes": 10**8}])
 def test_workers_and_memory(images, expected_files, options, tmp_path):
-    assert written(ArrayStack(images), tmp_path, **options) == expected_files
+    assert written(stack_arrays(images), tmp_path, **options) == expected_files
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +114,7 @@ def test_a_cluster_of_processes(images, expected, expected_files, cluster, tmp_p
 
 def test_arrays_in_memory_reach_the_workers(images, expected_files, cluster, tmp_path):
     with connect_to_scheduler(cluster.scheduler_address) as client:
-        assert written(ArrayStack(images), tmp_path, client=client) == expected_files
+        assert written(stack_arrays(images), tmp_path, client=client) == expected_files
 
 
 def test_a_worker_killed_in_the_middle(images, expected_store, cluster, tmp_path):
@@ -130,7 +130,7 @@ def test_a_worker_killed_in_the_middle(images, expected_store, cluster, tmp_path
                 time.sleep(0.01)
 
     with connect_to_scheduler(cluster.scheduler_address) as client:
-        assert written(ArrayStack(images), tmp_path, target=STORE, client=client, on_progress=kill_one) == expected_store
+        assert written(stack_arrays(images), tmp_path, target=STORE, client=client, on_progress=kill_one) == expected_store
         client.wait_for_workers(len(cluster.workers))  # the cluster starts another one, which later tests find
     assert killed
 
@@ -139,7 +139,7 @@ def test_a_worker_killed_in_the_middle(images, expected_store, cluster, tmp_path
 def test_what_dask_is_told_to_use(images, expected_store, scheduler, tmp_path):
     """The store has more to compute than a file: its smaller levels; its maps are files."""
     with dask.config.set(scheduler=scheduler):
-        assert written(ArrayStack(images), tmp_path, target=STORE, workers=2) == expected_store
+        assert written(stack_arrays(images), tmp_path, target=STORE, workers=2) == expected_store
 
 
 def test_an_active_client_computes_what_is_fused_in_memory(images, expected, cluster):
@@ -162,13 +162,13 @@ def test_workers_that_see_the_folder_write_for_themselves_and_send_nothing_back(
     monkeypatch.setattr(Job, "write", refused)  # in this process: the workers have the classes as they are
     monkeypatch.setattr(LevelSink, "write", refused)
     with connect_to_scheduler(cluster.scheduler_address) as client:
-        assert written(ArrayStack(images), tmp_path, target=STORE, client=client) == expected_store
+        assert written(stack_arrays(images), tmp_path, target=STORE, client=client) == expected_store
 
 
 def test_workers_without_the_folder_send_their_tiles_back(images, expected_store, cluster, tmp_path, monkeypatch):
     monkeypatch.setattr("qmcif_engine.run.cluster.share_folder", lambda client, folder: False)
     with connect_to_scheduler(cluster.scheduler_address) as client:
-        assert written(ArrayStack(images), tmp_path, target=STORE, client=client) == expected_store
+        assert written(stack_arrays(images), tmp_path, target=STORE, client=client) == expected_store
 
 
 def test_fewer_workers_get_fewer_tiles_and_a_run_that_waits_for_its_last_ones_asks_nothing(
@@ -183,7 +183,7 @@ def test_fewer_workers_get_fewer_tiles_and_a_run_that_waits_for_its_last_ones_as
     monkeypatch.setattr("qmcif_engine.run.cluster.share_folder", lambda client, folder: False)  # few tiles at a time
     monkeypatch.setattr("qmcif_engine.run.cluster._count_threads", count_threads)
     with connect_to_scheduler(cluster.scheduler_address) as client:
-        assert written(ArrayStack(images), tmp_path, client=client) == expected_files
+        assert written(stack_arrays(images), tmp_path, client=client) == expected_files
     assert len(asked) <= len(plan_tiles(SHAPE, CONFIG).tiles)
 
 
@@ -199,16 +199,15 @@ def test_cancelling_on_a_cluster_waits_for_no_tile(images, cluster, tmp_path):
     """The workers stand still until the run is over here."""
     here, asked = os.getpid(), []
 
-    class StandingStill(ArrayStack):
-        def read(self, number, window):
-            while os.getpid() != here and not (tmp_path / "over").exists():
-                time.sleep(0.01)
-            return super().read(number, window)
+    def read_slowly(number, window):
+        while os.getpid() != here and not (tmp_path / "over").exists():
+            time.sleep(0.01)
+        return images[number][window.slices]
 
     with connect_to_scheduler(cluster.scheduler_address) as client:
         with pytest.raises(Cancelled):
             fuse_to_file(
-                StandingStill(images),
+                stack_arrays(images).replaced(read=read_slowly),
                 tmp_path / "fused.tif",
                 CONFIG,
                 client=client,

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).parent
 SOURCES = Path(__file__).parents[2] / "src"
 DIGESTS = FOLDER.parent / "equivalence" / "digests.json"
-COMMANDS = ("", "info", "fuse", "batch", "align", "demo", "evaluate", "benchmark", "surface", "learn-dictionary", "clean")
+COMMANDS = ("", "info", "fuse", "batch", "align", "demo", "evaluate", "benchmark", "surface", "clean")
 JSON_COMMANDS = {
     "info": ["info", "color.tif", "--json"],
     "fuse": ["fuse", "color.tif", "-o", "fused.tif", "--maps", "maps", "--depth", "height.tif", "--z-step", "2", "--json"],

@@ -14,8 +14,7 @@ from napari_qmcif.evaluate import EvaluateWidget, assemble_request, evaluate_lay
 from napari_qmcif.layers_in import choose_layers, choose_planes
 from napari_qmcif.layers_out import describe_fused, record_provenance
 from napari_qmcif.worker import EngineWorker
-from qmcif_engine import Cancelled, FusionConfig, evaluate, make_focus_stack, open_stack, prepare_stack
-from qmcif_engine.types import Window
+from qmcif_engine import Cancelled, FusionConfig, Window, evaluate, make_focus_stack, open_stack, prepare_stack
 
 
 @pytest.fixture

@@ -35,13 +35,13 @@ from qmcif_engine import (
     InvalidConfigError,
     InvalidImageError,
     QmcifError,
+    Window,
     fuse,
     load_transforms,
     make_focus_stack,
     open_stack,
     prepare_stack,
 )
-from qmcif_engine.types import Window
 
 CONFIG = FusionConfig().replaced({"iterations": 1})
 

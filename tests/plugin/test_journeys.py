@@ -15,8 +15,7 @@ from napari_qmcif import fuse_focus_stack, work_row
 from napari_qmcif.dock import FocusDock, open_page
 from napari_qmcif.layers_out import part_of, read_record
 from napari_qmcif.worker import EngineWorker
-from qmcif_engine import FusionConfig, fuse, make_focus_stack, open_stack, prepare_stack, write_image
-from qmcif_engine.types import WrittenImage
+from qmcif_engine import FusionConfig, WrittenImage, fuse, make_focus_stack, open_stack, prepare_stack, write_image
 
 pytestmark = pytest.mark.viewer
 

@@ -149,9 +149,8 @@ def list_private_names(code):
         if isinstance(node, ast.ImportFrom | ast.Import):
             names = [node.module] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
             found += [name for name in names if "._" in name and not name.startswith("__")]
-        elif isinstance(node, ast.Attribute) and node.attr.startswith("_") and not node.attr.endswith("__"):
-            if not (isinstance(node.value, ast.Name) and node.value.id == "self") and node.attr != "_replace":
-                found.append(ast.unparse(node))
+        elif isinstance(node, ast.Attribute) and node.attr.startswith("_") and node.attr != "_replace" and not node.attr.endswith("__"):
+            found += [ast.unparse(node)] * (ast.unparse(node.value) != "self")
     return found
 
 

@@ -6,8 +6,7 @@ from napari.components import ViewerModel
 
 from napari_qmcif.layers_in import choose_planes
 from napari_qmcif.preview import find_drawn_area, find_middle, find_visible_area
-from qmcif_engine import InvalidImageError
-from qmcif_engine.types import Window
+from qmcif_engine import InvalidImageError, Window
 
 
 @pytest.fixture

@@ -181,7 +181,7 @@ def test_the_viewer_shows_dyes_as_their_file_says(tmp_path, name, viewer):
     metadata = {"axes": "ZCYX", "PhysicalSizeX": 0.25, "PhysicalSizeY": 0.5, "Channel": channels}
     tifffile.imwrite(tmp_path / "in.ome.tif", np.stack([gray, gray // 2], axis=1), ome=True, metadata=metadata)
     stack = open_stack(tmp_path / "in.ome.tif")
-    stack.metadata = replace(stack.metadata, channel_limits=((3.0, 200.0), (0.5, 99.0)))
+    stack = replace(stack, metadata=replace(stack.metadata, channel_limits=((3.0, 200.0), (0.5, 99.0))))
     fuse_to_file(stack, tmp_path / name, CONFIG)
     samples, attributes, _ = read_one(tmp_path / name)
 

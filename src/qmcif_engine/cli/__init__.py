@@ -10,18 +10,13 @@ import io
 import os
 import sys
 import traceback
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from qmcif_engine.cli.allocator import keep_freed_memory
-from qmcif_engine.cli.garbage import leave_garbage
-from qmcif_engine.cli.interruption import interruptible
 from qmcif_engine.cli.parser import parse_command_line
+from qmcif_engine.cli.terminal import interruptible
 from qmcif_engine.errors import ExecutionError, OutputError, QmcifError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 EXIT_DONE = 0
 EXIT_FAILED = 1
@@ -34,17 +29,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0 done, 1 failed while running, 2 refused, 130 interrupted."""
     _open_closed_streams()
     _escape_unprintable()
-    # called with arguments it runs inside another program, such as a test, whose memory is not ours to tune
-    is_own_process = arguments is None
-    if is_own_process:
-        keep_freed_memory()
     try:
         with interruptible():
             return _run(arguments)
     finally:
         _drop_unread()
-        if is_own_process:
-            leave_garbage()
 
 
 def _run(arguments: Sequence[str] | None) -> int:
@@ -56,20 +45,20 @@ def _run(arguments: Sequence[str] | None) -> int:
         # here and not at exit: a full disk or closed pipe behind standard output is an error of this run
         print(end="", flush=True)
     except KeyboardInterrupt as stop:
-        _complain(f"interrupted; {str(stop) or 'nothing was left behind'}")
+        _print_error(f"interrupted; {str(stop) or 'nothing was left behind'}")
         return EXIT_INTERRUPTED
     except BrokenPipeError:  # the reader, such as head, has seen enough
         return EXIT_FAILED
     except (QmcifError, MemoryError, OSError) as error:
         if is_debug:
             traceback.print_exc()
-        _complain(_one_line(error))
+        _print_error(_one_line(error))
         return _exit_code(error)
     return EXIT_DONE
 
 
-def _complain(message: str) -> None:
-    with suppress(OSError):  # nobody is listening; the exit code still tells
+def _print_error(message: str) -> None:
+    with suppress(OSError):  # a closed stream: the exit code remains
         print(f"qmcif: {message}", file=sys.stderr)
 
 
@@ -91,7 +80,7 @@ def _escape_unprintable() -> None:
 
 
 def _drop_unread() -> None:
-    """Throw away what nobody reads any more; otherwise Python would complain once more when it closes the streams."""
+    """Discard output that cannot be written; otherwise Python prints an error when it closes the streams."""
     for stream in (sys.stdout, sys.stderr):
         try:
             print(end="", file=stream, flush=True)
@@ -106,7 +95,7 @@ def _one_line(error: Exception) -> str:
 
 
 def _exit_code(error: Exception) -> int:
-    """Distinguish a fault of the request from a failure while running: a full disk or a lost worker is nobody's wrong argument."""
+    """Return the code of a refused request, or of a failure while running, such as a full disk or a lost worker."""
     is_full = isinstance(error, OutputError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO)
     is_request = isinstance(error, QmcifError) and not isinstance(error, ExecutionError)
     return EXIT_REFUSED if is_request and not is_full else EXIT_FAILED

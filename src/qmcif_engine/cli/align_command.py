@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import json
 import time
-from argparse import Namespace
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from qmcif_engine import __version__
 from qmcif_engine.cli.alignment_options import check_alignment, estimate_transforms, prepare_inputs
 from qmcif_engine.cli.named_stacks import open_inputs
-from qmcif_engine.cli.notices import tell_repeated, tell_taken_next
-from qmcif_engine.cli.progress_bar import progress_bar
-from qmcif_engine.cli.quantities import show_bytes
-from qmcif_engine.cli.resources import peak_memory_bytes
-from qmcif_engine.cli.targets import label_times
+from qmcif_engine.cli.options import Request
+from qmcif_engine.cli.terminal import peak_memory_bytes, progress_bar, report_outputs_among, report_repeated, show_bytes
+from qmcif_engine.fusing.outputs import label_times
 from qmcif_engine.io.output.output_formats import name_beside
-from qmcif_engine.run.stack_output import check_stack_output, write_stack
+from qmcif_engine.io.output.stack_output import check_stack_output, write_stack
 
 if TYPE_CHECKING:
     from qmcif_engine.io.input.file_stack import FileStack
@@ -46,7 +43,7 @@ class Aligned:
     wall_seconds: float
 
 
-def run(options: Namespace) -> None:
+def run(options: Request) -> None:
     """Align the named inputs as the options say, every time point by itself."""
     settled = _settle_model(options)
     with open_inputs(settled) as stack:
@@ -69,28 +66,28 @@ def run(options: Namespace) -> None:
                 raise
     _render(results, settled)
     if not settled.quiet:
-        tell_repeated(settled.images)
-        tell_taken_next(settled.images, [path for result in results for path in result.outputs])
+        report_repeated(settled.images)
+        report_outputs_among(settled.images, [path for result in results for path in result.outputs])
 
 
-def _settle_model(options: Namespace) -> Namespace:
+def _settle_model(options: Request) -> Request:
     """Return the options with the model that is meant where none is named: that of a file of transforms, else the default."""
     has_file = options.transforms is not None and Path(options.transforms).exists()
-    return options if options.align is not None or has_file else Namespace(**{**vars(options), "align": DEFAULT_MODEL})
+    return options if options.align is not None or has_file else replace(options, align=DEFAULT_MODEL)
 
 
-def _points_in_time(stack: FileStack, options: Namespace) -> dict[int, Path]:
+def _points_in_time(stack: FileStack, options: Request) -> dict[int, Path]:
     if options.time is not None or stack.n_times == 1:
         return {options.time or 0: options.output}
     return {number: name_beside(options.output, f"_{label}") for number, label in label_times(stack.n_times).items()}
 
 
-def _align(stack: FileStack, target: Path, options: Namespace) -> Aligned:
+def _align(stack: FileStack, target: Path, options: Request) -> Aligned:
     started = time.perf_counter()
-    prepared = prepare_inputs(stack, options)
+    prepared = prepare_inputs(stack, options, keeps_channels=True)
     with progress_bar("writing", is_quiet=options.quiet) as move:
-        how = {"crop": options.crop, "workers": options.workers, "overwrite": options.overwrite}
-        outputs = write_stack(prepared, target, **how, is_checked=True, on_progress=move)
+        how: dict[str, Any] = {"crop": options.crop, "workers": options.workers, "overwrite": options.overwrite}
+        outputs = write_stack(prepared, target, **how, on_progress=move)
     return Aligned(
         outputs=outputs,
         n_images=stack.n_images,
@@ -99,7 +96,7 @@ def _align(stack: FileStack, target: Path, options: Namespace) -> Aligned:
     )
 
 
-def _render(results: list[Aligned], options: Namespace) -> None:
+def _render(results: list[Aligned], options: Request) -> None:
     """Report what was done: one JSON object, or a line for each time point."""
     if options.json:
         contents = [_describe(result) for result in results]

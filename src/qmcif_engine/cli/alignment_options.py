@@ -7,12 +7,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qmcif_engine.cli.progress_bar import progress_bar
+from qmcif_engine.cli.options import Request
+from qmcif_engine.cli.terminal import progress_bar
 from qmcif_engine.errors import InvalidConfigError
 from qmcif_engine.io.output.placement import check_place
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterable
 
     from qmcif_engine.io.input.file_stack import FileStack
@@ -20,42 +20,8 @@ if TYPE_CHECKING:
     from qmcif_engine.stack.alignment.transforms import Transforms
     from qmcif_engine.stack.stack import Stack
 
-MODELS = ("none", "translation", "similarity", "affine", "homography")
 
-
-def add_alignment(parser: argparse.ArgumentParser) -> None:
-    """Add the options of a command that may align."""
-    parser.add_argument("--align", choices=MODELS, help="align the images; nothing is cropped (default: none, with a hint if they moved)")
-    _add_how(parser)
-
-
-def add_model(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the command that is there for aligning."""
-    parser.add_argument(
-        "--model",
-        "--align",
-        dest="align",
-        choices=MODELS,
-        help="how the images may have moved (default: similarity, or what the file of --transforms says)",
-    )
-    _add_how(parser)
-
-
-def _add_how(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--reference", type=int, metavar="N", help="reference image, which is not moved, counted from 1 (default: the middle one)"
-    )
-    parser.add_argument(
-        "--transforms", metavar="FILE", help="JSON file of an alignment: used if it exists, otherwise written with what --align finds"
-    )
-    parser.add_argument(
-        "--even-exposure",
-        action="store_true",
-        help="adjust the brightness of every image to the reference (default: no, with a hint if it differs)",
-    )
-
-
-def check_alignment(stack: FileStack, options: argparse.Namespace, outputs: Iterable[Location]) -> None:
+def check_alignment(stack: FileStack, options: Request, outputs: Iterable[Location]) -> None:
     """Refuse a reference that there is none of and transforms that can be neither read nor written, before anything is computed."""
     _reference(stack, options)
     if options.transforms is None:
@@ -77,7 +43,7 @@ def check_alignment(stack: FileStack, options: argparse.Namespace, outputs: Iter
         raise InvalidConfigError(msg)
 
 
-def prepare_inputs(stack: FileStack, options: argparse.Namespace) -> Stack:
+def prepare_inputs(stack: FileStack, options: Request, *, keeps_channels: bool = False) -> Stack:
     """Return the stack as it shall be fused or written, and say on standard error what the user should know."""
     # loads NumPy, which `qmcif --help` does without
     from qmcif_engine.stack.preparation import prepare_stack
@@ -94,7 +60,7 @@ def prepare_inputs(stack: FileStack, options: argparse.Namespace) -> Stack:
             reference=reference,
             transforms=known,
             even_exposure=options.even_exposure,
-            even_companions=options.even_exposure and options.keeps_channels,
+            even_companions=options.even_exposure and keeps_channels,
             on_progress=move,
         )
     found = prepared.transforms
@@ -110,7 +76,7 @@ def prepare_inputs(stack: FileStack, options: argparse.Namespace) -> Stack:
     return prepared
 
 
-def _reference(stack: FileStack, options: argparse.Namespace) -> int | None:
+def _reference(stack: FileStack, options: Request) -> int | None:
     if options.reference is None:
         return None
     if not 1 <= options.reference <= stack.n_images:
@@ -119,7 +85,7 @@ def _reference(stack: FileStack, options: argparse.Namespace) -> int | None:
     return int(options.reference) - 1
 
 
-def estimate_transforms(stack: FileStack, options: argparse.Namespace) -> None:
+def estimate_transforms(stack: FileStack, options: Request) -> None:
     """Write the transforms of all time points, where a file for them is named that does not exist yet.
 
     They are found before anything is fused: an interrupted run then goes on with the same ones.
@@ -134,7 +100,7 @@ def estimate_transforms(stack: FileStack, options: argparse.Namespace) -> None:
         for time in range(stack.n_times):
             with stack.at_time(time) as point:
                 point.expect_all()
-                prepared = prepare_stack(point, align=options.align, reference=_reference(stack, options))
+                prepared = prepare_stack(point, align=options.align or "none", reference=_reference(stack, options))
             if prepared.transforms is not None:
                 found.append(prepared.transforms)
             move(time + 1, stack.n_times)
@@ -146,7 +112,7 @@ def estimate_transforms(stack: FileStack, options: argparse.Namespace) -> None:
         print(f"qmcif: the transforms of {len(found)} time points are kept in {options.transforms!r}", file=sys.stderr)
 
 
-def _known_transforms(options: argparse.Namespace, stack: FileStack) -> Transforms | None:
+def _known_transforms(options: Request, stack: FileStack) -> Transforms | None:
     """Return the transforms in the file that was named, if it exists: those of the time point, or those for all."""
     if options.transforms is None:
         return None
@@ -168,9 +134,9 @@ def _known_transforms(options: argparse.Namespace, stack: FileStack) -> Transfor
     return None
 
 
-def _give_hints(stack: FileStack, options: argparse.Namespace, *, is_moved: bool) -> Stack:
+def _give_hints(stack: FileStack, options: Request, *, is_moved: bool) -> Stack:
     """Report what could be done about images that differ; return the stack with what was read of it on the way."""
-    from qmcif_engine.stack.exposure_suggestion import previews_for_exposure
+    from qmcif_engine.stack.exposure import previews_for_exposure
     from qmcif_engine.stack.previews import look_once
 
     judges_alignment = options.align is None and not is_moved
@@ -203,7 +169,7 @@ def _hint_at_alignment(stack: Stack) -> None:
 
 def _hint_at_exposure(stack: Stack) -> None:
     """Report that the images of a stack visibly differ in brightness; nothing is made brighter or darker unasked."""
-    from qmcif_engine.stack.exposure_suggestion import suggest_even_exposure
+    from qmcif_engine.stack.exposure import suggest_even_exposure
 
     suggestion = suggest_even_exposure(stack)
     if suggestion is not None:

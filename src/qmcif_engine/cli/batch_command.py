@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import json
-from argparse import Namespace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from qmcif_engine.cli.chosen_settings import gather_settings
 from qmcif_engine.cli.fuse_command import fuse_inputs
-from qmcif_engine.cli.quantities import printable
+from qmcif_engine.cli.options import Request
+from qmcif_engine.cli.targets import gather_outputs
+from qmcif_engine.cli.terminal import printable, report_compilation
 from qmcif_engine.errors import ExecutionError, InvalidConfigError, OutputError
-from qmcif_engine.fusing.batch import BatchRow, BatchStatus, find_groups, run_batch
+from qmcif_engine.fusing.batch import BatchRow, BatchStatus, Group, RunList, find_groups, run_batch, run_list
 from qmcif_engine.io.output.output_formats import choose_format
 from qmcif_engine.io.output.placement import ready_folder
+from qmcif_engine.run.job_folder import JOB_SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from qmcif_engine.config.fusion_config import FusionConfig
-    from qmcif_engine.fusing.batch import Group
 
 
-def run(options: Namespace) -> None:
+def run(options: Request) -> None:
     """Fuse every stack as the options say.
 
     Raises
@@ -39,19 +41,23 @@ def run(options: Namespace) -> None:
     if options.dry_run:
         _render_plan(groups, options)
         return
-    refused = []
+    _check_distinct(groups, options)
+    refused: list[Group] = []
 
     def fuse_group(group: Group) -> list[Path]:
         try:
-            return _fuse_group(group, options, settings)
+            found = _fuse_group(group, options, settings, listed)
         except OutputError as error:
             if error.errno is None:  # nothing that the system said, such as a full disk
                 refused.append(group)
             raise
+        listed.has_results = True
+        return found
 
     try:
-        with ready_folder(options.output):
-            rows = run_batch(groups, fuse_group, on_row=lambda row: _tell(row, options))
+        listing = run_list(options.output / f"batch{JOB_SUFFIX}", settings, resume=options.resume, overwrite=options.overwrite)
+        with ready_folder(options.output), report_compilation(is_quiet=options.quiet or options.json), listing as listed:
+            rows = run_batch(groups, fuse_group, on_row=lambda row: _report(row, options))
     except KeyboardInterrupt:
         if options.output.exists():
             msg = "what is finished is kept: continue with --resume"
@@ -72,14 +78,25 @@ def run(options: Namespace) -> None:
         raise ExecutionError(msg)
 
 
-def _check_transforms(options: Namespace) -> None:
+def _check_distinct(groups: Sequence[Group], options: Request) -> None:
+    """Refuse stacks of which one would replace results of another, on any file system."""
+    owners: dict[str, str] = {}
+    for group in groups:
+        for path in gather_outputs(_options_of(group, options)).files:
+            other = owners.setdefault(str(path).casefold(), group.name)
+            if other != group.name:
+                msg = f"the stacks {other!r} and {group.name!r} would both write {path.name!r}; different names are needed: rename one"
+                raise InvalidConfigError(msg)
+
+
+def _check_transforms(options: Request) -> None:
     """Refuse to write one file from the first stack that the others would then be moved by."""
     if options.transforms is not None and not Path(options.transforms).exists():
         msg = f"{options.transforms!r} does not exist; transforms for all stacks are needed: leave it out to align each stack by itself"
         raise InvalidConfigError(msg)
 
 
-def _render_plan(groups: Sequence[Group], options: Namespace) -> None:
+def _render_plan(groups: Sequence[Group], options: Request) -> None:
     plan = [(group.name, [str(path) for path in group.inputs], str(_target(group, options))) for group in groups]
     if options.json:
         print(json.dumps({"stacks": [{"name": name, "inputs": inputs, "output": output} for name, inputs, output in plan]}))
@@ -88,33 +105,37 @@ def _render_plan(groups: Sequence[Group], options: Namespace) -> None:
         print(f"{printable(name)}: {printable(inputs[0]) if len(inputs) == 1 else f'{len(inputs)} files'} to {printable(output)}")
 
 
-def _target(group: Group, options: Namespace) -> Path:
+def _target(group: Group, options: Request) -> Path:
     target: Path = options.output / f"{group.name}{options.suffix}"
     return target
 
 
-def _fuse_group(group: Group, options: Namespace, settings: FusionConfig) -> list[Path]:
+def _options_of(group: Group, options: Request) -> Request:
     folder = options.output
-    names = {
-        "images": group.inputs,
-        "output": _target(group, options),
-        "maps": folder / f"{group.name}_maps" if options.maps else None,
-        "depth": folder / f"{group.name}_height.ome.tif" if options.depth else None,
-        "slab_folder": None if options.slab is None else folder / f"{group.name}_slabs",
-        # one line a stack is enough; its own report would drown the table
-        "quiet": True,
-        "skips_finished": options.resume,
-    }
-    results = fuse_inputs(Namespace(**{**vars(options), **names}), settings)
+    return replace(
+        options,
+        images=group.inputs,
+        output=_target(group, options),
+        maps=folder / f"{group.name}_maps" if options.maps else None,
+        depth=folder / f"{group.name}_height.ome.tif" if options.depth else None,
+        slab_folder=None if options.slab is None else folder / f"{group.name}_slabs",
+        quiet=True,  # one line a stack is enough; its own report would drown the table
+    )
+
+
+def _fuse_group(group: Group, options: Request, settings: FusionConfig, listed: RunList) -> list[Path]:
+    # a batch that is resumed may replace what it was allowed to
+    asked = replace(_options_of(group, options), overwrite=listed.may_replace)
+    results = fuse_inputs(asked, settings, skips_finished=options.resume, is_cancelled=listed.watch())
     return [path for result in results for path in result.report.outputs if isinstance(path, Path)]
 
 
-def _tell(row: BatchRow, options: Namespace) -> None:
+def _report(row: BatchRow, options: Request) -> None:
     if not options.quiet and not options.json:
         print(f"{printable(row.name)}: {row.status} in {row.seconds:.1f} s", flush=True)
 
 
-def _render(rows: Sequence[BatchRow], options: Namespace) -> None:
+def _render(rows: Sequence[BatchRow], options: Request) -> None:
     if options.json:
         content = [
             {

@@ -3,38 +3,30 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from qmcif_engine.cli.chosen_settings import gather_settings
-from qmcif_engine.cli.progress_bar import progress_bar
+from qmcif_engine.cli.options import Request
+from qmcif_engine.cli.terminal import progress_bar
 from qmcif_engine.comparison.ablation import draw_tables, plan_ablation, write_ablation
-from qmcif_engine.comparison.datasets import find_dataset
-from qmcif_engine.comparison.html_report import write_html
-from qmcif_engine.comparison.inspection import fingerprint_inputs
+from qmcif_engine.comparison.baselines import find_baseline
+from qmcif_engine.comparison.datasets import Dataset, find_dataset
+from qmcif_engine.comparison.html import write_html
 from qmcif_engine.comparison.methods import Method, check_names, match_images, parse_fused_by
 from qmcif_engine.comparison.published import choose_published
-from qmcif_engine.comparison.record import open_record, writing
+from qmcif_engine.comparison.record import Score, fingerprint_inputs, open_record, writing
 from qmcif_engine.comparison.report import Comparison, head_inner, name_symbol, write_markdown, write_scores
-from qmcif_engine.comparison.rivals import find_rival
 from qmcif_engine.comparison.runner import score_dataset
-from qmcif_engine.comparison.tables import Mark, format_figure
+from qmcif_engine.comparison.tables import ComparisonTable, Mark, format_figure
+from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.config.presets import preset
 from qmcif_engine.errors import InvalidConfigError, OutputError
 from qmcif_engine.io.dask_threads import count_cores
 from qmcif_engine.io.output.placement import check_folder, place_files
 
-if TYPE_CHECKING:
-    from argparse import Namespace
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
-    from qmcif_engine.comparison.datasets import Dataset
-    from qmcif_engine.comparison.record import Score
-    from qmcif_engine.comparison.tables import ComparisonTable
-    from qmcif_engine.config.fusion_config import FusionConfig
-
-
-def run(options: Namespace) -> None:
+def run(options: Request) -> None:
     """Write the report, or the ablation tables, into the report folder and print the main table."""
     if options.jobs is not None and options.jobs < 1:
         msg = f"--jobs {options.jobs} was given; 1 or more is needed: leave it out to use all cores"
@@ -48,13 +40,13 @@ def run(options: Namespace) -> None:
         _run_comparison(options)
 
 
-def _run_comparison(options: Namespace) -> None:
+def _run_comparison(options: Request) -> None:
     names = options.presets or ["default"]
     settings = _gather_all(names, options)
     dataset = find_dataset(options.dataset)
     others = _find_others(options.fused_by, dataset)
-    rivals = [Method(name=rival.name, rival=rival.name) for rival in map(find_rival, options.methods)]
-    methods = (*(Method(name=name, settings=settings[name]) for name in names), *rivals, *others)
+    baselines = [Method(name=baseline.name, baseline=baseline.name) for baseline in map(find_baseline, options.methods)]
+    methods = (*(Method(name=name, settings=settings[name]) for name in names), *baselines, *others)
     check_names(methods)
     comparison = _score(options, dataset, methods=methods, settings=settings)
     with progress_bar("drawing", is_quiet=False) as move:
@@ -73,7 +65,7 @@ def _run_comparison(options: Namespace) -> None:
         print(options.output / name)
 
 
-def _run_ablation(options: Namespace) -> None:
+def _run_ablation(options: Request) -> None:
     names = options.presets or ["paper"]
     if len(names) > 1 or options.fused_by or options.methods or options.border:
         msg = (
@@ -93,7 +85,7 @@ def _run_ablation(options: Namespace) -> None:
         print(options.output / name)
 
 
-def _gather_all(names: Sequence[str], options: Namespace) -> dict[str, FusionConfig]:
+def _gather_all(names: Sequence[str], options: Request) -> dict[str, FusionConfig]:
     return {name: gather_settings(preset_name=name, config_file=None, assignments=options.assignments) for name in names}
 
 
@@ -103,7 +95,7 @@ def _find_others(texts: Sequence[str], dataset: Dataset) -> list[Method]:
     return [Method(name=name, images=match_images(folder, set_names)) for name, folder in requests]
 
 
-def _score(options: Namespace, dataset: Dataset, *, methods: tuple[Method, ...], settings: Mapping[str, FusionConfig]) -> Comparison:
+def _score(options: Request, dataset: Dataset, *, methods: tuple[Method, ...], settings: Mapping[str, FusionConfig]) -> Comparison:
     published = choose_published(options.published, dataset.name)
     record = open_record(options.output, dataset, methods=methods, overwrite=options.overwrite)
     with progress_bar("checking", is_quiet=False) as move:
@@ -163,7 +155,7 @@ def describe_changes(settings: FusionConfig, reference: FusionConfig) -> str:
     return ", ".join(changed)
 
 
-def rebuild_command(options: Namespace) -> str:
+def rebuild_command(options: Request) -> str:
     """Return the command line that was given, quoted for a shell."""
     words = ["qmcif", "benchmark", str(options.dataset), "-o", str(options.output)]
     repeated = {"--preset": options.presets, "--set": options.assignments, "--method": options.methods, "--fused-by": options.fused_by}

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from qmcif_engine.cli.quantities import show_bytes
+from qmcif_engine.cli.options import Request
+from qmcif_engine.cli.terminal import show_bytes
 from qmcif_engine.errors import ExecutionError, ImageFileError
 from qmcif_engine.io.output.leftovers import find_leftovers
-from qmcif_engine.io.output.sweeping import settle
-from qmcif_engine.run.job_folders import JOB_SUFFIX, is_in_use, throw_away
-
-if TYPE_CHECKING:
-    from argparse import Namespace
-    from collections.abc import Callable, Iterator
+from qmcif_engine.io.output.moves import settle
+from qmcif_engine.run.job_folder import JOB_SUFFIX, JobFolder, is_in_use
 
 DEEPEST_FOLDERS = 3
 """Folders below the given one that are looked through: maps and slabs lie beside their image."""
 
 
 class Found(NamedTuple):
-    """Something that a run left, or uses: what it is, its size, whether anybody is at work on it, and what removes it."""
+    """Something that a run left, or uses: its kind, its size, whether a run is using it, and a function that removes it."""
 
     path: Path
     kind: str
@@ -31,8 +29,8 @@ class Found(NamedTuple):
     remove: Callable[[], None]
 
 
-def run(options: Namespace) -> None:
-    """List what is left in the folders and in the scratch folder, and remove what nobody uses.
+def run(options: Request) -> None:
+    """List what is left in the folders and in the scratch folder, and remove what is not in use.
 
     Raises
     ------
@@ -41,8 +39,8 @@ def run(options: Namespace) -> None:
     """
     folders = [*(options.folders or [Path()]), options.scratch or Path(tempfile.gettempdir())]
     rows: list[tuple[Found, str]] = []
-    for found in list(_find(folders)):  # removing one may settle others
-        is_kept = found.is_in_use or options.dry_run or (found.kind == "unfinished run" and not options.jobs)
+    for found in list(_find(folders)):  # removing one may remove others
+        is_kept = found.is_in_use or options.dry_run or (found.kind == "unfinished run" and not options.unfinished)
         rows.append((found, _keep(found, options) if is_kept else _remove(found)))
     _render(rows, options)
     failed = [found for found, state in rows if state.startswith("cannot")]
@@ -86,7 +84,7 @@ def _find_in(folder: Path) -> Iterator[Found]:
         )
     for job in sorted(folder.glob(f"*{JOB_SUFFIX}")):
         if job.is_dir():
-            yield Found(job, "unfinished run", _measure(job), is_in_use(job), lambda job=job: throw_away(job))  # type: ignore[misc]
+            yield Found(job, "unfinished run", _measure(job), is_in_use(job), lambda job=job: JobFolder(job).throw_away())  # type: ignore[misc]
 
 
 def _measure(path: Path) -> int:
@@ -95,10 +93,10 @@ def _measure(path: Path) -> int:
     return sum(file.lstat().st_size for file in path.rglob("*") if not file.is_dir())
 
 
-def _keep(found: Found, options: Namespace) -> str:
+def _keep(found: Found, options: Request) -> str:
     if found.is_in_use:
         return "in use"
-    if found.kind == "unfinished run" and not options.jobs:
+    if found.kind == "unfinished run" and not options.unfinished:
         return "kept: continue it with --resume, or remove it with --jobs"
     return "would be removed"
 
@@ -106,7 +104,7 @@ def _keep(found: Found, options: Namespace) -> str:
 def _remove(found: Found) -> str:
     try:
         found.remove()
-    # settled together with another one, or by a run that began meanwhile
+    # removed together with another one, or by a run that began meanwhile
     except FileNotFoundError:
         return "removed"
     except OSError as error:
@@ -114,7 +112,7 @@ def _remove(found: Found) -> str:
     return "removed" if not found.path.exists() else "kept: it belongs to an output that was being replaced"
 
 
-def _render(rows: list[tuple[Found, str]], options: Namespace) -> None:
+def _render(rows: list[tuple[Found, str]], options: Request) -> None:
     if options.json:
         content: list[dict[str, Any]] = [
             {"path": str(found.path), "kind": found.kind, "bytes": found.n_bytes, "state": state} for found, state in rows

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from qmcif_engine.cli.map_names import collect_maps, list_map_paths
-from qmcif_engine.cli.progress_bar import progress_bar
+from qmcif_engine.cli.options import Request
+from qmcif_engine.cli.terminal import progress_bar, report_compilation
 from qmcif_engine.fusing.in_memory import FusionResult, fuse
 from qmcif_engine.io.output.placement import ready_folder
-from qmcif_engine.io.output.writers import check_target, write_images
+from qmcif_engine.io.output.writers import check_target, map_path, write_images
 from qmcif_engine.metrics import evaluate
-from qmcif_engine.metrics.truth import measure_signal_to_noise
+from qmcif_engine.metrics.truth import convert_to_decibels
 from qmcif_engine.stack.synthetic import SyntheticStack, make_focus_stack
-
-if TYPE_CHECKING:
-    from argparse import Namespace
-    from pathlib import Path
-
-    from numpy.typing import NDArray
+from qmcif_engine.tiles.output_maps import WRITTEN_MAPS
 
 N_IMAGES = 6
 IMAGES_IN_A_ROW = 3
@@ -28,25 +25,27 @@ SEED = 7
 EDGE_DISTANCE_PX = 8
 
 
-def run(options: Namespace) -> None:
+def run(request: Request) -> None:
     """Write the stack, its fusion, the maps and a side-by-side image, and print where they are and how good the result is."""
-    folder = options.output
+    folder = request.output or Path("qmcif-demo")
     with ready_folder(folder), ready_folder(folder / "maps"):
         targets = _list_targets(folder)
         for target in targets:
-            check_target(target, overwrite=options.overwrite)
+            check_target(target, overwrite=request.overwrite)
         stack = make_focus_stack(n_images=N_IMAGES, shape=SHAPE, seed=SEED)
-        with progress_bar("fusing", is_quiet=False) as move:
+        with report_compilation(is_quiet=False), progress_bar("fusing", is_quiet=False) as move:
             result = fuse(list(stack.images), with_maps=True, on_progress=lambda progress: move(*progress))
-        shown = [*stack.images, stack.truth, result.fused, side_by_side(stack, result), *collect_maps(result).values()]
-        write_images(dict(zip(targets, shown, strict=True)), overwrite=options.overwrite)
+        shown = [*stack.images, stack.truth, result.fused, side_by_side(stack, result), *(getattr(result, name) for name in WRITTEN_MAPS)]
+        write_images(dict(zip(targets, shown, strict=True)), overwrite=request.overwrite)
     for line in _summary(stack, result, folder):
         print(line)
 
 
 def _list_targets(folder: Path) -> list[Path]:
     inputs = [f"input_{number}.png" for number in range(1, N_IMAGES + 1)]
-    return [folder / name for name in (*inputs, "truth.png", "fused.png", "side_by_side.png")] + list_map_paths(folder / "maps")
+    return [folder / name for name in (*inputs, "truth.png", "fused.png", "side_by_side.png")] + [
+        map_path(folder / "maps", name) for name in WRITTEN_MAPS
+    ]
 
 
 def _summary(stack: SyntheticStack, result: FusionResult, folder: Path) -> list[str]:
@@ -54,12 +53,13 @@ def _summary(stack: SyntheticStack, result: FusionResult, folder: Path) -> list[
     # nearer than the blur reaches, no image alone shows the truth
     is_far = stack.edge_distance_px > EDGE_DISTANCE_PX
     share = float(np.mean(result.source_index[is_far] == stack.depth_index[is_far]))
-    single = [measure_signal_to_noise(image.astype(np.uint8), stack.truth.astype(np.uint8)) for image in stack.images]
+    errors = [int(np.sum((image.astype(np.int64) - stack.truth) ** 2)) for image in stack.images]
+    best = convert_to_decibels(min(errors), n_samples=stack.truth.size)
     return [
         f"fused image   {folder / 'fused.png'}",
         f"focus maps    {folder / 'maps'}",
         f"side by side  {folder / 'side_by_side.png'}  (inputs, then fused, truth and source index)",
-        f"PSNR against the truth: {scores.signal_to_noise_db:.2f} dB; best single input {max(single):.2f} dB",
+        f"PSNR against the truth: {scores.signal_to_noise_db:.2f} dB; best single input {best:.2f} dB",
         f"right source for {share:.2%} of the pixels farther than {EDGE_DISTANCE_PX} px from a depth edge",
     ]
 

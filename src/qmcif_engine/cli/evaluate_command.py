@@ -7,25 +7,25 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from qmcif_engine import __version__
-from qmcif_engine.cli.progress_bar import progress_bar
-from qmcif_engine.comparison.report_images import opaque_sample, read_opaque, refuse_transparency
+from qmcif_engine.cli.options import Request
+from qmcif_engine.cli.terminal import progress_bar
+from qmcif_engine.comparison.images import opaque_sample, read_opaque, refuse_transparency
 from qmcif_engine.comparison.tables import format_figure
 from qmcif_engine.errors import InvalidConfigError, InvalidImageError, QmcifError
 from qmcif_engine.io.input.file_order import is_zarr_folder
 from qmcif_engine.io.input.stack_input import open_stack
 from qmcif_engine.metrics import evaluate
-from qmcif_engine.metrics.levels import LARGEST_WHOLE_PX
+from qmcif_engine.metrics.blocks import LARGEST_WHOLE_PX
 from qmcif_engine.stack.samples import as_stack
 
 if TYPE_CHECKING:
-    from argparse import Namespace
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from qmcif_engine.io.input.file_stack import FileStack
 
 
-def run(options: Namespace) -> None:
+def run(options: Request) -> None:
     """Print the figures of the named image, as a table or as one JSON object."""
     _check_request(options)
     n_sources = len(options.images)
@@ -87,7 +87,7 @@ def _open_by_window(paths: Sequence[Path]) -> FileStack | None:
     return stack
 
 
-def _check_request(options: Namespace) -> None:
+def _check_request(options: Request) -> None:
     if len(options.images) < 2:
         msg = "1 source was given; at least 2 are needed: name all images that were fused"
         raise InvalidImageError(msg)
@@ -96,7 +96,7 @@ def _check_request(options: Namespace) -> None:
         raise InvalidConfigError(msg)
 
 
-def _describe(options: Namespace, figures: Mapping[str, float | None]) -> dict[str, Any]:
+def _describe(options: Request, figures: Mapping[str, float | None]) -> dict[str, Any]:
     return {
         "version": __version__,
         "sources": [str(path) for path in options.images],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -13,37 +13,34 @@ from qmcif_engine import __version__
 from qmcif_engine.cli.alignment_options import check_alignment, estimate_transforms, prepare_inputs
 from qmcif_engine.cli.chosen_settings import gather_settings
 from qmcif_engine.cli.named_stacks import open_guide, open_inputs, prepare_guide
-from qmcif_engine.cli.notices import tell_repeated, tell_taken_next, telling_of_compilation
-from qmcif_engine.cli.progress_bar import progress_bar
-from qmcif_engine.cli.quantities import printable, show_bytes, show_seconds
-from qmcif_engine.cli.resources import peak_memory_bytes
-from qmcif_engine.cli.targets import gather_targets, label_times
-from qmcif_engine.cli.time_series import fuse_series, is_series
-from qmcif_engine.fusing.file_outputs import check_outputs
-from qmcif_engine.fusing.identity import identify_run
-from qmcif_engine.fusing.joined_times import check_series_target
-from qmcif_engine.fusing.run_plan import job_folder, plan_run
-from qmcif_engine.fusing.to_file import FileReport, fuse_to_file
-from qmcif_engine.io.output.placement import check_sources_kept
+from qmcif_engine.cli.options import Request
+from qmcif_engine.cli.targets import gather_outputs
+from qmcif_engine.cli.terminal import (
+    peak_memory_bytes,
+    printable,
+    progress_bar,
+    report_compilation,
+    report_outputs_among,
+    report_repeated,
+    show_bytes,
+    show_seconds,
+)
+from qmcif_engine.fusing.batch import run_list
+from qmcif_engine.fusing.file_run import FileReport, FileRun
+from qmcif_engine.fusing.outputs import label_times
 from qmcif_engine.run.execution import count_workers
+from qmcif_engine.run.job_folder import name_job_folder, recover
 from qmcif_engine.run.scheduler_connection import connect_to_scheduler
-from qmcif_engine.run.speed import estimate_seconds
-from qmcif_engine.slabs import fuse_in_slabs, plan_slabs
-from qmcif_engine.stack.guide import settle_guide
-from qmcif_engine.stack.samples import list_bounds
-from qmcif_engine.stack.stack import settle_range
+from qmcif_engine.stack.samples import GivenRanges, list_bounds
 
 if TYPE_CHECKING:
-    from argparse import Namespace
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from distributed import Client
 
-    from qmcif_engine.cli.targets import Targets
     from qmcif_engine.config.fusion_config import FusionConfig
     from qmcif_engine.io.input.file_stack import FileStack
-    from qmcif_engine.io.remote.remote_path import Location
-    from qmcif_engine.stack.samples import FocusRanges, GivenRanges
+    from qmcif_engine.stack.stack import Stack
 
 LARGEST_LIST = 10
 """Names that a line of text lists before it only counts."""
@@ -69,32 +66,38 @@ class Fused:
     cpu_seconds: float
 
 
-def run(options: Namespace) -> None:
+def run(options: Request) -> None:
     """Fuse the named inputs as the options say."""
     settings = gather_settings(preset_name=options.preset, config_file=options.config, assignments=options.assignments)
     if options.dry_run:
         with open_inputs(options) as stack:
-            render_plan(stack, settings, options, guide=open_guide(stack, options), points=points_in_time(stack, options))
+            guide = open_guide(stack, options)
+            render_plan(stack, prepare_runs(stack, options, settings, guide=guide, may_replace=options.overwrite), options)
         return
     results = fuse_inputs(options, settings)
     render(results, settings, options)
     if not options.quiet:
-        tell_repeated(options.images)
-        tell_taken_next(options.images, [path for result in results for path in result.report.outputs])
+        report_repeated(options.images)
+        report_outputs_among(options.images, [path for result in results for path in result.report.outputs])
 
 
-def fuse_inputs(options: Namespace, settings: FusionConfig) -> list[Fused]:
-    """Fuse what the options name, every time point by itself, and write it; finished ones are left out where the options say so."""
+def fuse_inputs(
+    options: Request, settings: FusionConfig, *, skips_finished: bool = False, is_cancelled: Callable[[], bool] | None = None
+) -> list[Fused]:
+    """Fuse what the options name, every time point by itself, and write it; finished ones may be left out."""
     with ExitStack() as closing:
-        if not options.quiet and not options.json:
-            closing.enter_context(telling_of_compilation())
+        closing.enter_context(report_compilation(is_quiet=options.quiet or options.json))
         stack = closing.enter_context(open_inputs(options))
         guide = open_guide(stack, options)
         if guide is not None:
             closing.enter_context(guide)
-        points = points_in_time(stack, options)
+        numbers = _list_points(stack, options)
+        listed, may_replace = None, options.overwrite
+        if len(numbers) > 1 and options.split_time:
+            listed = name_job_folder(options.output)
+            may_replace |= options.resume and recover(listed)
         # everything that can be refused is, before a cluster is asked or an image is decoded
-        outputs = _check_request(stack, options, points, guide=guide)
+        runs = prepare_runs(stack, options, settings, guide=guide, may_replace=may_replace)
         client = closing.enter_context(connect_to_scheduler(options.scheduler)) if options.scheduler else None
         if client is not None and not options.quiet and not options.json:
             print(f"computing on the cluster at {options.scheduler}; its dashboard is at {client.dashboard_link}")
@@ -102,142 +105,91 @@ def fuse_inputs(options: Namespace, settings: FusionConfig) -> list[Fused]:
             if opened.scratch_bytes and not options.quiet and not options.json:
                 print(f"decoding {opened.n_images} images once into {show_bytes(opened.scratch_bytes)} of scratch space")
         estimate_transforms(stack, options)
-        fuse = partial(_fuse_point, settings=settings, guide=guide, client=client)
-        if is_series(stack, options):
-            return fuse_series(stack, options, settings, fuse=fuse, identify=partial(_identify_point, settings=settings, guide=guide))
+        if listed is not None:
+            several = closing.enter_context(run_list(listed, settings, resume=options.resume, overwrite=options.overwrite))
+            is_cancelled = several.watch(is_cancelled)
+        results: list[Fused] = []
         # those that are there first: what they are is known before anything is fused
-        order = sorted(points, key=lambda number: options.resume and not points[number].output.exists())
-        results = _fuse_all(stack, options, {number: partial(fuse, targets=points[number], outputs=outputs[number]) for number in order})
-        leaves_out = options.skips_finished or len(points) > 1
+        for run in sorted(runs, key=lambda run: options.resume and not run.outputs.image.exists()):
+            results += _fuse(run, stack, options, client=client, is_cancelled=is_cancelled)
+            if listed is not None:
+                several.has_results = True
         # no pixels are counted of what was there already
+        leaves_out = skips_finished or len(numbers) > 1
         return [result for result in results if result.report.pixels_by_image or not leaves_out]
 
 
-def _fuse_all(stack: FileStack, options: Namespace, points: dict[int, Callable[..., Fused]]) -> list[Fused]:
-    """Fuse one time point after the other."""
-    results: list[Fused] = []
-    for number, fuse in points.items():
-        try:
-            results.append(fuse(stack, number, options))
-        except KeyboardInterrupt:
-            if results:
-                msg = "what is finished is kept: continue with --resume"
-                raise KeyboardInterrupt(msg) from None
-            raise
-    return results
+def prepare_runs(
+    stack: FileStack, options: Request, settings: FusionConfig, *, guide: FileStack | None, may_replace: bool
+) -> list[FileRun]:
+    """Return one run for all time points, or one for each where these are to be split, once all of them are known to be possible."""
+    outputs, numbers = gather_outputs(options), _list_points(stack, options)
+    groups = {outputs: numbers}
+    if options.split_time and len(numbers) > 1:
+        groups = {outputs.at_time(label): [number] for number, label in label_times(stack.n_times).items()}
+    runs = []
+    for place, points in groups.items():
+        run = FileRun.prepare(
+            stack,
+            place,
+            settings,
+            points=[partial(_open_point, stack, guide, number, options) for number in points],
+            guide=guide,
+            channels=options.channels,
+            focus_range=_given_ranges(options),
+            memory_bytes=options.memory,
+            workers=options.workers,
+            resume=options.resume,
+            overwrite=may_replace,
+        )
+        check_alignment(stack, options, run.files)
+        runs.append(run)
+    return runs
 
 
-def _fuse_point(
-    stack: FileStack,
-    number: int,
-    options: Namespace,
-    *,
-    settings: FusionConfig,
-    guide: FileStack | None,
-    client: Client | None,
-    targets: Targets,
-    outputs: tuple[Location, ...],
-    is_cancelled: Callable[[], bool] | None = None,
-) -> Fused:
-    with ExitStack() as leaving:  # it removes decoded copies, which would add up
-        point = leaving.enter_context(stack.at_time(number))
-        deciding = None if guide is None else leaving.enter_context(guide.at_time(number))
-        how: dict[str, Any] = {"outputs": outputs, "client": client, "is_cancelled": is_cancelled}
-        return _fuse(point, settings, options, guide=deciding, targets=targets, **how)
+def _list_points(stack: FileStack, options: Request) -> list[int]:
+    """Return the time points that are fused: the one that was asked for, or all."""
+    return list(range(stack.n_times)) if options.time is None else [options.time]
 
 
-def _identify_point(
-    stack: FileStack, number: int, options: Namespace, *, settings: FusionConfig, guide: FileStack | None
-) -> tuple[str, FocusRanges]:
-    """Return what the report of a time point would say of its identity and range, by reading every sample and fusing none."""
+@contextmanager
+def _open_point(stack: FileStack, guide: FileStack | None, number: int, options: Request) -> Iterator[tuple[Stack, Stack | None]]:
+    """Open one time point as the options say; leaving it removes decoded copies, which would add up."""
     with ExitStack() as leaving:
         point = leaving.enter_context(stack.at_time(number))
         deciding = None if guide is None else leaving.enter_context(guide.at_time(number))
         prepared = prepare_inputs(point, options)
-        decided = settle_guide(prepare_guide(deciding, prepared, options), prepared)
-        bounds = settle_range(prepared if decided is None else decided, _given_ranges(options))
-        return identify_run(prepared, settings, bounds, guide=decided), bounds
-
-
-def _check_request(
-    stack: FileStack, options: Namespace, points: dict[int, Targets], *, guide: FileStack | None
-) -> dict[int, tuple[Location, ...]]:
-    """Refuse what cannot be met before anything is computed; return what will be written for each time point."""
-    outputs = {}
-    if is_series(stack, options):
-        # what is there may turn out to be the result of this run
-        check_series_target(stack, options.output, stack.n_times, overwrite=options.overwrite or options.resume)
-    for number, targets in points.items():
-        allowed = {"overwrite": options.overwrite, "resume": options.resume}
-        outputs[number] = check_outputs(stack, targets.output, targets.maps, height=targets.height, **allowed)
-        check_sources_kept(outputs[number], () if guide is None else guide.sources)
-        check_alignment(stack, options, outputs[number])
-        if targets.slabs is not None:
-            plan_slabs(stack.n_images, size=targets.slabs.size, overlap=targets.slabs.overlap)
-    return outputs
-
-
-def points_in_time(stack: FileStack, options: Namespace) -> dict[int, Targets]:
-    """Return where the result of each time point goes, the one that was asked for or all; those of a series go to one place."""
-    targets = gather_targets(options)
-    if options.time is not None or stack.n_times == 1:
-        return {options.time or 0: targets}
-    if is_series(stack, options):
-        return dict.fromkeys(range(stack.n_times), targets)
-    return {number: targets.at_time(label) for number, label in label_times(stack.n_times).items()}
+        yield prepared, prepare_guide(deciding, prepared, options)
 
 
 def _fuse(
-    stack: FileStack,
-    settings: FusionConfig,
-    options: Namespace,
-    *,
-    guide: FileStack | None,
-    targets: Targets,
-    outputs: tuple[Location, ...],
-    client: Client | None,
-    is_cancelled: Callable[[], bool] | None,
-) -> Fused:
+    run: FileRun, stack: FileStack, options: Request, *, client: Client | None, is_cancelled: Callable[[], bool] | None
+) -> list[Fused]:
+    """Carry out one run, and return what became of each of its time points."""
     started_wall, started_cpu = time.perf_counter(), time.process_time()
-    prepared = prepare_inputs(stack, options)
-    fuse = partial(fuse_to_file, guide=prepare_guide(guide, prepared, options))
-    if targets.slabs is not None:
-        fuse = partial(fuse_in_slabs, slabs=targets.slabs, channels=options.channels)
     try:
         with progress_bar("fusing", is_quiet=options.quiet) as move:
-            report = fuse(
-                prepared,
-                targets.output,
-                settings,
-                maps=targets.maps,
-                height=targets.height,
-                focus_range=_given_ranges(options),
-                memory_bytes=options.memory,
-                workers=options.workers,
-                client=client,
-                resume=options.resume,
-                overwrite=options.overwrite,
-                checked=outputs,
-                on_progress=lambda progress: move(*progress),
-                is_cancelled=is_cancelled,
-            )
+            reports = run(client=client, on_progress=lambda progress: move(*progress), is_cancelled=is_cancelled)
     except KeyboardInterrupt:
-        folders = [job_folder(targets.output), *([] if targets.slabs is None else [targets.slabs.folder])]
-        if any(folder.exists() for folder in folders):
+        if name_job_folder(run.outputs.image).exists():
             msg = "finished tiles are kept: continue with --resume, or discard them with --overwrite"
             raise KeyboardInterrupt(msg) from None
         raise
-    counts = report.pixels_by_image or (None,) * report.n_images  # none are known where all outputs were in place
-    unused = tuple(name for name, n_pixels in zip(prepared.names, counts, strict=True) if n_pixels == 0)
-    return Fused(
-        report=report,
-        unused_images=unused,
-        wall_seconds=round(time.perf_counter() - started_wall, 3),
-        cpu_seconds=round(time.process_time() - started_cpu, 3),
-    )
+    wall_seconds, cpu_seconds = time.perf_counter() - started_wall, time.process_time() - started_cpu
+    return [
+        Fused(
+            report=report,
+            # none are known where all outputs were in place
+            unused_images=tuple(name for name, n_pixels in zip(stack.names, report.pixels_by_image, strict=False) if n_pixels == 0),
+            # time points share the time of their run
+            wall_seconds=round(wall_seconds / len(reports), 3),
+            cpu_seconds=round(cpu_seconds / len(reports), 3),
+        )
+        for report in reports
+    ]
 
 
-def _given_ranges(options: Namespace) -> GivenRanges | None:
+def _given_ranges(options: Request) -> GivenRanges | None:
     """Return one range for all channels, or one for each where the option was repeated."""
     if options.focus_range is None:
         return None
@@ -245,7 +197,7 @@ def _given_ranges(options: Namespace) -> GivenRanges | None:
     return pairs[0] if len(pairs) == 1 else pairs
 
 
-def render(results: list[Fused], settings: FusionConfig, options: Namespace) -> None:
+def render(results: list[Fused], settings: FusionConfig, options: Request) -> None:
     """Report what was done: one JSON object, or a line or two for each time point."""
     if options.json:
         contents = [describe_fusion(result, settings) for result in results]
@@ -294,43 +246,41 @@ def describe_fusion(result: Fused, settings: FusionConfig) -> dict[str, Any]:
     }
 
 
-def render_plan(
-    stack: FileStack, settings: FusionConfig, options: Namespace, *, guide: FileStack | None, points: dict[int, Targets]
-) -> None:
-    """Report what the run would take, once it is known to be possible."""
-    _check_request(stack, options, points, guide=guide)
-    kept: dict[str, Any] = {"with_maps": options.maps is not None, "with_height": options.depth is not None}
-    target = next(iter(points.values())).output
-    plan = plan_run(stack, settings, **kept, guide=guide, memory_bytes=options.memory, workers=options.workers, target=target)
-    cpu_seconds = len(points) * estimate_seconds(plan.tiles, settings, stack=stack)
-    tiles_at_once = min(plan.tiles_at_once, len(plan.tiles.tiles))
+def render_plan(stack: FileStack, runs: list[FileRun], options: Request) -> None:
+    """Report what the runs would take, which are known to be possible."""
+    run, n_times = runs[0], sum(len(run.points) for run in runs)
+    plan = run.pipeline
+    tiles = plan.plan.tiles
+    cpu_seconds = n_times * plan.estimate_seconds()
+    output_bytes = sum(run.output_bytes for run in runs)
+    tiles_at_once = min(plan.tiles_at_once, len(tiles))
     content = {
         "images": stack.n_images,
-        "times": len(points),
+        "times": n_times,
         "shape": list((stack.companions or stack).image_shape),
         "dtype": stack.dtype.name,
-        "tiles": len(plan.tiles.tiles),
-        "tile_core": list(plan.tiles.tiles[0].core.shape),
-        "overlap_px": plan.tiles.overlap_px,
+        "tiles": len(tiles),
+        "tile_core": list(tiles[0].core.shape),
+        "overlap_px": plan.plan.overlap_px,
         "tiles_at_once": tiles_at_once,
         "memory_bytes": tiles_at_once * plan.tile_bytes,
-        "scratch_bytes": plan.job_bytes + plan.transcoded_bytes,
-        "output_bytes": len(points) * plan.output_bytes,
+        "scratch_bytes": run.job_bytes + run.transcoded_bytes,
+        "output_bytes": output_bytes,
         "cpu_seconds": round(cpu_seconds, 1),
         "wall_seconds": round(cpu_seconds / tiles_at_once, 1),
     }
     if options.json:
         print(json.dumps(content))
         return
-    height, width = plan.tiles.tiles[0].core.shape
-    times = "" if len(points) == 1 else f", at {len(points)} time points"
+    height, width = tiles[0].core.shape
+    times = "" if n_times == 1 else f", at {n_times} time points"
     print(f"images      {stack.n_images} of {stack.image_shape[1]} x {stack.image_shape[0]} pixels, {stack.dtype.name}{times}")
-    print(f"tiles       {content['tiles']} of {width} x {height} pixels, overlap {plan.tiles.overlap_px}, {tiles_at_once} at once")
-    n_wanted = min(count_workers(options.workers), len(plan.tiles.tiles))
+    print(f"tiles       {content['tiles']} of {width} x {height} pixels, overlap {plan.plan.overlap_px}, {tiles_at_once} at once")
+    n_wanted = min(count_workers(options.workers), len(tiles))
     if tiles_at_once < n_wanted:
         # rounded up: the advice must suffice
         print(f"            --memory {-(-n_wanted * plan.tile_bytes // 10**6)}MB would allow {n_wanted} at once, one for each worker")
     print(f"memory      at most {show_bytes(tiles_at_once * plan.tile_bytes)} for tiles")
-    print(f"scratch     {show_bytes(plan.job_bytes + plan.transcoded_bytes)} on disk while it runs")
-    print(f"output      at most {show_bytes(len(points) * plan.output_bytes)} before compression and smaller copies")
+    print(f"scratch     {show_bytes(run.job_bytes + run.transcoded_bytes)} on disk while it runs")
+    print(f"output      at most {show_bytes(output_bytes)} before compression and smaller copies")
     print(f"time        about {show_seconds(cpu_seconds / tiles_at_once)} for tiles; start, alignment and files come on top")

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from argparse import Namespace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from qmcif_engine.cli.named_stacks import open_inputs
+from qmcif_engine.cli.options import Request
 from qmcif_engine.errors import ExecutionError, ImageFileError, InvalidConfigError, InvalidImageError, QmcifError
 from qmcif_engine.stack.separate_channels import EACH
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from qmcif_engine.io.input.file_stack import FileStack
@@ -20,7 +21,7 @@ LONGEST_TEXT = 200
 """Characters of a description that the lines of text show."""
 
 
-def run(options: Namespace) -> None:
+def run(options: Request) -> None:
     """Describe the named inputs: together where they are the images of one stack, else one by one.
 
     Raises
@@ -40,10 +41,10 @@ def run(options: Namespace) -> None:
         raise ImageFileError(msg)
 
 
-def _describe_inputs(options: Namespace) -> list[dict[str, Any]]:
+def _describe_inputs(options: Request) -> list[dict[str, Any]]:
     try:
         return [_describe(options.images, options)]
-    except ExecutionError:  # a server that does not answer says nothing of the file
+    except ExecutionError:  # a server that does not answer is no fault of the file
         raise
     except QmcifError as error:
         if len(options.images) == 1:
@@ -59,21 +60,21 @@ def _describe_inputs(options: Namespace) -> list[dict[str, Any]]:
     return described
 
 
-def _describe(paths: Sequence[Path], options: Namespace) -> dict[str, Any]:
-    chosen = Namespace(**{**vars(options), "images": list(paths)})
+def _describe(paths: Sequence[Path], options: Request) -> dict[str, Any]:
+    chosen = replace(options, images=paths)
     warnings = []
     try:
         stack = open_inputs(chosen)
     except InvalidConfigError as error:
         if options.channels is not None:
             raise
-        chosen.channels = EACH  # there are more channels than decide together
+        chosen = replace(chosen, channels=EACH)  # there are more channels than decide together
         stack = open_inputs(chosen)
         warnings.append(" ".join(str(error).split()))
     with stack:
         content = _describe_header(stack, paths)
         if not options.headers:
-            content |= _look_at_samples(stack, warnings)
+            content |= _describe_samples(stack, warnings)
         return content | {"warnings": warnings}
 
 
@@ -103,7 +104,7 @@ def _describe_header(stack: FileStack, paths: Sequence[Path]) -> dict[str, Any]:
         "time_step_seconds": metadata.time_step,
         "fused_axes": "".join(fused),
         "fused_shape": list(fused.values()),
-        "decides": _say_who_decides(stack),
+        "decides": _describe_decision(stack),
         "scratch_bytes": stack.scratch_bytes,
     }
 
@@ -119,7 +120,7 @@ def _describe_channel(stack: FileStack, number: int) -> dict[str, Any]:
     return {name: values[number] if len(values) > number else None for name, values in looks.items()}
 
 
-def _say_who_decides(stack: FileStack) -> str:
+def _describe_decision(stack: FileStack) -> str:
     if stack.decides_each:
         return "each channel for itself"
     if stack.companions is None:
@@ -130,11 +131,11 @@ def _say_who_decides(stack: FileStack) -> str:
     return f"channels {', '.join(str(channel + 1) for channel in deciding)} for all"
 
 
-def _look_at_samples(stack: FileStack, warnings: list[str]) -> dict[str, Any]:
-    """Return range and noise as a run would settle them, and add what it would hint at to the warnings."""
+def _describe_samples(stack: FileStack, warnings: list[str]) -> dict[str, Any]:
+    """Return range and noise as a run would choose them, and add its hints to the warnings."""
     from qmcif_engine.run.measurement import measure_range_and_noise
     from qmcif_engine.stack.alignment.suggestion import suggest_alignment
-    from qmcif_engine.stack.exposure_suggestion import suggest_even_exposure
+    from qmcif_engine.stack.exposure import suggest_even_exposure
     from qmcif_engine.stack.samples import FocusRange, list_bounds
 
     stack.expect_all()

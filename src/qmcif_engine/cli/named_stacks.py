@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from qmcif_engine.cli.options import Request
 from qmcif_engine.errors import InvalidConfigError, InvalidImageError
 from qmcif_engine.io.input.stack_input import open_stack
-from qmcif_engine.io.remote.remote_path import RemotePath
+from qmcif_engine.io.remote.remote_path import Location, RemotePath
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Sequence
-
     from qmcif_engine.io.input.file_stack import FileStack
-    from qmcif_engine.io.remote.remote_path import Location
     from qmcif_engine.stack.stack import Stack
 
 
-def open_inputs(options: argparse.Namespace) -> FileStack:
+def open_inputs(options: Request) -> FileStack:
     """Open the stack that the options name."""
     return _open(options.images, options, time=options.time or 0, channels=options.channels)
 
 
-def open_guide(stack: FileStack, options: argparse.Namespace) -> FileStack | None:
+def open_guide(stack: FileStack, options: Request) -> FileStack | None:
     """Open the guide that the options name, if any, once it is known to fit the stack.
 
     What the options leave out of the stack, reorder or choose, they do to the guide; a guide of one channel needs no choice.
@@ -49,7 +47,7 @@ def open_guide(stack: FileStack, options: argparse.Namespace) -> FileStack | Non
     return guide
 
 
-def prepare_guide(guide: FileStack | None, prepared: Stack, options: argparse.Namespace) -> Stack | None:
+def prepare_guide(guide: FileStack | None, prepared: Stack, options: Request) -> Stack | None:
     """Return a guide moved as its stack was, and with its own images evened out where that is asked for."""
     if guide is None:
         return None
@@ -60,7 +58,7 @@ def prepare_guide(guide: FileStack | None, prepared: Stack, options: argparse.Na
     return prepare_stack(guide, reference=reference, transforms=prepared.transforms, even_exposure=options.even_exposure)
 
 
-def _open(inputs: Sequence[Location], options: argparse.Namespace, *, channels: Sequence[int | str] | None, time: int = 0) -> FileStack:
+def _open(inputs: Sequence[Location], options: Request, *, channels: Sequence[int | str] | None, time: int = 0) -> FileStack:
     return open_stack(
         [path if isinstance(path, RemotePath) else str(path) for path in inputs],
         exclude=options.exclude,

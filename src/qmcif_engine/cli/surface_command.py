@@ -2,37 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, BinaryIO
 
 import numpy as np
+from numpy.typing import NDArray
 
+from qmcif_engine.cli.options import Request
 from qmcif_engine.errors import InvalidConfigError, InvalidImageError, OutputError
 from qmcif_engine.io.input.segment_cache import SegmentCache
 from qmcif_engine.io.output.placement import check_place, check_sources_kept, place_files
 from qmcif_engine.io.output.windowed_image import ArrayImage, WriteRun, assemble_content, count_blocks
 from qmcif_engine.io.png_jpeg.png import encode_png
-from qmcif_engine.io.surfaces.height_file import read_heights, read_thinned
-from qmcif_engine.io.surfaces.meshes import write_material, write_obj, write_ply, write_stl
-from qmcif_engine.io.surfaces.profile import cut_profile, write_profile
+from qmcif_engine.io.surfaces import (
+    HeightGrid,
+    cut_profile,
+    read_heights,
+    read_thinned,
+    write_material,
+    write_obj,
+    write_ply,
+    write_profile,
+    write_stl,
+)
 from qmcif_engine.io.tiff.tiff_source import TiffSource
 from qmcif_engine.stack.image_metadata import ImageMetadata
-
-if TYPE_CHECKING:
-    from argparse import Namespace
-    from collections.abc import Callable
-    from typing import BinaryIO
-
-    from numpy.typing import NDArray
-
-    from qmcif_engine.io.surfaces.height_file import HeightGrid
 
 _SUFFIXES = (".stl", ".obj", ".ply", ".csv")
 _LARGEST_TEXTURE_PX = 2**26
 
 
-def run(options: Namespace) -> None:
+def run(options: Request) -> None:
     """Write a surface or a profile of heights."""
     _check(options)
     is_profile = options.output.suffix.lower() == ".csv"
@@ -43,7 +45,7 @@ def run(options: Namespace) -> None:
         msg = f"{grid.heights.shape[1]} x {grid.heights.shape[0]} points are left; at least 2 x 2 are needed: take a smaller --stride"
         raise InvalidConfigError(msg)
     writes = _plan_writes(options, grid)
-    check_sources_kept(tuple(writes), tuple(path for path in (options.heights, options.image) if path is not None))
+    check_sources_kept(tuple(writes), tuple(path for path in (options.heights, options.texture) if path is not None))
     for target in writes:
         check_place(target, overwrite=options.overwrite)
     place_files(writes, overwrite=options.overwrite)
@@ -51,7 +53,7 @@ def run(options: Namespace) -> None:
     print(f"wrote {', '.join(str(path) for path in writes)} from {columns} x {rows} heights{f' in {grid.unit}' if grid.unit else ''}")
 
 
-def _check(options: Namespace) -> None:
+def _check(options: Request) -> None:
     suffix = options.output.suffix.lower()
     if suffix not in _SUFFIXES:
         msg = f"{str(options.output)!r} has the suffix {options.output.suffix!r}; one of {', '.join(_SUFFIXES)} is needed: rename it"
@@ -59,7 +61,7 @@ def _check(options: Namespace) -> None:
     if (options.line is not None) != (suffix == ".csv"):
         msg = "a profile is a .csv file along a --line, and surfaces have none: give both or neither"
         raise InvalidConfigError(msg)
-    if options.image is not None and suffix not in (".obj", ".ply"):
+    if options.texture is not None and suffix not in (".obj", ".ply"):
         msg = f"--image was given for {str(options.output)!r}; {suffix} holds no colors: use .obj or .ply, or leave it out"
         raise InvalidConfigError(msg)
     for name, value in (("--stride", options.stride), ("--pixel-size", options.pixel_size)):
@@ -68,7 +70,7 @@ def _check(options: Namespace) -> None:
             raise InvalidConfigError(msg)
 
 
-def _plan_writes(options: Namespace, grid: HeightGrid) -> dict[Path, Callable[[BinaryIO], None]]:
+def _plan_writes(options: Request, grid: HeightGrid) -> dict[Path, Callable[[BinaryIO], None]]:
     """Return what writes each file; an OBJ file has a material and a texture beside it."""
     output, suffix = options.output, options.output.suffix.lower()
     if suffix == ".csv":
@@ -76,16 +78,16 @@ def _plan_writes(options: Namespace, grid: HeightGrid) -> dict[Path, Callable[[B
     if suffix == ".stl":
         return {output: partial(write_stl, grid=grid)}
     if suffix == ".ply":
-        colors = None if options.image is None else _read_colors(options.image, grid, stride=grid.stride)
+        colors = None if options.texture is None else _read_colors(options.texture, grid, stride=grid.stride)
         return {output: partial(write_ply, grid=grid, colors=colors)}
-    if options.image is None:
+    if options.texture is None:
         return {output: partial(write_obj, grid=grid)}
     material, texture = output.with_suffix(".mtl"), output.with_name(f"{output.stem}_texture.png")
     _check_name(texture.name)
     return {
         output: partial(write_obj, grid=grid, material=material.name),
         material: partial(write_material, texture=texture.name),
-        texture: partial(_write_texture, colors=_read_colors(options.image, grid, stride=1)),
+        texture: partial(_write_texture, colors=_read_colors(options.texture, grid, stride=1)),
     }
 
 

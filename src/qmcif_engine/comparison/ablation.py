@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 from qmcif_engine.comparison.methods import Method
-from qmcif_engine.comparison.published import ABLATION_N_PAIRS, ABLATION_SET, ABLATION_SYMBOLS, ABLATIONS, PAPER, SYMBOLS
-from qmcif_engine.comparison.report import draw_facts, draw_table, escape
+from qmcif_engine.comparison.published import ABLATION_N_PAIRS, ABLATION_SET, ABLATIONS, PAPER, SYMBOLS
+from qmcif_engine.comparison.record import Score
+from qmcif_engine.comparison.report import Comparison, draw_facts, draw_table, escape
 from qmcif_engine.comparison.tables import ComparisonTable, Mark, Origin, TableRow, average, keep_symbols, mark_table
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from qmcif_engine.comparison.record import Score
-    from qmcif_engine.comparison.report import Comparison
-    from qmcif_engine.config.fusion_config import FusionConfig
+from qmcif_engine.config.fusion_config import FusionConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,8 +104,7 @@ def _draw_rows(rows: Sequence[AblationRow], filled_by: Mapping[str, str], *, sco
             # a group has two to four rows, of which a second best would say little
             marks.append({symbol: mark if mark is Mark.BEST else Mark.NONE for symbol, mark in own_marks.items()})
             if is_published:
-                printed = dict(zip(ABLATION_SYMBOLS, ABLATIONS[row.label], strict=True))
-                shown.append(TableRow(label=_name_row(row), origin=Origin.PUBLISHED, means=printed))
+                shown.append(TableRow(label=_name_row(row), origin=Origin.PUBLISHED, means=ABLATIONS[row.label]))
                 marks.append(dict.fromkeys(SYMBOLS, Mark.NONE))
     return draw_table(ComparisonTable(symbols=SYMBOLS, rows=tuple(shown), marks=tuple(marks)), heading="setting")
 

@@ -7,15 +7,12 @@ image is known. By folders: each subfolder is a set, its images in the order of 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from string import ascii_lowercase
-from typing import TYPE_CHECKING
 
 from qmcif_engine.errors import ImageFileError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from pathlib import Path
 
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff")
 TRUTH = "truth"

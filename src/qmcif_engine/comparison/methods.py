@@ -1,20 +1,16 @@
-"""Which methods are compared: settings to fuse with here, rivals to run here, or images that another program fused."""
+"""Which methods are compared: settings to fuse with here, baselines to run here, or images that another program fused."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from qmcif_engine.comparison.baselines import find_baseline
 from qmcif_engine.comparison.datasets import list_images
-from qmcif_engine.comparison.rivals import find_rival
+from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.errors import ImageFileError, InvalidConfigError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from qmcif_engine.config.fusion_config import FusionConfig
 
 LONGEST_NAME = 60  # characters that still fit the first column of a table
 
@@ -29,28 +25,28 @@ class Method:
         Unique in one comparison. Where the images are fused here it is also the name of their folder.
     settings : FusionConfig or None
         What our method is to fuse with; None for others.
-    rival : str or None
-        The name of one of `qmcif_engine.comparison.rivals.RIVALS` that is to fuse.
+    baseline : str or None
+        The name of one of `qmcif_engine.comparison.baselines.BASELINES` that is to fuse.
     images : mapping of str to Path
         Another program's image of each set; empty where they are fused here.
     """
 
     name: str
     settings: FusionConfig | None = None
-    rival: str | None = None
+    baseline: str | None = None
     images: Mapping[str, Path] = field(default_factory=dict)
 
     @property
     def label(self) -> str:
         """Return what tables call the method."""
-        if self.rival is not None:
-            return find_rival(self.rival).label
+        if self.baseline is not None:
+            return find_baseline(self.baseline).label
         return self.name if self.settings is None else f"preset {self.name}"
 
     @property
     def is_fused_here(self) -> bool:
         """Return whether the images are made in the report folder."""
-        return self.settings is not None or self.rival is not None
+        return self.settings is not None or self.baseline is not None
 
 
 def parse_fused_by(text: str) -> tuple[str, Path]:

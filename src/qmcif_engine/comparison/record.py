@@ -1,21 +1,23 @@
-"""The record of a benchmark in its report folder, from which the next run goes on."""
+"""The record of a benchmark in its report folder, from which the next run goes on: each score with the digest of what it depends on."""
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, BinaryIO
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, BinaryIO
 
-from qmcif_engine.comparison.fingerprints import digest_settings
-from qmcif_engine.errors import OutputError
+import qmcif_engine
+from qmcif_engine.comparison.datasets import Dataset
+from qmcif_engine.comparison.images import read_eight_bit
+from qmcif_engine.comparison.methods import Method
+from qmcif_engine.config.fusion_config import FusionConfig
+from qmcif_engine.errors import ImageFileError, InvalidImageError, OutputError
 from qmcif_engine.io.output.placement import place_files
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
-
-    from qmcif_engine.comparison.datasets import Dataset
-    from qmcif_engine.comparison.methods import Method
 
 RECORD_NAME = "benchmark.json"
 OUTPUT_NAMES = ("report.md", "report.html", "scores.csv", "ablation.md", "ablation.csv", "fused", "source_index")
@@ -84,7 +86,8 @@ def open_record(folder: Path, dataset: Dataset, *, methods: Sequence[Method], ov
         msg = f"the report folder {str(folder)!r} lies in the data folder; a place outside is needed: choose another one"
         raise OutputError(msg)
     wanted = Record(
-        dataset=str(dataset.folder), settings={method.name: digest_settings(method.settings, rival=method.rival) for method in methods}
+        dataset=str(dataset.folder),
+        settings={method.name: digest_settings(method.settings, baseline=method.baseline) for method in methods},
     )
     found = _read_record(folder, overwrite=overwrite)
     if found is None:
@@ -131,16 +134,8 @@ def _parse_record(content: dict[str, Any]) -> Record:
     if content["format"] != _FORMAT:
         msg = f"format {content['format']!r} is not {_FORMAT}"
         raise ValueError(msg)
-    settings = {str(name): str(digest) for name, digest in content["settings"].items()}
-    return Record(dataset=str(content["dataset"]), settings=settings, scores=tuple(_parse_score(row) for row in content["scores"]))
-
-
-def _parse_score(row: dict[str, Any]) -> Score:
-    figures = {str(symbol): None if value is None else float(value) for symbol, value in row["figures"].items()}
-    texts = {name: str(row[name]) for name in ("set_name", "method", "inputs", "fused")}
-    # records from before this field have none
-    border_px = row.get("border_px")
-    return Score(figures=figures, border_px=None if border_px is None else int(border_px), **texts)
+    scores = tuple(Score(**row) for row in content["scores"])
+    return Record(dataset=str(content["dataset"]), settings=dict(content["settings"]), scores=scores)
 
 
 def _check_vacant(folder: Path) -> None:
@@ -168,3 +163,124 @@ def _check_same_request(folder: Path, found: Record, wanted: Record) -> None:
                 "choose another folder or add --overwrite"
             )
             raise OutputError(msg)
+
+
+# changes there touch no figure, except those of the other methods we compare with, whose code lies in comparison.baselines
+_WITHOUT_EFFECT = ("cli", "comparison")
+_WITH_EFFECT = ("comparison", "baselines")
+_NUMERICAL_PACKAGES = ("numpy", "scipy", "scikit-learn")
+
+
+def digest_texts(parts: Iterable[str]) -> str:
+    """Return one digest of several texts, which their borders enter too."""
+    # as JSON, since "ab" + "c" joined would equal "a" + "bc"
+    return hashlib.sha256(json.dumps(list(parts)).encode()).hexdigest()
+
+
+def digest_file(path: Path) -> str:
+    """Return the digest of a file's content.
+
+    Raises
+    ------
+    ImageFileError
+        When it cannot be read.
+    """
+    try:
+        with path.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        msg = f"{str(path)!r} cannot be read ({error.strerror}); a readable image file is needed: check its name and permissions"
+        raise ImageFileError(msg) from error
+
+
+def digest_settings(settings: FusionConfig | None, *, baseline: str | None = None) -> str:
+    """Return the digest of all settings, or of the baseline's name; without either it stands for another program's, which are not known."""
+    return digest_texts([json.dumps(baseline if settings is None else settings.to_dict(), sort_keys=True)])
+
+
+@cache
+def digest_engine() -> str:
+    """Return the digest of everything the figures depend on besides inputs and settings: our code and the numerical packages.
+
+    The version number alone would take results from before a change of the code, as developers make them, for new ones.
+    """
+    root = Path(qmcif_engine.__file__).parent
+    # .npz: the learned dictionaries
+    files = [path for path in root.rglob("*") if path.suffix in (".py", ".npz") and _has_effect(path.relative_to(root).parts)]
+    parts = [f"{path.relative_to(root).as_posix()} {digest_file(path)}" for path in sorted(files)]
+    return digest_texts([*parts, *(f"{name} {version(name)}" for name in _NUMERICAL_PACKAGES)])
+
+
+def _has_effect(parts: tuple[str, ...]) -> bool:
+    return parts[0] not in _WITHOUT_EFFECT or parts[:2] == _WITH_EFFECT
+
+
+def fingerprint_inputs(
+    dataset: Dataset, methods: Sequence[Method], *, progress: Callable[[int, int], None], border_px: int | None = None
+) -> dict[tuple[str, str], str]:
+    """Check the images of every set and return what each result depends on.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    methods : sequence of Method
+    progress : callable
+        Receives the sets done and the sets in all.
+    border_px : int, optional
+        Width of the border that is to be left out; something of every image must remain.
+
+    Returns
+    -------
+    dict of tuple of str to str
+        A digest for each set and method: of the program, the settings, the sources, the truth and another method's image. While it
+        stays the same, so does the result.
+
+    Raises
+    ------
+    ImageFileError, InvalidImageError
+        When an image cannot be read, is not 8-bit, differs in size from the others of its set, or is nothing but border.
+    """
+    fingerprints = {}
+    for n_done, image_set in enumerate(dataset.sets, start=1):
+        # the truth and other programs' images too: found out now, not after hours of fusing
+        shape = _check_sizes([*image_set.files, *(method.images[image_set.name] for method in methods if method.images)])
+        if border_px is not None:
+            _check_inside(image_set.sources[0], shape, border_px=border_px)
+        contents = [digest_file(path) for path in image_set.sources]
+        # digests are taken once per set, not once per method
+        truth = "" if image_set.truth is None else digest_file(image_set.truth)
+        for method in methods:
+            image = digest_file(method.images[image_set.name]) if method.images else ""
+            parts = [digest_engine(), digest_settings(method.settings, baseline=method.baseline), *contents, truth, image]
+            fingerprints[image_set.name, method.name] = digest_texts(parts)
+        progress(n_done, len(dataset.sets))
+    return fingerprints
+
+
+def _check_sizes(paths: Iterable[Path]) -> tuple[int, ...]:
+    """Return the common shape; read one image at a time, so that large stacks fit into memory."""
+    shapes = {path: read_eight_bit(path).shape for path in paths}
+    first, wanted = next(iter(shapes.items()))
+    for path, shape in shapes.items():
+        if shape != wanted:
+            msg = (
+                f"{str(path)!r} is {_describe(shape)} and {str(first)!r} {_describe(wanted)}; images of one set must agree in size "
+                "and color: crop or convert them first"
+            )
+            raise InvalidImageError(msg)
+    return wanted
+
+
+def _check_inside(path: Path, shape: tuple[int, ...], *, border_px: int) -> None:
+    # one pixel must remain in the middle
+    widest = (min(shape[:2]) - 1) // 2
+    if border_px > widest:
+        msg = (
+            f"--border {border_px} leaves nothing of {str(path)!r}, which is {_describe(shape)}; for this image {widest} is the most: "
+            "choose a narrower border or leave the set out"
+        )
+        raise InvalidImageError(msg)
+
+
+def _describe(shape: tuple[int, ...]) -> str:
+    return f"{shape[1]} x {shape[0]} px {'gray' if len(shape) == 2 else 'RGB'}"

@@ -6,23 +6,17 @@ import csv
 import io
 import re
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from qmcif_engine import __version__
-from qmcif_engine.comparison.published import PAPER
-from qmcif_engine.comparison.tables import Mark, Origin, build_table, format_figure, keep_inner, keep_whole
+from qmcif_engine.comparison.datasets import Dataset
+from qmcif_engine.comparison.methods import Method
+from qmcif_engine.comparison.published import PAPER, PublishedSet
+from qmcif_engine.comparison.record import Score
+from qmcif_engine.comparison.tables import ComparisonTable, Mark, Origin, build_table, format_figure, keep_inner, keep_whole
 from qmcif_engine.metrics.truth import DEFAULT_BORDER_PX
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from qmcif_engine.comparison.datasets import Dataset
-    from qmcif_engine.comparison.methods import Method
-    from qmcif_engine.comparison.published import PublishedSet
-    from qmcif_engine.comparison.record import Score
-    from qmcif_engine.comparison.tables import ComparisonTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +101,11 @@ def list_notes(comparison: Comparison) -> list[str]:
     return notes
 
 
+def list_symbols(comparison: Comparison) -> list[str]:
+    """Return the symbols of the figures that were measured."""
+    return [symbol for symbol in comparison.table.symbols if any(score.figures.get(symbol) is not None for score in comparison.scores)]
+
+
 def head_inner(border_px: int) -> str:
     """Return the heading of the table that leaves a border out."""
     return f"Without the outer {border_px} px"
@@ -181,7 +180,7 @@ def _emphasize(text: str, mark: Mark) -> str:
 
 
 def _draw_sets(comparison: Comparison) -> str:
-    symbols = [symbol for symbol in comparison.table.symbols if any(score.figures.get(symbol) is not None for score in comparison.scores)]
+    symbols = list_symbols(comparison)
     label_of = {method.name: method.label for method in comparison.methods}
     lines = [_join("set", "method", *map(name_symbol, symbols)), _join("---", "---", *("--:" for _ in symbols))]
     for score in comparison.scores:

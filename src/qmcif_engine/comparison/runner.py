@@ -3,33 +3,32 @@
 from __future__ import annotations
 
 import logging
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from multiprocessing import get_context
+from multiprocessing.synchronize import Event
+from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
-from qmcif_engine.comparison.fingerprints import digest_file
-from qmcif_engine.comparison.processes import run_everywhere
-from qmcif_engine.comparison.record import Score, write_record
-from qmcif_engine.comparison.report_images import read_eight_bit
-from qmcif_engine.comparison.rivals import find_rival, fuse_with
+from qmcif_engine.comparison.baselines import find_baseline, fuse_with
+from qmcif_engine.comparison.datasets import Dataset, ImageSet
+from qmcif_engine.comparison.images import read_eight_bit
+from qmcif_engine.comparison.methods import Method
+from qmcif_engine.comparison.record import Record, Score, digest_file, write_record
 from qmcif_engine.comparison.tables import name_inner
+from qmcif_engine.compiled import single_thread
 from qmcif_engine.errors import Cancelled, OutputError
 from qmcif_engine.fusing.in_memory import fuse
 from qmcif_engine.io.output.writers import write_image
-from qmcif_engine.metrics import evaluate
+from qmcif_engine.metrics import EvaluationProgress, evaluate
 from qmcif_engine.metrics.truth import DEFAULT_BORDER_PX
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from qmcif_engine.comparison.datasets import Dataset, ImageSet
-    from qmcif_engine.comparison.methods import Method
-    from qmcif_engine.comparison.record import Record
-    from qmcif_engine.metrics import EvaluationProgress
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +53,7 @@ def fused_path(folder: Path, method: Method, image_set: ImageSet) -> Path:
 
 
 def index_path(folder: Path, method: Method, image_set: ImageSet) -> Path:
-    """Return the map of an image of our method that tells which source, from 0, gave each pixel; rivals have none."""
+    """Return the map of an image of our method that tells which source, from 0, gave each pixel; baselines have none."""
     return folder / "source_index" / method.name / f"{image_set.name}.png"
 
 
@@ -166,8 +165,8 @@ def make_score(task: Task, is_cancelled: Callable[[], bool]) -> Score:
             msg = "the scoring was cancelled; nothing was returned: start it again"
             raise Cancelled(msg)
 
-    if task.method.rival is not None and not task.has_image:
-        write_image(image, fuse_with(find_rival(task.method.rival), sources, check_cancelled=end_if_cancelled), overwrite=True)
+    if task.method.baseline is not None and not task.has_image:
+        write_image(image, fuse_with(find_baseline(task.method.baseline), sources, check_cancelled=end_if_cancelled), overwrite=True)
     truth = None if task.image_set.truth is None else read_eight_bit(task.image_set.truth)
     return Score(
         set_name=task.image_set.name,
@@ -196,3 +195,76 @@ def score_image(
     inside = np.s_[border_px:-border_px, border_px:-border_px]
     inner = evaluate([source[inside] for source in sources], fused[inside], progress=progress)
     return whole.list_by_symbol() | name_inner(inner.list_by_symbol())
+
+
+_TaskT = TypeVar("_TaskT")
+_ResultT = TypeVar("_ResultT")
+
+
+def run_everywhere(
+    work: Callable[[_TaskT, Callable[[], bool]], _ResultT],
+    tasks: Sequence[_TaskT],
+    *,
+    n_processes: int,
+    on_result: Callable[[_ResultT], None],
+) -> None:
+    """Do all tasks; results come in whatever order they are finished.
+
+    Parameters
+    ----------
+    work : callable
+        Module-level function of a task and of a callable that returns whether to stop.
+    tasks : sequence
+    n_processes : int
+        With 1 everything happens in this process.
+    on_result : callable
+        Called here, in this process, with each result.
+
+    Raises
+    ------
+    ChildProcessError
+        When a worker process was lost.
+    """
+    # in this process, where a debugger works
+    if min(n_processes, len(tasks)) <= 1:
+        with single_thread():
+            for task in tasks:
+                on_result(work(task, lambda: False))
+        return
+    context = get_context("spawn")
+    stop = context.Event()
+    with ProcessPoolExecutor(min(n_processes, len(tasks)), context, _prepare_worker, (stop,)) as pool:
+        try:
+            for future in as_completed([pool.submit(_work_in_process, work, task) for task in tasks]):
+                on_result(future.result())
+        except BrokenProcessPool as error:
+            msg = "a worker process was lost, perhaps for lack of memory; run the same command again, it resumes, with fewer --jobs"
+            raise ChildProcessError(msg) from error
+        except OSError as error:
+            error.errno = vars(error).get("number", error.errno)
+            raise
+        finally:
+            # on failure and interruption those that work end soon, and the others do not begin
+            stop.set()
+            pool.shutdown(cancel_futures=True)
+
+
+_stop: Event | None = None
+
+
+def _prepare_worker(stop: Event) -> None:
+    """Leave the interrupt key to the parent, which then sets the event, and use one thread: the cores are taken by processes."""
+    global _stop  # a worker process has one parent for life
+    # Ctrl+C reaches the whole group of processes; workers that die of it would look like lost ones
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threadpool_limits(limits=1)
+    _stop = stop
+
+
+def _work_in_process(work: Callable[[_TaskT, Callable[[], bool]], _ResultT], task: _TaskT) -> _ResultT:
+    try:
+        return work(task, lambda: _stop is not None and _stop.is_set())
+    except OSError as error:
+        # pickling loses the number by which a full disk is known, but keeps attributes
+        vars(error)["number"] = error.errno
+        raise

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
-from qmcif_engine.comparison.published import SYMBOLS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from qmcif_engine.comparison.methods import Method
-    from qmcif_engine.comparison.published import PublishedSet
-    from qmcif_engine.comparison.record import Score
+from qmcif_engine.comparison.methods import Method
+from qmcif_engine.comparison.published import SYMBOLS, PublishedSet
+from qmcif_engine.comparison.record import Score
 
 _DECIBEL_PREFIX = "PSNR"
 INNER_SUFFIX = "_inner"

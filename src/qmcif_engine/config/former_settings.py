@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from qmcif_engine.errors import InvalidConfigError
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
 
 RENAMED: Mapping[str, str] = MappingProxyType(
     {
@@ -63,55 +61,51 @@ def read_renamed(key: str, value: Any) -> tuple[str, Any]:  # noqa: ANN401 - any
     former = key.rpartition(".")[2]
     if former not in RENAMED:
         return key, value
-    name = RENAMED[former]
     # stacklevel: whoever called `FusionConfig.replaced` or `parse_assignment`
-    warnings.warn(f"setting {former} is called {name} now: change the name", FutureWarning, stacklevel=3)
-    return name, _converted(former, value)
+    warnings.warn(f"setting {former} is called {RENAMED[former]} now: change the name", FutureWarning, stacklevel=3)
+    return _translated(former, value)
 
 
-def _converted(former: str, value: Any) -> Any:  # noqa: ANN401 - any settings value
-    if former != "adapts_to_noise":
-        return value
-    return {"true": "auto", "yes": "auto", "1": "auto", "false": "off", "no": "off", "0": "off"}.get(str(value).lower(), value)
+def _translated(former: str, value: Any) -> tuple[str, Any]:  # noqa: ANN401 - any settings value
+    if former == "adapts_to_noise":
+        value = {"true": "auto", "yes": "auto", "1": "auto", "false": "off", "no": "off", "0": "off"}.get(str(value).lower(), value)
+    return RENAMED[former], value
 
 
-def flatten_sections(values: Mapping[str, Any], sections: tuple[str, ...], *, known: Collection[str]) -> dict[str, Any]:
-    """Return settings of nested sections by their present ``section.name``; what earlier versions wrote is translated."""
+def flatten_sections(values: Mapping[str, Any], sections: Collection[str], *, known: Collection[str]) -> dict[str, Any]:
+    """Return settings of nested sections by their present names, with one warning for former names and one for settings that are gone."""
     rows: dict[str, Any] = {}
-    for section, content in values.items():
-        if not isinstance(content, dict):
-            msg = f"setting {section!r} stands outside a section; one of the tables {', '.join(sections)} is needed: move it into one"
-            raise InvalidConfigError(msg)
-        if section not in (*sections, *FORMER_SECTIONS):
-            msg = f"section {section!r} is not known; the sections are: {', '.join(sections)}: correct its name"
-            raise InvalidConfigError(msg)
-        rows |= {f"{section}.{name}": value for name, value in content.items()}
-    return _translated(rows, known)
-
-
-def _translated(rows: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
-    """Return settings by ``section.name`` as this version has them, with one warning for what changed its name and one for what is gone."""
-    translated: dict[str, Any] = {}
     renamed, removed = [], []
-    for key, value in rows.items():
-        section, _, name = key.rpartition(".")
-        if name in REMOVED:
-            removed.append(name)
-        elif name in RENAMED:
-            renamed.append(f"{name} is {RENAMED[name]}")
-            translated[RENAMED[name]] = _converted(name, value)
-        elif section in FORMER_SECTIONS and name in known:
-            renamed.append(f"[{section}] {name} is found by its name")
-            translated[name] = value
-        else:
-            translated[key] = value
+    for section, content in values.items():
+        _check_section(section, content, sections)
+        for name, value in content.items():
+            if name in REMOVED:
+                removed.append(name)
+            elif name in RENAMED:
+                renamed.append(f"{name} is {RENAMED[name]}")
+                rows |= [_translated(name, value)]
+            elif section in FORMER_SECTIONS and name in known:
+                renamed.append(f"[{section}] {name} is found by its name")
+                rows[name] = value
+            else:
+                rows[f"{section}.{name}"] = value
+    # stacklevel: whoever called `FusionConfig.from_toml` or `from_dict`
     if renamed:
         msg = f"settings of an earlier version were read by their former names ({_listed(renamed)}): write them anew"
-        warnings.warn(msg, FutureWarning, stacklevel=5)
+        warnings.warn(msg, FutureWarning, stacklevel=4)
     if removed:
         msg = f"settings of an earlier version are gone and were ignored ({_listed(removed)}): leave them out"
-        warnings.warn(msg, FutureWarning, stacklevel=5)
-    return translated
+        warnings.warn(msg, FutureWarning, stacklevel=4)
+    return rows
+
+
+def _check_section(section: str, content: object, sections: Collection[str]) -> None:
+    if not isinstance(content, dict):
+        msg = f"setting {section!r} stands outside a section; one of the tables {', '.join(sections)} is needed: move it into one"
+        raise InvalidConfigError(msg)
+    if section not in (*sections, *FORMER_SECTIONS):
+        msg = f"section {section!r} is not known; the sections are: {', '.join(sections)}: correct its name"
+        raise InvalidConfigError(msg)
 
 
 def _listed(names: list[str]) -> str:

@@ -225,7 +225,7 @@ class FusionConfig(Checked):
     def updated(self, values: dict[str, Any]) -> Self:
         """Return a copy with the settings of some nested sections changed; those that earlier versions had are ignored with a warning."""
         known = {full.partition(".")[2] for full in self.setting_fields()}
-        return self.replaced(flatten_sections(values, tuple(part.name for part in fields(self)), known=known))
+        return self.replaced(flatten_sections(values, [part.name for part in fields(self)], known=known))
 
     def replaced(self, values: dict[str, Any]) -> Self:
         """Return a copy with some settings changed, named ``name`` or ``section.name``."""
@@ -276,13 +276,13 @@ def parse_assignment(text: str) -> tuple[str, Any]:
 
 def _located(key: str) -> tuple[str, str]:
     """Find the section a setting belongs to; names are unique across sections."""
-    known = [full.partition(".") for full in FusionConfig.setting_fields()]
-    matches = [(section, name) for section, dot, name in known if key in (section + dot + name, name)]
-    if not matches:
+    known = {item.name: full.partition(".")[0] for full, item in FusionConfig.setting_fields().items()}
+    section, _, name = key.rpartition(".")
+    if name not in known or section not in ("", known[name]):
         refuse_removed(key)
-        msg = f"setting {key!r} is not known; the settings are: {', '.join(name for _, _, name in known)}"
+        msg = f"setting {key!r} is not known; the settings are: {', '.join(known)}"
         raise InvalidConfigError(msg)
-    return matches[0]
+    return known[name], name
 
 
 @cache

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from qmcif_engine.config.fusion_config import DecisionConfig, Effort, FusionConfig, RuleName
 from qmcif_engine.errors import InvalidConfigError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 PAPER = FusionConfig(decision=DecisionConfig(rule=RuleName.PAPER))
 """The published method with its parameters (sections III, IV-A and IV-B). Where the paper leaves a choice open or slips, `docs/method.md`

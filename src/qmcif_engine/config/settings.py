@@ -9,7 +9,7 @@ import tomllib
 from dataclasses import field, fields
 from enum import StrEnum
 from numbers import Integral
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, NoReturn, TypeVar, get_type_hints
 
 from qmcif_engine.errors import InvalidConfigError
 
@@ -39,67 +39,45 @@ class Checked:
         hints = get_type_hints(type(self))
         for item in fields(self):  # type: ignore[arg-type]
             value = _checked(item, hints[item.name], getattr(self, item.name))
-            # the way into a frozen dataclass; nobody else has seen it yet
+            # the way into a frozen dataclass while it is made
             object.__setattr__(self, item.name, value)
 
 
+_WANTED = {int: "a whole number", float: "a finite number", bool: "true or false"}
+
+
+def _refuse(name: str, value: object, wanted: str) -> NoReturn:
+    msg = f"setting {name} is {value!r}; {wanted}"
+    raise InvalidConfigError(msg) from None
+
+
 def _checked(item: dataclasses.Field[Any], kind: type, value: Any) -> Any:  # noqa: ANN401 - any settings value
-    """Return the value in its declared type, or say what is wrong with it."""
+    """Return the value in its declared type, or refuse it."""
+    name, about = item.name, item.metadata
     if dataclasses.is_dataclass(kind):
-        if not isinstance(value, kind):
-            msg = f"setting {item.name} is {value!r}; a {kind.__name__} is needed: build one from its fields"
-            raise InvalidConfigError(msg)
-        return value
+        return value if isinstance(value, kind) else _refuse(name, value, f"a {kind.__name__} is needed: build one from its fields")
     if issubclass(kind, StrEnum):
-        return _checked_choice(item.name, kind, value)
-    value = _plain_number(value)
-    # a whole number is fine where a float is needed, unless it is too large to be one
-    if kind is float and type(value) is int and abs(value) <= sys.float_info.max:
-        value = float(value)
+        return kind(value) if value in tuple(kind) else _refuse(name, value, f"choose one of: {', '.join(kind)}")
+    value = _plain_number(value, kind)
+    is_finite = not isinstance(value, float) or math.isfinite(value)
     # not isinstance: true and false are integers in Python
-    if type(value) is not kind or (isinstance(value, float) and not math.isfinite(value)):
-        msg = f"setting {item.name} is {value!r}; {_kind_name(kind)} is needed: {item.metadata['help']}"
-        raise InvalidConfigError(msg)
-    _check_bounds(item, value)
+    if type(value) is not kind or not is_finite:
+        _refuse(name, value, f"{_WANTED[kind]} is needed: {about['help']}")
+    low, high, choices = about["low"], about["high"], about["choices"]
+    if choices and value not in choices:
+        _refuse(name, value, f"choose one of: {', '.join(map(str, choices))}")
+    if low is not None and not low <= value <= high:
+        bounds = " and ".join(str(bound) if isinstance(bound, int) else f"{bound:g}" for bound in (low, high))
+        _refuse(name, value, f"it must lie between {bounds}: {about['help']}")
     return value
 
 
-def _plain_number(value: Any) -> Any:  # noqa: ANN401 - any settings value
-    """Return numbers of other libraries, such as NumPy's, as Python's own."""
-    # before the integers, of which it is one
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, Integral):
-        return int(value)
-    # NumPy's float64 is a float, but of another type than the setting's
+def _plain_number(value: Any, kind: type) -> Any:  # noqa: ANN401 - any settings value
+    """Return numbers of other libraries, such as NumPy's, as Python's own; whole numbers as floats where those are needed."""
+    if type(value) is not bool and isinstance(value, Integral):
+        # unless it is too large to be one
+        return float(value) if kind is float and abs(int(value)) <= sys.float_info.max else int(value)
     return float(value) if isinstance(value, float) else value
-
-
-def _checked_choice(name: str, kind: type[StrEnum], value: Any) -> StrEnum:  # noqa: ANN401 - any settings value
-    try:
-        return kind(value)
-    except ValueError:
-        choices = ", ".join(member.value for member in kind)
-        msg = f"setting {name} is {value!r}; choose one of: {choices}"
-        raise InvalidConfigError(msg) from None
-
-
-def _check_bounds(item: dataclasses.Field[Any], value: Any) -> None:  # noqa: ANN401 - any settings value
-    low, high, choices = (item.metadata[key] for key in ("low", "high", "choices"))
-    if choices and value not in choices:
-        msg = f"setting {item.name} is {value!r}; choose one of: {', '.join(map(str, choices))}"
-        raise InvalidConfigError(msg)
-    if (low is not None and value < low) or (high is not None and value > high):
-        msg = f"setting {item.name} is {value!r}; it must lie between {_shown(low)} and {_shown(high)}: {item.metadata['help']}"
-        raise InvalidConfigError(msg)
-
-
-def _shown(bound: float) -> str:
-    return str(bound) if isinstance(bound, int) else f"{bound:g}"
-
-
-def _kind_name(kind: type) -> str:
-    return {int: "a whole number", float: "a finite number", bool: "true or false"}[kind]
 
 
 def parse_value(name: str, kind: type, text: str) -> Any:  # noqa: ANN401 - any settings value
@@ -108,9 +86,8 @@ def parse_value(name: str, kind: type, text: str) -> Any:  # noqa: ANN401 - any 
     try:
         return truth[text.lower()] if kind is bool else kind(text)
     except (KeyError, ValueError):
-        wanted = f"one of {', '.join(member.value for member in kind)}" if issubclass(kind, StrEnum) else _kind_name(kind)
-        msg = f"setting {name} is {text!r}; {wanted} is needed: correct the value"
-        raise InvalidConfigError(msg) from None
+        wanted = f"one of {', '.join(kind)}" if issubclass(kind, StrEnum) else _WANTED[kind]
+        _refuse(name, text, f"{wanted} is needed: correct the value")
 
 
 def parse_toml(text: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import cv2
 import numpy as np
 
-from qmcif_engine.decision.filters import reach_of, smooth
+from qmcif_engine.decision.filters import reach_of, smooth, unit_of
 from qmcif_engine.stack.samples import to_samples
 
 if TYPE_CHECKING:
@@ -85,14 +85,15 @@ def compose_samples(
     near = cv2.dilate((spread > 0).astype(np.uint8), np.ones((2 * reach + 1, 2 * reach + 1), np.uint8)) > 0
     # floats may be so large that their squares need double precision
     kind = np.float32 if chosen.dtype.itemsize <= 2 else np.float64
-    total = _blend(images, labels, index, spread >= far, kind=kind, feather_px=feather_px, wide_feather_px=wide_feather_px)
+    unit = kind(unit_of(images.values()))
+    total = _blend(images, labels, index, spread >= far, unit=unit, feather_px=feather_px, wide_feather_px=wide_feather_px)
     narrow, low, base, least, most = total
     step, detail = (smooth((plane**2).mean(axis=0), DETAIL_WINDOW_PX) for plane in (base - low, narrow - low))
     change = (1 - smooth(trust.astype(kind), TRUST_WINDOW_PX) * detail / np.maximum(detail + step, np.finfo(kind).tiny)) * (base - low)
     size = np.sqrt((change**2).mean(axis=0))
-    mixed = narrow + change * (np.maximum(size - kind(VISIBLE * noise), 0) / np.maximum(size, np.finfo(kind).tiny))
+    mixed = narrow + change * (np.maximum(size - kind(VISIBLE * noise / unit), 0) / np.maximum(size, np.finfo(kind).tiny))
     # detail of one image on the brightness of another may leave the range of both
-    mixed = np.clip(mixed, least, most)
+    mixed = np.clip(mixed, least, most) * unit
     samples = to_samples(np.moveaxis(mixed, 0, -1) if chosen.ndim == 3 else mixed[0], chosen.dtype)
     chosen[near] = samples[near]
     return chosen
@@ -125,15 +126,15 @@ def _blend(
     index: IndexArray,
     is_deep: BoolArray,
     *,
-    kind: type[np.floating[Any]],
+    unit: np.floating[Any],
     feather_px: float,
     wide_feather_px: float,
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return the samples blended by narrow weights, their low pass by the same weights, that by wide ones, and the range of both.
+    """Return samples blended by narrow weights, their low pass by the same weights, that by wide ones, and the range of both, in a unit.
 
     Each has shape (C, h, w); the range is the least and the largest sample in the window of the low pass.
     """
-    first = images[int(labels[0])]
+    first, kind = images[int(labels[0])], type(unit)
     n_channels = 1 if first.ndim == 2 else first.shape[2]
     narrow, low, base = (np.zeros((n_channels, *index.shape), kind) for _ in range(3))
     weight, wide_weight = (np.zeros(index.shape, kind) for _ in range(2))
@@ -153,7 +154,7 @@ def _blend(
         is_blended = (share > 0) | (wide > 0)
         image = images[int(label)][outer]
         for q in range(n_channels):
-            plane = np.ascontiguousarray(image if image.ndim == 2 else image[..., q], kind)
+            plane = np.ascontiguousarray(image if image.ndim == 2 else image[..., q], kind) / unit
             smoothed = smooth(plane, LOW_PASS_PX)[inner]
             narrow[q][box] += share * plane[inner]
             low[q][box] += share * smoothed

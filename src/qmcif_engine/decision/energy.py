@@ -17,6 +17,7 @@ from qmcif_engine.decision.evidence import (
     BLOCK_PX,
     CELL_PX,
     EVIDENCE_REACH_PX,
+    FINE_REACH_PX,
     MISSING,
     Candidates,
     find_candidates,
@@ -84,7 +85,7 @@ def decide(
         window=window,
         index=index,
         confidence=_to_pixels(confidence, window),
-        position=_find_position(images, labels.index, index, window) if with_position else None,
+        position=_find_position(images, labels.index, index, window, far=far) if with_position else None,
         maps={"base_map": _to_pixels(candidates.winner[-1], window), "detail_map": _to_pixels(candidates.winner[0], window)},
         blend=trust,
     )
@@ -236,7 +237,7 @@ def _weigh_candidates(
     return joined, np.concatenate([band[1] for band in bands]), prices
 
 
-def _find_position(images: _Images, cells: IndexArray, index: IndexArray, window: Window) -> FloatArray:
+def _find_position(images: _Images, cells: IndexArray, index: IndexArray, window: Window, *, far: float) -> FloatArray:
     """Return where along the stack the pixels of a window are sharpest, no farther than one image from the one chosen.
 
     Between two images nothing is interpolated.
@@ -247,7 +248,8 @@ def _find_position(images: _Images, cells: IndexArray, index: IndexArray, window
     step = max(BAND_PX * BAND_IMAGES // max(images.planes.n_images, BAND_IMAGES), 1)
     bands = [slice(top, min(top + step, len(cells))) for top in range(0, len(cells), step)]
     peaks = [find_peaks(images.read_evidence(rows), cells[rows]) for rows in bands]
-    averaged = average_peaks(*(np.concatenate(planes) for planes in zip(*peaks, strict=True)))
+    place, weight = (np.concatenate(planes) for planes in zip(*peaks, strict=True))
+    averaged = average_peaks(place, weight, cells, far)
     position = interpolate_cells(averaged, CELL_PX, images.planes.window.shape)[window.slices]
     return np.clip(position, np.maximum(chosen - 1, 0), np.minimum(chosen + 1, images.planes.n_images - 1))
 
@@ -362,13 +364,13 @@ def _cut_parts(window: Window, side: int = PART_PX) -> list[list[Window]]:
     return [[Window(top, left, min(top + side, window.bottom), min(left + side, window.right)) for left in lefts] for top in tops]
 
 
-DECISION_REACH_PX = HALO_REACH_PX + PROPAGATION_REACH_PX + LABEL_REACH_PX
+DECISION_REACH_PX = max(HALO_REACH_PX, EVIDENCE_REACH_PX) + PROPAGATION_REACH_PX + LABEL_REACH_PX
 """How far decisions look: through halos, messages between cells, and the edges that are drawn between the labels."""
 
 
 def _reach_px(config: FusionConfig, _shape: tuple[int, int]) -> int:
     """Return how far a tile looks beyond its core."""
-    far = CLEANING_REACH_PX + EVIDENCE_REACH_PX + PROPAGATION_REACH_PX if config.decision.effort is Effort.FAST else DECISION_REACH_PX
+    far = CLEANING_REACH_PX + FINE_REACH_PX + PROPAGATION_REACH_PX if config.decision.effort is Effort.FAST else DECISION_REACH_PX
     return far + composition_reach_px(config.decision)
 
 

@@ -1,4 +1,4 @@
-"""Evidence of focus: the energy of the detail layer at two scales, on cells, in units of the noise, and the candidates it leaves."""
+"""Evidence of focus: the energy of the detail layer at three scales, on cells, in units of the noise, and the candidates it leaves."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from qmcif_engine.compiled import compiled
 from qmcif_engine.config.fusion_config import Evidence
-from qmcif_engine.decision.filters import average_cells, reach_of, smooth
+from qmcif_engine.decision.filters import average_cells, interpolate_cells, reach_of, smooth
 from qmcif_engine.method.detail_layer import REACH_PX as DETAIL_REACH_PX
 from qmcif_engine.method.detail_layer import detail_layer
 
@@ -28,13 +28,14 @@ N_CANDIDATES = 8
 """Images that are compared in each block."""
 
 FINE_PX, WIDE_PX = 1.0, 2.0
-"""Standard deviations of the amplification of the detail layer, and of the window of its energy: the two scales."""
+"""Standard deviations of the amplification of the detail layer, and of the window of its energy; the third scale is the wide one of the
+image at half its resolution, which is what noise leaves of weak detail."""
 
 _CELL_VARIANCE = (CELL_PX**2 - 1) / 12
 """Variance in px^2 that a mean over a cell adds to a Gaussian."""
 
-FREEDOM = (0.300, 0.078)
-"""Independent samples per pixel of white noise in the gradient energy of either scale (`tests/engine/decision` derives them)."""
+FREEDOM = (0.300, 0.078, 0.0195)
+"""Independent samples per pixel of white noise in the gradient energy of each scale (`tests/engine/decision` derives them)."""
 
 COLOR_FREEDOM = 3**0.5
 """By how much three planes raise them; a gray image counts as a color image with equal channels."""
@@ -48,7 +49,9 @@ MISSING = 2**16 - 1
 EXCLUDED = 1e4
 """Cost in nats per pixel of what may not be chosen."""
 
-EVIDENCE_REACH_PX = DETAIL_REACH_PX + reach_of(WIDE_PX) * 2 + 2 * CELL_PX
+FINE_REACH_PX = DETAIL_REACH_PX + reach_of(FINE_PX) * 2 + 2 * CELL_PX
+EVIDENCE_REACH_PX = CELL_PX * (DETAIL_REACH_PX + reach_of(WIDE_PX) * 2 + 3 * CELL_PX)
+"""How far the fine scale and all scales look; the coarse one looks farthest, in pixels of half the resolution."""
 
 
 class Candidates(NamedTuple):
@@ -63,7 +66,7 @@ class Candidates(NamedTuple):
     winner : ndarray of uint16, shape (scales, rows, columns)
         The image with the largest evidence at each scale.
     best : ndarray of float32, shape (rows, columns)
-        Largest log energy of the widest scale.
+        Largest log energy of the wide scale, or of the fine one where it is alone.
     """
 
     label: NDArray[np.int32]
@@ -81,23 +84,33 @@ def scale_energies(planes: FloatArray, measure: Evidence, *, n_scales: int) -> F
         In units of the noise.
     measure : Evidence
     n_scales : int
-        1 for the fine scale alone.
+        1 for the fine scale alone, up to the number of `FREEDOM`.
 
     Notes
     -----
     ``e_s = G_s * |nabla (G_s * D)|^2`` with the detail layer ``D`` of QFED [QMCIF, Eq. (3)].
 
     Departs: the detail layer is amplified by a Gaussian ``G_s`` instead of the window sum of [QMCIF, Eq. (13)], and measured by its
-    gradient instead of its modulus, at two scales instead of two kinds of patches. With the measure ``laplacian`` the image itself
+    gradient instead of its modulus, at three scales instead of two kinds of patches. With the measure ``laplacian`` the image itself
     takes the place of the detail layer, and its Laplacian that of the gradient.
     """
     is_laplacian = measure is Evidence.LAPLACIAN
-    detail = planes if is_laplacian else detail_layer(planes)
     energy = _laplacian_energy if is_laplacian else _gradient_energy
+
+    def detail_of(seen: FloatArray) -> FloatArray:
+        return seen if is_laplacian else detail_layer(seen)
+
+    def wide_energy(detail: FloatArray) -> FloatArray:
+        wide = smooth(average_cells(detail, CELL_PX), (WIDE_PX**2 - _CELL_VARIANCE) ** 0.5 / CELL_PX)
+        return smooth(energy(wide, 1), WIDE_PX / CELL_PX)
+
+    detail = detail_of(planes)
     energies = [smooth(energy(smooth(detail, FINE_PX), CELL_PX), (FINE_PX**2 - _CELL_VARIANCE) ** 0.5 / CELL_PX)]
     if n_scales > 1:
-        wide = smooth(average_cells(detail, CELL_PX), (WIDE_PX**2 - _CELL_VARIANCE) ** 0.5 / CELL_PX)
-        energies.append(smooth(energy(wide, 1), WIDE_PX / CELL_PX))
+        energies.append(wide_energy(detail))
+    if n_scales > 2:
+        coarse = wide_energy(detail_of(average_cells(planes, CELL_PX)))
+        energies.append(interpolate_cells(coarse, CELL_PX, energies[0].shape))
     return np.stack(energies)
 
 
@@ -239,4 +252,4 @@ def _find_candidates(
                         cost[y0 + y, x0 + x, k] = value[order[k], y, x]
             for y in range(h):
                 for x in range(w):
-                    best[y0 + y, x0 + x] = max(top[n_scales - 1, y, x], t(0))
+                    best[y0 + y, x0 + x] = max(top[min(n_scales - 1, 1), y, x], t(0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeVar
 
@@ -9,6 +10,7 @@ import cv2
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
     from numpy.typing import NDArray
@@ -19,6 +21,10 @@ if TYPE_CHECKING:
 
 CUT_OFF = 3.0
 """Standard deviations at which Gaussians end, so that their reach is finite."""
+
+
+LARGEST_EXPONENT = 500
+"""Squares of larger powers of two, and sums of them, are near the end of double precision."""
 
 
 def reach_of(sigma: float) -> int:
@@ -42,6 +48,12 @@ def smooth(planes: FloatArray, sigma: float) -> FloatArray:
     for plane, out in zip(planes.reshape(-1, *planes.shape[-2:]), result.reshape(-1, *planes.shape[-2:]), strict=True):
         cv2.sepFilter2D(plane, -1, weights, weights, dst=out, borderType=cv2.BORDER_REFLECT)
     return result
+
+
+def unit_of(samples: Iterable[NDArray[Any]]) -> float:
+    """Return the power of two in whose unit squares of floats stay finite; 1 for samples of usual size and for integers."""
+    largest = max((float(np.abs(block).max()) for block in samples if block.dtype.kind == "f" and block.size), default=0.0)
+    return 2.0 ** max(math.frexp(largest)[1] - LARGEST_EXPONENT, 0)
 
 
 def average_cells(planes: FloatArray, side: int) -> FloatArray:

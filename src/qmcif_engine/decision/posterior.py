@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from qmcif_engine.decision.evidence import ENERGY_STEP, FREEDOM, MISSING
-from qmcif_engine.decision.filters import smooth
+from qmcif_engine.decision.filters import reach_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,7 +41,7 @@ def find_confidence(beliefs: FloatArray, label: NDArray[np.int32], index: IndexA
 
 
 def find_peaks(evidence: NDArray[np.uint16], index: IndexArray) -> tuple[FloatArray, FloatArray]:
-    """Return where along the stack each cell is sharpest, in images from 0, and how curved the evidence is there, shape (rows, columns).
+    """Return where along the stack each cell is sharpest, in images from 0, and how clearly, shape (rows, columns).
 
     Parameters
     ----------
@@ -49,7 +50,7 @@ def find_peaks(evidence: NDArray[np.uint16], index: IndexArray) -> tuple[FloatAr
 
     Notes
     -----
-    The vertex of the parabola through the log evidence of the chosen image and its neighbors, both scales weighted by their degrees of
+    The vertex of the parabola through the log evidence of the chosen image and its neighbors, all scales weighted by their degrees of
     freedom.
     """
     n_images = evidence.shape[1]
@@ -59,12 +60,33 @@ def find_peaks(evidence: NDArray[np.uint16], index: IndexArray) -> tuple[FloatAr
     before, here, after = (_log_evidence(evidence, middle + shift) for shift in (-1, 0, 1))
     curvature = np.maximum(2 * here - before - after, np.float32(LEAST_CURVATURE))
     offset = np.clip(0.5 * (after - before) / curvature, -1, 1)
-    return np.where(curvature > LEAST_CURVATURE, middle + offset, index).astype(np.float32), curvature
+    # at the ends of the stack evidence may fall off without a vertex; elsewhere the slope is the smaller one
+    weight = np.maximum(curvature, np.abs(after - before) / 2)
+    return np.where(weight > LEAST_CURVATURE, middle + offset, index).astype(np.float32), weight
 
 
-def average_peaks(position: FloatArray, curvature: FloatArray) -> FloatArray:
-    """Return positions averaged over `POSITION_WINDOW_CELLS`, with the curvature as weight."""
-    result: FloatArray = smooth(position * curvature, POSITION_WINDOW_CELLS) / smooth(curvature, POSITION_WINDOW_CELLS)
+def average_peaks(position: FloatArray, curvature: FloatArray, index: IndexArray, far: float) -> FloatArray:
+    """Return positions averaged over `POSITION_WINDOW_CELLS` along rows, then columns, with the curvature of the evidence as weight.
+
+    Cells whose images are `far` apart or more lie on either side of a depth edge and do not count for each other.
+    """
+    total: FloatArray = position * curvature
+    weight: FloatArray = curvature
+    radius = reach_of(POSITION_WINDOW_CELLS)
+    label = index.astype(np.int32)
+    for axis in (0, 1):
+        margin = [(radius, radius) if a == axis else (0, 0) for a in (0, 1)]
+        padded = [np.pad(plane, margin, mode="symmetric") for plane in (total, weight)]
+        labels = np.pad(label, margin, mode="symmetric")
+        sums: list[FloatArray] = [np.zeros_like(position) for _ in padded]
+        for shift in range(2 * radius + 1):
+            seen = tuple(slice(shift, shift + length) if a == axis else slice(None) for a, length in enumerate(label.shape))
+            share = np.float32(math.exp(-0.5 * ((shift - radius) / POSITION_WINDOW_CELLS) ** 2))
+            near = share * (np.abs(labels[seen] - label) < far)
+            sums[0] += near * padded[0][seen]
+            sums[1] += near * padded[1][seen]
+        total, weight = sums[0], sums[1]
+    result: FloatArray = total / weight
     return result
 
 

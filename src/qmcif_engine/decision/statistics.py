@@ -36,8 +36,8 @@ FEWEST_BLOCKS = 10
 _MEDIAN_MODULUS = 0.6745
 """Median of the modulus of a Gaussian of standard deviation 1."""
 
-_FLAT_POWER = (0.0037, 0.0010)
-"""A twentieth of the energy that white noise of deviation 1 has at either scale: the least floor, where rounding is all the noise."""
+_FLAT_POWER = (0.0037, 0.0010, 0.00025)
+"""A twentieth of the energy that white noise of deviation 1 has at each scale: the least floor, where rounding is all the noise."""
 
 
 def measure_noise(planes: Iterable[FloatArray], *, step: float) -> float:

@@ -6,17 +6,19 @@ import logging
 import os
 import re
 import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import PureWindowsPath
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path, PureWindowsPath
+from typing import NamedTuple
 
+from qmcif_engine import __version__
+from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.errors import Cancelled, ImageFileError, InvalidConfigError, OutputError
+from qmcif_engine.fusing.identity import digest
 from qmcif_engine.io.input.file_order import IMAGE_SUFFIXES, RAW_SUFFIXES, is_zarr_folder, natural_key
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
+from qmcif_engine.run.job_folder import JOB_SUFFIX, JobFolder
 
 logger = logging.getLogger(__name__)
 
@@ -104,6 +106,50 @@ def run_batch(
         rows.append(BatchRow(name=group.name, status=status, seconds=seconds, outputs=tuple(outputs), message=message))
         on_row(rows[-1])
     return rows
+
+
+class RunList(JobFolder):
+    """Several runs that go on one after the other: while they last, their folder says that others must wait, and what may be replaced.
+
+    Attributes
+    ----------
+    has_results : bool
+        Whether something was finished that a later run can go on with.
+    """
+
+    has_results = False
+
+    def watch(self, is_cancelled: Callable[[], bool] | None = None) -> Callable[[], bool]:
+        """Return the question whether to go on, which comes often enough to carry the signs of life of the list."""
+
+        def is_over() -> bool:
+            self.beat()
+            return is_cancelled is not None and is_cancelled()
+
+        return is_over
+
+    def holds_results(self) -> bool:
+        """Return whether a run has finished, or can be continued."""
+        return self.has_results or any(path != self.folder for path in self.folder.parent.glob(f"*{JOB_SUFFIX}"))
+
+
+@contextmanager
+def run_list(folder: Path, config: FusionConfig, *, resume: bool, overwrite: bool) -> Iterator[RunList]:
+    """Begin a list of runs, or continue one that was interrupted; it goes when the block has ended, and stays when that fails.
+
+    Raises
+    ------
+    OutputError
+        When another one is going on, or an unfinished one has other settings or may be neither used nor discarded.
+    """
+    listed = RunList(folder)
+    listed.begin(digest([__version__, config.to_dict()]), resume=resume, overwrite=overwrite)
+    try:
+        yield listed
+    except BaseException:
+        listed.give_up()
+        raise
+    listed.remove()
 
 
 def check_name(name: str) -> None:

@@ -10,7 +10,7 @@ from qmcif_engine.compiled import single_thread
 from qmcif_engine.config.fusion_config import FusionConfig, Representation
 from qmcif_engine.method.solver import Decomposition
 from qmcif_engine.method.solver import decompose as solve
-from qmcif_engine.stack.samples import as_stack, check_focus_range, settle_focus_range, to_planes
+from qmcif_engine.stack.samples import as_stack, check_focus_range, measure_focus_range, to_planes
 from qmcif_engine.tiles.planes import REAL_VALUED_FACTOR
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def decompose(image: SampleArray, config: FusionConfig | None = None, *, focus_r
     """
     settings = FusionConfig() if config is None else config
     (checked, _) = as_stack([image, image])
-    bounds = settle_focus_range([checked]) if focus_range is None else check_focus_range(focus_range)
+    bounds = measure_focus_range([checked]) if focus_range is None else check_focus_range(focus_range)
     planes = to_planes(checked, bounds, representation=settings.method.representation)
     if settings.method.representation is Representation.GRAY:
         planes = planes * REAL_VALUED_FACTOR

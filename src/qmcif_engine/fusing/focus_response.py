@@ -14,11 +14,11 @@ from qmcif_engine.errors import InvalidImageError
 from qmcif_engine.run.measurement import measure_run
 from qmcif_engine.stack.alignment.opencv import one_opencv_thread
 from qmcif_engine.stack.samples import as_stack
-from qmcif_engine.stack.stack import ArrayStack, Stack, check_number
+from qmcif_engine.stack.stack import Stack, check_number, stack_arrays
 from qmcif_engine.stack.window import Window
 from qmcif_engine.tiles.plan import GRID_PX
 from qmcif_engine.tiles.planes import WindowPlanes
-from qmcif_engine.tiles.window_images import WindowImages
+from qmcif_engine.tiles.window_images import hold_window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -64,7 +64,7 @@ def focus_response(
     InvalidImageError
         For a window outside the images, and for channels that are decided on one by one.
     """
-    stack = images if isinstance(images, Stack) else ArrayStack(as_stack(images))
+    stack = images if isinstance(images, Stack) else stack_arrays(as_stack(images))
     check_number(stack)
     shape = (stack.image_shape[0], stack.image_shape[1])
     asked = Window(*(int(side) for side in window))
@@ -81,7 +81,7 @@ def focus_response(
         min(shape[0], -(-(asked.bottom + MARGIN_PX) // GRID_PX) * GRID_PX),
         min(shape[1], -(-(asked.right + MARGIN_PX) // GRID_PX) * GRID_PX),
     )
-    planes = WindowPlanes(stack, WindowImages(stack, seen), seen, focus_range=bounds, config=settings)
+    planes = WindowPlanes(stack, hold_window(stack, seen), seen, focus_range=bounds, config=settings)
     cut, levels = asked.relative_to(seen).slices, []
     with single_thread(), one_opencv_thread():
         for number in range(stack.n_images):

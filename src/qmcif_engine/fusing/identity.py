@@ -5,20 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from qmcif_engine import __version__
+from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.stack.image_metadata import ImageMetadata, name_planes
-from qmcif_engine.stack.samples import list_bounds
+from qmcif_engine.stack.samples import FocusRanges, list_bounds
 from qmcif_engine.stack.separate_channels import EACH
-from qmcif_engine.stack.stack import companions_of
+from qmcif_engine.stack.stack import Stack, companions_of
 from qmcif_engine.tiles.plan import plan_tiles
 from qmcif_engine.tiles.task import TileTask
-
-if TYPE_CHECKING:
-    from qmcif_engine.config.fusion_config import FusionConfig
-    from qmcif_engine.stack.samples import FocusRanges
-    from qmcif_engine.stack.stack import Stack
 
 
 def describe_run(stack: Stack, config: FusionConfig, focus_range: FocusRanges, *, guide: Stack | None = None) -> dict[str, Any]:

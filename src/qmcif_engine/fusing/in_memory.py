@@ -4,35 +4,26 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qmcif_engine.arrays import FloatArray, IndexArray
+from qmcif_engine.arrays import FloatArray, IndexArray, SampleArray
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.errors import InvalidConfigError, InvalidImageError
-from qmcif_engine.run.execution import count_workers, run_tiles
-from qmcif_engine.run.measurement import measure_run
-from qmcif_engine.run.memory import choose_tiles_at_once, estimate_tile_bytes
-from qmcif_engine.run.steps import FusionProgress, Steps
-from qmcif_engine.stack.guide import settle_guide
-from qmcif_engine.stack.samples import SUPPORTED_DTYPES, as_stack, list_bounds
-from qmcif_engine.stack.separate_channels import count_decisions, settle_channels
-from qmcif_engine.stack.stack import ArrayStack, Stack, check_number, companions_of
+from qmcif_engine.fusing.pipeline import Pipeline
+from qmcif_engine.run.execution import FusionProgress, Steps
+from qmcif_engine.stack.samples import SUPPORTED_DTYPES, FocusRanges, GivenRanges, as_stack, list_bounds
+from qmcif_engine.stack.separate_channels import settle_channels
+from qmcif_engine.stack.stack import Stack, stack_arrays
 from qmcif_engine.tiles.output_maps import MapPlanes
-from qmcif_engine.tiles.plan import plan_tiles
-from qmcif_engine.tiles.task import TILE_PLANES, TileTask
+from qmcif_engine.tiles.plan import Tile, TilePlan
+from qmcif_engine.tiles.task import TILE_PLANES, FusedTile, TileTask
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from distributed import Client
-
-    from qmcif_engine.arrays import SampleArray
-    from qmcif_engine.stack.samples import FocusRanges, GivenRanges
-    from qmcif_engine.tiles.plan import Tile, TilePlan
-    from qmcif_engine.tiles.task import FusedTile
 
 logger = logging.getLogger(__name__)
 
@@ -120,48 +111,35 @@ def fuse(
     -------
     FusionResult
     """
-    settings = FusionConfig() if config is None else config
     stack = settle_channels(_as_stack(images), channels)
-    # cheap refusals first: everything below reads samples
-    check_number(stack)
     if companions is not None and stack.decides_each:
         msg = "companions were given and each channel is decided on by itself; one decision is needed to follow: leave one of the two out"
         raise InvalidConfigError(msg)
-    extras = companions_of(stack) if companions is None else ArrayStack(_checked_companions(companions, stack))
-    decided = settle_guide(None if guide is None else _as_stack(guide), stack)
-    # shape and settings alone: memory and workers come later and must not change it
-    plan = plan_tiles((stack.image_shape[0], stack.image_shape[1]), settings)
-    # a step per image that is measured, and one for the decision and composition of the tile
-    steps = Steps(
-        n_tiles=len(plan.tiles),
-        steps_a_tile=count_decisions(stack) * stack.n_images + 1,
-        on_progress=on_progress,
-        is_cancelled=is_cancelled,
+    pipeline = Pipeline.prepare(
+        stack,
+        config,
+        guide=None if guide is None else _as_stack(guide),
+        companions=None if companions is None else stack_arrays(_checked_companions(companions, stack)),
+        memory_bytes=memory_bytes,
+        workers=workers,
     )
-    # of the whole stack, before there are tiles: a tile must not depend on what it happens to see
-    bounds, measured = measure_run(stack, settings, focus_range, guide=decided, companions=extras)
+    tiles = pipeline.plan.tiles
+    steps = Steps(n_tiles=len(tiles), steps_a_tile=pipeline.steps_a_tile, on_progress=on_progress, is_cancelled=is_cancelled)
+    task = pipeline.measure(focus_range, with_position=with_position, with_maps=with_maps, client=client)
     logger.info(
-        "fusing %d images of shape %s in %d tiles, focus range %s", stack.n_images, stack.image_shape, len(plan.tiles), list_bounds(bounds)
+        "fusing %d images of shape %s in %d tiles, focus range %s",
+        stack.n_images,
+        stack.image_shape,
+        len(tiles),
+        list_bounds(task.focus_range),
     )
-    task = TileTask(
-        stack=stack,
-        config=settings,
-        focus_range=bounds,
-        measured=measured,
-        companions=extras,
-        with_position=with_position,
-        with_maps=with_maps,
-        guide=decided,
-    )
-    gathered = _GatheredTiles(plan)
-    tile_bytes = estimate_tile_bytes(plan, settings, stack=stack)
-    tiles_at_once = choose_tiles_at_once(tile_bytes, budget_bytes=memory_bytes, n_workers=count_workers(workers))
-    run_tiles(task, plan.tiles, sink=gathered, tiles_at_once=tiles_at_once, steps=steps, client=client)
-    return gathered.finish(settings, bounds, n_images=stack.n_images)
+    gathered = _GatheredTiles(pipeline.plan)
+    pipeline.run(task, tiles, sink=gathered, steps=steps, client=client)
+    return gathered.finish(task)
 
 
 def _as_stack(images: Sequence[SampleArray] | SampleArray | Stack) -> Stack:
-    return images if isinstance(images, Stack) else ArrayStack(as_stack(images))
+    return images if isinstance(images, Stack) else stack_arrays(as_stack(images))
 
 
 class _GatheredTiles:
@@ -186,13 +164,9 @@ class _GatheredTiles:
                     self._planes[name] = np.empty((*self._plan.shape, *plane.shape[2:]), plane.dtype)
             self._planes[name][tile.core.slices] = plane
 
-    def finish(self, config: FusionConfig, focus_range: FocusRanges, *, n_images: int) -> FusionResult:
-        return FusionResult(
-            **self._planes,
-            config=config,
-            focus_range=focus_range,
-            pixels_by_image=tuple(np.bincount(self._planes["source_index"].reshape(-1), minlength=n_images).tolist()),
-        )
+    def finish(self, task: TileTask) -> FusionResult:
+        counts = np.bincount(self._planes["source_index"].reshape(-1), minlength=task.stack.n_images)
+        return FusionResult(**self._planes, config=task.config, focus_range=task.focus_range, pixels_by_image=tuple(counts.tolist()))
 
 
 def _checked_companions(companions: Sequence[SampleArray], stack: Stack) -> Sequence[SampleArray]:

@@ -4,28 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dask.array as da
 from dask.highlevelgraph import HighLevelGraph
+from numpy.typing import DTypeLike
 
 from qmcif_engine.config.fusion_config import FusionConfig
+from qmcif_engine.fusing.pipeline import Pipeline
 from qmcif_engine.run.execution import new_name, tile_graph
-from qmcif_engine.run.measurement import measure_run
-from qmcif_engine.stack.guide import settle_guide
-from qmcif_engine.stack.separate_channels import channel_planes, settle_channels
-from qmcif_engine.stack.stack import check_number, companions_of
+from qmcif_engine.stack.samples import FocusRanges, GivenRanges
+from qmcif_engine.stack.separate_channels import channel_planes
+from qmcif_engine.stack.stack import Stack
 from qmcif_engine.tiles.output_maps import OUTPUT_MAPS, MapPlanes
-from qmcif_engine.tiles.plan import plan_tiles
-from qmcif_engine.tiles.task import TileTask
-
-if TYPE_CHECKING:
-    from numpy.typing import DTypeLike
-
-    from qmcif_engine.stack.samples import FocusRanges, GivenRanges
-    from qmcif_engine.stack.stack import Stack
-    from qmcif_engine.tiles.plan import Tile, TilePlan
-    from qmcif_engine.tiles.task import FusedTile
+from qmcif_engine.tiles.plan import Tile, TilePlan
+from qmcif_engine.tiles.task import FusedTile, TileTask
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,32 +60,18 @@ def fuse_lazily(
     and further channels of the stack are composed too. A chunk that is asked for twice is computed twice: for a whole large result use
     `qmcif_engine.fuse_to_file`.
     """
-    settings = FusionConfig() if config is None else config
-    stack = settle_channels(stack, channels)
-    check_number(stack)
-    companions = companions_of(stack)
-    decided = settle_guide(guide, stack)
-    bounds, measured = measure_run(stack, settings, focus_range, guide=decided, companions=companions)
-    plan = plan_tiles((stack.image_shape[0], stack.image_shape[1]), settings)
-    task = TileTask(
-        stack=stack,
-        config=settings,
-        focus_range=bounds,
-        measured=measured,
-        companions=companions,
-        with_position=with_position,
-        with_maps=True,
-        guide=decided,
-    )
-    arrange = _Arrangement(plan, task)
+    pipeline = Pipeline.prepare(stack, config, guide=guide, channels=channels)
+    task = pipeline.measure(focus_range, with_position=with_position, with_maps=True)
+    stack, companions = task.stack, task.companions
+    arrange = _Arrangement(pipeline.plan, task)
     maps: dict[str, Any] = {
         name: arrange(name, declared.dtype, channel_planes(stack)) for name, declared in OUTPUT_MAPS.items() if declared.is_wanted_by(task)
     }
     return LazyFusion(
         fused=arrange("fused", stack.dtype, stack.image_shape[2:]),
         **maps,
-        config=settings,
-        focus_range=bounds,
+        config=task.config,
+        focus_range=task.focus_range,
         companions=None if companions is None else arrange("companions", companions.dtype, companions.image_shape[2:]),
     )
 

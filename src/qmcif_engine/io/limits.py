@@ -1,6 +1,6 @@
-"""What is believed of a file before a library reads it: the largest sizes, counts and lengths, format by format.
+"""The largest sizes, counts and lengths that a file may claim, format by format.
 
-Whatever claims more is refused before memory is taken on its word; `qmcif_engine.io.input.image_file` words the refusals.
+Whatever claims more is refused before memory is taken for it.
 """
 
 MAX_PIXELS = 2**30
@@ -41,20 +41,13 @@ MOST_TAGS = 2**10
 LARGEST_TAG_BYTES = 2**25
 """The value of a tag, the positions of strips and tiles apart; the library reads it as a whole."""
 
-LARGEST_SHARED_TAG_BYTES = 2**16
-"""Values that are larger lie apart from each other in an honest file, so that all of them together are no longer than it."""
-
 MOST_SEGMENTS = 2**21
 """Strips or tiles of a page: their positions are kept in memory."""
 
-MOST_SEGMENTS_OF_FILE = 2**23
-"""Strips or tiles of all pages."""
-
-MOST_REDUCED_PAGES = 32
-"""Pages behind a single image that are looked at: a chain may be a circle."""
-
 LARGEST_XML_CHARACTERS = 2**25
+
 MOST_XML_ELEMENTS = 2**20
+
 MOST_JSON_ITEMS = 2**21
 """Elements, items of lists and entries of tables in one text: each takes some 100 bytes of memory, and as few as 2 in the text."""
 
@@ -70,27 +63,13 @@ LARGEST_PNG_SIDE_PX = 1_000_000
 LARGEST_JPEG_SIDE_PX = 65500
 """The largest side libjpeg writes."""
 
-LARGEST_JPEG_HEADER_BYTES = 2**26
 MOST_JPEG_SEGMENTS = 2**12
 """Segments in front of the samples: 255 hold the largest color profile."""
 
-MOST_JPEG_SCANS = 100
-LARGEST_JPEG_SCANNED_SAMPLES = 2**31
-"""Passes over a progressive image, and samples of all of them: cameras and programs make about ten, each takes the decoder's time
-however few bytes it has."""
-
-USUAL_JPEG_SCANS = 20
-"""As many are allowed whatever the size of the image."""
-
-MOST_PNG_NOTES = 2**10
-SMALLEST_MEAN_PNG_CHUNK_BYTES = 256
-"""Chunks of samples are this long on the average, the first thousand apart; encoders write thousands of bytes into each."""
-
 LARGEST_PROFILE_BYTES = 2**24
+
 LARGEST_EXIF_BYTES = 2**16 - 64
 """What one segment of a JPEG file has room for."""
-
-MOST_EXIF_ENTRIES = 4096
 
 MOST_CODED_CHANNELS = 4
 """Channels of a strip or tile that is an image with a header of its own."""
@@ -99,6 +78,7 @@ LARGEST_CHUNK_BYTES = 2**29
 """A Zarr chunk is the least that can be decoded, so it bounds the memory a window takes."""
 
 MAX_ZARR_EXPANSION = 2**16
+
 LARGEST_UNSTORED_BYTES = 2**26
 """Decoded bytes of an array for each byte that is stored of it, beyond so many: not almost all chunks of a large one are left out."""
 
@@ -106,8 +86,6 @@ SMALLEST_CHUNK_COST_BYTES = 2**14
 """What a chunk counts at least when it is left out: looking for a small one takes as long as decoding so many bytes."""
 
 MOST_CHUNKS_IN_SHARD = 2**20
-LARGEST_INDEX_BYTES = 16 * MOST_CHUNKS_IN_SHARD + 4
-"""Position and length of every chunk of a shard, and a checksum."""
 
 LARGEST_NODE_BYTES = 2**24
 """Metadata of a Zarr group or array."""
@@ -118,20 +96,11 @@ LARGEST_TRANSFORMS_BYTES = 2**25
 LARGEST_SETTINGS_BYTES = 2**20
 """A TOML file of settings; `qmcif_engine.config.fusion_config` limits how deep its names may be nested."""
 
-READING_BASE_SECONDS = 2.0
-READING_BYTES_A_SECOND = 4 * 10**6
-"""CPU time of a library that runs in a process of its own: so much for any file, and more by the bytes to read or to decode."""
-
-READING_BASE_BYTES = 400 * 10**6
-READING_BYTES_FOR_EACH = 6
-"""Memory of such a library in the same way, beyond what it takes when it is loaded."""
-
 MAX_RAW_EXPANSION = 256
 """Developed bytes per stored byte of a camera raw file: 6 bytes of a pixel, of which even lossy compression stores more than a bit."""
 
 MAX_MOSAIC_GAPS = 1000
 """Pixels of a scene for each that its pieces have, beyond so many as a Zarr array may leave out: black is computed like anything else."""
 
-MAX_PHONE_EXPANSION = 4096
 LARGEST_SMOOTH_BYTES = 2**26
 """The same for HEIC and AVIF beyond so many bytes: a smooth image may become nearly nothing."""

@@ -6,7 +6,7 @@ yuliu316316/MFIF), whose values are the ones that papers print. 0 is what all me
 
 from __future__ import annotations
 
+from .blocks import EvaluationProgress
 from .evaluation import Evaluation, evaluate
-from .evaluation_progress import EvaluationProgress
 
 __all__ = ["Evaluation", "EvaluationProgress", "evaluate"]

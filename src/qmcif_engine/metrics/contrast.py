@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import fft
 
-from .evaluation_progress import ignore_step
-from .levels import choose_precision, stretch_levels
-from .sliding_windows import cut_padded, filter_valid, iterate_strips, sample_gaussian
+from qmcif_engine.arrays import ComplexArray, FloatArray
+from qmcif_engine.stack.window import Window
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from qmcif_engine.arrays import FloatArray
-
-    from .levels import Levels
+from .blocks import Passes
+from .levels import Levels, read_periodic
+from .windows import filter_valid, sample_gaussian
 
 # all of these are the reference's; bands are in the same unit as frequencies divided by the scale, sigmas in pixels
 FREQUENCY_SCALE = 30.0
@@ -25,20 +25,25 @@ GAUSSIAN_SIDE = 31
 CONTRAST_REACH_PX = GAUSSIAN_SIDE // 2
 FINE_SIGMA, COARSE_SIGMA = 2.0, 4.0
 MASKING_OFFSET = 1e-4
-LARGEST_CONTRAST = 1e15  # its square still fits single precision; met only where the background is 0 but for rounding
+LARGEST_CONTRAST = 1e15  # met only where the background is 0 but for rounding
+
+CUT_OFF = 6.0
+"""Standard deviations of a Gaussian beyond which it is left out: 2e-8 of its center, as 1.5e-8 of its largest frequency."""
+
+LEAST_MARGIN_PX = 48
+"""Of a block along a short side, where the wide band ends at the sampling limit."""
 
 
-def measure_contrast(sources: Sequence[Levels], fused: Levels, *, on_step: Callable[[], None] = ignore_step) -> float:
+def measure_contrast(images: Sequence[Levels], tables: Sequence[NDArray[np.uint8]], passes: Passes) -> float:
     """Measure the perceived contrast carried over from the sources (Q_CB).
 
     Parameters
     ----------
-    sources : sequence of ndarray of uint8, shape (H, W)
-        Gray levels of N >= 2 sources.
-    fused : ndarray of uint8, shape (H, W)
-        Gray levels of the fused image.
-    on_step : callable
-        Called once for each image, N + 1 times.
+    images : sequence of Levels
+        N >= 2 sources and, last, the fused image.
+    tables : sequence of ndarray of uint8, shape (256,)
+        What each level becomes when an image is stretched to the whole range.
+    passes : Passes
 
     Returns
     -------
@@ -49,70 +54,60 @@ def measure_contrast(sources: Sequence[Levels], fused: Levels, *, on_step: Calla
     -----
     ``Q_CB = mean_p sum_n (C_n^2 / sum_m C_m^2) min(C_n, C_F) / max(C_n, C_F)``: specification, section 6, after Chen and Blum 2009, the
     weights being the shares of all N sources. Two settings the reference lacks: images both without contrast agree (0 / 0 is 1), and
-    where no source has contrast all weigh the same. So constant images score 1 against each other. Sources are taken one at a time, so
-    that memory does not grow with N.
+    where no source has contrast all weigh the same. So constant images score 1 against each other.
+
+    The sensitivity of the eye, ``S(r) = exp(-(r / 15.3870)^2) - 0.7622 exp(-(r / 1.3456)^2)`` with frequencies that reach 1 at the sampling
+    limit, times side / 30, is a difference of two Gaussians in the frequency domain. Of a large image the wide one, a Gaussian blur of
+    side / 1025 pixels, is applied to overlapping blocks. The narrow one passes less than a hundred periods along each side: these
+    coefficients are summed over all blocks in a pass of their own. This equals the transform of the whole image but for what lies beyond
+    `CUT_OFF`.
     """
-    seen_fused = map_contrast(fused)
-    on_step()
-    return sum_contrast(_map_each(sources, on_step=on_step), seen_fused) / fused.size
+    sums: tuple[ComplexArray, ...] = ()
+    if not passes.is_whole:
+        sums = passes.add_up("contrast", partial(_sum_coefficients, images, tables), sides=passes.sides)
+    vision = _Vision(passes, sums)
+    (total,) = passes.add_up("contrast", partial(_sum_kept, images, tables, vision), sides=passes.sides)
+    return float(total / math.prod(passes.shape))
 
 
-def _map_each(sources: Sequence[Levels], *, on_step: Callable[[], None]) -> Iterator[FloatArray]:
-    """Yield the contrast of one source after the other; a step is done when the next one is asked for."""
-    for source in sources:
-        yield map_contrast(source)
-        on_step()
+def _sum_kept(images: Sequence[Levels], tables: Sequence[NDArray[np.uint8]], vision: _Vision, block: Window) -> tuple[float]:
+    """Return the sum of the contrast that a block of the fused image keeps."""
+
+    def map_contrast(number: int) -> FloatArray:
+        contrast = vision.map_contrast(images[number], tables[number], block, number=number)
+        vision.passes.report_share((number + 1) % len(images) / len(images))
+        return contrast
+
+    # the fused image is kept, sources come one by one: memory for two maps, however many sources
+    of_fused = map_contrast(len(images) - 1)
+    return (sum_contrast(map(map_contrast, range(len(images) - 1)), of_fused),)
 
 
-def sum_contrast(seen_sources: Iterable[FloatArray], seen_fused: FloatArray) -> float:
-    """Sum what of the contrast of the sources the fused image keeps, over an image or a part of it.
-
-    Parameters
-    ----------
-    seen_sources : iterable of ndarray of float, shape (h, w)
-        Masked local contrast of each source; only one is held at a time.
-    seen_fused : ndarray of float, shape (h, w)
-        That of the fused image.
-    """
+def sum_contrast(of_sources: Iterable[FloatArray], of_fused: FloatArray) -> float:
+    """Sum what of the masked local contrast of the sources the fused image keeps."""
     n_sources = 0
     # running sums of ratios: weighted, their weights, and unweighted for pixels where no source has contrast
-    kept, total, plain = (np.zeros_like(seen_fused) for _ in range(3))
-    for seen in seen_sources:
+    kept, total, plain = np.zeros((3, *of_fused.shape))
+    for contrast in of_sources:
         n_sources += 1
-        for rows in iterate_strips(seen_fused.shape):
-            # strip by strip, so that the temporary maps stay in the cache
-            ratio = _divide_smaller_by_larger(seen[rows], seen_fused[rows])
-            weight = seen[rows] ** 2
-            kept[rows] += weight * ratio
-            total[rows] += weight
-            plain[rows] += ratio
-    score = 0.0
-    for rows in iterate_strips(seen_fused.shape):
-        has_contrast = total[rows] > 0
-        weighted = kept[rows] / np.where(has_contrast, total[rows], 1)
-        # float64: maps of large images are in single precision, whose sums over megapixels would drift
-        score += float(np.sum(np.where(has_contrast, weighted, plain[rows] / n_sources), dtype=np.float64))
-    return score
+        larger = np.maximum(contrast, of_fused)
+        is_zero = larger == 0
+        ratio = np.where(is_zero, 1, np.minimum(contrast, of_fused) / np.where(is_zero, 1, larger))
+        kept += contrast**2 * ratio
+        total += contrast**2
+        plain += ratio
+    has_contrast = total > 0
+    return float(np.sum(np.where(has_contrast, kept / np.where(has_contrast, total, 1), plain / n_sources)))
 
 
-def map_contrast(gray: Levels) -> FloatArray:
-    """Map the masked local contrast of an image as an eye sees it.
+def mask_contrast(visible: FloatArray) -> FloatArray:
+    """Compute the masked local contrast wherever the Gaussians are complete, `CONTRAST_REACH_PX` from every side.
 
     Notes
     -----
     ``C = |(G_2 * f) / (G_4 * f) - 1|`` with Gaussians of sigma 2 and 4 px cut at 31 x 31 and not rescaled to sum 1, then
     ``C' = C^3 / (C^2 + 0.0001)``; specification, section 6. Where ``G_4 * f`` is exactly 0 there is no light, and C is 0.
     """
-    # the filter is global, what follows is local: only the filtered image is held whole
-    visible = filter_by_sensitivity(stretch_levels(gray))
-    contrast = np.empty_like(visible)
-    for rows in iterate_strips(gray.shape):
-        contrast[rows] = mask_contrast(cut_padded(visible, rows, margin=CONTRAST_REACH_PX))
-    return contrast
-
-
-def mask_contrast(visible: FloatArray) -> FloatArray:
-    """Compute the masked local contrast wherever the Gaussians are complete, `CONTRAST_REACH_PX` from every side."""
     # one factor per axis of 1 / (2 pi sigma^2); the taps are cut, and the reference does not make up for what is cut off
     fine, coarse = (sample_gaussian(GAUSSIAN_SIDE, sigma=sigma) / (np.sqrt(2 * np.pi) * sigma) for sigma in (FINE_SIGMA, COARSE_SIGMA))
     blurred, background = (filter_valid(filter_valid(visible, taps, axis=0), taps, axis=1) for taps in (fine, coarse))
@@ -123,29 +118,80 @@ def mask_contrast(visible: FloatArray) -> FloatArray:
     return masked
 
 
-def filter_by_sensitivity(levels: Levels) -> FloatArray:
-    """Weigh the frequencies of an image by the contrast sensitivity of the eye.
+@dataclass(frozen=True, slots=True)
+class _Vision:
+    """How an eye sees images of one shape; of large ones with the lowest coefficients of each."""
 
-    Notes
-    -----
-    ``S(r) = exp(-(r / 15.3870)^2) - 0.7622 exp(-(r / 1.3456)^2)``; specification, section 6. Each term factors into rows and columns, and
-    S is even, so the real transform suffices. Its frequencies reach 1 at the sampling limit, times side / 30.
-    """
-    n_rows, n_columns = levels.shape
-    spectrum = fft.rfft2(levels.astype(choose_precision(levels.shape)), overwrite_x=True)
-    down = fft.fftfreq(n_rows) * 2 * n_rows / FREQUENCY_SCALE
-    across = fft.rfftfreq(n_columns) * 2 * n_columns / FREQUENCY_SCALE
-    wide_down, narrow_down = np.exp(-((down / WIDE_BAND) ** 2)), NARROW_GAIN * np.exp(-((down / NARROW_BAND) ** 2))
-    wide_across, narrow_across = np.exp(-((across / WIDE_BAND) ** 2)), np.exp(-((across / NARROW_BAND) ** 2))
-    # the filter is formed strip by strip from its two factors; whole, it would take as much memory as the spectrum
-    for rows in iterate_strips(spectrum.shape):
-        spectrum[rows] *= np.outer(wide_down[rows], wide_across) - np.outer(narrow_down[rows], narrow_across)
-    filtered: FloatArray = fft.irfft2(spectrum, s=levels.shape, overwrite_x=True)
-    return filtered
+    passes: Passes
+    coefficients: tuple[ComplexArray, ...]
+
+    def map_contrast(self, image: Levels, table: NDArray[np.uint8], block: Window, *, number: int) -> FloatArray:
+        """Return the masked local contrast of a block."""
+        # beyond the image the reference has zeros, which are not filtered: only what lies inside is, and zeros are put around it afterwards
+        near = block.grown(CONTRAST_REACH_PX, self.passes.shape)
+        visible = self._filter(image, table, near)
+        if self.coefficients:
+            visible -= NARROW_GAIN * _synthesize(self.passes.shape, near, self.coefficients[number])
+        padded = np.zeros((block.shape[0] + 2 * CONTRAST_REACH_PX, block.shape[1] + 2 * CONTRAST_REACH_PX))
+        padded[near.moved(CONTRAST_REACH_PX - block.top, CONTRAST_REACH_PX - block.left).slices] = visible
+        return mask_contrast(padded)
+
+    def _filter(self, image: Levels, table: NDArray[np.uint8], window: Window) -> FloatArray:
+        """Return a window filtered by the wide band, of a small image also by the narrow one."""
+        starts, lengths, wide, narrow = [], [], [], []
+        for axis, (side, block_side) in enumerate(zip(self.passes.shape, self.passes.sides, strict=True)):
+            start, length = 0, side
+            if block_side < side:
+                # exp(-(f / b)^2) in frequency is a Gaussian of 1 / (sqrt(2) pi b) px in space; CUT_OFF of them are the margin
+                margin = max(LEAST_MARGIN_PX, math.ceil(CUT_OFF / (math.sqrt(2) * math.pi * _count_periods(side, WIDE_BAND))))
+                start, length = window[axis] - margin, fft.next_fast_len(window.shape[axis] + 2 * margin, real=True)
+            frequencies = fft.rfftfreq(length) if axis else fft.fftfreq(length)
+            starts.append(start)
+            lengths.append(length)
+            wide.append(np.exp(-((frequencies / _count_periods(side, WIDE_BAND)) ** 2)))
+            narrow.append(np.exp(-((frequencies / _count_periods(side, NARROW_BAND)) ** 2)))
+        # the image is periodic for the reference's transform, so a block at the border continues at the opposite one
+        levels = table[read_periodic(image, (starts[0], starts[1]), (lengths[0], lengths[1]))]
+        spectrum = fft.rfft2(levels.astype(np.float64), overwrite_x=True)
+        spectrum *= np.outer(*wide) if self.coefficients else np.outer(*wide) - NARROW_GAIN * np.outer(*narrow)
+        filtered: FloatArray = fft.irfft2(spectrum, s=lengths, overwrite_x=True)
+        return filtered[window.moved(-starts[0], -starts[1]).slices]
 
 
-def _divide_smaller_by_larger(first: FloatArray, second: FloatArray) -> FloatArray:
-    """Return min / max of two maps, 1 where both are 0."""
-    larger = np.maximum(first, second)
-    is_zero = larger == 0
-    return np.where(is_zero, 1, np.minimum(first, second) / np.where(is_zero, 1, larger))
+def _count_periods(side: int, band: float) -> float:
+    """Return the frequency, in periods per pixel, at which a band falls to 1 / e."""
+    return band * FREQUENCY_SCALE / 2 / side
+
+
+def _sum_coefficients(images: Sequence[Levels], tables: Sequence[NDArray[np.uint8]], block: Window) -> list[ComplexArray]:
+    """Return what a block adds to the lowest coefficients of every image, shape (K, k) each."""
+    rows, columns = _sample_waves((images[0].shape[0], images[0].shape[1]), block)
+    # a Fourier transform of few frequencies is a product with two thin matrices, and blocks simply add up
+    return [rows.conj().T @ table[image[block.slices]] @ columns.conj() for image, table in zip(images, tables, strict=True)]
+
+
+def _synthesize(shape: tuple[int, int], window: Window, coefficients: ComplexArray) -> FloatArray:
+    """Return a window of what the narrow band passes; of a pair of opposite waves along the columns one is kept and counts twice."""
+    rows, columns = _sample_waves(shape, window)
+    down, across = _list_periods(shape)
+    weights = [np.exp(-((k / side / _count_periods(side, NARROW_BAND)) ** 2)) for k, side in zip((down, across), shape, strict=True)]
+    # neither the wave of frequency 0 nor that at the sampling limit has an opposite
+    weights[1] *= np.where(2 * across % shape[1] == 0, 1, 2)
+    weighted = coefficients * np.outer(*weights) / math.prod(shape)
+    return np.ascontiguousarray((rows @ weighted @ columns.T).real)
+
+
+def _list_periods(shape: tuple[int, int]) -> tuple[FloatArray, FloatArray]:
+    """Return the numbers of periods along each side that the narrow band passes: along the columns those from 0 on."""
+    # exp(-(f / b)^2) has a standard deviation of b / sqrt(2)
+    reach = math.ceil(CUT_OFF / math.sqrt(2) * NARROW_BAND * FREQUENCY_SCALE / 2)
+    down, across = fft.fftfreq(shape[0], 1 / shape[0]), fft.rfftfreq(shape[1], 1 / shape[1])
+    return np.rint(down[np.abs(down) < reach + 0.5]), np.rint(across[across < reach + 0.5])
+
+
+def _sample_waves(shape: tuple[int, int], window: Window) -> tuple[ComplexArray, ComplexArray]:
+    """Return the waves of `_list_periods` along the rows and along the columns of a window."""
+    down, across = _list_periods(shape)
+    rows = np.outer(np.arange(window.top, window.bottom), down) / shape[0]
+    columns = np.outer(np.arange(window.left, window.right), across) / shape[1]
+    return np.exp(2j * np.pi * rows), np.exp(2j * np.pi * columns)

@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
+from numpy.typing import NDArray
 
-from qmcif_engine.errors import InvalidImageError
-
+from .blocks import Passes
 from .contrast import measure_contrast
-from .edge_similarity import measure_edge_similarity
-from .evaluation_progress import StepCounter
 from .gradient import measure_gradient
-from .inputs import load_samples, name_images, prepare_images, settle_limits
-from .levels import LARGEST_WHOLE_PX, SMALLEST_BLOCK_SIDE_PX
-from .log_gabor import N_ORIENTATIONS
+from .inputs import check_border, choose_limits, name_images, rate_choices
+from .levels import Levels, keep_levels, offer_places
 from .mutual_information import measure_mutual_information
 from .phase_congruency import measure_phase_congruency
-from .structural_similarity import measure_structural_similarity
-from .truth import DEFAULT_BORDER_PX, measure_quaternion_similarity, measure_right_choices, measure_signal_to_noise, measure_similarity
+from .source_similarity import measure_edge_similarity, measure_structural_similarity
+from .truth import DEFAULT_BORDER_PX, compare_with_truth
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from dask.array import Array as DaskImage
-    from numpy.typing import NDArray
 
-    from .evaluation_progress import EvaluationProgress
-    from .levels import Levels
+    from .blocks import EvaluationProgress
+
+    Image: TypeAlias = NDArray[Any] | DaskImage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,10 +74,10 @@ class Evaluation:
 
 
 def evaluate(
-    sources: Sequence[NDArray[Any] | DaskImage],
-    fused: NDArray[Any] | DaskImage,
+    sources: Sequence[Image],
+    fused: Image,
     *,
-    truth: NDArray[Any] | DaskImage | None = None,
+    truth: Image | None = None,
     border_px: int = DEFAULT_BORDER_PX,
     source_index: NDArray[Any] | None = None,
     true_index: NDArray[Any] | None = None,
@@ -120,94 +114,41 @@ def evaluate(
 
     Notes
     -----
-    Images of more than 4 megapixels are evaluated block by block, each read once, in less than 1.2 GB whatever their size. Where a
-    metric is local (Q_MI, Q_G, Q_E, Q_Y and everything that needs the truth) its value is that of the whole image up to rounding, 1e-9.
-    Q_CB and Q_P transform the whole image in the reference: from blocks, Q_CB differs by less than 1e-5 and Q_P by less than 0.002.
+    Every image is read once and evaluated block by block. Images of more than 4 megapixels take less than 1.2 GB whatever their size; their
+    8-bit levels wait in temporary files. Where a metric is local (Q_MI, Q_G, Q_E, Q_Y and everything that needs the truth) its value is
+    that of the whole image up to rounding, 1e-9. Q_CB and Q_P transform the whole image in the reference: from blocks, Q_CB differs by
+    less than 1e-5 and Q_P by less than 0.002.
     """
     # every check that needs no samples comes first, also for images that will take minutes to read
-    _check_border(border_px)
+    check_border(border_px)
     named = name_images(sources, fused, truth)
-    limits = settle_limits(fused.dtype, sample_range)
-    shape, n_sources = fused.shape[:2], len(sources)
-    right_share = _rate_choices(source_index, true_index, shape=shape, n_sources=n_sources)
-    if shape[0] * shape[1] > LARGEST_WHOLE_PX and min(shape) >= SMALLEST_BLOCK_SIDE_PX:
-        # dask is loaded for large images only
-        from .by_block.large_evaluation import evaluate_by_block
-
-        figures = evaluate_by_block(named, n_sources=n_sources, limits=limits, border_px=border_px, progress=progress)
-        return Evaluation(**figures, right_source_share=right_share)
-    loaded = [(name, load_samples(image)) for name, image in named]
-    images = prepare_images(loaded, n_sources=n_sources, limits=limits)
-    # four quick metrics; per image one step of contrast and one per orientation of phase congruency
-    total = 4 + (1 + N_ORIENTATIONS) * (len(sources) + 1) + (truth is not None)
-    finish_step = StepCounter(total, progress).finish_step
-    figures = _compare_with_sources(images.sources, images.fused, finish_step=finish_step)
-    if images.truth_samples is not None:
-        figures |= _compare_with_truth(images.fused_samples, images.truth_samples, border_px=border_px)
-        finish_step("truth")
+    limits = choose_limits(fused.dtype, sample_range)
+    n_sources = len(sources)
+    right_share = rate_choices(source_index, true_index, shape=fused.shape[:2], n_sources=n_sources)
+    passes = Passes(fused.shape, progress)
+    # reading, three local metrics, the gradient by source, contrast and phase congruency with what they need to know before, the truth
+    passes.n_passes = len(named) + 3 + n_sources + (2 if passes.is_whole else 4) + (0 if truth is None else 2)
+    with offer_places(in_files=not passes.is_whole) as place:
+        kept = [
+            keep_levels(name, image, limits=limits, passes=passes, place=place, with_color=truth is not None and number >= n_sources)
+            for number, (name, image) in enumerate(named)
+        ]
+        colors, grays = zip(*kept, strict=True)
+        figures = _compare_with_sources(grays[: n_sources + 1], passes)
+        if truth is not None:
+            figures |= compare_with_truth(colors[n_sources:], grays[n_sources:], passes, border_px=border_px)
     return Evaluation(**figures, right_source_share=right_share)
 
 
-def _compare_with_sources(sources: Sequence[Levels], fused: Levels, *, finish_step: Callable[[str], None]) -> dict[str, float]:
+def _compare_with_sources(images: Sequence[Levels], passes: Passes) -> dict[str, float]:
     """Compute the six metrics, the quick ones first."""
-    figures: dict[str, float] = {}
-    quick: dict[str, Callable[[Sequence[Levels], Levels], float]] = {
-        "mutual_information": measure_mutual_information,
-        "gradient": measure_gradient,
-        "edge_similarity": measure_edge_similarity,
-        "structural_similarity": measure_structural_similarity,
-    }
-    for name, measure in quick.items():
-        figures[name] = measure(sources, fused)
-        finish_step(name)
-    figures["contrast"] = measure_contrast(sources, fused, on_step=partial(finish_step, "contrast"))
-    figures["phase_congruency"] = measure_phase_congruency(sources, fused, on_step=partial(finish_step, "phase_congruency"))
-    return figures
-
-
-def _compare_with_truth(fused: Levels, truth: Levels, *, border_px: int) -> dict[str, float]:
-    """Compute the figures that need the truth."""
+    mutual_information, tables = measure_mutual_information(images, passes)
     return {
-        "signal_to_noise_db": measure_signal_to_noise(fused, truth),
-        "inner_signal_to_noise_db": measure_signal_to_noise(fused, truth, border_px=border_px),
-        "truth_similarity": measure_similarity(fused, truth),
-        "truth_quaternion_similarity": measure_quaternion_similarity(fused, truth),
+        "mutual_information": mutual_information,
+        "gradient": measure_gradient(images, passes),
+        "edge_similarity": measure_edge_similarity(images, passes),
+        "structural_similarity": measure_structural_similarity(images, passes),
+        "contrast": measure_contrast(images, tables, passes),
+        # the table of an image with a single level is all 0, that of any other reaches 255
+        "phase_congruency": measure_phase_congruency(images, passes, is_constant=not tables[-1].any()),
     }
-
-
-def _check_border(border_px: object) -> None:
-    """Refuse a border that is no width."""
-    if isinstance(border_px, bool) or not isinstance(border_px, (int, np.integer)) or border_px < 0:
-        message = f"Got a border of {border_px!r} px; a whole number from 0 on is needed. Pass 0 to leave nothing out."
-        raise InvalidImageError(message)
-
-
-def _rate_choices(
-    source_index: NDArray[Any] | None,
-    true_index: NDArray[Any] | None,
-    *,
-    shape: tuple[int, ...],
-    n_sources: int,
-) -> float | None:
-    """Check both index maps and compare them; without any there is nothing to rate."""
-    if source_index is None and true_index is None:
-        return None
-    if source_index is None or true_index is None:
-        given, missing = ("true_index", "source_index") if source_index is None else ("source_index", "true_index")
-        message = f"Got {given} without {missing}; the share of right choices needs both. Pass both, or neither."
-        raise InvalidImageError(message)
-    _check_index("source_index", source_index, shape=shape, n_sources=n_sources)
-    _check_index("true_index", true_index, shape=shape, n_sources=n_sources)
-    return measure_right_choices(source_index, true_index)
-
-
-def _check_index(name: str, index: object, *, shape: tuple[int, ...], n_sources: int) -> None:
-    """Refuse a map that does not name one of the sources at each pixel."""
-    if not (isinstance(index, np.ndarray) and np.issubdtype(index.dtype, np.integer) and index.shape == shape):
-        found = f"{index.dtype} of shape {index.shape}" if isinstance(index, np.ndarray) else type(index).__name__
-        message = f"Got {name} as {found}; an integer array of shape {shape} is needed. Pass one source number for each pixel."
-        raise InvalidImageError(message)
-    if index.min() < 0 or index.max() >= n_sources:
-        found = f"{index.min()} to {index.max()}"
-        message = f"Got {name} from {found}; there are {n_sources} sources, counted from 0. Pass 0 to {n_sources - 1}."
-        raise InvalidImageError(message)

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from .sliding_windows import cut_padded, iterate_strips
+from qmcif_engine.arrays import FloatArray
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from qmcif_engine.arrays import FloatArray
-
-    from .levels import Levels
+from .blocks import Passes
+from .levels import Levels, open_lazily
 
 SUBSTITUTE_FOR_ZERO = 1e-5
 # sigmoids of the corrected reference: their upper end, how steep they are, and the share at which they are steepest
@@ -21,15 +18,14 @@ STRENGTH_GAIN, STRENGTH_SLOPE, STRENGTH_CENTER = 0.9994, 15.0, 0.5
 DIRECTION_GAIN, DIRECTION_SLOPE, DIRECTION_CENTER = 0.9879, 22.0, 0.8
 
 
-def measure_gradient(sources: Sequence[Levels], fused: Levels) -> float:
+def measure_gradient(images: Sequence[Levels], passes: Passes) -> float:
     """Measure the share of edge information carried over from the sources (Q_G, also Q^{AB/F}).
 
     Parameters
     ----------
-    sources : sequence of ndarray of uint8, shape (H, W)
-        Gray levels of N >= 2 sources.
-    fused : ndarray of uint8, shape (H, W)
-        Gray levels of the fused image.
+    images : sequence of Levels
+        N >= 2 sources and, last, the fused image.
+    passes : Passes
 
     Returns
     -------
@@ -42,46 +38,42 @@ def measure_gradient(sources: Sequence[Levels], fused: Levels) -> float:
     Petrovic 2000, the sums running over all N sources. Zero padding makes the image border an edge, as in the reference. Edge strengths of
     exactly 0 count as 1e-5, so flat, constant and single-pixel images give finite values: where no image has an edge, all agree.
     """
+    import dask.array as da
+
+    *sources, slopes_fused = (_find_slopes(image) for image in images)
     # a ratio of sums over the whole image, not a mean of local ratios: strong edges weigh more
     carried, total = 0.0, 0.0
-    for rows in iterate_strips(fused.shape):
-        # once per strip for all sources
-        edges_fused = _find_edges(fused, rows)
-        for source in sources:
-            kept, weight = sum_kept_edges(_find_edges(source, rows), edges_fused)
-            carried += kept
-            total += weight
-    return carried / total
+    # one source after the other, so that memory does not grow with their number
+    for slopes in sources:
+        sums = da.map_blocks(_sum_kept_edges, *slopes, *slopes_fused, dtype=np.float64, new_axis=2, chunks=(1, 1, 2))
+        (pair,) = passes.compute("gradient", sums.sum(axis=(0, 1), split_every=4))
+        carried, total = carried + pair[0], total + pair[1]
+    return float(carried / total)
 
 
-def sum_kept_edges(edges: tuple[FloatArray, FloatArray], edges_fused: tuple[FloatArray, FloatArray]) -> tuple[float, float]:
-    """Sum what of the edges of a source the fused image keeps, and their weights, from strength and angle of both."""
-    (strength, angle), (strength_fused, angle_fused) = edges, edges_fused
+def _find_slopes(image: Levels) -> list[Any]:
+    """Return the slopes along rows and along columns, zero-padded at the border; 16 bits hold them exactly."""
+    from dask_image.ndfilters import sobel
+
+    levels = open_lazily(image).astype(np.int16)
+    return [sobel(levels, axis=axis, mode="constant") for axis in (1, 0)]
+
+
+def _sum_kept_edges(*slopes: Any) -> FloatArray:  # noqa: ANN401 - blocks of four arrays
+    """Sum what of the edges of a source the fused image keeps, and their weights, shape (1, 1, 2)."""
+    across, down, across_fused, down_fused = (slope.astype(np.float64) for slope in slopes)
+    strength, strength_fused = np.sqrt(across**2 + down**2), np.sqrt(across_fused**2 + down_fused**2)
+    angle, angle_fused = find_angle(across, down), find_angle(across_fused, down_fused)
     weight = _replace_zeros(strength)
     kept = rate_strength(strength, strength_fused) * rate_direction(angle, angle_fused)
-    return float(np.sum(kept * weight)), float(np.sum(weight))
+    return np.array([[[np.sum(kept * weight), np.sum(weight)]]])
 
 
-def _find_edges(gray: Levels, rows: slice) -> tuple[FloatArray, FloatArray]:
-    """Compute edge strength and edge angle of a strip with Sobel's operator, zero-padded."""
-    padded = cut_padded(gray, rows, margin=1)
-    # separable: weights 1 2 1 along the edge, then a difference across it
-    smooth_down = padded[:-2] + 2 * padded[1:-1] + padded[2:]
-    smooth_across = padded[:, :-2] + 2 * padded[:, 1:-1] + padded[:, 2:]
-    slope_x = smooth_down[:, 2:] - smooth_down[:, :-2]
-    slope_y = smooth_across[2:] - smooth_across[:-2]
-    return combine_slopes(slope_x, slope_y)
-
-
-def combine_slopes(slope_x: FloatArray, slope_y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return edge strength and edge angle.
-
-    Notes
-    -----
-    ``g = sqrt(s_x^2 + s_y^2)`` and ``a = atan(s_y / s_x)``, with 1e-5 for an ``s_x`` of 0; specification, section 2.
-    """
+def find_angle(slope_x: FloatArray, slope_y: FloatArray) -> FloatArray:
+    """Return the edge angle ``atan(s_y / s_x)``, with 1e-5 for an ``s_x`` of 0; specification, section 2."""
     # atan, not atan2: opposite slopes (dark to bright, bright to dark) count as one direction, as in the reference
-    return np.sqrt(slope_x**2 + slope_y**2), np.arctan(slope_y / _replace_zeros(slope_x))
+    angle: FloatArray = np.arctan(slope_y / _replace_zeros(slope_x))
+    return angle
 
 
 def _replace_zeros(values: FloatArray) -> FloatArray:

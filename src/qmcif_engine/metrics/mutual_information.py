@@ -2,39 +2,36 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
-from .levels import stretch_levels
-from .sliding_windows import iterate_strips
+from qmcif_engine.arrays import FloatArray
+from qmcif_engine.stack.window import Window
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from qmcif_engine.arrays import FloatArray
-
-    from .levels import Levels
+from .blocks import Passes
+from .levels import Levels, tabulate_stretching
 
 N_LEVELS = 256
 
 
-def measure_mutual_information(sources: Sequence[Levels], fused: Levels) -> float:
+def measure_mutual_information(images: Sequence[Levels], passes: Passes) -> tuple[float, list[NDArray[np.uint8]]]:
     """Measure the normalized mutual information of the fused image with its sources (Q_MI).
 
     Parameters
     ----------
-    sources : sequence of ndarray of uint8, shape (H, W)
-        Gray levels of N >= 2 sources.
-    fused : ndarray of uint8, shape (H, W)
-        Gray levels of the fused image.
+    images : sequence of Levels
+        N >= 2 sources and, last, the fused image.
+    passes : Passes
 
     Returns
     -------
-    float
+    score : float
         0 (independent) to 2 (each source is determined by the fused image and determines it).
+    tables : list of ndarray of uint8, shape (256,)
+        What each level of each image becomes when the image is stretched to the whole range.
 
     Notes
     -----
@@ -44,36 +41,38 @@ def measure_mutual_information(sources: Sequence[Levels], fused: Levels) -> floa
     A constant image has entropy 0. Against a varying one it scores 0; two constant images determine each other, so their 0 / 0 is the
     ratio of perfect dependence, 1/2.
     """
-    stretched = stretch_levels(fused)
-    return rate_joint_levels([count_joint_levels(stretch_levels(source), stretched) / fused.size for source in sources])
+    joints = passes.add_up("mutual_information", partial(_count_joint_levels, images))
+    # all joint histograms have the same fused image along their columns
+    tables = [tabulate_stretching(counts) for counts in (*(joint.sum(axis=1) for joint in joints), joints[0].sum(axis=0))]
+    ratios = [_relate_levels(_stretch(joint, table, tables[-1])) for joint, table in zip(joints, tables, strict=False)]
+    return 4.0 * sum(ratios) / len(ratios), tables
 
 
-def rate_joint_levels(joints: Sequence[FloatArray]) -> float:
-    """Return Q_MI from the share of pixels that have each pair of stretched levels, one array for each source."""
-    return 4.0 * sum(map(_relate_levels, joints)) / len(joints)
+def _count_joint_levels(images: Sequence[Levels], block: Window) -> list[NDArray[np.int64]]:
+    """Count the pixels with each pair of levels of each source, along the rows, and the fused image."""
+    *sources, fused = (image[block.slices].astype(np.int64) for image in images)
+    # a joint histogram is a plain one of the numbers 256 x + y
+    return [np.bincount((source * N_LEVELS + fused).ravel(), minlength=N_LEVELS**2).reshape(N_LEVELS, N_LEVELS) for source in sources]
+
+
+def _stretch(joint: NDArray[np.int64], of_source: NDArray[np.uint8], of_fused: NDArray[np.uint8]) -> FloatArray:
+    """Return the share of pixels with each pair of stretched levels."""
+    stretched = np.zeros((N_LEVELS, N_LEVELS))
+    # levels beyond the extremes all become 0 or 255: assigning in place of adding would overwrite real counts with their zeros
+    np.add.at(stretched, (of_source[:, np.newaxis], of_fused[np.newaxis]), joint)
+    shares: FloatArray = stretched / joint.sum()
+    return shares
 
 
 def _relate_levels(joint: FloatArray) -> float:
     """Divide the mutual information of two images by the sum of their entropies."""
-    entropy_source = compute_entropy(joint.sum(axis=1))
-    entropy_fused = compute_entropy(joint.sum(axis=0))
-    entropy_sum = entropy_source + entropy_fused
+    entropy_sum = compute_entropy(joint.sum(axis=1)) + compute_entropy(joint.sum(axis=0))
     # two constant images
     if entropy_sum == 0.0:
         return 0.5
     information = entropy_sum - compute_entropy(joint.ravel())
     # independent images have information 0, which rounding may push below
     return max(information, 0.0) / entropy_sum
-
-
-def count_joint_levels(source: Levels, fused: Levels) -> NDArray[np.int64]:
-    """Count the pixels with each pair of levels, shape (256, 256), rows for the source."""
-    counts = np.zeros(N_LEVELS * N_LEVELS, np.int64)
-    for rows in iterate_strips(source.shape):
-        # a joint histogram is a plain one of the numbers 256 x + y
-        pairs = source[rows].astype(np.int64) * N_LEVELS + fused[rows]
-        counts += np.bincount(pairs.ravel(), minlength=counts.size)
-    return counts.reshape(N_LEVELS, N_LEVELS)
 
 
 def compute_entropy(shares: FloatArray) -> float:

@@ -1,21 +1,19 @@
-"""Comparison of a fused image with the truth: error, structure, structure in color, and the choice of sources."""
+"""Comparison of a fused image with the truth: error, structure, and structure in color."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
-from .levels import LARGEST_LEVEL, convert_to_gray
-from .local_moments import compare_structure, compute_moments
-from .sliding_windows import GaussianWindow, iterate_strips, iterate_window_strips
+from qmcif_engine.arrays import FloatArray
+from qmcif_engine.stack.window import Window
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from qmcif_engine.arrays import FloatArray
-
-    from .levels import Levels
+from .blocks import Passes
+from .levels import LARGEST_LEVEL, Levels, open_lazily
+from .windows import GaussianWindow, compare_structure, compute_moments
 
 DEFAULT_BORDER_PX = 8
 WINDOW = GaussianWindow(11, 1.5)
@@ -23,97 +21,60 @@ CONSTANTS = ((0.01 * LARGEST_LEVEL) ** 2, (0.03 * LARGEST_LEVEL) ** 2)
 SMALLEST_SQUARED_ERROR = 0.25
 
 
-def measure_signal_to_noise(fused: Levels, truth: Levels, *, border_px: int = 0) -> float:
-    """Measure the peak signal-to-noise ratio in decibels, over all color samples.
+def compare_with_truth(colors: Sequence[Levels], grays: Sequence[Levels], passes: Passes, *, border_px: int) -> dict[str, float]:
+    """Compute all figures that need the truth.
 
     Parameters
     ----------
-    fused, truth : ndarray of uint8, shape (H, W) or (H, W, 3)
-        Levels of the same shape.
+    colors, grays : sequence of two Levels, shape (H, W) or (H, W, 3), and (H, W)
+        The fused image and the truth.
+    passes : Passes
     border_px : int
-        Width of a border left out on all sides, since artifacts that a data set has there can outweigh everything else. A border that
-        would leave nothing is not left out.
+        Width of a border left out of the second signal-to-noise ratio on all sides, since artifacts that a data set has there can outweigh
+        everything else. A border that would leave nothing is not left out.
 
     Returns
     -------
-    float
-        ``10 log10(255^2 / mean squared error)``. Equal images, for which the formula has no finite value, are rated as if one sample were
-        off by half a level: above any other image of that size, and still fit for an average.
+    dict of str to float
+        Structural similarities are means over all complete windows, 1 for equal images. An image with a side below 11 px gets a window
+        of that side.
 
     Notes
     -----
-    A missing half level in one of n samples is a mean squared error of ``0.25 / n``.
+    ``SSIM`` of the gray levels over Gaussian windows of 11 x 11 px, sigma 1.5, with C1 = (0.01 255)^2 and C2 = (0.03 255)^2: Wang et al.
+    2004, section III-B. The quaternion similarity, `compare_colors`, over the same windows.
     """
-    if 0 < 2 * border_px < min(fused.shape[:2]):
-        fused, truth = (image[border_px:-border_px, border_px:-border_px] for image in (fused, truth))
-    # whole numbers: exact, and the same however the image is cut
-    squared_error = sum(int(np.sum((fused[rows].astype(np.int64) - truth[rows]) ** 2)) for rows in iterate_strips(fused.shape))
-    return convert_to_decibels(squared_error, n_samples=fused.size)
+    inside = slice(border_px, -border_px) if 0 < 2 * border_px < min(passes.shape) else slice(None)
+    # squares of 8-bit differences fit 32 bits; their sum over a large image needs 64
+    squared = (open_lazily(colors[0]).astype(np.int32) - open_lazily(colors[1]).astype(np.int32)) ** 2
+    inner = squared[inside, inside]
+    errors = passes.compute("truth", *(part.sum(dtype=np.int64, split_every=4) for part in (squared, inner)))
+    gray, color, n_windows = passes.add_up("truth", partial(_sum_similarities, colors, grays), window_px=WINDOW.side)
+    return {
+        "signal_to_noise_db": convert_to_decibels(int(errors[0]), n_samples=squared.size),
+        "inner_signal_to_noise_db": convert_to_decibels(int(errors[1]), n_samples=inner.size),
+        "truth_similarity": float(gray / n_windows),
+        "truth_quaternion_similarity": float(color / n_windows),
+    }
 
 
 def convert_to_decibels(squared_error: int, *, n_samples: int) -> float:
-    """Return the peak signal-to-noise ratio of samples whose squared errors add up to this."""
+    """Return the peak signal-to-noise ratio of samples whose squared errors add up to this.
+
+    Notes
+    -----
+    ``10 log10(255^2 / mean squared error)``. Equal images, for which the formula has no finite value, are rated as if one sample were off
+    by half a level: above any other image of that size, and still fit for an average.
+    """
     return float(10 * np.log10(LARGEST_LEVEL**2 * n_samples / max(squared_error, SMALLEST_SQUARED_ERROR)))
 
 
-def measure_similarity(fused: Levels, truth: Levels) -> float:
-    """Measure the structural similarity of the gray levels to the truth.
-
-    Parameters
-    ----------
-    fused, truth : ndarray of uint8, shape (H, W) or (H, W, 3)
-        Levels of the same shape; color is turned to gray first.
-
-    Returns
-    -------
-    float
-        -1 to 1; 1 for equal images. An image with a side below 11 px gets a window of that side.
-
-    Notes
-    -----
-    Mean of ``SSIM`` over all complete Gaussian windows, 11 x 11 px, sigma 1.5, with C1 = (0.01 255)^2 and C2 = (0.03 255)^2: Wang et al.
-    2004, section III-B.
-    """
-    first, second = convert_to_gray(fused), convert_to_gray(truth)
-    total, count = 0.0, 0
-    for rows in iterate_window_strips(first.shape, WINDOW.side):
-        moments = [compute_moments(image[rows], WINDOW) for image in (first, second)]
-        similarity = compare_structure(*moments, window=WINDOW, constants=CONSTANTS)
-        total += float(np.sum(similarity))
-        count += similarity.size
-    return total / count
-
-
-def measure_quaternion_similarity(fused: Levels, truth: Levels) -> float:
-    """Measure the quaternion structural similarity of the colors to the truth.
-
-    Parameters
-    ----------
-    fused, truth : ndarray of uint8, shape (H, W) or (H, W, 3)
-        Levels of the same shape; gray counts as equal red, green and blue.
-
-    Returns
-    -------
-    float
-        0 to 1; 1 for equal images. Being a modulus it cannot see inverted contrast. An image with a side below 11 px gets a window of
-        that side.
-
-    Notes
-    -----
-    Mean of `compare_colors` over the windows of `measure_similarity`.
-    """
-    total, count = sum_color_similarity(fused, truth)
-    return total / count
-
-
-def sum_color_similarity(fused: Levels, truth: Levels) -> tuple[float, int]:
-    """Return the sum of the similarities of all complete windows of an image or of a part of it, and how many there are."""
-    total, count = 0.0, 0
-    for rows in iterate_window_strips(fused.shape, WINDOW.side):
-        similarity = compare_colors(_embed(fused[rows]), _embed(truth[rows]))
-        total += float(np.sum(similarity))
-        count += similarity.size
-    return total, count
+def _sum_similarities(colors: Sequence[Levels], grays: Sequence[Levels], block: Window) -> tuple[float, float, int]:
+    """Return the sums of both similarities over the windows of a block, and how many windows there are."""
+    first, second = (compute_moments(gray[block.slices], WINDOW) for gray in grays)
+    similarity = compare_structure(first, second, window=WINDOW, constants=CONSTANTS)
+    in_color = compare_colors(*(_embed(color[block.slices]) for color in colors))
+    return float(np.sum(similarity)), float(np.sum(in_color)), similarity.size
 
 
 def compare_colors(first: FloatArray, second: FloatArray) -> FloatArray:
@@ -127,7 +88,7 @@ def compare_colors(first: FloatArray, second: FloatArray) -> FloatArray:
     Returns
     -------
     ndarray of float64, shape (h', w')
-        The modulus of the similarity, 0 to 1.
+        The modulus of the similarity, 0 to 1; being a modulus it cannot see inverted contrast.
 
     Notes
     -----
@@ -159,24 +120,7 @@ def _multiply(first: FloatArray, second: FloatArray) -> tuple[FloatArray, FloatA
     return np.sum(first * second, axis=0), np.cross(first, second, axis=0)
 
 
-def _embed(levels: Levels) -> FloatArray:
+def _embed(levels: NDArray[np.uint8]) -> FloatArray:
     """Bring the color axis to the front; repeat gray three times."""
     color = levels if levels.ndim == 3 else np.repeat(levels[..., np.newaxis], 3, axis=2)
     return np.moveaxis(color, 2, 0).astype(np.float64)
-
-
-def measure_right_choices(source_index: NDArray[Any], true_index: NDArray[Any]) -> float:
-    """Measure the share of pixels taken from the source that is sharp there.
-
-    Parameters
-    ----------
-    source_index, true_index : ndarray of int, shape (H, W)
-        Number of the source each pixel was taken from, and of the one it should have been taken from.
-
-    Returns
-    -------
-    float
-        0 to 1.
-    """
-    n_right = sum(int(np.count_nonzero(source_index[rows] == true_index[rows])) for rows in iterate_strips(source_index.shape))
-    return n_right / source_index.size

@@ -7,23 +7,94 @@ one that is active, or what ``dask.config`` names computes; otherwise threads of
 from __future__ import annotations
 
 import sys
-from contextlib import suppress
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 from uuid import uuid4
 
-from qmcif_engine.errors import InvalidConfigError
+from qmcif_engine.errors import Cancelled, InvalidConfigError
 from qmcif_engine.io.dask_threads import compute_on_threads, count_cores
+from qmcif_engine.tiles.plan import Tile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
     from distributed import Client
 
-    from qmcif_engine.run.steps import Steps
-    from qmcif_engine.tiles.plan import Tile
+
+class FusionProgress(NamedTuple):
+    """How much of a fusion is done: for each tile one step per image, or one per image and channel, and one for the decision."""
+
+    done: int
+    total: int
+
+
+class Steps:
+    """Steps of a run, and the question whether to go on.
+
+    Tiles are computed by threads that belong to Dask, while the caller waits for it. The threads therefore tell and ask the caller
+    themselves, one at a time. Where tiles are part of a longer run, so many steps are done `n_before` them, of `n_total`.
+    """
+
+    def __init__(
+        self,
+        *,
+        n_tiles: int,
+        steps_a_tile: int,
+        n_before: int = 0,
+        n_total: int | None = None,
+        on_progress: Callable[[FusionProgress], None] | None = None,
+        is_cancelled: Callable[[], bool] | None = None,
+    ) -> None:
+        self.steps_a_tile = steps_a_tile
+        self._total = n_tiles * steps_a_tile if n_total is None else n_total
+        self._done = n_before
+        self._on_progress, self._is_cancelled = on_progress, is_cancelled
+        # kept once the caller said so: nobody is asked again, and every tile ends
+        self._is_stopped = False
+        self._n_computing = 0
+        # reentrant: the caller is called back while it is held, and may come back here
+        self._lock = threading.RLock()
+        self._has_changed = threading.Condition(self._lock)
+
+    def count(self, n_steps: int = 1) -> None:
+        """Inform the caller of finished steps, one by one."""
+        with self._lock:
+            for _ in range(n_steps):
+                self._done += 1
+                if self._on_progress is not None:
+                    self._on_progress(FusionProgress(self._done, self._total))
+
+    def check_cancelled(self) -> None:
+        """Ask the caller, and end the tile once the run is to end."""
+        with self._lock:
+            if not self._is_stopped and self._is_cancelled is not None and self._is_cancelled():
+                self._is_stopped = True
+            if self._is_stopped:
+                msg = f"the fusion was cancelled after {self._done} of {self._total} steps; nothing was returned: start it again"
+                raise Cancelled(msg)
+
+    @contextmanager
+    def computing(self) -> Iterator[None]:
+        """Count a tile among those that are computed."""
+        with self._lock:
+            self._n_computing += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._n_computing -= 1
+                self._has_changed.notify_all()
+
+    def stop(self) -> None:
+        """Make every tile end at its next iteration, and return when none is computed any more."""
+        with self._lock:
+            self._is_stopped = True
+            # else a tile that is still computed would write after the caller cleaned up
+            self._has_changed.wait_for(lambda: self._n_computing == 0)
+
 
 BATCH_TILES = 1024
 """Tiles of one graph: a slide has more than a scheduler likes to be told of at once."""

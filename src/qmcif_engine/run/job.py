@@ -1,60 +1,128 @@
 """Finished tiles of a run on disk, so that an interrupted run can go on where it stopped.
 
-A job is a folder beside the target. Every tile is one file: the samples of its planes, and a receipt that says what they were made of.
-Where the target is an OME-Zarr, the image itself goes into a store in the folder, chunk by chunk, and the tile's file holds the rest.
-It is written last, and what has its name is whole. When all tiles are there, the store is moved into place or the tiles are put together,
-and the folder goes.
+A job is a folder beside the target. Its fusions (one image, or time points and slabs) share a plan of tiles. Every plane of a result is a
+Zarr array in the folder; where the target is an OME-Zarr, the image itself goes into the store that becomes it, chunk by chunk. Of every
+tile there is a receipt, which is written last: what it was made of, and a checksum of its samples. When all tiles are there, the store is
+moved into place or the planes are written in the formats that were asked for, and the folder goes.
 """
 
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
-import secrets
-from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from qmcif_engine.errors import ExecutionError, OutputError
-from qmcif_engine.io.output.leftovers import Kind, Leftover, name_temporary, temporary_in
-from qmcif_engine.io.output.moves import Journal, roll_back
+from qmcif_engine.io.output.moves import write_durably
 from qmcif_engine.io.output.placement import refusing
-from qmcif_engine.io.output.stores import sync_folder, write_durably
-from qmcif_engine.io.output.sweeping import JOURNAL_NAME, settle
-from qmcif_engine.io.remote.remote_path import RemotePath
+from qmcif_engine.io.output.windowed_image import BLOCK_SIDE_PX, ArrayImage, ImageContent, JoinedImage, WindowedImage
+from qmcif_engine.io.remote.remote_path import Location, RemotePath
 from qmcif_engine.io.remote.remote_store import RemoteStore
-from qmcif_engine.run.job_folders import DESCRIPTION_NAME, LOCK_NAME, checked_token, holds_job, read_description, recover
-from qmcif_engine.run.lock import RunLock
-from qmcif_engine.run.tile_files import EXTREME_DTYPE, JobImage, TileFormat, checksum
+from qmcif_engine.io.zarr.image_store import ImageArray, ImageStore
+from qmcif_engine.io.zarr.ome_attributes import Extremes
+from qmcif_engine.run.job_folder import JobFolder
+from qmcif_engine.stack.window import Window, multiple_above
+from qmcif_engine.tiles.plan import GRID_PX, Tile, TilePlan
+from qmcif_engine.tiles.task import FusedTile
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
-    from distributed import Client
-
-    from qmcif_engine.io.output.windowed_image import ImageContent, WindowedImage
-    from qmcif_engine.io.zarr.growing_image import GrowingImage
-    from qmcif_engine.io.zarr.ome_attributes import Extremes
-    from qmcif_engine.run.tile_files import PlaneKind, TileReceipt
-    from qmcif_engine.tiles.plan import Tile, TilePlan
-    from qmcif_engine.tiles.task import FusedTile
+_LARGEST_RECEIPT_BYTES = 2**26
 
 
-class Job:
-    """Tiles of one run in a folder, where the tasks that compute them put them.
+@dataclass(frozen=True, slots=True)
+class PlaneKind:
+    """What the samples of one plane of the result are: their type, and the channels behind height and width, if any."""
+
+    dtype: np.dtype[Any]
+    channels: tuple[int, ...] = ()
+
+    @property
+    def pixel_bytes(self) -> int:
+        """Bytes of one pixel."""
+        return int(self.dtype.itemsize * np.prod(self.channels, dtype=int))
+
+
+class PartKind(NamedTuple):
+    """One fusion of a job: how many images it has, which planes are kept, and which image of the store its result is, if any."""
+
+    n_images: int
+    planes: tuple[str, ...]
+    stored_as: int | None = None
+
+
+class TileReceipt(NamedTuple):
+    """What a finished tile was made of, and by whom.
+
+    Attributes
+    ----------
+    input_digest : str
+        Of all samples that the tile depends on.
+    pixels_by_image : tuple of int
+        How many of its pixels each image gave.
+    session : str
+        The run that wrote it: one that continues an unfinished run is another session.
+    extremes : list of list of float, or None
+        The least and the largest sample of every color, where the image of the tile went into a store.
+    """
+
+    input_digest: str
+    pixels_by_image: tuple[int, ...]
+    session: str
+    extremes: list[list[float]] | None = None
+
+
+class EncodedTile(NamedTuple):
+    """What of a tile is to be written into the folder: its files, and then the receipt."""
+
+    files: dict[Path, bytes]
+    receipt: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPlane:
+    """One plane of one fusion of a job as an image."""
+
+    array: ImageArray
+    image: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Height and width, and the number of channels where there is a channel axis."""
+        return self.array.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the samples."""
+        return self.array.dtype
+
+    def read(self, window: Window) -> NDArray[Any]:
+        """Return the samples of a window."""
+        return self.array.read(window, self.image)
+
+
+class Job(JobFolder):
+    """The tiles of one run in a folder, where the tasks that compute them put them.
 
     Parameters
     ----------
     folder : Path
     plan : TilePlan
+        Of each fusion.
     planes : mapping of str to PlaneKind
-        The planes of a `FusedTile` that are kept in the files of the tiles, in order.
-    n_images : int
-    store : GrowingImage, optional
-        Where the image goes instead, if the target is an OME-Zarr; the job gives it a folder.
+        The planes of a `FusedTile` that are kept, in order.
+    parts : sequence of PartKind
+        The fusions.
+    chunk_px : int
+        Cores of tiles begin on multiples of it.
+    store : ImageStore, optional
+        What becomes the target, if that is an OME-Zarr; the job gives it a folder.
     stored_planes : tuple of str
         The planes of a `FusedTile` that are the image: channels, or colors and alpha.
     """
@@ -65,173 +133,208 @@ class Job:
         plan: TilePlan,
         planes: Mapping[str, PlaneKind],
         *,
-        n_images: int,
-        store: GrowingImage | None = None,
+        parts: Sequence[PartKind],
+        chunk_px: int = BLOCK_SIDE_PX,
+        store: ImageStore | None = None,
         stored_planes: tuple[str, ...] = (),
     ) -> None:
-        self.folder, self._plan, self._n_images = folder, plan, n_images
-        self.store, self._stored_planes = store, stored_planes
-        self._format = TileFormat(planes=dict(planes), n_images=n_images, n_stored_colors=0 if store is None else store.n_colors)
-        self._lock = RunLock(folder / LOCK_NAME)
+        super().__init__(folder)
+        self.plan, self._planes, self.parts = plan, dict(planes), tuple(parts)
+        self._chunk_px, self.store, self._stored_planes = chunk_px, store, stored_planes
         self._bucket = RemoteStore(store.folder) if store is not None and isinstance(store.folder, RemotePath) else None
-        self.is_partly_reached = self._bucket is not None
-        self._run = ""
-        self._ended: Path | None = None
+        self._arrays: dict[str, ImageArray] = {}
+        # the only tile there is stays in memory: a run that was interrupted has nothing to go on with
+        self.is_held = len(plan.tiles) == len(self.parts) == 1 and store is None
+        self._held: FusedTile | None = None
         # whether the metadata of a store in a bucket is written: from then on readers find it
         self._is_shown = False
 
-    @property
-    def session(self) -> str:
-        """What tells tiles that this run wrote from those of the runs it goes on with."""
-        return self._lock.session
-
-    def is_reached_by(self, client: Client | None) -> bool:
-        """Return whether workers can put their tiles here: other processes of this machine, or all of a client that sees the folder."""
-        if client is None:
-            return True
-        from qmcif_engine.run.cluster import share_folder
-
-        return share_folder(client, self.folder)
-
-    def begin(self, identity: str, *, resume: bool, overwrite: bool) -> None:
-        """Make the folder, or go on with it.
-
-        Parameters
-        ----------
-        identity : str
-            Names settings and kind of input; tiles of another identity are not used.
-        resume : bool
-            Go on with an unfinished run, if there is one.
-        overwrite : bool
-            Throw an unfinished run away instead.
-
-        Raises
-        ------
-        OutputError
-            When an unfinished run is there that may be neither used nor thrown away.
-        """
-        with refusing(self.folder):
-            is_new = not self.folder.exists() or self._take_up(identity, resume=resume, overwrite=overwrite)
-            try:
-                if is_new:
-                    self._create(identity, overwrite=overwrite)
-                self._begin_store(is_new=is_new)
-            except BaseException:
-                if is_new and self._lock.is_held():  # another run may have been faster
-                    self.remove()
-                self._lock.release()
-                raise
-
-    def _take_up(self, identity: str, *, resume: bool, overwrite: bool) -> bool:
-        """Take the lock of an unfinished run to go on with it, or throw that run away; return whether a new one is needed."""
-        self._lock.take()
-        try:
-            # a run that was killed while it placed its outputs: all are as they were before, whatever comes next
-            roll_back(self.folder / JOURNAL_NAME)
-            if resume:
-                self._check_identity(identity)
-                return False
-            self._throw_away(overwrite=overwrite)
-        except BaseException:
-            self._lock.release()
-            raise
-        return True
-
-    def _throw_away(self, *, overwrite: bool) -> None:
-        if not overwrite:
-            msg = (
-                f"an unfinished run is in {str(self.folder)!r}: "
-                "continue it (resume=True, --resume) or discard it (overwrite=True, --overwrite)"
+    def prepare(self, *, is_new: bool) -> None:
+        """Make the arrays, ready for tiles."""
+        if self.is_held:
+            return
+        core = self.plan.tiles[0].core.shape
+        # a small image need not be padded to a chunk
+        chunk = min(self._chunk_px, multiple_above(max(core), GRID_PX))
+        shard = multiple_above(core[0], chunk), multiple_above(core[1], chunk)
+        for name, kind in self._planes.items():
+            if not any(self._is_kept(name, part) for part in self.parts):
+                continue
+            self._arrays[name] = ImageArray(
+                folder=self.folder / f"{name}-{self.run}.zarr",
+                scratch_folder=self.folder,
+                shape=(*self.plan.shape, *kind.channels),
+                dtype=kind.dtype,
+                chunk_px=chunk,
+                shard_px=None if shard == (chunk, chunk) else shard,
+                axis="T",
+                n_images=len(self.parts),
+                is_kept=False,
             )
-            raise OutputError(msg)
-        with suppress(OSError, ValueError, KeyError, TypeError):  # then what it left in a bucket stays there
-            self._run = checked_token(read_description(self.folder)["run"])
-        self.remove()
-
-    def _create(self, identity: str, *, overwrite: bool) -> None:
-        """Make the folder, which gets its name with the lock and the description in it: nobody sees half a job."""
-        # in the names of its tiles, so that those of a run before are never taken for its own
-        self._run = secrets.token_hex(6)
-        description = {"identity": identity, "run": self._run, "overwrite": overwrite}
-        with temporary_in(self.folder.parent) as made:
-            made.mkdir()
-            contents = {made / LOCK_NAME: self._lock.describe(), made / DESCRIPTION_NAME: json.dumps(description).encode()}
-            write_durably(contents, scratch_folder=made)
-            try:
-                # the folder of another run is not empty, and therefore not replaced: one of two runs fails here
-                made.rename(self.folder)
-            except OSError:
-                recover(self.folder)  # says so where another run was faster
-                raise
-        sync_folder(self.folder.parent)
-
-    def _begin_store(self, *, is_new: bool) -> None:
+            self._arrays[name].create()
         if self.store is None:
             return
         if self._bucket is None:
             # in the folder, hence on the disk of the target: at the end it is moved by a single renaming
-            self.store = replace(self.store, folder=self.folder / f"image-{self._run}.zarr")
+            self.store = replace(self.store, folder=self.folder / f"image-{self.run}.zarr", scratch_folder=self.folder)
         else:
             with refusing(self._bucket.folder):
                 # nothing can be renamed there: chunks go to their final names, under a claim
-                self._bucket.claim(self._run, is_new=is_new)
+                self._bucket.claim(self.run, is_new=is_new)
         self.store.begin()
 
-    def _check_identity(self, identity: str) -> None:
-        try:
-            description = read_description(self.folder)
-            known, self._run = description["identity"], checked_token(description["run"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            msg = f"{str(self.folder)!r} is not an unfinished run of this program ({error}); one is needed: start over with --overwrite"
-            raise OutputError(msg) from error
-        if known != identity:
-            raise self.refuse_other_input()
+    def _is_stored(self, name: str, part: PartKind) -> bool:
+        return part.stored_as is not None and name in self._stored_planes
 
-    def refuse_other_input(self) -> OutputError:
-        """Return the error for tiles that were made of something else."""
-        return OutputError(
-            f"the unfinished run in {str(self.folder)!r} has other images, settings or another version; the same are needed to continue: "
-            "restore them, or start over with --overwrite"
-        )
+    def _is_kept(self, name: str, part: PartKind) -> bool:
+        """Return whether an array of the folder holds a plane."""
+        return name in part.planes and not self._is_stored(name, part)
 
-    def is_finished(self, tile: Tile) -> bool:
-        """Return whether a tile is on the disk, as it was written."""
-        path = self._path(tile)
-        with suppress(OSError):
-            # the size first: it costs no reading, and a tile of other planes has another one
-            if path.stat().st_size != self._format.count_bytes(tile) or not self._format.is_intact(path, key=self._key(tile)):
-                return False
-            stored = self.receipt(tile).stored
-            return stored is None or (self.store is not None and self._is_stored(self.store, tile, stored.checksum))
-        return False
+    @property
+    def reaches_bucket(self) -> bool:
+        """Whether the image goes to a bucket."""
+        return self._bucket is not None
 
-    def _is_stored(self, store: GrowingImage, tile: Tile, known: bytes) -> bool:
-        """Return whether the store has the chunks of a tile; a bucket checks what it keeps, and is asked only whether it has them."""
-        if self._bucket is not None:
-            return store.full_level.is_stored(tile.core)
-        return checksum(*store.full_level.contents(tile.core)) == known
-
-    def write(self, tile: Tile, result: FusedTile | bytes) -> None:
-        """Put a tile on the disk, or what a worker that wrote its chunks sent back of it."""
+    def begin_part(self, number: int, identity: str) -> None:
+        """Note what a fusion is made of, or refuse to continue one of other images; its samples are compared tile by tile."""
+        if self.is_held:
+            return
+        path = self.folder / f"part-{self.run}-{number}"
         with self._needing_folder():
-            # chunks are on the disk before the receipt that speaks of them
-            content = result if isinstance(result, bytes) else self._encode(tile, result)
-            write_durably({self._path(tile): content}, scratch_folder=self.folder)
+            if not path.exists():
+                write_durably({path: identity.encode()}, scratch_folder=self.folder)
+            elif path.read_bytes() != identity.encode():
+                raise self.refuse_other_input()
 
-    def hand_over(self, tile: Tile, result: FusedTile) -> FusedTile | bytes:
-        """Return what the client has to write of a tile, in a worker that does not see the folder; chunks of a bucket are written there."""
-        return result if self._bucket is None else self._encode(tile, result)
+    def is_finished(self, part: int, tile: Tile) -> bool:
+        """Return whether a tile is on the disk, as it was written."""
+        try:
+            known = json.loads(self._read_receipt(part, tile))
+            content = json.dumps(known["tile"])
+            is_intact = known["checksum"] == self._checksum(part, tile, self._list_contents(part, tile), content)
+            # a bucket checks what it keeps, and is asked only whether it has it
+            return is_intact and (self._bucket is None or self._full_level().is_stored(tile.core))
+        except (OSError, ValueError, KeyError, TypeError):
+            return False
 
-    def _encode(self, tile: Tile, result: FusedTile) -> bytes:
-        """Write the image of a tile where it goes into a store, and return what its file holds."""
-        return self._format.encode(
-            {name: getattr(result, name) for name in self._format.planes},
-            result.source_index,
-            input_digest=result.input_digest,
-            session=self.session,
-            stored=b"" if self.store is None else self._store_tile(self.store, tile, result),
-            key=self._key(tile),
-        )
+    def check_finished(self, part: int, tile: Tile) -> None:
+        """Refuse to write outputs from a tile that changed on the disk."""
+        if not self.is_held and not self.is_finished(part, tile):
+            msg = (
+                f"the finished tile {str(self._path(part, tile))!r} changed on the disk after it was written; it is needed as it was: "
+                "start the run again with --resume, which computes it again, and check the disk"
+            )
+            raise ExecutionError(msg)
+
+    def write(self, part: int, tile: Tile, result: FusedTile | EncodedTile) -> None:
+        """Put a tile on the disk, or what a worker that wrote its chunks to a bucket sent back of it."""
+        if self.is_held and isinstance(result, FusedTile):
+            self._held = result
+            return
+        with self._needing_folder():
+            encoded = result if isinstance(result, EncodedTile) else self.encode(part, tile, result)
+            write_durably(encoded.files, scratch_folder=self.folder)
+            # samples are on the disk before the receipt that speaks of them
+            write_durably({self._path(part, tile): encoded.receipt}, scratch_folder=self.folder)
+
+    def encode(self, part: int, tile: Tile, result: FusedTile) -> EncodedTile:
+        """Return what of a tile is to be written into the folder; chunks of a bucket are written."""
+        files: dict[Location, bytes] = {}
+        extremes = None
+        if self.store is not None and self.parts[part].stored_as is not None:
+            shown = [getattr(result, name) for name in self._stored_planes]
+            block = shown[0] if len(shown) == 1 else np.dstack(shown)
+            extremes = self.store.measure(block).bounds.tolist()
+            files |= self._full_level().encode(tile.core, block, self.parts[part].stored_as or 0)
+        for name in self._list_kept(part):
+            files |= self._arrays[name].encode(tile.core, getattr(result, name), part)
+        remote: dict[Location, bytes] = {path: content for path, content in files.items() if isinstance(path, RemotePath)}
+        with refusing(self._bucket.folder) if self._bucket is not None else nullcontext():
+            write_durably(remote, scratch_folder=self.folder)
+        local = {path: content for path, content in files.items() if isinstance(path, Path)}
+        counts = np.bincount(result.source_index.reshape(-1), minlength=self.parts[part].n_images).tolist()
+        content = json.dumps(TileReceipt(result.input_digest.hex(), tuple(counts), self.session, extremes))
+        known = {"tile": json.loads(content), "checksum": self._checksum(part, tile, local.values(), content)}
+        return EncodedTile(local, json.dumps(known).encode())
+
+    def receipt(self, part: int, tile: Tile) -> TileReceipt:
+        """Return what a finished tile was made of."""
+        if self._held is not None:
+            counts = np.bincount(self._held.source_index.reshape(-1), minlength=self.parts[part].n_images)
+            return TileReceipt(self._held.input_digest.hex(), tuple(counts.tolist()), self.session)
+        with self._needing_folder():
+            return TileReceipt(*json.loads(self._read_receipt(part, tile))["tile"])
+
+    def image(self, part: int, name: str) -> WindowedImage:
+        """Return one plane of the whole result of a fusion, to be read by window."""
+        if self._held is not None:
+            return ArrayImage(getattr(self._held, name))
+        if self.store is None or not self._is_stored(name, self.parts[part]):
+            return StoredPlane(self._arrays[name], part)
+        stored: WindowedImage = StoredPlane(self._full_level(), self.parts[part].stored_as or 0)
+        if len(self.store.shape) < 3 or self.store.shape[2] == self.store.n_colors:
+            return stored
+        # colors first, alpha last
+        return JoinedImage([stored], slice(self.store.n_colors) if name == self._stored_planes[0] else -1)
+
+    def finish_store(self, content: ImageContent, extremes: Extremes) -> None:
+        """Describe the image in the store, which makes one in a bucket a store."""
+        if self.store is not None:
+            self._is_shown = True
+            self.store.finish(content, extremes)
+
+    def holds_results(self) -> bool:
+        """Return whether a tile is finished; whether it is whole is looked at by who continues."""
+        return not self.is_held and super().holds_results()
+
+    def give_up(self, *, is_kept: bool | None = None) -> None:
+        """End without a result; see `JobFolder.give_up`."""
+        if self._bucket is not None and self._is_shown and self._ended is None:
+            # readers find a store by its metadata, which must not outlive a failed run
+            self._bucket.hide()
+        super().give_up(is_kept=is_kept)
+
+    def remove(self) -> None:
+        """Delete the folder, once it is known to be a job, and what a run that is not over put into a bucket."""
+        if self._bucket is not None and self._ended is not None:
+            self._bucket.release()
+        elif self._bucket is not None and self.run:
+            with refusing(self._bucket.folder):
+                self._bucket.discard(self.run)
+        super().remove()
+
+    def _full_level(self) -> ImageArray:
+        if self.store is None:
+            msg = "a job without a store was asked for its chunks"
+            raise ValueError(msg)
+        return self.store.full_level
+
+    def _list_kept(self, part: int) -> Iterable[str]:
+        """Return the planes of a fusion that arrays of the folder hold."""
+        return (name for name in self._arrays if self._is_kept(name, self.parts[part]))
+
+    def _list_contents(self, part: int, tile: Tile) -> Iterator[bytes]:
+        """Yield what the files of a tile hold, in the order in which they are encoded."""
+        if self.store is not None and self.parts[part].stored_as is not None:
+            yield from self.store.full_level.contents(tile.core, self.parts[part].stored_as or 0)
+        for name in self._list_kept(part):
+            yield from self._arrays[name].contents(tile.core, part)
+
+    def _read_receipt(self, part: int, tile: Tile) -> bytes:
+        with self._path(part, tile).open("rb") as stream:
+            return stream.read(_LARGEST_RECEIPT_BYTES)
+
+    def _path(self, part: int, tile: Tile) -> Path:
+        """Return the receipt of a tile, which names the run: a worker may finish a tile after another run took the folder over."""
+        return self.folder / f"tile-{self.run}-{part}-{tile.number}"
+
+    def _checksum(self, part: int, tile: Tile, contents: Iterable[bytes], receipt: str) -> str:
+        # keyed: whole files that were copied from another tile or run do not pass
+        digest = hashlib.blake2b(digest_size=16, key=f"{self.run}-{part}-{tile.number}".encode())
+        for content in contents:
+            digest.update(content)
+        digest.update(receipt.encode())
+        return digest.hexdigest()
 
     @contextmanager
     def _needing_folder(self) -> Iterator[None]:
@@ -241,95 +344,10 @@ class Job:
                 yield
         except OutputError as error:
             # removed by hand, or by a run that took this one for dead
-            if error.errno == errno.ENOENT and not self.folder.exists():
+            if error.errno == errno.ENOENT:
                 msg = (
                     f"the folder {str(self.folder)!r} was removed while a run was putting its tiles there; it is needed until the run has "
                     "ended: start the run again"
                 )
                 raise ExecutionError(msg) from error
             raise
-
-    def _store_tile(self, store: GrowingImage, tile: Tile, result: FusedTile) -> bytes:
-        """Write the image of a tile, and return its extremes and checksum as the receipt holds them."""
-        shown = [getattr(result, name) for name in self._stored_planes]
-        with refusing(self._bucket.folder) if self._bucket is not None else nullcontext():
-            extremes, contents = store.write(tile.core, shown[0] if len(shown) == 1 else np.dstack(shown))
-        return extremes.astype(EXTREME_DTYPE).tobytes() + checksum(*contents)
-
-    def _path(self, tile: Tile) -> Path:
-        """Return the file of a tile, which names the run: a worker may finish a tile after another run took the folder over."""
-        return self.folder / f"tile-{self._run}-{tile.number:06d}"
-
-    def _key(self, tile: Tile) -> str:
-        return f"{self._run}-{tile.number}"
-
-    def receipt(self, tile: Tile) -> TileReceipt:
-        """Return what a finished tile was made of."""
-        with self._needing_folder():
-            return self._format.read_receipt(self._path(tile))
-
-    def image(self, name: str) -> WindowedImage:
-        """Return one plane of the whole result, to be read by window."""
-        if self.store is not None and name in self._stored_planes:
-            return self.store.colors
-        return JobImage(self._path, self._key, self._plan, self._format, name)
-
-    def beat(self) -> None:
-        """Give other runs a sign of life, if one is due; raises where this run has lost its folder."""
-        self._lock.beat()
-
-    def journal(self) -> Journal:
-        """Return where the moves of the outputs are noted; the job is over when all of them have arrived."""
-        # the last moment at which a run that lost its folder can stop without harm
-        self._lock.check()
-        return Journal(self.folder / JOURNAL_NAME, commit=self._end)
-
-    def _end(self) -> None:
-        """Give the folder the name of something left behind: what is in it is not needed any more."""
-        self._ended = self.folder.with_name(name_temporary())
-        with refusing(self.folder):
-            # one step, and the commit of the journal: before it all moves are taken back, after it none
-            self.folder.rename(self._ended)
-        self._lock.forget()
-        sync_folder(self.folder.parent)
-
-    def finish_store(self, content: ImageContent, extremes: Extremes) -> None:
-        """Describe the image in the store, which makes one in a bucket a store."""
-        if self.store is not None:
-            self._is_shown = True
-            self.store.finish(content, extremes)
-
-    def release(self) -> None:
-        """Leave the tiles to a later run."""
-        self._lock.release()
-
-    def give_up(self) -> None:
-        """End without a result: leave the tiles to a later run, or remove the folder where none is finished and it is still ours."""
-        # the outputs are in place; only the folder is left to be removed
-        is_over = self._ended is not None
-        is_kept = self.is_finished if self._bucket is None else lambda tile: self._path(tile).exists()  # the server may be what failed
-        if self._bucket is not None and self._is_shown and not is_over:
-            # readers find a store by its metadata, which must not outlive a failed run
-            self._bucket.hide()
-        with suppress(OSError, ExecutionError):  # what led here is the failure to report
-            if is_over or (self._lock.is_held() and not any(map(is_kept, self._plan.tiles))):
-                self.remove()
-        self._lock.release()
-
-    def remove(self) -> None:
-        """Delete the folder, once it is known to be a job."""
-        if self._ended is None:
-            if self._bucket is not None and self._run:
-                with refusing(self._bucket.folder):
-                    self._bucket.discard(self._run)
-            with refusing(self.folder):
-                if not holds_job(self.folder):
-                    msg = f"{str(self.folder)!r} is not an unfinished run of this program; its name is needed for this run: move it away"
-                    raise OutputError(msg)
-            self._end()
-        elif self._bucket is not None:
-            self._bucket.release()
-        if self._ended is not None:
-            with suppress(OSError):  # the next run will remove the rest
-                settle(Leftover(self._ended, Kind.UNFINISHED, is_abandoned=True))
-            self._ended = None

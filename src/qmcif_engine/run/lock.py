@@ -11,16 +11,14 @@ import json
 import secrets
 import socket
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 from qmcif_engine.errors import ExecutionError, OutputError
-from qmcif_engine.io.output.owners import Owner, is_gone, parse_tag, this_process
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+from qmcif_engine.io.output.leftovers import Owner, is_gone, parse_tag, this_process
 
 BEAT_SECONDS = 10.0
 """How often a run gives a sign of life."""

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from qmcif_engine.arrays import FloatArray, SampleArray
 from qmcif_engine.config.fusion_config import FusionConfig, StackOrder
 from qmcif_engine.decision.statistics import measure_noise, measure_statistics
 from qmcif_engine.rules import StackStatistics
-from qmcif_engine.stack.samples import FULL_SCALE, FocusRange, to_planes
+from qmcif_engine.stack.samples import FULL_SCALE, FocusRange, FocusRanges, GivenRanges, to_planes
 from qmcif_engine.stack.separate_channels import count_decisions
-from qmcif_engine.stack.stack import sample_stack, settle_range
+from qmcif_engine.stack.stack import Stack, sample_stack, settle_range
 from qmcif_engine.tiles.companions import measure_companion_noise, shown_channels
 from qmcif_engine.tiles.sample_noise import measure_sample_noise
 from qmcif_engine.tiles.task import RULES, Measured
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from qmcif_engine.arrays import FloatArray, SampleArray
-    from qmcif_engine.stack.samples import FocusRanges, GivenRanges
-    from qmcif_engine.stack.stack import Stack
 
 
 def measure_run(

@@ -5,19 +5,15 @@ A budget decides on the number of tiles in flight, never on their size: it chang
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import psutil
 
+from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.errors import InvalidConfigError
 from qmcif_engine.stack.separate_channels import count_decisions
+from qmcif_engine.stack.stack import Stack
+from qmcif_engine.tiles.plan import TilePlan
 from qmcif_engine.tiles.task import RULES
 from qmcif_engine.tiles.window_images import SAMPLES_IN_MEMORY_BYTES
-
-if TYPE_CHECKING:
-    from qmcif_engine.config.fusion_config import FusionConfig
-    from qmcif_engine.stack.stack import Stack
-    from qmcif_engine.tiles.plan import TilePlan
 
 SHARE_OF_FREE_MEMORY = 0.5
 RESULT_PIXEL_BYTES = 44

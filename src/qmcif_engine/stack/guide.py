@@ -2,42 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
+from qmcif_engine.arrays import BoolArray
 from qmcif_engine.errors import InvalidImageError
 from qmcif_engine.stack.separate_channels import EACH, settle_channels
-from qmcif_engine.stack.stack import StackView
-
-if TYPE_CHECKING:
-    from qmcif_engine.arrays import BoolArray
-    from qmcif_engine.stack.stack import Stack
-    from qmcif_engine.stack.window import Window
-
-
-class DecidingStack(StackView):
-    """Samples of a guide, and the pixels that both the guide and the stack it decides for have.
-
-    Parameters
-    ----------
-    guide : Stack
-    stack : Stack
-        Where the samples of the result come from.
-    """
-
-    def __init__(self, guide: Stack, stack: Stack) -> None:
-        super().__init__(guide)
-        # asking a stack that has all pixels would make an array of trues for every window
-        self._partners = [partner for partner in (guide, stack) if partner.has_validity]
-        self.has_validity = bool(self._partners)
-
-    def valid(self, number: int, window: Window) -> BoolArray:
-        """Return which pixels of a window may be chosen: those that both have."""
-        is_valid = np.ones(window.shape, bool)
-        for partner in self._partners:
-            is_valid &= partner.valid(number, window)
-        return is_valid
+from qmcif_engine.stack.stack import FindValid, Stack
+from qmcif_engine.stack.window import Window
 
 
 def settle_guide(guide: Stack | None, stack: Stack) -> Stack | None:
@@ -75,4 +49,12 @@ def settle_guide(guide: Stack | None, stack: Stack) -> Stack | None:
             "pass channels='each', or open the guide without it"
         )
         raise InvalidImageError(msg)
-    return DecidingStack(guide, stack)
+    # a stack with all pixels is not asked: that would make an array of true for every window
+    partners = tuple(partner.find_valid for partner in (guide, stack) if partner.find_valid is not None)
+    return guide.replaced(find_valid=partial(_find_common, partners) if partners else None)
+
+
+def _find_common(partners: Sequence[FindValid], number: int, window: Window) -> BoolArray:
+    """Return which pixels of a window may be chosen: those that all partners have."""
+    is_valid: BoolArray = np.all([find_valid(number, window) for find_valid in partners], axis=0)
+    return is_valid

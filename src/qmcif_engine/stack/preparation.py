@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from qmcif_engine.errors import InvalidConfigError
-from qmcif_engine.stack.stack import StackView
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -13,35 +12,6 @@ if TYPE_CHECKING:
     from qmcif_engine.stack.alignment.transforms import TransformModel, Transforms
     from qmcif_engine.stack.exposure import ExposureCorrection
     from qmcif_engine.stack.stack import Stack
-
-
-class PreparedStack(StackView):
-    """A stack aligned or corrected, with its alpha and further channels aligned with it.
-
-    Parameters
-    ----------
-    original : Stack
-        The stack as it was opened: what it says of itself is handed on.
-    transforms : Transforms, optional
-        Where its images are sampled.
-    correction : ExposureCorrection, optional
-        How bright its images are made; its deciding channels too, where the companions hold them.
-    companion_correction : ExposureCorrection, optional
-        How bright all of its further channels are made; those that do not decide keep their samples without it.
-    """
-
-    def __init__(
-        self,
-        original: Stack,
-        *,
-        transforms: Transforms | None = None,
-        correction: ExposureCorrection | None = None,
-        companion_correction: ExposureCorrection | None = None,
-    ) -> None:
-        aligned = original if transforms is None else _align(original, transforms)
-        super().__init__(aligned if correction is None else _correct(aligned, correction))
-        if companion_correction is not None and aligned.companions is not None:
-            self.companions, self.correction = _correct(aligned.companions, companion_correction), companion_correction
 
 
 def prepare_stack(
@@ -85,8 +55,9 @@ def prepare_stack(
         The stack itself where nothing is asked for.
     """
     # OpenCV is loaded only for those who align
+    from qmcif_engine.stack.alignment.aligned_stack import align_stack
     from qmcif_engine.stack.alignment.estimation import estimate_transforms
-    from qmcif_engine.stack.exposure import estimate_exposure
+    from qmcif_engine.stack.exposure import correct_stack, estimate_exposure
 
     model = parse_model(align)
     if transforms is None and model is not model.NONE:
@@ -94,20 +65,22 @@ def prepare_stack(
             stack,
             model,
             reference=reference,
-            on_progress=None if on_progress is None else lambda progress: on_progress(*progress),
+            on_progress=on_progress,
             check_cancelled=check_cancelled,
         )
     # exposure is compared where the images coincide
-    aligned = stack if transforms is None else PreparedStack(stack, transforms=transforms)
+    aligned = stack if transforms is None else align_stack(stack, transforms)
     # given transforms have their own reference, which is used for both
     center = reference if transforms is None else transforms.reference
     if even_exposure and correction is None:
         correction = estimate_exposure(aligned, reference=center)
     channels = aligned.companions
     companion_correction = estimate_exposure(channels, reference=center) if even_companions and channels is not None else None
-    if correction is None and companion_correction is None:
-        return aligned
-    return PreparedStack(stack, transforms=transforms, correction=correction, companion_correction=companion_correction)
+    prepared = aligned if correction is None else correct_stack(aligned, correction)
+    if companion_correction is None or channels is None:
+        return prepared
+    # its deciding channels too, which the companions hold
+    return prepared.replaced(companions=correct_stack(channels, companion_correction), correction=companion_correction)
 
 
 def parse_model(name: str) -> TransformModel:
@@ -119,15 +92,3 @@ def parse_model(name: str) -> TransformModel:
     except ValueError:
         msg = f"align is {name!r}; one of {', '.join(TransformModel)} is needed: choose one"
         raise InvalidConfigError(msg) from None
-
-
-def _align(stack: Stack, transforms: Transforms) -> Stack:
-    from qmcif_engine.stack.alignment.aligned_stack import AlignedStack
-
-    return AlignedStack(stack, transforms)
-
-
-def _correct(stack: Stack, correction: ExposureCorrection) -> Stack:
-    from qmcif_engine.stack.exposure import CorrectedStack
-
-    return CorrectedStack(stack, correction)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from qmcif_engine.arrays import FloatArray, SampleArray
 from qmcif_engine.stack.samples import LUMINANCE
-from qmcif_engine.stack.stack import StackView, place_samples
+from qmcif_engine.stack.stack import LocalRead, ReadWindow, Stack, place_samples
 from qmcif_engine.stack.window import Window
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
-    from qmcif_engine.arrays import FloatArray, SampleArray
-    from qmcif_engine.stack.stack import Stack
 
 _BAND_ROWS = 256
 _LARGEST_MEAN = 1e38
@@ -28,48 +26,35 @@ class ReducedImage(NamedTuple):
     factor: int
 
 
-class PreviewedStack(StackView):
-    """A stack of which previews and sampled windows are known from one pass over it; in another process it is the plain stack.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PreviewedStack(Stack):
+    """A stack with previews and sampled windows that were read in one pass over it; in another process it is the plain stack.
 
-    Parameters
+    Attributes
     ----------
-    stack : Stack
+    original : Stack
     previews : mapping of ReducedImage to ndarray
         As `read_preview` returns them.
-    samples : mapping of image and window to ndarray
-        What `qmcif_engine.stack.stack.sample_stack` will ask for.
     """
 
-    def __init__(
-        self, stack: Stack, previews: Mapping[ReducedImage, FloatArray], samples: Mapping[tuple[int, Window], SampleArray]
-    ) -> None:
-        super().__init__(stack)
-        self._previews, self._samples = previews, samples
+    original: Stack
+    previews: Mapping[ReducedImage, FloatArray]
 
     def __reduce__(self) -> tuple[Callable[[Stack], Stack], tuple[Stack]]:
-        """Leave behind what is known: tiles read other windows."""
-        return _plain, (self._stack,)
-
-    def read(self, number: int, window: Window) -> SampleArray:
-        """Return one window of one image, from memory where it was sampled."""
-        known = self._samples.get((number, window))
-        return self._stack.read(number, window) if known is None else known
-
-    def find_preview(self, preview: ReducedImage) -> FloatArray | None:
-        """Return a preview that is known."""
-        return self._previews.get(preview)
+        """Leave previews and samples behind: tiles read other windows."""
+        return _same, (self.original,)
 
     def without_previews(self) -> Stack:
-        """Return the stack with its samples alone, once the previews have served: they take much more memory."""
-        return PreviewedStack(self._stack, {}, self._samples)
+        """Return the stack with its samples alone: the previews take much more memory."""
+        return replace(self, previews={})
 
     def each_channel(self) -> Stack | None:
         """Return the stack with all channels side by side; None where it was not opened from a source."""
-        return self._stack.each_channel()
+        return self.original.each_channel()
 
 
 def look_once(stack: Stack, previews: Iterable[ReducedImage]) -> PreviewedStack:
-    """Read previews, and the samples that settle focus range and noise, in one pass: image by image, from top to bottom.
+    """Read previews, and the samples that focus range and noise are measured on, in one pass: image by image, from top to bottom.
 
     A strip or tile of a file that several of them touch is decoded once, since it is still held from the read before.
     """
@@ -87,10 +72,17 @@ def look_once(stack: Stack, previews: Iterable[ReducedImage]) -> PreviewedStack:
             samples[number, window] = block
         else:
             bands[preview].append(_reduce(block, preview.factor))
-    return PreviewedStack(stack, {preview: np.concatenate(parts) for preview, parts in bands.items()}, samples)
+    read = LocalRead(partial(_read_sampled, samples, stack.read), stack.read)
+    previewed = {preview: np.concatenate(parts) for preview, parts in bands.items()}
+    return PreviewedStack(**vars(stack.replaced(read=read)), original=stack, previews=previewed)
 
 
-def _plain(stack: Stack) -> Stack:
+def _read_sampled(samples: Mapping[tuple[int, Window], SampleArray], read: ReadWindow, number: int, window: Window) -> SampleArray:
+    known = samples.get((number, window))
+    return read(number, window) if known is None else known
+
+
+def _same(stack: Stack) -> Stack:
     return stack
 
 
@@ -127,7 +119,7 @@ def read_preview(stack: Stack, number: int, *, factor: int) -> FloatArray:
     ndarray of float32, shape (H // factor, W // factor, C)
         A gray image has one channel.
     """
-    known = stack.find_preview(ReducedImage(number, factor)) if isinstance(stack, PreviewedStack) else None
+    known = stack.previews.get(ReducedImage(number, factor)) if isinstance(stack, PreviewedStack) else None
     if known is not None:
         return known
     return np.concatenate([_reduce(stack.read(number, window), factor) for window in _cut_bands(stack, factor)])

@@ -1,29 +1,24 @@
 """Samples as users hold them, and the 0-255 planes that the method computes with.
 
 Two ranges are kept apart. The *sample range* is the dtype's and bounds the output. The *focus range* says which samples count as dark
-and bright for decisions; it is settled once for a whole stack, never from a part of it, so that 10-, 12- and 14-bit data in 16-bit
+and bright for decisions; it is chosen once for a whole stack, never from a part of it, so that 10-, 12- and 14-bit data in 16-bit
 files and floats of any range are decided on as 8-bit data are.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
+from qmcif_engine.arrays import FloatArray, SampleArray
 from qmcif_engine.compiled import compiled
 from qmcif_engine.config.fusion_config import Representation
 from qmcif_engine.errors import InvalidConfigError, InvalidImageError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
-    from numpy.typing import NDArray
-
-    from qmcif_engine.arrays import FloatArray, SampleArray
 
 SUPPORTED_DTYPES = ("uint8", "uint16", "float32", "float64", "int8", "int16", "uint32", "bool")
 FULL_SCALE = 255.0
@@ -40,7 +35,7 @@ N_SENTINELS = 2
 """So many different values far outside the percentiles are marks for missing samples; more of them are light on a dark ground."""
 
 SUBSAMPLE_SIZE = 2**20
-"""Pixels looked at to settle the focus range: enough for a percentile of 0.1 %."""
+"""Pixels that the focus range is measured on: enough for a percentile of 0.1 %."""
 
 LUMINANCE = (0.299, 0.587, 0.114)
 """Gray value of a color, for the paper's real-valued ablation."""
@@ -123,14 +118,14 @@ def check_finite(samples: NDArray[Any], name: str) -> None:
         raise InvalidImageError(msg)
 
 
-def settle_focus_range(stack: Sequence[SampleArray]) -> FocusRange:
+def measure_focus_range(stack: Sequence[SampleArray]) -> FocusRange:
     """Return the 0.1 and 99.9 percentiles of one fixed subsample of the stack, or the extremes of a sparse stack.
 
     In a sparse image, such as a few bright beads on black, the percentiles span the noise of the background only, and all that is to
     be seen lies far beyond them.
 
     The subsample is a regular grid over all images that depends on the stack's shape alone, so the same stack always gives the same
-    range, however it is stored or cut into tiles. Of a large stack, `qmcif_engine.stack.stack.sample_stack` gives the windows to look at.
+    range, however it is stored or cut into tiles. Of a large stack, `qmcif_engine.stack.stack.sample_stack` gives the windows.
 
     Notes
     -----
@@ -162,7 +157,7 @@ def check_focus_range(bounds: Sequence[float]) -> FocusRange:
     except (TypeError, ValueError):
         low = high = float("nan")
     if isinstance(bounds, FocusRange) and low == high:
-        return bounds  # settled before, of a stack of one value
+        return bounds  # measured before, of a stack of one value
     is_usable = low < high and np.isfinite(high - low) and high - low >= np.finfo(np.float64).tiny
     if not is_usable:
         msg = f"the focus range is {bounds}; two finite values, the lower first, are needed: give for example 0 and 4095 for 12 bits"

@@ -2,24 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from qmcif_engine.errors import InvalidConfigError
-from qmcif_engine.stack.stack import StackView, companions_of
-
-if TYPE_CHECKING:
-    from qmcif_engine.stack.stack import Stack
+from qmcif_engine.stack.stack import Stack, companions_of
 
 EACH = "each"
 """What asks for a decision on every channel by itself."""
-
-
-class EachChannel(StackView):
-    """A stack whose channels are decided on one by one."""
-
-    def __init__(self, stack: Stack) -> None:
-        super().__init__(stack)
-        self.decides_each = True
 
 
 def settle_channels(stack: Stack, channels: str | None) -> Stack:
@@ -51,7 +38,7 @@ def settle_channels(stack: Stack, channels: str | None) -> Stack:
             "give channels='each' to open_stack, before the stack is aligned"
         )
         raise InvalidConfigError(msg)
-    return EachChannel(stack)
+    return stack.replaced(decides_each=True)
 
 
 def channel_planes(stack: Stack) -> tuple[int, ...]:

@@ -1,46 +1,69 @@
 """N images of one scene, read window by window, wherever they are kept.
 
-Whatever can be fused is a `Stack`: arrays in memory, dask arrays, files. Nothing is loaded before a window of it is asked for.
+Whatever can be fused is a `Stack`: arrays in memory, dask arrays, files, and views of these. Nothing is loaded before a window is read.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, fields
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from qmcif_engine.arrays import BoolArray, SampleArray
 from qmcif_engine.errors import InvalidImageError
 from qmcif_engine.stack.image_metadata import ImageMetadata
-from qmcif_engine.stack.samples import FocusRange, check_finite, check_focus_ranges, settle_focus_range
+from qmcif_engine.stack.samples import FocusRange, FocusRanges, GivenRanges, check_finite, check_focus_ranges, measure_focus_range
 from qmcif_engine.stack.window import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from dask.array import Array
 
-    from qmcif_engine.arrays import BoolArray, SampleArray
     from qmcif_engine.stack.alignment.transforms import Transforms
     from qmcif_engine.stack.exposure import ExposureCorrection
-    from qmcif_engine.stack.samples import FocusRanges, GivenRanges
+
+ReadWindow: TypeAlias = Callable[[int, Window], SampleArray]
+"""Returns the samples of one window of one image, shape (h, w) or (h, w, C), in native byte order."""
+
+FindValid: TypeAlias = Callable[[int, Window], BoolArray]
+"""Returns which pixels of one window of one image, shape (h, w), the image has."""
 
 LARGEST_SAMPLED_WHOLE_PX = 2**22
-"""Pixels of a stack, all images together, up to which all of them are looked at to settle the focus range."""
+"""Pixels of a stack, all images together, up to which the focus range is measured on all of them."""
 
 N_SAMPLED_WINDOWS = 256
 SAMPLED_SIDE_PX = 64
-"""Of a larger stack so many windows of this side, a million pixels, are looked at."""
+"""Of a larger stack so many windows of this side are sampled, a million pixels."""
+
+CHUNK_SIDE_PX = 1024
+"""Of a stack as a dask array."""
 
 
-class Stack(ABC):
-    """Base class of everything that can be fused: N images of one kind, and what is known about them.
+def _keep_nothing() -> None:
+    """Do nothing: samples in memory need no cache."""
 
-    A subclass gives the images; whatever else it has, it sets, and the rest keeps the defaults below. Implementations can be sent to
-    another process and read from several threads.
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Stack:
+    """N images of one kind, and what is known about them.
+
+    A view of a stack (aligned, cut, one of its parts) is a stack with another `read`, made by `replaced`. Stacks are used from several
+    threads and sent to other processes, so `read` and `find_valid` are functions of a module or their `functools.partial`.
 
     Attributes
     ----------
+    names : tuple of str
+        One for each image, for messages.
+    image_shape : tuple of int
+        Shape of each image: (H, W), or (H, W, C).
+    dtype : dtype
+        Sample type of every image.
+    read : callable
+        Takes the number of an image and a window, and returns its samples, shape (h, w) or (h, w, C), in native byte order.
+    find_valid : callable or None
+        Takes the same and returns which pixels, shape (h, w), the image has; None where every image has all of them.
     metadata : ImageMetadata
         Of the images, or of the first of them.
     alpha : Stack or None
@@ -54,8 +77,6 @@ class Stack(ABC):
         How many of the channels that decide were recorded one by one, as dyes are; 0 for gray, and for the colors of an image.
     decides_each : bool
         Whether every channel is decided on by itself, rather than all of them together.
-    has_validity : bool
-        Whether `valid` has to be asked; where it is false, every image has all of its pixels.
     transforms : Transforms or None
         How the images were moved to coincide.
     correction : ExposureCorrection or None
@@ -68,209 +89,190 @@ class Stack(ABC):
         What must be in memory at once while an image is decoded that can only be decoded as a whole, else 0.
     scratch_bytes : int
         What decoded copies will take on disk; known before anything is decoded.
+    expect_all : callable
+        Called without arguments before all samples are read, most of them more than once: decoded images are then cached.
     """
 
-    metadata: ImageMetadata = ImageMetadata()
+    names: tuple[str, ...]
+    image_shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    read: ReadWindow
+    find_valid: FindValid | None = None
+    metadata: ImageMetadata = field(default_factory=ImageMetadata)
     alpha: Stack | None = None
     companions: Stack | None = None
     deciding_channels: tuple[int, ...] = ()
     n_separate_channels: int = 0
     decides_each: bool = False
-    has_validity: bool = False
     transforms: Transforms | None = None
     correction: ExposureCorrection | None = None
     sources: tuple[Any, ...] = ()
     frame_numbers: tuple[int, ...] = ()
     scratch_bytes: int = 0
     whole_bytes: int = 0
+    expect_all: Callable[[], None] = _keep_nothing
 
     @property
-    @abstractmethod
     def n_images(self) -> int:
         """Number of images, N."""
+        return len(self.names)
 
     @property
-    @abstractmethod
-    def image_shape(self) -> tuple[int, ...]:
-        """Shape of each image: (H, W), or (H, W, C)."""
+    def has_validity(self) -> bool:
+        """Whether `valid` has to be asked; where it is false, every image has all of its pixels."""
+        return self.find_valid is not None
 
     @property
-    @abstractmethod
-    def dtype(self) -> np.dtype[Any]:
-        """Sample type of every image."""
-
-    @property
-    @abstractmethod
-    def names(self) -> tuple[str, ...]:
-        """What messages call the images."""
-
-    @abstractmethod
-    def read(self, number: int, window: Window) -> SampleArray:
-        """Return the samples of one window of one image, shape (h, w) or (h, w, C), in native byte order."""
+    def is_in_memory(self) -> bool:
+        """Whether windows are views of arrays, which cost nothing to read again."""
+        return isinstance(self.read, partial) and self.read.func is _read_array
 
     def valid(self, number: int, window: Window) -> BoolArray:
-        """Return which pixels of a window, (h, w), an image really has: no others may be chosen.
+        """Return which pixels of a window, (h, w), an image has: no others may be chosen."""
+        return np.ones(window.shape, bool) if self.find_valid is None else self.find_valid(number, window)
 
-        It is asked only where `has_validity` is true, which a subclass with missing pixels has to set.
+    def __len__(self) -> int:
+        """Return the number of images."""
+        return len(self.names)
+
+    def __getitem__(self, number: int) -> SampleArray:
+        """Return all samples of one image."""
+        if not 0 <= number < len(self.names):
+            raise IndexError(number)
+        return self.read(number, Window.whole(self.image_shape))
+
+    def __iter__(self) -> Iterator[SampleArray]:
+        """Yield all samples of each image."""
+        return (self[number] for number in range(len(self)))
+
+    def replaced(self, *, follow: Callable[[Stack], Stack] | None = None, **changes: Any) -> Stack:  # noqa: ANN401 - any attribute
+        """Return a view of the stack: a stack with other attributes, which has no input of its own to open again or to close.
+
+        Parameters
+        ----------
+        follow : callable, optional
+            Shows alpha and further channels in the same way as the stack; they are kept as they are where it is left out.
+        **changes
+            Attributes of the view that differ from those of the stack.
         """
-        del number
-        return np.ones(window.shape, bool)
-
-    def expect_all(self) -> None:  # noqa: B027 - most stacks have nothing to keep
-        """Report that all samples will be read, most of them more than once: what is decoded may be kept where it is small enough."""
+        kept = {known.name: getattr(self, known.name) for known in fields(Stack)}
+        if follow is not None:
+            kept |= {name: follow(kept[name]) for name in ("alpha", "companions") if kept[name] is not None}
+        return Stack(**kept | changes)
 
     def cut(self, window: Window) -> Stack:
         """Return one rectangle of the stack as a stack of its own."""
-        return CutStack(self, window)
+        corner = (window.top, window.left)
+        return self.replaced(
+            follow=lambda plane: plane.cut(window),
+            image_shape=(*window.shape, *self.image_shape[2:]),
+            read=partial(_call_moved, self.read, corner),
+            find_valid=None if self.find_valid is None else partial(_call_moved, self.find_valid, corner),
+        )
+
+    def choose(self, numbers: Sequence[int]) -> Stack:
+        """Return some images of the stack, by number, and what goes with them, as a stack of their own."""
+        chosen = tuple(numbers)
+        return self.replaced(
+            follow=lambda plane: plane.choose(chosen),
+            names=tuple(self.names[number] for number in chosen),
+            frame_numbers=tuple(self.frame_numbers[number] for number in chosen) if self.frame_numbers else (),
+            read=partial(_call_numbered, self.read, chosen),
+            find_valid=None if self.find_valid is None else partial(_call_numbered, self.find_valid, chosen),
+        )
+
+    def channel(self, number: int) -> Stack:
+        """Return one channel of the stack, by number, as a stack of gray images."""
+        return self.replaced(image_shape=self.image_shape[:2], read=partial(_read_channel, self.read, number), decides_each=False)
 
     def watched(self, check: Callable[[], None]) -> Stack:
-        """Return the stack such that every window asks first whether to go on, so that whatever reads it can be cancelled.
+        """Return the stack such that `check` is called before each window is read, and may raise to end the work.
 
-        `check` raises to end the work. It stays in this process: sent to another one, the stack is the plain one.
+        It stays in this process: sent to another one, the stack is the plain one.
         """
-        return WatchedStack(self, check)
-
-    def to_dask(self) -> Array:
-        """Return the images as one lazy array, shape (N, H, W) or (N, H, W, C), whose chunks are read when they are asked for."""
-        # who fuses arrays in memory does not load dask
-        from qmcif_engine.stack.lazy_stack import stack_to_dask
-
-        return stack_to_dask(self)
+        return self.replaced(follow=lambda plane: plane.watched(check), read=LocalRead(partial(_read_checked, check, self.read), self.read))
 
     def each_channel(self) -> Stack | None:
         """Return the stack with all channels side by side, to be decided on one by one; None where it was not opened from a source."""
         return None
 
+    def to_dask(self) -> Array:
+        """Return the images as one lazy array, shape (N, H, W) or (N, H, W, C), whose chunks are read when they are computed."""
+        # programs that fuse arrays in memory do not load dask
+        import dask.array as da
 
-class ArrayStack(Stack):
-    """Images that are in memory."""
-
-    def __init__(self, images: Sequence[SampleArray], *, names: Sequence[str] | None = None) -> None:
-        self._images = list(images)
-        self._names = tuple(names) if names is not None else number_images(len(self._images))
-
-    @property
-    def n_images(self) -> int:
-        """Number of images."""
-        return len(self._images)
-
-    @property
-    def image_shape(self) -> tuple[int, ...]:
-        """Shape of each image."""
-        return self._images[0].shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Sample type."""
-        return self._images[0].dtype
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """What messages call the images."""
-        return self._names
-
-    def read(self, number: int, window: Window) -> SampleArray:
-        """Return a view of one window."""
-        view: SampleArray = self._images[number][window.slices]
-        return view
+        chunks = (1, CHUNK_SIDE_PX, CHUNK_SIDE_PX, *self.image_shape[2:])
+        meta = np.empty((0,) * len(chunks), self.dtype)
+        # a random name: for one by content dask would pickle the stack, with all images in memory
+        lazy: Array = da.from_array(_StackArray(self), chunks=chunks, name=False, getitem=_read_chunk, meta=meta)
+        return lazy
 
 
-class StackView(Stack):
-    """Base class of stacks that show another one: with all it has, as far as a subclass does not show it in another way.
+@dataclass(frozen=True, slots=True)
+class LocalRead:
+    """A way of reading that belongs to this process; in another one it is the plain one."""
 
-    Parameters
-    ----------
-    stack : Stack
-        What is shown.
-    follow : callable, optional
-        Shows alpha and further channels in the same way as the stack; they are handed on as they are where it is left out.
-    """
+    read: ReadWindow
+    plain: ReadWindow
 
-    def __init__(self, stack: Stack, *, follow: Callable[[Stack], Stack] | None = None) -> None:
-        self._stack = stack
-        self.metadata, self.sources, self.frame_numbers = stack.metadata, stack.sources, stack.frame_numbers
-        self.alpha, self.companions = (
-            plane if plane is None or follow is None else follow(plane) for plane in (stack.alpha, stack.companions)
-        )
-        self.deciding_channels, self.n_separate_channels = stack.deciding_channels, stack.n_separate_channels
-        self.decides_each, self.has_validity = stack.decides_each, stack.has_validity
-        self.transforms, self.correction = stack.transforms, stack.correction
-        self.scratch_bytes = stack.scratch_bytes
-        self.whole_bytes = stack.whole_bytes
-
-    @property
-    def n_images(self) -> int:
-        """Number of images."""
-        return self._stack.n_images
-
-    @property
-    def image_shape(self) -> tuple[int, ...]:
-        """Shape of each image."""
-        return self._stack.image_shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Sample type."""
-        return self._stack.dtype
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """What messages call the images."""
-        return self._stack.names
-
-    def read(self, number: int, window: Window) -> SampleArray:
+    def __call__(self, number: int, window: Window) -> SampleArray:
         """Return one window of one image."""
-        return self._stack.read(number, window)
+        return self.read(number, window)
 
-    def valid(self, number: int, window: Window) -> BoolArray:
-        """Return which pixels of a window, (h, w), an image really has."""
-        return self._stack.valid(number, window)
-
-    def expect_all(self) -> None:
-        """Report that all samples will be read."""
-        self._stack.expect_all()
+    def __reduce__(self) -> tuple[Callable[[ReadWindow], ReadWindow], tuple[ReadWindow]]:
+        """Leave behind what only this process has, such as locks and previews."""
+        return _same, (self.plain,)
 
 
-class CutStack(StackView):
-    """One rectangle of a stack as a stack of its own."""
-
-    def __init__(self, stack: Stack, area: Window) -> None:
-        super().__init__(stack, follow=lambda plane: plane.cut(area))
-        self._area = area
-
-    @property
-    def image_shape(self) -> tuple[int, ...]:
-        """Shape of the rectangle."""
-        return (*self._area.shape, *self._stack.image_shape[2:])
-
-    def read(self, number: int, window: Window) -> SampleArray:
-        """Return one window of one image."""
-        return self._stack.read(number, window.moved(self._area.top, self._area.left))
-
-    def valid(self, number: int, window: Window) -> BoolArray:
-        """Return which pixels of a window the image really has."""
-        return self._stack.valid(number, window.moved(self._area.top, self._area.left))
+def _same(read: ReadWindow) -> ReadWindow:
+    return read
 
 
-class WatchedStack(StackView):
-    """A stack that asks before each window whether to go on."""
-
-    def __init__(self, stack: Stack, check: Callable[[], None]) -> None:
-        super().__init__(stack, follow=lambda plane: plane.watched(check))
-        self._check = check
-
-    def __reduce__(self) -> tuple[Callable[[Stack], Stack], tuple[Stack]]:
-        """Leave the question behind: the thread that can answer is in this process."""
-        return _plain, (self._stack,)
-
-    def read(self, number: int, window: Window) -> SampleArray:
-        """Return one window of one image, unless the work shall end."""
-        self._check()
-        return self._stack.read(number, window)
+def _call_moved(read: Callable[[int, Window], Any], corner: tuple[int, int], number: int, window: Window) -> Any:  # noqa: ANN401 - samples or masks
+    return read(number, window.moved(*corner))
 
 
-def _plain(stack: Stack) -> Stack:
-    return stack
+def _call_numbered(read: Callable[[int, Window], Any], numbers: Sequence[int], number: int, window: Window) -> Any:  # noqa: ANN401 - as above
+    return read(numbers[number], window)
+
+
+def _read_channel(read: ReadWindow, channel: int, number: int, window: Window) -> SampleArray:
+    return read(number, window)[..., channel]
+
+
+def _read_checked(check: Callable[[], None], read: ReadWindow, number: int, window: Window) -> SampleArray:
+    check()
+    return read(number, window)
+
+
+class _StackArray:
+    """A stack with the attributes that dask expects of an array."""
+
+    def __init__(self, stack: Stack) -> None:
+        self.stack, self.dtype = stack, stack.dtype
+        self.shape = (stack.n_images, *stack.image_shape)
+        self.ndim = len(self.shape)
+
+
+def _read_chunk(array: _StackArray, chunk: tuple[slice, ...]) -> SampleArray:
+    number, rows, columns = chunk[:3]
+    # chunks hold one image each
+    return array.stack.read(number.start, Window(rows.start, columns.start, rows.stop, columns.stop))[np.newaxis]
+
+
+def stack_arrays(images: Sequence[SampleArray], *, names: Sequence[str] | None = None) -> Stack:
+    """Return arrays in memory, of one shape and type, as a stack; windows are views of them."""
+    return Stack(
+        names=tuple(names) if names is not None else number_images(len(images)),
+        image_shape=images[0].shape if len(images) else (),
+        dtype=images[0].dtype if len(images) else np.dtype(np.uint8),
+        read=partial(_read_array, tuple(images)),
+    )
+
+
+def _read_array(images: Sequence[SampleArray], number: int, window: Window) -> SampleArray:
+    view: SampleArray = images[number][window.slices]
+    return view
 
 
 def number_images(n_images: int) -> tuple[str, ...]:
@@ -279,7 +281,7 @@ def number_images(n_images: int) -> tuple[str, ...]:
 
 
 def sample_stack(stack: Stack) -> list[SampleArray]:
-    """Return what the focus range is settled from: every image of a small stack, windows spread over a large one.
+    """Return the samples that the focus range is measured on: every image of a small stack, windows spread over a large one.
 
     Which windows depends on the number and shape of the images alone, never on how they are stored.
 
@@ -299,7 +301,7 @@ def sample_stack(stack: Stack) -> list[SampleArray]:
 
 
 def place_samples(stack: Stack) -> list[tuple[int, Window]]:
-    """Return the images and windows that `sample_stack` looks at, in its order."""
+    """Return the images and windows that `sample_stack` reads, in its order."""
     height, width = stack.image_shape[:2]
     if stack.n_images * height * width <= LARGEST_SAMPLED_WHOLE_PX:
         return [(number, Window(0, 0, height, width)) for number in range(stack.n_images)]
@@ -347,9 +349,9 @@ def settle_range(stack: Stack, given: GivenRanges | None, *, samples: Sequence[S
         return check_focus_ranges(given, n_channels=n_channels)
     samples = sample_stack(stack) if samples is None else samples
     if n_separate:
-        return tuple(settle_focus_range([block[..., channel] for block in samples]) for channel in range(n_separate))
+        return tuple(measure_focus_range([block[..., channel] for block in samples]) for channel in range(n_separate))
     bits = stack.metadata.significant_bits
     # a claim that the samples contradict is none
     if bits is not None and all(int(block.max()) < 2**bits for block in samples):
         return FocusRange(0.0, float(2**bits - 1))
-    return settle_focus_range(samples)
+    return measure_focus_range(samples)

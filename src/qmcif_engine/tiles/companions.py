@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
+from qmcif_engine.arrays import SampleArray
+from qmcif_engine.config.fusion_config import FusionConfig
+from qmcif_engine.rules import Decision, Rule
+from qmcif_engine.stack.stack import Stack
+from qmcif_engine.stack.window import Window
 from qmcif_engine.tiles.sample_noise import measure_sample_noise
-from qmcif_engine.tiles.window_images import ChannelImages, WindowImages
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from qmcif_engine.arrays import SampleArray
-    from qmcif_engine.config.fusion_config import FusionConfig
-    from qmcif_engine.rules import Decision, Rule
-    from qmcif_engine.stack.stack import Stack
-    from qmcif_engine.stack.window import Window
 
 
 def shown_channels(stack: Stack, companions: Stack) -> tuple[int, ...]:
@@ -33,7 +29,7 @@ def measure_companion_noise(samples: Sequence[SampleArray], config: FusionConfig
 
 
 def compose_companions(
-    images: WindowImages,
+    images: Stack,
     decision: Decision,
     *,
     rule: Rule,
@@ -50,7 +46,7 @@ def compose_companions(
 
     Parameters
     ----------
-    images : WindowImages
+    images : Stack
         The companions in `decision.window`.
     decision : Decision
     rule : Rule
@@ -70,7 +66,7 @@ def compose_companions(
     found = [
         planes[..., shown.index(channel)]
         if channel in shown
-        else rule.compose(ChannelImages(images, channel), decision, inner=inner, noise=level, config=config)
+        else rule.compose(images.channel(channel), decision, inner=inner, noise=level, config=config)
         for channel, level in enumerate(noise)
     ]
     joined: Any = np.stack(found, axis=-1)

@@ -8,19 +8,13 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, overload
+from typing import NamedTuple, overload
 
-from qmcif_engine.config.fusion_config import RuleName
+from qmcif_engine.config.fusion_config import FusionConfig, RuleName
 from qmcif_engine.stack.window import Window, cut_side, multiple_above
 from qmcif_engine.tiles.task import RULES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from qmcif_engine.config.fusion_config import FusionConfig
-
 
 GRID_PX = 16
 """Side of the largest cells that decisions are made on."""

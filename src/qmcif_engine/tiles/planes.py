@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from qmcif_engine.config.fusion_config import Representation, RuleName
+from qmcif_engine.arrays import BoolArray, FloatArray
+from qmcif_engine.config.fusion_config import FusionConfig, Representation, RuleName
 from qmcif_engine.decision.cleaning import CLIPPED
-from qmcif_engine.decision.validity import FrameEnds, find_dark_borders, frame_end_px
-from qmcif_engine.stack.samples import FULL_SCALE, FocusRange, count_planes, find_highest, to_planes
+from qmcif_engine.decision.validity import FrameEnds, Validity, find_dark_borders, frame_end_px
+from qmcif_engine.stack.samples import FULL_SCALE, FocusRange, FocusRanges, count_planes, find_highest, to_planes
+from qmcif_engine.stack.stack import Stack
 from qmcif_engine.stack.window import Window
-
-if TYPE_CHECKING:
-    from qmcif_engine.arrays import BoolArray, FloatArray
-    from qmcif_engine.config.fusion_config import FusionConfig
-    from qmcif_engine.decision.validity import Validity
-    from qmcif_engine.stack.samples import FocusRanges
-    from qmcif_engine.stack.stack import Stack
-    from qmcif_engine.tiles.window_images import WindowImages
 
 REAL_VALUED_FACTOR = np.float32(1 / np.sqrt(3))
 """The real-valued ablation puts the gray value on the gray axis such that the modulus of the quaternion is that of the real number."""
@@ -31,7 +23,7 @@ class WindowPlanes:
     ----------
     stack : Stack
         What decides.
-    images : WindowImages
+    images : Stack
         The padded window of its images, or of one channel of them.
     window : Window
         The padded window.
@@ -39,7 +31,7 @@ class WindowPlanes:
     config : FusionConfig
     """
 
-    def __init__(self, stack: Stack, images: WindowImages, window: Window, *, focus_range: FocusRanges, config: FusionConfig) -> None:
+    def __init__(self, stack: Stack, images: Stack, window: Window, *, focus_range: FocusRanges, config: FusionConfig) -> None:
         self._images, self._focus_range = images, focus_range
         self._representation = config.method.representation
         is_real_valued = config.decision.rule is RuleName.PAPER and self._representation is Representation.GRAY

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qmcif_engine.config.fusion_config import NoiseHandling
+from qmcif_engine.decision.filters import unit_of
 from qmcif_engine.decision.statistics import ROUNDING, measure_noise
 
 if TYPE_CHECKING:
@@ -30,7 +31,9 @@ def measure_sample_noise(samples: Sequence[SampleArray], config: FusionConfig, *
     step = {"f": 0.0, "b": 1 / 255}.get(samples[0].dtype.kind, 1.0)
     if config.decision.noise is NoiseHandling.OFF:
         return step * ROUNDING
-    return measure_noise((_as_planes(block if channel is None else block[..., channel]) for block in samples), step=step)
+    unit = unit_of(samples)
+    planes = (_as_planes(block if channel is None else block[..., channel]) / unit for block in samples)
+    return measure_noise(planes, step=step / unit) * unit
 
 
 def _as_planes(samples: Any) -> FloatArray:  # noqa: ANN401 - samples of any type

@@ -22,7 +22,7 @@ from qmcif_engine.stack.samples import FocusRange
 from qmcif_engine.tiles.companions import compose_companions, shown_channels
 from qmcif_engine.tiles.output_maps import OUTPUT_MAPS, MapPlanes
 from qmcif_engine.tiles.planes import WindowPlanes
-from qmcif_engine.tiles.window_images import SAMPLES_IN_MEMORY_BYTES, ChannelImages, WindowImages
+from qmcif_engine.tiles.window_images import SAMPLES_IN_MEMORY_BYTES, hold_window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -123,8 +123,8 @@ class TileTask:
 
         One thread in the linear algebra, because with several the rounding, and so the last byte, would depend on their number.
         """
-        images = WindowImages(self.stack, tile.padded, memory_bytes=self.samples_bytes)
-        deciding = images if self.guide is None else WindowImages(self.guide, tile.padded, memory_bytes=self.samples_bytes)
+        images = hold_window(self.stack, tile.padded, memory_bytes=self.samples_bytes)
+        deciding = images if self.guide is None else hold_window(self.guide, tile.padded, memory_bytes=self.samples_bytes)
         steps = TileSteps(check_cancelled=check_cancelled, report_image=report_image)
         # first, which reads all samples once; from then on they come from memory or from the temporary file
         digest = self._digest(tile, images, deciding)
@@ -132,12 +132,12 @@ class TileTask:
             if not self.stack.decides_each:
                 return FusedTile(**self._fuse(images, deciding, tile, channel=None, steps=steps), input_digest=digest)
             parts = [
-                self._fuse(ChannelImages(images, channel), ChannelImages(deciding, channel), tile, channel=channel, steps=steps)
+                self._fuse(images.channel(channel), deciding.channel(channel), tile, channel=channel, steps=steps)
                 for channel in range(self.stack.image_shape[2])
             ]
         return FusedTile(**{name: np.stack([part[name] for part in parts], axis=-1) for name in parts[0]}, input_digest=digest)
 
-    def _fuse(self, images: WindowImages, deciding: WindowImages, tile: Tile, *, channel: int | None, steps: TileSteps) -> dict[str, Any]:
+    def _fuse(self, images: Stack, deciding: Stack, tile: Tile, *, channel: int | None, steps: TileSteps) -> dict[str, Any]:
         """Return the planes of a tile by name, decided on all channels or on one of them."""
         measured = self._checked_measured()
         number = channel or 0
@@ -151,12 +151,12 @@ class TileTask:
         steps.check_cancelled()
         inner = core.relative_to(decision.window)
         # the samples of the stack, by decisions that may have been made on another one
-        fused = self.rule.compose(images.cropped(decision.window), decision, inner=inner, noise=measured.noise[number], config=self.config)
+        fused = self.rule.compose(images.cut(decision.window), decision, inner=inner, noise=measured.noise[number], config=self.config)
         found = {"fused": fused, **self._cut_maps(decision, inner)}
         if self.companions is not None:
             seen = decision.window.moved(tile.padded.top, tile.padded.left)
             found["companions"] = compose_companions(
-                WindowImages(self.companions, seen),
+                hold_window(self.companions, seen),
                 decision,
                 rule=self.rule,
                 fused=fused,
@@ -181,12 +181,12 @@ class TileTask:
     def digest_input(self, tile: Tile) -> bytes:
         """Return what `FusedTile.input_digest` is now, without fusing."""
         return self._digest(
-            tile, WindowImages(self.stack, tile.padded), None if self.guide is None else WindowImages(self.guide, tile.padded)
+            tile, hold_window(self.stack, tile.padded), None if self.guide is None else hold_window(self.guide, tile.padded)
         )
 
-    def _digest(self, tile: Tile, images: WindowImages, deciding: WindowImages | None) -> bytes:
+    def _digest(self, tile: Tile, images: Stack, deciding: Stack | None) -> bytes:
         """Return a digest of all that a tile depends on: the windows with their overlaps, and which pixels their images have."""
-        further = () if self.companions is None else WindowImages(self.companions, tile.padded)
+        further = () if self.companions is None else hold_window(self.companions, tile.padded)
         masks = [
             map(partial(stack.valid, window=tile.padded), range(stack.n_images))
             for stack in (self.stack, self.guide)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from qmcif_engine.cli import main
-from qmcif_engine.cli.alignment_options import MODELS
+from qmcif_engine.cli.options import MODELS
 from qmcif_engine.io.output.transform_files import save_transforms
 from qmcif_engine.io.output.writers import write_image
 from qmcif_engine.stack.alignment.transforms import IDENTITY, TransformModel, Transforms

@@ -8,7 +8,7 @@ import pytest
 import tifffile
 
 from qmcif_engine.cli import main
-from qmcif_engine.fusing.to_file import fuse_to_file
+from qmcif_engine.fusing.file_run import FileRun
 from qmcif_engine.io.output.writers import write_image
 from qmcif_engine.stack.synthetic import make_focus_stack
 
@@ -33,6 +33,19 @@ def root(images, tmp_path):
     return folder
 
 
+def interrupt_after(monkeypatch, n_finished):
+    """Let some runs end, and the next one be interrupted."""
+    calls, call = [], FileRun.__call__
+
+    def interrupt(run, **options):
+        calls.append(run)
+        if len(calls) > n_finished:
+            raise KeyboardInterrupt
+        return call(run, **options)
+
+    monkeypatch.setattr(FileRun, "__call__", interrupt)
+
+
 def test_one_failure_among_many_is_told_and_ends_with_exit_code_1(root, tmp_path, capsys):
     assert main(["batch", str(root), "-o", str(tmp_path / "out"), "--maps", *FAST]) == 1
 
@@ -50,19 +63,59 @@ def test_one_failure_among_many_is_told_and_ends_with_exit_code_1(root, tmp_path
     ("n_finished", "reason"), [(0, "nothing was left behind"), (1, "what is finished is kept: continue with --resume")]
 )
 def test_an_interruption_says_whether_something_was_finished(root, tmp_path, capsys, monkeypatch, n_finished, reason):
-    calls = []
-
-    def fuse(*arguments, **options):
-        calls.append(arguments)
-        if len(calls) > n_finished:
-            raise KeyboardInterrupt
-        return fuse_to_file(*arguments, **options)
-
-    monkeypatch.setattr("qmcif_engine.cli.fuse_command.fuse_to_file", fuse)
+    interrupt_after(monkeypatch, n_finished)
     assert main(["batch", str(root), "-o", str(tmp_path / "out"), *FAST]) == 130
 
     assert f"interrupted; {reason}" in capsys.readouterr().err
     assert (tmp_path / "out").exists() == bool(n_finished)
+
+
+def test_a_batch_that_was_to_replace_still_may_when_it_is_resumed(root, tmp_path, capsys, monkeypatch):
+    arguments = ["batch", str(root), "-o", str(tmp_path / "out"), "--json", *FAST]
+    shutil.rmtree(root / "broken")
+    assert main([*arguments, "--set", "feather_px=8"]) == 0
+    old = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+    interrupt_after(monkeypatch, 1)
+    assert main([*arguments, "--overwrite"]) == 130
+    monkeypatch.undo()
+    assert main(arguments) == 2
+    assert "an unfinished run is in" in capsys.readouterr().err
+    assert main([*arguments, "--resume", "--set", "feather_px=4"]) == 2
+    assert "has other images, settings or another version" in capsys.readouterr().err
+
+    assert main([*arguments, "--resume"]) == 0
+
+    rows = json.loads(capsys.readouterr().out)["stacks"]
+    assert [row["status"] for row in rows] == ["skipped", "fused"]
+    assert all((tmp_path / "out" / name).read_bytes() != content for name, content in old.items())
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(old)
+
+
+def test_a_second_batch_is_refused_while_the_first_goes_on(root, tmp_path, capsys, monkeypatch):
+    arguments = ["batch", str(root), "-o", str(tmp_path / "out"), *FAST]
+    shutil.rmtree(root / "broken")
+    call, codes = FileRun.__call__, []
+
+    def start_another(run, **options):
+        codes.append(0)
+        if len(codes) == 2:
+            codes.append(main([*arguments, "--overwrite"]))
+        return call(run, **options)
+
+    monkeypatch.setattr(FileRun, "__call__", start_another)
+    assert main(arguments) == 0
+    assert codes == [0, 0, 2]
+    assert "a run is going on in" in capsys.readouterr().err
+
+
+def test_stacks_of_which_one_would_replace_results_of_another_are_refused(root, tmp_path, capsys):
+    shutil.copytree(root / "ant", root / "ant_height")
+    arguments = ["batch", str(root), "-o", str(tmp_path / "out"), "--z-step", "1", *FAST]
+
+    assert main([*arguments, "--depth", "--overwrite"]) == 2
+
+    assert "the stacks 'ant' and 'ant_height' would both write 'ant_height.ome.tif'" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
 
 
 def test_resuming_skips_what_is_there_and_fuses_what_is_missing(root, images, tmp_path, capsys):

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from qmcif_engine.cli import main
-from qmcif_engine.comparison.rivals import RIVALS, fuse_with
+from qmcif_engine.comparison.baselines import BASELINES, fuse_with
 from qmcif_engine.io.input.readers import read_image
 from qmcif_engine.io.output.writers import write_image
 from qmcif_engine.metrics import evaluate
@@ -116,7 +116,7 @@ def test_rivals_are_run_beside_ours_and_only_once(
     assert "guided filter" in (report / "report.html").read_text(encoding="utf-8")
     for name in names:
         sources = [read_image(path).samples for path in sorted(data.glob("01_?.png"))]
-        np.testing.assert_array_equal(read_image(report / "fused" / name / "01.png").samples, fuse_with(RIVALS[name], sources))
+        np.testing.assert_array_equal(read_image(report / "fused" / name / "01.png").samples, fuse_with(BASELINES[name], sources))
     assert {path.name for path in (report / "source_index").iterdir()} == {"default"}
 
     def refuse(*_: object, **__: object) -> None:
@@ -275,7 +275,7 @@ def test_an_interruption_keeps_what_is_finished_and_nothing_else(tmp_path: Path)
     data, report = tmp_path / "data", tmp_path / "report"
     data.mkdir()
     write_set(data, "01", seed=1)
-    write_set(data, "02", seed=2, shape=(400, 500))
+    write_set(data, "02", seed=2, shape=(1200, 1500))
     command = [sys.executable, "-m", "qmcif_engine", "benchmark", "data", "-o", "report", "--set", "iterations=1000", "--jobs", "2"]
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"}) as process:
         try:

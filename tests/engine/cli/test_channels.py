@@ -210,11 +210,11 @@ def test_an_interrupted_run_on_each_channel_is_gone_on_with(tmp_path, capsys, mo
     kept = []
     write = Job.write
 
-    def write_two(job, tile, result):
+    def write_two(job, part, tile, result):
         if len(kept) == 2:
             raise KeyboardInterrupt
         kept.append(tile)
-        write(job, tile, result)
+        write(job, part, tile, result)
 
     with monkeypatch.context() as patched:
         patched.setattr(Job, "write", write_two)

@@ -7,8 +7,7 @@ import sys
 import pytest
 
 from qmcif_engine.cli import main
-from qmcif_engine.io.output.leftovers import Kind, name_scratch, name_temporary
-from qmcif_engine.io.output.owners import this_process
+from qmcif_engine.io.output.leftovers import Kind, name_scratch, name_temporary, this_process
 from qmcif_engine.run.lock import RunLock
 
 GONE = this_process()._replace(start="1").tag
@@ -90,6 +89,7 @@ from pathlib import Path
 from qmcif_engine.io.output.placement import place_files
 
 def fill(folder):
+    folder.mkdir()
     (folder / "zarr.json").write_text('{"zarr_format": 3, "new": 1}')
 
 rename, calls = Path.rename, []

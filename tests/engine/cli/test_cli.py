@@ -262,7 +262,7 @@ def test_a_map_never_overwrites_a_source(stack: NDArray[Any], tmp_path: Path, ca
 def test_a_picture_with_the_name_of_a_map_is_refused_before_the_work(
     pair: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("qmcif_engine.fusing.to_file.run_tiles", lambda *_, **__: pytest.fail("the work was begun"))
+    monkeypatch.setattr("qmcif_engine.fusing.pipeline.run_tiles", lambda *_, **__: pytest.fail("the work was begun"))
 
     request = ["fuse", *pair, "-o", str(tmp_path / "confidence.tif"), "--maps", str(tmp_path)]
     assert "name of a map too" in refused(capsys, request)
@@ -321,7 +321,7 @@ def test_maps_and_picture_appear_together_or_not_at_all(
     def fail_at_the_last_file(descriptor: int) -> None:
         if stat.S_ISREG(os.fstat(descriptor).st_mode):
             calls.append(descriptor)
-        if len(calls) == 2 + len(MAPS) + 1:  # description and tile of the job, maps, picture
+        if len(calls) == 2 + len(MAPS) + 1:  # lock and description of the job, maps, picture
             raise OSError(28, "No space left on device")
         sync(descriptor)
 
@@ -332,7 +332,7 @@ def test_maps_and_picture_appear_together_or_not_at_all(
         assert main(request) == 1
 
     assert "No space left" in capsys.readouterr().err
-    assert {path.name for path in tmp_path.iterdir()} == before | {"o.png.qmcif-job"}
+    assert {path.name for path in tmp_path.iterdir()} == before
     assert main([*request, "--resume"]) == 0
     assert {path.name for path in tmp_path.iterdir()} == before | {"o.png", "maps"}
 
@@ -436,11 +436,3 @@ def test_the_demo_refuses_a_folder_it_cannot_make(tmp_path: Path, capsys: pytest
     (tmp_path / "file").write_text("", encoding="utf-8")
 
     assert "cannot be written (Not a directory)" in refused(capsys, ["demo", "-o", str(tmp_path / "file" / "demo")])
-
-
-def test_learn_dictionary_refuses_a_wrong_target_before_learning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "d.npz").write_bytes(b"precious")
-
-    assert ".npz is needed" in refused(capsys, ["learn-dictionary", "-o", str(tmp_path / "d.txt")])
-    assert "exists already" in refused(capsys, ["learn-dictionary", "-o", str(tmp_path / "d.npz")])
-    assert (tmp_path / "d.npz").read_bytes() == b"precious"

@@ -1,12 +1,11 @@
 """Other packages may add commands, which cost nothing until they run."""
 
-import argparse
 from importlib.metadata import EntryPoint
 from types import SimpleNamespace
 
 import pytest
 
-from qmcif_engine.cli import contributed_commands, main
+from qmcif_engine.cli import main, parser
 
 
 @pytest.fixture
@@ -16,8 +15,8 @@ def contribute(monkeypatch):
     def register(**module):
         contributed = SimpleNamespace(HELP="greet a person", add_arguments=lambda parser: parser.add_argument("name"), **module)
         monkeypatch.setattr(EntryPoint, "load", lambda entry: contributed)
-        entry = EntryPoint("greet", "made_up", contributed_commands.GROUP)
-        monkeypatch.setattr(contributed_commands, "entry_points", lambda group: [entry] if group == contributed_commands.GROUP else [])
+        entry = EntryPoint("greet", "made_up", parser.GROUP)
+        monkeypatch.setattr(parser, "entry_points", lambda group: [entry] if group == parser.GROUP else [])
 
     return register
 
@@ -58,12 +57,4 @@ def test_its_options_are_checked_like_those_of_any_command(contribute, capsys):
 
 
 def test_the_viewer_of_the_plugin_is_contributed():
-    parsers = {}
-
-    def add(name, help_text, run):
-        parsers[name] = argparse.ArgumentParser(prog=help_text)
-        return parsers[name]
-
-    contributed_commands.add_contributed(add)
-
-    assert parsers["view"].parse_args(["a.png", "b.png"]).images
+    assert parser.build_parser().parse_args(["view", "a.png", "b.png"]).images

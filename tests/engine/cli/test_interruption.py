@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from qmcif_engine.cli.interruption import interruptible
+from qmcif_engine.cli.terminal import interruptible
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])

@@ -11,7 +11,7 @@ from qmcif_engine.cli import main
 from qmcif_engine.io.output.transform_files import save_transforms
 from qmcif_engine.stack.alignment.transforms import TransformModel, Transforms
 from qmcif_engine.stack.preparation import prepare_stack
-from qmcif_engine.stack.stack import ArrayStack
+from qmcif_engine.stack.stack import stack_arrays
 from qmcif_engine.stack.synthetic import make_focus_stack
 
 SETTINGS = {"blend_px": 0, "feather_px": 0, "tile_px": 64}
@@ -81,7 +81,7 @@ def test_a_guide_is_moved_as_its_stack_is(tmp_path, files, clean, noisy):
 
     fused, index = fuse_files(tmp_path, *files, "--transforms", str(tmp_path / "transforms.json"))
 
-    stack, guide = (prepare_stack(ArrayStack(images), transforms=transforms) for images in (noisy, clean))
+    stack, guide = (prepare_stack(stack_arrays(images), transforms=transforms) for images in (noisy, clean))
     expected = fuse(stack, FusionConfig().replaced(SETTINGS), guide=guide)
     np.testing.assert_array_equal(index, expected.source_index)
     np.testing.assert_array_equal(fused, expected.fused)

@@ -1,12 +1,17 @@
 """What is allowed but hardly meant is told on standard error."""
 
+import os
+import shutil
+import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import qmcif_engine
 from qmcif_engine.cli import main
-from qmcif_engine.cli.notices import telling_of_compilation
+from qmcif_engine.cli.terminal import report_compilation
 from qmcif_engine.compiled import compiled
 from qmcif_engine.io.output.writers import write_image
 from qmcif_engine.stack.synthetic import make_focus_stack
@@ -46,21 +51,39 @@ def test_nothing_is_told_of_usual_or_quiet_runs(folder, capsys):
     assert "qmcif:" not in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("is_terminal", "n_lines"), [(True, 1), (False, 0)])
-def test_compiling_is_told_of_once_at_a_terminal(capsys, monkeypatch, is_terminal, n_lines):
-    def without_a_place(*_):
-        raise RuntimeError
+def doubled(values):
+    for i in range(values.size):
+        values[i] *= 2
 
-    def double(values):
-        for i in range(values.size):
-            values[i] *= 2
 
-    monkeypatch.setattr("numba.core.caching.FunctionCache.__init__", without_a_place)
+@pytest.mark.usefixtures("no_kernel_cache")
+@pytest.mark.parametrize(("is_terminal", "is_quiet", "n_lines"), [(True, False, 1), (False, False, 0), (True, True, 0)])
+def test_compiling_is_reported_once_at_a_terminal(capsys, monkeypatch, is_terminal, is_quiet, n_lines):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
-    kernel = compiled(double)
+    kernel = compiled(doubled)
 
-    with telling_of_compilation():
+    with report_compilation(is_quiet=is_quiet):
         kernel(np.arange(5.0))
         kernel(np.arange(5))
 
-    assert capsys.readouterr().err.count("qmcif: compiling") == n_lines
+    assert capsys.readouterr().err.count("qmcif: compiling, which takes up to a minute once") == n_lines
+
+
+@pytest.mark.slow
+def test_a_run_without_a_folder_for_compiled_code_says_so_before_it_compiles(tmp_path):
+    """As where neither the installation nor a home can be written: every run compiles, and nothing may look as if it hangs."""
+    package = shutil.copytree(Path(qmcif_engine.__file__).parent, tmp_path / "src" / "qmcif_engine", ignore=lambda *_: ["__pycache__"])
+    for folder in [package, *(path for path in package.rglob("*") if path.is_dir())]:
+        (folder / "__pycache__").write_bytes(b"")  # no folder can be made here, whoever asks
+    (tmp_path / "file").write_bytes(b"")
+    nowhere = str(tmp_path / "file" / "cache")
+    for number, image in enumerate(make_focus_stack(n_images=2, shape=(40, 48)).images):
+        write_image(tmp_path / f"{number}.png", image)
+    program = f"import sys; sys.path.insert(0, {str(tmp_path / 'src')!r}); from qmcif_engine.cli import main; sys.exit(main())"
+    command = [sys.executable, "-B", "-c", program, "fuse", "0.png", "1.png", "-o", "f.png", *FAST]
+
+    environment = {**os.environ, "NUMBA_CACHE_DIR": nowhere, "HOME": nowhere, "XDG_CACHE_HOME": nowhere, "PYTHONPATH": ""}
+    finished = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+
+    assert (finished.returncode, (tmp_path / "f.png").exists()) == (0, True), finished.stderr
+    assert finished.stderr.count("since no folder for compiled code can be written: set NUMBA_CACHE_DIR to one that can") == 1

@@ -11,8 +11,7 @@ from qmcif_engine import read_image, write_image
 from qmcif_engine.errors import InvalidImageError
 from qmcif_engine.io.input.file_order import natural_key
 from qmcif_engine.stack.alignment.suggestion import previews_for_alignment, suggest_alignment
-from qmcif_engine.stack.exposure import estimate_exposure
-from qmcif_engine.stack.exposure_suggestion import previews_for_exposure, suggest_even_exposure
+from qmcif_engine.stack.exposure import estimate_exposure, previews_for_exposure, suggest_even_exposure
 from qmcif_engine.stack.stack import Stack
 
 LARGEST = np.finfo(np.float64).max
@@ -67,10 +66,8 @@ def test_samples_may_be_as_large_or_small_as_floats_go(fused, kind, preset):
     fused([EXTREMES[kind](picture), EXTREMES[kind](picture[::-1]), EXTREMES[kind](picture[:, ::-1])], "--preset", preset)
 
 
-class Claimed(Stack):
-    """A stack that is described and may not be read."""
-
-    n_images, image_shape, dtype, names, read = 3, (1, 10**9), np.dtype(np.uint8), ("a", "b", "c"), None
+CLAIMED = Stack(names=("a", "b", "c"), image_shape=(1, 10**9), dtype=np.dtype(np.uint8), read=None)
+"""A stack that is described and may not be read."""
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -112,7 +109,7 @@ def test_a_target_behind_a_link_to_itself_is_refused(run_limited, tmp_path):
 
 
 def test_hints_on_images_that_are_too_narrow_for_a_preview_are_left_out():
-    stack = Claimed()
+    stack = CLAIMED
 
     assert previews_for_alignment(stack) == previews_for_exposure(stack) == []
     assert suggest_alignment(stack) is suggest_even_exposure(stack) is None
@@ -120,7 +117,7 @@ def test_hints_on_images_that_are_too_narrow_for_a_preview_are_left_out():
 
 def test_brightness_of_images_that_are_too_narrow_is_not_compared():
     with pytest.raises(InvalidImageError, match=r"1000000000 x 1 pixels; .* leave out --even-exposure"):
-        estimate_exposure(Claimed())
+        estimate_exposure(CLAIMED)
 
 
 @pytest.mark.parametrize("axes", ["CZYX", "TCZYX"])

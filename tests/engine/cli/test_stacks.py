@@ -7,8 +7,7 @@ import pytest
 import tifffile
 import zarr
 
-from qmcif_engine.cli import main
-from qmcif_engine.fusing.to_file import fuse_to_file
+from qmcif_engine.cli import fuse_command, main
 from qmcif_engine.stack.synthetic import make_focus_stack
 
 FAST = ["--set", "effort=fast", "--quiet"]
@@ -145,21 +144,18 @@ def test_resuming_refuses_points_in_time_of_other_settings_before_anything_is_fu
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.ome.tif", "out_t001.tif"]
 
 
-@pytest.mark.parametrize(
-    ("n_finished", "reason"), [(0, "nothing was left behind"), (1, "what is finished is kept: continue with --resume")]
-)
+@pytest.mark.parametrize(("n_finished", "reason"), [(0, "nothing was left behind"), (1, "finished tiles are kept: continue with --resume")])
 def test_an_interruption_says_whether_a_point_in_time_was_finished(tmp_path, capsys, monkeypatch, n_finished, reason):
     times = np.stack([make_focus_stack(n_images=2, shape=SHAPE, seed=seed, is_color=False).images for seed in (1, 2)])
     path = write_ome(tmp_path / "in.ome.tif", times, "TZYX")
-    calls = []
+    open_point = fuse_command._open_point
 
-    def fuse(*arguments, **options):
-        calls.append(arguments)
-        if len(calls) > n_finished:
+    def interrupt(stack, guide, number, options):
+        if number >= n_finished:
             raise KeyboardInterrupt
-        return fuse_to_file(*arguments, **options)
+        return open_point(stack, guide, number, options)
 
-    monkeypatch.setattr("qmcif_engine.cli.fuse_command.fuse_to_file", fuse)
+    monkeypatch.setattr(fuse_command, "_open_point", interrupt)
     assert main(["fuse", path, "-o", str(tmp_path / "out.tif"), *FAST]) == 130
 
     assert f"interrupted; {reason}" in capsys.readouterr().err
@@ -180,7 +176,7 @@ def test_heights_are_floats_in_the_unit_that_the_file_says(tmp_path):
     index = tifffile.imread(tmp_path / "maps" / "source_index.tif")
     assert (heights.dtype, heights.shape) == (np.float32, SHAPE)
     assert np.abs(heights / 2.5 - index).max() <= 1 + 1e-5
-    assert np.mean(np.abs(heights / 2.5 - index) <= 0.5) > 0.9
+    assert np.mean(np.abs(heights / 2.5 - index) <= 0.5) > 0.8
     assert (heights.min(), heights.max()) >= (0, 0)
     assert heights.max() <= 3 * 2.5
     assert len(np.unique(heights)) > 100

@@ -16,7 +16,7 @@ import tifffile
 
 from qmcif_engine import read_image, write_image
 from qmcif_engine.cli import main
-from qmcif_engine.cli.quantities import parse_bytes, show_bytes, show_seconds
+from qmcif_engine.cli.terminal import parse_bytes, show_bytes, show_seconds
 from qmcif_engine.errors import InvalidConfigError
 from qmcif_engine.stack.synthetic import make_focus_stack
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from qmcif_engine.comparison.crops import Place, find_places
+from qmcif_engine.comparison.html import Place, find_places
 
 
 def test_planted_differences_are_found_the_larger_first() -> None:

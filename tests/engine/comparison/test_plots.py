@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from qmcif_engine.comparison.plots import choose_axis, draw_bars
+from qmcif_engine.comparison.html import choose_axis, draw_bars
 from qmcif_engine.comparison.tables import ComparisonTable, Origin, TableRow, mark_table
 
 

@@ -49,42 +49,44 @@ def test_the_fine_energy_is_that_of_the_formula(shape, n_planes):
 @pytest.mark.parametrize("measure", list(Evidence))
 def test_each_scale_sees_texture_of_its_own_width_and_the_first_is_the_same_alone(measure):
     planes = texture((1, 40, 50))
-    both = scale_energies(planes, measure, n_scales=2)
+    both = scale_energies(planes, measure, n_scales=len(FREEDOM))
 
-    assert both.shape == (2, 20, 25)
+    assert both.shape == (len(FREEDOM), 20, 25)
     assert both.dtype == np.float32
     np.testing.assert_array_equal(both[0], scale_energies(planes, measure, n_scales=1)[0])
-    fine, wide = (scale_energies(texture((1, 64, 64), sigma=sigma), measure, n_scales=2).mean(axis=(1, 2)) for sigma in (0.7, 3.0))
+    fine, wide = (
+        scale_energies(texture((1, 64, 64), sigma=sigma), measure, n_scales=len(FREEDOM)).mean(axis=(1, 2)) for sigma in (0.7, 3.0)
+    )
     assert fine[0] / fine[1] > 2 * wide[0] / wide[1]
 
 
 @pytest.mark.parametrize("measure", list(Evidence))
 def test_blur_and_only_blur_lowers_the_energy(measure):
     planes = texture((1, 48, 48))
-    sharp = scale_energies(planes, measure, n_scales=2)
+    sharp = scale_energies(planes, measure, n_scales=len(FREEDOM))
 
-    assert (scale_energies(smooth(planes, 1.5), measure, n_scales=2) < sharp).mean() > 0.95
-    np.testing.assert_allclose(scale_energies(planes + 32, measure, n_scales=2), sharp, rtol=1e-2, atol=1e-2)
+    assert (scale_energies(smooth(planes, 1.5), measure, n_scales=len(FREEDOM)) < sharp).mean() > 0.95
+    np.testing.assert_allclose(scale_energies(planes + 32, measure, n_scales=len(FREEDOM)), sharp, rtol=1e-2, atol=1e-2)
 
 
 @pytest.mark.parametrize("measure", list(Evidence))
 def test_a_constant_image_has_no_energy(measure):
-    assert not scale_energies(np.full((3, 11, 13), 77, np.float32), measure, n_scales=2).any()
+    assert not scale_energies(np.full((3, 11, 13), 77, np.float32), measure, n_scales=len(FREEDOM)).any()
 
 
 def test_a_gray_image_has_the_energy_of_three_equal_planes():
     gray = texture((1, 30, 26))
 
-    color = scale_energies(np.repeat(gray, 3, axis=0), Evidence.DECOMPOSITION, n_scales=2)
+    color = scale_energies(np.repeat(gray, 3, axis=0), Evidence.DECOMPOSITION, n_scales=len(FREEDOM))
 
-    np.testing.assert_allclose(color, scale_energies(gray, Evidence.DECOMPOSITION, n_scales=2), rtol=1e-4)
+    np.testing.assert_allclose(color, scale_energies(gray, Evidence.DECOMPOSITION, n_scales=len(FREEDOM)), rtol=1e-4)
 
 
 @pytest.mark.parametrize("measure", list(Evidence))
 @pytest.mark.parametrize("place", [(40, 40), (41, 41)])
 def test_energies_reach_as_far_as_is_stated(measure, place):
     def pixels(planes):
-        return np.repeat(np.repeat(scale_energies(planes, measure, n_scales=2), CELL_PX, axis=1), CELL_PX, axis=2)
+        return np.repeat(np.repeat(scale_energies(planes, measure, n_scales=len(FREEDOM)), CELL_PX, axis=1), CELL_PX, axis=2)
 
     assert WIDE_PX < reach_of_change(pixels, texture((1, 81, 81)), place) <= EVIDENCE_REACH_PX
 
@@ -100,7 +102,7 @@ def fields_of_noise(sigma, cell):
     return [np.fft.fft2(np.diff(layer, axis=axis, append=layer[-1:] if axis == 0 else layer[:, -1:])) for axis in (0, 1)]
 
 
-@pytest.mark.parametrize(("scale", "sigma", "cell"), [(0, FINE_PX, 1), (1, WIDE_PX, CELL_PX)])
+@pytest.mark.parametrize(("scale", "sigma", "cell"), [(0, FINE_PX, 1), (1, WIDE_PX, CELL_PX), (2, 2 * WIDE_PX, 2 * CELL_PX)])
 def test_degrees_of_freedom_follow_from_the_filters(scale, sigma, cell):
     """Squared power over the squared covariance summed over all lags: the samples per pixel that a mean of noise is worth."""
     fields = fields_of_noise(sigma, cell)

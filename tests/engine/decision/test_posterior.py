@@ -18,7 +18,7 @@ SHAPE = (5, 7)
 
 
 def position_of(evidence, index):
-    return average_peaks(*find_peaks(evidence, index))
+    return average_peaks(*find_peaks(evidence, index), index, far=2.0)
 
 
 def choose(beliefs, label):
@@ -60,10 +60,10 @@ def test_equal_beliefs_share_the_confidence_and_a_clear_one_has_it_all(n_images)
 
 
 def evidence_of(position, n_images, *, width=1.5):
-    """Stored evidence of both scales that falls off on both sides of a position, shape (rows, columns), as a parabola."""
+    """Stored evidence of all scales that falls off on both sides of a position, shape (rows, columns), as a parabola."""
     distance = np.arange(n_images)[:, None, None] - position
     energy = np.clip(20 - distance**2 / width, 0, None)
-    return np.rint(np.stack([energy, energy]) / ENERGY_STEP).astype(np.uint16)
+    return np.rint(np.stack([energy] * len(FREEDOM)) / ENERGY_STEP).astype(np.uint16)
 
 
 @pytest.mark.parametrize("place", [0.0, 2.3, 4.5, 7.0])
@@ -83,13 +83,13 @@ def test_a_slope_is_followed():
     np.testing.assert_allclose(position[:, 6:-6], place[:, 6:-6], atol=0.05)
 
 
-def test_both_scales_weigh_by_their_degrees_of_freedom():
+def test_scales_weigh_by_their_degrees_of_freedom():
     position = np.full(SHAPE, 2.0)
-    one, other = evidence_of(position - 0.4, 5)[0], evidence_of(position + 0.4, 5)[0]
+    one, *others = (evidence_of(position + shift, 5)[0] for shift in (-0.4, 0.4, 0.2))
 
-    found = position_of(np.stack([one, other]), np.full(SHAPE, 2, np.uint16))
+    found = position_of(np.stack([one, *others]), np.full(SHAPE, 2, np.uint16))
 
-    expected = (1.6 * FREEDOM[0] + 2.4 * FREEDOM[1]) / sum(FREEDOM)
+    expected = np.dot((1.6, 2.4, 2.2), FREEDOM) / sum(FREEDOM)
     np.testing.assert_allclose(found, expected, atol=0.01)
 
 

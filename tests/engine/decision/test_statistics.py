@@ -86,7 +86,8 @@ def white_noise_power(sigma, cell):
 def test_the_least_floor_is_a_twentieth_of_the_energy_of_undecomposed_noise():
     statistics = measure_statistics([np.full((1, *SHAPE), 9, np.float32)], FusionConfig(), n_images=2, step=1.0)
 
-    expected = [white_noise_power(FINE_PX, 1) / 20, white_noise_power(WIDE_PX, CELL_PX) / 20]
+    wide = white_noise_power(WIDE_PX, CELL_PX) / 20
+    expected = [white_noise_power(FINE_PX, 1) / 20, wide, wide / CELL_PX**2]
     assert statistics.noise == ROUNDING
     np.testing.assert_allclose(statistics.floors, expected, rtol=0.1)
 
@@ -98,7 +99,8 @@ def test_floors_are_the_energy_that_the_noise_of_a_stack_has():
 
     for scale, floor in enumerate(statistics.floors):
         medians = [
-            np.median(scale_energies(image / np.float32(statistics.noise), Evidence.DECOMPOSITION, n_scales=2)[scale]) for image in images
+            np.median(scale_energies(image / np.float32(statistics.noise), Evidence.DECOMPOSITION, n_scales=len(statistics.floors))[scale])
+            for image in images
         ]
         assert 0.3 * np.mean(medians) < floor < 1.1 * np.mean(medians)
     assert 0 < SMOOTH_QUANTILE < 0.5

@@ -24,11 +24,11 @@ from qmcif_engine.decision.validity import (
     frame_end_px,
     seen_from,
 )
-from qmcif_engine.stack.alignment.aligned_stack import AlignedStack
+from qmcif_engine.stack.alignment.aligned_stack import align_stack
 from qmcif_engine.stack.alignment.transforms import TransformModel, Transforms
-from qmcif_engine.stack.exposure import CorrectedStack, ExposureCorrection
-from qmcif_engine.stack.samples import settle_focus_range, to_planes
-from qmcif_engine.stack.stack import ArrayStack, StackView
+from qmcif_engine.stack.exposure import ExposureCorrection, correct_stack
+from qmcif_engine.stack.samples import measure_focus_range, to_planes
+from qmcif_engine.stack.stack import stack_arrays
 from qmcif_engine.stack.window import Window
 
 SHARED_DATA = Path(__file__).parents[4] / "shared" / "data"
@@ -402,7 +402,7 @@ def test_the_fused_picture_takes_nothing_from_a_border():
 @pytest.mark.skipif(not SHARED_DATA.exists(), reason="the shared pictures are not beside this checkout")
 def test_the_dark_left_columns_of_a_published_picture_are_found():
     images = [read_image(SHARED_DATA / "mffw" / f"06_{letter}.png").samples for letter in "ab"]
-    bounds = settle_focus_range(images)
+    bounds = measure_focus_range(images)
     blocks = [to_planes(image, bounds, representation=Representation.QUATERNION) for image in images]
 
     found = look(blocks, depth_px=DEPTH)
@@ -423,7 +423,7 @@ def test_a_border_is_left_out_of_a_stack_that_was_evened_out_too():
     images = [as_samples(planes) for planes in (0.5 * blurred(sharp), bordered)]
     correction = ExposureCorrection(gains=((2.0,) * 3, (1.0,) * 3), offsets=((0.0,) * 3,) * 2, reference=1)
 
-    result = fuse(CorrectedStack(ArrayStack(images), correction))
+    result = fuse(correct_stack(stack_arrays(images), correction))
 
     assert (result.source_index[:, :3] == 0).all()
     assert (result.source_index == 1).mean() > 0.9
@@ -438,16 +438,9 @@ BRIGHTER = 24
 REACH = FRAME_END_PX
 
 
-class PartlyValid(StackView):
+def partly_valid(images, has):
     """Images that have some of their pixels only."""
-
-    def __init__(self, images, has):
-        super().__init__(ArrayStack(list(images)))
-        self._has = has
-        self.has_validity = True
-
-    def valid(self, number, window):
-        return self._has[number][window.slices]
+    return stack_arrays(list(images)).replaced(find_valid=lambda number, window: has[number][window.slices])
 
 
 def paint(*, contrast):
@@ -461,7 +454,7 @@ def shift(images):
     matrices = (((1, 0, 0), (0, 1, 0), (0, 0, 1)), ((1, 0, -SHIFT_PX), (0, 1, 0), (0, 0, 1)))
     moved = [images[0], np.roll(images[1], -SHIFT_PX, axis=1)]
     transforms = Transforms(model=TransformModel.TRANSLATION, reference=0, image_shape=FRAME, matrices=matrices)
-    return AlignedStack(ArrayStack(moved), transforms)
+    return align_stack(stack_arrays(moved), transforms)
 
 
 def measure_steps(fused):
@@ -508,8 +501,8 @@ def test_samples_that_an_image_lacks_decide_nothing(value):
     repeated[1, :, :SHIFT_PX] = images[1, :, SHIFT_PX : SHIFT_PX + 1]
 
     cut = FusionConfig().replaced({"blend_px": 0, "feather_px": 0})
-    one, two = (fuse(PartlyValid(each, has), cut) for each in (images, other))
-    blended, close, far = (fuse(PartlyValid(each, has)) for each in (images, repeated, other))
+    one, two = (fuse(partly_valid(each, has), cut) for each in (images, other))
+    blended, close, far = (fuse(partly_valid(each, has)) for each in (images, repeated, other))
 
     np.testing.assert_array_equal(two.source_index, one.source_index)
     np.testing.assert_array_equal(two.fused, one.fused)
@@ -521,8 +514,8 @@ def test_images_that_have_all_pixels_are_fused_as_if_nobody_had_asked():
     images = paint(contrast=40)
     images[1][:, :80] = ndimage.gaussian_filter(images[1][:, :80], 3)
 
-    asked = fuse(PartlyValid(images, np.ones((2, *FRAME), bool)), FusionConfig())
-    not_asked = fuse(ArrayStack(images), FusionConfig())
+    asked = fuse(partly_valid(images, np.ones((2, *FRAME), bool)), FusionConfig())
+    not_asked = fuse(stack_arrays(images), FusionConfig())
 
     np.testing.assert_array_equal(asked.fused, not_asked.fused)
     np.testing.assert_array_equal(asked.source_index, not_asked.source_index)
@@ -576,6 +569,6 @@ def test_hard_cuts_have_no_ends():
     has = np.ones((2, *FRAME), bool)
     has[1, :, :SHIFT_PX] = False
 
-    hard = fuse(PartlyValid(images, has), FusionConfig().replaced({"blend_px": 0, "feather_px": 0}))
+    hard = fuse(partly_valid(images, has), FusionConfig().replaced({"blend_px": 0, "feather_px": 0}))
 
     assert np.mean(hard.source_index[:, SHIFT_PX : SHIFT_PX + REACH] == 1) > 0.9

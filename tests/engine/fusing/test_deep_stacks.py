@@ -9,31 +9,27 @@ import pytest
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.fusing.in_memory import fuse
 from qmcif_engine.fusing.to_file import fuse_to_file
-from qmcif_engine.stack.stack import Stack
+from qmcif_engine.stack.stack import Stack, number_images
 
 CONFIG = FusionConfig().replaced({"tile_px": 128, "smoothness": 0.0})
 
 
-class Strips(Stack):
+def make_strips(n_images, shape=(16, 900)):
     """A stack that exists nowhere: image n is sharp in the n-th of as many strips as there are images, every fourth in none."""
+    sharp = np.random.default_rng(0).integers(0, 256, shape)
+    strip = np.arange(shape[1]) * n_images // shape[1]
 
-    n_images = image_shape = dtype = names = None
-
-    def __init__(self, n_images, shape=(16, 900)):
-        self.n_images, self.image_shape = n_images, shape
-        self.dtype, self.names = np.dtype(np.uint8), tuple(f"image {number}" for number in range(1, n_images + 1))
-        self._sharp = np.random.default_rng(0).integers(0, 256, shape)
-        self._strip = np.arange(shape[1]) * n_images // shape[1]
-
-    def read(self, number, window):
-        distance = np.abs(self._strip - number) + 3 * (number % 4 == 3)
-        image = 128 + (self._sharp - 128) * 0.5**distance
+    def read(number, window):
+        distance = np.abs(strip - number) + 3 * (number % 4 == 3)
+        image = 128 + (sharp - 128) * 0.5**distance
         return np.rint(image).astype(np.uint8)[window.slices]
+
+    return Stack(names=number_images(n_images), image_shape=shape, dtype=np.dtype(np.uint8), read=read)
 
 
 @pytest.mark.parametrize("n_images", [32, 100, 300])
 def test_deep_stacks_are_fused_and_images_that_give_nothing_are_counted(n_images, tmp_path):
-    stack = Strips(n_images)
+    stack = make_strips(n_images)
 
     report = fuse_to_file(stack, tmp_path / "f.tif", CONFIG, workers=1)
 
@@ -45,7 +41,7 @@ def test_deep_stacks_are_fused_and_images_that_give_nothing_are_counted(n_images
 
 
 def test_the_counts_of_a_result_in_memory_are_those_of_its_index():
-    result = fuse(Strips(6, (16, 60)), CONFIG)
+    result = fuse(make_strips(6, (16, 60)), CONFIG)
 
     assert result.pixels_by_image == tuple(np.bincount(result.source_index.ravel(), minlength=6))
     assert len(result.pixels_by_image) == 6
@@ -54,23 +50,24 @@ def test_the_counts_of_a_result_in_memory_are_those_of_its_index():
 PROGRAM = """
 import resource, sys
 import numpy as np
-from qmcif_engine.fusing import run_plan
+from qmcif_engine.decision import energy
+from qmcif_engine.fusing import pipeline
 from qmcif_engine.fusing.to_file import fuse_to_file
-from qmcif_engine.stack.stack import Stack
+from qmcif_engine.stack.stack import Stack, number_images
 from qmcif_engine.tiles.window_images import SAMPLES_IN_MEMORY_BYTES
 
-class Deep(Stack):
+def read(number, window):
     # The first three images have texture, each in a third of the picture; the others have next to none.
-    n_images, image_shape, dtype = int(sys.argv[1]), (700, 700, 3), np.dtype(np.uint8)
-    names = tuple(map(str, range(n_images)))
-    def read(self, number, window):
-        noise = np.random.default_rng(number).integers(0, 256, (*window.shape, 3), np.uint8)
-        is_sharp = np.arange(window.left, window.right)[None, :, None] * 3 // 700 == number
-        return np.where(is_sharp, noise, 120 + noise // 64)
+    noise = np.random.default_rng(number).integers(0, 256, (*window.shape, 3), np.uint8)
+    is_sharp = np.arange(window.left, window.right)[None, :, None] * 3 // 700 == number
+    return np.where(is_sharp, noise, 120 + noise // 64)
 
+stack = Stack(names=number_images(int(sys.argv[1])), image_shape=(700, 700, 3), dtype=np.dtype(np.uint8), read=read)
 # windows wait in a file, however much memory this machine could spare
-run_plan.share_spare_bytes = lambda *_, **__: SAMPLES_IN_MEMORY_BYTES
-fuse_to_file(Deep(), sys.argv[2], workers=1, focus_range=(0, 255))
+pipeline.share_spare_bytes = lambda *_, **__: SAMPLES_IN_MEMORY_BYTES
+# and so does what is measured of them
+energy.IN_MEMORY_BYTES = 2**20
+fuse_to_file(stack, sys.argv[2], workers=1, focus_range=(0, 255))
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 

@@ -10,7 +10,7 @@ from qmcif_engine.config.fusion_config import FusionConfig, Representation
 from qmcif_engine.config.presets import PRESETS
 from qmcif_engine.errors import Cancelled, InvalidConfigError, InvalidImageError, QmcifError
 from qmcif_engine.fusing.in_memory import FusionProgress, fuse
-from qmcif_engine.stack.samples import FocusRange, settle_focus_range
+from qmcif_engine.stack.samples import FocusRange, measure_focus_range
 from qmcif_engine.stack.synthetic import make_focus_stack
 
 SHAPE = (72, 88)
@@ -87,7 +87,7 @@ def test_result_says_which_settings_and_range_were_used(pair, fused_pair):
     settings = FusionConfig().replaced({"iterations": 2})
 
     assert fused_pair.config == FusionConfig()
-    assert fused_pair.focus_range == settle_focus_range(pair)
+    assert fused_pair.focus_range == measure_focus_range(pair)
     assert fuse(pair, settings).config is settings
 
 

@@ -9,10 +9,11 @@ from qmcif_engine.fusing.lazy import fuse_lazily
 from qmcif_engine.io.input.stack_input import open_stack
 from qmcif_engine.io.output.writers import write_image
 from qmcif_engine.stack.preparation import prepare_stack
-from qmcif_engine.stack.stack import ArrayStack
+from qmcif_engine.stack.stack import stack_arrays
 from qmcif_engine.stack.synthetic import make_focus_stack
 from qmcif_engine.stack.window import Window
 from qmcif_engine.tiles.plan import plan_tiles
+from tests.scenes import logged_stack
 
 # a focus measure that is quick, since this is about what happens to tiles and not about what is in them
 CONFIG = FusionConfig().replaced({"tile_px": 64, "smoothness": 0.0, "measure": "laplacian"})
@@ -27,7 +28,7 @@ def images():
 @pytest.mark.parametrize("scheduler", ["synchronous", "threads"])
 def test_every_scheduler_gives_the_bytes_of_fuse(images, scheduler):
     expected = fuse(images, CONFIG, with_maps=True)
-    lazy = fuse_lazily(ArrayStack(images), CONFIG)
+    lazy = fuse_lazily(stack_arrays(images), CONFIG)
 
     planes = dask.compute(*(getattr(lazy, name) for name in PLANES), scheduler=scheduler)
 
@@ -39,24 +40,18 @@ def test_every_scheduler_gives_the_bytes_of_fuse(images, scheduler):
 def test_gray_stacks_work_too(images):
     gray = [image[..., 0] for image in images]
 
-    np.testing.assert_array_equal(fuse_lazily(ArrayStack(gray), CONFIG).fused.compute(scheduler="synchronous"), fuse(gray, CONFIG).fused)
+    np.testing.assert_array_equal(fuse_lazily(stack_arrays(gray), CONFIG).fused.compute(scheduler="synchronous"), fuse(gray, CONFIG).fused)
 
 
 def test_a_part_computes_only_its_tiles():
-    images, windows = make_focus_stack(n_images=2, shape=(130, 600), seed=1).images, []
-
-    class Watched(ArrayStack):
-        def read(self, number, window):
-            windows.append(window)
-            return super().read(number, window)
-
-    lazy = fuse_lazily(Watched(images), CONFIG, focus_range=(0, 255))
-    assert {window.shape for window in windows} == {(130, 600)}  # a subsample and the coarse copy
-    windows.clear()
+    stack = logged_stack(make_focus_stack(n_images=2, shape=(130, 600), seed=1).images)
+    lazy = fuse_lazily(stack, CONFIG, focus_range=(0, 255))
+    assert {window.shape for _, window in stack.read.places} == {(130, 600)}  # a subsample and the coarse copy
+    stack.read.places.clear()
 
     lazy.fused[:10, :10].compute(scheduler="synchronous")
 
-    first = plan_tiles((130, 600), CONFIG).tiles[0]
+    first, windows = plan_tiles((130, 600), CONFIG).tiles[0], [window for _, window in stack.read.places]
     assert first.padded in windows
     assert all(window.common(first.padded) == window for window in windows)
     assert first.padded != Window.whole((130, 600))
@@ -64,7 +59,7 @@ def test_a_part_computes_only_its_tiles():
 
 def test_an_unfit_focus_range_is_refused_at_once(images):
     with pytest.raises(InvalidConfigError, match="the focus range is"):
-        fuse_lazily(ArrayStack(images), CONFIG, focus_range=(3, 3))
+        fuse_lazily(stack_arrays(images), CONFIG, focus_range=(3, 3))
 
 
 def open_alpha(images, folder):
@@ -117,7 +112,7 @@ def test_each_channel_can_be_asked_of_a_stack_that_was_opened_otherwise(images):
 
 
 def test_what_was_not_asked_for_is_not_there(images):
-    lazy = fuse_lazily(ArrayStack(images), CONFIG)
+    lazy = fuse_lazily(stack_arrays(images), CONFIG)
 
     assert lazy.companions is None
     assert lazy.position is None

@@ -3,7 +3,6 @@
 import json
 import os
 import struct
-import zlib
 
 import imagecodecs
 import numpy as np
@@ -35,37 +34,6 @@ def twice(folder, name, content):
     return paths
 
 
-def png_chunk(kind, payload=b""):
-    return struct.pack(">I", len(payload)) + kind + payload + struct.pack(">I", zlib.crc32(kind + payload))
-
-
-def progressive_jpeg(*, side, n_scans):
-    """A gray picture whose scans hold nothing: the decoder passes over all blocks for each of them."""
-    frame = struct.pack(">BHHBBBB", 8, side, side, 1, 1, 0x11, 0)
-    tables = bytes([0]) + bytes([1] * 64)
-    codes = bytes([0x00, 1, *([0] * 15), 0]) + bytes([0x10, 1, *([0] * 15), 0])
-    first = struct.pack(">BBBBBB", 1, 1, 0x00, 0, 0, 0x01)
-    refining = struct.pack(">BBBBBB", 1, 1, 0x00, 0, 0, 0x10)
-
-    def segment(marker, payload):
-        return bytes([0xFF, marker]) + struct.pack(">H", len(payload) + 2) + payload
-
-    start = b"\xff\xd8" + segment(0xDB, tables) + segment(0xC2, frame) + segment(0xC4, codes)
-    return start + segment(0xDA, first) + bytes(64) + n_scans * segment(0xDA, refining) + bytes(side * side // 1000) + b"\xff\xd9"
-
-
-def test_a_progressive_jpeg_with_thousands_of_scans_is_refused(refused, tmp_path):
-    assert "scans" in refused(*twice(tmp_path, "a.jpg", progressive_jpeg(side=8000, n_scans=6000)))
-
-
-def test_scans_behind_a_segment_that_holds_an_end_mark_are_counted(refused, tmp_path):
-    content = progressive_jpeg(side=8000, n_scans=6000).replace(
-        bytes(64) + b"\xff\xda", bytes(64) + b"\xff\xfe\x00\x06\xff\xd9\xff\xd9\xff\xda", 1
-    )
-
-    assert "scans" in refused(*twice(tmp_path, "a.jpg", content))
-
-
 def test_a_progressive_jpeg_as_programs_write_it_is_read(run_limited, tmp_path):
     from PIL import Image
 
@@ -83,14 +51,6 @@ def test_a_jpeg_with_endless_segments_is_refused(refused, tmp_path, filling):
     content = picture[:2] + (63_000_000 // len(filling)) * filling + picture[2:]
 
     assert "truncated or corrupt" in refused(*twice(tmp_path, "a.jpg", content))
-
-
-@pytest.mark.parametrize("kind", [b"teXt", b"IDAT"])
-def test_a_png_with_millions_of_empty_chunks_is_refused(refused, tmp_path, kind):
-    picture = bytes(imagecodecs.png_encode(GRAY))
-    content = picture[:33] + 5_200_000 * png_chunk(kind) + picture[33:]
-
-    assert "chunks" in refused(*twice(tmp_path, "a.png", content))
 
 
 def zarr_folder(path, *, shape, axes, chunks=None, ome=True):
@@ -123,9 +83,9 @@ def zarr_folder(path, *, shape, axes, chunks=None, ome=True):
         ("zyx", [10**9, 64, 64], "images"),
         ("zyx", [2, 2**15, 2**15], "bytes of an array"),
         ("zyx", [65535, 24, 32], "bytes of an array"),  # small, but 65,535 chunks to look for
-        ("zyx", [2, -64, 64], "shape"),
-        ("zyx", [2, "64", 64], "lengths"),
-        ("zyx", [2, 64.5, 64], "lengths"),
+        ("zyx", [2, -64, 64], "make no sense"),
+        ("zyx", [2, "64", 64], "make no sense"),
+        ("zyx", [2, 64.5, 64], "make no sense"),
         ("zyx", [2, 10**400, 64], "shape"),
         ("zyx", [2, 0, 64], "shape"),
     ],
@@ -170,21 +130,17 @@ def test_metadata_of_a_zarr_that_are_a_pipe_or_a_device_are_refused(refused, tmp
     refused(store)
 
 
-def sparse_tiff(path, *, n_strips, n_pages=1, shared=False):
-    """A file of holes: every page claims so many strips."""
+def sparse_tiff(path, *, n_strips):
+    """A file of holes, whose page claims so many strips."""
     entries = lambda offset, counts: [  # noqa: E731
         (256, 4, 1, 1), (257, 4, 1, n_strips), (258, 3, 1, 8), (259, 3, 1, 1), (262, 3, 1, 1),
         (273, 4, n_strips, offset), (277, 3, 1, 1), (278, 4, 1, 1), (279, 4, n_strips, counts),
     ]  # fmt: skip
     with path.open("wb") as stream:
-        stream.write(b"II*\0" + struct.pack("<I", 8))
-        size = 2 + 9 * 12 + 4
-        for page in range(n_pages):
-            here = 8 + page * size
-            values = 8 + n_pages * size
-            table = b"".join(struct.pack("<HHII", *entry) for entry in entries(values, values + (0 if shared else 4 * n_strips)))
-            stream.write(struct.pack("<H", 9) + table + struct.pack("<I", here + size if page + 1 < n_pages else 0))
-        stream.truncate(8 + n_pages * size + 8 * n_strips + 2**20)
+        values = 8 + 2 + 9 * 12 + 4
+        table = b"".join(struct.pack("<HHII", *entry) for entry in entries(values, values + 4 * n_strips))
+        stream.write(b"II*\0" + struct.pack("<IH", 8, 9) + table + bytes(4))
+        stream.truncate(values + 8 * n_strips + 2**20)
     return path
 
 
@@ -192,10 +148,6 @@ def test_a_sparse_tiff_with_millions_of_strips_is_refused(refused, tmp_path):
     assert "strips or tiles" in refused(
         sparse_tiff(tmp_path / "a.tif", n_strips=250_000_000), sparse_tiff(tmp_path / "b.tif", n_strips=250_000_000)
     )
-
-
-def test_pages_that_share_their_strips_without_end_are_refused(refused, tmp_path):
-    assert "that holds what it claims" in refused(sparse_tiff(tmp_path / "a.tif", n_strips=2_000_000, n_pages=1000, shared=True))
 
 
 def test_a_tiff_with_too_many_pages_is_refused(refused, tmp_path):
@@ -231,7 +183,7 @@ def test_a_tag_of_many_bytes_is_refused(refused, tmp_path):
     content[place + 4 : place + 8] = struct.pack("<I", 2**30)
     (tmp_path / "a.tif").write_bytes(content)
 
-    assert "tag (65000)" in refused(tmp_path / "a.tif")
+    assert "its tag 65000 claims 1073741824 bytes" in refused(tmp_path / "a.tif")
 
 
 @pytest.mark.parametrize(

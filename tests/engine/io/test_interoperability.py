@@ -26,8 +26,8 @@ from ome_zarr.writer import write_multiscale
 from PIL import Image
 
 from qmcif_engine.io.input.stack_input import open_stack
+from qmcif_engine.io.output.stack_output import write_stack
 from qmcif_engine.io.remote import object_requests
-from qmcif_engine.run.stack_output import write_stack
 from qmcif_engine.stack.window import Window
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "files.md"

@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from qmcif_engine.errors import ExecutionError
-from qmcif_engine.run.cluster_state import LOOK_SECONDS, PATIENCE_SECONDS, ClusterWatch, find_missing
+from qmcif_engine.run.cluster import LOOK_SECONDS, PATIENCE_SECONDS, ClusterWatch, find_missing
 
 
 class Cluster:

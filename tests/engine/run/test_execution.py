@@ -10,12 +10,10 @@ import pytest
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.errors import Cancelled, InvalidConfigError
 from qmcif_engine.run import execution
-from qmcif_engine.run.execution import count_workers, run_tiles, tile_graph
+from qmcif_engine.run.execution import FusionProgress, Steps, count_workers, run_tiles, tile_graph
 from qmcif_engine.run.measurement import measure_run
-from qmcif_engine.run.steps import FusionProgress, Steps
-from qmcif_engine.stack.stack import ArrayStack
+from qmcif_engine.stack.stack import stack_arrays
 from qmcif_engine.stack.synthetic import make_focus_stack
-from qmcif_engine.stack.window import Window
 from qmcif_engine.tiles.plan import plan_tiles
 from qmcif_engine.tiles.task import TileTask
 
@@ -31,7 +29,7 @@ def make_task(stack):
 @pytest.fixture(scope="module")
 def task():
     images = make_focus_stack(shape=(130, 150), n_images=2, seed=4).images
-    return make_task(ArrayStack(images))
+    return make_task(stack_arrays(images))
 
 
 @pytest.fixture(scope="module")
@@ -132,14 +130,13 @@ def test_cancelling_ends_the_run_within_a_tile_and_leaves_no_tile_behind(task, t
 
 @pytest.mark.parametrize("tiles_at_once", [1, 2])
 def test_a_failing_tile_ends_the_run_with_its_error(task, tiles, tiles_at_once):
-    class Broken(ArrayStack):
-        def read(self, number, window):
-            if number == 1:
-                msg = "broken tile"
-                raise OSError(msg)
-            return super().read(number, window)
+    def read(number, window):
+        if number == 1:
+            msg = "broken tile"
+            raise OSError(msg)
+        return task.stack.read(number, window)
 
-    broken = replace(task, stack=Broken([task.stack.read(number, Window.whole((130, 150))) for number in range(2)]))
+    broken = replace(task, stack=task.stack.replaced(read=read))
     with pytest.raises(OSError, match="broken tile"):
         run(broken, tiles, tiles_at_once=tiles_at_once)
 

@@ -9,13 +9,13 @@ import pytest
 
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.errors import ExecutionError, OutputError
-from qmcif_engine.run.job import Job
-from qmcif_engine.run.tile_files import PlaneKind
+from qmcif_engine.run.job import Job, PartKind, PlaneKind
 from qmcif_engine.stack.window import Window
 from qmcif_engine.tiles.plan import plan_tiles
 from qmcif_engine.tiles.task import FusedTile
 
 PLAN = plan_tiles((150, 170), FusionConfig().replaced({"tile_px": 64}))
+PARTS = [PartKind(999, ("fused", "source_index"))]
 PLANES = {"fused": PlaneKind(np.dtype(np.uint8), (3,)), "source_index": PlaneKind(np.dtype(np.uint16))}
 
 
@@ -31,11 +31,11 @@ def tile_result(tile):
 
 
 def missing(job):
-    return tuple(tile for tile in PLAN.tiles if not job.is_finished(tile))
+    return tuple(tile for tile in PLAN.tiles if not job.is_finished(0, tile))
 
 
 def begun(folder, identity="same", **options):
-    job = Job(folder / "out.tif.qmcif-job", PLAN, PLANES, n_images=999)
+    job = Job(folder / "out.tif.qmcif-job", PLAN, PLANES, parts=PARTS, chunk_px=64)
     job.begin(identity, **({"resume": False, "overwrite": False} | options))
     job.release()  # as if the process had ended: tests of the lock are beside
     return job
@@ -45,18 +45,18 @@ def test_finished_tiles_are_found_again_and_the_picture_is_read_by_window(tmp_pa
     job = begun(tmp_path)
     assert missing(job) == PLAN.tiles[:]
     for tile in PLAN.tiles[:4]:
-        job.write(tile, tile_result(tile))
+        job.write(0, tile, tile_result(tile))
 
     resumed = begun(tmp_path, resume=True)
     assert missing(resumed) == PLAN.tiles[4:]
     for tile in missing(resumed):
-        resumed.write(tile, tile_result(tile))
+        resumed.write(0, tile, tile_result(tile))
 
     fused, index = whole_result()
     assert missing(resumed) == ()
-    assert resumed.receipt(PLAN.tiles[3]).input_digest == bytes(range(32))
+    assert resumed.receipt(0, PLAN.tiles[3]).input_digest == bytes(range(32)).hex()
     for name, expected in (("fused", fused), ("source_index", index)):
-        picture = resumed.image(name)
+        picture = resumed.image(0, name)
         assert (picture.shape, picture.dtype) == (expected.shape, expected.dtype)
         for window in (Window.whole(expected.shape), Window(50, 40, 121, 170), Window(7, 9, 8, 10)):
             np.testing.assert_array_equal(picture.read(window), expected[window.slices])
@@ -64,7 +64,7 @@ def test_finished_tiles_are_found_again_and_the_picture_is_read_by_window(tmp_pa
 
 def test_half_a_tile_does_not_count(tmp_path):
     job = begun(tmp_path)
-    job.write(PLAN.tiles[0], tile_result(PLAN.tiles[0]))
+    job.write(0, PLAN.tiles[0], tile_result(PLAN.tiles[0]))
     (written,) = job.folder.glob("tile-*")
     written.write_bytes(written.read_bytes()[:-1])
     (job.folder / "tile-000001.unfinished").write_bytes(b"x")
@@ -73,7 +73,7 @@ def test_half_a_tile_does_not_count(tmp_path):
 
 
 def test_an_unfinished_run_is_neither_used_nor_lost_unasked(tmp_path):
-    begun(tmp_path).write(PLAN.tiles[0], tile_result(PLAN.tiles[0]))
+    begun(tmp_path).write(0, PLAN.tiles[0], tile_result(PLAN.tiles[0]))
 
     with pytest.raises(OutputError, match=r"an unfinished run is in .*--resume.*--overwrite"):
         begun(tmp_path)
@@ -103,7 +103,8 @@ def test_a_damaged_description_is_refused(tmp_path, content):
 def test_a_late_tile_of_a_run_that_was_thrown_away_is_not_taken_for_one_of_the_next(tmp_path):
     late = begun(tmp_path)
     following = begun(tmp_path, overwrite=True)
-    late.write(PLAN.tiles[0], tile_result(PLAN.tiles[0]))
+    with pytest.raises(ExecutionError, match="was removed while a run was putting its tiles there"):
+        late.write(0, PLAN.tiles[0], tile_result(PLAN.tiles[0]))
 
     assert missing(following) == PLAN.tiles[:]
 
@@ -117,14 +118,14 @@ def test_a_folder_that_is_no_job_is_never_deleted(tmp_path):
     stranger.mkdir()
     (stranger / "holiday.jpg").write_bytes(b"precious")
 
-    with pytest.raises(OutputError, match=r"is not an unfinished run of this program; its name is needed.*move it away"):
+    with pytest.raises(OutputError, match=r"is not an unfinished run of this program; it holds other files: move it away"):
         begun(tmp_path, overwrite=True)
     assert (stranger / "holiday.jpg").read_bytes() == b"precious"
 
 
 def test_removing_leaves_nothing(tmp_path):
     job = begun(tmp_path)
-    job.write(PLAN.tiles[0], tile_result(PLAN.tiles[0]))
+    job.write(0, PLAN.tiles[0], tile_result(PLAN.tiles[0]))
     job.remove()
 
     assert list(tmp_path.iterdir()) == []
@@ -138,23 +139,23 @@ def test_a_full_disk_is_reported_with_its_error_number_and_leaves_no_half_tile(t
 
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(OutputError, match="No space left on device") as caught:
-        job.write(PLAN.tiles[0], tile_result(PLAN.tiles[0]))
+        job.write(0, PLAN.tiles[0], tile_result(PLAN.tiles[0]))
     monkeypatch.undo()
 
     assert caught.value.errno == 28
-    assert [path.name for path in job.folder.iterdir()] == ["job.json"]
+    assert not list(job.folder.glob("*.unfinished"))
     assert missing(job) == PLAN.tiles[:]
 
 
 def test_a_job_in_use_is_neither_gone_on_with_nor_thrown_away(tmp_path):
-    running = Job(tmp_path / "out.tif.qmcif-job", PLAN, PLANES, n_images=999)
+    running = Job(tmp_path / "out.tif.qmcif-job", PLAN, PLANES, parts=PARTS, chunk_px=64)
     running.begin("same", resume=False, overwrite=False)
-    running.write(PLAN.tiles[0], tile_result(PLAN.tiles[0]))
+    running.write(0, PLAN.tiles[0], tile_result(PLAN.tiles[0]))
 
     for options in ({"resume": True}, {"overwrite": True}, {}):
         with pytest.raises(OutputError, match=r"a run is going on in .*: process \d+ on .*, since \d{4}-.*; one run at a time"):
             begun(tmp_path, **options)
-    assert running.is_finished(PLAN.tiles[0])
+    assert running.is_finished(0, PLAN.tiles[0])
     running.release()
     assert len(missing(begun(tmp_path, resume=True))) == len(PLAN.tiles) - 1
 
@@ -175,13 +176,13 @@ def test_a_job_gets_its_name_when_it_is_complete(tmp_path, monkeypatch):
 
 
 def test_another_run_that_begins_at_the_same_time_is_told_of_the_first(tmp_path, monkeypatch):
-    second = Job(tmp_path / "out.tif.qmcif-job", PLAN, PLANES, n_images=999)
+    second = Job(tmp_path / "out.tif.qmcif-job", PLAN, PLANES, parts=PARTS, chunk_px=64)
     ordinary = Path.exists
     first = []
 
     def begin_first(self):
         if self.name.endswith(".qmcif-job") and not first:
-            first.append(Job(self, PLAN, PLANES, n_images=999))
+            first.append(Job(self, PLAN, PLANES, parts=PARTS, chunk_px=64))
             first[0].begin("same", resume=False, overwrite=False)
             return False
         return ordinary(self)
@@ -189,32 +190,61 @@ def test_another_run_that_begins_at_the_same_time_is_told_of_the_first(tmp_path,
     monkeypatch.setattr(Path, "exists", begin_first)
     with pytest.raises(OutputError, match="a run is going on in"):
         second.begin("same", resume=False, overwrite=False)
-    first[0].write(PLAN.tiles[0], tile_result(PLAN.tiles[0]))
+    first[0].write(0, PLAN.tiles[0], tile_result(PLAN.tiles[0]))
     assert [path.name for path in tmp_path.iterdir()] == ["out.tif.qmcif-job"]
 
 
-@pytest.mark.parametrize("position", [0, 100, -1, -20, -40, -60])
-def test_a_tile_whose_bytes_changed_on_the_disk_is_not_used(tmp_path, position):
+@pytest.mark.parametrize("name", ["fused-*/c.*", "source_index-*/c.*", "tile-*"])
+@pytest.mark.parametrize("position", [0, 60, -1, -20])
+def test_a_tile_whose_bytes_changed_on_the_disk_is_not_used(tmp_path, name, position):
     job = begun(tmp_path)
-    job.write(PLAN.tiles[0], tile_result(PLAN.tiles[0]))
-    (written,) = job.folder.glob("tile-*")
+    job.write(0, PLAN.tiles[0], tile_result(PLAN.tiles[0]))
+    job.check_finished(0, PLAN.tiles[0])
+    (written,) = job.folder.glob(name)
     content = bytearray(written.read_bytes())
     content[position] ^= 1
     written.write_bytes(content)
 
-    assert not job.is_finished(PLAN.tiles[0])
+    assert not job.is_finished(0, PLAN.tiles[0])
     with pytest.raises(ExecutionError, match=r"tile .* changed on the disk after it was written.*--resume"):
-        job.image("fused").read(PLAN.tiles[0].core)
+        job.check_finished(0, PLAN.tiles[0])
 
 
 def test_a_tile_under_the_name_of_another_is_not_used(tmp_path):
     job = begun(tmp_path)
     first, second = PLAN.tiles[0], next(tile for tile in PLAN.tiles[1:] if tile.core.shape == PLAN.tiles[0].core.shape)
-    job.write(first, tile_result(first))
-    (written,) = job.folder.glob("tile-*")
-    written.with_name(written.name[:-6] + f"{second.number:06d}").write_bytes(written.read_bytes())
+    job.write(0, first, tile_result(first))
+    for written in [*job.folder.glob("tile-*"), *job.folder.glob("*.zarr/c.*")]:
+        renamed = (
+            f"{written.name[:-1]}{second.number}" if written.name.startswith("tile") else written.name[:-1] + str(second.core.left // 64)
+        )
+        written.with_name(renamed).write_bytes(written.read_bytes())
 
-    assert not job.is_finished(second)
+    assert not job.is_finished(0, second)
+
+
+def test_the_only_tile_there_is_stays_in_memory(tmp_path):
+    plan = plan_tiles((40, 50), FusionConfig())
+    job = Job(tmp_path / "out.tif.qmcif-job", plan, PLANES, parts=PARTS)
+    job.begin("same", resume=False, overwrite=False)
+    (tile,) = plan.tiles
+    result = tile_result(tile)
+    job.write(0, tile, result)
+
+    np.testing.assert_array_equal(job.image(0, "fused").read(tile.core), result.fused)
+    assert sorted(path.name for path in job.folder.iterdir()) == ["job.json", "lock"]
+    assert sum(job.receipt(0, tile).pixels_by_image) == 40 * 50
+    job.give_up()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_fusion_is_made_of_is_noted_once_and_compared(tmp_path):
+    begun(tmp_path).begin_part(0, "one")
+    resumed = begun(tmp_path, resume=True)
+    resumed.begin_part(0, "one")
+
+    with pytest.raises(OutputError, match="other images, settings or another version"):
+        resumed.begin_part(0, "other")
 
 
 def test_a_removed_folder_is_named_as_such(tmp_path):
@@ -222,4 +252,4 @@ def test_a_removed_folder_is_named_as_such(tmp_path):
     shutil.rmtree(job.folder)
 
     with pytest.raises(ExecutionError, match=r"qmcif-job' was removed while a run was putting its tiles there"):
-        job.write(PLAN.tiles[0], tile_result(PLAN.tiles[0]))
+        job.write(0, PLAN.tiles[0], tile_result(PLAN.tiles[0]))

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from qmcif_engine.errors import ExecutionError, OutputError
-from qmcif_engine.io.output.owners import this_process
+from qmcif_engine.io.output.leftovers import this_process
 from qmcif_engine.run.lock import BEAT_SECONDS, ENDED_AFTER_SECONDS, RunLock, read_holder
 
 ELSEWHERE = f"{'0' * 8}-17-4711"

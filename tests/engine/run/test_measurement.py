@@ -9,19 +9,10 @@ from qmcif_engine.io.input.stack_input import open_stack
 from qmcif_engine.run.measurement import measure_range_and_noise, measure_run
 from qmcif_engine.stack.samples import FocusRange
 from qmcif_engine.stack.separate_channels import settle_channels
-from qmcif_engine.stack.stack import ArrayStack, companions_of, settle_range
+from qmcif_engine.stack.stack import companions_of, settle_range, stack_arrays
+from tests.scenes import logged_stack
 
 DEFAULT = FusionConfig()
-
-
-class Counted(ArrayStack):
-    def __init__(self, images):
-        super().__init__(list(images))
-        self.n_reads = 0
-
-    def read(self, number, window):
-        self.n_reads += 1
-        return super().read(number, window)
 
 
 def noisy(shape=(96, 112), *, n_images=3, deviation=5.0):
@@ -30,12 +21,12 @@ def noisy(shape=(96, 112), *, n_images=3, deviation=5.0):
 
 
 def test_a_run_takes_one_look_at_the_stack():
-    stack = Counted(noisy())
+    stack = logged_stack(noisy())
 
     _, measured = measure_run(stack, DEFAULT, None)
     _, of_paper = measure_run(stack, PRESETS["paper"], None)
 
-    assert stack.n_reads == 2 * 3
+    assert len(stack.read.places) == 2 * 3
     assert measured.statistics[0].is_ordered
     assert measured.statistics[0].noise > of_paper.statistics[0].noise == 0
 
@@ -45,7 +36,7 @@ def test_each_channel_that_decides_has_statistics_of_its_own():
     for image in images:
         image[..., 1] = 500 + 8 * (image[..., 1] - 500)
 
-    _, measured = measure_run(settle_channels(ArrayStack(images), "each"), DEFAULT, [(0, 1000), (0, 1000)])
+    _, measured = measure_run(settle_channels(stack_arrays(images), "each"), DEFAULT, [(0, 1000), (0, 1000)])
 
     assert len(measured.statistics) == len(measured.noise) == 2
     assert measured.noise[1] > 4 * measured.noise[0]
@@ -53,14 +44,14 @@ def test_each_channel_that_decides_has_statistics_of_its_own():
 
 
 def test_noise_of_samples_is_in_their_own_unit_and_at_least_that_of_rounding():
-    _, small = measure_run(ArrayStack(noisy()), DEFAULT, (0, 1000))
-    _, large = measure_run(ArrayStack([100 * image for image in noisy()]), DEFAULT, (0, 1000))
-    _, even = measure_run(ArrayStack([np.full((64, 64), 7, np.uint8)] * 2), DEFAULT, (0, 255), companions=ArrayStack(noisy()))
+    _, small = measure_run(stack_arrays(noisy()), DEFAULT, (0, 1000))
+    _, large = measure_run(stack_arrays([100 * image for image in noisy()]), DEFAULT, (0, 1000))
+    _, even = measure_run(stack_arrays([np.full((64, 64), 7, np.uint8)] * 2), DEFAULT, (0, 255), companions=stack_arrays(noisy()))
 
     assert large.noise[0] == pytest.approx(100 * small.noise[0], rel=1e-3)
     assert even.noise == (pytest.approx(12**-0.5),)
     assert even.companion_noise == (pytest.approx(small.noise[0]),)
-    assert measure_run(ArrayStack(noisy()), DEFAULT.replaced({"noise": "off"}), None)[1].noise == (0.0,)
+    assert measure_run(stack_arrays(noisy()), DEFAULT.replaced({"noise": "off"}), None)[1].noise == (0.0,)
 
 
 def test_channels_that_decided_need_no_noise_of_their_own():
@@ -76,12 +67,12 @@ def test_channels_that_decided_need_no_noise_of_their_own():
 
 
 def test_range_and_noise_alone_take_one_look():
-    stack = Counted(noisy())
+    stack = logged_stack(noisy())
 
     focus_range, levels = measure_range_and_noise(stack)
 
-    assert stack.n_reads == 3
-    assert focus_range == settle_range(ArrayStack(noisy()), None)
+    assert len(stack.read.places) == 3
+    assert focus_range == settle_range(stack_arrays(noisy()), None)
     assert isinstance(focus_range, FocusRange)
     assert len(levels) == 1
     assert levels[0] > 0

@@ -4,23 +4,19 @@ import pytest
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.errors import InvalidConfigError
 from qmcif_engine.run.memory import check_whole_images, choose_tiles_at_once, estimate_tile_bytes, share_spare_bytes
-from qmcif_engine.stack.stack import Stack
+from qmcif_engine.stack.stack import Stack, number_images
 from qmcif_engine.tiles.plan import plan_tiles
 from qmcif_engine.tiles.window_images import SAMPLES_IN_MEMORY_BYTES
 
 
-class Claimed(Stack):
+def claim_stack(n_images, image_shape, dtype=np.uint8):
     """A stack that is only described."""
-
-    n_images = image_shape = dtype = names = read = None
-
-    def __init__(self, n_images, image_shape, dtype=np.uint8):
-        self.n_images, self.image_shape, self.dtype = n_images, image_shape, np.dtype(dtype)
+    return Stack(names=number_images(n_images), image_shape=image_shape, dtype=np.dtype(dtype), read=None)
 
 
 def tile_bytes(shape=(30000, 40000, 3), n_images=2, **changes):
     config = FusionConfig().replaced(changes)
-    return estimate_tile_bytes(plan_tiles(shape[:2], config), config, stack=Claimed(n_images, shape))
+    return estimate_tile_bytes(plan_tiles(shape[:2], config), config, stack=claim_stack(n_images, shape))
 
 
 def test_a_tile_takes_the_same_memory_whatever_the_size_and_hardly_more_for_more_images():

@@ -12,16 +12,19 @@ from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.errors import InvalidImageError, OutputError
 from qmcif_engine.fusing.in_memory import fuse
 from qmcif_engine.fusing.lazy import fuse_lazily
-from qmcif_engine.fusing.run_plan import plan_run
+from qmcif_engine.fusing.pipeline import Pipeline
 from qmcif_engine.fusing.to_file import fuse_to_file
 from qmcif_engine.io.input.stack_input import open_stack
 from qmcif_engine.stack.guide import settle_guide
-from qmcif_engine.stack.separate_channels import EachChannel
-from qmcif_engine.stack.stack import ArrayStack
+from qmcif_engine.stack.stack import stack_arrays
 from qmcif_engine.stack.synthetic import make_focus_stack
 from qmcif_engine.stack.window import Window
+from tests.scenes import lacking_stack, logged_stack
 
 CONFIG = FusionConfig().replaced({"tile_px": 64, "smoothness": 0.0})
+PARTLY = (60, 0)
+"""Columns that the images lack."""
+
 PLANES = ("fused", "source_index", "base_map", "detail_map", "confidence")
 
 
@@ -39,16 +42,6 @@ def noisy(clean):
 @pytest.fixture(scope="module")
 def guided(clean, noisy):
     return fuse(noisy, CONFIG, guide=clean, with_maps=True)
-
-
-class Partly(ArrayStack):
-    """Lacks the left columns of one image."""
-
-    has_validity = True
-
-    def valid(self, number, window):
-        columns = np.arange(window.left, window.right)
-        return np.broadcast_to((number == 1) | (columns >= 60), window.shape)
 
 
 def test_a_guide_that_is_the_stack_changes_no_byte(noisy):
@@ -93,7 +86,7 @@ def test_each_channel_is_decided_on_by_its_channel_of_the_guide(clean, noisy):
 
 
 def test_lazy_chunks_and_files_hold_the_bytes_of_fuse(clean, noisy, guided, tmp_path):
-    stack, guide = ArrayStack(noisy), open_stack(dask.array.from_array(np.stack(clean)), axes="ZYXS")
+    stack, guide = stack_arrays(noisy), open_stack(dask.array.from_array(np.stack(clean)), axes="ZYXS")
     lazy = fuse_lazily(stack, CONFIG, guide=guide)
     fuse_to_file(stack, tmp_path / "fused.tif", CONFIG, guide=guide, maps=tmp_path / "maps")
 
@@ -106,8 +99,8 @@ def test_lazy_chunks_and_files_hold_the_bytes_of_fuse(clean, noisy, guided, tmp_
 def test_the_file_says_that_there_was_a_guide_and_its_samples_are_part_of_the_identity(clean, noisy, tmp_path):
     other = [image[::-1] for image in clean]
     reports = [
-        fuse_to_file(ArrayStack(noisy), tmp_path / f"{name}.tif", CONFIG, guide=guide)
-        for name, guide in {"none": None, "clean": ArrayStack(clean), "other": ArrayStack(other)}.items()
+        fuse_to_file(stack_arrays(noisy), tmp_path / f"{name}.tif", CONFIG, guide=guide)
+        for name, guide in {"none": None, "clean": stack_arrays(clean), "other": stack_arrays(other)}.items()
     ]
 
     with tifffile.TiffFile(tmp_path / "clean.tif") as file:
@@ -116,48 +109,35 @@ def test_the_file_says_that_there_was_a_guide_and_its_samples_are_part_of_the_id
     assert len({report.identity for report in reports}) == 3
 
 
-class Failing(ArrayStack):
-    """Loses its images after some reads."""
-
-    n_left = 12
-
-    def read(self, number, window):
-        self.n_left -= 1
-        if self.n_left < 0:
-            msg = "lost the disk"
-            raise OSError(msg)
-        return super().read(number, window)
-
-
 def test_resuming_with_another_guide_is_refused(clean, noisy, tmp_path):
     with pytest.raises(OSError, match="lost the disk"):
-        fuse_to_file(Failing(noisy), tmp_path / "fused.tif", CONFIG, guide=ArrayStack(clean), workers=1)
+        fuse_to_file(logged_stack(noisy, fail_after=12), tmp_path / "fused.tif", CONFIG, guide=stack_arrays(clean), workers=1)
     other = clean.copy()
     other[1, 3, 5, 0] ^= 1
 
     with pytest.raises(OutputError, match="other images"):
-        fuse_to_file(ArrayStack(noisy), tmp_path / "fused.tif", CONFIG, guide=ArrayStack(other), resume=True)
+        fuse_to_file(stack_arrays(noisy), tmp_path / "fused.tif", CONFIG, guide=stack_arrays(other), resume=True)
 
 
 def test_a_guide_is_counted_in_the_memory_of_a_tile(noisy):
-    stack = ArrayStack(noisy)
+    stack = stack_arrays(noisy)
 
-    assert plan_run(stack, CONFIG, guide=stack).tile_bytes > plan_run(stack, CONFIG).tile_bytes
+    assert Pipeline.prepare(stack, CONFIG, guide=stack).tile_bytes > Pipeline.prepare(stack, CONFIG).tile_bytes
 
 
 def test_pixels_that_the_stack_lacks_are_not_chosen_whatever_the_guide_has(clean, noisy):
-    guided = fuse(Partly(noisy), CONFIG, guide=clean)
+    guided = fuse(lacking_stack(noisy, PARTLY), CONFIG, guide=clean)
 
     assert (guided.source_index[:, :60] == 1).all()
     assert (guided.source_index[:, 60:] == 0).any()
 
 
 def test_pixels_that_the_guide_lacks_are_not_chosen(clean, noisy):
-    assert (fuse(noisy, CONFIG, guide=Partly(clean)).source_index[:, :60] == 1).all()
+    assert (fuse(noisy, CONFIG, guide=lacking_stack(clean, PARTLY)).source_index[:, :60] == 1).all()
 
 
 def test_a_settled_guide_can_be_sent_to_another_process(clean, noisy):
-    sent = pickle.loads(pickle.dumps(settle_guide(Partly(clean), Partly(noisy))))
+    sent = pickle.loads(pickle.dumps(settle_guide(lacking_stack(clean, PARTLY), lacking_stack(noisy, PARTLY))))
     window = Window(10, 50, 20, 70)
 
     np.testing.assert_array_equal(sent.read(0, window), clean[0][window.slices])
@@ -178,4 +158,4 @@ def test_a_gray_guide_of_channels_that_are_decided_on_one_by_one_is_refused(nois
 
 def test_a_guide_that_decides_on_each_channel_of_a_stack_that_does_not_is_refused(noisy, clean):
     with pytest.raises(InvalidImageError, match="one way for both is needed: pass channels='each'"):
-        fuse(noisy, CONFIG, guide=EachChannel(ArrayStack(clean)))
+        fuse(noisy, CONFIG, guide=stack_arrays(clean).replaced(decides_each=True))

@@ -9,10 +9,11 @@ from qmcif_engine.io.input.stack_input import open_stack
 from qmcif_engine.io.tiff.tiff_windows import TiffPlane
 from qmcif_engine.run.measurement import measure_range_and_noise
 from qmcif_engine.stack.alignment.suggestion import previews_for_alignment, suggest_alignment
-from qmcif_engine.stack.exposure_suggestion import previews_for_exposure, suggest_even_exposure
+from qmcif_engine.stack.exposure import previews_for_exposure, suggest_even_exposure
 from qmcif_engine.stack.previews import ReducedImage, choose_reduction, look_once, read_preview, to_gray
-from qmcif_engine.stack.stack import ArrayStack
+from qmcif_engine.stack.stack import Stack, stack_arrays
 from qmcif_engine.stack.window import Window
+from tests.scenes import logged_stack
 
 ROUNDING = 4 * np.finfo(np.float32).eps
 
@@ -32,7 +33,7 @@ def test_a_preview_holds_the_means_of_squares(dtype, channels, factor):
     height, width = 601 // factor, 50 // factor
     squares = image[: height * factor, : width * factor].reshape(height, factor, width, factor, -1).astype(np.float64)
 
-    preview = read_preview(ArrayStack([image]), 0, factor=factor)
+    preview = read_preview(stack_arrays([image]), 0, factor=factor)
 
     assert preview.dtype == np.float32
     np.testing.assert_allclose(preview, squares.mean(axis=(1, 3)), rtol=ROUNDING)
@@ -41,18 +42,6 @@ def test_a_preview_holds_the_means_of_squares(dtype, channels, factor):
 def test_gray_is_the_luminance_of_colors_and_the_mean_of_other_channels():
     np.testing.assert_allclose(to_gray(np.array([[[1.0, 2.0, 3.0]]], np.float32)), [[0.299 + 2 * 0.587 + 3 * 0.114]], rtol=ROUNDING)
     np.testing.assert_allclose(to_gray(np.array([[[1.0, 2.0]]], np.float32)), [[1.5]], rtol=ROUNDING)
-
-
-class Watched(ArrayStack):
-    """A stack that notes what is read of it."""
-
-    def __init__(self, images):
-        super().__init__(images)
-        self.places = []
-
-    def read(self, number, window):
-        self.places.append((number, window))
-        return super().read(number, window)
 
 
 @pytest.fixture(scope="module")
@@ -68,24 +57,24 @@ def look(stack):
 
 
 def test_one_look_serves_the_hints_the_focus_range_and_the_noise(large):
-    stack = Watched(large)
+    stack = logged_stack(large)
     looked = look(stack)
-    stack.places.clear()
+    stack.read.places.clear()
 
     found = suggest_alignment(looked), suggest_even_exposure(looked), measure_range_and_noise(looked.without_previews())
 
-    assert stack.places == []
-    plain = ArrayStack(large)
+    assert stack.read.places == []
+    plain = stack_arrays(large)
     assert found == (suggest_alignment(plain), suggest_even_exposure(plain), measure_range_and_noise(plain))
     assert found[0] is not None
 
 
 def test_a_look_goes_through_each_image_once_from_top_to_bottom(large):
-    stack = Watched(large)
+    stack = logged_stack(large)
 
     look(stack)
 
-    tops = [(number, window.top) for number, window in stack.places]
+    tops = [(number, window.top) for number, window in stack.read.places]
     assert tops == sorted(tops)
 
 
@@ -108,20 +97,20 @@ def test_a_strip_is_decoded_once_for_all_that_a_look_finds(large, monkeypatch, t
 
 def test_a_small_stack_keeps_no_second_copy_of_its_images():
     images = [np.zeros((40, 50), np.uint8)] * 2
-    stack = Watched(images)
+    stack = logged_stack(images)
 
     looked = look_once(stack, [])
 
-    assert stack.places == []
+    assert stack.read.places == []
     np.testing.assert_array_equal(looked.read(1, Window.whole((40, 50))), images[1])
 
 
 def test_in_another_process_a_stack_that_was_looked_at_is_the_plain_one(large):
-    looked = look_once(ArrayStack(large), [ReducedImage(0, 8)])
+    looked = look_once(stack_arrays(large), [ReducedImage(0, 8)])
 
     copy = pickle.loads(pickle.dumps(looked))
 
-    assert type(copy) is ArrayStack
-    assert looked.find_preview(ReducedImage(0, 8)) is not None
-    assert looked.find_preview(ReducedImage(1, 8)) is None
-    assert looked.without_previews().find_preview(ReducedImage(0, 8)) is None
+    assert type(copy) is Stack
+    assert copy.is_in_memory
+    assert set(looked.previews) == {ReducedImage(0, 8)}
+    assert looked.without_previews().previews == {}

@@ -5,19 +5,19 @@ import pytest
 
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.errors import InvalidConfigError, InvalidImageError
+from qmcif_engine.fusing.file_run import FileRun
 from qmcif_engine.fusing.identity import describe_fused
 from qmcif_engine.fusing.in_memory import fuse
 from qmcif_engine.fusing.lazy import fuse_lazily
-from qmcif_engine.fusing.run_plan import plan_run
+from qmcif_engine.fusing.outputs import Outputs
 from qmcif_engine.fusing.to_file import fuse_to_file
 from qmcif_engine.io.input.stack_input import open_stack
 from qmcif_engine.retouching import retouch
 from qmcif_engine.run.memory import estimate_tile_bytes
-from qmcif_engine.stack.preparation import PreparedStack
-from qmcif_engine.stack.separate_channels import EachChannel, settle_channels
-from qmcif_engine.stack.stack import ArrayStack
+from qmcif_engine.stack.separate_channels import settle_channels
+from qmcif_engine.stack.stack import stack_arrays
 from qmcif_engine.stack.synthetic import make_focus_stack
-from qmcif_engine.stack.window import Window
+from tests.scenes import lacking_stack
 
 CONFIG = FusionConfig().replaced({"iterations": 2, "tile_px": 64})
 SHAPE = (72, 80)
@@ -51,7 +51,7 @@ def test_colors_in_memory_are_fused_as_if_each_were_given_alone(dyes, alone, wor
 
 
 def test_lazy_fusion_gives_the_same(dyes, alone):
-    lazy = fuse_lazily(ArrayStack(list(dyes)), CONFIG, channels="each")
+    lazy = fuse_lazily(stack_arrays(list(dyes)), CONFIG, channels="each")
 
     assert lazy.fused.shape == lazy.source_index.shape == (*SHAPE, 3)
     for name in ("fused", *MAPS):
@@ -86,36 +86,27 @@ def test_one_range_can_be_given_for_all_channels(dyes):
     np.testing.assert_array_equal(result.fused[..., 1], one.fused)
 
 
-def test_a_view_for_each_channel_hands_on_what_its_stack_knows(dyes):
-    class Moved(ArrayStack):
-        sources = ("a.tif",)
-        has_validity = True
+def test_pixels_that_an_image_lacks_are_given_by_others_in_each_channel(dyes):
+    stack = settle_channels(lacking_stack(dyes, (SHAPE[1], 0, 0)), "each")
 
-        def valid(self, number, window):
-            return np.full(window.shape, number > 0)
-
-    view = EachChannel(Moved(list(dyes)))
-
-    assert view.sources == ("a.tif",)
-    assert not view.valid(0, Window(0, 0, 2, 2)).any()
-    np.testing.assert_array_equal(view.read(1, Window(0, 0, 2, 3)), dyes[1, :2, :3])
-    assert not EachChannel(ArrayStack(list(dyes))).has_validity
-    np.testing.assert_array_equal((fuse(view, CONFIG).source_index > 0), True)
+    assert (fuse(stack, CONFIG).source_index > 0).all()
 
 
 def test_gray_images_are_decided_on_as_ever(dyes):
-    stack = ArrayStack(list(dyes[..., 0]))
+    stack = stack_arrays(list(dyes[..., 0]))
 
     assert settle_channels(stack, "each") is stack
-    assert settle_channels(ArrayStack(list(dyes)), None).image_shape == (*SHAPE, 3)
+    assert settle_channels(stack_arrays(list(dyes)), None).image_shape == (*SHAPE, 3)
 
 
-def test_more_channels_take_more_memory_at_the_same_tiles(dyes):
-    plans = [plan_run(settle_channels(ArrayStack(list(dyes)), mode), CONFIG, with_maps=True) for mode in (None, "each")]
+def test_more_channels_take_more_memory_at_the_same_tiles(dyes, tmp_path):
+    outputs = Outputs(image=tmp_path / "f.tif", maps=tmp_path / "maps")
+    runs = [FileRun.prepare(stack_arrays(list(dyes)), outputs, CONFIG, channels=mode) for mode in (None, "each")]
+    plans = [run.pipeline for run in runs]
 
-    assert plans[0].tiles == plans[1].tiles
-    assert estimate_tile_bytes(plans[0].tiles, CONFIG, stack=ArrayStack(list(dyes))) == plans[0].tile_bytes < plans[1].tile_bytes
-    assert plans[1].output_bytes > plans[0].output_bytes
+    assert plans[0].plan == plans[1].plan
+    assert estimate_tile_bytes(plans[0].plan, CONFIG, stack=stack_arrays(list(dyes))) == plans[0].tile_bytes < plans[1].tile_bytes
+    assert runs[1].output_bytes > runs[0].output_bytes
 
 
 def test_another_word_is_refused(dyes):
@@ -132,7 +123,7 @@ def test_companions_of_one_decision_are_refused(dyes):
 
 def test_a_prepared_stack_that_hides_channels_is_refused(dyes):
     with open_stack(np.moveaxis(dyes[..., :2], -1, 1), axes="ZCYX") as stack:
-        prepared = PreparedStack(stack)
+        prepared = stack.replaced()
 
     with pytest.raises(
         InvalidConfigError, match=r"^channels='each' was asked of a stack with alpha, or with channels that follow others; all"
@@ -144,4 +135,4 @@ def test_retouching_needs_one_decision(dyes):
     labels = np.zeros(SHAPE, np.uint16)
 
     with pytest.raises(InvalidImageError, match=r"^a stack whose channels are decided on one by one was given; one decision is needed"):
-        retouch(EachChannel(ArrayStack(list(dyes))), labels, fused=dyes[0], source_index=labels)
+        retouch(stack_arrays(list(dyes)).replaced(decides_each=True), labels, fused=dyes[0], source_index=labels)

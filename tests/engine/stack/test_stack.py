@@ -1,65 +1,237 @@
+"""Stacks and their views: whatever shows a stack keeps one contract, and keeps what it does not change."""
+
 import pickle
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from qmcif_engine import make_focus_stack, open_stack, write_image
 from qmcif_engine.errors import Cancelled, InvalidImageError
-from qmcif_engine.slabs.parts import StackPart
-from qmcif_engine.stack.alignment.aligned_stack import AlignedStack
+from qmcif_engine.fusing.results import stack_slabs
+from qmcif_engine.io.output.windowed_image import StackImage
+from qmcif_engine.stack import stack as stack_module
+from qmcif_engine.stack.alignment.aligned_stack import align_stack
 from qmcif_engine.stack.alignment.transforms import IDENTITY, TransformModel, Transforms
-from qmcif_engine.stack.exposure import CorrectedStack, ExposureCorrection
+from qmcif_engine.stack.exposure import ExposureCorrection, correct_stack
+from qmcif_engine.stack.guide import settle_guide
 from qmcif_engine.stack.image_metadata import ImageMetadata
-from qmcif_engine.stack.preparation import PreparedStack
-from qmcif_engine.stack.separate_channels import EachChannel
+from qmcif_engine.stack.previews import ReducedImage, look_once
+from qmcif_engine.stack.separate_channels import settle_channels
 from qmcif_engine.stack.stack import (
     N_SAMPLED_WINDOWS,
-    ArrayStack,
     Stack,
-    StackView,
     check_number,
     companions_of,
+    number_images,
     sample_stack,
     settle_range,
+    stack_arrays,
 )
 from qmcif_engine.stack.window import Window
+from tests.scenes import lacking_stack, logged_stack
+
+SHAPE = (30, 20, 3)
+RIGHT_DOWN = ((1, 0, 1), (0, 1, 2), (0, 0, 1))
 
 
-def make_images(n_images=3, shape=(300, 20, 3)):
-    return list(np.random.default_rng(1).integers(0, 255, (n_images, *shape), dtype=np.uint8))
+def make_images(n_images=3, shape=SHAPE):
+    return list(np.random.default_rng(1).integers(0, 120, (n_images, *shape), dtype=np.uint8))
 
 
-def test_arrays_are_a_stack_that_is_read_by_window():
+def move(second):
+    return Transforms(matrices=(IDENTITY, second, IDENTITY), model=TransformModel.AFFINE, image_shape=SHAPE[:2], reference=0)
+
+
+def brighten(gain):
+    return ExposureCorrection(gains=((1.0,) * 3, (gain,) * 3, (1.0,) * 3), offsets=((0.0,) * 3,) * 3, reference=0)
+
+
+def full_stack():
+    """A stack with everything that a stack may have; image n lacks the first n columns."""
     images = make_images()
-    stack = ArrayStack(images)
+    return lacking_stack(
+        images,
+        (0, 1, 2),
+        metadata=ImageMetadata(z_step=2.0),
+        alpha=stack_arrays([image[..., 0] // 2 for image in images]),
+        companions=stack_arrays([121 - image for image in images]),
+        deciding_channels=(0, 1, 2),
+        n_separate_channels=3,
+        sources=(Path("a.tif"),),
+        frame_numbers=(5, 6, 7),
+        scratch_bytes=77,
+        whole_bytes=88,
+    )
 
-    assert isinstance(stack, Stack)
-    assert (stack.n_images, stack.image_shape, stack.dtype) == (3, (300, 20, 3), np.uint8)
+
+VIEWS = {
+    "stack": lambda stack: stack,
+    "each channel": lambda stack: stack.replaced(decides_each=True),
+    "chosen": lambda stack: stack.choose(range(1, 3)),
+    "cut": lambda stack: stack.cut(Window(3, 2, 27, 19)),
+    "watched": lambda stack: stack.watched(lambda: None),
+    "aligned": lambda stack: align_stack(stack, move(RIGHT_DOWN)),
+    "corrected": lambda stack: correct_stack(stack, brighten(2.0)),
+    "guided": lambda stack: settle_guide(stack, lacking_stack(make_images(), (3, 0, 0))),
+    "slabs": lambda stack: stack_slabs(
+        stack, [range(2), range(1, 3), range(2, 3)], *([StackImage(plane, n) for n in range(3)] for plane in (stack, stack.companions))
+    ),
+    "previewed": lambda stack: look_once(stack, [ReducedImage(1, 4)]),
+    "opened": lambda _: open_stack(np.stack(make_images())),
+    "in memory": lambda _: stack_arrays(make_images()),
+}
+
+
+@pytest.mark.parametrize("show", VIEWS.values(), ids=VIEWS)
+def test_every_view_keeps_the_contract(show):
+    view = show(full_stack())
+    copy = pickle.loads(pickle.dumps(view))  # as a cluster does
+    whole, window = Window.whole(view.image_shape), Window(2, 3, 9, 15)
+
+    assert isinstance(view, Stack)
+    assert view.n_images == len(view.names) == copy.n_images
+    for number in range(view.n_images):
+        samples, is_valid = view.read(number, whole), view.valid(number, whole)
+        assert (samples.shape, samples.dtype, is_valid.shape) == (view.image_shape, view.dtype, whole.shape)
+        assert view.has_validity or is_valid.all()
+        for same in (view, copy):
+            np.testing.assert_array_equal(same.read(number, window), samples[window.slices])
+            np.testing.assert_array_equal(same.valid(number, window), is_valid[window.slices])
+        for plane, again in ((view.alpha, copy.alpha), (view.companions, copy.companions)):
+            if plane is not None:
+                assert (plane.n_images, plane.image_shape[:2]) == (view.n_images, whole.shape)
+                np.testing.assert_array_equal(again.read(number, window), plane.read(number, whole)[window.slices])
+
+
+# what a view changes beside its samples
+CHANGED = {
+    "each channel": {"decides_each"},
+    "chosen": {"names", "frame_numbers", "alpha", "companions"},
+    "cut": {"image_shape", "alpha", "companions"},
+    "watched": {"alpha", "companions"},
+    "aligned": {"alpha", "companions", "transforms"},
+    "corrected": {"companions", "correction"},
+    "slabs": {"names", "frame_numbers", "alpha", "companions", "scratch_bytes", "whole_bytes"},
+}
+
+
+@pytest.mark.parametrize("name", [*CHANGED, "stack", "guided", "previewed"])
+def test_every_view_keeps_what_it_does_not_change(name):
+    full = full_stack()
+    view = VIEWS[name](full)
+    kept = set(vars(full)) - CHANGED.get(name, set()) - {"read", "find_valid"}
+
+    assert [attribute for attribute in kept if getattr(view, attribute) != getattr(full, attribute)] == []
+    assert [attribute for attribute in CHANGED.get(name, ()) if getattr(view, attribute) == getattr(full, attribute)] == []
+
+
+def test_a_stack_has_nothing_that_it_was_not_given():
+    stack = stack_arrays(make_images())
+
+    assert (stack.alpha, stack.companions, stack.transforms, stack.correction, stack.each_channel()) == (None,) * 5
+    assert (stack.sources, stack.frame_numbers, stack.deciding_channels, stack.scratch_bytes) == ((), (), (), 0)
+    assert (stack.has_validity, stack.decides_each, stack.n_separate_channels) == (False, False, 0)
     assert stack.names == ("image 1", "image 2", "image 3")
-    np.testing.assert_array_equal(stack.read(2, Window(5, 6, 9, 11)), images[2][5:9, 6:11])
+    assert stack_arrays(make_images(2), names=("near", "far")).names == ("near", "far")
 
 
-def test_names_can_be_given():
-    assert ArrayStack(make_images(2), names=("near", "far")).names == ("near", "far")
+def test_some_images_are_shown_under_new_numbers():
+    full = full_stack()
+    part, whole = full.choose([2, 0]), Window.whole(SHAPE)
+
+    assert (part.names, part.frame_numbers) == (("image 3", "image 1"), (7, 5))
+    np.testing.assert_array_equal(part.read(0, whole), full.read(2, whole))
+    np.testing.assert_array_equal(part.companions.read(1, whole), full.companions.read(0, whole))
+    np.testing.assert_array_equal(part.valid(0, whole), full.valid(2, whole))
 
 
-def test_every_sample_of_a_small_stack_settles_its_focus_range():
+def test_a_rectangle_is_a_stack_of_its_own():
+    full = full_stack()
+    cut, window, behind = full.cut(Window(1, 2, 5, 8)), Window(0, 0, 2, 3), Window(1, 2, 3, 5)
+
+    assert cut.image_shape == (4, 6, 3)
+    np.testing.assert_array_equal(cut.read(1, window), full.read(1, behind))
+    np.testing.assert_array_equal(cut.companions.read(1, window), full.companions.read(1, behind))
+    assert cut.valid(2, window).all()
+
+
+def test_pixels_are_chosen_that_the_guide_and_the_stack_have():
+    guided = settle_guide(full_stack(), lacking_stack(make_images(), (3, 0, 0)))
+
+    assert [guided.valid(number, Window(0, 0, 1, 4)).sum() for number in range(3)] == [1, 3, 2]
+    assert not settle_guide(stack_arrays(make_images()), stack_arrays(make_images())).has_validity
+
+
+def test_before_every_window_of_a_watched_stack_the_check_is_called():
+    full, asked = full_stack(), []
+    watched, window = full.watched(lambda: asked.append(1)), Window(0, 0, 2, 3)
+
+    for plane in (watched, watched.companions, watched.alpha, watched.cut(window)):
+        plane.read(1, window)
+
+    assert asked == [1] * 4
+
+
+def test_nothing_is_read_of_a_watched_stack_once_it_is_cancelled():
+    def refuse():
+        raise Cancelled
+
+    with pytest.raises(Cancelled):
+        stack_arrays(make_images()).watched(refuse).read(0, Window(0, 0, 1, 1))
+
+
+@pytest.mark.parametrize("show", [lambda stack: stack, lambda stack: stack.cut(Window(0, 0, 9, 9))])
+def test_in_another_process_a_watched_stack_is_the_plain_one(show):
+    asked = []
+    watched = show(stack_arrays(make_images()).watched(lambda: asked.append(1)))
+
+    pickle.loads(pickle.dumps(watched)).read(0, Window(0, 0, 1, 1))
+
+    assert asked == []
+
+
+def test_channels_that_decide_are_corrected_among_all_channels():
+    images = [image // 4 for image in make_images()]
+    stack = stack_arrays([image[..., [2, 0]] for image in images]).replaced(companions=stack_arrays(images), deciding_channels=(2, 0))
+    correction = ExposureCorrection(gains=((1.0, 1.0), (3.0, 2.0), (1.0, 1.0)), offsets=((0.0, 0.0),) * 3, reference=0)
+
+    corrected = correct_stack(stack, correction).companions.read(1, Window.whole(stack.image_shape))
+
+    np.testing.assert_array_equal(corrected, images[1] * np.array([2, 1, 3], np.uint8))
+
+
+def test_all_channels_follow_where_some_decide_and_otherwise_alpha_does():
+    stack, alpha, channels = (stack_arrays(make_images()) for _ in range(3))
+
+    assert companions_of(stack) is None
+    assert companions_of(stack.replaced(alpha=alpha)) is alpha
+    assert companions_of(stack.replaced(alpha=alpha, companions=channels)) is channels
+
+
+@pytest.mark.parametrize(("n_images", "given"), [(0, "0 images were given"), (1, "1 image was given")])
+def test_fewer_than_two_images_are_refused(n_images, given):
+    with pytest.raises(InvalidImageError, match=f"{given}; at least 2"):
+        check_number(stack_arrays(make_images(n_images)))
+
+
+# --- the focus range ---
+
+
+def test_every_sample_of_a_small_stack_is_measured_for_its_focus_range():
     images = make_images()
 
-    np.testing.assert_array_equal(sample_stack(ArrayStack(images)), images)
+    np.testing.assert_array_equal(sample_stack(stack_arrays(images)), images)
 
 
-def test_windows_spread_over_all_of_a_large_stack_settle_its_focus_range():
+def test_windows_spread_over_all_of_a_large_stack_are_measured_for_its_focus_range():
     places = []
 
-    class Claimed(Stack):
-        n_images, image_shape, dtype, names = 40, (3000, 5000), np.dtype(np.uint8), ("image",) * 40
+    def read(number, window):
+        places.append((number, window))
+        return np.zeros(window.shape, np.uint8)
 
-        def read(self, number, window):
-            places.append((number, window))
-            return np.zeros(window.shape, np.uint8)
-
-    samples = sample_stack(Claimed())
+    samples = sample_stack(Stack(names=number_images(40), image_shape=(3000, 5000), dtype=np.dtype(np.uint8), read=read))
 
     assert len(samples) == N_SAMPLED_WINDOWS
     assert {number for number, _ in places} == set(range(40))
@@ -72,202 +244,62 @@ def test_windows_spread_over_all_of_a_large_stack_settle_its_focus_range():
 
 
 def test_the_range_is_that_given_or_that_of_the_bits_or_that_of_the_samples():
-    class Described(ArrayStack):
-        metadata = ImageMetadata(significant_bits=12)
+    dark = stack_arrays([np.full((8, 8), 100, np.uint16), np.full((8, 8), 300, np.uint16)])
+    bright = stack_arrays([np.full((8, 8), 100, np.uint16), np.full((8, 8), 5000, np.uint16)])
+    described = {"metadata": ImageMetadata(significant_bits=12)}
 
-    dark = [np.full((8, 8), 100, np.uint16), np.full((8, 8), 300, np.uint16)]
-    bright = [np.full((8, 8), 100, np.uint16), np.full((8, 8), 5000, np.uint16)]
-
-    assert settle_range(Described(dark), (1, 2)) == (1, 2)
-    assert settle_range(Described(dark), None) == (0, 4095)
-    assert settle_range(Described(bright), None) == (100, 5000)  # the samples contradict the claim
-    assert settle_range(ArrayStack(dark), None) == (100, 300)
+    assert settle_range(dark.replaced(**described), (1, 2)) == (1, 2)
+    assert settle_range(dark.replaced(**described), None) == (0, 4095)
+    assert settle_range(bright.replaced(**described), None) == (100, 5000)  # the samples contradict the claim
+    assert settle_range(dark, None) == (100, 300)
 
 
 def test_channels_recorded_one_by_one_have_a_range_each_whatever_their_bits_and_colors_share_one():
-    class Dyes(ArrayStack):
-        n_separate_channels = 2
-        metadata = ImageMetadata(significant_bits=12)
-
     image = np.zeros((8, 8, 3), np.uint16)
     image[:4, :, 0], image[:4, :, 1] = 4000, 30
-    images = [image, image[::-1]]
+    colors = stack_arrays([image, image[::-1]])
+    dyes = colors.replaced(n_separate_channels=2, metadata=ImageMetadata(significant_bits=12))
 
-    assert settle_range(Dyes(images), None) == ((0, 4000), (0, 30))
-    assert settle_range(Dyes(images), (1, 2)) == (1, 2)
-    assert settle_range(Dyes(images), [(1, 2), (3, 4)]) == ((1, 2), (3, 4))
-    assert settle_range(ArrayStack(images), None) == (0, 4000)
-    assert settle_range(ArrayStack(images), [(0, 1), (0, 2), (0, 3)]) == ((0, 1), (0, 2), (0, 3))
-
-
-def counted(images, **attributes):
-    """A stack that counts how often an image is read."""
-
-    class Counted(ArrayStack):
-        n_reads = 0
-
-        def read(self, number, window):
-            self.n_reads += 1
-            return super().read(number, window)
-
-    stack = Counted(images)
-    for name, value in attributes.items():
-        setattr(stack, name, value)
-    return stack
+    assert settle_range(dyes, None) == ((0, 4000), (0, 30))
+    assert settle_range(dyes, (1, 2)) == (1, 2)
+    assert settle_range(dyes, [(1, 2), (3, 4)]) == ((1, 2), (3, 4))
+    assert settle_range(colors, None) == (0, 4000)
+    assert settle_range(colors, [(0, 1), (0, 2), (0, 3)]) == ((0, 1), (0, 2), (0, 3))
+    assert len(settle_range(settle_channels(colors, "each"), None)) == 3
 
 
 def test_nan_is_refused_by_name():
     flawed = [np.zeros((8, 8)), np.full((8, 8), np.nan)]
 
     with pytest.raises(InvalidImageError, match="far holds NaN or infinite samples"):
-        sample_stack(ArrayStack(flawed, names=("near", "far")))
+        sample_stack(stack_arrays(flawed, names=("near", "far")))
 
 
-@pytest.mark.parametrize(("n_images", "given"), [(0, "0 images were given"), (1, "1 image was given")])
-def test_fewer_than_two_images_are_refused(n_images, given):
-    with pytest.raises(InvalidImageError, match=f"{given}; at least 2"):
-        check_number(ArrayStack(make_images(n_images)))
+# --- as a dask array ---
 
 
-def test_all_channels_follow_where_some_decide_and_otherwise_alpha_does():
-    class WithPlanes(ArrayStack):
-        alpha = companions = None
+@pytest.mark.parametrize("is_color", [True, False])
+def test_the_dask_array_holds_the_samples_of_the_files_in_order_here_and_in_another_process(tmp_path, monkeypatch, is_color):
+    monkeypatch.setattr(stack_module, "CHUNK_SIDE_PX", 16)
+    images = make_focus_stack(n_images=3, shape=(20, 33), is_color=is_color, dtype=np.uint16).images
+    paths = [tmp_path / f"{number}.png" for number in range(3)]
+    for path, image in zip(paths, images, strict=True):
+        write_image(path, image)
 
-    stack, alpha, channels = WithPlanes(make_images()), ArrayStack(make_images()), ArrayStack(make_images())
-    assert companions_of(stack) is None
-    stack.alpha = alpha
-    assert companions_of(stack) is alpha
-    stack.companions = channels
-    assert companions_of(stack) is channels
-    assert companions_of(ArrayStack(make_images())) is None
+    array = open_stack(paths).to_dask()
 
-
-def test_a_view_says_of_itself_what_the_stack_behind_it_says():
-    stack = ArrayStack(make_images(), names=("near", "middle", "far"))
-    view = StackView(stack)
-
-    assert (view.n_images, view.image_shape, view.dtype, view.names) == (3, (300, 20, 3), np.uint8, ("near", "middle", "far"))
+    assert array.chunks[:3] == ((1, 1, 1), (16, 4), (16, 16, 1))
+    assert array.dtype == np.uint16
+    np.testing.assert_array_equal(array.compute(), images)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(array)).compute(), images)
 
 
-def test_a_stack_has_nothing_that_it_was_not_given():
-    stack = ArrayStack(make_images())
+def test_of_a_dask_array_only_the_chunks_that_are_computed_are_read(monkeypatch):
+    monkeypatch.setattr(stack_module, "CHUNK_SIDE_PX", 16)
+    stack = logged_stack(np.zeros((3, 40, 40), np.uint8))
 
-    assert (stack.alpha, stack.companions, stack.transforms, stack.correction, stack.each_channel()) == (None,) * 5
-    assert (stack.sources, stack.frame_numbers, stack.deciding_channels, stack.scratch_bytes) == ((), (), (), 0)
-    assert stack.metadata == ImageMetadata()
-    assert (stack.has_validity, stack.decides_each, stack.n_separate_channels) == (False, False, 0)
-    assert stack.valid(0, Window(0, 0, 2, 3)).tolist() == [[True] * 3] * 2
+    array = stack.to_dask()
+    assert stack.read.places == []
+    array[1, 16:20, 0:5].compute()
 
-
-def test_a_class_that_gives_no_samples_is_no_stack():
-    class Unfinished(Stack):
-        n_images, image_shape, dtype, names = 2, (4, 4), np.dtype(np.uint8), ("a", "b")
-
-    with pytest.raises(TypeError, match=r"abstract method '?read"):
-        Unfinished()
-
-
-def correct(n_images, gain):
-    return ExposureCorrection(gains=((gain,) * 3,) * n_images, offsets=((0.0,) * 3,) * n_images, reference=0)
-
-
-def keep_still(n_images, shape):
-    return Transforms(matrices=(IDENTITY,) * n_images, model=TransformModel.AFFINE, image_shape=shape[:2], reference=0)
-
-
-class Full(ArrayStack):
-    """A stack with everything that a stack may have."""
-
-    def __init__(self, images):
-        super().__init__(images)
-        self.metadata, self.sources, self.frame_numbers = ImageMetadata(z_step=2.0), (Path("a.tif"),), tuple(range(5, 5 + len(images)))
-        self.alpha, self.companions = ArrayStack([image[..., 0] // 2 for image in images]), ArrayStack([255 - image for image in images])
-        self.deciding_channels, self.n_separate_channels, self.decides_each = (0, 1, 2), 3, True
-        self.has_validity, self.scratch_bytes, self.whole_bytes = True, 77, 88
-        self.transforms, self.correction = keep_still(len(images), images[0].shape), correct(len(images), 1.0)
-
-    def valid(self, number, window):
-        return np.full(window.shape, number == 1)
-
-
-@pytest.mark.parametrize("name", sorted(Stack.__annotations__))
-def test_a_view_hands_on_whatever_a_stack_declares(name):
-    full = Full(make_images())
-    value = getattr(full, name)
-
-    assert value != getattr(ArrayStack(make_images()), name)  # else the test would show nothing
-    assert getattr(StackView(full), name) is value
-
-
-VIEWS = {
-    "plain": StackView,
-    "each channel": EachChannel,
-    "part": lambda stack: StackPart(stack, range(1, 3)),
-    "aligned": lambda stack: AlignedStack(stack, keep_still(3, stack.image_shape)),
-    "corrected": lambda stack: CorrectedStack(stack, correct(3, 2.0)),
-    "prepared": lambda stack: PreparedStack(stack, transforms=keep_still(3, stack.image_shape), correction=correct(3, 2.0)),
-    "cut": lambda stack: stack.cut(Window.whole(stack.image_shape)),
-    "watched": lambda stack: stack.watched(lambda: None),
-}
-
-
-@pytest.mark.parametrize("show", VIEWS.values(), ids=VIEWS)
-def test_every_view_keeps_what_it_does_not_change(show):
-    full = Full(make_images())
-    view = pickle.loads(pickle.dumps(show(full)))  # as a cluster does
-    numbers = range(1, 3) if view.n_images == 2 else range(3)
-
-    assert (view.metadata, view.sources, view.scratch_bytes) == (full.metadata, full.sources, 77)
-    assert view.frame_numbers == tuple(5 + number for number in numbers)
-    assert (view.deciding_channels, view.n_separate_channels, view.decides_each, view.has_validity) == ((0, 1, 2), 3, True, True)
-    window = Window.whole(full.image_shape)
-    for number, original in enumerate(numbers):
-        np.testing.assert_array_equal(view.alpha.read(number, window), full.alpha.read(original, window))
-        assert view.companions.read(number, window).shape == full.image_shape
-        assert view.valid(number, window).all() == (original == 1)
-
-
-def test_every_window_of_a_watched_stack_asks_first_those_of_further_channels_too():
-    full, asked = Full(make_images()), []
-    watched, window = full.watched(lambda: asked.append(1)), Window(0, 0, 2, 3)
-
-    np.testing.assert_array_equal(watched.read(1, window), full.read(1, window))
-    watched.companions.read(0, window)
-    watched.alpha.read(0, window)
-
-    assert asked == [1, 1, 1]
-
-
-def test_nothing_is_read_of_a_watched_stack_once_the_work_shall_end():
-    def refuse():
-        raise Cancelled
-
-    with pytest.raises(Cancelled):
-        ArrayStack(make_images()).watched(refuse).read(0, Window(0, 0, 1, 1))
-
-
-def test_a_watched_stack_is_the_plain_one_in_another_process():
-    stack = ArrayStack(make_images())
-
-    assert type(pickle.loads(pickle.dumps(stack.watched(lambda: None)))) is ArrayStack
-
-
-def test_a_rectangle_is_a_stack_of_its_own():
-    full = Full(make_images())
-    cut, window, behind = full.cut(Window(1, 2, 5, 8)), Window(0, 0, 2, 3), Window(1, 2, 3, 5)
-
-    assert (cut.n_images, cut.image_shape) == (3, (4, 6, 3))
-    np.testing.assert_array_equal(cut.read(1, window), full.read(1, behind))
-    np.testing.assert_array_equal(cut.companions.read(1, window), full.companions.read(1, behind))
-    assert cut.valid(1, window).all()
-
-
-def test_channels_that_decide_are_corrected_among_all_channels():
-    images = [image // 4 for image in make_images()]
-    stack = ArrayStack([image[..., [2, 0]] for image in images])
-    stack.companions, stack.deciding_channels = ArrayStack(images), (2, 0)
-    correction = ExposureCorrection(gains=((1.0, 1.0), (3.0, 2.0), (1.0, 1.0)), offsets=((0.0, 0.0),) * 3, reference=0)
-
-    corrected = CorrectedStack(stack, correction).companions.read(1, Window.whole(stack.image_shape))
-
-    np.testing.assert_array_equal(corrected, images[1] * np.array([2, 1, 3], np.uint8))
+    assert stack.read.places == [(1, Window(16, 0, 32, 16))]

@@ -6,7 +6,7 @@ import tifffile
 
 from qmcif_engine import fuse, fuse_lazily, fuse_to_file
 from qmcif_engine.cli.parser import build_parser
-from qmcif_engine.stack.stack import ArrayStack
+from qmcif_engine.stack.stack import stack_arrays
 from qmcif_engine.tiles.output_maps import OUTPUT_MAPS, WRITTEN_MAPS, Asked
 
 SHAPE = (40, 50)
@@ -15,7 +15,7 @@ IMAGES = np.random.default_rng(3).integers(0, 255, (3, *SHAPE), dtype=np.uint8)
 
 def test_maps_have_their_declared_type_in_memory_and_lazily():
     result = fuse(IMAGES, with_maps=True, with_position=True)
-    lazy = fuse_lazily(ArrayStack(list(IMAGES)), with_position=True)
+    lazy = fuse_lazily(stack_arrays(list(IMAGES)), with_position=True)
     for name, declared in OUTPUT_MAPS.items():
         plane, later = getattr(result, name), getattr(lazy, name)
         assert (plane.shape, plane.dtype.name) == (SHAPE, declared.dtype)
@@ -35,7 +35,7 @@ def test_maps_are_made_when_they_are_asked_for(asked, given):
 
 
 def test_files_of_maps_are_those_that_are_written(tmp_path):
-    fuse_to_file(ArrayStack(list(IMAGES)), tmp_path / "p.tif", maps=tmp_path / "maps")
+    fuse_to_file(stack_arrays(list(IMAGES)), tmp_path / "p.tif", maps=tmp_path / "maps")
     found = {path.stem: tifffile.imread(path).dtype.name for path in (tmp_path / "maps").iterdir()}
     assert found == {name: OUTPUT_MAPS[name].dtype for name in WRITTEN_MAPS}
     assert "position" not in found

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
+from numpy.typing import NDArray
 
 from qmcif_engine.errors import InvalidImageError
 from qmcif_engine.io.input.frame_source import FramePosition, FrameSource, SourceDescription
 from qmcif_engine.io.metadata.acquisition import AxisPlan, name_axes, plan_axes
 from qmcif_engine.io.metadata.exif import UPRIGHT, upright_size
+from qmcif_engine.io.remote.remote_path import Location
 from qmcif_engine.stack.image_metadata import ImageMetadata
+from qmcif_engine.stack.window import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from dask.array import Array
-    from numpy.typing import NDArray
-
-    from qmcif_engine.io.remote.remote_path import Location
-    from qmcif_engine.stack.window import Window
 
 
 class ArraySource(FrameSource):

@@ -1,20 +1,14 @@
-"""Small files that describe images, read as hostile: no pipe or device is waited for, and no more is read or parsed than was agreed on."""
+"""Small files that describe images, of which no more is read or parsed than is sensible."""
 
 from __future__ import annotations
 
 import json
-import os
 import stat
-import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from qmcif_engine.io.limits import MOST_JSON_ITEMS
-from qmcif_engine.io.remote.remote_path import RemotePath
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from qmcif_engine.io.remote.remote_path import Location
+from qmcif_engine.io.remote.remote_path import Location, RemotePath
 
 _ITEM_MARKS = (b",", b"[", b"{")
 
@@ -22,37 +16,29 @@ _ITEM_MARKS = (b",", b"[", b"{")
 def read_bounded(path: Location, *, largest_bytes: int) -> bytes:
     """Return the bytes of a regular file, or of one on a server.
 
-    The kind of the file is asked of what was opened, and opening does not wait: behind a name may be a pipe that nobody writes to, or a
-    link to a device that never ends.
-
     Raises
     ------
     OSError
         When it cannot be opened.
     ValueError
-        When it is no regular file, or larger than agreed on.
+        When it is a folder, pipe or device, or too large.
     """
     if isinstance(path, RemotePath):
         from qmcif_engine.io.remote.object_requests import read_object
 
-        return read_object(path, largest_bytes=largest_bytes).content
-    msg = "it is a folder, pipe or device and no file"
-    try:
-        with open(path, "rb", opener=_open_without_waiting) as stream:
-            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-                raise ValueError(msg)
-            # one more than agreed on shows that there is more
-            content = stream.read(largest_bytes + 1) or b""  # nothing where a file of the system would wait
-    except IsADirectoryError as error:
-        raise ValueError(msg) from error
+        content = read_object(path)
+    else:
+        # asked before it is opened: a pipe would be waited for, and so would a file that the system makes up, which claims to be empty
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            msg = "it is a folder, pipe or device and no file"
+            raise ValueError(msg)
+        with path.open("rb") as stream:
+            content = stream.read(min(status.st_size, largest_bytes + 1))
     if len(content) > largest_bytes:
         msg = f"it is larger than {largest_bytes} bytes"
         raise ValueError(msg)
     return content
-
-
-def _open_without_waiting(path: str, flags: int) -> int:
-    return os.open(path, flags if sys.platform == "win32" else flags | os.O_NONBLOCK)
 
 
 def parse_json(text: bytes, *, parse_constant: Callable[[str], Any] | None = None) -> Any:  # noqa: ANN401 - whatever the text says

@@ -1,25 +1,24 @@
-"""Files of a stack in the order people number them, and the choice among its frames."""
+"""Files of a stack in the order people number them, and the choice among its frames and among the images of a file."""
 
 from __future__ import annotations
 
 import fnmatch
 import glob
 import re
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from qmcif_engine.errors import ImageFileError, InvalidConfigError
-from qmcif_engine.io.remote.remote_path import RemotePath, locate
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from qmcif_engine.io.remote.remote_path import Location
+from qmcif_engine.io.input.image_file import refuse_content
+from qmcif_engine.io.remote.remote_path import Location, RemotePath, locate
 
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".jpe", ".tif", ".tiff", ".btf", ".tf8", ".avif", ".heic", ".heif")
 """What is taken from a folder, camera raw files apart; inside a file the content decides, never the name."""
 
 RAW_SUFFIXES = (".3fr", ".arw", ".cr2", ".cr3", ".dng", ".erf", ".nef", ".nrw", ".orf", ".pef", ".raf", ".raw", ".rw2", ".srw", ".x3f")
+
+LONGEST_LIST = 20
+"""Images that a message lists before it only counts."""
 
 _DIGITS = re.compile(r"(\d+)", re.ASCII)
 _ZARR_MARKERS = ("zarr.json", ".zarray", ".zgroup")
@@ -128,3 +127,48 @@ def _excluded_frames(names: Sequence[str], exclude: Sequence[int | str]) -> set[
             raise InvalidConfigError(msg)
         excluded |= matches
     return excluded
+
+
+def choose_image(names: Sequence[str], wanted: int | str | None, *, path: Location) -> int:
+    """Return which image is meant, counted from 0.
+
+    Parameters
+    ----------
+    names : sequence of str
+        One an image, at least one; empty where an image has no name.
+    wanted : int or str, optional
+        Number counted from 1, or a name that one image has; may be left out where there is one image.
+    path : Path
+        What messages call the input.
+
+    Raises
+    ------
+    ImageFileError
+        When there are several and none is chosen; the message lists them, and `choices` too.
+    InvalidConfigError
+        When there is none of that number or name, or several.
+    """
+    if wanted is None:
+        if len(names) == 1:
+            return 0
+        error = refuse_content(
+            path,
+            given=f"{len(names)} images ({list_images(names)})",
+            needed="one of them",
+            remedy="choose it by number or name with --image (image=)",
+        )
+        error.choices = tuple(name or str(number) for number, name in enumerate(names, 1))
+        raise error
+    if isinstance(wanted, int) and 1 <= wanted <= len(names):
+        return wanted - 1
+    if isinstance(wanted, str) and list(names).count(wanted) == 1:
+        return list(names).index(wanted)
+    known = "1 image" if len(names) == 1 else f"{len(names)} images"
+    msg = f"the image {wanted!r} was chosen of {str(path)!r}, which holds {known} ({list_images(names)}); give the number or name of one"
+    raise InvalidConfigError(msg)
+
+
+def list_images(names: Sequence[str]) -> str:
+    """Return numbers and names of images as messages give them."""
+    shown = [f"{number} {name!r}" if name else str(number) for number, name in enumerate(names[:LONGEST_LIST], 1)]
+    return ", ".join(shown) + (f" and {len(names) - LONGEST_LIST} more" if len(names) > LONGEST_LIST else "")

@@ -2,172 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from types import TracebackType
 
 import numpy as np
 
+from qmcif_engine.arrays import SampleArray
 from qmcif_engine.errors import InvalidConfigError, InvalidImageError
-from qmcif_engine.io.input.frame_source import FramePosition
+from qmcif_engine.io.input.frame_source import FramePosition, FrameSource, SourceDescription
+from qmcif_engine.io.input.segment_cache import SegmentCache
 from qmcif_engine.stack.separate_channels import EACH
 from qmcif_engine.stack.stack import Stack
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from types import TracebackType
-
-    from qmcif_engine.arrays import SampleArray
-    from qmcif_engine.io.input.frame_source import FrameSource, SourceDescription
-    from qmcif_engine.io.input.scratch_transcoding import ScratchStore
-    from qmcif_engine.stack.window import Window
+from qmcif_engine.stack.window import Window
 
 ZERO_PLANE = -1
 """Stands in a list of channels for a plane of zeros."""
 
 _N_COLORS = 3
-
-
-class FrameView(Stack):
-    """Chosen channels of chosen frames of a source, as a stack.
-
-    Parameters
-    ----------
-    source : FrameSource
-    positions : sequence of FramePosition
-    channels : sequence of int
-        Channels of the source, or `ZERO_PLANE`.
-    has_channel_axis : bool
-        Whether windows have shape (h, w, C) rather than (h, w).
-    """
-
-    def __init__(self, source: FrameSource, *, positions: Sequence[FramePosition], channels: Sequence[int], has_channel_axis: bool) -> None:
-        self._source, self._positions, self._channels = source, tuple(positions), tuple(channels)
-        self._has_channel_axis = has_channel_axis
-
-    @property
-    def n_images(self) -> int:
-        """Number of images."""
-        return len(self._positions)
-
-    @property
-    def image_shape(self) -> tuple[int, ...]:
-        """Shape of each image."""
-        found = self._source.description
-        return (found.height, found.width, len(self._channels)) if self._has_channel_axis else (found.height, found.width)
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Sample type."""
-        return self._source.description.dtype
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """What messages call the images."""
-        names = self._source.description.names
-        return tuple(names[position.number] for position in self._positions)
-
-    def read(self, number: int, window: Window) -> SampleArray:
-        """Return the samples of one window of one image.
-
-        Raises
-        ------
-        InvalidImageError
-            For NaN or infinity, which no decision can be made on.
-        ImageFileError
-            For a file that turns out to be damaged there.
-        """
-        height, width = self.image_shape[:2]
-        # slices beyond the image would give fewer samples without a word
-        if not (0 <= window.top <= window.bottom <= height and 0 <= window.left <= window.right <= width):
-            msg = f"{window} was asked of images of {width} x {height} pixels; a window inside them is needed: correct it"
-            raise InvalidImageError(msg)
-        wanted = [channel for channel in self._channels if channel != ZERO_PLANE]
-        samples = self._source.read(self._positions[number], window, wanted)
-        if len(wanted) < len(self._channels):
-            samples = np.concatenate([samples, np.zeros((*window.shape, len(self._channels) - len(wanted)), samples.dtype)], axis=-1)
-        # here and not when opened: only now are the samples read
-        if samples.dtype.kind == "f" and not np.isfinite(samples).all():
-            msg = f"{self.names[number]} holds NaN or infinite samples; finite ones are needed: fill them first"
-            raise InvalidImageError(msg)
-        return samples if self._has_channel_axis else samples[:, :, 0]
-
-
-class FileStack(FrameView):
-    """The stack that `open_stack` returns: what is fused, and what goes with it.
-
-    A context manager: leaving it removes scratch copies. It can be sent to another process, and used from several threads.
-
-    Attributes
-    ----------
-    n_times : int
-        Time points of the acquisition; the stack is one of them.
-    """
-
-    alpha: FrameView | None
-
-    def __init__(self, source: FrameSource, store: ScratchStore, selection: Selection) -> None:
-        found = source.description
-        positions = [FramePosition(selection.time, number) for number in selection.frames]
-        chosen = selection.channels
-        super().__init__(source, positions=positions, channels=chosen, has_channel_axis=len(chosen) > 1)
-        self._store, self._selection = store, selection
-        everything = range(found.n_channels)
-        self.alpha = (
-            FrameView(source, positions=positions, channels=[found.n_channels], has_channel_axis=False) if found.has_alpha else None
-        )
-        self.companions = (
-            FrameView(source, positions=positions, channels=everything, has_channel_axis=True) if list(chosen) != list(everything) else None
-        )
-        self.metadata, self.sources = found.metadata, found.paths
-        self.deciding_channels = chosen
-        self.decides_each = selection.decides_each and len(chosen) > 1
-        n_deciding = len(chosen) - chosen.count(ZERO_PLANE)
-        # a single channel is a gray image, however it was recorded
-        self.n_separate_channels = n_deciding if found.has_separate_channels and n_deciding > 1 else 0
-        self.n_times = found.n_times
-        self.frame_numbers = selection.frames
-        # all images, read by window or not: then keeping them is free
-        self._fits_memory = len(positions) * found.frame_bytes <= selection.memory_bytes
-        # only images of which copies are made
-        decoded_bytes = sum(source.transcoded_bytes(position) for position in positions)
-        self.whole_bytes = source.whole_bytes
-        self.scratch_bytes = store.expect(decoded_bytes, memory_bytes=selection.memory_bytes)
-
-    @property
-    def axes(self) -> str:
-        """Axes of the input and their lengths as it stores them; empty where there are none but height, width and colors."""
-        return self._source.description.axes
-
-    @property
-    def time(self) -> int:
-        """Which time point the stack is, counted from 0."""
-        return self._selection.time
-
-    def at_time(self, time: int) -> FileStack:
-        """Return the stack of another time point, counted from 0; it shares the scratch store with this one."""
-        check_time(time, self.n_times)
-        return FileStack(self._source, self._store, replace(self._selection, time=time))
-
-    def each_channel(self) -> FileStack:
-        """Return the stack with all channels, to be decided on one by one; it shares the scratch store with this one."""
-        channels = choose_channels(self._source.description, EACH)
-        return FileStack(self._source, self._store, replace(self._selection, channels=channels, decides_each=True))
-
-    def expect_all(self) -> None:
-        """Keep every image decoded from its first read on, in memory or else in the scratch folder: each is then decoded once."""
-        self._store.keep(all_images=self._fits_memory, n_bytes=self.scratch_bytes)
-
-    def close(self) -> None:
-        """Remove scratch copies; reading again makes new ones."""
-        self._store.close()
-
-    def __enter__(self) -> FileStack:
-        """Return the stack itself."""
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """Remove scratch copies."""
-        self.close()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,6 +32,143 @@ class Selection:
     time: int
     memory_bytes: int
     decides_each: bool = False
+
+
+def show_frames(
+    source: FrameSource, cache: SegmentCache, *, positions: Sequence[FramePosition], channels: Sequence[int], has_channel_axis: bool
+) -> Stack:
+    """Return chosen channels of chosen frames of a source as a stack.
+
+    Parameters
+    ----------
+    source : FrameSource
+    cache : SegmentCache
+    positions : sequence of FramePosition
+    channels : sequence of int
+        Channels of the source, or `ZERO_PLANE`.
+    has_channel_axis : bool
+        Whether windows have shape (h, w, C) rather than (h, w).
+    """
+    found = source.description
+    return Stack(
+        names=tuple(found.names[position.number] for position in positions),
+        image_shape=(found.height, found.width, len(channels)) if has_channel_axis else (found.height, found.width),
+        dtype=found.dtype,
+        read=partial(_read_frame, source, cache, tuple(positions), tuple(channels), has_channel_axis),
+    )
+
+
+def _read_frame(
+    source: FrameSource,
+    cache: SegmentCache,
+    positions: Sequence[FramePosition],
+    channels: Sequence[int],
+    has_channel_axis: bool,
+    number: int,
+    window: Window,
+) -> SampleArray:
+    """Return the samples of one window of one image.
+
+    Raises
+    ------
+    InvalidImageError
+        For NaN or infinity, which no decision can be made on.
+    ImageFileError
+        For a file that turns out to be damaged there.
+    """
+    found, position = source.description, positions[number]
+    # slices beyond the image would give fewer samples without an error
+    if not (0 <= window.top <= window.bottom <= found.height and 0 <= window.left <= window.right <= found.width):
+        msg = f"{window} was asked of images of {found.width} x {found.height} pixels; a window inside them is needed: correct it"
+        raise InvalidImageError(msg)
+    wanted = [channel for channel in channels if channel != ZERO_PLANE]
+    samples = cache.read(source, position, window, wanted)
+    if len(wanted) < len(channels):
+        samples = np.concatenate([samples, np.zeros((*window.shape, len(channels) - len(wanted)), samples.dtype)], axis=-1)
+    # here and not when opened: only now are the samples read
+    if samples.dtype.kind == "f" and not np.isfinite(samples).all():
+        msg = f"{found.names[position.number]} holds NaN or infinite samples; finite ones are needed: fill them first"
+        raise InvalidImageError(msg)
+    return samples if has_channel_axis else samples[:, :, 0]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FileStack(Stack):
+    """The stack that `open_stack` returns: what is fused, and what goes with it.
+
+    A context manager: leaving it removes scratch copies. It can be sent to another process, and used from several threads.
+
+    Attributes
+    ----------
+    source : FrameSource
+    cache : SegmentCache
+    selection : Selection
+    """
+
+    source: FrameSource
+    cache: SegmentCache
+    selection: Selection
+
+    @property
+    def n_times(self) -> int:
+        """Time points of the acquisition; the stack is one of them."""
+        return self.source.description.n_times
+
+    @property
+    def axes(self) -> str:
+        """Axes of the input and their lengths as it stores them; empty where there are none but height, width and colors."""
+        return self.source.description.axes
+
+    @property
+    def time(self) -> int:
+        """Which time point the stack is, counted from 0."""
+        return self.selection.time
+
+    def at_time(self, time: int) -> FileStack:
+        """Return the stack of another time point, counted from 0; it shares decoded images with this one."""
+        check_time(time, self.n_times)
+        return select_frames(self.source, self.cache, replace(self.selection, time=time))
+
+    def each_channel(self) -> FileStack:
+        """Return the stack with all channels, to be decided on one by one; it shares decoded images with this one."""
+        channels = choose_channels(self.source.description, EACH)
+        return select_frames(self.source, self.cache, replace(self.selection, channels=channels, decides_each=True))
+
+    def close(self) -> None:
+        """Remove scratch copies; reading again makes new ones."""
+        self.cache.close()
+
+    def __enter__(self) -> FileStack:
+        """Return the stack itself."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Remove scratch copies."""
+        self.close()
+
+
+def select_frames(source: FrameSource, cache: SegmentCache, selection: Selection) -> FileStack:
+    """Return a selection of the frames and channels of a source as a stack, with its alpha and further channels."""
+    found, chosen = source.description, selection.channels
+    positions = [FramePosition(selection.time, number) for number in selection.frames]
+    shown = partial(show_frames, source, cache, positions=positions)
+    everything = range(found.n_channels)
+    n_deciding = len(chosen) - chosen.count(ZERO_PLANE)
+    stack = shown(channels=chosen, has_channel_axis=len(chosen) > 1).replaced(
+        metadata=found.metadata,
+        alpha=shown(channels=[found.n_channels], has_channel_axis=False) if found.has_alpha else None,
+        companions=shown(channels=everything, has_channel_axis=True) if list(chosen) != list(everything) else None,
+        deciding_channels=chosen,
+        # a single channel is a gray image, however it was recorded
+        n_separate_channels=n_deciding if found.has_separate_channels and n_deciding > 1 else 0,
+        decides_each=selection.decides_each and len(chosen) > 1,
+        sources=found.paths,
+        frame_numbers=selection.frames,
+        scratch_bytes=cache.expect(source, positions, memory_bytes=selection.memory_bytes),
+        whole_bytes=source.whole_bytes,
+        expect_all=partial(cache.expect_all, source, positions, memory_bytes=selection.memory_bytes),
+    )
+    return FileStack(**vars(stack), source=source, cache=cache, selection=selection)
 
 
 def check_time(time: int, n_times: int) -> None:

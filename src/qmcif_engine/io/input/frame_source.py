@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from qmcif_engine.errors import ImageFileError, InvalidImageError
 from qmcif_engine.io.metadata.exif import UPRIGHT
+from qmcif_engine.io.remote.remote_path import Location
 from qmcif_engine.stack.image_metadata import ImageMetadata
 from qmcif_engine.stack.window import Window
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from qmcif_engine.io.remote.remote_path import Location
 
 
 class FramePosition(NamedTuple):
@@ -92,7 +89,7 @@ class SourceDescription:
 
 
 class Copying(Enum):
-    """Whether decoded copies of the frames of a source are made."""
+    """Whether decoded copies of whole frames of a source are made."""
 
     NEVER = "windows can be read as they are"
     WORTHWHILE = "windows are decoded from pieces, again and again where they overlap"
@@ -100,7 +97,7 @@ class Copying(Enum):
 
 
 class FrameSource(ABC):
-    """Frames given window by window; safe to use from several threads and to send to another process."""
+    """Frames read by window; safe to use from several threads and to send to another process."""
 
     description: SourceDescription
     copying: Copying = Copying.NEVER
@@ -114,37 +111,14 @@ class FrameSource(ABC):
         """What must be in memory at once while a frame is decoded that can only be decoded as a whole, else 0."""
         return self.description.frame_bytes if self.copying is Copying.NEEDED else 0
 
-    def decode(self, position: FramePosition) -> NDArray[Any] | RowsOnDemand:
-        """Return a frame with all its channels, shape (H, W, C), whole or to be decoded while its rows are asked for."""
-        return FrameRows(self, position)
+    def decode(self, position: FramePosition) -> NDArray[Any]:
+        """Return a frame with all its channels, shape (H, W, C)."""
+        height, width, n_channels = self.description.stored_shape
+        return self.read(position, Window(0, 0, height, width), range(n_channels))
 
-    def transcoded_bytes(self, position: FramePosition) -> int:
-        """Return what a decoded copy of the frame takes where one is made because all of it will be read, else 0."""
-        del position
-        return 0
-
-
-class RowsOnDemand(Protocol):
-    """A frame that is decoded while its rows are asked for, from top to bottom."""
-
-    shape: tuple[int, int, int]
-    dtype: np.dtype[Any]
-
-    def __getitem__(self, rows: slice) -> NDArray[Any]:
-        """Decode some rows, shape (n, W, C)."""
-
-
-class FrameRows:
-    """A frame that is decoded band by band while it is copied."""
-
-    def __init__(self, source: FrameSource, position: FramePosition) -> None:
-        self._source, self._position = source, position
-        self.shape, self.dtype = source.description.stored_shape, source.description.dtype
-
-    def __getitem__(self, rows: slice) -> NDArray[Any]:
-        """Decode some rows."""
-        top, bottom, _ = rows.indices(self.shape[0])
-        return self._source.read(self._position, Window(top, 0, bottom, self.shape[1]), range(self.shape[2]))
+    def member(self, position: FramePosition) -> tuple[FrameSource, FramePosition]:
+        """Return the source that a frame comes from, and its position there."""
+        return self, position
 
 
 class FrameSequence(FrameSource):
@@ -160,18 +134,19 @@ class FrameSequence(FrameSource):
         self._sources = list(sources)
         self.description = _join([source.description for source in self._sources])
 
+    def member(self, position: FramePosition) -> tuple[FrameSource, FramePosition]:
+        """Return the source of a frame."""
+        return self._sources[position.number], FramePosition(0, 0)
+
     def read(self, position: FramePosition, window: Window, channels: Sequence[int]) -> NDArray[Any]:
         """Return one window of some channels of a frame."""
-        return self._sources[position.number].read(FramePosition(0, 0), window, channels)
+        source, first = self.member(position)
+        return source.read(first, window, channels)
 
     @property
     def whole_bytes(self) -> int:
         """What must be in memory at once while a frame is decoded as a whole: the most of all."""
         return max(source.whole_bytes for source in self._sources)
-
-    def transcoded_bytes(self, position: FramePosition) -> int:
-        """Return what a decoded copy of a frame takes."""
-        return self._sources[position.number].transcoded_bytes(FramePosition(0, 0))
 
 
 def _join(found: Sequence[SourceDescription]) -> SourceDescription:

@@ -1,27 +1,29 @@
-"""What was read from an image file, and why a file was refused: every failure told as one error of ours, in one wording."""
+"""What was read from an image file, and why a file was refused: every failure of a library becomes one error of ours, in one wording."""
 
 from __future__ import annotations
 
+import logging
 import stat
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from importlib import import_module
+from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from qmcif_engine.errors import ImageFileError, QmcifError
+from qmcif_engine.arrays import SampleArray
+from qmcif_engine.errors import ImageFileError, MissingExtraError, QmcifError
 from qmcif_engine.io.input.frame_source import SourceDescription
 from qmcif_engine.io.limits import MAX_EXPANSION, MAX_PIXELS
 from qmcif_engine.io.metadata.exif import fit_exif, parse_exif_orientation, upright_size
+from qmcif_engine.io.remote.remote_path import Location
 from qmcif_engine.stack.image_metadata import ImageMetadata
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from qmcif_engine.arrays import SampleArray
-    from qmcif_engine.io.remote.remote_path import Location
+for _library in ("imagecodecs", "tifffile"):
+    # their complaints reach whoever configured logging, but are not printed beside our one line that says the same
+    logging.getLogger(_library).addHandler(logging.NullHandler())
 
 _Result = TypeVar("_Result")
 _Location = TypeVar("_Location", bound="Location")
@@ -158,7 +160,7 @@ def check_claimed_size(
 
 
 def translate_failures(read: Callable[[_Location], _Result], path: _Location) -> _Result:
-    """Return what reading a file returns, with every failure told as one of ours."""
+    """Return what reading a file returns; every failure becomes an error of ours that names the file."""
     try:
         return read(path)
     except QmcifError:
@@ -187,3 +189,19 @@ def check_regular_file(path: Path) -> None:
     if status.st_size == 0:
         msg = f"{str(path)!r} is empty; a PNG, JPEG or TIFF file is needed; convert the image to one of these"
         raise ImageFileError(msg)
+
+
+def load_extra(library: str, path: Path, *, kind: str, extra: str, otherwise: str) -> Any:  # noqa: ANN401 - a module
+    """Return a library that reads a kind of file and comes with an extra.
+
+    Raises
+    ------
+    MissingExtraError
+        Where it is not installed.
+    """
+    try:
+        return import_module(library)
+    except ImportError as error:
+        name = library.partition(".")[0].replace("_", "-")
+        msg = f"{str(path)!r} is {kind}; {name} is needed to read it; install it with: pip install 'napari-qmcif[{extra}]', or {otherwise}"
+        raise MissingExtraError(msg) from error

@@ -1,39 +1,179 @@
-"""Image files that are read as a whole, refusing by name whatever would be read wrongly, partly or dangerously."""
+"""Kinds of image files by their first bytes, and the reading of those that are decoded as a whole.
+
+A further format that is decoded as a whole is one row of `_PICTURES`.
+"""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
-from qmcif_engine.errors import ImageFileError
-from qmcif_engine.io.input.frame_source import Copying, FrameSource
-from qmcif_engine.io.input.image_file import ImageFile, assemble_image, check_regular_file, refuse_damaged, translate_failures
-from qmcif_engine.io.limits import MAX_PIXELS
+from qmcif_engine.errors import ImageFileError, InvalidConfigError
+from qmcif_engine.io.input.camera_raw import develop_raw, inspect_raw
+from qmcif_engine.io.input.file_order import RAW_SUFFIXES, choose_image
+from qmcif_engine.io.input.frame_source import Copying, FramePosition, FrameSource, SourceDescription
+from qmcif_engine.io.input.heic_avif import decode_heif, inspect_heif, recognize_heif
+from qmcif_engine.io.input.image_file import (
+    ImageFile,
+    assemble_image,
+    check_regular_file,
+    refuse_content,
+    refuse_damaged,
+    translate_failures,
+)
+from qmcif_engine.io.input.open_files import OpenFile
+from qmcif_engine.io.input.segment_cache import SegmentCache
 from qmcif_engine.io.metadata.exif import turn_upright
+from qmcif_engine.io.microscopes.microscope_source import MicroscopeSource, recognize_microscope
 from qmcif_engine.io.png_jpeg.jpeg import JPEG_SIGNATURE, decode_jpeg, inspect_jpeg
 from qmcif_engine.io.png_jpeg.png import PNG_SIGNATURE, decode_png, inspect_png
-from qmcif_engine.io.png_jpeg.png_rows import PngRows, is_read_by_rows
-from qmcif_engine.io.tiff.tiff_source import TIFF_SIGNATURES, read_tiff
+from qmcif_engine.io.remote.remote_path import Location, RemotePath
+from qmcif_engine.io.tiff.tiff_source import TiffSource
+from qmcif_engine.stack.window import Window
 
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Sequence
+TIFF_SIGNATURES = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
+_HEAD_BYTES = 64
 
-    from numpy.typing import NDArray
 
-    from qmcif_engine.io.input.frame_source import FramePosition, RowsOnDemand, SourceDescription
-    from qmcif_engine.stack.window import Window
+@dataclass(frozen=True, slots=True)
+class PictureFormat:
+    """A kind of file that holds one image.
 
-__all__ = ["MAX_PIXELS", "ImageFile", "WholeFileSource", "inspect_image", "read_channels", "read_image"]
+    Attributes
+    ----------
+    name : str
+    is_kind : callable
+        Returns whether a file is of this kind, from its first bytes and its suffix.
+    inspect : callable
+        Returns what an open file says about its image, from its header alone where that is possible.
+    decode : callable
+        Returns the samples of an open file as they are stored, shape (H, W) or (H, W, C).
+    """
+
+    name: str
+    is_kind: Callable[[bytes, str], bool]
+    inspect: Callable[[OpenFile, Path], SourceDescription]
+    decode: Callable[[OpenFile, Path], NDArray[Any]]
+
+
+_PICTURES = (
+    # by name, before the content: most raw files begin as TIFF does
+    PictureFormat("camera raw", lambda _, suffix: suffix in RAW_SUFFIXES, inspect_raw, develop_raw),
+    PictureFormat("PNG or JPEG", lambda head, _: head.startswith(PNG_SIGNATURE), inspect_png, decode_png),
+    PictureFormat("PNG or JPEG", lambda head, _: head.startswith(JPEG_SIGNATURE), inspect_jpeg, decode_jpeg),
+    PictureFormat("AVIF or HEIC", lambda head, _: recognize_heif(head) is not None, inspect_heif, decode_heif),
+)
+
+
+class WholeFileSource(FrameSource):
+    """One frame of a file that can only be decoded as a whole.
+
+    Parameters
+    ----------
+    path : Path
+    kind : PictureFormat
+    cache : SegmentCache
+        Keeps the file open, among the files used last.
+    """
+
+    copying = Copying.NEEDED
+
+    def __init__(self, path: Path, kind: PictureFormat, cache: SegmentCache) -> None:
+        self._path, self._location, self._cache = path, path.absolute(), cache
+        self._inspect, self._decode = kind.inspect, kind.decode
+        self._stamp = self._file.stamp()
+        self.description = self._inspect(self._file, path)
+
+    @property
+    def _file(self) -> OpenFile:
+        # no file on a server is decoded as a whole
+        return cast("OpenFile", self._cache.files.open(self._location))
+
+    def read(self, position: FramePosition, window: Window, channels: Sequence[int]) -> NDArray[Any]:
+        """Return one window of some channels."""
+        return np.ascontiguousarray(self.decode(position)[window.slices][:, :, list(channels)])
+
+    def decode(self, position: FramePosition) -> NDArray[Any]:
+        """Return the image, upright, shape (H, W, C)."""
+        del position
+        return translate_failures(self._decode_upright, self._path)
+
+    def _decode_upright(self, path: Path) -> NDArray[Any]:
+        file, found = self._file, self.description
+        if file.stamp() != self._stamp:
+            raise refuse_damaged(path, "it was changed after it was opened")
+        stored = self._decode(file, path)
+        upright = turn_upright(stored[:, :, np.newaxis] if stored.ndim == 2 else stored, found.orientation)
+        # callers have taken memory for what was announced
+        if upright.shape != found.stored_shape or upright.dtype != found.dtype:
+            raise refuse_damaged(path, f"header claims {found.stored_shape} {found.dtype}, samples are {upright.shape} {upright.dtype}")
+        return upright
+
+
+def open_file(path: Location, *, cache: SegmentCache, image: int | str | None = None, axes: str | None = None) -> FrameSource:
+    """Open the images of one file, by its first bytes; it is opened once, and stays open with the cache.
+
+    Parameters
+    ----------
+    path : Path or RemotePath
+    cache : SegmentCache
+        Where decoded parts and open files are kept.
+    image : int or str, optional
+        Which image of a file that holds several.
+    axes : str, optional
+        Names of the axes where the file does not say them, or says them wrongly.
+
+    Raises
+    ------
+    ImageFileError
+        For what cannot be read completely and faithfully; the message says what to do.
+    """
+    return translate_failures(lambda _: _open_file(path, cache, image, axes), path)
+
+
+def _open_file(path: Location, cache: SegmentCache, image: int | str | None, axes: str | None) -> FrameSource:
+    if isinstance(path, Path):
+        check_regular_file(path)
+    head = cache.files.open(path.absolute()).read(0, _HEAD_BYTES)
+    suffix = path.suffix.lower()
+    microscope = recognize_microscope(head, path) if isinstance(path, Path) else None
+    if isinstance(path, Path) and microscope is not None:
+        return MicroscopeSource(path, microscope, image=image, axes=axes)
+    if image is not None:
+        choose_image([path.name], image, path=path)
+    kind = next((kind for kind in _PICTURES if kind.is_kind(head, suffix)), None)
+    if isinstance(path, Path) and kind is not None:
+        if axes is not None:
+            msg = f"the axes {axes!r} were named and {str(path)!r} is one {kind.name} image, of Y, X and colors: leave them out"
+            raise InvalidConfigError(msg)
+        return WholeFileSource(path, kind, cache)
+    if not head.startswith(TIFF_SIGNATURES):
+        raise _refuse_unknown(path, head)
+    return TiffSource(path, cache=cache, axes=axes)
+
+
+def _refuse_unknown(path: Location, head: bytes) -> ImageFileError:
+    if isinstance(path, RemotePath):
+        return refuse_content(
+            path,
+            given=f"a file that begins with {head[:8]!r}",
+            needed="a TIFF file, or the folder of an OME-Zarr, where it lies on a server",
+            remedy="download it and pass its name",
+        )
+    return ImageFileError(f"{str(path)!r} begins with {head[:8]!r}; a PNG, JPEG or TIFF file is needed; convert the image to one of these")
 
 
 def read_image(path: str | os.PathLike[str]) -> ImageFile:
-    """Read a PNG, JPEG or TIFF file at its full depth, upright, with alpha set apart.
+    """Read the image of a PNG, JPEG or TIFF file at its full depth, upright, with alpha set apart.
 
-    The kind of file is told by its content, never by its name. Files are taken as hostile: header claims are checked before memory
-    is taken on their word, and a file whose end is missing is an error, not an image with a gray rest.
+    The content decides of what kind a file is, not its name. What a header claims is checked before memory is taken for it, and a
+    file whose end is missing is an error, not an image with a gray rest. Smaller copies of the image in the file are left out.
 
     Parameters
     ----------
@@ -47,98 +187,21 @@ def read_image(path: str | os.PathLike[str]) -> ImageFile:
 
     Raises
     ------
-    ImageFileError
+    ImageFileError, InvalidImageError
         For whatever cannot be read completely and faithfully; the message says what to do.
     """
-    return assemble_image(*translate_failures(_decode, Path(path)))
-
-
-def read_channels(path: str | os.PathLike[str]) -> NDArray[Any]:
-    """Return the image of a file as `read_image` does, upright, but with alpha left among the channels: (H, W, 1 to 4), a view."""
-    return translate_failures(_decode, Path(path))[0]
-
-
-def inspect_image(path: str | os.PathLike[str]) -> SourceDescription | None:
-    """Return what a PNG or JPEG file says about its image, without decoding it; None for a TIFF file, which has pages.
-
-    The same files are refused as by `read_image`, as far as that can be told from the header.
-    """
-    return translate_failures(_inspect, Path(path))
-
-
-def _decode(path: Path) -> tuple[NDArray[Any], int | None]:
-    """Return the channels of an image, upright, shape (H, W, C), and how many bits of them are significant where the file says so."""
-    check_regular_file(path)
-    with path.open("rb") as stream:
-        header = _inspect_stream(stream, path)
-        if header is None:
-            return read_tiff(stream, path)
-        decoded = (decode_png if _recognize(stream, path) == "PNG" else decode_jpeg)(stream, path)
-    upright = turn_upright(decoded[:, :, np.newaxis] if decoded.ndim == 2 else decoded, header.orientation)
-    # what was announced before decoding must be what came out: callers have taken memory for it
-    if upright.shape != header.stored_shape or upright.dtype != header.dtype:
-        raise refuse_damaged(path, f"header claims {header.stored_shape} {header.dtype}, samples are {upright.shape} {upright.dtype}")
-    return upright, None
-
-
-def _inspect(path: Path) -> SourceDescription | None:
-    check_regular_file(path)
-    with path.open("rb") as stream:
-        return _inspect_stream(stream, path)
-
-
-def _inspect_stream(stream: BinaryIO, path: Path) -> SourceDescription | None:
-    kind = _recognize(stream, path)
-    return None if kind == "TIFF" else {"PNG": inspect_png, "JPEG": inspect_jpeg}[kind](stream, path)
-
-
-def _recognize(stream: BinaryIO, path: Path) -> str:
-    stream.seek(0)
-    start = stream.read(8)
-    for kind, signatures in (("PNG", PNG_SIGNATURE), ("JPEG", JPEG_SIGNATURE), ("TIFF", TIFF_SIGNATURES)):
-        if start.startswith(signatures):
-            return kind
-    content = f"begins with {start!r}" if start else "is empty"
-    msg = f"{str(path)!r} {content}; a PNG, JPEG or TIFF file is needed; convert the image to one of these"
-    raise ImageFileError(msg)
-
-
-class WholeFileSource(FrameSource):
-    """One frame of a file that can only be decoded as a whole: PNG, JPEG, camera raw.
-
-    Parameters
-    ----------
-    found : SourceDescription
-        From the header of the file, which is not decoded before a window is asked for.
-    decode : callable
-        A module's function that takes a path and returns the image upright, shape (H, W, C).
-    """
-
-    copying = Copying.NEEDED
-
-    def __init__(self, found: SourceDescription, decode: Callable[[Path], NDArray[Any]]) -> None:
-        self._path = cast("Path", found.paths[0])  # nothing on a server is decoded as a whole
-        self.description, self._decode, self._location = found, decode, self._path.absolute()
-        self._is_by_rows = translate_failures(lambda path: is_read_by_rows(found, path), self._location)
-
-    @property
-    def whole_bytes(self) -> int:
-        """What must be in memory at once while the image is decoded: all of it, unless it is decoded by rows."""
-        return 0 if self._is_by_rows else self.description.frame_bytes
-
-    def read(self, position: FramePosition, window: Window, channels: Sequence[int]) -> NDArray[Any]:
-        """Return one window of some channels."""
-        del position
-        return np.ascontiguousarray(self._decode_whole()[window.slices][:, :, list(channels)])
-
-    def decode(self, position: FramePosition) -> NDArray[Any] | RowsOnDemand:
-        """Return the image, whole or to be decoded while its rows are asked for."""
-        del position
-        found = self.description
-        return PngRows(self._path, self._location, found) if self._is_by_rows else self._decode_whole()
-
-    def _decode_whole(self) -> NDArray[Any]:
-        channels, found = self._decode(self._location), self.description
-        if channels.shape != found.stored_shape or channels.dtype != found.dtype:
-            raise refuse_damaged(found.paths[0], "it was changed after it was opened")
-        return channels
+    location = Path(path)
+    source = open_file(location, cache=SegmentCache())
+    found = source.description
+    if found.n_frames * found.n_times > 1:
+        raise refuse_content(location, given="more than one image", needed="one image a file", remedy="open it as a stack with open_stack")
+    if found.n_channels not in (1, 3) or found.has_separate_channels:
+        raise refuse_content(
+            location,
+            given=f"{found.n_channels} channels",
+            needed="gray or RGB, with at most one alpha channel",
+            remedy="save the channels as separate gray files or mark three of them as RGB",
+        )
+    whole = Window(0, 0, found.height, found.width)
+    samples = source.read(FramePosition(0, 0), whole, range(found.stored_shape[2]))
+    return assemble_image(samples, found.metadata.significant_bits)

@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
-from qmcif_engine.errors import InvalidConfigError, InvalidImageError
-from qmcif_engine.io.input.file_order import RAW_SUFFIXES, choose_frames, is_zarr_folder, list_files
-from qmcif_engine.io.input.file_stack import FileStack, Selection, check_time, choose_channels
-from qmcif_engine.io.input.frame_source import Copying, FrameSequence
-from qmcif_engine.io.input.heic_avif import inspect_heif, read_heif, recognize_heif
-from qmcif_engine.io.input.image_choice import choose_image
+from qmcif_engine.errors import InvalidImageError
+from qmcif_engine.io.input.file_order import choose_frames, is_zarr_folder, list_files
+from qmcif_engine.io.input.file_stack import FileStack, Selection, check_time, choose_channels, select_frames
+from qmcif_engine.io.input.frame_source import Copying, FrameSequence, FrameSource
 from qmcif_engine.io.input.image_file import translate_failures
-from qmcif_engine.io.input.readers import WholeFileSource, inspect_image, read_channels
-from qmcif_engine.io.input.scratch_transcoding import DEFAULT_MEMORY_BYTES, CopiedSource, ScratchStore
-from qmcif_engine.io.input.segment_cache import DEFAULT_CACHE_BYTES, SegmentCache
-from qmcif_engine.io.microscopes.recognition import recognize_microscope
+from qmcif_engine.io.input.readers import open_file
+from qmcif_engine.io.input.segment_cache import DEFAULT_CACHE_BYTES, DEFAULT_MEMORY_BYTES, SegmentCache
 from qmcif_engine.io.remote.remote_path import RemotePath
 from qmcif_engine.stack.samples import SUPPORTED_DTYPES
 from qmcif_engine.stack.separate_channels import EACH
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from qmcif_engine.io.input.frame_source import FrameSource
-    from qmcif_engine.io.remote.remote_path import Location
 
 StackInput: TypeAlias = "str | os.PathLike[str] | Any"
 """A path, a pattern or an address, or an array of NumPy or dask."""
@@ -97,17 +88,17 @@ def open_stack(
     InvalidConfigError
         For frames, channels or axes that there are none of.
     """
-    store = ScratchStore(Path(scratch_folder).absolute() if scratch_folder is not None else None)
-    opening = _Opening(SegmentCache(cache_bytes), store, image, axes, strict_chunks)
+    cache = SegmentCache(cache_bytes, scratch_folder=Path(scratch_folder).absolute() if scratch_folder is not None else None)
+    open_one = partial(_open_one, cache=cache, image=image, axes=axes, strict_chunks=strict_chunks)
     items = _expand(inputs)
     if len(items) == 1:
-        source = opening.open(items[0])
+        source = open_one(items[0])
         frames = choose_frames(source.description.names, exclude=exclude, order=order)
     else:
         chosen = choose_frames([_short_name(item, number) for number, item in enumerate(items, 1)], exclude=exclude, order=order)
         # before the files are opened, which may take long
         _check_number(len(chosen))
-        source = FrameSequence([opening.open(items[number], number + 1) for number in chosen])
+        source = FrameSequence([open_one(items[number], number=number + 1) for number in chosen])
         frames = list(range(len(chosen)))
     _check_source(source)
     _check_number(len(frames))
@@ -116,84 +107,33 @@ def open_stack(
     selection = Selection(
         frames=tuple(frames), channels=chosen_channels, time=time, memory_bytes=memory_bytes, decides_each=channels == EACH
     )
-    return FileStack(source, store, selection)
+    return select_frames(source, cache, selection)
 
 
-@dataclass(frozen=True, slots=True)
-class _Opening:
-    """Openings of one input after the other, with what all of them share. The libraries of a format are loaded only where it occurs."""
-
-    cache: SegmentCache
-    store: ScratchStore
-    image: int | str | None
-    axes: str | None
-    strict_chunks: bool
-
-    def open(self, item: object, number: int | None = None) -> FrameSource:
-        """Open a path or an array; the latter has a number where it is one of several images."""
-        if isinstance(item, RemotePath):
-            return CopiedSource(self._open_remote(item), self.store)
-        if isinstance(item, Path):
-            return CopiedSource(self._open_path(item), self.store)
+def _open_one(
+    item: object,
+    *,
+    cache: SegmentCache,
+    image: int | str | None,
+    axes: str | None,
+    strict_chunks: bool,
+    number: int | None = None,
+) -> FrameSource:
+    """Open a path or an array; the latter has a number where it is one of several images. Zarr and Dask are loaded only where needed."""
+    if not isinstance(item, (Path, RemotePath)):
         from qmcif_engine.io.input.array_source import open_array
 
-        name = "the array" if number is None else f"image {number}"
-        return open_array(item, name=name, axes=self.axes, is_image=number is not None)
-
-    def _open_remote(self, path: RemotePath) -> FrameSource:
-        """Open what can be read in parts; from a server all of it is worth a copy here."""
-        if translate_failures(is_zarr_folder, path):
-            source = self._open_zarr(path)
-        else:
-            if self.image is not None:
-                choose_image([path.name], self.image, path=path)
-            from qmcif_engine.io.tiff.tiff_source import TiffSource, check_signature
-
-            translate_failures(lambda _: check_signature(self.cache.files.open(path), path), path)
-            source = TiffSource(path, cache=self.cache, axes=self.axes)
-        # every window would be a request
-        if source.copying is Copying.NEVER:
-            source.copying = Copying.WORTHWHILE
-        return source
-
-    def _open_zarr(self, path: Location) -> FrameSource:
+        return open_array(item, name="the array" if number is None else f"image {number}", axes=axes, is_image=number is not None)
+    if translate_failures(is_zarr_folder, item):
         from qmcif_engine.io.zarr.zarr_input import open_zarr
 
-        return open_zarr(path, image=self.image, axes=self.axes, cache=self.cache, strict_chunks=self.strict_chunks)
-
-    def _open_path(self, path: Path) -> FrameSource:
-        if is_zarr_folder(path):
-            return self._open_zarr(path)
-        microscope = recognize_microscope(path)
-        if microscope is not None:
-            from qmcif_engine.io.microscopes.microscope_source import MicroscopeSource
-
-            return MicroscopeSource(path, microscope, image=self.image, axes=self.axes)
-        if self.image is not None:
-            choose_image([path.name], self.image, path=path)
-        # by name, before the content: most raw files begin as TIFF does
-        if path.suffix.lower() in RAW_SUFFIXES:
-            self._refuse_axes(path, "camera raw")
-            from qmcif_engine.io.input.camera_raw import inspect_raw, read_raw
-
-            return WholeFileSource(inspect_raw(path), read_raw)
-        if recognize_heif(path) is not None:
-            self._refuse_axes(path, "AVIF or HEIC")
-            return WholeFileSource(inspect_heif(path), read_heif)
-        # None for TIFF, which has pages
-        header = inspect_image(path)
-        if header is not None:
-            self._refuse_axes(path, "PNG or JPEG")
-            return WholeFileSource(header, read_channels)
-        from qmcif_engine.io.tiff.tiff_source import TiffSource
-
-        return TiffSource(path, cache=self.cache, axes=self.axes)
-
-    def _refuse_axes(self, path: Path, kind: str) -> None:
-        """Refuse to name the axes of an image that can have no others."""
-        if self.axes is not None:
-            msg = f"the axes {self.axes!r} were named and {str(path)!r} is one {kind} image, of Y, X and colors: leave them out"
-            raise InvalidConfigError(msg)
+        source: FrameSource = open_zarr(item, image=image, axes=axes, cache=cache, strict_chunks=strict_chunks)
+    else:
+        source = open_file(item, cache=cache, image=image, axes=axes)
+    # on a server every window would be a request
+    if isinstance(item, RemotePath) and source.copying is Copying.NEVER:
+        source.copying = Copying.WORTHWHILE
+    return source
 
 
 def _expand(inputs: StackInput | Sequence[StackInput]) -> list[Any]:
@@ -228,7 +168,7 @@ def _check_source(source: FrameSource) -> None:
     if found.dtype.name not in SUPPORTED_DTYPES:
         msg = f"{found.names[0]} has samples of type {found.dtype}; {', '.join(SUPPORTED_DTYPES)} are supported: convert it first"
         raise InvalidImageError(msg)
-    if found.n_frames == 1 and found.axes:
+    if found.n_frames == 1 and found.has_separate_channels:
         msg = (
             f"{found.names[0]} has the axes {found.axes}; at least 2 images along one axis other than C are needed: "
             "name the axes with axes='ZYX' or such, on the command line --axes ZYX"

@@ -6,26 +6,23 @@ import html
 import json
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import dask.array as da
 import numpy as np
 import zarr
+from numpy.typing import NDArray
+from tifffile import TiffFile
 
 from qmcif_engine.errors import QmcifError
 from qmcif_engine.io.input.image_file import refuse_content, translate_failures
 from qmcif_engine.io.metadata.ome_xml import parse_ome
 from qmcif_engine.io.tiff.tiff_metadata import read_metadata
 from qmcif_engine.io.tiff.tiff_series import open_checked
-from qmcif_engine.io.zarr.image_groups import find_image
+from qmcif_engine.io.zarr.ngff import find_image
 from qmcif_engine.io.zarr.zarr_checks import read_group_attributes
 from qmcif_engine.stack.image_metadata import COLOR_NAMES, ImageMetadata
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-    from tifffile import TiffFile
 
 CHUNK_SIDE_PX = 1024
 _RECORD = "qmcif"

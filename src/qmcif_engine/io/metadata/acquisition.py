@@ -175,7 +175,8 @@ def _check_lengths(name: str, plan: AxisPlan) -> None:
         (height * width, MAX_WINDOWED_PIXELS, "pixels an image"),
     ):
         if length > largest:
-            raise _refuse_axes(name, plan.axes, plan.shape, f"at most {largest} {things} are needed")
+            msg = f"{name} has the axes {plan}; at most {largest} {things} are needed: export a part of it"
+            raise InvalidImageError(msg)
 
 
 def describe_axes(axes: str, shape: tuple[int, ...]) -> str:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from qmcif_engine.io.metadata.exif import fit_exif
 from qmcif_engine.io.metadata.length_units import convert_length, settle_unit
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from qmcif_engine.io.output.windowed_image import ImageContent
-    from qmcif_engine.stack.image_metadata import ImageMetadata
+from qmcif_engine.io.output.windowed_image import ImageContent
+from qmcif_engine.stack.image_metadata import ImageMetadata
 
 _INCHES_IN_A_METER = 1 / 0.0254
 

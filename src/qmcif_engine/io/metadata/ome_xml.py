@@ -4,33 +4,32 @@ from __future__ import annotations
 
 import math
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
 
 from qmcif_engine.io.input.image_file import refuse_content, refuse_damaged
 from qmcif_engine.io.limits import LARGEST_XML_CHARACTERS, MAX_PLANES, MOST_JSON_ITEMS, MOST_XML_ELEMENTS
-from qmcif_engine.io.metadata.channel_looks import (
+from qmcif_engine.io.metadata.embedding import encode_provenance, name_software
+from qmcif_engine.io.metadata.length_units import (
     LONGEST_DESCRIPTION,
     LONGEST_NAME,
+    UNIT_SYMBOLS,
     complete_colors,
     complete_emissions,
     complete_limits,
     complete_names,
+    parse_length,
     parse_limits,
+    settle_lengths,
     settle_nanometers,
+    settle_seconds,
 )
-from qmcif_engine.io.metadata.embedding import encode_provenance, name_software
-from qmcif_engine.io.metadata.length_units import UNIT_SYMBOLS, parse_length, settle_lengths, settle_seconds
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from xml.etree.ElementTree import Element
-
-    from qmcif_engine.io.output.windowed_image import ImageContent
-    from qmcif_engine.io.remote.remote_path import Location
-    from qmcif_engine.stack.image_metadata import ImageMetadata
-
+from qmcif_engine.io.output.windowed_image import ImageContent
+from qmcif_engine.io.remote.remote_path import Location
+from qmcif_engine.stack.image_metadata import ImageMetadata
 
 _LIMITS = "qmcif/display limits"
 """Names the annotation with the limits of channels, for which OME-XML has no place."""

@@ -1,84 +1,77 @@
-"""Zeiss CZI through pylibCZIrw, the maker's own library, which reads windows and puts mosaics together."""
+"""Zeiss CZI through pylibCZIrw, the maker's own library, which reads windows and puts mosaics together.
+
+Scenes are the images of a file.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from pylibCZIrw import czi
 
-from qmcif_engine.errors import ImageFileError
 from qmcif_engine.io.input.frame_source import Copying
-from qmcif_engine.io.limits import LARGEST_UNSTORED_BYTES, MAX_MOSAIC_GAPS, MAX_PIXELS, MAX_PLANES
-from qmcif_engine.io.metadata.length_units import parse_length, settle_lengths
-from qmcif_engine.io.microscopes.microscope_image import MicroscopeImage, keep_complete, parse_hex_color
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from qmcif_engine.stack.image_metadata import ImageMetadata
-    from qmcif_engine.stack.window import Window
+from qmcif_engine.io.input.image_file import refuse_content
+from qmcif_engine.io.limits import LARGEST_UNSTORED_BYTES, MAX_MOSAIC_GAPS, MAX_PLANES
+from qmcif_engine.io.metadata.length_units import parse_length
+from qmcif_engine.io.microscopes.microscope_source import MicroscopeImage, describe_channels, parse_hex_color
+from qmcif_engine.stack.image_metadata import ImageMetadata
+from qmcif_engine.stack.window import Window
 
 _DTYPES = {"Gray8": "uint8", "Gray16": "uint16", "Gray32Float": "float32", "Bgr24": "uint8", "Bgr48": "uint16", "Bgr96Float": "float32"}
 _N_COLORS = 3
 _SCENE = "S"
 
 
-class CziReader:
-    """Scenes are the images of a file."""
+def list_images(location: Path) -> list[str]:
+    """Return the names of the scenes."""
+    with czi.open_czi(str(location)) as file:
+        numbers = sorted(file.scenes_bounding_rectangle_no_pyramid) or [0]
+        image = _find(file.metadata, "ImageDocument", "Metadata", "Information", "Image")
+        known = _as_list(_find(image, "Dimensions", "S", "Scenes", "Scene"))
+    names = {str(scene.get("@Index", "")): str(scene.get("@Name") or "") for scene in known if isinstance(scene, dict)}
+    return [names.get(str(number), "") for number in numbers]
 
-    def list_images(self, location: Path) -> list[str]:
-        """Return the names of the scenes."""
-        with czi.open_czi(str(location)) as file:
-            numbers = sorted(file.scenes_bounding_rectangle_no_pyramid) or [0]
-            image = _find(file.metadata, "ImageDocument", "Metadata", "Information", "Image")
-            known = _as_list(_find(image, "Dimensions", "S", "Scenes", "Scene"))
-        names = {str(scene.get("@Index", "")): str(scene.get("@Name") or "") for scene in known if isinstance(scene, dict)}
-        return [names.get(str(number), "") for number in numbers]
 
-    def describe(self, location: Path, number: int) -> MicroscopeImage:
-        """Return what the file says of a scene."""
-        with czi.open_czi(str(location)) as file:
-            kinds = set(file.pixel_types.values())
-            kind = kinds.pop() if len(kinds) == 1 else ""
-            if kind not in _DTYPES:
-                msg = (
-                    f"{str(location)!r} holds channels of the types {', '.join(sorted(file.pixel_types.values()))}; "
-                    f"one of {', '.join(_DTYPES)} for all is needed: export the channels on their own"
-                )
-                raise ImageFileError(msg)
-            sizes = {axis: end - start for axis, (start, end) in file.total_bounding_box.items() if axis not in (_SCENE, "X", "Y")}
-            # further axes, such as phases or illuminations, count where there are several
-            sizes = {axis: length for axis, length in sizes.items() if length > 1 or axis in "TZC"}
-            rectangle = _find_rectangle(file, number)[0]
-            sizes |= {"Y": rectangle.h, "X": rectangle.w} | ({"S": _N_COLORS} if kind.startswith("Bgr") else {})
-            _check_pieces(file, sizes, location, number=number)
-            dtype = np.dtype(_DTYPES[kind])
-            return MicroscopeImage(
-                axes="".join(sizes),
-                shape=tuple(sizes.values()),
-                dtype=dtype,
-                metadata=_describe(file.metadata, dtype),
-                needed_bytes=0,
-                stored_bytes=location.stat().st_size,
-                copying=Copying.WORTHWHILE,
-            )
+def describe(location: Path, number: int) -> MicroscopeImage:
+    """Return what the file says of a scene."""
+    with czi.open_czi(str(location)) as file:
+        kinds = set(file.pixel_types.values())
+        kind = kinds.pop() if len(kinds) == 1 else ""
+        if kind not in _DTYPES:
+            given, needed = f"channels of the types {sorted(file.pixel_types.values())}", f"one of {', '.join(_DTYPES)} for all"
+            raise refuse_content(location, given=given, needed=needed, remedy="export the channels on their own")
+        sizes = {axis: end - start for axis, (start, end) in file.total_bounding_box.items() if axis not in (_SCENE, "X", "Y")}
+        # further axes, such as phases or illuminations, count where there are several
+        sizes = {axis: length for axis, length in sizes.items() if length > 1 or axis in "TZC"}
+        rectangle = _find_rectangle(file, number)[0]
+        sizes |= {"Y": rectangle.h, "X": rectangle.w} | ({"S": _N_COLORS} if kind.startswith("Bgr") else {})
+        _check_pieces(file, sizes, location, number=number)
+        dtype = np.dtype(_DTYPES[kind])
+        return MicroscopeImage(
+            axes="".join(sizes),
+            shape=tuple(sizes.values()),
+            dtype=dtype,
+            metadata=_describe(file.metadata, dtype),
+            copying=Copying.WORTHWHILE,
+        )
 
-    def read(self, location: Path, number: int, *, places: Sequence[Mapping[str, int]], rows: str, window: Window) -> list[NDArray[Any]]:
-        """Return a window of several planes."""
-        del rows  # the library knows no others
-        height, width = window.shape
-        with czi.open_czi(str(location)) as file:
-            rectangle, scene = _find_rectangle(file, number)
-            # scenes lie anywhere on the stage, also at negative places
-            corner = (rectangle.x + window.left, rectangle.y + window.top, width, height)
-            planes = [file.read(roi=corner, plane=dict(place), scene=scene) for place in places]
-        # Zeiss stores blue first
-        return [plane[..., ::-1] if plane.shape[-1] == _N_COLORS else plane for plane in planes]
+
+def read(location: Path, number: int, *, places: Sequence[Mapping[str, int]], rows: str, window: Window) -> list[NDArray[Any]]:
+    """Return a window of several planes."""
+    del rows  # the library knows no others
+    height, width = window.shape
+    with czi.open_czi(str(location)) as file:
+        rectangle, scene = _find_rectangle(file, number)
+        # scenes lie anywhere on the stage, also at negative places
+        corner = (rectangle.x + window.left, rectangle.y + window.top, width, height)
+        planes = [file.read(roi=corner, plane=dict(place), scene=scene) for place in places]
+    # Zeiss stores blue first
+    return [plane[..., ::-1] if plane.shape[-1] == _N_COLORS else plane for plane in planes]
 
 
 def _find_rectangle(file: czi.CziReader, number: int) -> tuple[czi.Rectangle, int | None]:
@@ -91,42 +84,33 @@ def _find_rectangle(file: czi.CziReader, number: int) -> tuple[czi.Rectangle, in
 
 
 def _check_pieces(file: czi.CziReader, sizes: Mapping[str, int], location: Path, *, number: int) -> None:
-    """Refuse a scene of which planes are missing, for which the library gives black, and pieces that claim too many pixels."""
+    """Refuse a scene of which planes are missing, for which the library gives black, or that hardly has any pixels."""
     scene = _find_rectangle(file, number)[1]
     axes = [axis for axis in sizes if axis not in "YXS"]
     found: set[tuple[int, ...]] = set()
-    largest = n_stored = 0
+    n_stored = 0
 
     def note(_: int, piece: Any) -> bool:  # noqa: ANN401 - of the library's compiled part
-        nonlocal largest, n_stored
+        nonlocal n_stored
         place = piece.coordinate.to_dict()
-        largest = max(largest, piece.physicalSize.w * piece.physicalSize.h)
         if scene is None or place.get(_SCENE, scene) == scene:
             n_stored += piece.physicalSize.w * piece.physicalSize.h
             found.add(tuple(int(place.get(axis, 0)) for axis in axes))
-        # False ends the walk: a file may list pieces without end
+        # False ends the walk
         return len(found) <= MAX_PLANES
 
     file.enumerate_subblocks(note)
-    n_planes = int(np.prod([sizes[axis] for axis in axes], dtype=np.int64))
-    if largest > MAX_PIXELS:
-        msg = f"{str(location)!r} claims a piece of {largest} pixels; at most {MAX_PIXELS} (MAX_PIXELS) are needed: export it in parts"
-        raise ImageFileError(msg)
+    n_planes = math.prod(sizes[axis] for axis in axes)
     n_pixels = n_planes * sizes["Y"] * sizes["X"]
     # two pieces far apart span a scene of black, which would be computed like anything else
     if n_pixels > LARGEST_UNSTORED_BYTES and n_pixels > MAX_MOSAIC_GAPS * n_stored:
-        msg = (
-            f"{str(location)!r} has pieces of {n_stored} pixels in a scene of {n_pixels}; a mosaic without such gaps is needed: "
-            "export the pieces on their own"
-        )
-        raise ImageFileError(msg)
+        given = f"pieces of {n_stored} pixels in a scene of {n_pixels}"
+        raise refuse_content(location, given=given, needed="a mosaic without such gaps", remedy="export the pieces on their own")
     if len(found) < n_planes:
         lengths = ", ".join(f"{axis} {sizes[axis]}" for axis in axes)
-        msg = (
-            f"{str(location)!r} holds {len(found)} of {n_planes} planes ({lengths}) of this scene; all are needed: "
-            "choose another scene with --image (image=), or export those that were recorded"
-        )
-        raise ImageFileError(msg)
+        remedy = "choose another scene with --image (image=), or export those that were recorded"
+        given = f"{len(found)} of {n_planes} planes ({lengths}) of this scene"
+        raise refuse_content(location, given=given, needed="each of them", remedy=remedy)
 
 
 def _describe(tree: object, dtype: np.dtype[Any]) -> ImageMetadata:
@@ -141,12 +125,12 @@ def _describe(tree: object, dtype: np.dtype[Any]) -> ImageMetadata:
     shown = {str(_find(entry, "@Id")): entry for entry in _as_list(_find(root, "DisplaySetting", "Channels", "Channel"))}
     colors = [parse_hex_color(_find(shown.get(str(_find(channel, "@Id"))), "Color") or _find(channel, "Color")) for channel in channels]
     bits = _find(root, "Information", "Image", "ComponentBitCount")
-    n_bits = int(bits) if isinstance(bits, str) and bits.isdecimal() else 0
-    return replace(
-        settle_lengths({axis: steps.get(axis) for axis in "XYZ"}, dict.fromkeys("XYZ", "µm")),
-        channel_names=keep_complete([str(_find(channel, "@Name") or "") for channel in channels]),
-        channel_colors=keep_complete(colors),
-        significant_bits=n_bits if dtype.kind == "u" and 0 < n_bits < 8 * dtype.itemsize else None,
+    return describe_channels(
+        {axis: steps.get(axis) for axis in "XYZ"},
+        names=[str(_find(channel, "@Name") or "") for channel in channels],
+        colors=colors,
+        n_bits=int(bits) if isinstance(bits, str) and bits.isdecimal() else 0,
+        dtype=dtype,
     )
 
 

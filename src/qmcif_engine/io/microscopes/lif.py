@@ -1,26 +1,23 @@
-"""Leica LIF through liffile: samples lie uncompressed in the file, and are read plane by plane."""
+"""Leica LIF through liffile: samples lie uncompressed in the file, and are read plane by plane.
+
+Series, and the tiles of those that are scans of tiles, are the images of a file.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
-from liffile import LifFile
+from liffile import LifFile, LifImage, LifImageABC
+from numpy.typing import NDArray
 
-from qmcif_engine.io.metadata.length_units import parse_length, settle_lengths
-from qmcif_engine.io.microscopes.microscope_image import MicroscopeImage, keep_complete
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from liffile import LifImage, LifImageABC
-    from numpy.typing import NDArray
-
-    from qmcif_engine.stack.image_metadata import ImageMetadata
-    from qmcif_engine.stack.window import Window
+from qmcif_engine.io.metadata.length_units import parse_length
+from qmcif_engine.io.microscopes.microscope_source import MicroscopeImage, describe_channels
+from qmcif_engine.stack.image_metadata import ImageMetadata
+from qmcif_engine.stack.window import Window
 
 _TILE = "M"
 _COLORS = {
@@ -36,39 +33,38 @@ _COLORS = {
 """What Leica calls the tables of colors in which channels are shown."""
 
 
-class LifReader:
-    """Series, and the tiles of those that are scans of tiles, are the images of a file."""
+def list_images(location: Path) -> list[str]:
+    """Return the names of the series."""
+    with LifFile(location) as file:
+        return [name for image in file.images for name in _name_tiles(image)]
 
-    def list_images(self, location: Path) -> list[str]:
-        """Return the names of the series."""
-        with LifFile(location) as file:
-            return [name for image in file.images for name in _name_tiles(image)]
 
-    def describe(self, location: Path, number: int) -> MicroscopeImage:
-        """Return what the file says of a series."""
-        with LifFile(location) as file:
-            image, _ = _find(file, number)
-            sizes = {axis: int(length) for axis, length in image.sizes.items() if axis != _TILE}
-            block, n_bytes = image.memory_block, math.prod(image.shape) * image.dtype.itemsize
-            # scans may lie along X and Z: the last two axes are what is stored as a plane
-            frame = [axis for axis in sizes if axis != "S"]
-            return MicroscopeImage(
-                axes="".join(sizes),
-                shape=tuple(sizes.values()),
-                dtype=np.dtype(image.dtype),
-                metadata=_describe(image),
-                needed_bytes=n_bytes,
-                # no more than the file really has behind the beginning of the block
-                stored_bytes=min(int(block.size), max(location.stat().st_size - int(block.offset), 0)),
-                plane_axes="".join(frame[-2:]),
-            )
+def describe(location: Path, number: int) -> MicroscopeImage:
+    """Return what the file says of a series."""
+    with LifFile(location) as file:
+        image, _ = _find(file, number)
+        sizes = {axis: int(length) for axis, length in image.sizes.items() if axis != _TILE}
+        block, n_bytes = image.memory_block, math.prod(image.shape) * image.dtype.itemsize
+        # scans may lie along X and Z: the last two axes are what is stored as a plane
+        frame = [axis for axis in sizes if axis != "S"]
+        return MicroscopeImage(
+            axes="".join(sizes),
+            shape=tuple(sizes.values()),
+            dtype=np.dtype(image.dtype),
+            metadata=_describe(image),
+            needed_bytes=n_bytes,
+            # no more than the file really has behind the beginning of the block
+            stored_bytes=min(int(block.size), max(location.stat().st_size - int(block.offset), 0)),
+            plane_axes="".join(frame[-2:]),
+        )
 
-    def read(self, location: Path, number: int, *, places: Sequence[Mapping[str, int]], rows: str, window: Window) -> list[NDArray[Any]]:
-        """Return a window of several planes."""
-        with LifFile(location) as file:
-            image, tile = _find(file, number)
-            indices = [dict(place) | ({_TILE: tile} if tile is not None else {}) for place in places]
-            return [_read_plane(image, index, rows=rows, window=window) for index in indices]
+
+def read(location: Path, number: int, *, places: Sequence[Mapping[str, int]], rows: str, window: Window) -> list[NDArray[Any]]:
+    """Return a window of several planes."""
+    with LifFile(location) as file:
+        image, tile = _find(file, number)
+        indices = [dict(place) | ({_TILE: tile} if tile is not None else {}) for place in places]
+        return [_read_plane(image, index, rows=rows, window=window) for index in indices]
 
 
 def _read_plane(image: LifImage, index: dict[str, int], *, rows: str, window: Window) -> NDArray[Any]:
@@ -105,12 +101,7 @@ def _describe(image: LifImageABC) -> ImageMetadata:
     # one depth for all channels, else none is known
     bits = {channel.attrib.get("Resolution", "") for channel in channels}
     n_bits = int(bits.pop()) if len(bits) == 1 and next(iter(bits)).isdecimal() else 0
-    return replace(
-        settle_lengths(steps, dict.fromkeys("XYZ", "µm")),
-        channel_names=keep_complete(names),
-        channel_colors=keep_complete(colors),
-        significant_bits=n_bits if image.dtype.kind == "u" and 0 < n_bits < 8 * image.dtype.itemsize else None,
-    )
+    return describe_channels(steps, names=names, colors=colors, n_bits=n_bits, dtype=image.dtype)
 
 
 def _list_properties(channel: Any) -> list[tuple[Any, Any]]:  # noqa: ANN401 - an element of whichever XML library reads the file

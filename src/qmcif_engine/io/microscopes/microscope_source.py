@@ -1,34 +1,144 @@
-"""The frames of one image of a microscope's file, as every other input offers them."""
+"""Images of the files of microscopes as frames, each kind of file through the library made for it.
+
+The libraries are an extra: ``pip install "napari-qmcif[microscopes]"``. None is loaded before its kind of file occurs.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from qmcif_engine.errors import InvalidImageError
 from qmcif_engine.io.input.array_source import describe_frames
-from qmcif_engine.io.input.frame_source import Copying, FrameSource
-from qmcif_engine.io.input.image_choice import choose_image
-from qmcif_engine.io.input.image_file import check_claimed_size, refuse_content, refuse_damaged, translate_failures
+from qmcif_engine.io.input.file_order import choose_image
+from qmcif_engine.io.input.frame_source import Copying, FramePosition, FrameSource
+from qmcif_engine.io.input.image_file import check_claimed_size, load_extra, refuse_content, refuse_damaged, translate_failures
 from qmcif_engine.io.limits import MAX_PIXELS, MAX_PLANES, MAX_WINDOWED_PIXELS
-from qmcif_engine.io.metadata.acquisition import describe_axes, name_axes, plan_axes
-from qmcif_engine.io.microscopes.guarded_reader import GuardedReader
-from qmcif_engine.io.microscopes.recognition import check_library
+from qmcif_engine.io.metadata.acquisition import AxisPlan, describe_axes, name_axes, plan_axes
+from qmcif_engine.io.metadata.length_units import settle_lengths
+from qmcif_engine.stack.image_metadata import ImageMetadata
 from qmcif_engine.stack.window import Window
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+_LIF_MARK = slice(8, 9)
 
-    from numpy.typing import NDArray
 
-    from qmcif_engine.io.input.frame_source import FramePosition
-    from qmcif_engine.io.metadata.acquisition import AxisPlan
-    from qmcif_engine.io.microscopes.microscope_image import MicroscopeImage
-    from qmcif_engine.io.microscopes.recognition import FileKind
+class FileKind(NamedTuple):
+    """One kind of file: its name, the library that reads it, and our module that asks that library."""
+
+    name: str
+    library: str
+    module: str
+
+
+_CZI = FileKind("a Zeiss CZI file", "pylibCZIrw", "czi")
+_ND2 = FileKind("a Nikon ND2 file", "nd2", "nd2_file")
+_LIF = FileKind("a Leica LIF file", "liffile", "lif")
+
+_UNREAD = {
+    ".oib": "Olympus",
+    ".oif": "Olympus",
+    ".oir": "Olympus",
+    ".vsi": "Olympus",
+    ".zvi": "Zeiss",
+    ".lof": "Leica",
+    ".xlef": "Leica",
+    ".ims": "Imaris",
+    ".dv": "DeltaVision",
+    ".mrxs": "3DHISTECH",
+    ".dm3": "Gatan",
+    ".dm4": "Gatan",
+}
+_IMAGE_SIGNATURES = (b"\x89PNG", b"\xff\xd8", b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
+
+
+def recognize_microscope(head: bytes, path: Path) -> FileKind | None:
+    """Return which kind of microscope file this is by its first bytes, None for another kind.
+
+    Raises
+    ------
+    ImageFileError
+        For the files of microscopes that no library is used for.
+    """
+    suffix = path.suffix.lower()
+    if head.startswith(b"ZISRAWFILE"):
+        return _CZI
+    # ND2 of today, and the older kind, which is a JPEG 2000 file inside
+    if head.startswith((b"\xda\xce\xbe\x0a", b"\x00\x00\x00\x0cjP  ")) and suffix not in (".jp2", ".jpx"):
+        return _ND2
+    # both marks that every block of a LIF file begins with
+    if head.startswith(b"\x70\0\0\0") and head[_LIF_MARK] == b"\x2a":
+        return _LIF
+    if suffix in _UNREAD and not head.startswith(_IMAGE_SIGNATURES):
+        raise refuse_content(
+            path,
+            given=f"what a program of {_UNREAD[suffix]} wrote",
+            needed="CZI, ND2, LIF, OME-TIFF or OME-Zarr",
+            remedy="export it as OME-TIFF, or convert it with bioformats2raw",
+        )
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MicroscopeImage:
+    """One image of a file as its header describes it; nothing of it is trusted yet.
+
+    Attributes
+    ----------
+    axes : str
+        One letter an axis: T, C, Z, Y, X, S (samples of a pixel), or another one.
+    shape : tuple of int
+    plane_axes : str
+        Rows and columns of what the library reads at once.
+    dtype : dtype
+    metadata : ImageMetadata
+    needed_bytes : int
+        What the file has to hold for it at least; 0 where its samples are compressed.
+    stored_bytes : int
+        What the file has for it; its size where 0.
+    copying : Copying
+        Whether planes can be read by window.
+    """
+
+    axes: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    metadata: ImageMetadata
+    needed_bytes: int = 0
+    stored_bytes: int = 0
+    plane_axes: str = "YX"
+    copying: Copying = Copying.NEEDED
+
+
+class MicroscopeReader(Protocol):
+    """A module that asks a library; it keeps no file open, so that it can be used in any thread and process."""
+
+    def list_images(self, location: Path) -> list[str]:
+        """Return a name for each image, scene or position of a file; empty where it has none."""
+
+    def describe(self, location: Path, number: int) -> MicroscopeImage:
+        """Return what the file says of one of its images."""
+
+    def read(self, location: Path, number: int, *, places: Sequence[Mapping[str, int]], rows: str, window: Window) -> list[NDArray[Any]]:
+        """Return a window of several planes, shape (h, w) or (h, w, S) each.
+
+        Parameters
+        ----------
+        location : Path
+        number : int
+            Which image.
+        places : sequence of mapping
+            The index along every axis of the image but rows, columns and samples.
+        rows : str
+            The axis that rows go along: that of the plane, or of a volume cut another way.
+        window : Window
+        """
 
 
 class MicroscopeSource(FrameSource):
@@ -48,8 +158,9 @@ class MicroscopeSource(FrameSource):
 
     def __init__(self, path: Path, kind: FileKind, *, image: int | str | None = None, axes: str | None = None) -> None:
         self._path, self._location = path, path.absolute()
-        check_library(kind, path)
-        self._reader = GuardedReader(kind.module, kind.reader)
+        otherwise = "export the stack as OME-TIFF"
+        load_extra(kind.library, path, kind=kind.name, extra="microscopes", otherwise=otherwise)
+        self._module = f"qmcif_engine.io.microscopes.{kind.module}"
         self._stamp = _take_stamp(path)
         names = translate_failures(lambda _: self._reader.list_images(self._location), path)
         if not names:
@@ -67,6 +178,11 @@ class MicroscopeSource(FrameSource):
         metadata = found.metadata if has_step else replace(found.metadata, z_step=None)
         self.description = describe_frames(self._plan, label, dtype=found.dtype, metadata=metadata, paths=(path,))
 
+    @property
+    def _reader(self) -> MicroscopeReader:
+        # modules cannot be sent to another process
+        return cast("MicroscopeReader", import_module(self._module))
+
     def read(self, position: FramePosition, window: Window, channels: Sequence[int]) -> NDArray[Any]:
         """Return one window of some channels of a frame."""
         n_samples = self._plan.length("S")
@@ -81,7 +197,7 @@ class MicroscopeSource(FrameSource):
 
     def _read(self, position: FramePosition, places: Sequence[int], window: Window) -> list[NDArray[Any]]:
         # the header was read once; another file would be read by its numbers
-        if _take_stamp(self._path, self._location) != self._stamp:
+        if translate_failures(lambda _: _take_stamp(self._location), self._path) != self._stamp:
             raise refuse_damaged(self._path, "it was changed after it was opened")
         letters = dict(zip(self._plan.axes, self._file_axes, strict=True))
         indices = [{letters[axis]: step for axis, step in self._plan.locate(position, place).items()} for place in places]
@@ -120,23 +236,37 @@ def _refuse_section(message: str) -> InvalidImageError:
 
 
 def _check_size(found: MicroscopeImage, plan: AxisPlan, path: Path, *, is_whole: bool) -> None:
-    """Refuse what the header claims and the file cannot hold, before memory is taken on its word."""
+    """Refuse what the header claims and the file cannot hold, before memory is taken for it."""
     height, width = plan.length("Y"), plan.length("X")
     frame_bytes = height * width * plan.n_channels * found.dtype.itemsize
-    check_claimed_size(
-        path,
-        height=height,
-        width=width,
-        decoded_bytes=frame_bytes,
-        stored_bytes=None if found.needed_bytes == 0 else found.stored_bytes,
-        max_pixels=MAX_PIXELS if is_whole else MAX_WINDOWED_PIXELS,
-    )
-    if plan.n_planes > MAX_PLANES or plan.n_channels > MAX_PLANES:
+    max_pixels = MAX_PIXELS if is_whole else MAX_WINDOWED_PIXELS
+    check_claimed_size(path, height=height, width=width, decoded_bytes=frame_bytes, stored_bytes=None, max_pixels=max_pixels)
+    if plan.n_planes > MAX_PLANES:
         raise refuse_content(path, given=f"{plan.n_planes} planes", needed=f"at most {MAX_PLANES}", remedy="export a part of it")
-    if found.needed_bytes > found.stored_bytes:
-        raise refuse_damaged(path, f"its header promises {found.needed_bytes} bytes of samples, of which {found.stored_bytes} are there")
+    stored_bytes = found.stored_bytes or path.stat().st_size
+    if found.needed_bytes > stored_bytes:
+        raise refuse_damaged(path, f"its header promises {found.needed_bytes} bytes of samples, of which {stored_bytes} are there")
 
 
-def _take_stamp(path: Path, location: Path | None = None) -> tuple[int, int]:
-    status = translate_failures(lambda _: (location or path).stat(), path)
+def _take_stamp(location: Path) -> tuple[int, int]:
+    status = location.stat()
     return status.st_size, status.st_mtime_ns
+
+
+def parse_hex_color(text: object) -> str:
+    """Return a color as ``#rrggbb`` from a text with or without opacity in front; empty for anything else."""
+    digits = text.removeprefix("#").lower() if isinstance(text, str) else ""
+    is_color = len(digits) in (6, 8) and all(digit in "0123456789abcdef" for digit in digits)
+    return f"#{digits[-6:]}" if is_color else ""
+
+
+def describe_channels(
+    steps: Mapping[str, float | None], *, names: Sequence[str], colors: Sequence[str], n_bits: int, dtype: np.dtype[Any]
+) -> ImageMetadata:
+    """Return metadata from steps in micrometers and from names, colors and bits of channels; what is incomplete is left out."""
+    return replace(
+        settle_lengths(steps, dict.fromkeys("XYZ", "µm")),
+        channel_names=tuple(name[:256] for name in names) if names and all(names) else (),
+        channel_colors=tuple(colors) if colors and all(colors) else (),
+        significant_bits=n_bits if dtype.kind == "u" and 0 < n_bits < 8 * dtype.itemsize else None,
+    )

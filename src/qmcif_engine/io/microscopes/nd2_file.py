@@ -1,71 +1,67 @@
-"""Nikon ND2 through nd2, which maps uncompressed frames instead of reading them."""
+"""Nikon ND2 through nd2, which maps uncompressed frames instead of reading them.
+
+Positions of the stage are the images of a file; a frame holds all channels of a plane.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import nd2
 import numpy as np
+from numpy.typing import NDArray
 
-from qmcif_engine.errors import ImageFileError
-from qmcif_engine.io.metadata.length_units import parse_length, settle_lengths
-from qmcif_engine.io.microscopes.microscope_image import MicroscopeImage, keep_complete
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from qmcif_engine.stack.image_metadata import ImageMetadata
-    from qmcif_engine.stack.window import Window
+from qmcif_engine.io.input.image_file import refuse_damaged
+from qmcif_engine.io.metadata.length_units import parse_length
+from qmcif_engine.io.microscopes.microscope_source import MicroscopeImage, describe_channels
+from qmcif_engine.stack.image_metadata import ImageMetadata
+from qmcif_engine.stack.window import Window
 
 _POSITION = "P"
 _IN_FRAME = "CYXS"
 _N_COLORS = 3
 
 
-class Nd2Reader:
-    """Positions of the stage are the images of a file; a frame holds all channels of a plane."""
+def list_images(location: Path) -> list[str]:
+    """Return the names of the positions."""
+    with nd2.ND2File(location) as file:
+        n_positions = int(file.sizes.get(_POSITION, 1))
+        points = [point for loop in file.experiment if loop.type == "XYPosLoop" for point in loop.parameters.points]
+    names = [str(point.name or "") for point in points]
+    return names if len(names) == n_positions else [""] * n_positions
 
-    def list_images(self, location: Path) -> list[str]:
-        """Return the names of the positions."""
-        with nd2.ND2File(location) as file:
-            n_positions = int(file.sizes.get(_POSITION, 1))
-            points = [point for loop in file.experiment if loop.type == "XYPosLoop" for point in loop.parameters.points]
-        names = [str(point.name or "") for point in points]
-        return names if len(names) == n_positions else [""] * n_positions
 
-    def describe(self, location: Path, number: int) -> MicroscopeImage:
-        """Return what the file says of a position."""
-        del number
-        with nd2.ND2File(location) as file:
-            sizes = {axis: int(length) for axis, length in file.sizes.items() if axis != _POSITION}
-            n_bytes = math.prod(int(length) for length in file.sizes.values()) * np.dtype(file.dtype).itemsize
-            is_packed = file.attributes.compressionType is not None
-            return MicroscopeImage(
-                axes="".join(sizes),
-                shape=tuple(sizes.values()),
-                dtype=np.dtype(file.dtype),
-                metadata=_describe(file),
-                needed_bytes=0 if is_packed else n_bytes,
-                stored_bytes=location.stat().st_size,
-            )
+def describe(location: Path, number: int) -> MicroscopeImage:
+    """Return what the file says of a position."""
+    del number
+    with nd2.ND2File(location) as file:
+        sizes = {axis: int(length) for axis, length in file.sizes.items() if axis != _POSITION}
+        n_bytes = math.prod(int(length) for length in file.sizes.values()) * np.dtype(file.dtype).itemsize
+        is_packed = file.attributes.compressionType is not None
+        return MicroscopeImage(
+            axes="".join(sizes),
+            shape=tuple(sizes.values()),
+            dtype=np.dtype(file.dtype),
+            metadata=_describe(file),
+            needed_bytes=0 if is_packed else n_bytes,
+        )
 
-    def read(self, location: Path, number: int, *, places: Sequence[Mapping[str, int]], rows: str, window: Window) -> list[NDArray[Any]]:
-        """Return a window of several planes."""
-        del rows  # a frame has no others
-        with nd2.ND2File(location) as file:
-            order = [axis for axis in file.sizes if axis not in _IN_FRAME]
-            planes = []
-            for place in places:
-                index = [number if axis == _POSITION else place.get(axis, 0) for axis in order]
-                # frames are stored in the order of the loops, the last one fastest
-                frame_number = int(np.ravel_multi_index(index, [file.sizes[axis] for axis in order])) if order else 0
-                planes.append(_cut(file, frame_number, place, window))
-            return planes
+
+def read(location: Path, number: int, *, places: Sequence[Mapping[str, int]], rows: str, window: Window) -> list[NDArray[Any]]:
+    """Return a window of several planes."""
+    del rows  # a frame has no others
+    with nd2.ND2File(location) as file:
+        order = [axis for axis in file.sizes if axis not in _IN_FRAME]
+        planes = []
+        for place in places:
+            index = [number if axis == _POSITION else place.get(axis, 0) for axis in order]
+            # frames are stored in the order of the loops, the last one fastest
+            frame_number = int(np.ravel_multi_index(index, [file.sizes[axis] for axis in order])) if order else 0
+            planes.append(_cut(file, frame_number, place, window))
+        return planes
 
 
 def _cut(file: nd2.ND2File, frame_number: int, place: Mapping[str, int], window: Window) -> NDArray[Any]:
@@ -74,8 +70,8 @@ def _cut(file: nd2.ND2File, frame_number: int, place: Mapping[str, int], window:
     offset = file._rdr._frame_offsets.get(frame_number)  # type: ignore[union-attr,attr-defined,unused-ignore]
     n_bytes = 0 if file.attributes.compressionType is not None else file.attributes.heightPx * (file.attributes.widthBytes or 0)
     if offset is None or not 0 <= offset <= Path(file.path).stat().st_size - n_bytes:
-        msg = f"{str(file.path)!r} lacks frame {frame_number + 1}; all frames are needed: fuse those that were recorded, after an export"
-        raise ImageFileError(msg)
+        msg = f"frame {frame_number + 1} is missing"
+        raise refuse_damaged(Path(file.path), msg)
     frame = file.read_frame(frame_number)
     if "C" in file.sizes:
         frame = frame[place.get("C", 0)]
@@ -92,10 +88,10 @@ def _describe(file: nd2.ND2File) -> ImageMetadata:
         steps["Z"] = None
     channels = [entry.channel for entry in file.metadata.channels or []]
     colors = [f"#{channel.color.r:02x}{channel.color.g:02x}{channel.color.b:02x}" for channel in channels]
-    bits = int(file.attributes.bitsPerComponentSignificant)
-    return replace(
-        settle_lengths(steps, dict.fromkeys("XYZ", "µm")),
-        channel_names=keep_complete([str(channel.name or "") for channel in channels]),
-        channel_colors=keep_complete(colors),
-        significant_bits=bits if np.dtype(file.dtype).kind == "u" and 0 < bits < 8 * np.dtype(file.dtype).itemsize else None,
+    return describe_channels(
+        steps,
+        names=[str(channel.name or "") for channel in channels],
+        colors=colors,
+        n_bits=int(file.attributes.bitsPerComponentSignificant),
+        dtype=np.dtype(file.dtype),
     )

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
+
+import numpy as np
 
 from qmcif_engine.errors import OutputError
 from qmcif_engine.io.limits import LARGEST_JPEG_SIDE_PX, LARGEST_PNG_SIDE_PX
-from qmcif_engine.io.output.windowed_image import count_whole_blocks
+from qmcif_engine.io.output.windowed_image import ImageContent, count_blocks
 from qmcif_engine.io.png_jpeg.jpeg import encode_jpeg
 from qmcif_engine.io.png_jpeg.png import encode_png
-from qmcif_engine.io.tiff.tiled_tiff import count_tiff_blocks, count_tiles, write_ome_tiff, write_tiff
-from qmcif_engine.io.zarr.ome_zarr import count_chunks, write_ome_zarr
+from qmcif_engine.io.remote.remote_path import Location
+from qmcif_engine.io.tiff.tiled_tiff import count_ome_tiff_blocks, count_tiff_blocks, write_ome_tiff, write_tiff
+from qmcif_engine.io.zarr.image_store import count_chunks, write_ome_zarr
 from qmcif_engine.stack.samples import SUPPORTED_DTYPES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import numpy as np
-
-    from qmcif_engine.io.output.windowed_image import ImageContent
-    from qmcif_engine.io.remote.remote_path import Location
 
 _Location = TypeVar("_Location", bound="Location")
 
@@ -47,8 +43,10 @@ class OutputFormat:
     largest_side_px, largest_n_pixels : int
     is_store : bool
         Whether it is a folder rather than a file.
+    holds_stacks : bool
+        Whether images can lie along an axis in it.
     write : callable
-        Writes a content into an open file or, for a store, into an empty folder.
+        Writes a content into an open file or, for a store, as a folder.
     count_blocks : callable
         Returns how many blocks that takes.
     """
@@ -61,8 +59,13 @@ class OutputFormat:
     largest_side_px: int = _LONGEST_SIDE_PX
     largest_n_pixels: int = _LONGEST_SIDE_PX**2
     is_store: bool = False
+    holds_stacks: bool = True
     write: Callable[..., None]
     count_blocks: Callable[[ImageContent], int]
+
+
+def _count_whole(content: ImageContent) -> int:
+    return count_blocks(content.image.shape)
 
 
 _PLAIN_FORMATS = (
@@ -71,10 +74,11 @@ _PLAIN_FORMATS = (
         suffixes=(".png",),
         dtypes=("uint8", "uint16"),
         holds_channels=False,
+        holds_stacks=False,
         largest_side_px=LARGEST_PNG_SIDE_PX,
         largest_n_pixels=LARGEST_WHOLE_PIXELS,
         write=encode_png,
-        count_blocks=count_whole_blocks,
+        count_blocks=_count_whole,
     ),
     OutputFormat(
         name="JPEG",
@@ -82,15 +86,16 @@ _PLAIN_FORMATS = (
         dtypes=("uint8",),
         holds_alpha=False,
         holds_channels=False,
+        holds_stacks=False,
         largest_side_px=LARGEST_JPEG_SIDE_PX,
         largest_n_pixels=LARGEST_WHOLE_PIXELS,
         write=encode_jpeg,
-        count_blocks=count_whole_blocks,
+        count_blocks=_count_whole,
     ),
     OutputFormat(name="TIFF", suffixes=(".tif", ".tiff"), write=write_tiff, count_blocks=count_tiff_blocks),
 )
 _PYRAMID_FORMATS = (
-    OutputFormat(name="OME-TIFF", suffixes=(".ome.tif", ".ome.tiff"), write=write_ome_tiff, count_blocks=count_tiles),
+    OutputFormat(name="OME-TIFF", suffixes=(".ome.tif", ".ome.tiff"), write=write_ome_tiff, count_blocks=count_ome_tiff_blocks),
     OutputFormat(name="OME-Zarr", suffixes=(".ome.zarr", ".zarr"), is_store=True, write=write_ome_zarr, count_blocks=count_chunks),
 )
 

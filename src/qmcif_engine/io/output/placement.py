@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 from qmcif_engine.errors import OutputError, QmcifError
 from qmcif_engine.io.output.leftovers import Kind, name_temporary, remove, temporary_in
-from qmcif_engine.io.output.moves import Journal, Move, mark_of
-from qmcif_engine.io.output.stores import build_store, check_replaceable, sync_folder
-from qmcif_engine.io.output.sweeping import sweep
-from qmcif_engine.io.remote.remote_path import RemotePath
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from qmcif_engine.io.remote.remote_path import Location
+from qmcif_engine.io.output.moves import Journal, Move, check_replaceable, mark_of, sweep, sync_folder
+from qmcif_engine.io.remote.remote_path import Location, RemotePath
 
 
 def check_place(target: Location, *, overwrite: bool, is_store: bool = False) -> None:
@@ -176,7 +170,7 @@ def place_files(
     overwrite : bool
         Whether existing files and Zarr folders may be replaced.
     stores : mapping of Path to callable, optional
-        For each Zarr folder, what fills an empty folder.
+        For each Zarr folder, what makes it, on the disk when it returns.
     built : mapping of Path to Path, optional
         For each further Zarr folder, where it lies complete, on the same file system. Where placing fails it is there again.
     journal : Journal, optional
@@ -197,7 +191,7 @@ def place_files(
                 _fill(finished[target], write)
         for target, fill in (stores or {}).items():
             with refusing(target):
-                build_store(finished[target], fill)
+                fill(finished[target])
         moves = []
         for target, source in [*finished.items(), *(built or {}).items()]:
             retired = target.parent / name_temporary(Kind.REPLACED)

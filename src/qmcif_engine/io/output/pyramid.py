@@ -8,20 +8,16 @@ import os
 import tempfile
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from io import FileIO
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from qmcif_engine.io.output.placement import refusing
 from qmcif_engine.io.output.windowed_image import BLOCK_SIDE_PX
-
-if TYPE_CHECKING:
-    from io import FileIO
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from qmcif_engine.stack.window import Window
+from qmcif_engine.stack.window import Window
 
 
 def level_shapes(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
@@ -36,14 +32,12 @@ def level_shapes(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
     return shapes
 
 
-def halve(block: NDArray[Any], *, is_index: bool) -> NDArray[Any]:
+def halve(block: NDArray[Any]) -> NDArray[Any]:
     """Return a block at half its size; a last odd row or column stands for itself.
 
     Parameters
     ----------
     block : ndarray, shape (h, w) or (h, w, C)
-    is_index : bool
-        Whether to take the top left sample of each square instead of the mean.
 
     Returns
     -------
@@ -51,8 +45,6 @@ def halve(block: NDArray[Any], *, is_index: bool) -> NDArray[Any]:
         Means over squares of two by two samples. The mean of integers is exact and then rounded once, a half upwards; that of floats
         is taken in float64 and cast.
     """
-    if is_index:
-        return np.ascontiguousarray(block[::2, ::2])
     # an edge sample counted twice has the mean of itself
     odd = [(0, side % 2) for side in block.shape[:2]] + [(0, 0)] * (block.ndim - 2)
     whole = np.pad(block, odd, mode="edge") if any(after for _, after in odd) else block

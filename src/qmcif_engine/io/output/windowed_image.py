@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from pathlib import Path
+from typing import Any, Literal, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from qmcif_engine.errors import InvalidImageError
 from qmcif_engine.io.dask_threads import compute_on_threads
 from qmcif_engine.stack.image_metadata import COLOR_NAMES, ImageMetadata
+from qmcif_engine.stack.stack import Stack
 from qmcif_engine.stack.window import Window
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from numpy.typing import NDArray
 
 BLOCK_SIDE_PX = 512
 """Side of the tiles and chunks that are written; even, so that the halves of blocks are blocks of the next level."""
@@ -69,6 +67,20 @@ class ArrayImage:
         return np.ascontiguousarray(self._samples[window.slices], dtype=self.dtype)
 
 
+class StackImage:
+    """One image of a stack, or a rectangle of it, as an image to write."""
+
+    def __init__(self, stack: Stack, number: int, area: Window | None = None) -> None:
+        self._stack, self._number = stack, number
+        self._area = Window.whole(stack.image_shape) if area is None else area
+        self.shape: tuple[int, ...] = (*self._area.shape, *stack.image_shape[2:])
+        self.dtype: np.dtype[Any] = stack.dtype
+
+    def read(self, window: Window) -> NDArray[Any]:
+        """Return the samples of a window."""
+        return self._stack.read(self._number, window.moved(self._area.top, self._area.left))
+
+
 class JoinedImage:
     """Channels of images of shape (H, W) or (H, W, C) as one; of all their channels, or of some: all but the last are the colors."""
 
@@ -95,20 +107,28 @@ class ImageContent:
     Attributes
     ----------
     image : WindowedImage
-        Alpha, if any, is its last channel.
+        Alpha, if any, is its last channel. Of several images the first, which all others are like.
+    further : tuple of WindowedImage
+        The other images.
+    axis : "Z", "T" or None
+        What several images lie along.
     has_alpha : bool
     metadata : ImageMetadata
     provenance : mapping
         What the image was made of and how, as far as JSON can say it; the same for the same result, so no times and no paths.
-    is_index : bool
-        Whether samples are names rather than amounts, so that smaller copies must not average them.
     """
 
     image: WindowedImage
+    further: tuple[WindowedImage, ...] = ()
+    axis: StackAxis | None = None
     has_alpha: bool = False
     metadata: ImageMetadata = field(default_factory=ImageMetadata)
     provenance: Mapping[str, object] = field(default_factory=dict)
-    is_index: bool = False
+
+    @property
+    def images(self) -> tuple[WindowedImage, ...]:
+        """All images, one or several along the axis."""
+        return (self.image, *self.further)
 
     @property
     def n_channels(self) -> int:
@@ -131,7 +151,7 @@ class ImageContent:
 
 
 def assemble_content(
-    image: WindowedImage, alpha: WindowedImage | None, *, metadata: ImageMetadata, provenance: Mapping[str, object], is_index: bool = False
+    image: WindowedImage, alpha: WindowedImage | None, *, metadata: ImageMetadata, provenance: Mapping[str, object]
 ) -> ImageContent:
     """Return what is to be written as one content, once it is known to be an image.
 
@@ -146,14 +166,19 @@ def assemble_content(
         msg = f"an array of shape {shape} was to be written; {needed} is needed; reshape it"
         raise InvalidImageError(msg)
     if alpha is None:
-        return ImageContent(image=image, metadata=metadata, provenance=provenance, is_index=is_index)
+        return ImageContent(image=image, metadata=metadata, provenance=provenance)
     if tuple(alpha.shape) != shape[:2] or alpha.dtype != image.dtype:
         msg = (
             f"alpha of shape {tuple(alpha.shape)} and type {alpha.dtype} was to be written; "
             f"{shape[:2]} and {image.dtype} as in the samples is needed; convert it"
         )
         raise InvalidImageError(msg)
-    return ImageContent(image=JoinedImage([image, alpha]), has_alpha=True, metadata=metadata, provenance=provenance, is_index=is_index)
+    return ImageContent(image=JoinedImage([image, alpha]), has_alpha=True, metadata=metadata, provenance=provenance)
+
+
+def join_contents(contents: Sequence[ImageContent], axis: StackAxis) -> ImageContent:
+    """Return images of one kind as one content; the first of them speaks for all."""
+    return replace(contents[0], further=tuple(content.image for content in contents[1:]), axis=axis)
 
 
 class WriteRun:
@@ -236,11 +261,6 @@ def block_windows(shape: tuple[int, ...], side_px: int = BLOCK_SIDE_PX) -> Itera
 def count_blocks(shape: tuple[int, ...]) -> int:
     """Return how many blocks cover an image of this shape."""
     return -(-shape[0] // BLOCK_SIDE_PX) * -(-shape[1] // BLOCK_SIDE_PX)
-
-
-def count_whole_blocks(content: ImageContent) -> int:
-    """Return how many blocks of an image are read for a format that is written whole."""
-    return count_blocks(content.image.shape)
 
 
 def read_whole(image: WindowedImage, run: WriteRun) -> NDArray[Any]:

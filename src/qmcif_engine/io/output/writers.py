@@ -1,32 +1,25 @@
-"""Writers of images and maps: completely or not at all, and never over a file that nobody offered."""
+"""Images, maps and stacks written in any format: all of them or none, and never over a file that nobody offered."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
-from qmcif_engine.errors import InvalidImageError
-from qmcif_engine.io.output.map_files import check_maps_target, map_path
+from qmcif_engine.errors import InvalidImageError, OutputError
+from qmcif_engine.io.output.moves import Journal
 from qmcif_engine.io.output.output_formats import check_content, choose_format
-from qmcif_engine.io.output.placement import check_place
-from qmcif_engine.io.output.stack_files import check_stack_target, place_series
-from qmcif_engine.io.output.streamed_output import place_contents, stream_outputs
-from qmcif_engine.io.output.windowed_image import ArrayImage, assemble_content
+from qmcif_engine.io.output.placement import check_folder, check_place, place_files, ready_folder
+from qmcif_engine.io.output.windowed_image import ArrayImage, ImageContent, WindowedImage, WriteRun, assemble_content, join_contents
 from qmcif_engine.io.remote.remote_path import RemotePath
-from qmcif_engine.stack.image_metadata import ImageMetadata
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Mapping
-
-    from numpy.typing import DTypeLike, NDArray
-
-    from qmcif_engine.io.output.windowed_image import ImageContent
-
-__all__ = ["check_maps_target", "check_target", "map_path", "stream_outputs", "write_image", "write_images"]
+from qmcif_engine.stack.image_metadata import ImageMetadata, name_planes
 
 
 def write_image(
@@ -74,18 +67,15 @@ def write_image(
     OutputError
         When the format cannot hold them or the place cannot be written.
     """
-    found = ImageMetadata() if metadata is None else metadata
+    found, target = ImageMetadata() if metadata is None else metadata, Path(path)
     found = replace(found, pixel_size=pixel_size or found.pixel_size, unit=unit or found.unit)
+    if has_time and not choose_format(target).holds_stacks:
+        msg = f"{str(target)!r} is to hold {len(samples)} images; {choose_format(target).name} holds one: use .tif, .ome.tif or .ome.zarr"
+        raise OutputError(msg)
     points = zip(samples, samples if alpha is None else alpha, strict=True) if has_time else [(samples, alpha)]
     held = [_hold(image, None if alpha is None else opacity, has_any=found.has_separate_channels) for image, opacity in points]
     contents = [replace(content, metadata=found, provenance=provenance or {}) for content in held]
-    if has_time:
-        image = contents[0].image
-        shape, target = image.shape, Path(path)
-        check_stack_target(target, len(contents), dtype=image.dtype, has_alpha=alpha is not None, shape=shape, overwrite=overwrite)
-        place_series({Path(path): contents}, overwrite=overwrite)
-    else:
-        place_contents({Path(path): contents[0]}, overwrite=overwrite)
+    place_contents({target: join_contents(contents, "T") if has_time else contents[0]}, overwrite=overwrite)
 
 
 def write_images(images: Mapping[Path, NDArray[Any]], *, overwrite: bool = False) -> None:
@@ -119,7 +109,7 @@ def check_target(
     has_alpha: bool = False,
     shape: tuple[int, ...] = (1, 1),
 ) -> None:
-    """Refuse a target that ``write_image`` or ``stream_outputs`` would refuse, before any work is spent on what goes there.
+    """Refuse a target that ``write_image`` or ``place_contents`` would refuse, before any work is spent on what goes there.
 
     Parameters
     ----------
@@ -137,3 +127,127 @@ def check_target(
     target = path if isinstance(path, RemotePath) else Path(path)
     check_content(target, dtype=None if samples_dtype is None else np.dtype(samples_dtype), has_alpha=has_alpha, shape=shape)
     check_place(target, overwrite=overwrite, is_store=choose_format(target).is_store)
+
+
+def place_contents(
+    contents: Mapping[Path, ImageContent],
+    *,
+    overwrite: bool,
+    scratch_folder: Path | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
+    check_cancelled: Callable[[], None] | None = None,
+    n_workers: int = 0,
+    folders: Iterable[Path] = (),
+    built: Mapping[Path, Path] | None = None,
+    journal: Journal | None = None,
+) -> None:
+    """Write each content to its target once all are known to fit; all of them appear complete or none.
+
+    The same contents always give the same bytes: neither time nor place is stored. OME-TIFF, OME-Zarr and large TIFF need memory for a
+    few blocks, whatever the size of the image; PNG and JPEG are held whole and refused above a limit.
+
+    Parameters
+    ----------
+    contents : mapping of Path to ImageContent
+    overwrite : bool
+        Whether an existing file, or an existing Zarr folder, may be replaced.
+    scratch_folder : Path, optional
+        Where the levels of an OME-TIFF wait, up to a third of the image's bytes; the target's folder where it is left out.
+    on_progress : callable, optional
+        Called with the number of blocks written and the number of all, over all targets.
+    check_cancelled : callable, optional
+        Called before each block; ends the writing by raising, after which nothing is left behind.
+    n_workers : int, optional
+        Threads that read and compress; 0 does so in the calling one.
+    folders : iterable of Path, optional
+        Folders of targets that are made where they are missing.
+    built : mapping of Path to Path, optional
+        Further targets, Zarr folders, and where they lie complete already.
+    journal : Journal, optional
+        See `qmcif_engine.io.output.placement.place_files`.
+
+    Raises
+    ------
+    OutputError
+        When a format cannot hold the images or the place cannot be written (then with the system's error number).
+    """
+    with ExitStack() as made:
+        for folder in folders:
+            made.enter_context(ready_folder(folder))
+        # all are checked before the first byte is written
+        for target, content in contents.items():
+            shape = (*content.image.shape[:2], *([content.n_colors] if content.n_colors > 1 else []))
+            check_target(target, overwrite=overwrite, samples_dtype=content.image.dtype, has_alpha=content.has_alpha, shape=shape)
+        for target in built or {}:
+            check_place(target, overwrite=overwrite, is_store=True)
+        formats = {target: choose_format(target) for target in contents}
+        run = WriteRun(
+            sum(formats[target].count_blocks(content) for target, content in contents.items()),
+            # beside the first target, on a disk that is written to anyway
+            scratch_folder=scratch_folder or next(iter([*contents, *(built or {})])).parent,
+            on_progress=on_progress,
+            check_cancelled=check_cancelled,
+            n_workers=n_workers,
+        )
+        files, stores = (
+            {
+                target: partial(formats[target].write, content=contents[target], run=run)
+                for target in contents
+                if formats[target].is_store == is_store
+            }
+            for is_store in (False, True)
+        )
+        place_files(files, overwrite=overwrite, stores=stores, built=built, journal=journal)
+
+
+def describe_map(plane: WindowedImage, metadata: ImageMetadata) -> ImageMetadata:
+    """Return what of the metadata of an image holds for its maps: the scale, and the channels where each has a map of its own."""
+    names = name_planes(metadata.channel_names, plane.shape[2]) if len(plane.shape) == 3 else ()
+    return ImageMetadata(pixel_size=metadata.pixel_size, unit=metadata.unit, dpi=metadata.dpi, channel_names=names)
+
+
+def check_maps_target(
+    folder: str | os.PathLike[str], names: Iterable[str], *, overwrite: bool, image: str | os.PathLike[str] | None = None
+) -> None:
+    """Refuse a folder that maps cannot be written to, before any work is spent on them.
+
+    Parameters
+    ----------
+    folder : path-like
+        Where the maps shall go; it need not exist, its parent must.
+    names : iterable of str
+        Names of the maps, without suffix.
+    overwrite : bool
+        Whether existing maps may be replaced.
+    image : path-like, optional
+        Target of the image written with the maps, which may not be one of them.
+    """
+    place = Path(folder)
+    targets = [map_path(place, name) for name in names]
+    if image is not None:
+        _check_no_clash(Path(image), targets)
+    if place.exists() or place.is_symlink():
+        check_folder(place)
+        for target in targets:
+            check_place(target, overwrite=overwrite)
+    else:
+        check_place(place, overwrite=False)
+
+
+def _check_no_clash(target: Path, others: Iterable[Path]) -> None:
+    """Refuse an image that is also a map, or a Zarr folder with maps inside: replacing it would take them away."""
+    # realpath: two names of one place clash too
+    place = Path(os.path.realpath(target))
+    for other in (Path(os.path.realpath(other)) for other in others):
+        if place in (other, *other.parents):
+            clash = "is the name of a map too" if place == other else "would have the maps inside"
+            msg = f"{str(target)!r} {clash}; a name of its own is needed for the image; choose another one"
+            raise OutputError(msg)
+
+
+def map_path(folder: Path, name: str) -> Path:
+    """Return the file of a map, whose name must not lead out of the folder."""
+    if not name.isidentifier():
+        msg = f"a map was named {name!r}; letters, digits and underscores are needed; rename it"
+        raise OutputError(msg)
+    return folder / f"{name}.tif"

@@ -1,120 +1,131 @@
-"""Requests to HTTP servers and to object stores, through fsspec: whole objects or parts of them, never more bytes than agreed on."""
+"""Files on HTTP servers and objects in buckets, through fsspec; a request whose connection is lost is made again."""
 
 from __future__ import annotations
 
+import errno
+import logging
 import os
-from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from time import sleep
+from typing import Any, TypeVar
 
-from qmcif_engine.errors import MissingExtraError
-from qmcif_engine.io.remote.retrying import Busy, retry
+from qmcif_engine.errors import ExecutionError, MissingExtraError
+from qmcif_engine.io.remote.remote_path import RemotePath
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+logger = logging.getLogger(__name__)
 
-    from qmcif_engine.io.remote.remote_path import RemotePath
+CONNECT_SECONDS, SILENT_SECONDS = 15, 60
+"""How long a server may take to answer, and how long it may send nothing."""
 
-CONNECT_SECONDS = 15
-SILENT_SECONDS = 60
-"""How long a server may send nothing."""
+PAUSES_SECONDS = (0.5, 1.0, 2.0, 4.0, 8.0)
+"""Before the second request, the third and so on: a server that starts anew is back within these."""
 
-ANSWER_SECONDS = 1800
-"""How long one answer may take: the largest chunk at a few hundred kilobytes a second."""
-
-MOST_REDIRECTS = 5
-_PIECE_BYTES = 2**18
-_OK, _PARTIAL = 200, 206
-_MISSING, _FORBIDDEN, _BUSY = (404, 410), (401, 403), (408, 429, 500, 502, 503, 504)
-_CHANGED, _OUTSIDE = 412, 416
+_BUSY = (408, 429, 500, 502, 503, 504)
+_PASSING_ERRORS = (errno.EBUSY, errno.EIO, errno.ETIMEDOUT, errno.ECONNRESET, errno.ECONNREFUSED, errno.ECONNABORTED, errno.EPIPE)
+_LASTING = {"ClientResponseError", "InvalidURL", "TooManyRedirects"}
+_LOST = {"ClientError", "ConnectionError", "HTTPClientError", "IncompleteReadError", "ResponseParserError"}
+"""Classes of aiohttp and botocore by name, since neither has to be installed: failures that stay, and those that may be gone soon."""
 
 _opened: dict[tuple[int, str], Any] = {}
 """File systems of fsspec by process and kind: connections are kept between requests, and never inherited."""
 
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a server sent.
-
-    Attributes
-    ----------
-    content : bytes
-    is_part : bool
-        Whether these are the bytes that were asked for, rather than all of them.
-    n_bytes : int or None
-        Size of the whole object, where the server tells it.
-    version : str
-        What the server says changes with the content; empty where it says nothing.
-    """
-
-    content: bytes
-    is_part: bool
-    n_bytes: int | None
-    version: str
+_Result = TypeVar("_Result")
 
 
-def read_object(path: RemotePath, *, part: str = "", largest_bytes: int) -> Answer:
-    """Return an object, or a part of it.
-
-    Parameters
-    ----------
-    path : RemotePath
-    part : str
-        Bytes that are wanted, such as ``0-99`` or ``-16`` for the last ones; all where it is empty.
-    largest_bytes : int
-        A longer answer is not read to its end.
+def read_object(path: RemotePath, *, start: int | None = None, end: int | None = None) -> bytes:
+    """Return an object, or the part of it between two positions, of which a negative start counts from the end.
 
     Raises
     ------
     FileNotFoundError, PermissionError, OSError
         What the server answers.
-    ValueError
-        For more bytes than agreed on.
     ExecutionError
         When no complete answer came after several requests.
     """
-    ask = _get_object if path.scheme == "s3" else _get_page
-    answer: Answer = _request(path, partial(ask, path=path, part=part, largest_bytes=largest_bytes))
-    return answer
+    content: bytes = _request(path, lambda files: files.cat_file(_address(path), start=start, end=end))
+    return content
 
 
 def has_object(path: RemotePath) -> bool:
     """Return whether the server has an object of exactly this name."""
     try:
-        _request(path, partial(_head_object if path.scheme == "s3" else _head_page, path=path))
+        # some servers answer no other question than for bytes
+        read_object(path, start=0, end=1)
     except FileNotFoundError:
         return False
     return True
 
 
+def describe_object(path: RemotePath) -> dict[str, Any]:
+    """Return what the server says of an object: its size, and what changes with its content."""
+    return dict(_request(path, lambda files: files.info(_address(path))))
+
+
 def write_object(path: RemotePath, content: bytes) -> None:
     """Write an object of a bucket; it is there whole or not at all."""
-    _request(path, partial(_put_object, path=path, content=content))
+    _request(path, lambda files: files.pipe_file(_address(path), content))
 
 
 def remove_object(path: RemotePath) -> None:
     """Remove one object of a bucket, if it is there."""
-    _request(path, partial(_remove_object, path=path))
+    _request(path, lambda files: files.rm_file(_address(path)))
+
+
+def list_objects(path: RemotePath) -> list[str]:
+    """Return the keys of all objects of a bucket that lie below a name."""
+    return list(_request(path, lambda files: files.find(_address(path) + "/")))
 
 
 def remove_objects(path: RemotePath) -> None:
     """Remove all objects of a bucket that lie below a name."""
-    _request(path, partial(_remove_objects, path=path))
+    found = list_objects(path)
+    if found:
+        _request(path, lambda files: files.rm(found))
 
 
-def count_objects(path: RemotePath) -> int:
-    """Return how many objects lie below a name in a bucket, up to the thousand that one answer lists."""
-    return int(_request(path, partial(_count_objects, path=path)))
+def _address(path: RemotePath) -> str:
+    return f"{path.server}/{path.place}" if path.scheme == "s3" else path.address
 
 
-def _request(path: RemotePath, ask: Callable[[Any], Coroutine[Any, Any, Any]]) -> Any:  # noqa: ANN401 - what the request returns
-    files = _open_files(path.scheme)
-    from fsspec.asyn import sync
+def _request(path: RemotePath, ask: Callable[[Any], _Result]) -> _Result:
+    """Return the answer to a request; no error says more of an address than its name, which leaves out passwords and tokens."""
+    for pause in (*PAUSES_SECONDS, None):
+        try:
+            return ask(_connect(path.scheme))
+        except MissingExtraError:
+            raise
+        except FileNotFoundError:
+            msg = "its server has no such file"
+            raise FileNotFoundError(msg) from None
+        except Exception as error:
+            status = vars(error).get("status")
+            if isinstance(error, PermissionError) or status in (401, 403):
+                msg = f"its server allows no access ({'no permission' if status is None else f'status {status}'})"
+                raise PermissionError(msg) from None
+            if not _is_passing(error, status):
+                msg = f"its server answers in a way that cannot be followed, {type(error).__name__}"
+                raise OSError(msg) from None
+            if pause is None:
+                msg = (
+                    f"{str(path)!r} was asked for {len(PAUSES_SECONDS) + 1} times and no complete answer came ({type(error).__name__}); "
+                    "its server is needed: check the address and the network, and start again, with --resume where a run was going on"
+                )
+                raise ExecutionError(msg) from None
+            logger.warning("%r does not answer (%s); it is asked again in %g s", str(path), type(error).__name__, pause)
+            sleep(pause)
+    msg = "unreachable"
+    raise AssertionError(msg)
 
-    return retry(lambda: sync(files.loop, ask, files), path)
+
+def _is_passing(error: Exception, status: int | None) -> bool:
+    """Return whether a failure may be gone soon: lost and refused connections, timeouts, servers that are busy."""
+    classes = {each.__name__ for each in type(error).__mro__}
+    is_busy = status in _BUSY or isinstance(error, (ConnectionError, TimeoutError))
+    # not its subclasses: a missing file stays missing
+    return is_busy or (type(error) is OSError and error.errno in _PASSING_ERRORS) or (bool(classes & _LOST) and not classes & _LASTING)
 
 
-def _open_files(scheme: str) -> Any:  # noqa: ANN401 - a file system of fsspec
+def _connect(scheme: str) -> Any:  # noqa: ANN401 - a file system of fsspec
     """Return fsspec's connections to a kind of server, which this process has opened for itself."""
     kind = (os.getpid(), "s3" if scheme == "s3" else "http")
     if kind not in _opened:
@@ -134,127 +145,18 @@ def _open_files(scheme: str) -> Any:  # noqa: ANN401 - a file system of fsspec
 def _connect_servers(fsspec: Any) -> Any:  # noqa: ANN401
     import aiohttp
 
-    limits = aiohttp.ClientTimeout(total=ANSWER_SECONDS, sock_connect=CONNECT_SECONDS, sock_read=SILENT_SECONDS)
-    # nothing is unpacked on the way: a small packed answer could fill the memory
-    return fsspec.filesystem("http", skip_instance_cache=True, client_kwargs={"timeout": limits, "auto_decompress": False})
+    limits = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=SILENT_SECONDS)
+    return fsspec.filesystem("http", skip_instance_cache=True, client_kwargs={"timeout": limits})
 
 
 def _connect_buckets(fsspec: Any) -> Any:  # noqa: ANN401
-    import s3fs
-
-    limits = {"connect_timeout": CONNECT_SECONDS, "read_timeout": SILENT_SECONDS, "retries": {"total_max_attempts": 1}}
-    options = {"use_listings_cache": False, "config_kwargs": limits, "anon": _is_anonymous(fsspec)}
-    files = s3fs.S3FileSystem(skip_instance_cache=True, **options)
-    files.retries = 1  # we ask again ourselves, for reading and writing alike
-    return files
-
-
-def _is_anonymous(fsspec: Any) -> bool:  # noqa: ANN401
-    """Return whether nobody is known to AWS' settings, so that only public buckets can be meant."""
     import botocore.session
 
     given = fsspec.config.conf.get("s3", {})
     has_own = any(given.get(name) for name in ("anon", "key", "username", "profile"))
-    return bool(given.get("anon")) or (not has_own and botocore.session.Session().get_credentials() is None)
-
-
-async def _get_page(files: Any, *, path: RemotePath, part: str, largest_bytes: int) -> Answer:  # noqa: ANN401
-    session = await files.set_session()
-    # packed answers could not be bounded by their length
-    headers = {"Accept-Encoding": "identity", **({"Range": f"bytes={part}"} if part else {})}
-    async with session.get(files.encode_url(path.address), headers=headers, max_redirects=MOST_REDIRECTS) as response:
-        _check_status(response, path)
-        is_part = response.status == _PARTIAL
-        if part and not is_part:  # all of it, which nobody asked for
-            return Answer(b"", is_part=False, n_bytes=response.content_length, version="")
-        pieces = [piece async for piece in _bounded(response.content.iter_chunked(_PIECE_BYTES), largest_bytes)]
-        whole = response.headers.get("Content-Range", "").rpartition("/")[2] if is_part else str(response.content_length)
-        # either changes with the file; some servers send only one of them
-        version = response.headers.get("ETag") or response.headers.get("Last-Modified") or ""
-    return Answer(b"".join(pieces), is_part=is_part, n_bytes=int(whole) if whole.isdecimal() else None, version=version)
-
-
-async def _head_page(files: Any, *, path: RemotePath) -> None:  # noqa: ANN401
-    """Ask for a single byte: some servers answer no other question than GET."""
-    session = await files.set_session()
-    headers = {"Accept-Encoding": "identity", "Range": "bytes=0-0"}
-    async with session.get(files.encode_url(path.address), headers=headers, max_redirects=MOST_REDIRECTS) as response:
-        if response.status != _OUTSIDE:  # an empty file
-            _check_status(response, path)
-
-
-def _check_status(response: Any, path: RemotePath) -> None:  # noqa: ANN401
-    """Raise what the answer means, unless it brings what was asked for over a connection as safe as the address says."""
-    status = int(response.status)
-    # after a redirect
-    if path.scheme == "https" and response.url.scheme != "https":
-        msg = f"its server leads on to an unencrypted address, on {response.url.host}"
-        raise OSError(msg)
-    if status in _MISSING:
-        msg = f"its server has no such file (status {status})"
-        raise FileNotFoundError(msg)
-    if status in _FORBIDDEN:
-        msg = f"its server allows no access (status {status})"
-        raise PermissionError(msg)
-    if status in _BUSY:
-        msg = f"status {status}"
-        raise Busy(msg)
-    if status not in (_OK, _PARTIAL):
-        msg = f"its server answers with status {status}"
-        raise OSError(msg)
-
-
-async def _bounded(pieces: Any, largest_bytes: int) -> Any:  # noqa: ANN401
-    """Yield pieces of an answer as long as they are no more than agreed on."""
-    total = 0
-    async for piece in pieces:
-        total += len(piece)
-        if total > largest_bytes:
-            msg = f"it is larger than {largest_bytes} bytes"
-            raise ValueError(msg)
-        yield piece
-
-
-async def _get_object(files: Any, *, path: RemotePath, part: str, largest_bytes: int) -> Answer:  # noqa: ANN401
-    answer = await files._call_s3("get_object", Bucket=path.server, Key=path.place, **({"Range": f"bytes={part}"} if part else {}))
-    async with answer["Body"] as body:
-        pieces = [piece async for piece in _bounded(body.iter_chunks(_PIECE_BYTES), largest_bytes)]
-    whole = answer.get("ContentRange", "").rpartition("/")[2] if part else str(answer["ContentLength"])
-    return Answer(b"".join(pieces), is_part=bool(part), n_bytes=int(whole) if whole.isdecimal() else None, version=answer.get("ETag", ""))
-
-
-async def _head_object(files: Any, *, path: RemotePath) -> None:  # noqa: ANN401
-    await files._call_s3("head_object", Bucket=path.server, Key=path.place)
-
-
-async def _put_object(files: Any, *, path: RemotePath, content: bytes) -> None:  # noqa: ANN401
-    await files._pipe_file(f"{path.server}/{path.place}", content)
-
-
-async def _remove_object(files: Any, *, path: RemotePath) -> None:  # noqa: ANN401
-    await files._call_s3("delete_object", Bucket=path.server, Key=path.place)
-
-
-async def _remove_objects(files: Any, *, path: RemotePath) -> None:  # noqa: ANN401
-    found = [name async for name in _list_objects(files, path)]
-    # as many as S3 takes in one request
-    for start in range(0, len(found), 1000):
-        listed = {"Objects": [{"Key": name} for name in found[start : start + 1000]], "Quiet": True}
-        await files._call_s3("delete_objects", Bucket=path.server, Delete=listed)
-
-
-async def _list_objects(files: Any, path: RemotePath) -> Any:  # noqa: ANN401
-    more: dict[str, str] = {}
-    while True:
-        # with the slash: a store is no part of another whose name begins like its own
-        answer = await files._call_s3("list_objects_v2", Bucket=path.server, Prefix=f"{path.place}/", **more)
-        for item in answer.get("Contents", ()):
-            yield item["Key"]
-        if not answer.get("IsTruncated"):
-            return
-        more = {"ContinuationToken": answer["NextContinuationToken"]}
-
-
-async def _count_objects(files: Any, *, path: RemotePath) -> int:  # noqa: ANN401
-    answer = await files._call_s3("list_objects_v2", Bucket=path.server, Prefix=f"{path.place}/", MaxKeys=1000)
-    return len(answer.get("Contents", ()))
+    # where nobody is known to AWS' settings, only public buckets can be meant
+    is_anonymous = bool(given.get("anon")) or (not has_own and botocore.session.Session().get_credentials() is None)
+    limits = {"connect_timeout": CONNECT_SECONDS, "read_timeout": SILENT_SECONDS, "retries": {"total_max_attempts": 1}}
+    files = fsspec.filesystem("s3", skip_instance_cache=True, use_listings_cache=False, config_kwargs=limits, anon=is_anonymous)
+    files.retries = 1  # requests are made again here, for reading and writing alike
+    return files

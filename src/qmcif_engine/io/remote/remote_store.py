@@ -8,17 +8,13 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from qmcif_engine.errors import ExecutionError, OutputError
-from qmcif_engine.io.remote.object_requests import count_objects, has_object, read_object, remove_object, remove_objects, write_object
-
-if TYPE_CHECKING:
-    from qmcif_engine.io.remote.remote_path import RemotePath
+from qmcif_engine.io.remote.object_requests import has_object, list_objects, read_object, remove_object, remove_objects, write_object
+from qmcif_engine.io.remote.remote_path import RemotePath
 
 ROOT_METADATA = "zarr.json"
 _CLAIM = "qmcif-run"
-_LARGEST_CLAIM_BYTES = 64
 
 
 def check_remote_target(target: RemotePath, *, is_store: bool, is_allowed: bool) -> None:
@@ -60,7 +56,7 @@ class RemoteStore:
         """
         if is_new:
             # whatever it is: a bucket has no folder that could be moved away and back
-            if count_objects(self.folder):
+            if list_objects(self.folder):
                 raise _taken(self.folder)
             # before the first chunk, so that every object that a killed run left can be told
             write_object(self.folder / _CLAIM, run.encode())
@@ -89,8 +85,8 @@ class RemoteStore:
 
     def _is_claimed(self, run: str) -> bool:
         try:
-            return read_object(self.folder / _CLAIM, largest_bytes=_LARGEST_CLAIM_BYTES).content == run.encode()
-        except (FileNotFoundError, ValueError):
+            return read_object(self.folder / _CLAIM) == run.encode()
+        except FileNotFoundError:
             return False
 
 

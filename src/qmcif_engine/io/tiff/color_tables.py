@@ -7,14 +7,11 @@ A table that rises evenly, as those of intensities do, is told from a palette by
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from tifffile import PHOTOMETRIC
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from tifffile import TiffPage
+from numpy.typing import NDArray
+from tifffile import PHOTOMETRIC, TiffPage
 
 N_PALETTE_COLORS = 3
 _NUMBER_BITS = range(1, 17)

@@ -7,28 +7,28 @@ place for stands in its text *Info*, one line each, and how the image came about
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from qmcif_engine.io.metadata.channel_looks import (
+from qmcif_engine.io.metadata.embedding import encode_provenance, is_storable_density
+from qmcif_engine.io.metadata.length_units import (
     LONGEST_DESCRIPTION,
     LONGEST_NAME,
+    UNIT_SYMBOLS,
     complete_emissions,
     complete_limits,
     complete_names,
+    parse_length,
     parse_limits,
+    settle_seconds,
+    settle_unit,
 )
-from qmcif_engine.io.metadata.embedding import encode_provenance, is_storable_density
-from qmcif_engine.io.metadata.length_units import UNIT_SYMBOLS, parse_length, settle_seconds, settle_unit
 from qmcif_engine.io.metadata.ome_xml import name_channels
+from qmcif_engine.io.output.windowed_image import ImageContent
 from qmcif_engine.stack.image_metadata import ImageMetadata
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from qmcif_engine.io.output.windowed_image import ImageContent
 
 _COLOR_TABLE_SHAPE = (3, 256)
 _NOTE = re.compile(r"^(Name|Description|Emission [1-9][0-9]{0,3}) = (.*)$", re.MULTILINE)

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import io
 import math
+import os
 import re
 import struct
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import BinaryIO
 
 from tifffile import COMPRESSION, EXTRASAMPLE, PHOTOMETRIC, SAMPLEFORMAT, TiffPage
 
 from qmcif_engine.io.input.image_file import check_claimed_size, refuse_content, refuse_damaged
-from qmcif_engine.io.limits import LARGEST_SEGMENT_OVERHEAD_BYTES, MAX_PIXELS, MAX_PLANES, MOST_CODED_CHANNELS
-from qmcif_engine.io.metadata.exif import settle_orientation
-from qmcif_engine.io.png_jpeg.jpeg import check_jpeg_scans, measure_jpeg
+from qmcif_engine.io.limits import LARGEST_TAG_BYTES, MAX_PIXELS, MAX_PLANES, MOST_CODED_CHANNELS, MOST_SEGMENTS, MOST_TAGS
+from qmcif_engine.io.metadata.exif import known_orientation
+from qmcif_engine.io.png_jpeg.jpeg import check_jpeg_end, read_jpeg_header
+from qmcif_engine.io.remote.remote_path import Location
 from qmcif_engine.io.tiff.color_tables import find_palette, find_table
 from qmcif_engine.stack.samples import SUPPORTED_DTYPES
-
-if TYPE_CHECKING:
-    from tifffile import TiffFile
-
-    from qmcif_engine.io.remote.remote_path import Location
 
 _ORIENTATION_TAG = 274
 JPEG = int(COMPRESSION.JPEG)
@@ -44,21 +41,21 @@ _N_COLORS: dict[int, int] = {
 }
 # cameras of 10, 12 and 14 bits pack their samples; the library unpacks them
 _UNSIGNED_BITS = (*range(1, 17), 32)
-_SAMPLE_KINDS: dict[int, str] = {
-    SAMPLEFORMAT.UINT: "unsigned integer",
-    SAMPLEFORMAT.INT: "signed integer",
-    SAMPLEFORMAT.IEEEFP: "float",
-}
+_SAMPLE_KINDS: dict[int, str] = {SAMPLEFORMAT.UINT: "unsigned integer", SAMPLEFORMAT.INT: "signed integer", SAMPLEFORMAT.IEEEFP: "float"}
 _CODE_STREAM_START = re.compile(rb"\xff\x4f\xff\x51.{4}(.{4})(.{4})(.{4})(.{4}).{16}(.{2})", re.DOTALL)
 """Beginning of a JPEG 2000 code stream: far corner of the image, then its near corner, x before y; at last the channels."""
+_TAG_KIND_BYTES = {3: 2, 4: 4, 5: 8, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4, 16: 8, 17: 8, 18: 8}
+"""Bytes of a value by its kind; all others have one."""
 
+_SEGMENT_TAGS = (273, 279, 324, 325)
+"""Positions and lengths of strips and of tiles."""
 
 _SIGNIFICANT_BITS = re.compile(r"<(?:\w{1,16}:)?Pixels\s[^<>]*?\bSignificantBits=\"(\d{1,2})\"")
 
 
 def page_orientation(page: TiffPage) -> int:
     """Return the EXIF orientation of a page."""
-    return settle_orientation(page.tags.valueof(_ORIENTATION_TAG))
+    return known_orientation(page.tags.valueof(_ORIENTATION_TAG))
 
 
 def check_colors(page: TiffPage, path: Location) -> None:
@@ -147,8 +144,6 @@ def check_segments(page: TiffPage, path: Location, *, file_bytes: int, max_pixel
         stored_bytes=None if page.compression in _UNBOUNDED else file_bytes,
         max_pixels=max_pixels,
     )
-    if page.compression == COMPRESSION.NONE and sum(counts) < decoded_bytes:
-        raise refuse_damaged(path, f"{sum(counts)} bytes of samples where {decoded_bytes} are needed")
     if page.is_tiled and page.tilelength * page.tilewidth * page.tiledepth > MAX_PIXELS:
         raise refuse_damaged(path, f"tiles of {page.tilewidth} x {page.tilelength} pixels")
     n_segments = math.prod(page.chunked)
@@ -159,25 +154,22 @@ def check_segments(page: TiffPage, path: Location, *, file_bytes: int, max_pixel
     # tifffile takes 0 for a hole and fills it with zeros
     if any(start < 1 or count < 1 or start + count > file_bytes for start, count in segments):
         raise refuse_damaged(path, "a strip or tile is missing or lies behind the end of the file")
-    _check_rows(page, path)
+    if page.compression == COMPRESSION.NONE:
+        _check_plain_rows(page, path, counts[:n_segments])
 
 
-def _check_rows(page: TiffPage, path: Location) -> None:
-    """Refuse uncompressed strips that are shorter than their rows, and compressed ones far longer than what they hold."""
+def _check_plain_rows(page: TiffPage, path: Location, counts: Sequence[int]) -> None:
+    """Refuse uncompressed strips and tiles that are shorter than their rows."""
     rows, columns = (page.tilelength, page.tilewidth) if page.is_tiled else (min(page.rowsperstrip, page.imagelength), page.imagewidth)
     # samples side by side in a strip; planes that are stored apart have strips of their own
-    n_beside = page.shaped[4]
-    row_bytes = -(-columns * n_beside * page.bitspersample // 8)
-    n_segments = math.prod(page.chunked)
+    row_bytes = -(-columns * page.shaped[4] * page.bitspersample // 8)
     n_down = -(-page.imagelength // rows)
-    for index, count in enumerate(page.databytecounts[:n_segments]):
+    for index, count in enumerate(counts):
         # the last strip of a plane may be shorter, a tile is always full
         is_last = not page.is_tiled and index % n_down == n_down - 1
         wanted = row_bytes * (page.imagelength - (n_down - 1) * rows if is_last else rows)
-        if page.compression == COMPRESSION.NONE and count < wanted:
+        if count < wanted:
             raise refuse_damaged(path, f"{count} bytes in a strip or tile where {wanted} are needed")
-        if page.compression != COMPRESSION.NONE and count > 2 * row_bytes * rows + LARGEST_SEGMENT_OVERHEAD_BYTES:
-            raise refuse_damaged(path, f"{count} bytes in a strip or tile of {row_bytes * rows}")
 
 
 def claimed_bits(page: TiffPage) -> int | None:
@@ -205,16 +197,17 @@ def check_coded_segment(encoded: bytes, compression: int, *, path: Location, pla
     largest : tuple of int
         Rows and columns of a strip or tile.
     """
+    sizes: list[tuple[int, int, int]] = []
     if compression == JPEG:
-        sizes = [measure_jpeg(io.BytesIO(encoded), path)]
-    else:
+        header = read_jpeg_header(lambda start, n_bytes: encoded[start : start + n_bytes], path)
+        check_jpeg_end(encoded, header, path, name=place)
+        sizes = [(header.height, header.width, header.n_components)]
+    elif compression in _JPEG_2000:
         # JPEG 2000 may be bare or in boxes: whatever looks like a stream has to fit
-        sizes = _list_code_streams(encoded) if compression in _JPEG_2000 else []
+        sizes = _list_code_streams(encoded)
     for height, width, n_channels in sizes:
         if height > largest[0] or width > largest[1] or n_channels > MOST_CODED_CHANNELS:
             raise refuse_damaged(path, f"{place} claims {width} x {height} pixels of {n_channels} channels")
-    if compression == JPEG:
-        check_jpeg_scans(encoded, path, name=place)
 
 
 def _list_code_streams(encoded: bytes) -> list[tuple[int, int, int]]:
@@ -223,25 +216,41 @@ def _list_code_streams(encoded: bytes) -> list[tuple[int, int, int]]:
     return [(bottom - top, right - left, n_channels) for right, bottom, left, top, n_channels in claims]
 
 
-def check_directories(tiff: TiffFile, path: Location) -> None:
-    """Refuse a chain of pages that runs in a circle or leaves the file.
+def check_pages(stream: BinaryIO, path: Location) -> None:
+    """Refuse a chain of pages that runs in a circle or leaves the file, and tags that claim more than can be read in little memory.
 
-    tifffile follows most circles without end, and drops the pages of a truncated file without a word to its caller.
+    tifffile follows most circles without end, drops the pages of a truncated file, and takes memory for as many values as a tag counts.
     """
-    layout, handle = tiff.tiff, tiff.filehandle
+    file_bytes = stream.seek(0, os.SEEK_END)
+    stream.seek(0)
+    start = stream.read(16).ljust(16, b"\0")
+    order = "<" if start.startswith(b"II") else ">"
+    # BigTIFF has the version 43
+    is_big = 43 in start[2:4]
+    count_form, entry_form, link_form = (order + form for form in (("Q", "HHQQ", "Q") if is_big else ("H", "HHII", "I")))
+    (offset,) = struct.unpack_from(link_form, start, 8 if is_big else 4)
     seen: set[int] = set()
-    offset = tiff.pages.first.offset
     while offset:
-        # before the page is read again: a circle of two pages never ends
         if offset in seen:
             raise refuse_damaged(path, f"its pages run in a circle after page {len(seen)}")
         if len(seen) >= MAX_PLANES:
             raise refuse_content(path, given="too many pages", needed=f"at most {MAX_PLANES}", remedy="split the file")
         seen.add(offset)
         try:
-            handle.seek(offset)
-            (n_tags,) = struct.unpack(layout.tagnoformat, handle.read(layout.tagnosize))
-            handle.seek(offset + layout.tagnosize + n_tags * layout.tagsize)
-            (offset,) = struct.unpack(layout.offsetformat, handle.read(layout.offsetsize))
-        except struct.error as error:
+            stream.seek(offset)
+            (n_tags,) = struct.unpack(count_form, stream.read(struct.calcsize(count_form)))
+            if n_tags > MOST_TAGS:
+                raise refuse_content(path, given=f"{n_tags} tags in a page", needed=f"at most {MOST_TAGS}", remedy="export it again")
+            table = stream.read(n_tags * struct.calcsize(entry_form))
+            for tag, kind, count, _ in struct.iter_unpack(entry_form, table):
+                _check_tag(tag, count, count * _TAG_KIND_BYTES.get(kind, 1), path, file_bytes=file_bytes)
+            (offset,) = struct.unpack(link_form, stream.read(struct.calcsize(link_form)))
+        except (struct.error, OverflowError) as error:
             raise refuse_damaged(path, f"the directory of page {len(seen)} lies behind the end of the file") from error
+
+
+def _check_tag(tag: int, count: int, n_bytes: int, path: Location, *, file_bytes: int) -> None:
+    if tag in _SEGMENT_TAGS and count > MOST_SEGMENTS:
+        raise refuse_content(path, given=f"{count} strips or tiles", needed=f"at most {MOST_SEGMENTS} in a page", remedy="export it again")
+    if n_bytes > (file_bytes if tag in _SEGMENT_TAGS else min(file_bytes, LARGEST_TAG_BYTES)):
+        raise refuse_damaged(path, f"its tag {tag} claims {n_bytes} bytes")

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+
+from tifffile import TiffFile, TiffPage
 
 from qmcif_engine.io.metadata.exif import check_profile, collect_exif
 from qmcif_engine.io.metadata.length_units import parse_length
-from qmcif_engine.io.metadata.ome_xml import describe_pixels
+from qmcif_engine.io.metadata.ome_xml import OmeImage, describe_pixels
 from qmcif_engine.io.tiff.color_tables import find_ramp_color
 from qmcif_engine.io.tiff.imagej import read_imagej
 from qmcif_engine.io.tiff.tiff_checks import claimed_bits
 from qmcif_engine.stack.image_metadata import ImageMetadata
-
-if TYPE_CHECKING:
-    from tifffile import TiffFile, TiffPage
-
-    from qmcif_engine.io.metadata.ome_xml import OmeImage
 
 _PROFILE_TAG = 34675
 _DENSITY_TAGS = (282, 283)

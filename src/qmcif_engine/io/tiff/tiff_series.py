@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+import io
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
-from tifffile import COMPRESSION, PHOTOMETRIC, TiffFile, TiffPage
+from tifffile import COMPRESSION, PHOTOMETRIC, TiffFile, TiffPage, TiffPageSeries
 
 from qmcif_engine.io.input.array_source import describe_frames
-from qmcif_engine.io.input.image_file import check_regular_file, refuse_content, refuse_damaged
-from qmcif_engine.io.input.open_files import file_stamp
+from qmcif_engine.io.input.frame_source import SourceDescription
+from qmcif_engine.io.input.image_file import refuse_content, refuse_damaged
+from qmcif_engine.io.input.open_files import OpenFile
 from qmcif_engine.io.limits import MAX_PIXELS, MAX_PLANES, MAX_WINDOWED_PIXELS
 from qmcif_engine.io.metadata.acquisition import AxisPlan, name_axes, plan_axes
 from qmcif_engine.io.metadata.exif import UPRIGHT
 from qmcif_engine.io.metadata.ome_xml import check_description, parse_ome
-from qmcif_engine.io.remote.remote_path import RemotePath
+from qmcif_engine.io.remote.remote_file import RemoteFile
+from qmcif_engine.io.remote.remote_path import Location
 from qmcif_engine.io.tiff.color_tables import N_PALETTE_COLORS, find_palette
-from qmcif_engine.io.tiff.tag_limits import check_tags
-from qmcif_engine.io.tiff.tiff_checks import check_colors, check_directories, check_sample_type, check_segments, page_orientation
+from qmcif_engine.io.tiff.tiff_checks import check_colors, check_pages, check_sample_type, check_segments, page_orientation
 from qmcif_engine.io.tiff.tiff_metadata import read_metadata
-from qmcif_engine.io.tiff.tiff_windows import lay_out_page
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tifffile import TiffPageSeries
-
-    from qmcif_engine.io.input.frame_source import SourceDescription
-    from qmcif_engine.io.remote.remote_path import Location
-    from qmcif_engine.io.tiff.tiff_windows import TiffPlane
+from qmcif_engine.io.tiff.tiff_windows import TiffPlane, lay_out_page
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,13 +44,14 @@ class TiffAcquisition:
     stamp: tuple[int, int]
 
 
-def read_acquisition(path: Location, *, location: Location, axes: str | None, time: int) -> TiffAcquisition:
+def read_acquisition(file: OpenFile | RemoteFile, path: Location, *, location: Location, axes: str | None, time: int) -> TiffAcquisition:
     """Read the directory of a file, and nothing of its samples.
 
     Files that the description of this one names are never followed.
 
     Parameters
     ----------
+    file : OpenFile or RemoteFile
     path, location : Location
         What messages call the file, and where it is.
     axes : str, optional
@@ -66,9 +59,8 @@ def read_acquisition(path: Location, *, location: Location, axes: str | None, ti
     time : int
         The time point whose planes are laid out: all of them, so that a truncated file is refused before anything is computed.
     """
-    with open_location(location) as (stream, stamp), open_checked(stream, path) as tiff:
-        # before anything asks for more than the first page
-        check_directories(tiff, path)
+    stamp = file.stamp()
+    with open_checked(cast("BinaryIO", FileStream(file)), path) as tiff:
         image = parse_ome(tiff.pages.first.description, path)
         series = _choose_series(tiff, path)
         # one page needs no description: sets of one plane a file all carry that of the whole set
@@ -85,7 +77,7 @@ def read_acquisition(path: Location, *, location: Location, axes: str | None, ti
         is_mixed = _is_multichannel(keyframe)
         if not is_mixed:
             check_colors(keyframe, path)
-        first = lay_out_checked(keyframe, path, location, stamp=stamp)
+        first = _lay_out_checked(keyframe, path, location, stamp=stamp)
         description = describe_frames(
             plan,
             repr(str(path)),
@@ -99,23 +91,47 @@ def read_acquisition(path: Location, *, location: Location, axes: str | None, ti
         return TiffAcquisition(plan, description, planes, first.stamp)
 
 
-@contextmanager
-def open_location(location: Location) -> Iterator[tuple[BinaryIO, tuple[int, int]]]:
-    """Open a file, here or on a server; yield it with what tells that it was changed."""
-    if isinstance(location, RemotePath):
-        from qmcif_engine.io.remote.remote_file import RemoteFile, RemoteStream
+class FileStream(io.RawIOBase):
+    """A file that is read at any position, as a stream for tifffile."""
 
-        file = RemoteFile(location)
-        yield cast("BinaryIO", RemoteStream(file)), file.stamp()
-        return
-    check_regular_file(location)
-    with location.open("rb") as stream:
-        yield stream, file_stamp(stream.fileno())
+    def __init__(self, file: OpenFile | RemoteFile) -> None:
+        self._file, self._position, self._n_bytes = file, 0, file.stamp()[0]
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def seekable(self) -> bool:
+        """Return True."""
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        """Go to a position, and return it."""
+        self._position = max(offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._n_bytes}[whence], 0)
+        return self._position
+
+    def tell(self) -> int:
+        """Return the position."""
+        return self._position
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """Return the next bytes."""
+        n_bytes = self._n_bytes - self._position if size is None or size < 0 else size
+        content = self._file.read(self._position, n_bytes)
+        self._position += len(content)
+        return content
+
+    def readinto(self, buffer: Any, /) -> int:  # noqa: ANN401 - whatever holds bytes
+        """Fill a buffer with the next bytes, and return how many there were."""
+        view = memoryview(buffer).cast("B")
+        content = self.read(len(view))
+        view[: len(content)] = content
+        return len(content)
 
 
 def open_checked(stream: BinaryIO, path: Location) -> TiffFile:
-    """Return the file as the library reads it, once its tags are known to be bearable and its description to be no trap."""
-    check_tags(stream, path)
+    """Return the file as the library reads it, once its pages, tags and description are checked."""
+    check_pages(stream, path)
     stream.seek(0)  # the library takes the current position for the start of the file
     # the two kinds of series that are disabled read an index from other files of the folder
     tiff = TiffFile(stream, _multifile=False, is_mmstack=False, is_ndtiff=False)
@@ -140,10 +156,7 @@ def _choose_series(tiff: TiffFile, path: Location) -> TiffPageSeries:
     # smaller copies are series of their own to the library
     if any(not other.keyframe.is_reduced for other in others):
         raise refuse_content(
-            path,
-            given=f"{1 + len(others)} series of images",
-            needed="one series a file",
-            remedy="save the wanted one as a file of its own",
+            path, given=f"{1 + len(others)} series of images", needed="one series a file", remedy="save the wanted one as a file of its own"
         )
     if series.transform is not None or series.keyframe.imagedepth > 1:
         raise refuse_content(
@@ -202,12 +215,12 @@ def _move_channels_into_page(axes: str, shape: tuple[int, ...], n_samples: int) 
     return axes, shape
 
 
-def lay_out_checked(page: TiffPage, path: Location, location: Location, *, stamp: tuple[int, int], is_whole: bool = False) -> TiffPlane:
+def _lay_out_checked(page: TiffPage, path: Location, location: Location, *, stamp: tuple[int, int]) -> TiffPlane:
     """Return where the samples of a page are, once it passed every check; fewer may be claimed of one that will be decoded as a whole."""
     check_sample_type(page, path)
-    check_segments(page, path, file_bytes=stamp[0], max_pixels=MAX_PIXELS if is_whole else MAX_WINDOWED_PIXELS)
+    check_segments(page, path, file_bytes=stamp[0], max_pixels=MAX_WINDOWED_PIXELS)
     plane = lay_out_page(page, path=path, location=location, stamp=stamp)
-    if not is_whole and (page_orientation(page) != UPRIGHT or not plane.is_windowed):
+    if page_orientation(page) != UPRIGHT or not plane.is_windowed:
         check_segments(page, path, file_bytes=stamp[0], max_pixels=MAX_PIXELS)
     return plane
 
@@ -230,7 +243,7 @@ def _find_plane(series: TiffPageSeries, first: TiffPlane, *, number: int, n_plan
     # the hash covers size, type, compression and layout
     if not isinstance(page, TiffPage) or page.hash != keyframe.hash:
         raise refuse_damaged(path, f"page {number + 1} is not of the same kind as the others")
-    plane = lay_out_checked(page, path, first.location, stamp=first.stamp)
+    plane = _lay_out_checked(page, path, first.location, stamp=first.stamp)
     # color tables are not part of the hash
     if plane.dtype != first.dtype or (plane.palette is None) != (first.palette is None):
         raise refuse_damaged(path, f"page {number + 1} has a color table of another kind than the others")

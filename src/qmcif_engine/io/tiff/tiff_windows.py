@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from tifffile import COMPRESSION, PHOTOMETRIC
+from numpy.typing import NDArray
+from tifffile import COMPRESSION, PHOTOMETRIC, TiffPage
 
 from qmcif_engine.io.input.image_file import refuse_damaged, translate_failures
-from qmcif_engine.io.input.segment_cache import fill_from_segments
+from qmcif_engine.io.input.open_files import OpenFile
+from qmcif_engine.io.input.segment_cache import SegmentCache, fill_from_segments
+from qmcif_engine.io.remote.remote_file import RemoteFile
+from qmcif_engine.io.remote.remote_path import Location
 from qmcif_engine.io.tiff.color_tables import find_palette
 from qmcif_engine.io.tiff.tiff_checks import JPEG, check_coded_segment
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-    from tifffile import TiffPage
-
-    from qmcif_engine.io.input.open_files import OpenFile
-    from qmcif_engine.io.input.segment_cache import SegmentCache
-    from qmcif_engine.io.remote.remote_file import RemoteFile
-    from qmcif_engine.io.remote.remote_path import Location
-    from qmcif_engine.stack.window import Window
+from qmcif_engine.stack.window import Window
 
 LARGEST_SEGMENT_BYTES = 32 * 2**20
 """A page with larger compressed strips or tiles is decoded once and kept in a scratch store instead of being read by window."""

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import base64
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from qmcif_engine.io.metadata.embedding import encode_provenance, prepare_embedding
 from qmcif_engine.io.metadata.ome_xml import name_channels
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from qmcif_engine.io.output.windowed_image import ImageContent, StackAxis
+from qmcif_engine.io.output.windowed_image import ImageContent, StackAxis
 
 _RGB_COLORS = ("FF0000", "00FF00", "0000FF")
 _DYE_COLORS = ("0000FF", "00FF00", "FF0000", "FF00FF", "00FFFF", "FFFF00")
@@ -68,12 +64,9 @@ def describe_group(content: ImageContent, *, n_levels: int, extremes: Extremes, 
         "axes": _axes(content, axis),
         "datasets": [_dataset(content, level, axis) for level in range(n_levels)],
         # how smaller levels were made
-        "type": "nearest" if content.is_index else "mean",
+        "type": "mean",
     }
-    described: dict[str, Any] = {"version": "0.5", "multiscales": [multiscale]}
-    if not content.is_index:
-        described["omero"] = _rendering(content, extremes)
-    return {"ome": described} | _own_attributes(content)
+    return {"ome": {"version": "0.5", "multiscales": [multiscale], "omero": _rendering(content, extremes)}} | _own_attributes(content)
 
 
 def _axes(content: ImageContent, axis: StackAxis | None) -> list[dict[str, str]]:

@@ -1,21 +1,24 @@
-"""Checks of Zarr, formats 2 and 3, before the Zarr library sees anything of it: metadata, and what packed chunks claim.
+"""Checks of Zarr metadata, formats 2 and 3, before the Zarr library sees anything of them.
 
-Metadata name the programs that decode the chunks, and one of those that exist runs whatever code a chunk holds. So only plain compressors
-are let through. Their decoders in turn believe whatever size the packed bytes claim, or have no bound at all.
+Metadata name the programs that decode the chunks, and one of those that exist runs whatever code a chunk holds: only plain compressors are
+let through. What an array claims to hold is compared with what is stored of it.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import os
-import zlib
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
-import imagecodecs
 import numpy as np
+import zarr
+from zarr.core.buffer import default_buffer_prototype
+from zarr.storage import MemoryStore
 
 from qmcif_engine.io.input.bounded_reading import parse_json, read_bounded
 from qmcif_engine.io.input.image_file import refuse_content, refuse_damaged
@@ -27,24 +30,14 @@ from qmcif_engine.io.limits import (
     MOST_CHUNKS_IN_SHARD,
     SMALLEST_CHUNK_COST_BYTES,
 )
-from qmcif_engine.io.remote.remote_path import RemotePath
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from qmcif_engine.io.remote.remote_path import Location
+from qmcif_engine.io.remote.remote_path import Location, RemotePath
 
 N_PROBES = 64
-"""Chunks of a large array on a server that are looked for before it is believed to be stored."""
+"""Chunks of a large array on a server that are looked for before it is taken to be stored."""
 
 _COMPRESSORS = ("blosc", "gzip", "lz4", "zlib", "zstd")
-_ARRAY_CODECS = ("bytes", "delta", "shuffle", "transpose")
-"""What changes samples but not their number; the second and third are filters of format 2."""
-
-_CHECKSUM = "crc32c"
-_CHECKSUM_BYTES = 4
-# bounds the memory of the check, whatever a stream unpacks to
-_INFLATED_AT_ONCE = 2**20
+_OTHER_CODECS = ("bytes", "crc32c", "delta", "sharding_indexed", "shuffle", "transpose")
+_ATTRIBUTES_OF_XARRAY = "_ARRAY_DIMENSIONS"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,54 +46,42 @@ class ZarrNode:
 
     Attributes
     ----------
-    zarr_format : int
-        2 or 3.
     shape : tuple of int
     chunk_shape : tuple of int
         What is decoded at once: the inner chunks where there are shards.
-    dtype : dtype
-    compressor : str
-        What the stored bytes of a chunk are compressed with, empty where they are not.
-    has_checksum : bool
-        Whether four bytes follow the compressed ones.
-    dimension_names : tuple of str
-        Empty where the array does not name its axes.
     file_shape : tuple of int
         What lies in one file: a shard or a chunk.
-    key_parts : tuple of str
-        What stands before the numbers in the name of a file, and between them.
+    dtype : dtype
+    is_compressed : bool
+    dimension_names : tuple of str
+        Empty where the array does not name its axes.
+    metadata : object
+        As Zarr parsed them.
+    document : tuple of str and bytes
+        Name and content of the file that they stand in.
     """
 
-    zarr_format: Literal[2, 3]
     shape: tuple[int, ...]
     chunk_shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-    compressor: str
-    has_checksum: bool
-    dimension_names: tuple[str, ...]
     file_shape: tuple[int, ...]
-    key_parts: tuple[str, str]
+    dtype: np.dtype[Any]
+    is_compressed: bool
+    dimension_names: tuple[str, ...]
+    metadata: Any
+    document: tuple[str, bytes]
 
-    def key(self, numbers: Iterable[Any]) -> str:
-        """Return the name of the file with these numbers, counted along each axis."""
-        start, between = self.key_parts
-        return start + between.join(str(int(number)) for number in numbers)
-
-    @property
-    def chunk_bytes(self) -> int:
-        """What a decoded chunk takes."""
-        return math.prod(self.chunk_shape) * self.dtype.itemsize
-
-    def unpacks_to_more(self, stored: bytes) -> bool:
-        """Return whether the stored bytes of a chunk would take more memory than a chunk."""
-        packed = stored[:-_CHECKSUM_BYTES] if self.has_checksum else stored
-        return unpacks_to_more(packed, self.compressor, limit_bytes=self.chunk_bytes)
+    def count(self, lengths: Iterable[int]) -> list[int]:
+        """Return how many parts of these lengths the array has along each axis."""
+        return [-(-length // part) for length, part in zip(self.shape, lengths, strict=True)]
 
 
 def read_group_attributes(folder: Location, path: Location) -> dict[str, Any] | None:
     """Return the attributes of a group; None where the folder is an array."""
-    node = _load(folder, path)
-    return None if node.get("node_type") == "array" else _as_dict(node.get("attributes", {}), path)
+    node = _read_table(folder / "zarr.json", path)
+    if node is not None:
+        return None if node.get("node_type") == "array" else _check_table(node.get("attributes", {}), path)
+    # format 2 has its attributes in a file of their own
+    return None if _read_table(folder / ".zarray", path) is not None else _read_table(folder / ".zattrs", path) or {}
 
 
 def read_array_node(folder: Location, path: Location) -> ZarrNode:
@@ -114,18 +95,70 @@ def read_array_node(folder: Location, path: Location) -> ZarrNode:
         What messages call the input.
     """
     try:
-        node = _load(folder, path)
-        if not node:
+        name, node = "zarr.json", _read_table(folder / "zarr.json", path)
+        if node is None:
+            name, node = ".zarray", _read_table(folder / ".zarray", path)
+        if node is None:
             raise refuse_damaged(path, f"there is no array in {folder.name!r}")
-        checked = _parse(node, path)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        codecs = list(_list_codecs(node.get("codecs", [*(node.get("filters") or []), *filter(None, [node.get("compressor")])])))
+        unknown = [codec for codec in codecs if codec not in (*_COMPRESSORS, *_OTHER_CODECS)]
+        if unknown:
+            needed = f"one of {', '.join(_COMPRESSORS)} or none"
+            raise refuse_content(path, given=f"chunks packed with {unknown[0]!r}", needed=needed, remedy="store it again")
+        if name == ".zarray" and node.get("filters") == []:  # the library warns about programs that write it so
+            node["filters"] = None
+        document = name, json.dumps(node).encode()
+        store = MemoryStore({name: default_buffer_prototype().buffer.from_bytes(document[1])}, read_only=True)
+        array = zarr.open_array(store, mode="r", zarr_format=3 if name == "zarr.json" else 2)
+        # format 2 has no field for names of axes, but xarray a convention
+        names: Any = node.get("dimension_names") or (_read_table(folder / ".zattrs", path) or {}).get(_ATTRIBUTES_OF_XARRAY)
+        has_names = isinstance(names, list) and all(isinstance(each, str) for each in names)
+        checked = ZarrNode(
+            shape=array.shape,
+            chunk_shape=array.chunks,
+            file_shape=array.shards or array.chunks,
+            dtype=np.dtype(array.dtype),
+            is_compressed=any(codec in _COMPRESSORS for codec in codecs),
+            dimension_names=tuple(names) if has_names else (),
+            metadata=array.metadata,
+            document=document,
+        )
+        _check_sizes(checked, path)
+    except (ArithmeticError, AttributeError, KeyError, NotImplementedError, TypeError, ValueError) as error:
         raise refuse_damaged(path, f"its array metadata make no sense: {type(error).__name__}: {error}") from error
-    _check_sizes(checked, path)
     return checked
 
 
+def _list_codecs(codecs: Iterable[Any]) -> Iterator[str]:
+    """Yield the names of codecs and of those inside them."""
+    for codec in codecs:
+        if isinstance(codec, str):
+            yield codec
+            continue
+        yield codec["name"] if "name" in codec else codec["id"]
+        settings = codec.get("configuration") or {}
+        yield from _list_codecs([*settings.get("codecs", []), *settings.get("index_codecs", [])])
+
+
+def _check_sizes(node: ZarrNode, path: Location) -> None:
+    lengths = (*node.shape, *node.chunk_shape)
+    if node.dtype.kind not in "buif":
+        raise refuse_damaged(path, f"its array metadata make no sense: sample type {node.dtype}")
+    # 2**62: products of lengths must not overflow in NumPy
+    if len(node.shape) != len(node.chunk_shape) or any(length < 1 for length in lengths) or math.prod(node.shape) > 2**62:
+        raise refuse_damaged(path, f"its array has shape {node.shape} and chunks of {node.chunk_shape}")
+    is_large = math.prod(node.chunk_shape) * node.dtype.itemsize > LARGEST_CHUNK_BYTES
+    if is_large or math.prod(node.file_shape) > MOST_CHUNKS_IN_SHARD * math.prod(node.chunk_shape):
+        raise refuse_content(
+            path,
+            given=f"chunks of {node.chunk_shape} samples in files of {node.file_shape}",
+            needed=f"at most {LARGEST_CHUNK_BYTES} bytes a chunk and {MOST_CHUNKS_IN_SHARD} chunks a file",
+            remedy="store it with other chunks",
+        )
+
+
 def check_stored(folder: Location, node: ZarrNode, path: Location) -> None:
-    """Refuse a large array of which next to nothing is stored: its metadata lie, or it is the rest of a failed copy.
+    """Refuse a large array of which next to nothing is stored: its metadata are wrong, or it is the rest of a failed copy.
 
     Parameters
     ----------
@@ -135,238 +168,54 @@ def check_stored(folder: Location, node: ZarrNode, path: Location) -> None:
     path : Path
         What messages call the input.
     """
+    n_bytes = math.prod(node.shape) * node.dtype.itemsize
     if isinstance(folder, RemotePath):
-        _look_for_chunks(folder, node, path)
-        return
-    n_chunks = math.prod(-(-length // part) for length, part in zip(node.shape, node.chunk_shape, strict=True))
-    # tiny chunks cost their time, not their bytes
-    n_bytes = max(math.prod(node.shape) * node.dtype.itemsize, n_chunks * SMALLEST_CHUNK_COST_BYTES)
-    wanted = (n_bytes - LARGEST_UNSTORED_BYTES) // MAX_ZARR_EXPANSION
+        # all that is stored would take too many requests
+        is_stored = n_bytes <= LARGEST_UNSTORED_BYTES or _has_some_chunk(folder, node)
+        given = f"none of {N_PROBES} chunks that were looked for,"
+    else:
+        # tiny chunks cost their time, not their bytes
+        n_bytes = max(n_bytes, math.prod(node.count(node.chunk_shape)) * SMALLEST_CHUNK_COST_BYTES)
+        wanted = (n_bytes - LARGEST_UNSTORED_BYTES) // MAX_ZARR_EXPANSION
+        stored = _measure_folder(folder, up_to=wanted)
+        is_stored, given = stored >= wanted, f"{stored} bytes"
+    if not is_stored:
+        needed = "an array that is stored for the most part"
+        raise refuse_content(path, given=f"{given} of an array of shape {node.shape}", needed=needed, remedy="copy it again")
+
+
+def _measure_folder(folder: Path, *, up_to: int) -> int:
+    """Return the bytes of the files in a folder, which is walked only as far as it takes to reach a sum."""
     stored = 0
-    # walked only as far as it takes to believe the array
-    for place, _, names in os.walk(folder) if wanted > 0 else ():
+    for place, _, names in os.walk(folder) if up_to > 0 else ():
         for name in names:
-            if stored >= wanted:
-                return
+            if stored >= up_to:
+                return stored
             with suppress(OSError):
                 stored += (Path(place) / name).stat().st_size
-    if stored < wanted:
-        raise refuse_content(
-            path,
-            given=f"{stored} bytes of an array of shape {node.shape}",
-            needed="an array that is stored for the most part",
-            remedy="copy it again",
-        )
+    return stored
 
 
-def _look_for_chunks(folder: RemotePath, node: ZarrNode, path: Location) -> None:
-    """Refuse a large array on a server of which none of some chunks is there: to count all that is stored would take too many requests."""
-    if math.prod(node.shape) * node.dtype.itemsize <= LARGEST_UNSTORED_BYTES:
-        return
-    counts = [-(-length // part) for length, part in zip(node.shape, node.file_shape, strict=True)]
+def _has_some_chunk(folder: RemotePath, node: ZarrNode) -> bool:
+    counts = node.count(node.file_shape)
     n_files = math.prod(counts)
     # the middle first: where it is stored, one request is enough; a dict drops repetitions and keeps the order
     numbers = dict.fromkeys(n_files * probe // N_PROBES for probe in (N_PROBES // 2, *range(N_PROBES)))
-    if not any((folder / node.key(np.unravel_index(number, counts))).is_file() for number in numbers):
-        raise refuse_content(
-            path,
-            given=f"none of {len(numbers)} chunks that were looked for, of an array of shape {node.shape}",
-            needed="an array that is stored for the most part",
-            remedy="copy it again",
-        )
+    places = (tuple(int(step) for step in np.unravel_index(number, counts)) for number in numbers)
+    return any((folder / node.metadata.encode_chunk_key(place)).is_file() for place in places)
 
 
-def _load(folder: Location, path: Location) -> dict[str, Any]:
-    """Return the metadata of a group or an array in the words of format 3, nothing where there are none."""
-    described = _read_json(folder / "zarr.json", path)
-    if described is not None:
-        return described
-    # format 2 has its attributes in a file of their own
-    attributes = _read_json(folder / ".zattrs", path) or {}
-    node = _read_json(folder / ".zarray", path)
-    if node is None:
-        return {"attributes": attributes} if attributes else {}
-    # in the order of encoding, as format 3 lists them
-    codecs = [*(node.get("filters") or []), *([node["compressor"]] if node.get("compressor") else [])]
-    return {
-        "zarr_format": 2,
-        "node_type": "array",
-        "shape": node.get("shape"),
-        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": node.get("chunks")}},
-        "chunk_key_encoding": {"name": "v2", "configuration": {"separator": node.get("dimension_separator") or "."}},
-        "data_type": node.get("dtype"),
-        "codecs": [codec if isinstance(codec, str) else {"name": codec["id"]} for codec in codecs],
-        # the convention of xarray, which format 2 has no field for
-        "dimension_names": attributes.get("_ARRAY_DIMENSIONS"),
-    }
-
-
-def _check_sizes(node: ZarrNode, path: Location) -> None:
-    lengths = (*node.shape, *node.chunk_shape)
-    # 2**62: products of lengths must not overflow in NumPy
-    if len(node.shape) != len(node.chunk_shape) or any(length < 1 for length in lengths) or math.prod(node.shape) > 2**62:
-        raise refuse_damaged(path, f"its array has shape {node.shape} and chunks of {node.chunk_shape}")
-    if node.chunk_bytes > LARGEST_CHUNK_BYTES:
-        raise refuse_content(
-            path,
-            given=f"chunks of {node.chunk_shape} samples",
-            needed=f"at most {LARGEST_CHUNK_BYTES} bytes a chunk",
-            remedy="store it with smaller chunks",
-        )
-
-
-def _parse(node: dict[str, Any], path: Location) -> ZarrNode:
-    if node.get("node_type") != "array" or node["chunk_grid"]["name"] != "regular":
-        raise refuse_damaged(path, "its metadata describe no regular array")
-    chunk_shape, codecs = _as_shape(node["chunk_grid"]["configuration"]["chunk_shape"]), node["codecs"]
-    file_shape = chunk_shape
-    if codecs and codecs[0]["name"] == "sharding_indexed":
-        settings = codecs[0]["configuration"]
-        chunk_shape = _check_shards(settings, chunk_shape, path, is_only_codec=len(codecs) == 1)
-        codecs = settings["codecs"]
-    packing = [codec["name"] for codec in codecs if codec["name"] not in _ARRAY_CODECS]
-    compressors = [name for name in packing if name != _CHECKSUM]
-    unknown = [name for name in compressors if name not in _COMPRESSORS]
-    # one compressor at most, then a checksum: what is packed twice could not be checked for its size
-    if unknown or packing not in ([], [_CHECKSUM], compressors[:1], [*compressors[:1], _CHECKSUM]):
-        raise refuse_content(
-            path,
-            given=f"chunks packed with {(unknown or [' and '.join(packing)])[0]!r}",
-            needed=f"one of {', '.join(_COMPRESSORS)} or none",
-            remedy="store it again",
-        )
-    names = node.get("dimension_names")
-    return ZarrNode(
-        zarr_format=2 if node.get("zarr_format") == 2 else 3,
-        shape=_as_shape(node["shape"]),
-        chunk_shape=chunk_shape,
-        dtype=_as_dtype(node["data_type"]),
-        compressor="".join(compressors),
-        has_checksum=_CHECKSUM in packing,
-        dimension_names=tuple(names) if isinstance(names, list) and all(isinstance(name, str) for name in names) else (),
-        file_shape=file_shape,
-        key_parts=_parse_keys(node.get("chunk_key_encoding") or {}),
-    )
-
-
-def _parse_keys(encoding: dict[str, Any]) -> tuple[str, str]:
-    """Return what stands before and between the numbers in names of chunks."""
-    is_default = encoding.get("name", "default") == "default"
-    between = (encoding.get("configuration") or {}).get("separator", "/" if is_default else ".")
-    if between not in ("/", "."):
-        msg = f"separator {str(between)[:20]!r}"
-        raise TypeError(msg)
-    return f"c{between}" if is_default else "", between
-
-
-def _check_shards(settings: dict[str, Any], shard_shape: tuple[int, ...], path: Location, *, is_only_codec: bool) -> tuple[int, ...]:
-    """Return the shape of the chunks inside the shards, once these can be read one by one."""
-    inner = _as_shape(settings["chunk_shape"])
-    index = [codec["name"] for codec in settings.get("index_codecs", [])]
-    # not 0: lengths are checked only after this
-    n_inner = math.prod(outer // max(part, 1) for outer, part in zip(shard_shape, inner, strict=True))
-    # a compressor around the shard, or on its index, would have to be unpacked before anything can be checked
-    is_usual = is_only_codec and settings.get("index_location", "end") == "end" and index in (["bytes"], ["bytes", _CHECKSUM])
-    if not is_usual or not 1 < n_inner <= MOST_CHUNKS_IN_SHARD:
-        raise refuse_content(
-            path,
-            given=f"shards of {n_inner} chunks with codecs {index}",
-            needed="shards of several chunks with a plain index at their end",
-            remedy="store it with other shards or with none",
-        )
-    return inner
-
-
-def _as_shape(value: list[Any]) -> tuple[int, ...]:
-    """Return lengths that are whole numbers as they stand: neither texts nor fractions, which would be rounded."""
-    # true and false are integers in Python, hence no isinstance
-    if any(type(length) is not int for length in value):
-        msg = f"lengths {str(value)[:80]}"
-        raise TypeError(msg)
-    return tuple(value)
-
-
-def _as_dtype(value: object) -> np.dtype[Any]:
-    """Return the type of a name such as ``<u2`` or ``uint16``; text only, since lists would be records."""
-    dtype = np.dtype(value) if isinstance(value, str) else None
-    if dtype is None or dtype.kind not in "buif":
-        msg = f"sample type {value!r}"
-        raise TypeError(msg)
-    return dtype
-
-
-def _as_dict(value: object, path: Location) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise refuse_damaged(path, "its attributes are no table")
-    return value
-
-
-def _read_json(file: Location, path: Location) -> dict[str, Any] | None:
+def _read_table(file: Location, path: Location) -> dict[str, Any] | None:
     """Return the table that a file holds; None where there is no file."""
     try:
-        return _as_dict(parse_json(read_bounded(file, largest_bytes=LARGEST_NODE_BYTES)), path)
+        return _check_table(parse_json(read_bounded(file, largest_bytes=LARGEST_NODE_BYTES)), path)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except ValueError as error:
         raise refuse_damaged(path, f"{file.name} cannot be parsed: {error}") from error
 
 
-def unpacks_to_more(packed: bytes, compressor: str, *, limit_bytes: int) -> bool:
-    """Return whether compressed bytes would take more memory than a limit, taking no more than that to find out.
-
-    Parameters
-    ----------
-    packed : bytes
-    compressor : str
-        ``blosc``, ``gzip``, ``lz4``, ``zlib``, ``zstd``, or empty.
-    limit_bytes : int
-    """
-    if compressor == "blosc":
-        # header of Blosc: version, format, flags, item size, then the size unpacked
-        return int.from_bytes(packed[4:8], "little") > limit_bytes
-    if compressor == "lz4":
-        # numcodecs puts the size unpacked before the block
-        return int.from_bytes(packed[:4], "little") > limit_bytes
-    if compressor == "zstd":
-        return _zstd_exceeds(packed, limit_bytes)
-    return compressor in ("gzip", "zlib") and _deflate_exceeds(packed, limit_bytes)
-
-
-def _zstd_exceeds(packed: bytes, limit_bytes: int) -> bool:
-    """Decide by the size in the header of the first frame; where it has none, by unpacking into a buffer of the limit."""
-    # RFC 8878, 3.1.1.1: descriptor behind the magic number; window, dictionary and content size follow
-    flags = packed[4] if len(packed) > 4 else 0
-    is_single, width = bool(flags & 0x20), (0, 2, 4, 8)[flags >> 6]
-    width = width or int(is_single)
-    if width:
-        start = 5 + (not is_single) + (0, 1, 2, 4)[flags & 3]
-        # a size of two bytes is stored less 256
-        size = int.from_bytes(packed[start : start + width], "little") + (256 if width == 2 else 0)
-        return size > limit_bytes
-    try:
-        imagecodecs.zstd_decode(packed, out=limit_bytes)
-    except imagecodecs.ZstdError as error:
-        # any other failure is damage, which the decoder will report
-        return "too small" in str(error)
-    return False
-
-
-def _deflate_exceeds(packed: bytes, limit_bytes: int) -> bool:
-    """Decide by unpacking piece by piece, without keeping any; damage is left to the decoder to find."""
-    total = 0
-    try:
-        while packed:
-            stream = zlib.decompressobj(wbits=47)  # zlib or gzip, whichever it is
-            while not stream.eof:
-                piece = stream.decompress(packed, _INFLATED_AT_ONCE)
-                total += len(piece)
-                if total > limit_bytes:
-                    return True
-                packed = stream.unconsumed_tail
-                if not piece and not packed:
-                    return False
-            # a gzip file may have several members, one behind the other
-            packed = stream.unused_data
-    except zlib.error:
-        return False
-    return False
+def _check_table(value: object, path: Location) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise refuse_damaged(path, "its attributes are no table")
+    return value

@@ -3,43 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
-import stat
+from collections.abc import AsyncGenerator, Iterable
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import zarr
-from zarr.abc.store import RangeByteRequest, Store, SuffixByteRequest
+from numpy.typing import NDArray
+from zarr.abc.store import ByteRequest, RangeByteRequest, Store, SuffixByteRequest
+from zarr.core.buffer import Buffer, BufferPrototype
 from zarr.storage import LocalStore, MemoryStore, WrapperStore
 
 from qmcif_engine.errors import ImageFileError
 from qmcif_engine.io.input.array_source import ArraySource, guess_axes
-from qmcif_engine.io.input.bounded_reading import parse_json, read_bounded
 from qmcif_engine.io.input.frame_source import Copying
-from qmcif_engine.io.input.image_file import refuse_content, refuse_damaged, translate_failures
-from qmcif_engine.io.input.segment_cache import fill_from_segments
-from qmcif_engine.io.limits import LARGEST_INDEX_BYTES, LARGEST_NODE_BYTES, LARGEST_SEGMENT_OVERHEAD_BYTES
+from qmcif_engine.io.input.image_file import refuse_content, translate_failures
+from qmcif_engine.io.input.segment_cache import SegmentCache, fill_from_segments
 from qmcif_engine.io.metadata.acquisition import name_axes, plan_axes
-from qmcif_engine.io.remote.remote_path import RemotePath
-from qmcif_engine.io.zarr.image_groups import find_image
-from qmcif_engine.io.zarr.ngff import name_ngff_axes
-from qmcif_engine.io.zarr.zarr_checks import check_stored, read_array_node
+from qmcif_engine.io.remote.object_requests import read_object
+from qmcif_engine.io.remote.remote_path import Location, RemotePath
+from qmcif_engine.io.zarr.ngff import find_image, name_ngff_axes
+from qmcif_engine.io.zarr.zarr_checks import ZarrNode, check_stored, read_array_node
 from qmcif_engine.stack.image_metadata import ImageMetadata
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-    from zarr.abc.store import ByteRequest
-    from zarr.core.buffer import Buffer, BufferPrototype
-
-    from qmcif_engine.io.input.segment_cache import SegmentCache
-    from qmcif_engine.io.remote.remote_path import Location
-    from qmcif_engine.io.zarr.zarr_checks import ZarrNode
-
 
 logger = logging.getLogger(__name__)
 
@@ -80,7 +66,7 @@ def _open_zarr(path: Location, *, image: int | str | None, axes: str | None, cac
     metadata = described.metadata if described is not None else ImageMetadata()
     source = ArraySource(array.read, plan, dtype=node.dtype, name=name, metadata=metadata, paths=(path,))
     # chunks that are not compressed are read as quickly as a copy of them
-    source.copying = Copying.WORTHWHILE if node.compressor else Copying.NEVER
+    source.copying = Copying.WORTHWHILE if node.is_compressed else Copying.NEVER
     return source
 
 
@@ -125,27 +111,24 @@ class ZarrArray:
 
     @cached_property
     def _array(self) -> zarr.Array[Any]:
-        store = GuardedStore.around(self._folder, self._node, path=self._path, is_strict=self._is_strict)
-        return zarr.open_array(store, mode="r", zarr_format=self._node.zarr_format)
+        store = ChunkStore.around(self._folder, self._node, path=self._path, is_strict=self._is_strict)
+        return zarr.open_array(store, mode="r", zarr_format=3 if self._node.document[0] == "zarr.json" else 2)
 
 
-class GuardedStore(WrapperStore[Store]):
-    """A store between Zarr and the chunks, here or on a server: it tells of missing ones, and refuses those that unpack to too much.
-
-    Parameters
-    ----------
-    store : LocalStore or MemoryStore
-        Of the array's folder, read only; an empty one where the folder lies on a server, whose chunks this class asks for itself.
-    """
+class ChunkStore(WrapperStore[Store]):
+    """A store between Zarr and the chunks, here or on a server: it reports missing ones, and gives the metadata that were checked."""
 
     _folder: Location
     _path: Location
     _node: ZarrNode
     _is_strict: bool
-    _has_told: bool
+    _has_warned: bool
+
+    # a store that can also be read synchronously would be read around `get`
+    _supports_sync_io = False
 
     @classmethod
-    def around(cls, folder: Location, node: ZarrNode, *, path: Location, is_strict: bool) -> GuardedStore:
+    def around(cls, folder: Location, node: ZarrNode, *, path: Location, is_strict: bool) -> ChunkStore:
         """Return the store of an array.
 
         Parameters
@@ -159,34 +142,22 @@ class GuardedStore(WrapperStore[Store]):
             Whether a chunk that is not stored is refused, instead of standing for the fill value.
         """
         store = cls(MemoryStore(read_only=True) if isinstance(folder, RemotePath) else LocalStore(folder, read_only=True))
-        store._folder, store._path, store._node, store._is_strict, store._has_told = folder, path, node, is_strict, False
+        store._folder, store._path, store._node, store._is_strict, store._has_warned = folder, path, node, is_strict, False
         return store
 
     async def get(self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None) -> Buffer | None:
-        """Return stored bytes; for a chunk only where it is there, and will not unpack to more than its size."""
-        if key.rpartition("/")[2] in _METADATA:
-            # in a thread: the event loop of Zarr must not wait for a disk
-            return await asyncio.to_thread(self._read_metadata, key, prototype)
+        """Return stored bytes; for a chunk that is not there None, unless that is refused."""
+        if key in _METADATA:
+            name, content = self._node.document
+            return prototype.buffer.from_bytes(content) if key == name else None
         if isinstance(self._folder, RemotePath):
-            return await asyncio.to_thread(self._read_remote, self._folder / key, key, prototype, byte_range)
-        n_bytes = self._measure(self._folder / key, key)
-        if n_bytes is None:
-            return None
-        if isinstance(byte_range, SuffixByteRequest):  # the index of a shard, which is not compressed
-            return await super().get(key, prototype, byte_range)
-        if isinstance(byte_range, RangeByteRequest):
-            n_bytes = byte_range.end - byte_range.start
-        # before it is read: a file of any length may have the name of a chunk
-        if n_bytes > self._largest_bytes:
-            raise refuse_damaged(self._path, f"chunk {key} is stored in {n_bytes} bytes where it holds {self._node.chunk_bytes}")
-        value = await super().get(key, prototype, byte_range)
-        if value is not None:
-            self._check_packed(value.to_bytes(), key)
+            # in a thread: the event loop of Zarr must not wait for a server
+            value = await asyncio.to_thread(self._read_remote, self._folder / key, prototype, byte_range)
+        else:
+            value = await super().get(key, prototype, byte_range)
+        if value is None:
+            self._report_missing(key)
         return value
-
-    # Zarr has more ways to read, which a wrapper hands to the store that it wraps; here all of them pass `get`, so that nothing goes
-    # unchecked, and none is synchronous.
-    _supports_sync_io = False
 
     async def get_partial_values(
         self, prototype: BufferPrototype, key_ranges: Iterable[tuple[str, ByteRequest | None]]
@@ -194,97 +165,43 @@ class GuardedStore(WrapperStore[Store]):
         """Return stored bytes of several chunks, or parts of them."""
         return [await self.get(key, prototype, byte_range) for key, byte_range in key_ranges]
 
-    async def get_ranges(
-        self, key: str, byte_ranges: Sequence[ByteRequest | None], *, prototype: BufferPrototype, **_: int
-    ) -> AsyncIterator[list[tuple[int, Buffer]]]:
-        """Yield parts of a shard one by one: parts that were read as one could not be checked."""
-        for number, byte_range in enumerate(byte_ranges):
-            part = await self.get(key, prototype, byte_range)
-            if part is None:
-                raise FileNotFoundError(key)
-            yield [(number, part)]
-
     async def _get_many(
         self, requests: Iterable[tuple[str, BufferPrototype, ByteRequest | None]]
     ) -> AsyncGenerator[tuple[str, Buffer | None], None]:
         for request in requests:
             yield request[0], await self.get(*request)
 
-    @property
-    def _largest_bytes(self) -> int:
-        """What a stored chunk may take."""
-        return 2 * self._node.chunk_bytes + LARGEST_SEGMENT_OVERHEAD_BYTES
-
-    def _check_packed(self, stored: bytes, key: str) -> None:
-        if self._node.unpacks_to_more(stored):
-            raise refuse_damaged(self._path, f"chunk {key} unpacks to more than the {self._node.chunk_bytes} bytes of a chunk")
-
-    def _read_remote(self, path: RemotePath, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None) -> Buffer | None:
-        """Return a chunk, or the part of a shard that is wanted, from a server; its size is checked while it arrives."""
-        from qmcif_engine.io.remote.object_requests import read_object
-
-        part, is_index = "", isinstance(byte_range, SuffixByteRequest)
+    def _read_remote(self, path: RemotePath, prototype: BufferPrototype, byte_range: ByteRequest | None) -> Buffer | None:
+        """Return a chunk, or the part of a shard that is wanted, from a server; None where it has none."""
+        start = end = wanted = None
         if isinstance(byte_range, SuffixByteRequest):
-            part = f"-{byte_range.suffix}"
+            start, wanted = -byte_range.suffix, byte_range.suffix
         elif isinstance(byte_range, RangeByteRequest):
-            # ranges of HTTP include their last byte
-            part = f"{byte_range.start}-{byte_range.end - 1}"
-        elif byte_range is not None:
-            part = f"{byte_range.offset}-"
+            start, end, wanted = byte_range.start, byte_range.end, byte_range.end - byte_range.start
         try:
-            answer = read_object(path, part=part, largest_bytes=self._largest_bytes if not is_index else LARGEST_INDEX_BYTES)
+            content = read_object(path, start=start, end=end)
         except FileNotFoundError:
-            self._miss(key)
             return None
-        except ValueError as error:
-            raise refuse_damaged(self._path, f"chunk {key} is not usable: {error}") from error
-        # a server may ignore the range and send all of a shard, which may be gigabytes
-        if part and not answer.is_part:
+        # a server may ignore the range and send all of a shard
+        if wanted is not None and len(content) > wanted:
             raise refuse_content(
                 self._path,
                 given="shards that their server sends only as a whole",
                 needed="a server that sends parts (range requests)",
                 remedy="download it and pass its name",
             )
-        if not is_index:
-            self._check_packed(answer.content, key)
-        return prototype.buffer.from_bytes(answer.content)
-
-    def _read_metadata(self, key: str, prototype: BufferPrototype) -> Buffer | None:
-        """Return a metadata file, which may be a pipe or a link to a device and is refused then; None where there is none."""
-        try:
-            content = read_bounded(self._folder / key, largest_bytes=LARGEST_NODE_BYTES)
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        except ValueError as error:
-            raise refuse_damaged(self._path, f"{key} is not usable: {error}") from error
-        if key.endswith(".zarray"):
-            node = parse_json(content)
-            if node.get("filters") == []:  # the library prints a warning about programs that write no filters so
-                content = json.dumps(node | {"filters": None}).encode()
         return prototype.buffer.from_bytes(content)
 
-    def _measure(self, file: Path, key: str) -> int | None:
-        """Return the size of a stored chunk or shard; None for one that is missing, unless that is refused."""
-        try:
-            status = file.stat()
-        except (FileNotFoundError, NotADirectoryError):
-            self._miss(key)
-            return None
-        if not stat.S_ISREG(status.st_mode):
-            raise refuse_damaged(self._path, f"chunk {key} is not a file")
-        return status.st_size
-
-    def _miss(self, key: str) -> None:
+    def _report_missing(self, key: str) -> None:
         """Refuse a missing chunk, or note the first one: most are empty and were left out, but an interrupted copy looks the same."""
         if self._is_strict:
             msg = (
                 f"{str(self._path)!r} lacks the chunk {key}; all chunks are needed; copy it again, or leave out --strict-chunks "
                 "(strict_chunks) where its program leaves out empty ones"
             )
-            raise ImageFileError(msg) from None
-        if not self._has_told:
-            self._has_told = True
+            raise ImageFileError(msg)
+        if not self._has_warned:
+            self._has_warned = True
             logger.warning(
                 "%r lacks the chunk %s, and maybe others; the fill value stands for what is missing; --strict-chunks refuses it",
                 str(self._path),

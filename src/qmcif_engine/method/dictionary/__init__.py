@@ -1,4 +1,4 @@
-"""The shipped quaternion dictionaries, learned beforehand by `qmcif_engine.method.dictionary.learning`.
+"""The shipped quaternion dictionaries, learned beforehand by ``tools/learn_dictionary.py``.
 
 One dictionary for each base patch side of the paper's ablation: 5, 8 and 10 pixels, with as many atoms as a patch has pixels.
 """

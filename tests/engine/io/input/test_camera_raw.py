@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
@@ -23,11 +22,11 @@ def files(tmp_path):
 def rawpy(monkeypatch):
     """What rawpy offers, for files of one repeated byte: no camera's file is small and free enough to be part of the tests."""
     module = ModuleType("rawpy")
-    module.opened, module.options, module.flip = [], [], 0
+    module.options, module.flip = [], 0
 
     class Raw:
-        def __init__(self, path):
-            self.value = Path(path).read_bytes()[0]
+        def __init__(self, content):
+            self.value = content[0]
             self.sizes = SimpleNamespace(height=20, width=30, flip=module.flip)
 
         def __enter__(self):
@@ -41,17 +40,15 @@ def rawpy(monkeypatch):
             shape = (30, 20, 3) if module.flip in (5, 6) else (20, 30, 3)
             return np.full(shape, 1000 + self.value, np.uint16)
 
-    def imread(path):
-        if Path(path).read_bytes()[:1] == b"\xff":
+    def imread(stream):
+        content = stream.read()
+        if content[:1] == b"\xff":
             msg = "b'Unsupported file format or not RAW file'"
             raise RuntimeError(msg)
-        module.opened.append(path)
-        return Raw(path)
+        return Raw(content)
 
     module.imread = imread
     monkeypatch.setitem(sys.modules, "rawpy", module)
-    # the process that reads would load the real one
-    monkeypatch.setattr("qmcif_engine.io.input.camera_raw.read_apart", lambda function, path, *, n_bytes: function(path))
     return module
 
 

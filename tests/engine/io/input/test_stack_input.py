@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import functools
 import io
 import multiprocessing
 import os
@@ -154,6 +155,65 @@ def test_one_image_is_refused(tmp_path):
         open_stack(tmp_path)
     with pytest.raises(InvalidImageError, match="0 images were given"):
         open_stack([])
+
+
+def test_a_file_of_one_image_is_not_advised_to_name_its_axes(tmp_path):
+    tifffile.imwrite(tmp_path / "one.tif", noise(20, 24, 3), photometric="rgb")
+    zarr.create_array(tmp_path / "one.zarr", data=noise(1, 20, 24))
+    for name in ("one.tif", "one.zarr"):
+        with pytest.raises(InvalidImageError, match=r"^1 image was given; at least 2 of one scene are needed"):
+            open_stack(tmp_path / name)
+    tifffile.imwrite(tmp_path / "dyes.ome.tif", noise(2, 20, 24), metadata={"axes": "CYX"}, photometric="minisblack")
+    with pytest.raises(InvalidImageError, match="2 images along one axis other than C are needed: name the axes"):
+        open_stack(tmp_path / "dyes.ome.tif")
+
+
+opened_names: list[str] = []
+
+
+def note_opened(event, details):
+    if event == "open" and isinstance(details[0], (str, os.PathLike)):
+        opened_names.append(os.path.basename(details[0]))  # noqa: PTH119 - of a string
+
+
+@functools.cache
+def note_all_opened():
+    """Add the hook, which stays, to the interpreter once."""
+    sys.addaudithook(note_opened)
+
+
+@pytest.mark.parametrize("kind", ["png", "jpg", "plain.tif", "packed.tif", "turned.tif"])
+def test_each_file_is_opened_once_to_describe_and_decode_it(tmp_path, kind):
+    images, names = noise(3, 20, 24, 3), [f"{number}.{kind}" for number in range(3)]
+    for name, image in zip(names, images, strict=True):
+        if kind.endswith("tif"):
+            turned = {"extratags": [(274, 3, 1, 6, True)]} if kind == "turned.tif" else {}
+            tifffile.imwrite(tmp_path / name, image, photometric="rgb", compression="zlib" if kind == "packed.tif" else None, **turned)
+        else:
+            Image.fromarray(image).save(tmp_path / name)
+    note_all_opened()
+    opened_names.clear()
+
+    with open_stack([tmp_path / name for name in names]) as stack:
+        for number in range(3):
+            stack.read(number, WINDOW)
+            stack.read(number, WHOLE if kind != "turned.tif" else Window(0, 0, 24, 20))
+
+    assert sorted(name for name in opened_names if name in names) == names
+
+
+def test_complaints_of_decoders_are_not_printed(tmp_path):
+    """A checksum of metadata is wrong: the picture is sound, and the decoder says so in its own words."""
+    content = bytes(imagecodecs.png_encode(noise(20, 24)))
+    for number in range(2):
+        (tmp_path / f"{number}.png").write_bytes(content[:33] + b"\0\0\0\x04gAMAabcd\0\0\0\0" + content[33:])
+    command = (
+        "import sys; from qmcif_engine import open_stack; from qmcif_engine.stack.window import Window; "
+        "open_stack(sys.argv[1]).read(0, Window(0, 0, 5, 5))"
+    )
+    done = subprocess.run([sys.executable, "-c", command, str(tmp_path)], capture_output=True, text=True, check=True)
+
+    assert (done.stdout, done.stderr) == ("", "")
 
 
 def test_excluding_all_but_one_is_refused(tmp_path):

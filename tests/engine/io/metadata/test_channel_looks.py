@@ -13,7 +13,7 @@ import tifffile
 import yaozarrs
 
 from qmcif_engine import FusionConfig, fuse_to_file, open_stack
-from qmcif_engine.run.stack_output import write_stack
+from qmcif_engine.io.output.stack_output import write_stack
 
 NAMES, COLORS = ("EGFP", "tdTomato", "Cy5"), ("#00ff00", "#ff8000", "#ff00ff")
 LIMITS, EMISSIONS = ((10.0, 200.0), (5.5, 90.25), (0.0, 255.0)), (509.0, None, 670.5)
@@ -33,8 +33,7 @@ def source(tmp_path_factory):
     tifffile.imwrite(path, planes(), ome=True, metadata=described | {"Channel": channels})
     stack = open_stack(path)
     assert (stack.metadata.channel_names, stack.metadata.channel_colors) == (NAMES, COLORS)
-    stack.metadata = replace(stack.metadata, channel_limits=LIMITS, channel_emissions_nm=EMISSIONS)
-    return stack
+    return replace(stack, metadata=replace(stack.metadata, channel_limits=LIMITS, channel_emissions_nm=EMISSIONS))
 
 
 @pytest.fixture(scope="module", params=SUFFIXES)

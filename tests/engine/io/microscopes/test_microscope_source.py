@@ -152,7 +152,7 @@ def test_header_that_promises_more_than_the_file_holds_is_refused(tmp_path):
 
 def test_planes_that_were_not_recorded_are_not_taken_for_black(tmp_path):
     path = save_czi(tmp_path, [VOLUME], leave_out={(0, 1, 1)})
-    with pytest.raises(ImageFileError, match=r"holds 5 of 6 planes \(T 1, Z 3, C 2\) of this scene; all are needed"):
+    with pytest.raises(ImageFileError, match=r"holds 5 of 6 planes \(T 1, Z 3, C 2\) of this scene; each of them is needed"):
         open_stack(path)
 
 

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from qmcif_engine.io.output.leftovers import Kind, name_temporary
-from qmcif_engine.io.output.moves import Journal, Move, clear_away, mark_of, roll_back
+from qmcif_engine.io.output.moves import Journal, Move, clear_away, mark_of, roll_back, sweep
 from qmcif_engine.io.output.placement import place_files
-from qmcif_engine.io.output.sweeping import sweep
 
 ZARR = json.dumps({"zarr_format": 3, "node_type": "group"})
 

@@ -35,13 +35,13 @@ def plain_mean(samples: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("dtype", ["uint8", "uint16"])
 def test_means_of_integers_are_exact_and_round_halves_up(shape, dtype):
     samples = noise(shape, dtype)
-    np.testing.assert_array_equal(halve(samples, is_index=False), plain_mean(samples))
-    assert halve(samples, is_index=False).dtype == dtype
+    np.testing.assert_array_equal(halve(samples), plain_mean(samples))
+    assert halve(samples).dtype == dtype
 
 
 def test_a_tie_goes_up_and_full_scale_stays():
-    assert halve(np.array([[0, 1], [1, 0]], np.uint8), is_index=False) == [[1]]
-    assert halve(np.full((2, 2), 65535, np.uint16), is_index=False) == [[65535]]
+    assert halve(np.array([[0, 1], [1, 0]], np.uint8)) == [[1]]
+    assert halve(np.full((2, 2), 65535, np.uint16)) == [[65535]]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -49,19 +49,13 @@ def test_a_tie_goes_up_and_full_scale_stays():
 def test_means_of_floats_are_those_of_float64(shape, dtype):
     samples = noise(shape, dtype)
     tolerance = 4 * np.finfo(dtype).eps * 1e4
-    np.testing.assert_allclose(halve(samples, is_index=False), plain_mean(samples), rtol=0, atol=tolerance)
-    assert halve(samples, is_index=False).dtype == dtype
+    np.testing.assert_allclose(halve(samples), plain_mean(samples), rtol=0, atol=tolerance)
+    assert halve(samples).dtype == dtype
 
 
 def test_floats_near_the_largest_do_not_overflow():
     largest = np.finfo(np.float64).max
-    assert halve(np.full((2, 2), largest), is_index=False) == [[largest]]
-
-
-@pytest.mark.parametrize("shape", [(6, 8), (7, 9)])
-def test_an_index_is_never_mixed(shape):
-    index = noise(shape, "uint16")
-    np.testing.assert_array_equal(halve(index, is_index=True), index[::2, ::2])
+    assert halve(np.full((2, 2), largest)) == [[largest]]
 
 
 def test_levels_end_with_the_first_that_is_one_block():
@@ -72,10 +66,10 @@ def test_levels_end_with_the_first_that_is_one_block():
 
 def test_a_level_file_returns_any_window_of_what_was_put(tmp_path):
     large = noise((1300, 1100, 3), "uint16")
-    expected = halve(large, is_index=False)
+    expected = halve(large)
     with closing(LevelFile(expected.shape, large.dtype, folder=tmp_path)) as level:
         for window in block_windows(large.shape):
-            level.put(window, halve(large[window.slices], is_index=False))
+            level.put(window, halve(large[window.slices]))
         for window in (Window(0, 0, 650, 550), Window(250, 255, 260, 513), Window(649, 549, 650, 550)):
             np.testing.assert_array_equal(level.read(window), expected[window.slices])
         assert list(tmp_path.iterdir()) == []

@@ -15,9 +15,8 @@ import zarr
 
 from qmcif_engine.errors import Cancelled, ImageFileError, InvalidImageError, OutputError
 from qmcif_engine.io.input.readers import read_image
-from qmcif_engine.io.output.streamed_output import place_contents, stream_outputs
 from qmcif_engine.io.output.windowed_image import ArrayImage, assemble_content
-from qmcif_engine.io.output.writers import check_target, write_image
+from qmcif_engine.io.output.writers import check_target, map_path, place_contents, write_image
 from qmcif_engine.stack.image_metadata import ImageMetadata
 from qmcif_engine.stack.window import Window
 
@@ -43,7 +42,7 @@ class GeneratedPicture:
 
 
 def stream(target: Path, picture, **options) -> None:
-    described = {"alpha": None, "metadata": METADATA, "provenance": PROVENANCE, "is_index": False}
+    described = {"alpha": None, "metadata": METADATA, "provenance": PROVENANCE}
     content = assemble_content(picture, **{name: options.pop(name, value) for name, value in described.items()})
     place_contents({target: content}, **{"overwrite": False} | options)
 
@@ -250,17 +249,9 @@ def test_alpha_of_another_size_or_type_is_refused(tmp_path):
 
 def stream_all(tmp_path: Path, target: Path, **options) -> None:
     maps = {"source_index": GeneratedPicture((700, 600), "uint16"), "confidence": GeneratedPicture((700, 600), "float32")}
-    chosen = {"maps_folder": tmp_path / "maps", "overwrite": False} | options
-    stream_outputs(
-        target,
-        GeneratedPicture((700, 600, 3)),
-        alpha=None,
-        metadata=METADATA,
-        provenance=PROVENANCE,
-        maps=maps,
-        scratch_folder=None,
-        **chosen,
-    )
+    pictures = {**{map_path(tmp_path / "maps", name): plane for name, plane in maps.items()}, target: GeneratedPicture((700, 600, 3))}
+    contents = {path: assemble_content(image, None, metadata=METADATA, provenance=PROVENANCE) for path, image in pictures.items()}
+    place_contents(contents, **{"overwrite": False, "folders": [tmp_path / "maps"]} | options)
 
 
 @pytest.mark.parametrize("suffix", [".ome.tif", ".ome.zarr", ".png"])
@@ -271,12 +262,7 @@ def test_picture_and_maps_appear_together(tmp_path, suffix):
     expected = GeneratedPicture((700, 600), "uint16")
     np.testing.assert_array_equal(read_image(tmp_path / "maps" / "source_index.tif").samples, whole(expected))
     with tifffile.TiffFile(tmp_path / "maps" / "source_index.tif") as tiff:
-        assert json.loads(tiff.pages.first.description) == {"qmcif": PROVENANCE}
-
-
-def test_without_a_folder_only_the_picture_appears(tmp_path):
-    stream_all(tmp_path, tmp_path / "p.ome.zarr", maps_folder=None)
-    assert names_in(tmp_path) == ["p.ome.zarr"]
+        assert json.loads(tiff.pages.first.description)["qmcif"] == PROVENANCE
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
@@ -306,10 +292,3 @@ def test_a_failure_at_the_last_move_takes_picture_and_maps_back(tmp_path, suffix
     assert names_in(tmp_path) == ([f"p{suffix}"] if overwrite else [])
     if overwrite:
         assert digest(tmp_path / f"p{suffix}") == before
-
-
-def test_maps_may_not_lie_in_the_zarr_folder_that_is_replaced(tmp_path):
-    stream(tmp_path / "p.ome.zarr", GeneratedPicture((30, 20)))
-    (tmp_path / "p.ome.zarr" / "maps").mkdir()
-    with pytest.raises(OutputError, match="would have the maps inside; a name of its own is needed for the image"):
-        stream_all(tmp_path, tmp_path / "p.ome.zarr", maps_folder=tmp_path / "p.ome.zarr" / "maps", overwrite=True)

@@ -5,7 +5,6 @@ import os
 import socket
 import stat
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,9 +14,7 @@ from PIL import Image
 from qmcif_engine.errors import InvalidImageError, OutputError
 from qmcif_engine.io.input.readers import read_image
 from qmcif_engine.io.output.placement import check_sources_kept, ready_folder
-from qmcif_engine.io.output.windowed_image import ArrayImage
-from qmcif_engine.io.output.writers import check_maps_target, check_target, map_path, stream_outputs, write_image, write_images
-from qmcif_engine.stack.image_metadata import ImageMetadata
+from qmcif_engine.io.output.writers import check_maps_target, check_target, map_path, write_image, write_images
 from qmcif_engine.stack.samples import SUPPORTED_DTYPES
 
 SHAPE = (11, 14)
@@ -505,35 +502,14 @@ def test_folder_that_cannot_be_made_is_refused(tmp_path, monkeypatch):
     assert_nothing_else(tmp_path)
 
 
-def streamed(maps_folder: Path, *, overwrite: bool = False) -> dict[str, Any]:
-    described = {"alpha": None, "metadata": ImageMetadata(), "provenance": {}, "scratch_folder": None}
-    return described | {"maps_folder": maps_folder, "overwrite": overwrite}
-
-
-def test_picture_and_maps_are_written_together(tmp_path: Path) -> None:
-    picture, plane = np.full((4, 5, 3), 7, np.uint8), np.arange(20, dtype=np.uint16).reshape(4, 5)
-
-    stream_outputs(tmp_path / "p.png", ArrayImage(picture), maps={"index": ArrayImage(plane)}, **streamed(tmp_path / "maps"))
-
-    np.testing.assert_array_equal(read_image(tmp_path / "p.png").samples, picture)
-    np.testing.assert_array_equal(read_image(tmp_path / "maps" / "index.tif").samples, plane)
-
-
-def test_a_picture_may_not_take_the_name_of_a_map(tmp_path: Path) -> None:
-    (tmp_path / "maps").mkdir()
-    plane = ArrayImage(np.zeros((4, 5), np.uint8))
-
-    with pytest.raises(OutputError, match="is the name of a map too; a name of its own is needed"):
-        stream_outputs(tmp_path / "maps" / "index.tif", plane, maps={"index": plane}, **streamed(tmp_path / "maps", overwrite=True))
-    assert list((tmp_path / "maps").iterdir()) == []
-
-
 def test_the_clash_of_picture_and_map_is_known_beforehand(tmp_path: Path) -> None:
     (tmp_path / "loop.tif").symlink_to("loop.tif")
     check_maps_target(tmp_path, ["index"], overwrite=False, image=tmp_path / "loop.tif")
 
     with pytest.raises(OutputError, match="is the name of a map too; a name of its own is needed"):
         check_maps_target(tmp_path, ["index"], overwrite=False, image=tmp_path / "elsewhere" / ".." / "index.tif")
+    with pytest.raises(OutputError, match="would have the maps inside; a name of its own is needed for the image"):
+        check_maps_target(tmp_path / "p.ome.zarr" / "maps", ["index"], overwrite=True, image=tmp_path / "p.ome.zarr")
 
 
 def test_several_images_are_written_together_or_not_at_all(tmp_path: Path) -> None:

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from PIL import Image, ImageCms
 
-from qmcif_engine.io.input.readers import inspect_image
+from qmcif_engine.io.input.readers import open_file
+from qmcif_engine.io.input.segment_cache import SegmentCache
 
 PROFILE = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
 ORIENTATION_TAG = 274
@@ -21,9 +22,7 @@ def jpeg(**options: object) -> bytes:
 def inspected(folder, content):
     path = folder / "image.jpg"
     path.write_bytes(content)
-    header = inspect_image(path)
-    assert header is not None
-    return header
+    return open_file(path, cache=SegmentCache()).description
 
 
 def test_header_tells_size_and_channels_without_decoding(tmp_path, monkeypatch):

@@ -9,7 +9,8 @@ import pytest
 from PIL import Image, ImageCms, PngImagePlugin
 
 from qmcif_engine.errors import ImageFileError
-from qmcif_engine.io.input.readers import inspect_image, read_image
+from qmcif_engine.io.input.readers import open_file, read_image
+from qmcif_engine.io.input.segment_cache import SegmentCache
 
 PROFILE = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
 ORIENTATION_TAG = 274
@@ -24,9 +25,7 @@ def png(**options: object) -> bytes:
 def inspected(folder, content):
     path = folder / "image.png"
     path.write_bytes(content)
-    header = inspect_image(path)
-    assert header is not None
-    return header
+    return open_file(path, cache=SegmentCache()).description
 
 
 def with_chunk(content: bytes, kind: bytes, payload: bytes) -> bytes:
@@ -38,8 +37,7 @@ def with_chunk(content: bytes, kind: bytes, payload: bytes) -> bytes:
 def test_header_tells_size_type_and_channels_without_decoding(tmp_path, mode, n_samples, monkeypatch):
     monkeypatch.delattr("qmcif_engine.io.png_jpeg.png.imagecodecs.png_decode")
     Image.new(mode, (6, 4)).save(tmp_path / "image.png")
-    header = inspect_image(tmp_path / "image.png")
-    assert header is not None
+    header = open_file(tmp_path / "image.png", cache=SegmentCache()).description
     assert header.stored_shape == (4, 6, n_samples)
     assert header.dtype == (np.uint16 if mode == "I;16" else np.uint8)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from qmcif_engine.io.remote import retrying
+from qmcif_engine.io.remote import object_requests
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,7 +69,8 @@ class _Handler(BaseHTTPRequestHandler):
         server = self.server
         path, asked = self.path.partition("?")[0], self.headers.get("Range", "")
         with server.lock:
-            server.requests.append(f"{path} {asked}".strip())
+            if self.command == "GET":
+                server.requests.append(f"{path} {asked}".strip())
             server.headers.append({**self.headers, "query": self.path.partition("?")[2]})
         file = server.folder / path.lstrip("/")
         if server.leads_to:
@@ -80,6 +81,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.answer(404, b"no such file")
         else:
             self.send_file(file.read_bytes() + server.extra, asked)
+
+    do_HEAD = do_GET
 
     def send_file(self, content, asked):
         headers = {"ETag": f'"{hash(content)}"'}
@@ -99,6 +102,8 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in {**(headers or {}), "Content-Length": str(len(content))}.items():
             self.send_header(name, value)
         self.end_headers()
+        if self.command == "HEAD":
+            return
         if content and self.server.take("n_lost"):
             self.wfile.write(content[: len(content) // 2])
             self.close_connection = True
@@ -123,7 +128,7 @@ def server(tmp_path):
 def pauses(monkeypatch):
     """The pauses between requests, which are noted instead of waited for."""
     noted = []
-    monkeypatch.setattr(retrying, "sleep", noted.append)
+    monkeypatch.setattr(object_requests, "sleep", noted.append)
     return noted
 
 
@@ -146,8 +151,6 @@ def bucket(bucket_server, monkeypatch):
     settings = {"AWS_ACCESS_KEY_ID": "known", "AWS_SECRET_ACCESS_KEY": "hidden-word", "AWS_DEFAULT_REGION": "us-east-1"}
     for name, value in {**settings, "AWS_ENDPOINT_URL": bucket_server}.items():
         monkeypatch.setenv(name, value)
-    from qmcif_engine.io.remote import object_requests
-
     monkeypatch.setattr(object_requests, "_opened", {})
     client = boto3.client("s3")
     client.create_bucket(Bucket=BUCKET)

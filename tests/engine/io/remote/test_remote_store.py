@@ -19,8 +19,8 @@ from qmcif_engine.cli import main
 from qmcif_engine.errors import ExecutionError, OutputError
 from qmcif_engine.fusing.to_file import fuse_to_file
 from qmcif_engine.io.input.stack_input import open_stack
-from qmcif_engine.io.remote import object_requests, retrying
-from qmcif_engine.run.job import Job
+from qmcif_engine.io.remote import object_requests
+from qmcif_engine.run.job import EncodedTile, Job
 
 KEY = "results/fused.ome.zarr"
 SHAPE = (70, 140)  # six tiles
@@ -179,7 +179,7 @@ def test_the_store_is_hidden_again_where_maps_cannot_be_placed(bucket, stack_fil
         message = "no space left"
         raise OutputError(message)
 
-    monkeypatch.setattr("qmcif_engine.fusing.to_file.stream_outputs", fail)
+    monkeypatch.setattr("qmcif_engine.fusing.active_run.place_contents", fail)
     arguments = ["fuse", str(stack_file), "-o", f"{bucket.address}/{KEY}", "--maps", str(tmp_path / "maps"), *ARGUMENTS]
     assert main(arguments) == 2
     assert f"{KEY}/zarr.json" not in bucket.list_keys()
@@ -227,7 +227,7 @@ def test_lost_connections_are_made_again(bucket, line, stack_file, expected, pau
         fuse_to_file(stack, f"{bucket.address}/{KEY}", CONFIG, workers=1, on_progress=lose_all)
 
     assert pauses, "aiohttp alone does not make up for all of them"
-    assert pauses == list(retrying.PAUSES_SECONDS[: len(pauses)])
+    assert pauses == list(object_requests.PAUSES_SECONDS[: len(pauses)])
     assert fetch(bucket, tmp_path / "fetched") == expected
 
 
@@ -329,7 +329,7 @@ def test_workers_that_see_no_folder_of_ours_write_the_chunks_themselves(bucket, 
     monkeypatch.setattr("qmcif_engine.run.cluster.share_folder", lambda client, folder: False)
     received, puts = [], []
     keep, put = Job.write, object_requests.write_object
-    monkeypatch.setattr(Job, "write", lambda job, tile, result: (received.append(result), keep(job, tile, result)))
+    monkeypatch.setattr(Job, "write", lambda job, part, tile, result: (received.append(result), keep(job, part, tile, result)))
     monkeypatch.setattr(object_requests, "write_object", lambda path, content: (puts.append(str(path)), put(path, content)))
     options = {"n_workers": 1, "threads_per_worker": 1, "processes": True, "dashboard_address": ":0", "silence_logs": 50}
     with (
@@ -340,5 +340,5 @@ def test_workers_that_see_no_folder_of_ours_write_the_chunks_themselves(bucket, 
         fuse_to_file(stack, f"{bucket.address}/{KEY}", CONFIG, client=client)
 
     assert fetch(bucket, tmp_path / "fetched") == expected
-    assert all(isinstance(result, bytes) and len(result) < 1000 for result in received), "no pixels came back"
+    assert all(isinstance(result, EncodedTile) and not result.files for result in received), "no pixels came back"
     assert not any("/c/" in path for path in puts), "no chunk was written here"

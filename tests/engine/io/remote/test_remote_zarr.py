@@ -102,14 +102,6 @@ def test_metadata_without_end_are_not_read_to_their_end(server):
         open_stack(f"{server.address}/in.ome.zarr")
 
 
-def test_a_chunk_without_end_is_not_read_to_its_end(server):
-    write_ome_zarr(server.folder / "in.ome.zarr")
-    (server.folder / "in.ome.zarr/0/c/0/0/0").write_bytes(bytes(2**21))
-
-    with pytest.raises(ImageFileError, match="chunk c/0/0/0 is not usable: it is larger than"):
-        open_stack(f"{server.address}/in.ome.zarr").read(0, WINDOW)
-
-
 @pytest.mark.parametrize("zarr_format", [2, 3])
 def test_a_large_array_of_which_nothing_is_stored_is_refused(server, zarr_format):
     write_ome_zarr(server.folder / "in.ome.zarr", zarr_format=zarr_format)

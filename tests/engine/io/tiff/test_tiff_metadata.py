@@ -85,16 +85,6 @@ def test_picture_without_camera_has_no_block(tmp_path):
     assert open_stack(saved(tmp_path)).metadata.exif is None
 
 
-def test_single_value_that_is_too_long_for_a_block_is_left_out(tmp_path):
-    block = Image.Exif()
-    block.load(open_stack(saved(tmp_path, extratags=[(271, 2, 0, "x" * 70000, True), (272, 2, 0, "Model", True)])).metadata.exif)
-    assert dict(block) == {272: "Model"}
-
-
-def test_camera_that_tells_too_much_for_a_block_is_left_out(tmp_path):
-    assert open_stack(saved(tmp_path, extratags=[(271, 2, 0, "x" * 40000, True), (272, 2, 0, "x" * 40000, True)])).metadata.exif is None
-
-
 @pytest.mark.parametrize("place", [1, 2**31, 10**6])
 def test_damaged_camera_directory_is_left_out(tmp_path, place):
     path = saved(tmp_path, extratags=[(34664, 4, 1, place, True), (271, 2, 0, "Maker", True)])

@@ -8,8 +8,8 @@ import pytest
 import tifffile
 
 from qmcif_engine.io.output.pyramid import halve
-from qmcif_engine.io.output.streamed_output import place_contents
 from qmcif_engine.io.output.windowed_image import ArrayImage, ImageContent, assemble_content
+from qmcif_engine.io.output.writers import place_contents
 from qmcif_engine.io.tiff.tiled_tiff import LARGEST_CLASSIC_BYTES, needs_bigtiff
 from qmcif_engine.stack.image_metadata import ImageMetadata
 
@@ -21,9 +21,9 @@ def noise(shape: tuple[int, ...], dtype: str = "uint8") -> np.ndarray:
     return np.random.default_rng(7).integers(0, np.iinfo(dtype).max, shape, dtype=dtype, endpoint=True)
 
 
-def stream(target, samples, *, metadata=None, alpha=None, provenance=PROVENANCE, is_index=False, **options) -> None:
+def stream(target, samples, *, metadata=None, alpha=None, provenance=PROVENANCE, **options) -> None:
     described = metadata or ImageMetadata()
-    content = assemble_content(ArrayImage(samples), alpha, metadata=described, provenance=provenance, is_index=is_index)
+    content = assemble_content(ArrayImage(samples), alpha, metadata=described, provenance=provenance)
     place_contents({target: content}, overwrite=False, **options)
 
 
@@ -41,11 +41,10 @@ class SizeOnly:
         self.shape = shape
 
 
-@pytest.mark.parametrize("is_index", [False, True])
 @pytest.mark.parametrize("shape", [(1200, 1100, 3), (1025, 700)])
-def test_every_level_of_the_pyramid_is_the_half_of_the_one_before(tmp_path, shape, is_index):
+def test_every_level_of_the_pyramid_is_the_half_of_the_one_before(tmp_path, shape):
     samples = noise(shape, "uint16")
-    stream(tmp_path / "p.ome.tif", samples, is_index=is_index)
+    stream(tmp_path / "p.ome.tif", samples)
     with tifffile.TiffFile(tmp_path / "p.ome.tif") as tiff:
         assert len(tiff.series) == len(tiff.pages) == 1
         levels = tiff.series[0].levels
@@ -54,7 +53,7 @@ def test_every_level_of_the_pyramid_is_the_half_of_the_one_before(tmp_path, shap
         assert [level.keyframe.is_reduced for level in levels] == [False, True, True]
         for level in levels:
             np.testing.assert_array_equal(level.asarray(), samples)
-            samples = halve(samples, is_index=is_index)
+            samples = halve(samples)
 
 
 def test_channels_with_names_of_their_own_get_a_plane_each(tmp_path):
@@ -65,7 +64,7 @@ def test_channels_with_names_of_their_own_get_a_plane_each(tmp_path):
         assert (series.axes, len(tiff.pages)) == ("CYX", 3)
         assert tiff.pages.first.photometric == tifffile.PHOTOMETRIC.MINISBLACK
         np.testing.assert_array_equal(series.asarray(), np.moveaxis(samples, -1, 0))
-        np.testing.assert_array_equal(series.levels[1].asarray(), np.moveaxis(halve(samples, is_index=False), -1, 0))
+        np.testing.assert_array_equal(series.levels[1].asarray(), np.moveaxis(halve(samples), -1, 0))
     assert [channel.get("Name") for channel in describe(tmp_path / "p.ome.tif").iter(f"{OME}Channel")] == ["DAPI", "GFP", "RFP"]
 
 

@@ -10,8 +10,8 @@ from ome_zarr.io import parse_url
 from ome_zarr.reader import Reader
 
 from qmcif_engine.io.output.pyramid import halve
-from qmcif_engine.io.output.streamed_output import place_contents
 from qmcif_engine.io.output.windowed_image import ArrayImage, assemble_content
+from qmcif_engine.io.output.writers import place_contents
 from qmcif_engine.stack.image_metadata import ImageMetadata
 
 PROVENANCE = {"version": "1.2.3", "identity": "abc", "inputs": ["ä.png"]}
@@ -22,8 +22,8 @@ def noise(shape: tuple[int, ...], dtype: str = "uint8") -> np.ndarray:
     return np.random.default_rng(7).integers(0, np.iinfo(dtype).max, shape, dtype=dtype, endpoint=True)
 
 
-def stream(target, samples, *, metadata=METADATA, alpha=None, is_index=False, **options) -> None:
-    content = assemble_content(ArrayImage(samples), alpha, metadata=metadata, provenance=PROVENANCE, is_index=is_index)
+def stream(target, samples, *, metadata=METADATA, alpha=None, **options) -> None:
+    content = assemble_content(ArrayImage(samples), alpha, metadata=metadata, provenance=PROVENANCE)
     place_contents({target: content}, overwrite=False, **options)
 
 
@@ -46,24 +46,15 @@ def test_ome_zarr_reads_every_level_with_its_place_and_colors(tmp_path, shape):
         scale, translation = transforms[0]["scale"][-2:], transforms[1]["translation"][-2:]
         assert scale == [0.5 * 2**level, 0.25 * 2**level]
         assert translation == [0.25 * (2**level - 1), 0.125 * (2**level - 1)]
-        samples = halve(samples, is_index=False)
+        samples = halve(samples)
 
 
 @pytest.mark.parametrize("shape", [(30, 20, 3), (30, 20), (30, 20, 5)])
-@pytest.mark.parametrize("is_index", [False, True])
-def test_the_metadata_is_valid_by_the_specification(tmp_path, shape, is_index):
-    stream(tmp_path / "p.ome.zarr", noise(shape), is_index=is_index)
+def test_the_metadata_is_valid_by_the_specification(tmp_path, shape):
+    stream(tmp_path / "p.ome.zarr", noise(shape))
     yaozarrs.validate_zarr_store(str(tmp_path / "p.ome.zarr"))
     group = zarr.open_group(tmp_path / "p.ome.zarr", mode="r")
     assert group.metadata.zarr_format == 3
-
-
-def test_an_index_is_not_averaged_and_not_rendered_as_light(tmp_path):
-    index = noise((600, 520), "uint16")
-    stream(tmp_path / "p.ome.zarr", index, is_index=True)
-    group = zarr.open_group(tmp_path / "p.ome.zarr", mode="r")
-    np.testing.assert_array_equal(group["1"][...], index[::2, ::2])
-    assert "omero" not in group.attrs["ome"]
 
 
 def test_provenance_and_what_cameras_write_lie_under_one_key(tmp_path):

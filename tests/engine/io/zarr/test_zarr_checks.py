@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 import zarr
-from zarr.codecs import Crc32cCodec, GzipCodec, ZstdCodec
 
 from qmcif_engine.errors import ImageFileError
+from qmcif_engine.io.input.written_image import WrittenImage
 from qmcif_engine.io.zarr.zarr_checks import read_array_node, read_group_attributes
 
 
@@ -28,22 +28,13 @@ def edited(folder, change):
 @pytest.mark.parametrize("zarr_format", [2, 3])
 def test_metadata_of_both_formats_are_read(tmp_path, zarr_format):
     node = read_array_node(made(tmp_path, zarr_format=zarr_format), tmp_path)
-    assert (node.zarr_format, node.shape, node.chunk_shape, node.dtype) == (zarr_format, (3, 20, 24), (1, 16, 16), np.uint16)
-    assert node.chunk_bytes == 512
-    assert node.compressor == "zstd"
+    assert (node.shape, node.chunk_shape, node.file_shape, node.dtype) == ((3, 20, 24), (1, 16, 16), (1, 16, 16), np.uint16)
+    assert node.is_compressed
+    assert not read_array_node(made(tmp_path / "plain", zarr_format=zarr_format, compressors=None), tmp_path).is_compressed
 
 
 def test_inner_chunks_of_shards_are_what_is_decoded_at_once(tmp_path):
     assert read_array_node(made(tmp_path, shards=(2, 32, 32)), tmp_path).chunk_shape == (1, 16, 16)
-
-
-@pytest.mark.parametrize(
-    ("compressors", "expected"),
-    [(None, ("", False)), (GzipCodec(), ("gzip", False)), ((ZstdCodec(), Crc32cCodec()), ("zstd", True)), (Crc32cCodec(), ("", True))],
-)
-def test_packing_of_chunks_is_known(tmp_path, compressors, expected):
-    node = read_array_node(made(tmp_path, compressors=compressors), tmp_path)
-    assert (node.compressor, node.has_checksum) == expected
 
 
 def test_names_of_axes_are_read(tmp_path):
@@ -77,16 +68,10 @@ def test_unknown_codec_of_format_3_is_refused(tmp_path, name):
         read_array_node(folder, tmp_path)
 
 
-def test_chain_of_compressors_is_refused(tmp_path):
-    folder = made(tmp_path, compressors=(GzipCodec(), ZstdCodec()))
-    with pytest.raises(ImageFileError, match="holds chunks packed with 'gzip and zstd'"):
-        read_array_node(folder, tmp_path)
-
-
 @pytest.mark.parametrize("dtype", ["|O", "<U4", [["a", "<u2"]], "<c8", "nonsense", "<M8[ns]"])
 def test_sample_types_that_are_no_numbers_are_refused(tmp_path, dtype):
     folder = edited(made(tmp_path, zarr_format=2), lambda node: node.update(dtype=dtype))
-    with pytest.raises(ImageFileError, match="its array metadata make no sense: TypeError"):
+    with pytest.raises(ImageFileError, match="its array metadata make no sense"):
         read_array_node(folder, tmp_path)
 
 
@@ -96,17 +81,17 @@ def test_sample_types_that_are_no_numbers_are_refused(tmp_path, dtype):
 )
 def test_impossible_shapes_are_refused(tmp_path, change):
     folder = edited(made(tmp_path, zarr_format=2), lambda node: node.update(change))
-    with pytest.raises(ImageFileError, match=r"its array has shape \(.*\) and chunks of \(.*\)"):
+    with pytest.raises(ImageFileError, match=r"its array (has shape \(.*\) and chunks of \(.*\)|metadata make no sense)"):
         read_array_node(folder, tmp_path)
 
 
 def test_enormous_chunks_are_refused(tmp_path):
     folder = edited(made(tmp_path, zarr_format=2), lambda node: node.update(chunks=[1, 2**20, 2**20]))
-    with pytest.raises(ImageFileError, match=r"holds chunks of \(1, 1048576, 1048576\) samples; at most 536870912 bytes a chunk is needed"):
+    with pytest.raises(ImageFileError, match=r"holds chunks of \(1, 1048576, 1048576\) samples .*; at most 536870912 bytes a chunk"):
         read_array_node(folder, tmp_path)
 
 
-@pytest.mark.parametrize("change", [{"shape": "big"}, {"shape": None}, {"chunks": {}}, {"compressor": 3}, {"filters": ["a"]}])
+@pytest.mark.parametrize("change", [{"shape": "big"}, {"shape": None}, {"chunks": {}}, {"compressor": 3}, {"filters": [3]}])
 def test_senseless_metadata_are_refused(tmp_path, change):
     folder = edited(made(tmp_path, zarr_format=2), lambda node: node.update(change))
     with pytest.raises(ImageFileError, match=r"its array (metadata make no sense|has shape)"):
@@ -115,29 +100,7 @@ def test_senseless_metadata_are_refused(tmp_path, change):
 
 def test_irregular_chunks_are_refused(tmp_path):
     folder = edited(made(tmp_path), lambda node: node["chunk_grid"].update(name="rectangular"))
-    with pytest.raises(ImageFileError, match="its metadata describe no regular array"):
-        read_array_node(folder, tmp_path)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"shards": (1, 16, 16)},
-        {"serializer": zarr.codecs.ShardingCodec(chunk_shape=(1, 8, 8), index_location="start"), "compressors": None},
-    ],
-)
-def test_unusual_shards_are_refused(tmp_path, options):
-    with pytest.raises(ImageFileError, match="shards of several chunks with a plain index at their end is needed"):
-        read_array_node(made(tmp_path, **options), tmp_path)
-
-
-def test_a_packed_index_of_shards_is_refused(tmp_path):
-    """Written by hand: newer versions of the library make none."""
-    folder = made(tmp_path, serializer=zarr.codecs.ShardingCodec(chunk_shape=(1, 8, 8)), compressors=None)
-    packed = [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "gzip", "configuration": {"level": 5}}]
-    edited(folder, lambda node: node["codecs"][0]["configuration"].update(index_codecs=packed))
-
-    with pytest.raises(ImageFileError, match="shards of several chunks with a plain index at their end is needed"):
+    with pytest.raises(ImageFileError, match="its array metadata make no sense"):
         read_array_node(folder, tmp_path)
 
 
@@ -164,3 +127,12 @@ def test_enormous_metadata_are_refused_unread(tmp_path):
         stream.truncate(2**30)
     with pytest.raises(ImageFileError, match=r"zarr.json cannot be parsed: it is larger than 16777216 bytes"):
         read_array_node(tmp_path, tmp_path)
+
+
+@pytest.mark.parametrize("change", [{"compressor": {"level": 1}}, {"compressor": 3}, {"filters": 3}, {"shape": None}, {"chunks": 0}])
+def test_an_array_with_broken_metadata_has_no_record_of_ours(tmp_path, change):
+    """The viewer asks this of every folder that is dropped onto it."""
+    folder = edited(made(tmp_path, zarr_format=2), lambda node: node.update(change))
+    assert WrittenImage.find_record(folder) is None
+    with pytest.raises(ImageFileError):
+        read_array_node(folder, tmp_path)

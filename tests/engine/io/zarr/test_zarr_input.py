@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import pickle
 
 import google_crc32c
@@ -18,7 +17,7 @@ from zarr.core.buffer import default_buffer_prototype
 from qmcif_engine.errors import ImageFileError, InvalidImageError
 from qmcif_engine.io.input.stack_input import open_stack
 from qmcif_engine.io.zarr.zarr_checks import read_array_node
-from qmcif_engine.io.zarr.zarr_input import GuardedStore, ZarrArray
+from qmcif_engine.io.zarr.zarr_input import ChunkStore, ZarrArray
 from qmcif_engine.stack.window import Window
 
 SHAPE = (5, 67, 83)
@@ -248,7 +247,7 @@ def test_checksum_is_checked(tmp_path):
 def test_chunk_that_unpacks_to_far_more_is_refused(tmp_path, compressors, pack):
     path = stored(tmp_path, noise(), compressors=compressors)
     (path / "c/0/0/0").write_bytes(pack.encode(bytes(10_000_000)))
-    with pytest.raises(ImageFileError, match="chunk c/0/0/0 unpacks to more than the 2048 bytes of a chunk"):
+    with pytest.raises(ImageFileError, match="truncated or corrupt"):
         open_stack(path).read(0, WINDOWS[0])
 
 
@@ -261,45 +260,25 @@ def test_chunk_in_a_shard_that_unpacks_to_far_more_is_refused(tmp_path):
     packed_index = index.tobytes()
     checksum = google_crc32c.value(packed_index).to_bytes(4, "little")
     (path / "c/0/0/0").write_bytes(bytes(large) + bytes(shard[len(large) : -68]) + packed_index + checksum)
-    with pytest.raises(ImageFileError, match="chunk c/0/0/0 unpacks to more than the 512 bytes of a chunk"):
+    with pytest.raises(ImageFileError, match="truncated or corrupt"):
         open_stack(path).read(0, Window(0, 0, 8, 8))
 
 
-@pytest.mark.parametrize("way", ["get", "get_partial_values", "get_ranges", "_get_many"])
-def test_no_way_to_read_a_store_passes_by_its_guard(tmp_path, way):
-    """Zarr has several, more with every release; a part of a shard that unpacks to too much is refused by all of them."""
-    path = stored(tmp_path, noise(), chunks=(1, 32, 32), compressors=ZstdCodec())
-    (path / "c/0/0/0").write_bytes(numcodecs.Zstd().encode(bytes(10_000_000)))
-    store = GuardedStore.around(path, read_array_node(path, path), path=path, is_strict=False)
+@pytest.mark.parametrize("way", ["get", "get_partial_values", "_get_many"])
+def test_a_missing_chunk_is_refused_in_every_way_to_read_a_store(tmp_path, way):
+    path = stored(tmp_path, noise(), chunks=(1, 32, 32))
+    (path / "c/0/0/0").unlink()
+    store = ChunkStore.around(path, read_array_node(path, path), path=path, is_strict=True)
     kind = default_buffer_prototype()
 
     async def read():
-        if way == "get":
-            return await store.get("c/0/0/0", kind)
-        if way == "get_partial_values":
-            return await store.get_partial_values(kind, [("c/0/0/0", None)])
-        asked = store.get_ranges("c/0/0/0", [None], prototype=kind) if way == "get_ranges" else store._get_many([("c/0/0/0", kind, None)])
-        return [part async for part in asked]
+        if way == "_get_many":
+            return [part async for part in store._get_many([("c/0/0/0", kind, None)])]
+        return await (store.get("c/0/0/0", kind) if way == "get" else store.get_partial_values(kind, [("c/0/0/0", None)]))
 
-    with pytest.raises(ImageFileError, match="unpacks to more than"):
+    with pytest.raises(ImageFileError, match="lacks the chunk c/0/0/0"):
         asyncio.run(read())
     assert not store._supports_sync_io
-
-
-def test_chunk_file_far_larger_than_a_chunk_is_refused_unread(tmp_path):
-    path = stored(tmp_path, noise(), compressors=None)
-    with (path / "c/0/0/0").open("r+b") as stream:
-        stream.truncate(2**40)
-    with pytest.raises(ImageFileError, match="chunk c/0/0/0 is stored in 1099511627776 bytes where it holds 2048"):
-        open_stack(path).read(0, WINDOWS[0])
-
-
-def test_pipe_in_place_of_a_chunk_is_refused_without_waiting_for_it(tmp_path):
-    path = stored(tmp_path, noise())
-    (path / "c/0/0/0").unlink()
-    os.mkfifo(path / "c/0/0/0")
-    with pytest.raises(ImageFileError, match="chunk c/0/0/0 is not a file"):
-        open_stack(path).read(0, WINDOWS[0])
 
 
 def test_link_that_leads_to_itself_is_refused(tmp_path):

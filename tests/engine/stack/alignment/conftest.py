@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from qmcif_engine.stack.stack import ArrayStack
+from qmcif_engine.stack.stack import stack_arrays
 from qmcif_engine.stack.synthetic import make_focus_stack
 
 SHAPE = (240, 320)
@@ -41,7 +41,7 @@ def _move_stack(matrices, *, shape=SHAPE, seed=0, dtype=np.uint8):
         places = [place / distance + _MARGIN_PX for place in places]
         values = np.clip(ndimage.map_coordinates(plane, places, order=3, mode="reflect"), 0, 1)
         images.append(values.astype(dtype) if np.dtype(dtype).kind == "f" else np.rint(values * np.iinfo(dtype).max).astype(dtype))
-    return ArrayStack(images)
+    return stack_arrays(images)
 
 
 @pytest.fixture(scope="session")

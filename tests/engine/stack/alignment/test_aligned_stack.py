@@ -5,9 +5,9 @@ import pytest
 from scipy import ndimage
 
 from qmcif_engine.errors import InvalidConfigError
-from qmcif_engine.stack.alignment.aligned_stack import AlignedStack
+from qmcif_engine.stack.alignment.aligned_stack import align_stack
 from qmcif_engine.stack.alignment.transforms import IDENTITY, TransformModel, Transforms, identity_transforms
-from qmcif_engine.stack.stack import ArrayStack, Stack
+from qmcif_engine.stack.stack import Stack, stack_arrays
 from qmcif_engine.stack.window import Window
 
 SHAPE = (90, 130)
@@ -29,7 +29,7 @@ def align(*matrices, image=None):
     images = [make_image() if image is None else image] * (1 + len(matrices))
     model = TransformModel.HOMOGRAPHY if TILTED in matrices else TransformModel.AFFINE
     transforms = Transforms(matrices=(IDENTITY, *matrices), model=model, image_shape=SHAPE, reference=0)
-    return AlignedStack(ArrayStack(images, names=[f"frame {number}" for number in range(len(images))]), transforms)
+    return align_stack(stack_arrays(images, names=[f"frame {number}" for number in range(len(images))]), transforms)
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.float32, np.float64])
@@ -78,7 +78,7 @@ def test_slopes_are_exact_and_blocks_leave_no_seam():
     slope = np.add.outer(np.arange(shape[0]), np.arange(shape[1])).astype(np.float64)
     matrix = ((1.0, 0.001, 0.3), (-0.001, 1.0, 0.7), IDENTITY[2])
     transforms = Transforms(matrices=(IDENTITY, matrix), model=TransformModel.AFFINE, image_shape=shape, reference=0)
-    stack = AlignedStack(ArrayStack([slope, slope]), transforms)
+    stack = align_stack(stack_arrays([slope, slope]), transforms)
     y, x = np.mgrid[: shape[0], : shape[1]]
 
     window = Window(0, 0, *shape)
@@ -131,7 +131,7 @@ def test_a_flat_image_stays_flat_and_has_no_edge_outside():
 def test_an_aligned_stack_can_be_aligned_again():
     half = ((1.0, 0.0, 0.5), (0.0, 1.0, 0.0), IDENTITY[2])
     inner = align(WHOLE_SHIFT)
-    stack = AlignedStack(inner, Transforms(matrices=(IDENTITY, half), model=TransformModel.AFFINE, image_shape=SHAPE, reference=0))
+    stack = align_stack(inner, Transforms(matrices=(IDENTITY, half), model=TransformModel.AFFINE, image_shape=SHAPE, reference=0))
 
     is_valid = stack.valid(1, WHOLE)
 
@@ -152,4 +152,4 @@ def test_an_aligned_stack_can_be_sent_to_another_process():
 @pytest.mark.parametrize("transforms", [identity_transforms(3, SHAPE), identity_transforms(2, (90, 131))])
 def test_transforms_of_another_stack_are_refused(transforms):
     with pytest.raises(InvalidConfigError, match=r"the transforms are for \d images of \d+ x 90 px and the stack has 2 of 130 x 90 px"):
-        AlignedStack(ArrayStack([make_image()] * 2), transforms)
+        align_stack(stack_arrays([make_image()] * 2), transforms)

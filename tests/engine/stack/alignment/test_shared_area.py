@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 
 from qmcif_engine.errors import InvalidConfigError
-from qmcif_engine.stack.alignment.aligned_stack import AlignedStack
+from qmcif_engine.stack.alignment.aligned_stack import align_stack
 from qmcif_engine.stack.alignment.shared_area import find_shared_area
 from qmcif_engine.stack.alignment.transforms import IDENTITY, TransformModel, Transforms
-from qmcif_engine.stack.stack import ArrayStack
+from qmcif_engine.stack.stack import stack_arrays
 from qmcif_engine.stack.window import Window
 
 SHAPE = (60, 80)
@@ -33,7 +33,7 @@ def find_largest_by_brute_force(is_valid):
 @pytest.mark.parametrize("matrices", [(TURNED,), (TILTED,), (TURNED, TILTED, WHOLE_SHIFT)])
 def test_the_shared_area_is_valid_everywhere_and_hardly_smaller_than_the_largest(matrices):
     transforms = make_transforms(*matrices)
-    stack = AlignedStack(ArrayStack([np.zeros(SHAPE, np.uint8)] * transforms.n_images), transforms)
+    stack = align_stack(stack_arrays([np.zeros(SHAPE, np.uint8)] * transforms.n_images), transforms)
     area = find_shared_area(transforms)
 
     assert all(stack.valid(number, area).all() for number in range(stack.n_images))

@@ -2,12 +2,12 @@ import numpy as np
 
 from qmcif_engine.stack.alignment.suggestion import suggest_alignment
 from qmcif_engine.stack.alignment.transforms import TransformModel
-from qmcif_engine.stack.stack import ArrayStack
+from qmcif_engine.stack.stack import stack_arrays
 from qmcif_engine.stack.synthetic import make_focus_stack
 
 
 def test_an_aligned_stack_needs_nothing():
-    assert suggest_alignment(ArrayStack(list(make_focus_stack(n_images=3, shape=(240, 320)).images))) is None
+    assert suggest_alignment(stack_arrays(list(make_focus_stack(n_images=3, shape=(240, 320)).images))) is None
 
 
 def test_a_shifted_stack_needs_a_translation(move_stack, similarity):
@@ -28,5 +28,5 @@ def test_a_breathing_stack_needs_a_similarity(move_stack, similarity):
 def test_what_cannot_be_judged_raises_no_alarm():
     flat = np.full((200, 260), 80, np.uint8)
 
-    assert suggest_alignment(ArrayStack([flat, flat])) is None
-    assert suggest_alignment(ArrayStack([flat])) is None
+    assert suggest_alignment(stack_arrays([flat, flat])) is None
+    assert suggest_alignment(stack_arrays([flat])) is None

@@ -1,1 +1,0 @@
-"""Evaluation of images larger than memory: every metric block by block, on Dask."""
