@@ -1,32 +1,31 @@
-"""Show how well and how fast stacks are aligned, beside what two libraries do when they are asked for the same.
+"""Show how well and how fast stacks are aligned, beside what OpenCV's registration of whole frames does when it is asked for the same.
 
 Run as ``python benchmarks/alignment.py`` beside ``../shared``; some minutes. Tables, all or those named behind the command:
 ``generated`` stacks with known movements and different focus; ``tilted`` ones, seen in a perspective that changes, by model; ``real``
 stacks, by what is left between neighbors; ``boards``, the real stacks taken at an angle, by model; stacks that are ``aligned`` already;
-CPU time at 8 megapixels (``speed``); ``exposure``. The rows of libraries that are not installed are left out: ``pip install pystackreg``
-for the second one.
+pairs of which one image is ``blurred``, by how many are wrong without a warning; the ``hints`` of all stacks; CPU time at 8 megapixels
+(``speed``); ``exposure``.
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import cv2
 import numpy as np
-from scipy import ndimage
+from scipy import fft, ndimage
 
 from qmcif_engine import make_focus_stack, read_image
 from qmcif_engine.stack.alignment.aligned_stack import align_stack
 from qmcif_engine.stack.alignment.estimation import estimate_transforms
-from qmcif_engine.stack.alignment.residuals import residual_shifts
+from qmcif_engine.stack.alignment.suggestion import previews_for_alignment, suggest_alignment
 from qmcif_engine.stack.alignment.transforms import TransformModel, Transforms, apply_matrix, as_matrix, frame_corners, lift_matrix
 from qmcif_engine.stack.exposure import estimate_exposure
-from qmcif_engine.stack.previews import choose_reduction, read_preview, to_gray
+from qmcif_engine.stack.previews import choose_reduction, look_once, read_preview, to_gray
 from qmcif_engine.stack.stack import stack_arrays
 from qmcif_engine.stack.window import Window
 
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from qmcif_engine.arrays import FloatArray
     from qmcif_engine.stack.stack import Stack
 
 STACKS = Path(__file__).parents[2] / "shared" / "data" / "stacks"
@@ -51,6 +51,18 @@ TIMED_SHAPE, TIMED_N_IMAGES = (2448, 3264), 6
 MARGIN_PX = 64
 LIBRARY_PX = 2**20
 
+_WINDOW_PX = 128
+_GRID = 24
+_RANGE_PX = 2**20
+_BAND = 0.12
+"""Cycles a pixel that are looked at (standard deviation): above are noise and blocks of compression, and what defocus turns around."""
+
+_SMALLEST_CONTRAST = 0.01
+"""Standard deviation a window needs in both images, as a share of the image's range."""
+
+_SMALLEST_RESPONSE = 0.25
+"""Height of the peak, 1 for equal windows; unrelated ones reach 0.12, and those sharp in one image only hardly more."""
+
 
 def main() -> None:
     """Print all tables, or those named on the command line."""
@@ -60,6 +72,8 @@ def main() -> None:
         "real": show_real,
         "boards": show_boards,
         "aligned": show_aligned,
+        "blurred": show_blurred,
+        "hints": show_hints,
         "speed": show_speed,
         "exposure": show_exposure,
     }
@@ -164,19 +178,10 @@ def nearest_similarity(matrix: NDArray[np.float64], shape: tuple[int, int]) -> N
     return nearest
 
 
-def register_by_stackreg(first: NDArray[np.float32], second: NDArray[np.float32]) -> NDArray[np.float64]:
-    from pystackreg import StackReg
-
-    return np.asarray(StackReg(StackReg.SCALED_ROTATION).register(first, second))
-
-
 METHODS: dict[str, Callable[[Stack], Transforms]] = {
     "ours": lambda stack: estimate_transforms(stack, TransformModel.SIMILARITY),
     "OpenCV ECC": lambda stack: align_by_library(stack, register_by_ecc),
-    "pystackreg": lambda stack: align_by_library(stack, register_by_stackreg),
 }
-if find_spec("pystackreg") is None:
-    del METHODS["pystackreg"]
 
 
 def show_generated() -> None:
@@ -226,7 +231,7 @@ def find_corner_errors(transforms: Transforms, truth: list[NDArray[np.float64]])
 
 
 def read_stack(name: str) -> Stack:
-    paths = sorted((STACKS / name).glob("*.jpg"))
+    paths = sorted(path for path in (STACKS / name).iterdir() if path.suffix.lower() in (".jpg", ".png", ".tif"))
     return stack_arrays([read_image(path).samples for path in paths], names=[path.name for path in paths])
 
 
@@ -270,7 +275,10 @@ def describe_residuals(stack: Stack) -> str:
 
 
 def describe_equal_focus(stack: Stack, name: str) -> str:
-    lengths = [residual_shifts(stack.choose(pair)).length_px for pair in EQUAL_FOCUS.get(name, ())]
+    whole = Window.whole(stack.image_shape)
+    lengths = [
+        residual_shifts(stack_arrays([stack.read(number, whole) for number in pair])).length_px for pair in EQUAL_FOCUS.get(name, ())
+    ]
     return "".join(f"{np.median(length):8.2f} ({len(length)})" for length in lengths)
 
 
@@ -282,6 +290,49 @@ def show_aligned() -> None:
     for name, stack in stacks.items():
         for model in MOVING_MODELS:
             print(f"{name:12}{model.value:12}{estimate_transforms(stack, model).largest_movement_px():8.3f}")
+
+
+def show_blurred() -> None:
+    """Print how many pairs are wrong by more than a pixel, and how many of these carry no warning, by the blur of one image."""
+    paths = sorted(path for name in ("lytro", "mffw", "mfi_whu", "nyu_d") for path in (STACKS.parent / name).glob("*_a.*"))[::3]
+    print(f"\n{len(paths)} pictures, moved by up to 10 px and 1 %, the second image blurred: wrong by > 1 px, of these without a warning,")
+    print("right with a warning")
+    for blur_px in (0, 4, 8, 12, 16):
+        generator = np.random.default_rng(99)
+        found = []
+        for path in paths:
+            gray = to_gray(read_image(path).samples.reshape(*read_image(path).samples.shape[:2], -1).astype(np.float32))
+            shape = gray.shape[0] - 2 * MARGIN_PX, gray.shape[1] - 2 * MARGIN_PX
+            growth, turn = 1 + generator.uniform(-0.01, 0.01), generator.uniform(-0.005, 0.005)
+            matrix = make_similarity(growth, turn, generator.uniform(-10, 10, 2), shape=shape)
+            blurred = ndimage.convolve(gray, make_disc(blur_px)) if blur_px else gray
+            planes = [
+                take_samples(image[..., np.newaxis], np.linalg.inv(movement), shape=shape)[..., 0] + generator.normal(0, 2, shape)
+                for image, movement in ((gray, np.eye(3)), (blurred, matrix))
+            ]
+            transforms = estimate_transforms(
+                stack_arrays([np.clip(np.rint(plane), 0, 255).astype(np.uint8) for plane in planes]), TransformModel.SIMILARITY, reference=0
+            )
+            found.append((find_corner_errors(transforms, [np.eye(3), matrix])[0] > 1, bool(transforms.warnings)))
+        wrong, warned = np.array(found).T
+        print(f"blur {blur_px:2} px: {wrong.sum()}, {(wrong & ~warned).sum()}, {(~wrong & warned).sum()} of {len(paths)}")
+
+
+def make_disc(radius_px: float) -> NDArray[np.float64]:
+    y, x = np.mgrid[-radius_px - 1 : radius_px + 2, -radius_px - 1 : radius_px + 2]
+    disc = np.clip(radius_px + 0.5 - np.hypot(y, x), 0, 1)
+    return disc / disc.sum()
+
+
+def show_hints() -> None:
+    """Print what the hint says of every stack, and what it costs, its reading included."""
+    print("\nhints: CPU s, message")
+    for folder in sorted(path for path in STACKS.iterdir() if path.is_dir()):
+        stack = read_stack(folder.name)
+        start = time.process_time()
+        suggestion = suggest_alignment(look_once(stack, previews_for_alignment(stack)))
+        seconds = time.process_time() - start
+        print(f"{folder.name:32}{seconds:6.2f}  {'' if suggestion is None else suggestion.message}")
 
 
 def show_speed() -> None:
@@ -311,6 +362,108 @@ def show_exposure() -> None:
         errors += list(np.abs(np.array(correction.gains) / wanted[:, np.newaxis] - 1).ravel())
     print(f"\nexposure of {N_CASES // 3} generated stacks that also moved: error of gains")
     print(f"median {np.median(errors):.2%}, worst {max(errors):.2%}")
+
+
+class ResidualShifts(NamedTuple):
+    """What n windows say.
+
+    Attributes
+    ----------
+    first : ndarray of int, shape (n,)
+        The first image of the pair, 0-based.
+    position : ndarray of float64, shape (n, 2)
+        Center of the window, x and y.
+    shift : ndarray of float64, shape (n, 2)
+        How far right and down the second image lies of the first.
+    """
+
+    first: NDArray[np.int64]
+    position: NDArray[np.float64]
+    shift: NDArray[np.float64]
+
+    @property
+    def length_px(self) -> NDArray[np.float64]:
+        """Length of each shift, shape (n,)."""
+        return np.asarray(np.hypot(self.shift[:, 0], self.shift[:, 1]))
+
+
+def residual_shifts(stack: Stack) -> ResidualShifts:
+    """Measure how far windows with texture in both of two neighboring images lie apart.
+
+    Windows of 128 px lie on a grid over the frame, at full resolution; in smaller frames they overlap. One counts where it has contrast
+    and lies inside both images and where the phase correlation has a clear peak. A window that is sharp in one image only has no clear
+    peak: where it lies in the other cannot be said to a fraction of a pixel.
+
+    Parameters
+    ----------
+    stack : Stack
+        Aligned or not. Where it tells which pixels are valid, windows with others are left out.
+    """
+    side = min(_WINDOW_PX, *stack.image_shape[:2])
+    # windows do not fit to themselves at their borders, which would correlate like edges; without its zeros
+    taper = np.outer(*[np.hanning(side + 2)[1:-1]] * 2)
+    floor = _SMALLEST_CONTRAST * _find_range(stack)
+    found = []
+    for window in _lay_grid(stack.image_shape, side):
+        center = (window.left + (side - 1) / 2, window.top + (side - 1) / 2)
+        previous: FloatArray | None = None
+        for number in range(stack.n_images):
+            gray = _read_gray(stack, number, window=window, floor=floor)
+            shift = None if previous is None or gray is None else correlate_phases(previous * taper, gray * taper)
+            if shift is not None:
+                found.append((number - 1, *center, *shift))
+            previous = gray
+    columns = np.array(found, np.float64).reshape(-1, 5)
+    return ResidualShifts(columns[:, 0].astype(np.int64), columns[:, 1:3], columns[:, 3:])
+
+
+def correlate_phases(first: FloatArray, second: FloatArray) -> tuple[float, float] | None:
+    """Return how far right and down a window lies of another, shape (h, w) each; None where the peak is not clear."""
+    shape = first.shape
+    cross = fft.rfft2(second) * np.conj(fft.rfft2(first))
+    rows, columns = fft.fftfreq(shape[0])[:, np.newaxis], fft.rfftfreq(shape[1])
+    band = np.exp(-(rows**2 + columns**2) / (2 * _BAND**2))
+    # without the mean, which says nothing about where a window lies
+    band[0, 0] = 0
+    modulus = np.abs(cross)
+    phases = band * cross / np.maximum(modulus, np.finfo(np.float64).eps * modulus.max() + np.finfo(np.float64).tiny)
+    # such that two equal windows give a peak of 1
+    surface = fft.irfft2(phases, s=shape) / fft.irfft2(band, s=shape)[0, 0]
+    row, column = (int(index) for index in np.unravel_index(int(surface.argmax()), shape))
+    if surface[row, column] < _SMALLEST_RESPONSE:
+        return None
+    down = row + _find_vertex(surface[[row - 1, row, (row + 1) % shape[0]], column])
+    right = column + _find_vertex(surface[row, [column - 1, column, (column + 1) % shape[1]]])
+    # the transform is periodic: more than half a window to the right is a shift to the left
+    return (right + shape[1] / 2) % shape[1] - shape[1] / 2, (down + shape[0] / 2) % shape[0] - shape[0] / 2
+
+
+def _find_vertex(values: FloatArray) -> float:
+    """Return where a parabola through three values is highest, from the middle one."""
+    before, peak, after = (float(value) for value in values)
+    curvature = before - 2 * peak + after
+    return 0.0 if curvature == 0 else 0.5 * (before - after) / curvature
+
+
+def _lay_grid(image_shape: tuple[int, ...], side: int) -> list[Window]:
+    tops, lefts = (np.unique(np.linspace(0, length - side, _GRID).round().astype(int)) for length in image_shape[:2])
+    return [Window(int(top), int(left), int(top) + side, int(left) + side) for top in tops for left in lefts]
+
+
+def _find_range(stack: Stack) -> float:
+    gray = to_gray(read_preview(stack, stack.n_images // 2, factor=choose_reduction(stack.image_shape, largest_px=_RANGE_PX)))
+    low, high = np.percentile(gray, (0.5, 99.5))
+    return float(high - low)
+
+
+def _read_gray(stack: Stack, number: int, *, window: Window, floor: float) -> FloatArray | None:
+    """Return one window around its mean, or None where it has no texture or does not lie inside the image."""
+    if stack.has_validity and not stack.valid(number, window).all():
+        return None
+    samples = stack.read(number, window)
+    gray = to_gray(samples.reshape(*window.shape, -1).astype(np.float32)).astype(np.float64)
+    gray -= gray.mean()
+    return gray if gray.std() >= max(floor, np.finfo(np.float32).tiny) else None
 
 
 if __name__ == "__main__":

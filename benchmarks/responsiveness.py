@@ -99,14 +99,14 @@ def measure_run(viewer: napari.Viewer, widget: object) -> str:
     wait_until(lambda: len(pulse.turns) > 20)
     begin = now()
     widget.run()
-    wait_until(lambda: not widget.run_panel.is_running)
+    wait_until(lambda: not widget.row.is_running)
     drawn = now()
     rest()
     pulse.stop()
     end = inserting[0] if inserting else drawn
     run = f"run {end[0] - begin[0]:.1f} s, {pulse.describe_gaps(begin, end)}"
     if not inserting:
-        return f"{run}; {widget.run_panel.message.text()}"
+        return f"{run}; {widget.row.message.text()}"
     alone = measure_adding([layer.as_layer_data_tuple() for layer in viewer.layers[before:]])
     return f"{run}; layers added in {describe_time(inserting[0], inserted[-1])}, by napari alone in {alone}"
 
@@ -170,12 +170,12 @@ def measure_cancel(shape: tuple[int, int]) -> str:
     viewer.add_image(generate_pair(shape), rgb=True, name="pair")
     _, dock = viewer.window.add_plugin_dock_widget("napari-qmcif", "Fuse focus stack")
     widget, taken = dock.fusion, []
-    for phase in ("looking whether the images moved", "fusing"):
+    for phase in ("starting", "fusing"):
         widget.run()
-        wait_until(lambda phase=phase: widget.run_panel.message.text().startswith(phase) or not widget.run_panel.is_running)
+        wait_until(lambda phase=phase: widget.row.message.text().startswith(phase) or not widget.row.is_running)
         asked = time.perf_counter()
-        widget.run_panel.cancel()
-        wait_until(lambda: not widget.run_panel.is_running)
+        widget.row.cancel()
+        wait_until(lambda: not widget.row.is_running)
         taken.append(f"{1e3 * (time.perf_counter() - asked):.0f} ms while {phase}")
     dock.shut_down()
     viewer.close()

@@ -15,7 +15,7 @@ from napari.components import ViewerModel
 from qtpy.QtCore import QEventLoop
 from qtpy.QtWidgets import QApplication
 
-from napari_qmcif.chosen_stack import choose_planes
+from napari_qmcif.layers_in import choose_planes
 from napari_qmcif.retouch_session import RetouchSession, RetouchSubject
 from qmcif_engine import FusionConfig, make_lazy_focus_stack
 

@@ -31,15 +31,8 @@ SCHEDULING = [
 """Names that start work beside the caller, or that hand it over; locks and events only guard it and are not among them."""
 
 EXCEPTIONS = {
-    # napari's worker, a thread of Qt's pool, keeps the window alive while the engine, that is Dask, works
-    "napari_qmcif/worker.py": {
-        "napari.qt.threading.FunctionWorker",
-        "napari.qt.threading.create_worker",
-        "qtpy.QtCore.QThreadPool",
-        "qtpy.QtCore.QThreadPool.globalInstance",
-    },
-    # the type that tells napari to add what such a worker returns
-    "napari_qmcif/fusing_function.py": {"napari.qt.threading.FunctionWorker"},
+    # a thread that keeps the window alive while the engine, that is Dask, works
+    "napari_qmcif/worker.py": {"threading.Thread"},
     # whole fusions beside each other, each of which runs on Dask
     "qmcif_engine/comparison/runner.py": {
         "concurrent.futures.ProcessPoolExecutor",
@@ -47,6 +40,8 @@ EXCEPTIONS = {
         "concurrent.futures.process.BrokenProcessPool",
         "multiprocessing.get_context",
     },
+    # what a client of a cluster that is gone logs while it connects again
+    "qmcif_engine/run/cluster.py": {"asyncio.CancelledError"},
     # what Zarr's own stores do: its loop, one for all threads of Dask, waits for no file and no server
     "qmcif_engine/io/zarr/zarr_input.py": {"asyncio", "asyncio.to_thread"},
 }

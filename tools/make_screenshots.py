@@ -50,7 +50,6 @@ class Session:
         for step in (
             self.open_sample,
             self.show_settings,
-            self.preview,
             self.fuse,
             self.retouch,
             self.evaluate,
@@ -64,33 +63,22 @@ class Session:
 
     def open_sample(self):
         self.viewer.open_sample("napari-qmcif", "color_focus_stack")
-        self.viewer.layers.selection = {self.viewer.layers["focus stack"]}
         self.open_page("Fuse")
         self.wait(0.5)
         self.viewer.reset_view()
         self.take("open")
 
     def show_settings(self):
-        self.widget.settings.expert.expand(animate=False)
+        self.widget.fold.expand(animate=False)
         self.wait(0.5)
-        self.dock.inner_widget().tabs.widget(0).verticalScrollBar().setValue(300)
         self.take("settings")
-        self.widget.settings.expert.collapse(animate=False)
-        self.dock.inner_widget().tabs.widget(0).verticalScrollBar().setValue(0)
-
-    def preview(self):
-        camera = self.viewer.scene.camera
-        camera.center, camera.zoom = (0, 200, 480), 1.9
-        self.wait(1)
-        self.widget.preview.start()
-        self.wait_until(lambda: not self.widget.preview.is_running)
-        self.take("preview")
+        self.widget.fold.collapse(animate=False)
 
     def fuse(self):
         self.viewer.reset_view()
         self.widget.run()
-        self.wait_until(lambda: not self.widget.run_panel.is_running)
-        index = self.viewer.layers["focus stack: source index"]
+        self.wait_until(lambda: not self.widget.row.is_running)
+        index = self.viewer.layers["focus stack: source map"]
         index.visible, index.opacity = True, 0.7
         self.viewer.layers.selection = {index}
         self.take("result")
@@ -115,8 +103,8 @@ class Session:
 
     def evaluate(self):
         self.open_page("Evaluate")
-        self.widget.form.result.value = self.viewer.layers["focus stack: fused"]
-        self.widget.form.truth.value = self.viewer.layers["focus stack truth"]
+        self.widget.result.value = self.viewer.layers["focus stack: fused"]
+        self.widget.truth.value = self.viewer.layers["focus stack truth"]
         self.widget.row.start()
         self.wait_until(lambda: not self.widget.row.is_running)
         self.take("evaluate")
@@ -133,7 +121,7 @@ class Session:
 
     def show_depth(self):
         self.open_page("Depth")
-        self.widget.surface.exaggerate.value = 20
+        self.widget.exaggerate.value = 20
         self.widget.show_surface()
         self.take("depth")
 
@@ -149,7 +137,7 @@ class Session:
                 images = make_focus_stack(n_images=3, shape=(256, 384), seed=len(name)).images
                 for number, image in enumerate(images[:n_images]):
                     Image.fromarray(image).save(folder / "stacks" / name / f"{number}.png")
-            self.widget.form.folder.value, self.widget.form.results.value = folder / "stacks", folder / "results"
+            self.widget.form.folder.value, self.widget.results.value = folder / "stacks", folder / "results"
             self.widget.row.start()
             self.wait_until(lambda: not self.widget.row.is_running)
             self.widget.inspect(1)

@@ -1,4 +1,5 @@
-"""Fusion of many stacks: every folder below one, with a table of what became of them and a click to look at each."""
+"""Fusion of many stacks below one folder, with a table of the outcome of each and a click to look at it."""
+# annotations stay evaluated: magicgui reads them
 
 from collections.abc import Sequence
 from functools import partial
@@ -9,18 +10,20 @@ from magicgui import magic_factory
 from magicgui.widgets import Container, FunctionGui
 from napari.viewer import Viewer
 
-from napari_qmcif.aligning import ALIGNMENTS
-from napari_qmcif.file_actions import open_stack_layers
 from napari_qmcif.form_parts import make_table
-from napari_qmcif.task_choices import PRESET_WORDS
+from napari_qmcif.layers_out import ALIGNMENTS, add_layers
+from napari_qmcif.reader import open_files
+from napari_qmcif.settings_form import PRESET_WORDS
 from napari_qmcif.work_row import WorkRow
-from napari_qmcif.worker import EngineWorker, make_worker
+from napari_qmcif.worker import EngineWorker
 from qmcif_engine import (
     PRESETS,
     BatchRow,
     FusionConfig,
     Group,
+    HeightRequest,
     InvalidConfigError,
+    QmcifError,
     find_groups,
     fuse_to_file,
     open_stack,
@@ -29,11 +32,12 @@ from qmcif_engine import (
 )
 
 SUFFIXES = (".ome.tif", ".ome.zarr", ".tif", ".png", ".jpg")
+ONE_FILE_PATTERNS = tuple(f"{{group}}{suffix}" for suffix in (".ome.tif", ".ome.tiff", ".tif", ".tiff", ".czi", ".lif", ".nd2"))
+"""For a folder with one file for each stack, where nobody gave a pattern."""
+
 TABLE_HEIGHT_PX = 200
 NARROWEST_PX = 50
 """Of a column; the reason of a failure gets the room that is left."""
-
-COLUMNS = ("status", "time", "result")
 
 Folder = Annotated[Path, {"mode": "d"}]
 
@@ -44,47 +48,74 @@ class Batch(NamedTuple):
     groups: tuple[Group, ...]
     results: Path
     config: FusionConfig
-    align: str
-    even_exposure: bool
-    suffix: str
-    with_maps: bool
+    align: str = "none"
+    even_exposure: bool = False
+    suffix: str = ".ome.tif"
+    with_maps: bool = False
+    with_heights: bool = False
+    overwrite: bool = False
 
-    def target_of(self, group: Group) -> Path:
-        """Return where the fused image of a stack goes."""
-        return self.results / f"{group.name}{self.suffix}"
-
-    def maps_of(self, group: Group) -> Path | None:
-        """Return the folder of the maps of a stack, where they are wanted."""
-        return self.results / f"{group.name}_maps" if self.with_maps else None
+    def outputs_of(self, group: Group) -> list[Path]:
+        """Return where the fused image of a stack goes, its maps, and its heights, as far as they are wanted."""
+        places = [self.results / f"{group.name}{self.suffix}"]
+        places += [self.results / f"{group.name}_maps"] * self.with_maps
+        return places + [self.results / f"{group.name}_height.tif"] * self.with_heights
 
     def fuse(self, group: Group, job: EngineWorker) -> Sequence[Path]:
         """Fuse one stack, unless its result is there; an interrupted one is gone on with."""
         job.check_cancelled()
         job.note(f"{self.groups.index(group) + 1} of {len(self.groups)}: {group.name}")
-        target = self.target_of(group)
-        if target.exists():
+        target, *_ = self.outputs_of(group)
+        if target.exists() and not self.overwrite:
             return ()
         with open_stack(list(group.inputs)) as opened:
             stack = prepare_stack(opened, align=self.align, even_exposure=self.even_exposure, check_cancelled=job.check_cancelled)
-            options: dict[str, Any] = {"on_progress": job.report, "is_cancelled": job.is_cancelled}
-            fuse_to_file(stack, target, self.config, maps=self.maps_of(group), resume=True, **options)
+            options: dict[str, Any] = {"on_progress": job.report, "is_cancelled": job.is_cancelled, "overwrite": self.overwrite}
+            if self.with_maps:
+                options["maps"] = self.results / f"{group.name}_maps"
+            if self.with_heights:
+                unit = stack.metadata.unit if stack.metadata.z_step else None
+                place = self.results / f"{group.name}_height.tif"
+                options["height"] = HeightRequest(target=place, z_step=stack.metadata.z_step or 1.0, unit=unit)
+            fuse_to_file(stack, target, self.config, resume=not self.overwrite, **options)
         return (target,)
 
 
 def fuse_groups(batch: Batch, *, job: EngineWorker) -> None:
-    """Fuse one stack after the other, past those that fail, and tell what became of each."""
+    """Fuse one stack after the other, past those that fail, and report the outcome of each."""
     batch.results.mkdir(parents=True, exist_ok=True)
     run_batch(batch.groups, partial(batch.fuse, job=job), on_row=job.tell)
 
 
+def find_stacks(folder: Path, pattern: str, results: Path) -> tuple[Group, ...]:
+    """Return the stacks below a folder: those of the pattern, else folders of images, else files with one stack each."""
+    try:
+        # results may lie below the folder: they are no stacks of the next run
+        return tuple(find_groups(folder, pattern or None, leave_out=results))
+    except QmcifError as error:
+        refused = error
+    for one_file in () if pattern else ONE_FILE_PATTERNS:
+        try:
+            return tuple(find_groups(folder, one_file, leave_out=results))
+        except QmcifError:
+            continue
+    raise refused
+
+
 @magic_factory(
-    call_button="Fuse all",
-    align={"choices": ALIGNMENTS},
+    call_button=False,
+    folder={"label": "Folder"},
+    results={"label": "Results"},
+    pattern={"label": "Pattern"},
+    align={"label": "Align", "choices": ALIGNMENTS},
+    even_exposure={"label": "Even exposure"},
+    overwrite={"label": "Overwrite"},
     preset={"label": "Quality", "choices": [(PRESET_WORDS.get(name, name), name) for name in PRESETS]},
     suffix={"choices": SUFFIXES, "label": "Format"},
+    with_maps={"label": "Maps"},
+    with_heights={"label": "Heights"},
 )
 def fuse_many(
-    napari_viewer: Viewer,
     folder: Folder,
     results: Folder,
     pattern: str = "",
@@ -93,14 +124,15 @@ def fuse_many(
     preset: str = "default",
     suffix: str = ".ome.tif",
     with_maps: bool = True,
-) -> EngineWorker:
-    """Fuse every stack below a folder, one after the other; one that fails does not keep the others from being fused.
+    with_heights: bool = False,
+    overwrite: bool = False,
+) -> Batch:
+    """Return what is to be fused: every stack below a folder, one after the other; one that fails does not hinder the others.
 
     Parameters
     ----------
-    napari_viewer : napari.Viewer
     folder : Path
-        Every folder of images below it, and every OME-Zarr, is a stack.
+        Every folder of images below it, and every OME-Zarr, is a stack; where there are none, every file that holds one.
     results : Path
         Folder for the fused images, which are named after their stacks; a stack whose fused image is already there is skipped.
     pattern : str
@@ -110,42 +142,35 @@ def fuse_many(
     suffix : str
         Format of the images.
     with_maps : bool
-        Write the source index and the other maps, too.
-
-    Returns
-    -------
-    EngineWorker
-        Under way; its signal `told` passes a `BatchRow` for every stack.
-
-    Raises
-    ------
-    QmcifError
-        When there is no stack.
+        Write the source map and the other maps, too.
+    with_heights : bool
+        Write the height of every pixel, too.
+    overwrite : bool
+        Fuse all stacks again, and replace their results.
     """
     # the value of an empty file box, which would mean wherever napari was started
     if Path() in (folder, results):
         msg = "no folder is chosen; one with the stacks and one for the results are needed: choose them, or give their whole paths"
         raise InvalidConfigError(msg)
-    # results may lie below the folder: they are no stacks of the next run
-    groups = tuple(find_groups(folder, pattern or None, leave_out=results))
-    batch = Batch(groups, results, PRESETS[preset], align, even_exposure, suffix, with_maps)
-    # waited for after Cancel, since a second run would meet the files it still writes
-    worker = make_worker(fuse_groups, batch, is_waited_for=True)
-    # rows come by name; the table looks up here what belongs to one
-    worker.batch = batch
-    worker.start()
-    return worker
+    groups = find_stacks(folder, pattern, results)
+    return Batch(groups, results, PRESETS[preset], align, even_exposure, suffix, with_maps, with_heights, overwrite)
+
+
+def _open(paths: list[Path], *, job: EngineWorker) -> list[Any]:
+    job.note(f"opening {paths[0].name}")
+    return list(open_files(paths, remark=job.remark))
 
 
 class BatchWidget(Container[Any]):
-    """The form of `fuse_many` with a table of what became of the stacks; a click on a row opens it."""
+    """The form of `fuse_many` with a table of the outcomes; a click on a row opens its result, or its images where there is none."""
 
     def __init__(self, napari_viewer: Viewer) -> None:
         self._viewer = napari_viewer
         self.rows: list[BatchRow] = []
-        self._told: str | None = None
-        self.form: FunctionGui[..., Any] = fuse_many(call_button=False)
-        self.row = WorkRow(self.form, text="Fuse all", on_end=self._end)
+        self._batch: Batch | None = None
+        self._reason: str | None = None
+        self.form: FunctionGui[..., Any] = fuse_many()
+        self.row = WorkRow(self._start, text="Fuse all", on_end=self._end)
         self.table = make_table(TABLE_HEIGHT_PX, tooltip="Click on a row to open its result, or its images")
         self.table.native.horizontalHeader().setDefaultSectionSize(NARROWEST_PX)
         self.table.native.horizontalHeader().setStretchLastSection(True)
@@ -154,7 +179,6 @@ class BatchWidget(Container[Any]):
         for place in (self.form.folder, self.form.results):
             # "Choose directory" would take half of a narrow dock
             place.choose_btn.text = "…"
-        self.form.called.connect(self._follow)
         self.table.native.cellClicked.connect(self.inspect)
 
     def shut_down(self) -> None:
@@ -162,36 +186,44 @@ class BatchWidget(Container[Any]):
         self.row.cancel()
 
     def inspect(self, number: int, _: int = 0) -> None:
-        """Open the result of a stack, or its images where there is none, and say why."""
-        found = self.rows[number]
-        group = next(group for group in self._batch.groups if group.name == found.name)
+        """Open the result of a stack, or its images where there is none, and show why."""
         # the row shows one piece of work at a time, and the batch goes first
-        if not self.row.is_running:
-            written = [path for path in (self._batch.target_of(group), self._batch.maps_of(group)) if path is not None and path.exists()]
-            # opening has messages of its own: the reason is said once they are over
-            self._told = found.message
-            self.row.attempt(lambda: open_stack_layers(self._viewer, written or list(group.inputs)))
+        if self._batch is not None and not self.row.is_running:
+            found = self.rows[number]
+            group = next(group for group in self._batch.groups if group.name == found.name)
+            paths = [path for path in self._batch.outputs_of(group) if path.exists()] or list(group.inputs)
+            worker = EngineWorker(_open, paths)
+            worker.returned.connect(partial(add_layers, self._viewer))
+            # opening has messages of its own: the reason is shown once they are over
+            self._reason = found.message
+            self.row.follow(worker)
+            worker.start()
 
-    def _follow(self, worker: EngineWorker) -> None:
+    def _start(self) -> EngineWorker:
+        self._batch = self.form()
         self.rows.clear()
-        self._batch: Batch = worker.batch
+        # waited for after Cancel, since a second run would meet the files it still writes
+        worker = EngineWorker(fuse_groups, self._batch, is_waited_for=True)
         worker.told.connect(self._add)
+        worker.start()
+        return worker
 
     def _add(self, row: BatchRow) -> None:
         self.rows.append(row)
-        cells = [[known.status, f"{known.seconds:.1f} s", known.message or f"{known.name}{self._batch.suffix}"] for known in self.rows]
-        self.table.value = {"data": cells, "index": tuple(known.name for known in self.rows), "columns": COLUMNS}
+        suffix = "" if self._batch is None else self._batch.suffix
+        cells = [[known.status, f"{known.seconds:.1f} s", known.message or f"{known.name}{suffix}"] for known in self.rows]
+        self.table.value = {"data": cells, "index": tuple(known.name for known in self.rows), "columns": ("status", "time", "result")}
         for column in (0, 1):
             self.table.native.resizeColumnToContents(column)
         self.table.visible = True
 
     def _end(self) -> None:
-        """Report why a stack failed that was opened, or how many did what."""
-        if self._told is not None:
-            self.row.message.say(self._told or self.row.message.text())
-            self._told = None
+        """Show why a stack failed that was opened, or how many have which outcome."""
+        if self._reason is not None:
+            self.row.message.say(self._reason or self.row.message.text())
+            self._reason = None
             return
         counts = {status: sum(row.status == status for row in self.rows) for status in ("fused", "skipped", "failed")}
-        n_left = len(self._batch.groups) - len(self.rows)
-        told = [f"{count} {status}" for status, count in counts.items() if count] + [f"{n_left} not begun or interrupted"] * (n_left > 0)
-        self.row.message.say(", ".join(told))
+        n_left = (0 if self._batch is None else len(self._batch.groups)) - len(self.rows)
+        words = [f"{count} {status}" for status, count in counts.items() if count] + [f"{n_left} not begun or interrupted"] * (n_left > 0)
+        self.row.message.say(", ".join(words))

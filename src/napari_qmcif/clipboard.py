@@ -1,51 +1,58 @@
-"""The equivalent call of what the widget would run, for scripts and for the command line."""
+"""What the form would run, as a script for napari's console and as a command line."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
-from napari_qmcif.chosen_stack import N_COLORS, ChosenStack
-from napari_qmcif.result_parts import list_files
+from napari.layers import Layer
+
+from napari_qmcif.layers_in import ChosenStack, list_axes
+from napari_qmcif.layers_out import list_files
+from napari_qmcif.run_options import RunOptions
 from qmcif_engine import InvalidImageError, QmcifError, open_stack
 
 OUTPUT_NAME = "fused.tif"
 
 
-def write_python(stack: ChosenStack, *, preset: str, changes: Mapping[str, Any]) -> str:
-    """Return a script that gives the same result as Run."""
-    paths, has_opacity = _list_paths(stack), stack.n_channels > N_COLORS
-    if paths and stack.axis is None:
-        listing = "\n".join(f"    {path!r}," for path in paths)
-        given = f"open_stack(paths, exclude={_list_left_out(stack)})" if stack.left_out else "open_stack(paths)"
-        # a file gives opacity apart from the colors, an array as its fourth channel
-        images, opacity = f"paths = [\n{listing}\n]", "result.companions"
-    elif has_opacity:
-        images, given, opacity = _take_layers(stack), "open_stack(images, axes='YXS', channels=[1, 2, 3])", "result.companions[..., 3]"
-    else:
-        images, given, opacity = _take_layers(stack), "open_stack(images)" if stack.is_prepared else "images", ""
-    if stack.is_prepared:
-        given = f"prepare_stack({given}, {', '.join(_list_preparations(stack))})"
-    names = [
-        "PRESETS",
-        "fuse",
-        *(name for name in ("load_transforms", "open_stack", "prepare_stack") if f"{name}(" in given),
-        "write_image",
-    ]
+def write_python(layers: Sequence[Layer], options: RunOptions, *, preset: str, changes: Mapping[str, Any]) -> str:
+    """Return a script for napari's console, where ``viewer`` is known, that adds the same layers as Run."""
+    names = "\n".join(f"    viewer.layers[{str(layer.name)!r}]," for layer in layers)
     config = f"PRESETS[{preset!r}]"
     if changes:
         config += f".replaced({ {name: _plain(value) for name, value in changes.items()} })"
-    further = f", alpha={opacity}" if has_opacity else ""
+    given = {item.name: getattr(options, item.name) for item in fields(options) if getattr(options, item.name) != item.default}
+    # a path is written as text, which the function takes, too
+    words = "".join(f", {name}={(str(value) if isinstance(value, Path) else value)!r}" for name, value in given.items())
     return f"""\
-from qmcif_engine import {", ".join(names)}
+from napari.layers import Layer
 
-{images}
-config = {config}
-result = fuse({given}, config)
-write_image({OUTPUT_NAME!r}, result.fused{further})
+from napari_qmcif import fuse_focus_stack
+from qmcif_engine import PRESETS
+
+layers = [
+{names}
+]
+for result in fuse_focus_stack(layers, {config}{words}):
+    viewer.add_layer(Layer.create(*result))
 """
+
+
+def options_of(stack: ChosenStack) -> RunOptions:
+    """Return the options that prepare the images of a stack as it says."""
+    frames = stack.frame_numbers
+    return RunOptions(
+        axis="" if stack.axis is None else list_axes(stack.layers[0])[stack.axis],
+        align=stack.align if stack.transforms_file is None else "none",
+        even_exposure=stack.even_exposure,
+        reference=0 if stack.reference is None else frames[stack.reference] + 1,
+        leave_out=", ".join(str(number + 1) for number in stack.left_out),
+        transforms=stack.transforms_file,
+    )
 
 
 def write_command(stack: ChosenStack, *, preset: str, changes: Mapping[str, Any]) -> str:
@@ -55,34 +62,19 @@ def write_command(stack: ChosenStack, *, preset: str, changes: Mapping[str, Any]
         msg = "the images do not lie in files as they are shown; such files are needed for a command: save them first, or copy as Python"
         raise InvalidImageError(msg)
     words = ["qmcif", "fuse", *paths, "-o", OUTPUT_NAME, "--preset", preset]
-    if stack.align != "none" and stack.transforms_file is None:
-        words += ["--align", stack.align]
     if stack.transforms_file is not None:
         words += ["--transforms", str(stack.transforms_file)]
-    if stack.reference is not None and stack.transforms_file is None:
-        # people and the command line count from 1, Python from 0
-        words += ["--reference", str(stack.reference + 1)]
-    if stack.even_exposure:
-        words.append("--even-exposure")
-    for number in _list_left_out(stack):
-        words += ["--exclude", str(number)]
-    for name, value in changes.items():
-        words += ["--set", f"{name.partition('.')[2]}={_assigned(value)}"]
-    return shlex.join(words)
-
-
-def _list_left_out(stack: ChosenStack) -> list[int]:
-    return [number + 1 for number in stack.left_out]
-
-
-def _list_preparations(stack: ChosenStack) -> list[str]:
-    """Return the arguments of `prepare_stack`."""
-    if stack.transforms_file is not None:
-        options = [f"transforms=load_transforms({str(stack.transforms_file)!r})"]
     else:
-        options = [f"align={stack.align!r}"] * (stack.align != "none")
-    options += [f"reference={stack.reference}"] * (stack.reference is not None and stack.transforms_file is None)
-    return options + ["even_exposure=True"] * stack.even_exposure
+        words += ["--align", stack.align] * (stack.align != "none")
+        # people and the command line count from 1, Python from 0
+        words += [] if stack.reference is None else ["--reference", str(stack.reference + 1)]
+    words += ["--even-exposure"] * stack.even_exposure
+    for number in stack.left_out:
+        words += ["--exclude", str(number + 1)]
+    for name, value in changes.items():
+        # the command takes the words of TOML
+        words += ["--set", f"{name.partition('.')[2]}={str(value).lower() if isinstance(value, bool) else _plain(value)}"]
+    return shlex.join(words)
 
 
 def _list_paths(stack: ChosenStack) -> list[str]:
@@ -100,30 +92,9 @@ def _is_same_stack(paths: list[str], stack: ChosenStack) -> bool:
         stored = open_stack(paths[0] if len(paths) == 1 else paths)
     except QmcifError:
         return False
-    return stack.layers[0].ndim == 3 and (stored.n_images, stored.image_shape) == (
-        stack.n_images + len(stack.left_out),
-        (*stack.size_px, *channels),
-    )
-
-
-def _take_layers(stack: ChosenStack) -> str:
-    """Return lines for napari's console, where ``viewer`` is known."""
-    head = "# in napari's console, where `viewer` is this viewer\n"
-    kind = "" if stack.dtype == stack.stored_dtype else f".astype({stack.dtype.name!r})"
-    chosen = stack.layers if stack.axis is not None else [stack.layers[number] for number in stack.frame_numbers]
-    arrays = [f"viewer.layers[{str(layer.name)!r}].data{'[0]' if layer.multiscale else ''}{kind}" for layer in chosen]
-    if stack.axis is None:
-        listing = "\n".join(f"    {array}," for array in arrays)
-        return f"{head}images = [\n{listing}\n]"
-    index = ["number" if axis == stack.axis else ":" if isinstance(item, slice) else str(item) for axis, item in enumerate(stack.index)]
-    numbers = stack.frame_numbers if stack.left_out else f"range({stack.n_images})"
-    return f"{head}stack = {arrays[0]}\nimages = [stack[{', '.join(index)}] for number in {numbers}]"
+    shown = stack.n_images + len(stack.left_out), (*stack.size_px, *channels)
+    return stack.layers[0].ndim == 3 and (stored.n_images, stored.image_shape) == shown
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - any settings value
     return value.value if isinstance(value, StrEnum) else value
-
-
-def _assigned(value: Any) -> str:  # noqa: ANN401 - any settings value
-    # the command takes the words of TOML
-    return str(value).lower() if isinstance(value, bool) else str(_plain(value))

@@ -1,24 +1,23 @@
 """The depths that a fusion found: as a surface seen from the side, and as heights with a unit."""
 
-from typing import Annotated, Any
+from __future__ import annotations
+
+from typing import Any, NamedTuple
 
 import numpy as np
 import pint
-from magicgui import magic_factory
-from magicgui.widgets import Container, FunctionGui, PushButton
-from napari.layers import Image, Layer
+from magicgui.widgets import CheckBox, ComboBox, Container, FloatSpinBox, PushButton, SpinBox
+from napari.layers import Layer
 from napari.viewer import Viewer
+from numpy.typing import NDArray
 
-from napari_qmcif.chosen_stack import finest_level
-from napari_qmcif.file_actions import ask_and_save
-from napari_qmcif.height_layers import HeightWork, color_surface, describe_height_layer, make_surface, map_heights, place_surface
-from napari_qmcif.layer_box import LayerComboBox, OptionalImage, is_index_map, list_layers, part_of
-from napari_qmcif.number_box import NumberBox
-from napari_qmcif.provenance import read_record
-from napari_qmcif.result_parts import find_parts, find_place, find_sources, name_place
+from napari_qmcif import layers_out as out
+from napari_qmcif.form_parts import LayerBox
+from napari_qmcif.fusing import align_images
+from napari_qmcif.layers_in import ChosenStack, Placement, drop_opacity, finest_level
 from napari_qmcif.work_row import WorkRow
-from napari_qmcif.worker import EngineWorker, make_worker
-from qmcif_engine import InvalidImageError, QmcifError
+from napari_qmcif.worker import EngineWorker
+from qmcif_engine import InvalidImageError, QmcifError, fuse, height_map
 
 LENGTHS = ("micrometer", "nanometer", "millimeter")
 VIEW_DIRECTION, UP_DIRECTION = (-1.0, -0.9, 0.15), (1.0, -0.9, 0.0)
@@ -27,24 +26,59 @@ VIEW_DIRECTION, UP_DIRECTION = (-1.0, -0.9, 0.15), (1.0, -0.9, 0.0)
 TILTED_ZOOM = 0.65
 """What fits seen from above does not when it is tilted."""
 
+LARGEST_N_CORNERS = 250_000
+"""More would make turning the surface slow; larger maps are thinned out."""
+
 
 def is_depth_map(layer: Layer) -> bool:
-    """Return whether a layer tells depths: a source index, or heights of ours."""
-    return is_index_map(layer) or part_of(layer) == "height"
+    """Return whether a layer holds depths: a source map, or heights of ours."""
+    return out.is_index_map(layer) or out.part_of(layer) == "height"
 
 
-DepthMap = Annotated[Image, {"widget_type": LayerComboBox, "choices": list_layers(is_depth_map), "label": "Depth map"}]
-ZStep = Annotated[float, {"widget_type": NumberBox, "min": -1e9, "max": 1e9}]
-Unit = Annotated[str, {"choices": ("pixel", *LENGTHS)}]
+class HeightSurface(NamedTuple):
+    """Corners (V, 3) in pixels and images, triangles (F, 3), and by how much the map was thinned out."""
+
+    corners: Any
+    triangles: Any
+    stride: int
 
 
-@magic_factory(call_button="Show in 3-D", exaggerate={"widget_type": NumberBox, "min": 1e-3, "max": 1e6})
+def make_surface(depth: Any) -> HeightSurface:  # noqa: ANN401 - any array
+    """Return the surface of a map, shape (Y, X), of numbers of images, whole or between them."""
+    stride = 1
+    while -(-depth.shape[0] // stride) * -(-depth.shape[1] // stride) > LARGEST_N_CORNERS:
+        stride += 1
+    thinned = np.asarray(depth[::stride, ::stride], np.float32)
+    n_rows, n_columns = thinned.shape
+    # in pixels of the whole map, so that a thinned surface lies over it
+    rows, columns = np.mgrid[:n_rows, :n_columns] * stride
+    corners = np.stack([thinned.ravel(), rows.ravel(), columns.ravel()], axis=1).astype(np.float32)
+    number = np.arange(n_rows * n_columns).reshape(n_rows, n_columns)
+    first, right, below, across = (part.ravel() for part in (number[:-1, :-1], number[:-1, 1:], number[1:, :-1], number[1:, 1:]))
+    triangles = np.concatenate([np.stack([first, right, below], 1), np.stack([right, across, below], 1)])
+    return HeightSurface(corners, triangles, stride)
+
+
+def color_surface(layer: Layer | None, stride: int, *, depths: tuple[float, float], place: out.Place = ()) -> dict[str, Any]:
+    """Return the layer arguments that paint a thinned out surface like an image on its map, or by depth where there is none."""
+    if layer is None:
+        # napari takes no equal limits, which a flat surface would have
+        return {"colormap": "turbo", "contrast_limits": (depths[0], max(depths[1], depths[0] + 1e-6)), "shading": "smooth"}
+    if not layer.rgb:
+        return {"colormap": layer.colormap, "contrast_limits": tuple(layer.contrast_limits), "shading": "none"}
+    samples = np.asarray(finest_level(layer)[place][::stride, ::stride])
+    # colors of corners go from 0 to 1
+    white = np.iinfo(samples.dtype).max if samples.dtype.kind == "u" else 1
+    return {"vertex_colors": samples[..., :3].reshape(-1, 3) / np.float32(white), "shading": "none"}
+
+
 def show_depth(
-    napari_viewer: Viewer,
-    source_index: DepthMap,
-    paint_with: OptionalImage = None,
-    z_step: ZStep = 1.0,
-    unit: Unit = "pixel",
+    viewer: Viewer,
+    index: Layer,
+    painted: Layer | None = None,
+    *,
+    z_step: float = 1.0,
+    unit: str = "pixel",
     exaggerate: float = 1.0,
     hide_others: bool = True,
 ) -> None:
@@ -52,179 +86,181 @@ def show_depth(
 
     Parameters
     ----------
-    napari_viewer : napari.Viewer
-    source_index : napari.layers.Image
-        Which image each pixel was taken from, or heights that `make_height_map` made, whose own scale is taken.
-    paint_with : napari.layers.Image, optional
+    viewer : napari.Viewer
+    index : napari.layers.Image
+        Which image each pixel was taken from, or heights, whose own scale is taken.
+    painted : napari.layers.Image, optional
         What the surface is painted with; its depth where left out.
-    z_step : float
+    z_step, unit : float, str
         Distance between neighboring images. Heights grow along the stack; negative where the first image is the nearest.
-    unit : str
-        Unit of the z step and of the heights.
     exaggerate : float
         Draws heights larger than they are; 1 is the right scale.
     hide_others : bool
         Whether other layers are hidden.
     """
-    _check_map(source_index)
-    if paint_with is not None:
-        _check_size(source_index, paint_with)
+    check_maps(index, painted)
     # an earlier surface goes first: it is neither to be hidden nor to be brought back
-    show_flat(napari_viewer)
-    place, painted = (find_place(layer, napari_viewer.dims.point) for layer in (source_index, paint_with))
-    made = make_surface(finest_level(source_index)[place])
+    show_flat(viewer)
+    place, place_painted = (out.find_place(layer, viewer.dims.point) for layer in (index, painted))
+    made = make_surface(finest_level(index)[place])
     values = made.corners[:, 0]
-    if paint_with is not None and not paint_with.rgb:
+    if painted is not None and not painted.rgb:
         # colors are given by corner instead, see `color_surface`
-        values = np.asarray(finest_level(paint_with)[painted][:: made.stride, :: made.stride]).ravel()
-    heights = read_record(source_index).get("height", {}) if part_of(source_index) == "height" else {}
+        values = np.asarray(finest_level(painted)[place_painted][:: made.stride, :: made.stride]).ravel()
+    heights = out.read_record(index).get("height", {}) if out.part_of(index) == "height" else {}
     # heights without a unit count images
-    step = (_convert(1.0, heights["unit"], source_index) if heights.get("unit") else _convert(z_step, unit, source_index)) * exaggerate
+    step = (_convert(1.0, heights["unit"], index) if heights.get("unit") else _convert(z_step, unit, index)) * exaggerate
     limits = (float(made.corners[:, 0].min()), float(made.corners[:, 0].max()))
-    hidden = [layer for layer in napari_viewer.layers if layer.visible] if hide_others else []
+    hidden = [layer for layer in viewer.layers if layer.visible] if hide_others else []
     for layer in hidden:
         layer.visible = False
-    napari_viewer.add_surface(
+    viewer.add_surface(
         (made.corners, made.triangles, values),
-        name=f"{source_index.name.rpartition(': ')[0] or source_index.name}{name_place(source_index, place)}: surface",
-        metadata={"qmcif": {"part": "surface"}, "qmcif_hidden": [layer.name for layer in hidden]},
-        **place_surface(source_index, z_step=step),
-        **color_surface(paint_with, made.stride, depths=limits, place=painted),
+        name=f"{_title(index)}{out.name_place(index, place)}: surface",
+        metadata={out.METADATA_KEY: {"part": "surface"}, "qmcif_hidden": [str(layer.unique_id) for layer in hidden]},
+        **Placement.of_layer(index).with_depth(step, start=0.0, unit=str(index.units[-1]), label="z"),
+        **color_surface(painted, made.stride, depths=limits, place=place_painted),
     )
     # the camera is turned last: fitting the view turns it back
-    napari_viewer.dims.ndisplay = 3
-    napari_viewer.reset_view()
-    camera = napari_viewer.scene.camera
+    viewer.dims.ndisplay = 3
+    viewer.reset_view()
+    camera = viewer.scene.camera
     camera.set_view_direction(view_direction=VIEW_DIRECTION, up_direction=UP_DIRECTION)
     camera.zoom *= TILTED_ZOOM
 
 
 def show_flat(viewer: Viewer) -> None:
     """Take the surface away, and go back to the images that it hid."""
-    for surface in [layer for layer in viewer.layers if part_of(layer) == "surface"]:
+    for surface in [layer for layer in viewer.layers if out.part_of(layer) == "surface"]:
         viewer.layers.remove(surface)
         for layer in viewer.layers:
-            # by name: what was hidden may have been removed meanwhile
-            layer.visible |= layer.name in surface.metadata.get("qmcif_hidden", ())
+            layer.visible |= str(layer.unique_id) in surface.metadata.get("qmcif_hidden", ())
     if viewer.dims.ndisplay == 3:
         viewer.dims.ndisplay = 2
         viewer.reset_view()
 
 
-@magic_factory(call_button="Make height map", smoothing_px={"label": "Smoothing", "min": 0, "max": 32})
-def make_height_map(
-    napari_viewer: Viewer,
-    source_index: DepthMap,
-    z_step: ZStep = 1.0,
-    unit: Unit = "pixel",
-    smoothing_px: int = 4,
-    between_images: bool = False,
-) -> EngineWorker:
-    """Make a map of heights in a unit of length from a result, and add it as a layer.
+class HeightWork(NamedTuple):
+    """What heights are made of: the layers of a result by part, the distance of its images, and a stack to look between them.
 
-    Parameters
-    ----------
-    napari_viewer : napari.Viewer
-    source_index : napari.layers.Image
-        Of a result whose other layers are still there.
-    z_step, unit : float, str
-        Distance between neighboring images.
-    smoothing_px : int
-        Radius in pixels over which neighbors of like brightness are averaged; 0 leaves the heights as they are.
-    between_images : bool
-        Find the focus between neighboring images, too: the stack is fused once more for that.
-
-    Returns
-    -------
-    EngineWorker
-        Under way; it adds the layer when it is done.
+    Of a result with several images, such as one per time point, `place` is the one that is meant.
     """
-    _check_map(source_index)
-    parts = {"source_index": source_index, **find_parts(source_index, list(napari_viewer.layers))}
-    fused, place = parts.get("fused"), find_place(source_index, napari_viewer.dims.point)
-    stack = find_sources(fused, list(napari_viewer.layers), place=place) if between_images and fused is not None else None
-    if between_images and stack is None:
-        msg = f"the images behind {source_index.name!r} are not there; they are needed to look between them: open them, or leave that out"
-        raise InvalidImageError(msg)
-    work = HeightWork(parts=parts, place=place, stack=stack, z_step=z_step, unit=unit, smoothing_px=smoothing_px)
-    worker = make_worker(map_heights, work)
-    worker.returned.connect(lambda heights: napari_viewer.add_image(heights, **describe_height_layer(work, heights)))
-    worker.start()
-    return worker
+
+    parts: dict[str, Layer]
+    place: out.Place
+    stack: ChosenStack | None
+    z_step: float
+    unit: str
+    smoothing_px: int
+
+
+def map_heights(work: HeightWork, *, job: EngineWorker) -> NDArray[np.float32]:
+    """Return heights in the unit of the z step, shape (Y, X); smoothed ones keep the edges of the fused image."""
+    images = {
+        part: finest_level(layer)[work.place] for part, layer in work.parts.items() if part in ("source_index", "confidence", "fused")
+    }
+    index = np.asarray(images["source_index"])
+    position: Any = index
+    known: Any = np.asarray(images.get("confidence", np.ones(index.shape)), np.float32)
+    if work.stack is not None:
+        job.note("looking between the images")
+        prepared = out.prepare_alike(work.stack, work.parts["fused"])
+        config, focus_range = out.read_settings(work.parts["fused"])
+        opened = align_images(prepared.cut_images(), prepared, job=job)
+        again: Any = fuse(
+            opened, config, focus_range=focus_range, with_position=True, on_progress=job.report, is_cancelled=job.is_cancelled
+        )
+        # where a person has retouched the source map, that is the position
+        position, known = np.where(again.source_index == index, again.position, index.astype(np.float32)), again.confidence
+    guide = np.asarray(drop_opacity(images["fused"])) if "fused" in images else None
+    # smoothing takes a while and cannot be cancelled
+    job.check_cancelled()
+    heights = height_map(position, z_step=work.z_step, confidence=known, guide=guide, smoothing_px=work.smoothing_px).height
+    return np.asarray(heights, np.float32)
+
+
+def describe_height_layer(work: HeightWork, heights: NDArray[np.float32]) -> dict[str, Any]:
+    """Return the arguments of the layer with the heights, whose name and record name their unit."""
+    index = work.parts["source_index"]
+    scale = {"z_step": work.z_step, "unit": work.unit, "smoothing_px": work.smoothing_px}
+    return {
+        "name": f"{_title(index)}{out.name_place(index, work.place)}: height in {work.unit}",
+        "rgb": False,
+        **out.choose_colors("height", (float(heights.min()), float(heights.max()))),
+        "metadata": {out.METADATA_KEY: {**out.read_record(index), "part": "height", "height": scale}},
+        **Placement.of_layer(index).as_layer_arguments(),
+    }
 
 
 class DepthView(Container[Any]):
-    """Surface and height map of one result, with the scale that it says."""
+    """Surface and height map of one result, with the scale that it records."""
 
     def __init__(self, napari_viewer: Viewer) -> None:
         self._viewer = napari_viewer
-        self.surface: FunctionGui[..., Any] = show_depth(call_button=False)
-        # the height map takes map and scale from the form of the surface, so that they are asked for once
-        bound = {name: {"bind": lambda _, field=name: getattr(self.surface, field).value} for name in ("source_index", "z_step", "unit")}
-        self.heights: FunctionGui[..., Any] = make_height_map(call_button=False, **bound)
+        self.depth_map = LayerBox(
+            napari_viewer, is_depth_map, label="Depth map", tooltip="Which image each pixel was taken from, or heights"
+        )
+        tip = "What the surface is painted with; its depth where left out"
+        self.painted = LayerBox(napari_viewer, out.is_fused_or_flat, label="Paint with", nullable=True, tooltip=tip)
+        tip = "Distance between neighboring images; negative where the first image is the nearest"
+        self.z_step = FloatSpinBox(label="Z step", value=1.0, min=-1e9, max=1e9, step=1e-4, tooltip=tip)
+        self.unit = ComboBox(label="Unit", choices=("pixel", *LENGTHS))
+        tip = "Draws heights larger than they are; 1 is the right scale"
+        self.exaggerate = FloatSpinBox(label="Exaggerate", value=1.0, min=1e-3, max=1e6, tooltip=tip)
+        self.hide_others = CheckBox(text="Hide other layers", value=True)
         self.show_button, self.flat_button = PushButton(text="Show in 3-D"), PushButton(text="Back to 2-D")
-        self.row, self.save_button = WorkRow(self.heights, text="Make height map"), PushButton(text="Save height map …")
-        parts = [self.surface, self.show_button, self.flat_button, self.heights, self.row, self.save_button]
-        super().__init__(widgets=parts, labels=False)
-        for form in (self.surface, self.heights):
-            form.margins = (0, 0, 0, 0)
-        self.surface.source_index.changed.connect(self.find_scale)
-        self.surface.paint_with.changed.connect(self.check)
-        self.heights.between_images.changed.connect(self.check)
+        tip = "Radius in pixels over which neighbors of like brightness are averaged; 0 leaves the heights as they are"
+        self.smoothing = SpinBox(label="Smoothing", value=4, max=32, tooltip=tip)
+        tip = "Find the focus between neighboring images, too: the stack is fused once more for that"
+        self.between_images = CheckBox(text="Between images", tooltip=tip)
+        self.row = WorkRow(self._make_heights, text="Make height map")
+        scale = [self.depth_map, self.painted, self.z_step, self.unit, self.exaggerate, self.hide_others]
+        form: Container[Any] = Container(widgets=[*scale, self.show_button, self.flat_button, self.smoothing, self.between_images])
+        form.margins = (0, 0, 0, 0)
+        super().__init__(widgets=[form, self.row], labels=False)
+        self.z_step.native.setStepType(self.z_step.native.StepType.AdaptiveDecimalStepType)
+        self.depth_map.changed.connect(self.find_scale)
+        self.painted.changed.connect(self.check)
         self.show_button.changed.connect(self.show_surface)
         self.flat_button.changed.connect(lambda: show_flat(napari_viewer))
-        self.save_button.changed.connect(self._save)
         self.find_scale()
 
     def reset_choices(self, *_: Any) -> None:  # noqa: ANN401 - events
         """Offer the layers there are now, and the units of the chosen one."""
         # offering the layers anew may take the unit of the result again; the one that was chosen stays
-        unit = self.surface.unit.value
+        unit = self.unit.value
         super().reset_choices()
         self._list_units(unit)
         self.check()
 
     def find_scale(self) -> None:
-        """Take the fused image and the distance of the images from the result, as far as it says them."""
-        index, form = self.surface.source_index.value, self.surface
+        """Take the fused image and the distance of the images from the result, as far as it records them."""
+        index = self.depth_map.value
         if index is not None:
-            z_step, unit = read_record(index).get("z_step") or (1.0, str(index.units[-1]))
-            form.z_step.value = z_step
+            z_step, unit = out.read_record(index).get("z_step") or (1.0, str(index.units[-1]))
+            self.z_step.value = z_step
             self._list_units(unit)
-            form.paint_with.value = find_parts(index, list(self._viewer.layers)).get("fused")
+            self.painted.value = out.find_parts(index, list(self._viewer.layers)).get("fused")
         self.check()
-
-    def _list_units(self, wanted: str) -> None:
-        """Offer units of length for a map that has one, else its own unit only."""
-        index = self.surface.source_index.value
-        if index is not None:
-            own = str(index.units[-1])
-            # pixels have no length: a z step in micrometers could not be drawn to scale
-            lengths = [unit for unit in LENGTHS if unit != own] if index.units[-1].is_compatible_with(LENGTHS[0]) else []
-            self.surface.unit.choices = [own, *lengths]
-            self.surface.unit.value = wanted if wanted in self.surface.unit.choices else own
 
     def check(self) -> None:
         """Report in place what stands in the way, and allow what nothing stands in the way of."""
-        index, painted = self.surface.source_index.value, self.surface.paint_with.value
         reason = ""
         try:
-            _check_map(index)
-            if painted is not None:
-                _check_size(index, painted)
+            check_maps(self.depth_map.value, self.painted.value)
         except QmcifError as error:
             reason = str(error)
         self.show_button.enabled = not reason
-        self.save_button.enabled = any(part_of(layer) == "height" for layer in self._viewer.layers)
-        if reason or not is_index_map(index):
-            self.row.forbid(reason or "another height map needs a source index: choose it above")
+        if reason or not out.is_index_map(self.depth_map.value):
+            self.row.forbid(reason or "another height map needs a source map: choose it above")
         else:
             self.row.allow()
 
     def show_surface(self) -> None:
-        """Show the surface; what is refused is said in place."""
+        """Show the surface; refusals are shown in place."""
+        scale = {"z_step": self.z_step.value, "unit": self.unit.value, "exaggerate": self.exaggerate.value}
         try:
-            self.surface()
+            show_depth(self._viewer, self.depth_map.value, self.painted.value, **scale, hide_others=self.hide_others.value)
         except QmcifError as error:
             self.row.message.complain(error)
 
@@ -232,21 +268,43 @@ class DepthView(Container[Any]):
         """Stop what runs."""
         self.row.cancel()
 
-    def _save(self) -> None:
-        heights = [layer for layer in self._viewer.layers if part_of(layer) == "height"]
-        if heights:
-            self.row.attempt(lambda: ask_and_save(heights[-1], [], parent=self.native))
+    def _make_heights(self) -> EngineWorker:
+        """Make heights in a unit of length from a result, and add them as a layer."""
+        index, layers = self.depth_map.value, list(self._viewer.layers)
+        parts = {"source_index": index, **out.find_parts(index, layers)}
+        fused, place = parts.get("fused"), out.find_place(index, self._viewer.dims.point)
+        stack = out.find_sources(fused, layers, place=place) if self.between_images.value and fused is not None else None
+        if self.between_images.value and stack is None:
+            msg = f"the images behind {index.name!r} are not there; they are needed to look between them: open them, or leave that out"
+            raise InvalidImageError(msg)
+        work = HeightWork(parts, place, stack, self.z_step.value, self.unit.value, self.smoothing.value)
+        worker = EngineWorker(map_heights, work)
+        worker.returned.connect(lambda heights: self._viewer.add_image(heights, **describe_height_layer(work, heights)))
+        worker.start()
+        return worker
+
+    def _list_units(self, wanted: str) -> None:
+        """Offer units of length for a map that has one, else its own unit only."""
+        index = self.depth_map.value
+        if index is not None:
+            own = str(index.units[-1])
+            # pixels have no length: a z step in micrometers could not be drawn to scale
+            lengths = [unit for unit in LENGTHS if unit != own] if index.units[-1].is_compatible_with(LENGTHS[0]) else []
+            self.unit.choices = [own, *lengths]
+            self.unit.value = wanted if wanted in self.unit.choices else own
 
 
-def _check_map(layer: Layer | None) -> None:
-    if layer is None or not is_depth_map(layer):
-        msg = "there is no source index; one is needed: fuse a stack first"
+def _title(index: Layer) -> str:
+    return str(index.name).rpartition(": ")[0] or str(index.name)
+
+
+def check_maps(index: Layer | None, painted: Layer | None) -> None:
+    """Refuse a layer that holds no depths, and an image of another size to paint them with."""
+    if index is None or not is_depth_map(index):
+        msg = "there is no source map; one is needed: fuse a stack first"
         raise InvalidImageError(msg)
-
-
-def _check_size(index: Layer, painted: Layer) -> None:
-    sizes = [finest_level(layer).shape[layer.ndim - 2 : layer.ndim] for layer in (index, painted)]
-    if sizes[0] != sizes[1]:
+    sizes = [finest_level(layer).shape[layer.ndim - 2 : layer.ndim] for layer in (index, painted) if layer is not None]
+    if painted is not None and sizes[0] != sizes[1]:
         msg = f"{painted.name!r} and {index.name!r} differ in size; equal ones are needed: choose another image"
         raise InvalidImageError(msg)
 

@@ -1,58 +1,64 @@
-"""The one dock of the plugin, with a tab for each thing it does."""
+"""The one dock of the plugin: the form that fuses, and a tab for each thing that can be done with a result once there is one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
-from magicgui.widgets.bases import BaseContainerWidget
+from magicgui.widgets import Container
 from napari.viewer import Viewer
 from qtpy.QtCore import Qt
 from qtpy.QtGui import QKeySequence
-from qtpy.QtWidgets import QFrame, QScrollArea, QShortcut, QTabWidget, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QShortcut, QTabWidget, QVBoxLayout, QWidget
 
-from napari_qmcif.batch_widget import BatchWidget
-from napari_qmcif.comparing import CompareWidget
-from napari_qmcif.depth_view import DepthView
-from napari_qmcif.evaluation_widget import EvaluationWidget
-from napari_qmcif.form_parts import call_when_closed, calm_wheel, shrink_boxes, tidy_rows
-from napari_qmcif.fusion_widget import FusionWidget
-from napari_qmcif.retouch_widget import RetouchWidget
+from napari_qmcif.form_parts import call_when_closed, make_scroll, shrink_boxes
+from napari_qmcif.fuse_widget import FuseWidget
+from napari_qmcif.layers_out import part_of
 
-PAGES: dict[str, Callable[[Viewer], Any]] = {
-    "Fuse": FusionWidget,
-    "Retouch": RetouchWidget,
-    "Compare": CompareWidget,
-    "Evaluate": EvaluationWidget,
-    "Depth": DepthView,
-    "Batch": BatchWidget,
+PAGES = {
+    "Fuse": "fuse_widget:FuseWidget",
+    "Retouch": "retouch_widget:RetouchWidget",
+    "Compare": "compare:CompareWidget",
+    "Evaluate": "evaluate:EvaluateWidget",
+    "Depth": "depth_view:DepthView",
+    "Batch": "batch_widget:BatchWidget",
 }
+"""Where each page is made; imported when it is first looked at."""
+
 SMALLEST_WIDTH_PX = 240
 DOCK_NAME = "Fuse focus stack (QMCIF focus stacking)"
 """What the Plugins menu calls the dock: the names of widget and plugin in the manifest."""
 
 
 class FocusDock(QWidget):
-    """Tabs of pages; a page is made when it is first looked at, and scrolls where the window is small."""
+    """Tabs of pages, which are made when they are first looked at and scroll where the window is small."""
 
     def __init__(self, napari_viewer: Viewer) -> None:
         super().__init__()
         self._viewer = napari_viewer
+        _close_others(napari_viewer)
         self.tabs = QTabWidget()
+        self._bar: Any = self.tabs.tabBar()
         self.tabs.setDocumentMode(True)
-        self.tabs.setUsesScrollButtons(True)
-        self.tabs.setStyleSheet("QTabBar::tab { padding: 3px 1px; min-width: 0px; }")  # six of them fit into 300 pixels
+        self.tabs.setStyleSheet("QTabBar::tab { padding: 3px 1px; min-width: 0px; }")  # five of them fit into 300 pixels
         self._pages: dict[str, Any] = {}
         for title in PAGES:
-            self.tabs.addTab(_make_scroll(), title)
+            self.tabs.addTab(make_scroll(), title)
+        # fusing many stacks needs none in the viewer, and is asked for in the menu
+        self.tabs.setTabVisible(list(PAGES).index("Batch"), False)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(2, 2, 2, 2)
         layout.addWidget(self.tabs)
-        self.fusion: FusionWidget = self.show_page("Fuse")
-        # below the form that scrolls: Run, Cancel and messages are always seen
-        layout.addWidget(self.fusion.run_panel.native)
+        self.fusion: FuseWidget = self.show_page("Fuse")
+        self.reset_choices()
         self.tabs.currentChanged.connect(self._on_tab)
-        self._add_shortcuts()
+        # with the focus in the dock only: elsewhere these keys are napari's
+        context = Qt.ShortcutContext.WidgetWithChildrenShortcut
+        for keys, act in {"Ctrl+R": self.fusion.run, "Ctrl+Shift+R": self.fusion.preview.toggle, "Esc": self._cancel}.items():
+            shortcut = QShortcut(QKeySequence(keys), self)
+            shortcut.setContext(context)
+            shortcut.activated.connect(act)
         self.setMinimumWidth(SMALLEST_WIDTH_PX)
         call_when_closed(self, self.shut_down)
 
@@ -60,77 +66,72 @@ class FocusDock(QWidget):
         """Turn to a page and return it."""
         number = list(PAGES).index(title)
         if title not in self._pages:
-            self._pages[title] = page = PAGES[title](self._viewer)
-            for form in (page, *page):
-                if isinstance(form, BaseContainerWidget) and title != "Fuse":  # that one has arranged itself
-                    tidy_rows(form)
+            module, _, name = PAGES[title].partition(":")
+            page: Container[Any] = getattr(import_module(f"napari_qmcif.{module}"), name)(self._viewer)
+            self._pages[title] = page
             shrink_boxes(page.native)
-            calm_wheel(page.native)
             # rows stay together at the top of a high dock
-            page.native.layout().addStretch()
+            rows: Any = page.native.layout()
+            rows.addStretch()
             scroll: Any = self.tabs.widget(number)
             scroll.setWidget(page.native)
-            # boxes find the viewer once they are in its window
-            page.reset_choices()
+        self.tabs.setTabVisible(number, True)
+        self._bar.setVisible(number > 0 or self._has_result())
         self.tabs.setCurrentIndex(number)
         return self._pages[title]
 
     def reset_choices(self, *_: Any) -> None:  # noqa: ANN401 - napari's events
         """Follow the layers of the viewer; napari calls this when they change."""
+        has_result, shown = self._has_result(), self.tabs.currentIndex()
+        for number, title in enumerate(PAGES):
+            if title not in ("Fuse", "Batch"):
+                self.tabs.setTabVisible(number, has_result or number == shown)
+        self._bar.setVisible(has_result or shown > 0)
         for page in self._pages.values():
             page.reset_choices()
 
     def shut_down(self) -> None:
-        """Stop what runs and let go of the viewer."""
+        """Let go of the viewer."""
         events = self._viewer.layers.events
         # napari connects these to every docked widget, and leaves them connected when it is closed
         for emitter in (events.inserted, events.removed, events.reordered, events.renamed):
             emitter.disconnect(self.reset_choices)
         for page in self._pages.values():
             page.shut_down()
+        self._pages = {}
+
+    def _has_result(self) -> bool:
+        return any(part_of(layer) == "fused" for layer in self._viewer.layers)
 
     def _on_tab(self, number: int) -> None:
-        title = list(PAGES)[number]
-        self.fusion.run_panel.native.setVisible(title == "Fuse")
-        self.show_page(title)
-
-    def _add_shortcuts(self) -> None:
-        actions = {"Ctrl+R": self.fusion.run, "Ctrl+Shift+R": self.fusion.preview.toggle, "Esc": self._cancel}
-        self.shortcuts = [QShortcut(QKeySequence(keys), self) for keys in actions]
-        for shortcut, act in zip(self.shortcuts, actions.values(), strict=True):
-            # with the focus in the dock only: elsewhere these keys are napari's
-            shortcut.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
-            shortcut.activated.connect(act)
+        self.show_page(list(PAGES)[number])
 
     def _cancel(self) -> None:
-        self.fusion.run_panel.cancel()
+        self.fusion.row.cancel()
         self.fusion.preview.stop()
 
 
-def _make_scroll() -> QScrollArea:
-    scroll = QScrollArea()
-    scroll.setWidgetResizable(True)
-    scroll.setFrameShape(QFrame.Shape.NoFrame)
-    scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-    return scroll
+def _find_docks(viewer: Viewer) -> list[FocusDock]:
+    return [dock for dock in viewer.window.dock_widgets.values() if isinstance(dock, FocusDock)]
 
 
-def open_dock(viewer: Viewer) -> FocusDock:
-    """Open the dock of a viewer, or bring the one that is there to the front."""
-    found = [dock for dock in viewer.window.dock_widgets.values() if isinstance(dock, FocusDock)]
-    if not found:
-        # not by `add_plugin_dock_widget`: its docks have another name than those of the menu, so that both would open one
-        found.append(FocusDock(viewer))
-        viewer.window.add_dock_widget(found[0], name=DOCK_NAME)
-    frame: Any = found[0].parent()
+def _close_others(viewer: Viewer) -> None:
+    """Close the dock that is there under another name: napari's menu and `add_plugin_dock_widget` name it differently."""
+    for dock in _find_docks(viewer):
+        viewer.window.remove_dock_widget(dock)
+
+
+def open_page(viewer: Viewer, title: str = "Fuse") -> Any:  # noqa: ANN401 - a page
+    """Open the dock, or bring it to the front, and turn to a page."""
+    docks = _find_docks(viewer)
+    if not docks:
+        # not by `add_plugin_dock_widget`: its docks have another name than those of the menu
+        docks.append(FocusDock(viewer))
+        viewer.window.add_dock_widget(docks[0], name=DOCK_NAME)
+    frame: Any = docks[0].parent()
     frame.show()
     frame.raise_()
-    return found[0]
-
-
-def open_page(viewer: Viewer, title: str) -> Any:  # noqa: ANN401 - a page
-    """Open the dock, or bring it to the front, and turn to a page."""
-    return open_dock(viewer).show_page(title)
+    return docks[0].show_page(title)
 
 
 def _make_opener(title: str) -> Callable[[Viewer], None]:

@@ -16,6 +16,7 @@ logger = logging.getLogger(__name__)
 
 PLUGIN = "napari-qmcif"
 KEPT_NAME = "napari-qmcif.toml"
+PYRAMID_SUFFIX = ".ome.zarr"
 
 
 class Preferences(NamedTuple):

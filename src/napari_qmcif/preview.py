@@ -4,87 +4,43 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
+import numpy as np
 from magicgui.widgets import CheckBox, Container, PushButton
 from napari.layers import Layer, Shapes
 from napari.viewer import Viewer
+from numpy.typing import NDArray
 from psygnal import Signal
 from qtpy.QtCore import QTimer
 
-from napari_qmcif.chosen_stack import ChosenStack
-from napari_qmcif.form_parts import group
-from napari_qmcif.layer_box import LayerComboBox, list_layers
-from napari_qmcif.layer_fusing import Outcome, fuse_area
-from napari_qmcif.layers import describe_fused, name_part
-from napari_qmcif.preview_area import LARGEST_PREVIEW_PX, find_drawn_area, find_middle, find_visible_area
-from napari_qmcif.provenance import record_provenance
-from napari_qmcif.worker import EngineWorker, make_worker
-from qmcif_engine import FusionConfig, QmcifError, Window
+from napari_qmcif.form_parts import LayerBox, group
+from napari_qmcif.fusing import Outcome, fuse_area
+from napari_qmcif.layers_in import ChosenStack
+from napari_qmcif.layers_out import describe_fused, name_part, record_provenance
+from napari_qmcif.worker import EngineWorker
+from qmcif_engine import FusionConfig, InvalidImageError, QmcifError, Window
 
+LARGEST_PREVIEW_PX = 2**20
+"""A preview that takes longer than a glance is none."""
 
-class Preview(NamedTuple):
-    """What was previewed together with how and where."""
-
-    stack: ChosenStack
-    config: FusionConfig
-    area: Window
-    outcome: Outcome
-
-
-def compute_preview(stack: ChosenStack, config: FusionConfig, area: Window, *, job: EngineWorker) -> Preview:
-    """Fuse one part of a stack; runs in a worker thread."""
-    return Preview(stack, config, area, fuse_area(stack, config, area=area, job=job))
-
-
-class PreviewLayer:
-    """Previews in a viewer, one at a time."""
-
-    def __init__(self, viewer: Viewer) -> None:
-        self._viewer = viewer
-        self._layer: Layer | None = None
-
-    @property
-    def layer(self) -> Layer | None:
-        """The layer, unless there is none yet or the user deleted it."""
-        return self._layer if self._layer is not None and self._layer in self._viewer.layers else None
-
-    def show(self, preview: Preview) -> None:
-        """Put a preview where it belongs; the layer is kept where it can hold it, so that what the user set on it stays."""
-        stack, fused = preview.stack, preview.outcome.parts["fused"]
-        record = record_provenance(stack, preview.config, focus_range=preview.outcome.focus_range)
-        name = name_part(stack.title, "preview")
-        arguments = describe_fused(stack, name=name, part="preview", record={**record, "area": list(preview.area)})
-        placement = stack.placement.as_layer_arguments((preview.area.top, preview.area.left))
-        layer = self.layer
-        # napari cannot turn a gray layer into one of colors
-        if layer is not None and (layer.rgb, layer.data.dtype) == (stack.is_color, fused.dtype):
-            layer.data = fused
-            for key, value in {**placement, "name": arguments["name"], "metadata": arguments["metadata"]}.items():
-                setattr(layer, key, value)
-            return
-        self.remove()
-        active = self._viewer.layers.selection.active
-        # it covers what lies below, also where the channels of its stack are shown as a sum
-        self._layer = self._viewer.add_image(fused, **{**arguments, **placement, "blending": "translucent_no_depth"})
-        self._viewer.layers.selection.active = active
-
-    def remove(self) -> None:
-        """Take the preview away."""
-        if self.layer is not None:
-            self._viewer.layers.remove(self.layer)
-
-
+SMALLEST_SIDE_PX = 2
 PAUSE_MILLISECONDS = 300
-"""A live preview starts when nothing has changed for so long."""
+"""A preview that follows changes starts when nothing has changed for so long."""
 
 
-class _AreaBox(LayerComboBox):
+def compute_preview(stack: ChosenStack, config: FusionConfig, area: Window, *, job: EngineWorker) -> Outcome:
+    """Fuse one part of a stack; runs in a worker thread."""
+    return fuse_area(stack, config, area=area, job=job)
+
+
+class _AreaBox(LayerBox):
     null_string = "visible field"
 
 
 class PreviewPanel(Container[Any]):
-    """Preview of the visible field or of a drawn rectangle, once or whenever something changes."""
+    """Preview of the visible field or of a drawn rectangle: on request, and when a setting changes; then it follows the view, too."""
 
     said = Signal(str)
     failed = Signal(object)
@@ -92,31 +48,33 @@ class PreviewPanel(Container[Any]):
     def __init__(self, viewer: Viewer, *, choose: Callable[[], ChosenStack], read_config: Callable[[], FusionConfig]) -> None:
         self._viewer, self._choose, self._read_config = viewer, choose, read_config
         self._worker: EngineWorker | None = None
-        self._is_wanted_again = False
-        self._shown = PreviewLayer(viewer)
+        self._layer: Layer | None = None
         self._watched: Layer | None = None
-        self.area_box = _AreaBox(name="area", choices=list_layers(lambda layer: isinstance(layer, Shapes)), nullable=True)
-        self.area_box.tooltip = "What to preview: what the viewer shows, or the last rectangle of a shapes layer"
-        self.draw_button, self.button = PushButton(text="Draw area", name="draw"), PushButton(text="Preview", name="preview")
-        self.draw_button.tooltip = "Add a shapes layer to draw a rectangle in"
-        self.button.tooltip = (
-            "Fuse the area by itself, at most the middle 1 megapixel of it, and show it in place (Ctrl+Shift+R).\n"
-            "The whole may differ a little."
-        )
-        self.live_box = CheckBox(text="Update live", name="live")
-        self.live_box.tooltip = "Preview again whenever the view or a setting changes"
-        super().__init__(widgets=[group(self.area_box, self.draw_button), self.live_box], labels=False)
+        self._is_wanted_again = False
+        tip = "What to preview: what the viewer shows, or the last rectangle of a shapes layer"
+        self.area_box = _AreaBox(viewer, lambda layer: isinstance(layer, Shapes), name="area", nullable=True, tooltip=tip)
+        self.draw_button = PushButton(text="Draw area", tooltip="Add a shapes layer to draw a rectangle in")
+        tip = "Fuse the area by itself, at most the middle 1 megapixel of it, and show it in place (Ctrl+Shift+R)."
+        self.button = PushButton(text="Preview", tooltip=tip)
+        tip = "Preview whenever a setting changes; once there is a preview, it follows the view, too"
+        self.live_box = CheckBox(text="Show changes of settings", value=True, tooltip=tip)
+        super().__init__(widgets=[group(self.area_box, self.draw_button), self.live_box, self.button], labels=False)
         self.margins = (0, 0, 0, 0)
         # every change starts it anew, so that it ends when there are no more
         self.timer = QTimer(self.native)
         self.timer.setSingleShot(True)
         self.timer.setInterval(PAUSE_MILLISECONDS)
-        self._connect()
+        self.timer.timeout.connect(self.start)
+        self.button.changed.connect(self.toggle)
+        self.draw_button.changed.connect(self.draw_area)
+        self.area_box.changed.connect(self._watch_area)
+        for events in (viewer.scene.camera.events, viewer.dims.events):
+            events.connect(self._follow_view)
 
     @property
     def layer(self) -> Layer | None:
-        """The layer with the preview, where there is one."""
-        return self._shown.layer
+        """The layer with the preview, unless there is none yet or the user deleted it."""
+        return self._layer if self._layer is not None and self._layer in self._viewer.layers else None
 
     @property
     def is_running(self) -> bool:
@@ -124,12 +82,13 @@ class PreviewPanel(Container[Any]):
         return self._worker is not None
 
     def schedule(self, *_: Any) -> None:  # noqa: ANN401 - napari's events
-        """Preview soon, if previews are to follow changes."""
+        """Preview soon, where changes of settings are to be shown."""
         if self.live_box.value:
             self.timer.start()
 
     def start(self) -> None:
         """Preview now; a preview that is under way gives way."""
+        self.timer.stop()
         if self._worker is not None:
             # begun at its end: two at once would share the cores
             self._is_wanted_again = True
@@ -142,15 +101,14 @@ class PreviewPanel(Container[Any]):
             self.said.emit(str(error))
             return
         area = find_middle(wanted, LARGEST_PREVIEW_PX)
-        # quiet, since the panel says in place what went wrong
-        worker = make_worker(compute_preview, stack, config, area, owner=self.native, is_waited_for=True, is_quiet=True)
+        worker = EngineWorker(compute_preview, stack, config, area, is_waited_for=True)
         worker.noted.connect(lambda text: self.said.emit(f"preview: {text} …"))
-        worker.returned.connect(self._show)
+        worker.returned.connect(partial(self._show, stack, config, area))
         worker.errored.connect(self.failed.emit)
         worker.finished.connect(self._end)
-        self._worker = worker
-        self.button.text = "Stop preview"
-        self.said.emit("" if area == wanted else f"the preview shows the middle {_in_megapixels(area)} of {_in_megapixels(wanted)}")
+        self._worker, self.button.text = worker, "Stop preview"
+        sizes = [f"{math.prod(part.shape) / 1e6:.1f} megapixels" for part in (area, wanted)]
+        self.said.emit("" if area == wanted else f"the preview shows the middle {sizes[0]} of {sizes[1]}")
         worker.start()
 
     def toggle(self) -> None:
@@ -161,14 +119,16 @@ class PreviewPanel(Container[Any]):
             self.stop()
 
     def stop(self) -> None:
-        """Give up the preview that is under way."""
+        """Give up the preview that is under way, and those that would follow."""
+        self.timer.stop()
         self._is_wanted_again = False
         if self._worker is not None:
             self._worker.cancel()
 
     def remove(self) -> None:  # type: ignore[override] # of a layer, not of a widget
-        """Take the preview away: the whole is there."""
-        self._shown.remove()
+        """Take the preview away."""
+        if self.layer is not None:
+            self._viewer.layers.remove(self.layer)
 
     def draw_area(self) -> None:
         """Add a shapes layer that lies on the image, ready to draw a rectangle in."""
@@ -177,9 +137,8 @@ class PreviewPanel(Container[Any]):
         except QmcifError as error:
             self.said.emit(str(error))
             return
-        shapes = self._viewer.add_shapes(
-            name="preview area", ndim=2, face_color="transparent", edge_color="yellow", edge_width=2, **placement
-        )
+        look = {"name": "preview area", "ndim": 2, "face_color": "transparent", "edge_color": "yellow", "edge_width": 2}
+        shapes = self._viewer.add_shapes(**look, **placement)
         shapes.mode = "add_rectangle"
         self.area_box.reset_choices()
         # the same as equal, but not as identical: plugins are given proxies of layers
@@ -187,53 +146,105 @@ class PreviewPanel(Container[Any]):
 
     def shut_down(self) -> None:
         """Stop for good: no timer, no worker, no layer stays behind."""
-        self.timer.stop()
         self.live_box.value = False
         self.stop()
         for events in (self._viewer.scene.camera.events, self._viewer.dims.events):
-            events.disconnect(self.schedule)
-        self._shown.remove()
+            events.disconnect(self._follow_view)
+        self.remove()
 
     def _find_area(self, stack: ChosenStack) -> Window:
-        shapes = self.area_box.value
+        shapes, dims = self.area_box.value, self._viewer.dims
         if shapes is not None:
             return find_drawn_area(stack, shapes)
-        dims = self._viewer.dims
         return find_visible_area(stack, displayed_axes=tuple(dims.displayed), n_viewer_axes=dims.ndim)
 
-    def _show(self, preview: Preview) -> None:
-        self._shown.show(preview)
+    def _show(self, stack: ChosenStack, config: FusionConfig, area: Window, outcome: Outcome) -> None:
+        """Put a preview where it belongs; the layer is kept where it can hold it, so that what the user set on it stays."""
+        fused = outcome.parts["fused"]
+        record = {**record_provenance(stack, config, focus_range=outcome.focus_range), "area": list(area)}
+        arguments = describe_fused(stack, name=name_part(stack.title, "preview"), part="preview", record=record)
+        placement, layer = stack.placement.as_layer_arguments((area.top, area.left)), self.layer
+        # napari cannot turn a gray layer into one of colors
+        if layer is not None and (layer.rgb, layer.data.dtype) == (stack.is_color, fused.dtype):
+            layer.data = fused
+            for key, value in {**placement, "name": arguments["name"], "metadata": arguments["metadata"]}.items():
+                setattr(layer, key, value)
+        else:
+            self.remove()
+            selected = set(self._viewer.layers.selection)
+            # it covers what lies below, also where the channels of its stack are shown as a sum
+            self._layer = self._viewer.add_image(fused, **{**arguments, **placement, "blending": "translucent_no_depth"})
+            self._viewer.layers.selection = selected
         self.said.emit("")
 
     def _end(self) -> None:
         is_cancelled = self._worker is not None and self._worker.is_cancelled()
-        self._worker = None
-        self.button.text = "Preview"
+        self._worker, self.button.text = None, "Preview"
         if self._is_wanted_again:
             self._is_wanted_again = False
             self.start()
         elif is_cancelled:
             self.said.emit("")
 
+    def _follow_view(self, *_: Any) -> None:  # noqa: ANN401 - napari's events
+        if self.layer is not None:
+            self.schedule()
+
     def _watch_area(self) -> None:
-        """Hear of changes to the chosen shapes layer, and of no other's."""
+        """Follow changes to the chosen shapes layer, and to no other."""
         shapes = self.area_box.value
         if self._watched is not None and self._watched != shapes:
-            self._watched.events.data.disconnect(self.schedule)
+            self._watched.events.data.disconnect(self._follow_view)
         if shapes is not None and self._watched != shapes:
-            shapes.events.data.connect(self.schedule)
+            shapes.events.data.connect(self._follow_view)
         self._watched = shapes
-        self.schedule()
-
-    def _connect(self) -> None:
-        self.button.changed.connect(self.toggle)
-        self.draw_button.changed.connect(self.draw_area)
-        self.timer.timeout.connect(self.start)
-        self.live_box.changed.connect(self.schedule)
-        self.area_box.changed.connect(self._watch_area)
-        for events in (self._viewer.scene.camera.events, self._viewer.dims.events):
-            events.connect(self.schedule)
+        self._follow_view()
 
 
-def _in_megapixels(area: Window) -> str:
-    return f"{math.prod(area.shape) / 1e6:.1f} megapixels"
+def find_middle(area: Window, largest_px: int) -> Window:
+    """Return a rectangle, or its middle part of the same proportions where it has more pixels than that."""
+    share = min(1.0, (largest_px / max(math.prod(area.shape), 1)) ** 0.5)
+    height, width = (max(int(side * share), min(side, SMALLEST_SIDE_PX)) for side in area.shape)
+    top, left = area.top + (area.shape[0] - height) // 2, area.left + (area.shape[1] - width) // 2
+    return Window(top, left, top + height, left + width)
+
+
+def find_visible_area(stack: ChosenStack, *, displayed_axes: tuple[int, ...], n_viewer_axes: int) -> Window:
+    """Return what the viewer shows of the first layer; refuse other axes than rows and columns, and an image that lies outside.
+
+    Axes are counted in the dimensions of the viewer; a layer of fewer takes part in the last ones.
+    """
+    layer = stack.layers[0]
+    shown = sorted(axis - (n_viewer_axes - layer.ndim) for axis in displayed_axes)
+    if tuple(shown) != stack.image_axes:
+        msg = "the viewer shows other axes than rows and columns; the image itself is needed: go back to the 2-D view of it"
+        raise InvalidImageError(msg)
+    axes = list(stack.image_axes)
+    # corners are counted in pixels of the level that is drawn, and name the last pixel of it
+    factors = layer.downsample_factors[layer.data_level][axes] if layer.multiscale else np.ones(2)
+    first, last = np.asarray(layer.corner_pixels)[:, axes]
+    return _clip(first * factors, (last + 1) * factors, stack)
+
+
+def find_drawn_area(stack: ChosenStack, shapes: Layer) -> Window:
+    """Return the box around the selected shape of a layer, or around its last one; refuse a layer without any, or one outside the image."""
+    if len(shapes.data) == 0:
+        msg = f"{shapes.name!r} holds no shape; a rectangle is needed: draw one over the part to preview"
+        raise InvalidImageError(msg)
+    number = max(shapes.selected_data) if shapes.selected_data else len(shapes.data) - 1
+    # both layers may be scaled, moved and turned in their own ways
+    corners = np.array([stack.layers[0].world_to_data(shapes.data_to_world(corner)) for corner in shapes.data[number]])
+    on_image = corners[:, list(stack.image_axes)]
+    return _clip(on_image.min(axis=0), on_image.max(axis=0), stack)
+
+
+def _clip(first: NDArray[Any], end: NDArray[Any], stack: ChosenStack) -> Window:
+    sides = stack.size_px
+    top, left = (int(side) for side in np.clip(np.floor(first), 0, sides))
+    bottom, right = (int(side) for side in np.clip(np.ceil(end), 0, sides))
+    area = Window(top, left, bottom, right)
+    if min(area.shape) < SMALLEST_SIDE_PX:
+        height, width = area.shape
+        msg = f"the area to preview covers {height} x {width} pixels of the image; more is needed: move it over the image"
+        raise InvalidImageError(msg)
+    return area

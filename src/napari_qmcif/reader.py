@@ -1,8 +1,9 @@
-"""Layers of focus stacks, read lazily, and of what the engine wrote."""
+"""Layers of focus stacks, read lazily, and of what the engine wrote, with scale, units, channels and record."""
 
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,14 +11,16 @@ from typing import TYPE_CHECKING, Any
 import dask.array as da
 import numpy as np
 
-from napari_qmcif.own_outputs import describe_axes, list_own_images, read_own_images
-from napari_qmcif.provenance import METADATA_KEY
-from qmcif_engine import FileStack, InvalidConfigError, QmcifError, open_stack
+from napari_qmcif.layers_out import MAP_NAMES, METADATA_KEY, PART_NAMES, choose_colors
+from qmcif_engine import FileStack, ImageMetadata, InvalidConfigError, QmcifError, WrittenImage, open_stack
 
 if TYPE_CHECKING:
     from napari.types import LayerDataTuple
 
 logger = logging.getLogger(__name__)
+
+CLAIMED = (".czi", ".lif", ".nd2", ".ome.tif", ".ome.tiff")
+"""Names of files that the manifest claims, too."""
 
 CHANNEL_COLORS = ("#00ff00", "#ff00ff", "#00ffff", "#ffff00", "#ff0000", "#0000ff")
 """For channels recorded one by one whose file says no colors."""
@@ -25,17 +28,24 @@ CHANNEL_COLORS = ("#00ff00", "#ff00ff", "#00ffff", "#ffff00", "#ff0000", "#0000f
 SAMPLED_SIDE_PX = 1024
 """Contrast limits come from so much of the middle of an image: to find its own, a layer would read whole images on the GUI thread."""
 
+LARGEST_LOADED_SAMPLES = 3 * 2**24
+"""Results up to this size are loaded whole, so that they can be retouched; larger ones stay on disk."""
+
+_TIME = re.compile(r"_t\d{3,}(?=\.)")
+"""How the names of images end that are time points of one layer."""
+
 Reader = Callable[[str], "list[LayerDataTuple]"]
 
 
 def get_reader(path: str | Sequence[str]) -> Reader | None:
-    """Return what reads a folder with a result of ours or with images of one size; None for any other.
+    """Return what reads a stack of a microscope, an OME-TIFF, or a folder with a result or with images of one size.
 
-    napari asks which reader to take wherever several claim a name, so no file is claimed: images open as they do without us, and
-    stacks in files are opened with `open_files`.
+    napari asks only for the names that the manifest claims, which others do not read, or without channels, scale and units. A file that
+    is refused is taken nevertheless, so that the reason is shown; a folder is left to other readers.
     """
     if not isinstance(path, str) or not Path(path).is_dir():
-        return None
+        paths = [Path(path)] if isinstance(path, str) else [Path(one) for one in path]
+        return (lambda _: open_files(paths)) if all(one.name.lower().endswith(CLAIMED) for one in paths) else None
     try:
         layers = open_files([Path(path)])
     except QmcifError:
@@ -82,17 +92,12 @@ def _read_all_images(inputs: Path | list[Path], remark: Callable[[str], None]) -
             layers += read_stack(inputs, image=number, image_name=name)
         except QmcifError as error:
             refused = error
-            # one image of a file may be a label or a thumbnail, which hinders no other
-            remark(f"left out: {_shorten(error, inputs)}")
+            # one image of a file may be a label or a thumbnail, which hinders no other: without the folder and advice for the command line
+            words = str(error).rpartition(": ")[0] or str(error)
+            remark(f"left out: {words.replace(str(inputs), inputs.name) if isinstance(inputs, Path) else words}")
     if not layers:
         raise refused
     return layers
-
-
-def _shorten(error: QmcifError, inputs: Path | list[Path]) -> str:
-    """Return what is wrong and what would be needed, without the folder of the file and without advice for the command line."""
-    words = str(error).rpartition(": ")[0] or str(error)
-    return words.replace(str(inputs), inputs.name) if isinstance(inputs, Path) else words
 
 
 def read_stack(inputs: Path | list[Path], *, image: int | None = None, image_name: str = "") -> list[LayerDataTuple]:
@@ -100,7 +105,8 @@ def read_stack(inputs: Path | list[Path], *, image: int | None = None, image_nam
     stacks = _open_channels(inputs, image)
     name = inputs.name if isinstance(inputs, Path) else f"{inputs[0].stem} + {len(inputs) - 1}"
     name += f": {image_name}" if image_name else ""
-    described = [_describe(stack, name=name) for stack in stacks]
+    record = {"files": [str(path) for path in stacks[0].sources], **({"image": image_name} if image_name else {})}
+    described = [_describe_stack(stack, name=name, record=record) for stack in stacks]
     if len(stacks) > 1:
         metadata = stacks[0].metadata
         names = metadata.channel_names or [f"channel {number}" for number in range(1, len(stacks) + 1)]
@@ -122,13 +128,11 @@ def _open_channels(inputs: Path | list[Path], image: int | None) -> list[FileSta
     return [open_stack(inputs, image=image, channels=[number]) for number in range(1, n_channels + 1)] or [stack]
 
 
-def _describe(stack: FileStack, *, name: str) -> dict[str, Any]:
-    """Return name, axes, scale, units and contrast of a layer, and the names of the files for whoever chooses among the images."""
-    is_color = len(stack.image_shape) == 3
+def _describe_stack(stack: FileStack, *, name: str, record: dict[str, Any]) -> dict[str, Any]:
+    """Return name, axes, scale, units and contrast of a layer."""
     axes = describe_axes((*["t"] * (stack.n_times > 1), "z" if stack.metadata.z_step else "focus", "y", "x"), stack.metadata)
-    files = [str(path) for path in stack.sources]
-    attributes: dict[str, Any] = {"name": name, "rgb": is_color, "metadata": {METADATA_KEY: {"files": files}}, **axes}
-    return attributes if is_color else attributes | {"contrast_limits": _sample_contrast(stack)}
+    attributes: dict[str, Any] = {"name": name, "rgb": len(stack.image_shape) == 3, "metadata": {METADATA_KEY: dict(record)}, **axes}
+    return attributes if attributes["rgb"] else attributes | {"contrast_limits": _sample_contrast(stack)}
 
 
 def _sample_contrast(stack: FileStack) -> tuple[float, float]:
@@ -152,3 +156,95 @@ def _take_samples(stack: FileStack) -> da.Array:
         return samples
     joined: da.Array = da.concatenate([samples, stack.alpha.to_dask()[..., None]], axis=-1)
     return joined
+
+
+def list_own_images(path: Path) -> list[Path]:
+    """Return the images of ours that a path stands for, in the order of layers: the fused image, then its maps, hidden above it.
+
+    That is a file or store with a record, or a folder of them: one with maps of ours, beside which there may be anything, or one that
+    holds nothing but images of ours. Maps may lie in a folder of their own.
+    """
+    if _is_image_name(path):
+        return [path] if WrittenImage.find_record(path) is not None else []
+    if not path.is_dir():
+        return []
+    folders = sorted(found for found in path.iterdir() if found.is_dir() and not found.name.lower().endswith(".zarr"))
+    maps = [found for folder in (path, *folders) for found in _list_maps(folder)]
+    images = sorted(found for found in path.iterdir() if _is_image_name(found) and found not in maps)
+    if not maps and not all(WrittenImage.find_record(found) is not None for found in images):
+        return []
+    return [*(found for found in images if WrittenImage.find_record(found) is not None), *maps]
+
+
+def read_own_images(paths: Sequence[Path]) -> list[Any]:
+    """Return one layer per image; maps are named after the folder of the result, and hidden unless there is nothing else."""
+    series: dict[tuple[Path, str], list[Path]] = {}
+    for path in paths:
+        # files that differ in their time point only are one layer
+        series.setdefault((path.parent, _TIME.sub("", path.name)), []).append(path)
+    layers = [_join_files([_read_own_image(path) for path in times]) for times in series.values()]
+    if all(attributes.get("visible") is False for _, attributes, _ in layers):
+        # a folder of maps alone would leave the canvas empty
+        layers[-1][1]["visible"] = True
+    return layers
+
+
+def _join_files(layers: list[tuple[Any, dict[str, Any], str]]) -> tuple[Any, dict[str, Any], str]:
+    """Return images of one name at several time points as one layer, time first."""
+    _, attributes, kind = layers[0]
+    if len(layers) == 1:
+        return layers[0]
+    # time points are joined at full size: levels of several files need not fit
+    finest = [samples[0] if described["multiscale"] else samples for samples, described, _ in layers]
+    time = {"axis_labels": "t", "scale": 1.0, "units": "pixel"}
+    joined = {**attributes, "multiscale": False, **{name: (time[name], *attributes[name]) for name in time if name in attributes}}
+    if "channel_axis" in joined:
+        joined["channel_axis"] += 1
+    return (np.stack(finest) if isinstance(finest[0], np.ndarray) else da.stack(finest), joined, kind)
+
+
+def _read_own_image(path: Path) -> tuple[Any, dict[str, Any], str]:
+    stem = _TIME.sub("", path.name).split(".")[0]
+    part, image = re.sub(r"_\d+$", "", stem), WrittenImage.open(path)
+    is_map = part in (*MAP_NAMES, "height")
+    name = f"{path.parent.name}: {PART_NAMES.get(stem, stem.replace('_', ' '))}" if is_map else stem
+    part, levels = part if is_map else "fused", list[Any](image.levels)
+    if levels[0].size <= LARGEST_LOADED_SAMPLES:
+        levels = [np.asarray(levels[0])]
+    metadata, before = image.metadata, image.has_time
+    attributes: dict[str, Any] = {
+        "name": name,
+        "metadata": {METADATA_KEY: {**image.record, "part": part}},
+        **describe_axes((*["t"] * before, "y", "x"), metadata),
+        "rgb": levels[0].ndim == before + 3 and not metadata.has_separate_channels,
+        "multiscale": len(levels) > 1,
+    }
+    if metadata.has_separate_channels:
+        looks: dict[str, Any] = {"name": [f"{name}: {dye}" for dye in metadata.channel_names], "colormap": list(metadata.channel_colors)}
+        looks["contrast_limits"] = list(metadata.channel_limits)
+        attributes |= {"channel_axis": before + 2, **{key: values for key, values in looks.items() if values and part == "fused"}}
+        attributes["metadata"][METADATA_KEY] |= {"n_channels": levels[0].shape[before + 2], "of_result": str(path)}
+    if is_map:
+        # the number of images decides the colors; those in use may be fewer
+        last = float(max(int(image.record.get("images", 2)) - 1, 1))
+        attributes |= {"visible": False, **({"colormap": "viridis"} if part == "height" else choose_colors(part, (0.0, last)))}
+    return (levels if len(levels) > 1 else levels[0], attributes, "image")
+
+
+def _list_maps(folder: Path) -> list[Path]:
+    """Return the maps of ours in a folder, source index and heights last so that they are on top."""
+    found = [path for name in (*reversed(MAP_NAMES), "height") for path in sorted(folder.glob(f"{name}*.tif"))]
+    return [path for path in found if WrittenImage.find_record(path) is not None]
+
+
+def _is_image_name(path: Path) -> bool:
+    return path.name.lower().endswith((".tif", ".tiff", ".zarr")) and not path.name.startswith(".")
+
+
+def describe_axes(labels: Sequence[str], metadata: ImageMetadata) -> dict[str, Any]:
+    """Return names of axes, rows and columns last, with the scale and units of those in space where the file says them."""
+    if metadata.pixel_size is None or metadata.unit is None:
+        return {"axis_labels": labels}
+    before = [(metadata.z_step or 1.0, metadata.unit) if label == "z" else (1.0, "pixel") for label in labels[:-2]]
+    scale, units = zip(*before, *((size, metadata.unit) for size in metadata.pixel_size), strict=True)
+    return {"axis_labels": labels, "scale": scale, "units": units}

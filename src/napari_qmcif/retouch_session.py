@@ -19,12 +19,10 @@ from napari.viewer import Viewer
 from numpy.typing import NDArray
 from qtpy.QtCore import QObject, Signal
 
-from napari_qmcif.aligning import align_images
-from napari_qmcif.chosen_stack import ChosenStack
-from napari_qmcif.layer_placement import transform_of
-from napari_qmcif.provenance import METADATA_KEY, read_record
-from napari_qmcif.result_parts import Place, find_sources, prepare_alike, read_settings
-from napari_qmcif.worker import EngineWorker, make_worker
+from napari_qmcif.fusing import align_images
+from napari_qmcif.layers_in import ChosenStack, transform_of
+from napari_qmcif.layers_out import METADATA_KEY, Place, find_sources, prepare_alike, read_record, read_settings
+from napari_qmcif.worker import EngineWorker
 from qmcif_engine import FocusRange, FusionConfig, InvalidImageError, RetouchedWindow, retouch
 
 LARGEST_PIECE_PX = 512
@@ -63,7 +61,7 @@ def assemble_subject(stack: ChosenStack, *, fused: Layer, index: Layer | None) -
         raise InvalidImageError(msg)
     for layer in (fused, index):
         if layer.multiscale or not isinstance(layer.data, np.ndarray):
-            msg = f"{layer.name!r} is on disk; retouching changes samples in memory: run the fusion with Result set to in memory"
+            msg = f"{layer.name!r} is on disk; retouching changes samples in memory: run the fusion without a place under Result"
             raise InvalidImageError(msg)
         shape = layer.data.shape[: layer.ndim]
         if shape[-2:] != stack.size_px:
@@ -148,7 +146,7 @@ class RetouchSession(QObject):
         )
         self._original = Original.of_subject(subject)
         self.labels = self._find_labels() or self._add_labels()
-        self.labels.mode = "paint"
+        self.labels.editable, self.labels.mode = True, "paint"
         viewer.layers.selection.active = self.labels
         self._connect()
         self._update()
@@ -176,6 +174,9 @@ class RetouchSession(QObject):
         if self._job is not None and self._piece is not None:
             self._job.cancel()
             self._original.heeded[self._piece.cut] = self._piece.before  # given up, so not in the image
+        if self.labels in self._viewer.layers:
+            # else strokes would have no effect
+            self.labels.mode, self.labels.editable = "pan_zoom", False
         self.ended.emit(reason)
 
     def _find_labels(self) -> Any:  # noqa: ANN401 - a layer, or None
@@ -235,7 +236,7 @@ class RetouchSession(QObject):
         self._original.keep(self._subject, piece.place)
         # on the GUI thread, since it looks at layers
         stack = self._subject.stack_at(piece.place, list(self._viewer.layers))
-        job = make_worker(self._retouch, piece, stack, owner=self)
+        job = EngineWorker(self._retouch, piece, stack)
         job.returned.connect(self._show)
         job.errored.connect(self.failed)
         job.finished.connect(self._go_on)

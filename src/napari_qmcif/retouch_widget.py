@@ -8,9 +8,8 @@ from magicgui.widgets import CheckBox, ComboBox, Container, PushButton
 from napari.viewer import Viewer
 from qtpy.QtGui import QColor, QIcon, QPixmap
 
-from napari_qmcif.form_parts import MessageLabel
-from napari_qmcif.layer_box import LayerComboBox, LayerSelect, is_fused_or_flat, is_index_map, is_source, list_layers, shorten_list
-from napari_qmcif.result_parts import choose_sources, find_parts, find_shown_sources, find_sources, name_images
+from napari_qmcif import layers_out as out
+from napari_qmcif.form_parts import LayerBox, MessageLabel, StackBox
 from napari_qmcif.retouch_session import RetouchSession, RetouchSubject, assemble_subject, color_sources
 from qmcif_engine import InvalidImageError, QmcifError
 
@@ -27,11 +26,11 @@ class RetouchWidget(Container[Any]):
         self.session: RetouchSession | None = None
         self._slider: tuple[Any, int | None, tuple[int, ...]] = None, None, ()
         tip = "The fused image; its samples are changed in place"
-        self.result = LayerComboBox(label="Result", choices=list_layers(is_fused_or_flat), tooltip=tip)
+        self.result = LayerBox(napari_viewer, out.is_fused_or_flat, label="Result", tooltip=tip)
         tip = "Which image each pixel was taken from; found by itself for our own results"
-        self.source_index = LayerComboBox(label="Source index", choices=list_layers(is_index_map), tooltip=tip)
+        self.source_index = LayerBox(napari_viewer, out.is_index_map, label="Source map", tooltip=tip)
         tip = "What the result was made from; found by itself for our own results"
-        self.sources = LayerSelect(label="Sources", choices=list_layers(is_source, from_top=False), tooltip=tip)
+        self.sources = StackBox(napari_viewer, label="Sources", tooltip=tip)
         self.start_button = PushButton(text="Start")
         self._images: list[tuple[str, int]] = []
         tip = "What the brush takes. 0 gives the pixels back to the engine."
@@ -40,13 +39,21 @@ class RetouchWidget(Container[Any]):
         self.strokes = ComboBox(label="Strokes", choices=list(STROKES), tooltip="How the strokes are shown over the image")
         self.clear_button = PushButton(text="Take all strokes back")
         self.message = MessageLabel()
-        choices = [self.result, self.source_index, self.sources]
+        self._choices = [self.result, self.source_index, self.sources]
         self._tools = [self.paint_with, self.follows_slider, self.strokes, self.clear_button]
-        super().__init__(widgets=[*choices, self.start_button, *self._tools])
+        super().__init__(widgets=[*self._choices, self.start_button, *self._tools])
         self.native.layout().addWidget(self.message)
-        shorten_list(self.sources)
-        self._connect()
+        self.result.changed.connect(self.find_parts)
+        for box in (self.source_index, self.sources):
+            box.changed.connect(self.check)
+        self.start_button.changed.connect(self.toggle)
+        self.paint_with.changed.connect(self._choose_image)
+        self.strokes.changed.connect(self._show_strokes)
+        self.follows_slider.changed.connect(self._follow_slider)
+        self.clear_button.changed.connect(self._take_back)
+        napari_viewer.dims.events.current_step.connect(self._follow_slider)
         self._show_state()
+        self.find_parts()
 
     def reset_choices(self, *_: Any) -> None:  # noqa: ANN401 - events
         """Offer the layers there are now."""
@@ -54,20 +61,18 @@ class RetouchWidget(Container[Any]):
         # offering the entries anew took their swatches away
         self._color_images()
         if self.session is None:
-            if self.result.value is not None and not self.sources.value:
-                self.find_parts()
-            self.check()
+            self.find_parts()
 
     def find_parts(self) -> None:
-        """Choose the index and the sources that belong to the chosen result, as far as it says them."""
+        """Choose the source map and the sources that belong to the chosen result, as far as it records them."""
         fused, layers = self.result.value, list(self._viewer.layers)
-        if fused is None:
-            return
-        index, stack = find_parts(fused, layers).get("source_index"), find_sources(fused, layers)
+        index, stack = (
+            (None, None) if fused is None else (out.find_parts(fused, layers).get("source_index"), out.find_sources(fused, layers))
+        )
         if index is not None:
             self.source_index.value = index
-        if stack is not None:
-            self.sources.value = list(stack.layers)
+        if stack is not None and stack.layers in self.sources.choices:
+            self.sources.value = stack.layers
         self.check()
 
     def check(self) -> None:
@@ -75,13 +80,17 @@ class RetouchWidget(Container[Any]):
         if self.session is not None:
             return
         try:
-            self._list_images(self._read_subject())
+            subject = self._read_subject()
         except QmcifError as error:
             self.message.say(str(error))
             self.start_button.enabled = False
-        else:
-            self.message.say("")
-            self.start_button.enabled = True
+            return
+        names = ["let the engine decide", *out.name_images(subject.stack)]
+        self._images = [(f"{number}: {name}", number) for number, name in enumerate(names)]
+        self.paint_with.reset_choices()
+        self._color_images()
+        self.message.say("")
+        self.start_button.enabled = True
 
     def toggle(self) -> None:
         """Start retouching, or end it; starting again goes on where it was ended."""
@@ -98,7 +107,6 @@ class RetouchWidget(Container[Any]):
         session.ended.connect(self._on_end)
         session.labels.events.selected_label.connect(self._show_label)
         self.session = session
-        self.follows_slider.enabled = subject.stack.axis is not None
         self._slider = subject.stack.layers[0], subject.stack.axis, subject.stack.frame_numbers
         # 0 would paint nothing, which looks like a fault
         session.labels.selected_label = self.paint_with.value or 1
@@ -119,18 +127,11 @@ class RetouchWidget(Container[Any]):
         if fused is None:
             msg = "no fused image is chosen; that of a result is needed: fuse a stack first, or choose it"
             raise InvalidImageError(msg)
-        stack = find_shown_sources(fused, self._viewer)
+        stack = out.find_shown_sources(fused, self._viewer)
         # a person may have chosen others than those of the record
-        if stack is None or list(stack.layers) != self.sources.value:
-            stack = choose_sources(self.sources.value, point=self._viewer.dims.point)
+        if stack is None or stack.layers != self.sources.value:
+            stack = out.choose_sources(self.sources.value, point=self._viewer.dims.point)
         return assemble_subject(stack, fused=fused, index=self.source_index.value)
-
-    def _list_images(self, subject: RetouchSubject) -> None:
-        """Offer the images by number and name."""
-        names = ["let the engine decide", *name_images(subject.stack)]
-        self._images = [(f"{number}: {name}", number) for number, name in enumerate(names)]
-        self.paint_with.reset_choices()
-        self._color_images()
 
     def _color_images(self) -> None:
         for number, color in color_sources(max(len(self._images) - 1, 1)).color_dict.items():
@@ -177,18 +178,7 @@ class RetouchWidget(Container[Any]):
     def _show_state(self) -> None:
         is_active = self.session is not None
         self.start_button.text = "Stop" if is_active else "Start"
-        for choice in (self.result, self.source_index, self.sources):
+        for choice in self._choices:
             choice.enabled = not is_active
         for tool in self._tools:
             tool.enabled = is_active and (tool is not self.follows_slider or self._slider[1] is not None)
-
-    def _connect(self) -> None:
-        self.result.changed.connect(self.find_parts)
-        self.source_index.changed.connect(self.check)
-        self.sources.changed.connect(self.check)
-        self.start_button.changed.connect(self.toggle)
-        self.paint_with.changed.connect(self._choose_image)
-        self.strokes.changed.connect(self._show_strokes)
-        self.follows_slider.changed.connect(self._follow_slider)
-        self.clear_button.changed.connect(self._take_back)
-        self._viewer.dims.events.current_step.connect(self._follow_slider)

@@ -26,13 +26,13 @@ def run(options: Namespace) -> None:
     """Open the viewer and stay until it is closed."""
     import napari
 
-    from napari_qmcif.dock import open_dock
-    from napari_qmcif.file_actions import add_layers
+    from napari_qmcif.dock import open_page
+    from napari_qmcif.layers_out import add_layers
     from napari_qmcif.reader import open_files
 
     # before the viewer: what is refused is said on the command line, with its exit code
     layers = open_files(options.images)
     viewer = napari.Viewer(title="qmcif view")
     add_layers(viewer, layers)
-    open_dock(viewer)
+    open_page(viewer)
     napari.run()

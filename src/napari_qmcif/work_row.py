@@ -1,7 +1,9 @@
-"""The start of one piece of work: what stands in its way, how far it is, how long it takes, a way to stop it, and what became of it."""
+"""The start of one piece of work: what stands in its way, how far it is, how long it takes, a way to stop it, and its outcome."""
 
 from __future__ import annotations
 
+import time
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -11,17 +13,18 @@ from magicgui.widgets.bases import Widget
 from qtpy.QtCore import Qt
 
 from napari_qmcif.form_parts import MessageLabel, group
-from napari_qmcif.progress_display import TimeLeft
-from napari_qmcif.worker import EngineWorker
+from napari_qmcif.worker import EngineWorker, notify
 from qmcif_engine import QmcifError
 
 CANCELLED = "cancelled"
+GUARD_SECONDS = 0.5
+"""So long after the start, a click does not cancel: it is the second one of a double click."""
 
 
 class WorkRow(Container[Any]):
-    """A button that starts a worker, a bar with Cancel while it runs, and messages; what has nothing to show takes no room.
+    """A button that starts a worker and cancels it while it runs, a bar, and messages; the bar keeps its place, so that nothing moves.
 
-    Without something to start, workers are handed to `follow`. What is called at the end may say what became of a worker.
+    Without something to start, workers are handed to `follow`. The function called at the end may show its own message.
     """
 
     def __init__(
@@ -33,29 +36,34 @@ class WorkRow(Container[Any]):
         on_end: Callable[[], None] = lambda: None,
         beside: Widget | None = None,
     ) -> None:
-        self._start, self._on_end, self._is_allowed, self._is_gone = start, on_end, True, False
+        self._start, self._on_end, self._text, self._is_allowed, self._is_gone = start, on_end, text, True, False
         self._worker: EngineWorker | None = None
-        self._left, self._note, self._cancelled, self._steps_a_tile = TimeLeft(), "", CANCELLED, 1
-        self.start_button = PushButton(text=text, tooltip=tooltip)
-        self.cancel_button = PushButton(text="Cancel", tooltip="Stop at once (Esc)")
-        self.bar = ProgressBar(label="")
+        self._left, self._note, self._cancelled, self._steps_a_tile, self._began = TimeLeft(), "", CANCELLED, 1, 0.0
+        self.button, self.bar = PushButton(text=text, tooltip=tooltip), ProgressBar(label="")
         self.bar.native.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        self._running = group(self.bar, self.cancel_button)
-        starting = self.start_button if beside is None else group(beside, self.start_button)
-        super().__init__(widgets=[starting, self._running], labels=False)
+        super().__init__(widgets=[self.button if beside is None else group(beside, self.button), self.bar], labels=False)
         self.margins = (0, 0, 0, 0)
         self.reason, self.message = MessageLabel(), MessageLabel()
-        for label in (self.message, self.reason):
-            self.native.layout().insertWidget(0, label)
+        for label in (self.reason, self.message):
+            self.native.layout().addWidget(label)
+        # hidden, they keep their room: nothing moves while the work is under way
+        for part in (self.bar.native, self.message):
+            policy = part.sizePolicy()
+            policy.setRetainSizeWhenHidden(start is not None)
+            part.setSizePolicy(policy)
         self.native.destroyed.connect(self._leave)
-        self.start_button.changed.connect(self.start)
-        self.cancel_button.changed.connect(self.cancel)
-        self.start_button.visible, self._running.visible = start is not None, False
+        self.button.changed.connect(self.toggle)
+        self.button.visible, self.bar.visible = start is not None, False
 
     @property
     def is_running(self) -> bool:
         """Whether a worker is under way."""
         return self._worker is not None
+
+    @property
+    def is_allowed(self) -> bool:
+        """Whether nothing stands in the way of the work."""
+        return self._is_allowed
 
     def allow(self, note: str = "") -> None:
         """Enable the button; a note may stand beside it."""
@@ -64,10 +72,17 @@ class WorkRow(Container[Any]):
         self._show_state()
 
     def forbid(self, reason: str) -> None:
-        """Disable the button and say what stands in the way."""
+        """Disable the button and name the reason."""
         self._is_allowed = False
         self.reason.say(reason)
         self._show_state()
+
+    def toggle(self) -> None:
+        """Start the work, or cancel it where it is under way; the second click of a double click does neither."""
+        if not self.is_running:
+            self.start()
+        elif time.monotonic() - self._began > GUARD_SECONDS:
+            self.cancel()
 
     def start(self) -> None:
         """Start the work of the button."""
@@ -75,7 +90,7 @@ class WorkRow(Container[Any]):
             self.attempt(self._start)
 
     def attempt(self, start: Callable[[], EngineWorker | None]) -> None:
-        """Start some work and follow it, one at a time; what is refused is said in place."""
+        """Start some work and follow it, one at a time; refusals are shown in place."""
         if self.is_running:
             return
         try:
@@ -87,12 +102,11 @@ class WorkRow(Container[Any]):
             self.follow(worker)
 
     def follow(self, worker: EngineWorker, *, steps_a_tile: int = 1, if_cancelled: str = CANCELLED) -> None:
-        """Show a worker from its start to its end; the time it takes is told once the steps of a tile were measured."""
-        self._worker, self._steps_a_tile, self._cancelled = worker, steps_a_tile, if_cancelled
-        signals = (worker.noted, worker.progressed, worker.errored, worker.finished)
-        shows: tuple[Callable[..., None], ...] = (self._show_phase, self._show_step, self.message.complain, self._end)
-        for signal, show in zip(signals, shows, strict=True):
-            # a worker may have something to say when the labels are deleted already
+        """Show a worker from its start to its end; the time left is shown once the steps of a tile were measured."""
+        self._worker, self._steps_a_tile, self._cancelled, self._began = worker, steps_a_tile, if_cancelled, time.monotonic()
+        worker.errored.connect(self._fail)
+        for signal, show in ((worker.noted, self._show_phase), (worker.progressed, self._show_step), (worker.finished, self._end)):
+            # a worker may have something to report when the labels are deleted already
             signal.connect(partial(self._show, show))
         # it may be under way: its first note has passed
         self._show_phase(worker.phase or "starting")
@@ -102,16 +116,26 @@ class WorkRow(Container[Any]):
         """Ask the worker to stop."""
         if self._worker is not None:
             self._worker.cancel()
-            self.cancel_button.enabled = False
             self.message.say("cancelling …")
+            self.button.enabled = False
+
+    def leave(self) -> None:
+        """Show nothing any more; the worker goes on."""
+        self._is_gone = True
 
     def _leave(self) -> None:
         self._is_gone = True
 
-    def _show(self, show: Callable[..., None], *told: Any) -> None:  # noqa: ANN401 - what a signal carries
-        """Show what a worker tells, unless the window was closed meanwhile."""
+    def _fail(self, error: Exception) -> None:
+        if self._is_gone:
+            notify(error)
+        else:
+            self.message.complain(error)
+
+    def _show(self, show: Callable[..., None], *reported: Any) -> None:  # noqa: ANN401 - what a signal carries
+        """Show what a worker reports, unless the window was closed meanwhile."""
         if not self._is_gone:
-            show(*told)
+            show(*reported)
 
     def _show_phase(self, text: str) -> None:
         # steps of aligning say nothing about those of fusing
@@ -127,10 +151,9 @@ class WorkRow(Container[Any]):
         bar.setFormat(f"%p %, {left}" if left else "%p %")
 
     def _end(self) -> None:
-        """Report that it was cancelled; what it was doing is over, and what became of it stays."""
+        """Show that it was cancelled; a message about the outcome stays."""
         if self._worker is not None and self._worker.is_cancelled():
             self.message.say(self._cancelled)
-        # others may have said what became of it
         elif self.message.text() == self._note:
             self.message.say("")
         self._worker = None
@@ -138,5 +161,41 @@ class WorkRow(Container[Any]):
         self._on_end()
 
     def _show_state(self) -> None:
-        self._running.visible = self.cancel_button.enabled = self.is_running
-        self.start_button.enabled = self._is_allowed and not self.is_running
+        self.bar.visible = self.is_running
+        self.button.text = "Cancel" if self.is_running else self._text
+        self.button.enabled = self._is_allowed or self.is_running
+        if self._start is None:
+            self.button.visible = self.is_running
+
+
+class TimeLeft:
+    """The estimated time that a piece of work still takes, from whole tiles that were measured.
+
+    The steps of a tile are not equally long: its decision takes as long as all of its images. Of the steps so far the later half counts,
+    if that is a tile or more: the first ones also compiled, read and warmed up.
+    """
+
+    def __init__(self) -> None:
+        self._marks: deque[tuple[float, int]] = deque()
+        self._first_done, self._steps_a_tile = 0, 1
+
+    def begin(self, *, steps_a_tile: int) -> None:
+        """Forget what was measured: another piece of work begins, with steps of its own length."""
+        self._marks.clear()
+        self._steps_a_tile = steps_a_tile
+
+    def describe(self, done: int, total: int) -> str:
+        """Take a finished step and return the time left in words; nothing while no tile was measured."""
+        if not self._marks:
+            self._first_done = done
+        self._marks.append((time.monotonic(), done))
+        wanted = max((done - self._first_done) / 2, self._steps_a_tile)
+        while len(self._marks) > 1 and done - self._marks[1][1] >= wanted:
+            self._marks.popleft()
+        begin, done_before = self._marks[0]
+        if done - done_before < self._steps_a_tile:
+            return ""
+        seconds = round((self._marks[-1][0] - begin) * (total - done) / (done - done_before))
+        if seconds < 90:
+            return f"{seconds} s left" if seconds else "almost done"
+        return f"{round(seconds / 60)} min left" if seconds < 5400 else f"{seconds / 3600:.1f} h left"

@@ -43,8 +43,11 @@ if TYPE_CHECKING:  # the list of public names, for type checkers and for `_find_
     from qmcif_engine.run.execution import FusionProgress as FusionProgress
     from qmcif_engine.stack.alignment.suggestion import AlignmentSuggestion as AlignmentSuggestion, suggest_alignment
     from qmcif_engine.stack.alignment.transforms import Transforms as Transforms
-    from qmcif_engine.stack.exposure import ExposureCorrection as ExposureCorrection
-    from qmcif_engine.stack.exposure_suggestion import ExposureSuggestion as ExposureSuggestion, suggest_even_exposure
+    from qmcif_engine.stack.exposure import (
+        ExposureCorrection as ExposureCorrection,
+        ExposureSuggestion as ExposureSuggestion,
+        suggest_even_exposure,
+    )
     from qmcif_engine.stack.image_metadata import ImageMetadata as ImageMetadata
     from qmcif_engine.stack.preparation import prepare_stack
     from qmcif_engine.stack.samples import FocusRange as FocusRange

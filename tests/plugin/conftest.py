@@ -16,7 +16,7 @@ os.environ["NAPARI_CONFIG"] = ""
 os.environ["NAPARI_STRICT_QT"] = "raise"
 
 # the first fusion after the kernels changed compiles them, a minute on a busy machine; pytest's own limit cannot end a waiting event loop
-HANGS_AFTER_MILLISECONDS = 500_000
+HANGS_AFTER_MILLISECONDS = int(os.environ.get("HANGS", 500_000))
 
 _MISSING = [name for name in ("napari", "npe2", "pytestqt") if find_spec(name) is None]
 _REMEDY = f"tests/plugin needs {', '.join(_MISSING)}: pip install -e '.[napari,test,test-viewer]'"
@@ -93,12 +93,75 @@ def images():
     return make_focus_stack(n_images=3, shape=(48, 64), seed=0).images
 
 
+@pytest.fixture(scope="session")
+def window(qapp):
+    """One viewer for all tests: making one takes longer than most tests."""
+    import napari
+    import numpy as np
+
+    viewer = napari.Viewer(show=False)
+    # without a window on a screen, napari can ask for the abilities of OpenGL only before anything else is drawn
+    viewer.add_image(np.zeros((2, 2)))
+    viewer.layers.clear()
+    yield viewer
+    viewer.close()
+
+
+@pytest.fixture
+def viewer(window, qtbot):
+    """The one viewer, empty; at the end whatever runs is cancelled, and docks and layers go."""
+    from qtpy.QtTest import QTest
+
+    from napari_qmcif.fuse_widget import SESSIONS
+    from napari_qmcif.worker import list_running_workers
+
+    yield window
+    SESSIONS.clear()
+    window.window.remove_dock_widget("all")
+    for worker in list_running_workers():
+        worker.cancel()
+    while list_running_workers():
+        QTest.qWait(10)
+    window.layers.clear()
+    window.dims.ndisplay = 2
+    window.reset_view()
+
+
+@pytest.fixture
+def answer(monkeypatch):
+    """Answer the dialogs as a person would."""
+
+    def choose(**answers):
+        for name, given in answers.items():
+            monkeypatch.setattr(f"qtpy.QtWidgets.QFileDialog.{name}", lambda *_, given=given: given)
+
+    return choose
+
+
+@pytest.fixture
+def add_result():
+    """Return what adds a stack and its result as a run would: the truth stands for the fused image."""
+    import numpy as np
+
+    from napari_qmcif.layers_in import choose_series
+    from napari_qmcif.layers_out import add_layers, describe_channel, record_provenance
+    from qmcif_engine import FusionConfig
+
+    def add(viewer, scene, *, name="leaf", record=(), **look):
+        layer = viewer.add_image(scene.images, name=name, rgb=scene.images.ndim == 4, **look)
+        series = choose_series([layer])
+        told = record_provenance(series.first, FusionConfig(), focus_range=(0, 255)) | dict(record)
+        parts = {"fused": scene.truth.copy(), "source_index": scene.depth_index.astype(np.uint16)}
+        return [layer, *add_layers(viewer, describe_channel(series, 0, parts, record=told, z_step=series.first.z_step[0]))]
+
+    return add
+
+
 @pytest.fixture
 def add_time_series():
     """Return what adds a gray stack of two time points and its result: both scenes, whose truth stands for the fused images."""
-    from napari_qmcif.layers import describe_channel
-    from napari_qmcif.provenance import record_provenance
-    from napari_qmcif.stack_series import choose_series
+    from napari_qmcif.layers_in import choose_series
+    from napari_qmcif.layers_out import describe_channel, record_provenance
     from qmcif_engine import FusionConfig, make_focus_stack
 
     def add(viewer):

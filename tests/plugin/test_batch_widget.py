@@ -11,11 +11,6 @@ pytestmark = pytest.mark.viewer
 
 
 @pytest.fixture
-def viewer(make_napari_viewer_proxy):
-    return make_napari_viewer_proxy()
-
-
-@pytest.fixture
 def folder(tmp_path, images):
     for name, chosen in {"a": images, "b": images[:1], "c": images[::-1]}.items():
         (tmp_path / "in" / name).mkdir(parents=True)
@@ -39,7 +34,7 @@ def wait_for(widget, qtbot):
 
 
 def test_every_stack_is_fused_past_one_that_fails(viewer, widget, folder, qtbot, images):
-    widget.row.start_button.native.click()
+    widget.row.button.native.click()
     wait_for(widget, qtbot)
 
     assert [(row.name, row.status) for row in widget.rows] == [("a", "fused"), ("b", "failed"), ("c", "fused")]
@@ -52,7 +47,7 @@ def test_every_stack_is_fused_past_one_that_fails(viewer, widget, folder, qtbot,
     wait_for(widget, qtbot)
     result = fuse(images, PRESETS["fast"])
     np.testing.assert_array_equal(viewer.layers["a"].data, result.fused)
-    np.testing.assert_array_equal(viewer.layers["a_maps: source index"].data, result.source_index)
+    np.testing.assert_array_equal(viewer.layers["a_maps: source map"].data, result.source_index)
     assert [layer.name for layer in viewer.layers if layer.visible] == ["a"]
     assert viewer.layers.selection.active.name == "a", "not a hidden map"
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from napari.layers import Image, Labels
 
-from napari_qmcif.chosen_stack import WORKED_WITH, choose_layers, choose_planes, guess_focus_axis, name_axis
+from napari_qmcif.layers_in import WORKED_WITH, choose_layers, choose_planes, guess_focus_axis, name_axis
 from qmcif_engine import InvalidImageError, fuse
 
 ORIGIN = (0.0,) * 5

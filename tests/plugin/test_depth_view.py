@@ -1,25 +1,17 @@
 """The depth in 3-D, driven in a real viewer, at the right scale."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
+from napari.layers import Image
 
-from napari_qmcif.chosen_stack import choose_planes
-from napari_qmcif.depth_view import DepthView, show_depth
-from napari_qmcif.file_actions import add_layers
-from napari_qmcif.layers import MAP_NAMES, describe_channel
-from napari_qmcif.provenance import record_provenance
+from napari_qmcif import depth_view
+from napari_qmcif.depth_view import DepthView, color_surface, make_surface, show_depth
+from napari_qmcif.layers_in import StackSeries, choose_planes
+from napari_qmcif.layers_out import MAP_NAMES, add_layers, describe_channel, record_provenance
 from napari_qmcif.reader import open_files
-from napari_qmcif.stack_series import StackSeries
 from qmcif_engine import FusionConfig, InvalidImageError, fuse, height_map, make_focus_stack
 
 pytestmark = pytest.mark.viewer
-
-
-@pytest.fixture
-def viewer(make_napari_viewer_proxy):
-    return make_napari_viewer_proxy()
 
 
 @pytest.fixture
@@ -58,8 +50,8 @@ def add_fused(viewer, is_color=True, **space):
 def test_the_surface_has_the_scale_of_the_stack_and_the_colors_of_the_image(viewer, open_widget):
     scene = add_fused(viewer, scale=(4, 0.5, 0.25), translate=(0, 10, 20), units=("um",) * 3, axis_labels=("z", "y", "x"))
     widget = open_widget()
-    assert (widget.surface.z_step.value, widget.surface.unit.value) == (4, "micrometer")
-    assert widget.surface.paint_with.value.name == "leaf: fused"
+    assert (widget.z_step.value, widget.unit.value) == (4, "micrometer")
+    assert widget.painted.value.name == "leaf: fused"
 
     widget.show_button.native.click()
 
@@ -78,9 +70,9 @@ def test_the_surface_has_the_scale_of_the_stack_and_the_colors_of_the_image(view
 def test_another_unit_is_converted_and_heights_are_exaggerated_on_demand(viewer, open_widget):
     add_fused(viewer, scale=(4, 0.5, 0.5), units=("um",) * 3)
     widget = open_widget()
-    widget.surface.z_step.value = 250
-    widget.surface.unit.value = "nanometer"
-    widget.surface.exaggerate.value = 3
+    widget.z_step.value = 250
+    widget.unit.value = "nanometer"
+    widget.exaggerate.value = 3
 
     widget.show_button.native.click()
 
@@ -91,8 +83,8 @@ def test_a_stack_without_units_offers_pixels_only(viewer, open_widget):
     add_fused(viewer)
     widget = open_widget()
 
-    assert widget.surface.unit.choices == ("pixel",)
-    assert widget.surface.z_step.value == 1
+    assert widget.unit.choices == ("pixel",)
+    assert widget.z_step.value == 1
 
 
 @pytest.mark.parametrize("is_color", [True, False])
@@ -100,7 +92,7 @@ def test_painting_by_depth_and_by_a_gray_image(viewer, open_widget, is_color):
     scene = add_fused(viewer, is_color=is_color)
     widget = open_widget()
     if is_color:
-        widget.surface.paint_with.value = None
+        widget.painted.value = None
 
     widget.show_button.native.click()
 
@@ -134,17 +126,17 @@ def test_deleting_layers_meanwhile_is_safe(viewer, open_widget):
     widget.flat_button.native.click()
 
     assert not widget.show_button.enabled
-    assert "there is no source index" in widget.row.reason.text()
+    assert "there is no source map" in widget.row.reason.text()
 
 
 def test_an_image_of_another_size_is_refused_in_place(viewer, open_widget):
     add_fused(viewer)
     viewer.add_image(np.zeros((9, 9, 3), np.uint8), rgb=True, name="other")
     widget = open_widget()
-    widget.surface.paint_with.value = viewer.layers["other"]
+    widget.painted.value = viewer.layers["other"]
 
     assert not widget.show_button.enabled
-    assert "'other' and 'leaf: source index' differ in size" in widget.row.reason.text()
+    assert "'other' and 'leaf: source map' differ in size" in widget.row.reason.text()
     assert viewer.dims.ndisplay == 2
 
 
@@ -171,10 +163,10 @@ def add_result_of_a_fusion(viewer):
 def test_heights_become_a_layer_with_their_unit(viewer, open_widget, qtbot, is_between):
     result = add_result_of_a_fusion(viewer)
     widget = open_widget()
-    widget.heights.smoothing_px.value = 3
-    widget.heights.between_images.value = is_between
+    widget.smoothing.value = 3
+    widget.between_images.value = is_between
 
-    widget.row.start_button.native.click()
+    widget.row.button.native.click()
     wait_for(widget, qtbot)
 
     layer = viewer.layers["cells: height in micrometer"]
@@ -185,24 +177,20 @@ def test_heights_become_a_layer_with_their_unit(viewer, open_widget, qtbot, is_b
     np.testing.assert_allclose(layer.scale, (0.5, 0.5))
     assert widget.row.message.text() == ""
 
-    widget.surface.source_index.value = layer
+    widget.depth_map.value = layer
     widget.show_button.native.click()
     np.testing.assert_allclose(viewer.layers[-1].extent.world[:, 0], (expected.min(), expected.max()), rtol=1e-6)
 
 
-def test_heights_are_exported_and_come_back(viewer, open_widget, qtbot, tmp_path, monkeypatch):
+def test_heights_are_saved_and_come_back(viewer, open_widget, qtbot, tmp_path):
     add_result_of_a_fusion(viewer)
     widget = open_widget()
-    assert not widget.save_button.enabled
     widget.row.start()
     wait_for(widget, qtbot)
-    name = str(tmp_path / "height.ome.tif")
-    monkeypatch.setattr("napari_qmcif.file_actions.QFileDialog.getSaveFileName", lambda *_: (name, "OME-TIFF (*.ome.tif)"))
+    viewer.layers.selection = {viewer.layers[-1]}
+    viewer.layers.save(str(tmp_path / "height.ome.tif"), selected=True, plugin="napari-qmcif")
 
-    widget.save_button.native.click()
-    wait_for(widget, qtbot)
-
-    ((heights, attributes, _),) = open_files([Path(name)])
+    ((heights, attributes, _),) = open_files([tmp_path / "height.ome.tif"])
     np.testing.assert_array_equal(heights, viewer.layers[-1].data)
     assert attributes["metadata"]["qmcif"]["height"]["unit"] == "micrometer"
     assert (attributes["metadata"]["qmcif"]["part"], attributes["scale"]) == ("height", (0.5, 0.5))
@@ -212,7 +200,7 @@ def test_between_images_needs_the_images(viewer, open_widget):
     add_result_of_a_fusion(viewer)
     viewer.layers.remove("cells")
     widget = open_widget()
-    widget.heights.between_images.value = True
+    widget.between_images.value = True
 
     widget.row.start()
 
@@ -222,13 +210,13 @@ def test_between_images_needs_the_images(viewer, open_widget):
 def test_a_z_step_in_another_kind_of_unit_is_refused(viewer):
     add_fused(viewer)
 
-    with pytest.raises(InvalidImageError, match="the z step is in micrometer and 'leaf: source index' in pixel"):
-        show_depth()(viewer, viewer.layers["leaf: source index"], z_step=2, unit="micrometer")
+    with pytest.raises(InvalidImageError, match="the z step is in micrometer and 'leaf: source map' in pixel"):
+        show_depth(viewer, viewer.layers["leaf: source map"], z_step=2, unit="micrometer")
 
 
 def test_the_heights_of_a_run_and_its_index_give_surfaces_of_one_size(viewer):
     scene = add_fused(viewer, scale=(4, 0.5, 0.5), units=("um",) * 3)
-    index = viewer.layers["leaf: source index"]
+    index = viewer.layers["leaf: source map"]
     index.metadata["qmcif"]["height"] = {"z_step": 4.0, "unit": "micrometer", "smoothing_px": 0}  # all layers of a run say this
     record = {**index.metadata["qmcif"], "part": "height"}
     heights = viewer.add_image(
@@ -237,7 +225,7 @@ def test_the_heights_of_a_run_and_its_index_give_surfaces_of_one_size(viewer):
 
     extents = []
     for layer in (index, heights):
-        show_depth()(viewer, layer, z_step=4, unit="micrometer")
+        show_depth(viewer, layer, z_step=4, unit="micrometer")
         extents.append(viewer.layers["leaf: surface"].extent.world)
 
     np.testing.assert_allclose(*extents)
@@ -248,10 +236,10 @@ def test_the_time_point_that_is_shown_becomes_the_surface_and_the_height_map(vie
     scenes = add_time_series(viewer)
     widget = open_widget()
     viewer.dims.set_point(0, 1)
-    assert (widget.surface.z_step.value, widget.surface.unit.value) == (4, "micrometer")
+    assert (widget.z_step.value, widget.unit.value) == (4, "micrometer")
 
-    widget.heights.smoothing_px.value = 0
-    widget.row.start_button.native.click()
+    widget.smoothing.value = 0
+    widget.row.button.native.click()
     qtbot.waitUntil(lambda: not widget.row.is_running)
     widget.show_button.native.click()
 
@@ -261,3 +249,40 @@ def test_the_time_point_that_is_shown_becomes_the_surface_and_the_height_map(vie
     np.testing.assert_array_equal(surface.data[0][:, 0].reshape(48, 64), scenes[1].depth_index)
     np.testing.assert_array_equal(np.asarray(surface.vertex_values).reshape(48, 64), scenes[1].truth)
     np.testing.assert_allclose(surface.scale, (4, 0.5, 0.5))
+
+
+def test_corners_are_pixels_and_triangles_cover_the_map():
+    depth = np.array([[0, 1, 2], [3, 4, 5]], np.uint16)
+
+    corners, triangles, stride = make_surface(depth)
+
+    np.testing.assert_array_equal(corners, [[0, 0, 0], [1, 0, 1], [2, 0, 2], [3, 1, 0], [4, 1, 1], [5, 1, 2]])
+    first, second, third = (corners[triangles[:, corner], 1:] for corner in range(3))
+    one, other = second - first, third - first
+    areas = np.abs(one[:, 0] * other[:, 1] - one[:, 1] * other[:, 0]) / 2
+    assert (areas.sum(), stride) == (2, 1)
+
+
+def test_a_large_map_is_thinned_out_but_keeps_its_extent(monkeypatch):
+    monkeypatch.setattr(depth_view, "LARGEST_N_CORNERS", 100)
+
+    corners, _, stride = make_surface(np.zeros((31, 41), np.uint16))
+
+    assert (len(corners) <= 100, stride) == (True, 4)
+    assert corners[:, 1:].max(axis=0).tolist() == [28, 40]
+
+
+@pytest.mark.parametrize(("dtype", "white"), [(np.uint8, 255), (np.uint16, 65535), (np.float32, 1)])
+def test_a_color_image_paints_the_corners(dtype, white):
+    image = np.full((4, 6, 3), white, dtype)
+    image[0, 2] = 0
+
+    colors = color_surface(Image(image, rgb=True), 2, depths=(0, 2))["vertex_colors"]
+
+    assert colors.shape == (6, 3)
+    assert colors.tolist() == [[1, 1, 1], [0, 0, 0], *[[1, 1, 1]] * 4]
+
+
+def test_depth_is_colored_from_the_first_to_the_last_image():
+    assert color_surface(None, 1, depths=(0, 4))["contrast_limits"] == (0, 4)
+    assert color_surface(None, 1, depths=(2, 2))["contrast_limits"][1] > 2

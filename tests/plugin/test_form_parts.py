@@ -1,13 +1,16 @@
-"""Forms scroll without changing, and hear when they are closed."""
+"""Choices keep what was chosen, forms scroll without changing, folds are built when they are opened, and closing is noticed."""
 
+import numpy as np
 import pytest
-from magicgui.widgets import CheckBox, ComboBox, Container, SpinBox
+from magicgui.widgets import ComboBox, Container, SpinBox
+from napari.components import ViewerModel
+from napari.layers import Image
 from qtpy.QtCore import QPoint, QPointF, Qt
 from qtpy.QtGui import QWheelEvent
-from qtpy.QtWidgets import QApplication, QWidget
+from qtpy.QtWidgets import QApplication, QLabel, QWidget
 
-from napari_qmcif.form_parts import MessageLabel, call_when_closed, calm_wheel, tidy_rows
-from napari_qmcif.number_box import NumberBox
+from napari_qmcif.form_parts import BarPlot, LayerBox, MessageLabel, OfferedBox, StackBox, call_when_closed, make_fold, shrink_boxes
+from napari_qmcif.layers_in import list_stacks
 
 
 def turn(widget):
@@ -17,9 +20,7 @@ def turn(widget):
     return event.isAccepted()
 
 
-@pytest.mark.parametrize(
-    "make", [lambda: SpinBox(value=3), lambda: ComboBox(choices=("a", "b", "c"), value="b"), lambda: NumberBox(value=0.5)]
-)
+@pytest.mark.parametrize("make", [lambda: SpinBox(value=3), lambda: ComboBox(choices=("a", "b", "c"), value="b")])
 def test_the_wheel_is_left_to_the_form_unless_the_box_has_the_focus(make, qtbot):
     box = make()
     form = Container(widgets=[box])
@@ -29,25 +30,13 @@ def test_the_wheel_is_left_to_the_form_unless_the_box_has_the_focus(make, qtbot)
     assert box.value != before, "without the guard the value changes"
     box.value = before
 
-    calm_wheel(form.native)
+    shrink_boxes(form.native)
 
     assert not turn(box)
     assert box.value == before
 
 
-def test_boxes_that_came_later_are_guarded_by_calling_it_again(qtbot):
-    form = Container(widgets=[SpinBox(value=1)])
-    qtbot.addWidget(form.native)
-    calm_wheel(form.native)
-    form.append(SpinBox(value=5, name="late"))
-
-    calm_wheel(form.native)
-
-    turn(form.late)
-    assert form.late.value == 5
-
-
-def test_leaving_the_parent_is_heard_once_each_time(qtbot):
+def test_leaving_the_parent_is_noticed_once_each_time(qtbot):
     parent, widget, heard = QWidget(), QWidget(), []
     qtbot.addWidget(parent)
     qtbot.addWidget(widget)
@@ -60,34 +49,82 @@ def test_leaving_the_parent_is_heard_once_each_time(qtbot):
     assert heard == [None]
 
 
-@pytest.fixture
-def label(qtbot):
-    made = MessageLabel()
-    qtbot.addWidget(made)
-    return made
-
-
-def test_without_a_text_the_label_takes_no_room(label):
-    assert not label.isVisibleTo(label.parentWidget())
-    label.say("copied")
-    assert (label.text(), label.isVisibleTo(label.parentWidget())) == ("copied", True)
-
-
-def test_labels_of_arguments_begin_with_a_capital(qtbot):
-    form = Container(widgets=[SpinBox(name="z_step"), CheckBox(name="even_exposure")])
-    qtbot.addWidget(form.native)
-
-    tidy_rows(form)
-
-    assert (form.z_step.label, form.even_exposure.text) == ("Z step", "Even exposure")
+def test_a_fold_is_built_once_when_it_is_first_opened(qtbot):
+    built = []
+    fold = make_fold("Settings", lambda: built.append(1) or QLabel("inside"))
+    qtbot.addWidget(fold)
+    assert built == []
+    for _ in range(2):
+        fold.expand(animate=False)
+        fold.collapse(animate=False)
+    assert built == [1]
 
 
 def test_addresses_in_a_message_can_be_followed_and_all_else_is_plain(qtbot):
     label = MessageLabel()
     qtbot.addWidget(label)
+    assert label.isHidden()
 
     label.say("fusing <leaf>, dashboard: http://127.0.0.1:8787/status …")
     assert '<a href="http://127.0.0.1:8787/status"' in label.text()
     assert "&lt;leaf&gt;" in label.text()
     label.say("<b>leaf</b>")
-    assert (label.text(), label.textFormat()) == ("<b>leaf</b>", Qt.TextFormat.PlainText)
+    assert (label.text(), label.textFormat(), label.isHidden()) == ("<b>leaf</b>", Qt.TextFormat.PlainText, False)
+
+
+def test_a_chosen_layer_stays_chosen_under_a_new_name_and_is_announced_when_it_goes(qtbot):
+    viewer = ViewerModel()
+    first, second = (viewer.add_image(np.zeros((4, 5)), name=name) for name in "ab")
+    box, heard = LayerBox(viewer, lambda layer: layer.ndim == 2), []
+    qtbot.addWidget(box.native)
+    box.changed.connect(heard.append)
+    box.value = first
+    first.name = "z"
+    box.reset_choices()
+    assert (box.value, box.native.currentText(), heard) == (first, "z", [first])
+    viewer.layers.remove(first)
+    box.reset_choices()
+    assert (box.value, heard) == (second, [first, second])
+
+
+def test_an_offer_keeps_the_choice_where_it_can(qtbot):
+    box = OfferedBox(name="axis")
+    qtbot.addWidget(box.native)
+    box.offer([("z (3)", "z"), ("t (2)", "t")], first="z")
+    assert box.value == "z"
+    box.value = "t"
+    box.offer([("c (2)", "c"), ("t (9)", "t")])
+    assert box.value == "t"
+
+
+def test_stacks_channels_of_one_recording_and_images_of_one_size_are_offered():
+    shared = [Image(np.zeros((3, 4, 5)), name=f"cells: {dye}") for dye in ("DAPI", "GFP")]
+    scene = Image(np.zeros((3, 4, 5)), name="cells: scene 2")
+    frames = [Image(np.zeros((4, 5)), name=f"frame {number}") for number in range(2)]
+    lone, hidden = Image(np.zeros((6, 5)), name="lone"), Image(np.zeros((4, 5)), name="truth", visible=False)
+    files = dict.fromkeys(shared, ("cells.czi", "1")) | {scene: ("cells.czi", "2")}
+
+    found = dict(list_stacks([*shared, scene, *frames, lone, hidden], [*frames[:1], lone], recording_of=lambda layer: files.get(layer, ())))
+
+    assert list(found) == ["cells: DAPI", "cells: GFP", "cells: scene 2", "cells: 2 channels", "2 images, 5 x 4", "2 selected layers"]
+    assert found["cells: 2 channels"] == tuple(shared)
+    assert found["2 images, 5 x 4"] == tuple(frames)
+    double = [shared[0], Image(np.zeros((3, 4, 5)), name="cells: DAPI")]
+    assert [name for name, _ in list_stacks(double, recording_of=lambda _: ())] == ["cells: DAPI", "cells: DAPI (2)"]
+
+
+def test_without_a_stack_nothing_is_chosen(qtbot):
+    box = StackBox(ViewerModel())
+    qtbot.addWidget(box.native)
+    assert (box.value, box.native.currentText()) == ((), "no stack is open")
+
+
+@pytest.mark.parametrize(("n_bars", "row_px"), [(3, 22), (100, 4), (1000, 3)])
+def test_bars_take_less_room_each_the_more_there_are(n_bars, row_px, qtbot):
+    plot = BarPlot()
+    qtbot.addWidget(plot)
+    plot.show_figures({f"{number}": number / n_bars for number in range(n_bars)}, marked=1, theme="dark")
+    assert (plot.height(), plot.isHidden()) == (row_px * n_bars, False)
+    assert not plot.grab().isNull()
+    plot.show_figures({}, theme="light")
+    assert plot.isHidden()

@@ -3,7 +3,7 @@
 import numpy as np
 from napari.layers import Image
 
-from napari_qmcif.layer_placement import Placement
+from napari_qmcif.layers_in import Placement
 
 SPACE = {"scale": (2.0, 0.5, 0.25), "translate": (7.0, 10.0, 20.0), "units": ("um", "um", "um"), "axis_labels": ("z", "y", "x")}
 FLAT = {key: value[1:] for key, value in SPACE.items()}

@@ -5,10 +5,8 @@ import pytest
 from napari.components import ViewerModel
 from napari.layers import Image
 
-from napari_qmcif.chosen_stack import choose_layers, choose_planes
-from napari_qmcif.file_actions import add_layers
-from napari_qmcif.layers import MAP_NAMES, describe_channel, describe_map, name_part, number_run
-from napari_qmcif.stack_series import StackSeries
+from napari_qmcif.layers_in import StackSeries, choose_layers, choose_planes
+from napari_qmcif.layers_out import MAP_NAMES, add_layers, describe_channel, name_part, number_run
 
 
 def make_parts(fused):
@@ -24,7 +22,7 @@ def test_maps_come_hidden_above_the_image_so_that_they_are_seen_where_they_are_s
         viewer, describe_channel(StackSeries.of_one(stack), 0, make_parts(np.zeros((6, 8, 3), np.uint8)), record={"version": "1"})
     )[::-1]
 
-    expected = ["leaf: fused", "leaf: confidence", "leaf: detail map", "leaf: base map", "leaf: source index"]
+    expected = ["leaf: fused", "leaf: confidence", "leaf: detail scale", "leaf: base scale", "leaf: source map"]
     assert [layer.name for layer in layers] == [layer.name for layer in viewer.layers[:0:-1]]
     assert [layer.name for layer in viewer.layers[1:]] == expected
     assert [layer.visible for layer in layers] == [False] * 4 + [True]
@@ -69,7 +67,7 @@ def test_maps_show_first_to_last_image_and_confidence_from_none_to_full():
         ]
     }
 
-    assert tuple(layers["Image: source index"].contrast_limits) == (0, 4)
+    assert tuple(layers["Image: source map"].contrast_limits) == (0, 4)
     assert tuple(layers["Image: confidence"].contrast_limits) == (0, 1)
 
 
@@ -89,16 +87,19 @@ def test_pyramids_become_multiscale_layers(is_color):
     assert layers[-1].rgb == is_color
 
 
-def test_further_runs_are_named_by_their_settings_and_numbered_at_the_end():
+def test_further_runs_are_numbered_at_the_end():
     taken = []
-    for settings in ("balanced", "fast", "fast"):
-        taken.append(name_part("leaf", "fused", number_run(["leaf"], settings, taken=taken)))
+    for _ in range(3):
+        taken.append(name_part("leaf", "fused", number_run(["leaf"], taken=taken)))
 
-    assert taken == ["leaf: fused", "leaf (fast): fused 2", "leaf (fast): fused 3"]
+    assert taken == ["leaf: fused", "leaf: fused 2", "leaf: fused 3"]
 
 
 @pytest.mark.parametrize(("z_step", "limits"), [(2.5, (0, 10)), (-2.5, (-10, 0))])
 def test_heights_show_the_first_to_the_last_image_whichever_way_the_stack_runs(z_step, limits):
-    stack = choose_planes(Image(np.zeros((5, 6, 8), np.uint8), rgb=False), 0)
+    series = StackSeries.of_one(choose_planes(Image(np.zeros((5, 6, 8), np.uint8), rgb=False), 0))
+    parts = {name: np.zeros((6, 8), np.uint8) for name in ("fused", "height")}
 
-    assert describe_map(stack, "height", name="h", record={}, z_step=z_step)["contrast_limits"] == limits
+    (_, (_, look, _)) = describe_channel(series, 0, parts, record={}, z_step=z_step)
+
+    assert look["contrast_limits"] == limits

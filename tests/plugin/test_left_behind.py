@@ -11,12 +11,8 @@ TESTS = """
 import time
 
 import pytest
-from qtpy.QtCore import QObject
 
-from napari_qmcif.worker import list_running_workers, make_worker
-
-
-owners = []
+from napari_qmcif.worker import EngineWorker, list_running_workers
 
 
 def work_until_cancelled(job):
@@ -26,8 +22,7 @@ def work_until_cancelled(job):
 
 @pytest.fixture
 def job(qapp):
-    owners.append(QObject())  # not given up when the test ends: with its owner a job is cancelled
-    return make_worker(work_until_cancelled, owner=owners[-1])
+    return EngineWorker(work_until_cancelled)
 
 
 def test_careless(job):

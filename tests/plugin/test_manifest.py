@@ -1,5 +1,6 @@
 """The manifest is valid, is found by napari, and names only things that exist and run."""
 
+import ast
 import subprocess
 import sys
 from importlib.metadata import entry_points
@@ -101,9 +102,7 @@ def test_sample_command_runs_without_arguments(command, npe2pm):
 
 @pytest.mark.viewer
 @pytest.mark.parametrize("display_name", sorted(WIDGETS))
-def test_widget_command_opens_a_widget_in_an_empty_viewer(display_name, make_napari_viewer_proxy):
-    viewer = make_napari_viewer_proxy()
-
+def test_widget_command_opens_a_widget_in_an_empty_viewer(display_name, viewer):
     dock, widget = viewer.window.add_plugin_dock_widget(DISTRIBUTION, display_name)
 
     assert dock.widget() is getattr(widget, "native", widget)
@@ -111,10 +110,8 @@ def test_widget_command_opens_a_widget_in_an_empty_viewer(display_name, make_nap
 
 @pytest.mark.viewer
 @pytest.mark.parametrize("command", PAGE_COMMANDS)
-def test_page_command_opens_its_page_in_the_one_dock(command, make_napari_viewer):
+def test_page_command_opens_its_page_in_the_one_dock(command, viewer):
     from napari._app_model import get_app_model
-
-    viewer = make_napari_viewer()
 
     get_app_model().commands.execute_command(command).result()
 
@@ -132,10 +129,10 @@ def test_preferences_offer_what_the_plugin_reads(manifest):
 
 @pytest.mark.viewer
 @pytest.mark.parametrize("is_menu_first", [True, False])
-def test_plugins_menu_and_layers_menu_share_one_dock(is_menu_first, make_napari_viewer):
+def test_plugins_menu_and_layers_menu_share_one_dock(is_menu_first, viewer):
     from napari._app_model import get_app_model
 
-    viewer, commands = make_napari_viewer(), ["napari-qmcif.fuse", "napari-qmcif.retouch"]
+    commands = ["napari-qmcif.fuse", "napari-qmcif.retouch"]
 
     for command in commands if is_menu_first else commands[::-1]:
         get_app_model().commands.execute_command(command).result()
@@ -143,3 +140,21 @@ def test_plugins_menu_and_layers_menu_share_one_dock(is_menu_first, make_napari_
     (dock,) = viewer.window.dock_widgets.values()
     assert dock.tabs.tabText(dock.tabs.currentIndex()) == "Retouch"
     dock.shut_down()
+
+
+def list_private_names(code):
+    """Return the private modules that a module imports, and the private attributes that it takes from anything but its own objects."""
+    found = []
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.ImportFrom | ast.Import):
+            names = [node.module] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
+            found += [name for name in names if "._" in name and not name.startswith("__")]
+        elif isinstance(node, ast.Attribute) and node.attr.startswith("_") and node.attr != "_replace" and not node.attr.endswith("__"):
+            found += [ast.unparse(node)] * (ast.unparse(node.value) != "self")
+    return found
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGED_MANIFEST.parent.glob("*.py")), ids=lambda path: path.stem)
+def test_no_private_names_of_napari_magicgui_or_superqt_are_used(path):
+    assert list_private_names("import napari._qt\nviewer._layers") == ["napari._qt", "viewer._layers"]
+    assert list_private_names(path.read_text(encoding="utf-8")) == []

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from napari.components import ViewerModel
 
-from napari_qmcif import layer_box
 from napari_qmcif import preview as preview_module
-from napari_qmcif.chosen_stack import choose_planes
+from napari_qmcif.layers_in import choose_planes
 from napari_qmcif.preview import PreviewPanel
 from qmcif_engine import FusionConfig, InvalidConfigError
 
@@ -18,12 +17,6 @@ def viewer(images):
     viewer = ViewerModel()
     viewer.add_image(images, rgb=True, name="leaf", scale=(1, 0.5, 0.5), translate=(0, 10, 20), units=("um",) * 3)
     return viewer
-
-
-@pytest.fixture(autouse=True)
-def _own_viewer(viewer, monkeypatch):
-    """The choices find this viewer, which has no window."""
-    monkeypatch.setattr(layer_box, "find_viewer_ancestor", lambda widget: viewer)
 
 
 @pytest.fixture
@@ -135,36 +128,34 @@ def follows(panel, change):
     return is_wound_up
 
 
-def test_live_preview_follows_view_sliders_and_rectangle_but_only_when_wished(viewer, panel):
+def test_a_preview_follows_view_sliders_and_rectangle_unless_unwished(viewer, panel, qtbot):
     panel.draw_area()
     rectangle = np.array([[4.0, 6.0], [4.0, 30.0], [20.0, 30.0], [20.0, 6.0]])
     changes = [
         lambda: setattr(viewer.scene.camera, "zoom", viewer.scene.camera.zoom * 2),
         lambda: viewer.dims.set_current_step(0, 1 - viewer.dims.current_step[0]),
         lambda: viewer.layers["preview area"].add_rectangles(rectangle),
-        lambda: setattr(panel.area_box, "value", None if panel.area_box.value else viewer.layers["preview area"]),
     ]
-    assert [follows(panel, change) for change in changes] == [False] * 4
-
-    panel.live_box.value = True
-    panel.area_box.value = viewer.layers["preview area"]
-
-    assert [follows(panel, change) for change in changes] == [True] * 4
-    assert not follows(panel, lambda: viewer.layers["preview area"].add_rectangles(rectangle)), "another area is chosen now"
-
-
-def test_live_preview_starts_once_things_have_come_to_rest(viewer, panel, qtbot):
-    said, n_begun = [], []
-    panel.said.connect(said.append)
-    viewer.layers.events.inserted.connect(lambda _: n_begun.append(said.count("")))  # what stood there is cleared at every beginning
-
-    panel.live_box.value = True
-    for zoom in (2, 3, 4, 5):
-        viewer.scene.camera.zoom = zoom
+    assert [follows(panel, change) for change in changes] == [False] * 3, "there is no preview yet"
+    assert follows(panel, panel.schedule), "but a change of settings shows itself"
+    panel.start()
     wait(panel, qtbot)
 
-    assert n_begun == [1]
-    assert panel.layer is not None
+    assert [follows(panel, change) for change in changes] == [True] * 3
+    panel.area_box.value = None
+    assert not follows(panel, changes[2]), "another area is chosen now"
+    panel.live_box.value = False
+    assert [follows(panel, change) for change in changes] == [False] * 3
+
+
+def test_a_preview_starts_once_things_have_come_to_rest(viewer, panel, qtbot):
+    said = []
+    panel.said.connect(said.append)
+    for _ in range(4):
+        panel.schedule()
+    wait(panel, qtbot)
+
+    assert (panel.layer is not None, said[0]) == (True, "")
 
 
 def test_a_new_wish_replaces_the_preview_under_way(viewer, panel, qtbot):
@@ -223,7 +214,7 @@ def test_drawing_needs_something_to_draw_on(qtbot):
 
 
 def test_shutting_down_takes_the_preview_away_and_hears_nothing_more(viewer, panel, qtbot):
-    panel.live_box.value = True
+    panel.start()
     wait(panel, qtbot)
 
     panel.shut_down()

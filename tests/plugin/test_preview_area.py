@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from napari.components import ViewerModel
 
-from napari_qmcif.chosen_stack import choose_planes
-from napari_qmcif.preview_area import find_drawn_area, find_middle, find_visible_area
+from napari_qmcif.layers_in import choose_planes
+from napari_qmcif.preview import find_drawn_area, find_middle, find_visible_area
 from qmcif_engine import InvalidImageError, Window
 
 

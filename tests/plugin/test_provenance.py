@@ -6,8 +6,8 @@ import numpy as np
 from napari.layers import Image
 
 import qmcif_engine
-from napari_qmcif.chosen_stack import choose_layers, choose_planes
-from napari_qmcif.provenance import record_provenance
+from napari_qmcif.layers_in import choose_layers, choose_planes
+from napari_qmcif.layers_out import record_provenance
 from qmcif_engine import FusionConfig
 
 
@@ -19,7 +19,7 @@ def test_record_of_a_stack_names_version_settings_input_axis_and_range():
 
     assert record["version"] == qmcif_engine.__version__
     assert FusionConfig.from_dict(record["settings"]) == config
-    assert record["inputs"] == [{"layer": "cells", "path": None}]
+    assert [(entry["layer"], entry["path"]) for entry in record["inputs"]] == [("cells", None)]
     assert (record["n_images"], record["axis"], record["position"]) == (3, "axis z", {"axis t": 1})
     assert record["focus_range"] == [2.0, 250.0]
 

@@ -10,7 +10,7 @@ import pytest
 import tifffile
 import zarr
 
-from napari_qmcif import own_outputs
+from napari_qmcif import reader
 from napari_qmcif.reader import get_reader, open_files
 from qmcif_engine import FusionConfig, QmcifError, fuse, fuse_to_file, make_focus_stack, open_stack, write_image
 
@@ -147,7 +147,7 @@ def test_our_images_come_back_with_their_record(tmp_path, stack, name):
 
 @pytest.mark.parametrize("name", ["fused.ome.tif", "fused.ome.zarr"])
 def test_large_images_of_ours_stay_on_disk_as_pyramids(tmp_path, name, monkeypatch):
-    monkeypatch.setattr(own_outputs, "LARGEST_LOADED_SAMPLES", 1000)
+    monkeypatch.setattr(reader, "LARGEST_LOADED_SAMPLES", 1000)
     images = make_focus_stack(n_images=2, shape=(520, 600)).images
     write_image(tmp_path / name, images[0], provenance={"version": "1"}, pixel_size=(0.5, 0.25), unit="micrometer")
 
@@ -161,11 +161,10 @@ def test_large_images_of_ours_stay_on_disk_as_pyramids(tmp_path, name, monkeypat
 
 @pytest.mark.viewer
 @pytest.mark.parametrize("name", ["fused.ome.tif", "fused.ome.zarr"])
-def test_dyes_become_layers_of_their_own(tmp_path, name, make_napari_viewer_proxy):
+def test_dyes_become_layers_of_their_own(tmp_path, name, viewer):
     gray = make_focus_stack(n_images=2, shape=(40, 50), is_color=False).images
     dyes = np.stack([gray, gray[:, ::-1], gray // 2, 255 - gray])
     fuse_to_file(open_stack(dyes, axes="CZYX", channels=[1]), tmp_path / name, CONFIG)
-    viewer = make_napari_viewer_proxy()
     samples, attributes, _ = read_one(tmp_path / name)
 
     layers = viewer.add_image(samples, **attributes)
@@ -176,7 +175,7 @@ def test_dyes_become_layers_of_their_own(tmp_path, name, make_napari_viewer_prox
 
 @pytest.mark.viewer
 @pytest.mark.parametrize("name", ["fused.ome.tif", "fused.ome.zarr", "fused.tif"])
-def test_the_viewer_shows_dyes_as_their_file_says(tmp_path, name, make_napari_viewer_proxy):
+def test_the_viewer_shows_dyes_as_their_file_says(tmp_path, name, viewer):
     gray = make_focus_stack(n_images=2, shape=(40, 50), is_color=False).images
     channels = {"Name": ["EGFP", "Cy5"], "Color": [0x00FF00FF, 0x7F00FFFF]}
     metadata = {"axes": "ZCYX", "PhysicalSizeX": 0.25, "PhysicalSizeY": 0.5, "Channel": channels}
@@ -186,7 +185,7 @@ def test_the_viewer_shows_dyes_as_their_file_says(tmp_path, name, make_napari_vi
     fuse_to_file(stack, tmp_path / name, CONFIG)
     samples, attributes, _ = read_one(tmp_path / name)
 
-    layers = make_napari_viewer_proxy().add_image(samples, **attributes)
+    layers = viewer.add_image(samples, **attributes)
 
     assert [layer.name for layer in layers] == ["fused: EGFP", "fused: Cy5"]
     assert [tuple(layer.contrast_limits) for layer in layers] == [(3, 200), (0.5, 99)]
@@ -282,8 +281,7 @@ def open_from_menu(viewer, monkeypatch, title, *paths):
 
 @pytest.mark.viewer
 @pytest.mark.parametrize("suffix", [".png", ".jpg", ".tif", ".ome.tif"])
-def test_ordinary_images_open_from_the_menu_as_without_the_plugin(tmp_path, images, suffix, make_napari_viewer, monkeypatch):
-    viewer = make_napari_viewer()
+def test_ordinary_images_open_from_the_menu_as_without_the_plugin(tmp_path, images, suffix, viewer, monkeypatch):
     assert "napari-qmcif" in npe2.PluginManager.instance()
     paths = write_frames(tmp_path, images, suffix)
 
@@ -295,8 +293,7 @@ def test_ordinary_images_open_from_the_menu_as_without_the_plugin(tmp_path, imag
 
 
 @pytest.mark.viewer
-def test_the_viewer_opens_a_folder_through_the_plugin(tmp_path, images, make_napari_viewer_proxy):
-    viewer = make_napari_viewer_proxy()
+def test_the_viewer_opens_a_folder_through_the_plugin(tmp_path, images, viewer):
     write_frames(tmp_path / "leaf", images)
 
     (folder,) = viewer.open(str(tmp_path / "leaf"), plugin="napari-qmcif")

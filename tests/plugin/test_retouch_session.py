@@ -5,13 +5,18 @@ import numpy as np
 import pytest
 from napari.components import ViewerModel
 
-from napari_qmcif.chosen_stack import choose_layers, choose_planes
-from napari_qmcif.file_actions import add_layers
-from napari_qmcif.layers import MAP_NAMES, describe_channel
-from napari_qmcif.provenance import record_provenance
-from napari_qmcif.result_parts import find_parts, find_place, find_sources, name_place
+from napari_qmcif.layers_in import StackSeries, choose_layers, choose_planes, choose_series
+from napari_qmcif.layers_out import (
+    MAP_NAMES,
+    add_layers,
+    describe_channel,
+    find_parts,
+    find_place,
+    find_sources,
+    name_place,
+    record_provenance,
+)
 from napari_qmcif.retouch_session import LARGEST_PIECE_PX, assemble_subject, color_sources, find_difference, find_piece
-from napari_qmcif.stack_series import StackSeries, choose_series
 from qmcif_engine import FusionConfig, InvalidImageError
 
 CONFIG = FusionConfig().replaced({"blend_px": 3})
@@ -101,7 +106,7 @@ def test_a_result_on_disk_is_refused_with_the_remedy(viewer):
     stack = choose_planes(layer, 0, point=(0, 0, 0))
     fused = add_result_of(viewer, stack, fused=da.zeros((6, 8, 3), np.uint8))
 
-    with pytest.raises(InvalidImageError, match="is on disk; retouching changes samples in memory: run the fusion with Result set"):
+    with pytest.raises(InvalidImageError, match="is on disk; run the fusion without a place under Result"):
         assemble_subject(stack, fused=fused, index=viewer.layers[-1])
 
 

@@ -6,25 +6,16 @@ import numpy as np
 import pytest
 from napari.utils.notifications import notification_manager
 
-from napari_qmcif.chosen_stack import choose_layers, choose_planes
-from napari_qmcif.file_actions import add_layers
-from napari_qmcif.layer_box import is_index_map
-from napari_qmcif.layers import MAP_NAMES, describe_channel
-from napari_qmcif.provenance import record_provenance
+from napari_qmcif.layers_in import StackSeries, choose_layers, choose_planes
+from napari_qmcif.layers_out import MAP_NAMES, add_layers, describe_channel, is_index_map, record_provenance
 from napari_qmcif.reader import open_files
 from napari_qmcif.retouch_widget import RetouchWidget
-from napari_qmcif.stack_series import StackSeries
 from qmcif_engine import FusionConfig, Transforms, fuse, load_transforms, make_focus_stack, save_transforms, write_image
 from qmcif_engine.stack.alignment.transforms import IDENTITY, TransformModel
 
 pytestmark = pytest.mark.viewer
 
 CONFIG = FusionConfig().replaced({"iterations": 1})
-
-
-@pytest.fixture
-def viewer(make_napari_viewer_proxy):
-    return make_napari_viewer_proxy()
 
 
 @pytest.fixture
@@ -68,12 +59,12 @@ def test_paint_and_undo_and_redo_follow_in_the_image_and_the_index(viewer, open_
     result = fuse_stack(viewer, images, scale=(3, 0.5, 0.5), units=("um",) * 3)
     before, decided = result.fused.copy(), result.source_index.copy()
     widget = open_widget()
-    assert (widget.result.value.name, widget.source_index.value.name) == ("leaf: fused", "leaf: source index")
+    assert (widget.result.value.name, widget.source_index.value.name) == ("leaf: fused", "leaf: source map")
     assert widget.start_button.enabled, widget.message.text()
     widget.toggle()
     labels = viewer.layers["retouch"]
     assert not is_index_map(labels)  # Depth in 3-D would take it for one
-    fused, index = viewer.layers["leaf: fused"], viewer.layers["leaf: source index"]
+    fused, index = viewer.layers["leaf: fused"], viewer.layers["leaf: source map"]
     assert (labels.mode, labels.selected_label) == ("paint", 1)
     np.testing.assert_allclose(labels.scale, (0.5, 0.5))
 
@@ -187,7 +178,7 @@ def test_parts_chosen_by_hand_work_without_a_record(viewer, open_widget, qtbot, 
     viewer.add_image(result.fused, rgb=True, name="sharp")
     widget = open_widget()
     widget.result.value = viewer.layers["sharp"]
-    widget.sources.value = [viewer.layers["leaf"]]
+    widget.sources.value = (viewer.layers["leaf"],)
     assert widget.start_button.enabled, widget.message.text()
 
     widget.toggle()
@@ -203,7 +194,7 @@ def test_what_is_missing_is_said_in_place(viewer, open_widget, images):
     assert "no fused image is chosen" in widget.message.text()
 
     viewer.add_image(images, rgb=True, name="leaf")
-    widget.sources.value = [viewer.layers["leaf"]]
+    widget.sources.value = (viewer.layers["leaf"],)
     assert "no fused image is chosen" in widget.message.text()
 
     viewer.add_image(images[0], rgb=True, name="sharp")
@@ -214,7 +205,7 @@ def test_what_is_missing_is_said_in_place(viewer, open_widget, images):
     assert not widget.start_button.enabled
 
 
-@pytest.mark.parametrize("name", ["retouch", "leaf: fused", "leaf: source index", "leaf"])
+@pytest.mark.parametrize("name", ["retouch", "leaf: fused", "leaf: source map", "leaf"])
 def test_deleting_any_layer_is_safe(viewer, open_widget, qtbot, images, name):
     fuse_stack(viewer, images)
     widget = open_widget()
@@ -291,7 +282,7 @@ def test_strokes_can_be_taken_back_after_stop_and_start(viewer, open_widget, qtb
     before = fuse_stack(viewer, images).fused.copy()
     widget = open_widget()
     widget.toggle()
-    labels, fused, index = viewer.layers["retouch"], viewer.layers["leaf: fused"], viewer.layers["leaf: source index"]
+    labels, fused, index = viewer.layers["retouch"], viewer.layers["leaf: fused"], viewer.layers["leaf: source map"]
     labels.paint((24, 32), 3)
     settle(widget, qtbot)
     widget.toggle()
@@ -389,7 +380,7 @@ def test_images_that_were_left_out_are_left_out_again(viewer, open_widget, qtbot
     add_fused(viewer, replace(choose_planes(layer, 0, point=(0, 0, 0)), left_out=(0,)), images)
     widget = open_widget()
     widget.toggle()
-    assert [name for name, _ in widget._images] == ["0: let the engine decide", "1: z 1", "2: z 2", "3: z 3"]
+    assert [name for name, _ in widget._images] == ["0: let the engine decide", "1: z 2", "2: z 3", "3: z 4"]
 
     viewer.layers["retouch"].paint((24, 32), 3)
     settle(widget, qtbot)
@@ -444,7 +435,7 @@ def test_a_result_moved_by_a_file_of_transforms_is_retouched_while_the_file_is_t
 
 def test_every_time_point_of_a_result_is_retouched_by_itself(viewer, open_widget, qtbot, add_time_series):
     scenes = [scene.images for scene in add_time_series(viewer)]
-    fused, index = viewer.layers["leaf: fused"], viewer.layers["leaf: source index"]
+    fused, index = viewer.layers["leaf: fused"], viewer.layers["leaf: source map"]
     before, decided = fused.data.copy(), index.data.copy()
     assert fused.data.shape == (2, 1, 48, 64)
     widget = open_widget()

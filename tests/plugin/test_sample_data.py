@@ -29,8 +29,7 @@ def test_sample_names_color_explicitly_because_napari_guesses_it_from_the_shape(
 
 
 @pytest.mark.viewer
-def test_opening_the_color_sample_adds_the_stack_and_its_hidden_truth(make_napari_viewer_proxy):
-    viewer = make_napari_viewer_proxy()
+def test_opening_the_color_sample_adds_the_stack_and_its_hidden_truth(viewer):
 
     viewer.open_sample("napari-qmcif", "color_focus_stack")
 
@@ -44,8 +43,7 @@ def test_opening_the_color_sample_adds_the_stack_and_its_hidden_truth(make_napar
 
 
 @pytest.mark.viewer
-def test_the_gray_sample_is_a_z_stack_of_16_bits_with_units(make_napari_viewer_proxy):
-    viewer = make_napari_viewer_proxy()
+def test_the_gray_sample_is_a_z_stack_of_16_bits_with_units(viewer):
 
     viewer.open_sample("napari-qmcif", "gray_z_stack")
 
@@ -57,8 +55,7 @@ def test_the_gray_sample_is_a_z_stack_of_16_bits_with_units(make_napari_viewer_p
 
 
 @pytest.mark.viewer
-def test_the_large_sample_is_lazy(make_napari_viewer_proxy):
-    viewer = make_napari_viewer_proxy()
+def test_the_large_sample_is_lazy(viewer):
 
     viewer.open_sample("napari-qmcif", "large_focus_stack")
 
@@ -73,8 +70,7 @@ def test_the_large_sample_is_lazy(make_napari_viewer_proxy):
     ("key", "name", "n_images", "dtype"),
     [("board_photographs", "circuit board", 7, np.uint8), ("neuron_z_stack", "neuron", 25, np.uint16)],
 )
-def test_the_real_samples_are_stacks_that_show_something(make_napari_viewer_proxy, key, name, n_images, dtype):
-    viewer = make_napari_viewer_proxy()
+def test_the_real_samples_are_stacks_that_show_something(viewer, key, name, n_images, dtype):
 
     viewer.open_sample("napari-qmcif", key)
 

@@ -5,7 +5,7 @@ import pytest
 from napari.components import ViewerModel
 from napari.layers import Image, Labels
 
-from napari_qmcif.stack_series import choose_series, list_axes
+from napari_qmcif.layers_in import choose_series, list_axes
 from qmcif_engine import InvalidImageError
 
 AXES = ("t", "c", "z", "y", "x")
@@ -64,7 +64,7 @@ def test_stacks_of_different_size_are_refused():
 
 
 def test_nothing_and_other_layers_are_refused():
-    with pytest.raises(InvalidImageError, match="nothing is chosen; two or more image layers, or one stack, are needed"):
+    with pytest.raises(InvalidImageError, match="nothing is chosen; one stack, or two or more images of one scene, are needed"):
         choose_series([])
     with pytest.raises(InvalidImageError, match="'marks' is a labels layer"):
         choose_series([Labels(np.zeros((6, 8), int), name="marks"), make_layer((5, 6, 8), AXES[2:])])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from napari.layers import Image
 
-from napari_qmcif.chosen_stack import choose_planes, guess_focus_axis
+from napari_qmcif.layers_in import choose_planes, guess_focus_axis
 from qmcif_engine import fuse
 from qmcif_engine.stack.synthetic import make_focus_stack
 

@@ -14,33 +14,26 @@ from qmcif_engine.cli import main
 
 
 @pytest.mark.viewer
-def test_the_stack_is_opened_and_the_widget_docked(tmp_path, images, make_napari_viewer, monkeypatch):
+def test_the_stack_is_opened_and_the_widget_docked(tmp_path, images, viewer, monkeypatch):
     for number, image in enumerate(images):
         write_image(tmp_path / f"{number}.png", image)
-    viewers = []
-
-    def make(**options):
-        viewers.append(make_napari_viewer())
-        return viewers[-1]
-
     ran = []
-    monkeypatch.setattr(napari, "Viewer", make)
+    monkeypatch.setattr(napari, "Viewer", lambda **_: viewer)
     monkeypatch.setattr(napari, "run", lambda: ran.append(True))
 
     assert main(["view", str(tmp_path)]) == 0
 
-    (viewer,) = viewers
     (layer,) = viewer.layers
     assert (layer.rgb, layer.name, ran) == (True, tmp_path.name, [True])
     np.testing.assert_array_equal(layer.data, images)
     docked = next(iter(viewer.window.dock_widgets.values()))
-    assert docked.fusion.run_panel.start_button.enabled
+    assert docked.fusion.row.button.enabled
     docked.shut_down()
 
 
 @pytest.mark.viewer
 @pytest.mark.parametrize("suffix", [".ome.tif", ".ome.zarr"])
-def test_channels_are_kept_apart_with_their_colors_and_scale(tmp_path, make_napari_viewer, monkeypatch, suffix):
+def test_channels_are_kept_apart_with_their_colors_and_scale(tmp_path, viewer, monkeypatch, suffix):
     samples = np.arange(3 * 2 * 16 * 18, dtype=np.uint16).reshape(3, 2, 16, 18)
     target = tmp_path / f"cells{suffix}"
     if suffix == ".ome.tif":
@@ -53,13 +46,11 @@ def test_channels_are_kept_apart_with_their_colors_and_scale(tmp_path, make_napa
         dyes = {"channels": [{"label": "DAPI", "color": "0000FF"}, {"label": "GFP", "color": "00FF00"}]}
         group = zarr.open_group(target, mode="w", attributes={"ome": {"multiscales": [{"axes": axes, "datasets": [level]}], "omero": dyes}})
         group.create_array("0", data=np.ascontiguousarray(samples.swapaxes(0, 1)))
-    viewers = []
-    monkeypatch.setattr(napari, "Viewer", lambda **_: viewers.append(make_napari_viewer()) or viewers[-1])
+    monkeypatch.setattr(napari, "Viewer", lambda **_: viewer)
     monkeypatch.setattr(napari, "run", lambda: None)
 
     assert main(["view", str(target)]) == 0
 
-    (viewer,) = viewers
     for number, (layer, name) in enumerate(zip(viewer.layers, ("DAPI", "GFP"), strict=True)):
         assert layer.name == f"{target.name}: {name}"
         np.testing.assert_array_equal(layer.data, samples[:, number])

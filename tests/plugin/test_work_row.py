@@ -1,39 +1,42 @@
-"""A run shows what it does from the first moment, can be stopped, and says what became of it."""
+"""A run shows what it does from the first moment, can be stopped, and shows its outcome."""
 
 import threading
+from types import SimpleNamespace
 
 import pytest
 from napari.utils.notifications import notification_manager
 
-from napari_qmcif.work_row import WorkRow
-from napari_qmcif.worker import make_worker
+from napari_qmcif import work_row
+from napari_qmcif.work_row import TimeLeft, WorkRow
+from napari_qmcif.worker import EngineWorker
 from qmcif_engine import QmcifError
 
 
 @pytest.fixture
-def panel(qtbot):
-    panel = WorkRow(lambda: None, text="Run")
-    qtbot.addWidget(panel.native)
-    yield panel
-    panel.cancel()
-    qtbot.waitUntil(lambda: not panel.is_running)
+def row(qtbot, monkeypatch):
+    monkeypatch.setattr(work_row, "GUARD_SECONDS", 0)
+    row = WorkRow(lambda: None, text="Run")
+    qtbot.addWidget(row.native)
+    yield row
+    row.cancel()
+    finish(row, qtbot)
 
 
 @pytest.fixture
-def follow(panel):
-    """Starts work and lets the panel follow it."""
+def follow(row):
+    """Starts work and lets the row follow it."""
 
     def start(work, **options):
-        worker = make_worker(work, owner=panel.native)
-        panel.follow(worker, **options)
+        worker = EngineWorker(work)
+        row.follow(worker, **options)
         worker.start()
         return worker
 
     return start
 
 
-def finish(panel, qtbot):
-    qtbot.waitUntil(lambda: not panel.is_running)
+def finish(row, qtbot):
+    qtbot.waitUntil(lambda: not row.is_running)
 
 
 def wait_for_cancel(job):
@@ -41,56 +44,39 @@ def wait_for_cancel(job):
         job.check_cancelled()
 
 
-def state(panel):
-    return panel.start_button.enabled, panel.cancel_button.native.isVisibleTo(panel.native), panel.bar.native.isVisibleTo(panel.native)
-
-
-def test_something_is_said_from_the_first_moment_and_each_phase_is_told(panel, follow, qtbot):
+def test_each_phase_is_shown_from_the_first_moment(row, follow, qtbot):
     go_on = threading.Event()
 
     def work(job):
-        job.note("looking whether the images moved")
+        job.note("aligning")
         go_on.wait()
 
     follow(work)
-    assert panel.message.text() == "starting …"
-    qtbot.waitUntil(lambda: panel.message.text() == "looking whether the images moved …")
-    assert panel.bar.native.maximum() == 0, "how far it is cannot be told yet"
+    assert row.message.text() == "starting …"
+    qtbot.waitUntil(lambda: row.message.text() == "aligning …")
+    assert row.bar.native.maximum() == 0, "how far it is cannot be known yet"
     go_on.set()
-    finish(panel, qtbot)
+    finish(row, qtbot)
+    assert row.message.text() == ""
 
 
-def test_buttons_and_bar_follow_the_run(panel, follow, qtbot):
+def test_the_button_becomes_cancel_in_place(row, follow, qtbot):
     def work(job):
         job.report(type("Step", (), {"done": 1, "total": 4}))
         wait_for_cancel(job)
 
-    states = [state(panel)]
-    follow(work)
-    qtbot.waitUntil(lambda: panel.bar.native.value() == 1)
-    states.append(state(panel))
-    panel.cancel_button.native.click()
-    assert panel.message.text() == "cancelling …"
-    finish(panel, qtbot)
-    states.append(state(panel))
+    def state():
+        return row.button.text, row.button.enabled, not row.bar.native.isHidden()
 
-    assert states == [(True, False, False), (False, True, True), (True, False, False)]
-    assert panel.message.text() == "cancelled"
-
-
-def test_what_is_on_disk_can_be_gone_on_with(panel, follow, qtbot):
-    follow(wait_for_cancel, if_cancelled="cancelled; the finished tiles are kept")
-    panel.cancel()
-    finish(panel, qtbot)
-
-    assert panel.message.text() == "cancelled; the finished tiles are kept"
-
-
-def fail_with(error):
-    def work(job):
-        raise error
-
-    return work
+    states = [state()]
+    follow(work, if_cancelled="cancelled; the finished tiles are kept")
+    qtbot.waitUntil(lambda: row.bar.native.value() == 1)
+    states.append(state())
+    row.button.native.click()
+    assert row.message.text() == "cancelling …"
+    finish(row, qtbot)
+    assert [*states, state()] == [("Run", True, False), ("Cancel", True, True), ("Run", True, False)]
+    assert row.message.text() == "cancelled; the finished tiles are kept"
 
 
 @pytest.mark.parametrize(
@@ -101,63 +87,84 @@ def fail_with(error):
         (ZeroDivisionError("not foreseen"), "ZeroDivisionError: not foreseen"),
     ],
 )
-def test_errors_are_told_in_place_and_as_a_notification(panel, follow, qtbot, monkeypatch, error, words):
-    told = []
-    monkeypatch.setattr(notification_manager, "dispatch", told.append)
-    follow(fail_with(error))
-    finish(panel, qtbot)
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_errors_appear_once_in_place_or_where_the_form_is_gone_as_a_notification(row, follow, qtbot, monkeypatch, error, words, is_gone):
+    notified = []
+    monkeypatch.setattr(notification_manager, "dispatch", notified.append)
 
-    assert (panel.message.text(), panel.start_button.enabled) == (words, True)
-    if isinstance(error, ZeroDivisionError):
-        assert told[0].exception is error
-    else:
-        assert told[0].message == words
+    def work(job):
+        raise error
+
+    worker = follow(work)
+    if is_gone:
+        row.leave()
+        with qtbot.waitSignal(worker.finished):
+            pass
+        row._worker = None
+    finish(row, qtbot)
+
+    assert [one.message for one in notified] == [words] * is_gone
+    assert (row.message.text() == words) != is_gone
 
 
-def test_a_run_that_is_not_possible_says_why_and_a_note_stands_in_nobodys_way(panel):
-    panel.forbid("1 image was given")
-    assert (panel.start_button.enabled, panel.reason.text()) == (False, "1 image was given")
-
-    panel.allow("the layers lie at different places")
-    assert (panel.start_button.enabled, panel.reason.text()) == (True, "the layers lie at different places")
-
-
-def test_a_run_that_becomes_impossible_while_another_goes_on_stays_impossible(panel, follow, qtbot):
+def test_a_run_that_is_not_possible_stays_impossible_and_a_note_hinders_nothing(row, follow, qtbot):
+    row.allow("the layers lie at different places")
+    assert (row.button.enabled, row.reason.text()) == (True, "the layers lie at different places")
     follow(wait_for_cancel)
-
-    panel.forbid("1 image was given")
-    panel.cancel()
-    finish(panel, qtbot)
-
-    assert not panel.start_button.enabled
+    row.forbid("1 image was given")
+    row.cancel()
+    finish(row, qtbot)
+    assert (row.button.enabled, row.reason.text()) == (False, "1 image was given")
 
 
-def test_the_button_starts_one_worker_at_a_time_and_what_is_refused_is_said(qtbot):
+def test_the_button_starts_one_worker_at_a_time_and_refusals_are_shown(qtbot):
     started = []
 
     def start():
         if len(started) == 1:
             msg = "no folder is chosen"
             raise QmcifError(msg)
-        started.append(make_worker(wait_for_cancel))
+        started.append(EngineWorker(wait_for_cancel))
         started[-1].start()
         return started[-1]
 
     row = WorkRow(start, text="Fuse all")
     qtbot.addWidget(row.native)
-    row.start_button.native.click()
+    row.button.native.click()
     row.start()
     assert (len(started), row.is_running) == (1, True)
     row.cancel()
     finish(row, qtbot)
-
-    row.start_button.native.click()
-
+    row.button.native.click()
     assert (row.message.text(), row.is_running) == ("no folder is chosen", False)
 
 
-def test_without_something_to_start_there_is_no_button(qtbot):
-    row = WorkRow()
-    qtbot.addWidget(row.native)
+@pytest.fixture
+def clock(monkeypatch):
+    """Time that passes when it is set."""
+    made = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(work_row, "time", SimpleNamespace(monotonic=lambda: made.now))
+    return made
 
-    assert not row.start_button.native.isVisibleTo(row.native)
+
+def test_no_time_is_shown_before_a_tile_was_measured_and_then_the_right_one(clock):
+    left, shown = TimeLeft(), []
+    clock.now = 51  # what came before has its own length
+    left.begin(steps_a_tile=3)
+    for done, seconds in enumerate([1, 1, 8] * 5, start=1):  # the last step of a tile takes longest
+        clock.now += seconds
+        shown.append(left.describe(done, 15))
+    assert shown[:3] == ["", "", ""]
+    assert shown[6] in ("27 s left", "26 s left", "28 s left")  # truly 28: two tiles and a bit
+    assert (shown[11], shown[14]) == ("10 s left", "almost done")
+
+
+@pytest.mark.parametrize(("seconds", "words"), [(1, "42 s left"), (10, "7 min left"), (200, "2.3 h left")])
+def test_the_first_slow_tile_is_soon_forgotten_and_the_unit_fits(clock, seconds, words):
+    left = TimeLeft()
+    left.begin(steps_a_tile=1)
+    left.describe(1, 101)
+    for done in range(2, 60):
+        clock.now += 60 * seconds if done == 2 else seconds  # the second step compiled
+        shown = left.describe(done, 101)
+    assert shown == words

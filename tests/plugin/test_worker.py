@@ -11,20 +11,14 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
-from napari.qt.threading import FunctionWorker
 from napari.utils.notifications import notification_manager
-from qtpy.QtCore import QCoreApplication, QObject, QThreadPool
+from qtpy.QtCore import QCoreApplication
 
 from napari_qmcif import worker as worker_module
-from napari_qmcif.worker import SHORTEST_REPORT_INTERVAL_SECONDS, describe_failure, list_running_workers, make_worker, notify
+from napari_qmcif.worker import SHORTEST_REPORT_INTERVAL_SECONDS, DockEntry, EngineWorker, describe_failure, list_running_workers, notify
 from qmcif_engine import Cancelled, InvalidImageError
 
 Step = namedtuple("Step", "done total")
-
-
-@pytest.fixture
-def owner(qapp):
-    return QObject()
 
 
 def work_until_cancelled(job):
@@ -33,8 +27,8 @@ def work_until_cancelled(job):
         time.sleep(0.005)
 
 
-def test_work_runs_in_another_thread_and_its_signals_arrive_on_this_one(owner, qtbot):
-    worker = make_worker(lambda number, job: (number, threading.get_ident()), 7, owner=owner)
+def test_work_runs_in_another_thread_and_its_signals_arrive_on_this_one(qtbot):
+    worker = EngineWorker(lambda number, job: (number, threading.get_ident()), 7)
     arrived = []
     worker.returned.connect(lambda result: arrived.append((*result, threading.get_ident())))
 
@@ -46,25 +40,7 @@ def test_work_runs_in_another_thread_and_its_signals_arrive_on_this_one(owner, q
     assert receiver == threading.get_ident() != sender
 
 
-def test_it_is_a_worker_of_napari_so_that_a_magicgui_function_may_return_it(owner):
-    assert isinstance(make_worker(work_until_cancelled, owner=owner), FunctionWorker)
-
-
-def test_it_counts_as_running_from_its_start_until_it_tells_its_end(owner, qtbot):
-    worker = make_worker(lambda job: "result", owner=owner)
-    heard = []
-    worker.returned.connect(lambda _: heard.append(("returned", list_running_workers())))
-    worker.finished.connect(lambda: heard.append(("finished", list_running_workers())))
-    assert not worker.is_started
-
-    worker.start()
-    assert (worker.is_started, list_running_workers()) == (True, [worker])
-    qtbot.waitUntil(lambda: len(heard) == 2)
-
-    assert heard == [("returned", []), ("finished", [])]
-
-
-def test_progress_arrives_at_most_ten_times_a_second_and_the_last_step_always(owner, qtbot, monkeypatch):
+def test_progress_arrives_at_most_ten_times_a_second_and_the_last_step_always(qtbot, monkeypatch):
     clock = itertools.count(step=0.3 * SHORTEST_REPORT_INTERVAL_SECONDS)
     monkeypatch.setattr(worker_module, "time", SimpleNamespace(monotonic=clock.__next__))
 
@@ -72,7 +48,7 @@ def test_progress_arrives_at_most_ten_times_a_second_and_the_last_step_always(ow
         for done in range(1, 21):
             job.report(Step(done, 20))
 
-    worker = make_worker(work, owner=owner)
+    worker = EngineWorker(work)
     steps = []
     worker.progressed.connect(lambda done, total: steps.append((done, total)))
 
@@ -82,12 +58,12 @@ def test_progress_arrives_at_most_ten_times_a_second_and_the_last_step_always(ow
     assert steps == [(done, 20) for done in (1, 5, 9, 13, 17, 20)]
 
 
-def test_errors_are_told_and_not_raised(owner, qtbot):
+def test_errors_are_told_and_not_raised(qtbot):
     def work(job):
         msg = "disk on fire"
         raise OSError(msg)
 
-    worker = make_worker(work, owner=owner)
+    worker = EngineWorker(work)
 
     with qtbot.waitSignal(worker.errored) as failed, qtbot.waitSignal(worker.finished):
         worker.start()
@@ -95,8 +71,8 @@ def test_errors_are_told_and_not_raised(owner, qtbot):
     assert str(failed.args[0]) == "disk on fire"
 
 
-def test_a_cancelled_worker_ends_without_result_and_without_error(owner, qtbot):
-    worker = make_worker(work_until_cancelled, owner=owner)
+def test_a_cancelled_worker_ends_without_result_and_without_error(qtbot):
+    worker = EngineWorker(work_until_cancelled)
     heard = []
     worker.returned.connect(heard.append)
     worker.errored.connect(heard.append)
@@ -111,7 +87,7 @@ def test_a_cancelled_worker_ends_without_result_and_without_error(owner, qtbot):
 
 
 @pytest.mark.parametrize("is_waited_for", [False, True])
-def test_cancel_ends_a_worker_for_the_viewer_while_its_thread_is_busy_unless_it_is_waited_for(owner, qtbot, is_waited_for):
+def test_cancel_ends_a_worker_for_the_viewer_while_its_thread_is_busy_unless_it_is_waited_for(qtbot, is_waited_for):
     is_busy, go_on, heard = threading.Event(), threading.Event(), []
 
     def work(job):
@@ -119,7 +95,7 @@ def test_cancel_ends_a_worker_for_the_viewer_while_its_thread_is_busy_unless_it_
         go_on.wait()
         return "too late"
 
-    worker = make_worker(work, owner=owner, is_waited_for=is_waited_for)
+    worker = EngineWorker(work, is_waited_for=is_waited_for)
     worker.returned.connect(heard.append)
     worker.finished.connect(lambda: heard.append(go_on.is_set()))
     worker.start()
@@ -134,12 +110,12 @@ def test_cancel_ends_a_worker_for_the_viewer_while_its_thread_is_busy_unless_it_
     assert heard == [is_waited_for]
 
 
-def test_what_was_finished_but_not_yet_told_at_cancel_is_dropped(owner, qtbot):
+def test_what_was_finished_but_not_yet_told_at_cancel_is_dropped(qtbot):
     is_done = threading.Event()
-    worker = make_worker(lambda job: is_done.set(), owner=owner)
+    worker = EngineWorker(lambda job: is_done.set())
     heard = []
     worker.returned.connect(heard.append)
-    QThreadPool.globalInstance().start(worker)
+    worker.start()
     is_done.wait()
 
     with qtbot.waitSignal(worker.finished):
@@ -148,21 +124,11 @@ def test_what_was_finished_but_not_yet_told_at_cancel_is_dropped(owner, qtbot):
     assert heard == []
 
 
-def test_deleting_the_owner_cancels_the_worker(owner, qtbot):
-    worker = make_worker(work_until_cancelled, owner=owner)
-
-    with qtbot.waitSignal(worker.finished):
-        worker.start()
-        owner.deleteLater()
-
-    assert worker.is_cancelled()
-
-
-def test_two_workers_at_once_leave_the_warning_filters_alone(owner, qtbot):
+def test_two_workers_at_once_leave_the_warning_filters_alone(qtbot):
     before = (warnings.showwarning, list(warnings.filters))
     release, ended = threading.Event(), []
     for _ in range(2):
-        worker = make_worker(lambda job: release.wait(10), owner=owner)
+        worker = EngineWorker(lambda job: release.wait(10))
         worker.finished.connect(lambda: ended.append(1))
         worker.start()
     release.set()
@@ -171,39 +137,8 @@ def test_two_workers_at_once_leave_the_warning_filters_alone(owner, qtbot):
     assert (warnings.showwarning, list(warnings.filters)) == before
 
 
-def test_more_workers_than_the_pool_has_threads_run_at_once(owner, qtbot):
-    n_workers = QThreadPool.globalInstance().maxThreadCount() + 2
-    all_there, ended = threading.Barrier(n_workers), []
-    for _ in range(n_workers):
-        worker = make_worker(lambda job: all_there.wait(60), owner=owner)
-        worker.errored.connect(ended.append)
-        worker.finished.connect(lambda: ended.append(None))
-        worker.start()
-
-    qtbot.waitUntil(lambda: len(ended) >= n_workers)
-
-    assert ended == [None] * n_workers
-
-
-def test_compiling_is_said_until_the_next_step(owner, qtbot):
-    def work(job):
-        job.note("fusing leaf")
-        job.note_compiling()
-        job.note_compiling()
-        job.report(Step(1, 2))
-        job.report(Step(2, 2))
-
-    worker, notes = make_worker(work, owner=owner), []
-    worker.noted.connect(notes.append)
-
-    with qtbot.waitSignal(worker.finished):
-        worker.start()
-
-    assert notes == ["fusing leaf", worker_module.COMPILING, "fusing leaf"]
-
-
 @pytest.mark.parametrize("is_cached", [True, False])
-def test_the_worker_hears_of_the_engine_compiling(owner, qtbot, monkeypatch, is_cached):
+def test_the_worker_hears_of_the_engine_compiling(qtbot, monkeypatch, is_cached):
     @contextmanager
     def hear(tell):
         if not is_cached:
@@ -211,7 +146,7 @@ def test_the_worker_hears_of_the_engine_compiling(owner, qtbot, monkeypatch, is_
         yield
 
     monkeypatch.setattr(worker_module, "CompilationListener", hear)
-    worker, notes = make_worker(lambda job: None, owner=owner), []
+    worker, notes = EngineWorker(lambda job: None), []
     worker.noted.connect(notes.append)
 
     with qtbot.waitSignal(worker.finished):
@@ -221,19 +156,26 @@ def test_the_worker_hears_of_the_engine_compiling(owner, qtbot, monkeypatch, is_
 
 
 OUTLIVES_THE_VIEWER = """
-from qtpy import sip
-from qtpy.QtCore import QCoreApplication, QThreadPool
+import time
 
-from napari_qmcif.worker import make_worker
+from qtpy import sip
+from qtpy.QtCore import QCoreApplication
+
+from napari_qmcif.worker import EngineWorker
+
+ended = []
 
 
 def work(job):
-    sip.delete(job.signals)  # what Qt does to them when the viewer is closed meanwhile
+    sip.delete(job)  # what Qt does to it when the viewer is closed meanwhile
+    ended.append(1)
 
 
 application = QCoreApplication([])
-make_worker(work).start()
-QThreadPool.globalInstance().waitForDone()
+EngineWorker(work).start()
+while not ended:
+    time.sleep(0.01)
+time.sleep(0.2)
 """
 
 
@@ -257,9 +199,27 @@ def test_foreseen_errors_are_told_in_their_own_words(told, error):
     assert [notification.message for notification in told] == [describe_failure(error)] == [str(error)]
 
 
-def test_other_errors_come_with_their_kind_and_traceback(told):
-    error = ZeroDivisionError("division by zero")
-    notify(error)
+def test_other_errors_come_with_their_kind_and_their_traceback_in_the_log(told, caplog):
+    notify(ZeroDivisionError("division by zero"))
 
-    assert describe_failure(error) == "ZeroDivisionError: division by zero"
-    assert told[0].exception is error
+    assert told[0].message == "ZeroDivisionError: division by zero"
+    assert caplog.records[0].exc_info[0] is ZeroDivisionError
+
+
+def test_the_activity_dock_follows_a_worker_and_can_cancel_it(qtbot, monkeypatch):
+    steps, texts = [], []
+    monkeypatch.setattr(DockEntry, "set_description", lambda entry, text: texts.append(text))
+    monkeypatch.setattr(DockEntry, "update", lambda entry, n: steps.append(n))
+
+    def work(job):
+        job.note("fusing")
+        job.report(Step(2, 4))
+        work_until_cancelled(job)
+
+    worker = EngineWorker(work)
+    entry = DockEntry(worker, title="Leaves")
+    worker.start()
+    qtbot.waitUntil(lambda: steps == [2])
+    with qtbot.waitSignal(worker.finished):
+        entry.cancel()
+    assert (entry.total, texts) == (4, ["Leaves: fusing"])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tifffile
 
-from napari_qmcif.file_actions import add_layers
+from napari_qmcif.layers_out import add_layers
 from napari_qmcif.reader import open_files
 from napari_qmcif.writer import write_layer, write_result
 from qmcif_engine import FusionConfig, QmcifError, fuse_to_file, open_stack, read_image
@@ -96,8 +96,7 @@ def test_a_result_becomes_a_folder_that_is_read_as_one(tmp_path, images):
 
 @pytest.mark.viewer
 @pytest.mark.parametrize("name", ["saved.ome.tif", "saved.ome.zarr", "saved.png"])
-def test_a_person_saves_a_layer_and_opens_it_again(tmp_path, images, make_napari_viewer_proxy, name):
-    viewer = make_napari_viewer_proxy()
+def test_a_person_saves_a_layer_and_opens_it_again(tmp_path, images, viewer, name):
     layer = viewer.add_image(images[0], rgb=True, name="leaf", scale=(0.5, 0.5), units=("um", "um"), metadata={"qmcif": RECORD})
 
     layer.save(str(tmp_path / name), plugin="napari-qmcif")
@@ -139,10 +138,9 @@ def test_all_channels_are_saved_together(tmp_path, images):
 
 
 @pytest.mark.viewer
-def test_a_channel_of_an_opened_result_is_not_saved_alone(tmp_path, make_napari_viewer_proxy):
+def test_a_channel_of_an_opened_result_is_not_saved_alone(tmp_path, viewer):
     dyes = np.arange(2 * 3 * 40 * 50, dtype=np.uint16).reshape(2, 3, 40, 50)
     fuse_to_file(open_stack(dyes, axes="CZYX"), tmp_path / "fused.ome.tif", FusionConfig().replaced({"measure": "laplacian"}))
-    viewer = make_napari_viewer_proxy()
     layers = add_layers(viewer, open_files([tmp_path / "fused.ome.tif"]))
 
     with pytest.raises(QmcifError, match="is one of 2 channels of a result"):
@@ -151,8 +149,7 @@ def test_a_channel_of_an_opened_result_is_not_saved_alone(tmp_path, make_napari_
 
 
 @pytest.mark.viewer
-def test_several_layers_are_saved_into_a_folder(tmp_path, images, make_napari_viewer_proxy):
-    viewer = make_napari_viewer_proxy()
+def test_several_layers_are_saved_into_a_folder(tmp_path, images, viewer):
     viewer.add_image(images[0], rgb=True, name="one")
     viewer.add_image(images[1], rgb=True, name="two")
 
@@ -173,7 +170,13 @@ def test_points_in_time_become_files_of_their_own_and_one_layer_again(tmp_path):
     ((read, described, _),) = open_files([tmp_path / "result"])
     np.testing.assert_array_equal(read, samples[:, 0])
     assert (described["axis_labels"], described["scale"], described["name"]) == (("t", "y", "x"), (1, 0.5, 0.25), "fused")
-    with pytest.raises(QmcifError, match="holds 3 images and one file was asked for: save it as a folder"):
-        write_layer(str(tmp_path / "a.tif"), samples, attributes)
+    write_layer(str(tmp_path / "all.ome.tif"), samples, attributes)
+    ((read, described, _),) = open_files([tmp_path / "all.ome.tif"])
+    np.testing.assert_array_equal(read, samples[:, 0])
+    assert (described["axis_labels"], described["scale"]) == (("t", "y", "x"), (1, 0.5, 0.25))
+    with pytest.raises(QmcifError, match="is to hold 3 images; PNG holds one"):
+        write_layer(str(tmp_path / "all.png"), samples, attributes)
+    with pytest.raises(QmcifError, match="has several axes before rows and columns; one, such as time, is needed: save it as a folder"):
+        write_layer(str(tmp_path / "all.tif"), np.stack([samples[:, 0]] * 2), attributes)
     write_layer(str(tmp_path / "a.tif"), samples[:1], attributes)
     np.testing.assert_array_equal(read_image(tmp_path / "a.tif").samples, samples[0, 0])

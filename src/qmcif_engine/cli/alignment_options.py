@@ -136,7 +136,7 @@ def _known_transforms(options: Request, stack: FileStack) -> Transforms | None:
 
 def _give_hints(stack: FileStack, options: Request, *, is_moved: bool) -> Stack:
     """Report what could be done about images that differ; return the stack with what was read of it on the way."""
-    from qmcif_engine.stack.exposure_suggestion import previews_for_exposure
+    from qmcif_engine.stack.exposure import previews_for_exposure
     from qmcif_engine.stack.previews import look_once
 
     judges_alignment = options.align is None and not is_moved
@@ -169,7 +169,7 @@ def _hint_at_alignment(stack: Stack) -> None:
 
 def _hint_at_exposure(stack: Stack) -> None:
     """Report that the images of a stack visibly differ in brightness; nothing is made brighter or darker unasked."""
-    from qmcif_engine.stack.exposure_suggestion import suggest_even_exposure
+    from qmcif_engine.stack.exposure import suggest_even_exposure
 
     suggestion = suggest_even_exposure(stack)
     if suggestion is not None:

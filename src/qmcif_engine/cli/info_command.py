@@ -135,7 +135,7 @@ def _describe_samples(stack: FileStack, warnings: list[str]) -> dict[str, Any]:
     """Return range and noise as a run would choose them, and add its hints to the warnings."""
     from qmcif_engine.run.measurement import measure_range_and_noise
     from qmcif_engine.stack.alignment.suggestion import suggest_alignment
-    from qmcif_engine.stack.exposure_suggestion import suggest_even_exposure
+    from qmcif_engine.stack.exposure import suggest_even_exposure
     from qmcif_engine.stack.samples import FocusRange, list_bounds
 
     stack.expect_all()

@@ -1,17 +1,17 @@
-"""Even exposure of a stack: one gain and one offset per image and channel, applied when samples are read."""
+"""Even exposure of a stack: one gain and one offset per image and channel, applied when samples are read, and whether it would help."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy import ndimage
 
 from qmcif_engine.errors import InvalidConfigError, InvalidImageError
-from qmcif_engine.stack.previews import choose_reduction, read_preview
+from qmcif_engine.stack.previews import ReducedImage, choose_reduction, read_preview
 from qmcif_engine.stack.samples import to_samples
 
 if TYPE_CHECKING:
@@ -37,12 +37,28 @@ _ITERATIONS = 30
 _UNCHANGED_SHARE = 0.002
 """Images whose samples change less, as a share of the range, stay as they are: half a level of 255."""
 
+_LARGEST_N_IMAGES = 5
+_LARGEST_SIDE_PX = 64
+"""The previews are blurred so far that every few pixels tell as much as all of them."""
 
-class ExposureProgress(NamedTuple):
-    """How much of an estimate is done: one step per image."""
+_SMALLEST_N_PAIRS = 2
+"""A difference counts where several pairs of images show it: one pair alone may differ by what defocus spreads over it."""
 
-    done: int
-    total: int
+_SMALLEST_N_COLORS = 2
+"""Where there is only one pair, so many of its colors have to show it instead: what one object spreads has a color of its own."""
+
+_VISIBLE_SHARE = 0.04
+"""Difference of brightness, as a share of the range, that shows as a step on smooth ground: 10 levels of 255."""
+
+_EXPLAINED_SHARE = 1 / 3
+"""What a gain and an offset may leave of the difference: where the light of other depths comes and goes, they leave more."""
+
+_LARGEST_GAIN_HINTED = 1.5
+"""Lamps and shutters change less within a stack; light of other depths, as in fluorescence, changes more."""
+
+_DARK_SHARE = 0.25
+_SMALLEST_SHARE_COMPARED = 0.5
+"""So much of the image has to be brighter than that share of the brightest: on dark ground there is no step to be seen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +119,7 @@ class ExposureCorrection:
 
 
 def estimate_exposure(
-    stack: Stack, *, reference: int | None = None, on_progress: Callable[[ExposureProgress], None] | None = None
+    stack: Stack, *, reference: int | None = None, on_progress: Callable[[int, int], None] | None = None
 ) -> ExposureCorrection:
     """Estimate how much brighter or darker each image is than the reference image.
 
@@ -117,7 +133,7 @@ def estimate_exposure(
     reference : int, optional
         The image that stays as it is, 0-based; the middle one where it is left out.
     on_progress : callable, optional
-        Receives an `ExposureProgress` after each image.
+        Receives, after each image, how many are done and how many there are.
 
     Raises
     ------
@@ -132,7 +148,7 @@ def estimate_exposure(
     for number in range(stack.n_images):
         previews.append(read_blurred(stack, number))
         if on_progress is not None:
-            on_progress(ExposureProgress(number + 1, stack.n_images))
+            on_progress(number + 1, stack.n_images)
     # by channel and image
     channels = [_relate(list(planes), reference=center) for planes in zip(*previews, strict=True)]
     gaps = sorted({number for channel in channels for number in channel.gaps})
@@ -233,10 +249,8 @@ def _solve_gain(wanted: FloatArray, given: FloatArray, weight: FloatArray) -> tu
 
 def _solve_line(wanted: FloatArray, given: FloatArray, weight: FloatArray) -> tuple[float, float]:
     """Return gain and offset, again between both regressions."""
-    share = weight / weight.sum()
-    wanted_mean, given_mean = float((share * wanted).sum()), float((share * given).sum())
-    variance = float((share * (given - given_mean) ** 2).sum())
-    gain = float(np.sqrt((share * (wanted - wanted_mean) ** 2).sum() / variance)) if variance > 0 else np.inf
+    wanted_mean, given_mean = (float(np.average(values, weights=weight)) for values in (wanted, given))
+    gain, _ = _solve_gain(wanted - wanted_mean, given - given_mean, weight)
     return gain, (wanted_mean - gain * given_mean if np.isfinite(gain) else 0.0)
 
 
@@ -250,25 +264,17 @@ def _compose(steps: list[tuple[float, float] | None], reference: int, *, bounds:
         chain.append((before_gain * gain, before_gain * offset + before_offset))
     # so far towards the first image; the reference's own line is taken away
     base_gain, base_offset = chain[reference]
-    return [_settle(gain / base_gain, (offset - base_offset) / base_gain, bounds=bounds) for gain, offset in chain]
-
-
-def _settle(gain: float, offset: float, *, bounds: tuple[float, float]) -> tuple[float, float]:
-    low, high = bounds
+    lines = [(gain / base_gain, (offset - base_offset) / base_gain) for gain, offset in chain]
     # a line differs most at one of its ends
-    change = max(abs((gain - 1) * level + offset) for level in bounds)
-    return (1.0, 0.0) if change <= _UNCHANGED_SHARE * (high - low) else (gain, offset)
+    changes = [max(abs((gain - 1) * level + offset) for level in bounds) for gain, offset in lines]
+    smallest = _UNCHANGED_SHARE * (bounds[1] - bounds[0])
+    return [line if change > smallest else (1.0, 0.0) for line, change in zip(lines, changes, strict=True)]
 
 
 def correct_stack(stack: Stack, correction: ExposureCorrection) -> Stack:
     """Return the images of a stack as bright as the reference image; images that need no correction keep their samples.
 
     Of all channels, those that decide are made as bright too; the others keep their samples.
-
-    Parameters
-    ----------
-    stack : Stack
-    correction : ExposureCorrection
 
     Raises
     ------
@@ -302,3 +308,93 @@ def _read_corrected(read: ReadWindow, correction: ExposureCorrection, dtype: np.
         most = np.finfo(dtype).max
         values = np.clip(values, -most, most)
     return to_samples(values.reshape(samples.shape), dtype)
+
+
+class ExposureDifference(NamedTuple):
+    """What one pair of images shows in one channel.
+
+    The median difference of brightness, as a share of the range, as the images are and with a gain and an offset taken away; that gain;
+    and the share of the image that is well exposed in both images.
+    """
+
+    before: float
+    after: float
+    gain: float
+    compared: float
+
+    @property
+    def is_exposure(self) -> bool:
+        """Whether the images differ visibly, as a whole, and by no more than exposure does."""
+        is_moderate = 1 / _LARGEST_GAIN_HINTED <= self.gain <= _LARGEST_GAIN_HINTED
+        is_explained = self.after <= _EXPLAINED_SHARE * self.before
+        return self.before >= _VISIBLE_SHARE and is_explained and is_moderate and self.compared >= _SMALLEST_SHARE_COMPARED
+
+
+class ExposureSuggestion(NamedTuple):
+    """How much the images of a stack differ in brightness, as a share of the range: enough to show where they meet."""
+
+    difference: float
+
+    @property
+    def message(self) -> str:
+        """Return the advice in words."""
+        return f"the images of this stack differ in brightness or color by about {100 * self.difference:.0f} %: try --even-exposure"
+
+
+def suggest_even_exposure(stack: Stack) -> ExposureSuggestion | None:
+    """Return how much the images of a stack differ in brightness where evening them out would help, else None.
+
+    Up to five images are compared, each with each: what drifts slowly adds up between images that meet. Not judged are channels recorded
+    one by one, since in fluorescence brightness changes with depth, and two images without colors.
+    """
+    if not _is_judged(stack):
+        return None
+    by_color = [[difference.before for difference in differences if difference.is_exposure] for differences in measure_exposure(stack)]
+    is_one_pair = stack.n_images == 2
+    shown = [found for found in by_color if len(found) >= (1 if is_one_pair else _SMALLEST_N_PAIRS)]
+    if len(shown) < (_SMALLEST_N_COLORS if is_one_pair else 1):
+        return None
+    return ExposureSuggestion(max(max(found) for found in shown))
+
+
+def previews_for_exposure(stack: Stack) -> list[ReducedImage]:
+    """Return what `suggest_even_exposure` looks at."""
+    factor = choose_exposure_reduction(stack.image_shape)
+    return [ReducedImage(number, factor) for number in _choose_images(stack.n_images)] if _is_judged(stack) else []
+
+
+def _is_judged(stack: Stack) -> bool:
+    has_preview = min(stack.image_shape[:2]) >= choose_exposure_reduction(stack.image_shape)
+    return stack.n_images > 1 and not stack.n_separate_channels and has_preview
+
+
+def _choose_images(n_images: int) -> list[int]:
+    return sorted({int(number) for number in np.linspace(0, n_images - 1, _LARGEST_N_IMAGES).round()})
+
+
+def measure_exposure(stack: Stack) -> list[list[ExposureDifference]]:
+    """Return, for each channel, what pairs of images spread over a stack show."""
+    with np.errstate(all="ignore"):  # samples beyond float32 are no light, and are not judged
+        previews = [read_blurred(stack, number) for number in _choose_images(stack.n_images)]
+    step = max(1, max(previews[0].shape[1:]) // _LARGEST_SIDE_PX)
+    return [_compare_images([plane[::step, ::step] for plane in planes]) for planes in zip(*previews, strict=True)]
+
+
+def _compare_images(planes: list[FloatArray]) -> list[ExposureDifference]:
+    low, high = min(float(plane.min()) for plane in planes), max(float(plane.max()) for plane in planes)
+    if not np.isfinite(high - low) or high <= low:
+        return []
+    # from true black where samples are positive: a bright stack has no dark ground
+    dark = min(low, 0.0) + _DARK_SHARE * (high - min(low, 0.0))
+    return [_compare_pair(first, second, bounds=(low, high), dark=dark) for first, second in combinations(planes, 2)]
+
+
+def _compare_pair(first: FloatArray, second: FloatArray, *, bounds: tuple[float, float], dark: float) -> ExposureDifference:
+    relation = compare_exposure(first, second, bounds=bounds)
+    is_bright = np.minimum(first, second) >= dark
+    if relation is None or not is_bright.any():
+        return ExposureDifference(0.0, 0.0, 1.0, 0.0)
+    gain, offset = relation
+    width = bounds[1] - bounds[0]
+    before, after = (float(np.median(np.abs(first - shown)[is_bright])) / width for shown in (second, gain * second + offset))
+    return ExposureDifference(before, after, gain, float(is_bright.mean()))

@@ -65,7 +65,7 @@ def prepare_stack(
             stack,
             model,
             reference=reference,
-            on_progress=None if on_progress is None else lambda progress: on_progress(*progress),
+            on_progress=on_progress,
             check_cancelled=check_cancelled,
         )
     # exposure is compared where the images coincide

@@ -9,6 +9,7 @@ near depth edges as a real one.
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
@@ -143,8 +144,9 @@ def make_focus_stack(
     InvalidConfigError
         When an argument is out of bounds.
     """
-    _check_arguments(n_images=n_images, shape=shape, seed=seed, blur_px=blur_px)
-    settled_dtype = _settle_dtype(dtype)
+    check_frame(n_images=n_images, largest_n=_LARGEST_N_IMAGES, shape=shape, largest_px=_LARGEST_SIDE_PX, seed=seed)
+    _check_blur(blur_px)
+    kind = _parse_dtype(dtype)
     # the blur is a product of spectra: a little more margin costs less than a length with large prime factors
     canvas = (fft.next_fast_len(shape[0] + 2 * _MARGIN_PX, real=True), fft.next_fast_len(shape[1] + 2 * _MARGIN_PX, real=True))
     layers = _paint_scene(np.random.default_rng(seed), n_images, canvas=canvas, shape=shape)
@@ -153,43 +155,45 @@ def make_focus_stack(
     frame = (slice(_MARGIN_PX, _MARGIN_PX + shape[0]), slice(_MARGIN_PX, _MARGIN_PX + shape[1]))
     depth_index = np.ascontiguousarray(_find_depth(layers)[frame])
     return SyntheticStack(
-        images=_to_samples(_photograph(layers, blur_px)[..., *frame], settled_dtype),
-        truth=_to_samples(_photograph(layers, 0.0)[0][..., *frame], settled_dtype),
+        images=_to_samples(_photograph(layers, blur_px)[..., *frame], kind),
+        truth=_to_samples(_photograph(layers, 0.0)[0][..., *frame], kind),
         depth_index=depth_index,
         edge_distance_px=_measure_edge_distance(depth_index),
     )
 
 
-def _check_arguments(*, n_images: object, shape: Sequence[object], seed: object, blur_px: object) -> None:
-    if not is_whole_between(n_images, smallest=2, largest=_LARGEST_N_IMAGES):
-        msg = f"n_images={n_images!r} was given; 2 to {_LARGEST_N_IMAGES} is needed; choose a number of images in between"
+def check_frame(*, n_images: object, largest_n: int, shape: Sequence[object], largest_px: int, seed: object) -> None:
+    """Refuse what no generated stack can have."""
+    if not is_whole_between(n_images, 2, largest_n):
+        msg = f"n_images={n_images!r} was given; 2 to {largest_n} is needed; choose a number of images in between"
         raise InvalidConfigError(msg)
-    if len(shape) != 2 or not all(is_whole_between(side, smallest=_SMALLEST_SIDE_PX, largest=_LARGEST_SIDE_PX) for side in shape):
-        bounds = f"{_SMALLEST_SIDE_PX} to {_LARGEST_SIDE_PX} px"
+    if len(shape) != 2 or not all(is_whole_between(side, _SMALLEST_SIDE_PX, largest_px) for side in shape):
+        bounds = f"{_SMALLEST_SIDE_PX} to {largest_px} px"
         msg = f"shape={shape!r} was given; height and width of {bounds} are needed; choose a size in between"
         raise InvalidConfigError(msg)
-    if not is_whole_between(seed, smallest=0, largest=math.inf):
+    if not is_whole_between(seed, 0, math.inf):
         msg = f"seed={seed!r} was given; a whole number that is not negative is needed; choose another one"
         raise InvalidConfigError(msg)
+
+
+def _check_blur(blur_px: object) -> None:
     if not isinstance(blur_px, int | float | np.floating) or not _SMALLEST_BLUR_PX <= float(blur_px) <= LARGEST_BLUR_PX:
         msg = f"blur_px={blur_px!r} was given; {_SMALLEST_BLUR_PX} to {LARGEST_BLUR_PX} px is needed; choose a radius in between"
         raise InvalidConfigError(msg)
 
 
-def is_whole_between(value: object, *, smallest: int, largest: float) -> bool:
+def is_whole_between(value: object, smallest: int, largest: float) -> bool:
     """Return whether a value is a whole number within bounds; True and False are none."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool) and smallest <= int(value) <= largest
 
 
-def _settle_dtype(dtype: DTypeLike) -> np.dtype[Any]:
-    try:
-        settled = np.dtype(dtype)
-    except TypeError:
-        settled = np.dtype(np.void)
-    if settled.name not in _DTYPES:
-        msg = f"dtype={dtype!r} was given; one of {', '.join(_DTYPES)} is needed; choose one and convert afterwards"
-        raise InvalidConfigError(msg)
-    return settled
+def _parse_dtype(dtype: DTypeLike) -> np.dtype[Any]:
+    with suppress(TypeError):
+        kind = np.dtype(dtype)
+        if kind.name in _DTYPES:
+            return kind
+    msg = f"dtype={dtype!r} was given; one of {', '.join(_DTYPES)} is needed; choose one and convert afterwards"
+    raise InvalidConfigError(msg)
 
 
 def _photograph(layers: list[_Layer], blur_px: float) -> FloatArray:
@@ -231,13 +235,11 @@ def _find_depth(layers: list[_Layer]) -> IndexArray:
 
 def _measure_edge_distance(depth_index: IndexArray) -> NDArray[np.float32]:
     is_beside_edge = np.zeros(depth_index.shape, bool)
-    is_step = depth_index[1:] != depth_index[:-1]
-    # both sides of a step
-    is_beside_edge[1:] |= is_step
-    is_beside_edge[:-1] |= is_step
-    is_step = depth_index[:, 1:] != depth_index[:, :-1]
-    is_beside_edge[:, 1:] |= is_step
-    is_beside_edge[:, :-1] |= is_step
+    for axis in (0, 1):
+        is_step = np.diff(depth_index, axis=axis) != 0
+        # both sides of a step
+        for side in (slice(1, None), slice(None, -1)):
+            is_beside_edge[(slice(None),) * axis + (side,)] |= is_step
     return np.asarray(ndimage.distance_transform_edt(~is_beside_edge), np.float32)
 
 

@@ -14,19 +14,18 @@ import numpy as np
 from scipy import fft
 
 from qmcif_engine.errors import InvalidConfigError
-from qmcif_engine.stack.synthetic import is_whole_between
+from qmcif_engine.stack.synthetic import check_frame, is_whole_between
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from dask.array import Array
 
     from qmcif_engine.arrays import FloatArray
 
 BLOCK_SIDE_PX = 1024
+_LARGEST_LAZY_PX, _LARGEST_N_LAZY = 2**20, 1024
 _PERIODS_PX = (512, 405)
-"""Without a common divisor, and both quick to transform."""
+"""Of the textures of a lazy stack: without a common divisor, and both quick to transform."""
 
-_SMALLEST_SIDE_PX, _LARGEST_SIDE_PX = 8, 2**20
-_LARGEST_N_IMAGES = 1024
 _N_CHANNELS = 3
 _BLUR_PX = 2.5
 """Standard deviation of the blur far from focus."""
@@ -47,7 +46,7 @@ class _Texture(NamedTuple):
     detail: FloatArray
 
 
-def make_lazy_focus_stack(*, shape: tuple[int, int] = (8192, 8192), n_images: int = 2, seed: int = 0, step: int = 1) -> da.Array:
+def make_lazy_focus_stack(*, shape: tuple[int, int] = (8192, 8192), n_images: int = 2, seed: int = 0, step: int = 1) -> Array:
     """Make a focus stack of which each block is generated when, and only if, it is asked for.
 
     Parameters
@@ -71,11 +70,14 @@ def make_lazy_focus_stack(*, shape: tuple[int, int] = (8192, 8192), n_images: in
     InvalidConfigError
         When an argument is out of bounds.
     """
-    _check_arguments(shape=shape, n_images=n_images, seed=seed, step=step)
+    check_frame(n_images=n_images, largest_n=_LARGEST_N_LAZY, shape=shape, largest_px=_LARGEST_LAZY_PX, seed=seed)
+    if not is_whole_between(step, 1, _LARGEST_LAZY_PX):
+        msg = f"step={step!r} was given; a whole number from 1 to {_LARGEST_LAZY_PX} is needed; choose another one"
+        raise InvalidConfigError(msg)
     height, width = (-(-int(side) // int(step)) for side in shape)
     # given as lists of lengths, since blocks at the end are smaller
     chunks = ((1,) * int(n_images), _cut(height), _cut(width), (_N_CHANNELS,))
-    stack: da.Array = da.map_blocks(
+    stack: Array = da.map_blocks(
         _make_block,
         n_images=int(n_images),
         seed=int(seed),
@@ -85,22 +87,6 @@ def make_lazy_focus_stack(*, shape: tuple[int, int] = (8192, 8192), n_images: in
         meta=np.empty((0, 0, 0, 0), np.uint8),
     )
     return stack
-
-
-def _check_arguments(*, shape: Sequence[object], n_images: object, seed: object, step: object) -> None:
-    if len(shape) != 2 or not all(is_whole_between(side, smallest=_SMALLEST_SIDE_PX, largest=_LARGEST_SIDE_PX) for side in shape):
-        bounds = f"{_SMALLEST_SIDE_PX} to {_LARGEST_SIDE_PX} px"
-        msg = f"shape={shape!r} was given; height and width of {bounds} are needed; choose a size in between"
-        raise InvalidConfigError(msg)
-    if not is_whole_between(n_images, smallest=2, largest=_LARGEST_N_IMAGES):
-        msg = f"n_images={n_images!r} was given; 2 to {_LARGEST_N_IMAGES} is needed; choose a number of images in between"
-        raise InvalidConfigError(msg)
-    if not is_whole_between(seed, smallest=0, largest=float("inf")):
-        msg = f"seed={seed!r} was given; a whole number that is not negative is needed; choose another one"
-        raise InvalidConfigError(msg)
-    if not is_whole_between(step, smallest=1, largest=_LARGEST_SIDE_PX):
-        msg = f"step={step!r} was given; a whole number from 1 to {_LARGEST_SIDE_PX} is needed; choose another one"
-        raise InvalidConfigError(msg)
 
 
 def _cut(side_px: int) -> tuple[int, ...]:
@@ -116,7 +102,7 @@ def _make_block(*, n_images: int, seed: int, step: int, block_info: dict[Any, An
     for texture in _make_textures(seed):
         _add_periodic(samples, texture.detail, top=top, left=left, step=step)
         _add_periodic(blurred, texture.blurred, top=top, left=left, step=step)
-    depth = _find_depth(step * np.arange(top, bottom), step * np.arange(left, right)) * np.float32(n_images - 1)
+    depth = _find_waves(step * np.arange(top, bottom), step * np.arange(left, right)) * np.float32(n_images - 1)
     # float32 throughout: a Python float would make the whole block float64, in twice the memory
     sharpness = np.clip(np.float32(0.5) + np.float32(_STEEPNESS) * (np.float32(0.5) - np.abs(depth - np.float32(image))), 0, 1)
     samples *= sharpness[..., np.newaxis]
@@ -151,7 +137,7 @@ def _pieces(start: int, length: int, *, period: int) -> list[tuple[int, int, int
     return pieces
 
 
-def _find_depth(rows: np.ndarray[Any, np.dtype[np.int64]], columns: np.ndarray[Any, np.dtype[np.int64]]) -> FloatArray:
+def _find_waves(rows: np.ndarray[Any, np.dtype[np.int64]], columns: np.ndarray[Any, np.dtype[np.int64]]) -> FloatArray:
     """Return which depth is seen where, from 0 to 1, shape (len(rows), len(columns)).
 
     The sine of a sum is taken apart, so that sines are computed for rows and columns only.
@@ -176,9 +162,10 @@ def _make_texture(generator: np.random.Generator, period_px: int) -> _Texture:
     shape = (period_px, period_px)
     frequency = np.hypot(fft.fftfreq(period_px)[:, np.newaxis], fft.rfftfreq(period_px)[np.newaxis])
     spots, tints = (
-        np.tanh(4 * _make_noise(generator, frequency * size_px * np.exp(-((frequency * size_px) ** 2)))) for size_px in _SPOT_SIZES_PX
+        np.tanh(4 * _make_periodic_noise(generator, frequency * size_px * np.exp(-((frequency * size_px) ** 2))))
+        for size_px in _SPOT_SIZES_PX
     )
-    grain = _make_noise(generator, np.sqrt(frequency))
+    grain = _make_periodic_noise(generator, np.sqrt(frequency))
     levels = spots[..., np.newaxis] * _SPOT_COLOR + tints[..., np.newaxis] * _TINT_COLOR + 9 * grain[..., np.newaxis]
     # the transfer function of a Gaussian of that standard deviation
     lens = np.exp(-2 * (np.pi * _BLUR_PX * frequency) ** 2)[..., np.newaxis]
@@ -187,7 +174,7 @@ def _make_texture(generator: np.random.Generator, period_px: int) -> _Texture:
     return _Texture(*(np.ascontiguousarray(plane, np.float32) for plane in (mean + blurred, levels - blurred)))
 
 
-def _make_noise(generator: np.random.Generator, amplitude: FloatArray) -> FloatArray:
+def _make_periodic_noise(generator: np.random.Generator, amplitude: FloatArray) -> FloatArray:
     """Return periodic noise of unit variance, given the amplitude of each frequency."""
     side = amplitude.shape[0]
     # white noise, weighted by frequency: the transform makes it periodic

@@ -11,8 +11,7 @@ from qmcif_engine import read_image, write_image
 from qmcif_engine.errors import InvalidImageError
 from qmcif_engine.io.input.file_order import natural_key
 from qmcif_engine.stack.alignment.suggestion import previews_for_alignment, suggest_alignment
-from qmcif_engine.stack.exposure import estimate_exposure
-from qmcif_engine.stack.exposure_suggestion import previews_for_exposure, suggest_even_exposure
+from qmcif_engine.stack.exposure import estimate_exposure, previews_for_exposure, suggest_even_exposure
 from qmcif_engine.stack.stack import Stack
 
 LARGEST = np.finfo(np.float64).max

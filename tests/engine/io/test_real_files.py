@@ -152,7 +152,7 @@ def test_frame_that_a_nd2_lacks_is_not_taken_for_black(tmp_path, capsys):
     path = tmp_path / "aborted.nd2"
     path.write_bytes(content.replace(b"ImageDataSeq|3!", b"ImageDataSex|3!"))
     assert main(["fuse", str(path), "--time", "0", "-o", str(tmp_path / "fused.ome.tif")]) == 2
-    assert "lacks frame 4; all frames are needed" in capsys.readouterr().err
+    assert "(frame 4 is missing); a complete file is needed" in capsys.readouterr().err
 
 
 def test_cells_two_channels_keeps_names_scale_and_order(tmp_path):

@@ -87,7 +87,7 @@ def test_a_plane_of_one_value_keeps_its_samples(scene):
 def test_the_middle_image_is_the_reference_and_progress_counts_images(scene):
     steps = []
 
-    correction = estimate_exposure(stack_arrays(list(scene)), on_progress=steps.append)
+    correction = estimate_exposure(stack_arrays(list(scene)), on_progress=lambda *step: steps.append(step))
 
     assert correction.reference == 2
     assert correction.is_identity(2)

@@ -8,7 +8,7 @@ from scipy import ndimage
 
 from qmcif_engine.comparison.datasets import find_dataset
 from qmcif_engine.io.input.stack_input import open_stack
-from qmcif_engine.stack.exposure_suggestion import measure_exposure, suggest_even_exposure
+from qmcif_engine.stack.exposure import measure_exposure, suggest_even_exposure
 from qmcif_engine.stack.stack import stack_arrays
 from qmcif_engine.stack.synthetic import make_focus_stack
 from qmcif_engine.stack.window import Window

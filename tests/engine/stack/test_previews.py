@@ -9,7 +9,7 @@ from qmcif_engine.io.input.stack_input import open_stack
 from qmcif_engine.io.tiff.tiff_windows import TiffPlane
 from qmcif_engine.run.measurement import measure_range_and_noise
 from qmcif_engine.stack.alignment.suggestion import previews_for_alignment, suggest_alignment
-from qmcif_engine.stack.exposure_suggestion import previews_for_exposure, suggest_even_exposure
+from qmcif_engine.stack.exposure import previews_for_exposure, suggest_even_exposure
 from qmcif_engine.stack.previews import ReducedImage, choose_reduction, look_once, read_preview, to_gray
 from qmcif_engine.stack.stack import Stack, stack_arrays
 from qmcif_engine.stack.window import Window

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from qmcif_engine.errors import ImageFileError, InvalidConfigError
-from qmcif_engine.io.input.image_file import refuse_content
 from qmcif_engine.io.remote.remote_path import Location, RemotePath, locate
 
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".jpe", ".tif", ".tiff", ".btf", ".tf8", ".avif", ".heic", ".heif")
@@ -151,6 +150,9 @@ def choose_image(names: Sequence[str], wanted: int | str | None, *, path: Locati
     if wanted is None:
         if len(names) == 1:
             return 0
+        # here, because what reads images takes a second to load, which `--help` need not wait for
+        from qmcif_engine.io.input.image_file import refuse_content
+
         error = refuse_content(
             path,
             given=f"{len(names)} images ({list_images(names)})",

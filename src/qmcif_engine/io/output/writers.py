@@ -17,7 +17,7 @@ from qmcif_engine.errors import InvalidImageError, OutputError
 from qmcif_engine.io.output.moves import Journal
 from qmcif_engine.io.output.output_formats import check_content, choose_format
 from qmcif_engine.io.output.placement import check_folder, check_place, place_files, ready_folder
-from qmcif_engine.io.output.windowed_image import ArrayImage, ImageContent, WindowedImage, WriteRun, assemble_content
+from qmcif_engine.io.output.windowed_image import ArrayImage, ImageContent, WindowedImage, WriteRun, assemble_content, join_contents
 from qmcif_engine.io.remote.remote_path import RemotePath
 from qmcif_engine.stack.image_metadata import ImageMetadata, name_planes
 
@@ -29,7 +29,9 @@ def write_image(
     alpha: NDArray[Any] | None = None,
     pixel_size: tuple[float, float] | None = None,
     unit: str | None = None,
+    metadata: ImageMetadata | None = None,
     provenance: Mapping[str, object] | None = None,
+    has_time: bool = False,
     overwrite: bool = False,
 ) -> None:
     """Write one image in the format its suffix names; the file appears complete or not at all.
@@ -48,8 +50,13 @@ def write_image(
         Height and width of a pixel, kept as far as the format has a place for it.
     unit : str, optional
         Its unit as OME-NGFF writes it, for example ``micrometer``.
+    metadata : ImageMetadata, optional
+        What else the image says about itself, such as channel names or the EXIF block of a camera; channels that were recorded one by one
+        may be of any number.
     provenance : mapping of str to JSON values, optional
         How the image came about, kept as far as the format has a place for it.
+    has_time : bool, optional
+        Whether the first axis of samples and alpha is time, for which TIFF, OME-TIFF and OME-Zarr have a place.
     overwrite : bool, optional
         Whether an existing file may be replaced.
 
@@ -60,9 +67,15 @@ def write_image(
     OutputError
         When the format cannot hold them or the place cannot be written.
     """
-    content = _hold(samples, alpha)
-    metadata = ImageMetadata(pixel_size=pixel_size, unit=unit)
-    place_contents({Path(path): replace(content, metadata=metadata, provenance=provenance or {})}, overwrite=overwrite)
+    found, target = ImageMetadata() if metadata is None else metadata, Path(path)
+    found = replace(found, pixel_size=pixel_size or found.pixel_size, unit=unit or found.unit)
+    if has_time and not choose_format(target).holds_stacks:
+        msg = f"{str(target)!r} is to hold {len(samples)} images; {choose_format(target).name} holds one: use .tif, .ome.tif or .ome.zarr"
+        raise OutputError(msg)
+    points = zip(samples, samples if alpha is None else alpha, strict=True) if has_time else [(samples, alpha)]
+    held = [_hold(image, None if alpha is None else opacity, has_any=found.has_separate_channels) for image, opacity in points]
+    contents = [replace(content, metadata=found, provenance=provenance or {}) for content in held]
+    place_contents({target: join_contents(contents, "T") if has_time else contents[0]}, overwrite=overwrite)
 
 
 def write_images(images: Mapping[Path, NDArray[Any]], *, overwrite: bool = False) -> None:
@@ -78,9 +91,9 @@ def write_images(images: Mapping[Path, NDArray[Any]], *, overwrite: bool = False
     place_contents({target: _hold(samples) for target, samples in images.items()}, overwrite=overwrite)
 
 
-def _hold(samples: NDArray[Any], alpha: NDArray[Any] | None = None) -> ImageContent:
-    """Return arrays in memory as the content of a file, once they are known to be gray or RGB."""
-    is_image = samples.ndim == 2 or (samples.ndim == 3 and samples.shape[2] == 3)
+def _hold(samples: NDArray[Any], alpha: NDArray[Any] | None = None, *, has_any: bool = False) -> ImageContent:
+    """Return arrays in memory as the content of a file, once they are known to be gray or RGB, or to have any number of channels."""
+    is_image = samples.ndim == 2 or (samples.ndim == 3 and (has_any or samples.shape[2] == 3))
     if not is_image or samples.size == 0:
         msg = f"an array of shape {samples.shape} was to be written; (H, W) or (H, W, 3) without empty sides is needed; reshape it"
         raise InvalidImageError(msg)

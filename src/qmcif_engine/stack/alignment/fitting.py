@@ -14,13 +14,12 @@ if TYPE_CHECKING:
 
     from qmcif_engine.stack.alignment.matching import Matches
 
-_TOLERANCE_PX = 0.3
+TOLERANCE_PX = 0.3
 """Distance at which a window counts a quarter; wrong ones lie farther away."""
 
-_AGREEING_PX = 0.6
-_ITERATIONS = 50
-_CONVERGED_PX = 1e-5
-_N_PARAMETERS = {TransformModel.TRANSLATION: 2, TransformModel.SIMILARITY: 4, TransformModel.AFFINE: 6, TransformModel.HOMOGRAPHY: 8}
+_ITERATIONS = 20
+_CONVERGED_PX = 1e-4
+N_PARAMETERS = {TransformModel.TRANSLATION: 2, TransformModel.SIMILARITY: 4, TransformModel.AFFINE: 6, TransformModel.HOMOGRAPHY: 8}
 
 
 class Fit(NamedTuple):
@@ -43,7 +42,9 @@ class Fit(NamedTuple):
     corner_error_px: float
 
 
-def fit_movement(matches: Matches, model: TransformModel, *, shape: tuple[int, ...]) -> Fit:
+def fit_movement(
+    matches: Matches, model: TransformModel, *, shape: tuple[int, ...], tolerance_px: float = TOLERANCE_PX, is_near: bool = False
+) -> Fit:
     """Fit a movement by reweighted least squares with a loss that lets go of outliers.
 
     Such a loss has several minima, so the fit starts twice, from no movement and from the shift most windows agree on, and the start
@@ -57,11 +58,28 @@ def fit_movement(matches: Matches, model: TransformModel, *, shape: tuple[int, .
         Not ``NONE``.
     shape : tuple of int
         Height and width of the images matched.
+    tolerance_px : float
+        Distance at which a window counts a quarter.
+    is_near : bool
+        Whether the windows lie about where they were expected: no movement is then the only start.
     """
-    still = np.zeros(_N_PARAMETERS[model])
-    common = still.copy()
-    common[:2] = _find_common_shift(matches)
-    fits = [_descend(matches, model, start=start, shape=shape) for start in (still, common)]
+    center, radius = np.array([(shape[1] - 1) / 2, (shape[0] - 1) / 2]), math.hypot(*shape[:2]) / 2
+    # around the center and of size 1, so that all parameters are of one order
+    place = (matches.position - center) / radius
+    design = _design(model, place, found=place + matches.shift / radius)
+    corners = (frame_corners(shape) - center) / radius
+    at_corners = _design(model, corners, found=corners)
+    strength = np.trace(matches.information, axis1=1, axis2=2)
+    starts = [np.zeros(2)] if is_near else [np.zeros(2), _find_common_shift(matches, strength, tolerance_px)]
+    fits = []
+    for start in starts:
+        parameters, normal = _descend(matches, design, strength, start=start, tolerance_px=tolerance_px)
+        distance = np.hypot(*(matches.shift - design @ parameters).T)
+        support = float((strength / (1 + (distance / tolerance_px) ** 2)).sum() / strength.sum())
+        # how far the covariance of the parameters moves the corners of the frame
+        variance = np.einsum("nia,nai->n", at_corners, np.linalg.solve(normal, at_corners.swapaxes(1, 2)))
+        matrix = _to_matrix(model, parameters / radius, center=center, radius=radius)
+        fits.append(Fit(matrix, distance <= 2 * tolerance_px, support, float(np.sqrt(variance.max()))))
     return max(fits, key=lambda fit: fit.support)
 
 
@@ -80,7 +98,7 @@ def compare_fits(matches: Matches, simple: TransformModel, rich: TransformModel,
     """
     fits = [fit_movement(matches, model, shape=shape) for model in (simple, rich)]
     chosen = matches.chosen(fits[1].agrees)
-    n_further, n_left = _N_PARAMETERS[rich] - _N_PARAMETERS[simple], 2 * len(chosen.shift) - _N_PARAMETERS[rich]
+    n_further, n_left = N_PARAMETERS[rich] - N_PARAMETERS[simple], 2 * len(chosen.shift) - N_PARAMETERS[rich]
     if n_left < 1:
         return 0.0
     distances = [chosen.shift - (apply_matrix(fit.matrix, chosen.position) - chosen.position) for fit in fits]
@@ -88,48 +106,31 @@ def compare_fits(matches: Matches, simple: TransformModel, rich: TransformModel,
     return (poor - good) / n_further / max(good / n_left, np.finfo(np.float64).tiny)
 
 
-def _find_common_shift(matches: Matches) -> NDArray[np.float64]:
+def _find_common_shift(matches: Matches, strength: NDArray[np.float64], tolerance_px: float) -> NDArray[np.float64]:
     """Return the shift of the window that most information agrees with."""
-    strength = np.trace(matches.information, axis1=1, axis2=2)
-    votes = [(strength / (1 + _squared(matches.shift - shift))).sum() for shift in matches.shift]
-    return np.asarray(matches.shift[int(np.argmax(votes))])
+    squared = ((matches.shift[:, np.newaxis] - matches.shift) ** 2).sum(axis=2) / tolerance_px**2
+    return np.asarray(matches.shift[int(((1 / (1 + squared)) @ strength).argmax())])
 
 
-def _squared(distance: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.asarray((distance**2).sum(axis=1) / _TOLERANCE_PX**2)
-
-
-def _descend(matches: Matches, model: TransformModel, *, start: NDArray[np.float64], shape: tuple[int, ...]) -> Fit:
-    center = np.array([(shape[1] - 1) / 2, (shape[0] - 1) / 2])
-    radius = math.hypot(*shape) / 2
-    # around the center and of size 1, so that all parameters are of one order
-    place = (matches.position - center) / radius
-    design = _design(model, place, found=place + matches.shift / radius)
-    strength = np.trace(matches.information, axis1=1, axis2=2)
-    # a breath of evidence for no movement keeps the system solvable where all windows lie in one spot
-    stiffness = np.diag(np.where(np.arange(len(start)) < 2, 1e-9, 1e-4) * strength.mean())
-    parameters = start
+def _descend(
+    matches: Matches, design: NDArray[np.float64], strength: NDArray[np.float64], *, start: NDArray[np.float64], tolerance_px: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the parameters and their inverse covariance, shape (p,) and (p, p)."""
+    n_parameters = design.shape[2]
+    # a little evidence for no movement keeps the system solvable where all windows lie in one spot
+    stiffness = np.diag(np.where(np.arange(n_parameters) < 2, 1e-9, 1e-4) * strength.mean())
+    informed, rows = matches.information @ design, design.reshape(-1, n_parameters)
+    parameters = np.zeros(n_parameters)
+    parameters[:2] = start
     for _ in range(_ITERATIONS):
+        squared = ((matches.shift - design @ parameters) ** 2).sum(axis=1) / tolerance_px**2
         # Geman-McClure: a quarter at the tolerance, next to nothing far away
-        weight = (1 + _squared(matches.shift - design @ parameters)) ** -2
-        information = matches.information * weight[:, np.newaxis, np.newaxis]
-        normal = np.einsum("nia,nij,njb->ab", design, information, design) + stiffness
-        right_side = np.einsum("nia,nij,nj->a", design, information, matches.shift)
-        before, parameters = parameters, np.linalg.solve(normal, right_side)
+        weighted = (informed * ((1 + squared) ** -2)[:, np.newaxis, np.newaxis]).reshape(-1, n_parameters)
+        normal = weighted.T @ rows + stiffness
+        before, parameters = parameters, np.linalg.solve(normal, weighted.T @ matches.shift.ravel())
         if np.abs(parameters - before).max() < _CONVERGED_PX:
             break
-    distance = matches.shift - design @ parameters
-    support = float((strength / (1 + _squared(distance))).sum() / strength.sum())
-    corners = (frame_corners(shape) - center) / radius
-    at_corners = _design(model, corners, found=corners)
-    # how far the covariance of the parameters moves the corners of the frame
-    variance = np.einsum("nia,nai->n", at_corners, np.linalg.solve(normal, at_corners.swapaxes(1, 2)))
-    return Fit(
-        _to_matrix(model, parameters, center=center, radius=radius),
-        np.hypot(*distance.T) <= _AGREEING_PX,
-        support,
-        float(np.sqrt(variance.max())),
-    )
+    return parameters, normal
 
 
 def _design(model: TransformModel, place: NDArray[np.float64], *, found: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -156,26 +157,16 @@ def _design(model: TransformModel, place: NDArray[np.float64], *, found: NDArray
 def _to_matrix(
     model: TransformModel, parameters: NDArray[np.float64], *, center: NDArray[np.float64], radius: float
 ) -> NDArray[np.float64]:
-    if model is TransformModel.HOMOGRAPHY:
-        return _to_projective_matrix(parameters / radius, center=center, radius=radius)
-    linear = np.zeros((2, 2))
-    if model is TransformModel.SIMILARITY:
-        grow, turn = parameters[2:] / radius
-        linear = np.array([(grow, -turn), (turn, grow)])
-    elif model is TransformModel.AFFINE:
-        linear = parameters[2:].reshape(2, 2) / radius
-    matrix = np.eye(3)
-    matrix[:2, :2] += linear
-    # the linear part acts around the center of the frame
-    matrix[:2, 2] = parameters[:2] - linear @ center
-    return matrix
-
-
-def _to_projective_matrix(parameters: NDArray[np.float64], *, center: NDArray[np.float64], radius: float) -> NDArray[np.float64]:
-    """Return the matrix of eight parameters that are given in units of the radius, scaled so that its last entry is 1."""
+    """Return the matrix of parameters that are given in units of the radius, around the center of the frame."""
     around = np.eye(3)
-    around[:2, :2] += parameters[2:6].reshape(2, 2)
-    around[:2, 2], around[2, :2] = parameters[:2], parameters[6:]
+    around[:2, 2] = parameters[:2]
+    if model is TransformModel.SIMILARITY:
+        growth, turn = parameters[2:]
+        around[:2, :2] += [(growth, -turn), (turn, growth)]
+    elif model is not TransformModel.TRANSLATION:
+        around[:2, :2] += parameters[2:6].reshape(2, 2)
+    if model is TransformModel.HOMOGRAPHY:
+        around[2, :2] = parameters[6:]
     to_center = np.array([(1 / radius, 0, -center[0] / radius), (0, 1 / radius, -center[1] / radius), (0, 0, 1)])
     matrix = np.linalg.inv(to_center) @ around @ to_center
     return np.asarray(matrix / matrix[2, 2])

@@ -2,8 +2,10 @@ import numpy as np
 import pytest
 
 from qmcif_engine.errors import Cancelled, InvalidConfigError
+from qmcif_engine.stack.alignment import estimation
 from qmcif_engine.stack.alignment.aligned_stack import align_stack
 from qmcif_engine.stack.alignment.estimation import estimate_transforms
+from qmcif_engine.stack.alignment.pairs import Link
 from qmcif_engine.stack.alignment.transforms import TransformModel, apply_matrix, frame_corners
 from qmcif_engine.stack.stack import stack_arrays
 from qmcif_engine.stack.synthetic import make_focus_stack
@@ -122,7 +124,7 @@ def test_an_image_without_texture_stays_with_its_neighbor_and_is_told(moved):
     (warning,) = transforms.warnings
     assert warning.number == 3
     assert warning.message.startswith("fog against c: no movement could be estimated and none is assumed, because too few windows")
-    assert transforms.matrices[3] == transforms.matrices[2]
+    np.testing.assert_allclose(transforms.matrices[3], transforms.matrices[2], atol=1e-9)
     assert corner_errors(transforms, [*matrices, matrices[2]])[:3].max() <= CORNER_ERROR_PX
 
 
@@ -137,9 +139,29 @@ def test_an_image_out_of_order_is_linked_to_the_one_it_looks_like(moved):
     assert corner_errors(transforms, [matrices[0], matrices[1], np.eye(3), matrices[2]])[[1, 3]].max() <= CORNER_ERROR_PX
 
 
+def test_links_that_contradict_each_other_are_told(moved, monkeypatch, similarity):
+    stack, _ = moved
+    wrong = Link(similarity(shift=(5.0, 0.0)), TransformModel.SIMILARITY, 0.1, 0.2, 5.0, 0.9)
+    monkeypatch.setattr(estimation, "refine_link", lambda *_, start, **__: wrong._replace(matrix=wrong.matrix @ start))
+
+    transforms = estimate_transforms(stack, TransformModel.SIMILARITY)
+
+    assert transforms.warnings  # of three images, which link is wrong cannot be known
+    assert all("comparisons with other images contradict each other" in warning.message for warning in transforms.warnings)
+
+
+def test_links_beyond_neighbors_keep_errors_from_adding_up(move_stack, similarity):
+    matrices = [similarity(shift=(0.7 * number, -0.4 * number)) for number in range(12)]
+    stack = move_stack([matrices[number] for number in range(12)])
+
+    transforms = estimate_transforms(stack, TransformModel.SIMILARITY, reference=0)
+
+    assert corner_errors(transforms, matrices).max() <= CORNER_ERROR_PX
+
+
 def test_progress_counts_images_and_a_cancelled_estimate_ends(moved):
     steps = []
-    estimate_transforms(moved[0], TransformModel.TRANSLATION, on_progress=steps.append)
+    estimate_transforms(moved[0], TransformModel.TRANSLATION, on_progress=lambda *step: steps.append(step))
     assert steps == [(1, 3), (2, 3), (3, 3)]
 
     def refuse():

@@ -5,22 +5,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from napari_qmcif.chosen_stack import choose_planes
-from napari_qmcif.comparing import CompareWidget
-from napari_qmcif.file_actions import add_layers
-from napari_qmcif.layers import MAP_NAMES, describe_channel
-from napari_qmcif.provenance import record_provenance
-from napari_qmcif.stack_series import StackSeries
+from napari_qmcif.compare import CompareWidget
+from napari_qmcif.layers_in import StackSeries, choose_planes
+from napari_qmcif.layers_out import MAP_NAMES, add_layers, describe_channel, record_provenance
 from qmcif_engine import FusionConfig, focus_response, fuse, make_focus_stack
 
 pytestmark = pytest.mark.viewer
 
 CONFIG = FusionConfig().replaced({"iterations": 1})
-
-
-@pytest.fixture
-def viewer(make_napari_viewer_proxy):
-    return make_napari_viewer_proxy()
 
 
 @pytest.fixture
@@ -131,19 +123,19 @@ def test_a_click_tells_the_focus_of_every_image_and_which_was_taken(viewer, widg
     levels = focus_response(images, (40, 60, 41, 61), config=CONFIG, focus_range=result.focus_range)[:, 0, 0]
     np.testing.assert_allclose(list(widget.plot.figures.values()), levels / levels.max())
     taken = result.source_index[40, 60]
-    assert widget.told.text() == f"focus at row 40, column 60; taken from plane {taken}"
+    assert widget.title.text() == f"focus at row 40, column 60; taken from image {taken + 1}, plane {taken + 1}"
 
     click(viewer, (0, -5.0, 30.0))
     assert not widget.row.is_running  # outside
 
 
 def test_the_sharpness_of_every_image_in_view_is_told(viewer, widget, images, result, qtbot):
-    widget.row.start_button.native.click()
+    widget.row.button.native.click()
     wait_for(widget, qtbot)
 
     levels = focus_response(images, (0, 0, 96, 128), config=CONFIG, focus_range=result.focus_range).mean(axis=(1, 2))
     np.testing.assert_allclose(list(widget.plot.figures.values()), levels / levels.max())
-    assert widget.told.text() == "mean focus of 128 x 96 px in view"
+    assert widget.title.text() == "mean focus of 128 x 96 px in view"
 
 
 def test_without_the_images_there_is_nothing_to_measure(viewer, widget):
@@ -184,7 +176,7 @@ def test_a_result_with_time_points_is_wiped_and_its_focus_measured_at_the_time_t
         pass
 
     taken = int(scenes[1].depth_index[20, 30])
-    assert widget.told.text() == f"focus at row 20, column 30; taken from z {taken}"
+    assert widget.title.text() == f"focus at row 20, column 30; taken from image {taken + 1}, z {taken + 1}"
     levels = focus_response(list(scenes[1].images), (20, 30, 21, 31), focus_range=(0, 255))[:, 0, 0]
     np.testing.assert_allclose(list(widget.plot.figures.values()), levels / levels.max())
     widget.shut_down()

@@ -8,15 +8,13 @@ import dask.array as da
 import numpy as np
 import pytest
 from napari.layers import Image
-from qtpy.QtCore import QObject
 
-from napari_qmcif import evaluation_widget as module
-from napari_qmcif.chosen_stack import choose_layers, choose_planes
-from napari_qmcif.evaluation_widget import EvaluationWidget, assemble_request, evaluate_fusion, evaluate_layers
-from napari_qmcif.layers import describe_fused
-from napari_qmcif.provenance import record_provenance
-from napari_qmcif.worker import make_worker
-from qmcif_engine import Cancelled, FusionConfig, InvalidImageError, Window, evaluate, make_focus_stack, open_stack, prepare_stack
+from napari_qmcif import evaluate as module
+from napari_qmcif.evaluate import EvaluateWidget, assemble_request, evaluate_layers
+from napari_qmcif.layers_in import choose_layers, choose_planes
+from napari_qmcif.layers_out import describe_fused, record_provenance
+from napari_qmcif.worker import EngineWorker
+from qmcif_engine import Cancelled, FusionConfig, Window, evaluate, make_focus_stack, open_stack, prepare_stack
 
 
 @pytest.fixture
@@ -27,19 +25,15 @@ def layers(images):
 def test_opacity_is_left_out_of_the_comparison(images, qapp):
     opaque = np.concatenate([images, np.full((*images.shape[:3], 1), 255, np.uint8)], axis=-1)
     layers = [Image(image, rgb=True) for image in opaque]
-    owner = QObject()
 
-    name, figures = evaluate_layers(
-        assemble_request(choose_layers(layers), result=layers[0], truth=None), job=make_worker(None, owner=owner)
-    )
+    name, figures = evaluate_layers(assemble_request(choose_layers(layers), result=layers[0], truth=None), job=EngineWorker(print))
 
     assert name == layers[0].name
     assert figures["Q_Y"] == evaluate(list(images), images[0]).structural_similarity
 
 
 def test_a_cancelled_job_ends_at_the_next_step(layers, qapp):
-    owner = QObject()
-    job = make_worker(None, owner=owner)
+    job = EngineWorker(print)
     job.cancel()
 
     with pytest.raises(Cancelled, match="the work was cancelled; nothing was returned: start it again"):
@@ -69,9 +63,7 @@ def test_lazy_layers_reach_the_engine_as_they_are_and_have_the_same_figures(imag
     monkeypatch.setattr(module, "evaluate", lambda sources, fused, **options: seen.extend([*sources, fused]) or evaluate(sources, fused))
     layers = [Image(da.from_array(image, chunks=(20, 20, 3)), rgb=True) for image in images]
 
-    _, figures = evaluate_layers(
-        assemble_request(choose_layers(layers), result=layers[0], truth=None), job=make_worker(None, owner=QObject())
-    )
+    _, figures = evaluate_layers(assemble_request(choose_layers(layers), result=layers[0], truth=None), job=EngineWorker(print))
 
     assert all(isinstance(image, da.Array) for image in seen)
     assert figures["Q_G"] == evaluate(list(images), images[0]).gradient
@@ -86,13 +78,8 @@ def scene():
 
 
 @pytest.fixture
-def viewer(make_napari_viewer_proxy):
-    return make_napari_viewer_proxy()
-
-
-@pytest.fixture
 def widget(viewer, qtbot):
-    opened = EvaluationWidget(viewer)
+    opened = EvaluateWidget(viewer)
     viewer.window.add_dock_widget(opened)
     yield opened
     opened.row.cancel()
@@ -113,11 +100,11 @@ def add_layers(viewer, scene):
 
 def test_table_plot_and_csv_show_the_figures_of_the_engine(viewer, widget, qtbot, scene, tmp_path):
     add_layers(viewer, scene)
-    widget.form.result.value = viewer.layers["leaf: fused"]
-    widget.form.truth.value = viewer.layers["truth"]
-    assert [layer.name for layer in widget.form.sources.value] == ["leaf"]
+    widget.result.value = viewer.layers["leaf: fused"]
+    widget.truth.value = viewer.layers["truth"]
+    assert [layer.name for layer in widget.sources.value] == ["leaf"]
 
-    widget.row.start_button.native.click()
+    widget.row.button.native.click()
     wait_for(widget, qtbot)
 
     expected = evaluate(list(scene.images), scene.images[0], truth=scene.truth).list_by_symbol()
@@ -137,8 +124,8 @@ def test_table_plot_and_csv_show_the_figures_of_the_engine(viewer, widget, qtbot
 
 def test_results_stand_below_each_other(viewer, widget, qtbot, scene):
     add_layers(viewer, scene)
-    for widget.form.result.value in (viewer.layers["leaf: fused"], viewer.layers["truth"]):
-        widget.form.sources.value = [viewer.layers["leaf"]]
+    for widget.result.value in (viewer.layers["leaf: fused"], viewer.layers["truth"]):
+        widget.sources.value = (viewer.layers["leaf"],)
         widget.row.start()
         wait_for(widget, qtbot)
 
@@ -146,30 +133,17 @@ def test_results_stand_below_each_other(viewer, widget, qtbot, scene):
     assert list(widget.figures["truth"]) == ["Q_MI", "Q_G", "Q_P", "Q_E", "Q_Y", "Q_CB"]
 
 
-def test_it_is_called_from_python_as_any_magicgui_function(viewer, widget, qtbot, scene):
-    add_layers(viewer, scene)
-    told = []
-    worker = evaluate_fusion()(viewer, result=viewer.layers["leaf: fused"], sources=[viewer.layers["leaf"]])
-    worker.returned.connect(told.append)
-    qtbot.waitUntil(lambda: bool(told))
-
-    assert told[0][0] == "leaf: fused"
-    assert told[0][1]["Q_G"] == evaluate(list(scene.images), scene.images[0]).list_by_symbol()["Q_G"]
-    with pytest.raises(InvalidImageError, match="no source is chosen"):
-        evaluate_fusion()(viewer, result=viewer.layers["truth"], sources=[])
-
-
 def test_what_does_not_fit_is_said_in_place(viewer, widget, scene):
     message = widget.row.reason
     assert "no result is chosen" in message.text()
     viewer.add_image(scene.images, rgb=True, name="leaf")
-    widget.form.sources.value = [viewer.layers["leaf"]]
+    widget.sources.value = (viewer.layers["leaf"],)
     assert "no result is chosen" in message.text()
 
     viewer.add_image(scene.truth[:-1], rgb=True, name="short")
 
     assert "'short' is uint8 of shape (63, 80, 3), the sources are uint8 of (64, 80) pixels" in message.text()
-    assert not widget.row.start_button.enabled
+    assert not widget.row.button.enabled
 
 
 def test_cancel_ends_the_evaluation_without_figures(viewer, widget, qtbot, scene, monkeypatch):
@@ -182,12 +156,12 @@ def test_cancel_ends_the_evaluation_without_figures(viewer, widget, qtbot, scene
     add_layers(viewer, scene)
     row = widget.row
     row.start()
-    assert (row.is_running, row.start_button.enabled) == (True, False)
+    assert (row.is_running, row.button.text) == (True, "Cancel")
 
-    row.cancel_button.native.click()
+    row.cancel()
     wait_for(widget, qtbot)
 
-    assert (widget.figures, row.message.text(), row.start_button.enabled) == ({}, "cancelled", True)
+    assert (widget.figures, row.message.text(), row.button.enabled) == ({}, "cancelled", True)
 
 
 def test_a_place_that_cannot_be_written_is_told(widget, tmp_path):
@@ -200,7 +174,7 @@ def test_floats_are_judged_between_the_limits_that_their_layer_shows(viewer, wid
     images = scene.images.astype(np.float32) / 100
     result = viewer.add_image(images[0][..., 0], rgb=False, contrast_limits=(0, 2.55), name="result")
     gray = viewer.add_image(images[..., 0], rgb=False, name="gray", contrast_limits=(0, 2.55))
-    widget.form.result.value, widget.form.sources.value = result, [gray]
+    widget.result.value, widget.sources.value = result, (gray,)
 
     widget.row.start()
     wait_for(widget, qtbot)
@@ -209,23 +183,13 @@ def test_floats_are_judged_between_the_limits_that_their_layer_shows(viewer, wid
     assert widget.figures["result"]["Q_G"] == expected["Q_G"]
 
 
-def test_bars_follow_the_theme(viewer, widget):
-    widget.plot.show_figures({"Q_G": 0.5})
-    seen = []
-    for name in ("dark", "light"):
-        widget.plot.follow_theme(name)
-        seen.append(widget.plot.grab().toImage())
-
-    assert seen[0] != seen[1]
-
-
 def test_the_time_point_that_is_shown_is_evaluated(viewer, widget, qtbot, add_time_series):
     scenes = add_time_series(viewer)
     viewer.dims.set_point(0, 1)
-    widget.form.result.value = viewer.layers["leaf: fused"]
-    assert [layer.name for layer in widget.form.sources.value] == ["leaf"]
+    widget.result.value = viewer.layers["leaf: fused"]
+    assert [layer.name for layer in widget.sources.value] == ["leaf"]
 
-    widget.row.start_button.native.click()
+    widget.row.button.native.click()
     wait_for(widget, qtbot)
 
     figures = widget.figures["leaf: fused, t 1"]
@@ -242,9 +206,9 @@ def test_a_result_of_aligned_images_is_compared_with_them_aligned_and_without_th
     aligned = prepare_stack(open_stack(list(images[:2])), align="translation")
     whole = Window(0, 0, 200, 240)
 
-    widget.form.result.value = viewer.layers["leaf: fused"]
+    widget.result.value = viewer.layers["leaf: fused"]
     assert widget.row.message.text() == ""
-    widget.row.start_button.native.click()
+    widget.row.button.native.click()
     wait_for(widget, qtbot)
 
     expected = evaluate([aligned.read(number, whole) for number in range(2)], scene[0])

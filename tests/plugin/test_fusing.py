@@ -1,20 +1,38 @@
-"""A worker gets from layers what the engine gives from arrays."""
+"""Fusions of layers give what the engine gives, in memory and on disk, for every time point and channel; advice; refusals."""
 
+import re
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 
 import dask.array as da
 import numpy as np
+import psutil
 import pytest
 from napari.layers import Image
 
-from napari_qmcif import layer_fusing
-from napari_qmcif.chosen_stack import choose_layers, choose_planes
-from napari_qmcif.layer_fusing import MARGIN_PX, FusionRequest, fuse_area, fuse_series
-from napari_qmcif.layers import MAP_NAMES
-from napari_qmcif.stack_series import Channel, StackSeries, choose_series
+from napari_qmcif import fusing
+from napari_qmcif.fusing import (
+    MAP_PIXEL_BYTES,
+    MARGIN_PX,
+    Advice,
+    FusionRequest,
+    advise,
+    align_images,
+    choose_images,
+    choose_target,
+    estimate_bytes,
+    fuse_area,
+    fuse_series,
+)
+from napari_qmcif.layers_in import StackSeries, choose_layers, choose_planes, choose_series
+from napari_qmcif.layers_out import ALIGNMENTS, MAP_NAMES
+from napari_qmcif.preferences import Preferences
+from napari_qmcif.run_options import RunOptions
 from qmcif_engine import (
     Cancelled,
     FusionConfig,
+    InvalidConfigError,
     InvalidImageError,
     QmcifError,
     Window,
@@ -28,9 +46,10 @@ from qmcif_engine import (
 CONFIG = FusionConfig().replaced({"iterations": 1})
 
 
-def request(stack, **options):
-    series = stack if isinstance(stack, StackSeries) else StackSeries(channels=(Channel(title=stack.title, stacks=(stack,)),))
-    return FusionRequest(series=series, config=CONFIG, **options)
+def request(stack, *, target=None, **options):
+    series = stack if isinstance(stack, StackSeries) else StackSeries.of_one(stack)
+    wanted = RunOptions(**{"confidence": True, "scale_maps": True, **options})
+    return FusionRequest(series=series, config=CONFIG, options=wanted, target=target)
 
 
 def fuse_layers(stack, config, *, job):
@@ -87,7 +106,7 @@ def test_missing_samples_are_refused_in_the_words_of_the_engine(job):
         fuse_layers(choose_planes(Image(samples, contrast_limits=(0, 1)), 0, point=(0, 0, 0)), CONFIG, job=job)
 
 
-def test_cancel_while_images_are_read_reads_no_further(images, job, monkeypatch):
+def test_cancel_while_images_are_read_reads_no_further(images, job):
     def read(block):
         job.cancel()
         reads.append(1)
@@ -95,7 +114,6 @@ def test_cancel_while_images_are_read_reads_no_further(images, job, monkeypatch)
 
     reads = []
     layers = [Image(da.from_array(image).map_blocks(read, meta=image), rgb=True, visible=False) for image in images]
-    monkeypatch.setattr(layer_fusing, "hint_at_preparation", lambda stack, *, job: "")
     reads.clear()
 
     with pytest.raises(Cancelled, match="the work was cancelled"):
@@ -205,12 +223,12 @@ def test_on_disk_nothing_that_exists_is_replaced(images, job, tmp_path):
 def test_samples_come_back_in_the_type_of_their_layer(dtype, images, job):
     samples = images[..., 1] > 100 if dtype is bool else images[..., 1].astype(np.int64) // 2 - (20 if np.dtype(dtype).kind == "i" else 0)
     stack = choose_planes(Image(samples.astype(dtype), rgb=False, contrast_limits=(0, 1)), 0)
-    worked = fuse(list(samples.astype(np.uint8 if dtype is bool else np.float64)), CONFIG)
+    worked = fuse(list(samples if dtype is bool else samples.astype(np.float64)), CONFIG)
 
     fused = fuse_layers(stack, CONFIG, job=job).parts["fused"]
 
     assert fused.dtype == dtype
-    expected = worked.fused if dtype is np.float16 else np.rint(worked.fused)
+    expected = worked.fused if dtype in (bool, np.float16) else np.rint(worked.fused)
     np.testing.assert_array_equal(fused, expected.astype(dtype))
     assert ("without loss" in stack.note) == (dtype in (np.int32, np.float16))
 
@@ -260,7 +278,7 @@ def test_heights_come_in_the_unit_of_the_axis(images, job):
     layer = Image(images, rgb=True, scale=(4, 0.5, 0.5), units=("um",) * 3)
     expected = fuse(images, CONFIG, with_position=True)
 
-    outcome = fuse_series(request(choose_planes(layer, 0), with_height=True), job=job)[0]
+    outcome = fuse_series(request(choose_planes(layer, 0), height=True), job=job)[0]
 
     np.testing.assert_allclose(outcome.parts["height"], 4 * expected.position, rtol=1e-6)
 
@@ -268,7 +286,7 @@ def test_heights_come_in_the_unit_of_the_axis(images, job):
 def test_slabs_and_heights_lie_beside_the_target(images, job, tmp_path):
     stack = choose_planes(Image(np.concatenate([images, images[:2]]), rgb=True), 0)
 
-    outcome = fuse_series(request(stack, target=tmp_path / "leaf.ome.zarr", with_height=True, slab_size=3), job=job)[0]
+    outcome = fuse_series(request(stack, target=tmp_path / "leaf.ome.zarr", height=True, slab=3), job=job)[0]
 
     assert (tmp_path / "leaf-slabs").is_dir()
     assert outcome.parts["height"].shape == images.shape[1:3]
@@ -292,8 +310,207 @@ def test_a_cluster_computes_the_same(images, job):
 
 def test_what_the_alignment_found_is_written_and_used_again(moved, job, tmp_path):
     target = tmp_path / "found.json"
-    first = fuse_series(request(moved, transforms_target=target), job=job)[0].parts["fused"]
+    first = fuse_series(request(moved, transforms=target), job=job)[0].parts["fused"]
 
     again = replace(moved, align="none", transforms=load_transforms(target))
 
     np.testing.assert_array_equal(fuse_layers(again, CONFIG, job=job).parts["fused"], first)
+
+
+@pytest.fixture
+def layer():
+    scene = make_focus_stack(n_images=2, shape=(200, 240), seed=3).images
+    return Image(np.stack([scene[0], np.roll(scene[1], 5, axis=1)]), rgb=True)
+
+
+def choose(layer, align="none"):
+    return replace(choose_planes(layer, 0, point=(0, 0, 0)), align=align)
+
+
+def test_a_stack_that_visibly_moved_gets_advice(layer, job):
+    assert advise(choose(layer), job=job) == Advice("neighboring images moved by about 5 px", {"align": "translation"})
+
+
+def test_a_stack_that_is_aligned_anyway_or_did_not_move_gets_none(layer, job):
+    still = Image(make_focus_stack(n_images=2, shape=(200, 240), seed=3).images, rgb=True)
+
+    assert advise(choose(layer, "affine"), job=job) == Advice("", {})
+    assert advise(choose(still), job=job) == Advice("", {})
+
+
+@pytest.fixture
+def uneven():
+    """Four images that become darker, blue the most."""
+    scene = 60 + 0.7 * make_focus_stack(n_images=4, shape=(120, 160), seed=3).images
+    drift = np.linspace(1, [0.95, 0.9, 0.8], 4)[:, None, None]
+    return Image((scene * drift).astype(np.uint8), rgb=True)
+
+
+def test_a_stack_of_uneven_brightness_gets_advice_unless_it_is_evened_out_anyway(uneven, job):
+    hint = advise(choose(uneven), job=job)
+
+    assert re.fullmatch(r"brightness or color differ by about \d+ %", hint.text)
+    assert hint.changes == {"even_exposure": True}
+    assert advise(replace(choose(uneven), even_exposure=True), job=job) == Advice("", {})
+
+
+def test_a_failing_judgment_is_no_advice(uneven, job, monkeypatch):
+    def refuse(stack):
+        msg = "damaged"
+        raise QmcifError(msg)
+
+    monkeypatch.setattr(fusing, "suggest_even_exposure", refuse)
+
+    assert advise(choose(uneven), job=job) == Advice("", {})
+
+
+def test_brightness_is_compared_once_and_evened_out(uneven, job, monkeypatch):
+    stack = replace(choose(uneven), even_exposure=True)
+    calls = []
+
+    def count(*arguments, **options):
+        calls.append(options)
+        return prepare_stack(*arguments, **options)
+
+    monkeypatch.setattr(fusing, "prepare_stack", count)
+    first, second = (align_images(stack.cut_images(), stack, job=job) for _ in range(2))
+
+    assert [options.get("even_exposure", False) for options in calls] == [True, False, False]
+    assert first.correction == second.correction
+    assert first.correction.gains[3][2] > first.correction.gains[3][0] > 1
+
+
+def test_looking_at_the_images_can_be_cancelled(layer, job):
+    job.cancel()
+
+    with pytest.raises(Cancelled):
+        advise(choose(layer), job=job)
+
+
+def test_images_that_are_not_to_be_aligned_are_only_opened(layer, job):
+    stack = choose(layer)
+
+    assert align_images(stack.cut_images(), stack, job=job).transforms is None
+
+
+def test_what_moved_is_estimated_once_until_the_images_change(layer, job, monkeypatch):
+    estimated = []
+
+    def prepare(opened, **arguments):
+        if "align" in arguments:
+            estimated.append(arguments["align"])
+        return prepare_stack(opened, **arguments)
+
+    monkeypatch.setattr(fusing, "prepare_stack", prepare)
+    for align in ("translation", "translation", "similarity", "translation"):
+        stack = choose(layer, align)
+        align_images(stack.cut_images(), stack, job=job)
+    assert estimated == ["translation", "similarity"]
+    assert job.notes == ["aligning 2 images"] * 2
+
+    layer.data = layer.data.copy()
+    stack = choose(layer, "translation")
+    align_images(stack.cut_images(), stack, job=job)
+    assert estimated == ["translation", "similarity", "translation"]
+
+
+def test_aligning_can_be_cancelled(layer, job):
+    stack = choose(layer, "translation")
+    job.cancel()
+
+    with pytest.raises(Cancelled, match="the work was cancelled"):
+        align_images(stack.cut_images(), stack, job=job)
+
+
+def test_the_widget_offers_every_model_of_the_engine():
+    from qmcif_engine.stack.alignment.transforms import TransformModel
+
+    assert tuple(TransformModel) == ALIGNMENTS
+
+
+@pytest.fixture
+def series():
+    return choose_series([Image(np.zeros((3, 40, 50), np.uint16), name="leaf")])
+
+
+@pytest.fixture
+def full_memory(monkeypatch):
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=1000))
+
+
+def test_memory_counts_the_results_and_what_is_still_to_be_loaded():
+    array = np.zeros((4, 40, 50, 3), np.uint8)
+    lazy = Image(da.from_array(array), rgb=True)
+    times = Image(np.zeros((5, 4, 40, 50), np.uint8), rgb=False)
+    some_lazy = [Image(array[0], rgb=True), Image(da.from_array(array[1]), rgb=True)]
+
+    assert estimate_bytes(choose_series([Image(array, rgb=True)])) == 40 * 50 * (3 + MAP_PIXEL_BYTES)
+    assert estimate_bytes(choose_series([lazy])) == 40 * 50 * (3 * 5 + MAP_PIXEL_BYTES)
+    assert estimate_bytes(choose_series(some_lazy)) == 40 * 50 * (3 * 3 + MAP_PIXEL_BYTES)
+    assert estimate_bytes(choose_series([times])) == 5 * 40 * 50 * (1 + MAP_PIXEL_BYTES)
+
+
+def test_a_small_result_stays_in_memory(series):
+    assert choose_target(RunOptions(), series) is None
+
+
+def test_a_result_beyond_the_free_memory_needs_a_place_on_disk(series, full_memory):
+    with pytest.raises(InvalidImageError, match=r"images and result take 0.0 GB and 0.0 GB may be used; a place on disk is needed"):
+        choose_target(RunOptions(), series)
+
+
+def test_the_scratch_folder_of_preferences_takes_what_does_not_fit_into_memory(series, full_memory, monkeypatch, tmp_path):
+    monkeypatch.setattr(fusing, "read_preferences", lambda: Preferences(scratch_folder=tmp_path))
+
+    assert choose_target(RunOptions(), series) == tmp_path / "leaf.ome.zarr"
+
+
+@pytest.mark.parametrize("name", ["leaf", "leaf.ome.zarr"])
+def test_the_suffix_is_added_where_it_is_missing(series, tmp_path, name):
+    assert choose_target(RunOptions(destination=tmp_path / name), series) == tmp_path / "leaf.ome.zarr"
+
+
+def test_slabs_need_a_place(series, tmp_path):
+    with pytest.raises(InvalidConfigError, match=r"slabs were asked for .* name a place under Result"):
+        choose_target(RunOptions(slab=3), series)
+
+    assert choose_target(RunOptions(slab=3, destination=tmp_path / "leaf"), series) is not None
+
+
+def test_a_missing_file_of_transforms_needs_something_to_write_into_it(tmp_path):
+    layer = Image(np.zeros((3, 40, 50), np.uint16))
+
+    with pytest.raises(InvalidConfigError, match=r"'found.json' holds no transforms and nothing is aligned; .* set Align"):
+        choose_images([layer], RunOptions(transforms=tmp_path / "found.json"))
+
+    assert choose_images([layer], RunOptions(align="affine", transforms=tmp_path / "found.json")).first.align == "affine"
+
+
+def test_the_transforms_of_several_stacks_do_not_overwrite_each_other(tmp_path):
+    layer = Image(np.zeros((2, 3, 40, 50), np.uint16), rgb=False)
+
+    with pytest.raises(InvalidConfigError, match=r"2 stacks are aligned and 'found.json' holds the transforms of one: set Series"):
+        choose_images([layer], RunOptions(align="affine", transforms=tmp_path / "found.json"))
+
+
+MISSING = Path("missing").absolute()
+
+
+@pytest.mark.parametrize(
+    ("wishes", "reason"),
+    [
+        ({"leave_out": "7"}, r"'7' names no images of this stack; numbers from 1 to 3 are needed"),
+        ({"leave_out": "two"}, r"'two' names no images"),
+        ({"leave_out": "1-2"}, r"1 of 3 images are left; at least 2 are needed"),
+        ({"leave_out": "1-3", "reference": 9}, r"0 of 3 images are left; at least 2 are needed: leave fewer out"),
+        ({"leave_out": "2", "reference": 2}, r"image 2 is left out and is the reference too"),
+        ({"reference": 9}, r"image 9 was given as the reference; the stack has 3"),
+        ({"transforms": MISSING / "found.json"}, r"the folder '.*missing' does not exist; an existing one is needed"),
+        ({"destination": MISSING / "sharp"}, r"the folder '.*missing' does not exist; an existing one is needed"),
+    ],
+)
+def test_wishes_that_cannot_be_fulfilled_are_refused_in_words(wishes, reason):
+    layer, options = Image(np.zeros((3, 40, 50), np.uint16), name="leaf"), RunOptions(**wishes)
+
+    with pytest.raises(InvalidConfigError, match=reason):
+        choose_target(options, choose_images([layer], options))

@@ -1,4 +1,4 @@
-"""Two images compared by a wipe or by blinking, and the focus of every image where one points, which says why a pixel was taken."""
+"""Two images compared by a wipe or by blinking, and the focus of every image where one points, which explains why a pixel was taken."""
 
 from __future__ import annotations
 
@@ -12,26 +12,14 @@ from napari.layers import Layer
 from napari.viewer import Viewer
 from qtpy.QtCore import QTimer
 
-from napari_qmcif.aligning import align_images
-from napari_qmcif.bar_plot import BarPlot
-from napari_qmcif.chosen_stack import ChosenStack, finest_level
-from napari_qmcif.form_parts import MessageLabel
-from napari_qmcif.layer_box import LayerComboBox, is_fused_or_flat, is_source, list_layers
-from napari_qmcif.layer_placement import transform_of
-from napari_qmcif.preview_area import find_middle, find_visible_area
-from napari_qmcif.provenance import METADATA_KEY
-from napari_qmcif.result_parts import (
-    find_parts,
-    find_place,
-    find_shown_sources,
-    find_sources,
-    name_images,
-    prepare_alike,
-    read_settings,
-)
+from napari_qmcif import layers_out as out
+from napari_qmcif.form_parts import BarPlot, LayerBox, MessageLabel
+from napari_qmcif.fusing import align_images
+from napari_qmcif.layers_in import ChosenStack, finest_level, transform_of
+from napari_qmcif.preview import find_middle, find_visible_area
 from napari_qmcif.work_row import WorkRow
-from napari_qmcif.worker import EngineWorker, make_worker
-from qmcif_engine import FusionConfig, focus_response
+from napari_qmcif.worker import EngineWorker
+from qmcif_engine import FusionConfig, InvalidImageError, focus_response
 
 BLINK_MILLISECONDS = 600
 LARGEST_AREA_PX = 2**17
@@ -52,20 +40,19 @@ class CompareWidget(Container[Any]):
 
     def __init__(self, napari_viewer: Viewer) -> None:
         self._viewer = napari_viewer
-        self.result = LayerComboBox(label="Result", choices=list_layers(is_fused_or_flat))
+        self.result = LayerBox(napari_viewer, out.is_fused_or_flat, label="Result")
         tip = "Another result, or a source: a stack is shown where its slider stands"
-        self.other = LayerComboBox(label="Beside", choices=list_layers(is_source), tooltip=tip)
+        self.other = LayerBox(napari_viewer, out.is_source, label="Beside", tooltip=tip)
         self.wipes = CheckBox(text="Wipe: the result left of the line")
         self.wipe_at = FloatSlider(label="Line at", min=0.0, max=1.0, step=0.005, value=0.5)
         self.blinks = CheckBox(text="Blink between both")
-        self.points = CheckBox(
-            text="Focus where I click", tooltip="How sharp every image is there: why was this pixel taken from its image?"
-        )
-        self.row, self.plot, self.told = WorkRow(self._measure_shown, text="Sharpness of every image"), BarPlot(), MessageLabel()
+        tip = "How sharp every image is there: why was this pixel taken from its image?"
+        self.points = CheckBox(text="Focus where I click", tooltip=tip)
+        self.row, self.plot, self.title = WorkRow(self._measure_shown, text="Sharpness of every image"), BarPlot(), MessageLabel()
         choices: Container[Any] = Container(widgets=[self.result, self.other, self.wipes, self.wipe_at, self.blinks, self.points])
         choices.margins = (0, 0, 0, 0)
         super().__init__(widgets=[choices, self.row], labels=False)
-        self.native.layout().addWidget(self.told)
+        self.native.layout().addWidget(self.title)
         self.native.layout().addWidget(self.plot)
         # owned by the page: it ends with it
         self._timer = QTimer(self.native)
@@ -78,6 +65,7 @@ class CompareWidget(Container[Any]):
             part.changed.connect(self._wipe)
         self.blinks.changed.connect(self._toggle_blinking)
         napari_viewer.mouse_drag_callbacks.append(self._on_click)
+        self._choose_other()
 
     def shut_down(self) -> None:
         """Leave the layers as they were and let go of the viewer."""
@@ -91,58 +79,53 @@ class CompareWidget(Container[Any]):
         super().reset_choices()
         self._choose_other()
 
+    def measure_at(self, row: int, column: int) -> EngineWorker:
+        """Show the focus of every image at one pixel of the result."""
+        fused = self.result.value
+        parts, place = out.find_parts(fused, list(self._viewer.layers)), out.find_place(fused, self._viewer.dims.point)
+        taken = int(np.asarray(finest_level(parts["source_index"])[(*place, row, column)])) if "source_index" in parts else None
+        return self._measure((row, column, row + 1, column + 1), taken=taken, title=f"focus at row {row}, column {column}")
+
     def _choose_other(self) -> None:
         """Compare a result with its source where nothing else was chosen."""
         fused = self.result.value
         if fused is not None and self.other.value in (None, fused):
-            stack = find_sources(fused, list(self._viewer.layers))
+            stack = out.find_sources(fused, list(self._viewer.layers))
             others = [layer for layer in (stack.layers if stack is not None else self.other.choices) if layer in self.other.choices]
             for layer in [layer for layer in others if layer != fused][:1]:  # none while the boxes are filled one after the other
                 self.other.value = layer
 
-    def measure_at(self, row: int, column: int) -> EngineWorker | None:
-        """Show the focus of every image at one pixel of the result."""
-        fused = self.result.value
-        parts, place = find_parts(fused, list(self._viewer.layers)), find_place(fused, self._viewer.dims.point)
-        taken = int(np.asarray(finest_level(parts["source_index"])[(*place, row, column)])) if "source_index" in parts else None
-        return self._measure((row, column, row + 1, column + 1), taken=taken, title=f"focus at row {row}, column {column}")
-
-    def _measure_shown(self) -> EngineWorker | None:
-        stack, dims = self._find_stack(), self._viewer.dims
-        if stack is None:
-            return None
-        area = find_visible_area(stack, displayed_axes=tuple(dims.displayed), n_viewer_axes=dims.ndim)
+    def _measure_shown(self) -> EngineWorker:
+        dims = self._viewer.dims
+        area = find_visible_area(self._find_stack(), displayed_axes=tuple(dims.displayed), n_viewer_axes=dims.ndim)
         middle = find_middle(area, LARGEST_AREA_PX)
         return self._measure(tuple(middle), taken=None, title=f"mean focus of {middle.shape[1]} x {middle.shape[0]} px in view")
 
-    def _measure(self, area: tuple[int, ...], *, taken: int | None, title: str) -> EngineWorker | None:
+    def _measure(self, area: tuple[int, ...], *, taken: int | None, title: str) -> EngineWorker:
         stack = self._find_stack()
-        if stack is None:
-            return None
-        names = name_images(stack)
-        worker = make_worker(measure_area, stack, area, read_settings(self.result.value))
+        names = out.name_images(stack)
+        worker = EngineWorker(measure_area, stack, area, out.read_settings(self.result.value))
 
         def show(levels: list[float]) -> None:
             # focus has no unit; shares of the sharpest image can be read
             highest = max(levels) or 1.0
-            self.plot.follow_theme(self._viewer.theme)
-            self.plot.show_figures(
-                {f"{number}: {name}": level / highest for number, (name, level) in enumerate(zip(names, levels, strict=True), start=1)},
-                marked=taken,
-            )
-            self.told.say(title + ("" if taken is None else f"; taken from {names[taken]}"))
+            figures = {
+                f"{number}: {name}": level / highest for number, (name, level) in enumerate(zip(names, levels, strict=True), start=1)
+            }
+            self.plot.show_figures(figures, marked=taken, theme=self._viewer.theme)
+            self.title.say(title + ("" if taken is None else f"; taken from image {taken + 1}, {names[taken]}"))
 
         worker.returned.connect(show)
         worker.start()
         return worker
 
-    def _find_stack(self) -> ChosenStack | None:
+    def _find_stack(self) -> ChosenStack:
         fused = self.result.value
-        stack = find_shown_sources(fused, self._viewer)
+        stack = out.find_shown_sources(fused, self._viewer)
         if stack is None:
-            self.row.message.say("the images of this result are not there; they are needed to measure their focus: open them")
-            return None
-        return prepare_alike(stack, fused)
+            msg = "the images of this result are not there; they are needed to measure their focus: open them"
+            raise InvalidImageError(msg)
+        return out.prepare_alike(stack, fused)
 
     def _on_click(self, viewer: Any, event: Any) -> Iterator[None]:  # noqa: ANN401 - napari's
         """Measure where a person clicks; a drag moves the canvas as ever."""
@@ -170,17 +153,18 @@ class CompareWidget(Container[Any]):
             for level in (first.data if first.multiscale else [first.data])
         ]
         shown: Any = levels if first.multiscale else levels[0]
-        if self._wiped is not None and self._wiped in self._viewer.layers and self._wiped.metadata[METADATA_KEY]["of"] == first.name:
+        key = str(first.unique_id)
+        if self._wiped is not None and self._wiped in self._viewer.layers and self._wiped.metadata[out.METADATA_KEY]["of"] == key:
             # the same layer while the line moves: another one would be added at every step of the slider
             self._wiped.data = shown
         else:
             self._remove_wipe()
             look = {} if first.rgb else {"contrast_limits": first.contrast_limits, "colormap": first.colormap, "gamma": first.gamma}
-            look |= {"rgb": first.rgb, "multiscale": first.multiscale, "metadata": {METADATA_KEY: {"part": "wipe", "of": first.name}}}
+            look |= {"rgb": first.rgb, "multiscale": first.multiscale, "metadata": {out.METADATA_KEY: {"part": "wipe", "of": key}}}
             # a new layer is selected by napari; what was selected is what a person works with
-            active = self._viewer.layers.selection.active
+            selected = set(self._viewer.layers.selection)
             self._wiped = self._viewer.add_image(shown, name="wipe", **look, **transform_of(first))
-            self._viewer.layers.selection.active = active
+            self._viewer.layers.selection = selected
         self._show_only(self._wiped, second)
 
     def _remove_wipe(self) -> None:
