@@ -14,6 +14,7 @@ from qmcif_engine.config.fusion_config import FusionConfig, StackOrder
 from qmcif_engine.decision.coarse import COARSE_MARGIN_PX, COARSE_PX, CoarseCells, CoarseDecision, decide_coarsely, has_coarse_decision
 from qmcif_engine.decision.propagation import far_apart
 from qmcif_engine.decision.statistics import measure_noise, measure_statistics
+from qmcif_engine.errors import Cancelled
 from qmcif_engine.rules import StackStatistics, TileSteps
 from qmcif_engine.run.execution import Steps, run_tiles
 from qmcif_engine.stack.samples import FULL_SCALE, FocusRange, FocusRanges, GivenRanges, to_planes
@@ -85,16 +86,21 @@ def measure_coarsely(
     windows = (tile._replace(padded=tile.core.grown(COARSE_MARGIN_PX, plan.shape)) for tile in plan.tiles)
     gathered = _GatheredCells(plan.shape)
     steps = Steps(n_tiles=len(plan.tiles), steps_a_tile=1, is_cancelled=is_cancelled)
-    run_tiles(task, windows, sink=gathered, tiles_at_once=tiles_at_once, steps=steps, client=client)
-    return tuple(
-        decide_coarsely(
-            cells,
-            far=far_apart(statistics.n_images, is_ordered=statistics.is_ordered),
-            smoothness=task.config.decision.smoothness,
-            steps=TileSteps(check_cancelled=steps.check_cancelled),
+    try:
+        run_tiles(task, windows, sink=gathered, tiles_at_once=tiles_at_once, steps=steps, client=client)
+        return tuple(
+            decide_coarsely(
+                cells,
+                far=far_apart(statistics.n_images, is_ordered=statistics.is_ordered),
+                smoothness=task.config.decision.smoothness,
+                steps=TileSteps(check_cancelled=steps.check_cancelled),
+            )
+            for cells, statistics in zip(gathered.cells, task.measured.statistics, strict=True)
         )
-        for cells, statistics in zip(gathered.cells, task.measured.statistics, strict=True)
-    )
+    except Cancelled:
+        # its steps are none of the run's
+        msg = "the fusion was cancelled before its first tile; nothing was returned: start it again"
+        raise Cancelled(msg) from None
 
 
 class _GatheredCells:
