@@ -39,6 +39,7 @@ class WorkRow(Container[Any]):
         self._start, self._on_end, self._text, self._is_allowed, self._is_gone = start, on_end, text, True, False
         self._worker: EngineWorker | None = None
         self._left, self._note, self._cancelled, self._steps_a_tile, self._began = TimeLeft(), "", CANCELLED, 1, 0.0
+        self._n_followed = 0
         self.button, self.bar = PushButton(text=text, tooltip=tooltip), ProgressBar(label="")
         self.bar.native.setAlignment(Qt.AlignmentFlag.AlignCenter)
         super().__init__(widgets=[self.button if beside is None else group(beside, self.button), self.bar], labels=False)
@@ -104,10 +105,10 @@ class WorkRow(Container[Any]):
     def follow(self, worker: EngineWorker, *, steps_a_tile: int = 1, if_cancelled: str = CANCELLED) -> None:
         """Show a worker from its start to its end; the time left is shown once the steps of a tile were measured."""
         self._worker, self._steps_a_tile, self._cancelled, self._began = worker, steps_a_tile, if_cancelled, time.monotonic()
+        self._n_followed += 1
         worker.errored.connect(self._fail)
         for signal, show in ((worker.noted, self._show_phase), (worker.progressed, self._show_step), (worker.finished, self._end)):
-            # a worker may have something to report when the labels are deleted already
-            signal.connect(partial(self._show, show))
+            signal.connect(partial(self._show, self._n_followed, show))
         # it may be under way: its first note has passed
         self._show_phase(worker.phase or "starting")
         self._show_state()
@@ -132,9 +133,15 @@ class WorkRow(Container[Any]):
         else:
             self.message.complain(error)
 
-    def _show(self, show: Callable[..., None], *reported: Any) -> None:  # noqa: ANN401 - what a signal carries
-        """Show what a worker reports, unless the window was closed meanwhile."""
-        if not self._is_gone:
+    def _show(self, number: int, show: Callable[..., None], *reported: Any) -> None:  # noqa: ANN401 - what a signal carries
+        """Show what a worker reports.
+
+        That comes from its thread, maybe when the labels are deleted already, or when the worker was cancelled: then only its end is shown,
+        since its thread goes on to its next step.
+        """
+        if self._is_gone or self._worker is None or number != self._n_followed:
+            return
+        if show == self._end or not self._worker.is_cancelled():
             show(*reported)
 
     def _show_phase(self, text: str) -> None:

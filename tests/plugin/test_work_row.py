@@ -79,6 +79,24 @@ def test_the_button_becomes_cancel_in_place(row, follow, qtbot):
     assert row.message.text() == "cancelled; the finished tiles are kept"
 
 
+def test_what_a_cancelled_thread_reports_after_its_end_is_not_shown(row, follow, qtbot):
+    go_on, noted = threading.Event(), []
+
+    def work(job):
+        job.note("aligning")
+        go_on.wait()
+        job.note("fusing")
+
+    worker = follow(work)
+    worker.noted.connect(noted.append)
+    qtbot.waitUntil(lambda: row.message.text() == "aligning …")
+    row.cancel()
+    finish(row, qtbot)
+    go_on.set()
+    qtbot.waitUntil(lambda: "fusing" in noted)
+    assert row.message.text() == "cancelled"
+
+
 @pytest.mark.parametrize(
     ("error", "words"),
     [
