@@ -93,8 +93,8 @@ def _read_all_images(inputs: Path | list[Path], remark: Callable[[str], None]) -
         except QmcifError as error:
             refused = error
             # one image of a file may be a label or a thumbnail, which hinders no other: without the folder and advice for the command line
-            words = str(error).rpartition(": ")[0] or str(error)
-            remark(f"left out: {words.replace(str(inputs), inputs.name) if isinstance(inputs, Path) else words}")
+            words, file = str(error).rpartition(": ")[0] or str(error), inputs.name if isinstance(inputs, Path) else inputs[0].name
+            remark(f"left out: image {name!r} of {file!r}: {words.replace(str(inputs), file)}")
     if not layers:
         raise refused
     return layers

@@ -53,14 +53,14 @@ def test_every_stack_of_a_file_with_several_images_becomes_a_layer(tmp_path):
     ]
     assert [int(samples[0, 0, 0].compute()) for samples, _, _ in layers] == [0, 2]
     (reason,) = left_out
-    assert reason.startswith("left out: 'slide.zarr'"), "its folder is known"
+    assert reason.startswith("left out: image '2' of 'slide.zarr': 1 image was given"), "its folder is known"
     assert reason.endswith("are needed"), "advice for the command line is of no use here"
 
 
 def test_a_file_with_several_images_of_which_none_is_a_stack_is_refused(tmp_path):
     write_slide(tmp_path / "slide.zarr", [(1, 8, 10), (1, 9, 12)])
 
-    with pytest.raises(QmcifError, match="at least 2 images along one axis"):
+    with pytest.raises(QmcifError, match="1 image was given; at least 2 of one scene are needed"):
         open_files([tmp_path / "slide.zarr"], remark=lambda _: None)
 
 
@@ -280,7 +280,7 @@ def open_from_menu(viewer, monkeypatch, title, *paths):
 
 
 @pytest.mark.viewer
-@pytest.mark.parametrize("suffix", [".png", ".jpg", ".tif", ".ome.tif"])
+@pytest.mark.parametrize("suffix", [".png", ".jpg", ".tif"])
 def test_ordinary_images_open_from_the_menu_as_without_the_plugin(tmp_path, images, suffix, viewer, monkeypatch):
     assert "napari-qmcif" in npe2.PluginManager.instance()
     paths = write_frames(tmp_path, images, suffix)
@@ -290,6 +290,20 @@ def test_ordinary_images_open_from_the_menu_as_without_the_plugin(tmp_path, imag
     assert [layer.source.reader_plugin for layer in viewer.layers] == ["napari"] * 3
     open_from_menu(viewer, monkeypatch, "Open Files as Stack...", *paths)
     assert viewer.layers[-1].data.shape == images.shape
+
+
+@pytest.mark.viewer
+def test_for_an_ome_tiff_napari_asks_which_reader_to_take(tmp_path, images, viewer, monkeypatch):
+    """Both can read it: napari each image as it is, the plugin a stack with its scale."""
+    asked = []
+    monkeypatch.setattr("napari._qt.qt_viewer.handle_gui_reading", lambda paths, *_, **options: asked.append(paths))
+    (path, *_) = write_frames(tmp_path, images, ".ome.tif")
+
+    open_from_menu(viewer, monkeypatch, "Open File(s)...", path)
+
+    assert (asked, list(viewer.layers)) == ([[path]], [])
+    viewer.open(path, plugin="napari")
+    assert viewer.layers[-1].source.reader_plugin == "napari"
 
 
 @pytest.mark.viewer
