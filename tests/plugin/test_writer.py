@@ -138,14 +138,18 @@ def test_all_channels_are_saved_together(tmp_path, images):
 
 
 @pytest.mark.viewer
-def test_a_channel_of_an_opened_result_is_not_saved_alone(tmp_path, viewer):
+def test_a_channel_of_an_opened_result_is_saved_with_the_others_or_not_at_all(tmp_path, viewer):
     dyes = np.arange(2 * 3 * 40 * 50, dtype=np.uint16).reshape(2, 3, 40, 50)
     fuse_to_file(open_stack(dyes, axes="CZYX"), tmp_path / "fused.ome.tif", FusionConfig().replaced({"measure": "laplacian"}))
     layers = add_layers(viewer, open_files([tmp_path / "fused.ome.tif"]))
 
-    with pytest.raises(QmcifError, match="is one of 2 channels of a result"):
-        layers[0].save(str(tmp_path / "saved.ome.tif"), plugin="napari-qmcif")
     assert len(viewer.layers.save(str(tmp_path / "both"), plugin="napari-qmcif")) == 2
+    layers[0].save(str(tmp_path / "saved.ome.tif"), plugin="napari-qmcif")
+    np.testing.assert_array_equal(read_image(tmp_path / "saved.ome.tif").samples, np.stack([layer.data for layer in layers], axis=-1))
+    viewer.layers.remove(layers[1])
+    with pytest.raises(QmcifError, match="is one of 2 channels of a result"):
+        layers[0].save(str(tmp_path / "alone.ome.tif"), plugin="napari-qmcif")
+    assert not (tmp_path / "alone.ome.tif").exists()
 
 
 @pytest.mark.viewer
