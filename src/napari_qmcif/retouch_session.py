@@ -146,7 +146,7 @@ class RetouchSession(QObject):
         )
         self._original = Original.of_subject(subject)
         self.labels = self._find_labels() or self._add_labels()
-        self.labels.editable, self.labels.mode = True, "paint"
+        self.labels.mode = "paint"
         viewer.layers.selection.active = self.labels
         self._connect()
         self._update()
@@ -175,8 +175,8 @@ class RetouchSession(QObject):
             self._job.cancel()
             self._original.heeded[self._piece.cut] = self._piece.before  # given up, so not in the image
         if self.labels in self._viewer.layers:
-            # else strokes would have no effect
-            self.labels.mode, self.labels.editable = "pan_zoom", False
+            # else strokes would have no effect; a layer that is not editable would lose its history of undo
+            self.labels.mode = "pan_zoom"
         self.ended.emit(reason)
 
     def _find_labels(self) -> Any:  # noqa: ANN401 - a layer, or None

@@ -89,7 +89,7 @@ def test_a_newcomer_opens_the_dock_then_a_sample_and_follows_the_tutorial(viewer
     qtbot.waitUntil(lambda: not retouch.session.is_running)
     np.testing.assert_array_equal(fused.data, engines)
     click(retouch.start_button)
-    assert (viewer.layers["retouch"].mode, viewer.layers["retouch"].editable) == ("pan_zoom", False)
+    assert viewer.layers["retouch"].mode == "pan_zoom"
 
     evaluation = page("Evaluate")
     evaluation.truth.value = viewer.layers["focus stack truth"]

@@ -17,6 +17,7 @@ from napari_qmcif.layers_out import (
     record_provenance,
 )
 from napari_qmcif.retouch_session import LARGEST_PIECE_PX, assemble_subject, color_sources, find_difference, find_piece
+from napari_qmcif.stack_series import StackSeries, choose_series
 from qmcif_engine import FusionConfig, InvalidImageError
 
 CONFIG = FusionConfig().replaced({"blend_px": 3})
@@ -106,7 +107,7 @@ def test_a_result_on_disk_is_refused_with_the_remedy(viewer):
     stack = choose_planes(layer, 0, point=(0, 0, 0))
     fused = add_result_of(viewer, stack, fused=da.zeros((6, 8, 3), np.uint8))
 
-    with pytest.raises(InvalidImageError, match="is on disk; run the fusion without a place under Result"):
+    with pytest.raises(InvalidImageError, match=r"'Image: fused' is on disk; .*: run the fusion without a place under Result"):
         assemble_subject(stack, fused=fused, index=viewer.layers[-1])
 
 
