@@ -11,9 +11,10 @@ from typing import Any
 
 from napari.layers import Layer
 
-from napari_qmcif.layers_in import ChosenStack, list_axes
+from napari_qmcif.layers_in import ChosenStack
 from napari_qmcif.layers_out import list_files
 from napari_qmcif.run_options import RunOptions
+from napari_qmcif.stack_series import list_axes
 from qmcif_engine import InvalidImageError, QmcifError, open_stack
 
 OUTPUT_NAME = "fused.tif"

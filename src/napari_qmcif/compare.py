@@ -13,8 +13,8 @@ from napari.viewer import Viewer
 from qtpy.QtCore import QTimer
 
 from napari_qmcif import layers_out as out
+from napari_qmcif.aligning import align_images
 from napari_qmcif.form_parts import BarPlot, LayerBox, MessageLabel
-from napari_qmcif.fusing import align_images
 from napari_qmcif.layers_in import ChosenStack, finest_level, transform_of
 from napari_qmcif.preview import find_middle, find_visible_area
 from napari_qmcif.work_row import WorkRow

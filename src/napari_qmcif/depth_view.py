@@ -12,8 +12,8 @@ from napari.viewer import Viewer
 from numpy.typing import NDArray
 
 from napari_qmcif import layers_out as out
+from napari_qmcif.aligning import align_images
 from napari_qmcif.form_parts import LayerBox
-from napari_qmcif.fusing import align_images
 from napari_qmcif.layers_in import ChosenStack, Placement, drop_opacity, finest_level
 from napari_qmcif.work_row import WorkRow
 from napari_qmcif.worker import EngineWorker

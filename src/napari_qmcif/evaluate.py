@@ -16,8 +16,8 @@ from napari.viewer import Viewer
 from qtpy.QtWidgets import QFileDialog
 
 from napari_qmcif import layers_out as out
+from napari_qmcif.aligning import align_images
 from napari_qmcif.form_parts import BarPlot, LayerBox, StackBox, make_table
-from napari_qmcif.fusing import align_images
 from napari_qmcif.layers_in import ChosenStack, drop_opacity, lazy_level
 from napari_qmcif.preferences import write_text
 from napari_qmcif.work_row import WorkRow

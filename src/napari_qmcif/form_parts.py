@@ -29,8 +29,8 @@ from qtpy.QtWidgets import (
 )
 from superqt import QCollapsible
 
-from napari_qmcif.layers_in import list_stacks
 from napari_qmcif.layers_out import find_recording, is_source, part_of
+from napari_qmcif.stack_series import list_stacks
 from napari_qmcif.worker import describe_failure
 
 BOX_PX = 60

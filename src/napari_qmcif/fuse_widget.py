@@ -8,22 +8,24 @@ from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from magicgui.widgets import Container, PushButton, create_widget
+from magicgui.widgets import Container, FileEdit, PushButton, create_widget
 from magicgui.widgets.bases import ValueWidget
 from napari.viewer import Viewer
 from qtpy.QtCore import QTimer
 from qtpy.QtGui import QGuiApplication
 from qtpy.QtWidgets import QLabel, QVBoxLayout, QWidget
 
+from napari_qmcif.aligning import Advice, advise, make_aligned_layer
 from napari_qmcif.clipboard import options_of, write_command, write_python
 from napari_qmcif.form_parts import OfferedBox, StackBox, group, make_fold, make_scroll
-from napari_qmcif.fusing import Advice, FusionRequest, advise, choose_images, choose_target, make_aligned_layer, run_fusion
-from napari_qmcif.layers_in import ChosenStack, StackSeries, choose_series, finest_level, guess_focus_axis, list_axes
+from napari_qmcif.fusing import FusionRequest, choose_images, choose_target, run_fusion
+from napari_qmcif.layers_in import ChosenStack, finest_level, guess_focus_axis
 from napari_qmcif.layers_out import add_layers, find_sources, number_run, part_of, prepare_alike, read_record
 from napari_qmcif.preferences import keep, load_kept
 from napari_qmcif.preview import PreviewPanel
 from napari_qmcif.run_options import EACH, SHOWN, RunOptions
 from napari_qmcif.settings_form import SettingsForm, find_closest_preset
+from napari_qmcif.stack_series import StackSeries, choose_series, list_axes
 from napari_qmcif.work_row import WorkRow
 from napari_qmcif.worker import DockEntry, EngineWorker
 from qmcif_engine import FusionConfig, InvalidImageError, QmcifError
@@ -47,7 +49,7 @@ def make_option_box(name: str, value: Any) -> ValueWidget[Any]:  # noqa: ANN401 
     if options.get("widget_type") == "OfferedBox":
         return OfferedBox(name=name, label=look["label"], tooltip=options["tooltip"])
     made: Any = create_widget(value, annotation=look["annotation"], name=name, label=look["label"], options=options)
-    if hasattr(made, "choose_btn"):
+    if isinstance(made, FileEdit):
         made.choose_btn.text = "…"
     if name == "destination":
         made.line_edit.native.setPlaceholderText("in memory")

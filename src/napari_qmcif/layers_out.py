@@ -14,7 +14,8 @@ from napari.layers import Image, Labels, Layer
 from napari.types import LayerDataTuple
 from napari.viewer import Viewer
 
-from napari_qmcif.layers_in import ChosenStack, StackSeries, choose_layers, choose_planes, choose_series, finest_level, name_axis
+from napari_qmcif.layers_in import ChosenStack, choose_layers, choose_planes, finest_level, name_axis
+from napari_qmcif.stack_series import StackSeries, choose_series
 from qmcif_engine import OUTPUT_MAPS, FusionConfig, InvalidImageError, QmcifError, __version__, load_transforms
 
 METADATA_KEY = "qmcif"
@@ -158,7 +159,7 @@ def add_layers(viewer: Viewer, layers: Sequence[Any]) -> list[Layer]:
         # napari makes a layer per channel where there is a channel axis
         added += made if isinstance(made, list) else [made]
     for layer in added:
-        if part_of(layer) in ("source_index", "height") and hasattr(layer, "colorbar"):  # napari 0.9
+        if part_of(layer) in ("source_index", "height"):
             layer.colorbar.visible = True
     viewer.layers.selection = set([layer for layer in added if layer.visible][-1:])
     return added

@@ -19,7 +19,7 @@ from napari.viewer import Viewer
 from numpy.typing import NDArray
 from qtpy.QtCore import QObject, Signal
 
-from napari_qmcif.fusing import align_images
+from napari_qmcif.aligning import align_images
 from napari_qmcif.layers_in import ChosenStack, transform_of
 from napari_qmcif.layers_out import METADATA_KEY, Place, find_sources, prepare_alike, read_record, read_settings
 from napari_qmcif.worker import EngineWorker

@@ -12,6 +12,7 @@ from typing import Any
 import napari
 import numpy as np
 from napari.types import FullLayerData
+from napari.utils import Colormap
 
 from napari_qmcif.layers_in import N_COLORS
 from napari_qmcif.layers_out import MAP_NAMES, METADATA_KEY, part_of, read_record
@@ -114,7 +115,7 @@ def _find_metadata(attributes: dict[str, Any]) -> ImageMetadata:
 
 def _name_color(colormap: Any) -> str:  # noqa: ANN401 - napari's, in several forms
     """Return the brightest color of a map that goes from black to it, as ``#rrggbb``; nothing for any other."""
-    colors = np.asarray(colormap["colors"] if isinstance(colormap, dict) else getattr(colormap, "colors", []))
+    colors = np.asarray(colormap["colors"] if isinstance(colormap, dict) else colormap.colors if isinstance(colormap, Colormap) else [])
     if len(colors) < 2 or colors[0][:3].any():
         return ""
     return "#" + "".join(f"{round(255 * float(part)):02x}" for part in colors[-1][:3])

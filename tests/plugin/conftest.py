@@ -143,8 +143,8 @@ def add_result():
     """Return what adds a stack and its result as a run would: the truth stands for the fused image."""
     import numpy as np
 
-    from napari_qmcif.layers_in import choose_series
     from napari_qmcif.layers_out import add_layers, describe_channel, record_provenance
+    from napari_qmcif.stack_series import choose_series
     from qmcif_engine import FusionConfig
 
     def add(viewer, scene, *, name="leaf", record=(), **look):
@@ -160,8 +160,8 @@ def add_result():
 @pytest.fixture
 def add_time_series():
     """Return what adds a gray stack of two time points and its result: both scenes, whose truth stands for the fused images."""
-    from napari_qmcif.layers_in import choose_series
     from napari_qmcif.layers_out import describe_channel, record_provenance
+    from napari_qmcif.stack_series import choose_series
     from qmcif_engine import FusionConfig, make_focus_stack
 
     def add(viewer):

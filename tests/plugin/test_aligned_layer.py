@@ -7,7 +7,7 @@ import pytest
 from napari.components import ViewerModel
 from napari.layers import Image
 
-from napari_qmcif.fusing import make_aligned_layer
+from napari_qmcif.aligning import make_aligned_layer
 from napari_qmcif.layers_in import choose_layers, choose_planes
 from napari_qmcif.layers_out import is_source
 from qmcif_engine import Window, make_focus_stack, open_stack, prepare_stack

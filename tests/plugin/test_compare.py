@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from napari_qmcif.compare import CompareWidget
-from napari_qmcif.layers_in import StackSeries, choose_planes
+from napari_qmcif.layers_in import choose_planes
 from napari_qmcif.layers_out import MAP_NAMES, add_layers, describe_channel, record_provenance
+from napari_qmcif.stack_series import StackSeries
 from qmcif_engine import FusionConfig, focus_response, fuse, make_focus_stack
 
 pytestmark = pytest.mark.viewer

@@ -10,7 +10,7 @@ from qtpy.QtGui import QWheelEvent
 from qtpy.QtWidgets import QApplication, QLabel, QWidget
 
 from napari_qmcif.form_parts import BarPlot, LayerBox, MessageLabel, OfferedBox, StackBox, call_when_closed, make_fold, shrink_boxes
-from napari_qmcif.layers_in import list_stacks
+from napari_qmcif.stack_series import list_stacks
 
 
 def turn(widget):

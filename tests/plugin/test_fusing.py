@@ -11,24 +11,23 @@ import psutil
 import pytest
 from napari.layers import Image
 
-from napari_qmcif import fusing
+from napari_qmcif import aligning, fusing
+from napari_qmcif.aligning import Advice, advise, align_images
 from napari_qmcif.fusing import (
     MAP_PIXEL_BYTES,
     MARGIN_PX,
-    Advice,
     FusionRequest,
-    advise,
-    align_images,
     choose_images,
     choose_target,
     estimate_bytes,
     fuse_area,
     fuse_series,
 )
-from napari_qmcif.layers_in import StackSeries, choose_layers, choose_planes, choose_series
+from napari_qmcif.layers_in import choose_layers, choose_planes
 from napari_qmcif.layers_out import ALIGNMENTS, MAP_NAMES
 from napari_qmcif.preferences import Preferences
 from napari_qmcif.run_options import RunOptions
+from napari_qmcif.stack_series import StackSeries, choose_series
 from qmcif_engine import (
     Cancelled,
     FusionConfig,
@@ -361,7 +360,7 @@ def test_a_failing_judgment_is_no_advice(uneven, job, monkeypatch):
         msg = "damaged"
         raise QmcifError(msg)
 
-    monkeypatch.setattr(fusing, "suggest_even_exposure", refuse)
+    monkeypatch.setattr(aligning, "suggest_even_exposure", refuse)
 
     assert advise(choose(uneven), job=job) == Advice("", {})
 
@@ -374,7 +373,7 @@ def test_brightness_is_compared_once_and_evened_out(uneven, job, monkeypatch):
         calls.append(options)
         return prepare_stack(*arguments, **options)
 
-    monkeypatch.setattr(fusing, "prepare_stack", count)
+    monkeypatch.setattr(aligning, "prepare_stack", count)
     first, second = (align_images(stack.cut_images(), stack, job=job) for _ in range(2))
 
     assert [options.get("even_exposure", False) for options in calls] == [True, False, False]
@@ -403,7 +402,7 @@ def test_what_moved_is_estimated_once_until_the_images_change(layer, job, monkey
             estimated.append(arguments["align"])
         return prepare_stack(opened, **arguments)
 
-    monkeypatch.setattr(fusing, "prepare_stack", prepare)
+    monkeypatch.setattr(aligning, "prepare_stack", prepare)
     for align in ("translation", "translation", "similarity", "translation"):
         stack = choose(layer, align)
         align_images(stack.cut_images(), stack, job=job)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from napari.components import ViewerModel
 
-from napari_qmcif.layers_in import StackSeries, choose_layers, choose_planes, choose_series
+from napari_qmcif.layers_in import choose_layers, choose_planes
 from napari_qmcif.layers_out import (
     MAP_NAMES,
     add_layers,

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from napari.utils.notifications import notification_manager
 
-from napari_qmcif.layers_in import StackSeries, choose_layers, choose_planes
+from napari_qmcif.layers_in import choose_layers, choose_planes
 from napari_qmcif.layers_out import MAP_NAMES, add_layers, describe_channel, is_index_map, record_provenance
 from napari_qmcif.reader import open_files
 from napari_qmcif.retouch_widget import RetouchWidget
+from napari_qmcif.stack_series import StackSeries
 from qmcif_engine import FusionConfig, Transforms, fuse, load_transforms, make_focus_stack, save_transforms, write_image
 from qmcif_engine.stack.alignment.transforms import IDENTITY, TransformModel
 

@@ -5,7 +5,7 @@ import pytest
 from napari.components import ViewerModel
 from napari.layers import Image, Labels
 
-from napari_qmcif.layers_in import choose_series, list_axes
+from napari_qmcif.stack_series import choose_series, list_axes
 from qmcif_engine import InvalidImageError
 
 AXES = ("t", "c", "z", "y", "x")
