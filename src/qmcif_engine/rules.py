@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -34,8 +32,6 @@ class StackStatistics:
         Energy at each scale of the evidence up to which it says little: a multiple of that of the noise.
     coarse_floor : float
         The same of the coarse decision.
-    gains : tuple of float
-        How bright each image is as a whole, beside the others; empty where all are equally bright.
     """
 
     n_images: int
@@ -43,20 +39,6 @@ class StackStatistics:
     noise: float = 0.0
     floors: tuple[float, ...] = ()
     coarse_floor: float = 0.0
-    gains: tuple[float, ...] = ()
-
-    @property
-    def units(self) -> FloatArray:
-        """The unit in which rules see the planes of each image: the noise, times how bright the image is as a whole."""
-        gains: FloatArray = np.asarray(self.gains or (1.0,) * self.n_images, np.float32)
-        return np.float32(self.noise) * gains
-
-    @property
-    def brightness(self) -> FloatArray:
-        """How bright each image is as a whole, beside the least bright one."""
-        units = self.units
-        result: FloatArray = units / units.min()
-        return result
 
 
 class Planes(Protocol):

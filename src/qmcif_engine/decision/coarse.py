@@ -120,9 +120,9 @@ def weigh_coarsely(planes: Planes, core: Window, statistics: StackStatistics, co
     for number in range(n):
         steps.check_cancelled()
         block = planes.block(number)
-        block = (clip_outliers(block) if has_outliers else block) / statistics.units[number]
+        block = (clip_outliers(block) if has_outliers else block) / np.float32(statistics.noise)
         energies.append(coarse_energy(block)[*cells])
-        means.append(average_cells(block, COARSE_PX)[:, *cells] * statistics.brightness[number])
+        means.append(average_cells(block, COARSE_PX)[:, *cells])
         choosable = planes.choosable(number)
         is_open.append(np.ones_like(energies[-1], np.bool_) if choosable is None else ~largest_of_cells(~choosable, COARSE_PX)[*cells])
     evidence = np.log1p(np.stack(energies) / np.float32(statistics.coarse_floor)) + image_prior(config, n)[:, None, None]

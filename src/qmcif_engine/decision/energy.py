@@ -129,14 +129,12 @@ class _Images:
     """The images of a tile as decisions see them, and what was measured of them.
 
     There is one array for each image in `evidence`, shape (rows, scales, columns) on cells of `CELL_PX`, and in `cells` and `detail`, shape
-    (rows, c, columns) and (rows, columns), the means and fine detail on cells of `HALO_CELL_PX`. `units` and `brightness` are those of
-    `StackStatistics`, `is_open` is where any image has a whole cell, and `light` the largest light where samples are clipped
-    (`qmcif_engine.decision.cleaning.add_light`).
+    (rows, c, columns) and (rows, columns), the means and fine detail on cells of `HALO_CELL_PX`. `is_open` is where any image has a whole
+    cell, and `light` the largest light where samples are clipped (`qmcif_engine.decision.cleaning.add_light`).
     """
 
     planes: Planes
-    units: FloatArray
-    brightness: FloatArray
+    noise: float
     is_cleaned: bool
     light: FloatArray | None
     evidence: SpilledArrays
@@ -147,11 +145,11 @@ class _Images:
     def read(self, image: int, part: Window | None = None) -> FloatArray:
         """Return planes in units of the noise, without outliers and with clipped light raised; a part starts on cells of 4 px."""
         block = self.planes.block(image, part)
-        cleaned: FloatArray = (clip_outliers(block) if self.is_cleaned else block) / self.units[image]
+        cleaned = (clip_outliers(block) if self.is_cleaned else block) / np.float32(self.noise)
         if self.light is None or self.planes.highest is None:
             return cleaned
         light = self.light if part is None else self.light[:, *part.in_cells(LIGHT_CELL_PX).slices]
-        return raise_clipped(cleaned, light, self.planes.highest / float(self.units[image]))
+        return raise_clipped(cleaned, light, self.planes.highest / self.noise)
 
     def blur(self, image: int, part: Window) -> FloatArray:
         """Return `blur_series` of a part that starts on cells of 4 px."""
@@ -174,13 +172,11 @@ def _measure_images(planes: Planes, statistics: StackStatistics, config: FusionC
     """Measure the evidence of all images, one at a time."""
     settings = config.decision
     n_scales = 1 if settings.effort is Effort.FAST else len(statistics.floors)
-    units = statistics.units
     images = _Images(
         planes,
-        units,
-        statistics.brightness,
+        statistics.noise,
         settings.noise is NoiseHandling.AUTO,
-        _find_light(planes, units, steps) if planes.has_clipped() else None,
+        _find_light(planes, statistics.noise, steps) if planes.has_clipped() else None,
         SpilledArrays(memory_bytes=IN_MEMORY_BYTES),
         SpilledArrays(memory_bytes=IN_MEMORY_BYTES),
         SpilledArrays(memory_bytes=IN_MEMORY_BYTES),
@@ -201,12 +197,12 @@ def _measure_images(planes: Planes, statistics: StackStatistics, config: FusionC
     return images
 
 
-def _find_light(planes: Planes, units: FloatArray, steps: TileSteps) -> FloatArray:
-    """Return the largest light of all images in which it is not clipped."""
+def _find_light(planes: Planes, noise: float, steps: TileSteps) -> FloatArray:
+    """Return the largest light of all images in which it is not clipped, in units of the noise."""
     most: FloatArray | None = None
     for number in range(planes.n_images):
         steps.check_cancelled()
-        light = measure_light(planes.block(number) / units[number], (planes.highest or 0.0) / float(units[number]))
+        light = measure_light(planes.block(number) / np.float32(noise), (planes.highest or 0.0) / noise)
         most = np.zeros_like(light[:-1]) if most is None else most
         add_light(most, light)
     assert most is not None
@@ -239,8 +235,7 @@ def _weigh_candidates(
             labels = _repeat_labels(candidates.label, BLOCK_PX // HALO_CELL_PX, detail.shape[1:])
             halos = halo_costs(np.ascontiguousarray(cells), detail, labels, top=first - above)
             cost = cost + repeat_cells(halos.transpose(2, 0, 1), HALO_CELL_PX // CELL_PX, cost.shape[:2]).transpose(1, 2, 0)
-        # steps are those of the samples as they are
-        bands.append((candidates, cost, price_borders(inner * images.brightness[:, None, None, None], candidates, far)))
+        bands.append((candidates, cost, price_borders(inner, candidates, far)))
     # winners have the scales first
     joined = Candidates(
         *(

@@ -13,13 +13,13 @@ from qmcif_engine.arrays import FloatArray, SampleArray
 from qmcif_engine.config.fusion_config import FusionConfig, StackOrder
 from qmcif_engine.decision.coarse import COARSE_MARGIN_PX, COARSE_PX, CoarseCells, CoarseDecision, decide_coarsely, has_coarse_decision
 from qmcif_engine.decision.propagation import far_apart
-from qmcif_engine.decision.statistics import measure_gains, measure_noise, measure_statistics
+from qmcif_engine.decision.statistics import measure_noise, measure_statistics
 from qmcif_engine.errors import Cancelled
 from qmcif_engine.rules import StackStatistics, TileSteps
 from qmcif_engine.run.execution import Steps, run_tiles
-from qmcif_engine.stack.samples import FULL_SCALE, FocusRange, FocusRanges, GivenRanges, find_highest, to_planes
+from qmcif_engine.stack.samples import FULL_SCALE, FocusRange, FocusRanges, GivenRanges, to_planes
 from qmcif_engine.stack.separate_channels import count_decisions
-from qmcif_engine.stack.stack import Stack, place_samples, sample_stack, settle_range
+from qmcif_engine.stack.stack import Stack, sample_stack, settle_range
 from qmcif_engine.stack.window import Window
 from qmcif_engine.tiles.companions import measure_companion_noise, shown_channels
 from qmcif_engine.tiles.plan import Tile, TilePlan
@@ -64,7 +64,9 @@ def measure_run(
             statistics=(plain,) * n_decisions, noise=(0.0,) * n_decisions, companion_noise=_no_noise(stack, companions)
         )
     scales = [_Scale.of(deciding, focus_range, channel, config) for channel in _channels_of(stack)]
-    statistics = tuple(_measure(samples, scale, deciding, config) for scale in scales)
+    statistics = tuple(
+        measure_statistics([scale.embed(block) for block in samples], config, n_images=stack.n_images, step=scale.step) for scale in scales
+    )
     own = samples if guide is None else sample_stack(stack)
     return focus_range, Measured(
         statistics=statistics,
@@ -119,19 +121,6 @@ class _GatheredCells:
         for whole, cells in zip(self.cells, result, strict=True):
             for plane, part in zip(whole, cells, strict=True):
                 plane[tile.core.in_cells(COARSE_PX).slices] = part
-
-
-def _measure(samples: list[SampleArray], scale: _Scale, stack: Stack, config: FusionConfig) -> StackStatistics:
-    blocks = [scale.embed(block) for block in samples]
-    highest = find_highest(stack.dtype, scale.focus_range, significant_bits=stack.metadata.significant_bits)
-    # samples are those of the same places in each image
-    n_places = len(blocks) // stack.n_images
-    known = blocks
-    if stack.has_validity:
-        valid = [stack.valid(number, window) for number, window in place_samples(stack)]
-        known = [np.where(mask, block, np.float32(np.nan)) for mask, block in zip(valid, blocks, strict=True)]
-    gains = measure_gains([known[first : first + n_places] for first in range(0, len(known), n_places)], highest=highest)
-    return measure_statistics(blocks, config, n_images=stack.n_images, step=scale.step, gains=gains)
 
 
 def _no_noise(stack: Stack, companions: Stack | None) -> tuple[float, ...]:
