@@ -29,16 +29,13 @@ class StackStatistics:
     noise : float
         Standard deviation of the noise on the 0-255 scale of decisions, at least that of rounding.
     floors : tuple of float
-        Energy at each scale of the evidence up to which it says little: a multiple of that of the noise.
-    coarse_floor : float
-        The same of the coarse decision.
+        Energy that noise has at each scale of the evidence.
     """
 
     n_images: int
     is_ordered: bool
     noise: float = 0.0
     floors: tuple[float, ...] = ()
-    coarse_floor: float = 0.0
 
 
 class Planes(Protocol):
@@ -114,20 +111,9 @@ class Decide(Protocol):
     """Decision on the core of a tile."""
 
     def __call__(
-        self,
-        planes: Planes,
-        core: Window,
-        statistics: StackStatistics,
-        config: FusionConfig,
-        *,
-        coarse: Any = None,  # noqa: ANN401 - each rule has its own
-        with_position: bool,
-        steps: TileSteps,
+        self, planes: Planes, core: Window, statistics: StackStatistics, config: FusionConfig, *, with_position: bool, steps: TileSteps
     ) -> Decision:
-        """Return the decision on the core, which is counted from the corner of the padded window.
-
-        `coarse` is what the coarse decision of the rule, if it has one, says of the padded window.
-        """
+        """Return the decision on the core, which is counted from the corner of the padded window."""
 
 
 class Compose(Protocol):

@@ -9,7 +9,6 @@ import numpy as np
 
 from qmcif_engine.config.fusion_config import NoiseHandling, StackOrder
 from qmcif_engine.decision.cleaning import clip_outliers
-from qmcif_engine.decision.coarse import COARSE_NOISE_ENERGY, coarse_energy
 from qmcif_engine.decision.evidence import CELL_PX, scale_energies
 from qmcif_engine.decision.filters import smooth
 from qmcif_engine.rules import StackStatistics
@@ -36,9 +35,6 @@ FEWEST_BLOCKS = 10
 
 _MEDIAN_MODULUS = 0.6745
 """Median of the modulus of a Gaussian of standard deviation 1."""
-
-FLOOR_FACTOR = 1.5
-"""Energies up to so many times that of the noise say little: compression makes blocks, and noise is not the same everywhere."""
 
 _FLAT_POWER = (0.0037, 0.0010, 0.00025)
 """A twentieth of the energy that white noise of deviation 1 has at each scale: the least floor, where rounding is all the noise."""
@@ -83,33 +79,22 @@ def measure_statistics(blocks: Sequence[FloatArray], config: FusionConfig, *, n_
 
     Notes
     -----
-    The floor of a scale is `FLOOR_FACTOR` times the `SMOOTH_QUANTILE` of the medians of its energy over all blocks, that of the coarse
-    decision of the energies of all cells.
+    The floor of a scale is the `SMOOTH_QUANTILE` of the medians of its energy over all blocks.
     """
     least = max(step, LEAST_STEP)
     noise = least * ROUNDING
     if config.decision.noise is NoiseHandling.AUTO:
         blocks = [clip_outliers(block) for block in blocks]
         noise = measure_noise(blocks, step=least)
-    seen = [block / np.float32(noise) for block in blocks]
-    energies = [scale_energies(block, config.decision.measure, n_scales=len(_FLAT_POWER)) for block in seen]
-    rounding = (least * ROUNDING / noise) ** 2
-
-    def find_floor(levels: list[FloatArray], lowest: float) -> float:
-        known = np.concatenate([*levels, np.empty(0)])
-        known = known[known > lowest]
-        return FLOOR_FACTOR * (float(np.quantile(known, SMOOTH_QUANTILE)) if known.size > FEWEST_BLOCKS else lowest)
-
-    return StackStatistics(
-        n_images=n_images,
-        is_ordered=config.decision.order is StackOrder.ORDERED,
-        noise=noise,
-        floors=tuple(
-            find_floor([block_medians(energy[scale], BLOCK_PX // CELL_PX) for energy in energies], power * rounding)
-            for scale, power in enumerate(_FLAT_POWER)
-        ),
-        coarse_floor=find_floor([coarse_energy(block).reshape(-1) for block in seen], COARSE_NOISE_ENERGY),
-    )
+    energies = [scale_energies(block / np.float32(noise), config.decision.measure, n_scales=len(_FLAT_POWER)) for block in blocks]
+    floors = []
+    for scale, power in enumerate(_FLAT_POWER):
+        floor = power * (least * ROUNDING / noise) ** 2
+        medians = np.concatenate([block_medians(energy[scale], BLOCK_PX // CELL_PX) for energy in energies] or [np.empty(0)])
+        medians = medians[medians > floor]
+        floors.append(max(floor, float(np.quantile(medians, SMOOTH_QUANTILE))) if medians.size > FEWEST_BLOCKS else floor)
+    is_ordered = config.decision.order is StackOrder.ORDERED
+    return StackStatistics(n_images=n_images, is_ordered=is_ordered, noise=noise, floors=tuple(floors))
 
 
 def _band_pass(plane: FloatArray) -> FloatArray:

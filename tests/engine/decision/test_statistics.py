@@ -7,12 +7,10 @@ import pytest
 from scipy import ndimage
 
 from qmcif_engine.config.fusion_config import DecisionConfig, Evidence, FusionConfig, NoiseHandling, StackOrder
-from qmcif_engine.decision.coarse import COARSE_NOISE_ENERGY, coarse_energy
 from qmcif_engine.decision.evidence import CELL_PX, FINE_PX, WIDE_PX, scale_energies
 from qmcif_engine.decision.filters import average_cells, smooth
 from qmcif_engine.decision.statistics import (
     BLOCK_PX,
-    FLOOR_FACTOR,
     LEAST_STEP,
     ROUNDING,
     SMOOTH_QUANTILE,
@@ -85,17 +83,16 @@ def white_noise_power(sigma, cell):
     return (np.diff(layer, axis=0) ** 2).mean() + (np.diff(layer, axis=1) ** 2).mean()
 
 
-def test_the_least_floor_is_a_multiple_of_a_twentieth_of_the_energy_of_undecomposed_noise():
+def test_the_least_floor_is_a_twentieth_of_the_energy_of_undecomposed_noise():
     statistics = measure_statistics([np.full((1, *SHAPE), 9, np.float32)], FusionConfig(), n_images=2, step=1.0)
 
     wide = white_noise_power(WIDE_PX, CELL_PX) / 20
     expected = [white_noise_power(FINE_PX, 1) / 20, wide, wide / CELL_PX**2]
     assert statistics.noise == ROUNDING
-    np.testing.assert_allclose(np.array(statistics.floors) / FLOOR_FACTOR, expected, rtol=0.1)
-    assert statistics.coarse_floor == FLOOR_FACTOR * COARSE_NOISE_ENERGY
+    np.testing.assert_allclose(statistics.floors, expected, rtol=0.1)
 
 
-def test_floors_are_a_multiple_of_the_energy_that_the_noise_of_a_stack_has():
+def test_floors_are_the_energy_that_the_noise_of_a_stack_has():
     images = noisy(5.0)
 
     statistics = measure_statistics(images, FusionConfig(), n_images=3, step=1.0)
@@ -105,9 +102,7 @@ def test_floors_are_a_multiple_of_the_energy_that_the_noise_of_a_stack_has():
             np.median(scale_energies(image / np.float32(statistics.noise), Evidence.DECOMPOSITION, n_scales=len(statistics.floors))[scale])
             for image in images
         ]
-        assert 0.3 * np.mean(medians) < floor / FLOOR_FACTOR < 1.1 * np.mean(medians)
-    cells = np.concatenate([coarse_energy(image / np.float32(statistics.noise)).reshape(-1) for image in images])
-    assert COARSE_NOISE_ENERGY < statistics.coarse_floor / FLOOR_FACTOR < 1.1 * cells.mean()
+        assert 0.3 * np.mean(medians) < floor < 1.1 * np.mean(medians)
     assert 0 < SMOOTH_QUANTILE < 0.5
 
 
