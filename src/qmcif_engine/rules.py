@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -31,32 +29,13 @@ class StackStatistics:
     noise : float
         Standard deviation of the noise on the 0-255 scale of decisions, at least that of rounding.
     floors : tuple of float
-        Energy at each scale of the evidence up to which it says little: a multiple of that of the noise.
-    coarse_floor : float
-        The same of the coarse decision.
-    gains : tuple of float
-        How bright each image is as a whole, beside the others; empty where all are equally bright.
+        Energy that noise has at each scale of the evidence.
     """
 
     n_images: int
     is_ordered: bool
     noise: float = 0.0
     floors: tuple[float, ...] = ()
-    coarse_floor: float = 0.0
-    gains: tuple[float, ...] = ()
-
-    @property
-    def units(self) -> FloatArray:
-        """The unit in which rules see the planes of each image: the noise, times how bright the image is as a whole."""
-        gains: FloatArray = np.asarray(self.gains or (1.0,) * self.n_images, np.float32)
-        return np.float32(self.noise) * gains
-
-    @property
-    def brightness(self) -> FloatArray:
-        """How bright each image is as a whole, beside the least bright one."""
-        units = self.units
-        result: FloatArray = units / units.min()
-        return result
 
 
 class Planes(Protocol):
@@ -132,20 +111,9 @@ class Decide(Protocol):
     """Decision on the core of a tile."""
 
     def __call__(
-        self,
-        planes: Planes,
-        core: Window,
-        statistics: StackStatistics,
-        config: FusionConfig,
-        *,
-        coarse: Any = None,  # noqa: ANN401 - each rule has its own
-        with_position: bool,
-        steps: TileSteps,
+        self, planes: Planes, core: Window, statistics: StackStatistics, config: FusionConfig, *, with_position: bool, steps: TileSteps
     ) -> Decision:
-        """Return the decision on the core, which is counted from the corner of the padded window.
-
-        `coarse` is what the coarse decision of the rule, if it has one, says of the padded window.
-        """
+        """Return the decision on the core, which is counted from the corner of the padded window."""
 
 
 class Compose(Protocol):

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qmcif_engine.config.fusion_config import Effort, NoiseHandling, StackOrder
+from qmcif_engine.config.fusion_config import Effort, NoiseHandling, Preference, StackOrder
 from qmcif_engine.decision.cleaning import CLEANING_REACH_PX, LIGHT_CELL_PX, add_light, clip_outliers, measure_light, raise_clipped
-from qmcif_engine.decision.coarse import CoarseDecision, start_messages, wanted_labels
 from qmcif_engine.decision.composition import compose_samples, composition_reach_px, list_labels
 from qmcif_engine.decision.edges import CLOSED, LABEL_REACH_PX, PART_MARGIN_PX, WIDE_MARGIN_CELLS, blur_series, draw_edges, find_rivals
 from qmcif_engine.decision.evidence import (
@@ -21,7 +21,6 @@ from qmcif_engine.decision.evidence import (
     MISSING,
     Candidates,
     find_candidates,
-    image_prior,
     scale_energies,
     store_evidence,
 )
@@ -58,14 +57,7 @@ BAND_PX, BAND_IMAGES = 128, 16
 
 
 def decide(
-    planes: Planes,
-    core: Window,
-    statistics: StackStatistics,
-    config: FusionConfig,
-    *,
-    coarse: CoarseDecision | None = None,
-    with_position: bool,
-    steps: TileSteps,
+    planes: Planes, core: Window, statistics: StackStatistics, config: FusionConfig, *, with_position: bool, steps: TileSteps
 ) -> Decision:
     """Decide which image gives each pixel of the core of a tile.
 
@@ -80,9 +72,8 @@ def decide(
     settings = config.decision
     images = _measure_images(planes, statistics, config, steps)
     far = far_apart(planes.n_images, is_ordered=statistics.is_ordered)
-    candidates, cost, prices = _weigh_candidates(images, config, coarse, far=far, steps=steps)
-    start = None if coarse is None else start_messages(coarse, candidates.label, side=BLOCK_PX, far=far, smoothness=settings.smoothness)
-    beliefs = propagate(candidates.label, cost, prices, far=far, smoothness=settings.smoothness, messages=start)
+    candidates, cost, prices = _weigh_candidates(images, config, far=far, steps=steps)
+    beliefs = propagate(candidates.label, cost, prices, far=far, smoothness=settings.smoothness)
     steps.check_cancelled()
     labels = _CellLabels.of(candidates, beliefs)
     window = core.grown(composition_reach_px(settings), planes.window.shape)
@@ -129,14 +120,12 @@ class _Images:
     """The images of a tile as decisions see them, and what was measured of them.
 
     There is one array for each image in `evidence`, shape (rows, scales, columns) on cells of `CELL_PX`, and in `cells` and `detail`, shape
-    (rows, c, columns) and (rows, columns), the means and fine detail on cells of `HALO_CELL_PX`. `units` and `brightness` are those of
-    `StackStatistics`, `is_open` is where any image has a whole cell, and `light` the largest light where samples are clipped
-    (`qmcif_engine.decision.cleaning.add_light`).
+    (rows, c, columns) and (rows, columns), the means and fine detail on cells of `HALO_CELL_PX`. `is_open` is where any image has a whole
+    cell, and `light` the largest light where samples are clipped (`qmcif_engine.decision.cleaning.add_light`).
     """
 
     planes: Planes
-    units: FloatArray
-    brightness: FloatArray
+    noise: float
     is_cleaned: bool
     light: FloatArray | None
     evidence: SpilledArrays
@@ -147,15 +136,15 @@ class _Images:
     def read(self, image: int, part: Window | None = None) -> FloatArray:
         """Return planes in units of the noise, without outliers and with clipped light raised; a part starts on cells of 4 px."""
         block = self.planes.block(image, part)
-        cleaned: FloatArray = (clip_outliers(block) if self.is_cleaned else block) / self.units[image]
+        cleaned = (clip_outliers(block) if self.is_cleaned else block) / np.float32(self.noise)
         if self.light is None or self.planes.highest is None:
             return cleaned
-        light = self.light if part is None else self.light[:, *part.in_cells(LIGHT_CELL_PX).slices]
-        return raise_clipped(cleaned, light, self.planes.highest / float(self.units[image]))
+        light = self.light if part is None else self.light[:, *_cells_of(part, LIGHT_CELL_PX).slices]
+        return raise_clipped(cleaned, light, self.planes.highest / self.noise)
 
     def blur(self, image: int, part: Window) -> FloatArray:
         """Return `blur_series` of a part that starts on cells of 4 px."""
-        inner = part.in_cells(HALO_CELL_PX)
+        inner = _cells_of(part, HALO_CELL_PX)
         shape = (-(-self.planes.window.shape[0] // HALO_CELL_PX), -(-self.planes.window.shape[1] // HALO_CELL_PX))
         outer = inner.grown(WIDE_MARGIN_CELLS, shape)
         cells = self.cells.read_rows(image, outer.top, outer.bottom)[..., outer.left : outer.right].transpose(1, 0, 2)
@@ -174,13 +163,11 @@ def _measure_images(planes: Planes, statistics: StackStatistics, config: FusionC
     """Measure the evidence of all images, one at a time."""
     settings = config.decision
     n_scales = 1 if settings.effort is Effort.FAST else len(statistics.floors)
-    units = statistics.units
     images = _Images(
         planes,
-        units,
-        statistics.brightness,
+        statistics.noise,
         settings.noise is NoiseHandling.AUTO,
-        _find_light(planes, units, steps) if planes.has_clipped() else None,
+        _find_light(planes, statistics.noise, steps) if planes.has_clipped() else None,
         SpilledArrays(memory_bytes=IN_MEMORY_BYTES),
         SpilledArrays(memory_bytes=IN_MEMORY_BYTES),
         SpilledArrays(memory_bytes=IN_MEMORY_BYTES),
@@ -201,12 +188,12 @@ def _measure_images(planes: Planes, statistics: StackStatistics, config: FusionC
     return images
 
 
-def _find_light(planes: Planes, units: FloatArray, steps: TileSteps) -> FloatArray:
-    """Return the largest light of all images in which it is not clipped."""
+def _find_light(planes: Planes, noise: float, steps: TileSteps) -> FloatArray:
+    """Return the largest light of all images in which it is not clipped, in units of the noise."""
     most: FloatArray | None = None
     for number in range(planes.n_images):
         steps.check_cancelled()
-        light = measure_light(planes.block(number) / units[number], (planes.highest or 0.0) / float(units[number]))
+        light = measure_light(planes.block(number) / np.float32(noise), (planes.highest or 0.0) / noise)
         most = np.zeros_like(light[:-1]) if most is None else most
         add_light(most, light)
     assert most is not None
@@ -214,20 +201,19 @@ def _find_light(planes: Planes, units: FloatArray, steps: TileSteps) -> FloatArr
 
 
 def _weigh_candidates(
-    images: _Images, config: FusionConfig, coarse: CoarseDecision | None, *, far: float, steps: TileSteps
+    images: _Images, config: FusionConfig, *, far: float, steps: TileSteps
 ) -> tuple[Candidates, FloatArray, list[FloatArray]]:
     """Return the candidates of all blocks, their costs with those of halos, and the prices of borders between them.
 
     Bands of rows are in work, the lower the more images there are, so that memory does not grow with their number.
     """
-    n, (height, width) = images.planes.n_images, images.planes.window.shape
+    n, height = images.planes.n_images, images.planes.window.shape[0]
     side = max(BAND_PX * BAND_IMAGES // max(n, BAND_IMAGES) // GRID_PX, 1) * GRID_PX
-    prior, bands = image_prior(config, n), []
+    prior, bands = _prior(config, n), []
     for top in range(0, height, side):
         steps.check_cancelled()
         bottom = min(top + side, height)
-        wanted = None if coarse is None else wanted_labels(coarse, Window(top, 0, bottom, width), BLOCK_PX)
-        candidates = find_candidates(images.read_evidence(slice(top // CELL_PX, -(-bottom // CELL_PX))), prior, wanted)
+        candidates = find_candidates(images.read_evidence(slice(top // CELL_PX, -(-bottom // CELL_PX))), prior)
         first, last = top // HALO_CELL_PX, -(-bottom // HALO_CELL_PX)
         above = max(first - MARGIN_CELLS, 0)
         below = min(last + MARGIN_CELLS, -(-height // HALO_CELL_PX))
@@ -239,8 +225,7 @@ def _weigh_candidates(
             labels = _repeat_labels(candidates.label, BLOCK_PX // HALO_CELL_PX, detail.shape[1:])
             halos = halo_costs(np.ascontiguousarray(cells), detail, labels, top=first - above)
             cost = cost + repeat_cells(halos.transpose(2, 0, 1), HALO_CELL_PX // CELL_PX, cost.shape[:2]).transpose(1, 2, 0)
-        # steps are those of the samples as they are
-        bands.append((candidates, cost, price_borders(inner * images.brightness[:, None, None, None], candidates, far)))
+        bands.append((candidates, cost, price_borders(inner, candidates, far)))
     # winners have the scales first
     joined = Candidates(
         *(
@@ -267,6 +252,16 @@ def _find_position(images: _Images, cells: IndexArray, index: IndexArray, window
     averaged = average_peaks(place, weight, cells, far)
     position = interpolate_cells(averaged, CELL_PX, images.planes.window.shape)[window.slices]
     return np.clip(position, np.maximum(chosen - 1, 0), np.minimum(chosen + 1, images.planes.n_images - 1))
+
+
+def _prior(config: FusionConfig, n_images: int) -> FloatArray:
+    """Return what is added to the log energies of each image: the preferred end counts as sharper, linearly along the stack."""
+    settings = config.decision
+    if settings.preference is Preference.NONE:
+        return np.zeros(n_images, np.float32)
+    weight = np.linspace(1, 0, n_images, dtype=np.float32)
+    # energies are squares of sharpness
+    return np.float32(2 * math.log(settings.preference_ratio)) * (weight if settings.preference is Preference.FRONT else weight[::-1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,7 +304,7 @@ def _draw(
     while parts:
         steps.check_cancelled()
         part = parts.pop()
-        cells = part.in_cells(CELL_PX)
+        cells = _cells_of(part, CELL_PX)
         near = band[cells.slices]
         if not near.any():
             continue
@@ -321,7 +316,7 @@ def _draw(
         # on the grid of all cells
         outer = part.grown(PART_MARGIN_PX, images.planes.window.shape)
         seen = Window(outer.top // GRID_PX * GRID_PX, outer.left // GRID_PX * GRID_PX, outer.bottom, outer.right)
-        around = seen.in_cells(CELL_PX)
+        around = _cells_of(seen, CELL_PX)
         drawn = draw_edges(
             labels.index[around.slices],
             rivals[around.slices],
@@ -354,9 +349,13 @@ def _keep_choosable(index: IndexArray, cells: IndexArray, planes: Planes, window
 
 def _to_pixels(cells: NDArray[Any], window: Window, *, side: int = CELL_PX) -> NDArray[Any]:
     """Return a window of cells, repeated over their pixels."""
-    inner = window.in_cells(side)
+    inner = _cells_of(window, side)
     pixels = repeat_cells(cells[inner.slices], side, (inner.shape[0] * side, inner.shape[1] * side))
     return np.ascontiguousarray(pixels[window.relative_to(Window(inner.top * side, inner.left * side, 0, 0)).slices])
+
+
+def _cells_of(window: Window, side: int) -> Window:
+    return Window(window.top // side, window.left // side, -(-window.bottom // side), -(-window.right // side))
 
 
 def _cut_parts(window: Window, side: int = PART_PX) -> list[list[Window]]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import cv2
 import numpy as np
 
 from qmcif_engine.compiled import compiled
-from qmcif_engine.config.fusion_config import Evidence, FusionConfig, Preference
+from qmcif_engine.config.fusion_config import Evidence
 from qmcif_engine.decision.filters import average_cells, interpolate_cells, reach_of, smooth
 from qmcif_engine.method.detail_layer import REACH_PX as DETAIL_REACH_PX
 from qmcif_engine.method.detail_layer import detail_layer
@@ -159,17 +158,7 @@ def store_evidence(energies: FloatArray, floors: tuple[float, ...]) -> NDArray[n
     return stored
 
 
-def image_prior(config: FusionConfig, n_images: int) -> FloatArray:
-    """Return what is added to the log energies of each image: the preferred end counts as sharper, linearly along the stack."""
-    settings = config.decision
-    if settings.preference is Preference.NONE:
-        return np.zeros(n_images, np.float32)
-    weight = np.linspace(1, 0, n_images, dtype=np.float32)
-    # energies are squares of sharpness
-    return np.float32(2 * math.log(settings.preference_ratio)) * (weight if settings.preference is Preference.FRONT else weight[::-1])
-
-
-def find_candidates(evidence: NDArray[np.uint16], prior: FloatArray, wanted: NDArray[np.int32] | None = None) -> Candidates:
+def find_candidates(evidence: NDArray[np.uint16], prior: FloatArray) -> Candidates:
     """Compare the evidence of all images.
 
     Parameters
@@ -178,8 +167,6 @@ def find_candidates(evidence: NDArray[np.uint16], prior: FloatArray, wanted: NDA
         As `store_evidence` returns it, `MISSING` where an image may not be chosen.
     prior : ndarray of float32, shape (N,)
         Added to the log energies of each image, in nats.
-    wanted : ndarray of int32, shape (block rows, block columns, K), or None
-        Images that are candidates of a block whatever they cost, unless they may not be chosen.
 
     Returns
     -------
@@ -201,8 +188,7 @@ def find_candidates(evidence: NDArray[np.uint16], prior: FloatArray, wanted: NDA
     winner = np.zeros((n_scales, rows, columns), np.uint16)
     best = np.zeros((rows, columns), np.float32)
     freedom = np.asarray(FREEDOM[:n_scales], np.float32) * np.float32(COLOR_FREEDOM)
-    first = np.empty((*label.shape[:2], 0), np.int32) if wanted is None else wanted
-    _find_candidates(evidence, cells, np.float32(ENERGY_STEP), freedom, prior.astype(np.float32), first, label, cost, winner, best)
+    _find_candidates(evidence, cells, np.float32(ENERGY_STEP), freedom, prior.astype(np.float32), label, cost, winner, best)
     return Candidates(label, cost, winner, best)
 
 
@@ -213,7 +199,6 @@ def _find_candidates(
     step: np.float32,
     freedom: FloatArray,
     prior: FloatArray,
-    wanted: NDArray[np.int32],
     label: NDArray[np.int32],
     cost: FloatArray,
     winner: IndexArray,
@@ -251,9 +236,6 @@ def _find_candidates(
                             total += t(1e4) if e == 65535 else freedom[s] / 2 * (d - 1 + np.exp(-d))
                         value[n, y, x] = min(total, t(1e4))
                         least[n] = min(least[n], value[n, y, x])
-                for k in range(wanted.shape[2]):
-                    if wanted[by, bx, k] == n and least[n] < t(1e4):
-                        least[n] = t(-1)
                 at = used
                 while at > 0 and least[order[at - 1]] > least[n]:
                     at -= 1

@@ -42,15 +42,7 @@ def far_apart(n_images: int, *, is_ordered: bool) -> float:
     return float(np.clip(n_images * FAR_SHARE, LEAST_FAR, MOST_FAR)) if is_ordered and n_images > 2 else 1.0
 
 
-def propagate(
-    label: NDArray[np.int32],
-    cost: FloatArray,
-    prices: Sequence[FloatArray],
-    *,
-    far: float,
-    smoothness: float,
-    messages: FloatArray | None = None,
-) -> FloatArray:
+def propagate(label: NDArray[np.int32], cost: FloatArray, prices: Sequence[FloatArray], *, far: float, smoothness: float) -> FloatArray:
     """Return the beliefs of all candidates: least costs of labelings in which a cell takes one, less a constant.
 
     Parameters
@@ -65,8 +57,6 @@ def propagate(
         From how many images apart two decisions are a depth edge.
     smoothness : float
         Factor on the cost of borders.
-    messages : ndarray of float32, shape (block rows, block columns, 4, K), or None
-        Those with which the coarsest grid starts (`qmcif_engine.decision.coarse.start_messages`).
 
     Returns
     -------
@@ -81,8 +71,9 @@ def propagate(
 
     Departs: the paper decides patch by patch.
     """
+    messages: FloatArray | None = None
     for side, rounds in zip(GRIDS_PX, ROUNDS, strict=True):
-        if messages is not None and side < GRIDS_PX[0]:
+        if messages is not None:
             rows, columns = (-(-length * CELL_PX // side) for length in cost.shape[:2])
             messages = messages.repeat(2, axis=0).repeat(2, axis=1)[:rows, :columns] / np.float32(2)
         total = np.float32(CELL_PX**2) * _add_cells(cost, side // CELL_PX)
@@ -91,7 +82,7 @@ def propagate(
         # prices of cells of 4 px serve finer ones, too
         price_px = max(side, PRICES_PX[-1])
         price, border = prices[PRICES_PX.index(price_px)], np.float32(side * BORDER * smoothness)
-        pass_messages(total, label, BLOCK_PX // side, price, price_px // side, np.float32(far), border, rounds, messages)
+        _pass_messages(total, label, BLOCK_PX // side, price, price_px // side, np.float32(far), border, rounds, messages)
     assert messages is not None
     beliefs: FloatArray = total
     for d in range(4):
@@ -118,13 +109,6 @@ def price_borders(means: FloatArray, candidates: Candidates, far: float) -> list
         _price_borders(seen, label, BLOCK_PX // side, average_cells(power, side // CELL_PX), numbers, price)
         prices.append(price)
     return prices
-
-
-def price_candidates(means: FloatArray, label: NDArray[np.int32], power: FloatArray, far: float) -> FloatArray:
-    """Return the same for cells that have candidates of their own, shape (rows, columns, K, K)."""
-    price = np.zeros((*label.shape, label.shape[-1]), np.float32)
-    _price_borders(means, label, 1, power, (np.float32(far), np.float32(SEAM)), price)
-    return price
 
 
 def _add_cells(cost: FloatArray, cells: int) -> FloatArray:
@@ -163,7 +147,7 @@ def _price_borders(
 
 
 @compiled
-def pass_messages(
+def _pass_messages(
     cost: FloatArray, label: NDArray[np.int32], cells: int, price: FloatArray, price_cells: int, far: np.float32, border: np.float32,
     rounds: int, messages: FloatArray,
 ) -> None:  # fmt: skip

@@ -108,7 +108,7 @@ class ActiveRun:
         """Compute the tiles of one fusion that no earlier run has finished."""
         job, run, part = self._job, self._run, self._job.parts[number]
         asked = {"with_position": "position" in part.planes, "with_maps": "base_map" in part.planes}
-        task = pipeline.measure(focus_range, **asked, client=self._client, is_cancelled=self._is_over)
+        task = pipeline.measure(focus_range, **asked, client=self._client)
         description = describe_run(pipeline.stack, pipeline.config, task.focus_range, guide=pipeline.guide)
         # noise too: tiles of another noise level cannot be used
         noise = [] if task.measured is None else [statistics.noise for statistics in task.measured.statistics]

@@ -125,7 +125,7 @@ def fuse(
     )
     tiles = pipeline.plan.tiles
     steps = Steps(n_tiles=len(tiles), steps_a_tile=pipeline.steps_a_tile, on_progress=on_progress, is_cancelled=is_cancelled)
-    task = pipeline.measure(focus_range, with_position=with_position, with_maps=with_maps, client=client, is_cancelled=is_cancelled)
+    task = pipeline.measure(focus_range, with_position=with_position, with_maps=with_maps, client=client)
     logger.info(
         "fusing %d images of shape %s in %d tiles, focus range %s",
         stack.n_images,

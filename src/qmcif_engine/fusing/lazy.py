@@ -82,10 +82,9 @@ class _Arrangement:
     def __init__(self, plan: TilePlan, task: TileTask) -> None:
         self._plan, self._name = plan, new_name()
         held = f"{self._name}-task"  # once in the graph, whatever it holds
-        alone, handed_out = task.hand_out(plan.tiles)
-        tiles = tile_graph(handed_out, _compute, held, name=self._name)
+        tiles = tile_graph(plan.tiles, _compute, held, name=self._name)
         self._keys = list(tiles)
-        self._graph: dict[Any, Any] = {held: alone, **tiles}
+        self._graph: dict[Any, Any] = {held: task, **tiles}
 
     def __call__(self, plane: str, dtype: DTypeLike, channels: tuple[int, ...]) -> da.Array:
         """Return one plane as an array with a chunk for each tile."""

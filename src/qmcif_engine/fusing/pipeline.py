@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.run.execution import Steps, TileSink, count_workers, run_tiles
-from qmcif_engine.run.measurement import measure_coarsely, measure_run
+from qmcif_engine.run.measurement import measure_run
 from qmcif_engine.run.memory import (
     check_whole_images,
     choose_tiles_at_once,
@@ -24,7 +24,7 @@ from qmcif_engine.stack.samples import FULL_SCALE, GivenRanges
 from qmcif_engine.stack.separate_channels import count_decisions, settle_channels
 from qmcif_engine.stack.stack import Stack, check_number, companions_of, stack_arrays
 from qmcif_engine.tiles.plan import Tile, TilePlan, plan_tiles
-from qmcif_engine.tiles.task import CoarseTask, TileTask
+from qmcif_engine.tiles.task import TileTask
 from qmcif_engine.tiles.window_images import SAMPLES_IN_MEMORY_BYTES
 
 if TYPE_CHECKING:
@@ -124,45 +124,33 @@ class Pipeline:
         return count_decisions(self.stack) * self.stack.n_images + 1
 
     def measure(
-        self,
-        focus_range: GivenRanges | None = None,
-        *,
-        with_position: bool = False,
-        with_maps: bool = False,
-        client: Client | None = None,
-        is_cancelled: Callable[[], bool] | None = None,
+        self, focus_range: GivenRanges | None = None, *, with_position: bool = False, with_maps: bool = False, client: Client | None = None
     ) -> TileTask:
-        """Return the task of all tiles, once the whole stack is measured and decided on coarsely: no tile depends on what it sees alone."""
+        """Return the task of all tiles, once range and noise of the whole stack are measured: no tile depends on its surroundings alone."""
         known: dict[str, Any] = {"guide": self.guide, "companions": self.companions}
         bounds, measured = measure_run(self.stack, self.config, focus_range, **known)
-        common: dict[str, Any] = {
-            "config": self.config,
-            "focus_range": bounds,
-            "measured": measured,
+        return TileTask(
+            stack=self.stack,
+            config=self.config,
+            focus_range=bounds,
+            measured=measured,
+            with_position=with_position,
+            with_maps=with_maps,
             # what the workers of a cluster can spare is theirs
-            "samples_bytes": self.samples_bytes if client is None else SAMPLES_IN_MEMORY_BYTES,
-        }
-        deciding = self.stack if self.guide is None else self.guide
-        coarse = measure_coarsely(
-            CoarseTask(stack=deciding, is_each=self.stack.decides_each, **common),
-            self.plan,
-            tiles_at_once=self.tiles_at_once,
-            client=client,
-            is_cancelled=is_cancelled,
+            samples_bytes=self.samples_bytes if client is None else SAMPLES_IN_MEMORY_BYTES,
+            **known,
         )
-        return TileTask(stack=self.stack, coarse=coarse, with_position=with_position, with_maps=with_maps, **common, **known)
 
     def run(self, task: TileTask, tiles: Iterable[Tile], *, sink: TileSink, steps: Steps, client: Client | None) -> None:
         """Compute tiles, which the sink takes."""
-        alone, handed_out = task.hand_out(tiles)
-        run_tiles(alone, handed_out, sink=sink, tiles_at_once=self.tiles_at_once, steps=steps, client=client)
+        run_tiles(task, tiles, sink=sink, tiles_at_once=self.tiles_at_once, steps=steps, client=client)
 
     def estimate_seconds(self) -> float:
         """Return about how many CPU seconds all tiles take together; a small image is fused on this machine to find that out."""
         side = min(TRIAL_SIDE_PX, self.config.tiling.tile_px)
         texture = np.random.default_rng(0).integers(0, int(FULL_SCALE), (side, side), dtype=np.uint8)
         trial = Pipeline.prepare(stack_arrays([texture, texture[::-1]]), self.config)
-        task, (tile,) = trial.measure((0, FULL_SCALE)).hand_out(trial.plan.tiles)
+        task, (tile,) = trial.measure((0, FULL_SCALE)), trial.plan.tiles
         task(tile)  # compiles and loads what the measured run will find ready
         # CPU time, not time on the clock: other programs do not count
         started = time.process_time()

@@ -56,14 +56,7 @@ class FocusMaps(NamedTuple):
 
 
 def decide(
-    planes: Planes,
-    core: Window,
-    statistics: StackStatistics,
-    config: FusionConfig,
-    *,
-    coarse: None = None,
-    with_position: bool,
-    steps: TileSteps,
+    planes: Planes, core: Window, statistics: StackStatistics, config: FusionConfig, *, with_position: bool, steps: TileSteps
 ) -> Decision:
     """Decide which image, or which mean of images, gives each pixel of the core of a tile.
 
@@ -77,8 +70,6 @@ def decide(
     statistics : StackStatistics
         Not looked at.
     config : FusionConfig
-    coarse : None
-        There is none.
     with_position : bool
     steps : TileSteps
 

@@ -1,33 +1,20 @@
-"""What a run finds out before there are tiles: range, noise and floors on a subsample of the stack, the coarse decision on all of it."""
+"""What is measured once for a run, before there are tiles, on a fixed subsample of the stack: focus range, noise and noise floors."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from threading import Lock
-from typing import TYPE_CHECKING
-
-import numpy as np
 
 from qmcif_engine.arrays import FloatArray, SampleArray
 from qmcif_engine.config.fusion_config import FusionConfig, StackOrder
-from qmcif_engine.decision.coarse import COARSE_MARGIN_PX, COARSE_PX, CoarseCells, CoarseDecision, decide_coarsely, has_coarse_decision
-from qmcif_engine.decision.propagation import far_apart
-from qmcif_engine.decision.statistics import measure_gains, measure_noise, measure_statistics
-from qmcif_engine.errors import Cancelled
-from qmcif_engine.rules import StackStatistics, TileSteps
-from qmcif_engine.run.execution import Steps, run_tiles
-from qmcif_engine.stack.samples import FULL_SCALE, FocusRange, FocusRanges, GivenRanges, find_highest, to_planes
+from qmcif_engine.decision.statistics import measure_noise, measure_statistics
+from qmcif_engine.rules import StackStatistics
+from qmcif_engine.stack.samples import FULL_SCALE, FocusRange, FocusRanges, GivenRanges, to_planes
 from qmcif_engine.stack.separate_channels import count_decisions
-from qmcif_engine.stack.stack import Stack, place_samples, sample_stack, settle_range
-from qmcif_engine.stack.window import Window
+from qmcif_engine.stack.stack import Stack, sample_stack, settle_range
 from qmcif_engine.tiles.companions import measure_companion_noise, shown_channels
-from qmcif_engine.tiles.plan import Tile, TilePlan
 from qmcif_engine.tiles.sample_noise import measure_sample_noise
-from qmcif_engine.tiles.task import RULES, CoarseTask, Measured
-
-if TYPE_CHECKING:
-    from distributed import Client
+from qmcif_engine.tiles.task import RULES, Measured
 
 
 def measure_run(
@@ -64,7 +51,9 @@ def measure_run(
             statistics=(plain,) * n_decisions, noise=(0.0,) * n_decisions, companion_noise=_no_noise(stack, companions)
         )
     scales = [_Scale.of(deciding, focus_range, channel, config) for channel in _channels_of(stack)]
-    statistics = tuple(_measure(samples, scale, deciding, config) for scale in scales)
+    statistics = tuple(
+        measure_statistics([scale.embed(block) for block in samples], config, n_images=stack.n_images, step=scale.step) for scale in scales
+    )
     own = samples if guide is None else sample_stack(stack)
     return focus_range, Measured(
         statistics=statistics,
@@ -73,65 +62,6 @@ def measure_run(
         if companions is None
         else measure_companion_noise(sample_stack(companions), config, shown=shown_channels(stack, companions)),
     )
-
-
-def measure_coarsely(
-    task: CoarseTask, plan: TilePlan, *, tiles_at_once: int, client: Client | None, is_cancelled: Callable[[], bool] | None
-) -> tuple[CoarseDecision, ...]:
-    """Return the coarse decisions of a whole image, none under rules without; windows of the plan are measured where its tiles will be."""
-    if not has_coarse_decision(task.config):
-        return ()
-    windows = (tile._replace(padded=tile.core.grown(COARSE_MARGIN_PX, plan.shape)) for tile in plan.tiles)
-    gathered = _GatheredCells(plan.shape)
-    steps = Steps(n_tiles=len(plan.tiles), steps_a_tile=1, is_cancelled=is_cancelled)
-    try:
-        run_tiles(task, windows, sink=gathered, tiles_at_once=tiles_at_once, steps=steps, client=client)
-        return tuple(
-            decide_coarsely(
-                cells,
-                far=far_apart(statistics.n_images, is_ordered=statistics.is_ordered),
-                smoothness=task.config.decision.smoothness,
-                steps=TileSteps(check_cancelled=steps.check_cancelled),
-            )
-            for cells, statistics in zip(gathered.cells, task.measured.statistics, strict=True)
-        )
-    except Cancelled:
-        # its steps are none of the run's
-        msg = "the fusion was cancelled before its first tile; nothing was returned: start it again"
-        raise Cancelled(msg) from None
-
-
-class _GatheredCells:
-    """Cells of all windows put together in memory."""
-
-    def __init__(self, shape: tuple[int, int]) -> None:
-        self._shape, self._lock = Window.whole(shape).in_cells(COARSE_PX).shape, Lock()
-        self.cells: tuple[CoarseCells, ...] = ()
-
-    def is_reached_by(self, client: Client | None) -> bool:
-        return False
-
-    def write(self, tile: Tile, result: tuple[CoarseCells, ...]) -> None:
-        with self._lock:
-            self.cells = self.cells or tuple(
-                CoarseCells(*(np.empty((*self._shape, *plane.shape[2:]), plane.dtype) for plane in cells)) for cells in result
-            )
-        for whole, cells in zip(self.cells, result, strict=True):
-            for plane, part in zip(whole, cells, strict=True):
-                plane[tile.core.in_cells(COARSE_PX).slices] = part
-
-
-def _measure(samples: list[SampleArray], scale: _Scale, stack: Stack, config: FusionConfig) -> StackStatistics:
-    blocks = [scale.embed(block) for block in samples]
-    highest = find_highest(stack.dtype, scale.focus_range, significant_bits=stack.metadata.significant_bits)
-    # samples are those of the same places in each image
-    n_places = len(blocks) // stack.n_images
-    known = blocks
-    if stack.has_validity:
-        valid = [stack.valid(number, window) for number, window in place_samples(stack)]
-        known = [np.where(mask, block, np.float32(np.nan)) for mask, block in zip(valid, blocks, strict=True)]
-    gains = measure_gains([known[first : first + n_places] for first in range(0, len(known), n_places)], highest=highest)
-    return measure_statistics(blocks, config, n_images=stack.n_images, step=scale.step, gains=gains)
 
 
 def _no_noise(stack: Stack, companions: Stack | None) -> tuple[float, ...]:

@@ -45,10 +45,6 @@ def _keep_nothing() -> None:
     """Do nothing: samples in memory need no cache."""
 
 
-FEWEST_SAMPLED_PLACES = 8
-"""At least so many of each image, the same places in all, so that neighbors can be compared."""
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Stack:
     """N images of one kind, and what is known about them.
@@ -309,19 +305,17 @@ def place_samples(stack: Stack) -> list[tuple[int, Window]]:
     height, width = stack.image_shape[:2]
     if stack.n_images * height * width <= LARGEST_SAMPLED_WHOLE_PX:
         return [(number, Window(0, 0, height, width)) for number in range(stack.n_images)]
-    n_places = max(N_SAMPLED_WINDOWS // stack.n_images, FEWEST_SAMPLED_PLACES)
-    windows = [_place_window(position, stack.image_shape) for position in range(n_places)]
-    return [(number, window) for number in range(stack.n_images) for window in windows]
+    return [_place_window(position, stack) for position in range(N_SAMPLED_WINDOWS)]
 
 
-def _place_window(position: int, shape: tuple[int, ...]) -> Window:
-    """Return one sampled window: places follow an additive sequence that leaves no gaps."""
-    height, width = shape[:2]
+def _place_window(position: int, stack: Stack) -> tuple[int, Window]:
+    """Return the image and the place of one sampled window: images in turn, places by an additive sequence that leaves no gaps."""
+    height, width = stack.image_shape[:2]
     rows, columns = min(SAMPLED_SIDE_PX, height), min(SAMPLED_SIDE_PX, width)
     plastic = 1.32471795724474602596  # its powers give the evenest additive sequence in two dimensions
     top = int((0.5 + position / plastic) % 1 * (height - rows + 1))
     left = int((0.5 + position / plastic**2) % 1 * (width - columns + 1))
-    return Window(top, left, top + rows, left + columns)
+    return position * stack.n_images // N_SAMPLED_WINDOWS, Window(top, left, top + rows, left + columns)
 
 
 def check_number(stack: Stack) -> None:

@@ -41,10 +41,6 @@ class Window(NamedTuple):
         """Return whether the window reaches the top, left, bottom and right border of an image of this shape."""
         return self.top == 0, self.left == 0, self.bottom == shape[0], self.right == shape[1]
 
-    def in_cells(self, side: int) -> Window:
-        """Return the window counted in cells of a side, those that it touches."""
-        return Window(self.top // side, self.left // side, -(-self.bottom // side), -(-self.right // side))
-
     def common(self, other: Window) -> Window:
         """Return what two windows share; they must touch."""
         return Window(max(self.top, other.top), max(self.left, other.left), min(self.bottom, other.bottom), min(self.right, other.right))

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import NamedTuple, overload
 
 from qmcif_engine.config.fusion_config import FusionConfig, RuleName
-from qmcif_engine.decision.coarse import CoarseDecision
 from qmcif_engine.stack.window import Window, cut_side, multiple_above
 from qmcif_engine.tiles.task import RULES
 
@@ -25,12 +24,11 @@ FEWEST_LARGE_TILES = 4
 
 
 class Tile(NamedTuple):
-    """One unit of work: `core` is what it gives, `padded` what it reads, `coarse` what each coarse decision says of that."""
+    """One unit of work: `core` is what it gives, `padded` what it reads."""
 
     number: int
     core: Window
     padded: Window
-    coarse: tuple[CoarseDecision, ...] = ()
 
 
 class TileGrid(Sequence[Tile]):

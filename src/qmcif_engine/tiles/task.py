@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from types import MappingProxyType
@@ -15,7 +15,6 @@ from qmcif_engine.arrays import FloatArray, IndexArray
 from qmcif_engine.compiled import single_thread
 from qmcif_engine.config.fusion_config import RuleName
 from qmcif_engine.decision import energy
-from qmcif_engine.decision.coarse import CoarseCells, CoarseDecision, weigh_coarsely
 from qmcif_engine.method import paper
 from qmcif_engine.rules import StackStatistics, TileSteps
 from qmcif_engine.stack.alignment.opencv import one_opencv_thread
@@ -26,7 +25,7 @@ from qmcif_engine.tiles.planes import WindowPlanes
 from qmcif_engine.tiles.window_images import SAMPLES_IN_MEMORY_BYTES, hold_window
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from qmcif_engine.arrays import BoolArray, SampleArray
     from qmcif_engine.config.fusion_config import FusionConfig
@@ -100,8 +99,6 @@ class TileTask:
         and statistics are then the guide's.
     samples_bytes : int
         How much of its windows of the stack, and of the guide, a tile may hold in memory; the others wait in a temporary file.
-    coarse : tuple of CoarseDecision
-        Of the whole image, one for each decision; empty for rules that have none. `hand_out` gives each tile its part.
     """
 
     stack: Stack
@@ -113,12 +110,6 @@ class TileTask:
     with_maps: bool = False
     guide: Stack | None = None
     samples_bytes: int = SAMPLES_IN_MEMORY_BYTES
-    coarse: tuple[CoarseDecision, ...] = ()
-
-    def hand_out(self, tiles: Iterable[Tile]) -> tuple[TileTask, Iterator[Tile]]:
-        """Return the task without the coarse decisions, and the tiles, each with its part of them: what other processes get is small."""
-        coarse = self.coarse
-        return replace(self, coarse=()), (tile._replace(coarse=tuple(one.cut(tile.padded) for one in coarse)) for tile in tiles)
 
     @property
     def rule(self) -> Rule:
@@ -150,13 +141,13 @@ class TileTask:
         """Return the planes of a tile by name, decided on all channels or on one of them."""
         measured = self._checked_measured()
         number = channel or 0
+        # one range for all channels, or one for each
+        ranges = self.focus_range
+        focus_range = ranges if channel is None or isinstance(ranges, FocusRange) else ranges[channel]
         stack = self.stack if self.guide is None else self.guide
-        planes = WindowPlanes(stack, deciding, tile.padded, focus_range=_range_of(self.focus_range, channel), config=self.config)
+        planes = WindowPlanes(stack, deciding, tile.padded, focus_range=focus_range, config=self.config)
         core = tile.core.relative_to(tile.padded)
-        coarse = tile.coarse[number] if tile.coarse else None
-        decision = self.rule.decide(
-            planes, core, measured.statistics[number], self.config, coarse=coarse, with_position=self.with_position, steps=steps
-        )
+        decision = self.rule.decide(planes, core, measured.statistics[number], self.config, with_position=self.with_position, steps=steps)
         steps.check_cancelled()
         inner = core.relative_to(decision.window)
         # the samples of the stack, by decisions that may have been made on another one
@@ -202,43 +193,6 @@ class TileTask:
             if stack is not None and stack.has_validity
         ]
         return digest_images(images, further, () if self.guide is None or deciding is None else deciding, *masks)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CoarseTask:
-    """What finds the candidates of the coarse decision in one window; the attributes are those of `TileTask`, the stack is what decides.
-
-    `is_each` is whether each channel is decided on by itself.
-    """
-
-    stack: Stack
-    config: FusionConfig
-    focus_range: FocusRanges
-    measured: Measured
-    is_each: bool = False
-    samples_bytes: int = SAMPLES_IN_MEMORY_BYTES
-
-    def __call__(
-        self, tile: Tile, *, check_cancelled: Callable[[], None] = lambda: None, report_image: Callable[[], None] = lambda: None
-    ) -> tuple[CoarseCells, ...]:
-        """Return the candidates of the core, one for each decision."""
-        del report_image
-        stack, window, core = self.stack, tile.padded, tile.core.relative_to(tile.padded)
-        images = hold_window(stack, window, memory_bytes=self.samples_bytes)
-        steps = TileSteps(check_cancelled=check_cancelled)
-        found = []
-        with single_thread(), one_opencv_thread():
-            for number, statistics in enumerate(self.measured.statistics):
-                channel = number if self.is_each else None
-                shown = images if channel is None else images.channel(channel)
-                planes = WindowPlanes(stack, shown, window, focus_range=_range_of(self.focus_range, channel), config=self.config)
-                found.append(weigh_coarsely(planes, core, statistics, self.config, steps=steps))
-        return tuple(found)
-
-
-def _range_of(ranges: FocusRanges, channel: int | None) -> FocusRanges:
-    """Return the one range for all channels, or that of a channel."""
-    return ranges if channel is None or isinstance(ranges, FocusRange) else ranges[channel]
 
 
 def digest_images(*groups: Iterable[SampleArray | BoolArray]) -> bytes:

@@ -20,9 +20,7 @@ from qmcif_engine.config.fusion_config import (
 from qmcif_engine.decision.energy import RULE, decide
 from qmcif_engine.decision.evidence import CELL_PX
 from qmcif_engine.decision.statistics import measure_statistics
-from qmcif_engine.fusing.pipeline import Pipeline
 from qmcif_engine.rules import TileSteps
-from qmcif_engine.stack.stack import stack_arrays
 from qmcif_engine.stack.window import Window
 from tests.scenes import ArrayPlanes, quantized, stack_of_bands, texture
 
@@ -139,25 +137,6 @@ def test_asking_for_maps_and_positions_changes_no_byte():
 
     for name in ("fused", "source_index", "confidence"):
         np.testing.assert_array_equal(getattr(plain, name), getattr(mapped, name))
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_flat_ground_is_of_one_piece(seed):
-    """The decision on a coarse copy looks far: nothing but noise is seen in much of two images of slightly different brightness."""
-    shape, generator = (256, 512), np.random.default_rng(seed)
-    images = np.full((2, *shape), 120.0)
-    images[1] += 2
-    images[:, :40] = ndimage.gaussian_filter(texture((40, 512)), 3), texture((40, 512))
-    pipeline = Pipeline.prepare(stack_arrays(quantized(images + generator.normal(0, 1.5, images.shape))))
-    task = pipeline.measure((0, 255))
-
-    jumps = []
-    for each in (task, replace(task, coarse=())):
-        alone, (tile,) = each.hand_out(pipeline.plan.tiles)
-        ground = alone(tile).source_index[64:].astype(int)
-        jumps.append(sum(np.count_nonzero(np.diff(ground, axis=axis)) for axis in (0, 1)))
-
-    assert jumps[0] < 0.6 * jumps[1]
 
 
 def test_base_and_detail_map_are_the_winners_of_the_evidence():

@@ -7,21 +7,17 @@ import pytest
 from scipy import ndimage
 
 from qmcif_engine.config.fusion_config import DecisionConfig, Evidence, FusionConfig, NoiseHandling, StackOrder
-from qmcif_engine.decision.coarse import COARSE_NOISE_ENERGY, coarse_energy
 from qmcif_engine.decision.evidence import CELL_PX, FINE_PX, WIDE_PX, scale_energies
 from qmcif_engine.decision.filters import average_cells, smooth
 from qmcif_engine.decision.statistics import (
     BLOCK_PX,
-    FLOOR_FACTOR,
     LEAST_STEP,
     ROUNDING,
     SMOOTH_QUANTILE,
     block_medians,
-    measure_gains,
     measure_noise,
     measure_statistics,
 )
-from qmcif_engine.rules import StackStatistics
 from tests.scenes import texture
 
 SHAPE = (160, 192)
@@ -87,17 +83,16 @@ def white_noise_power(sigma, cell):
     return (np.diff(layer, axis=0) ** 2).mean() + (np.diff(layer, axis=1) ** 2).mean()
 
 
-def test_the_least_floor_is_a_multiple_of_a_twentieth_of_the_energy_of_undecomposed_noise():
+def test_the_least_floor_is_a_twentieth_of_the_energy_of_undecomposed_noise():
     statistics = measure_statistics([np.full((1, *SHAPE), 9, np.float32)], FusionConfig(), n_images=2, step=1.0)
 
     wide = white_noise_power(WIDE_PX, CELL_PX) / 20
     expected = [white_noise_power(FINE_PX, 1) / 20, wide, wide / CELL_PX**2]
     assert statistics.noise == ROUNDING
-    np.testing.assert_allclose(np.array(statistics.floors) / FLOOR_FACTOR, expected, rtol=0.1)
-    assert statistics.coarse_floor == FLOOR_FACTOR * COARSE_NOISE_ENERGY
+    np.testing.assert_allclose(statistics.floors, expected, rtol=0.1)
 
 
-def test_floors_are_a_multiple_of_the_energy_that_the_noise_of_a_stack_has():
+def test_floors_are_the_energy_that_the_noise_of_a_stack_has():
     images = noisy(5.0)
 
     statistics = measure_statistics(images, FusionConfig(), n_images=3, step=1.0)
@@ -107,9 +102,7 @@ def test_floors_are_a_multiple_of_the_energy_that_the_noise_of_a_stack_has():
             np.median(scale_energies(image / np.float32(statistics.noise), Evidence.DECOMPOSITION, n_scales=len(statistics.floors))[scale])
             for image in images
         ]
-        assert 0.3 * np.mean(medians) < floor / FLOOR_FACTOR < 1.1 * np.mean(medians)
-    cells = np.concatenate([coarse_energy(image / np.float32(statistics.noise)).reshape(-1) for image in images])
-    assert COARSE_NOISE_ENERGY < statistics.coarse_floor / FLOOR_FACTOR < 1.1 * cells.mean()
+        assert 0.3 * np.mean(medians) < floor < 1.1 * np.mean(medians)
     assert 0 < SMOOTH_QUANTILE < 0.5
 
 
@@ -154,47 +147,3 @@ def test_small_images_have_positive_statistics(shape, measure):
 @pytest.mark.parametrize("order", list(StackOrder))
 def test_the_order_is_that_of_the_settings(order):
     assert measure_statistics(noisy(1.0), config(order=order), n_images=3, step=1.0).is_ordered is (order is StackOrder.ORDERED)
-
-
-# --- brightness of whole images ---
-
-
-def images_of_exposure(gains, *, blur=1.5):
-    """Windows of one texture, blurred more in each image, times a gain."""
-    generator = np.random.default_rng(4)
-    sharp = [smooth(generator.uniform(20, 200, (1, 128, 128)).astype(np.float32), 3.0) for _ in range(2)]
-    return [[smooth(window, blur * number + 0.1) * np.float32(gain) for window in sharp] for number, gain in enumerate(gains)]
-
-
-@pytest.mark.parametrize("gains", [(1.0, 1.1), (1.0, 0.97, 1.05, 0.9), (0.8, 0.85, 0.9, 0.95, 1.0)])
-def test_gains_of_exposure_are_found_beside_focus(gains):
-    found = measure_gains(images_of_exposure(gains), highest=255.0)
-
-    np.testing.assert_allclose(np.array(found) / found[0], np.array(gains) / gains[0], rtol=0.015)
-
-
-def test_images_of_about_one_brightness_count_as_equally_bright():
-    assert measure_gains(images_of_exposure((1.0, 1.01, 0.995)), highest=255.0) == (1.0, 1.0, 1.0)
-
-
-def test_light_that_comes_and_goes_by_place_is_no_exposure():
-    places = np.random.default_rng(5).uniform(20, 200, (2, 8, 8)).astype(np.float32)
-    one, other = (np.kron(plane, np.ones((16, 16), np.float32))[None] for plane in places)
-
-    assert measure_gains([[one], [other]], highest=None) == (1.0, 1.0)
-
-
-def test_clipped_and_dark_cells_say_nothing_of_exposure():
-    ((bright,), (brighter,)) = ([np.full((1, 160, 160), level, np.float32)] for level in (250.0, 254.0))
-    ((dark,), (darker,)) = ([np.full((1, 160, 160), level, np.float32)] for level in (2.0, 1.0))
-
-    assert measure_gains([[bright], [brighter]], highest=255.0) == (1.0, 1.0)
-    assert measure_gains([[dark], [darker]], highest=255.0) == (1.0, 1.0)
-
-
-def test_units_are_those_of_the_noise_times_the_brightness():
-    statistics = StackStatistics(n_images=2, is_ordered=False, noise=3.0, gains=(0.5, 1.5))
-
-    np.testing.assert_allclose(statistics.units, [1.5, 4.5])
-    np.testing.assert_allclose(statistics.brightness, [1.0, 3.0])
-    np.testing.assert_array_equal(StackStatistics(n_images=3, is_ordered=True, noise=2.0).units, [2.0, 2.0, 2.0])

@@ -262,7 +262,7 @@ def test_cancellation_in_the_middle_of_an_image_ends_the_fusion_at_once(pair, na
         questions.append(len(seen))
         return len(questions) > 3
 
-    message = r"^the fusion was cancelled (after [012] of 3 steps|before its first tile); nothing was returned: start it again$"
+    message = r"^the fusion was cancelled after [012] of 3 steps; nothing was returned: start it again$"
     with pytest.raises(Cancelled, match=message):
         fuse(pair, PRESETS[name], on_progress=seen.append, is_cancelled=is_cancelled)
 

@@ -38,10 +38,6 @@ def images():
     return make_focus_stack(shape=(130, 150), n_images=2, seed=4).images
 
 
-COARSE_READS = 2 * 9
-"""Windows of both images that are read for the coarse decision, before there are tiles."""
-
-
 @pytest.fixture(scope="module")
 def expected(images):
     return fuse(images, CONFIG, with_maps=True)
@@ -89,7 +85,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped_and_ends_with_the_same_byte
     parts.mkdir()
     fuse_to_file(stack_arrays(images), whole / name, CONFIG, maps=whole / "maps")
     with pytest.raises(OSError, match="lost the disk"):
-        fuse_to_file(logged_stack(images, fail_after=COARSE_READS + 12), parts / name, CONFIG, maps=parts / "maps", workers=workers)
+        fuse_to_file(logged_stack(images, fail_after=12), parts / name, CONFIG, maps=parts / "maps", workers=workers)
     assert [path.name for path in parts.iterdir()] == [f"{name}.qmcif-job"]
 
     report = fuse_to_file(stack_arrays(images), parts / name, CONFIG, maps=parts / "maps", resume=True, workers=workers)
@@ -100,7 +96,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped_and_ends_with_the_same_byte
 
 def test_only_missing_tiles_are_computed_again(images, tmp_path, monkeypatch):
     with pytest.raises(OSError, match="lost the disk"):
-        fuse_to_file(logged_stack(images, fail_after=COARSE_READS + 15), tmp_path / "f.tif", CONFIG, focus_range=(0, 255), workers=1)
+        fuse_to_file(logged_stack(images, fail_after=15), tmp_path / "f.tif", CONFIG, focus_range=(0, 255), workers=1)
     computed = []
     compute = TileTask.__call__
 
@@ -117,7 +113,7 @@ def test_only_missing_tiles_are_computed_again(images, tmp_path, monkeypatch):
 
 def test_a_tile_is_not_gone_on_with_when_only_its_overlap_changed(images, tmp_path):
     with pytest.raises(OSError, match="lost the disk"):
-        fuse_to_file(logged_stack(images, fail_after=COARSE_READS + 5), tmp_path / "f.tif", CONFIG, focus_range=(0, 255), workers=1)
+        fuse_to_file(logged_stack(images, fail_after=5), tmp_path / "f.tif", CONFIG, focus_range=(0, 255), workers=1)
     first, second = Pipeline.prepare(stack_arrays(images), CONFIG).plan.tiles[:2]
     assert len(list((tmp_path / "f.tif.qmcif-job").glob("tile-*"))) == 1
     others = images.copy()
@@ -165,7 +161,7 @@ def test_cancelling_before_the_first_tile_leaves_nothing(images, tmp_path):
 @pytest.mark.parametrize("change", ["images", "sample", "settings"])
 def test_resuming_with_other_images_or_settings_is_refused(images, tmp_path, change):
     with pytest.raises(OSError, match="lost the disk"):
-        fuse_to_file(logged_stack(images, fail_after=COARSE_READS + 12), tmp_path / "f.tif", CONFIG, workers=1)
+        fuse_to_file(logged_stack(images, fail_after=12), tmp_path / "f.tif", CONFIG, workers=1)
     others = images[::-1] if change == "images" else images.copy()
     if change == "sample":
         others[1, 3, 5, 0] ^= 1
@@ -260,7 +256,7 @@ def test_heights_are_those_of_the_positions_and_the_same_with_one_or_many_worker
 
 def test_tiles_with_maps_are_not_taken_for_tiles_with_heights_of_as_many_bytes(images, tmp_path):
     with pytest.raises(OSError, match="lost the disk"):
-        fuse_to_file(logged_stack(images, fail_after=COARSE_READS + 12), tmp_path / "f.tif", CONFIG, maps=tmp_path / "maps", workers=1)
+        fuse_to_file(logged_stack(images, fail_after=12), tmp_path / "f.tif", CONFIG, maps=tmp_path / "maps", workers=1)
     request = HeightRequest(target=tmp_path / "h.tif", z_step=1.0)
 
     with pytest.raises(OutputError, match="other images, settings or another version"):
@@ -289,7 +285,7 @@ def test_a_zarr_holds_what_fuse_returns_in_chunks_of_ours(images, expected, tmp_
 
 def test_the_chunks_of_a_zarr_are_written_once_by_their_tiles_and_copied_nowhere(images, tmp_path):
     with pytest.raises(OSError, match="lost the disk"):
-        fuse_to_file(logged_stack(images, fail_after=COARSE_READS + 12), tmp_path / "f.ome.zarr", CONFIG, workers=1)
+        fuse_to_file(logged_stack(images, fail_after=12), tmp_path / "f.ome.zarr", CONFIG, workers=1)
 
     (store,) = (tmp_path / "f.ome.zarr.qmcif-job").glob("image-*.zarr")
     tiles = list((tmp_path / "f.ome.zarr.qmcif-job").glob("tile-*"))
@@ -336,7 +332,7 @@ def test_a_zarr_that_cannot_be_placed_waits_for_the_next_run(images, expected, t
 def test_tiles_whose_store_is_gone_are_computed_again(images, expected, tmp_path):
     target = tmp_path / "f.ome.zarr"
     with pytest.raises(OSError, match="lost the disk"):
-        fuse_to_file(logged_stack(images, fail_after=COARSE_READS + 12), target, CONFIG, workers=1)
+        fuse_to_file(logged_stack(images, fail_after=12), target, CONFIG, workers=1)
     (store,) = (tmp_path / "f.ome.zarr.qmcif-job").glob("image-*.zarr")
     store.rename(tmp_path / "elsewhere")
 

@@ -1,21 +1,16 @@
 """What is measured once for a run, from one look at the stack."""
 
-import pickle
-
-import dask
 import numpy as np
 import pytest
 
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.config.presets import PRESETS
-from qmcif_engine.errors import Cancelled
-from qmcif_engine.fusing.pipeline import Pipeline
 from qmcif_engine.io.input.stack_input import open_stack
 from qmcif_engine.run.measurement import measure_range_and_noise, measure_run
 from qmcif_engine.stack.samples import FocusRange
 from qmcif_engine.stack.separate_channels import settle_channels
 from qmcif_engine.stack.stack import companions_of, settle_range, stack_arrays
-from tests.scenes import logged_stack, stack_of_bands
+from tests.scenes import logged_stack
 
 DEFAULT = FusionConfig()
 
@@ -81,85 +76,3 @@ def test_range_and_noise_alone_take_one_look():
     assert isinstance(focus_range, FocusRange)
     assert len(levels) == 1
     assert levels[0] > 0
-
-
-# --- the coarse decision ---
-
-SMALL_TILES = {"tile_px": 128, "chunk_px": 64}
-
-
-def coarse_of(stack, config=DEFAULT, **options):
-    return Pipeline.prepare(stack, config, **options).measure((0, 255)).coarse
-
-
-def scene(n_images=3, shape=(160, 240)):
-    return [np.rint(image).astype(np.uint8) for image in stack_of_bands(n_images, shape, noise=1.0)[0]]
-
-
-@pytest.mark.parametrize("n_images", [2, 7])
-def test_the_coarse_decision_is_that_of_the_whole_image_whatever_the_windows(n_images):
-    (one,), (other,) = (coarse_of(stack_arrays(scene(n_images)), DEFAULT.replaced(tiling)) for tiling in ({}, SMALL_TILES))
-
-    assert one.label.shape == (10, 15, min(n_images, 4))
-    np.testing.assert_array_equal(one.label, other.label)
-    np.testing.assert_allclose(one.messages.astype(float), other.messages.astype(float), atol=1e-2)
-
-
-@pytest.mark.parametrize("scheduler", ["synchronous", "threads", "processes"])
-def test_who_computes_changes_no_bit_of_it(scheduler):
-    config = DEFAULT.replaced(SMALL_TILES)
-    (expected,) = coarse_of(stack_arrays(scene()), config, workers=1)
-
-    with dask.config.set(scheduler=scheduler):
-        (found,) = coarse_of(stack_arrays(scene()), config, workers=3)
-
-    for mine, its in zip(found, expected, strict=True):
-        np.testing.assert_array_equal(mine, its)
-
-
-def test_each_channel_that_decides_has_a_coarse_decision_of_its_own():
-    images = np.stack([np.stack([image, image[::-1, ::-1]], axis=-1) for image in scene()])
-
-    first, second = coarse_of(stack_arrays(list(images)), channels="each")
-
-    np.testing.assert_array_equal(first.label, coarse_of(stack_arrays(list(images[..., 0])))[0].label)
-    np.testing.assert_array_equal(second.label, coarse_of(stack_arrays(list(images[..., 1])))[0].label)
-
-
-def test_what_decides_is_the_guide():
-    guide = stack_arrays(scene())
-
-    np.testing.assert_array_equal(coarse_of(stack_arrays(scene()[::-1]), guide=guide)[0].label, coarse_of(guide)[0].label)
-
-
-def test_each_window_of_an_image_is_read_once():
-    stack = logged_stack(scene())
-    coarse_of(stack, DEFAULT.replaced({"dark_border_px": 0}))
-    n_measured = len(stack.read.places)
-    stack.read.places.clear()
-    coarse_of(stack, DEFAULT.replaced({"dark_border_px": 0, "effort": "fast"}))
-
-    assert n_measured - len(stack.read.places) == 3
-
-
-def test_tiles_take_only_their_part_of_it_to_other_processes():
-    config = DEFAULT.replaced(SMALL_TILES)
-    pipeline = Pipeline.prepare(stack_arrays(scene(shape=(640, 640))), config)
-    task = pipeline.measure((0, 255))
-
-    alone, tiles = task.hand_out(pipeline.plan.tiles)
-
-    assert alone.coarse == ()
-    first = next(iter(tiles))
-    assert first.coarse[0].label.shape[:2] == first.padded.in_cells(16).shape
-    assert len(pickle.dumps(first)) < sum(plane.nbytes for plane in task.coarse[0]) / 4
-
-
-@pytest.mark.parametrize("changes", [{"effort": "fast"}, {"rule": "paper"}])
-def test_some_settings_have_none(changes):
-    assert coarse_of(stack_arrays(scene()), DEFAULT.replaced(changes)) == ()
-
-
-def test_it_can_be_cancelled():
-    with pytest.raises(Cancelled):
-        Pipeline.prepare(stack_arrays(scene())).measure(is_cancelled=lambda: True)
