@@ -347,7 +347,20 @@ def test_interrupting_a_real_run_leaves_nothing_and_ends_with_130(tmp_path: Path
     for letter, image in zip("ab", make_focus_stack(n_images=2, shape=(600, 800), seed=1).images, strict=True):
         write_image(tmp_path / f"{letter}.png", image)
     before = {path.name for path in tmp_path.iterdir()}
-    command = [sys.executable, "-m", "qmcif_engine", "fuse", "a.png", "b.png", "-o", "o.png", "--set", "iterations=1000"]
+    command = [
+        sys.executable,
+        "-m",
+        "qmcif_engine",
+        "fuse",
+        "a.png",
+        "b.png",
+        "-o",
+        "o.png",
+        "--set",
+        "rule=paper",
+        "--set",
+        "iterations=1000",
+    ]
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
         try:
             while process.poll() is None and not (tmp_path / "o.png.qmcif-job" / "job.json").exists():
