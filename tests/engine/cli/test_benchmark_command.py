@@ -276,7 +276,8 @@ def test_an_interruption_keeps_what_is_finished_and_nothing_else(tmp_path: Path)
     data.mkdir()
     write_set(data, "01", seed=1)
     write_set(data, "02", seed=2, shape=(1200, 1500))
-    command = [sys.executable, "-m", "qmcif_engine", "benchmark", "data", "-o", "report", "--set", "iterations=1000", "--jobs", "2"]
+    settings = ["--set", "rule=paper", "--set", "iterations=1000"]
+    command = [sys.executable, "-m", "qmcif_engine", "benchmark", "data", "-o", "report", *settings, "--jobs", "2"]
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"}) as process:
         try:
             while process.poll() is None and finished_sets(report) != ["01"]:
