@@ -17,7 +17,7 @@ from qmcif_engine.fusing.identity import describe_fused
 from qmcif_engine.fusing.outputs import Outputs
 from qmcif_engine.io.output.windowed_image import ImageContent, WindowedImage, assemble_content, block_windows, join_contents
 from qmcif_engine.io.output.writers import describe_map, map_path
-from qmcif_engine.io.remote.remote_path import RemotePath
+from qmcif_engine.io.remote_path import RemotePath
 from qmcif_engine.stack.samples import FocusRanges
 from qmcif_engine.stack.stack import FindValid, Stack
 from qmcif_engine.stack.window import Window

@@ -13,7 +13,7 @@ from qmcif_engine.errors import ExecutionError, OutputError
 from qmcif_engine.io.output.leftovers import Kind, Leftover, name_temporary, temporary_in
 from qmcif_engine.io.output.moves import JOURNAL_NAME, Journal, roll_back, settle, sync_folder, write_durably
 from qmcif_engine.io.output.placement import refusing
-from qmcif_engine.io.remote.remote_path import Location, RemotePath
+from qmcif_engine.io.remote_path import Location, RemotePath
 from qmcif_engine.run.lock import RunLock, check_ended, read_holder
 from qmcif_engine.tiles.output_maps import OUTPUT_MAPS
 

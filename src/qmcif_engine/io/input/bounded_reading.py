@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from qmcif_engine.io.limits import MOST_JSON_ITEMS
-from qmcif_engine.io.remote.remote_path import Location, RemotePath
+from qmcif_engine.io.remote_path import Location, RemotePath
 
 _ITEM_MARKS = (b",", b"[", b"{")
 
@@ -24,7 +24,7 @@ def read_bounded(path: Location, *, largest_bytes: int) -> bytes:
         When it is a folder, pipe or device, or too large.
     """
     if isinstance(path, RemotePath):
-        from qmcif_engine.io.remote.object_requests import read_object
+        from qmcif_engine.io.remote import read_object
 
         content = read_object(path)
     else:

@@ -8,13 +8,13 @@ import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from qmcif_engine.io.remote.remote_path import RemotePath
+from qmcif_engine.io.remote_path import RemotePath
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from qmcif_engine.io.remote.remote_file import RemoteFile
-    from qmcif_engine.io.remote.remote_path import Location
+    from qmcif_engine.io.remote import RemoteFile
+    from qmcif_engine.io.remote_path import Location
 
 MOST_OPEN_FILES = 64
 """Far fewer than systems allow a process to have."""
@@ -89,6 +89,6 @@ class OpenFiles:
 
 
 def _open_remote(path: RemotePath) -> RemoteFile:
-    from qmcif_engine.io.remote.remote_file import RemoteFile  # asks the server for its first bytes
+    from qmcif_engine.io.remote import RemoteFile  # asks the server for its first bytes
 
     return RemoteFile(path)

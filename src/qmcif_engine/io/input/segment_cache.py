@@ -28,7 +28,7 @@ from qmcif_engine.io.input.frame_source import Copying, FramePosition, FrameSour
 from qmcif_engine.io.input.open_files import OpenFiles
 from qmcif_engine.io.output.leftovers import name_scratch
 from qmcif_engine.io.output.moves import sweep
-from qmcif_engine.io.remote.remote_path import RemotePath
+from qmcif_engine.io.remote_path import RemotePath
 from qmcif_engine.stack.window import Window
 
 DEFAULT_CACHE_BYTES = 64 * 2**20

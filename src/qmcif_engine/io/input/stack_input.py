@@ -15,7 +15,7 @@ from qmcif_engine.io.input.frame_source import Copying, FrameSequence, FrameSour
 from qmcif_engine.io.input.image_file import translate_failures
 from qmcif_engine.io.input.readers import open_file
 from qmcif_engine.io.input.segment_cache import DEFAULT_CACHE_BYTES, DEFAULT_MEMORY_BYTES, SegmentCache
-from qmcif_engine.io.remote.remote_path import RemotePath
+from qmcif_engine.io.remote_path import RemotePath
 from qmcif_engine.stack.samples import SUPPORTED_DTYPES
 from qmcif_engine.stack.separate_channels import EACH
 
@@ -127,7 +127,8 @@ def _open_one(
     if translate_failures(is_zarr_folder, item):
         from qmcif_engine.io.zarr.zarr_input import open_zarr
 
-        source: FrameSource = open_zarr(item, image=image, axes=axes, cache=cache, strict_chunks=strict_chunks)
+        open_folder = partial(open_zarr, image=image, axes=axes, cache=cache, strict_chunks=strict_chunks)
+        source: FrameSource = translate_failures(open_folder, item)
     else:
         source = open_file(item, cache=cache, image=image, axes=axes)
     # on a server every window would be a request

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from qmcif_engine.errors import OutputError
 from qmcif_engine.io.output.leftovers import Kind, Leftover, find_leftovers, is_temporary_name, remove
-from qmcif_engine.io.remote.remote_path import Location, RemotePath
+from qmcif_engine.io.remote_path import Location, RemotePath
 
 _NODE_FILES = ("zarr.json", ".zgroup", ".zarray")
 _LARGEST_NODE_BYTES = 2**26
@@ -70,7 +70,7 @@ def write_durably(contents: Mapping[Path, bytes] | Mapping[Location, bytes], *, 
     """
     for path, content in contents.items():
         if isinstance(path, RemotePath):
-            from qmcif_engine.io.remote.object_requests import write_object
+            from qmcif_engine.io.remote import write_object
 
             write_object(path, content)
             continue

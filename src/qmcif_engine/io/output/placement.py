@@ -12,7 +12,7 @@ from typing import BinaryIO
 from qmcif_engine.errors import OutputError, QmcifError
 from qmcif_engine.io.output.leftovers import Kind, name_temporary, remove, temporary_in
 from qmcif_engine.io.output.moves import Journal, Move, check_replaceable, mark_of, sweep, sync_folder
-from qmcif_engine.io.remote.remote_path import Location, RemotePath
+from qmcif_engine.io.remote_path import Location, RemotePath
 
 
 def check_place(target: Location, *, overwrite: bool, is_store: bool = False) -> None:
@@ -34,7 +34,7 @@ def check_place(target: Location, *, overwrite: bool, is_store: bool = False) ->
         With the reason and the remedy.
     """
     if isinstance(target, RemotePath):
-        from qmcif_engine.io.remote.remote_store import check_remote_target
+        from qmcif_engine.io.remote import check_remote_target
 
         with refusing(target):
             check_remote_target(target, is_store=is_store, is_allowed=overwrite)

@@ -18,7 +18,7 @@ from qmcif_engine.io.output.moves import Journal
 from qmcif_engine.io.output.output_formats import check_content, choose_format
 from qmcif_engine.io.output.placement import check_folder, check_place, place_files, ready_folder
 from qmcif_engine.io.output.windowed_image import ArrayImage, ImageContent, WindowedImage, WriteRun, assemble_content, join_contents
-from qmcif_engine.io.remote.remote_path import RemotePath
+from qmcif_engine.io.remote_path import RemotePath
 from qmcif_engine.stack.image_metadata import ImageMetadata, name_planes
 
 

@@ -19,7 +19,7 @@ from qmcif_engine.io.limits import LARGEST_IMAGE_OVERHEAD_BYTES, MAX_JPEG_EXPANS
 from qmcif_engine.io.metadata.embedding import Embedding, Resolution, prepare_embedding
 from qmcif_engine.io.metadata.exif import check_profile
 from qmcif_engine.io.output.windowed_image import ImageContent, WriteRun, read_whole
-from qmcif_engine.io.remote.remote_path import Location
+from qmcif_engine.io.remote_path import Location
 
 logger = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ described last.
 from __future__ import annotations
 
 import itertools
-import math
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,12 +18,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qmcif_engine.io.input.bounded_reading import read_bounded
-from qmcif_engine.io.limits import LARGEST_SEGMENT_OVERHEAD_BYTES
 from qmcif_engine.io.output.moves import sync_folder, write_durably
 from qmcif_engine.io.output.pyramid import halve, level_shapes
 from qmcif_engine.io.output.windowed_image import BLOCK_SIDE_PX, ImageContent, StackAxis, WriteRun, count_blocks
-from qmcif_engine.io.remote.remote_path import Location, RemotePath
+from qmcif_engine.io.remote_path import Location
 from qmcif_engine.io.zarr.ome_attributes import Extremes, describe_group, name_axes
 from qmcif_engine.stack.window import Window
 
@@ -72,23 +70,20 @@ class ImageArray:
 
     def create(self) -> None:
         """Describe the array, and make the folders of its chunks."""
-        kept, _ = self._make_in_memory(self.shape, self.n_images)
+        kept, _ = self._make_in_memory()
         if isinstance(self.folder, Path):
             self.folder.mkdir(exist_ok=True)
             # now, by one process: tasks that make folders at once would race for them, and for their entries on the disk
             images = range(self.n_images) if self.is_kept else ()
-            files = (path for image in images for path in self._files(Window.whole(self.shape), image))
-            for path in {path.parent for path in files if isinstance(path, Path)}:
-                path.mkdir(parents=True, exist_ok=True)
+            for parent in {(self.folder / key).parent for image in images for key in self._keys(Window.whole(self.shape), image)}:
+                parent.mkdir(parents=True, exist_ok=True)
         write_durably({self.folder / _METADATA: kept[_METADATA].to_bytes()}, scratch_folder=self.scratch_folder)
 
     def encode(self, window: Window, block: NDArray[Any], image: int = 0) -> dict[Location, bytes]:
         """Return the files of a window, which begins and, within the image, ends where a file does."""
-        kept, array = self._make_in_memory(block.shape, 1)
-        array[(*self._place(0), slice(None), slice(None))] = np.moveaxis(block, -1, 0) if block.ndim == 3 else block
-        # the array in memory is the window alone, so its chunks are numbered from 0
-        keys = (self._key(*cell, 0) for cell in self._cells(Window.whole(window.shape)))
-        return {path: kept[key].to_bytes() for path, key in zip(self._files(window, image), keys, strict=True)}
+        kept, array = self._make_in_memory()
+        array[(*self._place(image), *window.slices)] = np.moveaxis(block, -1, 0) if block.ndim == 3 else block
+        return {self.folder / key: kept[key].to_bytes() for key in self._keys(window, image)}
 
     def write(self, window: Window, block: NDArray[Any], image: int = 0) -> None:
         """Write a window."""
@@ -96,33 +91,23 @@ class ImageArray:
 
     def contents(self, window: Window, image: int = 0) -> list[bytes]:
         """Return what the files of a window on the disk hold."""
-        return [path.read_bytes() for path in self._files(window, image) if isinstance(path, Path)]
+        return [(self.folder / key).read_bytes() for key in self._keys(window, image)] if isinstance(self.folder, Path) else []
 
     def is_stored(self, window: Window, image: int = 0) -> bool:
         """Return whether all files of a window are there."""
-        return all(path.is_file() for path in self._files(window, image))
+        return all((self.folder / key).is_file() for key in self._keys(window, image))
 
     def read(self, window: Window, image: int = 0) -> NDArray[Any]:
         """Return the samples of a window that has been written."""
         import zarr
 
-        array = self._fetch(window) if isinstance(self.folder, RemotePath) else zarr.open_array(self.folder, mode="r")
+        from qmcif_engine.io.zarr.zarr_checks import open_store
+
+        array = zarr.open_array(open_store(self.folder), mode="r")
         planes = np.asarray(array[(*self._place(image), *window.slices)])
         return np.moveaxis(planes, 0, -1) if planes.ndim == 3 else planes
 
-    def _fetch(self, window: Window) -> zarr.Array[Any]:
-        """Return the array with the files of a window, fetched from a server."""
-        from zarr.core.buffer import default_buffer_prototype
-
-        kept, array = self._make_in_memory(self.shape, self.n_images)
-        # a chunk that was packed cannot be much larger than its samples: what a server sends beyond that is refused
-        largest = 2 * math.prod(self.shard_px or (self.chunk_px,) * 2) * math.prod(self.shape[2:]) * self.dtype.itemsize
-        for cell in self._cells(window):
-            content = read_bounded(self.folder / self._key(*cell, 0), largest_bytes=largest + LARGEST_SEGMENT_OVERHEAD_BYTES)
-            kept[self._key(*cell, 0)] = default_buffer_prototype().buffer.from_bytes(content)
-        return array
-
-    def _make_in_memory(self, shape: tuple[int, ...], n_images: int) -> tuple[dict[str, Any], zarr.Array[Any]]:
+    def _make_in_memory(self) -> tuple[dict[str, Any], zarr.Array[Any]]:
         """Return an empty array of this kind, and the dictionary that will hold its files."""
         import zarr  # slow to load, and few need it
         from zarr.storage import MemoryStore
@@ -130,13 +115,13 @@ class ImageArray:
         kept: dict[str, Any] = {}
         array = zarr.create_array(
             MemoryStore(kept),
-            shape=self._order(n_images, shape[2:], (shape[0], shape[1])),
-            chunks=self._order(1, shape[2:], (self.chunk_px, self.chunk_px)),
-            shards=None if self.shard_px is None else self._order(1, shape[2:], self.shard_px),
+            shape=self._order(self.n_images, self.shape[2:], (self.shape[0], self.shape[1])),
+            chunks=self._order(1, self.shape[2:], (self.chunk_px, self.chunk_px)),
+            shards=None if self.shard_px is None else self._order(1, self.shape[2:], self.shard_px),
             dtype=self.dtype,
             compressors=_COMPRESSION if self.is_kept else None,
             fill_value=0,
-            dimension_names=name_axes(shape, self.axis),
+            dimension_names=name_axes(self.shape, self.axis),
             chunk_key_encoding={"name": "default", "separator": "/" if self.is_kept else "."},
             # black chunks too, so that a missing one always means a damaged store
             config={"write_empty_chunks": True},
@@ -152,20 +137,14 @@ class ImageArray:
         """Return the index of one image before its rows and columns, all channels included."""
         return {None: (...,), "T": (image, ...), "Z": (..., image)}[self.axis]
 
-    def _cells(self, window: Window) -> Iterator[tuple[int, int]]:
-        """Yield row and column of every file that a window touches."""
+    def _keys(self, window: Window, image: int) -> Iterator[str]:
+        """Yield the name of every file that a window of an image touches."""
         height, width = self.shard_px or (self.chunk_px, self.chunk_px)
         rows = range(window.top // height, -(-window.bottom // height))
         columns = range(window.left // width, -(-window.right // width))
-        yield from itertools.product(rows, columns)
-
-    def _key(self, row: int, column: int, image: int) -> str:
-        # all channels share a chunk, so its number along their axis is always 0
-        numbers = self._order(image, (0,) * len(self.shape[2:]), (row, column))
-        return ("/" if self.is_kept else ".").join(["c", *map(str, numbers)])
-
-    def _files(self, window: Window, image: int) -> Iterator[Location]:
-        return (self.folder / self._key(*cell, image) for cell in self._cells(window))
+        for cell in itertools.product(rows, columns):
+            # all channels share a chunk, so its number along their axis is always 0
+            yield ("/" if self.is_kept else ".").join(["c", *map(str, self._order(image, (0,) * len(self.shape[2:]), cell))])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,14 +221,10 @@ class ImageStore:
 
     def finish(self, content: ImageContent, extremes: Extremes) -> None:
         """Describe the image, whose levels are all there, and wait until its folders are on the disk."""
-        import zarr
-        from zarr.storage import MemoryStore
-
-        kept: dict[str, Any] = {}
-        group = zarr.open_group(MemoryStore(kept), mode="w", zarr_format=3)
-        group.attrs.update(describe_group(content, n_levels=len(self.levels), extremes=extremes, axis=self.axis))
+        attributes = describe_group(content, n_levels=len(self.levels), extremes=extremes, axis=self.axis)
+        group = {"attributes": attributes, "zarr_format": 3, "node_type": "group"}
         # last: readers take a group without it for none
-        write_durably({self.folder / _METADATA: kept[_METADATA].to_bytes()}, scratch_folder=self.scratch_folder)
+        write_durably({self.folder / _METADATA: json.dumps(group, indent=2).encode()}, scratch_folder=self.scratch_folder)
         if isinstance(self.folder, Path):
             # chunks waited for their bytes and names; the folders themselves were not waited for
             for folder in (path for path in self.folder.rglob("*") if path.is_dir()):

@@ -30,7 +30,7 @@ from qmcif_engine.io.metadata.length_units import (
     settle_seconds,
 )
 from qmcif_engine.io.metadata.ome_xml import list_image_names
-from qmcif_engine.io.remote.remote_path import Location
+from qmcif_engine.io.remote_path import Location
 from qmcif_engine.io.zarr.zarr_checks import read_group_attributes
 from qmcif_engine.stack.image_metadata import ImageMetadata
 
