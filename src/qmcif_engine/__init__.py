@@ -29,8 +29,8 @@ if TYPE_CHECKING:  # the list of public names, for type checkers and for `_find_
     from qmcif_engine.fusing.to_file import fuse_in_slabs, fuse_to_file
     from qmcif_engine.io.input.file_stack import FileStack as FileStack
     from qmcif_engine.io.input.image_file import ImageFile as ImageFile
-    from qmcif_engine.io.input.readers import read_image
-    from qmcif_engine.io.input.stack_input import open_stack
+    from qmcif_engine.io.input.open import read_image
+    from qmcif_engine.io.input.open import open_stack
     from qmcif_engine.io.input.written_image import WrittenImage as WrittenImage
     from qmcif_engine.io.output.stack_output import write_stack
     from qmcif_engine.io.output.transform_files import load_transforms, save_transforms

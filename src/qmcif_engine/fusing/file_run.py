@@ -31,7 +31,7 @@ from qmcif_engine.fusing.outputs import (
 )
 from qmcif_engine.fusing.pipeline import Pipeline
 from qmcif_engine.fusing.results import stack_slabs
-from qmcif_engine.io.input.stack_input import open_stack
+from qmcif_engine.io.input.open import open_stack
 from qmcif_engine.io.output.output_formats import choose_format
 from qmcif_engine.io.output.placement import check_sources_kept
 from qmcif_engine.io.output.windowed_image import StackImage

@@ -14,8 +14,7 @@ import numpy as np
 
 from qmcif_engine.depth import HeightRequest, settle_scale
 from qmcif_engine.errors import InvalidConfigError, OutputError
-from qmcif_engine.io.input.bounded_reading import read_bounded
-from qmcif_engine.io.limits import LARGEST_NODE_BYTES
+from qmcif_engine.io.limits import LARGEST_NODE_BYTES, read_bounded
 from qmcif_engine.io.output.output_formats import choose_format, name_beside
 from qmcif_engine.io.output.placement import check_folder, check_place, check_sources_kept, refusing
 from qmcif_engine.io.output.writers import check_maps_target, check_target, map_path

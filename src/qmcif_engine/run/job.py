@@ -24,8 +24,8 @@ from qmcif_engine.errors import ExecutionError, OutputError
 from qmcif_engine.io.output.moves import write_durably
 from qmcif_engine.io.output.placement import refusing
 from qmcif_engine.io.output.windowed_image import BLOCK_SIDE_PX, ArrayImage, ImageContent, JoinedImage, WindowedImage
-from qmcif_engine.io.remote_path import Location, RemotePath
 from qmcif_engine.io.remote import RemoteStore
+from qmcif_engine.io.remote_path import Location, RemotePath
 from qmcif_engine.io.zarr.image_store import ImageArray, ImageStore
 from qmcif_engine.io.zarr.ome_attributes import Extremes
 from qmcif_engine.run.job_folder import JobFolder

@@ -25,9 +25,9 @@ from ome_zarr.format import FormatV04, FormatV05
 from ome_zarr.writer import write_multiscale
 from PIL import Image
 
-from qmcif_engine.io.input.stack_input import open_stack
-from qmcif_engine.io.output.stack_output import write_stack
 from qmcif_engine.io import remote
+from qmcif_engine.io.input.open import open_stack
+from qmcif_engine.io.output.stack_output import write_stack
 from qmcif_engine.stack.window import Window
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "files.md"

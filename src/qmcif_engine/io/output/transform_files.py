@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Never
 
 from qmcif_engine.errors import InvalidConfigError
-from qmcif_engine.io.input.bounded_reading import parse_json, read_bounded
-from qmcif_engine.io.limits import LARGEST_TRANSFORMS_BYTES
+from qmcif_engine.io.limits import LARGEST_TRANSFORMS_BYTES, parse_json, read_bounded
 from qmcif_engine.io.output.placement import check_place, place_files
 from qmcif_engine.stack.alignment.transforms import AlignmentWarning, Matrix, TransformModel, Transforms, as_matrix, as_projective_matrix
 

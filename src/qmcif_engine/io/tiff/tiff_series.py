@@ -11,7 +11,7 @@ from tifffile import COMPRESSION, PHOTOMETRIC, TiffFile, TiffPage, TiffPageSerie
 from qmcif_engine.io.input.array_source import describe_frames
 from qmcif_engine.io.input.frame_source import SourceDescription
 from qmcif_engine.io.input.image_file import refuse_content, refuse_damaged
-from qmcif_engine.io.input.open_files import OpenFile
+from qmcif_engine.io.input.segments import OpenFile
 from qmcif_engine.io.limits import MAX_PIXELS, MAX_PLANES, MAX_WINDOWED_PIXELS
 from qmcif_engine.io.metadata.acquisition import AxisPlan, name_axes, plan_axes
 from qmcif_engine.io.metadata.exif import UPRIGHT

@@ -13,10 +13,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from qmcif_engine.errors import ImageFileError
-from qmcif_engine.io.input.bounded_reading import read_bounded
 from qmcif_engine.io.input.file_order import choose_image
 from qmcif_engine.io.input.image_file import refuse_content, refuse_damaged
-from qmcif_engine.io.limits import LARGEST_XML_CHARACTERS, MOST_IMAGES
+from qmcif_engine.io.limits import LARGEST_XML_CHARACTERS, MOST_IMAGES, read_bounded
 from qmcif_engine.io.metadata.length_units import (
     LONGEST_DESCRIPTION,
     LONGEST_NAME,

@@ -19,7 +19,6 @@ from zarr.abc.store import ByteRequest, RangeByteRequest, Store, SuffixByteReque
 from zarr.core.buffer import Buffer, BufferPrototype
 from zarr.storage import LocalStore, MemoryStore, StorePath, WrapperStore
 
-from qmcif_engine.io.input.bounded_reading import parse_json, read_bounded
 from qmcif_engine.io.input.image_file import refuse_content, refuse_damaged
 from qmcif_engine.io.limits import (
     LARGEST_CHUNK_BYTES,
@@ -28,6 +27,8 @@ from qmcif_engine.io.limits import (
     MAX_ZARR_EXPANSION,
     MOST_CHUNKS_IN_SHARD,
     SMALLEST_CHUNK_COST_BYTES,
+    parse_json,
+    read_bounded,
 )
 from qmcif_engine.io.remote import read_object
 from qmcif_engine.io.remote_path import Location, RemotePath
@@ -102,7 +103,8 @@ def open_checked_array(folder: Location, path: Location) -> CheckedArray:
         if node.get("filters") == []:  # the library warns about programs that write it so
             node["filters"] = None
         # from what was checked, not from the file
-        array: zarr.Array[Any] = zarr.Array(zarr.AsyncArray(metadata=node, store_path=StorePath(open_store(folder))))  # type: ignore[arg-type]
+        described: Any = node
+        array: zarr.Array[Any] = zarr.Array(zarr.AsyncArray(metadata=described, store_path=StorePath(open_store(folder))))
         _check_sizes(array, path)
         # format 2 has no field for names of axes, but xarray a convention
         names: Any = node.get("dimension_names") or (_read_table(folder / ".zattrs", path) or {}).get(_ATTRIBUTES_OF_XARRAY)

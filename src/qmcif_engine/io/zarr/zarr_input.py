@@ -15,7 +15,7 @@ from qmcif_engine.errors import ImageFileError
 from qmcif_engine.io.input.array_source import ArraySource, guess_axes
 from qmcif_engine.io.input.frame_source import Copying
 from qmcif_engine.io.input.image_file import translate_failures
-from qmcif_engine.io.input.segment_cache import SegmentCache, fill_from_segments
+from qmcif_engine.io.input.segments import SegmentCache, fill_from_segments
 from qmcif_engine.io.metadata.acquisition import name_axes, plan_axes
 from qmcif_engine.io.remote_path import Location
 from qmcif_engine.io.zarr.ngff import find_image, name_ngff_axes

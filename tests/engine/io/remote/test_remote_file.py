@@ -11,8 +11,8 @@ import tifffile
 
 from qmcif_engine.cli import main
 from qmcif_engine.errors import ExecutionError, ImageFileError
-from qmcif_engine.io.input.stack_input import open_stack
 from qmcif_engine.io import remote
+from qmcif_engine.io.input.open import open_stack
 from qmcif_engine.io.remote import BLOCK_BYTES, RemoteFile
 from qmcif_engine.io.remote_path import locate
 from qmcif_engine.io.tiff.tiff_series import FileStream

@@ -18,8 +18,8 @@ from qmcif_engine import FusionConfig
 from qmcif_engine.cli import main
 from qmcif_engine.errors import ExecutionError, OutputError
 from qmcif_engine.fusing.to_file import fuse_to_file
-from qmcif_engine.io.input.stack_input import open_stack
 from qmcif_engine.io import remote
+from qmcif_engine.io.input.open import open_stack
 from qmcif_engine.run.job import EncodedTile, Job
 
 KEY = "results/fused.ome.zarr"

@@ -9,7 +9,7 @@ import pytest
 import zarr
 
 from qmcif_engine.errors import ImageFileError
-from qmcif_engine.io.input.stack_input import open_stack
+from qmcif_engine.io.input.open import open_stack
 from qmcif_engine.io.limits import LARGEST_NODE_BYTES
 from qmcif_engine.stack.window import Window
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import zarr
 
-from qmcif_engine.io.input.stack_input import open_stack
+from qmcif_engine.io.input.open import open_stack
 from qmcif_engine.io.output.windowed_image import ArrayImage, ImageContent, assemble_content, block_windows
 from qmcif_engine.io.output.writers import place_contents
 from qmcif_engine.io.zarr import image_store

@@ -13,7 +13,7 @@ from ome_zarr.writer import write_multiscale
 from zarr.codecs import BloscCodec, Crc32cCodec, GzipCodec, ZstdCodec
 
 from qmcif_engine.errors import ImageFileError, InvalidImageError
-from qmcif_engine.io.input.stack_input import open_stack
+from qmcif_engine.io.input.open import open_stack
 from qmcif_engine.io.zarr.zarr_input import ChunkReader
 from qmcif_engine.stack.window import Window
 
