@@ -143,11 +143,6 @@ class FrameSequence(FrameSource):
         source, first = self.member(position)
         return source.read(first, window, channels)
 
-    @property
-    def whole_bytes(self) -> int:
-        """What must be in memory at once while a frame is decoded as a whole: the most of all."""
-        return max(source.whole_bytes for source in self._sources)
-
 
 def _join(found: Sequence[SourceDescription]) -> SourceDescription:
     """Return the common description, or say by name which input differs."""

@@ -41,10 +41,7 @@ def check_place(target: Location, *, overwrite: bool, is_store: bool = False) ->
         return
     try:
         check_folder(target.parent)
-        if is_store:
-            _check_store_vacant(target, overwrite=overwrite)
-        else:
-            _check_vacant(target, overwrite=overwrite)
+        _check_vacant(target, overwrite=overwrite, is_store=is_store)
     except OutputError:
         raise
     except OSError as error:
@@ -54,24 +51,19 @@ def check_place(target: Location, *, overwrite: bool, is_store: bool = False) ->
         raise OutputError(msg) from error
 
 
-def _check_store_vacant(target: Path, *, overwrite: bool) -> None:
-    if _existing_mode(target) is None:
+def _check_vacant(target: Path, *, overwrite: bool, is_store: bool) -> None:
+    try:
+        mode = target.lstat().st_mode
+    except FileNotFoundError:
         return
-    if not overwrite:
-        raise existing(target)
-    check_replaceable(target)
-
-
-def _check_vacant(target: Path, *, overwrite: bool) -> None:
-    mode = _existing_mode(target)
-    if mode is None:
-        return
-    if target.is_dir():
+    if target.is_dir() and not is_store:
         msg = f"{str(target)!r} is a folder; the name of a file is needed; add one to it"
         raise OutputError(msg)
     if not overwrite:
         raise existing(target)
-    if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
+    if is_store:
+        check_replaceable(target)
+    elif not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
         msg = f"{str(target)!r} is a pipe, socket or device; the name of a file is needed; choose another one"
         raise OutputError(msg)
 
@@ -181,32 +173,32 @@ def place_files(
     OutputError
         When a target exists or the system refuses it (then with the system's error number).
     """
-    for folder in {target.parent for target in [*writes, *(stores or {}), *(built or {})]}:
+    stores, built = stores or {}, built or {}
+    for folder in {target.parent for target in (*writes, *stores, *built)}:
         sweep(folder)
     with ExitStack() as cleanup:
         # beside the target, hence on its file system, where renaming is one step
-        finished = {target: cleanup.enter_context(temporary_in(target.parent)) for target in [*writes, *(stores or {})]}
+        finished = {target: cleanup.enter_context(temporary_in(target.parent)) for target in (*writes, *stores)}
         for target, write in writes.items():
             with refusing(target):
                 _fill(finished[target], write)
-        for target, fill in (stores or {}).items():
+        for target, fill in stores.items():
             with refusing(target):
                 fill(finished[target])
         moves = []
-        for target, source in [*finished.items(), *(built or {}).items()]:
-            retired = target.parent / name_temporary(Kind.REPLACED)
+        for target, source in [*finished.items(), *built.items()]:
             with refusing(target):
-                mark = mark_of(source) or ()
-            is_built = target in (built or {})
-            moves.append(Move(source.absolute(), target.absolute(), retired.absolute(), mark, target not in writes, is_built))
+                place, mark = target.absolute(), mark_of(source) or ()
+            backup = place.parent / name_temporary(Kind.BACKUP)
+            moves.append(Move(source.absolute(), place, backup, mark, target not in writes, target in built))
         # a single file needs none: replacing it is one step
         if journal is None and (len(moves) > 1 or moves[0].is_store):
-            journal = Journal(target.parent.absolute() / name_temporary(Kind.JOURNAL))
+            journal = Journal(moves[-1].target.parent / name_temporary(Kind.JOURNAL))
         _carry_out(moves, overwrite=overwrite, journal=journal)
 
 
 def _carry_out(moves: Sequence[Move], *, overwrite: bool, journal: Journal | None) -> None:
-    """Move all outputs to their names; with a journal, what they replace is put aside until all of them have arrived."""
+    """Move all outputs to their names; with a journal, what they replace is kept until all of them have arrived."""
     try:
         if journal is not None:
             with refusing(moves[0].target):
@@ -233,8 +225,8 @@ def _carry_out(moves: Sequence[Move], *, overwrite: bool, journal: Journal | Non
     if journal is not None:
         with suppress(OSError):  # then the journal stays, and the next run clears away
             for move in moves:
-                if os.path.lexists(move.retired):
-                    remove(move.retired)
+                if os.path.lexists(move.backup):
+                    remove(move.backup)
             journal.drop()
 
 
@@ -255,13 +247,6 @@ def _fill(path: Path, write: Callable[[BinaryIO], None]) -> None:
         stream.flush()
         # a name that reaches the disk before the bytes would be an empty file after a loss of power
         os.fsync(stream.fileno())
-
-
-def _existing_mode(path: Path) -> int | None:
-    try:
-        return path.lstat().st_mode
-    except FileNotFoundError:
-        return None
 
 
 def existing(target: Location) -> OutputError:
