@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import stat
-from collections.abc import Callable
 from typing import Any
 
 from qmcif_engine.io.remote_path import Location, RemotePath
@@ -143,7 +142,7 @@ def read_bounded(path: Location, *, largest_bytes: int) -> bytes:
     return content
 
 
-def parse_json(text: bytes, *, parse_constant: Callable[[str], Any] | None = None) -> Any:  # noqa: ANN401 - whatever the text says
+def parse_json(text: bytes) -> Any:  # noqa: ANN401 - whatever the text says
     """Return what a JSON text says, once its items are known to be few: an empty list takes two bytes here and sixty in memory.
 
     Raises
@@ -155,7 +154,7 @@ def parse_json(text: bytes, *, parse_constant: Callable[[str], Any] | None = Non
         msg = f"it has more than {MOST_JSON_ITEMS} items"
         raise ValueError(msg)
     try:
-        return json.loads(text, parse_constant=parse_constant)
+        return json.loads(text)
     except RecursionError as error:
         msg = "it is nested too deeply"
         raise ValueError(msg) from error

@@ -146,10 +146,10 @@ def ready_folder(folder: Path) -> Iterator[None]:
 
 
 def place_files(
-    writes: Mapping[Path, Callable[[BinaryIO], None]],
+    writes: Mapping[Path, Callable[[BinaryIO], object]],
     *,
     overwrite: bool,
-    stores: Mapping[Path, Callable[[Path], None]] | None = None,
+    stores: Mapping[Path, Callable[[Path], object]] | None = None,
     built: Mapping[Path, Path] | None = None,
     journal: Journal | None = None,
 ) -> None:
@@ -241,7 +241,7 @@ def refusing(target: Location) -> Iterator[None]:
         raise _unwritable(target, error) from error
 
 
-def _fill(path: Path, write: Callable[[BinaryIO], None]) -> None:
+def _fill(path: Path, write: Callable[[BinaryIO], object]) -> None:
     with path.open("x+b") as stream:
         write(stream)
         stream.flush()
