@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # the list of public names, for type checkers and for `_find_
     from qmcif_engine.io.input.written_image import WrittenImage as WrittenImage
     from qmcif_engine.io.output.stack_output import write_stack
     from qmcif_engine.io.output.transform_files import load_transforms, save_transforms
-    from qmcif_engine.io.output.writers import write_image
+    from qmcif_engine.io.output.formats import write_image
     from qmcif_engine.method.solver import Decomposition as Decomposition
     from qmcif_engine.metrics import evaluate
     from qmcif_engine.metrics.evaluation import Evaluation as Evaluation

@@ -14,7 +14,7 @@ import tifffile
 from qmcif_engine.cli import main
 from qmcif_engine.io.input import open as opening
 from qmcif_engine.io.input.segments import DEFAULT_CACHE_BYTES, DEFAULT_MEMORY_BYTES
-from qmcif_engine.io.output.writers import check_target
+from qmcif_engine.io.output.formats import check_target
 from qmcif_engine.io.tiff import tiff_windows
 
 SHAPE = (1200, 1800, 3)

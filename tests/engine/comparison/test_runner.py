@@ -20,7 +20,7 @@ from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.errors import Cancelled, InvalidImageError, OutputError
 from qmcif_engine.fusing.in_memory import fuse
 from qmcif_engine.io.input.open import read_image
-from qmcif_engine.io.output.writers import write_image
+from qmcif_engine.io.output.formats import write_image
 from qmcif_engine.metrics import evaluate
 from qmcif_engine.stack.synthetic import make_focus_stack
 

@@ -9,8 +9,8 @@ import pytest
 import zarr
 
 from qmcif_engine.errors import OutputError
+from qmcif_engine.io.output.formats import check_target, write_image
 from qmcif_engine.io.output.placement import check_sources_kept
-from qmcif_engine.io.output.writers import check_target, write_image
 
 SAMPLES = np.arange(600, dtype=np.uint16).reshape(20, 30)
 
