@@ -36,7 +36,7 @@ from qmcif_engine.io.output.formats import choose_format
 from qmcif_engine.io.output.placement import check_sources_kept
 from qmcif_engine.io.output.windowed_image import StackImage
 from qmcif_engine.io.remote_path import Location, RemotePath
-from qmcif_engine.io.zarr.writer import ImageStore
+from qmcif_engine.io.zarr.zarr_writer import ImageStore
 from qmcif_engine.run.execution import FusionProgress
 from qmcif_engine.run.job import Job, PartKind, PlaneKind
 from qmcif_engine.run.job_folder import name_job_folder

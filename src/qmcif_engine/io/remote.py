@@ -56,7 +56,8 @@ def read_object(path: RemotePath, start: int | None = None, end: int | None = No
         When no complete answer came after several requests.
     """
     content = _read(path, start, end)
-    if start is not None and len(content) > (-start if end is None else end - start):
+    wanted = end - start if start is not None and end is not None else -start if start is not None and start < 0 else None
+    if wanted is not None and len(content) > wanted:
         raise _refuse_whole(path)
     return content
 

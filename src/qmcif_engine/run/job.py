@@ -26,7 +26,7 @@ from qmcif_engine.io.output.placement import refusing
 from qmcif_engine.io.output.windowed_image import BLOCK_SIDE_PX, ArrayImage, ImageContent, JoinedImage, WindowedImage
 from qmcif_engine.io.remote import RemoteStore
 from qmcif_engine.io.remote_path import Location, RemotePath
-from qmcif_engine.io.zarr.writer import Extremes, ImageArray, ImageStore, measure_extremes
+from qmcif_engine.io.zarr.zarr_writer import Extremes, ImageArray, ImageStore, measure_extremes
 from qmcif_engine.run.job_folder import JobFolder
 from qmcif_engine.stack.window import Window, multiple_above
 from qmcif_engine.tiles.plan import GRID_PX, Tile, TilePlan

@@ -152,7 +152,7 @@ def _open_one(
     def open_path(path: Location) -> FrameSource:
         if not is_zarr_folder(path):
             return _open_file(path, cache, image, axes)
-        from qmcif_engine.io.zarr.source import open_zarr
+        from qmcif_engine.io.zarr.zarr_source import open_zarr
 
         return open_zarr(path, image=image, axes=axes, cache=cache, strict_chunks=strict_chunks)
 

@@ -1,6 +1,6 @@
-"""Open files and what was decoded of them: strips, tiles and chunks in a fixed number of bytes, whole images in memory or on disk.
+"""Files that stay open, and what was decoded of them: strips, tiles and chunks in a fixed number of bytes, and whole images.
 
-Files stay open between reads: windows are many, and every opening is a round trip on a network drive.
+Windows are many, and every opening is a round trip on a network drive.
 
 PNG, JPEG and camera raw files can only be decoded as a whole, and so can turned pages and pages of one large compressed strip. Each is
 decoded once, one at a time. Where all of them are too large for memory, they are written uncompressed to a scratch folder, from where any
@@ -63,7 +63,10 @@ class OpenFile:
         # set first: __del__ runs also where opening fails
         self._descriptor = -1
         # else Windows translates line ends
-        self._descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+        flags = os.O_RDONLY
+        if sys.platform == "win32":
+            flags |= os.O_BINARY
+        self._descriptor = os.open(path, flags)
         self._lock = threading.Lock()
 
     def __del__(self) -> None:

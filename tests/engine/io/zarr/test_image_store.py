@@ -9,8 +9,8 @@ import zarr
 from qmcif_engine.io.input.open import open_stack
 from qmcif_engine.io.output.formats import place_contents
 from qmcif_engine.io.output.windowed_image import ArrayImage, ImageContent, assemble_content, block_windows
-from qmcif_engine.io.zarr import writer
-from qmcif_engine.io.zarr.writer import Extremes, ImageStore, measure_extremes
+from qmcif_engine.io.zarr import zarr_writer
+from qmcif_engine.io.zarr.zarr_writer import Extremes, ImageStore, measure_extremes
 from qmcif_engine.run.sinks import grow_smaller_levels
 from qmcif_engine.stack.image_metadata import ImageMetadata
 from qmcif_engine.stack.window import Window
@@ -92,7 +92,7 @@ def test_the_bytes_are_those_of_a_picture_that_is_written_at_once(samples, has_a
 def test_chunks_that_would_be_too_many_files_share_one_for_each_block(shape, monkeypatch, tmp_path):
     samples = noise(shape)
     plain = grown(tmp_path, samples, chunk_px=64, block_px=(128, 192)).folder.rename(tmp_path / "plain.zarr")
-    monkeypatch.setattr(writer, "MOST_CHUNK_FILES", 40)
+    monkeypatch.setattr(zarr_writer, "MOST_CHUNK_FILES", 40)
     store = grown(tmp_path, samples, chunk_px=64, block_px=(128, 192))
 
     full, smaller = (zarr.open_array(store.folder / name, mode="r") for name in "01")

@@ -8,7 +8,7 @@ import zarr
 
 from qmcif_engine.errors import ImageFileError
 from qmcif_engine.io.input.written_image import WrittenImage
-from qmcif_engine.io.zarr.checks import open_checked_array, read_group_attributes
+from qmcif_engine.io.zarr.zarr_checks import open_checked_array, read_group_attributes
 
 
 def made(folder, **options):

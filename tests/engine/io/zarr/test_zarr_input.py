@@ -14,7 +14,7 @@ from zarr.codecs import BloscCodec, Crc32cCodec, GzipCodec, ZstdCodec
 
 from qmcif_engine.errors import ImageFileError, InvalidImageError
 from qmcif_engine.io.input.open import open_stack
-from qmcif_engine.io.zarr.source import ChunkReader
+from qmcif_engine.io.zarr.zarr_source import ChunkReader
 from qmcif_engine.stack.window import Window
 
 SHAPE = (5, 67, 83)

@@ -41,7 +41,7 @@ from qmcif_engine.io.metadata.length_units import (
 )
 from qmcif_engine.io.metadata.ome_xml import list_image_names
 from qmcif_engine.io.remote_path import Location
-from qmcif_engine.io.zarr.checks import check_stored, open_checked_array, read_group_attributes
+from qmcif_engine.io.zarr.zarr_checks import check_stored, open_checked_array, read_group_attributes
 from qmcif_engine.stack.image_metadata import ImageMetadata
 
 _LETTERS_OF_KIND = {"time": "T", "channel": "C"}

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import zarr
-from zarr.abc.store import ByteRequest, RangeByteRequest, Store, SuffixByteRequest
+from zarr.abc.store import ByteRequest, OffsetByteRequest, RangeByteRequest, Store, SuffixByteRequest
 from zarr.core.buffer import Buffer, BufferPrototype
 from zarr.storage import LocalStore, MemoryStore, StorePath, WrapperStore
 
@@ -58,8 +58,13 @@ class RemoteChunks(WrapperStore[MemoryStore]):
 
     async def get(self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None) -> Buffer | None:
         """Return stored bytes, None where the server has none."""
-        start = -byte_range.suffix if isinstance(byte_range, SuffixByteRequest) else getattr(byte_range, "start", None)
-        end = byte_range.end if isinstance(byte_range, RangeByteRequest) else None
+        start = end = None
+        if isinstance(byte_range, RangeByteRequest):
+            start, end = byte_range.start, byte_range.end
+        elif isinstance(byte_range, SuffixByteRequest):
+            start = -byte_range.suffix
+        elif isinstance(byte_range, OffsetByteRequest):
+            start = byte_range.offset
         try:
             # in a thread: the event loop of Zarr must not wait for a server
             return prototype.buffer.from_bytes(await asyncio.to_thread(read_object, self._folder / key, start, end))

@@ -107,7 +107,7 @@ class ImageArray:
         """Return the samples of a window that has been written."""
         import zarr
 
-        from qmcif_engine.io.zarr.checks import open_store
+        from qmcif_engine.io.zarr.zarr_checks import open_store
 
         array = zarr.open_array(open_store(self.folder), mode="r")
         planes = np.asarray(array[(*self._place(image), *window.slices)])
