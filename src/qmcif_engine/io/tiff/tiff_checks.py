@@ -15,7 +15,7 @@ from qmcif_engine.io.input.image_file import check_claimed_size, refuse_content,
 from qmcif_engine.io.limits import LARGEST_TAG_BYTES, MAX_PIXELS, MAX_PLANES, MOST_CODED_CHANNELS, MOST_SEGMENTS, MOST_TAGS
 from qmcif_engine.io.metadata.exif import known_orientation
 from qmcif_engine.io.png_jpeg.jpeg import check_jpeg_end, read_jpeg_header
-from qmcif_engine.io.remote.remote_path import Location
+from qmcif_engine.io.remote_path import Location
 from qmcif_engine.io.tiff.color_tables import find_palette, find_table
 from qmcif_engine.stack.samples import SUPPORTED_DTYPES
 

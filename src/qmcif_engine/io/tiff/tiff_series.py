@@ -11,13 +11,13 @@ from tifffile import COMPRESSION, PHOTOMETRIC, TiffFile, TiffPage, TiffPageSerie
 from qmcif_engine.io.input.array_source import describe_frames
 from qmcif_engine.io.input.frame_source import SourceDescription
 from qmcif_engine.io.input.image_file import refuse_content, refuse_damaged
-from qmcif_engine.io.input.open_files import OpenFile
+from qmcif_engine.io.input.segments import OpenFile
 from qmcif_engine.io.limits import MAX_PIXELS, MAX_PLANES, MAX_WINDOWED_PIXELS
 from qmcif_engine.io.metadata.acquisition import AxisPlan, name_axes, plan_axes
 from qmcif_engine.io.metadata.exif import UPRIGHT
 from qmcif_engine.io.metadata.ome_xml import check_description, parse_ome
-from qmcif_engine.io.remote.remote_file import RemoteFile
-from qmcif_engine.io.remote.remote_path import Location
+from qmcif_engine.io.remote import RemoteFile
+from qmcif_engine.io.remote_path import Location
 from qmcif_engine.io.tiff.color_tables import N_PALETTE_COLORS, find_palette
 from qmcif_engine.io.tiff.tiff_checks import check_colors, check_pages, check_sample_type, check_segments, page_orientation
 from qmcif_engine.io.tiff.tiff_metadata import read_metadata

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from qmcif_engine.io.input.frame_source import Copying, FramePosition, FrameSource
 from qmcif_engine.io.input.image_file import refuse_damaged, translate_failures
-from qmcif_engine.io.input.segment_cache import SegmentCache
+from qmcif_engine.io.input.segments import SegmentCache
 from qmcif_engine.io.metadata.exif import UPRIGHT, turn_upright
-from qmcif_engine.io.remote.remote_path import Location
+from qmcif_engine.io.remote_path import Location
 from qmcif_engine.io.tiff.tiff_series import TiffAcquisition, read_acquisition
 from qmcif_engine.io.tiff.tiff_windows import TiffPlane
 from qmcif_engine.stack.window import Window

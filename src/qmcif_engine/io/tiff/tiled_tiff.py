@@ -16,8 +16,17 @@ from tifffile import PHOTOMETRIC, TiffFile, TiffWriter
 from qmcif_engine.io.metadata.embedding import Embedding, prepare_embedding
 from qmcif_engine.io.metadata.exif import EXIF_DIRECTORY_TAG, GPS_DIRECTORY_TAG, lay_out_directory, split_exif
 from qmcif_engine.io.metadata.ome_xml import describe_for_xml
-from qmcif_engine.io.output.pyramid import LevelFile, halve, level_shapes
-from qmcif_engine.io.output.windowed_image import BLOCK_SIDE_PX, ImageContent, WindowedImage, WriteRun, count_blocks, read_whole
+from qmcif_engine.io.output.windowed_image import (
+    BLOCK_SIDE_PX,
+    ImageContent,
+    LevelFile,
+    WindowedImage,
+    WriteRun,
+    count_blocks,
+    halve,
+    level_shapes,
+    read_whole,
+)
 from qmcif_engine.io.tiff.imagej import can_be_imagej, describe_for_imagej, describe_resolution, has_looks
 
 LARGEST_CLASSIC_BYTES = 2**32 - 2**26

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from qmcif_engine.errors import ImageFileError, MissingExtraError
-from qmcif_engine.io.input.stack_input import open_stack
+from qmcif_engine.io.input.open import open_stack
 from qmcif_engine.stack.window import Window
 
 

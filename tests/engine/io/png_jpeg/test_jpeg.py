@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from PIL import Image, ImageCms
 
-from qmcif_engine.io.input.readers import open_file
-from qmcif_engine.io.input.segment_cache import SegmentCache
+from qmcif_engine.io.input.open import open_file
+from qmcif_engine.io.input.segments import SegmentCache
 
 PROFILE = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
 ORIENTATION_TAG = 274
