@@ -20,7 +20,6 @@ from qmcif_engine.decision.composition import composition_reach_px
 from qmcif_engine.decision.validity import ALONG_PX, border_sight_px
 from qmcif_engine.errors import InvalidImageError
 from qmcif_engine.rules import Decision
-from qmcif_engine.stack.alignment.opencv import one_opencv_thread
 from qmcif_engine.stack.samples import as_stack
 from qmcif_engine.stack.stack import Stack, check_number, companions_of, sample_stack, settle_range, stack_arrays
 from qmcif_engine.stack.window import Window
@@ -193,7 +192,7 @@ def _corrected(
 def _compose(stack: Stack, decision: Decision, *, inner: Window, has_companions: bool, config: FusionConfig) -> SampleArray:
     """Return the inner window: the image, all channels where only some decided, or the image with its opacity as the last channel."""
     images = hold_window(stack, decision.window)
-    with single_thread(), one_opencv_thread():
+    with single_thread():
         (noise,) = _noise_of(stack, config, shown=())
         fused = energy.RULE.compose(images, decision, inner=inner, noise=noise, config=config)
         if not has_companions:

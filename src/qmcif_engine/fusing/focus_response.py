@@ -12,7 +12,6 @@ from qmcif_engine.decision.cleaning import clip_outliers
 from qmcif_engine.decision.evidence import CELL_PX, scale_energies
 from qmcif_engine.errors import InvalidImageError
 from qmcif_engine.run.measurement import measure_run
-from qmcif_engine.stack.alignment.opencv import one_opencv_thread
 from qmcif_engine.stack.samples import as_stack
 from qmcif_engine.stack.stack import Stack, check_number, stack_arrays
 from qmcif_engine.stack.window import Window
@@ -83,7 +82,7 @@ def focus_response(
     )
     planes = WindowPlanes(stack, hold_window(stack, seen), seen, focus_range=bounds, config=settings)
     cut, levels = asked.relative_to(seen).slices, []
-    with single_thread(), one_opencv_thread():
+    with single_thread():
         for number in range(stack.n_images):
             check_cancelled()
             block = clip_outliers(planes.block(number)) / np.float32(statistics.noise)

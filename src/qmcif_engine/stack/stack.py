@@ -5,14 +5,14 @@ Whatever can be fused is a `Stack`: arrays in memory, dask arrays, files, and vi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from qmcif_engine.arrays import BoolArray, SampleArray
+from qmcif_engine.arrays import BoolArray, FloatArray, SampleArray
 from qmcif_engine.errors import InvalidImageError
 from qmcif_engine.stack.image_metadata import ImageMetadata
 from qmcif_engine.stack.samples import FocusRange, FocusRanges, GivenRanges, check_finite, check_focus_ranges, measure_focus_range
@@ -91,6 +91,8 @@ class Stack:
         What decoded copies will take on disk; known before anything is decoded.
     expect_all : callable
         Called without arguments before all samples are read, most of them more than once: decoded images are then cached.
+    previews : mapping
+        Reduced images that `qmcif_engine.stack.previews.read_previews` read; views of the stack and other processes do not get them.
     """
 
     names: tuple[str, ...]
@@ -111,6 +113,7 @@ class Stack:
     scratch_bytes: int = 0
     whole_bytes: int = 0
     expect_all: Callable[[], None] = _keep_nothing
+    previews: Mapping[Any, FloatArray] = field(default_factory=dict)
 
     @property
     def n_images(self) -> int:
@@ -130,6 +133,10 @@ class Stack:
     def valid(self, number: int, window: Window) -> BoolArray:
         """Return which pixels of a window, (h, w), an image has: no others may be chosen."""
         return np.ones(window.shape, bool) if self.find_valid is None else self.find_valid(number, window)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave previews behind: tiles read other windows."""
+        return {**vars(self), "previews": {}}
 
     def __len__(self) -> int:
         """Return the number of images."""
@@ -155,7 +162,7 @@ class Stack:
         **changes
             Attributes of the view that differ from those of the stack.
         """
-        kept = {known.name: getattr(self, known.name) for known in fields(Stack)}
+        kept = {known.name: getattr(self, known.name) for known in fields(Stack) if known.name != "previews"}
         if follow is not None:
             kept |= {name: follow(kept[name]) for name in ("alpha", "companions") if kept[name] is not None}
         return Stack(**kept | changes)

@@ -17,7 +17,6 @@ from qmcif_engine.config.fusion_config import RuleName
 from qmcif_engine.decision import energy
 from qmcif_engine.method import paper
 from qmcif_engine.rules import StackStatistics, TileSteps
-from qmcif_engine.stack.alignment.opencv import one_opencv_thread
 from qmcif_engine.stack.samples import FocusRange
 from qmcif_engine.tiles.companions import compose_companions, shown_channels
 from qmcif_engine.tiles.output_maps import OUTPUT_MAPS, MapPlanes
@@ -128,7 +127,7 @@ class TileTask:
         steps = TileSteps(check_cancelled=check_cancelled, report_image=report_image)
         # first, which reads all samples once; from then on they come from memory or from the temporary file
         digest = self._digest(tile, images, deciding)
-        with single_thread(), one_opencv_thread():
+        with single_thread():
             if not self.stack.decides_each:
                 return FusedTile(**self._fuse(images, deciding, tile, channel=None, steps=steps), input_digest=digest)
             parts = [

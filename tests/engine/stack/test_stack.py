@@ -11,12 +11,12 @@ from qmcif_engine.errors import Cancelled, InvalidImageError
 from qmcif_engine.fusing.results import stack_slabs
 from qmcif_engine.io.output.windowed_image import StackImage
 from qmcif_engine.stack import stack as stack_module
-from qmcif_engine.stack.alignment.aligned_stack import align_stack
 from qmcif_engine.stack.alignment.transforms import IDENTITY, TransformModel, Transforms
+from qmcif_engine.stack.alignment.warping import align_stack
 from qmcif_engine.stack.exposure import ExposureCorrection, correct_stack
 from qmcif_engine.stack.guide import settle_guide
 from qmcif_engine.stack.image_metadata import ImageMetadata
-from qmcif_engine.stack.previews import ReducedImage, look_once
+from qmcif_engine.stack.previews import ReducedImage, read_previews
 from qmcif_engine.stack.separate_channels import settle_channels
 from qmcif_engine.stack.stack import (
     N_SAMPLED_WINDOWS,
@@ -77,7 +77,7 @@ VIEWS = {
     "slabs": lambda stack: stack_slabs(
         stack, [range(2), range(1, 3), range(2, 3)], *([StackImage(plane, n) for n in range(3)] for plane in (stack, stack.companions))
     ),
-    "previewed": lambda stack: look_once(stack, [ReducedImage(1, 4)]),
+    "previewed": lambda stack: read_previews(stack, [ReducedImage(1, 4)]),
     "opened": lambda _: open_stack(np.stack(make_images())),
     "in memory": lambda _: stack_arrays(make_images()),
 }
@@ -113,10 +113,11 @@ CHANGED = {
     "aligned": {"alpha", "companions", "transforms"},
     "corrected": {"companions", "correction"},
     "slabs": {"names", "frame_numbers", "alpha", "companions", "scratch_bytes", "whole_bytes"},
+    "previewed": {"previews"},
 }
 
 
-@pytest.mark.parametrize("name", [*CHANGED, "stack", "guided", "previewed"])
+@pytest.mark.parametrize("name", [*CHANGED, "stack", "guided"])
 def test_every_view_keeps_what_it_does_not_change(name):
     full = full_stack()
     view = VIEWS[name](full)

@@ -10,7 +10,7 @@ from qmcif_engine.errors import InvalidConfigError
 from qmcif_engine.io.input.bounded_reading import parse_json, read_bounded
 from qmcif_engine.io.limits import LARGEST_TRANSFORMS_BYTES
 from qmcif_engine.io.output.placement import check_place, place_files
-from qmcif_engine.stack.alignment.transforms import AlignmentWarning, Matrix, TransformModel, Transforms, as_matrix, as_projective_matrix
+from qmcif_engine.stack.alignment.transforms import AlignmentWarning, Matrix, TransformModel, Transforms, as_matrix
 
 if TYPE_CHECKING:
     import os
@@ -137,10 +137,8 @@ def _parse_matrix(value: Any, model: TransformModel) -> Matrix:  # noqa: ANN401 
     except OverflowError as error:
         msg = "a number is too large"
         raise ValueError(msg) from error
-    # a homography has a free last row but for its scale, which is settled by the corner; the other models have none
-    if model is TransformModel.HOMOGRAPHY and rows[2][2] == 1:
-        return as_projective_matrix(rows)
-    if rows[2] != [0, 0, 1]:
+    # a homography has a free last row but for its scale, which the corner fixes; the other models have none
+    if rows[2] != [0, 0, 1] and (model is not TransformModel.HOMOGRAPHY or rows[2][2] != 1):
         msg = "the last row of a matrix is not 0, 0, 1"
         raise ValueError(msg)
     return as_matrix(rows)
