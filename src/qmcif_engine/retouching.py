@@ -21,11 +21,10 @@ from qmcif_engine.decision.validity import ALONG_PX, border_sight_px
 from qmcif_engine.errors import InvalidImageError
 from qmcif_engine.rules import Decision
 from qmcif_engine.stack.samples import as_stack
-from qmcif_engine.stack.stack import Stack, check_number, companions_of, sample_stack, settle_range, stack_arrays
+from qmcif_engine.stack.stack import Stack, check_number, sample_stack, settle_range, stack_arrays
 from qmcif_engine.stack.window import Window
 from qmcif_engine.tiles.companions import compose_companions, measure_companion_noise, shown_channels
-from qmcif_engine.tiles.planes import WindowPlanes
-from qmcif_engine.tiles.window_images import hold_window
+from qmcif_engine.tiles.planes import WindowPlanes, hold_window
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -156,7 +155,7 @@ def _check_arguments(
 
 def _possible_shapes(stack: Stack) -> list[tuple[int, ...]]:
     """Return the shapes that a fused image of the stack may have: with the channels that decided, with opacity, with all channels."""
-    shape, companions = tuple(stack.image_shape), companions_of(stack)
+    shape, companions = tuple(stack.image_shape), stack.further_planes
     if companions is None:
         return [shape]
     further = tuple(companions.image_shape)
@@ -197,7 +196,7 @@ def _compose(stack: Stack, decision: Decision, *, inner: Window, has_companions:
         fused = energy.RULE.compose(images, decision, inner=inner, noise=noise, config=config)
         if not has_companions:
             return fused
-        companions: Any = companions_of(stack)
+        companions: Any = stack.further_planes
         shown = shown_channels(stack, companions)
         further = compose_companions(
             hold_window(companions, decision.window),

@@ -28,9 +28,8 @@ from qmcif_engine.cli.terminal import (
 from qmcif_engine.fusing.batch import run_list
 from qmcif_engine.fusing.file_run import FileReport, FileRun
 from qmcif_engine.fusing.outputs import label_times
-from qmcif_engine.run.execution import count_workers
+from qmcif_engine.run.execution import connect_to_scheduler, count_workers
 from qmcif_engine.run.job_folder import name_job_folder, recover
-from qmcif_engine.run.scheduler_connection import connect_to_scheduler
 from qmcif_engine.stack.samples import GivenRanges, list_bounds
 
 if TYPE_CHECKING:

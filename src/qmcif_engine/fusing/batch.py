@@ -16,7 +16,6 @@ from typing import NamedTuple
 from qmcif_engine import __version__
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.errors import Cancelled, ImageFileError, InvalidConfigError, OutputError
-from qmcif_engine.fusing.identity import digest
 from qmcif_engine.io.input.file_order import IMAGE_SUFFIXES, RAW_SUFFIXES, is_zarr_folder, natural_key
 from qmcif_engine.run.job_folder import JOB_SUFFIX, JobFolder
 
@@ -143,7 +142,7 @@ def run_list(folder: Path, config: FusionConfig, *, resume: bool, overwrite: boo
         When another one is going on, or an unfinished one has other settings or may be neither used nor discarded.
     """
     listed = RunList(folder)
-    listed.begin(digest([__version__, config.to_dict()]), resume=resume, overwrite=overwrite)
+    listed.begin([__version__, config.to_dict()], resume=resume, overwrite=overwrite)
     try:
         yield listed
     except BaseException:

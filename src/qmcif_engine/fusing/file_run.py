@@ -19,7 +19,6 @@ from qmcif_engine import __version__
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.depth import describe_request
 from qmcif_engine.fusing.active_run import ActiveRun
-from qmcif_engine.fusing.identity import digest, identify_run
 from qmcif_engine.fusing.outputs import (
     Outputs,
     are_all_there,
@@ -41,8 +40,8 @@ from qmcif_engine.run.execution import FusionProgress
 from qmcif_engine.run.job import Job, PartKind, PlaneKind
 from qmcif_engine.run.job_folder import name_job_folder
 from qmcif_engine.stack.samples import FocusRanges, GivenRanges, list_bounds
-from qmcif_engine.stack.separate_channels import EACH, channel_planes, settle_channels
-from qmcif_engine.stack.stack import Stack, companions_of, settle_range
+from qmcif_engine.stack.separate_channels import EACH, settle_channels
+from qmcif_engine.stack.stack import Stack, settle_range
 from qmcif_engine.stack.window import multiple_above
 from qmcif_engine.tiles.output_maps import OUTPUT_MAPS, WRITTEN_MAPS
 from qmcif_engine.tiles.plan import chunk_side
@@ -70,7 +69,7 @@ class FileReport:
     pixels_by_image : tuple of int
         How many pixels each image gave; images with none could have been left out. Empty where a resumed run had nothing left to do.
     identity : str
-        Digest of version, settings and every sample that went in, as `identify_run` returns it.
+        Digest of version, settings and every sample that went in, as `Pipeline.identify` returns it.
     """
 
     outputs: tuple[Location, ...]
@@ -177,14 +176,14 @@ class FileRun:
     def planes(self) -> dict[str, PlaneKind]:
         """The planes that are kept of every tile, the image first."""
         stack = self.pipeline.stack
-        companions = companions_of(stack)
+        companions = stack.further_planes
         planes = {"fused": PlaneKind(stack.dtype, stack.image_shape[2:])}
         if companions is not None:
             planes["companions"] = PlaneKind(companions.dtype, companions.image_shape[2:])
         with_maps = self.outputs.maps is not None or self.outputs.slabs is not None
         wanted = [*(WRITTEN_MAPS if with_maps else ()), *(("confidence", "position") if self.outputs.height is not None else ())]
         # confidence may be asked for twice, as a map and with the heights
-        return planes | {name: PlaneKind(np.dtype(OUTPUT_MAPS[name].dtype), channel_planes(stack)) for name in dict.fromkeys(wanted)}
+        return planes | {name: PlaneKind(np.dtype(OUTPUT_MAPS[name].dtype), stack.decision_channels) for name in dict.fromkeys(wanted)}
 
     @cached_property
     def shown(self) -> tuple[str, ...]:
@@ -234,7 +233,7 @@ class FileRun:
             if reports:
                 return reports
         job = self._make_job()
-        job.begin(self._identify_request(), resume=self.resume, overwrite=self.may_replace)
+        job.begin(self._describe_request(), resume=self.resume, overwrite=self.may_replace)
 
         def is_over() -> bool:
             job.beat()
@@ -290,13 +289,13 @@ class FileRun:
             "points_in_time": [{"identity": report.identity, "focus_range": list_bounds(report.focus_range)} for report in reports],
         }
 
-    def _identify_request(self) -> str:
+    def _describe_request(self) -> list[object]:
         """Return what tells runs apart before a sample is read: tiles of another version, settings or planes cannot be used."""
         stack = self.pipeline.stack
         planes = [(name, kind.dtype.name, kind.channels) for name, kind in self.planes.items()]
         spans = [(span.start, span.stop) for span in self.spans]
         kind = [stack.n_images, stack.image_shape, stack.dtype.name, len(self.points), spans, self.is_store]
-        return digest([__version__, self.pipeline.config.to_dict(), planes, kind])
+        return [__version__, self.pipeline.config.to_dict(), planes, kind]
 
     def _make_job(self) -> Job:
         """Return the job of the run: planes in arrays and, where the target is a Zarr, the image in a store that will become it."""
@@ -349,17 +348,17 @@ class FileRun:
         """Return the identity of a time point, by reading every sample and fusing none, and what the files of its slabs have to say."""
         stack, expected = pipeline.stack, dict[Location, dict[str, object]]()
         if not self.spans:
-            return identify_run(stack, pipeline.config, bounds, guide=pipeline.guide), expected
+            return pipeline.identify(bounds), expected
         slabs = place.list_slabs(stack.n_images)
         for span, slab in zip(self.spans, slabs, strict=True):
-            identity = identify_run(stack.choose(span), pipeline.config, bounds)
+            identity = self.prepare_point(stack.choose(span), None).identify(bounds)
             expected |= _expect(slab, {"identity": identity}, stack)
         with open_stack([Path(str(slab.image)) for slab in slabs], channels=self.options["channels"]) as found:
-            further = companions_of(found)
+            further = found.further_planes
             results = [
                 [] if opened is None else [StackImage(opened, number) for number in range(opened.n_images)] for opened in (found, further)
             ]
-            identity = identify_run(stack_slabs(stack, self.spans, *results), pipeline.config, bounds)
+            identity = self.prepare_point(stack_slabs(stack, self.spans, *results), None).identify(bounds)
         return identity, expected | {path: {"identity": identity} for path in place.choice_maps.values()}
 
 

@@ -150,8 +150,8 @@ class _GatheredTiles:
         self._planes: dict[str, Any] = {}
         self._lock = threading.Lock()
 
-    def is_reached_by(self, client: Client | None) -> bool:
-        return False
+    def share(self, client: Client | None) -> None:
+        """Return nothing: the arrays are in this process."""
 
     def write(self, tile: Tile, result: FusedTile) -> None:
         for name in TILE_PLANES:

@@ -14,7 +14,6 @@ from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.fusing.pipeline import Pipeline
 from qmcif_engine.run.execution import new_name, tile_graph
 from qmcif_engine.stack.samples import FocusRanges, GivenRanges
-from qmcif_engine.stack.separate_channels import channel_planes
 from qmcif_engine.stack.stack import Stack
 from qmcif_engine.tiles.output_maps import OUTPUT_MAPS, MapPlanes
 from qmcif_engine.tiles.plan import Tile, TilePlan
@@ -64,9 +63,8 @@ def fuse_lazily(
     task = pipeline.measure(focus_range, with_position=with_position, with_maps=True)
     stack, companions = task.stack, task.companions
     arrange = _Arrangement(pipeline.plan, task)
-    maps: dict[str, Any] = {
-        name: arrange(name, declared.dtype, channel_planes(stack)) for name, declared in OUTPUT_MAPS.items() if declared.is_wanted_by(task)
-    }
+    wanted = [declared for declared in OUTPUT_MAPS.values() if declared.is_wanted_by(task)]
+    maps: dict[str, Any] = {declared.name: arrange(declared.name, declared.dtype, stack.decision_channels) for declared in wanted}
     return LazyFusion(
         fused=arrange("fused", stack.dtype, stack.image_shape[2:]),
         **maps,

@@ -21,7 +21,6 @@ from qmcif_engine.io.output.placement import check_folder, check_place, check_so
 from qmcif_engine.io.output.writers import check_maps_target, check_target, map_path
 from qmcif_engine.io.remote.remote_path import Location, RemotePath
 from qmcif_engine.run.job_folder import name_job_folder, recover
-from qmcif_engine.stack.separate_channels import channel_planes
 from qmcif_engine.stack.stack import Stack
 from qmcif_engine.tiles.output_maps import WRITTEN_MAPS
 
@@ -178,7 +177,7 @@ def _check_files(stack: Stack, outputs: Outputs, *, overwrite: bool) -> None:
     if outputs.height is not None:
         settle_scale(stack.metadata, z_step=outputs.height.z_step, unit=outputs.height.unit)
         for target in (outputs.height.target, outputs.height.confidence_target):
-            check_target(target, overwrite=overwrite, samples_dtype=np.float32, shape=(*stack.image_shape[:2], *channel_planes(stack)))
+            check_target(target, overwrite=overwrite, samples_dtype=np.float32, shape=(*stack.image_shape[:2], *stack.decision_channels))
 
 
 def _check_further(path: Path, *, overwrite: bool) -> None:

@@ -13,15 +13,24 @@ from numpy.typing import NDArray
 
 from qmcif_engine.arrays import BoolArray, SampleArray
 from qmcif_engine.depth import HeightRequest, assemble_heights, settle_scale
-from qmcif_engine.fusing.identity import describe_fused
 from qmcif_engine.fusing.outputs import Outputs
 from qmcif_engine.io.output.windowed_image import ImageContent, WindowedImage, assemble_content, block_windows, join_contents
 from qmcif_engine.io.output.writers import describe_map, map_path
 from qmcif_engine.io.remote.remote_path import RemotePath
+from qmcif_engine.stack.image_metadata import ImageMetadata, name_planes
 from qmcif_engine.stack.samples import FocusRanges
 from qmcif_engine.stack.stack import FindValid, Stack
 from qmcif_engine.stack.window import Window
 from qmcif_engine.tiles.output_maps import OUTPUT_MAPS, WRITTEN_MAPS
+
+
+def describe_fused(stack: Stack) -> ImageMetadata:
+    """Return the metadata of what is made of a stack; channels that were recorded one by one are named, so that none passes for a color."""
+    known, shown = stack.metadata, stack.companions or stack
+    if not (known.has_separate_channels or stack.n_separate_channels) or len(shown.image_shape) < 3:
+        return known
+    names = name_planes(known.channel_names, shown.image_shape[2])
+    return replace(known, channel_names=names, has_separate_channels=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

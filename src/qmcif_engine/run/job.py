@@ -28,7 +28,7 @@ from qmcif_engine.io.remote.remote_path import Location, RemotePath
 from qmcif_engine.io.remote.remote_store import RemoteStore
 from qmcif_engine.io.zarr.image_store import ImageArray, ImageStore
 from qmcif_engine.io.zarr.ome_attributes import Extremes
-from qmcif_engine.run.job_folder import JobFolder
+from qmcif_engine.run.job_folder import JobFolder, digest
 from qmcif_engine.stack.window import Window, multiple_above
 from qmcif_engine.tiles.plan import GRID_PX, Tile, TilePlan
 from qmcif_engine.tiles.task import FusedTile
@@ -195,15 +195,15 @@ class Job(JobFolder):
         """Whether the image goes to a bucket."""
         return self._bucket is not None
 
-    def begin_part(self, number: int, identity: str) -> None:
+    def begin_part(self, number: int, description: object) -> None:
         """Note what a fusion is made of, or refuse to continue one of other images; its samples are compared tile by tile."""
         if self.is_held:
             return
-        path = self.folder / f"part-{self.run}-{number}"
+        path, identity = self.folder / f"part-{self.run}-{number}", digest(description).encode()
         with self._needing_folder():
             if not path.exists():
-                write_durably({path: identity.encode()}, scratch_folder=self.folder)
-            elif path.read_bytes() != identity.encode():
+                write_durably({path: identity}, scratch_folder=self.folder)
+            elif path.read_bytes() != identity:
                 raise self.refuse_other_input()
 
     def is_finished(self, part: int, tile: Tile) -> bool:

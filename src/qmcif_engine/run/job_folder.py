@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import secrets
@@ -49,13 +50,13 @@ class JobFolder:
         """What distinguishes tiles that this run wrote from those of the runs it continues."""
         return self._lock.session
 
-    def begin(self, identity: str, *, resume: bool, overwrite: bool) -> None:
+    def begin(self, description: object, *, resume: bool, overwrite: bool) -> None:
         """Make the folder, or continue what is in it.
 
         Parameters
         ----------
-        identity : str
-            Names settings and kind of input; a run of another identity is not continued.
+        description : object
+            Settings and kind of input, as JSON can say them; a run of another description is not continued.
         resume : bool
             Continue an unfinished run, if there is one.
         overwrite : bool
@@ -66,7 +67,7 @@ class JobFolder:
         OutputError
             When an unfinished run is there that may be neither used nor discarded.
         """
-        self.may_replace = overwrite
+        identity, self.may_replace = digest(description), overwrite
         with refusing(self.folder):
             is_new = not self.folder.exists() or self._take_up(identity, resume=resume, overwrite=overwrite)
             try:
@@ -269,3 +270,8 @@ def _checked_token(token: object) -> str:
         return token
     msg = f"its run is called {token!r}"
     raise ValueError(msg)
+
+
+def digest(description: object) -> str:
+    """Return a digest of what JSON can say."""
+    return hashlib.sha256(json.dumps(description, sort_keys=True).encode()).hexdigest()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from qmcif_engine.errors import InvalidConfigError
-from qmcif_engine.stack.stack import Stack, companions_of
+from qmcif_engine.stack.stack import Stack
 
 EACH = "each"
 """What asks for a decision on every channel by itself."""
@@ -26,13 +26,13 @@ def settle_channels(stack: Stack, channels: str | None) -> Stack:
     if channels not in (EACH, None):
         msg = f"channels is {channels!r}; 'each' or None is needed: name channels that decide together when the stack is opened"
         raise InvalidConfigError(msg)
-    if channels is None or stack.decides_each or (len(stack.image_shape) == 2 and companions_of(stack) is None):
+    if channels is None or stack.decides_each or (len(stack.image_shape) == 2 and stack.further_planes is None):
         return stack
     # a stack that was opened from files knows its further channels and shows them all
     opened = stack.each_channel()
     if opened is not None:
         return opened
-    if companions_of(stack) is not None:
+    if stack.further_planes is not None:
         msg = (
             "channels='each' was asked of a stack with alpha, or with channels that follow others; all channels are needed side by side: "
             "give channels='each' to open_stack, before the stack is aligned"

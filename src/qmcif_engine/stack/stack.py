@@ -121,6 +121,21 @@ class Stack:
         return len(self.names)
 
     @property
+    def n_decisions(self) -> int:
+        """How many decisions are made for every pixel: one, or one per channel."""
+        return self.image_shape[2] if self.decides_each else 1
+
+    @property
+    def decision_channels(self) -> tuple[int, ...]:
+        """Shape, behind height and width, of what a decision gives: a plane for each channel, or nothing for a joint decision."""
+        return self.image_shape[2:] if self.decides_each else ()
+
+    @property
+    def further_planes(self) -> Stack | None:
+        """Planes that follow the decisions on the stack: all of its channels where only some decide, or else its alpha."""
+        return self.alpha if self.companions is None else self.companions
+
+    @property
     def has_validity(self) -> bool:
         """Whether `valid` has to be asked; where it is false, every image has all of its pixels."""
         return self.find_valid is not None
@@ -336,11 +351,6 @@ def check_number(stack: Stack) -> None:
         given = "1 image was" if stack.n_images else "0 images were"
         msg = f"{given} given; at least 2 of one scene are needed: add the other focus positions"
         raise InvalidImageError(msg)
-
-
-def companions_of(stack: Stack) -> Stack | None:
-    """Return the planes that follow the decisions on a stack: all of its channels where only some decide, or else its alpha."""
-    return stack.companions if stack.companions is not None else stack.alpha
 
 
 def settle_range(stack: Stack, given: GivenRanges | None, *, samples: Sequence[SampleArray] | None = None) -> FocusRanges:

@@ -20,8 +20,7 @@ from qmcif_engine.rules import StackStatistics, TileSteps
 from qmcif_engine.stack.samples import FocusRange
 from qmcif_engine.tiles.companions import compose_companions, shown_channels
 from qmcif_engine.tiles.output_maps import OUTPUT_MAPS, MapPlanes
-from qmcif_engine.tiles.planes import WindowPlanes
-from qmcif_engine.tiles.window_images import SAMPLES_IN_MEMORY_BYTES, hold_window
+from qmcif_engine.tiles.planes import SAMPLES_IN_MEMORY_BYTES, WindowPlanes, hold_window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

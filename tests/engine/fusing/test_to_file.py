@@ -14,7 +14,6 @@ from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.depth import HeightRequest, height_map
 from qmcif_engine.errors import Cancelled, ExecutionError, InvalidConfigError, InvalidImageError, OutputError
 from qmcif_engine.fusing.file_run import FileRun
-from qmcif_engine.fusing.identity import identify_run
 from qmcif_engine.fusing.in_memory import fuse
 from qmcif_engine.fusing.outputs import Outputs
 from qmcif_engine.fusing.pipeline import Pipeline
@@ -237,9 +236,9 @@ def test_nan_in_the_middle_of_a_run_is_named(tmp_path):
 def test_a_run_is_identified_by_settings_and_samples_before_and_after(images, tmp_path):
     report = fuse_to_file(stack_arrays(images), tmp_path / "f.tif", CONFIG)
 
-    assert identify_run(stack_arrays(images), CONFIG, report.focus_range) == report.identity
-    assert identify_run(stack_arrays(images[::-1]), CONFIG, report.focus_range) != report.identity
-    assert identify_run(stack_arrays(images), CONFIG.replaced({"smoothness": 0.5}), report.focus_range) != report.identity
+    assert Pipeline.prepare(stack_arrays(images), CONFIG).identify(report.focus_range) == report.identity
+    assert Pipeline.prepare(stack_arrays(images[::-1]), CONFIG).identify(report.focus_range) != report.identity
+    assert Pipeline.prepare(stack_arrays(images), CONFIG.replaced({"smoothness": 0.5})).identify(report.focus_range) != report.identity
 
 
 def test_heights_are_those_of_the_positions_and_the_same_with_one_or_many_workers(images, tmp_path):

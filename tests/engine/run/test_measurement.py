@@ -9,7 +9,7 @@ from qmcif_engine.io.input.stack_input import open_stack
 from qmcif_engine.run.measurement import measure_range_and_noise, measure_run
 from qmcif_engine.stack.samples import FocusRange
 from qmcif_engine.stack.separate_channels import settle_channels
-from qmcif_engine.stack.stack import companions_of, settle_range, stack_arrays
+from qmcif_engine.stack.stack import settle_range, stack_arrays
 from tests.scenes import logged_stack
 
 DEFAULT = FusionConfig()
@@ -59,7 +59,7 @@ def test_channels_that_decided_need_no_noise_of_their_own():
     dyes[..., 0] = 500 + 8 * (dyes[..., 0] - 500)
     stack = open_stack(dyes, axes="ZYXC", channels=[2, 3])
 
-    _, measured = measure_run(stack, DEFAULT, None, companions=companions_of(stack))
+    _, measured = measure_run(stack, DEFAULT, None, companions=stack.further_planes)
 
     first, *decided, last = measured.companion_noise
     assert decided == [0, 0]

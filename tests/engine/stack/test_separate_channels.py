@@ -6,14 +6,13 @@ import pytest
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.errors import InvalidConfigError, InvalidImageError
 from qmcif_engine.fusing.file_run import FileRun
-from qmcif_engine.fusing.identity import describe_fused
 from qmcif_engine.fusing.in_memory import fuse
 from qmcif_engine.fusing.lazy import fuse_lazily
 from qmcif_engine.fusing.outputs import Outputs
+from qmcif_engine.fusing.results import describe_fused
 from qmcif_engine.fusing.to_file import fuse_to_file
 from qmcif_engine.io.input.stack_input import open_stack
 from qmcif_engine.retouching import retouch
-from qmcif_engine.run.memory import estimate_tile_bytes
 from qmcif_engine.stack.separate_channels import settle_channels
 from qmcif_engine.stack.stack import stack_arrays
 from qmcif_engine.stack.synthetic import make_focus_stack
@@ -105,7 +104,7 @@ def test_more_channels_take_more_memory_at_the_same_tiles(dyes, tmp_path):
     plans = [run.pipeline for run in runs]
 
     assert plans[0].plan == plans[1].plan
-    assert estimate_tile_bytes(plans[0].plan, CONFIG, stack=stack_arrays(list(dyes))) == plans[0].tile_bytes < plans[1].tile_bytes
+    assert plans[0].tile_bytes < plans[1].tile_bytes
     assert runs[1].output_bytes > runs[0].output_bytes
 
 

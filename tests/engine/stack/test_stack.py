@@ -22,7 +22,6 @@ from qmcif_engine.stack.stack import (
     N_SAMPLED_WINDOWS,
     Stack,
     check_number,
-    companions_of,
     number_images,
     sample_stack,
     settle_range,
@@ -205,9 +204,9 @@ def test_channels_that_decide_are_corrected_among_all_channels():
 def test_all_channels_follow_where_some_decide_and_otherwise_alpha_does():
     stack, alpha, channels = (stack_arrays(make_images()) for _ in range(3))
 
-    assert companions_of(stack) is None
-    assert companions_of(stack.replaced(alpha=alpha)) is alpha
-    assert companions_of(stack.replaced(alpha=alpha, companions=channels)) is channels
+    assert stack.further_planes is None
+    assert stack.replaced(alpha=alpha).further_planes is alpha
+    assert stack.replaced(alpha=alpha, companions=channels).further_planes is channels
 
 
 @pytest.mark.parametrize(("n_images", "given"), [(0, "0 images were given"), (1, "1 image was given")])

@@ -75,7 +75,7 @@ def test_valid_content_is_accepted(tmp_path):
         ("reference", True, "a whole number is expected where 'True' stands"),
         ("reference", 2, "the reference of the transforms is image 2 of 2"),
         ("matrices", {}, "a list is expected"),
-        ("matrices", [], "transforms of 0 images"),
+        ("matrices", [], "is image 0 of 0"),
         ("matrices", [[[1, 0, 0], [0, 1, 0]]], "a list of 3 is expected"),
         ("matrices", [[[1, 0, 0], [0, 1, 0], [0, 0, 2]]], "the last row of a matrix is not 0, 0, 1"),
         ("matrices", [[[1, 0, "0"], [0, 1, 0], [0, 0, 1]]], "a number is expected where '0' stands"),
