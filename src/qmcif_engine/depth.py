@@ -103,7 +103,7 @@ class HeightRequest:
         return name_beside(self.target, "_confidence")
 
 
-def settle_scale(metadata: ImageMetadata, *, z_step: float | None = None, unit: str | None = None) -> HeightScale:
+def choose_height_scale(metadata: ImageMetadata, *, z_step: float | None = None, unit: str | None = None) -> HeightScale:
     """Return the z step and its unit: those given, else those of the metadata, in the unit that was asked for.
 
     Raises
@@ -175,7 +175,7 @@ def height_map(
         Of dask arrays where `position` is one: its blocks are smoothed with the neighbors they need when they are computed, and hold the
         same bytes as in memory. Only the darkest and the brightest sample of the guide are computed at once.
     """
-    scale = settle_scale(ImageMetadata(), z_step=z_step)
+    scale = choose_height_scale(ImageMetadata(), z_step=z_step)
     check_smoothing(smoothing_px)
     bounds = (0.0, 0.0) if guide is None else (float(guide.min()), float(guide.max()))
     guide_range = FocusRange(bounds[0], bounds[1] if bounds[1] > bounds[0] else bounds[0] + 1)
@@ -322,7 +322,7 @@ def assemble_heights(
     provenance : mapping
         What the image was made of and how; z step, unit and smoothing are added.
     """
-    scale = settle_scale(metadata, z_step=request.z_step, unit=request.unit)
+    scale = choose_height_scale(metadata, z_step=request.z_step, unit=request.unit)
     form: dict[str, Any] = {"z_step": scale.z_step, "smoothing_px": request.smoothing_px}
     heights: WindowedImage
     names: tuple[str, ...] = ()
@@ -342,7 +342,7 @@ def assemble_heights(
 
 def describe_request(request: HeightRequest, metadata: ImageMetadata) -> dict[str, object]:
     """Return how heights are made, as provenance tells it."""
-    scale = settle_scale(metadata, z_step=request.z_step, unit=request.unit)
+    scale = choose_height_scale(metadata, z_step=request.z_step, unit=request.unit)
     return {"z_step": scale.z_step, "unit": scale.unit, "smoothing_px": request.smoothing_px}
 
 

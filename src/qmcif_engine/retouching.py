@@ -20,8 +20,9 @@ from qmcif_engine.decision.composition import composition_reach_px
 from qmcif_engine.decision.validity import ALONG_PX, border_sight_px
 from qmcif_engine.errors import InvalidImageError
 from qmcif_engine.rules import Decision
+from qmcif_engine.stack.deciding import choose_focus_range
 from qmcif_engine.stack.samples import as_stack
-from qmcif_engine.stack.stack import Stack, check_number, sample_stack, settle_range, stack_arrays
+from qmcif_engine.stack.stack import Stack, check_number, sample_stack, stack_arrays
 from qmcif_engine.stack.window import Window
 from qmcif_engine.tiles.companions import compose_companions, measure_companion_noise, shown_channels
 from qmcif_engine.tiles.planes import WindowPlanes, hold_window
@@ -106,7 +107,7 @@ def retouch(
         raise InvalidImageError(msg)
     settings = FusionConfig() if config is None else config
     asked = _check_arguments(stack, labels, fused=fused, source_index=source_index, window=window)
-    bounds = settle_range(stack, focus_range)
+    bounds = choose_focus_range(stack, focus_range)
     shape = (stack.image_shape[0], stack.image_shape[1])
     reach_px = composition_reach_px(settings.decision)
     outer = asked.grown(reach_px, shape)

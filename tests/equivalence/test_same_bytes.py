@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import tifffile
 import zarr
-from qmcif_engine.run.scheduler_connection import connect_to_scheduler
 
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.errors import Cancelled, ExecutionError
@@ -21,6 +20,7 @@ from qmcif_engine.fusing.lazy import fuse_lazily
 from qmcif_engine.fusing.to_file import fuse_to_file
 from qmcif_engine.io.input.stack_input import open_stack
 from qmcif_engine.run.cluster import _can_write, check_workers, share_folder
+from qmcif_engine.run.execution import connect_to_scheduler
 from qmcif_engine.run.job import Job
 from qmcif_engine.stack.stack import stack_arrays
 from qmcif_engine.stack.synthetic import make_focus_stack

@@ -24,8 +24,8 @@ from qmcif_engine.io.zarr.ome_attributes import Extremes
 from qmcif_engine.run.execution import FusionProgress, Steps, run_tiles
 from qmcif_engine.run.job import EncodedTile, Job
 from qmcif_engine.run.job_folder import digest
+from qmcif_engine.stack.deciding import choose_focus_range
 from qmcif_engine.stack.samples import GivenRanges
-from qmcif_engine.stack.stack import settle_range
 from qmcif_engine.tiles.plan import Tile, TileGrid
 from qmcif_engine.tiles.task import FusedTile, TileTask
 
@@ -97,7 +97,7 @@ class ActiveRun:
         if not spans:
             return self._fuse(last, pipeline, run.options["focus_range"])
         # chosen once for the whole stack: slabs with ranges of their own would be decided on at different contrast
-        bounds = settle_range(pipeline.stack, run.options["focus_range"])
+        bounds = choose_focus_range(pipeline.stack, run.options["focus_range"])
         parts = [run.prepare_point(pipeline.stack.choose(span), None) for span in spans]
         slabs = tuple(self._fuse(last - len(spans) + number, part, bounds)[0] for number, part in enumerate(parts))
         further = () if pipeline.companions is None else [slab.image("companions") for slab in slabs]
@@ -138,7 +138,7 @@ class ActiveRun:
         digests, counts = self._gather_receipts(number, task)
         identity = digest([description, digests])
         # edges of the image are on the scale of its own samples
-        guide_range = task.focus_range if pipeline.guide is None else settle_range(pipeline.stack, None)
+        guide_range = task.focus_range if pipeline.guide is None else choose_focus_range(pipeline.stack, None)
         fused = FusedPart(
             stack=pipeline.stack,
             image=lambda name: job.image(number, name),

@@ -39,9 +39,9 @@ from qmcif_engine.io.zarr.image_store import ImageStore
 from qmcif_engine.run.execution import FusionProgress
 from qmcif_engine.run.job import Job, PartKind, PlaneKind
 from qmcif_engine.run.job_folder import name_job_folder
+from qmcif_engine.stack.deciding import EACH, choose_deciding_channels, choose_focus_range
 from qmcif_engine.stack.samples import FocusRanges, GivenRanges, list_bounds
-from qmcif_engine.stack.separate_channels import EACH, settle_channels
-from qmcif_engine.stack.stack import Stack, settle_range
+from qmcif_engine.stack.stack import Stack
 from qmcif_engine.stack.window import multiple_above
 from qmcif_engine.tiles.output_maps import OUTPUT_MAPS, WRITTEN_MAPS
 from qmcif_engine.tiles.plan import chunk_side
@@ -137,7 +137,7 @@ class FileRun:
         config, guide, focus_range, memory_bytes, workers, resume, overwrite
             See `qmcif_engine.fuse_to_file`.
         """
-        stack = settle_channels(stack, channels if isinstance(channels, str) else None)
+        stack = choose_deciding_channels(stack, channels if isinstance(channels, str) else None)
         if not points:
             # tiles overlap, so most samples are read more than once: readers may keep what they decode
             stack.expect_all()
@@ -331,7 +331,7 @@ class FileRun:
         for place, open_point in zip(self.places, self.points, strict=True):
             with open_point() as (stack, guide):
                 pipeline = self.prepare_point(stack, guide)
-                bounds = settle_range(pipeline.stack if pipeline.guide is None else pipeline.guide, self.options["focus_range"])
+                bounds = choose_focus_range(pipeline.stack if pipeline.guide is None else pipeline.guide, self.options["focus_range"])
                 identity, known = self._identify(pipeline, bounds, place)
             reports.append(self.report(pipeline, bounds, identity=identity, n_resumed=self.n_tiles, pixels_by_image=()))
             expected |= known

@@ -15,8 +15,8 @@ from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.errors import InvalidConfigError, InvalidImageError
 from qmcif_engine.fusing.pipeline import Pipeline
 from qmcif_engine.run.execution import FusionProgress, Steps
+from qmcif_engine.stack.deciding import choose_deciding_channels
 from qmcif_engine.stack.samples import SUPPORTED_DTYPES, FocusRanges, GivenRanges, as_stack, list_bounds
-from qmcif_engine.stack.separate_channels import settle_channels
 from qmcif_engine.stack.stack import Stack, stack_arrays
 from qmcif_engine.tiles.output_maps import MapPlanes
 from qmcif_engine.tiles.plan import Tile, TilePlan
@@ -111,7 +111,7 @@ def fuse(
     -------
     FusionResult
     """
-    stack = settle_channels(_as_stack(images), channels)
+    stack = choose_deciding_channels(_as_stack(images), channels)
     if companions is not None and stack.decides_each:
         msg = "companions were given and each channel is decided on by itself; one decision is needed to follow: leave one of the two out"
         raise InvalidConfigError(msg)

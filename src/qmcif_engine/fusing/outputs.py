@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from qmcif_engine.depth import HeightRequest, settle_scale
+from qmcif_engine.depth import HeightRequest, choose_height_scale
 from qmcif_engine.errors import InvalidConfigError, OutputError
 from qmcif_engine.io.input.bounded_reading import read_bounded
 from qmcif_engine.io.limits import LARGEST_NODE_BYTES
@@ -175,7 +175,7 @@ def _check_files(stack: Stack, outputs: Outputs, *, overwrite: bool) -> None:
         beside = None if isinstance(outputs.image, RemotePath) else outputs.image
         check_maps_target(outputs.maps, WRITTEN_MAPS, overwrite=overwrite, image=beside)
     if outputs.height is not None:
-        settle_scale(stack.metadata, z_step=outputs.height.z_step, unit=outputs.height.unit)
+        choose_height_scale(stack.metadata, z_step=outputs.height.z_step, unit=outputs.height.unit)
         for target in (outputs.height.target, outputs.height.confidence_target):
             check_target(target, overwrite=overwrite, samples_dtype=np.float32, shape=(*stack.image_shape[:2], *stack.decision_channels))
 

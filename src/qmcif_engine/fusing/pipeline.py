@@ -15,9 +15,8 @@ from qmcif_engine.run.execution import Steps, TileSink, count_workers, run_tiles
 from qmcif_engine.run.job_folder import digest
 from qmcif_engine.run.measurement import measure_run
 from qmcif_engine.run.memory import plan_memory
-from qmcif_engine.stack.guide import settle_guide
+from qmcif_engine.stack.deciding import EACH, choose_deciding_channels, join_guide
 from qmcif_engine.stack.samples import FULL_SCALE, FocusRanges, GivenRanges, list_bounds
-from qmcif_engine.stack.separate_channels import EACH, settle_channels
 from qmcif_engine.stack.stack import Stack, check_number, stack_arrays
 from qmcif_engine.tiles.plan import Tile, TilePlan, plan_tiles
 from qmcif_engine.tiles.planes import SAMPLES_IN_MEMORY_BYTES
@@ -78,9 +77,9 @@ class Pipeline:
             When the memory does not hold a single tile.
         """
         settings = FusionConfig() if config is None else config
-        stack = settle_channels(stack, channels)
+        stack = choose_deciding_channels(stack, channels)
         check_number(stack)
-        deciding = settle_guide(guide, stack)
+        deciding = join_guide(guide, stack)
         # shape and settings alone: memory and workers come later and must not change it
         plan = plan_tiles((stack.image_shape[0], stack.image_shape[1]), settings)
         stacks = (stack,) if deciding is None else (stack, deciding)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qmcif_engine.arrays import BoolArray, SampleArray
-from qmcif_engine.depth import HeightRequest, assemble_heights, settle_scale
+from qmcif_engine.depth import HeightRequest, assemble_heights, choose_height_scale
 from qmcif_engine.fusing.outputs import Outputs
 from qmcif_engine.io.output.windowed_image import ImageContent, WindowedImage, assemble_content, block_windows, join_contents
 from qmcif_engine.io.output.writers import describe_map, map_path
@@ -239,7 +239,7 @@ class JoinedSlabs:
     def _describe_heights(self, outputs: Outputs, request: HeightRequest, provenance: Mapping[str, Any]) -> dict[Path, ImageContent]:
         """Return what goes into the files of the heights, guided by the results of the slabs."""
         metadata = describe_fused(self.stack)
-        z_step = settle_scale(metadata, z_step=request.z_step, unit=request.unit).z_step
+        z_step = choose_height_scale(metadata, z_step=request.z_step, unit=request.unit).z_step
         choice, files = self.choice.image("source_index"), outputs.list_slabs(self.stack.n_images)
         heights = [slab.list_contents(place)[place.files[-2]].image for slab, place in zip(self.slabs, files, strict=True)]  # type: ignore[index]
         return assemble_heights(

@@ -15,7 +15,7 @@ import numpy as np
 from qmcif_engine.arrays import BoolArray, FloatArray, SampleArray
 from qmcif_engine.errors import InvalidImageError
 from qmcif_engine.stack.image_metadata import ImageMetadata
-from qmcif_engine.stack.samples import FocusRange, FocusRanges, GivenRanges, check_finite, check_focus_ranges, measure_focus_range
+from qmcif_engine.stack.samples import check_finite
 from qmcif_engine.stack.window import Window
 
 if TYPE_CHECKING:
@@ -356,24 +356,3 @@ def check_number(stack: Stack) -> None:
         given = "1 image was" if stack.n_images else "0 images were"
         msg = f"{given} given; at least 2 of one scene are needed: add the other focus positions"
         raise InvalidImageError(msg)
-
-
-def settle_range(stack: Stack, given: GivenRanges | None, *, samples: Sequence[SampleArray] | None = None) -> FocusRanges:
-    """Return the samples that count as black and white: those given, else what the source says of its bits, else the samples' own.
-
-    Channels that were recorded one by one have a range each, so that a dim one counts as much as a bright one. The colors of an image
-    share one: their relation is the white balance. Channels that are decided on one by one have a range each, whatever they are.
-    `samples` are those of `sample_stack`, where they were read before.
-    """
-    n_separate = stack.image_shape[2] if stack.decides_each else stack.n_separate_channels
-    if given is not None:
-        n_channels = n_separate or (stack.image_shape[2] if len(stack.image_shape) == 3 else 1)
-        return check_focus_ranges(given, n_channels=n_channels)
-    samples = sample_stack(stack) if samples is None else samples
-    if n_separate:
-        return tuple(measure_focus_range([block[..., channel] for block in samples]) for channel in range(n_separate))
-    bits = stack.metadata.significant_bits
-    # a claim that the samples contradict is none
-    if bits is not None and all(int(block.max()) < 2**bits for block in samples):
-        return FocusRange(0.0, float(2**bits - 1))
-    return measure_focus_range(samples)

@@ -93,7 +93,7 @@ class TileTask:
     with_position, with_maps : bool
         What is returned beyond the image, its source index and its confidence.
     guide : Stack or None
-        What decisions are made on, as `qmcif_engine.stack.guide.settle_guide` returns it, where it is not the stack itself. Focus range
+        What decisions are made on, as `qmcif_engine.stack.deciding.join_guide` returns it, where it is not the stack itself. Focus range
         and statistics are then the guide's.
     samples_bytes : int
         How much of its windows of the stack, and of the guide, a tile may hold in memory; the others wait in a temporary file.

@@ -13,18 +13,17 @@ from qmcif_engine.io.output.windowed_image import StackImage
 from qmcif_engine.stack import stack as stack_module
 from qmcif_engine.stack.alignment.transforms import IDENTITY, TransformModel, Transforms
 from qmcif_engine.stack.alignment.warping import align_stack
+from qmcif_engine.stack.deciding import choose_deciding_channels, join_guide
 from qmcif_engine.stack.exposure import ExposureCorrection, correct_stack
-from qmcif_engine.stack.guide import settle_guide
 from qmcif_engine.stack.image_metadata import ImageMetadata
 from qmcif_engine.stack.previews import ReducedImage, read_previews
-from qmcif_engine.stack.separate_channels import settle_channels
 from qmcif_engine.stack.stack import (
     N_SAMPLED_PLACES,
     Stack,
     check_number,
+    choose_focus_range,
     number_images,
     sample_stack,
-    settle_range,
     stack_arrays,
 )
 from qmcif_engine.stack.window import Window
@@ -72,7 +71,7 @@ VIEWS = {
     "watched": lambda stack: stack.watched(lambda: None),
     "aligned": lambda stack: align_stack(stack, move(RIGHT_DOWN)),
     "corrected": lambda stack: correct_stack(stack, brighten(2.0)),
-    "guided": lambda stack: settle_guide(stack, lacking_stack(make_images(), (3, 0, 0))),
+    "guided": lambda stack: join_guide(stack, lacking_stack(make_images(), (3, 0, 0))),
     "slabs": lambda stack: stack_slabs(
         stack, [range(2), range(1, 3), range(2, 3)], *([StackImage(plane, n) for n in range(3)] for plane in (stack, stack.companions))
     ),
@@ -157,10 +156,10 @@ def test_a_rectangle_is_a_stack_of_its_own():
 
 
 def test_pixels_are_chosen_that_the_guide_and_the_stack_have():
-    guided = settle_guide(full_stack(), lacking_stack(make_images(), (3, 0, 0)))
+    guided = join_guide(full_stack(), lacking_stack(make_images(), (3, 0, 0)))
 
     assert [guided.valid(number, Window(0, 0, 1, 4)).sum() for number in range(3)] == [1, 3, 2]
-    assert not settle_guide(stack_arrays(make_images()), stack_arrays(make_images())).has_validity
+    assert not join_guide(stack_arrays(make_images()), stack_arrays(make_images())).has_validity
 
 
 def test_before_every_window_of_a_watched_stack_the_check_is_called():
@@ -248,10 +247,10 @@ def test_the_range_is_that_given_or_that_of_the_bits_or_that_of_the_samples():
     bright = stack_arrays([np.full((8, 8), 100, np.uint16), np.full((8, 8), 5000, np.uint16)])
     described = {"metadata": ImageMetadata(significant_bits=12)}
 
-    assert settle_range(dark.replaced(**described), (1, 2)) == (1, 2)
-    assert settle_range(dark.replaced(**described), None) == (0, 4095)
-    assert settle_range(bright.replaced(**described), None) == (100, 5000)  # the samples contradict the claim
-    assert settle_range(dark, None) == (100, 300)
+    assert choose_focus_range(dark.replaced(**described), (1, 2)) == (1, 2)
+    assert choose_focus_range(dark.replaced(**described), None) == (0, 4095)
+    assert choose_focus_range(bright.replaced(**described), None) == (100, 5000)  # the samples contradict the claim
+    assert choose_focus_range(dark, None) == (100, 300)
 
 
 def test_channels_recorded_one_by_one_have_a_range_each_whatever_their_bits_and_colors_share_one():
@@ -260,12 +259,12 @@ def test_channels_recorded_one_by_one_have_a_range_each_whatever_their_bits_and_
     colors = stack_arrays([image, image[::-1]])
     dyes = colors.replaced(n_separate_channels=2, metadata=ImageMetadata(significant_bits=12))
 
-    assert settle_range(dyes, None) == ((0, 4000), (0, 30))
-    assert settle_range(dyes, (1, 2)) == (1, 2)
-    assert settle_range(dyes, [(1, 2), (3, 4)]) == ((1, 2), (3, 4))
-    assert settle_range(colors, None) == (0, 4000)
-    assert settle_range(colors, [(0, 1), (0, 2), (0, 3)]) == ((0, 1), (0, 2), (0, 3))
-    assert len(settle_range(settle_channels(colors, "each"), None)) == 3
+    assert choose_focus_range(dyes, None) == ((0, 4000), (0, 30))
+    assert choose_focus_range(dyes, (1, 2)) == (1, 2)
+    assert choose_focus_range(dyes, [(1, 2), (3, 4)]) == ((1, 2), (3, 4))
+    assert choose_focus_range(colors, None) == (0, 4000)
+    assert choose_focus_range(colors, [(0, 1), (0, 2), (0, 3)]) == ((0, 1), (0, 2), (0, 3))
+    assert len(choose_focus_range(choose_deciding_channels(colors, "each"), None)) == 3
 
 
 def test_nan_is_refused_by_name():

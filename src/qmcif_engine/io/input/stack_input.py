@@ -16,8 +16,8 @@ from qmcif_engine.io.input.image_file import translate_failures
 from qmcif_engine.io.input.readers import open_file
 from qmcif_engine.io.input.segment_cache import DEFAULT_CACHE_BYTES, DEFAULT_MEMORY_BYTES, SegmentCache
 from qmcif_engine.io.remote.remote_path import RemotePath
+from qmcif_engine.stack.deciding import EACH
 from qmcif_engine.stack.samples import SUPPORTED_DTYPES
-from qmcif_engine.stack.separate_channels import EACH
 
 StackInput: TypeAlias = "str | os.PathLike[str] | Any"
 """A path, a pattern or an address, or an array of NumPy or dask."""

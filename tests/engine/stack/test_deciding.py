@@ -13,7 +13,7 @@ from qmcif_engine.fusing.results import describe_fused
 from qmcif_engine.fusing.to_file import fuse_to_file
 from qmcif_engine.io.input.stack_input import open_stack
 from qmcif_engine.retouching import retouch
-from qmcif_engine.stack.separate_channels import settle_channels
+from qmcif_engine.stack.deciding import choose_deciding_channels
 from qmcif_engine.stack.stack import stack_arrays
 from qmcif_engine.stack.synthetic import make_focus_stack
 from tests.scenes import lacking_stack
@@ -86,7 +86,7 @@ def test_one_range_can_be_given_for_all_channels(dyes):
 
 
 def test_pixels_that_an_image_lacks_are_given_by_others_in_each_channel(dyes):
-    stack = settle_channels(lacking_stack(dyes, (SHAPE[1], 0, 0)), "each")
+    stack = choose_deciding_channels(lacking_stack(dyes, (SHAPE[1], 0, 0)), "each")
 
     assert (fuse(stack, CONFIG).source_index > 0).all()
 
@@ -94,8 +94,8 @@ def test_pixels_that_an_image_lacks_are_given_by_others_in_each_channel(dyes):
 def test_gray_images_are_decided_on_as_ever(dyes):
     stack = stack_arrays(list(dyes[..., 0]))
 
-    assert settle_channels(stack, "each") is stack
-    assert settle_channels(stack_arrays(list(dyes)), None).image_shape == (*SHAPE, 3)
+    assert choose_deciding_channels(stack, "each") is stack
+    assert choose_deciding_channels(stack_arrays(list(dyes)), None).image_shape == (*SHAPE, 3)
 
 
 def test_more_channels_take_more_memory_at_the_same_tiles(dyes, tmp_path):
@@ -127,7 +127,7 @@ def test_a_prepared_stack_that_hides_channels_is_refused(dyes):
     with pytest.raises(
         InvalidConfigError, match=r"^channels='each' was asked of a stack with alpha, or with channels that follow others; all"
     ):
-        settle_channels(prepared, "each")
+        choose_deciding_channels(prepared, "each")
 
 
 def test_retouching_needs_one_decision(dyes):
